@@ -1,6 +1,6 @@
 /*
  * A plugin of QEMU's TCG that follows the calls of Skerry's kernel: -plugin calls.so,out=FILE,functions=FILE,stubs=ADDRESS
- * and, of these, what is wanted; ./x profile reads what it writes (xtask/src/profile).
+ * and, of these, what is wanted; ./x profile reads what it writes (xtask/harness/src/profile).
  *
  *     timer=VECTOR               the interrupt that is a clock tick
  *     begin=ADDRESS,end=ADDRESS  counts from when the first is executed until the second is; without, between marks (plugin.h)

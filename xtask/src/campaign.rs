@@ -1,25 +1,25 @@
 //! `./x campaign`: the runs that are too long for `./x test`: many forks, parallel loops, random
 //! system calls, mutated programs, mutated disks, and the time from QEMU's start to the prompt.
-use crate::{
-    arguments,
+pub mod arguments;
+mod disk_campaign;
+mod miri;
+mod returns;
+mod stress;
+
+use crate::test::nucleus_tests;
+use anyhow::{Context, Result};
+use disk_campaign::Pressure;
+use harness::{
     build::{self, Features},
-    compare, disk,
-    disk_campaign::{self, Pressure},
-    linux::{self, Linux},
-    miri, nucleus_tests, packages,
+    disk,
+    guest::{self, Outcome},
+    linux, packages,
     qemu::{Config, Disk, Medium},
-    returns,
-    run::Outcome,
     session::Ended,
-    shell, stress, test,
+    shell,
+    until::{linux_until, skerry_until},
 };
-use anyhow::{Context, Result, bail};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 /// Options of `campaign`.
 #[derive(clap::Args, Clone, Debug)]
@@ -191,7 +191,7 @@ fn hostile_driver(options: &Options) -> Result<u8> {
         cpus: options.cpus,
         disks: vec![Disk { image: ear, medium: Medium::Kept }],
         extra: ["-device", SPARE_DEVICE].map(str::to_owned).to_vec(),
-        ..test::machine(&kernel, &image()?, "campaign-hostile.log")?
+        ..guest::machine(&kernel, &disk::programs_image()?, "campaign-hostile.log")?
     };
     let only = options.only.join(" ");
     let play = |rounds| format!("/abi/hostile_driver {rounds} {} /hostile {only}", options.seed);
@@ -201,46 +201,18 @@ fn hostile_driver(options: &Options) -> Result<u8> {
 
 fn on_skerry(options: &Options, command: &str) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
-    let image = image()?;
-    let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "campaign.log")? };
+    let image = disk::programs_image()?;
+    let config = Config { cpus: options.cpus, ..guest::machine(&kernel, &image, "campaign.log")? };
     on_machine(&config, command)
 }
 
 fn on_machine(config: &Config, command: &str) -> Result<u8> {
     let bar = shell::progress("the campaign on Skerry");
-    let (outcome, output, error) = compare::run_captured(config, command, "", 3600)?;
+    let (outcome, output, error) = guest::run_captured(config, command, "", 3600)?;
     bar.finish_and_clear();
     print!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
     println!("{outcome}; log in {}", config.log.display());
     Ok(u8::from(outcome != Outcome::Session(Ended::Exited(0))))
-}
-
-/// A root with the campaigns' programs in /abi.
-///
-/// # Errors
-/// As [`disk::pack`]; also fails if the programs do not build.
-pub fn image() -> Result<PathBuf> {
-    let tree = shell::build_path("campaign-root")?;
-    self::tree(&tree)?;
-    let image = shell::build_path("campaign.ext4")?;
-    disk::pack(&tree, &image, &[])?;
-    Ok(image)
-}
-
-/// The tree of [`image`].
-///
-/// # Errors
-/// Fails if the programs do not build.
-pub fn tree(tree: &Path) -> Result<()> {
-    disk::busybox_tree(tree)?;
-    fs::create_dir(tree.join("abi"))?;
-    for binary in build::abi_programs()? {
-        fs::copy(
-            &binary,
-            tree.join("abi").join(binary.file_name().context("a program has a name")?),
-        )?;
-    }
-    Ok(())
 }
 
 fn filters(options: &Options) -> Result<u8> {
@@ -293,72 +265,4 @@ fn boot(options: &Options) -> Result<u8> {
 fn median(times: &mut [u128]) -> u128 {
     times.sort_unstable();
     times[times.len() / 2]
-}
-
-const BOOT_LIMIT: Duration = Duration::from_secs(60);
-
-/// Starts QEMU with its console in a file and waits for `text` there.
-fn time_to(
-    config: &Config,
-    console: &Path,
-    console_arguments: &[String],
-    text: &str,
-) -> Result<Duration> {
-    let _ = fs::remove_file(console);
-    let start = Instant::now();
-    let mut child = config
-        .command()
-        .args(["-display", "none", "-monitor", "none"])
-        .args(console_arguments)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("starting qemu-system-x86_64")?;
-    let mut taken = None;
-    while taken.is_none() && start.elapsed() < BOOT_LIMIT {
-        std::thread::sleep(Duration::from_millis(2));
-        if fs::read(console).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)) {
-            taken = Some(start.elapsed());
-        }
-    }
-    child.kill()?;
-    child.wait()?;
-    taken
-        .with_context(|| format!("no `{text}` within {BOOT_LIMIT:?}; see {}", config.log.display()))
-}
-
-/// Measures the time from QEMU's start until `text` is on the console of Skerry with one processor and further kernel
-/// parameters.
-///
-/// # Errors
-/// Fails if the text does not appear within `BOOT_LIMIT`.
-pub fn skerry_until(kernel: &Path, root: &Path, parameters: &str, text: &str) -> Result<Duration> {
-    let console = shell::build_path("boot.console")?;
-    let mut config = Config { cpus: 1, ..test::machine(kernel, root, "boot-skerry.log")? };
-    config.append = format!("{} {parameters}", config.append);
-    let console_arguments = [
-        "-chardev".to_owned(),
-        format!("file,id=terminal,path={}", crate::qemu::escaped(&console)),
-        "-device".to_owned(),
-        "virtconsole,chardev=terminal".to_owned(),
-    ];
-    time_to(&config, &console, &console_arguments, text)
-}
-
-/// The same of Linux, with its initramfs.
-///
-/// # Errors
-/// As [`skerry_until`].
-pub fn linux_until(linux: &Linux, root: &Path, parameters: &str, text: &str) -> Result<Duration> {
-    let console = shell::build_path("boot.console")?;
-    let mut config = Config { cpus: 1, ..test::machine(&linux.kernel, root, "boot-linux.log")? };
-    config.initrd = Some(linux.initrd.clone());
-    config.has_iommu = false;
-    config.append = format!("{} {parameters}", linux::PARAMETERS);
-    let console_arguments =
-        ["-serial".to_owned(), format!("file:{}", crate::qemu::escaped(&console))];
-    if !linux.initrd.exists() {
-        bail!("no initramfs at {}", linux.initrd.display());
-    }
-    time_to(&config, &console, &console_arguments, text)
 }

@@ -6,13 +6,14 @@ mod count;
 mod docs;
 pub mod floors;
 mod layers;
+pub mod modules;
 mod rules;
 mod trusted;
 
-use crate::{isolated, shell};
 use anyhow::Result;
 use count::Counts;
 pub use count::is_test_file;
+use harness::{isolated, shell};
 use std::{
     path::{Path, PathBuf},
     process::Command,

@@ -3,15 +3,16 @@
 //!
 //! A round follows from the seed and its number alone. `build/crash.state` says which comes next, so an
 //! interrupted campaign goes on where it was; the disk of a round that failed is kept.
-use crate::{
-    build::{self, Features},
-    campaign, compare, crash_patterns,
-    disk::{self, Fsck},
-    packages,
-    qemu::Config,
-    run, session, shell, test,
-};
+mod patterns;
+
 use anyhow::{Result, bail};
+use harness::{
+    build::{self, Features},
+    disk::{self, Fsck},
+    guest, packages,
+    qemu::Config,
+    session, shell,
+};
 use std::{
     collections::BTreeMap,
     fs,
@@ -78,10 +79,10 @@ struct Round {
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     if options.patterns {
-        return crash_patterns::run(options);
+        return patterns::run(options);
     }
     let kernel = build::image("default", &Features::default())?;
-    let image = campaign::image()?;
+    let image = disk::programs_image()?;
     if let Some(round) = options.round {
         let Round { steps, verdict } = one(options, &kernel, &image, round)?;
         let said = verdict.as_ref().err().map_or("held", String::as_str);
@@ -135,7 +136,7 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
         cpus: options.cpus,
         memory: options.memory,
         is_snapshot: false,
-        ..test::machine(kernel, &disk, "crash.log")?
+        ..guest::machine(kernel, &disk, "crash.log")?
     };
     // The same for every kill of a seed: where in the workload it falls is the machine's doing.
     let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
@@ -152,14 +153,14 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
 /// Runs the workload for `life` after its first durable step; how many steps each worker told of.
 fn kill_after(config: &Config, seed: u64, life: Duration) -> Result<BTreeMap<u64, u64>> {
     let command = format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS}");
-    let output = compare::Captured::default();
-    let error = compare::Captured::default();
+    let output = session::Captured::default();
+    let error = session::Captured::default();
     let streams = session::Streams {
         input: Box::new(std::io::empty()),
         output: Box::new(output.clone()),
         error: Box::new(error.clone()),
     };
-    let mut running = run::start_session(config, &command, streams)?;
+    let mut running = guest::start_session(config, &command, streams)?;
     let start = Instant::now();
     while output.is_empty() {
         if start.elapsed() > BOOT_LIMIT || running.child.try_wait()?.is_some() {

@@ -1,6 +1,7 @@
 //! `./x debug`: the same boot, stopped at the first instruction, with gdb attached (M8).
-use crate::{packages, qemu, run, shell, symbols};
+use crate::run;
 use anyhow::{Context, Result};
+use harness::{packages, qemu, shell, symbols};
 use std::process::Stdio;
 
 /// Starts QEMU stopped and gdb on it. The guest's console goes to `build/debug.console`.

@@ -2,8 +2,8 @@
 //!
 //! A part is a folder or a file directly below `src`. The drawing is a matrix: a row imports the columns that it marks, by the
 //! number of its files that do. Parts stand from the bottom up, so that a mark right of the diagonal is an import upwards.
-use crate::{
-    check::{self, floors},
+use crate::check::{
+    self, floors,
     modules::{Graph, part},
 };
 use anyhow::{Result, ensure};
@@ -127,7 +127,7 @@ fn order<'g>(parts: &Parts<'g>) -> Vec<&'g str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modules::tests::graph;
+    use crate::check::modules::tests::graph;
 
     #[test]
     fn a_mark_right_of_the_diagonal_is_an_import_upwards() {

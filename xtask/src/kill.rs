@@ -1,17 +1,20 @@
 //! `./x kill`: kills an isolated component at random instants of a file workload and says how long its service
 //! was away: printed as a table and a histogram, drawn in `build/kill-NAME.svg` (issue "Isolation"). Kernel objects
 //! and free frames are counted before and after: restarts leave nothing behind.
-use crate::{
+mod numbered;
+
+use crate::campaign;
+use anyhow::{Result, bail};
+use harness::{
     build::{self, Features},
-    campaign, compare,
-    numbered::{self, Seen},
+    disk,
+    guest::{self, Outcome},
     packages,
     qemu::{self, Config},
-    run::{self, Outcome},
-    session::{Ended, Streams},
-    shell, test,
+    session::{self, Ended, Streams},
+    shell,
 };
-use anyhow::{Result, bail};
+use numbered::Seen;
 use std::{
     fmt::Write,
     os::unix::net::UnixListener,
@@ -58,11 +61,11 @@ const FIRST_BAR_NS: u64 = 250_000;
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::image(&options.system, &Features::default())?;
-    let image = campaign::image()?;
+    let image = disk::programs_image()?;
     let config = Config {
         cpus: qemu::check(options.cpus, options.icount)?,
         is_counting_instructions: options.icount,
-        ..test::machine(&kernel, &image, "kill.log")?
+        ..guest::machine(&kernel, &image, "kill.log")?
     };
     let Options { component, count, seed, .. } = options;
     let kills = |count| format!("/abi/kill_component {component} {count} {seed} /kill");
@@ -115,18 +118,18 @@ fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Resul
         let listener = UnixListener::bind(&path)?;
         config.extra.extend(["-serial".into(), format!("unix:{}", qemu::escaped(&path))]);
         let seen = numbered::serve(listener);
-        let (outcome, output, error) = compare::run_captured(&config, command, "", limit)?;
+        let (outcome, output, error) = guest::run_captured(&config, command, "", limit)?;
         return Ok(Killed { outcome, output, error, seen: Some(seen) });
     }
     if component == "virtio-console" {
-        let (output, error) = (compare::Captured::default(), compare::Captured::default());
+        let (output, error) = (session::Captured::default(), session::Captured::default());
         let (checker, feeder, seen) = numbered::pair(output.clone());
         let streams = Streams {
             input: Box::new(feeder),
             output: Box::new(checker),
             error: Box::new(error.clone()),
         };
-        let outcome = run::execute(&config, command, streams, Some(limit), false)?;
+        let outcome = guest::execute(&config, command, streams, Some(limit), false)?;
         return Ok(Killed {
             outcome,
             output: output.take(),
@@ -134,7 +137,7 @@ fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Resul
             seen: Some(seen),
         });
     }
-    let (outcome, output, error) = compare::run_captured(&config, command, "", limit)?;
+    let (outcome, output, error) = guest::run_captured(&config, command, "", limit)?;
     Ok(Killed { outcome, output, error, seen: None })
 }
 

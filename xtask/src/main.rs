@@ -1,45 +1,15 @@
-//! The commands of `./x`: build, disk images, QEMU, tests, checks. Each command is a module.
+//! The commands of `./x`. Each is a module, or a crate: `bench` is `xtask/bench`. What they share is `xtask/harness`.
 #![forbid(unsafe_code)]
-mod accel;
-mod arguments;
-mod bench;
-mod build;
 mod campaign;
 mod check;
-mod compare;
 mod crash;
-mod crash_patterns;
-mod debian;
 mod debug;
-mod disk;
-mod disk_campaign;
+mod image;
 mod imports;
-mod isolated;
 mod kill;
-mod link;
-mod linux;
-mod miri;
-mod modules;
-mod nucleus_tests;
-mod numbered;
-mod packages;
-mod plugin;
 mod profile;
-mod qemu;
-mod random;
-mod returns;
 mod run;
-mod session;
-mod shell;
-mod sockets;
-mod stress;
-mod symbols;
-mod system_tests;
-mod terminal;
-mod terminal_test;
 mod test;
-mod test_disk;
-mod window;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -65,7 +35,7 @@ enum Command {
     /// Kill an isolated component again and again under a file workload: how long until it serves again
     Kill(kill::Options),
     /// The experiments: printed as tables and drawn
-    Bench(bench::Options),
+    Bench(xtask_bench::Options),
     /// Instructions that the kernel executes for a command: by function, by path of calls, drawn
     Profile(Box<profile::Options>),
     /// Formatting, lints, import directions, comments, commits, names in the docs; code and unsafe per crate
@@ -85,12 +55,12 @@ fn main() -> ExitCode {
         Command::Campaign(options) => campaign::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Kill(options) => kill::run(&options),
-        Command::Bench(options) => bench::run(&options),
+        Command::Bench(options) => xtask_bench::run(&options),
         Command::Profile(options) => profile::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Imports(options) => imports::run(&options),
         Command::Debug(options) => debug::run(&options),
-        Command::Image => build::report(),
+        Command::Image => image::run(),
     };
     match result {
         Ok(code) => ExitCode::from(code),

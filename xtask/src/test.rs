@@ -1,13 +1,20 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
-use crate::{
-    arguments,
-    build::{self, Features},
-    compare::{self, BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, SERVICES, TOOLS},
-    disk, nucleus_tests, packages,
-    qemu::{Accel, Config, Machine},
-    run, shell, system_tests, terminal_test,
-};
+pub mod compare;
+pub mod nucleus_tests;
+mod system_tests;
+mod terminal_test;
+mod test_disk;
+
+use crate::campaign::arguments;
 use anyhow::{Context, Result};
+use compare::{BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, SERVICES, TOOLS};
+use harness::{
+    build::{self, Features},
+    disk, guest, packages,
+    qemu::Config,
+    shell,
+    tally::{Tally, Target},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -28,22 +35,6 @@ pub struct Options {
     /// On systems/NAME.toml alone [default: `default`, and the ABI and system tests on `monolith` each on one machine]
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
-}
-
-/// A system that is tested.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// systems/NAME.toml.
-    pub system: String,
-    /// Each test on one machine only.
-    pub is_short: bool,
-}
-
-impl Target {
-    /// As many of `all` as are to be tested.
-    pub fn some<'a, T>(&self, all: &'a [T]) -> &'a [T] {
-        if self.is_short { all.get(..1).unwrap_or(all) } else { all }
-    }
 }
 
 impl Options {
@@ -112,71 +103,6 @@ const SUITES: [Suite; 12] = [
     Suite::Services,
     Suite::Python,
 ];
-
-/// The results so far.
-#[derive(Default)]
-pub struct Tally {
-    passed: usize,
-    failed: usize,
-    failures: Vec<String>,
-}
-
-impl Tally {
-    /// Counts a test and shows it if it failed.
-    pub fn count(&mut self, name: &str, result: std::result::Result<(), String>) {
-        match result {
-            Ok(()) => self.passed += 1,
-            Err(why) => {
-                self.failed += 1;
-                println!("FAILED {name}\n{}", indented(&why));
-                self.failures.push(name.to_owned());
-            }
-        }
-    }
-
-    /// Counts what a libtest binary printed; a run that was cut short is a failure.
-    fn count_libtest(&mut self, suite: &str, output: &str) {
-        let mut seen_end = false;
-        for line in output.lines() {
-            if let Some(rest) = line.strip_prefix("test result: ") {
-                seen_end = true;
-                self.passed += number_before(rest, " passed");
-                self.failed += number_before(rest, " failed");
-            } else if let Some(name) =
-                line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... FAILED"))
-            {
-                self.failures.push(format!("{suite}: {}", name.0));
-            }
-        }
-        if !seen_end {
-            self.count(suite, Err(format!("it did not end\n{}", tail(output, 40))));
-        } else if output.contains("test result: FAILED") {
-            println!("FAILED in {suite}\n{}", indented(&failure_parts(output)));
-        }
-    }
-}
-
-fn number_before(text: &str, word: &str) -> usize {
-    text.split(word)
-        .next()
-        .and_then(|before| before.rsplit(|c: char| !c.is_ascii_digit()).next())
-        .and_then(|digits| digits.parse().ok())
-        .unwrap_or(0)
-}
-
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
-}
-
-fn tail(text: &str, lines: usize) -> String {
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
-}
-
-/// The parts of a libtest output that tell of failures.
-fn failure_parts(output: &str) -> String {
-    output.split("\nfailures:\n").nth(1).map_or_else(|| tail(output, 60), |part| tail(part, 120))
-}
 
 /// Runs the suites.
 ///
@@ -376,7 +302,7 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
         let boot = |name: &String| {
             bar.set_message(format!("ABI tests ({name}) on Skerry ({system}, processors: {cpus})"));
             let log = format!("abi-{name}-{cpus}.log");
-            abi_boot(&Config { cpus, ..machine(&kernel, &image, &log)? }, name, filter)
+            abi_boot(&Config { cpus, ..guest::machine(&kernel, &image, &log)? }, name, filter)
         };
         let outputs = shell::side_by_side(&names, shell::processors() / cpus as usize, boot);
         bar.finish_and_clear();
@@ -390,53 +316,10 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
 /// Boots with one of the ABI tests' programs as the session; what it printed.
 fn abi_boot(config: &Config, name: &str, filter: Option<&str>) -> Result<String> {
     let command = format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
-    let (outcome, output, error) = compare::run_captured(config, &command, "", 240)?;
+    let (outcome, output, error) = guest::run_captured(config, &command, "", 240)?;
     let text = format!("{}\n{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
     Ok(match text.contains("test result:") {
         true => text,
         false => format!("{text}\n{outcome}; log in {}", config.log.display()),
     })
-}
-
-/// The machine of the tests, before a test changes it; TCG, so that the same tests run everywhere.
-///
-/// # Errors
-/// Fails if `build/` cannot be made.
-pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
-    Ok(Config {
-        machine: Machine::Q35,
-        cpus: 2,
-        memory: 512,
-        is_counting_instructions: false,
-        accel: Accel::Tcg,
-        kernel: kernel.to_owned(),
-        initrd: None,
-        append: run::PARAMETERS.to_owned(),
-        root: image.to_owned(),
-        is_snapshot: true,
-        disks: Vec::new(),
-        log: shell::build_path(log)?,
-        is_console_serial: false,
-        has_iommu: true,
-        extra: Vec::new(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libtest_lines_are_added_up() {
-        let mut tally = Tally::default();
-        tally.count_libtest("a", "test x ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\ntest result: ok. 2 passed; 0 failed;");
-        assert_eq!((tally.passed, tally.failed, tally.failures.len()), (5, 1, 1));
-    }
-
-    #[test]
-    fn a_suite_that_died_is_a_failure() {
-        let mut tally = Tally::default();
-        tally.count_libtest("a", "test x ... ");
-        assert_eq!((tally.passed, tally.failed), (0, 1));
-    }
 }

@@ -3,8 +3,8 @@
 //! A comment that begins with "What" or "Where" and is no question has no subject yet: its reader learns at the end of the
 //! sentence what it is about.
 use super::Crate;
-use crate::{random::Random, shell};
 use anyhow::Result;
+use harness::{random::Random, shell};
 use std::fs;
 
 /// First words of a clause without a subject.

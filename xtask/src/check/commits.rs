@@ -1,5 +1,5 @@
 //! Titles and bodies of commits: a title is read in lists, a body says why a change of some size was made.
-use crate::shell;
+use harness::shell;
 
 /// Commits before this one are not held to the rules.
 const SINCE: &str = "2026-11-25T21:00:00Z";

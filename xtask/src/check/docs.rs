@@ -6,9 +6,9 @@ mod commands;
 mod markdown;
 mod names;
 
-use crate::shell;
 use anyhow::Result;
 use commands::Commands;
+use harness::shell;
 use markdown::{Form, Place};
 use names::Names;
 use std::{fs, path::Path};

@@ -8,11 +8,9 @@
 //! A floor is a folder, or a file, directly below `src`. Its modules import from it and from the floors before it in the list. The
 //! root of the crate lies above all floors, and every other module lies in one.
 use super::Crate;
-use crate::{
-    modules::{Graph, ROOT, part},
-    shell,
-};
+use super::modules::{Graph, ROOT, part};
 use anyhow::Result;
+use harness::shell;
 use std::{fs, path::Path};
 
 /// The words before the floors.
@@ -115,7 +113,7 @@ fn check_cycles(one: &Crate, graph: &Graph, faults: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modules::tests::graph;
+    use crate::check::modules::tests::graph;
 
     const README: &str = "# it\n\nFloors, from the bottom up: `low`, `mid`, `top_most`.\n";
 

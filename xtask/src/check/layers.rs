@@ -7,7 +7,7 @@
 //! ```
 //! A crate of it imports only those before it.
 use super::{Crate, floors::declared};
-use crate::shell;
+use harness::shell;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -3,8 +3,8 @@ use super::{
     Crate, comments,
     count::{code_lines, is_test_file},
 };
-use crate::shell;
 use anyhow::Result;
+use harness::shell;
 use std::path::Path;
 
 /// Most lines of a file without its tests.

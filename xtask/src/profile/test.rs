@@ -1,15 +1,14 @@
 //! The profiler, tried: what it counts of a command is what the command did.
-use super::calls::{self, Profile, Span, USER, Wanted};
-use crate::{
-    build::{self, Features},
-    compare::Captured,
-    disk,
-    run::Outcome,
-    session::{Ended, Streams},
-    shell,
-    test::{self, Tally, Target},
-};
 use anyhow::Result;
+use harness::{
+    build::{self, Features},
+    disk,
+    guest::{self, Outcome},
+    profile::calls::{self, Profile, Span, USER, Wanted},
+    session::{Captured, Ended, Streams},
+    shell,
+    tally::{Tally, Target},
+};
 
 const NAME: &str = "profile: the calls of a command are counted";
 /// A shell that forks three times.
@@ -26,7 +25,7 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
         return Ok(());
     }
     let kernel = build::image(&target.system, &Features::default())?;
-    let config = test::machine(&kernel, &disk::default_root()?, "profile-test.log")?;
+    let config = guest::machine(&kernel, &disk::default_root()?, "profile-test.log")?;
     let bar = shell::progress(NAME);
     let streams = Streams {
         input: Box::new(std::io::empty()),

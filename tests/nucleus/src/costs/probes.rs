@@ -1,5 +1,5 @@
 //! The cost of messages: each measurement is repeated with several counts, so that whoever reads the log takes what
-//! starting and ending cost out by regression (`xtask/src/bench`). A line is `bench: NAME: COUNT NS`.
+//! starting and ending cost out by regression (`xtask/bench`). A line is `bench: NAME: COUNT NS`.
 use super::components::{
     self, Parameters, client, copier, lister, nothing, pair, server, signaller, slow_server, waiter,
 };

@@ -1,6 +1,6 @@
 //! The names that the repository has: paths of files, declarations of Rust, and words of all sources.
-use crate::shell;
 use anyhow::{Context, Result};
+use harness::shell;
 use std::{collections::HashSet, fs};
 use syn::visit::Visit;
 

@@ -1,5 +1,5 @@
 //! Two streams over the console driver that is killed: lines with numbers go out all the time, bytes whose values say
-//! where they stand come in. The other end is `xtask/src/numbered.rs`.
+//! where they stand come in. The other end is `xtask/src/kill/numbered.rs`.
 //!
 //! Bytes come when they are asked for, and the driver is killed only once the first of them has come: what QEMU was
 //! about to give a virtio console that is reset it throws away. What goes over the serial line is a little less than

@@ -1,0 +1,205 @@
+//! Recorded runs: the versions of docs/performance.md that the repository holds (`./x bench --record`).
+use super::{
+    draw::{Area, Drawing, escaped},
+    results::{Results, Row},
+    table::title,
+};
+use harness::shell::git;
+use std::{collections::BTreeMap, fmt::Write};
+
+const PAGE: &str = "docs/performance.md";
+
+/// A recorded run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Day of its commit.
+    pub date: String,
+    /// Its commit, short.
+    pub commit: String,
+    /// By chapter and row.
+    pub rows: BTreeMap<(String, String), Recorded>,
+}
+
+/// A row of a recorded run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// By side.
+    pub costs: BTreeMap<String, f64>,
+    /// By system.
+    pub ratios: BTreeMap<String, f64>,
+}
+
+/// Ratios of a row in all runs, the last being the one on the page; none where a run had no such row.
+pub type Past = Vec<Option<f64>>;
+
+/// The repository's runs, the oldest first; none without a repository.
+pub fn recorded() -> Vec<Run> {
+    let log = git(&["log", "--reverse", "--format=%h %as", "--", PAGE]).unwrap_or_default();
+    let mut runs: Vec<Run> = Vec::new();
+    for (commit, date) in log.lines().filter_map(|line| line.split_once(' ')) {
+        let Some(page) = git(&["show", &format!("{commit}:{PAGE}")]) else { continue };
+        let rows = parsed(&page);
+        // A commit that changed only what the page says of causes is no run.
+        if !rows.is_empty() && runs.last().is_none_or(|last| last.rows != rows) {
+            runs.push(Run { date: date.to_owned(), commit: commit.to_owned(), rows });
+        }
+    }
+    runs
+}
+
+/// The rows of a page of the documentation.
+pub fn parsed(page: &str) -> BTreeMap<(String, String), Recorded> {
+    let mut rows = BTreeMap::new();
+    let (mut chapter, mut head) = (String::new(), Vec::new());
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            (chapter, head) = (title.to_owned(), Vec::new());
+        } else if let Some(cells) = line.strip_prefix("| ") {
+            let cells: Vec<&str> = cells.trim_end_matches('|').split('|').map(str::trim).collect();
+            match (head.first(), cells.first()) {
+                (None, _) => head = cells,
+                (Some(&"row"), Some(name)) => {
+                    rows.insert((chapter.clone(), (*name).to_owned()), row(&head, &cells));
+                }
+                _ => {}
+            }
+        }
+    }
+    rows
+}
+
+/// A system's cost is in a column of its name, its ratio in the next.
+fn row(head: &[&str], cells: &[&str]) -> Recorded {
+    let mut found = Recorded::default();
+    let columns = || head.iter().zip(cells).skip(1);
+    for ((&side, &cost), (&next, &ratio)) in columns().zip(columns().skip(1)) {
+        if ["ratio", "from..to", "at most", "R2", "outliers"].contains(&side) {
+            continue;
+        }
+        found.costs.extend(cost_of(cost).map(|cost| (side.to_owned(), cost)));
+        let ratio = ratio.split(' ').next().and_then(|ratio| ratio.parse().ok());
+        let ratio = ratio.filter(|_| next == "ratio");
+        found.ratios.extend(ratio.map(|ratio| (side.to_owned(), ratio)));
+    }
+    found
+}
+
+/// A figure as tables print it.
+fn cost_of(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let times = match unit {
+        "" => 1.0,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * times)
+}
+
+/// Ratios of `row` on `system` in `runs`, and now.
+pub fn past(runs: &[Run], results: &Results, row: &Row, system: &str) -> Past {
+    let key = (title(row), row.name.clone());
+    let before = runs.iter().map(|run| run.rows.get(&key)?.ratios.get(system).copied());
+    let now = row.ratio(system, &results.against).map(|ratio| ratio.value);
+    before.chain([now]).collect()
+}
+
+/// The first and the last.
+pub fn ends(past: &Past) -> Option<(f64, f64)> {
+    let mut known = past.iter().flatten();
+    let first = known.next()?;
+    Some((*first, *known.next_back()?))
+}
+
+/// Draws ratios over the runs into `area`, on a scale of their own.
+pub fn line(drawing: &mut Drawing, past: &Past, area: Area) {
+    let known = || past.iter().flatten();
+    let (least, most) =
+        known().fold((f64::INFINITY, 0.0_f64), |(a, b), &it| (it.min(a), it.max(b)));
+    // A line that goes from edge to edge shows a change of a twentieth at least.
+    let spread = (most - least).max(most / 20.0);
+    let middle = f64::midpoint(least, most);
+    let steps = past.len().saturating_sub(1).max(1) as f64;
+    let place = |(at, ratio): (usize, &Option<f64>)| {
+        let x = area.left + at as f64 / steps * (area.right - area.left);
+        let above = ((*ratio)? - middle) / spread + 0.5;
+        Some((x, area.bottom - above * (area.bottom - area.top)))
+    };
+    let points: Vec<_> = past.iter().enumerate().filter_map(place).collect();
+    drawing.line(&points, "past");
+    if let Some(&(x, y)) = points.last() {
+        let (left, top, right, bottom) = (x - 1.5, y - 1.5, x + 1.5, y + 1.5);
+        drawing.rect(Area { left, top, right, bottom }, "s0");
+    }
+}
+
+/// The runs as a table: their numbers of rows, and the geometric means of the ratios of the rows that all of a chapter's runs have.
+pub fn table(runs: &[Run], results: &Results) -> String {
+    let Some(system) = results.systems.first() else { return String::new() };
+    let mut titles: Vec<String> = Vec::new();
+    results.rows.iter().map(title).for_each(|title| {
+        if !titles.contains(&title) {
+            titles.push(title);
+        }
+    });
+    let mut text = format!(
+        "<p>{} of {} in each run: the geometric mean of the ratios of the rows that every run has.</p>\n<table><tr><th>run</th><th>rows</th>",
+        escaped(system),
+        escaped(&results.against)
+    );
+    titles.iter().for_each(|title| text += &format!("<th>{}</th>", escaped(title)));
+    text += "</tr>\n";
+    for (at, run) in runs.iter().map(Some).chain([None]).enumerate() {
+        let (name, rows) = match run {
+            Some(run) => (format!("{} {}", run.date, run.commit), run.rows.len()),
+            None => ("this one".to_owned(), results.rows.len()),
+        };
+        let _ = write!(text, "<tr><td>{}</td><td>{rows}</td>", escaped(&name));
+        for wanted in &titles {
+            let of_it = results.rows.iter().filter(|row| title(row) == *wanted);
+            let all = of_it.filter_map(|row| whole(&past(runs, results, row, system)));
+            let logs: Vec<f64> =
+                all.filter_map(|ratios| ratios.get(at).map(|ratio| ratio.ln())).collect();
+            let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+            let said = if logs.is_empty() { "-".to_owned() } else { format!("{mean:.3}") };
+            let _ = write!(text, "<td>{said}</td>");
+        }
+        text += "</tr>\n";
+    }
+    text + "</table>\n"
+}
+
+/// The ratios of a row that every run has.
+fn whole(past: &Past) -> Option<Vec<f64>> {
+    past.iter().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: &str = "# Performance\n\n## micro: nanoseconds, 1 processors\n\n\
+        | row | linux | default | ratio | from..to | at most | R2 | outliers |\n|---|---:|---:|---:|---:|---:|---:|---:|\n\
+        | stat | 1.24 M | 100 | 0.250 ~ | 0.2..0.3 | 1.020 | 0.9 | 2 |\n\n## A paper's\n\n| | KSOS |\n|---|---:|\n| prime | 178 |\n";
+
+    #[test]
+    fn a_record_is_read_back() {
+        let rows = parsed(RECORD);
+        let key = ("micro: nanoseconds, 1 processors".to_owned(), "stat".to_owned());
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[&key].ratios, [("default".to_owned(), 0.25)].into());
+        let costs = [("default".to_owned(), 100.0), ("linux".to_owned(), 1.24e6)];
+        assert_eq!(rows[&key].costs, costs.into());
+    }
+
+    #[test]
+    fn ratios_are_drawn_over_the_runs_that_have_them() {
+        let area = Area { left: 0.0, top: 0.0, right: 100.0, bottom: 20.0 };
+        let mut drawing = Drawing::default();
+        let past = vec![None, Some(0.5), Some(0.4)];
+        line(&mut drawing, &past, area);
+        assert!(drawing.svg().contains("points=\"50.0,0.0 100.0,20.0\""), "{}", drawing.svg());
+        assert_eq!(ends(&past), Some((0.5, 0.4)));
+        assert_eq!(ends(&vec![None, Some(0.5)]), None);
+    }
+}

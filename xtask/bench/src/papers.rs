@@ -1,0 +1,101 @@
+//! The papers' own tables, redone: what the paper measured beside what is measured here.
+use super::{
+    curves, isolated, locks,
+    results::{Results, Row},
+};
+use crate::{side::Unit, table::figure};
+
+/// A table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its subject, and whose it is.
+    pub title: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// Their cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Table 1 of T. Perrine and others, "Performance of the KSOS-32" (K7): seconds on a VAX-11/780 under KSOS and 4.2BSD.
+const KSOS: [(&str, u32, u32); 5] =
+    [("prime", 178, 178), ("openit", 352, 8), ("rw", 54, 3), ("copy", 57, 3), ("forkit", 832, 10)];
+
+/// Those of which there are rows.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let system = results.systems.first().map_or("", String::as_str);
+    let mut tables: Vec<Table> = ksos(results).into_iter().chain(mutexes(results)).collect();
+    tables.extend(curves::tables(results));
+    tables.extend(isolated::tables(results));
+    tables.extend(locks::table(&results.locks, system));
+    tables
+}
+
+/// Table 8.2 of T. Birch, "Performance Limits of Darwin on L4" (L6): cycles of an increment by threads, Darwin and L4/Darwin.
+const MUTEXES: [(u32, u32, u32); 8] = [
+    (2, 12089, 6426),
+    (3, 13944, 6433),
+    (4, 15878, 6479),
+    (5, 16582, 6522),
+    (6, 16957, 6515),
+    (7, 17113, 6544),
+    (8, 17362, 6535),
+    (9, 17256, 6531),
+];
+
+fn ksos(results: &Results) -> Option<Table> {
+    let rows = KSOS.iter().map(|&(name, ksos, bsd)| {
+        let ratio = format!("{:.1}:1", f64::from(ksos) / f64::from(bsd));
+        (name.to_owned(), vec![name.to_owned(), ksos.to_string(), bsd.to_string(), ratio])
+    });
+    let head = ["", "KSOS, s", "4.2BSD, s", "ratio"];
+    redone(results, "KSOS-32, Table 1: the five programs", "ksos", &head, rows)
+}
+
+fn mutexes(results: &Results) -> Option<Table> {
+    let rows = MUTEXES.iter().map(|&(threads, darwin, l4)| {
+        let ratio = format!("{:.2}:1", f64::from(l4) / f64::from(darwin));
+        let cells = vec![threads.to_string(), darwin.to_string(), l4.to_string(), ratio];
+        (format!("mutexes, ring of {threads} threads"), cells)
+    });
+    let head = ["threads", "Darwin, cycles", "L4/Darwin, cycles", "ratio"];
+    redone(results, "L4/Darwin, Table 8.2: a ring of threads and mutexes", "threads", &head, rows)
+}
+
+/// A table whose `rows` have the name of a row of `suite` and the paper's cells: ours are put beside them.
+fn redone(
+    results: &Results,
+    title: &str,
+    suite: &str,
+    head: &[&str],
+    rows: impl Iterator<Item = (String, Vec<String>)>,
+) -> Option<Table> {
+    let find = |name: &str| {
+        let is_it =
+            |row: &&Row| row.suite == suite && row.name == name && row.unit == Unit::Instructions;
+        results.rows.iter().find(is_it)
+    };
+    let rows: Vec<Vec<String>> = rows
+        .filter_map(|(name, cells)| Some([cells, measured(results, find(&name)?)].concat()))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+    head.push(format!("{}, instructions", results.against));
+    head.extend(results.systems.iter().flat_map(|system| [system.clone(), "ratio".to_owned()]));
+    Some(Table { title: title.to_owned(), head, rows })
+}
+
+/// The costs of the other side and of each system of ours, and the ratios.
+fn measured(results: &Results, row: &Row) -> Vec<String> {
+    let cost = |side: &str| row.cost(side).map_or_else(|| "-".to_owned(), figure);
+    let mut cells = vec![cost(&results.against)];
+    for system in &results.systems {
+        let ratio = row.ratio(system, &results.against);
+        cells.extend([
+            cost(system),
+            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.2}:1", ratio.value)),
+        ]);
+    }
+    cells
+}

@@ -1,0 +1,31 @@
+//! The library of the commands of `./x`: builds of kernels, programs and disk images, guests of QEMU, and what runs in them.
+//!
+//! | modules | about |
+//! | --- | --- |
+//! | [`shell`], [`packages`], [`random`] | other programs, packages of Debian, random numbers |
+//! | [`build`], [`isolated`], [`link`], [`symbols`], [`plugin`] | kernels, components and programs |
+//! | [`disk`], [`debian`], [`linux`] | root disks, Debian's and its cloud kernel |
+//! | [`qemu`], [`accel`], [`sockets`], [`session`], [`guest`], [`until`], [`nucleus`] | machines and their sessions |
+//! | [`tally`] | results of tests |
+//! | [`profile`] | where a guest's instructions go |
+#![forbid(unsafe_code)]
+pub mod accel;
+pub mod build;
+pub mod debian;
+pub mod disk;
+pub mod guest;
+pub mod isolated;
+pub mod link;
+pub mod linux;
+pub mod nucleus;
+pub mod packages;
+pub mod plugin;
+pub mod profile;
+pub mod qemu;
+pub mod random;
+pub mod session;
+pub mod shell;
+pub mod sockets;
+pub mod symbols;
+pub mod tally;
+pub mod until;

@@ -1,0 +1,198 @@
+//! A session with a guest: three byte streams and a control stream over virtio-console ports, each a
+//! Unix socket on our side. Our stdin's end is the port's end; the exit status comes on the control port.
+use crate::sockets::Sockets;
+use anyhow::Result;
+use std::{
+    io::{self, Read, Write},
+    net::Shutdown,
+    os::unix::net::UnixListener,
+    process::Command,
+    sync::{Arc, Mutex, mpsc},
+    thread::{self, JoinHandle},
+};
+
+/// The end of a guest's session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// `exit(N)`.
+    Exited(u8),
+    /// Killed by signal N.
+    Signalled(u8),
+}
+
+impl Ended {
+    fn parse(line: &str) -> Option<Ended> {
+        let (word, number) = line.trim().split_once(' ')?;
+        let number = number.parse().ok()?;
+        match word {
+            "exited" => Some(Ended::Exited(number)),
+            "signalled" => Some(Ended::Signalled(number)),
+            _ => None,
+        }
+    }
+    /// As a shell would say it.
+    pub fn status(self) -> u8 {
+        match self {
+            Ended::Exited(code) => code,
+            Ended::Signalled(signal) => 128u8.saturating_add(signal),
+        }
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ended::Exited(code) => write!(f, "exited {code}"),
+            Ended::Signalled(signal) => write!(f, "signalled {signal}"),
+        }
+    }
+}
+
+/// The sources and sinks of a session's streams.
+pub struct Streams {
+    /// The guest's stdin.
+    pub input: Box<dyn Read + Send>,
+    /// The guest's stdout.
+    pub output: Box<dyn Write + Send>,
+    /// The guest's stderr.
+    pub error: Box<dyn Write + Send>,
+}
+
+impl Streams {
+    /// Our own.
+    pub fn ours() -> Streams {
+        Streams {
+            input: Box::new(io::stdin()),
+            output: Box::new(io::stdout()),
+            error: Box::new(io::stderr()),
+        }
+    }
+}
+
+/// The sockets, waiting for QEMU.
+pub struct Listening(Sockets<4>);
+
+const PORTS: [&str; 4] = ["stdin", "stdout", "stderr", "control"];
+
+impl Listening {
+    /// Makes the sockets.
+    ///
+    /// # Errors
+    /// Fails if they cannot be made.
+    pub fn new() -> Result<Listening> {
+        Ok(Listening(Sockets::new(PORTS)?))
+    }
+    /// Adds the ports to QEMU's command line.
+    pub fn add_to(&self, qemu: &mut Command) {
+        self.0.add_to(qemu);
+        for name in PORTS {
+            qemu.args(["-device", &format!("virtserialport,chardev={name},name=skerry.{name}")]);
+        }
+    }
+    /// Takes QEMU's connections and starts to move bytes. To be called once QEMU runs.
+    pub fn start(self, command: &str, streams: Streams) -> Session {
+        let (ended_sender, ended) = mpsc::channel();
+        let (folder, [stdin, stdout, stderr, control]) = self.0.open();
+        // Not joined: our own stdin may never end.
+        thread::spawn(move || feed(&stdin, streams.input));
+        let command = command.to_owned();
+        let threads = vec![
+            thread::spawn(move || drain(&stdout, streams.output)),
+            thread::spawn(move || drain(&stderr, streams.error)),
+            thread::spawn(move || {
+                if let Some(how) = steer(&control, &command) {
+                    let _ = ended_sender.send(how);
+                }
+            }),
+        ];
+        Session { threads, ended, _folder: folder }
+    }
+}
+
+/// A session under way.
+pub struct Session {
+    threads: Vec<JoinHandle<()>>,
+    ended: mpsc::Receiver<Ended>,
+    _folder: tempfile::TempDir,
+}
+
+impl Session {
+    /// Waits for the last byte (QEMU has ended) and says how the session ended, if it did.
+    pub fn finish(self) -> Option<Ended> {
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        self.ended.try_recv().ok()
+    }
+}
+
+fn feed(listener: &UnixListener, mut input: Box<dyn Read + Send>) {
+    let Ok((mut port, _)) = listener.accept() else { return };
+    let _ = io::copy(&mut input, &mut port);
+    // Half a close: QEMU still reads what is under way, then sees the end. The read below keeps our
+    // side open until QEMU has gone, for a full close would drop those bytes.
+    let _ = port.shutdown(Shutdown::Write);
+    let _ = port.read(&mut [0]);
+}
+
+fn drain(listener: &UnixListener, mut sink: Box<dyn Write + Send>) {
+    let Ok((mut port, _)) = listener.accept() else { return };
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = port.read(&mut buffer) {
+        if sink.write_all(&buffer[..count]).and_then(|()| sink.flush()).is_err() {
+            // The reader of our output has gone: the guest may finish, unheard.
+            let _ = io::copy(&mut port, &mut io::sink());
+        }
+    }
+}
+
+fn steer(listener: &UnixListener, command: &str) -> Option<Ended> {
+    let (mut port, _) = listener.accept().ok()?;
+    let length = u32::try_from(command.len()).ok()?;
+    port.write_all(&length.to_le_bytes()).ok()?;
+    port.write_all(command.as_bytes()).ok()?;
+    let mut said = String::new();
+    let _ = port.read_to_string(&mut said);
+    said.lines().last().and_then(Ended::parse)
+}
+
+/// A sink that another thread writes.
+#[derive(Clone, Default)]
+pub struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Captured {
+    /// The bytes that were written.
+    pub fn take(&self) -> Vec<u8> {
+        self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
+    }
+
+    /// Nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_ok_and(|bytes| bytes.is_empty())
+    }
+}
+
+impl Write for Captured {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if let Ok(mut bytes) = self.0.lock() {
+            bytes.extend_from_slice(data);
+        }
+        Ok(data.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_control_line_says_how_the_session_ended() {
+        assert_eq!(Ended::parse("exited 3\n"), Some(Ended::Exited(3)));
+        assert_eq!(Ended::parse("signalled 9"), Some(Ended::Signalled(9)));
+        assert_eq!(Ended::parse("exited"), None);
+        assert_eq!(Ended::Signalled(15).status(), 143);
+    }
+}

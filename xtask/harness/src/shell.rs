@@ -1,0 +1,128 @@
+//! Running other programs: with progress, with their output kept for the error message.
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    std::env::var_os("SKERRY_ROOT")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")), PathBuf::from)
+}
+
+/// A path in `build/`, which is made if need be.
+///
+/// # Errors
+/// Fails if the folder cannot be made.
+pub fn build_path(name: &str) -> Result<PathBuf> {
+    let folder = root().join("build");
+    std::fs::create_dir_all(&folder).context("making build/")?;
+    Ok(folder.join(name))
+}
+
+/// A spinner on the terminal that says what goes on; on anything but a terminal a line.
+pub fn progress(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    if bar.is_hidden() {
+        eprintln!("x: {what}");
+    }
+    bar
+}
+
+/// Processors of this machine.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does `work` for every item, so many (one, at least) at a time; what came out, in the items' order.
+pub fn side_by_side<T: Sync, R: Send + Sync>(
+    items: &[T],
+    at_a_time: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        items.get(index).zip(results.get(index))
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_a_time.max(1) {
+            scope.spawn(|| {
+                while let Some((item, result)) = take() {
+                    let _ = result.set(work(item));
+                }
+            });
+        }
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
+/// Runs `command` quietly under a progress line.
+///
+/// # Errors
+/// Fails if the command cannot be started or fails; the message then has its output.
+pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
+    let bar = progress(what);
+    let output =
+        command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    bar.finish_and_clear();
+    if !output.status.success() {
+        // Cargo's messages to programs are for no reader: it says the same on the other stream.
+        let said = String::from_utf8_lossy(&output.stdout);
+        let said: String =
+            said.split_inclusive('\n').filter(|line| !line.starts_with("{\"reason\":")).collect();
+        bail!(
+            "{what}: {:?} ended with {}\n{said}{}",
+            command.get_program(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(output.stdout)
+}
+
+/// Output of git in this workspace; `None` without a repository.
+pub fn git(arguments: &[&str]) -> Option<String> {
+    let said = Command::new("git").arg("-C").arg(root()).args(arguments).output().ok()?;
+    said.status.success().then(|| String::from_utf8_lossy(&said.stdout).into_owned())
+}
+
+/// Name of a file, from the root of this workspace.
+pub fn name(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Cargo, for this workspace.
+pub fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(root());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_side_by_side_comes_in_the_items_order() {
+        let items: Vec<usize> = (0..50).collect();
+        for at_a_time in [0, 1, 3, 80] {
+            let doubled = side_by_side(&items, at_a_time, |item| item * 2);
+            assert!(doubled.iter().copied().eq(items.iter().map(|item| item * 2)));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Results of tests, and the systems that are tested.
+
+/// A system that is tested.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// systems/NAME.toml.
+    pub system: String,
+    /// Each test on one machine only.
+    pub is_short: bool,
+}
+
+impl Target {
+    /// As many of `all` as are to be tested.
+    pub fn some<'a, T>(&self, all: &'a [T]) -> &'a [T] {
+        if self.is_short { all.get(..1).unwrap_or(all) } else { all }
+    }
+}
+
+/// The results so far.
+#[derive(Default)]
+pub struct Tally {
+    /// Tests that passed.
+    pub passed: usize,
+    /// Tests that failed.
+    pub failed: usize,
+    /// The names of those that failed.
+    pub failures: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a test and shows it if it failed.
+    pub fn count(&mut self, name: &str, result: std::result::Result<(), String>) {
+        match result {
+            Ok(()) => self.passed += 1,
+            Err(why) => {
+                self.failed += 1;
+                println!("FAILED {name}\n{}", indented(&why));
+                self.failures.push(name.to_owned());
+            }
+        }
+    }
+
+    /// Counts what a libtest binary printed; a run that was cut short is a failure.
+    pub fn count_libtest(&mut self, suite: &str, output: &str) {
+        let mut seen_end = false;
+        for line in output.lines() {
+            if let Some(rest) = line.strip_prefix("test result: ") {
+                seen_end = true;
+                self.passed += number_before(rest, " passed");
+                self.failed += number_before(rest, " failed");
+            } else if let Some(name) =
+                line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... FAILED"))
+            {
+                self.failures.push(format!("{suite}: {}", name.0));
+            }
+        }
+        if !seen_end {
+            self.count(suite, Err(format!("it did not end\n{}", tail(output, 40))));
+        } else if output.contains("test result: FAILED") {
+            println!("FAILED in {suite}\n{}", indented(&failure_parts(output)));
+        }
+    }
+}
+
+fn number_before(text: &str, word: &str) -> usize {
+    text.split(word)
+        .next()
+        .and_then(|before| before.rsplit(|c: char| !c.is_ascii_digit()).next())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(0)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// The parts of a libtest output that tell of failures.
+fn failure_parts(output: &str) -> String {
+    output.split("\nfailures:\n").nth(1).map_or_else(|| tail(output, 60), |part| tail(part, 120))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libtest_lines_are_added_up() {
+        let mut tally = Tally::default();
+        tally.count_libtest("a", "test x ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\ntest result: ok. 2 passed; 0 failed;");
+        assert_eq!((tally.passed, tally.failed, tally.failures.len()), (5, 1, 1));
+    }
+
+    #[test]
+    fn a_suite_that_died_is_a_failure() {
+        let mut tally = Tally::default();
+        tally.count_libtest("a", "test x ... ");
+        assert_eq!((tally.passed, tally.failed), (0, 1));
+    }
+}

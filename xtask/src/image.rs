@@ -1,0 +1,24 @@
+//! `./x image`: builds the kernel and the disk image, and says where they are.
+use anyhow::Result;
+use harness::{
+    build::{self, Features},
+    disk, packages, symbols,
+};
+
+/// Builds everything and says where it is.
+///
+/// # Errors
+/// As [`build::image`] and [`disk::default_root`].
+pub fn run() -> Result<u8> {
+    packages::ensure(packages::Need::Run)?;
+    let kernel = build::image("default", &Features::default())?;
+    let root = disk::default_root()?;
+    let symbols = symbols::beside(&kernel);
+    println!(
+        "kernel  {}\nsymbols {}\nroot    {}",
+        kernel.display(),
+        symbols.display(),
+        root.display()
+    );
+    Ok(0)
+}

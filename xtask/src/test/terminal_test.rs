@@ -1,0 +1,358 @@
+//! `./x run` at a terminal, as somebody sits before it: a pty is typed at and read, its size changed,
+//! and its settings must be what they were once the run has ended.
+//!
+//! Each step waits for what is shown; time only bounds how long.
+use anyhow::{Context, Result, anyhow, bail};
+use harness::{
+    build::{self, Features},
+    debian, disk, shell,
+    tally::{Tally, Target},
+};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    pty::openpty,
+    sys::{
+        signal::{Signal, killpg},
+        termios,
+    },
+    unistd::Pid,
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::fd::{AsFd, OwnedFd},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The time limit of each step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A step at the terminal.
+enum Step {
+    /// Types; what was shown before does not count from here on.
+    Type(&'static str),
+    /// Waits until this has been shown.
+    Expect(&'static str),
+    /// Makes the window so many rows and columns large.
+    Resize(u16, u16),
+}
+use Step::{Expect, Resize, Type};
+
+const PROMPT: &str = "skerry:~# ";
+
+/// Line editing, job control, full-screen programs, the window's size, another user.
+///
+/// The job says when it has begun and when it goes on: only then it has the keyboard.
+const SESSION: &[Step] = &[
+    Expect(PROMPT),
+    Type("echo ac\x1b[Db\r"),
+    Expect("\nabc\r"),
+    Expect(PROMPT),
+    Type("\x1b[A\x7f\x7fd\r"),
+    Expect("\nad\r"),
+    Expect(PROMPT),
+    Type("tty\r"),
+    Expect("\n/dev/hvc0\r"),
+    Expect(PROMPT),
+    // Pasted faster than it is taken.
+    Type(concat!(
+        "echo '",
+        "012345678901234567890123456789012345678901234567890123456789",
+        "012345678901234567890123456789012345678901234567890123456789",
+        "012345678901234567890123456789012345678901234567890123456789",
+        "012345678901234567890123456789012345678901234567890123456789",
+        "' | wc -c\r"
+    )),
+    Expect("\n241\r"),
+    Expect(PROMPT),
+    Type("sh -c 'trap \"echo goes on\" CONT; echo begun; while :; do sleep 1; done'\r"),
+    Expect("\nbegun\r"),
+    Type("\x1a"),
+    Expect("Stopped"),
+    Expect(PROMPT),
+    Type("jobs\r"),
+    Expect("[1]+  Stopped"),
+    Expect(PROMPT),
+    Type("bg\r"),
+    Expect("goes on\r"),
+    Type("jobs\r"),
+    Expect("[1]+  Running"),
+    Expect(PROMPT),
+    Type("fg\r"),
+    Expect("\ngoes on\r"),
+    Type("\x03"),
+    Expect(PROMPT),
+    Type("jobs; echo none\r"),
+    Expect("echo none\r\nnone\r"),
+    Expect(PROMPT),
+    // Input that is typed ahead of a program is the shell's, so the step is told when the program comes.
+    Type("echo reads; cat\r"),
+    Expect("\nreads\r"),
+    Type("a line\r"),
+    Expect("a line\r\na line\r"),
+    Type("\x04"),
+    Expect(PROMPT),
+    Resize(33, 111),
+    Type("until stty size | grep 33.111; do :; done\r"),
+    Expect("\n33 111\r"),
+    Expect(PROMPT),
+    Type("vi /tmp/f\r"),
+    Expect("- /tmp/f"),
+    Type("ihello"),
+    // The cursor behind it.
+    Expect("\x1b[1;6H"),
+    Type("\x1b"),
+    Expect("- /tmp/f"),
+    Type(":wq\r"),
+    Expect(PROMPT),
+    Type("cat /tmp/f; su user -c id\r"),
+    Expect("\nhello\r"),
+    Expect("\nuid=1000(user)"),
+    Expect(PROMPT),
+    Type("top -b -n1\r"),
+    Expect("\nMem: "),
+    Expect("  PID  PPID USER "),
+    Expect("top -b -n1"),
+    Expect(PROMPT),
+];
+
+/// The console on the port of the kernel's log.
+const SERIAL: &[Step] = &[
+    Expect("I image: system"),
+    Expect(PROMPT),
+    Type("tty; echo ac\x1b[Db\r"),
+    Expect("\n/dev/ttyS0\r"),
+    Expect("\nabc\r"),
+    Expect(PROMPT),
+    Type("echo begun; sleep 1000\r"),
+    Expect("\nbegun\r"),
+    Type("\x03"),
+    Expect(PROMPT),
+    // More than the chip's FIFO, both ways.
+    Type("seq 1000 1999 | md5sum; echo 0123456789012345678901234567890123456789 >/dev/console\r"),
+    Expect("\n54b022b0bb28abd0d1e5ff1b42c49d0f"),
+    Expect("\n0123456789012345678901234567890123456789\r"),
+    Expect(PROMPT),
+];
+
+/// Busybox's init as process 1, to a shell that it starts and starts again.
+const BUSYBOX_INIT: &[Step] = &[
+    Expect("Please press Enter to activate this console."),
+    Type("\r"),
+    Expect("# "),
+    Type("ps | grep -c '^ *1 .*init'; cat /proc/$$/stat | cut -d' ' -f4\r"),
+    Expect("\r\n1\r\n"),
+    Expect("# "),
+    Type("(sh -c 'sleep 1; echo parent $PPID; grep PPid /proc/self/status' &); sleep 3\r"),
+    Expect("PPid:"),
+    Expect("# "),
+    Type("kill -9 1; kill -STOP 1; exit\r"),
+    Expect("Please press Enter to activate this console."),
+    Type("\r"),
+    Expect("# "),
+];
+
+/// A seat at a terminal.
+struct Seat {
+    name: &'static str,
+    /// Arguments of `./x run`.
+    arguments: &'static [&'static str],
+    steps: &'static [Step],
+    /// The input that leaves it.
+    ending: &'static str,
+}
+
+impl Seat {
+    fn is_chosen(&self, filter: Option<&str>) -> bool {
+        filter.is_none_or(|filter| self.name.contains(filter))
+    }
+}
+
+const fn seat(name: &'static str, steps: &'static [Step], ending: &'static str) -> Seat {
+    Seat { name, arguments: &[], steps, ending }
+}
+
+const INIT: &[&str] = &["--append", "init=/bin/init"];
+
+const SITTINGS: [Seat; 7] = [
+    seat("an interactive session and poweroff", SESSION, "poweroff\r"),
+    seat("an interactive session left by exit", &[Expect(PROMPT)], "exit\r"),
+    seat("an interactive session left by Ctrl-A X", &[Expect(PROMPT)], "\x01x"),
+    seat("an interactive session left by Ctrl-Alt-Del", &[Expect(PROMPT)], "\x01d"),
+    Seat {
+        arguments: &["--serial-console", "--machine", "microvm"],
+        ..seat("an interactive session on the first serial port", SERIAL, "poweroff\r")
+    },
+    Seat {
+        arguments: INIT,
+        ..seat("busybox's init as process 1, and poweroff", BUSYBOX_INIT, "poweroff\r")
+    },
+    // It asked to be told of the keys, and runs its action for them: reboot.
+    Seat {
+        arguments: INIT,
+        ..seat("busybox's init as process 1, and Ctrl-Alt-Del", BUSYBOX_INIT, "\x01d")
+    },
+];
+
+/// Debian's sysvinit as process 1, to its login.
+const SYSVINIT: &[Step] = &[
+    Expect("INIT: Entering runlevel: 2"),
+    Expect("login: "),
+    Type("root\r"),
+    Expect("# "),
+    Type("runlevel; tty; ps -p 1 -o comm=\r"),
+    // Bash ends its bracketed paste before them.
+    Expect("\rN 2\r"),
+    Expect("\n/dev/hvc0\r"),
+    Expect("\ninit\r"),
+    Expect("# "),
+    Type("telinit 3; sleep 2; runlevel\r"),
+    Expect("\n2 3\r"),
+];
+
+/// The package with Debian's sysvinit.
+const INIT_PACKAGE: &str = "sysvinit-core";
+
+/// Those that need a Debian root.
+const DEBIAN: [Seat; 1] = [Seat {
+    arguments: &["--root", "debian", "--packages", INIT_PACKAGE, "--append", "init=/sbin/init"],
+    ..seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r")
+}];
+
+/// As [`run`], in a Debian root.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    if DEBIAN.iter().any(|seat| seat.is_chosen(filter)) {
+        // Made by the sitting it would take longer than a step may.
+        debian::image(&[INIT_PACKAGE.to_owned()])?;
+    }
+    sit_at(&DEBIAN, tally, target, filter)
+}
+
+/// Runs each sitting that `filter` leaves in.
+///
+/// # Errors
+/// Fails if the system does not build.
+pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    sit_at(&SITTINGS, tally, target, filter)
+}
+
+fn sit_at(seats: &[Seat], tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let sittings: Vec<&Seat> = seats.iter().filter(|seat| seat.is_chosen(filter)).collect();
+    for seat in target.some(&sittings) {
+        build::image(&target.system, &Features::default())?;
+        disk::default_root()?;
+        let bar = shell::progress(seat.name);
+        let result = sit(&target.system, seat).map_err(|error| format!("{error:#}"));
+        bar.finish_and_clear();
+        tally.count(seat.name, result);
+    }
+    Ok(())
+}
+
+fn sit(system: &str, seat: &Seat) -> Result<()> {
+    let pty = openpty(None, None).context("opening a pty")?;
+    let before = termios::tcgetattr(&pty.slave)?;
+    let mut desk = Desk { master: File::from(pty.master), slave: pty.slave, shown: String::new() };
+    desk.resize(30, 100)?;
+    let plain = ["run", "--system", system, "--snapshot", "--accel", "tcg"];
+    let mut sitting = desk.start(&[&plain, seat.arguments].concat())?;
+    seat.steps.iter().chain([&Type(seat.ending)]).try_for_each(|step| desk.take(step))?;
+    let status = desk.end(&mut sitting)?;
+    if !status.success() {
+        bail!("the run ended with {status}; shown was {:?}", desk.shown);
+    }
+    if before != termios::tcgetattr(&desk.slave)? {
+        bail!("the terminal was left with other settings");
+    }
+    Ok(())
+}
+
+/// The run at the terminal, a session and process group of its own, which ends with this.
+struct Sitting(Child);
+
+impl Drop for Sitting {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            // QEMU and whatever else it started; a group that has just ended is no failure.
+            let _ = killpg(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGKILL);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// A terminal and what was shown on it since something was last typed or found.
+struct Desk {
+    master: File,
+    slave: OwnedFd,
+    shown: String,
+}
+
+impl Desk {
+    fn stdio(&self) -> Result<Stdio> {
+        Ok(Stdio::from(self.slave.try_clone()?))
+    }
+    /// Starts this very program as the leader of a session on the terminal. setsid(1) does not fork
+    /// here, as its process leads no group yet.
+    fn start(&self, arguments: &[&str]) -> Result<Sitting> {
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(std::env::current_exe()?).args(arguments);
+        command.stdin(self.stdio()?).stdout(self.stdio()?).stderr(self.stdio()?);
+        command.spawn().map(Sitting).context("starting setsid")
+    }
+    fn resize(&self, rows: u16, columns: u16) -> Result<()> {
+        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let mut stty = Command::new("stty");
+        stty.args(["rows", &rows, "cols", &columns]).stdin(self.stdio()?);
+        let status = stty.status().context("starting stty")?;
+        if status.success() { Ok(()) } else { bail!("stty: {status}") }
+    }
+    fn take(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Type(text) => {
+                self.shown.clear();
+                self.master.write_all(text.as_bytes()).context("typing")
+            }
+            Resize(rows, columns) => self.resize(*rows, *columns),
+            Expect(text) => self.expect(text),
+        }
+    }
+    fn expect(&mut self, text: &str) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                self.shown.drain(..at + text.len());
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                bail!("{text:?} did not appear; shown was {:?}", self.shown);
+            }
+            self.read_some()?;
+        }
+    }
+    /// Reads what is there, or waits a moment for it.
+    fn read_some(&mut self) -> Result<()> {
+        const MOMENT_MS: u16 = 100;
+        let mut entries = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut entries, PollTimeout::from(MOMENT_MS))? > 0 {
+            let mut bytes = [0; 4096];
+            let count = self.master.read(&mut bytes).context("reading the terminal")?;
+            self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        Ok(())
+    }
+    /// Waits for the run's end.
+    fn end(&mut self, sitting: &mut Sitting) -> Result<ExitStatus> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.read_some()?;
+            if let Some(status) = sitting.0.try_wait()? {
+                return Ok(status);
+            }
+        }
+        Err(anyhow!("the run did not end; shown was {:?}", self.shown))
+    }
+}
