@@ -1,11 +1,11 @@
 //! ext4: reading and writing volumes as the stock `mke2fs -t ext4` makes them.
 //!
-//! Key types: [`Ext4`] (the mount), [`volume::Volume`] (geometry, metadata blocks, state),
-//! [`inode_table::Node`] (an inode in use), [`log::Operation`] (one atomic change),
-//! [`transfer::Transfer`] (pages on their way).
+//! Key types: [`Ext4`] (the mount), [`layout::volume::Volume`] (geometry, metadata blocks, state),
+//! [`layout::inode_table::Node`] (an inode in use), [`store::log::Operation`] (one atomic change),
+//! [`store::transfer::Transfer`] (pages on their way).
 //!
-//! Outside bytes come in as `Raw...` structures ([`layout`]), are checked once and become types
-//! that can only be valid ([`superblock::Geometry`], [`inode::Inode`]). Nothing parsed later is
+//! Outside bytes come in as `Raw...` structures ([`layout::raw`]), are checked once and become types
+//! that can only be valid ([`layout::superblock::Geometry`], [`layout::inode::Inode`]). Nothing parsed later is
 //! trusted either: numbers are compared with the geometry where they are used, loops are bounded
 //! by the tree depth, the size of an area or the size of the device.
 //!
@@ -32,54 +32,15 @@
 )]
 extern crate alloc;
 
-mod along;
-mod background;
-mod batch;
-mod cache;
-mod checksum;
-mod commit;
-mod control;
-mod device;
-mod directory;
-mod directory_edit;
-mod extent;
-mod extent_edit;
-mod features;
-mod file_range;
-mod file_size;
-mod file_system;
-mod groups;
-mod hash;
-mod hash_order;
-mod health;
-mod htree;
-mod htree_edit;
-mod indirect;
-mod inline;
-mod inline_edit;
-mod inode;
-mod inode_store;
-mod inode_table;
-mod journal;
+mod files;
 mod layout;
-mod log;
-mod map;
-mod mount;
-mod name_index;
 mod names;
-mod offer;
-mod orphans;
-mod ranges;
-mod read;
-mod superblock;
-mod superblock_edit;
-mod symlink;
-mod transfer;
+mod store;
+mod transactions;
 mod volume;
-mod write;
-mod xattr;
-mod xattr_edit;
 
-pub use health::ErrorPolicy;
-pub use mount::{Ext4, MountError, Options, Recovery, mount};
-pub use offer::start;
+pub use store::health::ErrorPolicy;
+pub use volume::{
+    mount::{Ext4, MountError, Options, Recovery, mount},
+    offer::start,
+};

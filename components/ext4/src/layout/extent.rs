@@ -1,54 +1,136 @@
-//! A node of an extent tree, in the inode's body or in a block of its own.
-//!
-//! ```text
-//! header  0 magic f30a | 2 entries | 4 most entries | 6 depth | 8 generation      12 bytes
-//! index   0 first logical block | 4 child (low) | 8 child (high) | 10 unused      12 bytes
-//! leaf    0 first logical block | 4 length | 6 start (high) | 8 start (low)       12 bytes
-//! tail    after the most entries: checksum (blocks only)                          4 bytes
-//! ```
-use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+//! Extent trees: from the inode's body down at most five levels of blocks.
+use crate::{
+    layout::{inode::Inode, map::Run, raw::extent::*, volume::Volume},
+    store::{bytes::word32, cache::BlockRef, checksum::crc32c},
+};
+use interfaces::file_system::FsError;
+use zerocopy::FromBytes;
 
-/// `eh_magic`.
-pub(crate) const MAGIC: u16 = 0xf30a;
-/// Bytes of a header and of an entry.
-pub(crate) const ENTRY_BYTES: usize = 12;
-/// Deepest tree: 32-bit logical blocks need no more with 1 KiB nodes.
-pub(crate) const DEPTH_MAX: u16 = 5;
-/// Lengths above this are of extents allocated but never written.
-pub(crate) const WRITTEN_MAX: u16 = 32768;
+/// One past the last logical block.
+const LOGICAL_END: u64 = 1 << 32;
 
-/// The header.
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct RawHeader {
-    pub(crate) magic: U16,
-    pub(crate) entries: U16,
-    pub(crate) max: U16,
-    pub(crate) depth: U16,
-    generation: U32,
+/// A node, its header checked.
+pub(crate) struct Node<'a> {
+    /// Levels below.
+    pub(crate) depth: u16,
+    /// Its entries.
+    pub(crate) entries: &'a [[u8; ENTRY_BYTES]],
 }
 
-/// An entry of an inner node.
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct RawIndex {
-    pub(crate) first: U32,
-    pub(crate) child_low: U32,
-    pub(crate) child_high: U16,
-    unused: U16,
+impl<'a> Node<'a> {
+    /// Checks the header; `depth` is what the parent demands.
+    pub(crate) fn decode(bytes: &'a [u8], depth: Option<u16>) -> Result<Node<'a>, FsError> {
+        let (raw, rest) = RawHeader::read_from_prefix(bytes).map_err(|_| FsError::Corrupt)?;
+        let (slots, _) = rest.as_chunks::<ENTRY_BYTES>();
+        let entries = slots.get(..usize::from(raw.entries.get())).ok_or(FsError::Corrupt)?;
+        let is_sound = raw.magic.get() == MAGIC
+            && raw.entries.get() <= raw.max.get()
+            && usize::from(raw.max.get()) <= slots.len()
+            && raw.depth.get() <= DEPTH_MAX
+            && depth.is_none_or(|depth| raw.depth.get() == depth);
+        if is_sound { Ok(Node { depth: raw.depth.get(), entries }) } else { Err(FsError::Corrupt) }
+    }
+
+    /// The last entry that begins at or before `logical`, and where the next begins.
+    fn find(&self, logical: u32) -> (Option<&[u8; ENTRY_BYTES]>, Option<u32>) {
+        let first = |entry: &[u8; ENTRY_BYTES]| word32(entry, 0).unwrap_or(0);
+        let after = self.entries.partition_point(|entry| first(entry) <= logical);
+        let found = after.checked_sub(1).and_then(|place| self.entries.get(place));
+        (found, self.entries.get(after).map(first))
+    }
 }
 
-/// An entry of a leaf.
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct RawExtent {
-    pub(crate) first: U32,
-    pub(crate) length: U16,
-    pub(crate) start_high: U16,
-    pub(crate) start_low: U32,
+/// The extent or hole that holds block `logical`, from there on.
+pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u32) -> Result<Run, FsError> {
+    let (found, end) = find(volume, inode, logical)?;
+    let Some(extent) = found.filter(|extent| extent.end() > u64::from(logical)) else {
+        return Ok(Run::hole(end.saturating_sub(u64::from(logical))));
+    };
+    let passed = u64::from(logical - extent.first);
+    let blocks = u64::from(extent.count) - passed;
+    Ok(Run { start: extent.is_written.then_some(extent.start + passed), blocks })
 }
 
-const _: () = assert!(size_of::<RawHeader>() == ENTRY_BYTES);
-const _: () = assert!(size_of::<RawIndex>() == ENTRY_BYTES);
-const _: () = assert!(size_of::<RawExtent>() == ENTRY_BYTES);
+/// An extent, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First block of the file.
+    pub(crate) first: u32,
+    /// At least one.
+    pub(crate) count: u32,
+    /// First block on the volume.
+    pub(crate) start: u64,
+    /// Holds data; else it reads as zeroes.
+    pub(crate) is_written: bool,
+}
+
+impl Extent {
+    /// Decodes a leaf entry.
+    pub(crate) fn decode(entry: &[u8; ENTRY_BYTES]) -> Result<Extent, FsError> {
+        let raw = RawExtent::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
+        let (count, is_written) = match raw.length.get() {
+            0 => return Err(FsError::Corrupt),
+            length if length > WRITTEN_MAX => (length - WRITTEN_MAX, false),
+            length => (length, true),
+        };
+        let start = u64::from(raw.start_low.get()) | u64::from(raw.start_high.get()) << 32;
+        let (first, count) = (raw.first.get(), u32::from(count));
+        Ok(Extent { first, count, start, is_written })
+    }
+
+    /// One past its last block of the file.
+    pub(crate) fn end(&self) -> u64 {
+        u64::from(self.first) + u64::from(self.count)
+    }
+}
+
+/// The last extent that begins at or before block `logical`, and where the next begins.
+///
+/// # Errors
+/// As [`map`].
+pub(crate) fn find(
+    volume: &Volume,
+    inode: &Inode,
+    logical: u32,
+) -> Result<(Option<Extent>, u64), FsError> {
+    let mut end = LOGICAL_END;
+    let mut block: Option<BlockRef> = None;
+    let mut depth = None;
+    // Each level is one less deep than the one above, and none deeper than DEPTH_MAX.
+    loop {
+        let bytes = block.as_ref().map_or(&inode.body[..], BlockRef::bytes);
+        let node = Node::decode(bytes, depth)?;
+        let (found, next) = node.find(logical);
+        end = next.map_or(end, |next| end.min(u64::from(next)));
+        let Some(entry) = found else { return Ok((None, end)) };
+        if node.depth == 0 {
+            return Ok((Some(Extent::decode(entry)?), end));
+        }
+        depth = Some(node.depth - 1);
+        block = Some(load(volume, inode, child_of(entry)?)?);
+    }
+}
+
+/// The block an index entry names.
+pub(crate) fn child_of(entry: &[u8; ENTRY_BYTES]) -> Result<u64, FsError> {
+    let index = RawIndex::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
+    Ok(u64::from(index.child_low.get()) | u64::from(index.child_high.get()) << 32)
+}
+
+/// A block of the tree, its checksum verified.
+pub(crate) fn load(volume: &Volume, inode: &Inode, number: u64) -> Result<BlockRef, FsError> {
+    let block = volume.block(number)?;
+    if volume.geometry.has_checksums() {
+        block.verify(|bytes| is_sum_right(inode.seed, bytes))?;
+    }
+    Ok(block)
+}
+
+fn is_sum_right(seed: u32, bytes: &[u8]) -> bool {
+    let Some(max) = crate::store::bytes::word16(bytes, 4) else { return false };
+    let covered = ENTRY_BYTES * (1 + usize::from(max));
+    match (bytes.get(..covered), word32(bytes, covered)) {
+        (Some(covered), Some(sum)) => crc32c(seed, covered) == sum,
+        _ => false,
+    }
+}

@@ -1,122 +1,353 @@
-//! An inode: 128 bytes, then (in larger inodes) as many more as `extra_bytes` says, then attributes.
-//!
-//! ```text
-//!   0 mode | user | size | access, change, modify, delete time | 24 group | links | 28 blocks
-//!  32 flags | version | 40 body: block map, extent tree, target or inline data (60 bytes)
-//! 100 generation | attribute block | high size | 116 high blocks, attribute block, user, group
-//! 124 checksum | 128 extra bytes | checksum (high) | 132 times' epochs and nanoseconds
-//! 144 creation time, its nanoseconds | version | project | 128 + extra bytes: attributes
-//! ```
-use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+//! One inode: found in its group's table, its checksum verified, its fields checked.
+use crate::{
+    layout::{
+        features::{Incompat, ReadOnlyCompat},
+        groups::descriptor,
+        raw::{inode::*, xattr},
+        superblock::{Geometry, ROOT_INODE},
+        volume::Volume,
+    },
+    store::{bytes::word32, cache::BlockRef, checksum::crc32c},
+};
+use core::sync::atomic::AtomicU32;
+use interfaces::file_system::{Attributes, FileTime, FileType, FsError};
+use rt::{PAGE_BYTES, memory::Charge};
+use zerocopy::FromBytes;
 
-/// Bytes of every inode, and where the extra part begins.
-pub(crate) const BASE_BYTES: usize = 128;
-/// Bytes of the body.
-pub(crate) const BODY_BYTES: usize = 60;
-/// The place of the checksum's low half.
-pub(crate) const CHECKSUM_LOW_OFFSET: usize = 124;
-/// The place of the checksum's high half, if the extra part reaches it.
-pub(crate) const CHECKSUM_HIGH_OFFSET: usize = 130;
+/// Chunks of an inode table read at once: inodes of one directory lie together.
+const TABLE_CHUNKS_AHEAD: u64 = 4;
+/// The cost of a held inode, map entry and allocation headers included.
+const HELD_BYTES: usize = size_of::<Inode>() + 96;
 
-/// The places of fields that are written one by one.
-pub(crate) mod at {
-    /// Mode, and below it the low half of the owner.
-    pub(crate) const MODE: usize = 0;
-    pub(crate) const USER_LOW: usize = 2;
-    pub(crate) const SIZE_LOW: usize = 4;
-    pub(crate) const ACCESSED: usize = 8;
-    pub(crate) const CHANGED: usize = 12;
-    pub(crate) const MODIFIED: usize = 16;
-    pub(crate) const DELETED: usize = 20;
-    pub(crate) const GROUP_LOW: usize = 24;
-    pub(crate) const LINKS: usize = 26;
-    pub(crate) const BLOCKS_LOW: usize = 28;
-    pub(crate) const FLAGS: usize = 32;
-    pub(crate) const BODY: usize = 40;
-    pub(crate) const GENERATION: usize = 100;
-    pub(crate) const ATTRIBUTE_BLOCK_LOW: usize = 104;
-    pub(crate) const SIZE_HIGH: usize = 108;
-    pub(crate) const BLOCKS_HIGH: usize = 116;
-    pub(crate) const ATTRIBUTE_BLOCK_HIGH: usize = 118;
-    pub(crate) const USER_HIGH: usize = 120;
-    pub(crate) const GROUP_HIGH: usize = 122;
-    pub(crate) const EXTRA_BYTES: usize = 128;
-    pub(crate) const CHANGED_EXTRA: usize = 132;
-    pub(crate) const MODIFIED_EXTRA: usize = 136;
-    pub(crate) const ACCESSED_EXTRA: usize = 140;
-    pub(crate) const CREATED: usize = 144;
-    pub(crate) const CREATED_EXTRA: usize = 148;
-}
-
-/// `i_flags`: directory has a hash tree.
-pub(crate) const FLAG_INDEX: u32 = 0x1000;
-/// `i_flags`: `blocks` counts file system blocks.
-pub(crate) const FLAG_HUGE_FILE: u32 = 0x4_0000;
-/// `i_flags`: the body is an extent tree.
-pub(crate) const FLAG_EXTENTS: u32 = 0x8_0000;
-/// `i_flags`: the body, and an attribute, are the data.
-pub(crate) const FLAG_INLINE_DATA: u32 = 0x1000_0000;
-/// `i_flags` that a new inode takes over from its directory: compression, sync, no dump, no atime,
-/// append-only and immutable not among them.
-pub(crate) const FLAGS_INHERITED: u32 = 0x0001_00c8;
-/// `i_flags` that programs may set: sync, immutable, append-only, no dump, no atime and what means nothing (secure deletion,
-/// undelete, compression, no tail); of a directory also synchronous changes and top.
-pub(crate) const FLAGS_SETTABLE: u32 = 0x80ff;
-pub(crate) const FLAGS_SETTABLE_DIRECTORY: u32 = 0x3_80ff;
-/// `i_flags` that programs are told of.
-pub(crate) const FLAGS_VISIBLE: u32 = 0x705b_dfff;
-/// Those of them that no program changes, whatever it asks for (directory index, whole file system blocks, inline data).
-pub(crate) const FLAGS_KEPT: u32 = FLAGS_VISIBLE & !0x604b_c0ff;
-/// `i_flags` that cannot be read: encrypted, value inode of an attribute.
-pub(crate) const FLAGS_UNREADABLE: u32 = 0x800 | 0x20_0000;
-
-/// The first 128 bytes.
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct RawInode {
-    pub(crate) mode: U16,
-    pub(crate) user_low: U16,
-    pub(crate) size_low: U32,
-    pub(crate) accessed: U32,
-    pub(crate) changed: U32,
-    pub(crate) modified: U32,
-    pub(crate) deleted: U32,
-    pub(crate) group_low: U16,
-    pub(crate) links: U16,
-    pub(crate) blocks_low: U32,
-    pub(crate) flags: U32,
-    version: U32,
+/// An inode, checked.
+pub(crate) struct Inode {
+    /// Its number.
+    pub(crate) number: u32,
+    /// The answer to `stat`.
+    pub(crate) attributes: Attributes,
+    /// Block map, extent tree, target or inline data.
     pub(crate) body: [u8; BODY_BYTES],
-    pub(crate) generation: U32,
-    pub(crate) attribute_block_low: U32,
-    pub(crate) size_high: U32,
-    fragment: U32,
-    pub(crate) blocks_high: U16,
-    pub(crate) attribute_block_high: U16,
-    pub(crate) user_high: U16,
-    pub(crate) group_high: U16,
-    pub(crate) checksum_low: U16,
-    reserved: U16,
+    /// The seed of its blocks' checksums.
+    pub(crate) seed: u32,
+    /// Bytes between the base part and the attributes in the inode.
+    pub(crate) extra_bytes: usize,
+    /// Block of its attributes, zero if there is none.
+    pub(crate) attribute_block: u64,
+    /// When it was deleted, or the next of the orphans.
+    pub(crate) deleted: u32,
+    /// Number of times that it was locked to be changed. A finding about the inode holds until the number changes.
+    pub(crate) turn: u64,
+    /// Of a directory that is searched block by block: the block where a name was found last.
+    pub(crate) last_found: AtomicU32,
+    _charge: Charge,
 }
 
-const _: () = assert!(size_of::<RawInode>() == BASE_BYTES);
-const _: () = assert!(core::mem::offset_of!(RawInode, body) == 40);
-const _: () = assert!(core::mem::offset_of!(RawInode, checksum_low) == CHECKSUM_LOW_OFFSET);
+impl Inode {
+    /// Reads inode `number`.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where a number, the checksum or a field makes no sense, or the inode
+    /// has no name; [`FsError::Unsupported`] for encrypted files; `NoMemory`, `Io`, `Restarted`.
+    pub(crate) fn load(volume: &Volume, number: u32) -> Result<Inode, FsError> {
+        let inode = Inode::load_orphan(volume, number)?;
+        if inode.attributes.links > 0 { Ok(inode) } else { Err(FsError::Corrupt) }
+    }
 
-/// The extra part; what lies beyond the inode's own extra bytes is to be taken as zero.
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct RawExtra {
-    pub(crate) extra_bytes: U16,
-    pub(crate) checksum_high: U16,
-    pub(crate) changed: U32,
-    pub(crate) modified: U32,
-    pub(crate) accessed: U32,
-    pub(crate) created: U32,
-    pub(crate) created_extra: U32,
-    version_high: U32,
-    project: U32,
+    /// As [`Inode::load`], of one that may have no name.
+    ///
+    /// # Errors
+    /// As [`Inode::load`].
+    pub(crate) fn load_orphan(volume: &Volume, number: u32) -> Result<Inode, FsError> {
+        let part = raw_inode(volume, number)?;
+        let geometry = &volume.geometry;
+        let bytes = part.bytes();
+        let (raw, rest) = RawInode::read_from_prefix(bytes).map_err(|_| FsError::Corrupt)?;
+        let extra_bytes = decode_extra_bytes(rest)?;
+        let extra = decode_extra(rest, extra_bytes)?;
+        let seed = geometry.inode_seed(number, raw.generation.get());
+        if geometry.has_checksums() && !is_sum_right(seed, bytes, &raw, &extra, extra_bytes) {
+            return Err(FsError::Corrupt);
+        }
+        if raw.flags.get() & FLAGS_UNREADABLE != 0 {
+            return Err(FsError::Unsupported);
+        }
+        let attribute_block = u64::from(raw.attribute_block_low.get())
+            | u64::from(raw.attribute_block_high.get()) << 32;
+        let has_xattrs = attribute_block != 0
+            || extra_bytes > 0 && word32(rest, extra_bytes) == Some(xattr::MAGIC);
+        let attributes = decode_attributes(geometry, number, (&raw, &extra), has_xattrs)?;
+        check_body(geometry, &attributes)?;
+        let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
+        Ok(Inode {
+            deleted: raw.deleted.get(),
+            number,
+            attributes,
+            body: raw.body,
+            seed,
+            extra_bytes,
+            attribute_block,
+            turn: 0,
+            last_found: AtomicU32::new(0),
+            _charge: charge,
+        })
+    }
+
+    /// Has this flag.
+    pub(crate) fn has_flag(&self, flag: u32) -> bool {
+        self.attributes.flags & flag != 0
+    }
+
+    /// An inode just allocated, without a name.
+    ///
+    /// # Errors
+    /// [`FsError::NoMemory`].
+    pub(crate) fn fresh(
+        geometry: &Geometry,
+        attributes: Attributes,
+        extra_bytes: usize,
+    ) -> Result<Inode, FsError> {
+        let number = u32::try_from(attributes.inode).map_err(|_| FsError::Corrupt)?;
+        let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
+        Ok(Inode {
+            number,
+            seed: geometry.inode_seed(number, attributes.generation),
+            attributes,
+            body: [0; BODY_BYTES],
+            extra_bytes,
+            attribute_block: 0,
+            deleted: 0,
+            turn: 0,
+            last_found: AtomicU32::new(0),
+            _charge: charge,
+        })
+    }
+
+    /// Sets or clears a flag.
+    pub(crate) fn set_flag(&mut self, flag: u32) {
+        self.attributes.flags |= flag;
+    }
+
+    /// Clears a flag.
+    pub(crate) fn clear_flag(&mut self, flag: u32) {
+        self.attributes.flags &= !flag;
+    }
+
+    /// Counts blocks more, or fewer.
+    pub(crate) fn add_blocks(&mut self, geometry: &Geometry, blocks: i64) {
+        let units = blocks * (geometry.block_bytes / 512) as i64;
+        self.attributes.blocks = self.attributes.blocks.saturating_add_signed(units);
+    }
+
+    /// The wanted place of its first block: in its own group.
+    pub(crate) fn home_block(&self, geometry: &Geometry) -> u64 {
+        let group = geometry.inode_group(self.number).map_or(0, |(group, _)| group);
+        geometry.group_start(group)
+    }
+
+    /// Is a directory, or `NotDirectory`.
+    pub(crate) fn check_directory(&self) -> Result<(), FsError> {
+        match self.attributes.file_type {
+            FileType::Directory => Ok(()),
+            _ => Err(FsError::NotDirectory),
+        }
+    }
 }
 
-const _: () = assert!(size_of::<RawExtra>() == 32);
+/// The bytes of an inode on disk.
+pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsError> {
+    let geometry = &volume.geometry;
+    let index = number.checked_sub(1).filter(|_| number <= geometry.inodes);
+    let index = index.ok_or(FsError::Corrupt)?;
+    let place = (index % geometry.inodes_per_group) as usize * geometry.inode_bytes;
+    let (group, _) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
+    // In a group whose inodes were never used the table means nothing.
+    let table = match volume.groups() {
+        Ok(groups) => groups.used_inode_table(group)?,
+        Err(_) => descriptor::inode_table(volume, group)?,
+    };
+    let (block, offset) = place_in(geometry, table, place);
+    let left = geometry.inodes_per_group as usize * geometry.inode_bytes - place;
+    let ahead = TABLE_CHUNKS_AHEAD.min(left.div_ceil(PAGE_BYTES) as u64);
+    volume.part(block, offset, geometry.inode_bytes, ahead)
+}
+
+/// The block of an inode that is in use, and where in it.
+///
+/// # Errors
+/// As [`raw_inode`].
+pub(crate) fn inode_place(volume: &Volume, number: u32) -> Result<(u64, usize), FsError> {
+    let geometry = &volume.geometry;
+    let (group, index) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
+    let table = match volume.groups() {
+        Ok(groups) => groups.inode_table(group)?,
+        Err(_) => descriptor::inode_table(volume, group)?,
+    };
+    Ok(place_in(geometry, table, index as usize * geometry.inode_bytes))
+}
+
+/// The block of byte `place` of an inode table, and where in it.
+fn place_in(geometry: &Geometry, table: u64, place: usize) -> (u64, usize) {
+    (table + (place / geometry.block_bytes) as u64, place % geometry.block_bytes)
+}
+
+/// The number of extra bytes: inside the inode, a multiple of four.
+pub(crate) fn decode_extra_bytes(rest: &[u8]) -> Result<usize, FsError> {
+    let Some(bytes) = rest.first_chunk() else { return Ok(0) };
+    let extra_bytes = usize::from(u16::from_le_bytes(*bytes));
+    if extra_bytes > rest.len() || !extra_bytes.is_multiple_of(4) {
+        return Err(FsError::Corrupt);
+    }
+    Ok(extra_bytes)
+}
+
+/// The extra part, zero where the inode has none.
+fn decode_extra(rest: &[u8], extra_bytes: usize) -> Result<RawExtra, FsError> {
+    let mut bytes = [0; size_of::<RawExtra>()];
+    let length = extra_bytes.min(bytes.len());
+    if let (Some(to), Some(from)) = (bytes.get_mut(..length), rest.get(..length)) {
+        to.copy_from_slice(from);
+    }
+    RawExtra::read_from_bytes(&bytes).map_err(|_| FsError::Corrupt)
+}
+
+/// Compares the checksum: 16 bits, 32 where the extra part has the high half.
+fn is_sum_right(
+    seed: u32,
+    bytes: &[u8],
+    raw: &RawInode,
+    extra: &RawExtra,
+    extra_bytes: usize,
+) -> bool {
+    let (low_at, high_at) = (CHECKSUM_LOW_OFFSET, CHECKSUM_HIGH_OFFSET);
+    let has_high = extra_bytes >= high_at + 2 - BASE_BYTES;
+    let part = |range: core::ops::Range<usize>| bytes.get(range).unwrap_or(&[]);
+    let mut sum = crc32c(crc32c(seed, part(0..low_at)), &[0; 2]);
+    if has_high {
+        sum = crc32c(crc32c(sum, part(low_at + 2..high_at)), &[0; 2]);
+        sum = crc32c(sum, part(high_at + 2..bytes.len()));
+        sum == u32::from(raw.checksum_low.get()) | u32::from(extra.checksum_high.get()) << 16
+    } else {
+        sum = crc32c(sum, part(low_at + 2..bytes.len()));
+        sum as u16 == raw.checksum_low.get()
+    }
+}
+
+fn decode_attributes(
+    geometry: &Geometry,
+    number: u32,
+    (raw, extra): (&RawInode, &RawExtra),
+    has_xattrs: bool,
+) -> Result<Attributes, FsError> {
+    let mode = raw.mode.get();
+    let file_type = decode_type(mode).ok_or(FsError::Corrupt)?;
+    let has_high_size = file_type == FileType::Regular
+        || (file_type == FileType::Directory && geometry.incompat.contains(Incompat::LARGEDIR));
+    let high = if has_high_size { u64::from(raw.size_high.get()) } else { 0 };
+    let size = u64::from(raw.size_low.get()) | high << 32;
+    let created = match extra.created.get() {
+        0 if extra.created_extra.get() == 0 => time(raw.changed.get(), extra.changed.get()),
+        created => time(created, extra.created_extra.get()),
+    };
+    Ok(Attributes {
+        inode: u64::from(number),
+        file_type,
+        permissions: mode & 0o7777,
+        links: u32::from(raw.links.get()),
+        user: u32::from(raw.user_low.get()) | u32::from(raw.user_high.get()) << 16,
+        group: u32::from(raw.group_low.get()) | u32::from(raw.group_high.get()) << 16,
+        device: decode_device(file_type, &raw.body),
+        size,
+        blocks: decode_blocks(geometry, raw),
+        accessed: time(raw.accessed.get(), extra.accessed.get()),
+        modified: time(raw.modified.get(), extra.modified.get()),
+        changed: time(raw.changed.get(), extra.changed.get()),
+        created,
+        flags: raw.flags.get(),
+        generation: raw.generation.get(),
+        may_have_acls: has_xattrs,
+    })
+}
+
+/// Sizes that the volume cannot hold are refused where a loop would follow them.
+fn check_body(geometry: &Geometry, attributes: &Attributes) -> Result<(), FsError> {
+    let is_inline = attributes.flags & FLAG_INLINE_DATA != 0;
+    if is_inline && !geometry.incompat.contains(Incompat::INLINE_DATA) {
+        return Err(FsError::Corrupt);
+    }
+    let limit = match attributes.file_type {
+        FileType::Regular => i64::MAX as u64,
+        FileType::Directory => geometry.blocks.saturating_mul(geometry.block_bytes as u64),
+        FileType::Symlink => geometry.block_bytes as u64 - 1,
+        _ => u64::MAX,
+    };
+    if attributes.size <= limit { Ok(()) } else { Err(FsError::Corrupt) }
+}
+
+fn decode_type(mode: u16) -> Option<FileType> {
+    use FileType::*;
+    let types = [Fifo, Character, Directory, Block, Regular, Symlink, Socket];
+    types.into_iter().find(|file_type| *file_type as u16 == mode & 0o170_000)
+}
+
+/// 34-bit seconds (sign-extended 32 plus two epoch bits) and nanoseconds.
+fn time(seconds: u32, extra: u32) -> FileTime {
+    let epoch = i64::from(extra & 3) << 32;
+    let seconds = i64::from(seconds as i32) + epoch;
+    FileTime { seconds, nanoseconds: (extra >> 2).min(999_999_999) }
+}
+
+/// The number of 512-byte units allocated.
+fn decode_blocks(geometry: &Geometry, raw: &RawInode) -> u64 {
+    let low = u64::from(raw.blocks_low.get());
+    if !geometry.read_only_compat.contains(ReadOnlyCompat::HUGE_FILE) {
+        return low;
+    }
+    let count = low | u64::from(raw.blocks_high.get()) << 32;
+    let is_in_blocks = raw.flags.get() & FLAG_HUGE_FILE != 0;
+    if is_in_blocks { count * (geometry.block_bytes as u64 / 512) } else { count }
+}
+
+/// Old encoding (8 and 8 bits) in the first word, else the new one (12 and 20) in the second.
+fn decode_device(file_type: FileType, body: &[u8; BODY_BYTES]) -> (u32, u32) {
+    if !matches!(file_type, FileType::Character | FileType::Block) {
+        return (0, 0);
+    }
+    let word = |offset| crate::store::bytes::word32(body, offset).unwrap_or(0);
+    match word(0) {
+        0 => {
+            let new = word(4);
+            ((new >> 8) & 0xfff, (new & 0xff) | ((new >> 12) & 0xf_ff00))
+        }
+        old => ((old >> 8) & 0xff, old & 0xff),
+    }
+}
+
+/// A directory may name this inode: the root or one that is not reserved.
+pub(crate) fn is_nameable(geometry: &Geometry, number: u32) -> bool {
+    number <= geometry.inodes && (number == ROOT_INODE || number >= geometry.first_inode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_reach_from_1901_to_2446() {
+        let seconds = |seconds, extra| time(seconds, extra).seconds;
+        assert_eq!(seconds(0x8000_0000, 0), -0x8000_0000);
+        assert_eq!(seconds(0x8000_0000, 1), 0x8000_0000);
+        assert_eq!(seconds(0x7fff_ffff, 3), 0x3_7fff_ffff);
+        assert_eq!(time(0, 999_999_999 << 2).nanoseconds, 999_999_999);
+    }
+
+    #[test]
+    fn device_numbers_are_read_in_both_encodings() {
+        let mut body = [0; BODY_BYTES];
+        body[0..2].copy_from_slice(&[3, 8]);
+        assert_eq!(decode_device(FileType::Block, &body), (8, 3));
+        body[0..2].fill(0);
+        body[4..8].copy_from_slice(&0x0123_4567_u32.to_le_bytes());
+        assert_eq!(decode_device(FileType::Block, &body), (0x345, 0x0_1267));
+        assert_eq!(decode_device(FileType::Regular, &body), (0, 0));
+    }
+}

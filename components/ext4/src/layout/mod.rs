@@ -1,56 +1,15 @@
-//! The structures on disk, drawn and const-asserted. All numbers are little-endian, but for the
-//! journal's, which are big-endian.
-//!
-//! A `Raw...` value proves nothing but its length.
-pub(crate) mod directory;
+//! The layout of a volume: the structures on disk, groups, inodes, and the maps from a file's blocks to the volume's.
 pub(crate) mod extent;
-pub(crate) mod group;
+pub(crate) mod extent_edit;
+pub(crate) mod features;
+pub(crate) mod groups;
+pub(crate) mod indirect;
 pub(crate) mod inode;
-pub(crate) mod journal;
+pub(crate) mod inode_store;
+pub(crate) mod inode_table;
+pub(crate) mod map;
+pub(crate) mod ranges;
+pub(crate) mod raw;
 pub(crate) mod superblock;
-pub(crate) mod xattr;
-
-/// A 16-bit word at `offset`; `None` beyond the end.
-pub(crate) fn word16(bytes: &[u8], offset: usize) -> Option<u16> {
-    bytes.get(offset..)?.first_chunk().map(|word| u16::from_le_bytes(*word))
-}
-
-/// A 32-bit word at `offset`; `None` beyond the end.
-pub(crate) fn word32(bytes: &[u8], offset: usize) -> Option<u32> {
-    bytes.get(offset..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
-}
-
-/// A big-endian 32-bit word at `offset`; `None` beyond the end.
-pub(crate) fn big32(bytes: &[u8], offset: usize) -> Option<u32> {
-    bytes.get(offset..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
-}
-
-/// Copies `from` to `offset`; what would pass the end of `to` leaves it as it is.
-pub(crate) fn put(to: &mut [u8], offset: usize, from: &[u8]) {
-    if let Some(part) = to.get_mut(offset..).and_then(|rest| rest.get_mut(..from.len())) {
-        part.copy_from_slice(from);
-    }
-}
-
-/// Writes a 16-bit word.
-pub(crate) fn put16(to: &mut [u8], offset: usize, value: u16) {
-    put(to, offset, &value.to_le_bytes());
-}
-
-/// Writes a 32-bit word.
-pub(crate) fn put32(to: &mut [u8], offset: usize, value: u32) {
-    put(to, offset, &value.to_le_bytes());
-}
-
-/// Writes a big-endian 32-bit word.
-pub(crate) fn put_big32(to: &mut [u8], offset: usize, value: u32) {
-    put(to, offset, &value.to_be_bytes());
-}
-
-/// Clears `length` bytes at `offset`, cut at the end.
-pub(crate) fn clear(to: &mut [u8], offset: usize, length: usize) {
-    let end = offset.saturating_add(length).min(to.len());
-    if let Some(part) = to.get_mut(offset..end) {
-        part.fill(0);
-    }
-}
+pub(crate) mod superblock_edit;
+pub(crate) mod volume;

@@ -1,141 +1,328 @@
-//! The superblock: 1024 bytes at byte 1024 of the device.
-//!
-//! ```text
-//!   0 inodes | blocks | reserved | free blocks | free inodes | first data block | log block size
-//!  28 log cluster size | blocks, clusters, inodes a group | mount and write time
-//!  52 mount counts | 56 magic ef53 | state | errors | minor | check times | creator | revision
-//!  80 default owner | 84 first inode | 88 inode size | 92 compat | 96 incompat | 100 ro_compat
-//! 104 uuid | label | last mounted | ... | 236 hash seed | 252 hash version | 254 descriptor size
-//! 260 first meta_bg | ... | 336 high halves of the block counts | 352 flags | ... | 372 flex size
-//! 373 checksum type | ... | 584 overhead | 588 backup groups | 624 checksum seed | 1020 checksum
-//! ```
-use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+//! From the superblock to a geometry that can only be valid.
+use crate::{
+    layout::{
+        features::{Compat, Incompat, ReadOnlyCompat, Refused, forbids_writing},
+        raw::superblock::*,
+    },
+    store::checksum::crc32c,
+    volume::mount::MountError,
+};
+use interfaces::file_system::{ReservedFor, Usage};
+use zerocopy::FromBytes;
 
-/// Its place on the device.
-pub(crate) const SUPERBLOCK_OFFSET: usize = 1024;
-/// `s_magic`.
-pub(crate) const MAGIC: u16 = 0xef53;
-/// `s_flags`: directory hashes take characters as unsigned.
-pub(crate) const FLAG_UNSIGNED_HASH: u32 = 2;
-/// `s_state`: unmounted cleanly.
-pub(crate) const STATE_VALID: u16 = 1;
-/// `s_state`: errors were found.
-pub(crate) const STATE_ERRORS: u16 = 2;
-/// `s_checksum_type`: CRC-32C.
-pub(crate) const CHECKSUM_CRC32C: u8 = 1;
+/// Number of the root directory.
+pub(crate) const ROOT_INODE: u32 = 2;
+/// `log_block_size` of 4 KiB, the page: larger blocks would need reads across frames.
+const LOG_BLOCK_MAX: u32 = 2;
+/// Most blocks kept for metadata.
+const METADATA_BLOCKS_MAX: u64 = 4096;
+/// First inode that is not reserved, in revision 0.
+const OLD_FIRST_INODE: u32 = 11;
 
-/// `s_errors`: what an error does by default: continue.
-pub(crate) const ERRORS_CONTINUE: u16 = 1;
-/// Bytes of the superblock.
-pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
-/// Free blocks, and their high half.
-pub(crate) const FREE_BLOCKS_OFFSET: usize = 12;
-/// Free inodes.
-pub(crate) const FREE_INODES_OFFSET: usize = 16;
-/// When it was mounted, and written.
-pub(crate) const MOUNT_TIME_OFFSET: usize = 44;
-/// When it was written.
-pub(crate) const WRITE_TIME_OFFSET: usize = 48;
-/// Mounts since the last check.
-pub(crate) const MOUNT_COUNT_OFFSET: usize = 52;
-/// `s_state`.
-pub(crate) const STATE_OFFSET: usize = 58;
-/// Incompatible features.
-pub(crate) const INCOMPAT_OFFSET: usize = 96;
-/// Features that forbid writing where unknown.
-pub(crate) const READ_ONLY_COMPAT_OFFSET: usize = 100;
-/// First inode of the list of orphans.
-pub(crate) const LAST_ORPHAN_OFFSET: usize = 232;
-/// High half of the free blocks.
-pub(crate) const FREE_BLOCKS_HIGH_OFFSET: usize = 344;
-/// Bits 32 to 39 of the time of writing.
-pub(crate) const WRITE_TIME_HIGH_OFFSET: usize = 628;
-
-/// The superblock as it is on disk.
-#[derive(Clone, FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct RawSuperblock {
-    pub(crate) inodes: U32,
-    pub(crate) blocks_low: U32,
-    pub(crate) reserved_blocks_low: U32,
-    pub(crate) free_blocks_low: U32,
-    pub(crate) free_inodes: U32,
-    pub(crate) first_data_block: U32,
-    pub(crate) log_block_size: U32,
-    pub(crate) log_cluster_size: U32,
-    pub(crate) blocks_per_group: U32,
-    pub(crate) clusters_per_group: U32,
-    pub(crate) inodes_per_group: U32,
-    pub(crate) mount_time: U32,
-    write_time: U32,
-    mount_counts: [U16; 2],
-    pub(crate) magic: U16,
-    pub(crate) state: U16,
-    pub(crate) errors: U16,
-    minor_revision: U16,
-    checks: [U32; 2],
-    creator: U32,
-    pub(crate) revision: U32,
-    pub(crate) reserved_user: U16,
-    pub(crate) reserved_group: U16,
-    pub(crate) first_inode: U32,
-    pub(crate) inode_size: U16,
-    group_of_copy: U16,
-    pub(crate) compat: U32,
-    pub(crate) incompat: U32,
-    pub(crate) read_only_compat: U32,
+/// The superblock, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    /// 1024, 2048 or 4096.
+    pub(crate) block_bytes: usize,
+    /// Blocks of the volume, all on the device.
+    pub(crate) blocks: u64,
+    /// Block of the first group's beginning.
+    pub(crate) first_data_block: u64,
+    /// Groups.
+    pub(crate) groups: u32,
+    /// Inodes of the volume.
+    pub(crate) inodes: u32,
+    /// Inodes a group, at least one.
+    pub(crate) inodes_per_group: u32,
+    /// Blocks a group.
+    pub(crate) blocks_per_group: u64,
+    /// Bytes of an inode, a power of two, at most a block.
+    pub(crate) inode_bytes: usize,
+    /// First inode that a directory may name, beside the root.
+    pub(crate) first_inode: u32,
+    /// Bytes of a group descriptor.
+    pub(crate) descriptor_bytes: usize,
+    /// Blocks behind the descriptors kept for growing.
+    pub(crate) reserved_descriptors: u16,
+    /// Bytes of the extra part of new inodes.
+    pub(crate) extra_bytes: u16,
+    /// First group of descriptor blocks laid out by `meta_bg`.
+    pub(crate) first_meta_group: u32,
+    /// Groups with copies of the superblock (`sparse_super2`).
+    pub(crate) backup_groups: [u32; 2],
+    /// Features.
+    pub(crate) incompat: Incompat,
+    /// Features.
+    pub(crate) read_only_compat: ReadOnlyCompat,
+    /// Features.
+    pub(crate) compat: Compat,
+    /// Identity.
     pub(crate) uuid: [u8; 16],
-    label: [u8; 16],
-    last_mounted: [u8; 64],
-    algorithms: U32,
-    preallocation: [u8; 2],
-    pub(crate) reserved_descriptors: U16,
-    journal_uuid: [u8; 16],
-    pub(crate) journal_inode: U32,
-    journal_device: U32,
-    pub(crate) last_orphan: U32,
-    pub(crate) hash_seed: [U32; 4],
+    /// The seed of every metadata checksum.
+    pub(crate) checksum_seed: u32,
+    /// Seed of directory hashes.
+    pub(crate) hash_seed: [u32; 4],
+    /// Version of the hash of directories without a tree.
     pub(crate) hash_version: u8,
-    journal_backup: u8,
-    pub(crate) descriptor_size: U16,
-    pub(crate) default_options: U32,
-    pub(crate) first_meta_group: U32,
-    made: U32,
-    journal_blocks: [U32; 17],
-    pub(crate) blocks_high: U32,
-    pub(crate) reserved_blocks_high: U32,
-    pub(crate) free_blocks_high: U32,
-    pub(crate) extra_sizes: [U16; 2],
-    pub(crate) flags: U32,
-    unused_raid: [u8; 16],
-    pub(crate) log_flex_groups: u8,
-    pub(crate) checksum_type: u8,
-    unused_middle: [u8; 210],
-    pub(crate) overhead: U32,
-    pub(crate) backup_groups: [U32; 2],
-    unused_encryption: [u8; 28],
-    pub(crate) checksum_seed: U32,
-    unused_end: [u8; 392],
-    pub(crate) checksum: U32,
+    /// Hashes take characters as unsigned.
+    pub(crate) has_unsigned_hash: bool,
+    /// The journal holds changes that are not in place.
+    pub(crate) needs_recovery: bool,
+    /// Marked as having errors, or not unmounted.
+    pub(crate) is_unclean: bool,
+    /// Features, or the lack of them, forbid writing.
+    pub(crate) forbids_writing: bool,
+    /// Blocks kept for privileged users, and for changes that must not fail.
+    pub(crate) kept_blocks: (u64, u64),
+    /// The user and the group that the first of them serve too.
+    pub(crate) reserved_for: ReservedFor,
+    /// First of the inodes without names.
+    pub(crate) last_orphan: u32,
+    /// When it was mounted last to be written: the low half of the seconds since 1970.
+    pub(crate) mount_seconds: u32,
+    /// `s_state`.
+    pub(crate) state: u16,
+    /// `s_errors`.
+    pub(crate) errors: u16,
+    usage: Usage,
 }
 
-const _: () = assert!(size_of::<RawSuperblock>() == 1024);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, magic) == 56);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, hash_seed) == 236);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, free_blocks_low) == FREE_BLOCKS_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, free_inodes) == FREE_INODES_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_time) == MOUNT_TIME_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_counts) == MOUNT_COUNT_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, state) == STATE_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, incompat) == INCOMPAT_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, last_orphan) == LAST_ORPHAN_OFFSET);
-const _: () =
-    assert!(core::mem::offset_of!(RawSuperblock, free_blocks_high) == FREE_BLOCKS_HIGH_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, flags) == 352);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, overhead) == 584);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, checksum_seed) == 624);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, checksum) == CHECKSUM_OFFSET);
+impl Geometry {
+    /// Checks a superblock. `device_bytes` is the device's length.
+    pub(crate) fn decode(bytes: &[u8], device_bytes: u64) -> Result<Geometry, MountError> {
+        let (raw, _) = RawSuperblock::read_from_prefix(bytes).map_err(|_| MountError::TooShort)?;
+        if raw.magic.get() != MAGIC {
+            return Err(MountError::NotExt4);
+        }
+        let incompat = match Incompat::decode(raw.incompat.get()) {
+            Ok(incompat) => incompat,
+            Err(Refused::Named(name)) => return Err(MountError::Unsupported(name)),
+            Err(Refused::Unknown(bits)) => return Err(MountError::UnknownFeature(bits)),
+        };
+        let read_only_compat = ReadOnlyCompat::from_bits_truncate(raw.read_only_compat.get());
+        check_checksum(&raw, bytes, read_only_compat)?;
+        let log_block_size = raw.log_block_size.get();
+        if log_block_size > LOG_BLOCK_MAX {
+            return Err(MountError::BlockSize(log_block_size));
+        }
+        let block_bytes = 1024_usize << log_block_size;
+        let is_wide = incompat.contains(Incompat::WIDE);
+        let blocks = wide(raw.blocks_low.get(), raw.blocks_high.get(), is_wide);
+        let geometry = Geometry {
+            block_bytes,
+            blocks,
+            first_data_block: u64::from(raw.first_data_block.get()),
+            groups: count_groups(&raw, blocks)?,
+            inodes: raw.inodes.get(),
+            inodes_per_group: raw.inodes_per_group.get(),
+            blocks_per_group: u64::from(raw.blocks_per_group.get()),
+            inode_bytes: if is_old(&raw) { 128 } else { usize::from(raw.inode_size.get()) },
+            first_inode: if is_old(&raw) { OLD_FIRST_INODE } else { raw.first_inode.get() },
+            descriptor_bytes: if is_wide { usize::from(raw.descriptor_size.get()) } else { 32 },
+            reserved_descriptors: raw.reserved_descriptors.get(),
+            extra_bytes: raw.extra_sizes.map(|bytes| bytes.get()).into_iter().max().unwrap_or(0),
+            first_meta_group: raw.first_meta_group.get(),
+            backup_groups: raw.backup_groups.map(|group| group.get()),
+            incompat,
+            read_only_compat,
+            compat: Compat::from_bits_truncate(raw.compat.get()),
+            uuid: raw.uuid,
+            checksum_seed: match incompat.contains(Incompat::CSUM_SEED) {
+                true => raw.checksum_seed.get(),
+                false => crc32c(!0, &raw.uuid),
+            },
+            hash_seed: raw.hash_seed.map(|word| word.get()),
+            hash_version: raw.hash_version,
+            has_unsigned_hash: raw.flags.get() & FLAG_UNSIGNED_HASH != 0,
+            needs_recovery: incompat.contains(Incompat::RECOVER),
+            is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,
+            forbids_writing: forbids_writing(incompat, raw.read_only_compat.get()),
+            kept_blocks: kept(&raw, blocks, is_wide),
+            reserved_for: ReservedFor {
+                user: u32::from(raw.reserved_user.get()),
+                group: u32::from(raw.reserved_group.get()),
+            },
+            last_orphan: raw.last_orphan.get(),
+            mount_seconds: raw.mount_time.get(),
+            state: raw.state.get(),
+            errors: raw.errors.get(),
+            usage: usage_of(&raw, block_bytes, blocks, is_wide),
+        };
+        geometry.check(device_bytes)?;
+        Ok(geometry)
+    }
 
-/// Bytes the superblock's checksum covers.
-pub(crate) const CHECKSUM_OFFSET: usize = 1020;
+    fn check(&self, device_bytes: u64) -> Result<(), MountError> {
+        let corrupt = |what| Err(MountError::Corrupt(what));
+        let group_bits = self.block_bytes as u64 * 8;
+        if self.blocks.checked_mul(self.block_bytes as u64).is_none_or(|end| end > device_bytes) {
+            return corrupt("more blocks than the device has");
+        }
+        if self.first_data_block > u64::from(self.block_bytes == 1024) {
+            return corrupt("first data block");
+        }
+        if !self.inode_bytes.is_power_of_two()
+            || !(128..=self.block_bytes).contains(&self.inode_bytes)
+        {
+            return corrupt("inode size");
+        }
+        if self.inodes_per_group == 0 || u64::from(self.inodes_per_group) > group_bits {
+            return corrupt("inodes a group");
+        }
+        if u64::from(self.inodes) > u64::from(self.groups) * u64::from(self.inodes_per_group)
+            || self.inodes < self.first_inode
+            || self.first_inode < OLD_FIRST_INODE
+        {
+            return corrupt("inode count");
+        }
+        let is_wide = self.incompat.contains(Incompat::WIDE);
+        if !self.descriptor_bytes.is_power_of_two()
+            || (is_wide && !(64..=1024).contains(&self.descriptor_bytes))
+        {
+            return corrupt("descriptor size");
+        }
+        Ok(())
+    }
+
+    /// The answer to `statfs`.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// First block of a group.
+    pub(crate) fn group_start(&self, group: u32) -> u64 {
+        self.first_data_block + u64::from(group) * self.blocks_per_group
+    }
+
+    /// Blocks of a group; the last may have fewer than the others.
+    pub(crate) fn blocks_in(&self, group: u32) -> u64 {
+        self.blocks.saturating_sub(self.group_start(group)).min(self.blocks_per_group)
+    }
+
+    /// Blocks of an inode table.
+    pub(crate) fn table_blocks(&self) -> u64 {
+        let bytes = self.inodes_per_group as usize * self.inode_bytes;
+        bytes.div_ceil(self.block_bytes) as u64
+    }
+
+    /// The group of a block, and its bit there.
+    pub(crate) fn group_of(&self, block: u64) -> Option<(u32, usize)> {
+        let at = block.checked_sub(self.first_data_block).filter(|_| block < self.blocks)?;
+        Some(((at / self.blocks_per_group) as u32, (at % self.blocks_per_group) as usize))
+    }
+
+    /// A run of blocks by group: group, first bit, how many.
+    pub(crate) fn split(&self, start: u64, count: u64) -> impl Iterator<Item = (u32, u32, u32)> {
+        let (mut at, end) = (start, start.saturating_add(count));
+        core::iter::from_fn(move || {
+            let (group, bit) = self.group_of(at).filter(|_| at < end)?;
+            let length = (end - at).min(self.blocks_per_group - bit as u64);
+            at += length;
+            Some((group, bit as u32, length as u32))
+        })
+    }
+
+    /// The group of an inode, and its place there.
+    pub(crate) fn inode_group(&self, number: u32) -> Option<(u32, u32)> {
+        let index = number.checked_sub(1).filter(|_| number <= self.inodes)?;
+        Some((index / self.inodes_per_group, index % self.inodes_per_group))
+    }
+
+    /// The block exists on the volume, be it the superblock's.
+    pub(crate) fn holds_any(&self, block: u64) -> bool {
+        block < self.blocks
+    }
+
+    /// Directories may have more links than they count.
+    pub(crate) fn has_uncounted_links(&self) -> bool {
+        self.read_only_compat.contains(ReadOnlyCompat::DIR_NLINK)
+    }
+
+    /// There is a journal.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.compat.contains(Compat::HAS_JOURNAL)
+    }
+
+    /// Group descriptors have checksums, so groups can be uninitialised.
+    pub(crate) fn has_group_checksums(&self) -> bool {
+        self.has_checksums() || self.read_only_compat.contains(ReadOnlyCompat::GDT_CSUM)
+    }
+
+    /// Metadata carries CRC-32C checksums.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.read_only_compat.contains(ReadOnlyCompat::METADATA_CSUM)
+    }
+
+    /// The sum a checksum of what belongs to an inode begins with.
+    pub(crate) fn inode_seed(&self, inode: u32, generation: u32) -> u32 {
+        let seed = crc32c(self.checksum_seed, &inode.to_le_bytes());
+        crc32c(seed, &generation.to_le_bytes())
+    }
+
+    /// Blocks `start ..` of that many lie on the volume, behind the superblock.
+    pub(crate) fn holds(&self, start: u64, count: u64) -> bool {
+        let first = self.first_data_block + 1;
+        start >= first && start.checked_add(count).is_some_and(|end| end <= self.blocks)
+    }
+}
+
+fn is_old(raw: &RawSuperblock) -> bool {
+    raw.revision.get() == 0
+}
+
+fn wide(low: u32, high: u32, is_wide: bool) -> u64 {
+    u64::from(low) | if is_wide { u64::from(high) << 32 } else { 0 }
+}
+
+fn check_checksum(
+    raw: &RawSuperblock,
+    bytes: &[u8],
+    features: ReadOnlyCompat,
+) -> Result<(), MountError> {
+    if !features.contains(ReadOnlyCompat::METADATA_CSUM) {
+        return Ok(());
+    }
+    if features.contains(ReadOnlyCompat::GDT_CSUM) || raw.checksum_type != CHECKSUM_CRC32C {
+        return Err(MountError::Corrupt("checksum type"));
+    }
+    let covered = bytes.get(..CHECKSUM_OFFSET).ok_or(MountError::TooShort)?;
+    if crc32c(!0, covered) == raw.checksum.get() { Ok(()) } else { Err(MountError::Checksum) }
+}
+
+fn count_groups(raw: &RawSuperblock, blocks: u64) -> Result<u32, MountError> {
+    let in_groups = blocks.checked_sub(u64::from(raw.first_data_block.get()));
+    let per_group = u64::from(raw.blocks_per_group.get());
+    match in_groups {
+        Some(count) if count > 0 && per_group > 0 => {
+            u32::try_from(count.div_ceil(per_group)).map_err(|_| MountError::Corrupt("group count"))
+        }
+        _ => Err(MountError::Corrupt("blocks a group")),
+    }
+}
+
+/// Blocks kept for privileged users, and for changes that must not fail: of those Linux has, with
+/// extents, a fiftieth of the volume but no more than 4,096 blocks.
+fn kept(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> (u64, u64) {
+    let for_users = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
+    let has_extents = raw.incompat.get() & Incompat::EXTENTS.bits() != 0;
+    let for_metadata = if has_extents { (blocks / 50).min(METADATA_BLOCKS_MAX) } else { 0 };
+    (for_users.min(blocks), for_metadata)
+}
+
+fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64, is_wide: bool) -> Usage {
+    let free = wide(raw.free_blocks_low.get(), raw.free_blocks_high.get(), is_wide).min(blocks);
+    let (for_users, for_metadata) = kept(raw, blocks, is_wide);
+    let (low, high) = raw.uuid.split_at(8);
+    let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    Usage {
+        magic: u32::from(MAGIC),
+        block_bytes: block_bytes as u32,
+        blocks: blocks.saturating_sub(u64::from(raw.overhead.get())),
+        free,
+        available: free.saturating_sub(for_users.saturating_add(for_metadata)),
+        files: u64::from(raw.inodes.get()),
+        files_free: u64::from(raw.free_inodes.get()),
+        id: half(low) ^ half(high),
+        name_max: 255,
+    }
+}

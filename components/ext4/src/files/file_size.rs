@@ -1,0 +1,259 @@
+//! Lengths of files: cut, grown, and freed whole.
+//!
+//! A cut goes from the end in steps, each one operation over a bounded number of extents; the file is
+//! on the list of orphans until the last, so that a crash in between leaves nothing behind the end.
+use crate::{
+    files::orphans,
+    layout::{
+        extent, extent_edit,
+        groups::{Account, blocks, inodes},
+        inode::Inode,
+        inode_store::Before,
+        inode_table::Node,
+        map,
+        raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
+        volume::Volume,
+    },
+    names::{inline_edit, xattr_edit},
+    store::{
+        device::Piece,
+        journal::read_block,
+        log::{Content, Operation},
+    },
+};
+use core::{ops::Range, sync::atomic::Ordering::Relaxed};
+use interfaces::{
+    block::SECTOR_BYTES,
+    file_system::{FileType, FsError},
+};
+use rt::PAGE_BYTES;
+
+/// Extents removed by one operation.
+const STEP_EXTENTS: usize = 32;
+/// Blocks of the longest file.
+const FILE_BLOCKS_MAX: u64 = u32::MAX as u64;
+/// Length from which a volume is marked as having large files.
+const LARGE_BYTES: u64 = 1 << 31;
+
+/// The contents of a file's blocks.
+pub(crate) fn content_of(inode: &Inode) -> Content {
+    match inode.attributes.file_type {
+        FileType::Regular => Content::Data,
+        _ => Content::Metadata,
+    }
+}
+
+/// Longest length of a file.
+pub(crate) fn size_max(volume: &Volume) -> u64 {
+    FILE_BLOCKS_MAX * volume.geometry.block_bytes as u64
+}
+
+/// Sets the length in memory; what is behind it stays mapped.
+///
+/// # Errors
+/// [`FsError::FileTooBig`].
+pub(crate) fn set(volume: &Volume, inode: &mut Inode, size: u64) -> Result<(), FsError> {
+    if size > size_max(volume) {
+        return Err(FsError::FileTooBig);
+    }
+    if size >= LARGE_BYTES {
+        volume.groups()?.has_large_file.store(true, Relaxed);
+    }
+    inode.attributes.size = size;
+    Ok(())
+}
+
+/// Changes the length: cuts the file, or grows it with a hole.
+///
+/// # Errors
+/// [`FsError::FileTooBig`], [`FsError::IsDirectory`], [`FsError::Invalid`] for what is no file,
+/// [`FsError::Unsupported`] for block maps; what I/O met.
+pub(crate) fn resize(
+    volume: &Volume,
+    node: &Node,
+    size: u64,
+    change: impl FnOnce(&mut Inode),
+) -> Result<(), FsError> {
+    let must_cut = volume.operate(|operation| {
+        let mut inode = node.write();
+        check_regular(&inode)?;
+        let old = inode.attributes.size;
+        if inode.has_flag(FLAG_INLINE_DATA) {
+            inline_edit::move_out(volume, operation, &mut inode, Account::Caller)?;
+        }
+        if size < old {
+            let block = volume.geometry.block_bytes as u64;
+            let tail = size..size.next_multiple_of(block).min(old);
+            clear_part(volume, &inode, tail)?;
+        }
+        set(volume, &mut inode, size)?;
+        if size < old {
+            orphans::add(volume, &mut inode)?;
+            // A file with a name is not deleted, even where no list says so.
+            inode.deleted = 0;
+        }
+        change(&mut inode);
+        node.note(operation);
+        inode.store(volume, operation, Before::Itself)?;
+        Ok(size < old)
+    })?;
+    if must_cut {
+        let pages = size.div_ceil(PAGE_BYTES as u64);
+        let blocks = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
+        node.undelay(volume.groups()?, pages, u64::MAX - pages, blocks);
+        // Refused now, nobody would cut it: asked again, it has that length.
+        rt::memory::with_reserve(|| cut(volume, node)).map_err(half_done)?;
+    }
+    Ok(())
+}
+
+/// The error of a change that lacked memory after a part of it was made: not that it may be made again.
+pub(crate) fn half_done(error: FsError) -> FsError {
+    if error == FsError::NoMemory { FsError::Io } else { error }
+}
+
+/// Is a regular file whose blocks can be changed.
+///
+/// # Errors
+/// [`FsError::IsDirectory`], [`FsError::Invalid`], [`FsError::Unsupported`].
+pub(crate) fn check_regular(inode: &Inode) -> Result<(), FsError> {
+    match inode.attributes.file_type {
+        FileType::Directory => Err(FsError::IsDirectory),
+        FileType::Regular if inode.has_flag(FLAG_EXTENTS) || inode.has_flag(FLAG_INLINE_DATA) => {
+            Ok(())
+        }
+        FileType::Regular => Err(FsError::Unsupported),
+        _ => Err(FsError::Invalid),
+    }
+}
+
+/// Frees the blocks behind the end of a file on the list of orphans, and takes it off the list.
+///
+/// # Errors
+/// As [`extent_edit::remove`]; what freeing met.
+pub(crate) fn cut(volume: &Volume, node: &Node) -> Result<(), FsError> {
+    loop {
+        let is_done = volume.operate(|operation| {
+            let mut inode = node.write();
+            let from = inode.attributes.size.div_ceil(volume.geometry.block_bytes as u64);
+            let is_done = step(volume, operation, &mut inode, from..u64::MAX)?;
+            if is_done {
+                orphans::remove(volume, operation, &mut inode)?;
+            }
+            node.note(operation);
+            inode.store(volume, operation, Before::Itself)?;
+            Ok(is_done)
+        })?;
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes the last extents of a range and frees their blocks; `true` when none is left.
+///
+/// # Errors
+/// As [`extent_edit::remove`]; what freeing met.
+pub(crate) fn step(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    range: Range<u64>,
+) -> Result<bool, FsError> {
+    if !inode.has_flag(FLAG_EXTENTS) || range.start >= range.end {
+        return Ok(true);
+    }
+    let last = u32::try_from(range.end - 1).unwrap_or(u32::MAX);
+    let mut start = None;
+    let mut before = Some(last);
+    for _ in 0..STEP_EXTENTS {
+        let Some(logical) = before else { break };
+        let Some(found) = extent::find(volume, inode, logical)?.0 else { break };
+        if found.end() <= range.start {
+            break;
+        }
+        start = Some(u64::from(found.first).max(range.start));
+        before = found.first.checked_sub(1).filter(|at| u64::from(*at) >= range.start);
+    }
+    let Some(start) = start else { return Ok(true) };
+    let removed = extent_edit::remove(volume, operation, inode, start..range.end)?;
+    for run in &removed {
+        let blocks = (run.start, u64::from(run.count));
+        blocks::free(volume, operation, blocks, content_of(inode))?;
+        inode.add_blocks(&volume.geometry, -i64::from(run.count));
+    }
+    // Something was found, so something must have gone.
+    if removed.is_empty() { Err(FsError::Corrupt) } else { Ok(start == range.start) }
+}
+
+/// Clears bytes of one block on the device, if it holds data.
+///
+/// # Errors
+/// As [`map::map`]; what I/O met.
+pub(crate) fn clear_part(volume: &Volume, inode: &Inode, bytes: Range<u64>) -> Result<(), FsError> {
+    if bytes.start >= bytes.end || inode.has_flag(FLAG_INLINE_DATA) {
+        return Ok(());
+    }
+    let block_bytes = volume.geometry.block_bytes;
+    let logical = bytes.start / block_bytes as u64;
+    let Some(block) = map::map(volume, inode, logical, 1)?.start else { return Ok(()) };
+    let mut contents = read_block(&volume.device, block_bytes, block)?;
+    let offset = (bytes.start % block_bytes as u64) as usize;
+    crate::store::bytes::clear(&mut contents, offset, (bytes.end - bytes.start) as usize);
+    write_direct(volume, block, &contents)
+}
+
+/// Writes a block of data past the cache.
+///
+/// # Errors
+/// As [`crate::store::device::Device::write`].
+pub(crate) fn write_direct(volume: &Volume, block: u64, bytes: &[u8]) -> Result<(), FsError> {
+    let sectors = (volume.geometry.block_bytes / SECTOR_BYTES) as u64;
+    let piece: Piece<'_> = (block * sectors, bytes);
+    volume.device.write(&[piece])?;
+    volume.log.note_written();
+    Ok(())
+}
+
+/// Frees an inode without names, and everything it has.
+///
+/// # Errors
+/// As [`extent_edit::remove`]; what freeing met. It stays on the list of orphans then.
+pub(crate) fn delete(volume: &Volume, node: &Node) -> Result<(), FsError> {
+    loop {
+        let is_done = volume.operate(|operation| {
+            let mut inode = node.write();
+            if !step(volume, operation, &mut inode, 0..u64::MAX)? {
+                inode.store(volume, operation, Before::Itself)?;
+                return Ok(false);
+            }
+            free(volume, operation, &mut inode)?;
+            Ok(true)
+        })?;
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+/// Frees an inode that has no blocks any more but those of its attributes.
+///
+/// # Errors
+/// Errors of freeing.
+pub(crate) fn free(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    xattr_edit::drop_block(volume, operation, inode)?;
+    orphans::remove(volume, operation, inode)?;
+    let kind = match inode.attributes.file_type {
+        FileType::Directory => inodes::Kind::Directory,
+        _ => inodes::Kind::Other,
+    };
+    inode.attributes.links = 0;
+    inode.attributes.size = 0;
+    inode.deleted = ((rt::time::wall_ns() / 1_000_000_000) as u32).max(1);
+    inode.store(volume, operation, Before::Itself)?;
+    inodes::free(volume, operation, inode.number, kind)
+}

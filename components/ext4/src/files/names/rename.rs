@@ -1,0 +1,325 @@
+//! Names moved and exchanged.
+use super::{
+    Kind, Locked, Outcome, RETRIES_MAX, add_link, check_name, check_parent, check_removable,
+    drop_link, hold, let_go, of, touch, unname,
+};
+use crate::{
+    layout::{
+        groups::Account,
+        inode_store::Before,
+        inode_table::{Node, lock_all},
+        volume::Volume,
+    },
+    names::directory_edit::{self, NewEntry},
+    store::log::Operation,
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{FileTime, FileType, FsError};
+
+/// A name in a directory.
+type Name<'a> = (&'a Node, &'a [u8]);
+
+/// Moves a name; one that is there already is replaced.
+///
+/// Without a journal the new name is durable before the old one goes, so that a crash never leaves
+/// the inode without a name.
+///
+/// # Errors
+/// As [`interfaces::file_system::FileSystem::rename`].
+pub(crate) fn rename(
+    volume: &Volume,
+    from: Name<'_>,
+    to: Name<'_>,
+    now: FileTime,
+) -> Result<(), FsError> {
+    check_name(to.1)?;
+    if volume.log.has_journal() {
+        return with_held(volume, from, to, |operation, moved, target| {
+            let mut step = Step::new((from, moved), (to, target), now);
+            if let Some(outcome) = step.check(volume, operation)? {
+                return Ok(outcome);
+            }
+            step.place(volume, operation)?;
+            step.take(volume, operation)
+        })
+        .map(|_| ());
+    }
+    settle_new(volume, from, to)?;
+    let placed = with_held(volume, from, to, |operation, moved, target| {
+        let mut step = Step::new((from, moved), (to, target), now);
+        match step.check(volume, operation)? {
+            Some(outcome) => Ok(outcome),
+            None => step.place(volume, operation),
+        }
+    })?;
+    if placed == Outcome::Nothing {
+        return Ok(());
+    }
+    volume.commit(volume.log.running_id())?;
+    with_held(volume, from, to, |operation, moved, target| {
+        if target.is_none_or(|target| target.number != moved.number) {
+            return Ok(Outcome::Nothing);
+        }
+        Step::new((from, moved), (to, target), now).take(volume, operation)
+    })
+    .map(|_| ())
+}
+
+/// Makes an inode durable that is about to take the name of another, without a journal: new inodes come last, so that
+/// a crash would find the name to stand for a free one, and the inode it stood for gone.
+fn settle_new(volume: &Volume, from: Name<'_>, to: Name<'_>) -> Result<(), FsError> {
+    let number_of = |name: Name<'_>| {
+        let (node, _) = hold(volume, name.0, name.1)?;
+        let_go(volume, u64::from(node.number), 1);
+        Ok::<_, FsError>(node.number)
+    };
+    let moved = number_of(from)?;
+    let is_new = volume.log.running().new_inodes.contains(&moved);
+    match is_new && number_of(to).is_ok() {
+        true => volume.commit(volume.log.running_id()),
+        false => Ok(()),
+    }
+}
+
+/// Exchanges two names.
+///
+/// # Errors
+/// As [`interfaces::file_system::FileSystem::exchange`].
+pub(crate) fn exchange(
+    volume: &Volume,
+    from: Name<'_>,
+    to: Name<'_>,
+    now: FileTime,
+) -> Result<(), FsError> {
+    with_held(volume, from, to, |operation, first, second| {
+        let second = second.ok_or(FsError::NotFound)?;
+        swap_names(volume, operation, (from, first), (to, second), now)
+    })
+    .map(|_| ())
+}
+
+/// Runs a change of two names with what they stand for held, again where that changed meanwhile.
+fn with_held(
+    volume: &Volume,
+    from: Name<'_>,
+    to: Name<'_>,
+    change: impl Fn(&Operation<'_>, &Node, Option<&Node>) -> Result<Outcome, FsError>,
+) -> Result<Outcome, FsError> {
+    volume.health.check_writable()?;
+    for _ in 0..RETRIES_MAX {
+        let (first, _) = hold(volume, from.0, from.1)?;
+        let second: Option<Arc<Node>> = match hold(volume, to.0, to.1) {
+            Ok((node, _)) => Some(node),
+            Err(FsError::NotFound) => None,
+            Err(error) => {
+                let_go(volume, u64::from(first.number), 1);
+                return Err(error);
+            }
+        };
+        let result = volume.operate_with((0, Account::Caller), |operation| {
+            change(operation, &first, second.as_deref())
+        });
+        let_go(volume, u64::from(first.number), 1);
+        if let Some(second) = second {
+            let_go(volume, u64::from(second.number), 1);
+        }
+        if result != Ok(Outcome::Changed) {
+            return result;
+        }
+    }
+    Err(FsError::NotFound)
+}
+
+/// The inode of a name, zero where there is none.
+fn number_of(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    locked: &mut Locked<'_>,
+    (directory, name): Name<'_>,
+) -> Result<u32, FsError> {
+    let parent = of(locked, directory.number)?;
+    check_parent(parent)?;
+    match directory_edit::locate_or_move(volume, operation, parent, name) {
+        Ok(place) => Ok(place.inode),
+        Err(FsError::NotFound) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// A name on its way from one place to another, everything it touches locked.
+struct Step<'n> {
+    from: Name<'n>,
+    to: Name<'n>,
+    moved: &'n Node,
+    target: Option<&'n Node>,
+    now: FileTime,
+    nodes: Vec<&'n Node>,
+    locked: Locked<'n>,
+}
+
+impl<'n> Step<'n> {
+    fn new(
+        (from, moved): (Name<'n>, &'n Node),
+        (to, target): (Name<'n>, Option<&'n Node>),
+        now: FileTime,
+    ) -> Step<'n> {
+        let mut nodes = alloc::vec![from.0, to.0, moved];
+        nodes.extend(target);
+        let locked = lock_all(&nodes);
+        Step { from, to, moved, target, now, nodes, locked }
+    }
+
+    fn file_type(&mut self) -> Result<FileType, FsError> {
+        Ok(of(&mut self.locked, self.moved.number)?.attributes.file_type)
+    }
+
+    /// The inode is a directory, and gets another parent.
+    fn changes_parent(&mut self) -> Result<bool, FsError> {
+        let is_directory = self.file_type()? == FileType::Directory;
+        Ok(is_directory && self.from.0.number != self.to.0.number)
+    }
+
+    /// Both names are what they were, and one may replace the other; else how it ends already.
+    fn check(
+        &mut self,
+        volume: &Volume,
+        operation: &Operation<'_>,
+    ) -> Result<Option<Outcome>, FsError> {
+        let target_number = self.target.map_or(0, |target| target.number);
+        let locked = &mut self.locked;
+        let is_same = number_of(volume, operation, locked, self.from)? == self.moved.number
+            && number_of(volume, operation, locked, self.to)? == target_number;
+        if !is_same {
+            return Ok(Some(Outcome::Changed));
+        }
+        if target_number == self.moved.number {
+            return Ok(Some(Outcome::Nothing));
+        }
+        if self.to.0.number == self.moved.number {
+            return Err(FsError::Invalid);
+        }
+        let kind = match self.file_type()? {
+            FileType::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        if let Some(target) = self.target {
+            if target.number == self.from.0.number {
+                return Err(FsError::NotEmpty);
+            }
+            check_removable(volume, of(&mut self.locked, target.number)?, kind)?;
+        }
+        Ok(None)
+    }
+
+    /// Puts the new name in place; what it stood for loses a name.
+    fn place(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
+        let (file_type, changes_parent) = (self.file_type()?, self.changes_parent()?);
+        let moved = self.moved.number;
+        let parent = of(&mut self.locked, self.to.0.number)?;
+        if self.target.is_some() {
+            let place = directory_edit::locate(volume, parent, self.to.1)?;
+            directory_edit::point(volume, operation, parent, place, (moved, file_type))?;
+        } else {
+            if changes_parent {
+                add_link(volume, parent)?;
+            }
+            let entry = NewEntry { name: self.to.1, inode: moved, file_type };
+            if let Err(error) = directory_edit::add(volume, operation, parent, &entry, None) {
+                if changes_parent {
+                    drop_link(parent);
+                }
+                return Err(error);
+            }
+        }
+        touch(parent, self.now);
+        parent.store(volume, operation, Before::Itself)?;
+        let inode = of(&mut self.locked, moved)?;
+        inode.attributes.changed = self.now;
+        if changes_parent {
+            directory_edit::set_parent(volume, operation, inode, self.to.0.number)?;
+        }
+        inode.store(volume, operation, Before::Itself)?;
+        if let Some(target) = self.target {
+            if file_type == FileType::Directory && !changes_parent {
+                // The directory replaced counted too.
+                let parent = of(&mut self.locked, self.to.0.number)?;
+                drop_link(parent);
+                parent.store(volume, operation, Before::Itself)?;
+            }
+            unname(volume, operation, of(&mut self.locked, target.number)?, self.now)?;
+        }
+        self.nodes.iter().for_each(|node| node.note(operation));
+        Ok(Outcome::Done)
+    }
+
+    /// Takes the old name away.
+    fn take(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
+        let changes_parent = self.changes_parent()?;
+        // Putting the new name in may have moved the old one.
+        let parent = of(&mut self.locked, self.from.0.number)?;
+        let place = directory_edit::locate(volume, parent, self.from.1)?;
+        if place.inode != self.moved.number {
+            return Ok(Outcome::Changed);
+        }
+        directory_edit::remove(volume, operation, parent, place)?;
+        if changes_parent {
+            drop_link(parent);
+        }
+        touch(parent, self.now);
+        parent.store(volume, operation, Before::Itself)?;
+        self.nodes.iter().for_each(|node| node.note(operation));
+        Ok(Outcome::Done)
+    }
+}
+
+fn swap_names(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    (from, first): (Name<'_>, &Node),
+    (to, second): (Name<'_>, &Node),
+    now: FileTime,
+) -> Result<Outcome, FsError> {
+    let nodes = [from.0, to.0, first, second];
+    let mut locked = lock_all(&nodes);
+    let is_same = number_of(volume, operation, &mut locked, from)? == first.number
+        && number_of(volume, operation, &mut locked, to)? == second.number;
+    if !is_same {
+        return Ok(Outcome::Changed);
+    }
+    let type_of = |locked: &mut Locked<'_>, node: &Node| {
+        of(locked, node.number).map(|inode| inode.attributes.file_type)
+    };
+    let types = [type_of(&mut locked, first)?, type_of(&mut locked, second)?];
+    let directories = types.map(|file_type| file_type == FileType::Directory);
+    let changes_parent = from.0.number != to.0.number;
+    if changes_parent {
+        let counts = [(from.0, directories), (to.0, [directories[1], directories[0]])];
+        for (directory, [leaves, comes]) in counts {
+            let parent = of(&mut locked, directory.number)?;
+            match (leaves, comes) {
+                (true, false) => drop_link(parent),
+                (false, true) => add_link(volume, parent)?,
+                _ => {}
+            }
+        }
+    }
+    for ((directory, name), node, file_type) in [(from, second, types[1]), (to, first, types[0])] {
+        let parent = of(&mut locked, directory.number)?;
+        let place = directory_edit::locate(volume, parent, name)?;
+        directory_edit::point(volume, operation, parent, place, (node.number, file_type))?;
+        touch(parent, now);
+        parent.store(volume, operation, Before::Itself)?;
+    }
+    for (node, parent, is_directory) in
+        [(second, from.0, directories[1]), (first, to.0, directories[0])]
+    {
+        let inode = of(&mut locked, node.number)?;
+        inode.attributes.changed = now;
+        if is_directory && changes_parent {
+            directory_edit::set_parent(volume, operation, inode, parent.number)?;
+        }
+        inode.store(volume, operation, Before::Itself)?;
+    }
+    nodes.iter().for_each(|node| node.note(operation));
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,235 @@
+//! Inodes: allocated near their directory, directories spread over the volume, freed.
+//!
+//! As Orlov's allocator has it: a directory under the root goes to the group with the fewest
+//! directories among those with more than the average free, so that trees spread; any other goes to
+//! its parent's group, or a near one that is not much fuller than the average. Files go to their
+//! directory's group.
+//!
+//! Source: Linux fs/ext4/ialloc.c; G. Orlov, "Directory allocation algorithm for FFS" (2001).
+use super::{Group, bitmap, blocks, bring};
+use crate::{
+    layout::{raw::group::INODES_UNUSED, superblock::ROOT_INODE, volume::Volume},
+    store::{
+        checksum::crc32c,
+        log::{Class, Operation},
+    },
+};
+use core::{ops::Range, sync::atomic::Ordering::*};
+use interfaces::file_system::FsError;
+use rt::PAGE_BYTES;
+
+/// The kind of an inode, as far as its place goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A directory.
+    Directory,
+    /// Anything else.
+    Other,
+}
+
+/// Allocates an inode near `parent`; its table entry is still what it was.
+///
+/// # Errors
+/// [`FsError::NoSpace`]; [`FsError::Corrupt`] for a bitmap that makes no sense; what I/O met.
+pub(crate) fn allocate(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    parent: u32,
+    kind: Kind,
+) -> Result<u32, FsError> {
+    let groups = volume.groups()?;
+    let (home, _) = volume.geometry.inode_group(parent).ok_or(FsError::Corrupt)?;
+    let first = match kind {
+        Kind::Other => home,
+        Kind::Directory => place_directory(volume, home, parent == ROOT_INODE)?,
+    };
+    for step in 0..groups.count() {
+        let number = ((u64::from(first) + u64::from(step)) % u64::from(groups.count())) as u32;
+        if let Some(found) = take(volume, operation, number, kind)? {
+            operation.note_inode(found);
+            return Ok(found);
+        }
+    }
+    Err(FsError::NoSpace)
+}
+
+/// The group to begin with for a directory.
+fn place_directory(volume: &Volume, home: u32, is_top: bool) -> Result<u32, FsError> {
+    let groups = volume.groups()?;
+    let count = groups.count();
+    let free_inodes = groups.free_inodes() / u64::from(count);
+    let free_blocks = groups.free_blocks() / u64::from(count);
+    // Further down a group may be somewhat fuller than the average.
+    let (inodes_min, blocks_min) = match is_top {
+        true => (free_inodes, free_blocks),
+        false => (free_inodes * 3 / 4, free_blocks * 3 / 4),
+    };
+    let mut best: Option<(u32, u32)> = None;
+    for step in 0..count {
+        let number = ((u64::from(home) + u64::from(step)) % u64::from(count)) as u32;
+        let group = groups.lock(number)?;
+        let is_good = group.free_inodes > 0
+            && u64::from(group.free_inodes) >= inodes_min
+            && u64::from(group.free_blocks) >= blocks_min;
+        if !is_good {
+            continue;
+        }
+        if !is_top {
+            return Ok(number);
+        }
+        if best.is_none_or(|(fewest, _)| group.directories < fewest) {
+            best = Some((group.directories, number));
+        }
+    }
+    Ok(best.map_or(home, |(_, number)| number))
+}
+
+fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
+    let covered = (volume.geometry.inodes_per_group / 8) as usize;
+    crc32c(volume.geometry.checksum_seed, bits.get(..covered).unwrap_or(bits))
+}
+
+fn take(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    kind: Kind,
+) -> Result<Option<u32>, FsError> {
+    let groups = volume.groups()?;
+    let geometry = &volume.geometry;
+    let per_group = geometry.inodes_per_group;
+    let reserved = if number == 0 { geometry.first_inode as usize - 1 } else { 0 };
+    let mut group = groups.lock(number)?;
+    if group.free_inodes == 0 {
+        return Ok(None);
+    }
+    let from = reserved.max(group.inodes_in_use as usize);
+    let table = group.inode_table;
+    let found = change(volume, operation, number, &mut group, |bits| {
+        let bit = bitmap::find_clear(bits, from, per_group as usize)?;
+        let unused = chunk_of(volume, table, bit)
+            .filter(|(_, inodes)| bitmap::run_at(bits, inodes.start, inodes.len()) == inodes.len());
+        bitmap::set(bits, bit, 1);
+        Some((bit, unused.map(|(chunk, _)| chunk)))
+    })?;
+    group.inodes_in_use = found.map_or(per_group, |(bit, _)| bit as u32 + 1);
+    let Some((bit, unused)) = found else { return Ok(None) };
+    if let Some(chunk) = unused {
+        // As on Linux: no inode in it is in use, so it need not be read.
+        volume.put_zeroes(chunk)?;
+    }
+    group.free_inodes -= 1;
+    group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
+    if kind == Kind::Directory {
+        group.directories = group.directories.saturating_add(1);
+    }
+    groups.free_inodes.fetch_sub(1, Relaxed);
+    // A group with inodes in use has a bitmap of its blocks.
+    blocks::initialise(volume, operation, number, &mut group)?;
+    Ok(Some(number * per_group + bit as u32 + 1))
+}
+
+/// The chunk of the device with inode `bit` of the inode table at block `table`, and the inodes in it;
+/// `None` where it holds anything else.
+fn chunk_of(volume: &Volume, table: u64, bit: usize) -> Option<(u64, Range<usize>)> {
+    let geometry = &volume.geometry;
+    let start = table.checked_mul(geometry.block_bytes as u64)?;
+    let end = start.checked_add(geometry.table_blocks() * geometry.block_bytes as u64)?;
+    let page = PAGE_BYTES as u64;
+    let chunk = (start + (bit * geometry.inode_bytes) as u64) / page;
+    let is_whole = chunk * page >= start && (chunk + 1) * page <= end;
+    let first = ((chunk * page).checked_sub(start)? / geometry.inode_bytes as u64) as usize;
+    let inodes = first..first + PAGE_BYTES / geometry.inode_bytes;
+    (is_whole && inodes.end <= geometry.inodes_per_group as usize).then_some((chunk, inodes))
+}
+
+/// Changes the bitmap of a group, which is made first where it was not, and is right where it was.
+fn change<T>(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    group: &mut Group,
+    of: impl FnOnce(&mut [u8]) -> T,
+) -> Result<T, FsError> {
+    let inodes = volume.geometry.inodes_per_group as usize;
+    let was_unused = group.has_unused_inodes();
+    if !was_unused && !group.unsummed.inodes && volume.geometry.has_checksums() {
+        let (mask, sum) = (group.checksum_mask(volume), group.inode_bitmap_checksum);
+        let block = volume.block(group.inode_bitmap)?;
+        block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
+    }
+    bring(volume, operation, number, group)?;
+    let result = volume.modify(operation, group.inode_bitmap, Class::Other, |bytes| {
+        if was_unused {
+            bytes.fill(0);
+            let beyond = bytes.len() * 8 - inodes;
+            bitmap::set(bytes, inodes, beyond);
+        }
+        of(bytes)
+    })?;
+    if was_unused {
+        group.flags &= !INODES_UNUSED;
+        volume.groups()?.note_inodes(number);
+    }
+    group.unsummed.inodes = true;
+    Ok(result)
+}
+
+/// Sums the bitmap of a group.
+pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
+    let block = volume.block(group.inode_bitmap)?;
+    group.inode_bitmap_checksum = checksum(volume, block.bytes()) & group.checksum_mask(volume);
+    Ok(())
+}
+
+/// Whether an inode is marked as in use.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where the volume has no such inode, or its bitmap makes no sense; what I/O met.
+pub(crate) fn is_used(volume: &Volume, inode: u32) -> Result<bool, FsError> {
+    let (number, bit) = volume.geometry.inode_group(inode).ok_or(FsError::Corrupt)?;
+    let group = volume.groups()?.lock(number)?;
+    if group.has_unused_inodes() {
+        return Ok(false);
+    }
+    let block = volume.block(group.inode_bitmap)?;
+    if !group.unsummed.inodes && volume.geometry.has_checksums() {
+        let (mask, sum) = (group.checksum_mask(volume), group.inode_bitmap_checksum);
+        block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
+    }
+    Ok(bitmap::is_set(block.bytes(), bit as usize))
+}
+
+/// Frees an inode.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where it is free; what I/O met.
+pub(crate) fn free(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: u32,
+    kind: Kind,
+) -> Result<(), FsError> {
+    let groups = volume.groups()?;
+    let (number, bit) = volume.geometry.inode_group(inode).ok_or(FsError::Corrupt)?;
+    let mut group = groups.lock(number)?;
+    if group.has_unused_inodes() {
+        return Err(FsError::Corrupt);
+    }
+    let was_used = change(volume, operation, number, &mut group, |bits| {
+        let was_used = bitmap::is_set(bits, bit as usize);
+        bitmap::clear(bits, bit as usize, 1);
+        was_used
+    })?;
+    if !was_used {
+        return Err(FsError::Corrupt);
+    }
+    group.free_inodes = group.free_inodes.saturating_add(1);
+    group.inodes_in_use = group.inodes_in_use.min(bit);
+    if kind == Kind::Directory {
+        group.directories = group.directories.saturating_sub(1);
+    }
+    groups.free_inodes.fetch_add(1, Relaxed);
+    operation.drop_inode(inode);
+    Ok(())
+}

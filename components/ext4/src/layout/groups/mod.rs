@@ -1,0 +1,310 @@
+//! Block groups: their descriptors and counts in memory, their bitmaps through the cache.
+//!
+//! [`blocks`] finds and frees runs of blocks, [`inodes`] inodes. Each group has its lock
+//! (`ext4.group`, a leaf but for the cache and the log's notes), so that writers in different groups
+//! do not meet.
+//!
+//! A group in memory is what counts. Its descriptor is written, and its bitmaps are summed, once a
+//! transaction, when that ends ([`seal`]), not at each change.
+//!
+//! A group can be "uninitialised": its bitmap on the device means nothing, and is made when it is
+//! first needed.
+pub(crate) mod bitmap;
+pub(crate) mod blocks;
+pub(crate) mod descriptor;
+mod free;
+pub(crate) mod inodes;
+mod layout;
+mod space;
+
+use crate::{
+    files::orphans::Orphans,
+    layout::{
+        ranges::Ranges,
+        raw::group::{BLOCKS_UNUSED, INODES_UNUSED},
+        superblock::Geometry,
+        volume::Volume,
+    },
+    store::log::Operation,
+};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use interfaces::file_system::{FsError, ReservedFor};
+use rt::{
+    lock_class,
+    memory::Charge,
+    sync::{Mutex, MutexGuard},
+};
+pub(crate) use space::Account;
+use space::Space;
+
+lock_class! {
+    static GROUP = "ext4.group";
+}
+
+/// Fewest blocks a group for a volume to be written.
+const BLOCKS_PER_GROUP_MIN: u64 = 256;
+
+/// One group, as its descriptor has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) block_bitmap: u64,
+    pub(crate) inode_bitmap: u64,
+    pub(crate) inode_table: u64,
+    pub(crate) free_blocks: u32,
+    pub(crate) free_inodes: u32,
+    pub(crate) directories: u32,
+    /// Inodes at the table's end never used.
+    pub(crate) unused_inodes: u32,
+    pub(crate) flags: u16,
+    pub(crate) block_bitmap_checksum: u32,
+    pub(crate) inode_bitmap_checksum: u32,
+    /// Each inode of the group before this one is in use.
+    pub(crate) inodes_in_use: u32,
+    /// Blocks of the group freed by transactions not yet durable.
+    pending: Ranges,
+    unsummed: Unsummed,
+}
+
+/// The metadata of a group that the running transaction has changed, and [`seal`] is to sum. A bitmap was
+/// verified before it was changed, and stays in the cache until then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unsummed {
+    descriptor: bool,
+    blocks: bool,
+    inodes: bool,
+}
+
+/// The fields of a group that are known without its lock.
+#[derive(Debug)]
+struct Fixed {
+    /// Blocks of its bitmaps and its inode table, and how many.
+    places: [(u64, u64); 3],
+    /// Its inodes were ever used.
+    has_inodes: AtomicBool,
+}
+
+/// All groups, and what the superblock counts.
+pub(crate) struct Groups {
+    groups: Vec<Mutex<Group>>,
+    fixed: Vec<Fixed>,
+    space: Space,
+    free_inodes: AtomicU64,
+    /// Inodes without names.
+    pub(crate) orphans: Orphans,
+    /// A file of 2 GiB or more was made.
+    pub(crate) has_large_file: AtomicBool,
+    /// Generation of the next inode.
+    generation: AtomicU32,
+    _charge: Charge,
+}
+
+impl Groups {
+    /// Reads every descriptor.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where one makes no sense, [`FsError::Unsupported`] for groups too small
+    /// or not of whole bytes of a bitmap; `NoMemory`, `Io`.
+    pub(crate) fn load(volume: &Volume) -> Result<Groups, FsError> {
+        let geometry = &volume.geometry;
+        let bits = geometry.block_bytes as u64 * 8;
+        let is_usual = (BLOCKS_PER_GROUP_MIN..=bits).contains(&geometry.blocks_per_group)
+            && geometry.blocks_per_group.is_multiple_of(8)
+            && geometry.inodes_per_group.is_multiple_of(8)
+            && geometry.inodes == geometry.groups * geometry.inodes_per_group;
+        if !is_usual {
+            return Err(FsError::Unsupported);
+        }
+        let bytes = geometry.groups as usize * (size_of::<Mutex<Group>>() + size_of::<Fixed>());
+        let charge = Charge::take(bytes).map_err(|_| FsError::NoMemory)?;
+        let mut groups = Vec::with_capacity(geometry.groups as usize);
+        let mut fixed = Vec::with_capacity(geometry.groups as usize);
+        let (mut free_blocks, mut free_inodes) = (0, 0);
+        for number in 0..geometry.groups {
+            let group = descriptor::load_whole(volume, number)?;
+            free_blocks += u64::from(group.free_blocks);
+            free_inodes += u64::from(group.free_inodes);
+            let table = (group.inode_table, geometry.table_blocks());
+            let places = [(group.block_bitmap, 1), (group.inode_bitmap, 1), table];
+            let has_inodes = AtomicBool::new(!group.has_unused_inodes());
+            fixed.push(Fixed { places, has_inodes });
+            groups.push(Mutex::new(&GROUP, group));
+        }
+        let mut seed = [0; 4];
+        rt::entropy::fill(&mut seed);
+        Ok(Groups {
+            groups,
+            fixed,
+            space: Space::new(free_blocks, geometry.kept_blocks, geometry.reserved_for),
+            free_inodes: AtomicU64::new(free_inodes),
+            orphans: Orphans::new(),
+            has_large_file: AtomicBool::new(false),
+            generation: AtomicU32::new(u32::from_le_bytes(seed)),
+            _charge: charge,
+        })
+    }
+
+    /// A group, locked.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where the volume has no such group.
+    pub(crate) fn lock(&self, number: u32) -> Result<MutexGuard<'_, Group>, FsError> {
+        self.groups.get(number as usize).map(|group| group.lock()).ok_or(FsError::Corrupt)
+    }
+
+    /// Number of groups.
+    pub(crate) fn count(&self) -> u32 {
+        self.groups.len() as u32
+    }
+
+    /// The groups' bitmaps and tables.
+    fn fixed(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.fixed.iter().flat_map(|fixed| fixed.places)
+    }
+
+    /// The start of a group's inode table.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where the volume has no such group.
+    pub(crate) fn inode_table(&self, number: u32) -> Result<u64, FsError> {
+        let fixed = self.fixed.get(number as usize);
+        fixed.map(|Fixed { places: [.., (table, _)], .. }| *table).ok_or(FsError::Corrupt)
+    }
+
+    /// The start of a group's inode table, if inodes of the group were ever used.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where the volume has no such group, or none of its inodes was ever used.
+    pub(crate) fn used_inode_table(&self, number: u32) -> Result<u64, FsError> {
+        let fixed = self.fixed.get(number as usize).ok_or(FsError::Corrupt)?;
+        let is_used = fixed.has_inodes.load(Acquire);
+        if is_used { self.inode_table(number) } else { Err(FsError::Corrupt) }
+    }
+
+    /// The inodes of a group are used from now on.
+    fn note_inodes(&self, number: u32) {
+        if let Some(fixed) = self.fixed.get(number as usize) {
+            fixed.has_inodes.store(true, Release);
+        }
+    }
+
+    /// Blocks that are clear in the bitmaps.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.space.free()
+    }
+
+    /// Blocks that are free and that nobody has claimed.
+    pub(crate) fn usable_blocks(&self) -> u64 {
+        self.space.usable()
+    }
+
+    /// Of those, the ones that unprivileged callers may use.
+    pub(crate) fn available_blocks(&self) -> u64 {
+        self.space.available()
+    }
+
+    /// Says how to ask whether the calling thread may use root's blocks. Only the first call counts.
+    pub(crate) fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
+        self.space.set_judge(is_privileged);
+    }
+
+    /// Whether `blocks` more blocks cannot be claimed now, but more may once the running transaction
+    /// is durable.
+    pub(crate) fn must_wait_for(&self, blocks: u64, account: Account) -> bool {
+        self.space.must_wait_for(blocks, account)
+    }
+
+    /// Whether blocks wait for a commit to be used again.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.space.pending() > 0
+    }
+
+    /// Inodes free.
+    pub(crate) fn free_inodes(&self) -> u64 {
+        self.free_inodes.load(Relaxed)
+    }
+
+    /// Claims blocks for a delayed write, for the calling thread.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`].
+    pub(crate) fn reserve(&self, blocks: u64) -> Result<(), FsError> {
+        self.space.claim(blocks, blocks, Account::Caller).map(|_| ())
+    }
+
+    /// Gives back what delayed writes had claimed, less what was taken of it.
+    pub(crate) fn unreserve(&self, blocks: u64, taken: u64) {
+        self.space.settle(blocks, taken);
+    }
+
+    /// Blocks freed by a transaction that is durable now may be used again.
+    pub(crate) fn release(&self, geometry: &Geometry, freed: &[(u64, u64)]) {
+        for (start, count) in freed {
+            for (group, first, count) in geometry.split(*start, *count) {
+                let Ok(mut group) = self.lock(group) else { continue };
+                let released = group.pending.remove(u64::from(first), u64::from(count));
+                self.space.release(released);
+            }
+        }
+    }
+
+    /// A generation for a new inode.
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(0x9e37_79b9, Relaxed)
+    }
+}
+
+impl Group {
+    /// The block bitmap was never made.
+    fn has_unused_blocks(&self) -> bool {
+        self.flags & BLOCKS_UNUSED != 0
+    }
+
+    /// The bits that a checksum of a bitmap has in the descriptor.
+    fn checksum_mask(&self, volume: &Volume) -> u32 {
+        if volume.geometry.descriptor_bytes >= 64 { u32::MAX } else { 0xffff }
+    }
+
+    /// The inode bitmap and table were never used.
+    fn has_unused_inodes(&self) -> bool {
+        self.flags & INODES_UNUSED != 0
+    }
+}
+
+/// Brings a group that is about to be changed into the running transaction.
+fn bring(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    group: &mut Group,
+) -> Result<(), FsError> {
+    if !group.unsummed.descriptor {
+        descriptor::note(volume, operation, number)?;
+        operation.note_group(number);
+        group.unsummed.descriptor = true;
+    }
+    Ok(())
+}
+
+/// Sums the bitmaps and writes the descriptors of the groups that the running transaction, which
+/// nobody is at work on, has changed.
+///
+/// # Errors
+/// As [`Volume::block`]; the transaction must not be written then.
+pub(crate) fn seal(volume: &Volume) -> Result<(), FsError> {
+    let Ok(groups) = volume.groups() else { return Ok(()) };
+    let changed = core::mem::take(&mut volume.log.running().groups);
+    let has_checksums = volume.geometry.has_checksums();
+    for number in changed {
+        let mut group = groups.lock(number)?;
+        if group.unsummed.blocks && has_checksums {
+            blocks::sum(volume, &mut group)?;
+        }
+        if group.unsummed.inodes && has_checksums {
+            inodes::sum(volume, &mut group)?;
+        }
+        descriptor::store(volume, number, &group)?;
+        group.unsummed = Unsummed::default();
+    }
+    Ok(())
+}

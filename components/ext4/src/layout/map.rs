@@ -1,0 +1,36 @@
+//! From a file's blocks to the volume's: runs of either tree.
+use crate::layout::{extent, indirect, inode::Inode, raw::inode::FLAG_EXTENTS, volume::Volume};
+use interfaces::file_system::FsError;
+
+/// Consecutive blocks of a file that lie in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// First block on the volume; `None` reads as zeroes (a hole, or never written).
+    pub(crate) start: Option<u64>,
+    /// At least one.
+    pub(crate) blocks: u64,
+}
+
+impl Run {
+    /// Zeroes for `blocks` blocks, at least one.
+    pub(crate) fn hole(blocks: u64) -> Run {
+        Run { start: None, blocks: blocks.max(1) }
+    }
+}
+
+/// The run that begins with block `logical`, at most `max` blocks long.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where the tree makes no sense or leaves the volume; as [`Volume::block`].
+pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u64, max: u64) -> Result<Run, FsError> {
+    let mut run = match u32::try_from(logical) {
+        Err(_) => Run::hole(max),
+        Ok(logical) if inode.has_flag(FLAG_EXTENTS) => extent::map(volume, inode, logical)?,
+        Ok(logical) => indirect::map(volume, inode, logical, max)?,
+    };
+    run.blocks = run.blocks.clamp(1, max.max(1));
+    if run.start.is_some_and(|start| !volume.geometry.holds(start, run.blocks)) {
+        return Err(FsError::Corrupt);
+    }
+    Ok(run)
+}

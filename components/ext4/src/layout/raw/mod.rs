@@ -1,0 +1,9 @@
+//! The structures on disk, drawn and const-asserted. All numbers are little-endian.
+//!
+//! A `Raw...` value proves nothing but its length.
+pub(crate) mod directory;
+pub(crate) mod extent;
+pub(crate) mod group;
+pub(crate) mod inode;
+pub(crate) mod superblock;
+pub(crate) mod xattr;

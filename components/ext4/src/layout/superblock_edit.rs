@@ -1,0 +1,160 @@
+//! Changes of the superblock: with each transaction its counts, and straight on the device the
+//! marks that say in what state the volume is.
+//!
+//! | | with a journal | without |
+//! | --- | --- | --- |
+//! | writable | valid; "needs recovery" from the first commit until unmounted or read-only | not valid |
+//! | unmounted | valid | as it was found |
+//!
+//! "Has errors" is set as soon as errors are found.
+use crate::{
+    layout::{
+        features::{Incompat, ReadOnlyCompat},
+        groups::Groups,
+        raw::superblock::*,
+        volume::Volume,
+    },
+    store::{
+        bytes::{put, put16, put32, word16, word32},
+        checksum::crc32c,
+        journal::read_block,
+        log::Class,
+    },
+};
+use core::{ops::Range, sync::atomic::Ordering::Relaxed};
+use interfaces::{block::SECTOR_BYTES, file_system::FsError};
+use rt::PAGE_BYTES;
+
+/// After so long a transaction says when the superblock was written, whatever else it says.
+const REFRESH_SECONDS: u64 = 60;
+
+/// The state to store in the superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Mounted to be written.
+    Mounted,
+    /// The journal is about to hold something.
+    Recovery,
+    /// The journal holds nothing, and the volume is about to be left.
+    Settled,
+    /// Errors were found.
+    Errors,
+    /// Unmounted, or read-only from now on.
+    Left,
+}
+
+/// The superblock's block, and where in it.
+fn place(volume: &Volume) -> (u64, usize) {
+    let block_bytes = volume.geometry.block_bytes;
+    ((SUPERBLOCK_OFFSET / block_bytes) as u64, SUPERBLOCK_OFFSET % block_bytes)
+}
+
+fn seconds() -> u64 {
+    rt::time::wall_ns() / 1_000_000_000
+}
+
+/// Returns when the volume was last mounted or its superblock written, in seconds since 1970, as `raw`, its superblock, says.
+pub(crate) fn last_used_seconds(raw: &[u8]) -> u64 {
+    let mounted = word32(raw, MOUNT_TIME_OFFSET).unwrap_or(0);
+    written_seconds(raw).max(u64::from(mounted))
+}
+
+fn written_seconds(raw: &[u8]) -> u64 {
+    let low = word32(raw, WRITE_TIME_OFFSET).unwrap_or(0);
+    let high = raw.get(WRITE_TIME_HIGH_OFFSET).copied().map_or(0, u64::from);
+    high << 32 | u64::from(low)
+}
+
+fn seal(volume: &Volume, raw: &mut [u8]) {
+    let now = seconds();
+    put32(raw, WRITE_TIME_OFFSET, now as u32);
+    put(raw, WRITE_TIME_HIGH_OFFSET, &[(now >> 32) as u8]);
+    if volume.geometry.has_checksums() {
+        let sum = crc32c(!0, raw.get(..CHECKSUM_OFFSET).unwrap_or(&[]));
+        put32(raw, CHECKSUM_OFFSET, sum);
+    }
+}
+
+/// Brings the superblock's counts into the running transaction, which nobody is at work on. With a journal a transaction
+/// that changes none of them goes without, unless the last one with it is some time ago.
+pub(crate) fn note(volume: &Volume) {
+    let Ok(groups) = volume.groups() else { return };
+    let (block, offset) = place(volume);
+    let range = offset..offset + SUPERBLOCK_BYTES;
+    if volume.log.has_journal() && says_all(volume, groups, (block, range.clone())) {
+        return;
+    }
+    let changed = volume.modify_unlogged(block, |bytes| {
+        let raw = bytes.get_mut(range).unwrap_or(&mut []);
+        set_counts(volume, groups, raw);
+        seal(volume, raw);
+    });
+    if changed.is_ok() {
+        volume.log.running().blocks.insert(block, Class::Other);
+    }
+}
+
+/// The superblock, as the last transaction with it left it, says what it is to say now.
+fn says_all(volume: &Volume, groups: &Groups, (block, range): (u64, Range<usize>)) -> bool {
+    let Ok(block) = volume.block(block) else { return false };
+    let Some(said) = block.bytes().get(range) else { return false };
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    put(&mut raw, 0, said);
+    set_counts(volume, groups, &mut raw);
+    raw == *said && seconds().abs_diff(written_seconds(said)) < REFRESH_SECONDS
+}
+
+fn set_counts(volume: &Volume, groups: &Groups, raw: &mut [u8]) {
+    let free = groups.free_blocks();
+    put32(raw, FREE_BLOCKS_OFFSET, free as u32);
+    if volume.geometry.incompat.contains(Incompat::WIDE) {
+        put32(raw, FREE_BLOCKS_HIGH_OFFSET, (free >> 32) as u32);
+    }
+    put32(raw, FREE_INODES_OFFSET, groups.free_inodes() as u32);
+    put32(raw, LAST_ORPHAN_OFFSET, groups.orphans.head());
+    let mut features = word32(raw, READ_ONLY_COMPAT_OFFSET).unwrap_or(0);
+    if groups.has_large_file.load(Relaxed) {
+        features |= ReadOnlyCompat::LARGE_FILE.bits();
+    }
+    put32(raw, READ_ONLY_COMPAT_OFFSET, features);
+    let has_journal = volume.log.has_journal();
+    set_state(volume, raw, if has_journal { Mark::Recovery } else { Mark::Mounted });
+}
+
+/// Sets the mark in the superblock on the device, past the cache and the log, durably: "needs
+/// recovery" must be there before the journal says where it begins, and until it says no more.
+///
+/// # Errors
+/// Errors of reading or writing it.
+pub(crate) fn mark(volume: &Volume, mark: Mark) -> Result<(), FsError> {
+    let (block, offset) = place(volume);
+    let block_bytes = volume.geometry.block_bytes;
+    let mut bytes = read_block(&volume.device, block_bytes, block)?;
+    let raw = bytes.get_mut(offset..offset + SUPERBLOCK_BYTES).ok_or(FsError::Io)?;
+    set_state(volume, raw, mark);
+    if mark == Mark::Mounted {
+        put32(raw, MOUNT_TIME_OFFSET, seconds() as u32);
+        let mounts = word16(raw, MOUNT_COUNT_OFFSET).unwrap_or(0);
+        put16(raw, MOUNT_COUNT_OFFSET, mounts.saturating_add(1));
+    }
+    seal(volume, raw);
+    let sector = SUPERBLOCK_OFFSET / SECTOR_BYTES;
+    volume.device.write(&[(sector as u64, raw)])?;
+    volume.device.flush()
+}
+
+fn set_state(volume: &Volume, raw: &mut [u8], mark: Mark) {
+    let has_journal = volume.log.has_journal();
+    let mut incompat = word32(raw, INCOMPAT_OFFSET).unwrap_or(0);
+    match mark {
+        Mark::Recovery => incompat |= Incompat::RECOVER.bits(),
+        Mark::Settled | Mark::Left => incompat &= !Incompat::RECOVER.bits(),
+        Mark::Mounted | Mark::Errors => {}
+    }
+    put32(raw, INCOMPAT_OFFSET, incompat);
+    let left = volume.health.state_left();
+    let is_left = has_journal || matches!(mark, Mark::Left | Mark::Settled);
+    put16(raw, STATE_OFFSET, if is_left { left } else { left & !STATE_VALID });
+}
+
+const _: () = assert!(SUPERBLOCK_BYTES <= PAGE_BYTES);

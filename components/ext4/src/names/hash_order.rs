@@ -1,0 +1,223 @@
+//! Directories listed in the order of their names' hashes, as Linux does with `dir_index`: those
+//! with a hash tree leaf by leaf, those of one block or in the inode at once.
+//!
+//! The position of a name is its hash: major and minor. Where names have the same, the first gets
+//! it and the others those that follow, so that each has its own and they rise: a reader can stop
+//! and go on between any two. What a position is depends on no name but those of the same major
+//! hash and, should its last minor hashes be taken more than once, of the one before; so a listing
+//! that goes on starts one major hash early. Nothing is kept between calls.
+//!
+//! Source: Linux fs/ext4/dir.c (`is_dx_dir`, `hash2pos`), namei.c (`ext4_htree_fill_tree`).
+use crate::{
+    layout::{features::Compat, inode::Inode, raw::inode::FLAG_INLINE_DATA, volume::Volume},
+    names::{
+        directory::{Entries, has_tree, inline_areas, load},
+        hash::{END, Hash, NameHash},
+        htree::Leaves,
+        inline,
+    },
+    store::cache::BlockRef,
+};
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, Range};
+use interfaces::file_system::{FsError, TakeEntry};
+use rt::memory::Charge;
+
+/// Behind every name.
+const POSITION_END: u64 = ((END >> 1) as u64) << 32;
+/// Bytes of the shortest entry with a name.
+const NAME_BYTES_MIN: usize = 12;
+
+/// Hands the names from `position` on to `take`; `false` where Linux would not use hashes.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where an entry makes no sense or is in a leaf it does not belong to;
+/// [`FsError::NoMemory`]; as [`Volume::block`].
+pub(crate) fn list(
+    volume: &Volume,
+    directory: &Inode,
+    position: u64,
+    take: &mut TakeEntry<'_>,
+) -> Result<bool, FsError> {
+    let geometry = &volume.geometry;
+    if !geometry.compat.contains(Compat::DIR_INDEX) {
+        return Ok(false);
+    }
+    let mut listing = Listing { volume, position, take, free: 0, before: None };
+    if has_tree(volume, directory) {
+        let Some(leaves) = Leaves::open(volume, directory, start(position))? else {
+            return Ok(false);
+        };
+        listing.add_leaves(leaves)?;
+        return Ok(true);
+    }
+    let version = geometry.hash_version;
+    let hash = Hash::decode(version, geometry.has_unsigned_hash, geometry.hash_seed);
+    let Some(hash) = hash else { return Ok(false) };
+    let mut group = Group::default();
+    if directory.has_flag(FLAG_INLINE_DATA) {
+        let bytes = inline::load(volume, directory)?;
+        let areas = inline_areas(directory, &bytes);
+        group.add((volume, &hash), Source::Inline(bytes), &areas, 0..END)?;
+    } else if directory.attributes.size / geometry.block_bytes as u64 == 1 {
+        let block = load(volume, directory, 0)?;
+        let whole = 0..block.bytes().len();
+        group.add((volume, &hash), Source::Block(block), &[whole], 0..END)?;
+    } else {
+        return Ok(false);
+    }
+    listing.end_with(group);
+    Ok(true)
+}
+
+/// The major hash to start from: one before that of the position.
+fn start(position: u64) -> u32 {
+    let half = (position >> 32).saturating_sub(1).min(u64::from(END >> 1));
+    (half as u32) << 1
+}
+
+/// The places of names.
+enum Source {
+    Block(BlockRef),
+    Inline(Vec<u8>),
+}
+
+impl Source {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Source::Block(block) => block.bytes(),
+            Source::Inline(bytes) => bytes,
+        }
+    }
+}
+
+/// One name: in order of hashes, then of places.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    hash: NameHash,
+    /// The source, and the place in it.
+    source: u32,
+    offset: u32,
+}
+
+/// Names to be put in order together: of the inode, of a block, or of leaves that share a hash.
+#[derive(Default)]
+struct Group {
+    sources: Vec<Source>,
+    keys: Vec<Key>,
+    charges: Vec<Charge>,
+}
+
+impl Group {
+    /// Adds the names in `areas` of `source`; their major hashes must lie in `bounds`.
+    fn add(
+        &mut self,
+        (volume, hash): (&Volume, &Hash),
+        source: Source,
+        areas: &[Range<usize>],
+        bounds: Range<u32>,
+    ) -> Result<(), FsError> {
+        let most = source.bytes().len() / NAME_BYTES_MIN;
+        let charge = Charge::take(most * size_of::<Key>()).map_err(|_| FsError::NoMemory)?;
+        self.charges.push(charge);
+        // Names are rarely as short as they may be.
+        self.keys.reserve(most / 2);
+        let place = self.sources.len() as u32;
+        for area in areas {
+            let entries = Entries::new(volume, source.bytes(), area.start, area.end);
+            for entry in entries.names(volume) {
+                let entry = entry?;
+                let hash = hash.of(entry.name);
+                if !bounds.contains(&hash.major) {
+                    return Err(FsError::Corrupt);
+                }
+                self.keys.push(Key { hash, source: place, offset: entry.offset as u32 });
+            }
+        }
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// Linux's order: by hash; names of one hash as its chain has them, each but the first put
+    /// behind the first.
+    fn sort(&mut self) {
+        self.keys.sort_unstable();
+        for chain in self.keys.chunk_by_mut(|a, b| a.hash == b.hash) {
+            if let Some((_, others)) = chain.split_first_mut() {
+                others.reverse();
+            }
+        }
+    }
+}
+
+/// A listing on its way.
+struct Listing<'a, 't> {
+    volume: &'a Volume,
+    position: u64,
+    take: &'a mut TakeEntry<'t>,
+    /// The first position no name got yet.
+    free: u64,
+    /// The last name of a group, to be handed out when the position of the next is known.
+    before: Option<(Group, Key)>,
+}
+
+impl Listing<'_, '_> {
+    fn add_leaves(&mut self, mut leaves: Leaves<'_>) -> Result<(), FsError> {
+        let mut group = Group::default();
+        while let Some(leaf) = leaves.next()? {
+            let whole = 0..leaf.block.bytes().len();
+            let (bounds, source) = (leaf.lower & !1..leaf.upper, Source::Block(leaf.block));
+            group.add((self.volume, leaves.hash()), source, &[whole], bounds)?;
+            let is_continued = leaf.upper & 1 != 0;
+            if !is_continued && self.add(core::mem::take(&mut group)).is_break() {
+                return Ok(());
+            }
+        }
+        self.end_with(group);
+        Ok(())
+    }
+
+    /// Hands out the names of the last group.
+    fn end_with(&mut self, group: Group) {
+        if self.add(group).is_continue()
+            && let Some((group, key)) = self.before.take()
+        {
+            let _ = self.hand_out(&group, key, self.free.max(POSITION_END));
+        }
+    }
+
+    /// Hands out the names of a group but the last, and that of the group before; `Break` when no
+    /// more are wanted.
+    fn add(&mut self, mut group: Group) -> ControlFlow<()> {
+        group.sort();
+        let mut last = None;
+        for key in &group.keys {
+            let position = key.hash.position().max(self.free);
+            self.free = position + 1;
+            if position < self.position {
+                continue;
+            }
+            if let Some(key) = last.replace(*key) {
+                self.hand_out(&group, key, position)?;
+            } else if let Some((group, key)) = self.before.take() {
+                self.hand_out(&group, key, position)?;
+            }
+        }
+        if let Some(key) = last {
+            self.before = Some((group, key));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn hand_out(&mut self, group: &Group, key: Key, next: u64) -> ControlFlow<()> {
+        let source = group.sources.get(key.source as usize);
+        let bytes = source.map_or(&[][..], Source::bytes);
+        let mut entries = Entries::new(self.volume, bytes, key.offset as usize, bytes.len());
+        // They were checked when the keys were made.
+        entries.are_checked = true;
+        match entries.next() {
+            Some(Ok(entry)) => (self.take)(&entry.shown(next)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Names: directories and extended attributes.
+pub(crate) mod directory;
+pub(crate) mod directory_edit;
+pub(crate) mod hash;
+pub(crate) mod hash_order;
+pub(crate) mod htree;
+pub(crate) mod htree_edit;
+pub(crate) mod inline;
+pub(crate) mod inline_edit;
+pub(crate) mod name_index;
+pub(crate) mod xattr;
+pub(crate) mod xattr_edit;

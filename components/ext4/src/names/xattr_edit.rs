@@ -1,0 +1,327 @@
+//! Changes of extended attributes: in the inode while they fit there, else in a block.
+//!
+//! A block that several inodes share is never changed: who changes an attribute gets a block of his
+//! own. Entries of a block are in order of class, length of the name, and name, as Linux looks for
+//! them; each carries the hash of its name and value, the block that of all.
+//!
+//! Source: Linux fs/ext4/xattr.c.
+use crate::{
+    layout::{
+        groups::{Account, blocks},
+        inode::Inode,
+        inode_store::Before,
+        raw::{inode::BASE_BYTES, xattr::*},
+        volume::Volume,
+    },
+    names::xattr::{self, ACL_ACCESS, ACL_DEFAULT, Attribute, INLINE_NAME, SYSTEM},
+    store::{
+        bytes::{put, put16, put32, word32},
+        checksum::crc32c,
+        log::{Class, Content, Operation},
+    },
+};
+use alloc::vec::Vec;
+use interfaces::file_system::{AclChange, FileType, FsError, NewAcls, XattrMode};
+
+/// Longest name behind its prefix.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Sets an attribute by its full name; stores the inode.
+///
+/// # Errors
+/// [`FsError::Exists`] and [`FsError::NoAttribute`] as `mode` says, [`FsError::NoSpace`] where it
+/// fits nowhere, [`FsError::Unsupported`] for a class unknown, [`FsError::Invalid`] for a list that
+/// makes no sense, [`FsError::Corrupt`]; what I/O met.
+pub(crate) fn set(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    (name, value): (&[u8], &[u8]),
+    mode: XattrMode,
+) -> Result<(), FsError> {
+    let (class, rest) = decode_name(name)?;
+    let value = match class {
+        ACL_ACCESS | ACL_DEFAULT => acl_on_disk(value)?,
+        _ => value.to_vec(),
+    };
+    let mut areas = xattr::load(volume, inode)?;
+    let was_there = take(&mut areas, class, rest);
+    match mode {
+        XattrMode::Create if was_there => return Err(FsError::Exists),
+        XattrMode::Replace if !was_there => return Err(FsError::NoAttribute),
+        _ => {}
+    }
+    let new = Attribute { class, name: rest.to_vec(), value };
+    let room = [inner_bytes(volume, inode), volume.geometry.block_bytes];
+    let heads = [4, HEADER_BYTES];
+    let needed = bytes_of(&new);
+    let sizes = areas.each_ref().map(|area| area.iter().map(bytes_of).sum::<usize>() + 4);
+    let fits = |at: usize| match (sizes.get(at), heads.get(at), room.get(at)) {
+        (Some(size), Some(head), Some(room)) => size + head + needed <= *room,
+        _ => false,
+    };
+    let place = if fits(0) { 0 } else { 1 };
+    if !fits(place) {
+        return Err(FsError::NoSpace);
+    }
+    if let Some(area) = areas.get_mut(place) {
+        area.push(new);
+    }
+    store(volume, operation, inode, areas)
+}
+
+/// Takes an attribute away by its full name; stores the inode.
+///
+/// # Errors
+/// [`FsError::NoAttribute`]; as [`set`].
+pub(crate) fn remove(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    name: &[u8],
+) -> Result<(), FsError> {
+    let (class, rest) = decode_name(name)?;
+    let mut areas = xattr::load(volume, inode)?;
+    if !take(&mut areas, class, rest) {
+        return Err(FsError::NoAttribute);
+    }
+    store(volume, operation, inode, areas)
+}
+
+/// Gives an inode just stored its access control lists.
+///
+/// # Errors
+/// As [`set`].
+pub(crate) fn set_new(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    acls: &NewAcls<'_>,
+) -> Result<(), FsError> {
+    for (name, value) in [(acl::ACCESS_NAME, acls.access), (acl::DEFAULT_NAME, acls.default)] {
+        if !value.is_empty() {
+            set(volume, operation, inode, (name, value), XattrMode::Set)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets or takes away an access control list, and what changes with it; stores the inode.
+///
+/// # Errors
+/// As [`set`]; nothing has changed then.
+pub(crate) fn set_acl(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    change: &AclChange<'_>,
+) -> Result<(), FsError> {
+    if inode.attributes.file_type == FileType::Symlink {
+        return Err(FsError::Unsupported);
+    }
+    let before = inode.attributes;
+    inode.attributes.permissions = change.permissions.unwrap_or(before.permissions);
+    inode.attributes.changed = change.now;
+    let result = if change.value.is_empty() {
+        match remove(volume, operation, inode, change.name) {
+            Err(FsError::NoAttribute) => inode.store(volume, operation, Before::Itself),
+            other => other,
+        }
+    } else {
+        set(volume, operation, inode, (change.name, change.value), XattrMode::Set)
+    };
+    result.inspect_err(|_| inode.attributes = before)
+}
+
+fn acl_on_disk(value: &[u8]) -> Result<Vec<u8>, FsError> {
+    match acl::from_portable(value) {
+        Ok(Some(entries)) => Ok(acl::to_disk(&entries)),
+        _ => Err(FsError::Invalid),
+    }
+}
+
+/// Takes the attribute of inline data away; stores the inode.
+///
+/// # Errors
+/// As [`remove`].
+pub(crate) fn drop_inline(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    let mut areas = xattr::load(volume, inode)?;
+    if take(&mut areas, SYSTEM, INLINE_NAME) {
+        let [inner, _] = areas;
+        store_inner(volume, operation, inode, &inner)?;
+    }
+    Ok(())
+}
+
+fn decode_name(name: &[u8]) -> Result<(u8, &[u8]), FsError> {
+    let (class, rest) = xattr::split(name).ok_or(FsError::Unsupported)?;
+    if class == SYSTEM {
+        return Err(FsError::Unsupported);
+    }
+    if rest.len() > NAME_BYTES_MAX { Err(FsError::Invalid) } else { Ok((class, rest)) }
+}
+
+/// Takes an attribute out of the areas; whether it was there.
+fn take(areas: &mut [Vec<Attribute>; 2], class: u8, name: &[u8]) -> bool {
+    let before: usize = areas.iter().map(Vec::len).sum();
+    for area in areas.iter_mut() {
+        area.retain(|one| one.class != class || one.name != name);
+    }
+    areas.iter().map(Vec::len).sum::<usize>() < before
+}
+
+/// Bytes of the area in the inode.
+fn inner_bytes(volume: &Volume, inode: &Inode) -> usize {
+    match inode.extra_bytes {
+        0 => 0,
+        extra => volume.geometry.inode_bytes.saturating_sub(BASE_BYTES + extra),
+    }
+}
+
+/// Bytes an attribute needs.
+fn bytes_of(one: &Attribute) -> usize {
+    (ENTRY_BYTES + one.name.len()).next_multiple_of(4) + one.value.len().next_multiple_of(4)
+}
+
+fn store(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    [inner, mut outer]: [Vec<Attribute>; 2],
+) -> Result<(), FsError> {
+    inode.attributes.may_have_acls = !inner.is_empty() || !outer.is_empty();
+    outer.sort_by(|a, b| (a.class, a.name.len(), &a.name).cmp(&(b.class, b.name.len(), &b.name)));
+    store_outer(volume, operation, inode, &outer)?;
+    store_inner(volume, operation, inode, &inner)
+}
+
+fn store_inner(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &Inode,
+    attributes: &[Attribute],
+) -> Result<(), FsError> {
+    inode.store_with(volume, operation, Before::Itself, |area| {
+        area.fill(0);
+        if !attributes.is_empty() {
+            put32(area, 0, MAGIC);
+            if let Some(entries) = area.get_mut(4..) {
+                write_entries(entries, 0, attributes);
+            }
+        }
+    })
+}
+
+/// Writes the attributes to their block: the inode's own, or a new one.
+fn store_outer(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    attributes: &[Attribute],
+) -> Result<(), FsError> {
+    if attributes.is_empty() {
+        return drop_block(volume, operation, inode);
+    }
+    let is_shared = inode.attribute_block != 0 && references(volume, inode)? > 1;
+    if inode.attribute_block != 0 && !is_shared {
+        let block = inode.attribute_block;
+        return volume.modify(operation, block, Class::Other, |bytes| {
+            write_block(volume, block, bytes, attributes);
+        });
+    }
+    let goal = inode.home_block(&volume.geometry);
+    let (block, _) = blocks::allocate(volume, operation, (goal, 1), Account::Caller)?;
+    volume.fill(operation, block, |bytes| write_block(volume, block, bytes, attributes))?;
+    drop_block(volume, operation, inode)?;
+    inode.attribute_block = block;
+    inode.add_blocks(&volume.geometry, 1);
+    Ok(())
+}
+
+fn references(volume: &Volume, inode: &Inode) -> Result<u32, FsError> {
+    // Loading it verifies it.
+    xattr::load(volume, inode)?;
+    let block = volume.block(inode.attribute_block)?;
+    word32(block.bytes(), REFERENCES_OFFSET).ok_or(FsError::Corrupt)
+}
+
+/// Gives up the inode's block of attributes; the caller stores the inode.
+///
+/// # Errors
+/// [`FsError::Corrupt`]; what I/O met.
+pub(crate) fn drop_block(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    let block = inode.attribute_block;
+    if block == 0 {
+        return Ok(());
+    }
+    let references = references(volume, inode)?;
+    if references > 1 {
+        volume.modify(operation, block, Class::Other, |bytes| {
+            put32(bytes, REFERENCES_OFFSET, references - 1);
+            seal(volume, block, bytes);
+        })?;
+    } else {
+        blocks::free(volume, operation, (block, 1), Content::Metadata)?;
+    }
+    inode.attribute_block = 0;
+    inode.add_blocks(&volume.geometry, -1);
+    Ok(())
+}
+
+fn write_block(volume: &Volume, block: u64, bytes: &mut [u8], attributes: &[Attribute]) {
+    bytes.fill(0);
+    put32(bytes, 0, MAGIC);
+    put32(bytes, REFERENCES_OFFSET, 1);
+    put32(bytes, BLOCKS_OFFSET, 1);
+    write_entries(bytes, HEADER_BYTES, attributes);
+    let shift = |sum: u32, one: &Attribute| sum.rotate_left(16) ^ hash(one);
+    put32(bytes, HASH_OFFSET, attributes.iter().fold(0, shift));
+    seal(volume, block, bytes);
+}
+
+fn seal(volume: &Volume, block: u64, bytes: &mut [u8]) {
+    if volume.geometry.has_checksums() {
+        put32(bytes, CHECKSUM_OFFSET, 0);
+        let seed = crc32c(volume.geometry.checksum_seed, &block.to_le_bytes());
+        let sum = crc32c(seed, bytes);
+        put32(bytes, CHECKSUM_OFFSET, sum);
+    }
+}
+
+/// Writes entries from `at` on and values from the end down, whose offsets count from the beginning
+/// of `bytes`.
+fn write_entries(bytes: &mut [u8], mut at: usize, attributes: &[Attribute]) {
+    let mut end = bytes.len();
+    for one in attributes {
+        if !one.value.is_empty() {
+            end = end.saturating_sub(one.value.len().next_multiple_of(4));
+            put(bytes, end, &one.value);
+        }
+        let offset = if one.value.is_empty() { 0 } else { end };
+        put(bytes, at, &[one.name.len() as u8, one.class]);
+        put16(bytes, at + 2, offset as u16);
+        put32(bytes, at + 8, one.value.len() as u32);
+        put32(bytes, at + 12, hash(one));
+        put(bytes, at + ENTRY_BYTES, &one.name);
+        at = (at + ENTRY_BYTES + one.name.len()).next_multiple_of(4);
+    }
+}
+
+/// The hash of an attribute's name and value.
+fn hash(one: &Attribute) -> u32 {
+    let of_name = |sum: u32, byte: &u8| sum.rotate_left(5) ^ u32::from(*byte);
+    let sum = one.name.iter().fold(0, of_name);
+    one.value.chunks(4).fold(sum, |sum, part| {
+        let mut word = [0; 4];
+        put(&mut word, 0, part);
+        sum.rotate_left(16) ^ u32::from_le_bytes(word)
+    })
+}

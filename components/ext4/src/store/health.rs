@@ -1,0 +1,123 @@
+//! Whether a volume may be written, and what happens when it is found to be wrong (`errors=`).
+use crate::layout::raw::superblock::{STATE_ERRORS, STATE_VALID};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+use interfaces::file_system::FsError;
+
+/// The effect of an error found on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ErrorPolicy {
+    /// The volume is marked and goes on.
+    Continue = 1,
+    /// Nothing is written any more (`errors=panic` too: a component does not end the system).
+    RemountReadOnly = 2,
+}
+
+/// The operations allowed on the volume now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    ReadOnly,
+    Writable,
+    /// Errors forbid writing until the volume was repaired.
+    Failed,
+}
+
+/// State of a mounted volume.
+pub(crate) struct Health {
+    state: AtomicU8,
+    policy: ErrorPolicy,
+    has_errors: AtomicBool,
+    /// `s_state` was "valid" when it was mounted.
+    was_valid: bool,
+}
+
+impl Health {
+    /// Read-only at first.
+    pub(crate) fn new(policy: ErrorPolicy, state: u16) -> Health {
+        Health {
+            state: AtomicU8::new(State::ReadOnly as u8),
+            policy,
+            has_errors: AtomicBool::new(state & STATE_ERRORS != 0),
+            was_valid: state & STATE_VALID != 0,
+        }
+    }
+
+    fn is(&self, state: State) -> bool {
+        self.state.load(Acquire) == state as u8
+    }
+
+    /// # Errors
+    /// [`FsError::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> Result<(), FsError> {
+        if self.is(State::Writable) { Ok(()) } else { Err(FsError::ReadOnly) }
+    }
+
+    /// May be written from now on.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] where errors forbid it.
+    pub(crate) fn allow(&self) -> Result<(), FsError> {
+        let result = self.state.compare_exchange(
+            State::ReadOnly as u8,
+            State::Writable as u8,
+            AcqRel,
+            Acquire,
+        );
+        match result {
+            Err(state) if state == State::Failed as u8 => Err(FsError::ReadOnly),
+            _ => Ok(()),
+        }
+    }
+
+    /// May not be written from now on.
+    pub(crate) fn forbid(&self) {
+        let (from, to) = (State::Writable as u8, State::ReadOnly as u8);
+        let _ = self.state.compare_exchange(from, to, AcqRel, Acquire);
+    }
+
+    /// Something on the medium makes no sense, or an operation ended half done.
+    pub(crate) fn report(&self, name: &str, error: FsError) {
+        if !self.has_errors.swap(true, AcqRel) {
+            log::error!("ext4: {name}: {error:?}: marked as having errors");
+        }
+        if self.policy == ErrorPolicy::RemountReadOnly {
+            self.fail(name);
+        }
+    }
+
+    /// Errors are only noted (`errors=continue`).
+    pub(crate) fn goes_on(&self) -> bool {
+        self.policy == ErrorPolicy::Continue
+    }
+
+    /// A commit failed: what is on the medium is only what was durable before.
+    pub(crate) fn abort(&self, name: &str, error: FsError) {
+        log::error!("ext4: {name}: writing metadata failed: {error:?}");
+        self.has_errors.store(true, Release);
+        self.fail(name);
+    }
+
+    fn fail(&self, name: &str) {
+        let (from, to) = (State::Writable as u8, State::Failed as u8);
+        if self.state.compare_exchange(from, to, AcqRel, Acquire).is_ok() {
+            log::error!("ext4: {name}: read-only from now on");
+        }
+    }
+
+    /// Errors were found, now or before the mount.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.has_errors.load(Acquire)
+    }
+
+    /// Errors forbid writing.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.is(State::Failed)
+    }
+
+    /// The state the superblock gets when the volume is left in order.
+    pub(crate) fn state_left(&self) -> u16 {
+        let valid = if self.was_valid { STATE_VALID } else { 0 };
+        valid | if self.has_errors() { STATE_ERRORS } else { 0 }
+    }
+}

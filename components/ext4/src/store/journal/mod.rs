@@ -1,0 +1,246 @@
+//! The journal (jbd2): where it lies, its own superblock, and which of its formats it speaks.
+//!
+//! [`replay`] puts what a volume's journal holds in place when it is mounted, after [`scan`] has found where it ends
+//! and that nothing of it is damaged; [`write`] appends transactions. Blocks of the log form a ring from `first` to `length`.
+//!
+//! Source: Linux fs/jbd2, Documentation/filesystems/ext4/journal.rst.
+mod format;
+pub(crate) mod replay;
+mod scan;
+pub(crate) mod write;
+
+use crate::{
+    layout::{inode::Inode, map, volume::Volume},
+    store::{
+        bytes::{big32, put_big32},
+        checksum::crc32c,
+        device::Device,
+        journal::format::*,
+    },
+};
+use alloc::vec::Vec;
+use interfaces::{block::SECTOR_BYTES, file_system::FsError};
+use rt::PAGE_BYTES;
+
+/// Number of the journal's inode.
+const JOURNAL_INODE: u32 = 8;
+/// Pieces of the journal that are remembered; a journal in more is not used.
+const RUNS_MAX: usize = 4096;
+/// Fewest blocks of a log that transactions are written to.
+const LOG_BLOCKS_MIN: u32 = 256;
+
+/// The kind of checksum that protects the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checksums {
+    None,
+    /// Of a whole transaction, in its commit block. Read only.
+    V1,
+    V2,
+    V3,
+}
+
+impl Checksums {
+    /// Each block of the log has one, and the superblock.
+    fn are_of_blocks(self) -> bool {
+        matches!(self, Checksums::V2 | Checksums::V3)
+    }
+}
+
+/// A volume's journal.
+pub(crate) struct Journal {
+    /// Consecutive pieces of the journal: first block on the volume, and how many.
+    runs: Vec<(u64, u64)>,
+    block_bytes: usize,
+    /// Its superblock as it is on the device.
+    raw: Vec<u8>,
+    checksums: Checksums,
+    /// Commit blocks may be on the device before what they commit.
+    is_asynchronous: bool,
+    is_wide: bool,
+    seed: u32,
+    /// First block of the log and the one behind its last.
+    first: u32,
+    end: u32,
+    /// Block where the next transaction begins.
+    head: u32,
+    /// Number of the next transaction.
+    sequence: u32,
+    /// Blocks between the log's tail and its head.
+    used: u32,
+}
+
+impl Journal {
+    /// Finds the journal of a volume.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where it makes no sense, [`FsError::Unsupported`] for features not
+    /// known; what reading it met.
+    pub(crate) fn open(volume: &Volume) -> Result<Journal, FsError> {
+        let inode = Inode::load(volume, JOURNAL_INODE)?;
+        let block_bytes = volume.geometry.block_bytes;
+        let blocks = inode.attributes.size / block_bytes as u64;
+        let runs = find_runs(volume, &inode, blocks)?;
+        let (start, _) = *runs.first().ok_or(FsError::Corrupt)?;
+        let mut raw = read_block(&volume.device, block_bytes, start)?;
+        raw.truncate(SUPERBLOCK_BYTES);
+        Journal::decode(runs, block_bytes, raw, blocks)
+    }
+
+    fn decode(
+        runs: Vec<(u64, u64)>,
+        block_bytes: usize,
+        raw: Vec<u8>,
+        blocks: u64,
+    ) -> Result<Journal, FsError> {
+        let word = |offset| big32(&raw, offset).ok_or(FsError::Corrupt);
+        let is_known = word(0)? == MAGIC && SUPERBLOCKS.contains(&word(4)?);
+        if !is_known || word(BLOCK_BYTES_OFFSET)? as usize != block_bytes {
+            return Err(FsError::Corrupt);
+        }
+        let incompat = if word(4)? == SUPERBLOCKS[1] { word(INCOMPAT_OFFSET)? } else { 0 };
+        let known = FEATURE_REVOKE
+            | FEATURE_WIDE
+            | FEATURE_ASYNC_COMMIT
+            | FEATURE_CHECKSUM_V2
+            | FEATURE_CHECKSUM_V3;
+        if incompat & !known != 0 {
+            return Err(FsError::Unsupported);
+        }
+        let (first, end) = (word(FIRST_OFFSET)?, word(LENGTH_OFFSET)?);
+        if first == 0 || first >= end || u64::from(end) > blocks {
+            return Err(FsError::Corrupt);
+        }
+        let compat = if word(4)? == SUPERBLOCKS[1] { word(COMPAT_OFFSET)? } else { 0 };
+        let has_v1 = compat & FEATURE_CHECKSUM_V1 != 0;
+        let checksums = match (incompat & (FEATURE_CHECKSUM_V2 | FEATURE_CHECKSUM_V3), has_v1) {
+            (0, false) => Checksums::None,
+            (0, true) => Checksums::V1,
+            (FEATURE_CHECKSUM_V2, false) => Checksums::V2,
+            (FEATURE_CHECKSUM_V3, false) => Checksums::V3,
+            _ => return Err(FsError::Corrupt),
+        };
+        if checksums.are_of_blocks() && super_checksum(&raw) != word(CHECKSUM_OFFSET)? {
+            return Err(FsError::Corrupt);
+        }
+        let uuid = raw.get(UUID_OFFSET..UUID_OFFSET + UUID_BYTES).unwrap_or(&[]);
+        Ok(Journal {
+            seed: crc32c(!0, uuid),
+            sequence: word(SEQUENCE_OFFSET)?,
+            head: first,
+            used: 0,
+            is_asynchronous: incompat & FEATURE_ASYNC_COMMIT != 0,
+            is_wide: incompat & FEATURE_WIDE != 0,
+            runs,
+            block_bytes,
+            checksums,
+            first,
+            end,
+            raw,
+        })
+    }
+
+    /// Long enough for transactions to be written to it.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.end - self.first >= LOG_BLOCKS_MIN
+    }
+
+    /// The start of the log that is to be replayed; zero where it is empty.
+    fn start(&self) -> u32 {
+        big32(&self.raw, START_OFFSET).unwrap_or(0)
+    }
+
+    /// Blocks of the log.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.end - self.first
+    }
+
+    /// The block on the volume of block `at` of the journal.
+    fn place(&self, at: u32) -> Result<u64, FsError> {
+        let mut left = u64::from(at);
+        for (start, count) in &self.runs {
+            if left < *count {
+                return Ok(start + left);
+            }
+            left -= count;
+        }
+        Err(FsError::Corrupt)
+    }
+
+    /// The block of the log that follows `at`, a number of blocks later.
+    fn after(&self, at: u32, blocks: u32) -> u32 {
+        self.first + (at - self.first + blocks) % self.capacity()
+    }
+
+    fn sector(&self, block: u64) -> u64 {
+        block * (self.block_bytes / SECTOR_BYTES) as u64
+    }
+
+    /// Bytes of a tag, and of its checksum in it.
+    fn tag_bytes(&self) -> usize {
+        match (self.checksums, self.is_wide) {
+            (Checksums::V3, _) => TAG_V3_BYTES,
+            (checksums, is_wide) => {
+                8 + if is_wide { 4 } else { 0 } + if checksums == Checksums::V2 { 2 } else { 0 }
+            }
+        }
+    }
+
+    /// Bytes at the end of descriptors and revoke blocks that hold their checksum.
+    fn tail_bytes(&self) -> usize {
+        if self.checksums.are_of_blocks() { TAIL_BYTES } else { 0 }
+    }
+
+    /// The checksum of a logged block.
+    fn block_checksum(&self, sequence: u32, bytes: &[u8]) -> u32 {
+        crc32c(crc32c(self.seed, &sequence.to_be_bytes()), bytes)
+    }
+
+    /// Writes the journal's superblock: the log begins at `start` with `sequence`.
+    fn write_super(&mut self, device: &Device, start: u32, sequence: u32) -> Result<(), FsError> {
+        put_big32(&mut self.raw, START_OFFSET, start);
+        put_big32(&mut self.raw, SEQUENCE_OFFSET, sequence);
+        if self.checksums.are_of_blocks() {
+            let sum = super_checksum(&self.raw);
+            put_big32(&mut self.raw, CHECKSUM_OFFSET, sum);
+        }
+        device.write(&[(self.sector(self.place(0)?), &self.raw)])
+    }
+}
+
+fn super_checksum(raw: &[u8]) -> u32 {
+    let mut copy = raw.to_vec();
+    put_big32(&mut copy, CHECKSUM_OFFSET, 0);
+    crc32c(!0, &copy)
+}
+
+fn find_runs(volume: &Volume, inode: &Inode, blocks: u64) -> Result<Vec<(u64, u64)>, FsError> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    let mut at = 0;
+    while at < blocks.min(u64::from(u32::MAX)) {
+        let run = map::map(volume, inode, at, blocks - at)?;
+        let start = run.start.ok_or(FsError::Corrupt)?;
+        match runs.last_mut() {
+            Some((last, count)) if *last + *count == start => *count += run.blocks,
+            _ => runs.push((start, run.blocks)),
+        }
+        if runs.len() > RUNS_MAX {
+            return Err(FsError::Unsupported);
+        }
+        at += run.blocks;
+    }
+    Ok(runs)
+}
+
+/// A block straight from the device, past the cache.
+pub(crate) fn read_block(
+    device: &Device,
+    block_bytes: usize,
+    block: u64,
+) -> Result<Vec<u8>, FsError> {
+    let start = block.checked_mul(block_bytes as u64).ok_or(FsError::Corrupt)?;
+    let page = PAGE_BYTES as u64;
+    let chunks = device.read(start / page, 1)?;
+    let offset = (start % page) as usize;
+    let chunk = chunks.first().ok_or(FsError::Io)?;
+    Ok(chunk.get(offset..offset + block_bytes).ok_or(FsError::Io)?.to_vec())
+}

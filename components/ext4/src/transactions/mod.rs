@@ -1,0 +1,2 @@
+//! Changes as a whole: operations and their commits.
+pub(crate) mod commit;

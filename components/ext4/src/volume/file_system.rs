@@ -1,0 +1,406 @@
+//! The interface: each call finds its inode and hands over to the family's file.
+use crate::{
+    files::{file_range, file_size, names, read, symlink, write},
+    layout::{
+        groups::Account,
+        inode_store::{Before, storable},
+        inode_table::Node,
+        raw::inode::{FLAGS_KEPT, FLAGS_SETTABLE, FLAGS_SETTABLE_DIRECTORY, FLAGS_VISIBLE},
+        superblock::ROOT_INODE,
+    },
+    names::{directory, xattr, xattr_edit},
+    store::transfer::Client,
+    volume::mount::Ext4,
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{
+    Access, AclChange, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime,
+    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, ReservedFor, Seek, Stored,
+    SyncKind, TakeEntry, Usage, XattrMode,
+};
+use rt::{PAGE_BYTES, memory::Frame};
+
+/// `Attributes::blocks` counts units of 512 bytes.
+const SECTORS_A_PAGE: u64 = PAGE_BYTES as u64 / 512;
+
+impl Ext4 {
+    fn node(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
+        self.volume.inodes.get(&self.volume, inode)
+    }
+
+    /// Metadata that makes no sense is an error of the volume, be it only read.
+    fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
+        read.inspect_err(|error| {
+            if *error == FsError::Corrupt {
+                self.volume.health.report(self.volume.device.name(), *error);
+            }
+        })
+    }
+
+    /// The inode a name stands for, held.
+    fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<Node>, FsError> {
+        let parent = self.node(directory)?;
+        // Held while its directory cannot change, so that it is not freed in between.
+        let parent = parent.read();
+        let found = directory::find(&self.volume, &parent, name)?;
+        // No directory names the root or itself but by `.` and `..`.
+        if found == parent.number || found == ROOT_INODE {
+            return Err(FsError::Corrupt);
+        }
+        self.volume.inodes.hold(&self.volume, found)
+    }
+
+    /// Inodes held now, the root among them.
+    pub fn held_inodes(&self) -> usize {
+        self.volume.inodes.count()
+    }
+
+    /// Changes the attributes of an inode in memory and brings it into the running transaction.
+    fn change(&self, node: &Node, of: impl FnOnce(&mut Attributes)) -> Result<Attributes, FsError> {
+        self.volume.operate(|operation| {
+            let mut inode = node.write();
+            of(&mut inode.attributes);
+            node.note(operation);
+            inode.store(&self.volume, operation, Before::Itself)?;
+            Ok(inode.attributes)
+        })
+    }
+}
+
+/// Applies everything but a length; of times the nearest that an inode can hold.
+fn apply(change: &AttributeChange, attributes: &mut Attributes) {
+    let set = |to: &mut FileTime, from: Option<FileTime>| *to = from.map_or(*to, storable);
+    attributes.permissions = change.permissions.unwrap_or(attributes.permissions) & 0o7777;
+    attributes.user = change.user.unwrap_or(attributes.user);
+    attributes.group = change.group.unwrap_or(attributes.group);
+    set(&mut attributes.accessed, change.accessed);
+    set(&mut attributes.modified, change.modified);
+    set(&mut attributes.changed, change.changed);
+    let settable = settable_flags(attributes);
+    let flags = change.flags.unwrap_or(attributes.flags);
+    attributes.flags = attributes.flags & !settable | flags & settable;
+}
+
+fn settable_flags(attributes: &Attributes) -> u32 {
+    match attributes.file_type {
+        FileType::Directory => FLAGS_SETTABLE_DIRECTORY,
+        _ => FLAGS_SETTABLE,
+    }
+}
+
+/// Programs pass what they read, changed: what we cannot change must be as it was.
+fn check_flags(attributes: &Attributes, flags: u32) -> Result<(), FsError> {
+    let changed = (attributes.flags ^ flags) & !settable_flags(attributes);
+    if flags & !FLAGS_VISIBLE != 0 || changed & FLAGS_VISIBLE & !FLAGS_KEPT != 0 {
+        return Err(FsError::Unsupported);
+    }
+    Ok(())
+}
+
+impl FileSystem for Ext4 {
+    fn mount_info(&self) -> MountInfo {
+        MountInfo {
+            type_name: "ext4",
+            root: u64::from(ROOT_INODE),
+            is_read_only: self.volume.health.check_writable().is_err(),
+            backing: Backing::Storage,
+            has_stable_names: true,
+            block_bytes: self.volume.geometry.block_bytes as u32,
+            has_acls: self.has_acls,
+            size_max: file_size::size_max(&self.volume),
+            writes_replacements: self.writes_replacements,
+        }
+    }
+
+    fn usage(&self) -> Result<Usage, FsError> {
+        let mut usage = self.volume.geometry.usage();
+        if let Ok(groups) = self.volume.groups() {
+            usage.free = groups.usable_blocks();
+            usage.available = groups.available_blocks();
+            usage.files_free = groups.free_inodes();
+        }
+        Ok(usage)
+    }
+
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
+        let node = self.noticed(self.find(directory, name))?;
+        let attributes = node.read().attributes;
+        Ok(attributes)
+    }
+
+    fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError> {
+        let node = self.node(inode)?;
+        let known = node.read().attributes;
+        // As on Linux, blocks set aside count: a file of none would be taken for a hole.
+        Ok(Attributes { blocks: known.blocks + node.delayed_pages() * SECTORS_A_PAGE, ..known })
+    }
+
+    fn blocks(&self, inode: InodeNumber) -> Result<u64, FsError> {
+        let node = self.node(inode)?;
+        let stored = node.read().attributes.blocks;
+        Ok(stored + node.delayed_pages() * SECTORS_A_PAGE)
+    }
+
+    fn set_attributes(
+        &self,
+        inode: InodeNumber,
+        change: &AttributeChange,
+    ) -> Result<Attributes, FsError> {
+        let node = self.node(inode)?;
+        if let Some(flags) = change.flags {
+            check_flags(&node.read().attributes, flags)?;
+        }
+        if let Some(size) = change.size {
+            file_size::resize(&self.volume, &node, size, |inode| {
+                apply(change, &mut inode.attributes);
+            })?;
+            return Ok(node.read().attributes);
+        }
+        self.change(&node, |attributes| apply(change, attributes))
+    }
+
+    fn read_directory(
+        &self,
+        directory: InodeNumber,
+        position: u64,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), FsError> {
+        let node = self.node(directory)?;
+        self.noticed(directory::list(&self.volume, &node.read(), position, take))
+    }
+
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
+        self.noticed(symlink::target(&self.volume, &self.node(inode)?.read()))
+    }
+
+    fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
+        let client = Client { sink: Arc::clone(sink), tag, first };
+        match self.node(inode) {
+            Ok(node) => read::read_pages(&self.volume, &node, frames, client),
+            Err(error) => client.tell(0..frames.len(), Err(error)),
+        }
+    }
+
+    fn write_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        size_bytes: u64,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
+        let client = Client { sink: Arc::clone(sink), tag, first };
+        match self.node(inode) {
+            Ok(node) => write::write_pages(&self.volume, &node, frames, size_bytes, client),
+            Err(error) => client.tell(0..frames.len(), Err(error)),
+        }
+    }
+
+    fn write_along(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        size_bytes: u64,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) -> bool {
+        let client = Client { sink: Arc::clone(sink), tag, first };
+        match self.node(inode) {
+            Ok(node) => write::write_along(&self.volume, &node, frames, size_bytes, client),
+            Err(error) => {
+                client.tell(0..frames.len(), Err(error));
+                false
+            }
+        }
+    }
+
+    fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
+        let node = self.node(inode).inspect_err(|_| self.volume.let_go())?;
+        self.sync_node(&node, kind)
+    }
+
+    fn allocate(
+        &self,
+        inode: InodeNumber,
+        how: Allocation,
+        offset: u64,
+        length: u64,
+        now: FileTime,
+    ) -> Result<Attributes, FsError> {
+        file_range::allocate(&self.volume, &*self.node(inode)?, how, (offset, length), now)
+    }
+
+    fn seek(&self, inode: InodeNumber, position: u64, what: Seek) -> Result<u64, FsError> {
+        file_range::seek(&self.volume, &self.node(inode)?.read(), position, what)
+    }
+
+    fn stored(
+        &self,
+        inode: InodeNumber,
+        position: u64,
+        max: u64,
+    ) -> Result<(Stored, u64), FsError> {
+        file_range::stored(&self.volume, &self.node(inode)?.read(), position, max)
+    }
+
+    fn create(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        new: &NewInode<'_>,
+    ) -> Result<Attributes, FsError> {
+        names::create(&self.volume, &*self.node(directory)?, name, new)
+    }
+
+    fn create_unnamed(
+        &self,
+        directory: InodeNumber,
+        new: &NewInode<'_>,
+    ) -> Result<Attributes, FsError> {
+        names::create_unnamed(&self.volume, &*self.node(directory)?, new)
+    }
+
+    fn link(
+        &self,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
+    ) -> Result<Attributes, FsError> {
+        let directory = self.node(directory)?;
+        names::link(&self.volume, &*self.node(inode)?, (&directory, name), now)
+    }
+
+    fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
+        names::remove(&self.volume, &*self.node(directory)?, name, names::Kind::File, now)
+    }
+
+    fn remove_directory(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
+    ) -> Result<(), FsError> {
+        names::remove(&self.volume, &*self.node(directory)?, name, names::Kind::Directory, now)
+    }
+
+    fn rename(
+        &self,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        now: FileTime,
+    ) -> Result<(), FsError> {
+        let nodes = [self.node(from.0)?, self.node(to.0)?];
+        names::rename(&self.volume, (&nodes[0], from.1), (&nodes[1], to.1), now)
+    }
+
+    fn exchange(
+        &self,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        now: FileTime,
+    ) -> Result<(), FsError> {
+        let nodes = [self.node(from.0)?, self.node(to.0)?];
+        names::exchange(&self.volume, (&nodes[0], from.1), (&nodes[1], to.1), now)
+    }
+
+    fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        self.noticed(xattr::get(&self.volume, &self.node(inode)?.read(), name))
+    }
+
+    fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
+        self.noticed(xattr::list(&self.volume, &self.node(inode)?.read()))
+    }
+
+    fn set_xattr(
+        &self,
+        inode: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        now: FileTime,
+    ) -> Result<(), FsError> {
+        let node = self.node(inode)?;
+        self.volume.operate_with((0, Account::Caller), |operation| {
+            let mut inode = node.write();
+            inode.attributes.changed = now;
+            node.note(operation);
+            xattr_edit::set(&self.volume, operation, &mut inode, (name, value), mode)
+        })
+    }
+
+    fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
+        let node = self.node(inode)?;
+        self.volume.operate(|operation| {
+            let mut inode = node.write();
+            inode.attributes.changed = now;
+            node.note(operation);
+            xattr_edit::remove(&self.volume, operation, &mut inode, name)
+        })
+    }
+
+    fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
+        let node = self.node(inode)?;
+        self.volume.operate_with((0, Account::Caller), |operation| {
+            let mut inode = node.write();
+            node.note(operation);
+            xattr_edit::set_acl(&self.volume, operation, &mut inode, change)?;
+            Ok(inode.attributes)
+        })
+    }
+
+    fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
+        self.volume.set_judge(is_privileged);
+    }
+
+    fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {
+        write::reserve(&self.volume, &*self.node(inode)?, first, pages)
+    }
+
+    fn release_range(&self, inode: InodeNumber, first: u64, pages: u64) {
+        if let (Ok(node), Ok(groups)) = (self.node(inode), self.volume.groups()) {
+            let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
+            node.undelay(groups, first, pages, blocks);
+        }
+    }
+
+    fn shrink(&self, pages: usize) -> usize {
+        self.volume.shrink(pages)
+    }
+
+    fn forget(&self, inode: InodeNumber, count: u64) {
+        // The root's count is the mount's own.
+        if inode != u64::from(ROOT_INODE) {
+            names::let_go(&self.volume, inode, count);
+        }
+    }
+
+    fn sync(&self) -> Result<(), FsError> {
+        self.sync_all()
+    }
+
+    fn put_in_place(&self) -> Result<(), FsError> {
+        self.volume.put_in_place()
+    }
+
+    fn unmount(&self) -> Result<(), FsError> {
+        self.leave()
+    }
+
+    fn remount(&self, access: Access) -> Result<(), FsError> {
+        self.change_access(access)
+    }
+
+    fn trim(&self, start: u64, length: u64, minimum: u64) -> Result<u64, FsError> {
+        self.discard_free(start, length, minimum)
+    }
+}
