@@ -1,13 +1,13 @@
 //! The modules of a crate, and which of them import which, read from its source.
 //!
-//! A module is a file: one declared within a file belongs to that. Tests are left out. Paths in the arguments of macros are
-//! not seen.
+//! A module is a file: one declared within a file belongs to that. Tests are left out. Of the arguments of macros, which are not
+//! parsed, only the paths that begin at the crate are seen.
 use crate::check::{Crate, is_test_file};
 use anyhow::{Context, Result};
 use harness::shell;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
 };
 use syn::visit::{self, Visit};
@@ -222,9 +222,27 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<_> =
             path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        self.note(&segments);
+        // A path of one segment is a local name, perhaps of a variable that is called as a module.
+        if segments.len() > 1 {
+            self.note(&segments);
+        }
         visit::visit_path(self, path);
     }
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        let text = item.tokens.to_string();
+        for rest in text.split("crate ::").skip(1) {
+            let path = rest.split(ends_path).next().unwrap_or_default();
+            let names = path.split("::").filter_map(|part| part.split_whitespace().next());
+            let path: Vec<_> = iter::once("crate").chain(names).map(str::to_owned).collect();
+            self.note(&path);
+        }
+        visit::visit_macro(self, item);
+    }
+}
+
+/// The character cannot be in a path, as tokens are printed.
+fn ends_path(character: char) -> bool {
+    !character.is_alphanumeric() && !matches!(character, '_' | ':' | ' ')
 }
 
 #[cfg(test)]
@@ -246,7 +264,7 @@ pub mod tests {
 
     #[test]
     fn paths_are_found_from_the_root_on() {
-        let text = "use crate::{a::{self, B}, c::*}; use super::d; fn f() { crate::e::g(); self::h() } \
+        let text = "use crate::{a::{self, B}, c::*}; use super::d; fn f() { crate::e::g(); self::h(); child } \
             #[cfg(test)] mod tests { use crate::only_in_tests; } mod inner { use super::i; } \
             pub use child::J; use alloc::K; pub(crate) struct L; pub(in crate::m) struct N;";
         let expected = [
@@ -260,6 +278,12 @@ pub mod tests {
             "own::file::i",
         ];
         assert_eq!(paths("own::file", text), expected);
+    }
+
+    #[test]
+    fn paths_in_the_arguments_of_macros_are_found() {
+        let text = "fn f() { log::info!(\"{}\", crate::a::b(x)); vec![crate::c::D, e::f()]; }";
+        assert_eq!(paths("own::file", text), ["a::b", "c::D"]);
     }
 
     #[test]
