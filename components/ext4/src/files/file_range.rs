@@ -5,7 +5,9 @@
 //! what has moved would move twice. Later parts use the reserve.
 use crate::{
     files::{
+        direct,
         file_size::{self, half_done},
+        inline_edit,
         write::{self, Mapping},
     },
     layout::{
@@ -18,8 +20,8 @@ use crate::{
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         volume::Volume,
     },
-    names::inline_edit,
     store::log::Operation,
+    transactions::mount::Mount,
 };
 use core::ops::Range;
 use interfaces::file_system::{Allocation, Attributes, FileTime, FsError, Seek, Stored};
@@ -35,18 +37,19 @@ const STEP_MOVES: usize = 16;
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::allocate`].
 pub(crate) fn allocate(
-    volume: &Volume,
+    mount: &Mount,
     node: &Node,
     how: Allocation,
     (offset, length): (u64, u64),
     now: FileTime,
 ) -> Result<Attributes, FsError> {
+    let volume = &mount.volume;
     let end = offset.checked_add(length).filter(|_| length > 0).ok_or(FsError::Invalid)?;
     if end > file_size::size_max(volume) {
         return Err(FsError::FileTooBig);
     }
     let bytes = offset..end;
-    change(volume, node, |operation, inode| {
+    change(mount, node, |operation, inode| {
         file_size::check_regular(inode)?;
         if inode.has_flag(FLAG_INLINE_DATA) {
             inline_edit::move_out(volume, operation, inode, Account::Caller)?;
@@ -54,29 +57,30 @@ pub(crate) fn allocate(
         (inode.attributes.modified, inode.attributes.changed) = (now, now);
         Ok(())
     })?;
-    rt::memory::with_reserve(|| apply(volume, node, how, &bytes)).map_err(half_done)
+    rt::memory::with_reserve(|| apply(mount, node, how, &bytes)).map_err(half_done)
 }
 
 /// The same, once begun.
 fn apply(
-    volume: &Volume,
+    mount: &Mount,
     node: &Node,
     how: Allocation,
     bytes: &Range<u64>,
 ) -> Result<Attributes, FsError> {
+    let volume = &mount.volume;
     match how {
-        Allocation::Extend | Allocation::KeepSize => fill(volume, node, bytes)?,
-        Allocation::PunchHole => punch(volume, node, bytes)?,
+        Allocation::Extend | Allocation::KeepSize => fill(mount, node, bytes)?,
+        Allocation::PunchHole => punch(mount, node, bytes)?,
         Allocation::Zero | Allocation::ZeroKeepSize => {
             clear_ends(volume, node, bytes)?;
-            punch(volume, node, bytes)?;
-            fill(volume, node, bytes)?;
+            punch(mount, node, bytes)?;
+            fill(mount, node, bytes)?;
         }
-        Allocation::Collapse => collapse(volume, node, bytes)?,
-        Allocation::Insert => insert(volume, node, bytes)?,
+        Allocation::Collapse => collapse(mount, node, bytes)?,
+        Allocation::Insert => insert(mount, node, bytes)?,
     }
     let must_grow = matches!(how, Allocation::Extend | Allocation::Zero);
-    change(volume, node, |_, inode| {
+    change(mount, node, |_, inode| {
         if must_grow && bytes.end > inode.attributes.size {
             file_size::set(volume, inode, bytes.end)?;
         }
@@ -86,21 +90,22 @@ fn apply(
 
 /// One operation on the inode, which is stored after.
 fn change<T>(
-    volume: &Volume,
+    mount: &Mount,
     node: &Node,
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
-    change_with(volume, node, (0, Account::Pool), of)
+    change_with(mount, node, (0, Account::Pool), of)
 }
 
 /// The same, claiming up to `blocks` blocks from `account`.
 fn change_with<T>(
-    volume: &Volume,
+    mount: &Mount,
     node: &Node,
     (blocks, account): (u64, Account),
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
-    volume.operate_with((blocks, account), |operation| {
+    let volume = &mount.volume;
+    mount.operate_with((blocks, account), |operation| {
         let mut inode = node.write();
         let result = of(operation, &mut inode)?;
         node.note(operation);
@@ -114,12 +119,13 @@ fn block_bytes(volume: &Volume) -> u64 {
 }
 
 /// Blocks that read as zeroes for every hole that `bytes` touches.
-fn fill(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+fn fill(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+    let volume = &mount.volume;
     let end = bytes.end.div_ceil(block_bytes(volume));
     let mut logical = bytes.start / block_bytes(volume);
     while logical < end {
         let max = (end - logical).min(STEP_BLOCKS);
-        logical += change_with(volume, node, (max, Account::Caller), |operation, inode| {
+        logical += change_with(mount, node, (max, Account::Caller), |operation, inode| {
             let (found, blocks) = write::mapping(volume, inode, logical, max)?;
             if found != Mapping::Hole {
                 return Ok(blocks);
@@ -138,12 +144,13 @@ fn clear_ends(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), Fs
     let block = block_bytes(volume);
     let head = bytes.start..bytes.start.next_multiple_of(block).min(bytes.end);
     let tail = (bytes.end / block * block).max(head.end)..bytes.end;
-    file_size::clear_part(volume, &inode, head)?;
-    file_size::clear_part(volume, &inode, tail)
+    direct::clear(volume, &inode, head)?;
+    direct::clear(volume, &inode, tail)
 }
 
 /// Gives back the whole blocks of a range and clears the rest of it.
-fn punch(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+fn punch(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+    let volume = &mount.volume;
     clear_ends(volume, node, bytes)?;
     let block = block_bytes(volume);
     let whole = bytes.start.div_ceil(block)..bytes.end / block;
@@ -152,7 +159,7 @@ fn punch(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError
     if let Some(count) = pages.end.checked_sub(pages.start) {
         node.undelay(volume.groups()?, pages.start, count, page / block);
     }
-    while !change(volume, node, |operation, inode| {
+    while !change(mount, node, |operation, inode| {
         file_size::step(volume, operation, inode, whole.clone())
     })? {}
     Ok(())
@@ -166,16 +173,17 @@ fn check_blocks(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<u64,
 }
 
 /// Takes a range out; what follows moves down.
-fn collapse(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+fn collapse(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+    let volume = &mount.volume;
     let size = check_blocks(volume, node, bytes)?;
     if bytes.end >= size {
         return Err(FsError::Invalid);
     }
-    punch(volume, node, bytes)?;
+    punch(mount, node, bytes)?;
     let block = block_bytes(volume);
     let (shift, mut from) = ((bytes.end - bytes.start) / block, bytes.end / block);
     loop {
-        let next = change(volume, node, |operation, inode| {
+        let next = change(mount, node, |operation, inode| {
             let mut at = from;
             for _ in 0..STEP_MOVES {
                 let Some(next) = next_extent(volume, inode, at)? else { return Ok(None) };
@@ -189,11 +197,12 @@ fn collapse(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsEr
             None => break,
         }
     }
-    change(volume, node, |_, inode| file_size::set(volume, inode, size - (bytes.end - bytes.start)))
+    change(mount, node, |_, inode| file_size::set(volume, inode, size - (bytes.end - bytes.start)))
 }
 
 /// Makes a hole; what follows moves up, the last first.
-fn insert(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+fn insert(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
+    let volume = &mount.volume;
     let size = check_blocks(volume, node, bytes)?;
     let length = bytes.end - bytes.start;
     let grown = size.checked_add(length).filter(|size| *size <= file_size::size_max(volume));
@@ -206,10 +215,10 @@ fn insert(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsErro
     if !has_room {
         return Err(FsError::FileTooBig);
     }
-    change(volume, node, |_, inode| file_size::set(volume, inode, grown))?;
+    change(mount, node, |_, inode| file_size::set(volume, inode, grown))?;
     let mut before = Some(u32::MAX);
     while let Some(from) = before {
-        before = change(volume, node, |operation, inode| {
+        before = change(mount, node, |operation, inode| {
             let mut at = from;
             for _ in 0..STEP_MOVES {
                 let Some(found) = extent::find(volume, inode, at)?.0 else { return Ok(None) };

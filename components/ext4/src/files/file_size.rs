@@ -3,29 +3,22 @@
 //! A cut goes from the end in steps, each one operation over a bounded number of extents; the file is
 //! on the list of orphans until the last, so that a crash in between leaves nothing behind the end.
 use crate::{
-    files::orphans,
+    files::{direct, inline_edit, orphans},
     layout::{
         extent, extent_edit,
         groups::{Account, blocks, inodes},
         inode::Inode,
         inode_store::Before,
         inode_table::Node,
-        map,
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         volume::Volume,
     },
-    names::{inline_edit, xattr_edit},
-    store::{
-        device::Piece,
-        journal::read_block,
-        log::{Content, Operation},
-    },
+    names::xattr_edit,
+    store::log::{Content, Operation},
+    transactions::mount::Mount,
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
-use interfaces::{
-    block::SECTOR_BYTES,
-    file_system::{FileType, FsError},
-};
+use interfaces::file_system::{FileType, FsError};
 use rt::PAGE_BYTES;
 
 /// Extents removed by one operation.
@@ -69,12 +62,13 @@ pub(crate) fn set(volume: &Volume, inode: &mut Inode, size: u64) -> Result<(), F
 /// [`FsError::FileTooBig`], [`FsError::IsDirectory`], [`FsError::Invalid`] for what is no file,
 /// [`FsError::Unsupported`] for block maps; what I/O met.
 pub(crate) fn resize(
-    volume: &Volume,
+    mount: &Mount,
     node: &Node,
     size: u64,
     change: impl FnOnce(&mut Inode),
 ) -> Result<(), FsError> {
-    let must_cut = volume.operate(|operation| {
+    let volume = &mount.volume;
+    let must_cut = mount.operate(|operation| {
         let mut inode = node.write();
         check_regular(&inode)?;
         let old = inode.attributes.size;
@@ -84,7 +78,7 @@ pub(crate) fn resize(
         if size < old {
             let block = volume.geometry.block_bytes as u64;
             let tail = size..size.next_multiple_of(block).min(old);
-            clear_part(volume, &inode, tail)?;
+            direct::clear(volume, &inode, tail)?;
         }
         set(volume, &mut inode, size)?;
         if size < old {
@@ -102,7 +96,7 @@ pub(crate) fn resize(
         let blocks = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
         node.undelay(volume.groups()?, pages, u64::MAX - pages, blocks);
         // Refused now, nobody would cut it: asked again, it has that length.
-        rt::memory::with_reserve(|| cut(volume, node)).map_err(half_done)?;
+        rt::memory::with_reserve(|| cut(mount, node)).map_err(half_done)?;
     }
     Ok(())
 }
@@ -131,9 +125,10 @@ pub(crate) fn check_regular(inode: &Inode) -> Result<(), FsError> {
 ///
 /// # Errors
 /// As [`extent_edit::remove`]; what freeing met.
-pub(crate) fn cut(volume: &Volume, node: &Node) -> Result<(), FsError> {
+pub(crate) fn cut(mount: &Mount, node: &Node) -> Result<(), FsError> {
+    let volume = &mount.volume;
     loop {
-        let is_done = volume.operate(|operation| {
+        let is_done = mount.operate(|operation| {
             let mut inode = node.write();
             let from = inode.attributes.size.div_ceil(volume.geometry.block_bytes as u64);
             let is_done = step(volume, operation, &mut inode, from..u64::MAX)?;
@@ -186,42 +181,14 @@ pub(crate) fn step(
     if removed.is_empty() { Err(FsError::Corrupt) } else { Ok(start == range.start) }
 }
 
-/// Clears bytes of one block on the device, if it holds data.
-///
-/// # Errors
-/// As [`map::map`]; what I/O met.
-pub(crate) fn clear_part(volume: &Volume, inode: &Inode, bytes: Range<u64>) -> Result<(), FsError> {
-    if bytes.start >= bytes.end || inode.has_flag(FLAG_INLINE_DATA) {
-        return Ok(());
-    }
-    let block_bytes = volume.geometry.block_bytes;
-    let logical = bytes.start / block_bytes as u64;
-    let Some(block) = map::map(volume, inode, logical, 1)?.start else { return Ok(()) };
-    let mut contents = read_block(&volume.device, block_bytes, block)?;
-    let offset = (bytes.start % block_bytes as u64) as usize;
-    crate::store::bytes::clear(&mut contents, offset, (bytes.end - bytes.start) as usize);
-    write_direct(volume, block, &contents)
-}
-
-/// Writes a block of data past the cache.
-///
-/// # Errors
-/// As [`crate::store::device::Device::write`].
-pub(crate) fn write_direct(volume: &Volume, block: u64, bytes: &[u8]) -> Result<(), FsError> {
-    let sectors = (volume.geometry.block_bytes / SECTOR_BYTES) as u64;
-    let piece: Piece<'_> = (block * sectors, bytes);
-    volume.device.write(&[piece])?;
-    volume.log.note_written();
-    Ok(())
-}
-
 /// Frees an inode without names, and everything it has.
 ///
 /// # Errors
 /// As [`extent_edit::remove`]; what freeing met. It stays on the list of orphans then.
-pub(crate) fn delete(volume: &Volume, node: &Node) -> Result<(), FsError> {
+pub(crate) fn delete(mount: &Mount, node: &Node) -> Result<(), FsError> {
+    let volume = &mount.volume;
     loop {
-        let is_done = volume.operate(|operation| {
+        let is_done = mount.operate(|operation| {
             let mut inode = node.write();
             if !step(volume, operation, &mut inode, 0..u64::MAX)? {
                 inode.store(volume, operation, Before::Itself)?;

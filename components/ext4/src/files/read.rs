@@ -18,7 +18,7 @@ use rt::{PAGE_BYTES, memory::Frame};
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Starts reading pages `client.first ..` of a file into `frames`.
-pub(crate) fn read_pages(volume: &Arc<Volume>, node: &Node, frames: Vec<Frame>, client: Client) {
+pub(crate) fn read_pages(volume: &Volume, node: &Node, frames: Vec<Frame>, client: Client) {
     let inode = node.read();
     let checked = match inode.attributes.file_type {
         FileType::Regular => Ok(()),
@@ -26,7 +26,7 @@ pub(crate) fn read_pages(volume: &Arc<Volume>, node: &Node, frames: Vec<Frame>, 
         _ => Err(FsError::Invalid),
     };
     if checked.is_ok() && !inode.has_flag(FLAG_INLINE_DATA) {
-        let mut batch = Batch::new(Operation::Read, &frames, volume.device.max_segments());
+        let mut batch = Batch::new(Operation::Read, &frames, volume.store.device.max_segments());
         plan(volume, &inode, client.first, &mut batch);
         let tail = tail(&batch, inode.attributes.size, client.first);
         // A task that is told may come back.
@@ -60,7 +60,7 @@ fn start(volume: &Volume, batch: Batch<'_>, tail: Option<Tail>, client: Client) 
     transfer.tell_idle();
     if !requests.is_empty() {
         let sink: Arc<dyn BlockSink> = transfer;
-        volume.device.submit(requests, &sink);
+        volume.store.device.submit(requests, &sink);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn target(volume: &Volume, inode: &Inode) -> Result<Vec<u8>, FsError>
         inode.body.get(..length).unwrap_or(&[]).to_vec()
     } else {
         let start = map::map(volume, inode, 0, 1)?.start.ok_or(FsError::Corrupt)?;
-        volume.block(start)?.bytes().get(..length).ok_or(FsError::Corrupt)?.to_vec()
+        volume.store.block(start)?.bytes().get(..length).ok_or(FsError::Corrupt)?.to_vec()
     };
     if target.is_empty() || target.contains(&0) { Err(FsError::Corrupt) } else { Ok(target) }
 }

@@ -10,7 +10,7 @@
 //!       --> one request a run over the caller's frames, one batch
 //! ```
 use crate::{
-    files::file_size,
+    files::{file_size, inline_edit},
     layout::{
         extent::{self, Extent},
         extent_edit::{self, Contents},
@@ -21,13 +21,13 @@ use crate::{
         raw::inode::FLAG_INLINE_DATA,
         volume::Volume,
     },
-    names::inline_edit,
     store::{
         along::{self, Along},
         batch::Batch,
-        log::{Content, FailedRun, METADATA_BLOCKS, Operation},
+        log::{Content, Operation},
         transfer::{Client, Transfer, Writing},
     },
+    transactions::{mount::Mount, operate::METADATA_BLOCKS},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
@@ -79,7 +79,7 @@ pub(crate) fn mapping(
 
 /// Starts writing pages `client.first ..`.
 pub(crate) fn write_pages(
-    volume: &Arc<Volume>,
+    mount: &Mount,
     node: &Node,
     frames: Vec<Frame>,
     size_bytes: u64,
@@ -89,27 +89,28 @@ pub(crate) fn write_pages(
     while let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
         let first = client.first.saturating_add(done as u64);
         let client = Client { first, ..client.clone() };
-        done += write_some(volume, node, rest, size_bytes, client, Start::AtOnce).0;
+        done += write_some(mount, node, rest, size_bytes, client, Start::AtOnce).0;
     }
 }
 
 /// Keeps the writes of pages for the commit that follows, or starts them; whether they are kept.
 pub(crate) fn write_along(
-    volume: &Arc<Volume>,
+    mount: &Mount,
     node: &Node,
     frames: Vec<Frame>,
     size_bytes: u64,
     client: Client,
 ) -> bool {
-    let is_short = frames.len() <= along::PAGES_MAX && volume.log.has_journal();
+    let volume = &mount.volume;
+    let is_short = frames.len() <= along::PAGES_MAX && volume.store.log.has_journal();
     let start = match is_short {
         true => Start::Along,
         false => Start::AtOnce,
     };
-    let (done, is_kept) = write_some(volume, node, &frames, size_bytes, client.clone(), start);
+    let (done, is_kept) = write_some(mount, node, &frames, size_bytes, client.clone(), start);
     if let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
         let first = client.first.saturating_add(done as u64);
-        write_pages(volume, node, rest.to_vec(), size_bytes, Client { first, ..client });
+        write_pages(mount, node, rest.to_vec(), size_bytes, Client { first, ..client });
     }
     is_kept
 }
@@ -124,15 +125,16 @@ enum Start {
 
 /// Starts writing the first of some pages; returns how many, and whether they are all and kept. The rest waits for a commit.
 fn write_some(
-    volume: &Arc<Volume>,
+    mount: &Mount,
     node: &Node,
     frames: &[Frame],
     size_bytes: u64,
     client: Client,
     start: Start,
 ) -> (usize, bool) {
-    let mut batch = Batch::new(BlockOperation::Write, frames, volume.device.max_segments());
-    let planned = volume.operate_with((0, Account::Delayed), |operation| {
+    let volume = &mount.volume;
+    let mut batch = Batch::new(BlockOperation::Write, frames, volume.store.device.max_segments());
+    let planned = mount.operate_with((0, Account::Delayed), |operation| {
         let mut inode = node.write();
         file_size::check_regular(&inode)?;
         if inode.has_flag(FLAG_INLINE_DATA) {
@@ -151,12 +153,18 @@ fn write_some(
             && requests.len() <= along::REQUESTS_MAX
             && pages.iter().all(|page| page.requests > 0);
         let (transaction, inode) = (operation.id(), node.number);
-        let writing = Writing { volume: Arc::clone(volume), transaction, inode, mapped };
+        let writing = Writing {
+            log: Arc::clone(&volume.store.log),
+            area: volume.store.area,
+            transaction,
+            inode,
+            mapped,
+        };
         let (pages, touched) = (core::mem::take(pages), core::mem::take(touched));
         let transfer = Transfer::new(client.clone(), None, touched, pages).writing(writing);
         let (transfer, requests) = (Arc::new(transfer), core::mem::take(requests));
         let to_submit = if is_kept {
-            operation.keep(Along { transaction, requests, transfer });
+            volume.store.kept.keep(operation, Along { transaction, requests, transfer });
             node.note_kept(operation);
             None
         } else {
@@ -179,7 +187,7 @@ fn write_some(
     transfer.tell_idle();
     if !requests.is_empty() {
         let sink: Arc<dyn BlockSink> = transfer;
-        volume.device.submit(requests, &sink);
+        volume.store.device.submit(requests, &sink);
     }
     (count, false)
 }
@@ -337,35 +345,19 @@ pub(crate) fn fill_hole(
     Ok((start, count))
 }
 
-/// Marks blocks as never written whose data the device refused.
-///
-/// # Errors
-/// As [`extent_edit::edit`].
-pub(crate) fn withdraw(volume: &Volume, failed: &[FailedRun]) -> Result<(), FsError> {
-    for run in failed {
-        let node = volume.inodes.get(volume, u64::from(run.inode))?;
-        volume.operate_now(|operation| {
-            let mut inode = node.write();
-            let range = run.logical..run.logical + run.blocks;
-            extent_edit::convert(volume, operation, &mut inode, range, Contents::Unwritten)?;
-            inode.store(volume, operation, Before::Itself)
-        })?;
-    }
-    Ok(())
-}
-
 /// Sets blocks aside for pages that have none; blocks just freed are made durable where it needs them.
 ///
 /// # Errors
 /// [`FsError::NoSpace`]; as [`extent::find`].
-pub(crate) fn reserve(volume: &Volume, node: &Node, first: u64, pages: u64) -> Result<(), FsError> {
-    volume.health.check_writable()?;
+pub(crate) fn reserve(mount: &Mount, node: &Node, first: u64, pages: u64) -> Result<(), FsError> {
+    let volume = &mount.volume;
+    volume.store.health.check_writable()?;
     for _ in 0..RESERVE_TRIES {
         let result = reserve_now(volume, node, first, pages);
         if result != Err(FsError::NoSpace) || !volume.groups()?.has_pending() {
             return result;
         }
-        volume.commit(volume.log.running_id())?;
+        mount.commit(volume.store.log.running_id())?;
     }
     reserve_now(volume, node, first, pages)
 }

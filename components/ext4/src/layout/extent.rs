@@ -1,7 +1,11 @@
 //! Extent trees: from the inode's body down at most five levels of blocks.
 use crate::{
-    layout::{inode::Inode, map::Run, raw::extent::*, volume::Volume},
-    store::{bytes::word32, cache::BlockRef, checksum::crc32c},
+    layout::{inode::Inode, raw::extent::*, run::Run, volume::Volume},
+    store::{
+        bytes::{word16, word32},
+        cache::BlockRef,
+        checksum::crc32c,
+    },
 };
 use interfaces::file_system::FsError;
 use zerocopy::FromBytes;
@@ -119,7 +123,7 @@ pub(crate) fn child_of(entry: &[u8; ENTRY_BYTES]) -> Result<u64, FsError> {
 
 /// A block of the tree, its checksum verified.
 pub(crate) fn load(volume: &Volume, inode: &Inode, number: u64) -> Result<BlockRef, FsError> {
-    let block = volume.block(number)?;
+    let block = volume.store.block(number)?;
     if volume.geometry.has_checksums() {
         block.verify(|bytes| is_sum_right(inode.seed, bytes))?;
     }
@@ -127,7 +131,7 @@ pub(crate) fn load(volume: &Volume, inode: &Inode, number: u64) -> Result<BlockR
 }
 
 fn is_sum_right(seed: u32, bytes: &[u8]) -> bool {
-    let Some(max) = crate::store::bytes::word16(bytes, 4) else { return false };
+    let Some(max) = word16(bytes, 4) else { return false };
     let covered = ENTRY_BYTES * (1 + usize::from(max));
     match (bytes.get(..covered), word32(bytes, covered)) {
         (Some(covered), Some(sum)) => crc32c(seed, covered) == sum,

@@ -21,7 +21,8 @@ use crate::{
     store::{
         bytes::{put, put16, put32, word32},
         checksum::crc32c,
-        log::{Class, Content, Operation},
+        class::Class,
+        log::{Content, Operation},
     },
 };
 use alloc::{vec, vec::Vec};
@@ -95,11 +96,11 @@ pub(crate) fn edit(
     let Plan { writes, fresh, freed, .. } = plan;
     let seed = inode.seed;
     for (block, depth, entries) in &fresh {
-        volume.fill(operation, *block, |bytes| write_node(bytes, seed, *depth, entries))?;
+        blocks::fill(volume, operation, *block, |bytes| write_node(bytes, seed, *depth, entries))?;
     }
     for (block, depth, entries) in &writes {
         let write = |bytes: &mut [u8]| write_node(bytes, seed, *depth, entries);
-        volume.modify(operation, *block, Class::Other, write)?;
+        volume.store.modify(operation, *block, Class::Other, write)?;
     }
     for block in &freed {
         blocks::free(volume, operation, (*block, 1), Content::Metadata)?;

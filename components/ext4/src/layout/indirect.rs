@@ -2,7 +2,7 @@
 //!
 //! The blocks of these trees have no checksums; every number is checked before it is followed.
 use crate::{
-    layout::{inode::Inode, map::Run, volume::Volume},
+    layout::{inode::Inode, run::Run, volume::Volume},
     store::bytes::word32,
 };
 use interfaces::file_system::FsError;
@@ -43,7 +43,7 @@ fn descend(
         if block == 0 {
             return Ok(Run::hole((covered - rest).min(max)));
         }
-        let node = volume.block(block)?;
+        let node = volume.store.block(block)?;
         covered /= fanout;
         if covered <= 1 {
             return Ok(run_at(node.bytes(), rest, max));

@@ -163,12 +163,12 @@ pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsErro
     // In a group whose inodes were never used the table means nothing.
     let table = match volume.groups() {
         Ok(groups) => groups.used_inode_table(group)?,
-        Err(_) => descriptor::inode_table(volume, group)?,
+        Err(_) => descriptor::inode_table(&volume.store, geometry, group)?,
     };
     let (block, offset) = place_in(geometry, table, place);
     let left = geometry.inodes_per_group as usize * geometry.inode_bytes - place;
     let ahead = TABLE_CHUNKS_AHEAD.min(left.div_ceil(PAGE_BYTES) as u64);
-    volume.part(block, offset, geometry.inode_bytes, ahead)
+    volume.store.part(block, offset, geometry.inode_bytes, ahead)
 }
 
 /// The block of an inode that is in use, and where in it.
@@ -180,7 +180,7 @@ pub(crate) fn inode_place(volume: &Volume, number: u32) -> Result<(u64, usize), 
     let (group, index) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
     let table = match volume.groups() {
         Ok(groups) => groups.inode_table(group)?,
-        Err(_) => descriptor::inode_table(volume, group)?,
+        Err(_) => descriptor::inode_table(&volume.store, geometry, group)?,
     };
     Ok(place_in(geometry, table, index as usize * geometry.inode_bytes))
 }
@@ -312,7 +312,7 @@ fn decode_device(file_type: FileType, body: &[u8; BODY_BYTES]) -> (u32, u32) {
     if !matches!(file_type, FileType::Character | FileType::Block) {
         return (0, 0);
     }
-    let word = |offset| crate::store::bytes::word32(body, offset).unwrap_or(0);
+    let word = |offset| word32(body, offset).unwrap_or(0);
     match word(0) {
         0 => {
             let new = word(4);

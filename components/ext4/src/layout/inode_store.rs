@@ -10,7 +10,8 @@ use crate::{
     store::{
         bytes::{put, put16, put32, word16, word32},
         checksum::crc32c,
-        log::{Class, Operation},
+        class::Class,
+        log::Operation,
     },
 };
 use interfaces::file_system::{FileTime, FileType, FsError};
@@ -31,7 +32,7 @@ impl Inode {
     /// Brings the inode into the running transaction.
     ///
     /// # Errors
-    /// As [`Volume::modify`].
+    /// As [`crate::store::Store::modify`].
     pub(crate) fn store(
         &self,
         volume: &Volume,
@@ -44,7 +45,7 @@ impl Inode {
     /// As [`Inode::store`]; `change` edits the attributes area behind the extra part.
     ///
     /// # Errors
-    /// As [`Volume::modify`].
+    /// As [`crate::store::Store::modify`].
     pub(crate) fn store_with(
         &self,
         volume: &Volume,
@@ -54,7 +55,7 @@ impl Inode {
     ) -> Result<(), FsError> {
         let geometry = &volume.geometry;
         let (block, offset) = inode_place(volume, self.number)?;
-        volume.modify(operation, block, Class::Other, |bytes| {
+        volume.store.modify(operation, block, Class::Other, |bytes| {
             let end = offset + geometry.inode_bytes;
             let raw = bytes.get_mut(offset..end).unwrap_or(&mut []);
             if before == Before::Another {
@@ -160,7 +161,7 @@ fn seal(raw: &mut [u8], seed: u32, extra_bytes: usize) {
 /// locked. One that others took off the list meanwhile is left as it is, for they store it.
 ///
 /// # Errors
-/// As [`Volume::modify`].
+/// As [`crate::store::Store::modify`].
 pub(crate) fn store_link(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -169,7 +170,7 @@ pub(crate) fn store_link(
     let geometry = &volume.geometry;
     let orphans = &volume.groups()?.orphans;
     let (block, offset) = inode_place(volume, number)?;
-    volume.modify(operation, block, Class::Other, |bytes| {
+    volume.store.modify(operation, block, Class::Other, |bytes| {
         let raw = bytes.get_mut(offset..offset + geometry.inode_bytes).unwrap_or(&mut []);
         // Looked up with the block held: who takes it off stores it after that, so the last word is
         // always the list's.

@@ -44,7 +44,7 @@ impl Node {
         Node {
             number: inode.number,
             inode: RwLock::new(&INODE, inode),
-            changed: AtomicU64::new(volume.log.running_id()),
+            changed: AtomicU64::new(volume.store.log.running_id()),
             kept: AtomicU64::new(0),
             delayed: Mutex::new(&DELAYED, Ranges::default()),
         }

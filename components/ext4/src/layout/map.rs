@@ -1,27 +1,13 @@
 //! From a file's blocks to the volume's: runs of either tree.
-use crate::layout::{extent, indirect, inode::Inode, raw::inode::FLAG_EXTENTS, volume::Volume};
+use crate::layout::{
+    extent, indirect, inode::Inode, raw::inode::FLAG_EXTENTS, run::Run, volume::Volume,
+};
 use interfaces::file_system::FsError;
-
-/// Consecutive blocks of a file that lie in one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// First block on the volume; `None` reads as zeroes (a hole, or never written).
-    pub(crate) start: Option<u64>,
-    /// At least one.
-    pub(crate) blocks: u64,
-}
-
-impl Run {
-    /// Zeroes for `blocks` blocks, at least one.
-    pub(crate) fn hole(blocks: u64) -> Run {
-        Run { start: None, blocks: blocks.max(1) }
-    }
-}
 
 /// The run that begins with block `logical`, at most `max` blocks long.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where the tree makes no sense or leaves the volume; as [`Volume::block`].
+/// [`FsError::Corrupt`] where the tree makes no sense or leaves the volume; as [`crate::store::Store::block`].
 pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u64, max: u64) -> Result<Run, FsError> {
     let mut run = match u32::try_from(logical) {
         Err(_) => Run::hole(max),

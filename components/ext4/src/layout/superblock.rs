@@ -2,10 +2,14 @@
 use crate::{
     layout::{
         features::{Compat, Incompat, ReadOnlyCompat, Refused, forbids_writing},
+        mount_error::MountError,
         raw::superblock::*,
     },
-    store::checksum::crc32c,
-    volume::mount::MountError,
+    store::{
+        area::VolumeArea,
+        checksum::crc32c,
+        health::{STATE_ERRORS, STATE_VALID},
+    },
 };
 use interfaces::file_system::{ReservedFor, Usage};
 use zerocopy::FromBytes;
@@ -228,11 +232,6 @@ impl Geometry {
         Some((index / self.inodes_per_group, index % self.inodes_per_group))
     }
 
-    /// The block exists on the volume, be it the superblock's.
-    pub(crate) fn holds_any(&self, block: u64) -> bool {
-        block < self.blocks
-    }
-
     /// Directories may have more links than they count.
     pub(crate) fn has_uncounted_links(&self) -> bool {
         self.read_only_compat.contains(ReadOnlyCompat::DIR_NLINK)
@@ -259,10 +258,15 @@ impl Geometry {
         crc32c(seed, &generation.to_le_bytes())
     }
 
+    /// The blocks of the volume.
+    pub(crate) fn area(&self) -> VolumeArea {
+        let first = self.first_data_block + 1;
+        VolumeArea { block_bytes: self.block_bytes, first, end: self.blocks }
+    }
+
     /// Blocks `start ..` of that many lie on the volume, behind the superblock.
     pub(crate) fn holds(&self, start: u64, count: u64) -> bool {
-        let first = self.first_data_block + 1;
-        start >= first && start.checked_add(count).is_some_and(|end| end <= self.blocks)
+        self.area().holds(start, count)
     }
 }
 

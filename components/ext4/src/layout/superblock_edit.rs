@@ -17,8 +17,8 @@ use crate::{
     store::{
         bytes::{put, put16, put32, word16, word32},
         checksum::crc32c,
-        journal::read_block,
-        log::Class,
+        class::Class,
+        health::STATE_VALID,
     },
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
@@ -81,22 +81,22 @@ pub(crate) fn note(volume: &Volume) {
     let Ok(groups) = volume.groups() else { return };
     let (block, offset) = place(volume);
     let range = offset..offset + SUPERBLOCK_BYTES;
-    if volume.log.has_journal() && says_all(volume, groups, (block, range.clone())) {
+    if volume.store.log.has_journal() && says_all(volume, groups, (block, range.clone())) {
         return;
     }
-    let changed = volume.modify_unlogged(block, |bytes| {
+    let changed = volume.store.modify_unlogged(block, |bytes| {
         let raw = bytes.get_mut(range).unwrap_or(&mut []);
         set_counts(volume, groups, raw);
         seal(volume, raw);
     });
     if changed.is_ok() {
-        volume.log.running().blocks.insert(block, Class::Other);
+        volume.store.log.running().blocks.insert(block, Class::Other);
     }
 }
 
 /// The superblock, as the last transaction with it left it, says what it is to say now.
 fn says_all(volume: &Volume, groups: &Groups, (block, range): (u64, Range<usize>)) -> bool {
-    let Ok(block) = volume.block(block) else { return false };
+    let Ok(block) = volume.store.block(block) else { return false };
     let Some(said) = block.bytes().get(range) else { return false };
     let mut raw = [0; SUPERBLOCK_BYTES];
     put(&mut raw, 0, said);
@@ -117,7 +117,7 @@ fn set_counts(volume: &Volume, groups: &Groups, raw: &mut [u8]) {
         features |= ReadOnlyCompat::LARGE_FILE.bits();
     }
     put32(raw, READ_ONLY_COMPAT_OFFSET, features);
-    let has_journal = volume.log.has_journal();
+    let has_journal = volume.store.log.has_journal();
     set_state(volume, raw, if has_journal { Mark::Recovery } else { Mark::Mounted });
 }
 
@@ -129,7 +129,7 @@ fn set_counts(volume: &Volume, groups: &Groups, raw: &mut [u8]) {
 pub(crate) fn mark(volume: &Volume, mark: Mark) -> Result<(), FsError> {
     let (block, offset) = place(volume);
     let block_bytes = volume.geometry.block_bytes;
-    let mut bytes = read_block(&volume.device, block_bytes, block)?;
+    let mut bytes = volume.store.device.read_block(block_bytes, block)?;
     let raw = bytes.get_mut(offset..offset + SUPERBLOCK_BYTES).ok_or(FsError::Io)?;
     set_state(volume, raw, mark);
     if mark == Mark::Mounted {
@@ -139,12 +139,12 @@ pub(crate) fn mark(volume: &Volume, mark: Mark) -> Result<(), FsError> {
     }
     seal(volume, raw);
     let sector = SUPERBLOCK_OFFSET / SECTOR_BYTES;
-    volume.device.write(&[(sector as u64, raw)])?;
-    volume.device.flush()
+    volume.store.device.write(&[(sector as u64, raw)])?;
+    volume.store.device.flush()
 }
 
 fn set_state(volume: &Volume, raw: &mut [u8], mark: Mark) {
-    let has_journal = volume.log.has_journal();
+    let has_journal = volume.store.log.has_journal();
     let mut incompat = word32(raw, INCOMPAT_OFFSET).unwrap_or(0);
     match mark {
         Mark::Recovery => incompat |= Incompat::RECOVER.bits(),
@@ -152,7 +152,7 @@ fn set_state(volume: &Volume, raw: &mut [u8], mark: Mark) {
         Mark::Mounted | Mark::Errors => {}
     }
     put32(raw, INCOMPAT_OFFSET, incompat);
-    let left = volume.health.state_left();
+    let left = volume.store.health.state_left();
     let is_left = has_journal || matches!(mark, Mark::Left | Mark::Settled);
     put16(raw, STATE_OFFSET, if is_left { left } else { left & !STATE_VALID });
 }

@@ -7,6 +7,7 @@ use crate::{
     layout::{
         features::{Compat, Incompat},
         inode::{Inode, is_nameable},
+        leaf::entries_end,
         map,
         raw::{
             directory::*,
@@ -14,7 +15,7 @@ use crate::{
         },
         volume::Volume,
     },
-    names::{directory_edit::entries_end, hash_order, htree, inline},
+    names::{hash_order, htree, inline, name_index},
     store::{
         bytes::{word16, word32},
         cache::BlockRef,
@@ -216,7 +217,7 @@ pub(crate) type Visit<'v> = dyn FnMut(u64, &Entry<'_>) -> ControlFlow<()> + 'v;
 /// Visits every entry from `position` on.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where a block or an entry makes no sense; as [`Volume::block`].
+/// [`FsError::Corrupt`] where a block or an entry makes no sense; as [`crate::store::Store::block`].
 pub(crate) fn scan(
     volume: &Volume,
     directory: &Inode,
@@ -362,9 +363,9 @@ pub(crate) fn find_in_block<'a>(
     block: &'a BlockRef,
     name: &[u8],
 ) -> Result<Option<Span<'a>>, FsError> {
-    let (bytes, end) = (block.bytes(), entries_end(volume));
-    match block.names(end) {
-        Some(index) => Ok(index.find(bytes, name)),
+    let (bytes, end) = (block.bytes(), entries_end(&volume.geometry));
+    match block.index(|| name_index::make(bytes.get(..end)?)) {
+        Some(index) => Ok(name_index::find(index, bytes, name)),
         None => find_in(Spans::new(bytes, end), name),
     }
 }
@@ -391,7 +392,7 @@ pub(crate) fn load_placed(
     logical: u64,
 ) -> Result<(u64, BlockRef), FsError> {
     let place = map::map(volume, directory, logical, 1)?.start.ok_or(FsError::Corrupt)?;
-    let block = volume.block(place)?;
+    let block = volume.store.block(place)?;
     if volume.geometry.has_checksums() {
         let is_root = logical == 0 && directory.has_flag(FLAG_INDEX);
         block.verify(|bytes| {

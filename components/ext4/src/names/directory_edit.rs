@@ -11,6 +11,7 @@ use crate::{
         groups::{Account, blocks},
         inode::Inode,
         inode_store::Before,
+        leaf::{self, entries_end},
         map,
         raw::{
             directory::*,
@@ -24,8 +25,8 @@ use crate::{
     },
     store::{
         bytes::{put, put16, put32, word16},
-        checksum::crc32c,
-        log::{Class, Content, Operation},
+        class::Class,
+        log::{Content, Operation},
     },
 };
 use interfaces::file_system::{FileType, FsError};
@@ -73,12 +74,6 @@ pub(crate) fn needed(name: &[u8]) -> usize {
     (ENTRY_BYTES + name.len()).next_multiple_of(4)
 }
 
-/// The end of the entries of a block: before the checksum.
-pub(crate) fn entries_end(volume: &Volume) -> usize {
-    let tail = if volume.geometry.has_checksums() { TAIL_BYTES } else { 0 };
-    volume.geometry.block_bytes - tail
-}
-
 /// Blocks of a directory.
 pub(crate) fn blocks(volume: &Volume, directory: &Inode) -> u64 {
     directory.attributes.size / volume.geometry.block_bytes as u64
@@ -95,19 +90,6 @@ pub(crate) fn write_entry(
     put16(bytes, offset + 4, length as u16);
     put(bytes, offset + 6, &[name.len() as u8, file_type]);
     put(bytes, offset + ENTRY_BYTES, name);
-}
-
-/// Makes the tail of a leaf and its checksum.
-pub(crate) fn seal(volume: &Volume, seed: u32, bytes: &mut [u8]) {
-    if !volume.geometry.has_checksums() {
-        return;
-    }
-    let end = entries_end(volume);
-    let sum = crc32c(seed, bytes.get(..end).unwrap_or(&[]));
-    put32(bytes, end, 0);
-    put16(bytes, end + 4, TAIL_BYTES as u16);
-    put(bytes, end + 6, &[0, TAIL_TYPE]);
-    put32(bytes, end + 8, sum);
 }
 
 /// A block of a directory that was loaded, and so verified: what is wrong must not get a right checksum.
@@ -137,9 +119,9 @@ fn modify(
 ) -> Result<(), FsError> {
     let is_root = leaf.logical == 0 && directory.has_flag(FLAG_INDEX);
     if !is_root {
-        return volume.modify_leaf(operation, leaf.block, directory.seed, change);
+        return volume.store.modify_leaf(operation, leaf.block, directory.seed, change);
     }
-    volume.modify(operation, leaf.block, Class::Directory, |bytes| {
+    volume.store.modify(operation, leaf.block, Class::Directory, |bytes| {
         change(bytes);
         htree_edit::seal(volume, directory.seed, bytes, ROOT_COUNT_OFFSET);
     })
@@ -240,7 +222,7 @@ pub(crate) fn insert_in(
     let (block, found) = directory::load_placed(volume, directory, logical)?;
     let leaf = Leaf { logical, block };
     let mut room = None;
-    for other in Spans::new(found.bytes(), entries_end(volume)) {
+    for other in Spans::new(found.bytes(), entries_end(&volume.geometry)) {
         room = room_at(leaf, &other?, needed(entry.name));
         if room.is_some() {
             break;
@@ -310,8 +292,8 @@ pub(crate) fn add(
     let file_type = encode_type(volume, entry.file_type);
     append(volume, operation, directory, |bytes| {
         let new = (entry.inode, file_type, entry.name);
-        write_entry(bytes, 0, entries_end(volume), new);
-        seal(volume, seed, bytes);
+        write_entry(bytes, 0, entries_end(&volume.geometry), new);
+        leaf::seal(&volume.geometry, seed, bytes);
     })?;
     Ok(())
 }
@@ -356,7 +338,7 @@ pub(crate) fn append_block(
         blocks::free(volume, operation, (start, 1), Content::Metadata)?;
         return Err(error);
     }
-    volume.fill(operation, start, fill)?;
+    blocks::fill(volume, operation, start, fill)?;
     directory.add_blocks(&volume.geometry, 1);
     directory.attributes.size += volume.geometry.block_bytes as u64;
     // The caller may fail later; the block is there.
@@ -376,7 +358,7 @@ pub(crate) fn remove(
 ) -> Result<(), FsError> {
     let (block, found) = directory::load_placed(volume, directory, place.logical)?;
     let mut before = None;
-    for entry in Spans::new(found.bytes(), entries_end(volume)) {
+    for entry in Spans::new(found.bytes(), entries_end(&volume.geometry)) {
         let entry = entry?;
         if entry.offset >= place.offset {
             break;
@@ -432,8 +414,8 @@ pub(crate) fn make(
     let file_type = encode_type(volume, FileType::Directory);
     append(volume, operation, directory, |bytes| {
         write_entry(bytes, 0, 12, (number, file_type, b"."));
-        write_entry(bytes, 12, entries_end(volume) - 12, (parent, file_type, b".."));
-        seal(volume, seed, bytes);
+        write_entry(bytes, 12, entries_end(&volume.geometry) - 12, (parent, file_type, b".."));
+        leaf::seal(&volume.geometry, seed, bytes);
     })?;
     Ok(())
 }

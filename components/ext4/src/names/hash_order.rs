@@ -32,7 +32,7 @@ const NAME_BYTES_MIN: usize = 12;
 ///
 /// # Errors
 /// [`FsError::Corrupt`] where an entry makes no sense or is in a leaf it does not belong to;
-/// [`FsError::NoMemory`]; as [`Volume::block`].
+/// [`FsError::NoMemory`]; as [`crate::store::Store::block`].
 pub(crate) fn list(
     volume: &Volume,
     directory: &Inode,

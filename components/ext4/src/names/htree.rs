@@ -8,12 +8,13 @@ use crate::{
     layout::{
         features::Incompat,
         inode::{Inode, is_nameable},
+        leaf::entries_end,
         raw::directory::*,
         volume::Volume,
     },
     names::{
         directory::{Span, Spans, find_in_block, load, load_placed},
-        directory_edit::{self, Place, entries_end},
+        directory_edit::{self, Place},
         hash::{END, Hash},
     },
     store::{
@@ -59,7 +60,7 @@ struct Descent<'a, P> {
 /// Looks for `name`.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`Volume::block`].
+/// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`crate::store::Store::block`].
 pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Search, FsError> {
     descend(volume, directory, name, None::<fn(directory_edit::Leaf, &Span<'_>)>)
 }
@@ -221,7 +222,7 @@ impl<'a> Leaves<'a> {
     ///
     /// # Errors
     /// [`FsError::Corrupt`] for a wrong checksum, hashes out of order or a tree in a loop; as
-    /// [`Volume::block`].
+    /// [`crate::store::Store::block`].
     pub(crate) fn next(&mut self) -> Result<Option<Leaf>, FsError> {
         while let Some(level) = self.path.last_mut() {
             let Some((logical, lower, upper)) = level.child()? else {
@@ -288,7 +289,7 @@ impl<P: FnMut(directory_edit::Leaf, &Span<'_>)> Descent<'_, P> {
         let found = match &mut self.pass {
             None => find_in_block(self.volume, &block, self.name)?,
             Some(pass) => {
-                let mut entries = Spans::new(block.bytes(), entries_end(self.volume));
+                let mut entries = Spans::new(block.bytes(), entries_end(&self.volume.geometry));
                 let is_it = |entry: &Result<Span<'_>, FsError>| {
                     entry.as_ref().map_or(true, |entry| {
                         pass(leaf, entry);

@@ -14,19 +14,21 @@ use crate::{
     layout::{
         inode::Inode,
         inode_store::Before,
+        leaf::{self, entries_end},
         raw::{directory::*, inode::FLAG_INDEX},
         volume::Volume,
     },
     names::{
         directory::{self, Entries},
-        directory_edit::{self, NewEntry, encode_type, entries_end, needed, physical, write_entry},
+        directory_edit::{self, NewEntry, encode_type, needed, physical, write_entry},
         hash::Hash,
         htree::{self, Root, block_of, hash_of, pairs},
     },
     store::{
         bytes::{put, put16, put32, word16},
         checksum::crc32c,
-        log::{Class, Operation},
+        class::Class,
+        log::Operation,
     },
 };
 use alloc::vec::Vec;
@@ -126,7 +128,7 @@ pub(crate) fn make(
     inode.set_flag(FLAG_INDEX);
     inode.store(volume, operation, Before::Itself)?;
     let file_type = encode_type(volume, interfaces::file_system::FileType::Directory);
-    volume.modify(operation, first, Class::Index, |bytes| {
+    volume.store.modify(operation, first, Class::Index, |bytes| {
         bytes.fill(0);
         write_entry(bytes, 0, 12, (number, file_type, b"."));
         write_entry(bytes, 12, bytes.len() - 12, (parent, file_type, b".."));
@@ -162,7 +164,7 @@ fn collect(volume: &Volume, bytes: &[u8], hash: Option<&Hash>) -> Result<Vec<Kep
 
 fn write_leaf(volume: &Volume, seed: u32, bytes: &mut [u8], entries: &[Kept]) {
     bytes.fill(0);
-    let end = entries_end(volume);
+    let end = entries_end(&volume.geometry);
     let mut at = 0;
     for (index, entry) in entries.iter().enumerate() {
         let is_last = index + 1 == entries.len();
@@ -173,7 +175,7 @@ fn write_leaf(volume: &Volume, seed: u32, bytes: &mut [u8], entries: &[Kept]) {
     if entries.is_empty() {
         put16(bytes, 4, end as u16);
     }
-    directory_edit::seal(volume, seed, bytes);
+    leaf::seal(&volume.geometry, seed, bytes);
 }
 
 /// Puts an entry into the leaf of its hash.
@@ -246,7 +248,7 @@ fn store_pairs(
     pairs: &[Pair],
 ) -> Result<(), FsError> {
     let block = physical(volume, inode, step.logical)?;
-    volume.modify(operation, block, Class::Index, |bytes| {
+    volume.store.modify(operation, block, Class::Index, |bytes| {
         write_pairs(volume, inode.seed, bytes, step.count_offset, pairs);
     })
 }
@@ -292,7 +294,7 @@ fn split_leaf(
         write_leaf(volume, seed, bytes, upper);
     })?;
     let old = physical(volume, inode, leaf)?;
-    volume.modify(operation, old, Class::Directory, |bytes| {
+    volume.store.modify(operation, old, Class::Directory, |bytes| {
         write_leaf(volume, seed, bytes, lower);
     })?;
     let pairs = with_pair(parent, pair(first.hash | goes_on, logical));
@@ -336,7 +338,7 @@ fn grow(
         write_node(volume, seed, bytes, &root.pairs);
     })?;
     let block = physical(volume, inode, 0)?;
-    volume.modify(operation, block, Class::Index, |bytes| {
+    volume.store.modify(operation, block, Class::Index, |bytes| {
         put(bytes, ROOT_INFO_OFFSET + 6, &[levels + 1]);
         write_pairs(volume, seed, bytes, ROOT_COUNT_OFFSET, &[pair(0, logical)]);
     })

@@ -1,20 +1,19 @@
-//! Inline data on its way out: a file or directory that changes gets a block of its own.
+//! Inline data on its way out: a directory that changes gets a block of its own.
 //!
 //! New files are never made inline.
 use crate::{
-    files::file_size,
     layout::{
-        extent::Extent,
         extent_edit,
         groups::{Account, blocks},
         inode::Inode,
         inode_store::Before,
+        leaf::{self, entries_end},
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         volume::Volume,
     },
     names::{
         directory::{Entries, inline_areas},
-        directory_edit::{self, encode_type, entries_end, needed, write_entry},
+        directory_edit::{append_block, encode_type, needed, write_entry},
         inline, xattr_edit,
     },
     store::{bytes::word32, log::Operation},
@@ -22,25 +21,15 @@ use crate::{
 use alloc::vec::Vec;
 use interfaces::file_system::{FileType, FsError};
 
-/// Gives the data a block, claimed from `account`, and stores the inode.
+/// Takes the data out of the inode, which has an empty extent tree then.
 ///
 /// # Errors
-/// [`FsError::NoSpace`], [`FsError::Corrupt`]; what I/O met.
-pub(crate) fn move_out(
+/// As [`xattr_edit::drop_inline`].
+pub(crate) fn strip(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    account: Account,
 ) -> Result<(), FsError> {
-    match inode.attributes.file_type {
-        FileType::Directory => move_directory(volume, operation, inode, account)?,
-        _ => move_file(volume, operation, inode, account)?,
-    }
-    inode.store(volume, operation, Before::Itself)
-}
-
-/// The inode without its data: an empty extent tree.
-fn strip(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Result<(), FsError> {
     xattr_edit::drop_inline(volume, operation, inode)?;
     inode.clear_flag(FLAG_INLINE_DATA);
     inode.set_flag(FLAG_EXTENTS);
@@ -48,28 +37,11 @@ fn strip(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Resul
     Ok(())
 }
 
-fn move_file(
-    volume: &Volume,
-    operation: &Operation<'_>,
-    inode: &mut Inode,
-    account: Account,
-) -> Result<(), FsError> {
-    let mut data = inline::load_sized(volume, inode)?;
-    if data.is_empty() {
-        return strip(volume, operation, inode);
-    }
-    data.resize(volume.geometry.block_bytes, 0);
-    let start = take_block(volume, operation, inode, account)?;
-    file_size::write_direct(volume, start, &data)?;
-    let extent = Extent { first: 0, count: 1, start, is_written: true };
-    // The root of a tree has room for it: no node is claimed.
-    extent_edit::insert(volume, operation, inode, extent, Account::Pool)?;
-    inode.add_blocks(&volume.geometry, 1);
-    Ok(())
-}
-
 /// Allocates the block for the data, then strips the inode of them: nothing is half done without space.
-fn take_block(
+///
+/// # Errors
+/// [`FsError::NoSpace`]; as [`strip`].
+pub(crate) fn take_block(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
@@ -81,7 +53,11 @@ fn take_block(
     Ok(start)
 }
 
-fn move_directory(
+/// Gives a directory a block for its entries, claimed from `account`, and stores the inode.
+///
+/// # Errors
+/// [`FsError::NoSpace`], [`FsError::Corrupt`]; what I/O met.
+pub(crate) fn move_out(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
@@ -98,7 +74,7 @@ fn move_directory(
         }
     }
     let names: usize = entries.iter().map(|(_, _, name)| needed(name)).sum();
-    if names > entries_end(volume) - 2 * needed(b"..") {
+    if names > entries_end(&volume.geometry) - 2 * needed(b"..") {
         return Err(FsError::NoSpace);
     }
     let start = take_block(volume, operation, inode, account)?;
@@ -107,15 +83,15 @@ fn move_directory(
     let file_type = encode_type(volume, FileType::Directory);
     let dots = [(number, file_type, b".".to_vec()), (parent, file_type, b"..".to_vec())];
     let all: Vec<_> = dots.into_iter().chain(entries).collect();
-    directory_edit::append_block(volume, operation, inode, start, |bytes| {
+    append_block(volume, operation, inode, start, |bytes| {
         let mut at = 0;
         for (index, (inode, file_type, name)) in all.iter().enumerate() {
             let is_last = index + 1 == all.len();
-            let length = if is_last { entries_end(volume) - at } else { needed(name) };
+            let length = if is_last { entries_end(&volume.geometry) - at } else { needed(name) };
             write_entry(bytes, at, length, (*inode, *file_type, name));
             at += length;
         }
-        directory_edit::seal(volume, seed, bytes);
+        leaf::seal(&volume.geometry, seed, bytes);
     })?;
-    Ok(())
+    inode.store(volume, operation, Before::Itself)
 }

@@ -1,4 +1,4 @@
-//! Names: directories and extended attributes.
+//! Names: the entries of directories, and extended attributes, as contents of inodes that the caller has locked.
 pub(crate) mod directory;
 pub(crate) mod directory_edit;
 pub(crate) mod hash;

@@ -117,7 +117,7 @@ fn in_block(volume: &Volume, inode: &Inode) -> Result<Option<Area>, FsError> {
     if inode.attribute_block == 0 {
         return Ok(None);
     }
-    let part = volume.block(inode.attribute_block)?;
+    let part = volume.store.block(inode.attribute_block)?;
     if word32(part.bytes(), 0) != Some(MAGIC) || word32(part.bytes(), 8) != Some(1) {
         return Err(FsError::Corrupt);
     }
@@ -149,7 +149,7 @@ pub(crate) fn inline_value(volume: &Volume, inode: &Inode) -> Result<Option<Vec<
 /// The attributes in the inode, and in its block.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] and as [`Volume::block`].
+/// [`FsError::Corrupt`] and as [`crate::store::Store::block`].
 pub(crate) fn load(volume: &Volume, inode: &Inode) -> Result<[Vec<Attribute>; 2], FsError> {
     let [inner, outer] = areas(volume, inode)?;
     let attributes = |area: Option<Area>| area.map_or(Ok(Vec::new()), |area| area.to_attributes());
@@ -186,7 +186,7 @@ pub(crate) fn get(volume: &Volume, inode: &Inode, name: &[u8]) -> Result<Vec<u8>
 /// Full names of the attributes; those of classes unknown are left out.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] and as [`Volume::block`].
+/// [`FsError::Corrupt`] and as [`crate::store::Store::block`].
 pub(crate) fn list(volume: &Volume, inode: &Inode) -> Result<Vec<Vec<u8>>, FsError> {
     let mut names = Vec::new();
     for area in areas(volume, inode)?.into_iter().flatten() {

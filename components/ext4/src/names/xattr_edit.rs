@@ -17,7 +17,8 @@ use crate::{
     store::{
         bytes::{put, put16, put32, word32},
         checksum::crc32c,
-        log::{Class, Content, Operation},
+        class::Class,
+        log::{Content, Operation},
     },
 };
 use alloc::vec::Vec;
@@ -229,13 +230,13 @@ fn store_outer(
     let is_shared = inode.attribute_block != 0 && references(volume, inode)? > 1;
     if inode.attribute_block != 0 && !is_shared {
         let block = inode.attribute_block;
-        return volume.modify(operation, block, Class::Other, |bytes| {
+        return volume.store.modify(operation, block, Class::Other, |bytes| {
             write_block(volume, block, bytes, attributes);
         });
     }
     let goal = inode.home_block(&volume.geometry);
     let (block, _) = blocks::allocate(volume, operation, (goal, 1), Account::Caller)?;
-    volume.fill(operation, block, |bytes| write_block(volume, block, bytes, attributes))?;
+    blocks::fill(volume, operation, block, |bytes| write_block(volume, block, bytes, attributes))?;
     drop_block(volume, operation, inode)?;
     inode.attribute_block = block;
     inode.add_blocks(&volume.geometry, 1);
@@ -245,7 +246,7 @@ fn store_outer(
 fn references(volume: &Volume, inode: &Inode) -> Result<u32, FsError> {
     // Loading it verifies it.
     xattr::load(volume, inode)?;
-    let block = volume.block(inode.attribute_block)?;
+    let block = volume.store.block(inode.attribute_block)?;
     word32(block.bytes(), REFERENCES_OFFSET).ok_or(FsError::Corrupt)
 }
 
@@ -264,7 +265,7 @@ pub(crate) fn drop_block(
     }
     let references = references(volume, inode)?;
     if references > 1 {
-        volume.modify(operation, block, Class::Other, |bytes| {
+        volume.store.modify(operation, block, Class::Other, |bytes| {
             put32(bytes, REFERENCES_OFFSET, references - 1);
             seal(volume, block, bytes);
         })?;

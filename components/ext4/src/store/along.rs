@@ -1,23 +1,25 @@
 //! Data that a commit takes along: its requests begin with those of the journal, so that a caller that waits for both waits once.
 //!
-//! Pages that are written for an fsync ([`crate::files::write::write_along`]) get their blocks in the running transaction, and their
-//! requests are kept. The next commit takes all that are kept ([`Volume::commit`]), or the next flush where nothing else
-//! changed. Either holds `ext4.commit` until they have ended, so that a holder of that lock that finds none of its own kept has
-//! nothing to wait for. Where the device refuses data of such a sequence, nothing behind it was begun; data is written once more then, each
-//! request by itself, so that it is known of each whether it is refused.
-use crate::{
-    layout::volume::Volume,
-    store::{
-        device::{Device, Refusal},
-        log::Log,
-        transfer::Transfer,
-    },
+//! Pages that are written for an fsync get their blocks in the running transaction, and their requests are kept. The next commit
+//! takes all that are kept, or the next flush where nothing else changed. Either holds `ext4.commit` until they have ended, so
+//! that a holder of that lock that finds none of its own kept has nothing to wait for. Where the device refuses data of such a
+//! sequence, nothing behind it was begun; data is written once more then, each request by itself, so that it is known of each
+//! whether it is refused.
+use crate::store::{
+    device::{Device, Refusal},
+    log::{Log, Operation},
+    transfer::Transfer,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::{BlockError, BlockSink, Request},
     file_system::FsError,
 };
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static ALONG = "ext4.along";
+}
 
 /// Most pages of a write that is kept.
 pub(crate) const PAGES_MAX: usize = 64;
@@ -59,45 +61,73 @@ pub(crate) fn end(along: Vec<Along>) {
     along.into_iter().for_each(|along| along.end(Ok(())));
 }
 
-impl Volume {
-    /// Writes data that was to be taken along by itself, and waits. The caller commits.
-    pub(crate) fn write_alone(&self, along: Vec<Along>) {
-        let transactions: Vec<u64> = along.iter().map(|along| along.transaction).collect();
-        along.into_iter().for_each(|along| along.submit(&self.device, &self.log));
-        transactions.iter().for_each(|id| self.log.wait_data(*id));
+/// Writes that wait for the next commit, or the next flush. Its lock (`ext4.along`) is a leaf.
+pub(crate) struct KeptWrites {
+    writes: Mutex<Vec<Along>>,
+}
+
+impl KeptWrites {
+    /// Nothing kept.
+    pub(crate) fn new() -> KeptWrites {
+        KeptWrites { writes: Mutex::new(&ALONG, Vec::new()) }
     }
 
-    /// Fails all writes that are kept: nothing is written any more. The caller commits.
-    pub(crate) fn fail_along(&self) {
+    /// Keeps data of the running transaction for its commit.
+    pub(crate) fn keep(&self, _running: &Operation<'_>, along: Along) {
+        self.writes.lock().push(along);
+    }
+
+    /// Takes all that is kept. The caller commits.
+    pub(crate) fn take(&self) -> Vec<Along> {
+        core::mem::take(&mut *self.writes.lock())
+    }
+
+    /// Puts back what was taken.
+    pub(crate) fn put_back(&self, taken: Vec<Along>) {
+        self.writes.lock().extend(taken);
+    }
+
+    /// Fails all that is kept: nothing is written any more. The caller commits.
+    pub(crate) fn fail(&self) {
         let failed = Err(BlockError::Device);
-        self.log.take_along().into_iter().for_each(|along| along.end(failed));
+        self.take().into_iter().for_each(|along| along.end(failed));
     }
 
     /// A flush, where data was written that none followed, with the data that is kept. The caller commits.
-    pub(crate) fn flush_data(&self) -> Result<(), FsError> {
-        let along = self.log.take_along();
+    ///
+    /// # Errors
+    /// As [`Device::flush`].
+    pub(crate) fn flush(&self, device: &Device, log: &Log) -> Result<(), FsError> {
+        let along = self.take();
         if !along.is_empty() {
-            let written = self.log.written();
-            match self.device.write_and_flush(requests_of(&along)) {
+            let written = log.written();
+            match device.write_and_flush(requests_of(&along)) {
                 Ok(()) => {
-                    self.log.note_flushed(written);
+                    log.note_flushed(written);
                     end(along);
                     return Ok(());
                 }
                 Err(Refusal::Other(error)) => {
-                    self.log.note_written();
+                    log.note_written();
                     end(along);
                     return Err(error);
                 }
-                Err(Refusal::Data) => self.write_alone(along),
+                Err(Refusal::Data) => write_alone(device, log, along),
             }
         }
-        if self.log.is_flushed() {
+        if log.is_flushed() {
             return Ok(());
         }
-        let written = self.log.written();
-        self.device.flush()?;
-        self.log.note_flushed(written);
+        let written = log.written();
+        device.flush()?;
+        log.note_flushed(written);
         Ok(())
     }
+}
+
+/// Writes data that was to be taken along by itself, and waits. The caller commits.
+pub(crate) fn write_alone(device: &Device, log: &Log, along: Vec<Along>) {
+    let transactions: Vec<u64> = along.iter().map(|along| along.transaction).collect();
+    along.into_iter().for_each(|along| along.submit(device, log));
+    transactions.iter().for_each(|id| log.wait_data(*id));
 }

@@ -9,12 +9,10 @@
 //! It also remembers which of its blocks the running transaction knows of, so that it is told once, and
 //! which of them are to be summed when the transaction ends: they count as verified until then.
 //! Chunks are spread over shards, so that writers in different places do not meet.
-use crate::{
-    names::name_index::{NameIndex, Searched},
-    store::{
-        device::{ChunkBytes, Device},
-        log::Class,
-    },
+use crate::store::{
+    class::Class,
+    device::{ChunkBytes, Device},
+    index::{Index, Searched},
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -46,7 +44,7 @@ pub(crate) struct Chunk {
     verified: AtomicU8,
     /// Blocks of directories of which every name was checked since the last change.
     sound: AtomicU8,
-    /// Of directories' blocks, by where they begin in the chunk; made when one of them is searched.
+    /// Of its blocks, by where they begin in the chunk; made when one of them is searched.
     searched: Once<Box<[Searched; UNITS]>>,
     _charge: Charge,
 }
@@ -457,10 +455,10 @@ impl BlockRef {
         self.chunk.bytes.get(self.offset..self.offset + self.length).unwrap_or(&[])
     }
 
-    /// The index of the names of a directory's block that is searched often. Its entries are its first `end` bytes.
-    pub(crate) fn names(&self, end: usize) -> Option<&NameIndex> {
+    /// The index of the keys in the block, which `make` makes if it is searched often enough.
+    pub(crate) fn index(&self, make: impl FnOnce() -> Option<Index>) -> Option<&Index> {
         let searched = self.chunk.searched.get_or_init(Default::default);
-        searched.get(self.offset / UNIT_BYTES)?.index(self.bytes().get(..end)?)
+        searched.get(self.offset / UNIT_BYTES)?.index(make)
     }
 
     /// The mark of the block among those of its chunk.

@@ -282,6 +282,19 @@ impl Device {
         Ok(frames.iter().map(copy_out).collect())
     }
 
+    /// A block, past the cache.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    pub(crate) fn read_block(&self, block_bytes: usize, block: u64) -> Result<Vec<u8>, FsError> {
+        let start = block.checked_mul(block_bytes as u64).ok_or(FsError::Corrupt)?;
+        let page = PAGE_BYTES as u64;
+        let chunks = self.read(start / page, 1)?;
+        let offset = (start % page) as usize;
+        let chunk = chunks.first().ok_or(FsError::Io)?;
+        Ok(chunk.get(offset..offset + block_bytes).ok_or(FsError::Io)?.to_vec())
+    }
+
     fn requests(&self, first: u64, frames: &[Frame]) -> Vec<Request> {
         let mut sector = first * CHUNK_SECTORS;
         let mut batch = Vec::new();

@@ -1,7 +1,11 @@
 //! Whether a volume may be written, and what happens when it is found to be wrong (`errors=`).
-use crate::layout::raw::superblock::{STATE_ERRORS, STATE_VALID};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 use interfaces::file_system::FsError;
+
+/// `s_state`: unmounted cleanly.
+pub(crate) const STATE_VALID: u16 = 1;
+/// `s_state`: errors were found.
+pub(crate) const STATE_ERRORS: u16 = 2;
 
 /// The effect of an error found on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

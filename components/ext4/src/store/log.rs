@@ -3,16 +3,12 @@
 //!
 //! An [`Operation`] is one atomic change of the volume (a name made, a run of blocks allocated). All
 //! that runs at the same time joins the running transaction; a commit waits until none is on its way,
-//! takes what was changed, and lets the next transaction begin while it writes ([`crate::transactions::commit`]).
+//! takes what was changed, and lets the next transaction begin while it writes.
 //! Blocks freed by a transaction are not used again before it is durable.
 //!
 //! Locks, in this order: `ext4.commit` (one commit at a time, held during its I/O), `ext4.operations`
-//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` and `ext4.along` (leaves).
-use crate::{
-    layout::{groups::Account, volume::Volume},
-    store::{along::Along, cache::Known, journal::Journal},
-    transactions::commit::Committer,
-};
+//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` (a leaf).
+use crate::store::{cache::Known, class::Class, committer::Committer, journal::Journal};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
@@ -22,10 +18,8 @@ use core::{
     ops::{Deref, DerefMut},
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
 };
-use interfaces::file_system::FsError;
 use rt::{
     lock_class,
-    memory::Charge,
     sync::{Event, Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard},
 };
 
@@ -33,38 +27,6 @@ lock_class! {
     static OPERATIONS = "ext4.operations";
     static RUNNING = "ext4.running";
     static COMMIT = "ext4.commit";
-    static ALONG = "ext4.along";
-}
-
-/// Blocks an operation may allocate for metadata.
-pub(crate) const METADATA_BLOCKS: u64 = 64;
-
-/// Memory that must be free before an operation begins: more than one usually takes.
-const OPERATION_BYTES: usize = 128 * 1024;
-
-/// When a changed block may go in place, on a volume without a journal: in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// Nothing on the device points to it yet.
-    Fresh,
-    /// Inodes, nodes of extent trees, bitmaps, descriptors, attributes.
-    Other,
-    /// Entries of a directory.
-    Directory,
-    /// A root or node of a hash tree.
-    Index,
-}
-
-impl Class {
-    /// Of a block that was of this class and is changed once more. A block fresh or of an index
-    /// stays what it is.
-    pub(crate) fn with(self, class: Class) -> Class {
-        match (self, class) {
-            (_, Class::Fresh) => Class::Fresh,
-            (Class::Fresh | Class::Index, _) => self,
-            (_, class) => class,
-        }
-    }
 }
 
 /// The changes of the running transaction.
@@ -116,8 +78,6 @@ pub(crate) struct Log {
     /// Requests for data on their way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
     data_ended: Event,
-    /// Data that waits for the next commit.
-    along: Mutex<Vec<Along>>,
     /// Threads that make a file durable, now and ever.
     pub(crate) syncing: AtomicUsize,
     pub(crate) joined: AtomicUsize,
@@ -145,7 +105,6 @@ impl Log {
             lossy: AtomicU64::new(0),
             data: [AtomicUsize::new(0), AtomicUsize::new(0)],
             data_ended: Event::new(),
-            along: Mutex::new(&ALONG, Vec::new()),
             syncing: AtomicUsize::new(0),
             joined: AtomicUsize::new(0),
             ended: Event::new(),
@@ -237,6 +196,12 @@ impl Log {
         self.written.fetch_add(1, AcqRel);
     }
 
+    /// Begins an operation, which joins the running transaction. Waits while a transaction ends.
+    pub(crate) fn begin(&self) -> Operation<'_> {
+        let shared = self.operations.read();
+        Operation { log: self, has_changed: Cell::new(false), _shared: shared }
+    }
+
     /// Waits until no operation is on its way, and holds the next ones off.
     pub(crate) fn stop(&self) -> WriteGuard<'_, ()> {
         self.operations.write()
@@ -277,16 +242,6 @@ impl Log {
         if let Some(data) = self.data_of(id) {
             data.fetch_add(count, AcqRel);
         }
-    }
-
-    /// Takes the data that is kept. The caller commits.
-    pub(crate) fn take_along(&self) -> Vec<Along> {
-        core::mem::take(&mut *self.along.lock())
-    }
-
-    /// Puts back what was taken.
-    pub(crate) fn keep_all(&self, taken: Vec<Along>) {
-        self.along.lock().extend(taken);
     }
 
     /// A request for data ended that joined transaction `id`.
@@ -353,6 +308,11 @@ impl Operation<'_> {
         self.log.running_id()
     }
 
+    /// It has changed a block.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.has_changed.get()
+    }
+
     /// A block was changed.
     pub(crate) fn note(&self, block: u64, class: Class) {
         self.has_changed.set(true);
@@ -400,11 +360,6 @@ impl Operation<'_> {
     pub(crate) fn begin_data(&self, count: usize) {
         self.log.begin_data(self.id(), count);
     }
-
-    /// Data of this transaction is kept for its commit.
-    pub(crate) fn keep(&self, along: Along) {
-        self.log.along.lock().push(along);
-    }
 }
 
 /// The content of blocks.
@@ -414,63 +369,4 @@ pub(crate) enum Content {
     Data,
     /// Trees, directories, attributes, targets of links.
     Metadata,
-}
-
-impl Volume {
-    /// Runs one atomic change.
-    ///
-    /// # Errors
-    /// [`FsError::ReadOnly`] where the volume may not be written, else the change's own. Where it
-    /// fails for what it found on the medium, or half done, the volume is marked as having errors.
-    pub(crate) fn operate<T>(
-        &self,
-        change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
-    ) -> Result<T, FsError> {
-        self.operate_with((0, Account::Pool), change)
-    }
-
-    /// As [`Volume::operate`], of a change that claims up to `blocks` blocks beside its metadata from
-    /// `account`: blocks just freed are made durable first where it needs them.
-    ///
-    /// # Errors
-    /// As [`Volume::operate`].
-    pub(crate) fn operate_with<T>(
-        &self,
-        (blocks, account): (u64, Account),
-        change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
-    ) -> Result<T, FsError> {
-        self.health.check_writable()?;
-        // Refused here, before anything is changed; once begun, it may use the reserve.
-        Charge::take(OPERATION_BYTES).map_err(|_| FsError::NoMemory)?;
-        self.limit_running()?;
-        let needed = blocks.saturating_add(METADATA_BLOCKS);
-        if self.groups()?.must_wait_for(needed, account) {
-            self.commit(self.log.running_id())?;
-        }
-        self.operate_now(change)
-    }
-
-    /// As [`Volume::operate`], for who commits: does not itself end the running transaction.
-    ///
-    /// # Errors
-    /// As [`Volume::operate`].
-    pub(crate) fn operate_now<T>(
-        &self,
-        change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
-    ) -> Result<T, FsError> {
-        let operation = Operation {
-            log: &self.log,
-            has_changed: Cell::new(false),
-            _shared: self.log.operations.read(),
-        };
-        let result = rt::memory::with_reserve(|| change(&operation));
-        if let Err(error) = &result {
-            let is_expected = !matches!(error, FsError::Corrupt | FsError::Io | FsError::NoMemory);
-            let is_whole = !operation.has_changed.get();
-            if *error == FsError::Corrupt || !(is_expected || is_whole) {
-                self.health.report(self.device.name(), *error);
-            }
-        }
-        result
-    }
 }

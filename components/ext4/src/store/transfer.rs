@@ -1,7 +1,8 @@
 //! Pages on their way: each page's count of requests, and its sink told when the last is done.
-use crate::{
-    layout::volume::Volume,
-    store::{device::error_of, log::FailedRun},
+use crate::store::{
+    area::VolumeArea,
+    device::error_of,
+    log::{FailedRun, Log},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
@@ -57,8 +58,10 @@ impl Client {
 
 /// The state of a transfer that writes.
 pub(crate) struct Writing {
-    /// The volume.
-    pub(crate) volume: Arc<Volume>,
+    /// The log that its blocks were mapped by.
+    pub(crate) log: Arc<Log>,
+    /// The volume's blocks.
+    pub(crate) area: VolumeArea,
     /// The transaction its blocks were mapped by.
     pub(crate) transaction: u64,
     /// The file.
@@ -70,20 +73,19 @@ pub(crate) struct Writing {
 impl Writing {
     /// A request ended, of which the log was told where it is `known`. Blocks the device refused are not to be read as data.
     fn end(&self, pages: Range<u64>, known: Counted, result: Result<(), BlockError>) {
-        let log = &self.volume.log;
         if result.is_err() {
-            let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
+            let blocks = (PAGE_BYTES / self.area.block_bytes) as u64;
             let (first, last) = (pages.start * blocks, pages.end * blocks);
             for run in &self.mapped {
                 let (from, to) = (run.start.max(first), run.end.min(last));
                 if from < to {
                     let failed = FailedRun { inode: self.inode, logical: from, blocks: to - from };
-                    log.running().failed.push(failed);
+                    self.log.running().failed.push(failed);
                 }
             }
         }
         if known == Counted::Yes {
-            log.end_data(self.transaction);
+            self.log.end_data(self.transaction);
         }
     }
 }

@@ -1,116 +1,54 @@
 //! The mount as a whole: made durable, read-only, writable again, left; free space told to the device.
 use crate::{
-    files::orphans,
     layout::{
-        groups::{Groups, blocks},
+        groups::blocks,
         inode_table::Node,
         superblock_edit::{self, Mark},
-        volume::Volume,
     },
-    store::journal::Journal,
-    volume::{background, mount::Ext4},
+    transactions::mount::Mount,
+    volume::{background, ext4::Ext4, writable::make_writable},
 };
 use interfaces::{
     block::SECTOR_BYTES,
     file_system::{Access, FsError, SyncKind},
 };
 
-/// Makes the volume writable: journal, groups, orphans.
-///
-/// # Errors
-/// [`FsError::ReadOnly`] where the device, the volume's features or its errors forbid it; what
-/// reading and writing met.
-pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
-    let geometry = &volume.geometry;
-    // A later replay of the journal would undo writes past it.
-    if volume.device.is_read_only() || geometry.forbids_writing || geometry.needs_recovery {
-        return Err(FsError::ReadOnly);
-    }
-    volume.device.reserve_frames()?;
-    if volume.groups().is_err() {
-        // Both or neither: what has a journal is not written past it.
-        let groups = Groups::load(volume)?;
-        if volume.geometry.has_journal() {
-            volume.log.set_journal(open_journal(volume)?);
-        }
-        volume.set_groups(groups);
-    }
-    volume.health.allow()?;
-    superblock_edit::mark(volume, Mark::Mounted).inspect_err(|_| volume.health.forbid())?;
-    clean_orphans(volume)
-}
-
-/// Frees the inodes that a crash left without names, unless the volume has errors: then `e2fsck` is to look first.
-fn clean_orphans(volume: &Volume) -> Result<(), FsError> {
-    let name = volume.device.name();
-    let first = core::mem::take(&mut *volume.orphans_found.lock());
-    // A change that is committed before the list is loaded would end the list on the volume.
-    orphans::load(volume, first).inspect_err(|error| {
-        log::error!("ext4: {name}: orphans: {error:?}");
-        *volume.orphans_found.lock() = first;
-        volume.health.forbid();
-    })?;
-    if volume.health.has_errors() {
-        if first != 0 {
-            log::warn!("ext4: {name}: the volume has errors: its orphans stay for e2fsck");
-        }
-        return Ok(());
-    }
-    match orphans::clean(volume, first) {
-        Ok(0) => {}
-        Ok(count) => log::info!("ext4: {name}: {count} orphans freed"),
-        Err(error) => log::warn!("ext4: {name}: orphans: {error:?}"),
-    }
-    Ok(())
-}
-
-/// The journal, to be written; `None` where it is too short.
-fn open_journal(volume: &Volume) -> Result<Option<Journal>, FsError> {
-    let mut journal = Journal::open(volume)?;
-    if !journal.is_usable() {
-        return Ok(None);
-    }
-    volume.log.set_limit(journal.capacity() as usize / 4);
-    journal.prepare(volume)?;
-    Ok(Some(journal))
-}
-
 impl Ext4 {
     /// Everything is durable.
     pub(crate) fn sync_all(&self) -> Result<(), FsError> {
-        self.make_durable(Volume::sync)
+        self.make_durable(Mount::sync)
     }
 
     /// Has `how` make everything durable, and errors known.
-    fn make_durable(&self, how: fn(&Volume) -> Result<(), FsError>) -> Result<(), FsError> {
-        if self.volume.groups().is_err() {
+    fn make_durable(&self, how: fn(&Mount) -> Result<(), FsError>) -> Result<(), FsError> {
+        if self.mount.volume.groups().is_err() {
             return Ok(());
         }
-        let result = how(&self.volume);
-        if self.volume.health.has_errors() {
+        let result = how(&self.mount);
+        if self.mount.volume.store.health.has_errors() {
             // The transaction that would have said so may never end.
-            superblock_edit::mark(&self.volume, Mark::Errors)?;
+            superblock_edit::mark(&self.mount.volume, Mark::Errors)?;
         }
         result
     }
 
     /// Makes the changes of one inode durable.
     pub(crate) fn sync_node(&self, node: &Node, _kind: SyncKind) -> Result<(), FsError> {
-        if self.volume.groups().is_err() {
+        if self.mount.volume.groups().is_err() {
             return Ok(());
         }
-        let result = self.volume.commit_inode(node.last_change(), node.last_kept());
-        result.inspect_err(|_| self.volume.let_go())
+        let result = self.mount.commit_inode(node.last_change(), node.last_kept());
+        result.inspect_err(|_| self.mount.let_go())
     }
 
     /// Writes everything and leaves the volume; nothing may be written after.
     pub(crate) fn leave(&self) -> Result<(), FsError> {
-        let volume = &self.volume;
-        if volume.groups().is_err() || volume.health.check_writable().is_err() {
-            return if volume.health.has_failed() { self.sync_all() } else { Ok(()) };
+        let volume = &self.mount.volume;
+        if volume.groups().is_err() || volume.store.health.check_writable().is_err() {
+            return if volume.store.health.has_failed() { self.sync_all() } else { Ok(()) };
         }
-        volume.health.forbid();
-        self.make_durable(Volume::settle_all)?;
+        volume.store.health.forbid();
+        self.make_durable(Mount::settle_all)?;
         superblock_edit::mark(volume, Mark::Left)
     }
 
@@ -118,10 +56,10 @@ impl Ext4 {
     pub(crate) fn change_access(&self, access: Access) -> Result<(), FsError> {
         match access {
             Access::ReadOnly => self.leave(),
-            Access::Writable if self.volume.health.check_writable().is_ok() => Ok(()),
+            Access::Writable if self.mount.volume.store.health.check_writable().is_ok() => Ok(()),
             Access::Writable => {
-                make_writable(&self.volume)?;
-                background::start(&self.volume, self.commit_ns);
+                make_writable(&self.mount)?;
+                background::start(&self.mount, self.commit_ns);
                 Ok(())
             }
         }
@@ -134,13 +72,14 @@ impl Ext4 {
         length: u64,
         minimum: u64,
     ) -> Result<u64, FsError> {
-        let (volume, geometry) = (&self.volume, &self.volume.geometry);
-        if !volume.device.has_discard() {
+        let volume = &self.mount.volume;
+        let geometry = &volume.geometry;
+        if !volume.store.device.has_discard() {
             return Err(FsError::Unsupported);
         }
-        volume.health.check_writable()?;
+        volume.store.health.check_writable()?;
         // Space that is free only since the last commit must stay readable until that is durable.
-        volume.settle_all()?;
+        self.mount.settle_all()?;
         let block_bytes = geometry.block_bytes as u64;
         let first = start.div_ceil(block_bytes);
         let end = start.saturating_add(length) / block_bytes;
@@ -149,7 +88,7 @@ impl Ext4 {
         let mut told = 0;
         for number in 0..volume.groups()?.count() {
             blocks::with_free_runs(volume, number, first..end, minimum, |run, count| {
-                volume.device.discard(run * sectors, count * sectors)?;
+                volume.store.device.discard(run * sectors, count * sectors)?;
                 told += count * block_bytes;
                 Ok(())
             })?;

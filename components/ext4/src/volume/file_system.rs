@@ -1,6 +1,10 @@
 //! The interface: each call finds its inode and hands over to the family's file.
 use crate::{
-    files::{file_range, file_size, names, read, symlink, write},
+    files::{
+        create, file_range, file_size,
+        named::{self, Kind},
+        read, remove, rename, symlink, write,
+    },
     layout::{
         groups::Account,
         inode_store::{Before, storable},
@@ -10,7 +14,7 @@ use crate::{
     },
     names::{directory, xattr, xattr_edit},
     store::transfer::Client,
-    volume::mount::Ext4,
+    volume::ext4::Ext4,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
@@ -25,14 +29,14 @@ const SECTORS_A_PAGE: u64 = PAGE_BYTES as u64 / 512;
 
 impl Ext4 {
     fn node(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
-        self.volume.inodes.get(&self.volume, inode)
+        self.mount.inodes.get(&self.mount.volume, inode)
     }
 
     /// Metadata that makes no sense is an error of the volume, be it only read.
     fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
         read.inspect_err(|error| {
             if *error == FsError::Corrupt {
-                self.volume.health.report(self.volume.device.name(), *error);
+                self.mount.volume.store.report(*error);
             }
         })
     }
@@ -42,26 +46,26 @@ impl Ext4 {
         let parent = self.node(directory)?;
         // Held while its directory cannot change, so that it is not freed in between.
         let parent = parent.read();
-        let found = directory::find(&self.volume, &parent, name)?;
+        let found = directory::find(&self.mount.volume, &parent, name)?;
         // No directory names the root or itself but by `.` and `..`.
         if found == parent.number || found == ROOT_INODE {
             return Err(FsError::Corrupt);
         }
-        self.volume.inodes.hold(&self.volume, found)
+        self.mount.inodes.hold(&self.mount.volume, found)
     }
 
     /// Inodes held now, the root among them.
     pub fn held_inodes(&self) -> usize {
-        self.volume.inodes.count()
+        self.mount.inodes.count()
     }
 
     /// Changes the attributes of an inode in memory and brings it into the running transaction.
     fn change(&self, node: &Node, of: impl FnOnce(&mut Attributes)) -> Result<Attributes, FsError> {
-        self.volume.operate(|operation| {
+        self.mount.operate(|operation| {
             let mut inode = node.write();
             of(&mut inode.attributes);
             node.note(operation);
-            inode.store(&self.volume, operation, Before::Itself)?;
+            inode.store(&self.mount.volume, operation, Before::Itself)?;
             Ok(inode.attributes)
         })
     }
@@ -102,19 +106,19 @@ impl FileSystem for Ext4 {
         MountInfo {
             type_name: "ext4",
             root: u64::from(ROOT_INODE),
-            is_read_only: self.volume.health.check_writable().is_err(),
+            is_read_only: self.mount.volume.store.health.check_writable().is_err(),
             backing: Backing::Storage,
             has_stable_names: true,
-            block_bytes: self.volume.geometry.block_bytes as u32,
+            block_bytes: self.mount.volume.geometry.block_bytes as u32,
             has_acls: self.has_acls,
-            size_max: file_size::size_max(&self.volume),
+            size_max: file_size::size_max(&self.mount.volume),
             writes_replacements: self.writes_replacements,
         }
     }
 
     fn usage(&self) -> Result<Usage, FsError> {
-        let mut usage = self.volume.geometry.usage();
-        if let Ok(groups) = self.volume.groups() {
+        let mut usage = self.mount.volume.geometry.usage();
+        if let Ok(groups) = self.mount.volume.groups() {
             usage.free = groups.usable_blocks();
             usage.available = groups.available_blocks();
             usage.files_free = groups.free_inodes();
@@ -151,7 +155,7 @@ impl FileSystem for Ext4 {
             check_flags(&node.read().attributes, flags)?;
         }
         if let Some(size) = change.size {
-            file_size::resize(&self.volume, &node, size, |inode| {
+            file_size::resize(&self.mount, &node, size, |inode| {
                 apply(change, &mut inode.attributes);
             })?;
             return Ok(node.read().attributes);
@@ -166,11 +170,11 @@ impl FileSystem for Ext4 {
         take: &mut TakeEntry<'_>,
     ) -> Result<(), FsError> {
         let node = self.node(directory)?;
-        self.noticed(directory::list(&self.volume, &node.read(), position, take))
+        self.noticed(directory::list(&self.mount.volume, &node.read(), position, take))
     }
 
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
-        self.noticed(symlink::target(&self.volume, &self.node(inode)?.read()))
+        self.noticed(symlink::target(&self.mount.volume, &self.node(inode)?.read()))
     }
 
     fn read_pages(
@@ -183,7 +187,7 @@ impl FileSystem for Ext4 {
     ) {
         let client = Client { sink: Arc::clone(sink), tag, first };
         match self.node(inode) {
-            Ok(node) => read::read_pages(&self.volume, &node, frames, client),
+            Ok(node) => read::read_pages(&self.mount.volume, &node, frames, client),
             Err(error) => client.tell(0..frames.len(), Err(error)),
         }
     }
@@ -199,7 +203,7 @@ impl FileSystem for Ext4 {
     ) {
         let client = Client { sink: Arc::clone(sink), tag, first };
         match self.node(inode) {
-            Ok(node) => write::write_pages(&self.volume, &node, frames, size_bytes, client),
+            Ok(node) => write::write_pages(&self.mount, &node, frames, size_bytes, client),
             Err(error) => client.tell(0..frames.len(), Err(error)),
         }
     }
@@ -215,7 +219,7 @@ impl FileSystem for Ext4 {
     ) -> bool {
         let client = Client { sink: Arc::clone(sink), tag, first };
         match self.node(inode) {
-            Ok(node) => write::write_along(&self.volume, &node, frames, size_bytes, client),
+            Ok(node) => write::write_along(&self.mount, &node, frames, size_bytes, client),
             Err(error) => {
                 client.tell(0..frames.len(), Err(error));
                 false
@@ -224,7 +228,7 @@ impl FileSystem for Ext4 {
     }
 
     fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
-        let node = self.node(inode).inspect_err(|_| self.volume.let_go())?;
+        let node = self.node(inode).inspect_err(|_| self.mount.let_go())?;
         self.sync_node(&node, kind)
     }
 
@@ -236,11 +240,11 @@ impl FileSystem for Ext4 {
         length: u64,
         now: FileTime,
     ) -> Result<Attributes, FsError> {
-        file_range::allocate(&self.volume, &*self.node(inode)?, how, (offset, length), now)
+        file_range::allocate(&self.mount, &*self.node(inode)?, how, (offset, length), now)
     }
 
     fn seek(&self, inode: InodeNumber, position: u64, what: Seek) -> Result<u64, FsError> {
-        file_range::seek(&self.volume, &self.node(inode)?.read(), position, what)
+        file_range::seek(&self.mount.volume, &self.node(inode)?.read(), position, what)
     }
 
     fn stored(
@@ -249,7 +253,7 @@ impl FileSystem for Ext4 {
         position: u64,
         max: u64,
     ) -> Result<(Stored, u64), FsError> {
-        file_range::stored(&self.volume, &self.node(inode)?.read(), position, max)
+        file_range::stored(&self.mount.volume, &self.node(inode)?.read(), position, max)
     }
 
     fn create(
@@ -258,7 +262,7 @@ impl FileSystem for Ext4 {
         name: &[u8],
         new: &NewInode<'_>,
     ) -> Result<Attributes, FsError> {
-        names::create(&self.volume, &*self.node(directory)?, name, new)
+        create::create(&self.mount, &*self.node(directory)?, name, new)
     }
 
     fn create_unnamed(
@@ -266,7 +270,7 @@ impl FileSystem for Ext4 {
         directory: InodeNumber,
         new: &NewInode<'_>,
     ) -> Result<Attributes, FsError> {
-        names::create_unnamed(&self.volume, &*self.node(directory)?, new)
+        create::create_unnamed(&self.mount, &*self.node(directory)?, new)
     }
 
     fn link(
@@ -277,11 +281,11 @@ impl FileSystem for Ext4 {
         now: FileTime,
     ) -> Result<Attributes, FsError> {
         let directory = self.node(directory)?;
-        names::link(&self.volume, &*self.node(inode)?, (&directory, name), now)
+        create::link(&self.mount, &*self.node(inode)?, (&directory, name), now)
     }
 
     fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
-        names::remove(&self.volume, &*self.node(directory)?, name, names::Kind::File, now)
+        remove::remove(&self.mount, &*self.node(directory)?, name, Kind::File, now)
     }
 
     fn remove_directory(
@@ -290,7 +294,7 @@ impl FileSystem for Ext4 {
         name: &[u8],
         now: FileTime,
     ) -> Result<(), FsError> {
-        names::remove(&self.volume, &*self.node(directory)?, name, names::Kind::Directory, now)
+        remove::remove(&self.mount, &*self.node(directory)?, name, Kind::Directory, now)
     }
 
     fn rename(
@@ -300,7 +304,7 @@ impl FileSystem for Ext4 {
         now: FileTime,
     ) -> Result<(), FsError> {
         let nodes = [self.node(from.0)?, self.node(to.0)?];
-        names::rename(&self.volume, (&nodes[0], from.1), (&nodes[1], to.1), now)
+        rename::rename(&self.mount, (&nodes[0], from.1), (&nodes[1], to.1), now)
     }
 
     fn exchange(
@@ -310,15 +314,15 @@ impl FileSystem for Ext4 {
         now: FileTime,
     ) -> Result<(), FsError> {
         let nodes = [self.node(from.0)?, self.node(to.0)?];
-        names::exchange(&self.volume, (&nodes[0], from.1), (&nodes[1], to.1), now)
+        rename::exchange(&self.mount, (&nodes[0], from.1), (&nodes[1], to.1), now)
     }
 
     fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
-        self.noticed(xattr::get(&self.volume, &self.node(inode)?.read(), name))
+        self.noticed(xattr::get(&self.mount.volume, &self.node(inode)?.read(), name))
     }
 
     fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
-        self.noticed(xattr::list(&self.volume, &self.node(inode)?.read()))
+        self.noticed(xattr::list(&self.mount.volume, &self.node(inode)?.read()))
     }
 
     fn set_xattr(
@@ -330,57 +334,57 @@ impl FileSystem for Ext4 {
         now: FileTime,
     ) -> Result<(), FsError> {
         let node = self.node(inode)?;
-        self.volume.operate_with((0, Account::Caller), |operation| {
+        self.mount.operate_with((0, Account::Caller), |operation| {
             let mut inode = node.write();
             inode.attributes.changed = now;
             node.note(operation);
-            xattr_edit::set(&self.volume, operation, &mut inode, (name, value), mode)
+            xattr_edit::set(&self.mount.volume, operation, &mut inode, (name, value), mode)
         })
     }
 
     fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
         let node = self.node(inode)?;
-        self.volume.operate(|operation| {
+        self.mount.operate(|operation| {
             let mut inode = node.write();
             inode.attributes.changed = now;
             node.note(operation);
-            xattr_edit::remove(&self.volume, operation, &mut inode, name)
+            xattr_edit::remove(&self.mount.volume, operation, &mut inode, name)
         })
     }
 
     fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
         let node = self.node(inode)?;
-        self.volume.operate_with((0, Account::Caller), |operation| {
+        self.mount.operate_with((0, Account::Caller), |operation| {
             let mut inode = node.write();
             node.note(operation);
-            xattr_edit::set_acl(&self.volume, operation, &mut inode, change)?;
+            xattr_edit::set_acl(&self.mount.volume, operation, &mut inode, change)?;
             Ok(inode.attributes)
         })
     }
 
     fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
-        self.volume.set_judge(is_privileged);
+        self.mount.volume.set_judge(is_privileged);
     }
 
     fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {
-        write::reserve(&self.volume, &*self.node(inode)?, first, pages)
+        write::reserve(&self.mount, &*self.node(inode)?, first, pages)
     }
 
     fn release_range(&self, inode: InodeNumber, first: u64, pages: u64) {
-        if let (Ok(node), Ok(groups)) = (self.node(inode), self.volume.groups()) {
-            let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
+        if let (Ok(node), Ok(groups)) = (self.node(inode), self.mount.volume.groups()) {
+            let blocks = (PAGE_BYTES / self.mount.volume.geometry.block_bytes) as u64;
             node.undelay(groups, first, pages, blocks);
         }
     }
 
     fn shrink(&self, pages: usize) -> usize {
-        self.volume.shrink(pages)
+        self.mount.volume.store.shrink(pages)
     }
 
     fn forget(&self, inode: InodeNumber, count: u64) {
         // The root's count is the mount's own.
         if inode != u64::from(ROOT_INODE) {
-            names::let_go(&self.volume, inode, count);
+            named::let_go(&self.mount, inode, count);
         }
     }
 
@@ -389,7 +393,7 @@ impl FileSystem for Ext4 {
     }
 
     fn put_in_place(&self) -> Result<(), FsError> {
-        self.volume.put_in_place()
+        self.mount.put_in_place()
     }
 
     fn unmount(&self) -> Result<(), FsError> {

@@ -1,6 +1,8 @@
 //! Mounting: the superblock read and checked, the journal replayed, the root held.
 use crate::{
     layout::{
+        journal,
+        mount_error::MountError,
         raw::superblock::{ERRORS_CONTINUE, SUPERBLOCK_OFFSET},
         superblock::{Geometry, ROOT_INODE},
         superblock_edit::{self, Mark},
@@ -10,12 +12,11 @@ use crate::{
         cache::Cache,
         device::{ChunkBytes, Device},
         health::{ErrorPolicy, Health},
-        journal::Journal,
     },
-    volume::{background, control},
+    transactions::mount::Mount,
+    volume::{background, ext4::Ext4, writable::make_writable},
 };
 use alloc::sync::Arc;
-use core::fmt;
 use interfaces::{
     block::BlockHandle,
     file_system::{Access, FileType, FsError},
@@ -125,60 +126,6 @@ fn commit_ns(word: &[u8]) -> Option<u64> {
     Some(seconds * NS_PER_SECOND)
 }
 
-/// Why a volume cannot be mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MountError {
-    /// No ext2, ext3 or ext4 superblock.
-    NotExt4,
-    /// The device ends before the superblock does.
-    TooShort,
-    /// An incompatible feature, by the name `mke2fs -O` knows.
-    Unsupported(&'static str),
-    /// Incompatible feature bits without a known name.
-    UnknownFeature(u32),
-    /// Blocks larger than a page: the binary logarithm of the size, less 10.
-    BlockSize(u32),
-    /// The superblock's checksum is wrong.
-    Checksum,
-    /// A field of the superblock, or the root directory, makes no sense.
-    Corrupt(&'static str),
-    /// The journal must be replayed, and the device cannot be written.
-    NeedsRecovery,
-    /// The device failed.
-    Failed(FsError),
-}
-
-impl fmt::Display for MountError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MountError::NotExt4 => f.write_str("no ext4 superblock"),
-            MountError::TooShort => f.write_str("device too short"),
-            MountError::Unsupported(name) => write!(f, "unsupported feature {name}"),
-            MountError::UnknownFeature(bits) => {
-                write!(f, "unknown incompatible features {bits:#x}")
-            }
-            MountError::BlockSize(log) => {
-                write!(f, "block size 2^{} unsupported", log.wrapping_add(10))
-            }
-            MountError::Checksum => f.write_str("superblock checksum is wrong"),
-            MountError::Corrupt(what) => write!(f, "superblock makes no sense: {what}"),
-            MountError::NeedsRecovery => {
-                f.write_str("the journal cannot be replayed on a read-only device (see noload)")
-            }
-            MountError::Failed(error) => write!(f, "the device failed: {error:?}"),
-        }
-    }
-}
-
-/// A mounted volume.
-pub struct Ext4 {
-    /// Geometry and metadata.
-    pub(crate) volume: Arc<Volume>,
-    pub(crate) has_acls: bool,
-    pub(crate) writes_replacements: bool,
-    pub(crate) commit_ns: u64,
-}
-
 /// Mounts the volume on `block`.
 ///
 /// A journal with changes not yet in place is replayed, be it to read only. A volume that cannot be
@@ -190,14 +137,16 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     let mut volume = open(Device::new(Arc::clone(&block)), &options)?;
     let must_skip = options.recovery == Recovery::Skip;
     if volume.geometry.needs_recovery && !must_skip {
-        if volume.device.is_read_only() {
+        if volume.store.device.is_read_only() {
             return Err(MountError::NeedsRecovery);
         }
         recover(&volume)?;
         volume = open(Device::new(block), &options)?;
     }
-    warn(volume.device.name(), &volume.geometry);
-    let root = volume.inodes.hold(&volume, ROOT_INODE).map_err(|error| match error {
+    warn(volume.store.device.name(), &volume.geometry);
+    let mount = Mount::new(volume);
+    let volume = &mount.volume;
+    let root = mount.inodes.hold(volume, ROOT_INODE).map_err(|error| match error {
         FsError::Corrupt => MountError::Corrupt("root inode"),
         error => MountError::Failed(error),
     })?;
@@ -205,21 +154,21 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
         return Err(MountError::Corrupt("root directory"));
     }
     if options.access == Access::Writable
-        && let Err(error) = control::make_writable(&volume)
+        && let Err(error) = make_writable(&mount)
     {
         match error {
             FsError::ReadOnly | FsError::Corrupt | FsError::Unsupported => {
-                log::warn!("ext4: {}: mounted read-only: {error:?}", volume.device.name());
+                log::warn!("ext4: {}: mounted read-only: {error:?}", volume.store.device.name());
             }
             error => return Err(MountError::Failed(error)),
         }
     }
-    let volume = Arc::new(volume);
-    if volume.health.check_writable().is_ok() {
-        background::start(&volume, options.commit_ns);
+    let mount = Arc::new(mount);
+    if mount.volume.store.health.check_writable().is_ok() {
+        background::start(&mount, options.commit_ns);
     }
     let Options { has_acls, writes_replacements, commit_ns, .. } = options;
-    Ok(Arc::new(Ext4 { volume, has_acls, writes_replacements, commit_ns }))
+    Ok(Arc::new(Ext4 { mount, has_acls, writes_replacements, commit_ns }))
 }
 
 /// Reads the superblock.
@@ -247,11 +196,11 @@ fn open(device: Device, options: &Options) -> Result<Volume, MountError> {
 /// Replays the journal.
 fn recover(volume: &Volume) -> Result<(), MountError> {
     let replay = || {
-        volume.device.reserve_frames()?;
-        let mut journal = Journal::open(volume)?;
-        let blocks = journal.replay(volume)?;
+        volume.store.device.reserve_frames()?;
+        let mut journal = journal::open(volume)?;
+        let blocks = journal.replay(&volume.store.device, volume.geometry.mount_seconds)?;
         superblock_edit::mark(volume, Mark::Settled)?;
-        log::info!("ext4: {}: {blocks} blocks replayed", volume.device.name());
+        log::info!("ext4: {}: {blocks} blocks replayed", volume.store.device.name());
         Ok(())
     };
     replay().map_err(|error| match error {

@@ -1,5 +1,8 @@
 //! The component's offer: the file system type `ext4`, by disk and mount options.
-use crate::volume::mount::{MountError, Options, mount};
+use crate::{
+    layout::mount_error::MountError,
+    volume::mount::{Options, mount},
+};
 use alloc::{sync::Arc, vec, vec::Vec};
 use interfaces::{
     block::Block,

@@ -4,12 +4,15 @@
 //!
 //! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group;
 //! a run is taken whole where one is long enough, so that a dirty run is one allocation.
-use super::{Account, Group, Groups, bitmap, bring, free::Free, layout::first_bitmap};
+use super::{
+    Account, Groups, bitmap, descriptor::bring, free::Free, group::Group, layout::first_bitmap,
+};
 use crate::{
     layout::{raw::group::BLOCKS_UNUSED, volume::Volume},
     store::{
         checksum::crc32c,
-        log::{Class, Content, Operation},
+        class::Class,
+        log::{Content, Operation},
     },
 };
 use core::ops::Range;
@@ -120,13 +123,30 @@ fn with_bits<T>(
     if group.has_unused_blocks() {
         return Ok(look(&first_bitmap(&volume.geometry, groups, number)));
     }
-    let block = volume.block(group.block_bitmap)?;
+    let block = volume.store.block(group.block_bitmap)?;
     if volume.geometry.has_checksums() && !group.unsummed.blocks {
         block.verify(|bytes| {
-            checksum(volume, bytes) & group.checksum_mask(volume) == group.block_bitmap_checksum
+            checksum(volume, bytes) & group.checksum_mask(&volume.geometry)
+                == group.block_bitmap_checksum
         })?;
     }
     Ok(look(block.bytes()))
+}
+
+/// Fills a block just allocated; it begins as zeroes.
+///
+/// # Errors
+/// As [`crate::store::Store::block`], and as reading the bitmap of its group.
+pub(crate) fn fill<T>(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    block: u64,
+    change: impl FnOnce(&mut [u8]) -> T,
+) -> Result<T, FsError> {
+    if volume.geometry.block_bytes < PAGE_BYTES && !volume.store.is_cached(block) {
+        put_zeroes_around(volume, block)?;
+    }
+    volume.store.fill(operation, block, change)
 }
 
 /// Puts zeroes into the cache for the chunk with `block`, which was just allocated, if the other blocks in it
@@ -134,7 +154,7 @@ fn with_bits<T>(
 ///
 /// # Errors
 /// The error of the bitmap's read if the device refuses it; [`FsError::Corrupt`] if the bitmap's checksum is wrong.
-pub(crate) fn put_zeroes_around(volume: &Volume, block: u64) -> Result<(), FsError> {
+fn put_zeroes_around(volume: &Volume, block: u64) -> Result<(), FsError> {
     let geometry = &volume.geometry;
     let in_chunk = (PAGE_BYTES / geometry.block_bytes) as u64;
     let chunk = block / in_chunk;
@@ -147,7 +167,7 @@ pub(crate) fn put_zeroes_around(volume: &Volume, block: u64) -> Result<(), FsErr
     let are_free = with_bits(volume, groups, number, &group, |bits| {
         others.into_iter().all(|other| !bitmap::is_set(bits, other))
     })?;
-    if are_free { volume.put_zeroes(chunk) } else { Ok(()) }
+    if are_free { volume.store.put_zeroes(chunk) } else { Ok(()) }
 }
 
 /// Shows `look` which blocks of a group may be taken.
@@ -168,8 +188,9 @@ fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
 
 /// Sums the bitmap of a group.
 pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
-    let block = volume.block(group.block_bitmap)?;
-    group.block_bitmap_checksum = checksum(volume, block.bytes()) & group.checksum_mask(volume);
+    let block = volume.store.block(group.block_bitmap)?;
+    group.block_bitmap_checksum =
+        checksum(volume, block.bytes()) & group.checksum_mask(&volume.geometry);
     Ok(())
 }
 
@@ -186,8 +207,8 @@ fn change(
         true => Some(first_bitmap(&volume.geometry, volume.groups()?, number)),
         false => None,
     };
-    bring(volume, operation, number, group)?;
-    volume.modify(operation, group.block_bitmap, Class::Other, |bytes| {
+    bring(&volume.store, &volume.geometry, operation, (number, group))?;
+    volume.store.modify(operation, group.block_bitmap, Class::Other, |bytes| {
         if let Some(made) = &made {
             bytes.copy_from_slice(made);
         }
@@ -245,7 +266,8 @@ pub(crate) fn free(
         let block = volume.geometry.group_start(number) + u64::from(first);
         operation.note_freed(block, u64::from(count), content);
         if content == Content::Metadata {
-            (block..block + u64::from(count)).for_each(|block| volume.forget(operation, block));
+            (block..block + u64::from(count))
+                .for_each(|block| volume.store.forget(operation, block));
         }
     }
     Ok(())

@@ -1,17 +1,18 @@
 //! Group descriptors: where a group's bitmaps and inode table are, and what it counts.
-use super::Group;
+use super::group::Group;
 use crate::{
     layout::{
         features::{Compat, Incompat, ReadOnlyCompat},
         raw::group::*,
         superblock::Geometry,
-        volume::Volume,
     },
     store::{
+        Store,
         bytes::{put16, word16, word32},
         cache::BlockRef,
         checksum::{crc16, crc32c},
-        log::{Class, Operation},
+        class::Class,
+        log::Operation,
     },
 };
 use interfaces::file_system::FsError;
@@ -21,11 +22,11 @@ use zerocopy::FromBytes;
 ///
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum, a table beyond the volume, or a group whose
-/// inodes were never used; and as [`Volume::block`].
-pub(crate) fn inode_table(volume: &Volume, number: u32) -> Result<u64, FsError> {
-    let part = load(volume, number)?;
-    let group = decode(&volume.geometry, part.bytes())?;
-    if volume.geometry.has_group_checksums() && group.flags & INODES_UNUSED != 0 {
+/// inodes were never used; and as [`Store::block`].
+pub(crate) fn inode_table(store: &Store, geometry: &Geometry, number: u32) -> Result<u64, FsError> {
+    let part = load(store, geometry, number)?;
+    let group = decode(geometry, part.bytes())?;
+    if geometry.has_group_checksums() && group.flags & INODES_UNUSED != 0 {
         return Err(FsError::Corrupt);
     }
     Ok(group.inode_table)
@@ -39,10 +40,9 @@ fn place(geometry: &Geometry, number: u32) -> (u64, usize) {
 }
 
 /// The bytes of a descriptor, its checksum verified.
-fn load(volume: &Volume, number: u32) -> Result<BlockRef, FsError> {
-    let geometry = &volume.geometry;
+fn load(store: &Store, geometry: &Geometry, number: u32) -> Result<BlockRef, FsError> {
     let (block, offset) = place(geometry, number);
-    let part = volume.part(block, offset, geometry.descriptor_bytes, 1)?;
+    let part = store.part(block, offset, geometry.descriptor_bytes, 1)?;
     let stored = word16(part.bytes(), CHECKSUM_OFFSET);
     if checksum(geometry, number, part.bytes()).is_some_and(|sum| Some(sum) != stored) {
         return Err(FsError::Corrupt);
@@ -85,10 +85,13 @@ fn decode(geometry: &Geometry, bytes: &[u8]) -> Result<Group, FsError> {
 /// A descriptor, all of it checked, for who changes the group.
 ///
 /// # Errors
-/// [`FsError::Corrupt`]; as [`Volume::block`].
-pub(super) fn load_whole(volume: &Volume, number: u32) -> Result<Group, FsError> {
-    let geometry = &volume.geometry;
-    let mut group = decode(geometry, load(volume, number)?.bytes())?;
+/// [`FsError::Corrupt`]; as [`Store::block`].
+pub(super) fn load_whole(
+    store: &Store,
+    geometry: &Geometry,
+    number: u32,
+) -> Result<Group, FsError> {
+    let mut group = decode(geometry, load(store, geometry, number)?.bytes())?;
     let is_sound = geometry.holds(group.block_bitmap, 1)
         && geometry.holds(group.inode_bitmap, 1)
         && u64::from(group.free_blocks) <= geometry.blocks_in(number)
@@ -104,18 +107,35 @@ pub(super) fn load_whole(volume: &Volume, number: u32) -> Result<Group, FsError>
     Ok(group)
 }
 
-/// Has the running transaction know that a group's descriptor changes, which [`store`] does at its end.
-pub(super) fn note(volume: &Volume, operation: &Operation<'_>, number: u32) -> Result<(), FsError> {
-    let (block, _) = place(&volume.geometry, number);
-    volume.modify(operation, block, Class::Other, |_| ())
+/// Brings a group that is about to be changed into the running transaction, at whose end [`store_counts`] writes its descriptor.
+///
+/// # Errors
+/// As [`Store::modify`].
+pub(super) fn bring(
+    store: &Store,
+    geometry: &Geometry,
+    operation: &Operation<'_>,
+    (number, group): (u32, &mut Group),
+) -> Result<(), FsError> {
+    if !group.unsummed.descriptor {
+        let (block, _) = place(geometry, number);
+        store.modify(operation, block, Class::Other, |_| ())?;
+        operation.note_group(number);
+        group.unsummed.descriptor = true;
+    }
+    Ok(())
 }
 
-/// Puts a group's counts into its descriptor, which was noted; no operation is on its way.
-pub(super) fn store(volume: &Volume, number: u32, group: &Group) -> Result<(), FsError> {
-    let geometry = &volume.geometry;
+/// Puts a group's counts into its descriptor, which [`bring`] noted; no operation is on its way.
+pub(super) fn store_counts(
+    store: &Store,
+    geometry: &Geometry,
+    number: u32,
+    group: &Group,
+) -> Result<(), FsError> {
     let (block, offset) = place(geometry, number);
     let is_wide = geometry.descriptor_bytes >= WIDE_BYTES;
-    volume.modify_unlogged(block, |bytes| {
+    store.modify_unlogged(block, |bytes| {
         let end = offset + geometry.descriptor_bytes;
         let bytes = bytes.get_mut(offset..end).unwrap_or(&mut []);
         let mut count = |offset: usize, high_offset: usize, value: u32| {

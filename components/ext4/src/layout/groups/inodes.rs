@@ -6,13 +6,10 @@
 //! directory's group.
 //!
 //! Source: Linux fs/ext4/ialloc.c; G. Orlov, "Directory allocation algorithm for FFS" (2001).
-use super::{Group, bitmap, blocks, bring};
+use super::{bitmap, blocks, descriptor::bring, group::Group};
 use crate::{
     layout::{raw::group::INODES_UNUSED, superblock::ROOT_INODE, volume::Volume},
-    store::{
-        checksum::crc32c,
-        log::{Class, Operation},
-    },
+    store::{checksum::crc32c, class::Class, log::Operation},
 };
 use core::{ops::Range, sync::atomic::Ordering::*};
 use interfaces::file_system::FsError;
@@ -116,7 +113,7 @@ fn take(
     let Some((bit, unused)) = found else { return Ok(None) };
     if let Some(chunk) = unused {
         // As on Linux: no inode in it is in use, so it need not be read.
-        volume.put_zeroes(chunk)?;
+        volume.store.put_zeroes(chunk)?;
     }
     group.free_inodes -= 1;
     group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
@@ -154,12 +151,12 @@ fn change<T>(
     let inodes = volume.geometry.inodes_per_group as usize;
     let was_unused = group.has_unused_inodes();
     if !was_unused && !group.unsummed.inodes && volume.geometry.has_checksums() {
-        let (mask, sum) = (group.checksum_mask(volume), group.inode_bitmap_checksum);
-        let block = volume.block(group.inode_bitmap)?;
+        let (mask, sum) = (group.checksum_mask(&volume.geometry), group.inode_bitmap_checksum);
+        let block = volume.store.block(group.inode_bitmap)?;
         block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
     }
-    bring(volume, operation, number, group)?;
-    let result = volume.modify(operation, group.inode_bitmap, Class::Other, |bytes| {
+    bring(&volume.store, &volume.geometry, operation, (number, group))?;
+    let result = volume.store.modify(operation, group.inode_bitmap, Class::Other, |bytes| {
         if was_unused {
             bytes.fill(0);
             let beyond = bytes.len() * 8 - inodes;
@@ -177,8 +174,9 @@ fn change<T>(
 
 /// Sums the bitmap of a group.
 pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
-    let block = volume.block(group.inode_bitmap)?;
-    group.inode_bitmap_checksum = checksum(volume, block.bytes()) & group.checksum_mask(volume);
+    let block = volume.store.block(group.inode_bitmap)?;
+    group.inode_bitmap_checksum =
+        checksum(volume, block.bytes()) & group.checksum_mask(&volume.geometry);
     Ok(())
 }
 
@@ -192,9 +190,9 @@ pub(crate) fn is_used(volume: &Volume, inode: u32) -> Result<bool, FsError> {
     if group.has_unused_inodes() {
         return Ok(false);
     }
-    let block = volume.block(group.inode_bitmap)?;
+    let block = volume.store.block(group.inode_bitmap)?;
     if !group.unsummed.inodes && volume.geometry.has_checksums() {
-        let (mask, sum) = (group.checksum_mask(volume), group.inode_bitmap_checksum);
+        let (mask, sum) = (group.checksum_mask(&volume.geometry), group.inode_bitmap_checksum);
         block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
     }
     Ok(bitmap::is_set(block.bytes(), bit as usize))

@@ -5,7 +5,7 @@
 //! do not meet.
 //!
 //! A group in memory is what counts. Its descriptor is written, and its bitmaps are summed, once a
-//! transaction, when that ends ([`seal`]), not at each change.
+//! transaction, when that ends ([`seal::seal`]), not at each change.
 //!
 //! A group can be "uninitialised": its bitmap on the device means nothing, and is made when it is
 //! first needed.
@@ -13,22 +13,19 @@ pub(crate) mod bitmap;
 pub(crate) mod blocks;
 pub(crate) mod descriptor;
 mod free;
+mod group;
 pub(crate) mod inodes;
 mod layout;
+pub(crate) mod seal;
 mod space;
 
 use crate::{
-    files::orphans::Orphans,
-    layout::{
-        ranges::Ranges,
-        raw::group::{BLOCKS_UNUSED, INODES_UNUSED},
-        superblock::Geometry,
-        volume::Volume,
-    },
-    store::log::Operation,
+    layout::{orphans::Orphans, superblock::Geometry},
+    store::Store,
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use group::Group;
 use interfaces::file_system::{FsError, ReservedFor};
 use rt::{
     lock_class,
@@ -44,36 +41,6 @@ lock_class! {
 
 /// Fewest blocks a group for a volume to be written.
 const BLOCKS_PER_GROUP_MIN: u64 = 256;
-
-/// One group, as its descriptor has it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
-    pub(crate) block_bitmap: u64,
-    pub(crate) inode_bitmap: u64,
-    pub(crate) inode_table: u64,
-    pub(crate) free_blocks: u32,
-    pub(crate) free_inodes: u32,
-    pub(crate) directories: u32,
-    /// Inodes at the table's end never used.
-    pub(crate) unused_inodes: u32,
-    pub(crate) flags: u16,
-    pub(crate) block_bitmap_checksum: u32,
-    pub(crate) inode_bitmap_checksum: u32,
-    /// Each inode of the group before this one is in use.
-    pub(crate) inodes_in_use: u32,
-    /// Blocks of the group freed by transactions not yet durable.
-    pending: Ranges,
-    unsummed: Unsummed,
-}
-
-/// The metadata of a group that the running transaction has changed, and [`seal`] is to sum. A bitmap was
-/// verified before it was changed, and stays in the cache until then.
-#[derive(Clone, Copy, Debug, Default)]
-struct Unsummed {
-    descriptor: bool,
-    blocks: bool,
-    inodes: bool,
-}
 
 /// The fields of a group that are known without its lock.
 #[derive(Debug)]
@@ -105,8 +72,7 @@ impl Groups {
     /// # Errors
     /// [`FsError::Corrupt`] where one makes no sense, [`FsError::Unsupported`] for groups too small
     /// or not of whole bytes of a bitmap; `NoMemory`, `Io`.
-    pub(crate) fn load(volume: &Volume) -> Result<Groups, FsError> {
-        let geometry = &volume.geometry;
+    pub(crate) fn load(store: &Store, geometry: &Geometry) -> Result<Groups, FsError> {
         let bits = geometry.block_bytes as u64 * 8;
         let is_usual = (BLOCKS_PER_GROUP_MIN..=bits).contains(&geometry.blocks_per_group)
             && geometry.blocks_per_group.is_multiple_of(8)
@@ -121,7 +87,7 @@ impl Groups {
         let mut fixed = Vec::with_capacity(geometry.groups as usize);
         let (mut free_blocks, mut free_inodes) = (0, 0);
         for number in 0..geometry.groups {
-            let group = descriptor::load_whole(volume, number)?;
+            let group = descriptor::load_whole(store, geometry, number)?;
             free_blocks += u64::from(group.free_blocks);
             free_inodes += u64::from(group.free_inodes);
             let table = (group.inode_table, geometry.table_blocks());
@@ -252,59 +218,4 @@ impl Groups {
     pub(crate) fn next_generation(&self) -> u32 {
         self.generation.fetch_add(0x9e37_79b9, Relaxed)
     }
-}
-
-impl Group {
-    /// The block bitmap was never made.
-    fn has_unused_blocks(&self) -> bool {
-        self.flags & BLOCKS_UNUSED != 0
-    }
-
-    /// The bits that a checksum of a bitmap has in the descriptor.
-    fn checksum_mask(&self, volume: &Volume) -> u32 {
-        if volume.geometry.descriptor_bytes >= 64 { u32::MAX } else { 0xffff }
-    }
-
-    /// The inode bitmap and table were never used.
-    fn has_unused_inodes(&self) -> bool {
-        self.flags & INODES_UNUSED != 0
-    }
-}
-
-/// Brings a group that is about to be changed into the running transaction.
-fn bring(
-    volume: &Volume,
-    operation: &Operation<'_>,
-    number: u32,
-    group: &mut Group,
-) -> Result<(), FsError> {
-    if !group.unsummed.descriptor {
-        descriptor::note(volume, operation, number)?;
-        operation.note_group(number);
-        group.unsummed.descriptor = true;
-    }
-    Ok(())
-}
-
-/// Sums the bitmaps and writes the descriptors of the groups that the running transaction, which
-/// nobody is at work on, has changed.
-///
-/// # Errors
-/// As [`Volume::block`]; the transaction must not be written then.
-pub(crate) fn seal(volume: &Volume) -> Result<(), FsError> {
-    let Ok(groups) = volume.groups() else { return Ok(()) };
-    let changed = core::mem::take(&mut volume.log.running().groups);
-    let has_checksums = volume.geometry.has_checksums();
-    for number in changed {
-        let mut group = groups.lock(number)?;
-        if group.unsummed.blocks && has_checksums {
-            blocks::sum(volume, &mut group)?;
-        }
-        if group.unsummed.inodes && has_checksums {
-            inodes::sum(volume, &mut group)?;
-        }
-        descriptor::store(volume, number, &group)?;
-        group.unsummed = Unsummed::default();
-    }
-    Ok(())
 }

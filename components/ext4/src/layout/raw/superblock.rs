@@ -18,10 +18,6 @@ pub(crate) const SUPERBLOCK_OFFSET: usize = 1024;
 pub(crate) const MAGIC: u16 = 0xef53;
 /// `s_flags`: directory hashes take characters as unsigned.
 pub(crate) const FLAG_UNSIGNED_HASH: u32 = 2;
-/// `s_state`: unmounted cleanly.
-pub(crate) const STATE_VALID: u16 = 1;
-/// `s_state`: errors were found.
-pub(crate) const STATE_ERRORS: u16 = 2;
 /// `s_checksum_type`: CRC-32C.
 pub(crate) const CHECKSUM_CRC32C: u8 = 1;
 

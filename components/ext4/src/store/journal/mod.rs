@@ -1,7 +1,7 @@
 //! The journal (jbd2): where it lies, its own superblock, and which of its formats it speaks.
 //!
 //! [`replay`] puts what a volume's journal holds in place when it is mounted, after [`scan`] has found where it ends
-//! and that nothing of it is damaged; [`write`] appends transactions. Blocks of the log form a ring from `first` to `length`.
+//! and that nothing of it is damaged; [`mod@write`] appends transactions. Blocks of the log form a ring from `first` to `length`.
 //!
 //! Source: Linux fs/jbd2, Documentation/filesystems/ext4/journal.rst.
 mod format;
@@ -9,23 +9,16 @@ pub(crate) mod replay;
 mod scan;
 pub(crate) mod write;
 
-use crate::{
-    layout::{inode::Inode, map, volume::Volume},
-    store::{
-        bytes::{big32, put_big32},
-        checksum::crc32c,
-        device::Device,
-        journal::format::*,
-    },
+use crate::store::{
+    area::VolumeArea,
+    bytes::{big32, put_big32},
+    checksum::crc32c,
+    device::Device,
 };
 use alloc::vec::Vec;
-use interfaces::{block::SECTOR_BYTES, file_system::FsError};
-use rt::PAGE_BYTES;
+use format::*;
+use interfaces::file_system::FsError;
 
-/// Number of the journal's inode.
-const JOURNAL_INODE: u32 = 8;
-/// Pieces of the journal that are remembered; a journal in more is not used.
-const RUNS_MAX: usize = 4096;
 /// Fewest blocks of a log that transactions are written to.
 const LOG_BLOCKS_MIN: u32 = 256;
 
@@ -46,11 +39,21 @@ impl Checksums {
     }
 }
 
+/// The blocks of the volume that a journal takes.
+pub(crate) struct Location {
+    /// Consecutive pieces of the journal: first block on the volume, and how many.
+    pub(crate) runs: Vec<(u64, u64)>,
+    /// Their sum.
+    pub(crate) blocks: u64,
+    /// The volume's blocks.
+    pub(crate) area: VolumeArea,
+}
+
 /// A volume's journal.
 pub(crate) struct Journal {
-    /// Consecutive pieces of the journal: first block on the volume, and how many.
+    /// As in [`Location`].
     runs: Vec<(u64, u64)>,
-    block_bytes: usize,
+    area: VolumeArea,
     /// Its superblock as it is on the device.
     raw: Vec<u8>,
     checksums: Checksums,
@@ -70,31 +73,22 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Finds the journal of a volume.
+    /// The journal that lies at `location`.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where it makes no sense, [`FsError::Unsupported`] for features not
     /// known; what reading it met.
-    pub(crate) fn open(volume: &Volume) -> Result<Journal, FsError> {
-        let inode = Inode::load(volume, JOURNAL_INODE)?;
-        let block_bytes = volume.geometry.block_bytes;
-        let blocks = inode.attributes.size / block_bytes as u64;
-        let runs = find_runs(volume, &inode, blocks)?;
-        let (start, _) = *runs.first().ok_or(FsError::Corrupt)?;
-        let mut raw = read_block(&volume.device, block_bytes, start)?;
+    pub(crate) fn open(device: &Device, location: Location) -> Result<Journal, FsError> {
+        let (start, _) = *location.runs.first().ok_or(FsError::Corrupt)?;
+        let mut raw = device.read_block(location.area.block_bytes, start)?;
         raw.truncate(SUPERBLOCK_BYTES);
-        Journal::decode(runs, block_bytes, raw, blocks)
+        Journal::decode(location, raw)
     }
 
-    fn decode(
-        runs: Vec<(u64, u64)>,
-        block_bytes: usize,
-        raw: Vec<u8>,
-        blocks: u64,
-    ) -> Result<Journal, FsError> {
+    fn decode(location: Location, raw: Vec<u8>) -> Result<Journal, FsError> {
         let word = |offset| big32(&raw, offset).ok_or(FsError::Corrupt);
         let is_known = word(0)? == MAGIC && SUPERBLOCKS.contains(&word(4)?);
-        if !is_known || word(BLOCK_BYTES_OFFSET)? as usize != block_bytes {
+        if !is_known || word(BLOCK_BYTES_OFFSET)? as usize != location.area.block_bytes {
             return Err(FsError::Corrupt);
         }
         let incompat = if word(4)? == SUPERBLOCKS[1] { word(INCOMPAT_OFFSET)? } else { 0 };
@@ -107,7 +101,7 @@ impl Journal {
             return Err(FsError::Unsupported);
         }
         let (first, end) = (word(FIRST_OFFSET)?, word(LENGTH_OFFSET)?);
-        if first == 0 || first >= end || u64::from(end) > blocks {
+        if first == 0 || first >= end || u64::from(end) > location.blocks {
             return Err(FsError::Corrupt);
         }
         let compat = if word(4)? == SUPERBLOCKS[1] { word(COMPAT_OFFSET)? } else { 0 };
@@ -130,8 +124,8 @@ impl Journal {
             used: 0,
             is_asynchronous: incompat & FEATURE_ASYNC_COMMIT != 0,
             is_wide: incompat & FEATURE_WIDE != 0,
-            runs,
-            block_bytes,
+            runs: location.runs,
+            area: location.area,
             checksums,
             first,
             end,
@@ -171,10 +165,6 @@ impl Journal {
         self.first + (at - self.first + blocks) % self.capacity()
     }
 
-    fn sector(&self, block: u64) -> u64 {
-        block * (self.block_bytes / SECTOR_BYTES) as u64
-    }
-
     /// Bytes of a tag, and of its checksum in it.
     fn tag_bytes(&self) -> usize {
         match (self.checksums, self.is_wide) {
@@ -203,7 +193,7 @@ impl Journal {
             let sum = super_checksum(&self.raw);
             put_big32(&mut self.raw, CHECKSUM_OFFSET, sum);
         }
-        device.write(&[(self.sector(self.place(0)?), &self.raw)])
+        device.write(&[(self.area.sector(self.place(0)?), &self.raw)])
     }
 }
 
@@ -211,36 +201,4 @@ fn super_checksum(raw: &[u8]) -> u32 {
     let mut copy = raw.to_vec();
     put_big32(&mut copy, CHECKSUM_OFFSET, 0);
     crc32c(!0, &copy)
-}
-
-fn find_runs(volume: &Volume, inode: &Inode, blocks: u64) -> Result<Vec<(u64, u64)>, FsError> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    let mut at = 0;
-    while at < blocks.min(u64::from(u32::MAX)) {
-        let run = map::map(volume, inode, at, blocks - at)?;
-        let start = run.start.ok_or(FsError::Corrupt)?;
-        match runs.last_mut() {
-            Some((last, count)) if *last + *count == start => *count += run.blocks,
-            _ => runs.push((start, run.blocks)),
-        }
-        if runs.len() > RUNS_MAX {
-            return Err(FsError::Unsupported);
-        }
-        at += run.blocks;
-    }
-    Ok(runs)
-}
-
-/// A block straight from the device, past the cache.
-pub(crate) fn read_block(
-    device: &Device,
-    block_bytes: usize,
-    block: u64,
-) -> Result<Vec<u8>, FsError> {
-    let start = block.checked_mul(block_bytes as u64).ok_or(FsError::Corrupt)?;
-    let page = PAGE_BYTES as u64;
-    let chunks = device.read(start / page, 1)?;
-    let offset = (start % page) as usize;
-    let chunk = chunks.first().ok_or(FsError::Io)?;
-    Ok(chunk.get(offset..offset + block_bytes).ok_or(FsError::Io)?.to_vec())
 }

@@ -4,14 +4,10 @@
 //! First the end of the log is found ([`super::scan`]). Two passes over the log until there follow: the first remembers
 //! from which transaction on a block is revoked, the second checks each logged block and remembers where the newest
 //! version lies. Only then is anything written. Bounded by the log's length.
-use super::{Checksums, Journal, read_block};
-use crate::{
-    layout::volume::Volume,
-    store::{
-        bytes::{big32, put_big32},
-        device::ChunkBytes,
-        journal::format::*,
-    },
+use super::{Checksums, Journal, format::*};
+use crate::store::{
+    bytes::{big32, put_big32},
+    device::{ChunkBytes, Device},
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 use interfaces::file_system::FsError;
@@ -64,7 +60,7 @@ impl Journal {
     /// # Errors
     /// [`FsError::Corrupt`] with nothing written, where a committed transaction is damaged or a block logged lies
     /// outside the volume; what I/O met.
-    pub(crate) fn replay(&mut self, volume: &Volume) -> Result<u64, FsError> {
+    pub(crate) fn replay(&mut self, device: &Device, mount_seconds: u32) -> Result<u64, FsError> {
         let start = self.start();
         if start == 0 {
             return Ok(0);
@@ -72,29 +68,29 @@ impl Journal {
         if start < self.first || start >= self.end {
             return Err(FsError::Corrupt);
         }
-        let end = self.find_end(volume, start)?;
-        let found = self.find(volume, (start, end))?;
+        let end = self.find_end(device, (start, mount_seconds))?;
+        let found = self.find(device, (start, end))?;
         for (block, version) in &found.versions {
-            let mut bytes = self.read(volume, version.at)?;
+            let mut bytes = self.read(device, version.at)?;
             if version.is_escaped {
                 put_big32(&mut bytes, 0, MAGIC);
             }
-            volume.device.write(&[(self.sector(*block), &bytes)])?;
+            device.write(&[(self.area.sector(*block), &bytes)])?;
         }
-        volume.device.flush()?;
+        device.flush()?;
         self.sequence = end.wrapping_add(1);
-        self.write_super(&volume.device, 0, self.sequence)?;
-        volume.device.flush()?;
+        self.write_super(device, 0, self.sequence)?;
+        device.flush()?;
         Ok(found.versions.len() as u64)
     }
 
-    pub(super) fn read(&self, volume: &Volume, at: u32) -> Result<Vec<u8>, FsError> {
-        read_block(&volume.device, self.block_bytes, self.place(at)?)
+    pub(super) fn read(&self, device: &Device, at: u32) -> Result<Vec<u8>, FsError> {
+        device.read_block(self.area.block_bytes, self.place(at)?)
     }
 
     /// Says where the log is damaged.
-    pub(super) fn damage(&self, volume: &Volume, sequence: u32, at: u32) -> FsError {
-        let name = volume.device.name();
+    pub(super) fn damage(&self, device: &Device, sequence: u32, at: u32) -> FsError {
+        let name = device.name();
         log::error!(
             "ext4: {name}: journal: wrong checksum in block {at}, of transaction {sequence}, \
              which was committed: not replayed, e2fsck is needed"
@@ -103,18 +99,18 @@ impl Journal {
     }
 
     /// Finds the logged and the revoked blocks in the log from `start` until transaction `end`.
-    fn find(&self, volume: &Volume, (start, end): (u32, u32)) -> Result<Found, FsError> {
+    fn find(&self, device: &Device, (start, end): (u32, u32)) -> Result<Found, FsError> {
         let (versions, revoked) = (BTreeMap::new(), BTreeMap::new());
         let mut found = Found { versions, revoked, charge: Charge::none() };
-        self.walk(volume, (start, end), |kind, bytes, (_, sequence)| {
+        self.walk(device, (start, end), |kind, bytes, (_, sequence)| {
             if kind == REVOKE {
                 self.take_revoked(bytes, sequence, &mut found)?;
             }
             found.pay()
         })?;
-        self.walk(volume, (start, end), |kind, bytes, place| {
+        self.walk(device, (start, end), |kind, bytes, place| {
             if kind == DESCRIPTOR {
-                self.take_tags(volume, bytes, place, &mut found)?;
+                self.take_tags(device, bytes, place, &mut found)?;
             }
             found.pay()
         })?;
@@ -125,13 +121,13 @@ impl Journal {
     /// with the transaction.
     fn walk(
         &self,
-        volume: &Volume,
+        device: &Device,
         (start, end): (u32, u32),
         mut visit: impl FnMut(u32, &[u8], (u32, u32)) -> Result<(), FsError>,
     ) -> Result<(), FsError> {
         let (mut at, mut sequence) = (start, self.sequence);
         while sequence != end {
-            let bytes = self.read(volume, at)?;
+            let bytes = self.read(device, at)?;
             let is_own = big32(&bytes, 0) == Some(MAGIC) && big32(&bytes, 8) == Some(sequence);
             let kind = big32(&bytes, 4).filter(|_| is_own).ok_or(FsError::Io)?;
             at = self.after(at, 1);
@@ -148,7 +144,7 @@ impl Journal {
     /// Checks and remembers the blocks that follow a descriptor.
     fn take_tags(
         &self,
-        volume: &Volume,
+        device: &Device,
         bytes: &[u8],
         (first, sequence): (u32, u32),
         found: &mut Found,
@@ -159,14 +155,14 @@ impl Journal {
             }
             let at = self.after(first, index as u32);
             if self.checksums.are_of_blocks() {
-                let sum = self.block_checksum(sequence, &self.read(volume, at)?);
+                let sum = self.block_checksum(sequence, &self.read(device, at)?);
                 let sum = if self.checksums == Checksums::V2 { sum & 0xffff } else { sum };
                 if sum != tag.checksum {
-                    return Err(self.damage(volume, sequence, at));
+                    return Err(self.damage(device, sequence, at));
                 }
             }
-            if !volume.geometry.holds_any(tag.block) {
-                log::error!("ext4: {}: journal: no block {}", volume.device.name(), tag.block);
+            if tag.block >= self.area.end {
+                log::error!("ext4: {}: journal: no block {}", device.name(), tag.block);
                 return Err(FsError::Corrupt);
             }
             let is_escaped = tag.flags & TAG_ESCAPED != 0;
@@ -224,12 +220,12 @@ impl Journal {
     /// error of `visit` if it returns one.
     pub(super) fn each_block(
         &self,
-        volume: &Volume,
+        device: &Device,
         first: u32,
         count: u32,
         mut visit: impl FnMut(u32, &[u8]) -> Result<(), FsError>,
     ) -> Result<(), FsError> {
-        let a_page = (PAGE_BYTES / self.block_bytes) as u64;
+        let a_page = (PAGE_BYTES / self.area.block_bytes) as u64;
         let mut known: (u64, Vec<ChunkBytes>) = (0, Vec::new());
         for index in 0..count {
             let at = self.after(first, index);
@@ -237,11 +233,11 @@ impl Journal {
             let chunk = block / a_page;
             let is_known = chunk >= known.0 && chunk - known.0 < known.1.len() as u64;
             if !is_known {
-                known = (chunk, volume.device.read(chunk, CHUNKS_AT_ONCE)?);
+                known = (chunk, device.read(chunk, CHUNKS_AT_ONCE)?);
             }
             let bytes = known.1.get((chunk - known.0) as usize).ok_or(FsError::Io)?.as_slice();
-            let offset = (block % a_page) as usize * self.block_bytes;
-            visit(at, bytes.get(offset..offset + self.block_bytes).ok_or(FsError::Io)?)?;
+            let offset = (block % a_page) as usize * self.area.block_bytes;
+            visit(at, bytes.get(offset..offset + self.area.block_bytes).ok_or(FsError::Io)?)?;
         }
         Ok(())
     }

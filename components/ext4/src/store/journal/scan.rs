@@ -10,14 +10,11 @@
 //! that follow.
 //!
 //! Source: Linux fs/jbd2/recovery.c (`do_one_pass`).
-use super::{Checksums, Journal};
-use crate::{
-    layout::volume::Volume,
-    store::{
-        bytes::{big32, put_big32},
-        checksum::{crc32, crc32c},
-        journal::format::*,
-    },
+use super::{Checksums, Journal, format::*};
+use crate::store::{
+    bytes::{big32, put_big32},
+    checksum::{crc32, crc32c},
+    device::Device,
 };
 use alloc::vec::Vec;
 use interfaces::file_system::FsError;
@@ -38,7 +35,9 @@ enum Next {
 /// A look at the log from its start.
 struct Scan<'a> {
     journal: &'a Journal,
-    volume: &'a Volume,
+    device: &'a Device,
+    /// When the volume was mounted last.
+    mount_seconds: u32,
     /// The next block, and how many of the log are left from there.
     at: u32,
     left: u32,
@@ -56,14 +55,20 @@ struct Scan<'a> {
 }
 
 impl Journal {
-    /// The sequence behind the last committed transaction of the log that begins at `start`.
+    /// The sequence behind the last committed transaction of the log that begins at `start`. The volume was mounted last at
+    /// `mount_seconds`.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where a committed transaction is damaged; what reading met.
-    pub(super) fn find_end(&self, volume: &Volume, start: u32) -> Result<u32, FsError> {
+    pub(super) fn find_end(
+        &self,
+        device: &Device,
+        (start, mount_seconds): (u32, u32),
+    ) -> Result<u32, FsError> {
         let mut scan = Scan {
             journal: self,
-            volume,
+            device,
+            mount_seconds,
             at: start,
             left: self.capacity(),
             sequence: self.sequence,
@@ -114,7 +119,7 @@ impl Scan<'_> {
     /// The next block, if it is one of the log's own of the running transaction.
     fn take(&mut self) -> Result<Option<Vec<u8>>, FsError> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
-        let bytes = self.journal.read(self.volume, self.at)?;
+        let bytes = self.journal.read(self.device, self.at)?;
         let is_own = big32(&bytes, 0) == Some(MAGIC) && big32(&bytes, 8) == Some(self.sequence);
         if !is_own {
             return Ok(None);
@@ -143,7 +148,7 @@ impl Scan<'_> {
             self.sum = crc32(self.sum, bytes);
             for index in 0..count {
                 let block = self.journal.after(self.at, index);
-                self.sum = crc32(self.sum, &self.journal.read(self.volume, block)?);
+                self.sum = crc32(self.sum, &self.journal.read(self.device, block)?);
             }
         }
         self.left = left;
@@ -163,20 +168,20 @@ impl Scan<'_> {
         let is_right = self.is_transaction_right(bytes) && self.journal.is_commit_right(bytes);
         let is_whole = is_right && self.suspect.is_none();
         if !is_whole && seconds < self.last_seconds {
-            let name = self.volume.device.name();
+            let name = self.device.name();
             log::warn!("ext4: {name}: journal: transaction {} is an old one", self.sequence);
             return Ok(Next::End);
         }
         if let Some(block) = self.suspect {
-            return Err(self.journal.damage(self.volume, self.sequence, block));
+            return Err(self.journal.damage(self.device, self.sequence, block));
         }
         match self.interrupted {
             // The commit of a later transaction says that this one was not just interrupted.
             Some(sequence) if is_right => {
-                return Err(self.journal.damage(self.volume, sequence, self.taken()));
+                return Err(self.journal.damage(self.device, sequence, self.taken()));
             }
             None if !is_right && !self.journal.is_asynchronous => {
-                return Err(self.journal.damage(self.volume, self.sequence, self.taken()));
+                return Err(self.journal.damage(self.device, self.sequence, self.taken()));
             }
             None if !is_right => self.interrupted = Some(self.sequence),
             _ => self.last_seconds = seconds,
@@ -204,17 +209,17 @@ impl Scan<'_> {
         let gone = (self.at + capacity - self.began) % capacity;
         let count = (capacity / SHARE_LOOKED_THROUGH).min(self.left.saturating_add(gone));
         let earliest = match self.last_seconds {
-            0 => u64::from(self.volume.geometry.mount_seconds),
+            0 => u64::from(self.mount_seconds),
             seconds => seconds,
         };
-        self.journal.each_block(self.volume, self.began, count, |block, bytes| {
+        self.journal.each_block(self.device, self.began, count, |block, bytes| {
             let is_commit = big32(bytes, 0) == Some(MAGIC) && big32(bytes, 4) == Some(COMMIT);
             let ahead = big32(bytes, 8).map_or(u32::MAX, |found| found.wrapping_sub(self.sequence));
             let is_later = is_commit && ahead < capacity && commit_seconds(bytes) >= earliest;
             if is_later && self.journal.is_commit_right(bytes) {
                 let found = self.sequence.wrapping_add(ahead);
                 log::error!("ext4: journal: block {block} commits transaction {found}");
-                return Err(self.journal.damage(self.volume, self.sequence, self.at));
+                return Err(self.journal.damage(self.device, self.sequence, self.at));
             }
             Ok(())
         })

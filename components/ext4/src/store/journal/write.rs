@@ -6,12 +6,11 @@
 //! ```
 //! The journal's superblock says where the log begins once it holds something; it is written with
 //! the first transaction, and when the log's blocks are in place.
-use super::{Checksums, Journal};
+use super::{Checksums, Journal, format::*};
 use crate::store::{
     bytes::{big32, put, put_big32},
     checksum::crc32c,
     device::{Device, Piece, Refusal},
-    journal::format::*,
 };
 use alloc::{borrow::Cow, vec, vec::Vec};
 use interfaces::{block::Request, file_system::FsError};
@@ -22,22 +21,27 @@ const SHORT_BLOCKS: usize = 16;
 /// A block of metadata to be logged: its number, and its bytes.
 pub(crate) type Logged<'a> = (u64, &'a [u8]);
 
+/// The format of a volume, as far as its journal follows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    /// Numbers of blocks have more than 32 bits.
+    pub(crate) is_wide: bool,
+    /// Metadata has checksums.
+    pub(crate) has_checksums: bool,
+}
+
 impl Journal {
     /// Takes over the log at mount, when it was replayed and holds nothing: checksums and wide
     /// numbers as the volume has them.
     ///
     /// # Errors
     /// As [`Device::write`].
-    pub(crate) fn prepare(
-        &mut self,
-        volume: &crate::layout::volume::Volume,
-    ) -> Result<(), FsError> {
-        let geometry = &volume.geometry;
+    pub(crate) fn prepare(&mut self, device: &Device, volume: Format) -> Result<(), FsError> {
         let mut incompat = big32(&self.raw, INCOMPAT_OFFSET).unwrap_or(0) | FEATURE_REVOKE;
-        if geometry.incompat.contains(crate::layout::features::Incompat::WIDE) {
+        if volume.is_wide {
             incompat |= FEATURE_WIDE;
         }
-        if geometry.has_checksums() {
+        if volume.has_checksums {
             incompat = incompat & !FEATURE_CHECKSUM_V2 | FEATURE_CHECKSUM_V3;
             self.checksums = Checksums::V3;
             put(&mut self.raw, CHECKSUM_TYPE_OFFSET, &[4]);
@@ -54,7 +58,7 @@ impl Journal {
         put_big32(&mut self.raw, 4, SUPERBLOCKS[1]);
         put_big32(&mut self.raw, INCOMPAT_OFFSET, incompat);
         (self.head, self.used) = (self.first, 0);
-        self.write_super(&volume.device, 0, self.sequence)
+        self.write_super(device, 0, self.sequence)
     }
 
     /// The log holds nothing.
@@ -74,7 +78,7 @@ impl Journal {
     }
 
     fn tags_per_block(&self) -> usize {
-        let room = self.block_bytes - HEADER_BYTES - self.tail_bytes() - UUID_BYTES;
+        let room = self.area.block_bytes - HEADER_BYTES - self.tail_bytes() - UUID_BYTES;
         room / self.tag_bytes()
     }
 
@@ -87,7 +91,7 @@ impl Journal {
     }
 
     fn revokes_per_block(&self) -> usize {
-        (self.block_bytes - REVOKED_OFFSET - self.tail_bytes()) / self.entry_bytes()
+        (self.area.block_bytes - REVOKED_OFFSET - self.tail_bytes()) / self.entry_bytes()
     }
 
     fn revoke_blocks(&self, revoked: usize) -> usize {
@@ -122,14 +126,14 @@ impl Journal {
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(log.len());
         for (index, bytes) in log.iter().enumerate() {
             let block = self.place(self.after(self.head, index as u32))?;
-            pieces.push((self.sector(block), bytes));
+            pieces.push((self.area.sector(block), bytes));
         }
         if self.is_empty() {
             self.write_super(device, self.head, sequence)?;
         }
         let commit = self.commit_block();
         let place = self.place(self.after(self.head, log.len() as u32))?;
-        device.write_in_turn(data, &pieces, (self.sector(place), &commit))?;
+        device.write_in_turn(data, &pieces, (self.area.sector(place), &commit))?;
         let written = log.len() as u32 + 1;
         self.head = self.after(self.head, written);
         self.used += written;
@@ -150,7 +154,7 @@ impl Journal {
     ) -> Result<(), FsError> {
         let before = blocks + self.descriptors(blocks) + self.revoke_blocks(revoked);
         let place = self.place(self.after(self.head, before as u32))?;
-        device.write(&[(self.sector(place), &vec![0; self.block_bytes])])?;
+        device.write(&[(self.area.sector(place), &vec![0; self.area.block_bytes])])?;
         device.flush()
     }
 
@@ -165,7 +169,7 @@ impl Journal {
     }
 
     fn header(&self, kind: u32) -> Vec<u8> {
-        let mut bytes = vec![0; self.block_bytes];
+        let mut bytes = vec![0; self.area.block_bytes];
         put_big32(&mut bytes, 0, MAGIC);
         put_big32(&mut bytes, 4, kind);
         put_big32(&mut bytes, 8, self.sequence);
@@ -176,7 +180,7 @@ impl Journal {
     fn seal(&self, bytes: &mut [u8]) {
         if self.checksums.are_of_blocks() {
             let sum = crc32c(self.seed, bytes);
-            put_big32(bytes, self.block_bytes - TAIL_BYTES, sum);
+            put_big32(bytes, self.area.block_bytes - TAIL_BYTES, sum);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Names moved and exchanged.
-use super::{
-    Kind, Locked, Outcome, RETRIES_MAX, add_link, check_name, check_parent, check_removable,
-    drop_link, hold, let_go, of, touch, unname,
-};
 use crate::{
+    files::named::{
+        Kind, Locked, Outcome, RETRIES_MAX, add_link, check_name, check_parent, check_removable,
+        drop_link, hold, let_go, of, touch, unname,
+    },
     layout::{
         groups::Account,
         inode_store::Before,
@@ -12,6 +12,7 @@ use crate::{
     },
     names::directory_edit::{self, NewEntry},
     store::log::Operation,
+    transactions::mount::Mount,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError};
@@ -27,14 +28,15 @@ type Name<'a> = (&'a Node, &'a [u8]);
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::rename`].
 pub(crate) fn rename(
-    volume: &Volume,
+    mount: &Mount,
     from: Name<'_>,
     to: Name<'_>,
     now: FileTime,
 ) -> Result<(), FsError> {
+    let volume = &mount.volume;
     check_name(to.1)?;
-    if volume.log.has_journal() {
-        return with_held(volume, from, to, |operation, moved, target| {
+    if volume.store.log.has_journal() {
+        return with_held(mount, from, to, |operation, moved, target| {
             let mut step = Step::new((from, moved), (to, target), now);
             if let Some(outcome) = step.check(volume, operation)? {
                 return Ok(outcome);
@@ -44,8 +46,8 @@ pub(crate) fn rename(
         })
         .map(|_| ());
     }
-    settle_new(volume, from, to)?;
-    let placed = with_held(volume, from, to, |operation, moved, target| {
+    settle_new(mount, from, to)?;
+    let placed = with_held(mount, from, to, |operation, moved, target| {
         let mut step = Step::new((from, moved), (to, target), now);
         match step.check(volume, operation)? {
             Some(outcome) => Ok(outcome),
@@ -55,8 +57,8 @@ pub(crate) fn rename(
     if placed == Outcome::Nothing {
         return Ok(());
     }
-    volume.commit(volume.log.running_id())?;
-    with_held(volume, from, to, |operation, moved, target| {
+    mount.commit(volume.store.log.running_id())?;
+    with_held(mount, from, to, |operation, moved, target| {
         if target.is_none_or(|target| target.number != moved.number) {
             return Ok(Outcome::Nothing);
         }
@@ -67,16 +69,17 @@ pub(crate) fn rename(
 
 /// Makes an inode durable that is about to take the name of another, without a journal: new inodes come last, so that
 /// a crash would find the name to stand for a free one, and the inode it stood for gone.
-fn settle_new(volume: &Volume, from: Name<'_>, to: Name<'_>) -> Result<(), FsError> {
+fn settle_new(mount: &Mount, from: Name<'_>, to: Name<'_>) -> Result<(), FsError> {
+    let volume = &mount.volume;
     let number_of = |name: Name<'_>| {
-        let (node, _) = hold(volume, name.0, name.1)?;
-        let_go(volume, u64::from(node.number), 1);
+        let (node, _) = hold(mount, name.0, name.1)?;
+        let_go(mount, u64::from(node.number), 1);
         Ok::<_, FsError>(node.number)
     };
     let moved = number_of(from)?;
-    let is_new = volume.log.running().new_inodes.contains(&moved);
+    let is_new = volume.store.log.running().new_inodes.contains(&moved);
     match is_new && number_of(to).is_ok() {
-        true => volume.commit(volume.log.running_id()),
+        true => mount.commit(volume.store.log.running_id()),
         false => Ok(()),
     }
 }
@@ -86,12 +89,13 @@ fn settle_new(volume: &Volume, from: Name<'_>, to: Name<'_>) -> Result<(), FsErr
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::exchange`].
 pub(crate) fn exchange(
-    volume: &Volume,
+    mount: &Mount,
     from: Name<'_>,
     to: Name<'_>,
     now: FileTime,
 ) -> Result<(), FsError> {
-    with_held(volume, from, to, |operation, first, second| {
+    let volume = &mount.volume;
+    with_held(mount, from, to, |operation, first, second| {
         let second = second.ok_or(FsError::NotFound)?;
         swap_names(volume, operation, (from, first), (to, second), now)
     })
@@ -100,28 +104,29 @@ pub(crate) fn exchange(
 
 /// Runs a change of two names with what they stand for held, again where that changed meanwhile.
 fn with_held(
-    volume: &Volume,
+    mount: &Mount,
     from: Name<'_>,
     to: Name<'_>,
     change: impl Fn(&Operation<'_>, &Node, Option<&Node>) -> Result<Outcome, FsError>,
 ) -> Result<Outcome, FsError> {
-    volume.health.check_writable()?;
+    let volume = &mount.volume;
+    volume.store.health.check_writable()?;
     for _ in 0..RETRIES_MAX {
-        let (first, _) = hold(volume, from.0, from.1)?;
-        let second: Option<Arc<Node>> = match hold(volume, to.0, to.1) {
+        let (first, _) = hold(mount, from.0, from.1)?;
+        let second: Option<Arc<Node>> = match hold(mount, to.0, to.1) {
             Ok((node, _)) => Some(node),
             Err(FsError::NotFound) => None,
             Err(error) => {
-                let_go(volume, u64::from(first.number), 1);
+                let_go(mount, u64::from(first.number), 1);
                 return Err(error);
             }
         };
-        let result = volume.operate_with((0, Account::Caller), |operation| {
+        let result = mount.operate_with((0, Account::Caller), |operation| {
             change(operation, &first, second.as_deref())
         });
-        let_go(volume, u64::from(first.number), 1);
+        let_go(mount, u64::from(first.number), 1);
         if let Some(second) = second {
-            let_go(volume, u64::from(second.number), 1);
+            let_go(mount, u64::from(second.number), 1);
         }
         if result != Ok(Outcome::Changed) {
             return result;

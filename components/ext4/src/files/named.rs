@@ -1,0 +1,190 @@
+//! Inodes with names: held by a name, locked together, their links counted, given up.
+//!
+//! Locks of inodes are taken after the operation has begun, all that it needs at once, in order of their addresses.
+use crate::{
+    files::{file_size, orphans},
+    layout::{
+        inode::Inode,
+        inode_store::{Before, LINKS_MAX},
+        inode_table::Node,
+        raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
+        superblock::ROOT_INODE,
+        volume::Volume,
+    },
+    names::{
+        directory,
+        directory_edit::{self, Place},
+    },
+    store::log::Operation,
+    transactions::mount::Mount,
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber};
+use rt::sync::WriteGuard;
+
+/// Times a name is looked up again because it changed meanwhile.
+pub(crate) const RETRIES_MAX: usize = 64;
+
+/// Inodes locked to be changed.
+pub(crate) type Locked<'n> = Vec<(u32, WriteGuard<'n, Inode>)>;
+
+/// One of the inodes locked.
+pub(crate) fn of<'l>(locked: &'l mut Locked<'_>, number: u32) -> Result<&'l mut Inode, FsError> {
+    let found = locked.iter_mut().find(|(other, _)| *other == number);
+    found.map(|(_, inode)| &mut **inode).ok_or(FsError::Corrupt)
+}
+
+/// Is a directory that still has a name.
+pub(crate) fn check_parent(directory: &Inode) -> Result<(), FsError> {
+    directory.check_directory()?;
+    if directory.attributes.links == 0 { Err(FsError::NotFound) } else { Ok(()) }
+}
+
+/// One more subdirectory: a directory with more than it can count counts one.
+pub(crate) fn add_link(volume: &Volume, directory: &mut Inode) -> Result<(), FsError> {
+    let links = directory.attributes.links;
+    let is_uncounted = directory.attributes.file_type == FileType::Directory && links == 1;
+    if is_uncounted {
+        return Ok(());
+    }
+    if links < LINKS_MAX {
+        directory.attributes.links += 1;
+        return Ok(());
+    }
+    let can_lose_count = volume.geometry.has_uncounted_links()
+        && directory.attributes.file_type == FileType::Directory;
+    if !can_lose_count {
+        return Err(FsError::TooManyLinks);
+    }
+    directory.attributes.links = 1;
+    Ok(())
+}
+
+/// One subdirectory fewer.
+pub(crate) fn drop_link(directory: &mut Inode) {
+    if directory.attributes.links > 2 {
+        directory.attributes.links -= 1;
+    }
+}
+
+/// The names in a directory changed.
+pub(crate) fn touch(directory: &mut Inode, now: FileTime) {
+    (directory.attributes.modified, directory.attributes.changed) = (now, now);
+}
+
+/// The findings in a directory that was locked to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<T> {
+    turn: u64,
+    what: T,
+}
+
+impl<T> Seen<T> {
+    /// `what` was found in the directory, which the caller has locked.
+    pub(crate) fn new(directory: &Inode, what: T) -> Seen<T> {
+        Seen { turn: directory.turn, what }
+    }
+
+    /// It, if nobody had the directory to change it before the caller, who has it now.
+    pub(crate) fn still_in(self, directory: &Inode) -> Option<T> {
+        (directory.turn == self.turn + 1).then_some(self.what)
+    }
+}
+
+/// Is no longer than a name may be, or `NameTooLong`.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), FsError> {
+    if name.len() > 255 { Err(FsError::NameTooLong) } else { Ok(()) }
+}
+
+/// Takes the name off an inode: without names it is an orphan.
+pub(crate) fn unname(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    now: FileTime,
+) -> Result<(), FsError> {
+    let is_directory = inode.attributes.file_type == FileType::Directory;
+    let links = inode.attributes.links;
+    inode.attributes.links = if is_directory { 0 } else { links.saturating_sub(1) };
+    inode.attributes.changed = now;
+    if inode.attributes.links == 0 {
+        orphans::add(volume, inode)?;
+    }
+    inode.store(volume, operation, Before::Itself)
+}
+
+/// The node a name stands for, held until given back by [`let_go`], and where the name was seen.
+pub(crate) fn hold(
+    mount: &Mount,
+    directory: &Node,
+    name: &[u8],
+) -> Result<(Arc<Node>, Option<Seen<Place>>), FsError> {
+    let volume = &mount.volume;
+    check_name(name)?;
+    // Locked until the inode is held: while the name is there it is not freed.
+    let parent = directory.read();
+    check_parent(&parent)?;
+    let (number, seen) = match parent.has_flag(FLAG_INLINE_DATA) {
+        true => (directory::find(volume, &parent, name)?, None),
+        false => {
+            let place = directory_edit::locate(volume, &parent, name)?;
+            (place.inode, Some(Seen::new(&parent, place)))
+        }
+    };
+    if number == directory.number || number == ROOT_INODE {
+        return Err(FsError::Corrupt);
+    }
+    Ok((mount.inodes.hold(volume, number)?, seen))
+}
+
+/// Gives up counts of an inode, which is freed if they were the last and it has no name.
+pub(crate) fn let_go(mount: &Mount, inode: InodeNumber, count: u64) {
+    let volume = &mount.volume;
+    let Some(node) = mount.inodes.forget(inode, count) else { return };
+    if let Ok(groups) = volume.groups() {
+        let blocks = (rt::PAGE_BYTES / volume.geometry.block_bytes) as u64;
+        node.undelay(groups, 0, u64::MAX, blocks);
+    }
+    let is_unnamed = node.read().attributes.links == 0;
+    if !is_unnamed || volume.store.health.check_writable().is_err() {
+        return;
+    }
+    // Nobody could be told that it lacked memory, and would do it again.
+    if let Err(error) = rt::memory::with_reserve(|| file_size::delete(mount, &node)) {
+        log::error!("ext4: {}: freeing inode {inode}: {error:?}", volume.store.device.name());
+    }
+}
+
+/// The required kind of a name that is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything but a directory.
+    File,
+    /// An empty directory.
+    Directory,
+}
+
+/// Whether a change of names was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// There was nothing to do.
+    Nothing,
+    /// A name stands for another inode than before.
+    Changed,
+}
+
+/// Is what the caller takes it for; a directory is empty; its blocks can be freed.
+pub(crate) fn check_removable(volume: &Volume, inode: &Inode, kind: Kind) -> Result<(), FsError> {
+    let is_directory = inode.attributes.file_type == FileType::Directory;
+    let has_block_map = !inode.has_flag(FLAG_EXTENTS)
+        && !inode.has_flag(FLAG_INLINE_DATA)
+        && (is_directory || inode.attributes.file_type == FileType::Regular);
+    match kind {
+        _ if has_block_map && inode.attributes.blocks > 0 => Err(FsError::Unsupported),
+        Kind::File if is_directory => Err(FsError::IsDirectory),
+        Kind::Directory if !is_directory => Err(FsError::NotDirectory),
+        Kind::Directory if !directory_edit::is_empty(volume, inode)? => Err(FsError::NotEmpty),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,22 @@
+//! [`Committer`]: the state of commits, which one thread at a time has (`ext4.commit`).
+use crate::store::{cache::Chunk, journal::Journal};
+use alloc::{collections::BTreeMap, sync::Arc};
+
+/// The committer: the journal, and its changes that are not in place.
+#[derive(Default)]
+pub(crate) struct Committer {
+    /// There where transactions are logged.
+    pub(crate) journal: Option<Journal>,
+    /// Newest logged version of each block; `None` where it was freed since.
+    pub(crate) waiting: BTreeMap<u64, Option<Logged>>,
+    /// The superblock says "needs recovery".
+    pub(crate) is_marked: bool,
+}
+
+/// A block that is in the journal.
+pub(crate) struct Logged {
+    pub(crate) chunk: Arc<Chunk>,
+    pub(crate) offset: usize,
+    /// It was written in place, too, though perhaps not flushed.
+    pub(crate) is_in_place: bool,
+}
