@@ -17,7 +17,9 @@ use crate::{
         volume::Volume,
     },
     names::{
-        directory_edit::{self, NewEntry, Room},
+        directory_edit,
+        entries::NewEntry,
+        leaf_edit::{self, Room},
         xattr_edit,
     },
     store::{bytes::put, log::Operation},
@@ -209,7 +211,7 @@ fn fill(
         }
         FileType::Symlink => {
             use_extents(inode);
-            directory_edit::append(volume, operation, inode, |bytes| {
+            leaf_edit::append(volume, operation, inode, |bytes| {
                 put(bytes, 0, new.target);
             })?;
             inode.attributes.size = new.target.len() as u64;

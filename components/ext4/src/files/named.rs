@@ -11,10 +11,7 @@ use crate::{
         superblock::ROOT_INODE,
         volume::Volume,
     },
-    names::{
-        directory,
-        directory_edit::{self, Place},
-    },
+    names::{directory, directory_edit, entries::Place},
     store::log::Operation,
     transactions::mount::Mount,
 };

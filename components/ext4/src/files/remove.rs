@@ -11,7 +11,7 @@ use crate::{
         inode_table::{Node, lock_all},
         volume::Volume,
     },
-    names::directory_edit::{self, Place},
+    names::{directory_edit, entries::Place, leaf_edit},
     store::log::Operation,
     transactions::mount::Mount,
 };
@@ -64,7 +64,7 @@ fn remove_held(
     }
     check_removable(volume, of(&mut locked, victim.number)?, kind)?;
     let parent = of(&mut locked, directory.number)?;
-    directory_edit::remove(volume, operation, parent, place)?;
+    leaf_edit::remove(volume, operation, parent, place)?;
     if kind == Kind::Directory {
         drop_link(parent);
     }

@@ -10,7 +10,7 @@ use crate::{
         inode_table::{Node, lock_all},
         volume::Volume,
     },
-    names::directory_edit::{self, NewEntry},
+    names::{directory_edit, entries::NewEntry, leaf_edit},
     store::log::Operation,
     transactions::mount::Mount,
 };
@@ -223,7 +223,7 @@ impl<'n> Step<'n> {
         let parent = of(&mut self.locked, self.to.0.number)?;
         if self.target.is_some() {
             let place = directory_edit::locate(volume, parent, self.to.1)?;
-            directory_edit::point(volume, operation, parent, place, (moved, file_type))?;
+            leaf_edit::point(volume, operation, parent, place, (moved, file_type))?;
         } else {
             if changes_parent {
                 add_link(volume, parent)?;
@@ -266,7 +266,7 @@ impl<'n> Step<'n> {
         if place.inode != self.moved.number {
             return Ok(Outcome::Changed);
         }
-        directory_edit::remove(volume, operation, parent, place)?;
+        leaf_edit::remove(volume, operation, parent, place)?;
         if changes_parent {
             drop_link(parent);
         }
@@ -311,7 +311,7 @@ fn swap_names(
     for ((directory, name), node, file_type) in [(from, second, types[1]), (to, first, types[0])] {
         let parent = of(&mut locked, directory.number)?;
         let place = directory_edit::locate(volume, parent, name)?;
-        directory_edit::point(volume, operation, parent, place, (node.number, file_type))?;
+        leaf_edit::point(volume, operation, parent, place, (node.number, file_type))?;
         touch(parent, now);
         parent.store(volume, operation, Before::Itself)?;
     }

@@ -11,9 +11,10 @@
 use crate::{
     layout::{features::Compat, inode::Inode, raw::inode::FLAG_INLINE_DATA, volume::Volume},
     names::{
-        directory::{Entries, has_tree, inline_areas, load},
+        block::load,
+        entries::{Entries, inline_areas},
         hash::{END, Hash, NameHash},
-        htree::Leaves,
+        htree::{Leaves, has_tree},
         inline,
     },
     store::cache::BlockRef,

@@ -6,21 +6,23 @@
 //! lowest bit set.
 use crate::{
     layout::{
-        features::Incompat,
+        features::{Compat, Incompat},
         inode::{Inode, is_nameable},
         leaf::entries_end,
-        raw::directory::*,
+        raw::{
+            directory::*,
+            inode::{FLAG_INDEX, FLAG_INLINE_DATA},
+        },
         volume::Volume,
     },
     names::{
-        directory::{Span, Spans, find_in_block, load, load_placed},
-        directory_edit::{self, Place},
+        block::{self, find_in_block, load, load_placed},
+        entries::{Place, Span, Spans},
         hash::{END, Hash},
     },
     store::{
         bytes::{word16, word32},
         cache::BlockRef,
-        checksum::crc32c,
     },
 };
 use alloc::vec::Vec;
@@ -62,7 +64,7 @@ struct Descent<'a, P> {
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`crate::store::Store::block`].
 pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Search, FsError> {
-    descend(volume, directory, name, None::<fn(directory_edit::Leaf, &Span<'_>)>)
+    descend(volume, directory, name, None::<fn(block::Leaf, &Span<'_>)>)
 }
 
 /// As [`find`]; shows `pass` the entries that are passed, those of the leaf first that `name`
@@ -74,7 +76,7 @@ pub(crate) fn find_passing(
     volume: &Volume,
     directory: &Inode,
     name: &[u8],
-    pass: impl FnMut(directory_edit::Leaf, &Span<'_>),
+    pass: impl FnMut(block::Leaf, &Span<'_>),
 ) -> Result<Search, FsError> {
     descend(volume, directory, name, Some(pass))
 }
@@ -83,7 +85,7 @@ fn descend(
     volume: &Volume,
     directory: &Inode,
     name: &[u8],
-    pass: Option<impl FnMut(directory_edit::Leaf, &Span<'_>)>,
+    pass: Option<impl FnMut(block::Leaf, &Span<'_>)>,
 ) -> Result<Search, FsError> {
     let Some(root) = Root::load(volume, directory)? else { return Ok(Search::NoTree) };
     let hash = root.hash.of(name).major;
@@ -258,7 +260,7 @@ pub(crate) fn block_of(pair: &[u8; PAIR_BYTES]) -> u64 {
     u64::from(word32(pair, 4).unwrap_or(0) & BLOCK_MASK)
 }
 
-impl<P: FnMut(directory_edit::Leaf, &Span<'_>)> Descent<'_, P> {
+impl<P: FnMut(block::Leaf, &Span<'_>)> Descent<'_, P> {
     /// Searches the children that may hold the name; `levels` of nodes are below.
     fn search(&mut self, pairs: &[[u8; PAIR_BYTES]], levels: u8) -> Result<Search, FsError> {
         let Some((first, others)) = pairs.split_first() else { return Ok(Search::NoTree) };
@@ -285,7 +287,7 @@ impl<P: FnMut(directory_edit::Leaf, &Span<'_>)> Descent<'_, P> {
                 None => Ok(Search::NoTree),
             };
         }
-        let leaf = directory_edit::Leaf { logical, block: place };
+        let leaf = block::Leaf { logical, block: place };
         let found = match &mut self.pass {
             None => find_in_block(self.volume, &block, self.name)?,
             Some(pass) => {
@@ -309,18 +311,9 @@ impl<P: FnMut(directory_edit::Leaf, &Span<'_>)> Descent<'_, P> {
     }
 }
 
-/// Whether the checksum of a root or node is right.
-pub(crate) fn is_sum_right(seed: u32, bytes: &[u8], count_offset: usize) -> bool {
-    let (Some(limit), Some(count)) = (word16(bytes, count_offset), word16(bytes, count_offset + 2))
-    else {
-        return false;
-    };
-    let covered = count_offset + PAIR_BYTES * usize::from(count);
-    let tail = count_offset + PAIR_BYTES * usize::from(limit);
-    match (bytes.get(..covered), bytes.get(tail..tail + 4), word32(bytes, tail + 4)) {
-        (Some(covered), Some(reserved), Some(sum)) => {
-            crc32c(crc32c(crc32c(seed, covered), reserved), &[0; 4]) == sum
-        }
-        _ => false,
-    }
+/// Has a hash tree that is kept in step with its names.
+pub(crate) fn has_tree(volume: &Volume, directory: &Inode) -> bool {
+    volume.geometry.compat.contains(Compat::DIR_INDEX)
+        && directory.has_flag(FLAG_INDEX)
+        && !directory.has_flag(FLAG_INLINE_DATA)
 }

@@ -12,6 +12,7 @@
 //! ```
 use crate::{
     layout::{
+        features::Compat,
         inode::Inode,
         inode_store::Before,
         leaf::{self, entries_end},
@@ -19,14 +20,14 @@ use crate::{
         volume::Volume,
     },
     names::{
-        directory::{self, Entries},
-        directory_edit::{self, NewEntry, encode_type, needed, physical, write_entry},
+        block::{load, physical, seal_node},
+        entries::{Entries, NewEntry, encode_type, needed, write_entry},
         hash::Hash,
         htree::{self, Root, block_of, hash_of, pairs},
+        leaf_edit::{append, insert_in},
     },
     store::{
-        bytes::{put, put16, put32, word16},
-        checksum::crc32c,
+        bytes::{put, put16, put32},
         class::Class,
         log::Operation,
     },
@@ -51,8 +52,7 @@ struct Step {
 /// Can make trees: the feature is there and the volume's hash is known.
 pub(crate) fn can_make(volume: &Volume) -> bool {
     let geometry = &volume.geometry;
-    geometry.compat.contains(crate::layout::features::Compat::DIR_INDEX)
-        && default_hash(volume).is_some()
+    geometry.compat.contains(Compat::DIR_INDEX) && default_hash(volume).is_some()
 }
 
 fn default_hash(volume: &Volume) -> Option<Hash> {
@@ -73,25 +73,12 @@ fn limit(volume: &Volume, count_offset: usize) -> usize {
     (volume.geometry.block_bytes - count_offset - tail) / PAIR_BYTES
 }
 
-/// Makes the checksum of a root or node.
-pub(crate) fn seal(volume: &Volume, seed: u32, bytes: &mut [u8], count_offset: usize) {
-    if !volume.geometry.has_checksums() {
-        return;
-    }
-    let word = |offset| usize::from(word16(bytes, offset).unwrap_or(0));
-    let covered = count_offset + PAIR_BYTES * word(count_offset + 2);
-    let tail = count_offset + PAIR_BYTES * word(count_offset);
-    let sum = crc32c(seed, bytes.get(..covered).unwrap_or(&[]));
-    let sum = crc32c(sum, bytes.get(tail..tail + 4).unwrap_or(&[]));
-    put32(bytes, tail + 4, crc32c(sum, &[0; 4]));
-}
-
 /// Writes the pairs of a root or node; the first pair's hash gives its room to limit and count.
 fn write_pairs(volume: &Volume, seed: u32, bytes: &mut [u8], count_offset: usize, pairs: &[Pair]) {
     put(bytes, count_offset, pairs.as_flattened());
     put16(bytes, count_offset, limit(volume, count_offset) as u16);
     put16(bytes, count_offset + 2, pairs.len() as u16);
-    seal(volume, seed, bytes, count_offset);
+    seal_node(volume, seed, bytes, count_offset);
 }
 
 /// Writes a node: one free entry over all of it, behind whose head the pairs lie.
@@ -104,13 +91,13 @@ fn write_node(volume: &Volume, seed: u32, bytes: &mut [u8], pairs: &[Pair]) {
 /// Makes a directory of one block one with a tree: its names go to a leaf of their own.
 ///
 /// # Errors
-/// As [`directory_edit::append`]; [`FsError::Corrupt`] where the block makes no sense.
+/// As [`append`]; [`FsError::Corrupt`] where the block makes no sense.
 pub(crate) fn make(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
 ) -> Result<(), FsError> {
-    let block = directory::load(volume, inode, 0)?;
+    let block = load(volume, inode, 0)?;
     let entries = collect(volume, block.bytes(), None)?;
     let mut dots = Entries::new(volume, block.bytes(), 0, block.bytes().len());
     let (own, parent) =
@@ -122,7 +109,7 @@ pub(crate) fn make(
     drop(block);
     let (number, seed) = (inode.number, inode.seed);
     let first = physical(volume, inode, 0)?;
-    let logical = directory_edit::append(volume, operation, inode, |bytes| {
+    let logical = append(volume, operation, inode, |bytes| {
         write_leaf(volume, seed, bytes, &entries);
     })?;
     inode.set_flag(FLAG_INDEX);
@@ -194,7 +181,7 @@ pub(crate) fn add(
         let (hash, levels) = (root.hash, root.levels);
         drop(root);
         let (path, leaf) = descend(volume, inode, hash.of(entry.name).major, levels)?;
-        if directory_edit::insert_in(volume, operation, inode, leaf, entry)? {
+        if insert_in(volume, operation, inode, leaf, entry)? {
             return Ok(());
         }
         let is_full = |step: &Step| step.pairs.len() >= limit(volume, step.count_offset);
@@ -229,7 +216,7 @@ fn descend(
 ) -> Result<(Vec<Step>, u64), FsError> {
     let (mut path, mut logical, mut count_offset) = (Vec::new(), 0, ROOT_COUNT_OFFSET);
     for _ in 0..=levels {
-        let block = directory::load(volume, inode, logical)?;
+        let block = load(volume, inode, logical)?;
         let found = pairs(block.bytes(), count_offset).ok_or(FsError::Corrupt)?;
         let at = found.get(1..).unwrap_or(&[]).partition_point(|pair| hash_of(pair) <= hash);
         let child = found.get(at).map(block_of).ok_or(FsError::Corrupt)?;
@@ -267,7 +254,7 @@ fn split_leaf(
     (parent, leaf): (&Step, u64),
     hash: &Hash,
 ) -> Result<(), FsError> {
-    let block = directory::load(volume, inode, leaf)?;
+    let block = load(volume, inode, leaf)?;
     let mut entries = collect(volume, block.bytes(), Some(hash))?;
     drop(block);
     entries.sort_by_key(|entry| entry.hash);
@@ -290,7 +277,7 @@ fn split_leaf(
     };
     let goes_on = u32::from(last.hash == first.hash);
     let seed = inode.seed;
-    let logical = directory_edit::append(volume, operation, inode, |bytes| {
+    let logical = append(volume, operation, inode, |bytes| {
         write_leaf(volume, seed, bytes, upper);
     })?;
     let old = physical(volume, inode, leaf)?;
@@ -315,7 +302,7 @@ fn split_node(
     };
     let hash = upper.first().map(hash_of).ok_or(FsError::Corrupt)?;
     let seed = inode.seed;
-    let logical = directory_edit::append(volume, operation, inode, |bytes| {
+    let logical = append(volume, operation, inode, |bytes| {
         write_node(volume, seed, bytes, upper);
     })?;
     store_pairs(volume, operation, inode, node, lower)?;
@@ -334,7 +321,7 @@ fn grow(
         return Err(FsError::NoSpace);
     }
     let seed = inode.seed;
-    let logical = directory_edit::append(volume, operation, inode, |bytes| {
+    let logical = append(volume, operation, inode, |bytes| {
         write_node(volume, seed, bytes, &root.pairs);
     })?;
     let block = physical(volume, inode, 0)?;

@@ -12,9 +12,10 @@ use crate::{
         volume::Volume,
     },
     names::{
-        directory::{Entries, inline_areas},
-        directory_edit::{append_block, encode_type, needed, write_entry},
-        inline, xattr_edit,
+        entries::{Entries, encode_type, inline_areas, needed, write_entry},
+        inline,
+        leaf_edit::append_block,
+        xattr_edit,
     },
     store::{bytes::word32, log::Operation},
 };

@@ -1,6 +1,6 @@
 //! The index of the names in a block of a directory: a lookup compares with one of them and not with all.
 use crate::{
-    names::directory::{Span, Spans},
+    names::entries::{Span, Spans},
     store::index::Index,
 };
 
