@@ -102,7 +102,7 @@ impl Hash {
     fn rounds<const N: usize>(
         &self,
         name: &[u8],
-        mix: fn([u32; 4], [u32; N]) -> [u32; 4],
+        mix: impl Fn([u32; 4], [u32; N]) -> [u32; 4],
     ) -> [u32; 4] {
         let mut state = self.seed;
         let mut rest = name;

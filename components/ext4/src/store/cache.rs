@@ -480,6 +480,7 @@ impl BlockRef {
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the check says no.
+    #[inline]
     pub(crate) fn verify(&self, check: impl FnOnce(&[u8]) -> bool) -> Result<(), FsError> {
         let mark = self.mark();
         if self.chunk.verified.load(Relaxed) & mark != 0 {
