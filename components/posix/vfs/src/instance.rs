@@ -285,7 +285,11 @@ impl Instance {
         self.shard(inode).lock().get(&inode)?.upgrade()
     }
     fn shard(&self, inode: InodeNumber) -> &Mutex<Vnodes> {
-        &self.vnodes[inode as usize % SHARDS]
+        self.part(inode as usize)
+    }
+    fn part(&self, number: usize) -> &Mutex<Vnodes> {
+        let [first, ..] = &self.vnodes;
+        self.vnodes.get(number % SHARDS).unwrap_or(first)
     }
     /// It lives in the caches only.
     #[inline]
@@ -328,7 +332,7 @@ impl Instance {
         let mut next = Some(InodeNumber::MIN);
         core::iter::from_fn(move || {
             let mut batch = Vec::with_capacity(BATCH);
-            let vnodes = self.vnodes[part % SHARDS].lock();
+            let vnodes = self.part(part).lock();
             let mut rest = vnodes.range(next?..);
             batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, known)| known.upgrade()));
             next = rest.next().map(|(inode, _)| *inode);

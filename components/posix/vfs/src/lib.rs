@@ -25,7 +25,7 @@
 //! `pages.tail` by trying, so a writer may wait for them with `file` and `pages.tail` held.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
 mod charge;

@@ -115,7 +115,8 @@ impl NameCache {
         &self.locks
     }
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        &self.shards[(hash >> 48) as usize % SHARDS]
+        let [first, ..] = &self.shards;
+        self.shards.get((hash >> 48) as usize % SHARDS).unwrap_or(first)
     }
     /// The state of `name` in the directory `parent`.
     pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached {

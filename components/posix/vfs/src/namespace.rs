@@ -48,9 +48,44 @@ pub enum Reach {
 /// References to a mount nobody uses: one of the table.
 const REFERENCES_IDLE: usize = 1;
 
+/// The mounts of a namespace.
+struct Table {
+    /// The mount at the top of the tree. It hangs nowhere and is never taken away, only replaced.
+    root: Arc<Mount>,
+    /// The others, in the order of mounting.
+    others: Vec<Arc<Mount>>,
+}
+
+impl Table {
+    fn position(&self, id: u64) -> Option<usize> {
+        self.others.iter().position(|mount| mount.id() == id)
+    }
+    /// Takes out the mount with this number.
+    ///
+    /// # Errors
+    /// `EINVAL` for the root and for a mount that is not here.
+    fn take(&mut self, id: u64) -> Result<Arc<Mount>, Errno> {
+        Ok(self.others.remove(self.position(id).ok_or(Errno::EINVAL)?))
+    }
+    /// Takes a mount and all below it out; they end when they are dropped.
+    fn take_tree(&mut self, id: u64) -> Vec<Arc<Mount>> {
+        let mut gone: Vec<Arc<Mount>> = Vec::new();
+        let mut ids = alloc::vec![id];
+        while let Some(id) = ids.pop() {
+            let below = |mount: &&Arc<Mount>| mount.at().is_some_and(|at| at.mount.id() == id);
+            ids.extend(self.others.iter().filter(below).map(|mount| mount.id()));
+            gone.extend(self.take(id));
+        }
+        for mount in &gone {
+            hang(mount, None);
+        }
+        gone
+    }
+}
+
 /// The mounts a process sees.
 pub struct Namespace {
-    table: RwLock<Vec<Arc<Mount>>>,
+    table: RwLock<Table>,
     /// Of the table, and of flags of what is in it.
     changes: Arc<Changes>,
     devices: Arc<Registry>,
@@ -66,7 +101,7 @@ impl Namespace {
     ) -> Arc<Namespace> {
         let root = active.root().clone();
         let mount = Mount::new(source, active, root, flags);
-        let table = RwLock::new(&TABLE, alloc::vec![mount]);
+        let table = RwLock::new(&TABLE, Table { root: mount, others: Vec::new() });
         Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices })
     }
     /// The notifier of mounts that were made, changed or taken away.
@@ -79,16 +114,14 @@ impl Namespace {
     }
     /// The top of the tree.
     pub fn root(&self) -> Path {
-        let table = self.table.read();
-        // The first mount is the root and is never taken away.
-        let mount = table[0].clone();
-        drop(table);
+        let mount = self.table.read().root.clone();
         let path = Path { dentry: mount.root().clone(), mount };
         self.cross(path)
     }
     /// Every mount, in the order of mounting.
     pub fn mounts(&self) -> Vec<Arc<Mount>> {
-        self.table.read().clone()
+        let table = self.table.read();
+        core::iter::once(&table.root).chain(&table.others).cloned().collect()
     }
     /// Follows mounts from `path` to the topmost root. Returns `path` if it has none.
     pub(crate) fn cross(&self, mut path: Path) -> Path {
@@ -101,7 +134,7 @@ impl Namespace {
     }
     fn mounted_at(&self, path: &Path) -> Option<Arc<Mount>> {
         let table = self.table.read();
-        table.iter().rev().find(|mount| mount.covers(path)).cloned()
+        table.others.iter().rev().find(|mount| mount.covers(path)).cloned()
     }
     /// Mounts the root of `active` over `at`. `source` is what `/proc/mounts` shows.
     ///
@@ -176,11 +209,10 @@ impl Namespace {
             }
             above = place.mount.at();
         }
-        let place = table.iter().position(|mount| mount.id() == from.mount.id());
-        let mount = table.remove(place.ok_or(Errno::EINVAL)?);
+        let mount = table.take(from.mount.id())?;
         hang(&mount, None);
         hang(&mount, Some(to.clone()));
-        table.push(mount);
+        table.others.push(mount);
         self.changes.tell();
         Ok(())
     }
@@ -207,16 +239,16 @@ impl Namespace {
         if !new.is_mount_root() || !old.is_mount_root() || is_detached || !is_below(put, new) {
             return Err(Errno::EINVAL);
         }
-        let place = table.iter().position(|mount| mount.id() == new.mount.id());
-        let mount = table.remove(place.ok_or(Errno::EINVAL)?);
+        let mount = table.take(new.mount.id())?;
         let above = old.mount.at();
         hang(&mount, None);
         hang(&old.mount, Some(put.clone()));
         if above.is_none() {
-            table.insert(0, mount);
+            let before = core::mem::replace(&mut table.root, mount);
+            table.others.insert(0, before);
         } else {
             hang(&mount, above);
-            table.push(mount);
+            table.others.push(mount);
         }
         self.changes.tell();
         Ok(())
@@ -231,7 +263,7 @@ impl Namespace {
             return Err(Errno::EINVAL);
         }
         hang(&mount, Some(at.clone()));
-        table.push(mount.clone());
+        table.others.push(mount.clone());
         self.changes.tell();
         Ok(mount)
     }
@@ -281,8 +313,11 @@ impl Namespace {
         let id = path.mount.id();
         drop(path);
         let mut table = self.table.write();
-        let position = table.iter().position(|mount| mount.id() == id).ok_or(Errno::EINVAL)?;
-        let mount = table.get(position).ok_or(Errno::EINVAL)?;
+        if table.root.id() == id {
+            return Err(Errno::EBUSY);
+        }
+        let position = table.position(id).ok_or(Errno::EINVAL)?;
+        let mount = table.others.get(position).ok_or(Errno::EINVAL)?;
         if mount.at().is_none() {
             return Err(Errno::EBUSY);
         }
@@ -290,7 +325,7 @@ impl Namespace {
         if is_used && !flags.contains(UnmountFlags::DETACH) {
             return Err(Errno::EBUSY);
         }
-        let gone = take_tree(&mut table, id);
+        let gone = table.take_tree(id);
         self.changes.tell();
         drop(table);
         drop(gone);
@@ -320,23 +355,6 @@ fn hang(mount: &Mount, at: Option<Path>) {
         at.dentry.count_mounts(Mounted::More);
     }
     mount.set_at(at);
-}
-
-/// Takes a mount and all below it out of the table; they end when they are dropped.
-fn take_tree(table: &mut Vec<Arc<Mount>>, id: u64) -> Vec<Arc<Mount>> {
-    let mut gone: Vec<Arc<Mount>> = Vec::new();
-    let mut ids = alloc::vec![id];
-    while let Some(id) = ids.pop() {
-        let below = |mount: &&Arc<Mount>| mount.at().is_some_and(|at| at.mount.id() == id);
-        ids.extend(table.iter().filter(below).map(|mount| mount.id()));
-        if let Some(position) = table.iter().position(|mount| mount.id() == id) {
-            gone.push(table.remove(position));
-        }
-    }
-    for mount in &gone {
-        hang(mount, None);
-    }
-    gone
 }
 
 fn copy_of(from: &Path) -> Arc<Mount> {
