@@ -50,10 +50,10 @@ impl Stack {
     fn new(image: Vec<u8>, options: Options) -> Stack {
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
         let fs = mount(Arc::clone(&device) as _, options).unwrap();
-        let active = Active::stored(fs, None).unwrap();
+        let active = Active::stored(&(), fs, None).unwrap();
         *device.events.lock().unwrap() = Some(Vec::new());
         let registry = Arc::new(Registry::new());
-        let namespace = Namespace::new("none", active, MountFlags::empty(), registry);
+        let namespace = Namespace::new(&(), "none", active, MountFlags::empty(), registry);
         let root = namespace.root();
         Stack { device, namespace, root, who: Credentials::root() }
     }

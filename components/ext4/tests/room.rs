@@ -35,8 +35,9 @@ fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
     let image = Recipe::new(&["-b", "1024", "-m", "0"], 4 << 10).make(folder.path());
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
     let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
-    let active = Active::stored(fs, None).unwrap();
-    let namespace = Namespace::new("none", active, MountFlags::empty(), Arc::new(Registry::new()));
+    let active = Active::stored(&(), fs, None).unwrap();
+    let namespace =
+        Namespace::new(&(), "none", active, MountFlags::empty(), Arc::new(Registry::new()));
     let (root, who) = (namespace.root(), Credentials::root());
     let caller = Caller {
         namespace: &namespace,

@@ -22,6 +22,7 @@ pub mod exit;
 pub mod files;
 pub mod fork;
 pub mod futex;
+pub mod host;
 pub mod init;
 pub mod io_counts;
 pub mod limits;
@@ -49,6 +50,7 @@ pub mod user_memory;
 pub mod wait;
 
 pub use current::current;
+pub use host::HOST;
 pub use object::Process;
 pub use status::ExitStatus;
 pub use task::Task;

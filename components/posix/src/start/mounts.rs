@@ -9,6 +9,7 @@ use objects::{
     tty::{Terminal, pty::devpts},
 };
 use proc::{procfs, sysfs};
+use process::HOST;
 use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
 
 /// The places of a tmpfs if the root has the directory: place, mode.
@@ -33,10 +34,6 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 /// The reason why the root was not mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
-    vfs::set_last_resort(process::oom::relieve);
-    vfs::set_charge(process::current::charge);
-    vfs::set_privilege(process::current::may_use_reserved);
-    vfs::set_ending(process::current::is_current_ending);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
     file_systems::announce(&disks, DISKLESS, &boot.file_systems);
@@ -47,7 +44,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let wanted = rt::system::parameter("root").map(|name| name.trim_start_matches("/dev/"));
     let (source, active) = file_systems::activate_root(wanted, writes)?;
     let is_read_only = active.instance().is_read_only();
-    let namespace = Namespace::new(&source, active, flags, registry);
+    let namespace = Namespace::new(HOST, &source, active, flags, registry);
     let who = Credentials::root();
     let root = namespace.root();
     let caller = Caller {

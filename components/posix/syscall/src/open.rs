@@ -2,6 +2,7 @@
 use super::{entry::Entry, place::Named};
 use linux_raw_sys::general as raw;
 use process::{
+    HOST,
     call::Call,
     files::{
         OnExec, Scope,
@@ -132,7 +133,7 @@ fn open_named(call: &Call<'_>, named: &Named, how: OpenHow) -> Result<u64, Errno
     let on_exec = OnExec::from_flag(how.flags, raw::O_CLOEXEC);
     // The room that was checked may be another thread's now. The call is not made again for it: it may
     // have created the file, which O_EXCL would then find.
-    vfs::retried(|| install(call.task, file.clone(), on_exec))
+    vfs::retried(HOST, || install(call.task, file.clone(), on_exec))
 }
 
 /// The permission bits of a mode argument.

@@ -6,6 +6,7 @@ use objects::ipc::queue::{
     self, Notify, PosixQueue, QueueFile, Shape, Times, Wait, directory::QueueNode,
 };
 use process::{
+    HOST,
     call::Call,
     files::{
         OnExec, Scope,
@@ -103,7 +104,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let place = place_of(&queue, &directory, &name)?;
     let file = OpenFile::new(Arc::new(QueueFile::new(queue)), place, flags);
-    vfs::retried(|| install(call.task, file.clone(), OnExec::Close))
+    vfs::retried(HOST, || install(call.task, file.clone(), OnExec::Close))
 }
 
 /// The place where a queue is seen; the name in `directory` may be another's meanwhile.

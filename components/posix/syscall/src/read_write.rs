@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use interfaces::file_system::Backing;
 use linux_raw_sys::general as raw;
 use memory::{Room, UserSink, UserSource};
-use process::{Task, call::Call};
+use process::{HOST, Task, call::Call};
 use vfs::{
     Errno, OpenFile,
     file::IoFlags,
@@ -168,7 +168,7 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     if !is_whole && !is_data {
         return Ok(());
     }
-    match vfs::retried(|| file.file().sync(!is_whole)) {
+    match vfs::retried(HOST, || file.file().sync(!is_whole)) {
         Err(Errno::ENOMEM) => Err(Errno::EIO),
         result => result,
     }

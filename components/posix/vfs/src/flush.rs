@@ -12,6 +12,7 @@
 //! takes: it is held from where vnodes leave the list until they are written. Source: Linux's vm.dirty_* sysctls.
 use crate::{
     errors::ErrorSequence,
+    host::Host,
     instance::Instance,
     tally::{self, Tally},
     vnode::Vnode,
@@ -64,6 +65,7 @@ type Key = (u64, InodeNumber);
 
 /// The part of a file system that is to be written.
 pub(crate) struct Flusher {
+    host: &'static dyn Host,
     tally: Arc<Tally>,
     errors: ErrorSequence,
     list: Mutex<BTreeMap<Key, Held>>,
@@ -76,8 +78,9 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    pub(crate) fn new(tally: Arc<Tally>) -> Arc<Flusher> {
+    pub(crate) fn new(tally: Arc<Tally>, host: &'static dyn Host) -> Arc<Flusher> {
         Arc::new(Flusher {
+            host,
             tally,
             errors: ErrorSequence::new(),
             list: Mutex::new(&LIST, BTreeMap::new()),
@@ -87,6 +90,11 @@ impl Flusher {
             is_urgent: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
         })
+    }
+    /// The keeper of the tasks that use it.
+    #[inline]
+    pub(crate) fn host(&self) -> &'static dyn Host {
+        self.host
     }
     /// Counts of its pages.
     pub(crate) fn tally(&self) -> &Arc<Tally> {

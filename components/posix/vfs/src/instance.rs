@@ -8,12 +8,12 @@
 //! names ([`crate::vnode`]), and these their vnodes, which are in no table. Locks: `vnodes` is a leaf but for
 //! `vfs.vnode.state`.
 use crate::{
-    charge,
     dentry::Dentry,
     errno::Errno,
     file::POSITION_MAX,
     flush::Flusher,
     generated::{GENERATED_END, Node},
+    host::Host,
     name_cache::NameCache,
     notify::{self, Events},
     pages::WHOLE,
@@ -81,36 +81,39 @@ pub struct Active {
 }
 
 impl Active {
-    /// Takes a file system into use. `device` is the number `stat` shows, `None` for one of its own.
+    /// Takes a file system into use, for the tasks of `host`. `device` is the number `stat` shows, `None` for one of its own.
     ///
     /// # Errors
     /// `ENOMEM`, and what the file system says of its root.
     pub fn stored(
+        host: &'static dyn Host,
         fs: Arc<dyn FileSystem>,
         device: Option<(u32, u32)>,
     ) -> Result<Arc<Active>, Errno> {
         let info = fs.mount_info();
-        Active::of(fs, info, device)
+        Active::of(host, fs, info, device)
     }
     /// As [`Active::stored`], with a number of its own and seen as a file system of another type.
     ///
     /// # Errors
     /// As [`Active::stored`].
     pub fn stored_as(
+        host: &'static dyn Host,
         type_name: &'static str,
         fs: Arc<dyn FileSystem>,
     ) -> Result<Arc<Active>, Errno> {
         let info = MountInfo { type_name, ..fs.mount_info() };
-        Active::of(fs, info, None)
+        Active::of(host, fs, info, None)
     }
     fn of(
+        host: &'static dyn Host,
         fs: Arc<dyn FileSystem>,
         info: MountInfo,
         device: Option<(u32, u32)>,
     ) -> Result<Arc<Active>, Errno> {
         let root = info.root;
-        fs.set_judge(charge::may_use_reserved);
-        let instance = Instance::make(Some(fs.clone()), info, device);
+        fs.set_judge(host.judge());
+        let instance = Instance::make(host, Some(fs.clone()), info, device);
         let attributes = fs.attributes(root)?;
         let vnode = if instance.is_kept() {
             Vnode::kept_root(&instance, attributes)?
@@ -186,9 +189,10 @@ impl Instance {
             size_max: generated_size_max(type_name),
             writes_replacements: false,
         };
-        Instance::make(None, info, None)
+        Instance::make(&(), None, info, None)
     }
     fn make(
+        host: &'static dyn Host,
         fs: Option<Arc<dyn FileSystem>>,
         info: MountInfo,
         device: Option<(u32, u32)>,
@@ -208,7 +212,7 @@ impl Instance {
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
             names: NameCache::new(is_kept),
             rename: Mutex::new(&RENAME, ()),
-            flusher: Flusher::new(tally),
+            flusher: Flusher::new(tally, host),
             is_kept,
             kept: AtomicUsize::new(0),
             written: AtomicUsize::new(0),

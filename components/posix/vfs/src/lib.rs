@@ -29,18 +29,17 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
-mod charge;
 mod child_cache;
 pub mod credentials;
 mod dentry;
 pub mod devices;
 pub mod digits;
-mod ending;
 pub mod errno;
 mod errors;
 pub mod file;
 mod flush;
 pub mod generated;
+mod host;
 mod instance;
 pub mod io;
 mod mount;
@@ -64,12 +63,11 @@ mod tests;
 mod vnode;
 mod walk;
 
-pub use charge::{StorageIo, set_charge, set_privilege};
 pub use child_cache::ChildCache;
 pub use credentials::{Capabilities, Credentials};
 pub use dentry::Dentry;
-pub use ending::set_ending;
 pub use errno::Errno;
+pub use host::{Host, StorageIo};
 pub use instance::{Active, Instance, is_being_written, put_in_place, shut_down};
 pub use mount::{Mount, MountFlags, Path, PathName};
 pub use namespace::Namespace;
@@ -78,8 +76,7 @@ pub use open_file::{OpenFile, SETTABLE_FLAGS, Whence};
 pub use pages::PageCache;
 pub use seals::Seals;
 pub use shrink::{
-    drop_caches, make_room, name_count, reclaim, retried, set_last_resort, shrink, sync_all,
-    vnode_count,
+    drop_caches, make_room, name_count, reclaim, retried, shrink, sync_all, vnode_count,
 };
 pub use tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages};
 pub use vnode::{DenyWrite, FLAG_APPEND, FLAG_IMMUTABLE, FLAG_NO_DUMP, Slot, Vnode, now};

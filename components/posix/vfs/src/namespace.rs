@@ -8,6 +8,7 @@ use crate::{
     dentry::{Dentry, Mounted},
     devices::Registry,
     errno::Errno,
+    host::Host,
     instance::Active,
     mount::{Mount, MountFlags, Path},
     poll::Changes,
@@ -89,11 +90,13 @@ pub struct Namespace {
     /// Of the table, and of flags of what is in it.
     changes: Arc<Changes>,
     devices: Arc<Registry>,
+    host: &'static dyn Host,
 }
 
 impl Namespace {
-    /// A namespace whose root is `active`.
+    /// A namespace for the tasks of `host` whose root is `active`.
     pub fn new(
+        host: &'static dyn Host,
         source: &str,
         active: Arc<Active>,
         flags: MountFlags,
@@ -102,11 +105,16 @@ impl Namespace {
         let root = active.root().clone();
         let mount = Mount::new(source, active, root, flags);
         let table = RwLock::new(&TABLE, Table { root: mount, others: Vec::new() });
-        Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices })
+        Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices, host })
     }
     /// The notifier of mounts that were made, changed or taken away.
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes
+    }
+    /// The keeper of the tasks that see it.
+    #[inline]
+    pub(crate) fn host(&self) -> &'static dyn Host {
+        self.host
     }
     /// The openers of device nodes and FIFOs.
     pub fn devices(&self) -> &Arc<Registry> {

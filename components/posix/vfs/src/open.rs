@@ -96,7 +96,7 @@ impl Caller<'_> {
     /// As open(2).
     pub fn open(&self, base: Base<'_>, path: &[u8], how: OpenHow) -> Result<Arc<OpenFile>, Errno> {
         let how = how.checked()?;
-        shrink::retried(|| {
+        shrink::retried(self.namespace.host(), || {
             if how.has(raw::O_TMPFILE) {
                 return self.open_unnamed(base, path, how);
             }
@@ -128,7 +128,7 @@ impl Caller<'_> {
     ) -> Result<Arc<OpenFile>, Errno> {
         let directory = Path { mount: mount.clone(), dentry: mount.root().clone() };
         let maker = Caller { umask: 0, ..*self };
-        shrink::retried(|| {
+        shrink::retried(self.namespace.host(), || {
             let place = create_unnamed(&maker, &directory, mode, Some(label))?;
             place.vnode().set_seals(seals);
             let how = OpenHow::new(raw::O_RDWR | raw::O_LARGEFILE);

@@ -2,10 +2,11 @@
 use crate::{
     errno::Errno,
     flush,
+    host::Host,
     instance::{self, Instance},
 };
 use core::sync::atomic::{AtomicUsize, Ordering};
-use rt::{NoMemory, memory::Frame, sync::Once};
+use rt::{NoMemory, memory::Frame};
 
 /// Pages asked back when an allocation was refused.
 const RECLAIM_PAGES: usize = 64;
@@ -98,39 +99,38 @@ pub fn reclaim(pages: usize) -> usize {
     }
 }
 
-/// Called where nothing can be given back: makes somebody end, and says whether to try again.
-static LAST_RESORT: Once<fn() -> bool> = Once::new();
 /// Tries after the last resort was called; the victim may need what the caller holds.
 const LAST_TRIES: usize = 100;
 
-/// Says what to do where memory ran out (the out-of-memory killer); only the first word counts.
-pub fn set_last_resort(relieve: fn() -> bool) {
-    LAST_RESORT.get_or_init(|| relieve);
-}
-
 /// A frame that the caller cannot do without.
-pub(crate) fn allocate_frame(is_zeroed: bool) -> Result<Frame, Errno> {
-    retried(|| with_reclaim(|| Frame::allocate(is_zeroed)))
+pub(crate) fn allocate_frame(is_zeroed: bool, host: &dyn Host) -> Result<Frame, Errno> {
+    retried(host, || with_reclaim(|| Frame::allocate(is_zeroed)))
 }
 
 /// Runs an operation that has no effect where it fails, and again after memory was made where that
-/// was what it lacked. To be called with no lock of a file held.
+/// was what it lacked, at last by `host`. To be called with no lock of a file held.
 ///
 /// # Errors
 /// Errors of the operation.
 #[inline]
-pub fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub fn retried<T>(
+    host: &dyn Host,
+    mut operate: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
     match operate() {
-        Err(Errno::ENOMEM) if make_memory() => retried_after_refusal(operate),
+        Err(Errno::ENOMEM) if make_memory(host) => retried_after_refusal(host, operate),
         result => result,
     }
 }
 
 #[cold]
-fn retried_after_refusal<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+fn retried_after_refusal<T>(
+    host: &dyn Host,
+    mut operate: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
     for _ in 0..LAST_TRIES {
         match operate() {
-            Err(Errno::ENOMEM) if make_memory() => {}
+            Err(Errno::ENOMEM) if make_memory(host) => {}
             result => return result,
         }
     }
@@ -141,14 +141,14 @@ fn retried_after_refusal<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Re
 ///
 /// # Errors
 /// `ENOMEM` where there is nothing left to try.
-pub(crate) fn after_refusal(refusals: &mut usize) -> Result<(), Errno> {
+pub(crate) fn after_refusal(refusals: &mut usize, host: &dyn Host) -> Result<(), Errno> {
     *refusals += 1;
-    if *refusals <= LAST_TRIES && make_memory() { Ok(()) } else { Err(Errno::ENOMEM) }
+    if *refusals <= LAST_TRIES && make_memory(host) { Ok(()) } else { Err(Errno::ENOMEM) }
 }
 
 /// Whether there is memory again, or soon.
-fn make_memory() -> bool {
-    reclaim(RECLAIM_PAGES) > 0 || LAST_RESORT.get().is_some_and(|relieve| relieve())
+fn make_memory(host: &dyn Host) -> bool {
+    reclaim(RECLAIM_PAGES) > 0 || host.relieve()
 }
 
 /// Gives back all that can be without writing.

@@ -110,7 +110,7 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` (the `BENEATH` family), `EIO`...
     pub fn walk(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
-        shrink::retried(|| self.walk_once(base, path, flags))
+        shrink::retried(self.namespace.host(), || self.walk_once(base, path, flags))
     }
     fn walk_once(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
         if path.is_empty() && flags.contains(Walk::EMPTY) {

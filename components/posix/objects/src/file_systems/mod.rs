@@ -13,7 +13,7 @@ use alloc::{
     vec::Vec,
 };
 use interfaces::offer::MakeFileSystem;
-use process::time::wall;
+use process::{HOST, time::wall};
 use rt::{
     lock_class,
     sync::{Mutex, Once},
@@ -129,7 +129,7 @@ pub fn devtmpfs(_: &[u8]) -> Result<Arc<Active>, Errno> {
 fn in_memory(type_name: &'static str, options: &[u8]) -> Result<Arc<Active>, Errno> {
     let known = KNOWN.get().ok_or(Errno::ENODEV)?;
     let (_, make) = known.maker(TMPFS)?;
-    let active = Active::stored_as(type_name, make(None, options)?)?;
+    let active = Active::stored_as(HOST, type_name, make(None, options)?)?;
     active.instance().set_options(options::of_tmpfs(options));
     Ok(active)
 }
@@ -202,7 +202,7 @@ impl Known {
         };
         let fs = make(Some(device.block.clone()), &whole)?;
         wall::was_raised();
-        let active = Active::stored(fs, Some(device.number))?;
+        let active = Active::stored(HOST, fs, Some(device.number))?;
         mounted.retain(|(number, _)| *number != device.number);
         mounted.push((device.number, Arc::downgrade(&active)));
         Ok(active)

@@ -22,7 +22,7 @@ use buffer::{Buffer, Mode};
 use core::sync::atomic::{AtomicU32, Ordering};
 use limits::Share;
 use linux_raw_sys::general as raw;
-use process::{self, signal};
+use process::{self, HOST, signal};
 use rt::{
     PAGE_BYTES,
     sync::{LockClass, Mutex},
@@ -213,7 +213,7 @@ impl Pipe {
         let mut done = 0;
         loop {
             let ticket = self.writable.ticket();
-            let step = vfs::retried(|| self.write_some(source, mode, done == 0));
+            let step = vfs::retried(HOST, || self.write_some(source, mode, done == 0));
             match step {
                 Ok(count) => done += count,
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },

@@ -302,7 +302,7 @@ impl Caller<'_> {
         Ok(())
     }
     fn make(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
-        shrink::retried(|| self.make_once(base, path, new))
+        shrink::retried(self.namespace.host(), || self.make_once(base, path, new))
     }
     fn make_once(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
         let parent = self.walk_parent(base, path)?;

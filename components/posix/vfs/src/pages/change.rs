@@ -3,7 +3,7 @@ use super::{
     PAGE, PageCache,
     index::{Page, Touch},
 };
-use crate::{charge::StorageIo, errno::Errno, shrink};
+use crate::{errno::Errno, host::StorageIo};
 use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Allocation, Backing, FsError, Seek};
@@ -223,7 +223,7 @@ impl PageCache {
                 break;
             }
             if self.index.read().missing(page..page + 1) > 0 {
-                let made = shrink::allocate_frame(true);
+                let made = self.allocate_frame(true);
                 let made = made.and_then(|frame| self.put_reserved(page, frame, Touch::Read));
                 reserved -= u64::from(made == Ok(true));
                 outcome = made.map(|_| ());

@@ -4,9 +4,8 @@ use super::{
     index::{Page, Touch},
 };
 use crate::{
-    charge::StorageIo,
-    ending::Look,
     errno::Errno,
+    host::StorageIo,
     io::{Sink, Source},
     shrink,
 };
@@ -16,8 +15,32 @@ use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
 /// A long write looks at the limits of dirty pages once in so many pages.
 const BALANCE_PAGES: u64 = 32;
+/// Bytes from one look to the next.
+const LOOK_BYTES: usize = 1 << 20;
 /// Bytes of a hole read at once.
 const HOLE_BYTES: usize = 1 << 20;
+
+/// The place at which a long transfer looks next whether its program is to end: nobody waits for the transfer then. It looks once
+/// in so many bytes, as Linux does once in a page (`fatal_signal_pending`).
+struct Look {
+    next: usize,
+}
+
+impl Look {
+    fn new() -> Look {
+        Look { next: LOOK_BYTES }
+    }
+    /// Whether to stop, with so many bytes done.
+    #[inline]
+    fn must_end(&mut self, pages: &PageCache, done: usize) -> bool {
+        done >= self.next && self.look(pages, done)
+    }
+    #[cold]
+    fn look(&mut self, pages: &PageCache, done: usize) -> bool {
+        self.next = done.saturating_add(LOOK_BYTES);
+        pages.flusher.host().is_ending()
+    }
+}
 
 impl PageCache {
     /// Copies from the file at `offset` to `sink` until either ends; returns the bytes copied.
@@ -31,7 +54,7 @@ impl PageCache {
         readahead: &Mutex<Readahead>,
     ) -> Result<usize, Errno> {
         let (mut done, mut look) = (0, Look::new());
-        while sink.remaining() > 0 && !look.is_over(done) {
+        while sink.remaining() > 0 && !look.must_end(self, done) {
             let at = offset.saturating_add(done as u64);
             let left = self.size().saturating_sub(at).min(sink.remaining() as u64);
             if left == 0 {
@@ -112,7 +135,7 @@ impl PageCache {
             self.zero_tail(self.size());
         }
         let (mut done, mut soiled, mut look) = (0, 0, Look::new());
-        while source.remaining() > 0 && !look.is_over(done) {
+        while source.remaining() > 0 && !look.must_end(self, done) {
             let at = offset + done as u64;
             match self.write_page(at, source, &mut soiled) {
                 Ok(0) => break,
@@ -181,7 +204,7 @@ impl PageCache {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let is_whole = length == PAGE_BYTES;
         shrink::make_room(1);
-        let frame = shrink::allocate_frame(!is_whole)?;
+        let frame = self.allocate_frame(!is_whole)?;
         self.reserve_stored(index)?;
         let count = source.take_into_frame(&frame, within, length)?;
         let must_merge = is_whole && count < PAGE_BYTES;

@@ -19,13 +19,8 @@ pub(crate) use readahead::{Hit, Readahead};
 pub(crate) use write_back::WHOLE;
 
 use crate::{
-    charge::{self, StorageIo},
-    errno::Errno,
-    errors::ErrorSequence,
-    file::Watcher,
-    flush::Flusher,
-    instance::Instance,
-    shrink, tally,
+    errno::Errno, errors::ErrorSequence, file::Watcher, flush::Flusher, host::StorageIo,
+    instance::Instance, shrink, tally,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -192,7 +187,7 @@ impl PageCache {
                     asked = self.ask_alone(index, asked)?;
                 }
                 (Page::Refused, _) if asked != Asked::Not => {
-                    shrink::after_refusal(&mut refusals)?;
+                    shrink::after_refusal(&mut refusals, self.flusher.host())?;
                     self.bring_in(index..index + 1, &self.faults)?;
                 }
                 (_, Backing::Cache) => self.fill_zeroes(index, touch)?,
@@ -223,9 +218,13 @@ impl PageCache {
     }
     /// The calling thread caused I/O of so many pages, where there is storage.
     fn charge(&self, io: StorageIo, pages: u64) {
-        if self.backing == Backing::Storage {
-            charge::charge(io, pages);
+        if pages > 0 && self.backing == Backing::Storage {
+            self.flusher.host().charge(io, pages * PAGE);
         }
+    }
+    /// A frame that the caller cannot do without.
+    fn allocate_frame(&self, is_zeroed: bool) -> Result<Frame, Errno> {
+        shrink::allocate_frame(is_zeroed, self.flusher.host())
     }
     /// Visits the pages of a range that are in memory and lie within the file.
     pub(crate) fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
@@ -255,7 +254,7 @@ impl PageCache {
                     asked = self.ask_alone(wanted.start, asked)?;
                 }
                 Page::Refused if asked != Asked::Not => {
-                    shrink::after_refusal(&mut refusals)?;
+                    shrink::after_refusal(&mut refusals, self.flusher.host())?;
                     self.bring_in(wanted.start..wanted.start + 1, readahead)?;
                 }
                 Page::Failed | Page::Refused | Page::Absent => {
@@ -300,7 +299,7 @@ impl PageCache {
         let mut frames = Vec::new();
         shrink::make_room(missing);
         match missing {
-            1 => frames.push(shrink::allocate_frame(false)?),
+            1 => frames.push(self.allocate_frame(false)?),
             _ => shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?,
         }
         frames.reverse();
@@ -344,7 +343,7 @@ impl PageCache {
     }
     /// Makes a page of zeroes where there is none.
     fn fill_zeroes(&self, index: u64, touch: Touch) -> Result<(), Errno> {
-        let frame = shrink::allocate_frame(true)?;
+        let frame = self.allocate_frame(true)?;
         self.put_new(index, frame, touch)
     }
     /// Puts a new page in place; one that is there already stays.

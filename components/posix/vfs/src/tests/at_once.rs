@@ -66,7 +66,7 @@ impl Watched {
         })
     }
     fn world(self: &Arc<Self>) -> World {
-        World::over(Active::stored(self.clone(), None).unwrap())
+        World::over(Active::stored(&(), self.clone(), None).unwrap())
     }
     fn within<T>(&self, scopes: &[Scope], call: impl FnOnce() -> T) -> T {
         {

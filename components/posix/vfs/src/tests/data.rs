@@ -194,11 +194,19 @@ thread_local! {
     static IS_ENDING: Cell<bool> = const { Cell::new(false) };
 }
 
+struct Ending;
+
+impl crate::Host for Ending {
+    fn is_ending(&self) -> bool {
+        IS_ENDING.get()
+    }
+}
+
 #[test]
 fn a_program_that_is_to_end_is_not_kept_by_a_long_transfer() {
     const MIB: usize = 1 << 20;
-    crate::set_ending(|| IS_ENDING.get());
-    let world = World::new();
+    let tmpfs = tmpfs::new(tmpfs::Options::default()).unwrap();
+    let world = World::over(crate::Active::stored(&Ending, tmpfs, None).unwrap());
     let file = world.open("/f", RDWR).unwrap();
     file.truncate(4 * MIB as u64).unwrap();
     let mut all = vec![1; 3 * MIB];

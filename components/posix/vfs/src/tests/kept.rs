@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 fn limited(inodes: u64) -> World {
     let options = tmpfs::Options { inodes: Some(inodes), permissions: 0o755, ..Default::default() };
-    World::over(Active::stored(tmpfs::new(options).unwrap(), None).unwrap())
+    World::over(Active::stored(&(), tmpfs::new(options).unwrap(), None).unwrap())
 }
 
 fn free(world: &World) -> u64 {
@@ -207,7 +207,7 @@ fn memory_refused_leaves_nothing_behind() {
 #[test]
 fn all_goes_with_the_last_mount_but_what_is_held() {
     let fs = tmpfs::new(tmpfs::Options { permissions: 0o755, ..Default::default() }).unwrap();
-    let world = World::over(Active::stored(fs.clone(), None).unwrap());
+    let world = World::over(Active::stored(&(), fs.clone(), None).unwrap());
     world.mkdir("/d").unwrap();
     world.write("/d/f", b"bytes").unwrap();
     link(&world, "/d/f", "/g").unwrap();

@@ -37,7 +37,7 @@ pub(super) struct World {
 
 pub(super) fn tmpfs() -> Arc<Active> {
     let options = tmpfs::Options { permissions: 0o755, ..Default::default() };
-    Active::stored(tmpfs::new(options).unwrap(), None).unwrap()
+    Active::stored(&(), tmpfs::new(options).unwrap(), None).unwrap()
 }
 
 impl World {
@@ -46,7 +46,7 @@ impl World {
     }
     pub fn over(active: Arc<Active>) -> World {
         let registry = Arc::new(Registry::new());
-        let namespace = Namespace::new("none", active, MountFlags::empty(), registry);
+        let namespace = Namespace::new(&(), "none", active, MountFlags::empty(), registry);
         let root = namespace.root();
         World { namespace, cwd: root.clone(), root, who: Credentials::root(), umask: 0o022 }
     }

@@ -7,7 +7,7 @@ use linux_raw_sys::general as raw;
 fn world(pages: u64) -> World {
     let options =
         tmpfs::Options { size_bytes: Some(pages * 4096), permissions: 0o755, ..Default::default() };
-    World::over(Active::stored(tmpfs::new(options).unwrap(), None).unwrap())
+    World::over(Active::stored(&(), tmpfs::new(options).unwrap(), None).unwrap())
 }
 
 fn free(world: &World) -> u64 {

@@ -126,7 +126,7 @@ impl FileSystem for Disk {
 
 fn world() -> (World, Arc<Disk>) {
     let disk = disk();
-    (World::over(Active::stored(disk.clone(), Some((254, 0))).unwrap()), disk)
+    (World::over(Active::stored(&(), disk.clone(), Some((254, 0))).unwrap()), disk)
 }
 
 #[test]

@@ -22,7 +22,7 @@ const PAGE: u64 = 4096;
 
 fn world(room: u64) -> (World, Arc<Model>) {
     let model = model(room);
-    (World::over(Active::stored(model.clone(), Some((254, 7))).unwrap()), model)
+    (World::over(Active::stored(&(), model.clone(), Some((254, 7))).unwrap()), model)
 }
 
 fn put_at(file: &OpenFile, at: u64, data: &[u8]) -> Result<usize, Errno> {

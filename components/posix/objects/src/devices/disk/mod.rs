@@ -20,20 +20,19 @@ mod wait;
 pub use counted::Statistics;
 pub use file::BlockFile;
 
-use counted::Counted;
-
 use alloc::{
     string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use counted::Counted;
 use interfaces::{
     block::{Block, Operation, SECTOR_BYTES, Segment},
     file_system::FileType,
 };
 use linux_raw_sys::general as raw;
-use process::{self, files::Scope};
+use process::{self, HOST, files::Scope};
 use rt::{PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
 use vfs::{
     Active, Caller, Credentials, Errno, OpenHow, Path, Vnode,
@@ -115,7 +114,7 @@ impl Device {
             return Ok(active);
         }
         let volume = Arc::new(volume::Volume::new(self.block.clone()));
-        let active = Active::stored(volume, None)?;
+        let active = Active::stored(HOST, volume, None)?;
         *kept = Arc::downgrade(&active);
         Ok(active)
     }
