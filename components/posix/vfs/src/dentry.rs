@@ -3,7 +3,7 @@
 //! A [`Dentry`] is always positive (negative names live in [`crate::name_cache`] alone) and its
 //! vnode never changes; its parent and name change by rename. Locks: `link` guards parent and
 //! name together and is the innermost lock; changed only with the directories locked to write.
-use crate::{name_cache::Key, notify, vnode::Vnode};
+use crate::{name_cache::Key, vnode::Vnode};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{NoMemory, lock_class, memory::Charge, sync::Mutex};
@@ -174,7 +174,7 @@ pub(crate) enum Mounted {
 impl Drop for Dentry {
     /// Drops the chain of parents in a loop: a tree may be deeper than a stack.
     fn drop(&mut self) {
-        notify::about_end(self);
+        self.tell_end();
         let mut next = self.link.lock().parent.take();
         while let Some(parent) = next {
             next = match Arc::into_inner(parent) {

@@ -1,7 +1,7 @@
 //! The [`Opener`] behind each device number, and behind FIFOs.
 //!
 //! One [`Registry`] a [`crate::namespace::Namespace`], filled at start, read at each open of a node.
-use crate::{errno::Errno, file::Opener};
+use crate::{errno::Errno, file::File, mount::Path, vnode::Vnode};
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::RangeInclusive;
 use interfaces::file_system::FileType;
@@ -9,6 +9,22 @@ use rt::{lock_class, sync::RwLock};
 
 lock_class! {
     static REGISTRY = "vfs.devices";
+}
+
+/// Something a vnode can stand for beside data: what opening a device node, FIFO or procfs file gives.
+pub trait Opener: Send + Sync {
+    /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
+    ///
+    /// # Errors
+    /// `ENXIO` for no such device, and as open(2).
+    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
+    /// As [`Opener::open`], for who must know where the node was found (`/dev/ptmx`).
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
+        self.open(place.vnode(), flags)
+    }
 }
 
 /// The device numbers somebody answers for.

@@ -1,11 +1,9 @@
 //! Open files: the [`File`] trait; and files that can be mapped: [`Mappable`].
+pub use crate::{devices::Opener, poll::Ready};
 use crate::{
     errno::Errno,
     io::{Sink, Source},
-    mount::Path,
-    open_file::{OpenFile, Whence},
     poll::{PollTable, WaitQueue},
-    vnode::Vnode,
 };
 use alloc::{
     string::String,
@@ -14,34 +12,7 @@ use alloc::{
 use bitflags::bitflags;
 pub use interfaces::file_system::Allocation;
 use interfaces::file_system::TakeEntry;
-use rt::{PAGE_BYTES, memory::Frame};
-
-bitflags! {
-    /// The events that a file is ready for (the values of poll(2)).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Ready: u16 {
-        /// POLLIN
-        const IN = 0x001;
-        /// POLLPRI
-        const PRIORITY = 0x002;
-        /// POLLOUT
-        const OUT = 0x004;
-        /// POLLERR
-        const ERROR = 0x008;
-        /// POLLHUP
-        const HANGUP = 0x010;
-        /// POLLNVAL, of a descriptor that cannot be polled
-        const INVALID = 0x020;
-        /// POLLRDNORM
-        const READ_NORMAL = 0x040;
-        /// POLLWRNORM
-        const WRITE_NORMAL = 0x100;
-        /// POLLRDHUP
-        const READ_HANGUP = 0x2000;
-        /// A file that does not say what it is ready for is ready for this.
-        const ALWAYS = 0x001 | 0x004 | 0x040 | 0x100;
-    }
-}
+use rt::memory::Frame;
 
 bitflags! {
     /// The steps of sync_file_range(2), with its values.
@@ -113,6 +84,21 @@ pub struct IoFlags {
     pub is_append: bool,
 }
 
+/// From where lseek counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The start.
+    Start,
+    /// The present offset.
+    Current,
+    /// The end.
+    End,
+    /// The next byte of data at or after the position.
+    Data,
+    /// The next hole at or after the position.
+    Hole,
+}
+
 /// The last position there is (`loff_t`).
 pub const POSITION_MAX: u64 = i64::MAX as u64;
 
@@ -145,17 +131,15 @@ impl Default for Survey {
 }
 
 impl Survey {
-    /// Bytes of memory that one of the references to `file` holds: of the file itself, and of its contents where these go with
-    /// it ([`crate::Vnode::orphaned_pages`]).
-    pub fn share_of(&mut self, file: &Arc<OpenFile>) -> usize {
+    /// Has `ask` tell the bytes that a file holds, one level below this one; 0 where a limit is reached.
+    pub(crate) fn descend(&mut self, ask: impl FnOnce(&mut Survey) -> usize) -> usize {
         if self.levels == 0 || self.files == 0 {
             return 0;
         }
         (self.levels, self.files) = (self.levels - 1, self.files - 1);
-        let contents = file.vnode().orphaned_pages() as usize * PAGE_BYTES;
-        let bytes = contents + file.file().held_bytes(self);
+        let bytes = ask(self);
         self.levels += 1;
-        bytes / Arc::strong_count(file).max(1)
+        bytes
     }
 }
 
@@ -329,20 +313,4 @@ pub trait File: Send + Sync {
     fn descriptor_closed(&self) {}
     /// The last description was closed.
     fn closed(&self) {}
-}
-
-/// Something a vnode can stand for beside data: what opening a device node, FIFO or procfs file gives.
-pub trait Opener: Send + Sync {
-    /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
-    ///
-    /// # Errors
-    /// `ENXIO` for no such device, and as open(2).
-    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
-    /// As [`Opener::open`], for who must know where the node was found (`/dev/ptmx`).
-    ///
-    /// # Errors
-    /// As [`Opener::open`].
-    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
-        self.open(place.vnode(), flags)
-    }
 }

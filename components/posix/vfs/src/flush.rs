@@ -1,21 +1,17 @@
 //! Writing dirty pages behind the writers' backs: one thread a file system on storage (B7).
 //!
-//! A [`Flusher`] lists the vnodes that have something storage has not, oldest first. Its thread
+//! A [`Flusher`] lists the files ([`WriteBack`], a vnode) that have something storage has not, oldest first. Its thread
 //! looks every five seconds and writes what is older than thirty; it writes the oldest at once
 //! while there are more dirty pages than [`tally::limits`] allow in the background, and everything
-//! when memory is short. Writers are slowed by [`Flusher::balance`]: they wait for writes to end
-//! while the hard limit is passed, unless nothing ends any more (a device that hangs).
+//! when memory is short. Writers are slowed by the [`Throttle`] that it shares with the page caches.
 //!
 //! A vnode with a name is held by the list, so that its pages live until they are written; one
 //! without is only noted, and its pages go with its last user. Locks: `flush.list` is a leaf;
 //! vnodes taken from the list are dropped without it. `flush.round` comes before it, and before all locks that writing
 //! takes: it is held from where vnodes leave the list until they are written. Source: Linux's vm.dirty_* sysctls.
 use crate::{
-    errors::ErrorSequence,
-    host::Host,
-    instance::Instance,
-    tally::{self, Tally},
-    vnode::Vnode,
+    tally,
+    throttle::{Throttle, is_over},
 };
 use alloc::{
     collections::BTreeMap,
@@ -23,12 +19,12 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::file_system::InodeNumber;
 use rt::{
     lock_class,
-    sync::{Event, Mutex},
-    thread::{self, Policy, Woken},
+    sync::Mutex,
+    thread::{self, Policy},
     time::Instant,
 };
 
@@ -42,74 +38,57 @@ const SECOND_NS: u64 = 1_000_000_000;
 const INTERVAL_NS: u64 = 5 * SECOND_NS;
 /// `vm.dirty_expire_centisecs`.
 const AGE_NS: u64 = 30 * SECOND_NS;
-/// Time that a writer waits for one write to end before it looks again.
-const PAUSE_NS: u64 = SECOND_NS / 5;
-/// Pauses without any write ending after which a writer goes on: the device hangs.
-const FRUITLESS_PAUSES: u32 = 5;
 /// Vnodes whose writes are under way at once.
 const ROUND_VNODES: usize = 64;
 
-/// A write has ended, on whatever file system.
-static PROGRESS: Event = Event::new();
+/// A file that can be dirty, as the flusher of its file system sees it.
+pub(crate) trait WriteBack: Send + Sync + 'static {
+    /// Its number.
+    fn inode(&self) -> InodeNumber;
+    /// When it came on the list of what is to be written; 0 while it is not there. Changed under the list's lock.
+    fn listed_ns(&self) -> &AtomicU64;
+    /// Starts writing what is dirty.
+    fn start_write_back(&self);
+    /// Waits for what was started; says whether all was written. A file that is dirty (again) is listed.
+    fn end_write_back(&self) -> bool;
+}
 
-/// A listed vnode.
-enum Held {
+/// A listed file.
+enum Held<V> {
     /// Has a name: lives until it is written.
-    Named(Arc<Vnode>),
+    Named(Arc<V>),
     /// Has none: lives as long as it is used.
-    Unnamed(Weak<Vnode>),
+    Unnamed(Weak<V>),
 }
 
 /// When it became dirty, and which inode.
 type Key = (u64, InodeNumber);
 
 /// The part of a file system that is to be written.
-pub(crate) struct Flusher {
-    host: &'static dyn Host,
-    tally: Arc<Tally>,
-    errors: ErrorSequence,
-    list: Mutex<BTreeMap<Key, Held>>,
+pub(crate) struct Flusher<V> {
+    device: (u32, u32),
+    throttle: Arc<Throttle>,
+    list: Mutex<BTreeMap<Key, Held<V>>>,
     /// Held while vnodes are off the list and not written yet.
     round: Mutex<()>,
-    wake: Event,
     has_thread: AtomicBool,
-    is_urgent: AtomicBool,
     is_ended: AtomicBool,
 }
 
-impl Flusher {
-    pub(crate) fn new(tally: Arc<Tally>, host: &'static dyn Host) -> Arc<Flusher> {
+impl<V: WriteBack> Flusher<V> {
+    /// The flusher of the file system with the number `device`; it ends by [`Flusher::end`].
+    pub(crate) fn new(device: (u32, u32), throttle: Arc<Throttle>) -> Arc<Flusher<V>> {
         Arc::new(Flusher {
-            host,
-            tally,
-            errors: ErrorSequence::new(),
+            device,
+            throttle,
             list: Mutex::new(&LIST, BTreeMap::new()),
             round: Mutex::new(&ROUND, ()),
-            wake: Event::new(),
             has_thread: AtomicBool::new(false),
-            is_urgent: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
         })
     }
-    /// The keeper of the tasks that use it.
-    #[inline]
-    pub(crate) fn host(&self) -> &'static dyn Host {
-        self.host
-    }
-    /// Counts of its pages.
-    pub(crate) fn tally(&self) -> &Arc<Tally> {
-        &self.tally
-    }
-    /// Errors of all its files, for syncfs.
-    pub(crate) fn errors(&self) -> &ErrorSequence {
-        &self.errors
-    }
-    /// Tells writers that wait that writes have ended.
-    pub(crate) fn note_progress(&self) {
-        PROGRESS.signal();
-    }
     /// Lists a vnode that has something to be written; starts the thread where there is none.
-    pub(crate) fn enlist(&self, vnode: &Arc<Vnode>, links: u32) {
+    pub(crate) fn enlist(self: &Arc<Self>, vnode: &Arc<V>, links: u32) {
         let now = rt::time::now().0.max(1);
         {
             let mut list = self.list.lock();
@@ -124,11 +103,11 @@ impl Flusher {
             list.insert((now, vnode.inode()), held);
         }
         if !self.has_thread.swap(true, Ordering::AcqRel) {
-            self.start(vnode.instance());
+            self.start();
         }
     }
     /// The vnode has lost its last name: only its users keep it from now on.
-    pub(crate) fn loosen(&self, vnode: &Arc<Vnode>) {
+    pub(crate) fn loosen(&self, vnode: &Arc<V>) {
         let mut list = self.list.lock();
         let key = (vnode.listed_ns().load(Ordering::Relaxed), vnode.inode());
         let held = list
@@ -138,7 +117,7 @@ impl Flusher {
         drop(held);
     }
     /// The vnode ends: the list need not keep it.
-    pub(crate) fn delist(&self, vnode: &Vnode) {
+    pub(crate) fn delist(&self, vnode: &V) {
         if vnode.listed_ns().load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -149,7 +128,7 @@ impl Flusher {
         drop(held);
     }
     /// Takes up to `most` vnodes off the list that were dirty before `before_ns`, oldest first.
-    fn take(&self, most: usize, before_ns: u64) -> Vec<Arc<Vnode>> {
+    fn take(&self, most: usize, before_ns: u64) -> Vec<Arc<V>> {
         let mut taken = Vec::new();
         let mut list = self.list.lock();
         while taken.len() < most
@@ -174,7 +153,7 @@ impl Flusher {
     /// flusher's thread took off the list before are written when this returns.
     ///
     /// Locks: `vfs.flush.round`, during all of it.
-    pub(crate) fn take_all(&self, mut write: impl FnMut(&[Arc<Vnode>])) {
+    pub(crate) fn take_all(&self, mut write: impl FnMut(&[Arc<V>])) {
         let now = rt::time::now().0;
         let _round = self.round.lock();
         loop {
@@ -187,7 +166,7 @@ impl Flusher {
     }
     /// The listed vnodes, those first that became dirty first, a bounded number at a time. Those listed
     /// before the first step are not missed, unless they are taken off.
-    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<V>>> {
         let mut next = Some((0, InodeNumber::MIN));
         core::iter::from_fn(move || {
             let mut batch = Vec::with_capacity(ROUND_VNODES);
@@ -208,45 +187,37 @@ impl Flusher {
     /// Nothing will be written any more; the thread ends.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
-        self.wake.signal();
+        self.throttle.wake().signal();
         let list = core::mem::take(&mut *self.list.lock());
         drop(list);
     }
-    /// Has the thread write everything now (memory is short).
-    pub(crate) fn hurry(&self) {
-        if self.tally.dirty() > 0 {
-            self.is_urgent.store(true, Ordering::Release);
-            self.wake.signal();
-        }
-    }
-    fn start(&self, instance: &Arc<Instance>) {
-        let weak = Arc::downgrade(instance);
-        let (major, minor) = instance.device();
-        let flusher = instance.flusher().clone();
+    fn start(self: &Arc<Self>) {
+        let (major, minor) = self.device;
+        let flusher = self.clone();
         let name = format!("flush-{major}:{minor}");
-        let run = move || flusher.run(&weak);
+        let run = move || flusher.run();
         if thread::spawn(&name, Policy::default(), run).is_err() {
             self.has_thread.store(false, Ordering::Release);
         }
     }
-    fn run(&self, instance: &Weak<Instance>) {
+    fn run(&self) {
         rt::memory::use_reserve();
         loop {
-            let ticket = self.wake.ticket();
-            if self.is_ended.load(Ordering::Acquire) || instance.strong_count() == 0 {
+            let ticket = self.throttle.wake().ticket();
+            if self.is_ended.load(Ordering::Acquire) {
                 return;
             }
             while self.round() {}
             let later = Instant(rt::time::now().0.saturating_add(INTERVAL_NS));
             let deadline = (!self.is_empty()).then_some(later);
-            self.wake.wait(ticket, deadline, false);
+            self.throttle.wake().wait(ticket, deadline, false);
         }
     }
     /// Writes what is due now; says whether there may be more.
     fn round(&self) -> bool {
         let now = rt::time::now().0;
-        let is_urgent = self.is_urgent.swap(false, Ordering::AcqRel);
-        let is_much = self.tally.dirty() > 0 && is_over(tally::limits().background);
+        let is_urgent = self.throttle.is_urgent().swap(false, Ordering::AcqRel);
+        let is_much = self.throttle.tally().dirty() > 0 && is_over(tally::limits().background);
         let before_ns = match is_urgent || is_much {
             true => now,
             false => now.saturating_sub(AGE_NS),
@@ -256,7 +227,7 @@ impl Flusher {
         if taken.is_empty() {
             return false;
         }
-        let mut sorted: Vec<&Arc<Vnode>> = taken.iter().collect();
+        let mut sorted: Vec<&Arc<V>> = taken.iter().collect();
         sorted.sort_by_key(|vnode| vnode.inode());
         sorted.iter().for_each(|vnode| vnode.start_write_back());
         let mut has_progress = false;
@@ -264,61 +235,8 @@ impl Flusher {
             has_progress |= vnode.end_write_back();
         }
         if is_urgent {
-            self.is_urgent.store(!self.is_empty() && has_progress, Ordering::Release);
+            self.throttle.is_urgent().store(!self.is_empty() && has_progress, Ordering::Release);
         }
         has_progress
     }
-    /// Called by who made pages dirty, with no lock of the page cache held: has them written where
-    /// there are many, and waits where there are too many.
-    pub(crate) fn balance(&self) {
-        let limits = tally::limits();
-        if !is_over(limits.background) {
-            return;
-        }
-        self.wake.signal();
-        if !is_over(limits.hard) {
-            return;
-        }
-        let mut fruitless = 0;
-        while fruitless < FRUITLESS_PAUSES {
-            let ticket = PROGRESS.ticket();
-            if !is_over(tally::limits().hard) {
-                return;
-            }
-            crate::instance::instances().iter().for_each(|other| other.flusher().wake.signal());
-            fruitless = match pause(ticket) {
-                Woken::TimedOut => fruitless + 1,
-                _ => 0,
-            };
-        }
-    }
-}
-
-/// Has every file system write its dirty pages, and waits a little for some to be written.
-/// Says whether there was anything to wait for.
-pub(crate) fn write_for_room() -> bool {
-    let ticket = PROGRESS.ticket();
-    let pages = tally::dirty_pages();
-    if pages.dirty + pages.writing == 0 {
-        return false;
-    }
-    hurry_all();
-    pause(ticket) != Woken::TimedOut
-}
-
-/// Has every file system write its dirty pages now.
-pub(crate) fn hurry_all() {
-    if tally::dirty_pages().dirty > 0 {
-        crate::instance::instances().iter().for_each(|instance| instance.flusher().hurry());
-    }
-}
-
-fn pause(ticket: rt::sync::Ticket) -> Woken {
-    let until = Instant(rt::time::now().0.saturating_add(PAUSE_NS));
-    PROGRESS.wait(ticket, Some(until), false)
-}
-
-fn is_over(limit: u64) -> bool {
-    let pages = tally::dirty_pages();
-    pages.dirty + pages.writing > limit
 }

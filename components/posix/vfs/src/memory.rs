@@ -1,11 +1,10 @@
 //! Giving memory back: clean pages of storage and names nobody holds (architecture.md, "Memory of programs").
 use crate::{
     errno::Errno,
-    flush,
     host::Host,
-    instance::{self, Instance},
+    stores::{self, Goal},
+    throttle,
 };
-use core::sync::atomic::{AtomicUsize, Ordering};
 use rt::{NoMemory, memory::Frame};
 
 /// Pages asked back when an allocation was refused.
@@ -27,27 +26,10 @@ pub fn make_room(pages: usize) {
         let missing = wanted - memory.free_frames + memory.total_frames / SLACK_SHARE;
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);
         if shrink(missing) < missing {
-            flush::hurry_all();
+            throttle::hurry_all();
         }
     }
 }
-
-/// Has every file system write what is pending.
-///
-/// # Errors
-/// The first failure; the others are tried all the same.
-pub fn sync_all() -> Result<(), Errno> {
-    let mut result = Ok(());
-    for instance in instance::instances() {
-        result = result.and(instance.sync());
-    }
-    result
-}
-
-/// Names, with what hangs on them, that fill about a page of the heap.
-const NAMES_A_PAGE: usize = 4;
-/// The part of the vnode table that the next look for pages begins with.
-static HAND: AtomicUsize = AtomicUsize::new(0);
 
 /// Drops up to `pages` clean pages, and names and other objects not used lately; returns how many pages
 /// that may have freed, for objects of the heap an estimate.
@@ -55,33 +37,14 @@ static HAND: AtomicUsize = AtomicUsize::new(0);
 /// Allocates nothing that grows with the number of files. Locks: takes vnode tables and page indexes
 /// one at a time; to be called with none held.
 pub fn shrink(pages: usize) -> usize {
-    let mut freed = 0;
-    for instance in instance::instances() {
-        // Names give objects of the heap back, which need not be whole pages: half of what is asked for is pages.
-        freed += instance.names().shrink().div_ceil(NAMES_A_PAGE).min(pages / 2);
-        for _ in 0..instance::SHARDS {
-            if freed >= pages {
-                return freed;
-            }
-            let part = HAND.fetch_add(1, Ordering::Relaxed);
-            freed += shrink_part(&instance, part, pages - freed);
-        }
-        if let Ok(fs) = instance.file_system() {
-            freed += fs.shrink(pages.saturating_sub(freed));
-        }
-    }
-    freed
-}
-
-fn shrink_part(instance: &Instance, part: usize, pages: usize) -> usize {
-    let mut freed = 0;
-    for vnode in instance.batches_of(part).flatten() {
-        if freed >= pages {
+    let mut goal = Goal::new(pages);
+    for store in stores::all() {
+        store.shrink(&mut goal);
+        if goal.left() == 0 {
             break;
         }
-        freed += vnode.pages().map_or(0, |cache| cache.shrink(pages - freed));
     }
-    freed
+    goal.freed()
 }
 
 /// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
@@ -93,7 +56,7 @@ pub fn reclaim(pages: usize) -> usize {
             return freed;
         }
         rt::memory::shrink();
-        if !flush::write_for_room() {
+        if !throttle::write_for_room() {
             return 0;
         }
     }
@@ -172,14 +135,4 @@ pub(crate) fn with_reclaim<T>(
         reclaim(RECLAIM_PAGES);
     }
     Ok(allocate()?)
-}
-
-/// Files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
-pub fn vnode_count() -> u64 {
-    instance::instances().iter().map(|instance| instance.vnode_count() as u64).sum()
-}
-
-/// Names in the name caches of all file systems (`/proc/skerry/objects`).
-pub fn name_count() -> u64 {
-    instance::instances().iter().map(|instance| instance.names().len() as u64).sum()
 }

@@ -1,4 +1,4 @@
-//! The name cache of a file system: (directory, name) to dentry, with negative entries.
+//! The name cache of a file system: (directory, name) to `D`, a dentry, with negative entries.
 //!
 //! [`NameCache`] is a hash table in shards; a lookup takes one shard's lock shared, copies
 //! nothing and allocates nothing. Entries are dropped least recently used first, by a clock: a
@@ -7,7 +7,6 @@
 //! negative, and a name that is not here is not there. A thread that inserts or removes holds a
 //! lock of the name ([`crate::name_lock`]) or the whole directory, so that the cache never contradicts the file system.
 //! Dentries leave a shard before they are dropped: their end may reach the file system.
-use crate::{dentry::Dentry, name_lock::NameLocks};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use hash::Seed;
@@ -16,6 +15,7 @@ use rt::{lock_class, memory::Charge, sync::RwLock};
 
 lock_class! {
     static SHARD = "vfs.names";
+    static NAME = "vfs.name";
 }
 
 const SHARDS: usize = 32;
@@ -26,18 +26,18 @@ const SHARD_ENTRIES_MIN: usize = 64;
 /// Frames of memory for each entry the whole cache may hold before it is swept.
 const FRAMES_AN_ENTRY: usize = 4;
 
-struct Entry {
+struct Entry<D> {
     hash: u64,
     parent: u64,
     name: Arc<[u8]>,
     /// `None`: the file system says that there is no such name.
-    dentry: Option<Arc<Dentry>>,
+    dentry: Option<Arc<D>>,
     was_used: AtomicBool,
     _charge: Option<Charge>,
 }
 
-struct Shard {
-    entries: HashTable<Entry>,
+struct Shard<D> {
+    entries: HashTable<Entry<D>>,
     sweep_at: usize,
 }
 
@@ -58,19 +58,35 @@ impl Key<'_> {
         self.name
     }
     #[inline]
-    fn is_of(&self, entry: &Entry) -> bool {
+    fn is_of<D>(&self, entry: &Entry<D>) -> bool {
         entry.parent == self.parent && *entry.name == *self.name
     }
 }
 
 /// The state of a name in the cache.
-pub(crate) enum Cached {
+pub(crate) enum Cached<D> {
     /// It names this.
-    Positive(Arc<Dentry>),
+    Positive(Arc<D>),
     /// There is no such name.
     Negative,
     /// Ask the file system.
     Unknown,
+}
+
+const LOCKS: usize = 128;
+
+/// The locks of a file system's names.
+pub(crate) struct NameLocks([RwLock<()>; LOCKS]);
+
+impl NameLocks {
+    fn new() -> NameLocks {
+        NameLocks(core::array::from_fn(|_| RwLock::new(&NAME, ())))
+    }
+    /// The lock that `key` shares with other names.
+    pub(crate) fn of(&self, key: &Key<'_>) -> &RwLock<()> {
+        let [first, ..] = &self.0;
+        self.0.get(key.hash() as usize % LOCKS).unwrap_or(first)
+    }
 }
 
 /// The treatment of a name that has a dentry already.
@@ -81,17 +97,17 @@ enum Existing {
 }
 
 /// Names of one file system.
-pub(crate) struct NameCache {
+pub(crate) struct NameCache<D> {
     seed: Seed,
     locks: NameLocks,
     /// It holds every name.
     is_kept: bool,
-    shards: [RwLock<Shard>; SHARDS],
+    shards: [RwLock<Shard<D>>; SHARDS],
 }
 
-impl NameCache {
+impl<D> NameCache<D> {
     /// An empty cache; `is_kept`: of a file system whose names are nowhere else.
-    pub(crate) fn new(is_kept: bool) -> NameCache {
+    pub(crate) fn new(is_kept: bool) -> NameCache<D> {
         let sweep_at = sweep_threshold(0);
         let mut bytes = [0; 16];
         rt::entropy::fill(&mut bytes);
@@ -114,17 +130,17 @@ impl NameCache {
     pub(crate) fn locks(&self) -> &NameLocks {
         &self.locks
     }
-    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+    fn shard(&self, hash: u64) -> &RwLock<Shard<D>> {
         let [first, ..] = &self.shards;
         self.shards.get((hash >> 48) as usize % SHARDS).unwrap_or(first)
     }
     /// The state of `name` in the directory `parent`.
-    pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached {
+    pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached<D> {
         self.find(&self.key(parent, name))
     }
     /// As [`NameCache::get`], of a name hashed before.
     #[inline]
-    pub(crate) fn find(&self, key: &Key<'_>) -> Cached {
+    pub(crate) fn find(&self, key: &Key<'_>) -> Cached<D> {
         let shard = self.shard(key.hash).read();
         let found = shard.entries.find(key.hash, |entry| key.is_of(entry));
         let Some(entry) = found else {
@@ -139,7 +155,7 @@ impl NameCache {
         }
     }
     /// Notes a name, replacing what was known of it.
-    pub(crate) fn insert(&self, key: &Key<'_>, name: Arc<[u8]>, dentry: Option<Arc<Dentry>>) {
+    pub(crate) fn insert(&self, key: &Key<'_>, name: Arc<[u8]>, dentry: Option<Arc<D>>) {
         let charge = match &dentry {
             Some(_) => None,
             None => match Charge::take(ENTRY_BYTES + name.len()) {
@@ -154,8 +170,8 @@ impl NameCache {
         &self,
         key: &Key<'_>,
         name: Arc<[u8]>,
-        dentry: Arc<Dentry>,
-    ) -> Arc<Dentry> {
+        dentry: Arc<D>,
+    ) -> Arc<D> {
         self.put(key, name, Some(dentry.clone()), None, Existing::Keep).unwrap_or(dentry)
     }
     /// Puts an entry in place; returns the dentry that was there if it is kept.
@@ -163,14 +179,14 @@ impl NameCache {
         &self,
         key: &Key<'_>,
         name: Arc<[u8]>,
-        dentry: Option<Arc<Dentry>>,
+        dentry: Option<Arc<D>>,
         charge: Option<Charge>,
         existing: Existing,
-    ) -> Option<Arc<Dentry>> {
+    ) -> Option<Arc<D>> {
         let Key { hash, parent, .. } = *key;
         let was_used = AtomicBool::new(true);
         let fresh = Entry { hash, parent, name, dentry, was_used, _charge: charge };
-        let is_it = |entry: &Entry| key.is_of(entry);
+        let is_it = |entry: &Entry<D>| key.is_of(entry);
         let mut shard = self.shard(hash).write();
         let (kept, replaced) = match shard.entries.entry(hash, is_it, |entry| entry.hash) {
             Slot::Occupied(mut place) => match &place.get().dentry {
@@ -224,16 +240,16 @@ impl NameCache {
     }
 }
 
-impl Shard {
+impl<D> Shard<D> {
     /// Takes out entries nobody holds that were not used since the last sweep, as many as are
     /// cheap to hold at once: memory may be short.
-    fn sweep(&mut self) -> Vec<Entry> {
-        let is_idle = |entry: &mut Entry| {
+    fn sweep(&mut self) -> Vec<Entry<D>> {
+        let is_idle = |entry: &mut Entry<D>| {
             let was_used = core::mem::replace(entry.was_used.get_mut(), false);
             let is_held = entry.dentry.as_ref().is_some_and(|dentry| Arc::strong_count(dentry) > 1);
             !was_used && !is_held
         };
-        let swept: Vec<Entry> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
+        let swept: Vec<Entry<D>> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
         self.sweep_at = sweep_threshold(self.entries.len());
         self.fit();
         swept

@@ -9,29 +9,7 @@
 //! thread holds one at most, and takes no directory's lock under it.
 use crate::{dentry::Dentry, name_cache::Key};
 use alloc::sync::Arc;
-use rt::{
-    lock_class,
-    sync::{ReadGuard, RwLock, WriteGuard},
-};
-
-lock_class! {
-    static NAME = "vfs.name";
-}
-
-const LOCKS: usize = 128;
-
-/// The locks of a file system's names.
-pub(crate) struct NameLocks([RwLock<()>; LOCKS]);
-
-impl NameLocks {
-    pub(crate) fn new() -> NameLocks {
-        NameLocks(core::array::from_fn(|_| RwLock::new(&NAME, ())))
-    }
-    fn of(&self, key: &Key<'_>) -> &RwLock<()> {
-        let [first, ..] = &self.0;
-        self.0.get(key.hash() as usize % LOCKS).unwrap_or(first)
-    }
-}
+use rt::sync::{ReadGuard, WriteGuard};
 
 /// A name nobody else looks up in the file system, makes or takes away.
 pub(crate) struct LockedName<'a> {

@@ -32,7 +32,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// No names.
-    pub(super) const fn new() -> Names {
+    pub(crate) const fn new() -> Names {
         Names { slots: Vec::new(), count: 0, next: 0, charge: Charge::none() }
     }
     /// There are none.

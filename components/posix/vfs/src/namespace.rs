@@ -10,7 +10,8 @@ use crate::{
     errno::Errno,
     host::Host,
     instance::Active,
-    mount::{Mount, MountFlags, Path},
+    mount::{Mount, Path},
+    mount_flags::MountFlags,
     poll::Changes,
 };
 use alloc::{sync::Arc, vec::Vec};

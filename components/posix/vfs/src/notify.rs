@@ -1,122 +1,14 @@
-//! Telling observers what happens to files: the hooks under inotify(7).
+//! Telling observers what happens to files.
 //!
-//! An [`Observer`] hangs weakly at a vnode. While nobody observes anything a hook costs one load
-//! ([`is_active`]). An event about a file is told to the observers of the directory it was found
-//! in, with its name, and then to its own; one about a name only to those of the directory.
-//! Observers are told under the locks of the operation (a directory's at most), so that they see
-//! changes of names in their order; they must not block and not call back into the file system.
-//! Source: inotify(7), Linux `include/linux/fsnotify.h`.
-use crate::{dentry::Dentry, instance::Instance, vnode::Vnode};
-use alloc::{
-    sync::{Arc, Weak},
-    vec::Vec,
-};
-use bitflags::bitflags;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use rt::{lock_class, sync::Mutex};
+//! An event about a file is told to the observers of the directory it was found in, with its name, and then to its own; one
+//! about a name only to those of the directory. See [`Observer`] for what an observer may do.
+pub use crate::observers::{Events, Happening, Observer};
+use crate::{dentry::Dentry, instance::Instance, observers::is_active, vnode::Vnode};
+use alloc::sync::Weak;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-lock_class! {
-    static OBSERVERS = "vfs.observers";
-}
-
-bitflags! {
-    /// The events (the values of inotify).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Events: u32 {
-        /// It was read.
-        const ACCESS = 0x1;
-        /// It was written or truncated.
-        const MODIFY = 0x2;
-        /// Its attributes, or the number of its names, changed.
-        const ATTRIBUTES = 0x4;
-        /// A description open for writing was closed.
-        const CLOSE_WRITE = 0x8;
-        /// Another was.
-        const CLOSE_READ = 0x10;
-        /// It was opened.
-        const OPEN = 0x20;
-        /// A name left the directory.
-        const MOVED_FROM = 0x40;
-        /// A name came into the directory.
-        const MOVED_TO = 0x80;
-        /// A name was made in the directory.
-        const CREATE = 0x100;
-        /// A name was taken from the directory.
-        const DELETE = 0x200;
-        /// It is no more.
-        const DELETE_SELF = 0x400;
-        /// It was moved.
-        const MOVE_SELF = 0x800;
-        /// Its file system was unmounted.
-        const UNMOUNT = 0x2000;
-        /// The subject of the event is a directory.
-        const DIRECTORY = 0x4000_0000;
-    }
-}
-
-/// Something that happened.
-#[derive(Clone, Copy, Debug)]
-pub struct Happening<'a> {
-    /// The event.
-    pub events: Events,
-    /// To which name of the directory observed; `None`: to what is observed itself.
-    pub name: Option<&'a [u8]>,
-    /// Joins the two halves of a rename; else 0.
-    pub cookie: u32,
-    /// It happened through a description whose name has been taken away already.
-    pub is_unlinked: bool,
-}
-
-/// Somebody told of what happens to a vnode.
-pub trait Observer: Send + Sync {
-    /// It happened.
-    fn happened(&self, happening: &Happening<'_>);
-}
-
-/// Observers in the whole system.
-static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+/// The last number that joined the two halves of a rename.
 static COOKIE: AtomicU32 = AtomicU32::new(0);
-
-/// Anybody observes anything.
-#[inline]
-pub(crate) fn is_active() -> bool {
-    ACTIVE.load(Ordering::Relaxed) > 0
-}
-
-/// The observers of one vnode.
-pub(crate) struct Observers {
-    count: AtomicUsize,
-    list: Mutex<Vec<Weak<dyn Observer>>>,
-}
-
-impl Observers {
-    pub(crate) const fn new() -> Observers {
-        Observers { count: AtomicUsize::new(0), list: Mutex::new(&OBSERVERS, Vec::new()) }
-    }
-    fn tell(&self, happening: &Happening<'_>) {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let told: Vec<Arc<dyn Observer>> =
-            self.list.lock().iter().filter_map(Weak::upgrade).collect();
-        for observer in told {
-            observer.happened(happening);
-        }
-    }
-    fn change(&self, change: impl FnOnce(&mut Vec<Weak<dyn Observer>>)) {
-        let mut list = self.list.lock();
-        change(&mut list);
-        let before = self.count.swap(list.len(), Ordering::Release);
-        ACTIVE.fetch_add(list.len(), Ordering::Relaxed);
-        ACTIVE.fetch_sub(before, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Observers {
-    fn drop(&mut self) {
-        ACTIVE.fetch_sub(self.count.load(Ordering::Acquire), Ordering::Relaxed);
-    }
-}
 
 impl Vnode {
     /// Tells `observer` from now on, until it is dropped and [`Vnode::sweep_observers`] called.
@@ -199,12 +91,14 @@ pub(crate) fn about_move(
     }
 }
 
-/// A dentry whose name was taken away ends: with the last name its file is no more.
-pub(crate) fn about_end(dentry: &Dentry) {
-    let vnode = dentry.vnode();
-    let is_gone = || vnode.is_dead() || vnode.node().is_none() && vnode.attributes().links == 0;
-    if is_active() && dentry.is_deleted() && is_gone() {
-        about_vnode(vnode, Events::DELETE_SELF);
+impl Dentry {
+    /// Its name was taken away and it ends: with the last name its file is no more.
+    pub(crate) fn tell_end(&self) {
+        let vnode = self.vnode();
+        let is_gone = || vnode.is_dead() || vnode.node().is_none() && vnode.attributes().links == 0;
+        if is_active() && self.is_deleted() && is_gone() {
+            about_vnode(vnode, Events::DELETE_SELF);
+        }
     }
 }
 

@@ -1,20 +1,24 @@
 //! open(2), openat2(2): from a path to an open file description.
 use crate::{
+    caller::{Base, Caller},
     credentials::Capabilities,
+    directory::DirectoryFile,
     errno::Errno,
     file::File,
     generated::GeneratedFile,
-    mount::{Mount, MountFlags, Path},
-    notify::{self, Events},
+    memory,
+    mount::{Mount, Path},
+    mount_flags::MountFlags,
+    notify,
+    observers::Events,
     open_file::{OpenFile, PlaceOnly, WriteCount},
     operations::create::{NewFile, create_named, create_unnamed},
     permission::{self, Want},
     protection,
-    regular::{AccessTime, DirectoryFile, Privilege, RegularFile},
+    regular::{AccessTime, Privilege, RegularFile},
     seals::Seals,
-    shrink,
     vnode::FLAG_APPEND,
-    walk::{Base, Caller, Walk, Walker},
+    walk::{Walk, Walker},
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileType;
@@ -96,7 +100,7 @@ impl Caller<'_> {
     /// As open(2).
     pub fn open(&self, base: Base<'_>, path: &[u8], how: OpenHow) -> Result<Arc<OpenFile>, Errno> {
         let how = how.checked()?;
-        shrink::retried(self.namespace.host(), || {
+        memory::retried(self.namespace.host(), || {
             if how.has(raw::O_TMPFILE) {
                 return self.open_unnamed(base, path, how);
             }
@@ -128,7 +132,7 @@ impl Caller<'_> {
     ) -> Result<Arc<OpenFile>, Errno> {
         let directory = Path { mount: mount.clone(), dentry: mount.root().clone() };
         let maker = Caller { umask: 0, ..*self };
-        shrink::retried(self.namespace.host(), || {
+        memory::retried(self.namespace.host(), || {
             let place = create_unnamed(&maker, &directory, mode, Some(label))?;
             place.vnode().set_seals(seals);
             let how = OpenHow::new(raw::O_RDWR | raw::O_LARGEFILE);

@@ -5,10 +5,11 @@
 use crate::{
     errno::Errno,
     errors::Told,
-    file::{Allocation, File, IoFlags, POSITION_MAX, Places},
+    file::{Allocation, File, IoFlags, POSITION_MAX, Places, Survey, Whence},
     io::{Sink, Source},
     mount::Path,
-    notify::{self, Events},
+    notify,
+    observers::Events,
     vnode::{Slot, Vnode},
 };
 use alloc::sync::Arc;
@@ -18,7 +19,7 @@ use core::{
 };
 use interfaces::file_system::DirectoryEntry;
 use linux_raw_sys::general as raw;
-use rt::{lock_class, sync::Mutex};
+use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 
 lock_class! {
     static OFFSET = "vfs.open_file.offset";
@@ -30,21 +31,6 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Flags fcntl(F_SETFL) may change.
 pub const SETTABLE_FLAGS: u32 =
     raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
-
-/// From where lseek counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whence {
-    /// The start.
-    Start,
-    /// The present offset.
-    Current,
-    /// The end.
-    End,
-    /// The next byte of data at or after the position.
-    Data,
-    /// The next hole at or after the position.
-    Hole,
-}
 
 /// Whether a description keeps its vnode from being executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +65,7 @@ impl OpenFile {
     ) -> Arc<OpenFile> {
         let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
         let flags = AtomicU32::new(flags & kept);
-        let told = path.vnode().instance().flusher().errors().sample();
+        let told = path.vnode().instance().throttle().errors().sample();
         let (offset, owner) = (Mutex::new(&OFFSET, 0), Mutex::new(&OWNER, None));
         LIVE.fetch_add(1, Ordering::Relaxed);
         Arc::new(OpenFile { file, path, flags, offset, told, writes, owner })
@@ -318,7 +304,7 @@ impl OpenFile {
     pub fn sync_file_system(&self) -> Result<(), Errno> {
         let instance = self.vnode().instance();
         let synced = instance.sync();
-        instance.flusher().errors().check(&self.told).and(synced)
+        instance.throttle().errors().check(&self.told).and(synced)
     }
     /// ftruncate(2).
     ///
@@ -389,6 +375,18 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         if self.file.is_seekable() { Ok(()) } else { Err(Errno::ESPIPE) }
+    }
+}
+
+impl Survey {
+    /// Bytes of memory that one of the references to `file` holds: of the file itself, and of its contents where these go with
+    /// it ([`Vnode::orphaned_pages`]).
+    pub fn share_of(&mut self, file: &Arc<OpenFile>) -> usize {
+        let bytes = self.descend(|survey| {
+            let contents = file.vnode().orphaned_pages() as usize * PAGE_BYTES;
+            contents + file.file().held_bytes(survey)
+        });
+        bytes / Arc::strong_count(file).max(1)
     }
 }
 

@@ -1,10 +1,13 @@
 //! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), acl(5), B7).
 pub use crate::vnode::capabilities::FileCapabilities;
 use crate::{
+    acls::AclKind,
     credentials::{Capabilities, Credentials},
     errno::Errno,
-    mount::{MountFlags, Path},
-    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, HAS_ACCESS_ACL, Vnode},
+    mount::Path,
+    mount_flags::MountFlags,
+    rights::HAS_ACCESS_ACL,
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
 };
 use bitflags::bitflags;
 use interfaces::file_system::FileType;

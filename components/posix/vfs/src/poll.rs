@@ -4,17 +4,44 @@
 //! entry of an epoll. A watcher that is told alone ([`PollTable::telling_alone`]) is passed over where another one
 //! with the same interest has taken a change. Lock order: a queue's lock is held while its watchers are told, and an
 //! epoll's entry then wakes the epoll's own queue, so queues nest (outer: the file's).
-use crate::file::Ready;
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
+use bitflags::bitflags;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rt::{
     sync::{Event, LockClass, Mutex, Ticket},
     thread::Woken,
     time::Instant,
 };
+
+bitflags! {
+    /// The events that a file is ready for (the values of poll(2)).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Ready: u16 {
+        /// POLLIN
+        const IN = 0x001;
+        /// POLLPRI
+        const PRIORITY = 0x002;
+        /// POLLOUT
+        const OUT = 0x004;
+        /// POLLERR
+        const ERROR = 0x008;
+        /// POLLHUP
+        const HANGUP = 0x010;
+        /// POLLNVAL, of a descriptor that cannot be polled
+        const INVALID = 0x020;
+        /// POLLRDNORM
+        const READ_NORMAL = 0x040;
+        /// POLLWRNORM
+        const WRITE_NORMAL = 0x100;
+        /// POLLRDHUP
+        const READ_HANGUP = 0x2000;
+        /// A file that does not say what it is ready for is ready for this.
+        const ALWAYS = 0x001 | 0x004 | 0x040 | 0x100;
+    }
+}
 
 static QUEUE: LockClass = LockClass::nestable("vfs.wait_queue");
 

@@ -1,30 +1,24 @@
 //! The path walk: from a text to a place (path_resolution(7), B7).
 //!
-//! A [`Caller`] is on whose behalf. A step looks in the name cache without any exclusive lock and
-//! allocates nothing; a symbolic link replaces the text that is left. Locks of a step, each let
-//! go before the next: directory and name shared (on a miss only), a shard of the name cache shared, the
-//! mount table shared (only where something is mounted).
+//! A step looks in the name cache without any exclusive lock and allocates nothing; a symbolic link replaces the text that is
+//! left. Locks of a step, each let go before the next: those of [`Caller::lookup`].
 use crate::{
-    credentials::Credentials,
-    dentry::Dentry,
+    caller::{Base, Caller, NAME_MAX},
     errno::Errno,
-    mount::{MountFlags, Path},
-    name_cache::{Cached, Key},
-    name_lock,
-    namespace::Namespace,
+    memory,
+    mount::Path,
+    mount_flags::MountFlags,
+    path_text::name_end,
     permission::{self, Want},
-    protection, shrink,
-    vnode::Vnode,
+    protection,
 };
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::ops::Range;
-use interfaces::file_system::{FileType, FsError};
+use interfaces::file_system::FileType;
 
 /// Bytes of the longest path, its NUL included.
 pub const PATH_MAX: usize = 4096;
-/// Bytes of the longest name.
-pub const NAME_MAX: usize = 255;
 /// Symbolic links followed in one walk.
 const LINKS_MAX: u32 = 40;
 
@@ -51,34 +45,6 @@ bitflags! {
         /// The walk does not leave the directory that it starts from.
         const SCOPED = Self::BENEATH.bits() | Self::IN_ROOT.bits();
     }
-}
-
-/// From where a relative path starts.
-#[derive(Clone, Copy)]
-pub enum Base<'a> {
-    /// The working directory (AT_FDCWD).
-    Cwd,
-    /// The place that a descriptor names.
-    At(&'a Path),
-}
-
-/// On whose behalf files are used. Cheap to make: everything is borrowed.
-#[derive(Clone, Copy)]
-pub struct Caller<'a> {
-    /// The mounts seen.
-    pub namespace: &'a Arc<Namespace>,
-    /// Rights.
-    pub credentials: &'a Credentials,
-    /// The root directory.
-    pub root: &'a Path,
-    /// The working directory.
-    pub cwd: &'a Path,
-    /// Permission bits that new files do not get.
-    pub umask: u16,
-    /// Process id, for generated files (`/proc/self`).
-    pub process: u32,
-    /// Thread id, for generated files (`/proc/thread-self`).
-    pub thread: u32,
 }
 
 /// The last component of a path.
@@ -110,7 +76,7 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` (the `BENEATH` family), `EIO`...
     pub fn walk(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
-        shrink::retried(self.namespace.host(), || self.walk_once(base, path, flags))
+        memory::retried(self.namespace.host(), || self.walk_once(base, path, flags))
     }
     fn walk_once(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
         if path.is_empty() && flags.contains(Walk::EMPTY) {
@@ -143,138 +109,6 @@ impl<'a> Caller<'a> {
     pub fn check_parent(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         self.walk_parent(base, path).map(drop)
     }
-    pub(crate) fn base<'b>(&self, base: Base<'b>) -> &'b Path
-    where
-        'a: 'b,
-    {
-        match base {
-            Base::Cwd => self.cwd,
-            Base::At(path) => path,
-        }
-    }
-    /// The file `name` in the directory `parent`, mounts crossed; `None` if there is none.
-    pub(crate) fn child(&self, parent: &Path, name: &[u8]) -> Result<Option<Path>, Errno> {
-        let Some(dentry) = self.lookup(&parent.dentry, name)? else { return Ok(None) };
-        let path = Path { mount: parent.mount.clone(), dentry };
-        Ok(Some(self.namespace.cross(path)))
-    }
-    /// The dentry of `name`, from the name cache or else from the file system.
-    pub(crate) fn lookup(
-        &self,
-        parent: &Arc<Dentry>,
-        name: &[u8],
-    ) -> Result<Option<Arc<Dentry>>, Errno> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::ENAMETOOLONG);
-        }
-        let directory = parent.vnode();
-        if let Some(node) = directory.node() {
-            let names = directory.instance().names();
-            let is_kept = node.keeps(name);
-            if is_kept && let Cached::Positive(dentry) = names.get(parent.id(), name) {
-                return Ok(Some(dentry));
-            }
-            let mut known = None;
-            if !is_kept {
-                node.with_cache(name, &mut |cache, place| known = cache.get(parent.id(), place));
-            }
-            if known.is_some() {
-                return Ok(known);
-            }
-            let child = match node.lookup(name, self) {
-                Err(Errno::ENOENT) if node.can_change() => return Ok(None),
-                found => found?,
-            };
-            let vnode = Vnode::generated(directory.instance(), child);
-            let dentry = Dentry::child(parent, name, vnode)?;
-            return Ok(Some(match is_kept {
-                true => names.insert_if_absent(&parent.key(name), dentry.name(), dentry),
-                false => {
-                    node.with_cache(name, &mut |cache, place| {
-                        cache.put(parent.id(), place, &dentry)
-                    });
-                    dentry
-                }
-            }));
-        }
-        match directory.instance().names().get(parent.id(), name) {
-            Cached::Positive(dentry) => return Ok(Some(dentry)),
-            Cached::Negative => return Ok(None),
-            Cached::Unknown => {}
-        }
-        let key = parent.key(name);
-        let _name = name_lock::share(parent, &key);
-        lookup_locked(parent, &key)
-    }
-}
-
-/// As [`Caller::lookup`] in a stored directory, of a name the caller has locked, or all names.
-pub(crate) fn lookup_locked(
-    parent: &Arc<Dentry>,
-    key: &Key<'_>,
-) -> Result<Option<Arc<Dentry>>, Errno> {
-    let name = key.name();
-    if name.len() > NAME_MAX {
-        return Err(Errno::ENAMETOOLONG);
-    }
-    let directory = parent.vnode();
-    if directory.is_dead() {
-        return Err(Errno::ENOENT);
-    }
-    let instance = directory.instance();
-    let names = instance.names();
-    match names.find(key) {
-        Cached::Positive(dentry) => return Ok(Some(dentry)),
-        Cached::Negative => return Ok(None),
-        Cached::Unknown => {}
-    }
-    match instance.file_system()?.lookup(directory.inode(), name) {
-        Ok(attributes) => {
-            let dentry = Dentry::child(parent, name, instance.vnode(attributes))?;
-            if instance.info().has_stable_names {
-                return Ok(Some(names.insert_if_absent(key, dentry.name(), dentry)));
-            }
-            Ok(Some(dentry))
-        }
-        Err(FsError::NotFound) => {
-            if instance.info().has_stable_names {
-                names.insert(key, Arc::from(name), None);
-            }
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The end of the name that begins at `start`: at a slash or at the end of the text. Words are looked at, not bytes.
-fn name_end(text: &[u8], start: usize) -> usize {
-    let mut at = start;
-    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
-        if let Some(slash) = first_slash(u64::from_le_bytes(*word)) {
-            return at + slash;
-        }
-        at += WORD_BYTES;
-    }
-    let rest = text.get(at..).unwrap_or_default();
-    let slash = match text.last_chunk() {
-        // The rest of the last word, which was not looked at; no byte of its replacement is a slash.
-        Some(word) if !rest.is_empty() => {
-            first_slash(u64::from_le_bytes(*word) >> (8 * (WORD_BYTES - rest.len())))
-        }
-        _ => rest.iter().position(|byte| *byte == b'/'),
-    };
-    slash.map_or(text.len(), |slash| at + slash)
-}
-
-const WORD_BYTES: usize = size_of::<u64>();
-
-/// The lowest byte of a word that is a slash.
-fn first_slash(word: u64) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
-    let word = word ^ (ONES * b'/' as u64);
-    // The lowest bit set here is of the first byte that is zero now.
-    let found = word.wrapping_sub(ONES) & !word & (ONES << 7);
-    (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }
 
 /// The last component, as a part of the text.
@@ -428,9 +262,9 @@ impl<'a> Walker<'a> {
         }
         let rest = self.text.get(self.position..).unwrap_or_default();
         let mut text = match vnode.node() {
-            Some(node) => match node.follow(self.caller)? {
+            Some(node) => match node.follow(&self.caller.viewer())? {
                 Some(jump) => return self.jump(jump).map(|()| true),
-                None => node.read_link(self.caller)?,
+                None => node.read_link(&self.caller.viewer())?,
             },
             None => {
                 let target = vnode.link_target()?;
@@ -495,29 +329,5 @@ impl<'a> Walker<'a> {
         }
         self.at = at;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::name_end;
-    use alloc::vec;
-
-    #[test]
-    fn names_end_where_a_look_at_every_byte_finds_the_next_slash() {
-        for length in 0..28 {
-            for slash in 0..=length {
-                // Bytes beside a slash in value, and ones with the highest bit set, are none.
-                for other in [b'.', b'0', 0x80 | b'/', 0, 0xff] {
-                    let mut text = vec![other; length];
-                    text.iter_mut().skip(slash).step_by(3).for_each(|byte| *byte = b'/');
-                    for start in 0..=length {
-                        let next = text[start..].iter().position(|byte| *byte == b'/');
-                        let expected = start + next.unwrap_or(length - start);
-                        assert_eq!(name_end(&text, start), expected, "{text:?} from {start}");
-                    }
-                }
-            }
-        }
     }
 }

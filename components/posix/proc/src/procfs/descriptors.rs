@@ -5,9 +5,9 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general::O_CLOEXEC;
 use process::{files::OnExec, locks};
 use vfs::{
-    Caller, ChildCache, Errno, OpenFile, Path,
+    ChildCache, Errno, OpenFile, Path,
     digits::Digits,
-    generated::{Child, Node, attributes},
+    generated::{Child, Node, Viewer, attributes},
 };
 
 /// The two directories.
@@ -58,7 +58,7 @@ impl Node for Descriptors {
             act(cache, number as u64);
         }
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let number = parse(name).ok_or(Errno::ENOENT)?;
         let inode = self.link_inode(number as u64);
         let one = Descriptor { subject: self.subject.clone(), inode, number };
@@ -132,10 +132,10 @@ impl Node for Link {
         link.size = LINK_BYTES;
         link
     }
-    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
-        Ok(report::path_text(self.0.file()?.path(), caller.root))
+    fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
+        Ok(report::path_text(self.0.file()?.path(), viewer.root))
     }
-    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+    fn follow(&self, _: &Viewer<'_>) -> Result<Option<Path>, Errno> {
         Ok(Some(self.0.file()?.path().clone()))
     }
 }

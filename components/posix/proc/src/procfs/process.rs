@@ -18,11 +18,11 @@ use process::{
     tree,
 };
 use vfs::{
-    Caller, ChildCache, Errno, Path,
+    ChildCache, Errno, Path,
     credentials::Capabilities,
     digits::Digits,
     file::{File, POSITION_MAX, Places, Ready},
-    generated::{self, Child, GENERATED_END, Node, attributes},
+    generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
 };
 
 /// A process, or one thread of it.
@@ -244,7 +244,7 @@ impl Node for ProcessDirectory {
             act(cache, place(index));
         }
     }
-    fn lookup(&self, wanted: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, wanted: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let (index, &(name, ref item)) = self.find(wanted).ok_or(Errno::ENOENT)?;
         self.subject.check_known(Errno::ENOENT)?;
         let (subject, inode) = (self.subject.clone(), self.subject.inode(place(index)));
@@ -433,10 +433,10 @@ impl Node for ProcessLink {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Symlink, 0o777, self.subject.owner())
     }
-    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
-        Ok(report::path_text(&self.place()?, caller.root))
+    fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
+        Ok(report::path_text(&self.place()?, viewer.root))
     }
-    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+    fn follow(&self, _: &Viewer<'_>) -> Result<Option<Path>, Errno> {
         self.place().map(Some)
     }
 }
@@ -466,7 +466,7 @@ impl Node for Threads {
         let user = self.subject.user();
         Attributes { links, ..attributes(self.inode, FileType::Directory, 0o555, user) }
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let id = parse_id(name).ok_or(Errno::ENOENT)?;
         let process = self.subject.process.clone();
         if !self.threads().contains(&id) {

@@ -24,10 +24,10 @@ use objects::{
 };
 use process::{exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree};
 use vfs::{
-    Caller, ChildCache, Errno,
+    ChildCache, Errno,
     digits::{Digits, write_decimal},
     file::{File, POSITION_MAX, Places, Ready},
-    generated::{self, Child, GENERATED_END, Node, attributes},
+    generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
     poll::Changes,
     protection::Protection,
 };
@@ -61,20 +61,20 @@ pub enum Item {
     /// A directory.
     Directory(Table),
     /// A symbolic link whose text depends on who asks.
-    Link(fn(&Caller<'_>) -> Vec<u8>),
+    Link(fn(&Viewer<'_>) -> Vec<u8>),
 }
 
 /// Names and what they stand for.
 pub type Table = &'static [(&'static str, Item)];
 
 const ROOT: Table = &[
-    ("self", Item::Link(|caller| number_text(caller.process.into()))),
+    ("self", Item::Link(|viewer| number_text(viewer.process.into()))),
     (
         "thread-self",
-        Item::Link(|caller| {
-            let mut text = number_text(caller.process.into());
+        Item::Link(|viewer| {
+            let mut text = number_text(viewer.process.into());
             text.extend_from_slice(b"/task/");
-            write_decimal(&mut text, caller.thread.into());
+            write_decimal(&mut text, viewer.thread.into());
             text
         }),
     ),
@@ -363,7 +363,7 @@ impl Node for Fixed {
             _ => Places::Endless,
         }
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         match self.item {
             Item::Directory(table) => find(table, self.inode, name),
             _ => Err(Errno::ENOTDIR),
@@ -377,9 +377,9 @@ impl Node for Fixed {
         let _ = list(table, self.inode, position, take);
         Ok(())
     }
-    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+    fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
         match self.item {
-            Item::Link(text) => Ok(text(caller)),
+            Item::Link(text) => Ok(text(viewer)),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -442,7 +442,7 @@ impl Node for Root {
             act(&process.files_about_it, 0);
         }
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         match parse_id(name) {
             // A thread's id leads to the thread, although only processes are listed.
             Some(id) => match (tree::process(id), tree::task(id)) {

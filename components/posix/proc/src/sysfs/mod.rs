@@ -9,9 +9,9 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use rt::sync::Once;
 use vfs::{
-    Active, Caller, Errno,
+    Active, Errno,
     file::Places,
-    generated::{Child, GENERATED_END, Node, attributes},
+    generated::{Child, GENERATED_END, Node, Viewer, attributes},
 };
 
 /// A file's content, made when it is read.
@@ -80,7 +80,7 @@ impl Node for Entry {
         }
         attributes
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let found = self.names()?.iter().find(|(known, _)| known.as_bytes() == name);
         found.map(|(_, entry)| entry.clone() as Child).ok_or(Errno::ENOENT)
     }
@@ -100,7 +100,7 @@ impl Node for Entry {
         });
         Ok(())
     }
-    fn read_link(&self, _: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+    fn read_link(&self, _: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
         match &self.kind {
             Kind::Link(text) => Ok(text.as_bytes().to_vec()),
             _ => Err(Errno::EINVAL),

@@ -7,30 +7,31 @@
 //! A file system that lives in the caches only ([`Backing::Cache`]) is kept: its directories hold the dentries of their
 //! names ([`crate::vnode`]), and these their vnodes, which are in no table. Locks: `vnodes` is a leaf but for
 //! `vfs.vnode.state`.
+mod reclaim;
+pub(crate) mod sync;
+pub(crate) mod unmount;
+
 use crate::{
     dentry::Dentry,
     errno::Errno,
     file::POSITION_MAX,
     flush::Flusher,
-    generated::{GENERATED_END, Node},
     host::Host,
     name_cache::NameCache,
-    notify::{self, Events},
-    pages::WHOLE,
+    node::{GENERATED_END, Node},
+    stores::{self, Store},
     tally::Tally,
+    throttle::Throttle,
     vnode::Vnode,
 };
 use alloc::{
     collections::BTreeMap,
     string::String,
     sync::{Arc, Weak},
-    vec,
     vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use interfaces::file_system::{
-    Access, Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage,
-};
+use interfaces::file_system::{Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage};
 use rt::{
     PAGE_BYTES, lock_class,
     sync::{Mutex, Once},
@@ -60,9 +61,10 @@ pub struct Instance {
     options: Once<String>,
     device: (u32, u32),
     vnodes: [Mutex<Vnodes>; SHARDS],
-    names: NameCache,
+    names: NameCache<Dentry>,
     rename: Mutex<()>,
-    flusher: Arc<Flusher>,
+    throttle: Arc<Throttle>,
+    flusher: Arc<Flusher<Vnode>>,
     /// It lives in the caches only.
     is_kept: bool,
     /// Vnodes of it that are in no table.
@@ -144,12 +146,6 @@ impl Active {
     }
 }
 
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.instance.retire(&self.root);
-    }
-}
-
 /// The magic number of a file system of generated files (statfs(2)).
 fn generated_magic(type_name: &str) -> u32 {
     match type_name {
@@ -168,6 +164,13 @@ fn generated_size_max(type_name: &str) -> u64 {
     match type_name {
         "pipefs" | "sockfs" | "anon_inodefs" => POSITION_MAX,
         _ => GENERATED_END,
+    }
+}
+
+impl Drop for Instance {
+    /// One that was never mounted, or not as a whole, has a flusher that nothing else ends.
+    fn drop(&mut self) {
+        self.flusher.end();
     }
 }
 
@@ -203,6 +206,7 @@ impl Instance {
         };
         let is_kept = fs.is_some() && info.backing == Backing::Cache;
         let device = device.unwrap_or_else(|| (0, NEXT_DEVICE.fetch_add(1, Ordering::Relaxed)));
+        let throttle = Throttle::new(tally, host);
         let instance = Arc::new(Instance {
             fs,
             device,
@@ -212,7 +216,8 @@ impl Instance {
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
             names: NameCache::new(is_kept),
             rename: Mutex::new(&RENAME, ()),
-            flusher: Flusher::new(tally, host),
+            flusher: Flusher::new(device, throttle.clone()),
+            throttle,
             is_kept,
             kept: AtomicUsize::new(0),
             written: AtomicUsize::new(0),
@@ -222,6 +227,9 @@ impl Instance {
         let mut all = INSTANCES_ALL.lock();
         all.retain(|known| known.strong_count() > 0);
         all.push(Arc::downgrade(&instance));
+        drop(all);
+        let store: Arc<dyn Store> = instance.clone();
+        stores::register(Arc::downgrade(&store));
         instance
     }
     /// The file system behind it.
@@ -257,10 +265,14 @@ impl Instance {
         self.is_read_only() || self.fs.as_ref().is_some_and(|fs| fs.mount_info().is_read_only)
     }
     /// The writer of its dirty pages.
-    pub(crate) fn flusher(&self) -> &Arc<Flusher> {
+    pub(crate) fn flusher(&self) -> &Arc<Flusher<Vnode>> {
         &self.flusher
     }
-    pub(crate) fn names(&self) -> &NameCache {
+    /// The state that its page caches share with that.
+    pub(crate) fn throttle(&self) -> &Arc<Throttle> {
+        &self.throttle
+    }
+    pub(crate) fn names(&self) -> &NameCache<Dentry> {
         &self.names
     }
     /// Held while a directory changes its parent, and while a path is read upwards.
@@ -352,63 +364,6 @@ impl Instance {
         let tables: usize = self.vnodes.iter().map(|vnodes| vnodes.lock().len()).sum();
         tables + self.kept.load(Ordering::Relaxed)
     }
-    /// Writes everything: dirty pages, attributes, and what the file system has.
-    ///
-    /// # Errors
-    /// The first failure of the file system; those of pages are kept for fsync and syncfs.
-    pub fn sync(&self) -> Result<(), Errno> {
-        let Some(fs) = self.fs.as_ref().filter(|_| !self.is_read_only()) else { return Ok(()) };
-        let written = self.write_listed();
-        written.and(fs.sync().map_err(Errno::from))
-    }
-    /// Hands what storage has not to the file system: dirty pages, attributes.
-    fn write_listed(&self) -> Result<(), Errno> {
-        // In the order in which they became dirty, files made one after the other lie so, and so
-        // do their inodes: fewer blocks change in a transaction.
-        for vnode in self.flusher.batches().flatten() {
-            vnode.pages().map(|pages| pages.start_writes(WHOLE));
-        }
-        let mut result = Ok(());
-        self.flusher.take_all(|batch| {
-            write_and_wait(batch);
-            for vnode in batch {
-                let flushed = vnode.flush();
-                if flushed.is_err() || vnode.pages().is_some_and(|pages| pages.is_dirty()) {
-                    vnode.enlist();
-                }
-                result = result.and(flushed);
-            }
-        });
-        result
-    }
-    /// Makes it read-only or writable (`MS_REMOUNT`).
-    ///
-    /// # Errors
-    /// `EBUSY` while a file is open for writing; `EROFS` where the medium forbids writing; `EIO`.
-    pub(crate) fn remount(&self, access: Access) -> Result<(), Errno> {
-        let Some(fs) = &self.fs else { return Ok(()) };
-        if access == Access::Writable {
-            fs.remount(access)?;
-            self.is_read_only.store(false, Ordering::Relaxed);
-            return Ok(());
-        }
-        if self.refuses_changes() {
-            self.is_read_only.store(true, Ordering::Relaxed);
-            return Ok(());
-        }
-        let told = self.sync();
-        // Nobody opens a file for writing from here on; who did before is seen.
-        self.is_read_only.store(true, Ordering::Relaxed);
-        let is_written = self.written.load(Ordering::Acquire) > 0;
-        let result = match is_written {
-            true => Err(Errno::EBUSY),
-            false => told.and(fs.remount(access).map_err(Errno::from)),
-        };
-        if result.is_err() {
-            self.is_read_only.store(false, Ordering::Relaxed);
-        }
-        result
-    }
     /// Space and inodes.
     ///
     /// # Errors
@@ -424,62 +379,6 @@ impl Instance {
         };
         Ok(fs.usage()?)
     }
-    /// The last mount has gone.
-    fn retire(&self, root: &Arc<Dentry>) {
-        notify::about_unmount(self);
-        if self.sync().is_err() {
-            log::error!("vfs: {}: unmounted with errors", self.info.type_name);
-        }
-        self.names.clear();
-        if self.is_kept {
-            drop_names(root);
-        }
-        self.end();
-    }
-    /// Nothing is written from here on; the medium is marked as unmounted. Only the first time counts.
-    fn end(&self) {
-        self.flusher.end();
-        if self.is_ended.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        if let Some(Err(error)) = self.fs.as_ref().map(|fs| fs.unmount()) {
-            log::error!("vfs: {}: unmounted with errors: {error:?}", self.info.type_name);
-        }
-        self.is_read_only.store(true, Ordering::Relaxed);
-        self.is_unmounted.store(true, Ordering::Release);
-    }
-}
-
-/// Tells observers of a tree in memory that it is no longer mounted and lets go of all its names, in a loop: it may be
-/// deeper than a stack.
-fn drop_names(root: &Arc<Dentry>) {
-    let mut left = vec![root.clone()];
-    while let Some(dentry) = left.pop() {
-        let vnode = dentry.vnode();
-        notify::about_vnode(vnode, Events::UNMOUNT);
-        if vnode.is_directory() {
-            let names = vnode.names().lock().take_all();
-            left.extend(names);
-        }
-    }
-}
-
-/// Writes what is dirty now of the pages of `vnodes`.
-fn write_and_wait(vnodes: &[Arc<Vnode>]) {
-    let pages = || vnodes.iter().filter_map(|vnode| vnode.pages());
-    let passed: Vec<_> = pages().filter(|pages| pages.start_writes(WHOLE)).collect();
-    pages().for_each(|pages| pages.wait_written(WHOLE));
-    passed.into_iter().for_each(|pages| pages.write_and_wait(WHOLE));
-}
-
-/// The machine goes down: writes everything and unmounts every file system, used or not.
-pub fn shut_down() {
-    for instance in instances() {
-        if let Err(errno) = instance.sync() {
-            log::error!("vfs: {}: {errno:?}", instance.info.type_name);
-        }
-    }
-    instances().iter().for_each(|instance| instance.end());
 }
 
 /// A program is about to read media past the file systems on them: those write in place what they keep elsewhere. An error
@@ -490,11 +389,14 @@ pub fn put_in_place() {
     }
 }
 
-/// A file system on this device has lost its last mount and is still being written.
-pub fn is_being_written(device: (u32, u32)) -> bool {
-    instances()
-        .iter()
-        .any(|instance| instance.device == device && !instance.is_unmounted.load(Ordering::Acquire))
+/// Files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
+pub fn vnode_count() -> u64 {
+    instances().iter().map(|instance| instance.vnode_count() as u64).sum()
+}
+
+/// Names in the name caches of all file systems (`/proc/skerry/objects`).
+pub fn name_count() -> u64 {
+    instances().iter().map(|instance| instance.names().len() as u64).sum()
 }
 
 /// Every instance in use.

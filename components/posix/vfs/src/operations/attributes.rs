@@ -1,13 +1,17 @@
 //! Attributes: stat, access, chmod, chown, utimensat, truncate, readlink.
 use crate::{
+    acls::AclKind,
+    caller::{Base, Caller},
     credentials::Capabilities,
     errno::Errno,
-    mount::{MountFlags, Path},
-    notify::{self, Events},
+    mount::Path,
+    mount_flags::MountFlags,
+    notify,
+    observers::Events,
     permission::{self, SET_GROUP, Want},
     regular::resize,
-    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
-    walk::{Base, Caller, Walk},
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    walk::Walk,
 };
 use acl::Acl;
 use alloc::{sync::Arc, vec::Vec};
@@ -100,7 +104,7 @@ impl Caller<'_> {
             return Err(Errno::EINVAL);
         }
         if let Some(node) = vnode.node() {
-            return node.read_link(self);
+            return node.read_link(&self.viewer());
         }
         vnode.touch_accessed(place.mount.flags());
         Ok(vnode.link_target()?.to_vec())
@@ -195,7 +199,7 @@ impl Caller<'_> {
             }
             permission::check(vnode, self.credentials, Want::WRITE)?;
         }
-        let now = crate::vnode::now();
+        let now = crate::time::now();
         let (accessed, modified) = (time(accessed, now), time(modified, now));
         let changed = Some(now);
         vnode.change(&AttributeChange { accessed, modified, changed, ..Default::default() })?;
@@ -273,7 +277,7 @@ fn time(setting: TimeSetting, now: FileTime) -> Option<FileTime> {
 }
 
 fn changed_now() -> AttributeChange {
-    AttributeChange { changed: Some(crate::vnode::now()), ..Default::default() }
+    AttributeChange { changed: Some(crate::time::now()), ..Default::default() }
 }
 
 fn check_mutable(vnode: &Vnode) -> Result<(), Errno> {

@@ -1,17 +1,22 @@
 //! Making names: mkdir, mknod, symlink, link, and the creating half of open.
 use crate::{
+    acls::AclKind,
+    caller::{Base, Caller, lookup_locked},
     credentials::{Capabilities, Credentials},
     dentry::{Dentry, Promised},
     errno::Errno,
-    generated::Node,
+    memory,
     mount::Path,
     name_cache::Key,
     name_lock,
-    notify::{self, Events},
+    node::Node,
+    notify,
+    observers::Events,
     permission::{self, CLASSES, GROUP_EXECUTE, SET_GROUP},
-    protection, shrink,
-    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, HAS_DEFAULT_ACL, Vnode},
-    walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
+    protection,
+    rights::HAS_DEFAULT_ACL,
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    walk::{Last, PATH_MAX},
 };
 use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -80,7 +85,7 @@ impl NewFile<'_> {
             group,
             device: self.device,
             target: self.target,
-            now: crate::vnode::now(),
+            now: crate::time::now(),
             acls: match &inherited.lists {
                 None => NewAcls::default(),
                 Some(lists) => NewAcls { access: &lists.access, default: &lists.default },
@@ -302,7 +307,7 @@ impl Caller<'_> {
         Ok(())
     }
     fn make(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
-        shrink::retried(self.namespace.host(), || self.make_once(base, path, new))
+        memory::retried(self.namespace.host(), || self.make_once(base, path, new))
     }
     fn make_once(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
         let parent = self.walk_parent(base, path)?;
@@ -373,7 +378,7 @@ impl Caller<'_> {
         if !vnode.can_be_linked() {
             return Err(Errno::ENOENT);
         }
-        let (promised, now) = (Promised::take(name)?, crate::vnode::now());
+        let (promised, now) = (Promised::take(name)?, crate::time::now());
         if instance.is_kept() {
             vnode.gain_name(now)?;
             if let Err(error) = keep_name(&parent.path, &key, promised, vnode.clone(), now) {

@@ -1,15 +1,17 @@
 //! Extended attributes (xattr(7)), and those of them that are access control lists (acl(5)).
 use crate::{
+    acls::AclKind,
+    caller::Caller,
     credentials::Capabilities,
     errno::Errno,
     mount::Path,
-    notify::{self, Events},
+    notify,
+    observers::Events,
     permission::{self, CLASSES, SET_GROUP, STICKY, Want},
     vnode::{
-        AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode,
+        FLAG_APPEND, FLAG_IMMUTABLE, Vnode,
         capabilities::{self, FileCapabilities},
     },
-    walk::Caller,
 };
 use acl::{Acl, Entry, FormError};
 use alloc::{sync::Arc, vec::Vec};
@@ -98,7 +100,7 @@ impl Caller<'_> {
             FileCapabilities::parse(value)?;
         }
         let _contents = vnode.contents().write();
-        let now = crate::vnode::now();
+        let now = crate::time::now();
         fs.set_xattr(vnode.inode(), name, value, mode, now)?;
         if is_of_capabilities {
             vnode.note_capabilities();
@@ -118,7 +120,7 @@ impl Caller<'_> {
         }
         let (vnode, fs) = self.check_change(place, name)?;
         let _contents = vnode.contents().write();
-        let now = crate::vnode::now();
+        let now = crate::time::now();
         fs.remove_xattr(vnode.inode(), name, now)?;
         vnode.note_changed(now);
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);

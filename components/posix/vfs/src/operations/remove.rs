@@ -1,14 +1,15 @@
 //! Taking names away: unlink and rmdir.
 use crate::{
+    caller::{Base, Caller, lookup_locked},
     dentry::Dentry,
     errno::Errno,
     mount::Path,
     name_cache::Key,
-    name_lock,
-    notify::{self, Events},
+    name_lock, notify,
+    observers::Events,
     permission,
     vnode::Vnode,
-    walk::{Base, Caller, Last, Parent, lookup_locked},
+    walk::{Last, Parent},
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
@@ -40,7 +41,7 @@ impl Caller<'_> {
         if victim.is_mount_point() {
             return Err(Errno::EBUSY);
         }
-        let (instance, now) = (directory.instance(), crate::vnode::now());
+        let (instance, now) = (directory.instance(), crate::time::now());
         if instance.is_kept() {
             drop_name(directory, &key, &victim, now);
         } else {
@@ -77,7 +78,7 @@ impl Caller<'_> {
             return Err(Errno::EBUSY);
         }
         let inside = victim.vnode().contents().write();
-        let (instance, now) = (directory.instance(), crate::vnode::now());
+        let (instance, now) = (directory.instance(), crate::time::now());
         if instance.is_kept() {
             if !victim.vnode().names().lock().is_empty() {
                 return Err(Errno::ENOTEMPTY);

@@ -3,6 +3,7 @@
 //! Locks: the file system's rename lock, then both directories (the upper one first, else by
 //! inode number), then a directory that is replaced.
 use crate::{
+    caller::{Base, Caller, lookup_locked},
     dentry::Dentry,
     errno::Errno,
     mount::Path,
@@ -11,7 +12,7 @@ use crate::{
     pages::WHOLE,
     permission::{self, Want},
     vnode::Vnode,
-    walk::{Base, Caller, Last, Parent, lookup_locked},
+    walk::{Last, Parent},
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
@@ -230,7 +231,7 @@ fn replace(
     target: Option<&Arc<Dentry>>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let (fs, now) = (from.vnode().instance().file_system()?, crate::vnode::now());
+    let (fs, now) = (from.vnode().instance().file_system()?, crate::time::now());
     let is_kept = from.vnode().instance().is_kept();
     let replaced = target.map(Arc::as_ref).filter(|target| target.vnode().is_directory());
     let inside = replaced.map(|target| target.vnode().contents().write());
@@ -311,7 +312,7 @@ fn exchange(
     target: &Arc<Dentry>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let now = crate::vnode::now();
+    let now = crate::time::now();
     let instance = from.vnode().instance();
     if instance.is_kept() {
         let (upper, lower) = (source.position(), target.position());

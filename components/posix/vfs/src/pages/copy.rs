@@ -7,7 +7,7 @@ use crate::{
     errno::Errno,
     host::StorageIo,
     io::{Sink, Source},
-    shrink,
+    memory,
 };
 use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::Backing;
@@ -38,7 +38,7 @@ impl Look {
     #[cold]
     fn look(&mut self, pages: &PageCache, done: usize) -> bool {
         self.next = done.saturating_add(LOOK_BYTES);
-        pages.flusher.host().is_ending()
+        pages.throttle.host().is_ending()
     }
 }
 
@@ -148,7 +148,7 @@ impl PageCache {
                 && self.backing == Backing::Storage
                 && (at / PAGE).is_multiple_of(BALANCE_PAGES)
             {
-                self.flusher.balance();
+                self.throttle.balance();
             }
         }
         self.charge(StorageIo::Write, soiled);
@@ -203,7 +203,7 @@ impl PageCache {
     ) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let is_whole = length == PAGE_BYTES;
-        shrink::make_room(1);
+        memory::make_room(1);
         let frame = self.allocate_frame(!is_whole)?;
         self.reserve_stored(index)?;
         let count = source.take_into_frame(&frame, within, length)?;

@@ -19,8 +19,8 @@ pub(crate) use readahead::{Hit, Readahead};
 pub(crate) use write_back::WHOLE;
 
 use crate::{
-    errno::Errno, errors::ErrorSequence, file::Watcher, flush::Flusher, host::StorageIo,
-    instance::Instance, shrink, tally,
+    errno::Errno, errors::ErrorSequence, file::Watcher, host::StorageIo, memory, tally,
+    throttle::Throttle,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -80,7 +80,7 @@ pub struct PageCache {
     index: RwLock<Index>,
     /// A read or write of pages has ended.
     arrived: Event,
-    flusher: Arc<Flusher>,
+    throttle: Arc<Throttle>,
     errors: ErrorSequence,
     faults: Mutex<Readahead>,
     watchers: Mutex<Vec<Weak<dyn Watcher>>>,
@@ -89,7 +89,8 @@ pub struct PageCache {
 impl PageCache {
     pub(crate) fn new(
         fs: &Arc<dyn FileSystem>,
-        instance: &Instance,
+        backing: Backing,
+        throttle: &Arc<Throttle>,
         known: &Attributes,
     ) -> Arc<PageCache> {
         Arc::new_cyclic(|myself| PageCache {
@@ -97,15 +98,15 @@ impl PageCache {
             identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
             fs: fs.clone(),
             inode: known.inode,
-            backing: instance.info().backing,
+            backing,
             size: AtomicU64::new(known.size),
             are_blocks_known: AtomicBool::new(false),
             was_emptied: AtomicBool::new(false),
             shape: RwLock::new(&SHAPE, ()),
             tail: Mutex::new(&TAIL, ()),
-            index: RwLock::new(&INDEX, Index::new(instance.flusher().tally().clone())),
+            index: RwLock::new(&INDEX, Index::new(throttle.tally().clone())),
             arrived: Event::new(),
-            flusher: instance.flusher().clone(),
+            throttle: throttle.clone(),
             errors: ErrorSequence::new(),
             faults: Mutex::new(&READAHEAD, Readahead::default()),
             watchers: Mutex::new(&WATCHERS, Vec::new()),
@@ -187,7 +188,7 @@ impl PageCache {
                     asked = self.ask_alone(index, asked)?;
                 }
                 (Page::Refused, _) if asked != Asked::Not => {
-                    shrink::after_refusal(&mut refusals, self.flusher.host())?;
+                    memory::after_refusal(&mut refusals, self.throttle.host())?;
                     self.bring_in(index..index + 1, &self.faults)?;
                 }
                 (_, Backing::Cache) => self.fill_zeroes(index, touch)?,
@@ -219,12 +220,12 @@ impl PageCache {
     /// The calling thread caused I/O of so many pages, where there is storage.
     fn charge(&self, io: StorageIo, pages: u64) {
         if pages > 0 && self.backing == Backing::Storage {
-            self.flusher.host().charge(io, pages * PAGE);
+            self.throttle.host().charge(io, pages * PAGE);
         }
     }
     /// A frame that the caller cannot do without.
     fn allocate_frame(&self, is_zeroed: bool) -> Result<Frame, Errno> {
-        shrink::allocate_frame(is_zeroed, self.flusher.host())
+        memory::allocate_frame(is_zeroed, self.throttle.host())
     }
     /// Visits the pages of a range that are in memory and lie within the file.
     pub(crate) fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
@@ -254,7 +255,7 @@ impl PageCache {
                     asked = self.ask_alone(wanted.start, asked)?;
                 }
                 Page::Refused if asked != Asked::Not => {
-                    shrink::after_refusal(&mut refusals, self.flusher.host())?;
+                    memory::after_refusal(&mut refusals, self.throttle.host())?;
                     self.bring_in(wanted.start..wanted.start + 1, readahead)?;
                 }
                 Page::Failed | Page::Refused | Page::Absent => {
@@ -297,10 +298,10 @@ impl PageCache {
         let Some(myself) = self.myself.upgrade().filter(|_| missing > 0) else { return Ok(()) };
         let sink: Arc<dyn PageSink> = myself;
         let mut frames = Vec::new();
-        shrink::make_room(missing);
+        memory::make_room(missing);
         match missing {
             1 => frames.push(self.allocate_frame(false)?),
-            _ => shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?,
+            _ => memory::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?,
         }
         frames.reverse();
         let shape = self.shape.read();

@@ -148,7 +148,7 @@ impl PageCache {
     /// Slows who makes pages dirty where too many are.
     pub(crate) fn balance(&self) {
         if self.backing == Backing::Storage {
-            self.flusher.balance();
+            self.throttle.balance();
         }
     }
     /// Something of it is to be written.
@@ -178,7 +178,7 @@ impl PageSink for WriteSink {
         if let Err(error) = result {
             log::error!("vfs: inode {}: writing from page {first}: {error:?}", cache.inode);
             cache.errors.record(error.into());
-            cache.flusher.errors().record(error.into());
+            cache.throttle.errors().record(error.into());
         }
         let mut index = cache.index.write();
         for page in first..first.saturating_add(count as u64) {
@@ -187,6 +187,6 @@ impl PageSink for WriteSink {
         drop(index);
         cache.note_blocks();
         tally::note_end(cache.arrived.signal_awaited());
-        cache.flusher.note_progress();
+        cache.throttle.note_progress();
     }
 }

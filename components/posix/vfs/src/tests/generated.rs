@@ -1,8 +1,8 @@
 //! Generated trees: changing names, magic links, content made when read.
 use super::World;
 use crate::{
-    Active, Caller, Errno, MountFlags, Path, Walk,
-    generated::{Child, Node, attributes},
+    Active, Errno, MountFlags, Path, Walk,
+    generated::{Child, Node, Viewer, attributes},
 };
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general as raw;
@@ -36,7 +36,7 @@ impl Node for Thing {
             Kind::Magic => attributes(4, FileType::Symlink, 0o777, (0, 0)),
         }
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let kind = match name {
             b"counter" => Kind::Counter,
             b"self" => Kind::SelfLink,
@@ -60,10 +60,10 @@ impl Node for Thing {
         let _ = all.iter().skip(position as usize).try_for_each(take);
         Ok(())
     }
-    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
-        Ok((caller.process + 6).to_string().into_bytes())
+    fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
+        Ok((viewer.process + 6).to_string().into_bytes())
     }
-    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+    fn follow(&self, _: &Viewer<'_>) -> Result<Option<Path>, Errno> {
         match self.0 {
             Kind::Magic => Ok(self.1.magic.lock().unwrap().clone()),
             _ => Ok(None),
@@ -159,7 +159,7 @@ impl Node for Changing {
     fn attributes(&self) -> Attributes {
         attributes(5, FileType::Directory, 0o1777, (0, 0))
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let names = self.0.lock().unwrap();
         let found = names.iter().find(|(known, _)| known == name).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(Made(found.1)))

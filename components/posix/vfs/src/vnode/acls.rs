@@ -1,80 +1,16 @@
 //! A vnode's access control lists: read when they are first asked for, kept, and dropped when one changes.
-//!
-//! Two bits beside the mirrored permissions say that there may be one: a check of a file without lists costs
-//! nothing for them.
-use super::{Instance, Vnode, capabilities::HAS_CAPABILITIES, now};
-use crate::errno::Errno;
+use super::Vnode;
+use crate::{
+    acls::{AclKind, Acls, Kept},
+    errno::Errno,
+    rights::{HAS_ACCESS_ACL, HAS_ACLS, HAS_CAPABILITIES, HAS_DEFAULT_ACL},
+    time::now,
+};
 use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
-use interfaces::file_system::{AclChange, Attributes, FileSystem, FileType, FsError};
+use interfaces::file_system::{AclChange, FileSystem, FileType, FsError};
 use rt::memory::Charge;
-
-/// Beside the permissions: there may be a list that says who may use it.
-pub(crate) const HAS_ACCESS_ACL: u16 = 0x8000;
-/// Beside the permissions: there may be a list that it hands on.
-pub(crate) const HAS_DEFAULT_ACL: u16 = 0x4000;
-pub(super) const HINTS: u16 = HAS_ACCESS_ACL | HAS_DEFAULT_ACL;
-
-/// The two lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AclKind {
-    /// The users that may use it.
-    Access,
-    /// The list that a directory hands to new files in it.
-    Default,
-}
-
-impl AclKind {
-    /// The list an attribute's name stands for.
-    pub(crate) fn named(name: &[u8]) -> Option<AclKind> {
-        match name {
-            acl::ACCESS_NAME => Some(AclKind::Access),
-            acl::DEFAULT_NAME => Some(AclKind::Default),
-            _ => None,
-        }
-    }
-    fn name(self) -> &'static [u8] {
-        match self {
-            AclKind::Access => acl::ACCESS_NAME,
-            AclKind::Default => acl::DEFAULT_NAME,
-        }
-    }
-    fn hint(self) -> u16 {
-        match self {
-            AclKind::Access => HAS_ACCESS_ACL,
-            AclKind::Default => HAS_DEFAULT_ACL,
-        }
-    }
-}
-
-/// A list with what it is charged.
-pub(crate) struct Kept {
-    list: Acl,
-    _charge: Charge,
-}
-
-impl core::ops::Deref for Kept {
-    type Target = Acl;
-    fn deref(&self) -> &Acl {
-        &self.list
-    }
-}
-
-/// The lists that were found.
-pub(super) struct Acls {
-    access: Option<Arc<Kept>>,
-    default: Option<Arc<Kept>>,
-}
-
-/// The hint in the attributes of an inode that is new here.
-pub(super) fn hint(instance: &Instance, known: &Attributes) -> u16 {
-    match (known.may_have_acls && instance.info().has_acls, known.file_type) {
-        (false, _) | (_, FileType::Symlink) => 0,
-        (true, FileType::Directory) => HINTS,
-        (true, _) => HAS_ACCESS_ACL,
-    }
-}
 
 fn read(fs: &dyn FileSystem, vnode: &Vnode, kind: AclKind) -> Result<Option<Arc<Kept>>, Errno> {
     if vnode.rights() & kind.hint() == 0 {
@@ -87,7 +23,7 @@ fn read(fs: &dyn FileSystem, vnode: &Vnode, kind: AclKind) -> Result<Option<Arc<
     let charge = Charge::take(size_of::<Acls>() + size_of::<Kept>() + value.len() * 2)?;
     let entries = acl::from_portable(&value).map_err(|_| Errno::EIO)?;
     let list = entries.and_then(Acl::new).ok_or(Errno::EIO)?;
-    Ok(Some(Arc::new(Kept { list, _charge: charge })))
+    Ok(Some(Arc::new(Kept::charged(list, charge))))
 }
 
 impl Vnode {
@@ -147,7 +83,7 @@ impl Vnode {
             self.learn(&mut state, fresh);
         }
         *acls = None;
-        self.set_hints(if self.is_directory() { HINTS } else { HAS_ACCESS_ACL });
+        self.set_hints(if self.is_directory() { HAS_ACLS } else { HAS_ACCESS_ACL });
         Ok(())
     }
     fn set_hints(&self, hints: u16) {

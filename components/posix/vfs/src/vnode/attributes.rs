@@ -1,12 +1,16 @@
 //! A vnode's attributes: what `stat` tells, how they change, and what of it the file system was not told yet.
-use super::{
-    FLAG_NO_ACCESS_TIME, NS_A_SECOND, RELATIME_NS, State, Vnode, acls,
-    capabilities::HAS_CAPABILITIES, now, pack_owner,
+use super::{FLAG_NO_ACCESS_TIME, State, Vnode, pack_owner};
+use crate::{
+    errno::Errno,
+    mount_flags::MountFlags,
+    rights::{HAS_ACLS, HAS_CAPABILITIES},
+    time::{NS_A_SECOND, now},
 };
-use crate::{errno::Errno, mount::MountFlags};
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{AttributeChange, Attributes, FileTime, FsError};
 use rt::sync::MutexGuard;
+
+const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 
 impl Vnode {
     /// The answer to `stat`.
@@ -181,7 +185,7 @@ impl Vnode {
     }
     pub(super) fn mirror(&self, known: &Attributes) {
         self.owner.store(pack_owner(known), Ordering::Release);
-        let hints = self.rights.load(Ordering::Relaxed) & (acls::HINTS | HAS_CAPABILITIES);
+        let hints = self.rights.load(Ordering::Relaxed) & (HAS_ACLS | HAS_CAPABILITIES);
         self.rights.store(known.permissions | hints, Ordering::Release);
         self.flags.store(known.flags, Ordering::Release);
         self.access_due_ns.store(0, Ordering::Relaxed);

@@ -1,17 +1,14 @@
 //! The capabilities that a file gives to a program of it (`security.capability`, capabilities(7)), which a write, a
 //! truncation and a change of owner take away.
 //!
-//! A bit beside the mirrored permissions says that there may be some: a file without attributes pays nothing for them.
-use super::{Vnode, now};
-use crate::{credentials::Capabilities, errno::Errno};
+//! A bit beside the mirrored permissions ([`HAS_CAPABILITIES`]) says that there may be some.
+use super::Vnode;
+use crate::{credentials::Capabilities, errno::Errno, rights::HAS_CAPABILITIES, time::now};
 use core::sync::atomic::Ordering;
-use interfaces::file_system::{Attributes, FileType, FsError};
+use interfaces::file_system::{FileType, FsError};
 
 /// Name of the attribute.
 pub(crate) const NAME: &[u8] = b"security.capability";
-
-/// Beside the permissions: the file may give capabilities.
-pub(super) const HAS_CAPABILITIES: u16 = 0x2000;
 
 /// Sizes and revisions of `struct vfs_ns_cap_data`.
 const BYTES_TWO: usize = 20;
@@ -69,14 +66,6 @@ pub(crate) fn shown(mut value: alloc::vec::Vec<u8>) -> alloc::vec::Vec<u8> {
         }
     }
     value
-}
-
-/// The hint in the attributes of an inode that is new here.
-pub(super) fn hint(known: &Attributes) -> u16 {
-    match known.may_have_acls && known.file_type == FileType::Regular {
-        true => HAS_CAPABILITIES,
-        false => 0,
-    }
 }
 
 impl Vnode {

@@ -5,8 +5,8 @@
 //! locks that a file system on storage would be called with.
 //!
 //! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
-use super::{Names, State, Vnode, attributes::overlay};
-use crate::{dentry::Dentry, errno::Errno, instance::Instance, pages::PageCache};
+use super::{State, Vnode, attributes::overlay};
+use crate::{dentry::Dentry, errno::Errno, instance::Instance, names::Names, pages::PageCache};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{
@@ -63,7 +63,8 @@ impl Vnode {
             FileType::Directory => known.size = 2 * NAME_BYTES,
             _ => known.links = names,
         }
-        let pages = is_regular.then(|| PageCache::new(fs, instance, &known));
+        let pages = is_regular
+            .then(|| PageCache::new(fs, instance.info().backing, instance.throttle(), &known));
         let target = (new.file_type == FileType::Symlink).then(|| Arc::from(new.target));
         instance.count_kept();
         Ok(Arc::new(Vnode::make(instance, known, (None, pages), (target, charge))))

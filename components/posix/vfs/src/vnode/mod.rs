@@ -12,36 +12,26 @@ mod acls;
 mod attributes;
 pub(crate) mod capabilities;
 mod kept;
-mod names;
-
-pub(crate) use acls::{AclKind, HAS_ACCESS_ACL, HAS_DEFAULT_ACL};
+mod mapping;
+mod seals;
+mod write_back;
+pub(crate) mod writers;
 
 use crate::{
-    errno::Errno,
-    file::{Mappable, Watcher},
-    generated::Node,
-    instance::Instance,
-    notify::Observers,
-    pages::{PageCache, WHOLE},
-    seals::Seals,
+    acls::Acls, errno::Errno, instance::Instance, names::Names, node::Node, observers::Observers,
+    pages::PageCache, rights, seals::Seals,
 };
-use acls::Acls;
-use alloc::{
-    boxed::Box,
-    sync::{Arc, Weak},
-    vec::Vec,
-};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{
     any::Any,
     sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, Stored, SyncKind,
+    AttributeChange, Attributes, Backing, FileType, InodeNumber, Stored,
 };
-use names::Names;
 use rt::{
     lock_class,
-    memory::{Charge, Frame},
+    memory::Charge,
     sync::{LockClass, Mutex, RwLock},
 };
 
@@ -59,8 +49,6 @@ static DIRECTORY: LockClass = LockClass::nestable("vfs.directory");
 
 /// Permission bits with setuid, setgid and sticky.
 const PERMISSION_BITS: u16 = 0o7777;
-const NS_A_SECOND: u64 = 1_000_000_000;
-const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 
 /// `FS_IMMUTABLE_FL`: nothing about the inode may change.
 pub const FLAG_IMMUTABLE: u32 = 0x10;
@@ -73,12 +61,6 @@ pub(crate) const FLAG_NO_ACCESS_TIME: u32 = 0x80;
 
 /// A place where another part of the personality keeps what belongs to a vnode.
 pub type Slot = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
-
-/// The wall clock as a file time.
-pub fn now() -> FileTime {
-    let ns = rt::time::wall_ns();
-    FileTime { seconds: (ns / NS_A_SECOND) as i64, nanoseconds: (ns % NS_A_SECOND) as u32 }
-}
 
 /// Attributes as known here, and what of them the file system was not told yet.
 struct State {
@@ -95,7 +77,7 @@ pub struct Vnode {
     node: Option<Arc<dyn Node>>,
     pages: Option<Arc<PageCache>>,
     owner: AtomicU64,
-    /// Permission bits, and [`HAS_ACCESS_ACL`] and [`HAS_DEFAULT_ACL`]; changed under `state`.
+    /// Permission bits, and those of [`rights`]; changed under `state`.
     rights: AtomicU16,
     /// Read when they are first asked for; few files have any.
     acls: Mutex<Option<Box<Acls>>>,
@@ -129,7 +111,9 @@ impl Vnode {
     /// A vnode for an inode of a file system, holding one count of it.
     pub(crate) fn stored(instance: &Arc<Instance>, known: Attributes) -> Vnode {
         let pages = match (known.file_type, instance.file_system()) {
-            (FileType::Regular, Ok(fs)) => Some(PageCache::new(fs, instance, &known)),
+            (FileType::Regular, Ok(fs)) => {
+                Some(PageCache::new(fs, instance.info().backing, instance.throttle(), &known))
+            }
             _ => None,
         };
         Vnode::make(instance, known, (None, pages), (None, Charge::none()))
@@ -155,7 +139,7 @@ impl Vnode {
             pages,
             owner: AtomicU64::new(pack_owner(&known)),
             rights: AtomicU16::new(
-                known.permissions | acls::hint(instance, &known) | capabilities::hint(&known),
+                known.permissions | rights::of_new(&known, instance.info().has_acls),
             ),
             acls: Mutex::new(&ACLS, None),
             flags: AtomicU32::new(known.flags),
@@ -259,11 +243,11 @@ impl Vnode {
     pub(crate) fn set_dead(&self) {
         self.is_dead.store(true, Ordering::Release);
     }
-    /// [`Seals`], changed under `contents`.
-    /// `F_SET_RW_HINT`
+    /// The hint of `F_SET_RW_HINT`.
     pub fn write_hint(&self) -> &AtomicU8 {
         &self.write_hint
     }
+    /// [`Seals`], changed under `contents`.
     pub(crate) fn seal_bits(&self) -> &AtomicU8 {
         &self.seals
     }
@@ -288,7 +272,7 @@ impl Vnode {
     pub fn permissions(&self) -> u16 {
         self.rights() & PERMISSION_BITS
     }
-    /// As [`Vnode::permissions`], with [`HAS_ACCESS_ACL`] and [`HAS_DEFAULT_ACL`] where there may be such a list.
+    /// As [`Vnode::permissions`], with the bits of [`rights`].
     #[inline]
     pub(crate) fn rights(&self) -> u16 {
         match &self.node {
@@ -312,66 +296,6 @@ impl Vnode {
         }
     }
 
-    /// When it came on the list of what is to be written; changed under the list's lock.
-    pub(crate) fn listed_ns(&self) -> &AtomicU64 {
-        &self.listed_ns
-    }
-    /// Something of it is to be written: the flusher's list holds it until it was.
-    pub(crate) fn enlist(&self) {
-        if self.instance.info().backing == Backing::Storage
-            && self.node.is_none()
-            && self.listed_ns.load(Ordering::Relaxed) == 0
-            && let Some(myself) = self.instance.find(self.inode)
-        {
-            let links = self.links();
-            self.instance.flusher().enlist(&myself, links);
-        }
-    }
-    /// Starts writing its dirty pages, and tells the file system its attributes.
-    pub(crate) fn start_write_back(&self) {
-        let is_started = self.pages.as_ref().is_none_or(|pages| pages.try_start_writes());
-        if !is_started || self.flush().is_err() {
-            self.enlist();
-        }
-    }
-    /// Waits for what was started; says whether all was written. A vnode that is dirty (again) is listed.
-    pub(crate) fn end_write_back(&self) -> bool {
-        let Some(pages) = &self.pages else { return true };
-        pages.wait_written(WHOLE);
-        let is_dirty = pages.is_dirty();
-        if is_dirty {
-            self.enlist();
-        }
-        !is_dirty
-    }
-    /// Makes its contents durable, and its attributes as `kind` says.
-    ///
-    /// # Errors
-    /// Errors of the file system; errors of writing pages are asked of [`PageCache::check`].
-    pub(crate) fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
-        let fs = self.instance.file_system()?;
-        // A file system that lives in the caches has nowhere to write to.
-        if self.instance.is_read_only() || self.instance.is_kept() {
-            return Ok(());
-        }
-        let flushed = if kind == SyncKind::All { self.flush() } else { Ok(()) };
-        let Some(pages) = &self.pages else {
-            flushed?;
-            return Ok(fs.sync_inode(self.inode, kind)?);
-        };
-        let is_along = flushed.is_ok() && pages.write_along();
-        if !is_along {
-            pages.write_and_wait(WHOLE);
-            flushed?;
-        }
-        // Of what is written along others may wait for the end: from there to here nothing waits for anything.
-        let result = fs.sync_inode(self.inode, kind);
-        if is_along {
-            pages.wait_written(WHOLE);
-        }
-        Ok(result?)
-    }
-
     /// The target of a symbolic link that is stored (kept after the first time).
     ///
     /// # Errors
@@ -387,112 +311,6 @@ impl Vnode {
         let text: Arc<[u8]> = Arc::from(text);
         *self.target.lock() = Some(text.clone());
         Ok(text)
-    }
-
-    /// Counts a description open for writing, until [`Vnode::end_write`].
-    ///
-    /// # Errors
-    /// `ETXTBSY` while it is being executed.
-    pub(crate) fn begin_write(&self) -> Result<(), Errno> {
-        let more = |writers: i32| (writers >= 0).then_some(writers + 1);
-        match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(0) => {
-                self.instance.written().fetch_add(1, Ordering::AcqRel);
-                Ok(())
-            }
-            Ok(_) => Ok(()),
-            Err(_) => Err(Errno::ETXTBSY),
-        }
-    }
-    pub(crate) fn end_write(&self) {
-        if self.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.instance.written().fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-    /// Keeps everybody from opening it for writing until the guard goes (a program being run).
-    ///
-    /// # Errors
-    /// `ETXTBSY` while somebody has it open for writing.
-    pub fn deny_write(self: &Arc<Self>) -> Result<DenyWrite, Errno> {
-        let less = |writers: i32| (writers <= 0).then_some(writers - 1);
-        match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {
-            Ok(_) => Ok(DenyWrite { vnode: self.clone() }),
-            Err(_) => Err(Errno::ETXTBSY),
-        }
-    }
-}
-
-/// While it lives, opening the vnode for writing is `ETXTBSY`.
-pub struct DenyWrite {
-    vnode: Arc<Vnode>,
-}
-
-impl Drop for DenyWrite {
-    fn drop(&mut self) {
-        self.vnode.writers.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
-impl Mappable for Vnode {
-    fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno> {
-        let pages = self.pages.as_ref().ok_or(Errno::ENXIO)?;
-        let frame = pages.page(index, for_write)?;
-        if for_write {
-            self.touch_modified();
-            pages.balance();
-        }
-        Ok(frame)
-    }
-    fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
-        if let Some(pages) = &self.pages {
-            pages.resident(first, count, visit);
-        }
-    }
-    fn watch(&self, watcher: Weak<dyn Watcher>) {
-        if let Some(pages) = &self.pages {
-            pages.watch(watcher);
-        }
-    }
-    fn forget_ended_watchers(&self) {
-        if let Some(pages) = &self.pages {
-            pages.forget_ended_watchers();
-        }
-    }
-    fn refuses_stores(&self) -> bool {
-        self.refuses_stores()
-    }
-    fn discard(&self, first: u64, count: u64) -> bool {
-        // Without the `contents` lock: the caller holds its address space's, which comes below it.
-        let Some(pages) = &self.pages else { return false };
-        let byte = |page: u64| page.saturating_mul(rt::PAGE_BYTES as u64).min(pages.size());
-        pages.punch(byte(first)..byte(first.saturating_add(count))).is_ok()
-    }
-    fn identity(&self) -> u64 {
-        self.pages.as_ref().map_or(0, |pages| pages.identity())
-    }
-}
-
-impl Drop for Vnode {
-    fn drop(&mut self) {
-        if self.node.is_some() {
-            return;
-        }
-        if self.instance.is_kept() {
-            return self.end_kept();
-        }
-        self.instance.flusher().delist(self);
-        let has_name = self.links() > 0;
-        if let Some(pages) = &self.pages {
-            if has_name && pages.backing() == Backing::Storage {
-                pages.write_and_wait(WHOLE);
-            }
-            pages.wait_idle();
-            pages.release();
-        }
-        if has_name && self.flush().is_err() {
-            log::warn!("vfs: attributes of inode {} were lost", self.inode);
-        }
-        self.instance.release(self.inode, self.counts.load(Ordering::Acquire));
     }
 }
 

@@ -11,9 +11,9 @@ use rt::{
     sync::{Mutex, Once},
 };
 use vfs::{
-    Active, Caller, Errno, Mount, Path,
+    Active, Errno, Mount, Path,
     file::File,
-    generated::{Child, Node, attributes},
+    generated::{Child, Node, Viewer, attributes},
 };
 
 lock_class! {
@@ -137,7 +137,7 @@ impl Node for Directory {
         let names = self.names.lock().named.len() as u64;
         Attributes { size: (2 + names) * NAME_BYTES, ..*self.attributes.lock() }
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         let queue = self.find(name).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(QueueNode(queue)))
     }

@@ -14,10 +14,10 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use process::{self, files::Scope};
 use rt::{lock_class, sync::Mutex};
 use vfs::{
-    Active, Base, Caller, Errno, Namespace, Path, Vnode, Walk,
+    Active, Base, Errno, Namespace, Path, Vnode, Walk,
     digits::Digits,
     file::{File, Opener, Places},
-    generated::{Child, Node, attributes},
+    generated::{Child, Node, Viewer, attributes},
 };
 
 lock_class! {
@@ -216,7 +216,7 @@ impl Node for Instance {
     fn places(&self) -> Places {
         Places::Endless
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
         if name == MULTIPLEXER_NAME {
             return Ok(Arc::new(MultiplexerNode(self.this.upgrade().ok_or(Errno::ENOENT)?)));
         }
@@ -287,7 +287,7 @@ impl Opener for Multiplexer {
             caller.walk(Base::At(&parent), b"pts", Walk::FOLLOW).map_err(|_| Errno::ENODEV)?;
         let is_devpts = pts.mount.instance().info().type_name == TYPE_NAME;
         let node = pts.vnode().node().filter(|_| is_devpts).ok_or(Errno::ENODEV)?;
-        let file = node.lookup(MULTIPLEXER_NAME, &caller)?.open(flags)?;
+        let file = node.lookup(MULTIPLEXER_NAME, &caller.viewer())?.open(flags)?;
         file.ok_or(Errno::ENODEV)
     }
 }
