@@ -19,8 +19,6 @@ const DECLARATION: &str = "Floors, from the bottom up: ";
 const COMPONENTS: &str = "components";
 /// Most files of a component's crate in one cycle of imports.
 const CYCLE_FILES: usize = 8;
-/// Crates that are still to be divided, and the most files that a cycle of theirs has meanwhile.
-const UNDIVIDED: [(&str, usize); 1] = [("vfs", 25)];
 
 /// Adds a fault for each import that points to a higher floor, and for each cycle of imports that is too large.
 ///
@@ -99,11 +97,9 @@ fn check_imports(folder: &Path, floors: &[&str], graph: &Graph, faults: &mut Vec
 }
 
 fn check_cycles(one: &Crate, graph: &Graph, faults: &mut Vec<String>) {
-    let undivided = UNDIVIDED.iter().find(|(name, _)| *name == one.name);
-    let most = undivided.map_or(CYCLE_FILES, |(_, files)| *files);
-    for cycle in graph.cycles().iter().filter(|cycle| cycle.len() > most) {
+    for cycle in graph.cycles().iter().filter(|cycle| cycle.len() > CYCLE_FILES) {
         faults.push(format!(
-            "{}: a cycle of {} files, at most {most} (`./x imports {0}` draws it)",
+            "{}: a cycle of {} files, at most {CYCLE_FILES} (`./x imports {0}` draws it)",
             one.folder.display(),
             cycle.len()
         ));
@@ -188,7 +184,5 @@ mod tests {
             faults.len()
         };
         assert_eq!((count("it", CYCLE_FILES), count("it", CYCLE_FILES + 1)), (0, 1));
-        let (name, most) = UNDIVIDED[0];
-        assert_eq!((count(name, most), count(name, most + 1)), (0, 1));
     }
 }

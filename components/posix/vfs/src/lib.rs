@@ -29,75 +29,73 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
-mod acls;
-mod caller;
-mod child_cache;
-pub mod credentials;
-mod dentry;
-pub mod devices;
-pub mod digits;
-mod directory;
-pub mod errno;
-mod errors;
-pub mod file;
-mod flush;
-pub mod generated;
-mod host;
-mod instance;
-pub mod io;
-mod memory;
-mod mount;
-mod mount_flags;
-mod name_cache;
-mod name_lock;
-mod names;
-pub mod namespace;
-mod node;
-pub mod notify;
-mod observers;
-mod open;
-mod open_file;
+mod base;
+mod files;
 pub mod operations;
 mod pages;
-mod path_text;
-pub mod permission;
-pub mod poll;
-pub mod protection;
-mod regular;
-mod rights;
-mod seals;
-mod stores;
-mod tally;
 #[cfg(test)]
 mod tests;
-mod throttle;
-mod time;
-mod vnode;
+mod tree;
 mod walk;
 
-pub use caller::{Base, Caller, NAME_MAX};
-pub use child_cache::ChildCache;
-pub use credentials::{Capabilities, Credentials};
-pub use dentry::Dentry;
-pub use errno::Errno;
-pub use file::Whence;
-pub use host::{Host, StorageIo};
-pub use instance::{
-    Active, Instance, name_count, put_in_place,
-    sync::sync_all,
-    unmount::{is_being_written, shut_down},
-    vnode_count,
+/// Open files: what an open file is and what can be mapped of it.
+pub mod file {
+    pub use crate::{
+        base::{
+            file::{
+                Allocation, File, IoFlags, Mappable, POSITION_MAX, Places, RangeSteps, SendRoom,
+                SignalSource, Survey, Watcher, Whence,
+            },
+            poll::Ready,
+        },
+        walk::devices::Opener,
+    };
+}
+
+/// Files whose content is generated: procfs, pipes and other things without a name on storage.
+pub mod generated {
+    pub use crate::{
+        files::generated::{file_of, watched_file_of},
+        tree::node::{Child, GENERATED_END, Node, Viewer, attributes},
+    };
+}
+
+pub use base::{
+    credentials::{self, Capabilities, Credentials},
+    digits,
+    errno::{self, Errno},
+    file::Whence,
+    host::{Host, StorageIo},
+    io,
+    mount_flags::MountFlags,
+    poll,
+    seals::Seals,
+    time::now,
 };
-pub use memory::{drop_caches, make_room, reclaim, retried, shrink};
-pub use mount::{Mount, Path, PathName};
-pub use mount_flags::MountFlags;
-pub use namespace::Namespace;
-pub use node::Viewer;
-pub use open::OpenHow;
-pub use open_file::{OpenFile, SETTABLE_FLAGS};
-pub use pages::PageCache;
-pub use seals::Seals;
-pub use tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages};
-pub use time::now;
-pub use vnode::{FLAG_APPEND, FLAG_IMMUTABLE, FLAG_NO_DUMP, Slot, Vnode, writers::DenyWrite};
-pub use walk::{PATH_MAX, Walk};
+pub use files::open_file::{OpenFile, SETTABLE_FLAGS};
+pub use operations::open::OpenHow;
+pub use pages::{
+    cache::PageCache,
+    memory::{drop_caches, make_room, reclaim, retried, shrink},
+    tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages},
+};
+pub use tree::{
+    child_cache::ChildCache,
+    dentry::Dentry,
+    instance::{
+        Active, Instance, name_count, put_in_place,
+        sync::sync_all,
+        unmount::{is_being_written, shut_down},
+        vnode_count,
+    },
+    mount::{Mount, Path, PathName},
+    notify,
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, FLAG_NO_DUMP, Slot, Vnode, writers::DenyWrite},
+};
+pub use walk::{
+    caller::{Base, Caller, NAME_MAX},
+    devices,
+    namespace::{self, Namespace},
+    permission, protection,
+    walker::{PATH_MAX, Walk},
+};

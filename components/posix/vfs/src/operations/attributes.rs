@@ -1,17 +1,20 @@
 //! Attributes: stat, access, chmod, chown, utimensat, truncate, readlink.
 use crate::{
-    acls::AclKind,
-    caller::{Base, Caller},
-    credentials::Capabilities,
-    errno::Errno,
-    mount::Path,
-    mount_flags::MountFlags,
-    notify,
-    observers::Events,
-    permission::{self, SET_GROUP, Want},
-    regular::resize,
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
-    walk::Walk,
+    base::{
+        acls::AclKind, credentials::Capabilities, errno::Errno, mount_flags::MountFlags,
+        observers::Events, time,
+    },
+    files::regular::resize,
+    tree::{
+        mount::Path,
+        notify,
+        vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    },
+    walk::{
+        caller::{Base, Caller},
+        permission::{self, SET_GROUP, Want},
+        walker::Walk,
+    },
 };
 use acl::Acl;
 use alloc::{sync::Arc, vec::Vec};
@@ -199,7 +202,7 @@ impl Caller<'_> {
             }
             permission::check(vnode, self.credentials, Want::WRITE)?;
         }
-        let now = crate::time::now();
+        let now = time::now();
         let (accessed, modified) = (time(accessed, now), time(modified, now));
         let changed = Some(now);
         vnode.change(&AttributeChange { accessed, modified, changed, ..Default::default() })?;
@@ -277,7 +280,7 @@ fn time(setting: TimeSetting, now: FileTime) -> Option<FileTime> {
 }
 
 fn changed_now() -> AttributeChange {
-    AttributeChange { changed: Some(crate::time::now()), ..Default::default() }
+    AttributeChange { changed: Some(time::now()), ..Default::default() }
 }
 
 fn check_mutable(vnode: &Vnode) -> Result<(), Errno> {

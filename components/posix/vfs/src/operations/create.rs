@@ -1,22 +1,29 @@
 //! Making names: mkdir, mknod, symlink, link, and the creating half of open.
 use crate::{
-    acls::AclKind,
-    caller::{Base, Caller, lookup_locked},
-    credentials::{Capabilities, Credentials},
-    dentry::{Dentry, Promised},
-    errno::Errno,
-    memory,
-    mount::Path,
-    name_cache::Key,
-    name_lock,
-    node::Node,
-    notify,
-    observers::Events,
-    permission::{self, CLASSES, GROUP_EXECUTE, SET_GROUP},
-    protection,
-    rights::HAS_DEFAULT_ACL,
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
-    walk::{Last, PATH_MAX},
+    base::{
+        acls::AclKind,
+        credentials::{Capabilities, Credentials},
+        errno::Errno,
+        observers::Events,
+        rights::HAS_DEFAULT_ACL,
+        time,
+    },
+    pages::memory,
+    tree::{
+        dentry::{Dentry, Promised},
+        mount::Path,
+        name_cache::Key,
+        name_lock,
+        node::Node,
+        notify,
+        vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    },
+    walk::{
+        caller::{Base, Caller, lookup_locked},
+        permission::{self, CLASSES, GROUP_EXECUTE, SET_GROUP},
+        protection,
+        walker::{Last, PATH_MAX},
+    },
 };
 use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -85,7 +92,7 @@ impl NewFile<'_> {
             group,
             device: self.device,
             target: self.target,
-            now: crate::time::now(),
+            now: time::now(),
             acls: match &inherited.lists {
                 None => NewAcls::default(),
                 Some(lists) => NewAcls { access: &lists.access, default: &lists.default },
@@ -378,7 +385,7 @@ impl Caller<'_> {
         if !vnode.can_be_linked() {
             return Err(Errno::ENOENT);
         }
-        let (promised, now) = (Promised::take(name)?, crate::time::now());
+        let (promised, now) = (Promised::take(name)?, time::now());
         if instance.is_kept() {
             vnode.gain_name(now)?;
             if let Err(error) = keep_name(&parent.path, &key, promised, vnode.clone(), now) {

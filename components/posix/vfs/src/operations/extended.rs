@@ -1,16 +1,17 @@
 //! Extended attributes (xattr(7)), and those of them that are access control lists (acl(5)).
 use crate::{
-    acls::AclKind,
-    caller::Caller,
-    credentials::Capabilities,
-    errno::Errno,
-    mount::Path,
-    notify,
-    observers::Events,
-    permission::{self, CLASSES, SET_GROUP, STICKY, Want},
-    vnode::{
-        FLAG_APPEND, FLAG_IMMUTABLE, Vnode,
-        capabilities::{self, FileCapabilities},
+    base::{acls::AclKind, credentials::Capabilities, errno::Errno, observers::Events, time},
+    tree::{
+        mount::Path,
+        notify,
+        vnode::{
+            FLAG_APPEND, FLAG_IMMUTABLE, Vnode,
+            capabilities::{self, FileCapabilities},
+        },
+    },
+    walk::{
+        caller::Caller,
+        permission::{self, CLASSES, SET_GROUP, STICKY, Want},
     },
 };
 use acl::{Acl, Entry, FormError};
@@ -100,7 +101,7 @@ impl Caller<'_> {
             FileCapabilities::parse(value)?;
         }
         let _contents = vnode.contents().write();
-        let now = crate::time::now();
+        let now = time::now();
         fs.set_xattr(vnode.inode(), name, value, mode, now)?;
         if is_of_capabilities {
             vnode.note_capabilities();
@@ -120,7 +121,7 @@ impl Caller<'_> {
         }
         let (vnode, fs) = self.check_change(place, name)?;
         let _contents = vnode.contents().write();
-        let now = crate::time::now();
+        let now = time::now();
         fs.remove_xattr(vnode.inode(), name, now)?;
         vnode.note_changed(now);
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);

@@ -1,15 +1,12 @@
 //! Taking names away: unlink and rmdir.
 use crate::{
-    caller::{Base, Caller, lookup_locked},
-    dentry::Dentry,
-    errno::Errno,
-    mount::Path,
-    name_cache::Key,
-    name_lock, notify,
-    observers::Events,
-    permission,
-    vnode::Vnode,
-    walk::{Last, Parent},
+    base::{errno::Errno, observers::Events, time},
+    tree::{dentry::Dentry, mount::Path, name_cache::Key, name_lock, notify, vnode::Vnode},
+    walk::{
+        caller::{Base, Caller, lookup_locked},
+        permission,
+        walker::{Last, Parent},
+    },
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
@@ -41,7 +38,7 @@ impl Caller<'_> {
         if victim.is_mount_point() {
             return Err(Errno::EBUSY);
         }
-        let (instance, now) = (directory.instance(), crate::time::now());
+        let (instance, now) = (directory.instance(), time::now());
         if instance.is_kept() {
             drop_name(directory, &key, &victim, now);
         } else {
@@ -78,7 +75,7 @@ impl Caller<'_> {
             return Err(Errno::EBUSY);
         }
         let inside = victim.vnode().contents().write();
-        let (instance, now) = (directory.instance(), crate::time::now());
+        let (instance, now) = (directory.instance(), time::now());
         if instance.is_kept() {
             if !victim.vnode().names().lock().is_empty() {
                 return Err(Errno::ENOTEMPTY);

@@ -3,16 +3,14 @@
 //! Locks: the file system's rename lock, then both directories (the upper one first, else by
 //! inode number), then a directory that is replaced.
 use crate::{
-    caller::{Base, Caller, lookup_locked},
-    dentry::Dentry,
-    errno::Errno,
-    mount::Path,
-    name_cache::Key,
-    notify,
-    pages::WHOLE,
-    permission::{self, Want},
-    vnode::Vnode,
-    walk::{Last, Parent},
+    base::{errno::Errno, time},
+    pages::cache::WHOLE,
+    tree::{dentry::Dentry, mount::Path, name_cache::Key, notify, vnode::Vnode},
+    walk::{
+        caller::{Base, Caller, lookup_locked},
+        permission::{self, Want},
+        walker::{Last, Parent},
+    },
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
@@ -231,7 +229,7 @@ fn replace(
     target: Option<&Arc<Dentry>>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let (fs, now) = (from.vnode().instance().file_system()?, crate::time::now());
+    let (fs, now) = (from.vnode().instance().file_system()?, time::now());
     let is_kept = from.vnode().instance().is_kept();
     let replaced = target.map(Arc::as_ref).filter(|target| target.vnode().is_directory());
     let inside = replaced.map(|target| target.vnode().contents().write());
@@ -312,7 +310,7 @@ fn exchange(
     target: &Arc<Dentry>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let now = crate::time::now();
+    let now = time::now();
     let instance = from.vnode().instance();
     if instance.is_kept() {
         let (upper, lower) = (source.position(), target.position());

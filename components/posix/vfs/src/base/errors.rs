@@ -1,0 +1,76 @@
+//! Errors of writes nobody waited for, kept until told (the semantics of Linux's `errseq_t`).
+//!
+//! [`ErrorSequence`] is what failed, [`Told`] how far one open description was told. Each
+//! description hears of an error once, by fsync; one opened later hears of it only if nobody did.
+use crate::base::errno::Errno;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The word: errors so far, whether the last was told, which it was.
+const COUNT_SHIFT: u32 = 17;
+const WAS_TOLD: u64 = 1 << 16;
+
+/// Errors of a file or of a file system.
+#[derive(Debug)]
+pub(crate) struct ErrorSequence(AtomicU64);
+
+/// The errors that a description was told of.
+#[derive(Debug)]
+pub(crate) struct Told(AtomicU64);
+
+impl ErrorSequence {
+    pub(crate) fn new() -> ErrorSequence {
+        ErrorSequence(AtomicU64::new(WAS_TOLD))
+    }
+    /// An error, to be told.
+    pub(crate) fn record(&self, error: Errno) {
+        let next = |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | error.0);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+    /// The position at which a new description begins.
+    pub(crate) fn sample(&self) -> Told {
+        let word = self.0.load(Ordering::Relaxed);
+        Told(AtomicU64::new(if word & WAS_TOLD != 0 { word >> COUNT_SHIFT } else { 0 }))
+    }
+    /// The last error since `told`, which moves on.
+    ///
+    /// # Errors
+    /// The one recorded.
+    pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
+        let word = self.0.load(Ordering::Relaxed);
+        let count = word >> COUNT_SHIFT;
+        if told.0.load(Ordering::Relaxed) == count || told.0.swap(count, Ordering::Relaxed) == count
+        {
+            return Ok(());
+        }
+        // An error recorded meanwhile is another one, and not told.
+        let seen = word | WAS_TOLD;
+        let _ = self.0.compare_exchange(word, seen, Ordering::Relaxed, Ordering::Relaxed);
+        Err(Errno(u64::from(word as u16)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, ErrorSequence};
+
+    #[test]
+    fn every_description_is_told_of_an_error_once() {
+        let errors = ErrorSequence::new();
+        let (one, other) = (errors.sample(), errors.sample());
+        assert_eq!(errors.check(&one), Ok(()));
+        errors.record(Errno::ENOSPC);
+        assert_eq!(errors.check(&one), Err(Errno::ENOSPC));
+        assert_eq!(errors.check(&one), Ok(()));
+        assert_eq!(errors.check(&other), Err(Errno::ENOSPC));
+        assert_eq!(errors.check(&other), Ok(()));
+    }
+    #[test]
+    fn a_late_opener_is_told_only_of_what_nobody_heard() {
+        let errors = ErrorSequence::new();
+        errors.record(Errno::EIO);
+        let late = errors.sample();
+        assert_eq!(errors.check(&late), Err(Errno::EIO));
+        let later = errors.sample();
+        assert_eq!(errors.check(&later), Ok(()));
+    }
+}

@@ -1,0 +1,171 @@
+//! The ends of a read or write in memory: user memory (one copy, B4) or kernel memory.
+use crate::base::errno::Errno;
+use rt::memory::Frame;
+
+/// Takes bytes: a program's buffers (`memory::UserSink`) or a kernel slice ([`SliceSink`]).
+pub trait Sink {
+    /// Room left, in bytes.
+    fn remaining(&self) -> usize;
+    /// Takes at most `data.len()` bytes; returns how many.
+    ///
+    /// # Errors
+    /// `EFAULT` if none could be taken.
+    fn put(&mut self, data: &[u8]) -> Result<usize, Errno>;
+    /// Takes all of `data`, for which there is room: a record that is not whole is of no use.
+    ///
+    /// # Errors
+    /// `EFAULT` if some of it could not be taken.
+    fn put_whole(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let count = self.put(data)?;
+        if count == data.len() { Ok(count) } else { Err(Errno::EFAULT) }
+    }
+    /// Takes `length` bytes of a frame from `offset`; returns how many.
+    ///
+    /// # Errors
+    /// As [`Sink::put`].
+    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno>;
+    /// Takes `length` zeroes.
+    ///
+    /// # Errors
+    /// As [`Sink::put`].
+    fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno>;
+}
+
+/// Gives bytes.
+pub trait Source {
+    /// Bytes left.
+    fn remaining(&self) -> usize;
+    /// Gives at most `out.len()` bytes; returns how many.
+    ///
+    /// # Errors
+    /// `EFAULT` if none could be given.
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno>;
+    /// Fills `out`, for which there are bytes enough.
+    ///
+    /// # Errors
+    /// `EFAULT` if some of them could not be given.
+    fn take_whole(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let count = self.take(out)?;
+        if count == out.len() { Ok(count) } else { Err(Errno::EFAULT) }
+    }
+    /// Gives `length` bytes into a frame at `offset`; returns how many.
+    ///
+    /// # Errors
+    /// As [`Source::take`].
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno>;
+}
+
+/// A kernel slice that takes bytes.
+pub struct SliceSink<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> SliceSink<'a> {
+    /// Takes as many bytes as `out` is long.
+    pub fn new(out: &'a mut [u8]) -> SliceSink<'a> {
+        SliceSink { rest: out }
+    }
+    fn advance(&mut self, length: usize) -> &'a mut [u8] {
+        let rest = core::mem::take(&mut self.rest);
+        let (piece, rest) = rest.split_at_mut(length.min(rest.len()));
+        self.rest = rest;
+        piece
+    }
+}
+
+impl Sink for SliceSink<'_> {
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+    fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let piece = self.advance(data.len());
+        piece.copy_from_slice(data.split_at(piece.len()).0);
+        Ok(piece.len())
+    }
+    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        Ok(frame.read(offset, self.advance(length)))
+    }
+    fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
+        let piece = self.advance(length);
+        piece.fill(0);
+        Ok(piece.len())
+    }
+}
+
+/// A kernel slice that gives bytes.
+pub struct SliceSource<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> SliceSource<'a> {
+    /// Gives the bytes of `data`.
+    pub fn new(data: &'a [u8]) -> SliceSource<'a> {
+        SliceSource { rest: data }
+    }
+    fn advance(&mut self, length: usize) -> &'a [u8] {
+        let (piece, rest) = self.rest.split_at(length.min(self.rest.len()));
+        self.rest = rest;
+        piece
+    }
+}
+
+impl Source for SliceSource<'_> {
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let piece = self.advance(out.len());
+        out.split_at_mut(piece.len()).0.copy_from_slice(piece);
+        Ok(piece.len())
+    }
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        Ok(frame.write(offset, self.advance(length)))
+    }
+}
+
+/// The first bytes of another source, as many as there is room for.
+pub struct Limited<'a> {
+    source: &'a mut dyn Source,
+    room: usize,
+}
+
+impl<'a> Limited<'a> {
+    /// At most `room` bytes of `source`.
+    pub fn new(source: &'a mut dyn Source, room: u64) -> Limited<'a> {
+        Limited { source, room: usize::try_from(room).unwrap_or(usize::MAX) }
+    }
+}
+
+impl Source for Limited<'_> {
+    fn remaining(&self) -> usize {
+        self.source.remaining().min(self.room)
+    }
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let wanted = out.len().min(self.room);
+        let count = self.source.take(out.split_at_mut(wanted).0)?;
+        self.room -= count;
+        Ok(count)
+    }
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        let count = self.source.take_into_frame(frame, offset, length.min(self.room))?;
+        self.room -= count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,154 @@
+//! Open directories, of file systems and generated ones.
+use crate::{
+    base::{
+        errno::Errno,
+        file::{File, IoFlags, POSITION_MAX, Places},
+        io::Sink,
+    },
+    tree::{mount::Path, node::Node, vnode::Vnode},
+};
+use core::ops::ControlFlow;
+use interfaces::file_system::{Backing, DirectoryEntry, FileType, SyncKind, TakeEntry};
+
+/// An open directory.
+pub(crate) struct DirectoryFile {
+    path: Path,
+}
+
+/// Positions 0 and 1 are `.` and `..`; those of the file system follow.
+const POSITION_PARENT: u64 = 1;
+const POSITION_FIRST: u64 = 2;
+
+impl DirectoryFile {
+    pub(crate) fn new(path: &Path) -> DirectoryFile {
+        DirectoryFile { path: path.clone() }
+    }
+    fn dot(&self) -> DirectoryEntry<&[u8]> {
+        special(b".", self.path.vnode(), POSITION_PARENT)
+    }
+    fn dot_dot(&self) -> DirectoryEntry<&[u8]> {
+        let mut at = self.path.clone();
+        while at.is_mount_root() {
+            match at.mount.at() {
+                Some(below) => at = below,
+                None => break,
+            }
+        }
+        let parent = at.dentry.parent().unwrap_or(at.dentry);
+        special(b"..", parent.vnode(), POSITION_FIRST)
+    }
+    /// Hands `.` and `..` to `take`, unless `position` is behind them.
+    fn take_dots(&self, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
+        if position == 0 {
+            take(&self.dot())?;
+        }
+        if position <= POSITION_PARENT { take(&self.dot_dot()) } else { ControlFlow::Continue(()) }
+    }
+    fn read_stored(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let vnode = self.path.vnode();
+        if vnode.is_dead() {
+            return Err(Errno::ENOENT);
+        }
+        if self.take_dots(position, take).is_break() {
+            return Ok(());
+        }
+        let _names = vnode.contents().read();
+        if vnode.is_dead() {
+            return Err(Errno::ENOENT);
+        }
+        let (from, mut result) = (position.saturating_sub(POSITION_FIRST), Ok(()));
+        let mut take_it = |entry: &DirectoryEntry<&[u8]>| take_shifted(entry, take, &mut result);
+        if vnode.instance().is_kept() {
+            vnode.read_names(from, &mut take_it);
+        } else {
+            let fs = vnode.instance().file_system()?;
+            fs.read_directory(vnode.inode(), from, &mut take_it)?;
+        }
+        result
+    }
+    fn read_generated(
+        &self,
+        node: &dyn Node,
+        position: u64,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
+        let (mut has_dots, mut result) = (false, Ok(()));
+        node.entries(position.saturating_sub(POSITION_FIRST), &mut |entry| {
+            // They come with the first entry: what the directory shows is there then.
+            if !has_dots {
+                has_dots = true;
+                self.take_dots(position, take)?;
+            }
+            take_shifted(entry, take, &mut result)
+        })?;
+        if !has_dots {
+            let _ = self.take_dots(position, take);
+        }
+        result
+    }
+}
+
+/// Hands an entry on with its position behind those of `.` and `..`; `EOVERFLOW` is the `result` where there is none.
+#[inline]
+fn take_shifted(
+    entry: &DirectoryEntry<&[u8]>,
+    take: &mut TakeEntry<'_>,
+    result: &mut Result<(), Errno>,
+) -> ControlFlow<()> {
+    match entry.next.checked_add(POSITION_FIRST) {
+        Some(next) => take(&DirectoryEntry { next, ..*entry }),
+        None => {
+            *result = Err(Errno::EOVERFLOW);
+            ControlFlow::Break(())
+        }
+    }
+}
+
+fn special(name: &'static [u8], vnode: &Vnode, next: u64) -> DirectoryEntry<&'static [u8]> {
+    let (inode, file_type) = (vnode.inode(), Some(FileType::Directory));
+    DirectoryEntry { inode, file_type, name, next }
+}
+
+impl File for DirectoryFile {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    /// A directory in memory has no end: its positions are numbers of names.
+    fn places(&self) -> Places {
+        let vnode = self.path.vnode();
+        match (vnode.node(), vnode.instance().info().backing) {
+            (Some(node), _) => node.places(),
+            (None, Backing::Storage) => Places::UpTo(POSITION_MAX),
+            (None, Backing::Cache) => Places::Endless,
+        }
+    }
+    /// Positions of a directory on storage are hashes of names, and the last one is its end.
+    fn end(&self) -> u64 {
+        if self.path.vnode().node().is_some() { self.size() } else { POSITION_MAX }
+    }
+    fn read(&self, _: u64, _: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        Err(Errno::EISDIR)
+    }
+    fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let vnode = self.path.vnode();
+        match vnode.node() {
+            Some(node) => self.read_generated(&**node, position, take)?,
+            None => self.read_stored(position, take)?,
+        }
+        vnode.touch_accessed(self.path.mount.flags());
+        Ok(())
+    }
+    fn size(&self) -> u64 {
+        self.path.vnode().size()
+    }
+    fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        let vnode = self.path.vnode();
+        match vnode.node() {
+            None => vnode.sync(if data_only { SyncKind::Data } else { SyncKind::All }),
+            Some(_) => Err(Errno::EINVAL),
+        }
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,103 @@
+//! Open generated files: what their [`Node`] generates at a read from offset 0.
+use crate::{
+    base::{
+        errno::Errno,
+        file::{File, IoFlags, Places},
+        io::{Sink, Source},
+        poll::{Changes, PollTable, Ready, Unseen},
+    },
+    tree::node::Node,
+};
+use alloc::{sync::Arc, vec};
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static CONTENT = "vfs.generated.content";
+}
+
+/// Most bytes one write to a generated file takes.
+const WRITE_BYTES_MAX: usize = 4096;
+
+/// An open file with what `node` generates at each read from offset 0.
+pub fn file_of(node: Arc<dyn Node>) -> Arc<dyn File> {
+    Arc::new(GeneratedFile::new(node))
+}
+
+/// As [`file_of`], where poll tells of `changes` since now, and of `quiet` while there are none.
+pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>, quiet: Ready) -> Arc<dyn File> {
+    let changes = Some((changes.since_now(), quiet));
+    Arc::new(GeneratedFile { changes, ..GeneratedFile::new(node) })
+}
+
+/// An open generated file: the content of the last read from offset 0.
+pub(crate) struct GeneratedFile {
+    node: Arc<dyn Node>,
+    content: Mutex<Option<Arc<[u8]>>>,
+    /// Of what it shows, where that tells of them.
+    changes: Option<(Unseen, Ready)>,
+}
+
+impl GeneratedFile {
+    pub(crate) fn new(node: Arc<dyn Node>) -> GeneratedFile {
+        GeneratedFile { node, content: Mutex::new(&CONTENT, None), changes: None }
+    }
+    fn content(&self, offset: u64) -> Result<Arc<[u8]>, Errno> {
+        if offset > 0
+            && let Some(content) = self.content.lock().as_ref()
+        {
+            return Ok(content.clone());
+        }
+        let fresh: Arc<[u8]> = Arc::from(self.node.generate()?);
+        *self.content.lock() = Some(fresh.clone());
+        Ok(fresh)
+    }
+}
+
+impl File for GeneratedFile {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn is_watchable(&self) -> bool {
+        self.changes.is_some()
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        match &self.changes {
+            None => Ready::ALWAYS,
+            Some((changes, quiet)) => match changes.poll(table) {
+                news if news.contains(Ready::PRIORITY) => news,
+                _ => *quiet,
+            },
+        }
+    }
+    fn places(&self) -> Places {
+        self.node.places()
+    }
+    fn size(&self) -> u64 {
+        self.node.attributes().size
+    }
+    fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        let content = self.content(offset)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+        match content.get(start..) {
+            Some(rest) if !rest.is_empty() => sink.put(rest),
+            _ => Ok(0),
+        }
+    }
+    fn write(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        _: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
+        let mut data = vec![0; source.remaining().min(WRITE_BYTES_MAX)];
+        let taken = source.take(&mut data)?;
+        self.node.write_at(offset, data.get(..taken).unwrap_or_default())?;
+        Ok((taken, offset.saturating_add(taken as u64)))
+    }
+    fn truncate(&self, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

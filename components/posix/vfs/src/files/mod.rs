@@ -1,0 +1,5 @@
+//! The floor of open files: descriptions, and the files behind them that vfs has itself.
+pub(crate) mod directory;
+pub(crate) mod generated;
+pub(crate) mod open_file;
+pub(crate) mod regular;

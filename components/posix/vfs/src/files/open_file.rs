@@ -1,0 +1,418 @@
+//! Open file descriptions: [`OpenFile`], what descriptors share after dup and fork.
+//!
+//! Locks: `offset` is held for the length of a read or write that moves it (POSIX: such calls on
+//! one description are atomic to each other), above every lock of a vnode.
+use crate::{
+    base::{
+        errno::Errno,
+        errors::Told,
+        file::{Allocation, File, IoFlags, POSITION_MAX, Places, Survey, Whence},
+        io::{Sink, Source},
+        observers::Events,
+    },
+    tree::{
+        mount::Path,
+        notify,
+        vnode::{Slot, Vnode},
+    },
+};
+use alloc::sync::Arc;
+use core::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
+};
+use interfaces::file_system::DirectoryEntry;
+use linux_raw_sys::general as raw;
+use rt::{PAGE_BYTES, lock_class, sync::Mutex};
+
+lock_class! {
+    static OFFSET = "vfs.open_file.offset";
+    static OWNER = "vfs.open_file.owner";
+}
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Flags fcntl(F_SETFL) may change.
+pub const SETTABLE_FLAGS: u32 =
+    raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
+
+/// Whether a description keeps its vnode from being executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteCount {
+    Held,
+    None,
+}
+
+/// An open file description.
+pub struct OpenFile {
+    file: Arc<dyn File>,
+    path: Path,
+    flags: AtomicU32,
+    offset: Mutex<u64>,
+    /// The errors that syncfs has told of.
+    told: Told,
+    writes: WriteCount,
+    owner: Slot,
+}
+
+impl OpenFile {
+    /// A description of something the personality made itself (a pipe's end, a socket): `path`
+    /// as of [`Path::anonymous`], `flags` as of open(2).
+    pub fn new(file: Arc<dyn File>, path: Path, flags: u32) -> Arc<OpenFile> {
+        OpenFile::counted(file, path, flags, WriteCount::None)
+    }
+    pub(crate) fn counted(
+        file: Arc<dyn File>,
+        path: Path,
+        flags: u32,
+        writes: WriteCount,
+    ) -> Arc<OpenFile> {
+        let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
+        let flags = AtomicU32::new(flags & kept);
+        let told = path.vnode().instance().throttle().errors().sample();
+        let (offset, owner) = (Mutex::new(&OFFSET, 0), Mutex::new(&OWNER, None));
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        Arc::new(OpenFile { file, path, flags, offset, told, writes, owner })
+    }
+    /// Descriptions there are now, in the whole system.
+    pub fn count() -> usize {
+        LIVE.load(Ordering::Relaxed)
+    }
+    /// The open file.
+    #[inline]
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+    /// The path by which it was found.
+    #[inline]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The slot in which the personality keeps the receiver of signals (F_SETOWN).
+    pub fn owner(&self) -> &Slot {
+        &self.owner
+    }
+    /// The vnode of the place it was found at.
+    #[inline]
+    pub fn vnode(&self) -> &Arc<Vnode> {
+        self.path.vnode()
+    }
+    /// open(2)'s flags without those that matter at open only.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+    /// fcntl(F_SETFL): sets what may be set of `flags`, as one step.
+    pub fn set_flags(&self, flags: u32) {
+        let merge = |now: u32| Some(now & !SETTABLE_FLAGS | flags & SETTABLE_FLAGS);
+        let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
+    }
+    /// Opened with O_PATH: names a place and does no input or output.
+    #[inline]
+    pub fn is_path_only(&self) -> bool {
+        self.flags() & raw::O_PATH != 0
+    }
+    /// May be read.
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        let flags = self.flags();
+        flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_RDONLY | raw::O_RDWR)
+    }
+    /// May be written.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        let flags = self.flags();
+        flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR)
+    }
+    /// Notes an access to it that is no read: it was mapped.
+    pub fn touch_accessed(&self) {
+        if self.flags() & raw::O_NOATIME == 0 {
+            self.vnode().touch_accessed(self.path.mount.flags());
+        }
+    }
+    /// The start of the next read or write.
+    pub fn offset(&self) -> u64 {
+        *self.offset.lock()
+    }
+    /// Flags of reads and writes that follow from the description's flags.
+    #[inline]
+    pub fn io_flags(&self) -> IoFlags {
+        let flags = self.flags();
+        IoFlags {
+            is_nonblocking: flags & raw::O_NONBLOCK != 0,
+            is_append: flags & raw::O_APPEND != 0,
+        }
+    }
+    /// read(2): at the offset, which moves on.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open for reading, and what the file says.
+    pub fn read(&self, sink: &mut dyn Sink) -> Result<usize, Errno> {
+        self.read_with(sink, self.io_flags())
+    }
+    /// As [`OpenFile::read`], done as `flags` say (preadv2(2) with offset -1).
+    ///
+    /// # Errors
+    /// As [`OpenFile::read`].
+    pub fn read_with(&self, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let count = if self.file.is_seekable() {
+            let mut offset = self.offset.lock();
+            self.check_range(*offset, sink.remaining() as u64)?;
+            let count = self.file.read(*offset, sink, flags)?;
+            *offset = offset.saturating_add(count as u64);
+            count
+        } else {
+            self.file.read(0, sink, flags)?
+        };
+        self.moved(count, Events::ACCESS);
+        Ok(count)
+    }
+    /// write(2): at the offset, or at the end with O_APPEND; the offset moves on.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open for writing, and what the file says.
+    pub fn write(&self, source: &mut dyn Source) -> Result<usize, Errno> {
+        self.write_with(source, self.io_flags())
+    }
+    /// As [`OpenFile::write`], done as `flags` say (pwritev2(2) with offset -1).
+    ///
+    /// # Errors
+    /// As [`OpenFile::write`].
+    pub fn write_with(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
+        self.check_writable()?;
+        let count = if self.file.is_seekable() {
+            let mut offset = self.offset.lock();
+            self.check_range(*offset, source.remaining() as u64)?;
+            let (count, after) = self.file.write(*offset, source, flags)?;
+            if count > 0 {
+                *offset = after;
+            }
+            count
+        } else {
+            self.file.write(0, source, flags)?.0
+        };
+        self.moved(count, Events::MODIFY);
+        Ok(count)
+    }
+    /// Notes that `count` bytes were written to a file that discards them ([`File::discards`]).
+    pub fn note_discarded(&self, count: usize) {
+        self.moved(count, Events::MODIFY);
+    }
+    /// pread(2).
+    ///
+    /// # Errors
+    /// `ESPIPE` of a stream; else as [`OpenFile::read`].
+    pub fn read_at(
+        &self,
+        offset: u64,
+        sink: &mut dyn Sink,
+        flags: IoFlags,
+    ) -> Result<usize, Errno> {
+        self.check_seekable()?;
+        self.check_readable()?;
+        self.check_range(offset, sink.remaining() as u64)?;
+        let count = self.file.read(offset, sink, flags)?;
+        self.moved(count, Events::ACCESS);
+        Ok(count)
+    }
+    /// pwrite(2); with O_APPEND at the end, as Linux does.
+    ///
+    /// # Errors
+    /// `ESPIPE` of a stream; else as [`OpenFile::write`].
+    pub fn write_at(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<usize, Errno> {
+        self.check_seekable()?;
+        self.check_writable()?;
+        self.check_range(offset, source.remaining() as u64)?;
+        let (count, _) = self.file.write(offset, source, flags)?;
+        self.moved(count, Events::MODIFY);
+        Ok(count)
+    }
+    /// lseek(2).
+    ///
+    /// # Errors
+    /// `ESPIPE` of a stream, `EINVAL` before the start, `ENXIO` (data, hole) beyond the end.
+    pub fn seek(&self, distance: i64, whence: Whence) -> Result<u64, Errno> {
+        if self.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        let places = self.file.places();
+        if places == Places::Start {
+            *self.offset.lock() = 0;
+            return Ok(0);
+        }
+        self.check_seekable()?;
+        let mut offset = self.offset.lock();
+        let from = match whence {
+            Whence::Start => 0,
+            Whence::Current => *offset,
+            _ if matches!(places, Places::Endless | Places::Addresses) => {
+                return Err(Errno::EINVAL);
+            }
+            Whence::End => self.file.end(),
+            Whence::Data | Whence::Hole => {
+                let position = u64::try_from(distance).map_err(|_| Errno::ENXIO)?;
+                *offset = self.file.seek_extent(position, whence)?;
+                return Ok(*offset);
+            }
+        };
+        let last = match places {
+            Places::Addresses => {
+                *offset = from.wrapping_add_signed(distance);
+                return Ok(*offset);
+            }
+            Places::UpTo(last) => last,
+            _ => POSITION_MAX,
+        };
+        let to = from.checked_add_signed(distance).filter(|to| *to <= last);
+        *offset = to.ok_or(Errno::EINVAL)?;
+        Ok(*offset)
+    }
+    /// getdents(2): hands entries to `take` from the offset on until it refuses one by `false`;
+    /// the offset moves past those taken. Returns how many were.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTDIR`, and what the directory says.
+    pub fn read_directory(
+        &self,
+        take: &mut dyn FnMut(&DirectoryEntry<&[u8]>) -> bool,
+    ) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let mut offset = self.offset.lock();
+        let (mut next, mut count) = (*offset, 0);
+        let read = self.file.read_directory(next, &mut |entry| {
+            if !take(entry) {
+                return ControlFlow::Break(());
+            }
+            next = entry.next;
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        *offset = next;
+        // Those taken are told of: the offset is behind them.
+        if count == 0 {
+            read?;
+        }
+        self.tell(Events::ACCESS);
+        Ok(count)
+    }
+    /// syncfs(2): writes everything of its file system.
+    ///
+    /// # Errors
+    /// Errors of the file system, and errors of writing that this description was not told of.
+    pub fn sync_file_system(&self) -> Result<(), Errno> {
+        let instance = self.vnode().instance();
+        let synced = instance.sync();
+        instance.throttle().errors().check(&self.told).and(synced)
+    }
+    /// ftruncate(2).
+    ///
+    /// # Errors
+    /// `EINVAL` if it is not open for writing, and what the file says.
+    pub fn truncate(&self, size: u64) -> Result<(), Errno> {
+        if self.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        if !self.is_writable() {
+            return Err(Errno::EINVAL);
+        }
+        self.file.truncate(size)?;
+        notify::about_dentry(&self.path.dentry, Events::MODIFY);
+        Ok(())
+    }
+    /// fallocate(2).
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+        self.file.allocate(offset, length, how)?;
+        self.tell(Events::MODIFY);
+        Ok(())
+    }
+    /// Checks a range of bytes as Linux's `rw_verify_area` does.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length or an end beyond the last position that there is. Of memory, whose positions are addresses,
+    /// `EOVERFLOW` beyond the last address.
+    #[inline]
+    pub fn check_range(&self, start: u64, length: u64) -> Result<(), Errno> {
+        match start.checked_add(length) {
+            Some(end) if end <= POSITION_MAX => Ok(()),
+            end => self.check_high_range(end, length),
+        }
+    }
+    #[cold]
+    fn check_high_range(&self, end: Option<u64>, length: u64) -> Result<(), Errno> {
+        if length > POSITION_MAX || self.file.places() != Places::Addresses {
+            return Err(Errno::EINVAL);
+        }
+        end.map(|_| ()).ok_or(Errno::EOVERFLOW)
+    }
+    /// Tells observers that the kernel has read of it, to execute it.
+    pub fn note_read(&self) {
+        self.tell(Events::ACCESS);
+    }
+    /// Tells observers that bytes were read or written, if any were.
+    #[inline]
+    fn moved(&self, count: usize, events: Events) {
+        if count > 0 {
+            self.tell(events);
+        }
+    }
+    #[inline]
+    pub(crate) fn tell(&self, events: Events) {
+        notify::about_open(&self.path.dentry, events);
+    }
+    fn check_readable(&self) -> Result<(), Errno> {
+        if self.is_readable() { Ok(()) } else { Err(Errno::EBADF) }
+    }
+    fn check_writable(&self) -> Result<(), Errno> {
+        if self.is_writable() { Ok(()) } else { Err(Errno::EBADF) }
+    }
+    fn check_seekable(&self) -> Result<(), Errno> {
+        if self.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        if self.file.is_seekable() { Ok(()) } else { Err(Errno::ESPIPE) }
+    }
+}
+
+impl Survey {
+    /// Bytes of memory that one of the references to `file` holds: of the file itself, and of its contents where these go with
+    /// it ([`Vnode::orphaned_pages`]).
+    pub fn share_of(&mut self, file: &Arc<OpenFile>) -> usize {
+        let bytes = self.descend(|survey| {
+            let contents = file.vnode().orphaned_pages() as usize * PAGE_BYTES;
+            contents + file.file().held_bytes(survey)
+        });
+        bytes / Arc::strong_count(file).max(1)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        self.file.closed();
+        if !self.is_path_only() {
+            let events = if self.is_writable() { Events::CLOSE_WRITE } else { Events::CLOSE_READ };
+            self.tell(events);
+        }
+        if self.writes == WriteCount::Held {
+            self.path.vnode().end_write();
+        }
+    }
+}
+
+/// The file of a description opened with O_PATH: nothing can be done with it.
+pub(crate) struct PlaceOnly;
+
+impl File for PlaceOnly {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,273 @@
+//! Copies between a file's pages and a program (or the personality), one copy each.
+use super::{
+    BATCH, PAGE, PageCache,
+    index::{Page, Touch},
+    readahead::{Hit, Readahead},
+};
+use crate::{
+    base::{
+        errno::Errno,
+        host::StorageIo,
+        io::{Sink, Source},
+    },
+    pages::memory,
+};
+use core::{ops::Range, sync::atomic::Ordering};
+use interfaces::file_system::Backing;
+use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
+
+/// A long write looks at the limits of dirty pages once in so many pages.
+const BALANCE_PAGES: u64 = 32;
+/// Bytes from one look to the next.
+const LOOK_BYTES: usize = 1 << 20;
+/// Bytes of a hole read at once.
+const HOLE_BYTES: usize = 1 << 20;
+
+/// The place at which a long transfer looks next whether its program is to end: nobody waits for the transfer then. It looks once
+/// in so many bytes, as Linux does once in a page (`fatal_signal_pending`).
+struct Look {
+    next: usize,
+}
+
+impl Look {
+    fn new() -> Look {
+        Look { next: LOOK_BYTES }
+    }
+    /// Whether to stop, with so many bytes done.
+    #[inline]
+    fn must_end(&mut self, pages: &PageCache, done: usize) -> bool {
+        done >= self.next && self.look(pages, done)
+    }
+    #[cold]
+    fn look(&mut self, pages: &PageCache, done: usize) -> bool {
+        self.next = done.saturating_add(LOOK_BYTES);
+        pages.throttle.host().is_ending()
+    }
+}
+
+impl PageCache {
+    /// Copies from the file at `offset` to `sink` until either ends; returns the bytes copied.
+    ///
+    /// # Errors
+    /// `EFAULT`, `EIO`, `ENOMEM` where nothing was copied before.
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        sink: &mut dyn Sink,
+        readahead: &Mutex<Readahead>,
+    ) -> Result<usize, Errno> {
+        let (mut done, mut look) = (0, Look::new());
+        while sink.remaining() > 0 && !look.must_end(self, done) {
+            let at = offset.saturating_add(done as u64);
+            let left = self.size().saturating_sub(at).min(sink.remaining() as u64);
+            if left == 0 {
+                break;
+            }
+            match self.read_some(at, left, sink, readahead) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+    /// Copies a run of pages, or of zeroes, of at most `left` bytes.
+    fn read_some(
+        &self,
+        at: u64,
+        left: u64,
+        sink: &mut dyn Sink,
+        readahead: &Mutex<Readahead>,
+    ) -> Result<usize, Errno> {
+        let wanted = at / PAGE..(at + left).div_ceil(PAGE);
+        let mut frames: [Option<Frame>; BATCH] = [const { None }; BATCH];
+        let count = self.ready(wanted.clone(), &mut frames);
+        if count == 0 {
+            return match self.backing {
+                Backing::Cache => self.read_hole(at, left, sink),
+                Backing::Storage => {
+                    let frame = self.wait_for(wanted, readahead)?;
+                    copy_out(&frame, at, left, sink)
+                }
+            };
+        }
+        if self.backing == Backing::Storage {
+            self.read_ahead(wanted.start..wanted.start + count as u64, readahead, Hit::Yes);
+        }
+        let mut done = 0;
+        for frame in frames.iter().flatten() {
+            let rest = left - done as u64;
+            let length = rest.min(PAGE - (at + done as u64) % PAGE);
+            let copied = match copy_out(frame, at + done as u64, rest, sink) {
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+                Ok(copied) => copied,
+            };
+            done += copied;
+            if (copied as u64) < length {
+                break;
+            }
+        }
+        Ok(done)
+    }
+    /// Collects the ready pages at the start of a range.
+    fn ready(&self, wanted: Range<u64>, frames: &mut [Option<Frame>; BATCH]) -> usize {
+        let index = self.index.read();
+        let mut count = 0;
+        for (page, place) in wanted.zip(frames.iter_mut()) {
+            let Page::Ready(frame) = index.get(page, Touch::Read) else { break };
+            *place = Some(frame);
+            count += 1;
+        }
+        count
+    }
+    fn read_hole(&self, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
+        let next = self.index.read().next_present(at / PAGE);
+        let length = next.map_or(left, |page| left.min((page * PAGE).saturating_sub(at)));
+        sink.put_zeroes(usize::try_from(length).map_or(HOLE_BYTES, |length| length.min(HOLE_BYTES)))
+    }
+    /// Copies from `source` into the pages from `offset` on; the size grows with it. The caller
+    /// holds the vnode's `contents` lock to write.
+    ///
+    /// # Errors
+    /// `EFAULT`, `EIO`, `ENOSPC`, `ENOMEM` where nothing was copied before.
+    pub(crate) fn write(&self, offset: u64, source: &mut dyn Source) -> Result<usize, Errno> {
+        let _tail = self.tail.lock();
+        if offset > self.size() {
+            self.zero_tail(self.size());
+        }
+        let (mut done, mut soiled, mut look) = (0, 0, Look::new());
+        while source.remaining() > 0 && !look.must_end(self, done) {
+            let at = offset + done as u64;
+            match self.write_page(at, source, &mut soiled) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            // A writer of dirty pages alone makes no more of them.
+            if soiled > 0
+                && self.backing == Backing::Storage
+                && (at / PAGE).is_multiple_of(BALANCE_PAGES)
+            {
+                self.throttle.balance();
+            }
+        }
+        self.charge(StorageIo::Write, soiled);
+        Ok(done)
+    }
+    /// Copies into one page; counts it in `soiled` if it was clean. The size is moved before the page is made dirty: who
+    /// writes the page then knows of the bytes.
+    fn write_page(
+        &self,
+        at: u64,
+        source: &mut dyn Source,
+        soiled: &mut u64,
+    ) -> Result<usize, Errno> {
+        let (index, within) = (at / PAGE, (at % PAGE) as usize);
+        let length = source.remaining().min(PAGE_BYTES - within);
+        let (page, is_reserved) = self.index.read().get_for_write(index);
+        let mut found = if let Page::Ready(frame) = page { Some(frame) } else { None };
+        let is_new = length == PAGE_BYTES || index >= self.size().div_ceil(PAGE);
+        if found.is_none() && self.backing == Backing::Storage && !is_new {
+            found = Some(self.wait_for(index..index + 1, &self.faults)?);
+        }
+        let Some(frame) = found else { return self.write_new_page(at, length, source, soiled) };
+        let reserved = if is_reserved { Ok(()) } else { self.reserve_stored(index) };
+        let taken = reserved.and_then(|()| source.take_into_frame(&frame, within, length));
+        if taken.is_err() {
+            self.index.read().unreserve(index);
+        }
+        let count = taken?;
+        *soiled += self.note_written(at, count);
+        Ok(count)
+    }
+    /// The bytes of a page are there; how many pages became dirty.
+    fn note_written(&self, at: u64, count: usize) -> u64 {
+        self.size.fetch_max(at + count as u64, Ordering::AcqRel);
+        u64::from(self.index.read().soil(at / PAGE))
+    }
+    /// Storage has room for a page about to become dirty.
+    pub(super) fn reserve_stored(&self, index: u64) -> Result<(), Errno> {
+        if self.backing == Backing::Storage {
+            self.fs.reserve_range(self.inode, index, 1)?;
+            self.note_blocks();
+        }
+        Ok(())
+    }
+    /// Copies into a page of which nothing needs to be read.
+    fn write_new_page(
+        &self,
+        at: u64,
+        length: usize,
+        source: &mut dyn Source,
+        soiled: &mut u64,
+    ) -> Result<usize, Errno> {
+        let (index, within) = (at / PAGE, (at % PAGE) as usize);
+        let is_whole = length == PAGE_BYTES;
+        memory::make_room(1);
+        let frame = self.allocate_frame(!is_whole)?;
+        self.reserve_stored(index)?;
+        let count = source.take_into_frame(&frame, within, length)?;
+        let must_merge = is_whole && count < PAGE_BYTES;
+        if must_merge && self.backing == Backing::Storage && index * PAGE < self.size() {
+            // A whole page was promised and did not come: the rest is what storage has.
+            let present = self.wait_for(index..index + 1, &self.faults)?;
+            return Ok(self.merge(at, count, &frame, &present, soiled));
+        }
+        if must_merge {
+            frame.zero(count, PAGE_BYTES - count);
+        }
+        self.put_written(at, count, &frame, soiled)
+    }
+    /// Puts a written page in place, or its bytes into the page somebody has put there meanwhile.
+    fn put_written(
+        &self,
+        at: u64,
+        count: usize,
+        frame: &Frame,
+        soiled: &mut u64,
+    ) -> Result<usize, Errno> {
+        let index = at / PAGE;
+        loop {
+            let ticket = self.arrived.ticket();
+            self.put_new(index, frame.clone(), Touch::Read)?;
+            let found = self.index.read().get(index, Touch::Read);
+            match found {
+                Page::Ready(present) if present.id() == frame.id() => {
+                    *soiled += self.note_written(at, count);
+                    return Ok(count);
+                }
+                Page::Ready(present) => return Ok(self.merge(at, count, frame, &present, soiled)),
+                Page::Reading => {
+                    let _ = self.arrived.wait(ticket, None, false);
+                }
+                Page::Failed | Page::Refused | Page::Absent => {}
+            }
+        }
+    }
+    /// Copies `count` bytes at `at` of the file from `frame` to the page that is in place.
+    fn merge(
+        &self,
+        at: u64,
+        count: usize,
+        frame: &Frame,
+        present: &Frame,
+        soiled: &mut u64,
+    ) -> usize {
+        let within = (at % PAGE) as usize;
+        let mut bytes = alloc::vec![0; count];
+        frame.read(within, &mut bytes);
+        present.write(within, &bytes);
+        *soiled += self.note_written(at, count);
+        count
+    }
+}
+
+/// Copies what a page holds from byte `at` of the file on, at most `left` bytes.
+fn copy_out(frame: &Frame, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
+    let within = (at % PAGE) as usize;
+    let length = (PAGE_BYTES - within).min(usize::try_from(left).unwrap_or(usize::MAX));
+    sink.put_frame(frame, within, length)
+}

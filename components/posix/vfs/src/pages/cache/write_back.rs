@@ -1,0 +1,192 @@
+//! Dirty pages on their way to storage.
+//!
+//! Whole runs of dirty pages go to the file system, several at once; it hands the frames on to the
+//! device. A page is marked clean, then write-protected wherever it is mapped, then sent: a store
+//! before the protection is in what is sent, one after it faults and makes the page dirty again.
+//! Pages may be stored to while they are sent (they are then sent again), but are never sent twice
+//! at once. [`WriteSink`] hears of the end, on the driver's thread.
+use super::{PAGE, PageCache, WHOLE, index::writing::Written};
+use crate::{
+    base::{errno::Errno, errors::Told},
+    pages::tally,
+};
+use alloc::sync::Arc;
+use core::{ops::Range, sync::atomic::Ordering};
+use interfaces::file_system::{Backing, FsError, PageSink};
+use rt::PAGE_BYTES;
+
+/// Pages of one call to a file system at most.
+const RUN_PAGES: usize = 256;
+
+/// Most pages that are written along with a commit.
+const ALONG_PAGES: u64 = 64;
+
+/// Told how writes ended.
+struct WriteSink(Arc<PageCache>);
+
+impl PageCache {
+    /// Starts writing the dirty pages of a range. Says whether some were passed over, because they
+    /// are being written already.
+    pub(crate) fn start_writes(&self, range: Range<u64>) -> bool {
+        let _shape = self.shape.read();
+        self.submit_writes(range)
+    }
+    /// Whether the length was set to zero since this was asked last.
+    pub(crate) fn take_emptied(&self) -> bool {
+        self.was_emptied.load(Ordering::Relaxed) && self.was_emptied.swap(false, Ordering::Relaxed)
+    }
+    /// As [`PageCache::start_writes`], unless the file is being cut or moved; `false` then.
+    pub(crate) fn try_start_writes(&self) -> bool {
+        let Some(_shape) = self.shape.try_read() else { return false };
+        self.submit_writes(WHOLE);
+        true
+    }
+    /// The caller holds `shape`.
+    pub(super) fn submit_writes(&self, range: Range<u64>) -> bool {
+        // Pages that cannot be written for want of memory would keep theirs.
+        rt::memory::with_reserve(|| self.submit_from_reserve(range))
+    }
+    fn submit_from_reserve(&self, range: Range<u64>) -> bool {
+        let mut has_passed = false;
+        let is_stored = self.backing == Backing::Storage;
+        let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };
+        // Most files that are looked at have nothing to write.
+        let mut sink = None;
+        let mut rest = range;
+        loop {
+            let picked = self.index.write().begin_write(rest.clone(), RUN_PAGES, &mut has_passed);
+            let Some(picked) = picked else { return has_passed };
+            let new_sink = || -> Arc<dyn PageSink> { Arc::new(WriteSink(myself.clone())) };
+            let sink = sink.get_or_insert_with(new_sink);
+            let (first, count) = (picked.first, picked.frames.len() as u64);
+            rest.start = first + count;
+            self.protect_mapped(first, count);
+            let size = self.clear_behind_end(first, &picked.frames);
+            self.fs.write_pages(self.inode, first, picked.frames, size, first, sink);
+            self.note_blocks();
+        }
+    }
+    /// Has the file system write the dirty pages along with the [`FileSystem::sync_inode`] that the caller begins at once, where
+    /// they lie side by side and nothing else of the file is being written. Says whether it does: they are waited for after that.
+    ///
+    /// [`FileSystem::sync_inode`]: interfaces::file_system::FileSystem::sync_inode
+    pub(crate) fn write_along(&self) -> bool {
+        let _shape = self.shape.read();
+        rt::memory::with_reserve(|| self.write_along_from_reserve())
+    }
+    fn write_along_from_reserve(&self) -> bool {
+        let is_stored = self.backing == Backing::Storage;
+        let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };
+        let (picked, is_all) = {
+            let mut index = self.index.write();
+            if index.writing() > 0 || index.dirty() > ALONG_PAGES {
+                return false;
+            }
+            let picked = index.begin_write(WHOLE, RUN_PAGES, &mut false);
+            let Some(picked) = picked else { return false };
+            (picked, index.dirty() == 0)
+        };
+        let sink: Arc<dyn PageSink> = Arc::new(WriteSink(myself));
+        let first = picked.first;
+        self.protect_mapped(first, picked.frames.len() as u64);
+        let size = self.clear_behind_end(first, &picked.frames);
+        let is_along = if is_all {
+            self.fs.write_along(self.inode, first, picked.frames, size, first, &sink)
+        } else {
+            self.fs.write_pages(self.inode, first, picked.frames, size, first, &sink);
+            false
+        };
+        self.note_blocks();
+        is_along
+    }
+    /// Zeroes what a mapping may have stored behind the file's end; the size, sampled after the
+    /// pages were picked. A writer that extends the file holds `tail`: then its bytes stay, and as
+    /// it makes the page dirty again afterwards the next write clears what is behind them.
+    fn clear_behind_end(&self, first: u64, frames: &[rt::memory::Frame]) -> u64 {
+        let _tail = self.tail.try_lock();
+        let size = self.size();
+        let within = (size % PAGE) as usize;
+        if _tail.is_some()
+            && within > 0
+            && let Some(at) = (size / PAGE).checked_sub(first)
+            && let Some(frame) = frames.get(at as usize)
+        {
+            frame.zero(within, PAGE_BYTES - within);
+        }
+        size
+    }
+    /// Takes write access to pages from whoever maps them, so that the next store is noticed.
+    pub(super) fn protect_mapped(&self, first: u64, count: u64) {
+        for watcher in self.live_watchers() {
+            watcher.cleaned(self.identity, first, count);
+        }
+    }
+    /// Waits until no page of a range is being written.
+    pub(crate) fn wait_written(&self, range: Range<u64>) {
+        loop {
+            let ticket = self.arrived.ticket();
+            if !self.index.read().is_writing(range.clone()) {
+                return;
+            }
+            let _ = self.arrived.wait(ticket, None, false);
+        }
+    }
+    /// Writes what is dirty of a range now, and waits. How it went is asked of [`PageCache::check`].
+    pub(crate) fn write_and_wait(&self, range: Range<u64>) {
+        if self.backing == Backing::Cache {
+            return;
+        }
+        let has_passed = self.start_writes(range.clone());
+        self.wait_written(range.clone());
+        // A page that was passed over was sent before it was dirty again. One that is passed over now was
+        // taken after we began, so it holds what we are to write.
+        if has_passed {
+            self.start_writes(range.clone());
+            self.wait_written(range);
+        }
+    }
+    /// Slows who makes pages dirty where too many are.
+    pub(crate) fn balance(&self) {
+        if self.backing == Backing::Storage {
+            self.throttle.balance();
+        }
+    }
+    /// Something of it is to be written.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.backing == Backing::Storage && self.index.read().is_dirty(WHOLE)
+    }
+    /// The first error of which a new description is told.
+    pub(crate) fn told(&self) -> Told {
+        self.errors.sample()
+    }
+    /// Errors of writing that `told` was not told of.
+    ///
+    /// # Errors
+    /// `EIO`, `ENOSPC` and what else the file system met.
+    pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
+        self.errors.check(told)
+    }
+}
+
+impl PageSink for WriteSink {
+    fn pages_done(&self, _: u64, first: u64, count: usize, result: Result<(), FsError>) {
+        let cache = &self.0;
+        let outcome = match result {
+            Err(FsError::NoMemory | FsError::Restarted) => Written::Again,
+            _ => Written::Settled,
+        };
+        if let Err(error) = result {
+            log::error!("vfs: inode {}: writing from page {first}: {error:?}", cache.inode);
+            cache.errors.record(error.into());
+            cache.throttle.errors().record(error.into());
+        }
+        let mut index = cache.index.write();
+        for page in first..first.saturating_add(count as u64) {
+            index.end_write(page, outcome);
+        }
+        drop(index);
+        cache.note_blocks();
+        tally::note_end(cache.arrived.signal_awaited());
+        cache.throttle.note_progress();
+    }
+}

@@ -1,0 +1,139 @@
+//! Giving memory back: clean pages of storage and names nobody holds (architecture.md, "Memory of programs").
+use crate::{
+    base::{errno::Errno, host::Host},
+    pages::{
+        stores::{self, Goal},
+        throttle,
+    },
+};
+use rt::{NoMemory, memory::Frame};
+
+/// Pages asked back when an allocation was refused.
+const RECLAIM_PAGES: usize = 64;
+/// Rounds of a reclaim: the first only unmarks what was used.
+const ROUNDS: usize = 2;
+
+/// The cache grows freely while one frame in this many is free.
+const FREE_SHARE: u64 = 8;
+/// One frame in this many is dropped beyond that, so that the next growth need not drop again.
+const SLACK_SHARE: u64 = 64;
+
+/// Before `pages` more are used: drops pages of the cache where memory is short, so that programs
+/// and the kernel's own objects find some. To be called with no lock of a file held.
+pub fn make_room(pages: usize) {
+    let memory = rt::memory::statistics();
+    let wanted = memory.total_frames / FREE_SHARE + pages as u64;
+    if memory.free_frames < wanted {
+        let missing = wanted - memory.free_frames + memory.total_frames / SLACK_SHARE;
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        if shrink(missing) < missing {
+            throttle::hurry_all();
+        }
+    }
+}
+
+/// Drops up to `pages` clean pages, and names and other objects not used lately; returns how many pages
+/// that may have freed, for objects of the heap an estimate.
+///
+/// Allocates nothing that grows with the number of files. Locks: takes vnode tables and page indexes
+/// one at a time; to be called with none held.
+pub fn shrink(pages: usize) -> usize {
+    let mut goal = Goal::new(pages);
+    for store in stores::all() {
+        store.shrink(&mut goal);
+        if goal.left() == 0 {
+            break;
+        }
+    }
+    goal.freed()
+}
+
+/// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
+/// first. Returns the pages dropped.
+pub fn reclaim(pages: usize) -> usize {
+    loop {
+        let freed = (0..ROUNDS).map(|_| shrink(pages)).find(|freed| *freed > 0).unwrap_or(0);
+        if freed > 0 {
+            return freed;
+        }
+        rt::memory::shrink();
+        if !throttle::write_for_room() {
+            return 0;
+        }
+    }
+}
+
+/// Tries after the last resort was called; the victim may need what the caller holds.
+const LAST_TRIES: usize = 100;
+
+/// A frame that the caller cannot do without.
+pub(crate) fn allocate_frame(is_zeroed: bool, host: &dyn Host) -> Result<Frame, Errno> {
+    retried(host, || with_reclaim(|| Frame::allocate(is_zeroed)))
+}
+
+/// Runs an operation that has no effect where it fails, and again after memory was made where that
+/// was what it lacked, at last by `host`. To be called with no lock of a file held.
+///
+/// # Errors
+/// Errors of the operation.
+#[inline]
+pub fn retried<T>(
+    host: &dyn Host,
+    mut operate: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    match operate() {
+        Err(Errno::ENOMEM) if make_memory(host) => retried_after_refusal(host, operate),
+        result => result,
+    }
+}
+
+#[cold]
+fn retried_after_refusal<T>(
+    host: &dyn Host,
+    mut operate: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    for _ in 0..LAST_TRIES {
+        match operate() {
+            Err(Errno::ENOMEM) if make_memory(host) => {}
+            result => return result,
+        }
+    }
+    operate()
+}
+
+/// Makes memory for one more try of what lacked it; `refusals` counts them.
+///
+/// # Errors
+/// `ENOMEM` where there is nothing left to try.
+pub(crate) fn after_refusal(refusals: &mut usize, host: &dyn Host) -> Result<(), Errno> {
+    *refusals += 1;
+    if *refusals <= LAST_TRIES && make_memory(host) { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
+/// Whether there is memory again, or soon.
+fn make_memory(host: &dyn Host) -> bool {
+    reclaim(RECLAIM_PAGES) > 0 || host.relieve()
+}
+
+/// Gives back all that can be without writing.
+pub fn drop_caches() {
+    // The first round unmarks what was used, the next may free what hung on what it dropped.
+    let mut idle_rounds = 0;
+    while idle_rounds < ROUNDS {
+        idle_rounds = if shrink(usize::MAX) > 0 { 0 } else { idle_rounds + 1 };
+    }
+    rt::memory::shrink();
+}
+
+/// Runs an allocation, and again after giving memory back where it was refused.
+pub(crate) fn with_reclaim<T>(
+    mut allocate: impl FnMut() -> Result<T, NoMemory>,
+) -> Result<T, Errno> {
+    for _ in 0..ROUNDS {
+        if let Ok(value) = allocate() {
+            return Ok(value);
+        }
+        reclaim(RECLAIM_PAGES);
+    }
+    Ok(allocate()?)
+}

@@ -1,0 +1,186 @@
+//! Dentries: one name of a vnode in the tree of a file system.
+//!
+//! A [`Dentry`] is always positive (negative names live in [`crate::tree::name_cache`] alone) and its
+//! vnode never changes; its parent and name change by rename. Locks: `link` guards parent and
+//! name together and is the innermost lock; changed only with the directories locked to write.
+use crate::tree::{name_cache::Key, vnode::Vnode};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use rt::{NoMemory, lock_class, memory::Charge, sync::Mutex};
+
+lock_class! {
+    static LINK = "vfs.dentry.link";
+}
+
+/// Heap bytes of a dentry beside its name, with allocation overhead.
+const DENTRY_BYTES: usize = 192;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A name with the memory for a dentry: taken before a file is made, so that naming it cannot fail.
+pub(crate) struct Promised {
+    name: Arc<[u8]>,
+    charge: Charge,
+}
+
+impl Promised {
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn take(name: &[u8]) -> Result<Promised, NoMemory> {
+        let charge = Charge::take(DENTRY_BYTES + name.len())?;
+        Ok(Promised { name: Arc::from(name), charge })
+    }
+    /// The same memory for another name, which is no longer.
+    pub(crate) fn renamed(self, name: &[u8]) -> Promised {
+        Promised { name: Arc::from(name), ..self }
+    }
+}
+
+/// The place of a dentry in the tree.
+struct Link {
+    parent: Option<Arc<Dentry>>,
+    name: Arc<[u8]>,
+}
+
+/// A name of a vnode.
+pub struct Dentry {
+    id: u64,
+    vnode: Arc<Vnode>,
+    link: Mutex<Link>,
+    is_deleted: AtomicBool,
+    mounts: AtomicU32,
+    /// Position in the names of its directory, if those hold it; changed with the names locked.
+    position: AtomicU64,
+    _charge: Charge,
+}
+
+impl Dentry {
+    /// The root of a tree, or a thing without a place (a pipe), which `name` then describes.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn root(name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, NoMemory> {
+        Ok(Dentry::make(None, Promised::take(name)?, vnode))
+    }
+    /// `name` in `parent`; not yet in the name cache.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn child(
+        parent: &Arc<Dentry>,
+        name: &[u8],
+        vnode: Arc<Vnode>,
+    ) -> Result<Arc<Dentry>, NoMemory> {
+        Ok(Dentry::promised(parent, Promised::take(name)?, vnode))
+    }
+    /// As [`Dentry::child`], of a name promised before.
+    pub(crate) fn promised(
+        parent: &Arc<Dentry>,
+        promised: Promised,
+        vnode: Arc<Vnode>,
+    ) -> Arc<Dentry> {
+        Dentry::make(Some(parent.clone()), promised, vnode)
+    }
+    fn make(parent: Option<Arc<Dentry>>, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
+        Arc::new(Dentry {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            vnode,
+            link: Mutex::new(&LINK, Link { parent, name: promised.name }),
+            is_deleted: AtomicBool::new(false),
+            mounts: AtomicU32::new(0),
+            position: AtomicU64::new(0),
+            _charge: promised.charge,
+        })
+    }
+    /// Number never used again; the name cache hashes it as the parent of a name.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// `name` in this directory, as its file system's name cache knows it.
+    #[inline]
+    pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+        self.vnode.instance().names().key(self.id, name)
+    }
+    /// The vnode that it names.
+    pub fn vnode(&self) -> &Arc<Vnode> {
+        &self.vnode
+    }
+    /// The directory it is in; `None` for a root.
+    pub fn parent(&self) -> Option<Arc<Dentry>> {
+        self.link.lock().parent.clone()
+    }
+    /// Its name now.
+    pub fn name(&self) -> Arc<[u8]> {
+        self.link.lock().name.clone()
+    }
+    /// Parent and name at one moment.
+    pub(crate) fn place(&self) -> (Option<Arc<Dentry>>, Arc<[u8]>) {
+        let link = self.link.lock();
+        (link.parent.clone(), link.name.clone())
+    }
+    /// Moves it; the caller holds both directories' locks and mends the name cache.
+    pub(crate) fn relink(&self, parent: &Arc<Dentry>, name: Arc<[u8]>) {
+        let before = {
+            let mut link = self.link.lock();
+            link.name = name;
+            link.parent.replace(parent.clone())
+        };
+        drop(before);
+    }
+    /// Position in the names of its directory.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+    /// The name was taken away.
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted.load(Ordering::Acquire)
+    }
+    pub(crate) fn set_deleted(&self, is_deleted: bool) {
+        self.is_deleted.store(is_deleted, Ordering::Release);
+    }
+    /// Something is mounted here, in some mount of this tree.
+    pub fn is_mount_point(&self) -> bool {
+        self.mounts.load(Ordering::Acquire) > 0
+    }
+    pub(crate) fn count_mounts(&self, is_mounted: Mounted) {
+        match is_mounted {
+            Mounted::More => self.mounts.fetch_add(1, Ordering::AcqRel),
+            Mounted::Fewer => self.mounts.fetch_sub(1, Ordering::AcqRel),
+        };
+    }
+    /// `self` is `other` or a directory above it. The caller holds the rename lock.
+    pub(crate) fn is_above_or_same(&self, other: &Arc<Dentry>) -> bool {
+        let mut at = Some(other.clone());
+        while let Some(dentry) = at {
+            if dentry.id == self.id {
+                return true;
+            }
+            at = dentry.parent();
+        }
+        false
+    }
+}
+
+/// Change in the number of mounts on a dentry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mounted {
+    More,
+    Fewer,
+}
+
+impl Drop for Dentry {
+    /// Drops the chain of parents in a loop: a tree may be deeper than a stack.
+    fn drop(&mut self) {
+        self.tell_end();
+        let mut next = self.link.lock().parent.take();
+        while let Some(parent) = next {
+            next = match Arc::into_inner(parent) {
+                Some(last) => last.link.lock().parent.take(),
+                None => None,
+            };
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Instances: one mounted file system each, however often its tree is mounted (bind mounts).
+//!
+//! An [`Instance`] knows its vnodes (one an inode), caches its names. Vnodes
+//! hold their instance; [`Active`] is what mounts hold, and when the last mount goes it breaks
+//! the cycles: names cached and vnodes pinned are let go.
+//!
+//! A file system that lives in the caches only ([`Backing::Cache`]) is kept: its directories hold the dentries of their
+//! names ([`crate::tree::vnode`]), and these their vnodes, which are in no table. Locks: `vnodes` is a leaf but for
+//! `vfs.vnode.state`.
+mod reclaim;
+pub(crate) mod sync;
+pub(crate) mod unmount;
+
+use crate::{
+    base::{errno::Errno, file::POSITION_MAX, host::Host},
+    pages::{
+        flush::Flusher,
+        stores::{self, Store},
+        tally::Tally,
+        throttle::Throttle,
+    },
+    tree::{
+        dentry::Dentry,
+        name_cache::NameCache,
+        node::{GENERATED_END, Node},
+        vnode::Vnode,
+    },
+};
+use alloc::{
+    collections::BTreeMap,
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use interfaces::file_system::{Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage};
+use rt::{
+    PAGE_BYTES, lock_class,
+    sync::{Mutex, Once},
+};
+
+lock_class! {
+    static VNODES = "vfs.instance.vnodes";
+    static RENAME = "vfs.rename";
+    static INSTANCES = "vfs.instances";
+}
+
+/// Parts of the vnode table.
+pub(crate) const SHARDS: usize = 16;
+/// Vnodes taken from the table at a time.
+const BATCH: usize = 32;
+
+/// Ordered, so that a walk in steps misses none that stays; and it shrinks with the files.
+type Vnodes = BTreeMap<InodeNumber, Weak<Vnode>>;
+
+static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
+static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
+
+/// A mounted file system.
+pub struct Instance {
+    fs: Option<Arc<dyn FileSystem>>,
+    info: MountInfo,
+    options: Once<String>,
+    device: (u32, u32),
+    vnodes: [Mutex<Vnodes>; SHARDS],
+    names: NameCache<Dentry>,
+    rename: Mutex<()>,
+    throttle: Arc<Throttle>,
+    flusher: Arc<Flusher<Vnode>>,
+    /// It lives in the caches only.
+    is_kept: bool,
+    /// Vnodes of it that are in no table.
+    kept: AtomicUsize,
+    /// Files open for writing.
+    written: AtomicUsize,
+    is_read_only: AtomicBool,
+    is_ended: AtomicBool,
+    is_unmounted: AtomicBool,
+}
+
+/// The hold that mounts have on an instance: when it goes, the instance's caches are emptied.
+pub struct Active {
+    instance: Arc<Instance>,
+    root: Arc<Dentry>,
+}
+
+impl Active {
+    /// Takes a file system into use, for the tasks of `host`. `device` is the number `stat` shows, `None` for one of its own.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and what the file system says of its root.
+    pub fn stored(
+        host: &'static dyn Host,
+        fs: Arc<dyn FileSystem>,
+        device: Option<(u32, u32)>,
+    ) -> Result<Arc<Active>, Errno> {
+        let info = fs.mount_info();
+        Active::of(host, fs, info, device)
+    }
+    /// As [`Active::stored`], with a number of its own and seen as a file system of another type.
+    ///
+    /// # Errors
+    /// As [`Active::stored`].
+    pub fn stored_as(
+        host: &'static dyn Host,
+        type_name: &'static str,
+        fs: Arc<dyn FileSystem>,
+    ) -> Result<Arc<Active>, Errno> {
+        let info = MountInfo { type_name, ..fs.mount_info() };
+        Active::of(host, fs, info, None)
+    }
+    fn of(
+        host: &'static dyn Host,
+        fs: Arc<dyn FileSystem>,
+        info: MountInfo,
+        device: Option<(u32, u32)>,
+    ) -> Result<Arc<Active>, Errno> {
+        let root = info.root;
+        fs.set_judge(host.judge());
+        let instance = Instance::make(host, Some(fs.clone()), info, device);
+        let attributes = fs.attributes(root)?;
+        let vnode = if instance.is_kept() {
+            Vnode::kept_root(&instance, attributes)?
+        } else {
+            let vnode = instance.vnode(attributes);
+            vnode.set_uncounted();
+            vnode
+        };
+        let root = Dentry::root(b"/", vnode)?;
+        Ok(Arc::new(Active { instance, root }))
+    }
+    /// Takes a tree of generated files into use.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn generated(type_name: &'static str, root: Arc<dyn Node>) -> Result<Arc<Active>, Errno> {
+        let instance = Instance::generated(type_name);
+        let root = Dentry::root(b"/", Vnode::generated(&instance, root))?;
+        Ok(Arc::new(Active { instance, root }))
+    }
+    /// The file system in use.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+    /// The root of its tree.
+    pub fn root(&self) -> &Arc<Dentry> {
+        &self.root
+    }
+}
+
+/// The magic number of a file system of generated files (statfs(2)).
+fn generated_magic(type_name: &str) -> u32 {
+    match type_name {
+        "sysfs" => 0x6265_6572,
+        "devpts" => 0x1cd1,
+        "mqueue" => 0x1980_0202,
+        "pipefs" => 0x5049_5045,
+        "sockfs" => 0x534f_434b,
+        "anon_inodefs" => 0x0904_1934,
+        _ => 0x9fa0,
+    }
+}
+
+/// The last position of generated files that have an end. Objects without a name have no such bound.
+fn generated_size_max(type_name: &str) -> u64 {
+    match type_name {
+        "pipefs" | "sockfs" | "anon_inodefs" => POSITION_MAX,
+        _ => GENERATED_END,
+    }
+}
+
+impl Drop for Instance {
+    /// One that was never mounted, or not as a whole, has a flusher that nothing else ends.
+    fn drop(&mut self) {
+        self.flusher.end();
+    }
+}
+
+impl Instance {
+    /// An instance without storage, for generated nodes: a procfs, or all pipes.
+    pub fn generated(type_name: &'static str) -> Arc<Instance> {
+        let info = MountInfo {
+            type_name,
+            root: 1,
+            is_read_only: false,
+            backing: Backing::Cache,
+            has_stable_names: false,
+            block_bytes: if matches!(type_name, "proc" | "devpts") {
+                1024
+            } else {
+                PAGE_BYTES as u32
+            },
+            has_acls: false,
+            size_max: generated_size_max(type_name),
+            writes_replacements: false,
+        };
+        Instance::make(&(), None, info, None)
+    }
+    fn make(
+        host: &'static dyn Host,
+        fs: Option<Arc<dyn FileSystem>>,
+        info: MountInfo,
+        device: Option<(u32, u32)>,
+    ) -> Arc<Instance> {
+        let tally = match (info.backing, fs.is_some()) {
+            (Backing::Storage, true) => Tally::of_storage(),
+            _ => Tally::of_cache(),
+        };
+        let is_kept = fs.is_some() && info.backing == Backing::Cache;
+        let device = device.unwrap_or_else(|| (0, NEXT_DEVICE.fetch_add(1, Ordering::Relaxed)));
+        let throttle = Throttle::new(tally, host);
+        let instance = Arc::new(Instance {
+            fs,
+            device,
+            is_read_only: AtomicBool::new(info.is_read_only),
+            info,
+            options: Once::new(),
+            vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
+            names: NameCache::new(is_kept),
+            rename: Mutex::new(&RENAME, ()),
+            flusher: Flusher::new(device, throttle.clone()),
+            throttle,
+            is_kept,
+            kept: AtomicUsize::new(0),
+            written: AtomicUsize::new(0),
+            is_ended: AtomicBool::new(false),
+            is_unmounted: AtomicBool::new(false),
+        });
+        let mut all = INSTANCES_ALL.lock();
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(&instance));
+        drop(all);
+        let store: Arc<dyn Store> = instance.clone();
+        stores::register(Arc::downgrade(&store));
+        instance
+    }
+    /// The file system behind it.
+    ///
+    /// # Errors
+    /// `EPERM` where its files are generated.
+    pub fn file_system(&self) -> Result<&Arc<dyn FileSystem>, Errno> {
+        self.fs.as_ref().ok_or(Errno::EPERM)
+    }
+    /// Properties of the file system.
+    pub fn info(&self) -> &MountInfo {
+        &self.info
+    }
+    /// Sets its options in `/proc/mounts` behind the mount's flags, from a comma on; only the first word counts.
+    pub fn set_options(&self, options: String) {
+        self.options.get_or_init(|| options);
+    }
+    /// The text given to [`Instance::set_options`], or nothing.
+    pub fn options(&self) -> &str {
+        self.options.get().map(String::as_str).unwrap_or_default()
+    }
+    /// The device number `stat` shows for its files.
+    pub fn device(&self) -> (u32, u32) {
+        self.device
+    }
+    /// It is mounted so that nothing in it changes.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only.load(Ordering::Relaxed)
+    }
+    /// Nothing in it may be changed: it is mounted so, or errors of the medium ended writing. What
+    /// was changed before is still handed to the file system, which refuses it.
+    pub fn refuses_changes(&self) -> bool {
+        self.is_read_only() || self.fs.as_ref().is_some_and(|fs| fs.mount_info().is_read_only)
+    }
+    /// The writer of its dirty pages.
+    pub(crate) fn flusher(&self) -> &Arc<Flusher<Vnode>> {
+        &self.flusher
+    }
+    /// The state that its page caches share with that.
+    pub(crate) fn throttle(&self) -> &Arc<Throttle> {
+        &self.throttle
+    }
+    pub(crate) fn names(&self) -> &NameCache<Dentry> {
+        &self.names
+    }
+    /// Held while a directory changes its parent, and while a path is read upwards.
+    pub(crate) fn rename_lock(&self) -> &Mutex<()> {
+        &self.rename
+    }
+
+    /// The vnode of an inode that the file system has just counted up for us.
+    pub(crate) fn vnode(self: &Arc<Self>, attributes: Attributes) -> Arc<Vnode> {
+        let inode = attributes.inode;
+        let mut vnodes = self.shard(inode).lock();
+        if let Some(vnode) = vnodes.get(&inode).and_then(Weak::upgrade) {
+            vnode.count_up();
+            return vnode;
+        }
+        let vnode = Arc::new(Vnode::stored(self, attributes));
+        vnodes.insert(inode, Arc::downgrade(&vnode));
+        drop(vnodes);
+        if attributes.links == 0 {
+            self.flusher.loosen(&vnode);
+        }
+        vnode
+    }
+    /// The vnode of an inode, if it is in use.
+    pub(crate) fn find(&self, inode: InodeNumber) -> Option<Arc<Vnode>> {
+        self.shard(inode).lock().get(&inode)?.upgrade()
+    }
+    fn shard(&self, inode: InodeNumber) -> &Mutex<Vnodes> {
+        self.part(inode as usize)
+    }
+    fn part(&self, number: usize) -> &Mutex<Vnodes> {
+        let [first, ..] = &self.vnodes;
+        self.vnodes.get(number % SHARDS).unwrap_or(first)
+    }
+    /// It lives in the caches only.
+    #[inline]
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+    /// Files open for writing.
+    pub(crate) fn written(&self) -> &AtomicUsize {
+        &self.written
+    }
+    /// A vnode was made that is in no table.
+    pub(crate) fn count_kept(&self) {
+        self.kept.fetch_add(1, Ordering::Relaxed);
+    }
+    /// A vnode that is in no table ended.
+    pub(crate) fn release_kept(&self, inode: InodeNumber) {
+        self.kept.fetch_sub(1, Ordering::Relaxed);
+        if let Some(fs) = &self.fs {
+            fs.forget(inode, 1);
+        }
+    }
+    /// A vnode ended: forgets it, and gives its counts back to the file system.
+    pub(crate) fn release(&self, inode: InodeNumber, counts: u64) {
+        let mut vnodes = self.shard(inode).lock();
+        if vnodes.get(&inode).is_some_and(|known| known.strong_count() == 0) {
+            vnodes.remove(&inode);
+            if vnodes.is_empty() {
+                // An emptied map keeps a node.
+                *vnodes = Vnodes::new();
+            }
+        }
+        drop(vnodes);
+        if let Some(fs) = self.fs.as_ref().filter(|_| counts > 0) {
+            fs.forget(inode, counts);
+        }
+    }
+    /// The vnodes of one of [`SHARDS`] parts, a bounded number at a time. None that is there from the
+    /// first step to the last is missed.
+    pub(crate) fn batches_of(&self, part: usize) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
+        let mut next = Some(InodeNumber::MIN);
+        core::iter::from_fn(move || {
+            let mut batch = Vec::with_capacity(BATCH);
+            let vnodes = self.part(part).lock();
+            let mut rest = vnodes.range(next?..);
+            batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, known)| known.upgrade()));
+            next = rest.next().map(|(inode, _)| *inode);
+            Some(batch)
+        })
+    }
+    /// Every vnode, as [`Instance::batches_of`] its parts.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
+        (0..SHARDS).flat_map(|part| self.batches_of(part))
+    }
+    /// Vnodes in use.
+    pub(crate) fn vnode_count(&self) -> usize {
+        let tables: usize = self.vnodes.iter().map(|vnodes| vnodes.lock().len()).sum();
+        tables + self.kept.load(Ordering::Relaxed)
+    }
+    /// Space and inodes.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn usage(&self) -> Result<Usage, Errno> {
+        let Some(fs) = &self.fs else {
+            return Ok(Usage {
+                magic: generated_magic(self.info.type_name),
+                block_bytes: PAGE_BYTES as u32,
+                name_max: 255,
+                ..Usage::default()
+            });
+        };
+        Ok(fs.usage()?)
+    }
+}
+
+/// A program is about to read media past the file systems on them: those write in place what they keep elsewhere. An error
+/// is the file systems' to tell.
+pub fn put_in_place() {
+    for fs in instances().iter().filter_map(|instance| instance.fs.clone()) {
+        let _ = fs.put_in_place();
+    }
+}
+
+/// Files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
+pub fn vnode_count() -> u64 {
+    instances().iter().map(|instance| instance.vnode_count() as u64).sum()
+}
+
+/// Names in the name caches of all file systems (`/proc/skerry/objects`).
+pub fn name_count() -> u64 {
+    instances().iter().map(|instance| instance.names().len() as u64).sum()
+}
+
+/// Every instance in use.
+pub(crate) fn instances() -> Vec<Arc<Instance>> {
+    INSTANCES_ALL.lock().iter().filter_map(Weak::upgrade).collect()
+}

@@ -1,0 +1,245 @@
+//! Mounts and places: a [`Mount`] is a tree of dentries seen at one place of a namespace, a
+//! [`Path`] is a dentry seen through a mount.
+//!
+//! `at` (where a mount hangs) changes only under the namespace's table lock and is a leaf lock.
+use crate::{
+    base::{errno::Errno, mount_flags::MountFlags},
+    tree::{
+        dentry::Dentry,
+        instance::{Active, Instance},
+        node::Node,
+        vnode::Vnode,
+    },
+};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use interfaces::file_system::Usage;
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static AT = "vfs.mount.at";
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A tree of files seen at a place.
+pub struct Mount {
+    id: u64,
+    source: String,
+    active: Arc<Active>,
+    root: Arc<Dentry>,
+    flags: AtomicU32,
+    at: Mutex<Option<Path>>,
+}
+
+impl Mount {
+    /// The tree under `root` (a dentry of `active`), hanging nowhere yet.
+    pub(crate) fn new(
+        source: &str,
+        active: Arc<Active>,
+        root: Arc<Dentry>,
+        flags: MountFlags,
+    ) -> Arc<Mount> {
+        Arc::new(Mount {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            source: source.into(),
+            active,
+            root,
+            flags: AtomicU32::new(flags.bits()),
+            at: Mutex::new(&AT, None),
+        })
+    }
+    /// The tree of `active` for files that the system makes itself; it hangs nowhere.
+    pub fn unseen(source: &str, active: Arc<Active>) -> Arc<Mount> {
+        let root = active.root().clone();
+        Mount::new(source, active, root, MountFlags::empty())
+    }
+    /// Number of the mount, never used again.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// The mounted device, as mount(2) was told: a device, `tmpfs`.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+    /// The place of its root in the file system's own tree: `/` but for binds.
+    pub fn root_name(&self) -> Vec<u8> {
+        let mut names = Upwards::new();
+        let guard = self.instance().rename_lock().lock();
+        let mut at = self.root.clone();
+        while let (Some(parent), name) = at.place() {
+            names.push(&name);
+            at = parent;
+        }
+        drop(guard);
+        names.finish()
+    }
+    /// The file system.
+    pub fn instance(&self) -> &Arc<Instance> {
+        self.active.instance()
+    }
+    /// The file system in use, for mounting it again.
+    pub fn active(&self) -> &Arc<Active> {
+        &self.active
+    }
+    /// The top of the tree.
+    pub fn root(&self) -> &Arc<Dentry> {
+        &self.root
+    }
+    /// Flags now.
+    pub fn flags(&self) -> MountFlags {
+        MountFlags::from_bits_truncate(self.flags.load(Ordering::Relaxed))
+    }
+    /// Flags with what the file system itself forbids.
+    pub fn seen_flags(&self) -> MountFlags {
+        let mut flags = self.flags();
+        flags.set(MountFlags::READ_ONLY, self.is_read_only());
+        flags
+    }
+    pub(crate) fn set_flags(&self, flags: MountFlags) {
+        self.flags.store(flags.bits(), Ordering::Relaxed);
+    }
+    /// Nothing may be changed through it.
+    pub fn is_read_only(&self) -> bool {
+        self.flags().contains(MountFlags::READ_ONLY) || self.instance().refuses_changes()
+    }
+    /// `EROFS` where nothing may be changed through it.
+    ///
+    /// # Errors
+    /// `EROFS`.
+    pub(crate) fn check_writable(&self) -> Result<(), Errno> {
+        if self.is_read_only() { Err(Errno::EROFS) } else { Ok(()) }
+    }
+    /// The place it covers; `None` for a root and for a mount taken away.
+    pub fn at(&self) -> Option<Path> {
+        self.at.lock().clone()
+    }
+    /// It hangs over exactly this place.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        self.at.lock().as_ref().is_some_and(|at| at.is_same(path))
+    }
+    pub(crate) fn set_at(&self, at: Option<Path>) {
+        let before = core::mem::replace(&mut *self.at.lock(), at);
+        drop(before);
+    }
+    /// The answer to `statfs`, and the flags.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn usage(&self) -> Result<(Usage, MountFlags), Errno> {
+        Ok((self.instance().usage()?, self.seen_flags()))
+    }
+}
+
+/// A place in the tree of files.
+#[derive(Clone)]
+pub struct Path {
+    /// Through which mount.
+    pub mount: Arc<Mount>,
+    /// The name.
+    pub dentry: Arc<Dentry>,
+}
+
+/// A path as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathName {
+    /// From the root given; from the top of what is mounted where the root cannot be reached.
+    pub text: Vec<u8>,
+    /// The last name was taken away.
+    pub is_deleted: bool,
+    /// The root given was found on the way up.
+    pub is_reachable: bool,
+}
+
+impl Path {
+    /// A place that no name leads to (a pipe, a socket), shown as `name` and kept by `active`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn anonymous(active: &Arc<Active>, name: &[u8], vnode: Arc<Vnode>) -> Result<Path, Errno> {
+        let root = Dentry::root(name, vnode)?;
+        let mount = Mount::new("none", active.clone(), root.clone(), MountFlags::empty());
+        Ok(Path { mount, dentry: root })
+    }
+    /// The file that `node` generates, seen as `name` in this directory of generated files.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn generated_child(&self, name: &[u8], node: Arc<dyn Node>) -> Result<Path, Errno> {
+        let vnode = Vnode::generated(self.vnode().instance(), node);
+        let dentry = Dentry::child(&self.dentry, name, vnode)?;
+        Ok(Path { mount: self.mount.clone(), dentry })
+    }
+    /// The vnode there.
+    pub fn vnode(&self) -> &Arc<Vnode> {
+        self.dentry.vnode()
+    }
+    /// The directory it is a name of; `None` for the top of its mount.
+    pub fn parent(&self) -> Option<Path> {
+        if self.is_mount_root() {
+            return None;
+        }
+        let guard = self.mount.instance().rename_lock().lock();
+        let (parent, _) = self.dentry.place();
+        drop(guard);
+        Some(Path { mount: self.mount.clone(), dentry: parent? })
+    }
+    /// Both are the same place through the same mount.
+    pub fn is_same(&self, other: &Path) -> bool {
+        self.mount.id == other.mount.id && self.dentry.id() == other.dentry.id()
+    }
+    /// It is the top of its mount.
+    pub fn is_mount_root(&self) -> bool {
+        self.mount.root.id() == self.dentry.id()
+    }
+    /// Its name from `root` downwards (getcwd, /proc/PID/exe).
+    pub fn describe(&self, root: &Path) -> PathName {
+        let mut names = Upwards::new();
+        let mut at = self.clone();
+        let is_reachable = loop {
+            // All names of a file system are looked at together: no rename comes between.
+            let mount = at.mount.clone();
+            let guard = mount.instance().rename_lock().lock();
+            while !at.is_same(root) && !at.is_mount_root() {
+                let (Some(parent), name) = at.dentry.place() else { break };
+                names.push(&name);
+                at.dentry = parent;
+            }
+            drop(guard);
+            if at.is_same(root) {
+                break true;
+            }
+            match at.mount.at().filter(|_| at.is_mount_root()) {
+                Some(below) => at = below,
+                None => break false,
+            }
+        };
+        PathName { text: names.finish(), is_deleted: self.dentry.is_deleted(), is_reachable }
+    }
+}
+
+/// A path in the making, from its last name to its first.
+struct Upwards {
+    /// Backwards.
+    text: Vec<u8>,
+}
+
+impl Upwards {
+    /// Most paths fit without another allocation.
+    const COMMON_BYTES: usize = 128;
+
+    fn new() -> Upwards {
+        Upwards { text: Vec::with_capacity(Self::COMMON_BYTES) }
+    }
+    fn push(&mut self, name: &[u8]) {
+        self.text.extend(name.iter().rev());
+        self.text.push(b'/');
+    }
+    fn finish(mut self) -> Vec<u8> {
+        if self.text.is_empty() {
+            self.text.push(b'/');
+        }
+        self.text.reverse();
+        self.text
+    }
+}

@@ -1,0 +1,277 @@
+//! The name cache of a file system: (directory, name) to `D`, a dentry, with negative entries.
+//!
+//! [`NameCache`] is a hash table in shards; a lookup takes one shard's lock shared, copies
+//! nothing and allocates nothing. Entries are dropped least recently used first, by a clock: a
+//! hit marks its entry, a sweep drops what was not marked since the sweep before and is held by
+//! nobody else. Where a file system lives in the caches only, the cache is what there is: nothing is dropped, nothing is
+//! negative, and a name that is not here is not there. A thread that inserts or removes holds a
+//! lock of the name ([`crate::tree::name_lock`]) or the whole directory, so that the cache never contradicts the file system.
+//! Dentries leave a shard before they are dropped: their end may reach the file system.
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
+use hash::Seed;
+use hashbrown::{HashTable, hash_table::Entry as Slot};
+use rt::{lock_class, memory::Charge, sync::RwLock};
+
+lock_class! {
+    static SHARD = "vfs.names";
+    static NAME = "vfs.name";
+}
+
+const SHARDS: usize = 32;
+/// Heap bytes of a negative entry beside its name.
+const ENTRY_BYTES: usize = 96;
+/// A shard is never swept below this many entries.
+const SHARD_ENTRIES_MIN: usize = 64;
+/// Frames of memory for each entry the whole cache may hold before it is swept.
+const FRAMES_AN_ENTRY: usize = 4;
+
+struct Entry<D> {
+    hash: u64,
+    parent: u64,
+    name: Arc<[u8]>,
+    /// `None`: the file system says that there is no such name.
+    dentry: Option<Arc<D>>,
+    was_used: AtomicBool,
+    _charge: Option<Charge>,
+}
+
+struct Shard<D> {
+    entries: HashTable<Entry<D>>,
+    sweep_at: usize,
+}
+
+/// A name in a directory, hashed once for all that is asked about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'n> {
+    parent: u64,
+    name: &'n [u8],
+    hash: u64,
+}
+
+impl Key<'_> {
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+    /// The name.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.name
+    }
+    #[inline]
+    fn is_of<D>(&self, entry: &Entry<D>) -> bool {
+        entry.parent == self.parent && *entry.name == *self.name
+    }
+}
+
+/// The state of a name in the cache.
+pub(crate) enum Cached<D> {
+    /// It names this.
+    Positive(Arc<D>),
+    /// There is no such name.
+    Negative,
+    /// Ask the file system.
+    Unknown,
+}
+
+const LOCKS: usize = 128;
+
+/// The locks of a file system's names.
+pub(crate) struct NameLocks([RwLock<()>; LOCKS]);
+
+impl NameLocks {
+    fn new() -> NameLocks {
+        NameLocks(core::array::from_fn(|_| RwLock::new(&NAME, ())))
+    }
+    /// The lock that `key` shares with other names.
+    pub(crate) fn of(&self, key: &Key<'_>) -> &RwLock<()> {
+        let [first, ..] = &self.0;
+        self.0.get(key.hash() as usize % LOCKS).unwrap_or(first)
+    }
+}
+
+/// The treatment of a name that has a dentry already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Keep,
+    Replace,
+}
+
+/// Names of one file system.
+pub(crate) struct NameCache<D> {
+    seed: Seed,
+    locks: NameLocks,
+    /// It holds every name.
+    is_kept: bool,
+    shards: [RwLock<Shard<D>>; SHARDS],
+}
+
+impl<D> NameCache<D> {
+    /// An empty cache; `is_kept`: of a file system whose names are nowhere else.
+    pub(crate) fn new(is_kept: bool) -> NameCache<D> {
+        let sweep_at = sweep_threshold(0);
+        let mut bytes = [0; 16];
+        rt::entropy::fill(&mut bytes);
+        let seed = Seed::new(bytes);
+        NameCache {
+            seed,
+            locks: NameLocks::new(),
+            is_kept,
+            shards: core::array::from_fn(|_| {
+                RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at })
+            }),
+        }
+    }
+    /// `name` in the directory `parent`.
+    #[inline]
+    pub(crate) fn key<'n>(&self, parent: u64, name: &'n [u8]) -> Key<'n> {
+        Key { parent, name, hash: self.seed.hash(parent, name) }
+    }
+    /// The locks of its names.
+    pub(crate) fn locks(&self) -> &NameLocks {
+        &self.locks
+    }
+    fn shard(&self, hash: u64) -> &RwLock<Shard<D>> {
+        let [first, ..] = &self.shards;
+        self.shards.get((hash >> 48) as usize % SHARDS).unwrap_or(first)
+    }
+    /// The state of `name` in the directory `parent`.
+    pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached<D> {
+        self.find(&self.key(parent, name))
+    }
+    /// As [`NameCache::get`], of a name hashed before.
+    #[inline]
+    pub(crate) fn find(&self, key: &Key<'_>) -> Cached<D> {
+        let shard = self.shard(key.hash).read();
+        let found = shard.entries.find(key.hash, |entry| key.is_of(entry));
+        let Some(entry) = found else {
+            return if self.is_kept { Cached::Negative } else { Cached::Unknown };
+        };
+        if !entry.was_used.load(Ordering::Relaxed) {
+            entry.was_used.store(true, Ordering::Relaxed);
+        }
+        match &entry.dentry {
+            Some(dentry) => Cached::Positive(dentry.clone()),
+            None => Cached::Negative,
+        }
+    }
+    /// Notes a name, replacing what was known of it.
+    pub(crate) fn insert(&self, key: &Key<'_>, name: Arc<[u8]>, dentry: Option<Arc<D>>) {
+        let charge = match &dentry {
+            Some(_) => None,
+            None => match Charge::take(ENTRY_BYTES + name.len()) {
+                Ok(charge) => Some(charge),
+                Err(_) => return self.remove(key),
+            },
+        };
+        self.put(key, name, dentry, charge, Existing::Replace);
+    }
+    /// As [`NameCache::insert`] of a dentry, unless one is there: then that one.
+    pub(crate) fn insert_if_absent(
+        &self,
+        key: &Key<'_>,
+        name: Arc<[u8]>,
+        dentry: Arc<D>,
+    ) -> Arc<D> {
+        self.put(key, name, Some(dentry.clone()), None, Existing::Keep).unwrap_or(dentry)
+    }
+    /// Puts an entry in place; returns the dentry that was there if it is kept.
+    fn put(
+        &self,
+        key: &Key<'_>,
+        name: Arc<[u8]>,
+        dentry: Option<Arc<D>>,
+        charge: Option<Charge>,
+        existing: Existing,
+    ) -> Option<Arc<D>> {
+        let Key { hash, parent, .. } = *key;
+        let was_used = AtomicBool::new(true);
+        let fresh = Entry { hash, parent, name, dentry, was_used, _charge: charge };
+        let is_it = |entry: &Entry<D>| key.is_of(entry);
+        let mut shard = self.shard(hash).write();
+        let (kept, replaced) = match shard.entries.entry(hash, is_it, |entry| entry.hash) {
+            Slot::Occupied(mut place) => match &place.get().dentry {
+                Some(known) if existing == Existing::Keep => (Some(known.clone()), Some(fresh)),
+                _ => (None, Some(core::mem::replace(place.get_mut(), fresh))),
+            },
+            Slot::Vacant(place) => {
+                place.insert(fresh);
+                (None, None)
+            }
+        };
+        let is_full = shard.entries.len() > shard.sweep_at && !self.is_kept;
+        let swept = if is_full { shard.sweep() } else { Vec::new() };
+        drop(shard);
+        drop((replaced, swept));
+        kept
+    }
+    /// Forgets what is known of a name.
+    pub(crate) fn remove(&self, key: &Key<'_>) {
+        let mut shard = self.shard(key.hash).write();
+        let found = shard.entries.find_entry(key.hash, |entry| key.is_of(entry)).ok();
+        let removed = found.map(|entry| entry.remove().0);
+        if self.is_kept {
+            shard.fit();
+        }
+        drop(shard);
+        drop(removed);
+    }
+    /// Drops what was not used since the last sweep; returns how many entries went.
+    pub(crate) fn shrink(&self) -> usize {
+        if self.is_kept {
+            return 0;
+        }
+        let mut count = 0;
+        for shard in &self.shards {
+            let swept = shard.write().sweep();
+            count += swept.len();
+        }
+        count
+    }
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let entries = core::mem::take(&mut shard.write().entries);
+            drop(entries);
+        }
+    }
+    /// Entries now.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().entries.len()).sum()
+    }
+}
+
+impl<D> Shard<D> {
+    /// Takes out entries nobody holds that were not used since the last sweep, as many as are
+    /// cheap to hold at once: memory may be short.
+    fn sweep(&mut self) -> Vec<Entry<D>> {
+        let is_idle = |entry: &mut Entry<D>| {
+            let was_used = core::mem::replace(entry.was_used.get_mut(), false);
+            let is_held = entry.dentry.as_ref().is_some_and(|dentry| Arc::strong_count(dentry) > 1);
+            !was_used && !is_held
+        };
+        let swept: Vec<Entry<D>> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
+        self.sweep_at = sweep_threshold(self.entries.len());
+        self.fit();
+        swept
+    }
+    /// Makes a table smaller that has much more room than entries.
+    fn fit(&mut self) {
+        let left = self.entries.len();
+        if (left * SPARSE).max(SHARD_ENTRIES_MIN) < self.entries.capacity() {
+            self.entries.shrink_to(2 * left, |entry| entry.hash);
+        }
+    }
+}
+
+/// A table with room for more than this times its entries is made smaller.
+const SPARSE: usize = 8;
+
+/// Entries taken out by one sweep.
+const SWEEP_MOST: usize = 64;
+
+/// Most entries that a shard may have before the next sweep, if `left` remained after the last one.
+fn sweep_threshold(left: usize) -> usize {
+    let frames = usize::try_from(rt::memory::statistics().total_frames).unwrap_or(usize::MAX);
+    let share = (frames / FRAMES_AN_ENTRY / SHARDS).max(SHARD_ENTRIES_MIN);
+    share.max(left + left / 4 + 1)
+}

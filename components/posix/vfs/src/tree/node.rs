@@ -1,0 +1,176 @@
+//! Nodes: the sources of vnodes that no file system stores (procfs, pipes and other things without a name on storage).
+//!
+//! A [`Node`]'s directories change by themselves, so that a step asks [`Node::lookup`], but for names that stay
+//! ([`Node::keeps`]). A symbolic link may be magic: [`Node::follow`] jumps to a [`Path`] instead of giving a text
+//! (`/proc/PID/exe`).
+use crate::{
+    base::{
+        errno::Errno,
+        file::{File, Places},
+        time::now,
+    },
+    tree::{child_cache::ChildCache, mount::Path},
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{Attributes, FileTime, FileType, InodeNumber, TakeEntry};
+
+/// The thread on whose behalf a generated directory or link is looked at.
+#[derive(Clone, Copy)]
+pub struct Viewer<'a> {
+    /// Its root directory.
+    pub root: &'a Path,
+    /// Its process id (`/proc/self`).
+    pub process: u32,
+    /// Its thread id (`/proc/thread-self`).
+    pub thread: u32,
+}
+
+/// The last position of a generated file that has an end (Linux's `MAX_NON_LFS`).
+pub const GENERATED_END: u64 = i32::MAX as u64;
+
+/// The node that a generated directory gives for a name.
+pub type Child = Arc<dyn Node>;
+
+/// Something generated. A default answers as Linux does for a node that lacks the operation.
+#[allow(unused_variables, reason = "the defaults only refuse")]
+pub trait Node: Send + Sync {
+    /// The attributes for `stat`. Must not change type or inode number.
+    fn attributes(&self) -> Attributes;
+    /// The permissions of [`Node::attributes`], which each step of a walk looks at.
+    fn permissions(&self) -> u16 {
+        self.attributes().permissions
+    }
+    /// The object that the personality is to find in it by a downcast.
+    fn subject(&self) -> Option<&dyn core::any::Any> {
+        None
+    }
+    /// Whether the calling process may do anything with it, whatever its owner and mode say.
+    fn is_open_to_caller(&self) -> bool {
+        false
+    }
+    /// Of a directory: the node called `name`, as `viewer` sees it.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    fn lookup(&self, name: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
+        Err(Errno::ENOENT)
+    }
+    /// Of a directory: what it gives for `name`, where it gives anything, stays the same as long as the directory is there, so
+    /// that it may be cached.
+    fn keeps(&self, name: &[u8]) -> bool {
+        false
+    }
+    /// Of a directory of files about an object that has a cache of them: calls `act` with that cache and the place of what is
+    /// called `name` there, as long as the object has anything of that name.
+    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {}
+    /// Of a directory: hands the entries from `position` (0 first) on to `take`, without `.` and `..`, until it breaks.
+    ///
+    /// # Errors
+    /// `ENOENT` where what it shows has gone, before the first entry.
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        Err(Errno::ENOTDIR)
+    }
+    /// Of a directory: programs make names in it and take them away ([`Node::create`], [`Node::remove`]).
+    fn can_change(&self) -> bool {
+        false
+    }
+    /// Of such a directory: makes a regular file called `name` for the calling task, who may.
+    ///
+    /// # Errors
+    /// `EEXIST`, and as open(2).
+    fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
+        Err(Errno::EPERM)
+    }
+    /// Of such a directory: takes `name` away. The calling task may.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+    /// Of a symbolic link: its text, as `viewer` sees it.
+    ///
+    /// # Errors
+    /// `EINVAL`, `ENOENT`.
+    fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// Of a magic link: where it leads. `None`: an ordinary link, followed by its text.
+    ///
+    /// # Errors
+    /// `EACCES`, `ENOENT`.
+    fn follow(&self, viewer: &Viewer<'_>) -> Result<Option<Path>, Errno> {
+        Ok(None)
+    }
+    /// Of a regular file: its content now. Asked at each read from offset 0.
+    ///
+    /// # Errors
+    /// The error that read(2) is to give.
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// Of a regular file: takes what was written (one write is one call).
+    ///
+    /// # Errors
+    /// The error that write(2) is to give.
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// [`Node::write`], of what was written at `offset` of the file: for files where that matters.
+    ///
+    /// # Errors
+    /// As [`Node::write`].
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.write(data)
+    }
+    /// Opens it. `None`: a regular file served from [`Node::generate`] and [`Node::write`], or a
+    /// directory served from [`Node::entries`]. `flags` are open(2)'s.
+    ///
+    /// # Errors
+    /// As open(2).
+    fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        Ok(None)
+    }
+    /// Places that lseek may go to. By default the contents of a file are a sequence without an end, as most of procfs's are.
+    fn places(&self) -> Places {
+        match self.attributes().file_type {
+            FileType::Directory => Places::UpTo(GENERATED_END),
+            _ => Places::Endless,
+        }
+    }
+    /// chmod and chown of it (terminals on /dev/pts): the attributes wanted.
+    ///
+    /// # Errors
+    /// `EPERM`.
+    fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+}
+
+/// Attributes of a generated node: owned by `user` and `group`, times of now.
+pub fn attributes(
+    inode: InodeNumber,
+    file_type: FileType,
+    permissions: u16,
+    (user, group): (u32, u32),
+) -> Attributes {
+    let now = now();
+    Attributes {
+        inode,
+        file_type,
+        permissions,
+        links: if file_type == FileType::Directory { 2 } else { 1 },
+        user,
+        group,
+        device: (0, 0),
+        size: 0,
+        blocks: 0,
+        accessed: now,
+        modified: now,
+        changed: now,
+        created: FileTime::default(),
+        flags: 0,
+        generation: 0,
+        may_have_acls: false,
+    }
+}

@@ -1,0 +1,115 @@
+//! Telling observers what happens to files.
+//!
+//! An event about a file is told to the observers of the directory it was found in, with its name, and then to its own; one
+//! about a name only to those of the directory. See [`Observer`] for what an observer may do.
+pub use crate::base::observers::{Events, Happening, Observer};
+use crate::{
+    base::observers::is_active,
+    tree::{dentry::Dentry, instance::Instance, vnode::Vnode},
+};
+use alloc::sync::Weak;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The last number that joined the two halves of a rename.
+static COOKIE: AtomicU32 = AtomicU32::new(0);
+
+impl Vnode {
+    /// Tells `observer` from now on, until it is dropped and [`Vnode::sweep_observers`] called.
+    pub fn observe(&self, observer: Weak<dyn Observer>) {
+        self.observers().change(|list| list.push(observer));
+    }
+    /// Forgets the observers that were dropped.
+    pub fn sweep_observers(&self) {
+        self.observers().change(|list| list.retain(|known| known.strong_count() > 0));
+    }
+}
+
+fn kind(vnode: &Vnode) -> Events {
+    if vnode.is_directory() { Events::DIRECTORY } else { Events::empty() }
+}
+
+/// `events` happened to `vnode`, whatever its name.
+pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
+    if is_active() {
+        let events = events | kind(vnode);
+        let happening = Happening { events, name: None, cookie: 0, is_unlinked: false };
+        vnode.observers().tell(&happening);
+    }
+}
+
+/// `events` happened to what `dentry` names.
+#[inline]
+pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
+    if is_active() {
+        tell_dentry(dentry, events, false);
+    }
+}
+
+/// As [`about_dentry`], through a description: some do not want to hear of it once the name is gone (IN_EXCL_UNLINK).
+#[inline]
+pub(crate) fn about_open(dentry: &Dentry, events: Events) {
+    if is_active() {
+        tell_dentry(dentry, events, dentry.is_deleted());
+    }
+}
+
+fn tell_dentry(dentry: &Dentry, events: Events, is_unlinked: bool) {
+    let (parent, name) = dentry.place();
+    let events = events | kind(dentry.vnode());
+    let happening = Happening { events, name: None, cookie: 0, is_unlinked };
+    if let Some(parent) = parent {
+        parent.vnode().observers().tell(&Happening { name: Some(&name), ..happening });
+    }
+    dentry.vnode().observers().tell(&happening);
+}
+
+/// `events` happened to `name` of `directory`, which stands for `what`.
+pub(crate) fn about_name(directory: &Vnode, name: &[u8], what: &Vnode, events: Events) {
+    if is_active() {
+        tell_name(directory, name, what, (events, 0));
+    }
+}
+
+fn tell_name(directory: &Vnode, name: &[u8], what: &Vnode, (events, cookie): (Events, u32)) {
+    let events = events | kind(what);
+    let happening = Happening { events, name: Some(name), cookie, is_unlinked: false };
+    directory.observers().tell(&happening);
+}
+
+/// `what` was moved from one directory and name to another, perhaps in place of `replaced`.
+pub(crate) fn about_move(
+    from: (&Vnode, &[u8]),
+    to: (&Vnode, &[u8]),
+    what: &Vnode,
+    replaced: Option<&Vnode>,
+) {
+    if is_active() {
+        let cookie = COOKIE.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+        tell_name(from.0, from.1, what, (Events::MOVED_FROM, cookie));
+        tell_name(to.0, to.1, what, (Events::MOVED_TO, cookie));
+        if let Some(replaced) = replaced {
+            about_vnode(replaced, Events::ATTRIBUTES);
+        }
+        about_vnode(what, Events::MOVE_SELF);
+    }
+}
+
+impl Dentry {
+    /// Its name was taken away and it ends: with the last name its file is no more.
+    pub(crate) fn tell_end(&self) {
+        let vnode = self.vnode();
+        let is_gone = || vnode.is_dead() || vnode.node().is_none() && vnode.attributes().links == 0;
+        if is_active() && self.is_deleted() && is_gone() {
+            about_vnode(vnode, Events::DELETE_SELF);
+        }
+    }
+}
+
+/// `instance` is no longer mounted.
+pub(crate) fn about_unmount(instance: &Instance) {
+    if is_active() {
+        for vnode in instance.batches().flatten() {
+            about_vnode(&vnode, Events::UNMOUNT);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The descriptions that have a vnode open for writing, and the programs that keep it from being written.
+use super::Vnode;
+use crate::base::errno::Errno;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+impl Vnode {
+    /// Counts a description open for writing, until [`Vnode::end_write`].
+    ///
+    /// # Errors
+    /// `ETXTBSY` while it is being executed.
+    pub(crate) fn begin_write(&self) -> Result<(), Errno> {
+        let more = |writers: i32| (writers >= 0).then_some(writers + 1);
+        match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(0) => {
+                self.instance.written().fetch_add(1, Ordering::AcqRel);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::ETXTBSY),
+        }
+    }
+    pub(crate) fn end_write(&self) {
+        if self.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.instance.written().fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+    /// Keeps everybody from opening it for writing until the guard goes (a program being run).
+    ///
+    /// # Errors
+    /// `ETXTBSY` while somebody has it open for writing.
+    pub fn deny_write(self: &Arc<Self>) -> Result<DenyWrite, Errno> {
+        let less = |writers: i32| (writers <= 0).then_some(writers - 1);
+        match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {
+            Ok(_) => Ok(DenyWrite { vnode: self.clone() }),
+            Err(_) => Err(Errno::ETXTBSY),
+        }
+    }
+}
+
+/// While it lives, opening the vnode for writing is `ETXTBSY`.
+pub struct DenyWrite {
+    vnode: Arc<Vnode>,
+}
+
+impl Drop for DenyWrite {
+    fn drop(&mut self) {
+        self.vnode.writers.fetch_add(1, Ordering::AcqRel);
+    }
+}

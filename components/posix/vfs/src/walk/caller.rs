@@ -1,0 +1,157 @@
+//! The caller, on whose behalf files are used ([`Caller`]), and its lookup of one name in a directory.
+//!
+//! A lookup of a name that is in the name cache takes no exclusive lock and allocates nothing. Locks of a lookup: directory and
+//! name shared (on a miss only), a shard of the name cache shared, the mount table shared (only where something is mounted).
+use crate::{
+    base::{credentials::Credentials, errno::Errno},
+    tree::{
+        dentry::Dentry,
+        mount::Path,
+        name_cache::{Cached, Key},
+        name_lock,
+        node::Viewer,
+        vnode::Vnode,
+    },
+    walk::namespace::Namespace,
+};
+use alloc::sync::Arc;
+use interfaces::file_system::FsError;
+
+/// Bytes of the longest name.
+pub const NAME_MAX: usize = 255;
+
+/// From where a relative path starts.
+#[derive(Clone, Copy)]
+pub enum Base<'a> {
+    /// The working directory (AT_FDCWD).
+    Cwd,
+    /// The place that a descriptor names.
+    At(&'a Path),
+}
+
+/// On whose behalf files are used. Cheap to make: everything is borrowed.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// The mounts seen.
+    pub namespace: &'a Arc<Namespace>,
+    /// Rights.
+    pub credentials: &'a Credentials,
+    /// The root directory.
+    pub root: &'a Path,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// Permission bits that new files do not get.
+    pub umask: u16,
+    /// Process id, for generated files (`/proc/self`).
+    pub process: u32,
+    /// Thread id, for generated files (`/proc/thread-self`).
+    pub thread: u32,
+}
+
+impl<'a> Caller<'a> {
+    /// As generated files see it.
+    pub fn viewer(&self) -> Viewer<'a> {
+        Viewer { root: self.root, process: self.process, thread: self.thread }
+    }
+    pub(crate) fn base<'b>(&self, base: Base<'b>) -> &'b Path
+    where
+        'a: 'b,
+    {
+        match base {
+            Base::Cwd => self.cwd,
+            Base::At(path) => path,
+        }
+    }
+    /// The file `name` in the directory `parent`, mounts crossed; `None` if there is none.
+    pub(crate) fn child(&self, parent: &Path, name: &[u8]) -> Result<Option<Path>, Errno> {
+        let Some(dentry) = self.lookup(&parent.dentry, name)? else { return Ok(None) };
+        let path = Path { mount: parent.mount.clone(), dentry };
+        Ok(Some(self.namespace.cross(path)))
+    }
+    /// The dentry of `name`, from the name cache or else from the file system.
+    pub(crate) fn lookup(
+        &self,
+        parent: &Arc<Dentry>,
+        name: &[u8],
+    ) -> Result<Option<Arc<Dentry>>, Errno> {
+        if name.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let directory = parent.vnode();
+        if let Some(node) = directory.node() {
+            let names = directory.instance().names();
+            let is_kept = node.keeps(name);
+            if is_kept && let Cached::Positive(dentry) = names.get(parent.id(), name) {
+                return Ok(Some(dentry));
+            }
+            let mut known = None;
+            if !is_kept {
+                node.with_cache(name, &mut |cache, place| known = cache.get(parent.id(), place));
+            }
+            if known.is_some() {
+                return Ok(known);
+            }
+            let child = match node.lookup(name, &self.viewer()) {
+                Err(Errno::ENOENT) if node.can_change() => return Ok(None),
+                found => found?,
+            };
+            let vnode = Vnode::generated(directory.instance(), child);
+            let dentry = Dentry::child(parent, name, vnode)?;
+            return Ok(Some(match is_kept {
+                true => names.insert_if_absent(&parent.key(name), dentry.name(), dentry),
+                false => {
+                    node.with_cache(name, &mut |cache, place| {
+                        cache.put(parent.id(), place, &dentry)
+                    });
+                    dentry
+                }
+            }));
+        }
+        match directory.instance().names().get(parent.id(), name) {
+            Cached::Positive(dentry) => return Ok(Some(dentry)),
+            Cached::Negative => return Ok(None),
+            Cached::Unknown => {}
+        }
+        let key = parent.key(name);
+        let _name = name_lock::share(parent, &key);
+        lookup_locked(parent, &key)
+    }
+}
+
+/// As [`Caller::lookup`] in a stored directory, of a name the caller has locked, or all names.
+pub(crate) fn lookup_locked(
+    parent: &Arc<Dentry>,
+    key: &Key<'_>,
+) -> Result<Option<Arc<Dentry>>, Errno> {
+    let name = key.name();
+    if name.len() > NAME_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let directory = parent.vnode();
+    if directory.is_dead() {
+        return Err(Errno::ENOENT);
+    }
+    let instance = directory.instance();
+    let names = instance.names();
+    match names.find(key) {
+        Cached::Positive(dentry) => return Ok(Some(dentry)),
+        Cached::Negative => return Ok(None),
+        Cached::Unknown => {}
+    }
+    match instance.file_system()?.lookup(directory.inode(), name) {
+        Ok(attributes) => {
+            let dentry = Dentry::child(parent, name, instance.vnode(attributes))?;
+            if instance.info().has_stable_names {
+                return Ok(Some(names.insert_if_absent(key, dentry.name(), dentry)));
+            }
+            Ok(Some(dentry))
+        }
+        Err(FsError::NotFound) => {
+            if instance.info().has_stable_names {
+                names.insert(key, Arc::from(name), None);
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,105 @@
+//! The [`Opener`] behind each device number, and behind FIFOs.
+//!
+//! One [`Registry`] a [`crate::walk::namespace::Namespace`], filled at start, read at each open of a node.
+use crate::{
+    base::{errno::Errno, file::File},
+    tree::{mount::Path, vnode::Vnode},
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::ops::RangeInclusive;
+use interfaces::file_system::FileType;
+use rt::{lock_class, sync::RwLock};
+
+lock_class! {
+    static REGISTRY = "vfs.devices";
+}
+
+/// Something a vnode can stand for beside data: what opening a device node, FIFO or procfs file gives.
+pub trait Opener: Send + Sync {
+    /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
+    ///
+    /// # Errors
+    /// `ENXIO` for no such device, and as open(2).
+    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
+    /// As [`Opener::open`], for who must know where the node was found (`/dev/ptmx`).
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
+        self.open(place.vnode(), flags)
+    }
+}
+
+/// The device numbers somebody answers for.
+#[derive(Clone)]
+struct Range {
+    file_type: FileType,
+    major: u32,
+    minors: RangeInclusive<u32>,
+    opener: Arc<dyn Opener>,
+}
+
+/// Openers by device number, and the one of FIFOs.
+pub struct Registry {
+    ranges: RwLock<Vec<Range>>,
+    fifo: RwLock<Option<Arc<dyn Opener>>>,
+}
+
+impl Registry {
+    /// Nothing registered: every open of a node is `ENXIO`.
+    pub const fn new() -> Registry {
+        Registry { ranges: RwLock::new(&REGISTRY, Vec::new()), fifo: RwLock::new(&REGISTRY, None) }
+    }
+    /// `opener` answers for character devices `major`:`minors`. The latest registration wins.
+    pub fn register_character(
+        &self,
+        major: u32,
+        minors: RangeInclusive<u32>,
+        opener: Arc<dyn Opener>,
+    ) {
+        self.register(FileType::Character, major, minors, opener);
+    }
+    /// `opener` answers for block devices `major`:`minors`.
+    pub fn register_block(&self, major: u32, minors: RangeInclusive<u32>, opener: Arc<dyn Opener>) {
+        self.register(FileType::Block, major, minors, opener);
+    }
+    /// `opener` answers for every FIFO.
+    pub fn register_fifo(&self, opener: Arc<dyn Opener>) {
+        *self.fifo.write() = Some(opener);
+    }
+    fn register(
+        &self,
+        file_type: FileType,
+        major: u32,
+        minors: RangeInclusive<u32>,
+        opener: Arc<dyn Opener>,
+    ) {
+        self.ranges.write().push(Range { file_type, major, minors, opener });
+    }
+    /// The opener of a node of `file_type` with device number `device`.
+    ///
+    /// # Errors
+    /// `ENXIO` where nobody does (also for socket nodes).
+    pub fn opener(
+        &self,
+        file_type: FileType,
+        device: (u32, u32),
+    ) -> Result<Arc<dyn Opener>, Errno> {
+        if file_type == FileType::Fifo {
+            return self.fifo.read().clone().ok_or(Errno::ENXIO);
+        }
+        let ranges = self.ranges.read();
+        let is_match = |range: &&Range| {
+            range.file_type == file_type
+                && range.major == device.0
+                && range.minors.contains(&device.1)
+        };
+        ranges.iter().rev().find(is_match).map(|range| range.opener.clone()).ok_or(Errno::ENXIO)
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Registry::new()
+    }
+}

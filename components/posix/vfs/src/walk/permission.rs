@@ -1,0 +1,208 @@
+//! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), acl(5), B7).
+pub use crate::tree::vnode::capabilities::FileCapabilities;
+use crate::{
+    base::{
+        acls::AclKind,
+        credentials::{Capabilities, Credentials},
+        errno::Errno,
+        mount_flags::MountFlags,
+        rights::HAS_ACCESS_ACL,
+    },
+    tree::{
+        mount::Path,
+        vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    },
+};
+use bitflags::bitflags;
+use interfaces::file_system::FileType;
+
+/// setuid bit.
+pub const SET_USER: u16 = 0o4000;
+/// setgid bit.
+pub const SET_GROUP: u16 = 0o2000;
+/// Sticky bit.
+pub const STICKY: u16 = 0o1000;
+/// Execute permission of the group.
+pub const GROUP_EXECUTE: u16 = 0o010;
+const ANY_EXECUTE: u16 = 0o111;
+/// Permissions of the three classes.
+pub(crate) const CLASSES: u16 = 0o777;
+const GROUP_BITS: u16 = 0o070;
+
+bitflags! {
+    /// The access wanted of a file; the values are those of access(2).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Want: u16 {
+        /// X_OK: execute, or search a directory.
+        const EXECUTE = 1;
+        /// W_OK
+        const WRITE = 2;
+        /// R_OK
+        const READ = 4;
+    }
+}
+
+/// Checks `want` against owner, group, mode and access control list, with root's override.
+///
+/// # Errors
+/// `EACCES`; `EPERM` for a write to something immutable; what reading the list met.
+#[inline]
+pub fn check(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
+    let everyone = (want.bits() & 7) * 0o111;
+    let is_open_to_all = vnode.rights() & (everyone | HAS_ACCESS_ACL) == everyone;
+    if is_open_to_all && !want.contains(Want::WRITE) {
+        return Ok(());
+    }
+    check_class(vnode, who, want)
+}
+
+#[inline(never)]
+fn check_class(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
+    if want.contains(Want::WRITE) && vnode.flags() & FLAG_IMMUTABLE != 0 {
+        return Err(Errno::EPERM);
+    }
+    let rights = vnode.rights();
+    let (user, group) = vnode.owner();
+    let wanted = want.bits() & 7;
+    let is_allowed = if user == who.user.fs {
+        rights >> 6 & wanted == wanted
+    } else if rights & HAS_ACCESS_ACL != 0
+        && rights & GROUP_BITS != 0
+        && let Some(list) = vnode.acl(AclKind::Access)?
+    {
+        // As Linux: where the group (that is, the mask) has nothing, the list is not asked.
+        list.allows(who, (user, group), wanted)
+    } else if who.is_in_group(group) {
+        rights >> 3 & wanted == wanted
+    } else {
+        rights & wanted == wanted
+    };
+    let is_open = || vnode.node().is_some_and(|node| node.is_open_to_caller());
+    if is_allowed || overrides(vnode, who, want, rights) || is_open() {
+        return Ok(());
+    }
+    Err(Errno::EACCES)
+}
+
+fn overrides(vnode: &Vnode, who: &Credentials, want: Want, mode: u16) -> bool {
+    let is_directory = vnode.is_directory();
+    let can_read = if is_directory { Want::READ | Want::EXECUTE } else { Want::READ };
+    if who.has(Capabilities::DAC_READ_SEARCH) && can_read.contains(want) {
+        return true;
+    }
+    let is_executable = is_directory || mode & ANY_EXECUTE != 0;
+    who.has(Capabilities::DAC_OVERRIDE) && (is_executable || !want.contains(Want::EXECUTE))
+}
+
+/// As [`check`], and nothing on a read-only mount can be written but devices, FIFOs and sockets.
+///
+/// # Errors
+/// `EROFS`, and as [`check`].
+pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errno> {
+    let holds_data = matches!(
+        path.vnode().file_type(),
+        FileType::Regular | FileType::Directory | FileType::Symlink
+    );
+    if want.contains(Want::WRITE) && holds_data {
+        path.mount.check_writable()?;
+    }
+    check(path.vnode(), who, want)
+}
+
+/// May be run as a program: a regular file with execute permission on a mount that allows it.
+///
+/// # Errors
+/// `EACCES`.
+pub fn check_execute(path: &Path, who: &Credentials) -> Result<(), Errno> {
+    let is_refused = path.mount.flags().contains(MountFlags::NO_EXECUTE);
+    if !path.vnode().is_regular() || is_refused {
+        return Err(Errno::EACCES);
+    }
+    check(path.vnode(), who, Want::EXECUTE)
+}
+
+/// The user and the group that a program runs as by its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetIds {
+    /// Of the set-user-id bit.
+    pub user: Option<u32>,
+    /// Of the set-group-id bit.
+    pub group: Option<u32>,
+}
+
+/// The ids that the file at `path` gives to a program of it, none where the mount forbids them or `who` may no longer
+/// execute it. Permissions, owner and group are those of one moment: chmod and chown do not come between.
+///
+/// # Locks
+/// Takes the vnode's `contents` to read.
+pub fn set_ids(path: &Path, who: &Credentials) -> SetIds {
+    if path.mount.flags().contains(MountFlags::NO_SETUID) {
+        return SetIds::default();
+    }
+    let vnode = path.vnode();
+    let _contents = vnode.contents().read();
+    let mode = vnode.permissions();
+    if mode & (SET_USER | SET_GROUP) == 0 || check(vnode, who, Want::EXECUTE).is_err() {
+        return SetIds::default();
+    }
+    let (user, group) = vnode.owner();
+    let group_program = SET_GROUP | GROUP_EXECUTE;
+    SetIds {
+        user: (mode & SET_USER != 0).then_some(user),
+        group: (mode & group_program == group_program).then_some(group),
+    }
+}
+
+/// The capabilities that the file at `path` gives to a program of it, none where the mount forbids them.
+///
+/// # Errors
+/// `EINVAL` where they make no sense, and what the file system says.
+pub fn file_capabilities(path: &Path) -> Result<Option<FileCapabilities>, Errno> {
+    match path.mount.flags().contains(MountFlags::NO_SETUID) {
+        true => Ok(None),
+        false => path.vnode().capabilities(),
+    }
+}
+
+/// Owns the file or may act as if.
+pub fn is_owner(vnode: &Vnode, who: &Credentials) -> bool {
+    vnode.owner().0 == who.user.fs || who.has(Capabilities::FOWNER)
+}
+
+/// A name may be made in `directory`.
+///
+/// # Errors
+/// `EACCES`, `EPERM`; `ENOENT` in a directory that was removed.
+pub fn check_create(directory: &Vnode, who: &Credentials) -> Result<(), Errno> {
+    if directory.is_dead() {
+        return Err(Errno::ENOENT);
+    }
+    check(directory, who, Want::WRITE | Want::EXECUTE)
+}
+
+/// The name of `victim` may be taken from `directory` (sticky directories: own names only).
+///
+/// # Errors
+/// `EACCES`; `EPERM` for sticky directories and immutable or append-only things.
+pub fn check_remove(directory: &Vnode, victim: &Vnode, who: &Credentials) -> Result<(), Errno> {
+    check(directory, who, Want::WRITE | Want::EXECUTE)?;
+    let is_theirs = victim.owner().0 == who.user.fs || directory.owner().0 == who.user.fs;
+    let is_kept =
+        directory.permissions() & STICKY != 0 && !is_theirs && !who.has(Capabilities::FOWNER);
+    let fixed = FLAG_APPEND | FLAG_IMMUTABLE;
+    if is_kept || directory.flags() & FLAG_APPEND != 0 || victim.flags() & fixed != 0 {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// The mode after somebody else's data was written to a file or its owner changed: without setuid,
+/// and without setgid where that means a group's rights.
+pub fn without_privilege(mode: u16, group: u32, who: &Credentials) -> u16 {
+    let mut mode = mode & !SET_USER;
+    let is_member = who.is_in_group(group) || who.has(Capabilities::FSETID);
+    if mode & GROUP_EXECUTE != 0 || !is_member {
+        mode &= !SET_GROUP;
+    }
+    mode
+}
