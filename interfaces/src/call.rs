@@ -1,12 +1,14 @@
-//! The client's side of messages: [`Caller`], what a call may come to ([`Failure`]), and what it is then
-//! ([`Lost`]).
+//! The client's side of messages: [`Caller`], the failures of a call ([`Failure`]), and the result that
+//! stands for a lost call ([`Lost`]).
 //!
 //! ```text
 //! call      label  interface << 16 | method       words  instance, arguments
 //! answer    label  0, or a Refusal                words  result
 //! ```
-//! A call that the server had received when it died comes back as [`Error::Restarted`]: the caller itself
-//! issues it again where it may be done twice. One that nobody has received yet waits for the successor.
+//!
+//! If the server dies after it received a call, the call returns [`Error::Restarted`], and the caller
+//! issues it again if the method is idempotent. A call that no server has received yet waits for the
+//! successor.
 use crate::wire::{Reader, Wire};
 use rt::{
     message::{Endpoint, Error, Message},
@@ -15,10 +17,10 @@ use rt::{
 
 /// The label of an answer that holds the result.
 pub const DONE: u64 = 0;
-/// Servers that may die over one call before it is given up.
+/// Servers that may die over one call before the caller gives it up.
 const RESTARTS_MAX: usize = 8;
 
-/// Why a server did nothing.
+/// The reason why a server did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Refusal {
@@ -33,7 +35,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that is the label of an answer.
+    /// Returns the refusal for the label of an answer.
     pub const fn of(label: u64) -> Option<Refusal> {
         match label {
             1 => Some(Refusal::Malformed),
@@ -43,25 +45,25 @@ impl Refusal {
             _ => None,
         }
     }
-    /// Why an instance of `interface` has no message of that label.
+    /// Returns the reason why an instance of `interface` has no message with that label.
     #[cold]
     pub const fn of_stray(label: u64, interface: u16) -> Refusal {
         if label >> 16 == interface as u64 { Refusal::NoMethod } else { Refusal::NoInterface }
     }
 }
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No answer came.
     Lost(Error),
-    /// The server would not do it.
+    /// The server refused the call.
     Refused(Refusal),
-    /// The answer makes no sense.
+    /// The answer is malformed.
     Malformed,
 }
 
-/// A result that can say that the call was lost.
+/// A type of result with a value for a lost call.
 pub trait Lost {
     /// The value for a lost call.
     fn lost(failure: Failure) -> Self;
@@ -86,9 +88,9 @@ impl<T, E: From<Failure>> Lost for Result<T, E> {
 /// Whether a call may be done twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// It may not.
+    /// The call is never repeated.
     Never,
-    /// The successor of a server that dies over it is asked.
+    /// If the server dies over the call, its successor is asked.
     OnRestart,
 }
 
@@ -101,8 +103,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Instance number `instance` of whoever serves at `endpoint`; a call ends after `timeout_ns`, unless
-    /// its method has a deadline of its own.
+    /// Calls instance number `instance` of the server at `endpoint`. A call ends after `timeout_ns`,
+    /// unless its method has a deadline of its own.
     pub fn new(endpoint: Endpoint, instance: u64, timeout_ns: Option<u64>) -> Caller {
         Caller { endpoint, instance, timeout_ns }
     }
@@ -136,7 +138,7 @@ impl Caller {
         outcome.map_err(Failure::Lost)?;
         answer(&mut message)
     }
-    /// The same, of the successors of a server that died over it.
+    /// Repeats a call to the successors of a server that died over it.
     #[cold]
     fn call_again(
         &self,
@@ -171,7 +173,7 @@ fn answer<T: Wire>(message: &mut Message) -> Result<T, Failure> {
     Reader::of_answer(message, T::WORDS).and_then(read).map_err(|_| Failure::Malformed)
 }
 
-/// Why there is no result under `label`.
+/// Returns the failure for an answer under `label` without a result.
 #[cold]
 fn refused(label: u64) -> Failure {
     Refusal::of(label).map_or(Failure::Malformed, Failure::Refused)

@@ -57,7 +57,7 @@ pub struct Attributes {
     pub file_type: FileType,
     /// Permission bits with setuid, setgid and sticky (12 bits).
     pub permissions: u16,
-    /// Names.
+    /// Number of names (links).
     pub links: u32,
     /// Owner.
     pub user: u32,
@@ -81,11 +81,11 @@ pub struct Attributes {
     pub flags: u32,
     /// Generation number.
     pub generation: u32,
-    /// It may have access control lists; who checks rights asks for them.
+    /// The inode may have access control lists; the personality then asks for them when it checks rights.
     pub may_have_acls: bool,
 }
 
-/// The attributes to change; `None` stays.
+/// The attributes to change; those that are `None` stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {
     /// Permission bits.
@@ -102,7 +102,7 @@ pub struct AttributeChange {
     pub modified: Option<FileTime>,
     /// Last change of attributes.
     pub changed: Option<FileTime>,
-    /// Inode flags as of `FS_IOC_SETFLAGS`; [`FsError::Unsupported`] where one is not kept.
+    /// Inode flags as of `FS_IOC_SETFLAGS`; [`FsError::Unsupported`] if a flag cannot be stored.
     pub flags: Option<u32>,
 }
 
@@ -121,27 +121,27 @@ pub struct NewInode<'a> {
     pub device: (u32, u32),
     /// Target of a symbolic link.
     pub target: &'a [u8],
-    /// Its times.
+    /// Its times: creation, access, modification and change.
     pub now: FileTime,
     /// Its access control lists.
     pub acls: NewAcls<'a>,
 }
 
-/// The access control lists of a new inode, as [`FileSystem::get_xattr`] shows them; empty is none.
+/// The access control lists of a new inode, in the form of [`FileSystem::get_xattr`]; an empty list stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewAcls<'a> {
-    /// The users that may use it.
+    /// Its access list.
     pub access: &'a [u8],
-    /// The list that it hands on, if it is a directory.
+    /// Its default list, which new inodes in it inherit, if it is a directory.
     pub default: &'a [u8],
 }
 
-/// One access control list to be set, and what changes with it.
+/// A change of one access control list and of the attributes that change with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AclChange<'a> {
-    /// The name of its attribute.
+    /// Name of the list's extended attribute.
     pub name: &'a [u8],
-    /// The list as [`FileSystem::get_xattr`] shows it; empty takes it away.
+    /// The list in the form of [`FileSystem::get_xattr`]; an empty one removes it.
     pub value: &'a [u8],
     /// Permission bits.
     pub permissions: Option<u16>,
@@ -162,7 +162,7 @@ pub struct ReservedFor {
 /// The answer to `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// `f_type`.
+    /// Magic number of the file system's type (`f_type`).
     pub magic: u32,
     /// Bytes of a block.
     pub block_bytes: u32,
@@ -182,7 +182,7 @@ pub struct Usage {
     pub name_max: u32,
 }
 
-/// Why an operation failed. The personality turns it into errno in one table.
+/// The reason why an operation failed. The personality converts it to errno in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name says it")]
 pub enum FsError {
@@ -201,20 +201,20 @@ pub enum FsError {
     Unsupported,
     /// The medium failed.
     Io,
-    /// A structure on the medium makes no sense; nothing was done (EUCLEAN).
+    /// A structure on the medium is inconsistent; nothing was done (EUCLEAN).
     Corrupt,
     NoMemory,
     /// The component died.
     Restarted,
 }
 
-/// The place of a file system's contents.
+/// The place where a file system keeps its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// On storage: what the personality caches can be dropped when clean and read again.
+    /// On storage. The personality may drop clean cached contents and read them again.
     Storage,
-    /// In the personality's caches only (tmpfs): names, attributes, targets of symbolic links and pages are never
-    /// dropped and never asked for; absent pages are zeroes. The file system counts inodes, links and pages against its
+    /// Only in the personality's caches (tmpfs). Names, attributes, targets of symbolic links and pages are never dropped and
+    /// never read from the file system; absent pages are zeroes. The file system counts inodes, links and pages against its
     /// limits and keeps extended attributes.
     Cache,
 }
@@ -226,17 +226,18 @@ pub struct MountInfo {
     pub type_name: &'static str,
     /// Root inode.
     pub root: InodeNumber,
-    /// Nothing may be written, as it was mounted or remounted; errors can forbid it later.
+    /// The mount is read-only because it was mounted or remounted so. Errors can forbid writing later.
     pub is_read_only: bool,
-    /// The holder of pages.
+    /// The place where its contents are kept.
     pub backing: Backing,
-    /// Names may be cached although the file system was not told (always, unless it changes by itself as procfs does).
+    /// Names may be cached, because they change only by calls of this trait. False for a file system whose names change by
+    /// themselves, such as procfs.
     pub has_stable_names: bool,
-    /// Bytes of a block, as `stat` tells.
+    /// Bytes of a block, as `stat` reports.
     pub block_bytes: u32,
-    /// It keeps access control lists, of all but symbolic links.
+    /// The file system keeps access control lists, of all inodes but symbolic links.
     pub has_acls: bool,
-    /// Longest length of a regular file, which is the last position in it.
+    /// Greatest length of a regular file, which is also the greatest position in it.
     pub size_max: u64,
     /// The page cache starts writing a file's dirty pages before the file takes the name of another, and when it is
     /// closed after its length was set to zero (ext4's `auto_da_alloc`). The file system orders that data before the
@@ -244,33 +245,34 @@ pub struct MountInfo {
     pub writes_replacements: bool,
 }
 
-/// Told when an asynchronous transfer of pages has ended.
+/// The receiver of completions of asynchronous page transfers.
 #[interface(direct)]
 pub trait PageSink: Send + Sync {
     /// Pages `first` to `first + count - 1` of the transfer `tag` have arrived or failed.
     fn pages_done(&self, tag: u64, first: u64, count: usize, result: Result<(), FsError>);
 }
 
-/// A mounted file system; what it does not say otherwise is that of one without names to change and
-/// without extended attributes. All names are bytes without NUL or slash, never `.` or `..`, 1 to 255 long.
+/// A mounted file system. The default implementations are those of a file system without changes of names and without extended
+/// attributes. All names are bytes without NUL or slash, never `.` or `..`, 1 to 255 long.
 #[interface(direct)]
 pub trait FileSystem: Send + Sync {
     /// Returns the properties of the mount.
     fn mount_info(&self) -> MountInfo;
-    /// Space and inodes.
+    /// Returns the space and the inodes of the file system, used and free.
     fn usage(&self) -> Result<Usage, FsError>;
-    /// The inode `name` stands for in `directory`, with its attributes.
+    /// Looks up `name` in `directory`. Returns the attributes of its inode.
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
         let _ = (directory, name);
         Err(FsError::NotFound)
     }
-    /// Attributes of an inode held; with [`Backing::Cache`] those the root begins with.
+    /// Returns the attributes of an inode that the caller holds. With [`Backing::Cache`] these are the initial attributes of
+    /// the root.
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError>;
-    /// Units of 512 bytes that an inode held uses, those set aside included: what [`Attributes::blocks`] says.
+    /// Returns the units of 512 bytes that an inode uses, reserved space included: the value of [`Attributes::blocks`].
     fn blocks(&self, inode: InodeNumber) -> Result<u64, FsError> {
         Ok(self.attributes(inode)?.blocks)
     }
-    /// Changes attributes; returns them as they are then.
+    /// Changes attributes. Returns the attributes after the change.
     fn set_attributes(
         &self,
         inode: InodeNumber,
@@ -279,8 +281,8 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, change);
         Err(FsError::Unsupported)
     }
-    /// Hands entries from `position` (0 first) to `take`, `.` and `..` left out. What it meets may be
-    /// told after some were taken.
+    /// Passes the entries from `position` on (0 is the start) to `take`, without `.` and `..`. It may return an error after it
+    /// has passed some entries.
     fn read_directory(
         &self,
         directory: InodeNumber,
@@ -290,13 +292,13 @@ pub trait FileSystem: Send + Sync {
         let _ = (directory, position, take);
         Ok(())
     }
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
         let _ = inode;
         Err(FsError::Invalid)
     }
-    /// Starts reading pages `first ..` of a file into `frames`, whole pages; bytes beyond the end
-    /// of the file and holes become zeroes. `sink` is told, perhaps in parts and before this returns.
+    /// Starts reading pages `first ..` of a file into `frames`, as whole pages. Holes, and bytes beyond the end of the file,
+    /// become zeroes. `sink` is told, perhaps in parts and before this returns.
     fn read_pages(
         &self,
         inode: InodeNumber,
@@ -331,9 +333,9 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, size_bytes);
         sink.pages_done(tag, first, frames.len(), Err(FsError::ReadOnly));
     }
-    /// As [`FileSystem::write_pages`], but it may keep the pages and write them along with the next [`FileSystem::sync_inode`],
-    /// from which on `sink` is told of them; then this says `true`. The caller begins that at once, on this inode, and waits
-    /// for nothing before. Nothing else of the inode is being written.
+    /// Writes pages as [`FileSystem::write_pages`] does, but may keep them to write them along with the next
+    /// [`FileSystem::sync_inode`] and then returns `true`. In that case `sink` is told from that sync on; the caller
+    /// must begin it at once, on this inode, and wait for nothing before. No other write of the inode may be under way.
     fn write_along(
         &self,
         inode: InodeNumber,
@@ -346,11 +348,11 @@ pub trait FileSystem: Send + Sync {
         self.write_pages(inode, first, frames, size_bytes, tag, sink);
         false
     }
-    /// The data of completed `write_pages` and of every [`FileSystem::write_along`] of the inode, and its attributes, are on stable
-    /// storage and can be reached by name when this returns (unless it has no name).
+    /// Makes an inode durable. When this returns, the data of completed `write_pages` and of every [`FileSystem::write_along`]
+    /// of the inode, and its attributes, are on stable storage and can be reached by name, if the inode has a name.
     ///
     /// # Errors
-    /// Errors of writing, also earlier where nobody was told.
+    /// Errors of writing, earlier ones included if they were not reported.
     fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
         let _ = (inode, kind);
         self.sync()
@@ -373,8 +375,8 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, how, offset, length, now);
         Err(FsError::Unsupported)
     }
-    /// The first byte at or after `position` that is what is looked for, as storage has it: the
-    /// caller has written the file's dirty pages.
+    /// Finds the first byte at or after `position` that matches `what`, as storage has it. The caller has written the file's
+    /// dirty pages.
     ///
     /// # Errors
     /// [`FsError::NotFound`] at or beyond the end of the file, and where no data follows (`ENXIO`).
@@ -386,8 +388,8 @@ pub trait FileSystem: Send + Sync {
             Seek::Hole => Ok(size),
         }
     }
-    /// The storage state at byte `position` of a file or a directory, rounded down to a block, and for how many bytes; at
-    /// most about `max`. The caller has written the file's dirty pages.
+    /// Returns the storage state at byte `position` of a file or a directory, rounded down to a block, and the number of bytes
+    /// that have this state, at most about `max`. The caller has written the file's dirty pages.
     ///
     /// # Errors
     /// [`FsError::Unsupported`], `Io`, `Corrupt`.
@@ -400,7 +402,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, position, max);
         Err(FsError::Unsupported)
     }
-    /// Makes an inode with a first name.
+    /// Creates an inode with a first name.
     fn create(
         &self,
         directory: InodeNumber,
@@ -410,7 +412,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (directory, name, new);
         Err(FsError::ReadOnly)
     }
-    /// Makes an inode without a name (`O_TMPFILE`).
+    /// Creates an inode without a name (`O_TMPFILE`).
     fn create_unnamed(
         &self,
         directory: InodeNumber,
@@ -430,12 +432,12 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, directory, name, now);
         Err(FsError::ReadOnly)
     }
-    /// Takes a name away (not of a directory). The inode lives until it is forgotten.
+    /// Removes a name of an inode that is not a directory. The inode lives until it is forgotten.
     fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
         let _ = (directory, name, now);
         Err(FsError::ReadOnly)
     }
-    /// Takes an empty directory away.
+    /// Removes an empty directory.
     fn remove_directory(
         &self,
         directory: InodeNumber,
@@ -445,7 +447,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (directory, name, now);
         Err(FsError::ReadOnly)
     }
-    /// Moves a name; an existing target is replaced atomically (kinds checked by the file system too).
+    /// Moves a name. An existing target is replaced atomically; the file system also checks that the types of both fit.
     fn rename(
         &self,
         from: (InodeNumber, &[u8]),
@@ -465,12 +467,12 @@ pub trait FileSystem: Send + Sync {
         let _ = (from, to, now);
         Err(FsError::Unsupported)
     }
-    /// Value of an extended attribute (full name, `user.x`).
+    /// Returns the value of an extended attribute. `name` is the full name, such as `user.x`.
     fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
         let _ = (inode, name);
         Err(FsError::NoAttribute)
     }
-    /// Names of the extended attributes.
+    /// Returns the names of the extended attributes.
     fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
         let _ = inode;
         Ok(Vec::new())
@@ -487,13 +489,13 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, name, value, mode, now);
         Err(FsError::Unsupported)
     }
-    /// Takes an extended attribute away.
+    /// Removes an extended attribute.
     fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
         let _ = (inode, name, now);
         Err(FsError::Unsupported)
     }
-    /// Sets or takes away an access control list, and what changes with it, all or nothing. Returns the
-    /// attributes as they are then.
+    /// Sets or removes an access control list together with the attributes of `change`, all or nothing. Returns the attributes
+    /// after the change.
     ///
     /// # Errors
     /// [`FsError::Unsupported`] where [`MountInfo::has_acls`] is not so, `NoSpace`.
@@ -501,8 +503,8 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, change);
         Err(FsError::Unsupported)
     }
-    /// A new inode's number, counted against the limits. It lives until it is forgotten, once
-    /// ([`Backing::Cache`] only).
+    /// Allocates a new inode's number and counts it against the limits. The inode lives until it is forgotten, which is done
+    /// once ([`Backing::Cache`] only).
     ///
     /// # Errors
     /// [`FsError::NoSpace`], `NoMemory`.
@@ -510,33 +512,33 @@ pub trait FileSystem: Send + Sync {
         let _ = new;
         Err(FsError::Unsupported)
     }
-    /// An inode that has a name gets another, counted against the limits ([`Backing::Cache`] only).
+    /// Counts a further name of an inode against the limits ([`Backing::Cache`] only).
     ///
     /// # Errors
     /// [`FsError::NoSpace`].
     fn reserve_link(&self) -> Result<(), FsError> {
         Ok(())
     }
-    /// An inode lost one of several names.
+    /// Ends the count of a name: an inode lost one of several names.
     fn release_link(&self) {}
-    /// Space for `pages` more pages of a file is set aside, before the page cache makes absent
-    /// pages: the size limit of a tmpfs ([`Backing::Cache`] only).
+    /// Reserves space for `pages` more pages of a file before the page cache makes absent pages: the size limit of a tmpfs
+    /// ([`Backing::Cache`] only).
     fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {
         let _ = (inode, pages);
         Ok(())
     }
-    /// The page cache dropped `pages` pages it had reserved.
+    /// Releases `pages` reserved pages that the page cache dropped.
     fn release(&self, inode: InodeNumber, pages: u64) {
         let _ = (inode, pages);
     }
-    /// Says how to ask, on the thread that calls the file system, whether that thread may use blocks
-    /// reserved for privileged users. Only the first call counts; without one nobody may.
+    /// Sets the function that tells whether the calling thread may use blocks reserved for privileged users. Only the first
+    /// call has an effect. Before it, no thread may use them.
     fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
         let _ = is_privileged;
     }
-    /// Before the page cache makes pages `first ..` dirty: blocks for those that have none yet are
-    /// set aside until `write_pages`, `release_range`, a truncation or a hole (delayed allocation,
-    /// [`Backing::Storage`] only). Asking again for the same page costs nothing.
+    /// Reserves blocks for those of the pages `first ..` that have none, before the page cache makes them dirty. The
+    /// reservation lasts until `write_pages`, `release_range`, a truncation or a hole (delayed allocation, [`Backing::Storage`]
+    /// only). Reserving the same page again has no effect.
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::ReadOnly`]; nothing was set aside then.
@@ -544,32 +546,33 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, first, pages);
         Ok(())
     }
-    /// The page cache dropped these dirty pages unwritten.
+    /// Releases the reservation of dirty pages that the page cache dropped without writing them.
     fn release_range(&self, inode: InodeNumber, first: u64, pages: u64) {
         let _ = (inode, first, pages);
     }
-    /// The personality gives up `count` of its counts on the inode; without names and counts it is freed.
+    /// Decrements the personality's count on the inode by `count`. An inode without names and counts is freed.
     fn forget(&self, inode: InodeNumber, count: u64);
-    /// Memory is short: drops up to `pages` pages of what it keeps only for speed; returns how many.
+    /// Drops up to `pages` pages of caches because memory is short. Returns the number of pages dropped.
     fn shrink(&self, pages: usize) -> usize {
         let _ = pages;
         0
     }
-    /// Everything written so far is on stable storage when this returns.
+    /// Makes everything written so far durable before it returns.
     fn sync(&self) -> Result<(), FsError>;
-    /// Everything that is on stable storage is where whoever reads the medium itself looks for it.
+    /// Moves everything that is on stable storage to its final place (for ext4 from the journal), where a program that reads
+    /// the medium itself finds it.
     ///
     /// # Errors
     /// Errors of the medium.
     fn put_in_place(&self) -> Result<(), FsError> {
         Ok(())
     }
-    /// The last mount goes: everything is written and the medium marked as unmounted. After this
-    /// nothing is written any more, and every change is refused with [`FsError::ReadOnly`].
+    /// Ends the last mount: everything is written and the medium is marked as unmounted. After this nothing is written any
+    /// more, and every change is refused with [`FsError::ReadOnly`].
     fn unmount(&self) -> Result<(), FsError> {
         self.sync()
     }
-    /// Changes what the mount may do (`MS_REMOUNT`). To read-only: as `unmount`, but reads go on.
+    /// Changes the access of the mount (`MS_REMOUNT`). A change to read-only acts like `unmount`, but reads go on.
     ///
     /// # Errors
     /// [`FsError::ReadOnly`] where the medium, its features or its errors forbid writing.
@@ -579,8 +582,8 @@ pub trait FileSystem: Send + Sync {
             _ => Ok(()),
         }
     }
-    /// Tells the device of free space in bytes `start .. start + length` of the volume, in pieces of
-    /// at least `minimum` bytes (`FITRIM`); returns the bytes told.
+    /// Tells the device of free space in bytes `start .. start + length` of the volume, in pieces of at least `minimum` bytes
+    /// (`FITRIM`). Returns the number of bytes that the device was told of.
     ///
     /// # Errors
     /// [`FsError::Unsupported`] where the device takes no discards.

@@ -1,10 +1,10 @@
 //! The interfaces between components, one file each. Control goes through these traits; data goes
 //! in whole frames and is never copied between components.
 //!
-//! `#[interface]` derives the client handle, a counted trait object: a call is direct where both ends
-//! share a world. Between worlds the same trait is implemented by something that sends messages ([`call`]) to a
-//! server loop ([`service`]), both derived where arguments and results can travel ([`wire`]), and by hand
-//! over rings where they cannot ([`block`], [`terminal`]). The source is the same in every world.
+//! `#[interface]` derives the client handle, a counted trait object: a call is direct where both ends share a
+//! world. Between worlds a client that sends messages ([`call`]) to a server loop ([`service`]) implements the
+//! same trait. Both are derived if arguments and results fit in messages ([`wire`]); otherwise they are written
+//! by hand over rings ([`block`], [`terminal`]). The source is the same in every world.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -1,9 +1,9 @@
-//! The client's end of two rings whose driver may die: [`Link`], on which drivers come and go, and [`Rings`], the
-//! memory between the two.
+//! The client's end of two rings whose driver may die: [`Link`], to which drivers are attached one after another, and
+//! [`Rings`], the memory that both share.
 //!
-//! A link counts its drivers (`epoch`): what one of them says after its successor was started is nobody's. While there
-//! is none, or it broke the protocol, nothing is sent; what that means is the [`Traffic`]'s, which [`Linked`] guards
-//! along with the sending half. The receiving half is the traffic's own. No lock is held over a message.
+//! A link counts its drivers (`epoch`). Entries of a driver are ignored after its successor was started. While there is no
+//! driver, or it broke the protocol, nothing is sent. [`Linked`] guards the sending half and the [`Traffic`], which decides
+//! what becomes of unsent entries. The traffic has the receiving half for itself. No lock is held over a message.
 use crate::{call::Failure, wire::Wire};
 use alloc::{boxed::Box, string::String};
 use rt::{
@@ -13,16 +13,16 @@ use rt::{
     sync::{Event, LockClass, Mutex, MutexGuard},
 };
 
-/// Why rings were not taken.
+/// The reason why a driver did not take the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub enum AttachError {
-    /// The region is too small for them.
+    /// The region is too small for the rings.
     TooSmall,
     /// Memory was refused.
     NoMemory,
     /// The message, or its answer, was lost.
     Lost,
-    /// The driver's description of itself makes no sense.
+    /// The driver's description of itself is impossible.
     Senseless,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// In `region`, of so many words each.
+    /// Lays out rings of these sizes, in words, in `region`.
     ///
     /// # Errors
     /// [`AttachError::TooSmall`].
@@ -59,7 +59,7 @@ impl Rings {
         let (forth, back) = (part(0, forth)?, part(forth, back)?);
         Ok(Rings { region, forth, back })
     }
-    /// In memory of their own.
+    /// Allocates rings of these sizes, in words.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -67,18 +67,18 @@ impl Rings {
         let bytes = words.iter().sum::<usize>() * size_of::<u64>();
         Rings::of(Region::new(bytes)?, words)
     }
-    /// Empties both; nobody may use them meanwhile.
+    /// Empties both rings. The caller ensures that no other thread uses them.
     pub(crate) fn clear(&self) {
         self.forth.clear();
         self.back.clear();
     }
-    /// Traces of another session of the same driver are gone; a thread that waited in vain looks again.
+    /// Removes the traces of an earlier session of the same driver. A thread that waited for entries looks again.
     pub(crate) fn take_over(&self) {
         self.clear();
         self.back.consumer_bell().ring();
         self.forth.producer_bell().ring();
     }
-    /// The client's halves.
+    /// Returns the client's halves.
     ///
     /// # Errors
     /// [`AttachError::TooSmall`].
@@ -86,7 +86,7 @@ impl Rings {
         let halves = (Producer::new(self.forth.clone()), Consumer::new(self.back.clone()));
         halves.0.zip(halves.1).ok_or(AttachError::TooSmall)
     }
-    /// The driver's halves.
+    /// Returns the driver's halves.
     ///
     /// # Errors
     /// [`AttachError::TooSmall`].
@@ -96,12 +96,12 @@ impl Rings {
     }
 }
 
-/// The traffic over a link.
+/// The entries that a link carries.
 pub(crate) trait Traffic {
-    /// The client's entries.
+    /// The type of the client's entries.
     type Sent: Entry;
-    /// The driver is no more: what it left in `rings`, of which `sent` is the sending half, is taken out, and what
-    /// it has not ended is to be sent again. The rings are empty then, with new halves, of which this gives the sending one.
+    /// Takes the entries that a dead driver left in `rings` and queues all that it did not end to be sent again. `sent` is
+    /// the sending half of the rings. Empties the rings and returns their new sending half.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -110,21 +110,21 @@ pub(crate) trait Traffic {
         sent: &Producer<Part, Self::Sent>,
         rings: &Rings,
     ) -> Result<Producer<Part, Self::Sent>, AttachError>;
-    /// Puts what may be sent into the ring.
+    /// Puts the entries that may be sent into the ring.
     ///
     /// # Errors
     /// [`Corrupt`].
     fn send(&mut self, ring: &mut Producer<Part, Self::Sent>) -> Result<Doorbell, Corrupt>;
 }
 
-/// Whether the driver is sent anything.
+/// Whether entries are sent to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
-    /// It is, and has the rings.
+    /// A driver has the rings.
     Up,
-    /// There is none, or it broke the protocol.
+    /// There is no driver, or it broke the protocol.
     Down,
-    /// There is none, and nobody waits for one.
+    /// There is no driver, and none is expected.
     Closed,
 }
 
@@ -132,22 +132,22 @@ enum Status {
 #[derive(Debug)]
 pub(crate) struct Linked<T: Traffic> {
     status: Status,
-    /// Drivers so far.
+    /// Number of drivers so far.
     epoch: u64,
     pub(crate) sent: Producer<Part, T::Sent>,
     pub(crate) traffic: T,
 }
 
 impl<T: Traffic> Linked<T> {
-    /// There is no driver, and nobody waits for one.
+    /// Returns whether there is no driver and none is expected.
     pub(crate) fn is_closed(&self) -> bool {
         self.status == Status::Closed
     }
-    /// Counts the drivers; `None` while none is sent anything.
+    /// Returns the number of drivers so far; `None` while nothing is sent.
     pub(crate) fn epoch_up(&self) -> Option<u64> {
         (self.status == Status::Up).then_some(self.epoch)
     }
-    /// Sends what may be sent, if there is a driver.
+    /// Sends the entries that may be sent, if there is a driver.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -159,23 +159,25 @@ impl<T: Traffic> Linked<T> {
     }
 }
 
-/// See the module's page.
+/// The client's end of two rings, to which drivers are attached one after another.
 pub(crate) struct Link<T: Traffic> {
     name: String,
     rings: Rings,
     state: Mutex<Linked<T>>,
-    /// Signalled when a driver was attached, or there will be none for now.
+    /// Signalled when a driver was attached, and when the link was closed.
     pub(crate) changed: Event,
     driver_bell: Bell,
     /// The bell at which the client waits for the driver's entries, and the one at which it waits for room.
     pub(crate) bell: Bell,
     pub(crate) room_bell: Bell,
-    /// Told that the driver broke the protocol and should be ended; by its own thread, maybe, so it does not wait for that.
+    /// Called when the driver broke the protocol and should be ended. The caller may be the driver's own thread, so it must
+    /// not wait for the end.
     on_corrupt: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<T: Traffic> Link<T> {
-    /// A link without a driver, called `name` in the log, over rings of so many words; `traffic` takes the receiving half.
+    /// Makes a link without a driver over rings of these sizes, in words. The log calls it `name`; `traffic` takes the
+    /// receiving half.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -206,11 +208,12 @@ impl<T: Traffic> Link<T> {
         self.state.lock()
     }
 
-    /// The driver has died and cannot touch the rings any more: recalls what it was sent, gives its successor the
-    /// emptied rings by `attach`, and what that answered to `resume`; then sends. Opens a closed link. Blocks meanwhile.
+    /// Attaches the successor of a driver that has died and cannot touch the rings any more. Recalls the entries that the
+    /// dead driver was sent, gives the emptied rings to the successor by `attach`, passes its answer to `resume`, and sends.
+    /// Opens a closed link. Blocks meanwhile.
     ///
     /// # Errors
-    /// [`AttachError`]; what there is to send waits on.
+    /// [`AttachError`]; unsent entries are kept.
     pub(crate) fn restart<A>(
         &self,
         attach: impl FnOnce(Region) -> Result<A, AttachError>,
@@ -240,20 +243,20 @@ impl<T: Traffic> Link<T> {
         Ok(())
     }
 
-    /// There will be no other driver, until there is ([`Link::restart`]).
+    /// Closes the link: no driver is expected until [`Link::restart`].
     pub(crate) fn close(&self) {
         self.state.lock().status = Status::Closed;
         self.wake();
     }
 
-    /// Lets whoever waits here look again.
+    /// Wakes all threads that wait for the link, so that they look again.
     fn wake(&self) {
         self.bell.ring();
         self.room_bell.ring();
         self.changed.signal();
     }
 
-    /// Rings the driver's bell where that is due, or ends the driver.
+    /// Rings the driver's bell if that is due, or ends the driver if `doorbell` is [`Corrupt`].
     pub(crate) fn answer(&self, doorbell: Result<Doorbell, Corrupt>) {
         match doorbell {
             Ok(doorbell) => self.driver_bell.answer(doorbell),
@@ -261,7 +264,7 @@ impl<T: Traffic> Link<T> {
         }
     }
 
-    /// The driver broke the protocol: it is sent nothing more and reported.
+    /// Stops sending to a driver that broke the protocol, and reports it.
     pub(crate) fn break_off(&self) {
         {
             let mut linked = self.state.lock();

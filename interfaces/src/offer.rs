@@ -1,3 +1,8 @@
+//! [`Offer`]: an instance of an interface that a component offers to its system, in any world.
+//!
+//! A component's crate has a function `start` that returns its offers. The kernel of a system takes them directly; in the
+//! process world [`serve`] answers messages for each of them.
+//!
 //! [`Offer`]: an instance that a component offers to the system that starts it, in whichever world.
 //!
 //! A component's crate has a function `start` that returns its offers. The kernel of a system takes them as they are; in the process
@@ -45,7 +50,7 @@ mod server {
     use alloc::boxed::Box;
     use rt::message;
 
-    /// The server of `offer`, by the name of its instance, or of its component `name` where it has none.
+    /// Makes the server of `offer`. Its name is that of the instance, or the component's name `name` if the instance has none.
     fn server(name: &str, offer: Offer) -> Option<Box<dyn Serve>> {
         Some(match offer {
             Offer::Disk(disk) => {
@@ -65,7 +70,7 @@ mod server {
         })
     }
 
-    /// Serves `offers` of the component `name`, each by its place, until the supervisor ends it.
+    /// Serves `offers` of the component `name`, each under its index, until the supervisor ends the component.
     pub fn serve(name: &str, offers: Vec<Offer>) {
         let instances: Vec<_> =
             offers.into_iter().filter_map(|offer| server(name, offer)).collect();

@@ -18,20 +18,20 @@ use rt::time::Instant;
 
 /// Drivers that are ended before it is believed that the device is slow.
 pub const ENDS_MAX: u32 = 5;
-/// An end for slowness comes at so many times the limit at which the driver is asked.
+/// Multiple of the limit at which a driver is ended for slowness.
 const PATIENCE: u64 = 3;
-/// Denials in a row that end a driver: what it was given may have been on its way at the first.
+/// Denials in a row after which a driver is ended. At the first one the request may have been on its way to the driver.
 const DENIALS_MAX: u32 = 2;
-/// So many limits without an overdue request take back one end.
+/// Number of limits without an overdue request that undo one end.
 const CALM: u64 = 16;
-/// Marks for each limit; most marks.
+/// Marks per limit, and most marks kept.
 const MARKS_PER_LIMIT: u64 = 16;
 const MARKS_MAX: usize = 64;
 
 /// The time and the limits of a check of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// When it is.
+    /// Time of the check.
     pub now: Instant,
     /// Age at which the driver is asked for a request.
     pub limit_ns: u64,
@@ -53,28 +53,28 @@ pub struct UnderWay {
 /// The answer of a driver that is asked for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It waits for its device.
+    /// The request waits for the device.
     Has,
-    /// It waits for somebody who may take as long as they want.
+    /// The output waits for a reader that may take any time.
     Patient,
-    /// It knows nothing of it.
+    /// The driver does not know the request.
     Denies,
 }
 
-/// See the module's page.
+/// The state machine of one driver.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Time that has passed at checks.
+    /// Sum of the times between checks, each at most [`Check::step_max_ns`].
     clock_ns: u64,
     last: Option<Instant>,
-    /// The next number at earlier checks, and when that was.
+    /// Next request numbers at earlier checks, and the times of these.
     marks: VecDeque<(u64, u64)>,
-    /// The driver's epoch, and the time since when.
+    /// The driver's epoch, and the time at which it was first seen.
     epoch: u64,
     since_ns: u64,
     ends: u32,
     denials: u32,
-    /// When a request was overdue last.
+    /// Time at which a request was last overdue.
     overdue_ns: u64,
     has_told: bool,
 }
@@ -123,7 +123,7 @@ impl Watch {
         Some(cause)
     }
 
-    /// The age at which the driver is asked.
+    /// Returns the age at which the driver is asked.
     fn limit_ns(&self, check: &Check) -> u64 {
         check.limit_ns.max(1).saturating_mul(1 << self.ends)
     }
@@ -167,7 +167,7 @@ mod tests {
     const LIMIT_NS: u64 = 10_000;
     const STEP_NS: u64 = 500;
 
-    /// A driver, checked every [`STEP_NS`].
+    /// A driver that is checked every [`STEP_NS`].
     #[derive(Default)]
     struct Checked {
         watch: Watch,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     impl Checked {
-        /// One check that finds `oldest`, of which the driver says `answer`; whether it is ended.
+        /// Does one check that finds `oldest`, for which the driver answers `answer`. Returns whether the driver is ended.
         fn step(&mut self, oldest: Option<u64>, next: u64, answer: Answer) -> bool {
             self.after(STEP_NS, oldest, next, answer)
         }
@@ -192,7 +192,7 @@ mod tests {
             is_ended
         }
 
-        /// Time until it is ended over a request that stays.
+        /// Returns the time until the driver is ended over a request that stays.
         fn until_ended(&mut self, answer: Answer) -> Option<u64> {
             let start_ns = self.now_ns;
             (0..20_000).find(|_| self.step(Some(7), 8, answer)).map(|_| self.now_ns - start_ns)
@@ -216,7 +216,7 @@ mod tests {
             assert!(ns >= (3 * LIMIT_NS) << end, "{end}: {ns}");
         }
         assert_eq!(checked.until_ended(Answer::Has), None);
-        // Calm: what was learnt is forgotten, end by end.
+        // A long time without overdue requests undoes the ends, one by one.
         (0..32 * 20 * (ENDS_MAX as usize))
             .for_each(|_| assert!(!checked.step(None, 8, Answer::Has)));
         let ns = checked.until_ended(Answer::Has).unwrap();

@@ -1,5 +1,5 @@
-//! The server's side of messages: the loop of a component that serves instances ([`run`]), and what every
-//! component answers ([`Service`]).
+//! The server's side of messages: the loop of a component that serves instances ([`run`]), and the
+//! messages that every component answers ([`Service`]).
 use crate::{
     call::Refusal,
     wire::{Name, Wire},
@@ -27,11 +27,11 @@ pub trait Service {
     fn describe(&self, index: u64) -> Option<Description>;
 }
 
-/// Something that answers messages.
+/// An instance that answers messages.
 pub trait Serve {
     /// The description of the service.
     fn description(&self) -> Description;
-    /// Does what `message` asks; the answer comes in its place.
+    /// Carries out `message` and writes the answer in its place.
     ///
     /// # Errors
     /// [`Refusal`]: nothing was done.
@@ -47,7 +47,7 @@ impl<S: Serve + ?Sized> Serve for alloc::boxed::Box<S> {
     }
 }
 
-/// The instances of a component, as [`Service`].
+/// The instances of a component, which answers [`Service`] with them.
 struct Directory<'i, S>(&'i [S]);
 
 impl<S: Serve> Service for Directory<'_, S> {
@@ -59,11 +59,11 @@ impl<S: Serve> Service for Directory<'_, S> {
     }
 }
 
-/// Serves `instances` at `endpoint`, one message after the other, until bits are signalled there,
-/// which it returns. A message that makes no sense is answered with its [`Refusal`].
+/// Serves `instances` at `endpoint`, one message after the other, until bits are signalled there. Returns
+/// these bits. A malformed message is answered with its [`Refusal`].
 ///
 /// # Errors
-/// [`Error`]: nothing more will come.
+/// [`Error`]: no more messages will come.
 pub fn run<S: Serve>(endpoint: &Endpoint, instances: &[S]) -> Result<u64, Error> {
     let mut message = Message::new(0);
     let mut received = endpoint.receive(&mut message, None);
@@ -84,7 +84,7 @@ pub fn run<S: Serve>(endpoint: &Endpoint, instances: &[S]) -> Result<u64, Error>
     }
 }
 
-/// Makes of a message its answer.
+/// Replaces a message by its answer.
 #[inline]
 pub fn respond<S: Serve>(instances: &[S], message: &mut Message) {
     if let Err(refusal) = dispatch(instances, message) {

@@ -1,46 +1,45 @@
-//! The supervisor of isolated components: for who shows and steers them, and for who uses what they serve.
-//!
-//! Both sides live in the kernel world, so these are plain traits and no messages.
+//! The supervisor of isolated components: its interface to those that show and control components, and to users of their
+//! services.
 use crate::overdue::Check;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use rt::{time::Instant, trace::TraceRecord};
 
-/// Told what becomes of a component, by whoever uses it. On a thread of the supervisor: must not block for
+/// A user of a component that is told of its restarts. It is called on a thread of the supervisor and must not block for
 /// long.
 pub trait Listener: Send + Sync {
-    /// A successor answers at the component's endpoint. It knows nothing of its predecessor: who had
-    /// attached memory attaches it again and asks again what was not answered.
+    /// A successor answers at the component's endpoint. It knows nothing of its predecessor, so the listener attaches its
+    /// memory again and repeats unanswered requests.
     ///
     /// # Errors
-    /// In words, where it does not do what it must; it is ended as a failure.
+    /// A description of the fault, if the successor does not take part; it is ended as a failure.
     fn started(&self) -> Result<(), String>;
-    /// Looks for what the component was given and has not done for too long; called at each check of one that runs, which is
-    /// ended as a failure for what is said in words.
+    /// Checks for requests that the component has had for too long. Called at each check of a running component. If it
+    /// returns a reason, the component is ended as a failure.
     fn overdue(&self, check: &Check) -> Option<String> {
         let _ = check;
         None
     }
-    /// It will not come back by itself: calls end with `Gone` until somebody starts it.
+    /// The component is not restarted by itself any more: calls end with `Gone` until it is started on request.
     fn given_up(&self);
 }
 
 /// The state of an isolated component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Started, and has not answered yet.
+    /// It was started and has not answered yet.
     Starting,
     /// It answers.
     Running,
-    /// It failed and is started again after a pause.
+    /// It failed and will be started again after a pause.
     Waiting,
-    /// Stopped on request. Its callers wait.
+    /// It was stopped on request. Its callers wait.
     Stopped,
-    /// It failed more often than it may: not started again but on request. Its callers are refused.
+    /// It failed more often than allowed and is started only on request. Its callers are refused.
     Degraded,
 }
 
 impl State {
-    /// In a word.
+    /// Returns the state's name, one word.
     pub fn name(self) -> &'static str {
         match self {
             State::Starting => "starting",
@@ -59,40 +58,40 @@ pub struct Ending {
     pub at: Instant,
     /// Cause, in words.
     pub cause: String,
-    /// Its registers, by name; empty where it was not its own doing.
+    /// Registers of the thread that caused the end, by name; empty if no thread of the component did.
     pub registers: Vec<(&'static str, u64)>,
-    /// Its calls: functions from the innermost outwards.
+    /// Its call stack: functions from the innermost outwards.
     pub backtrace: Vec<String>,
-    /// The system's last trace records then, oldest first.
+    /// The system's last trace records at that time, oldest first.
     pub trace: Vec<TraceRecord>,
 }
 
-/// An isolated component now.
+/// The present status of an isolated component.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// Its name.
     pub name: &'static str,
     /// Its state.
     pub state: State,
-    /// When it was started last.
+    /// Time of its last start.
     pub started: Instant,
     /// Times it was started again.
     pub restarts: u64,
-    /// From its last end to its successor's first answer.
+    /// Time from its last end to its successor's first answer.
     pub outage_ns: u64,
-    /// Memory it has.
+    /// Memory that it has.
     pub memory_bytes: usize,
-    /// Memory it may have.
+    /// Memory that it may have.
     pub memory_bytes_max: usize,
     /// Share of all processors' time that it may have while other threads want it, in percent.
     pub share_percent: u8,
-    /// Threads it has.
+    /// Number of its threads.
     pub threads: usize,
     /// Processor time of its threads.
     pub cpu_ns: u64,
-    /// Kernel calls it made, since it was started last.
+    /// Kernel calls that it has made since its last start.
     pub calls: u64,
-    /// The calls that it was refused since boot, by the name of the kernel call.
+    /// Kernel calls refused to it since boot, by name.
     pub refused: Vec<(&'static str, u64)>,
     /// Its last ends, the latest first.
     pub endings: Vec<Ending>,
@@ -101,39 +100,39 @@ pub struct Status {
 /// An order about a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Start it; also one that was given up.
+    /// Starts it, also if it was given up.
     Start,
-    /// End it until it is started.
+    /// Ends it. It stays stopped until it is started.
     Stop,
-    /// End it and start it again at once.
+    /// Ends it and starts it again at once.
     Restart,
-    /// End it as if it had failed at that moment, at once and without a word to it, and start it again. Not
-    /// counted as a failure.
+    /// Ends it at once, as if it had failed at that moment and without a word to it, and starts it again. Not counted as a
+    /// failure.
     Kill,
 }
 
-/// Why an order was not carried out.
+/// The reason why an order was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderError {
     /// No isolated component has that name.
     Unknown,
-    /// It is in no state for that: not running, or running already.
+    /// The component's state does not allow the order: it is not running, or running already.
     State,
 }
 
-/// Shows and steers isolated components.
+/// Shows and controls isolated components.
 pub trait Supervisor: Send + Sync {
-    /// Every isolated component, in the order of starting.
+    /// Returns the status of every isolated component, in the order of starting.
     fn status(&self) -> Vec<Status>;
-    /// Carries out `order`; it has ended (not: started again) when this returns.
+    /// Carries out `order`. When this returns the component has ended, but may not have been started again.
     ///
     /// # Errors
     /// [`OrderError`].
     fn order(&self, name: &str, order: Order) -> Result<(), OrderError>;
-    /// The component `name` does what it must not: ends it as a failure because of `cause`.
+    /// Reports a fault of the component `name`, which is ended as a failure because of `cause`.
     fn blame(&self, name: &str, cause: String);
-    /// Tells `listener` of the component `name` from now on; `false` where there is none.
+    /// Calls `listener` for the component `name` from now on. Returns `false` if there is no such component.
     fn listen(&self, name: &str, listener: Arc<dyn Listener>) -> bool;
-    /// Counts what happens to components: changes with every change of state.
+    /// Returns a count that changes with every change of a component's state.
     fn changes(&self) -> u64;
 }

@@ -1,10 +1,10 @@
 //! The contents of a message: plain data of a fixed number of words ([`Wire`]).
 //!
-//! A value is its parts one after the other, a word each for numbers and `bool`; what may be absent or is one of
-//! several has the number of the variant first and zeroes behind a shorter one. Nothing is
-//! allocated. What comes in is checked as it is read ([`Reader`]): a word too few or too many, a `bool` that
-//! is neither, an unknown variant or text that is no UTF-8 is refused. `#[derive(Wire)]` makes structures and
-//! enumerations travel.
+//! A value is encoded as its parts one after the other, one word for each number or `bool`. An option or an
+//! enumeration begins with the number of the variant, and a variant shorter than the longest ends in zeroes.
+//! Nothing is allocated. [`Reader`] checks all input as it reads: a word too few or too many, a `bool` that is
+//! neither 0 nor 1, an unknown variant, and text that is not UTF-8 are refused. `#[derive(Wire)]` implements the
+//! trait for structures and enumerations.
 use crate::call::Refusal;
 pub use interfaces_macro::Wire;
 use rt::{
@@ -19,15 +19,15 @@ pub const WORDS_MAX: usize = MESSAGE_WORDS;
 pub trait Wire: Sized {
     /// Number of words.
     const WORDS: usize;
-    /// Capabilities that go along; a message takes one.
+    /// Capabilities that go along; a message carries at most one.
     const CAPABILITIES: usize = 0;
-    /// Appends it to a message that has room, as was proved when the call was compiled.
+    /// Appends the value to `message`, which has room: that is checked when the call is compiled.
     fn put(&self, message: &mut Message);
-    /// Reads it; `None` where the words say nothing of the kind.
+    /// Reads a value. Returns `None` if the words do not encode one.
     fn take(reader: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// Reads a message that came in.
+/// The reader of a received message.
 #[derive(Debug)]
 pub struct Reader<'m> {
     words: &'m [u64],
@@ -35,7 +35,7 @@ pub struct Reader<'m> {
 }
 
 impl<'m> Reader<'m> {
-    /// Of the arguments of a call, so many words behind the instance.
+    /// Reads the arguments of a call, `words` words behind the instance.
     ///
     /// # Errors
     /// [`Refusal::Malformed`] where there are more or fewer.
@@ -45,7 +45,7 @@ impl<'m> Reader<'m> {
         let arguments = all.get(1..).filter(|arguments| arguments.len() == words);
         Ok(Reader { words: arguments.ok_or(Refusal::Malformed)?, capability })
     }
-    /// Of the result, so many words.
+    /// Reads the result, `words` words.
     ///
     /// # Errors
     /// As [`Reader::of_call`].
@@ -58,20 +58,20 @@ impl<'m> Reader<'m> {
             Err(Refusal::Malformed)
         }
     }
-    /// The next word.
+    /// Reads the next word.
     #[inline]
     pub fn word(&mut self) -> Option<u64> {
         let (word, rest) = self.words.split_first()?;
         self.words = rest;
         Some(*word)
     }
-    /// Passes over words that say nothing.
+    /// Skips padding words.
     #[inline]
     pub fn skip(&mut self, words: usize) -> Option<()> {
         self.words = self.words.get(words..)?;
         Some(())
     }
-    /// The next value.
+    /// Reads the next value.
     ///
     /// # Errors
     /// [`Refusal::Malformed`].
@@ -79,7 +79,7 @@ impl<'m> Reader<'m> {
     pub fn take<T: Wire>(&mut self) -> Result<T, Refusal> {
         T::take(self).ok_or(Refusal::Malformed)
     }
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     ///
     /// # Errors
     /// [`Refusal::Malformed`].
@@ -90,14 +90,14 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Appends one word; where there is no room (no call is compiled that lacks it) it is left out.
+/// Appends one word. Without room, which no compiled call lacks, the word is left out.
 #[inline]
 fn push(message: &mut Message, word: u64) {
     let has_room = message.push(word);
     debug_assert!(has_room, "proved when the call was compiled");
 }
 
-/// Appends zeroes.
+/// Appends `words` zeroes.
 #[inline]
 pub fn pad(message: &mut Message, words: usize) {
     for _ in 0..words {
@@ -105,7 +105,7 @@ pub fn pad(message: &mut Message, words: usize) {
     }
 }
 
-/// The greatest of `lengths`.
+/// Returns the greatest of `lengths`.
 pub const fn longest(lengths: &[usize]) -> usize {
     match lengths {
         [] => 0,
@@ -240,7 +240,7 @@ impl<T: Wire + Copy + Default, const N: usize> Wire for [T; N] {
     }
 }
 
-/// Goes along with the message.
+/// The region goes along with the message as a capability.
 impl Wire for Region {
     const WORDS: usize = 0;
     const CAPABILITIES: usize = 1;
@@ -255,22 +255,22 @@ impl Wire for Region {
     }
 }
 
-/// At most `N` bytes: their number, and eight a word.
+/// At most `N` bytes, encoded as their number and then eight bytes a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Bytes<const N: usize> {
     length: usize,
-    /// Zeroes from `length` on.
+    /// The bytes; zeroes from `length` on.
     bytes: [u8; N],
 }
 
 impl<const N: usize> Bytes<N> {
-    /// `bytes`, where they fit.
+    /// Returns `bytes` as a value, or `None` if they are too many.
     pub fn new(bytes: &[u8]) -> Option<Bytes<N>> {
         let mut room = [0; N];
         room.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(Bytes { length: bytes.len(), bytes: room })
     }
-    /// As they are.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
@@ -314,13 +314,13 @@ pub struct Text<const N: usize>(Bytes<N>);
 pub type Name = Text<40>;
 
 impl<const N: usize> Text<N> {
-    /// As much of `text` as fits.
+    /// Takes as much of `text` as fits.
     pub fn cut(text: &str) -> Text<N> {
         let fits = (0..=N.min(text.len())).rev().find_map(|length| text.get(..length));
         let empty = Bytes { length: 0, bytes: [0; N] };
         Text(Bytes::new(fits.unwrap_or_default().as_bytes()).unwrap_or(empty))
     }
-    /// As it is.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(self.0.as_slice()).unwrap_or_default()
     }
@@ -345,52 +345,52 @@ impl<const N: usize> Wire for Text<N> {
     }
 }
 
-/// A value in a message, as the book shows it.
+/// A value in a message, as the book documents it.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name; none for a result.
+    /// Name of the argument; empty for a result.
     pub name: &'static str,
     /// Its type.
     pub kind: &'static str,
-    /// Its words.
+    /// Number of words.
     pub words: usize,
-    /// Capabilities that go along.
+    /// Number of capabilities that go along.
     pub capabilities: usize,
 }
 
 impl Field {
-    /// Of type `T`.
+    /// Describes a value of type `T`.
     pub const fn of<T: Wire>(name: &'static str, kind: &'static str) -> Field {
         Field { name, kind, words: T::WORDS, capabilities: T::CAPABILITIES }
     }
 }
 
-/// A method that is a message.
+/// A method that is a message, as the book documents it.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
-    /// Its name.
+    /// Name of the method.
     pub name: &'static str,
     /// The low half of its label.
     pub number: u16,
     /// A summary of its effect.
     pub summary: &'static str,
-    /// Issued again by the client where the server died.
+    /// The client issues the call again if the server died.
     pub is_idempotent: bool,
-    /// Behind the instance.
+    /// The arguments, which follow the instance.
     pub arguments: &'static [Field],
     /// The contents of the answer.
     pub result: Field,
 }
 
-/// The messages of an interface.
+/// The messages of an interface, as the book documents them.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Its name.
+    /// Name of the interface.
     pub name: &'static str,
     /// The high half of its labels.
     pub number: u16,
     /// A summary of the interface.
     pub summary: &'static str,
-    /// Its messages.
+    /// Methods that are messages.
     pub methods: &'static [Method],
 }

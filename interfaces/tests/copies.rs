@@ -1,5 +1,5 @@
-//! A block device in another world costs no copy of what is read and written. A file of its own: the counter
-//! is one a process.
+//! A test that a block device in another world copies none of the data that is read and written. It has a
+//! file of its own because the counter of copies belongs to the process.
 use interfaces::{
     block::{
         Block, BlockControlServer, BlockError, BlockInfo, BlockProxy, BlockService, BlockSink,
@@ -14,7 +14,7 @@ use rt::{
 };
 use std::sync::{Arc, mpsc};
 
-/// Ends everything at once, as a device that moves data by itself.
+/// A device that ends every request at once, like one that moves data by itself.
 struct Device;
 
 impl Block for Device {

@@ -1,4 +1,5 @@
-//! Interfaces over messages: results equal the direct call's, what makes no sense is refused.
+//! Tests of interfaces over messages: results equal those of a direct call, and malformed messages
+//! are refused.
 extern crate alloc;
 
 use interfaces::{
@@ -48,26 +49,26 @@ impl From<Failure> for SampleError {
     }
 }
 
-/// Every kind of argument.
+/// An interface with every type of argument.
 #[interface(number = 900)]
 trait Samples: Send + Sync {
-    /// Sends it back.
+    /// Returns its arguments.
     #[idempotent]
     fn mirror(
         &self,
         sample: &Sample,
         bytes: Bytes<100>,
     ) -> Result<(Sample, Bytes<100>), SampleError>;
-    /// Counts.
+    /// Returns the number of calls so far.
     fn count(&self) -> Option<u64>;
-    /// Adds the words of a region.
+    /// Returns the sum of the words of a region.
     #[deadline_ns(60_000_000_000)]
     fn sum(&self, region: Region, first: u64) -> Option<u64>;
-    /// Has no message.
+    /// A direct method, which has no message.
     #[allow(dead_code, reason = "it is there to be passed over")]
     #[direct]
     fn watch(&self, watcher: Arc<dyn Fn() + Send + Sync>);
-    /// As far as it goes.
+    /// A method whose arguments fill a message.
     fn limit(&self, room: [u64; 63]) -> Option<u8>;
 }
 
@@ -119,7 +120,7 @@ fn instances() -> Vec<Box<dyn Serve + Send>> {
     ]
 }
 
-/// Runs a server while `work` does.
+/// Runs a server during `work`.
 fn served(work: impl FnOnce(&Endpoint)) {
     let endpoint = Endpoint::new().unwrap();
     let server = endpoint.clone();
@@ -209,7 +210,7 @@ fn only_what_may_be_done_twice_is_issued_again_when_the_server_dies() {
     let server = endpoint.clone();
     let serving = thread::spawn(move || {
         let mut message = Message::new(0);
-        // Two servers die over the first two calls; the third lives.
+        // Two servers die over the first two calls, and the third lives.
         for _ in 0..2 {
             server.receive(&mut message, None).unwrap();
             host::end_server(&server);

@@ -1,4 +1,5 @@
-//! docs/interfaces.md shows the messages as they are: what stands behind its mark is generated from the layouts.
+//! A test that docs/interfaces.md shows the present messages. The part behind its mark is generated from the
+//! layouts.
 use interfaces::{
     block::BLOCK_CONTROL_LAYOUT,
     clock::CLOCK_LAYOUT,
@@ -16,7 +17,7 @@ fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/interfaces.md")
 }
 
-/// `a Type` and which words, from word `first` on.
+/// Formats a field as its type and the words it takes, from word `first` on.
 fn field(field: &Field, first: usize) -> String {
     let name = if field.name.is_empty() { "" } else { " " };
     let place = match field.words {

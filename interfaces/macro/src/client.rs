@@ -1,4 +1,4 @@
-//! `NAMEClient`: a method is a call of an endpoint.
+//! Generates `NAMEClient`, the client of an interface: each of its methods calls an endpoint.
 use crate::method::{Interface, Method, label};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -16,7 +16,7 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
         impl #client {
             /// The number of the interface.
             #visibility const INTERFACE: u16 = #number;
-            /// Calls where `caller` says.
+            /// Makes a client that sends its calls through `caller`.
             #visibility fn new(caller: ::interfaces::call::Caller) -> Self {
                 Self(caller)
             }

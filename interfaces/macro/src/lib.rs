@@ -2,10 +2,11 @@
 //!
 //! `#[interface(number = N)]` keeps the trait and adds `NAMEHandle` (the counted handle a client holds),
 //! `NAMEClient` (calls by message) and `NAMEServer` (answers messages by calls). A method is marked
-//! `#[idempotent]` where it may be done twice, `#[deadline_ns(N)]` where it has a deadline of its own, and
-//! `#[direct]` where it cannot be a message; every other method's arguments and result must be `Wire`
-//! and together fit in a message, or it does not compile. `#[interface(direct)]` marks a whole trait
-//! as `#[direct]`: it has a handle only, and what carries it between worlds is written by hand.
+//! `#[idempotent]` if it may be done twice, `#[deadline_ns(N)]` if it has a deadline of its own, and
+//! `#[direct]` if it cannot be a message; every other method's arguments and result must be `Wire` and
+//! together fit in a message; otherwise the interface does not compile. `#[interface(direct)]` marks a
+//! whole trait as `#[direct]`: such a trait has only a handle, and the code that carries it between worlds
+//! is written by hand.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -18,7 +19,7 @@ use proc_macro::TokenStream;
 use quote::{format_ident, quote};
 use syn::{DeriveInput, ItemTrait, parse_macro_input};
 
-/// See the crate's page.
+/// Turns a trait into an interface; the crate's page lists the marks.
 #[proc_macro_attribute]
 pub fn interface(attributes: TokenStream, item: TokenStream) -> TokenStream {
     let kind = parse_macro_input!(attributes as Kind);

@@ -53,13 +53,14 @@ pub(crate) struct Interface {
     pub(crate) visibility: Visibility,
     pub(crate) number: u16,
     pub(crate) methods: Vec<Method>,
-    /// Some method is no message, so that the client cannot be the trait.
+    /// At least one method is not a message, so the client cannot implement the trait.
     pub(crate) has_direct: bool,
     pub(crate) summary: String,
 }
 
 impl Interface {
-    /// Reads `item` and takes the marks off its methods. A method's number is its place among all.
+    /// Decodes the trait `item` and removes the marks from its methods. A method's number is its
+    /// index among all methods.
     pub(crate) fn decode(item: &mut ItemTrait, number: u16) -> Result<Interface, Error> {
         let summary = summary_of(&item.attrs);
         let mut methods = Vec::new();
@@ -80,7 +81,7 @@ impl Interface {
 }
 
 impl Method {
-    /// `None` where it is marked `#[direct]`.
+    /// Decodes one method. Returns `None` if it is marked `#[direct]`.
     fn decode(function: &mut TraitItemFn, number: u16) -> Result<Option<Method>, Error> {
         let is_direct = take_mark(function, "direct").is_some();
         let is_idempotent = take_mark(function, "idempotent").is_some();
@@ -127,7 +128,7 @@ fn take_mark(function: &mut TraitItemFn, mark: &str) -> Option<syn::Attribute> {
     Some(function.attrs.remove(place))
 }
 
-/// The first sentence of the documentation.
+/// Returns the first sentence of an item's documentation.
 fn summary_of(attributes: &[syn::Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         syn::Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
@@ -140,7 +141,7 @@ fn summary_of(attributes: &[syn::Attribute]) -> String {
     text.split_once(". ").map_or(text.clone(), |(first, _)| format!("{first}."))
 }
 
-/// The label of a method's message.
+/// Returns the label of a method's message.
 pub(crate) fn label(interface: u16, method: u16) -> u64 {
     u64::from(interface) << 16 | u64::from(method)
 }

@@ -1,4 +1,5 @@
-//! `NAMEServer`: a message is a call of the object; and the layout, for the book.
+//! Generates `NAMEServer`, which answers each message by a call of the object, and the interface's
+//! layout for the book.
 use crate::method::{Interface, Method, label};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -17,7 +18,7 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
             target: alloc::sync::Arc<T>,
         }
         impl<T: #name + ?Sized> #server<T> {
-            /// Serves `target` as an instance of that name.
+            /// Serves `target` as the instance called `name`.
             #visibility fn new(name: &str, target: alloc::sync::Arc<T>) -> Self {
                 Self { name: ::interfaces::wire::Name::cut(name), target }
             }
@@ -108,7 +109,7 @@ fn layout(interface: &Interface) -> TokenStream {
     }
 }
 
-/// `BlockControl` as `BLOCK_CONTROL`.
+/// Converts a name to upper case: `BlockControl` becomes `BLOCK_CONTROL`.
 fn shouted(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {

@@ -1,4 +1,4 @@
-//! `#[derive(Wire)]`.
+//! Generates implementations of `Wire` for `#[derive(Wire)]`.
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, Type};
@@ -18,7 +18,8 @@ fn types(fields: &Fields) -> Vec<&Type> {
     fields.iter().map(|field| &field.ty).collect()
 }
 
-/// Names to bind the fields to, and the pattern or expression that has them by these.
+/// Returns names to bind the fields to, and the pattern or expression that holds the fields under
+/// these names.
 fn shape(path: &TokenStream, fields: &Fields) -> (Vec<Ident>, TokenStream) {
     let bound = |index: usize| format_ident!("field_{index}");
     let names = (0..fields.len()).map(bound).collect::<Vec<_>>();

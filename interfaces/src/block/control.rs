@@ -1,4 +1,4 @@
-//! The messages to a block driver: they ask what its disk is, and say where the rings are.
+//! The messages to a block driver: they ask for the description of its disk and hand over the rings.
 use super::{BlockInfo, SECTOR_BYTES, entries::SEGMENTS_MAX};
 use crate::{
     AttachError,
@@ -8,12 +8,12 @@ use alloc::string::ToString;
 use interfaces_macro::interface;
 use rt::memory::Region;
 
-/// Most sectors of a disk: their bytes are a file's offsets.
+/// Most sectors of a disk. A position in the disk, in bytes, must fit a file's offset.
 const SECTORS_MAX: u64 = i64::MAX as u64 / SECTOR_BYTES as u64;
-/// Sizes that a device's block may have: a sector up to a large page.
+/// Block sizes that a device may have: from a sector to a large page.
 const BLOCK_BYTES: core::ops::RangeInclusive<u32> = 512..=2 << 20;
 
-/// [`BlockInfo`] as it travels.
+/// [`BlockInfo`] in the form of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct BlockDescription {
     name: Name,
@@ -28,7 +28,7 @@ pub struct BlockDescription {
 }
 
 impl BlockDescription {
-    /// Of `info`; a long name is cut.
+    /// Describes `info`; a long name is cut.
     pub fn of(info: &BlockInfo) -> BlockDescription {
         BlockDescription {
             name: Name::cut(&info.name),
@@ -42,7 +42,8 @@ impl BlockDescription {
             depth: info.depth,
         }
     }
-    /// As clients have it; `None` where it says what no disk is, so that clients need not be ready for it.
+    /// Converts the description to [`BlockInfo`]. Returns `None` if no disk can be like that, so clients need not check
+    /// again.
     pub fn info(&self) -> Option<BlockInfo> {
         let is_named = !self.name.as_str().is_empty()
             && self.name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -66,14 +67,14 @@ impl BlockDescription {
     }
 }
 
-/// The whereabouts of a request that a driver was given.
+/// The state of a request at its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub enum Whereabouts {
     /// The driver has no rings.
     NoRings,
     /// No such request came out of the ring.
     Unknown,
-    /// It came, and its client does not know that it ended.
+    /// The request came out of the ring, and its client does not know yet that it ended.
     UnderWay,
 }
 

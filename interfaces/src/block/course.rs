@@ -1,5 +1,5 @@
-//! The course of a [`Sequence`] at a device that sees to no order: each step begins on the thread that hears of the end of the one
-//! before.
+//! Runs a [`Sequence`] on a device that does not order requests itself. The thread that is told of the end of one step begins
+//! the next.
 use super::{Block, BlockError, BlockSink, Request, Sequence, Step};
 use alloc::{
     sync::{Arc, Weak},
@@ -15,35 +15,35 @@ lock_class! {
     static COURSE = "block.course";
 }
 
-/// The owner of a sequence: the session of a client, or a client whose device does not see to the order.
+/// The owner of a sequence: a client's session, or a client whose device does not order requests itself.
 pub trait Owner: Send + Sync {
-    /// A step may begin.
+    /// Returns whether a step may begin.
     fn may_begin(&self) -> bool;
-    /// The device has no room for `batch` just now: it is to be submitted for `sink` by a thread that may wait.
+    /// The device has no room for `batch` now. A thread that may wait must submit it for `sink`.
     fn submit_later(&self, batch: Vec<Request>, sink: Arc<dyn BlockSink>);
-    /// All of it has ended; where some failed, `at` is the place of the first of them.
+    /// The whole sequence has ended. If requests failed, `at` is the index of the first of them.
     fn ended(&self, tag: u64, at: u32, result: Result<(), BlockError>);
 }
 
-/// See the module's page.
+/// A sequence under way.
 pub struct Course {
     block: Arc<dyn Block>,
     owner: Arc<dyn Owner>,
     tag: u64,
-    /// Of those that were begun.
+    /// Requests that were begun and have not ended.
     left: AtomicUsize,
     state: Mutex<State>,
     this: Weak<Course>,
 }
 
 struct State {
-    /// The first in the sequence of those that failed.
+    /// Index and error of the failed request that comes first in the sequence.
     failed: Option<(u64, BlockError)>,
     rest: Peekable<IntoIter<Step>>,
 }
 
 impl Course {
-    /// Begins `sequence` at `block`, on a thread that may wait.
+    /// Begins `sequence` at `block`. The calling thread must be one that may wait.
     pub fn begin(block: &Arc<dyn Block>, owner: &Arc<dyn Owner>, mut sequence: Sequence) {
         let tag = sequence.first.tag;
         sequence.requests_mut().zip(0..).for_each(|(request, at)| request.tag = at);
@@ -61,7 +61,7 @@ impl Course {
         block.submit(&mut together, &sink);
     }
 
-    /// All that was begun has ended.
+    /// Continues with the next step: all requests that were begun have ended.
     fn go_on(&self) {
         let may_begin = self.owner.may_begin();
         let next = {
@@ -92,7 +92,7 @@ impl Course {
 }
 
 impl State {
-    /// The requests of the next step.
+    /// Takes the requests of the next step.
     fn take_step(&mut self) -> Vec<Request> {
         let mut step = Vec::new();
         step.extend(self.rest.next().map(|step| step.request));

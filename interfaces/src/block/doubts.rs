@@ -1,12 +1,11 @@
-//! Errors that a driver reports, and requests that it does not end: whether the driver may be believed.
+//! Doubts about a driver: errors that it reports, and requests that it does not end.
 //!
-//! An error is not passed on at once, for the driver may have reported it because it is about to fail. A tenth of a second
-//! later it is asked something by message; if the same driver has answered and is not to be
-//! ended, the error is the client's. Otherwise the request is issued again to the successor, and
-//! to its successor where that errs and dies, too; the third such successor's error is passed on. Frames of such a request are
-//! not lent meanwhile.
+//! An error is not passed on at once, because the driver may have reported it when it was about to fail. A tenth of a second
+//! later the driver is asked something by message. If the same driver answers and is not to be ended, the error goes to the
+//! client. Otherwise the request is issued again to the successor, and to the next successor if that one reports an error and
+//! dies, too. The error of the third such successor is passed on. The frames of such a request are not lent meanwhile.
 //!
-//! A request that is overdue ([`crate::overdue`]) is asked for by the keeper's ping ([`BlockProxy::overdue`]).
+//! For a request that is overdue ([`crate::overdue`]), the keeper's ping asks the driver ([`BlockProxy::overdue`]).
 use super::{BlockProxy, Whereabouts, slots::Flight};
 use crate::{
     call::Failure,
@@ -15,11 +14,11 @@ use crate::{
 use alloc::{format, string::String};
 use rt::message::Error;
 
-/// No request has this tag.
+/// A tag that no request has.
 const NO_TAG: u64 = u64::MAX;
 
 impl BlockProxy {
-    /// Whether the driver must be ended because of a request, and why; called once a ping period.
+    /// Checks for overdue requests. Returns the reason if the driver must be ended because of one. Called once a ping period.
     pub fn overdue(&self, check: &Check) -> Option<String> {
         let (epoch, next) = {
             let linked = self.link.lock();
@@ -31,7 +30,7 @@ impl BlockProxy {
         let (_, tag) = oldest?;
         let answer = match self.control.call_find(tag) {
             Ok(Some(Whereabouts::UnderWay)) => Answer::Has,
-            // Another driver is about to have the rings.
+            // The rings are about to go to another driver.
             Err(Failure::Lost(Error::Restarted | Error::Gone)) => {
                 return None;
             }
@@ -45,8 +44,8 @@ impl BlockProxy {
         Some(format!("{}: {cause}", self.info.name))
     }
 
-    /// Tells clients of the first `errors` errors, which were held back, where the driver that reported them lives on; where it
-    /// does not its successor is sent those requests. Nothing is done where the driver does not answer.
+    /// Settles the first `errors` errors that were held back. If the driver that reported them still runs, clients are told;
+    /// otherwise its successor gets those requests. Does nothing if the driver does not answer.
     pub(super) fn settle_doubts(&self, errors: u64) {
         let Some(attached) = self.attached() else {
             return self.tell_doubtful(|flight, _| flight.is_retried_enough());
@@ -54,14 +53,14 @@ impl BlockProxy {
         if self.control.call_find(NO_TAG).ok().flatten().is_none() {
             return;
         }
-        // The running driver is looked up after the answer: where it is the same it was not a successor that answered.
+        // The running driver is looked up after the answer. If it is the same, the answer did not come from a successor.
         let is_running = (self.runs)().generation == Some(attached.1);
         if is_running && self.attached() == Some(attached) {
             self.tell_doubtful(|_, which| which < errors);
         }
     }
 
-    /// Counts the drivers, and says which of the supervisor's this one is; `None` while there is none.
+    /// Returns the count of drivers so far and the supervisor's number of the present one; `None` if there is none.
     fn attached(&self) -> Option<(u64, u64)> {
         let linked = self.link.lock();
         Some((linked.epoch_up()?, linked.traffic.generation()?))

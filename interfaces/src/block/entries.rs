@@ -9,10 +9,10 @@
 //!             4 to 7 segments: frame (32 bits), offset (16), length (16)
 //! completion  0 tag | 1 result (32 bits), which request of a sequence failed (32)
 //! ```
-//! A request of more than four segments is several entries in a row, all but the last with the flag `SEGMENTS`. A sequence is
-//! the entries of its requests in a row under one tag, the flag `SEQUEL` in those of all but the last request, and `AFTER` in
-//! those of requests that begin when all before have ended well; it ends with one completion. There are
-//! never more entries on their way than a ring holds, so that neither side waits for room.
+//! A request of more than four segments takes several entries in a row; all but the last have the flag `SEGMENTS`. The
+//! entries of a sequence's requests are in a row under one tag. Those of all but the last request have the flag `SEQUEL`.
+//! Those of a request that begins when all before it have ended well have the flag `AFTER`. A sequence ends with one
+//! completion. There are never more entries on their way than a ring holds, so neither side waits for room.
 use super::{BlockError, Operation, Request, SEQUENCE_MAX, Segment, Sequence, Step};
 use alloc::vec::Vec;
 use rt::{
@@ -21,21 +21,21 @@ use rt::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Entries of either ring.
+/// Number of entries of each ring.
 pub(crate) const ENTRIES: usize = 512;
-/// Segments of one entry.
+/// Segments that one entry holds.
 pub(crate) const ENTRY_SEGMENTS: usize = 4;
 /// Most segments of a request.
 pub(crate) const SEGMENTS_MAX: usize = 256;
 const REQUEST_WORDS: usize = words_for::<RequestEntry>(ENTRIES);
 const COMPLETION_WORDS: usize = words_for::<CompletionEntry>(ENTRIES);
-/// More segments of the request follow.
+/// Flag: more segments of the request follow in the next entry.
 const SEGMENTS: u8 = 1;
-/// Another request of the sequence follows.
+/// Flag: another request of the sequence follows.
 pub(crate) const SEQUEL: u8 = 2;
-/// The request begins when all before it in the sequence have ended well.
+/// Flag: the request begins when all before it in the sequence have ended well.
 pub(crate) const AFTER: u8 = 4;
-/// Words of the two rings.
+/// Sizes of the two rings, in words.
 pub(crate) const RINGS: [usize; 2] = [REQUEST_WORDS, COMPLETION_WORDS];
 const _: () = assert!(REQUEST_WORDS == 4112 && COMPLETION_WORDS == 5152 - 4112);
 
@@ -47,7 +47,7 @@ struct SegmentEntry {
     length: u16,
 }
 
-/// A request, or a part of one.
+/// The entry of the request ring: a request, or a part of one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct RequestEntry {
@@ -73,12 +73,12 @@ pub struct CompletionEntry {
     pub at: u32,
 }
 
-/// Entries that `request` takes.
+/// Returns the number of entries that `request` takes.
 pub(crate) fn entries_for(request: &Request) -> usize {
     request.segments.len().div_ceil(ENTRY_SEGMENTS).max(1)
 }
 
-/// Whether `request` can be said in entries.
+/// Returns whether `request` can be encoded in entries.
 pub(crate) fn is_sayable(request: &Request) -> bool {
     let fits = |segment: &Segment| {
         u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
@@ -86,7 +86,8 @@ pub(crate) fn is_sayable(request: &Request) -> bool {
     request.segments.len() <= SEGMENTS_MAX && request.segments.iter().all(fits)
 }
 
-/// The part of `request`, under `tag` and with `flags`, that says the segments `said`, at most as many as an entry has.
+/// Encodes the entry of `request` for the segments `said`, under `tag` and with `flags`. An entry holds at most
+/// [`ENTRY_SEGMENTS`] segments.
 pub(crate) fn encode(
     request: &Request,
     (tag, flags): (u64, u8),
@@ -124,7 +125,7 @@ pub(crate) struct Gathered {
     pub(crate) sequences: Vec<Sequence>,
 }
 
-/// Puts requests and sequences together from their parts, on the driver's side.
+/// Assembles requests and sequences from their entries, on the driver's side.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     partial: Option<Request>,
@@ -132,7 +133,7 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// Takes one entry; what it completes goes to `gathered`, with frames that are lent by their numbers.
+    /// Takes one entry. A request or sequence that it completes is added to `gathered`; its frames are lent by number.
     ///
     /// # Errors
     /// [`Corrupt`]: the entry is no part of a request.
@@ -152,7 +153,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// [`Assembler::add`] of a request that is several entries, or one of a sequence.
+    /// Handles an entry in [`Assembler::add`] that is part of a sequence or of a request of several entries.
     fn add_part(
         &mut self,
         entry: &RequestEntry,
@@ -202,7 +203,7 @@ impl Assembler {
     }
 }
 
-/// The segments of `entry` behind those `before`.
+/// Decodes the segments of `entry`. The request's earlier entries gave the segments `before`.
 fn decode_segments(
     entry: &RequestEntry,
     mut before: Vec<Segment>,

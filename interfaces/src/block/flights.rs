@@ -1,9 +1,9 @@
-//! Requests on their way to the driver: what the sending direction of [`super::remote`] knows.
+//! Requests on their way to the driver: the state of the sending direction of [`super::remote`].
 //!
-//! `waiting` are those that the present driver has not been sent, in the order in which clients submitted them; the others
-//! have [`Slots`]. Of those that an earlier driver had been sent (older than `replay_end`) a flush is a barrier, and so is a
-//! sequence: it is sent when all before it have ended, and what comes behind it when it has. While such wait, and until none does, who takes
-//! completions comes here too ([`Slots::has_unsent`]).
+//! `waiting` holds the requests that the present driver has not been sent, in the order in which clients submitted them; all
+//! others have [`Slots`]. Requests older than `replay_end` were sent to an earlier driver. Among these, a flush or a sequence
+//! is a barrier: it is sent when all requests before it have ended, and those behind it when it has ended. While such requests
+//! wait, the thread that takes completions also calls this module ([`Slots::has_unsent`]).
 use super::{
     BlockError, BlockSink, Request, Running, Sequence, Step,
     entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
@@ -19,29 +19,30 @@ use rt::{
     ring::{Consumer, Corrupt, Doorbell, Part, Producer},
 };
 
-/// See the module's page.
+/// State of the sending direction, guarded by the link's lock.
 pub(crate) struct Flights {
     slots: Arc<Slots>,
     waiting: VecDeque<Flight>,
-    /// Entries of requests that were taken, ever.
+    /// Entries of all requests taken so far.
     taken_entries: usize,
     next_order: u64,
     replay_end: u64,
-    /// To the present driver; of them barriers.
+    /// Requests sent to the present driver, and the barriers among them.
     sent: usize,
     sent_barriers: usize,
     /// The present driver.
     runs: Running,
-    /// Of the request that is being sent.
+    /// Loans of the request that is being sent.
     loans: Vec<Loan>,
-    /// The first that waits was not lent, because others have its frames so often.
+    /// The first waiting request could not be lent, because others lend its frames too often.
     is_refused: bool,
 }
 
 impl Traffic for Flights {
     type Sent = RequestEntry;
 
-    /// Everything is to be sent again, in the old order; what the driver ended and did not say is done twice.
+    /// Queues every request to be sent again, in the old order. A request that the driver ended without saying so is done
+    /// twice.
     fn renew(
         &mut self,
         _: &Producer<Part, RequestEntry>,
@@ -86,7 +87,7 @@ impl Traffic for Flights {
     }
 }
 
-/// Puts a request into the ring, or a sequence.
+/// Puts a request or a sequence into the ring.
 #[inline]
 fn say(
     ring: &mut Producer<Part, RequestEntry>,
@@ -107,7 +108,7 @@ fn say(
     Ok(doorbell)
 }
 
-/// Puts the entries of a request into the ring, with that tag and those flags.
+/// Puts the entries of one request into the ring, with this tag and these flags.
 #[inline]
 fn say_one(
     ring: &mut Producer<Part, RequestEntry>,
@@ -119,7 +120,7 @@ fn say_one(
     loop {
         let (said, behind) = rest.split_at(rest.len().min(ENTRY_SEGMENTS));
         let entry = entries::encode(request, (tag, flags), said, !behind.is_empty());
-        // There is room for all that was admitted, unless the driver's count lies.
+        // There is room for every admitted request, unless the driver's count is wrong.
         if ring.push(&entry).map_err(|_| Corrupt)? == Doorbell::Ring {
             doorbell = Doorbell::Ring;
         }
@@ -131,7 +132,7 @@ fn say_one(
 }
 
 impl Flights {
-    /// None; all memory it will ever need is allocated here.
+    /// Makes an empty set of requests. All memory that it will ever need is allocated here.
     pub(crate) fn new(received: Consumer<Part, CompletionEntry>) -> Flights {
         Flights {
             slots: Arc::new(Slots::new(received)),
@@ -147,23 +148,23 @@ impl Flights {
         }
     }
 
-    /// Those at the driver.
+    /// Returns the slots of the requests at the driver.
     pub(crate) fn slots(&self) -> Arc<Slots> {
         self.slots.clone()
     }
 
-    /// From now on requests are sent to that driver, whose devices reach what is lent to its window.
+    /// Sends requests to that driver from now on. Its devices reach the memory that is lent to its window.
     pub(crate) fn set_driver(&mut self, runs: Running) {
         self.slots.completing().window = runs.window.clone();
         self.runs = runs;
     }
 
-    /// The driver that requests are sent to.
+    /// Generation of the driver that requests are sent to.
     pub(crate) fn generation(&self) -> Option<u64> {
         self.runs.generation
     }
 
-    /// There is one, and nothing before it keeps it from being sent.
+    /// Returns whether a request waits and no barrier keeps it from being sent.
     fn may_send_next(&self) -> bool {
         let Some(flight) = self.waiting.front() else { return false };
         if flight.order >= self.replay_end {
@@ -182,40 +183,40 @@ impl Flights {
         self.runs.window.lend(&self.loans)
     }
 
-    /// Whether [`Flights::send`] is to be tried again though no completion comes.
+    /// Returns whether [`Flights::send`] must be tried again although no completion comes.
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.is_refused && !self.waiting.is_empty()
     }
 
-    /// Entries of the ring for requests that are not taken yet.
+    /// Entries of the ring that are left for requests that are not taken yet.
     fn entries_left(&self) -> usize {
         let taken = self.taken_entries.wrapping_sub(self.slots.freed_entries());
         ENTRIES.saturating_sub(taken)
     }
 
-    /// Whether `request` can be taken now.
+    /// Returns whether there is room to take `request` now.
     pub(crate) fn has_room(&self, request: &Request) -> bool {
         entries::entries_for(request) <= self.entries_left()
     }
 
-    /// Whether all of `sequence` can be taken now.
+    /// Returns whether there is room to take all of `sequence` now.
     pub(crate) fn has_room_for_all(&self, sequence: &Sequence) -> bool {
         let entries: usize = sequence.requests().map(entries::entries_for).sum();
         entries <= self.entries_left()
     }
 
-    /// The number that the next request gets in the order of all.
+    /// Number of the next request in the order of all requests.
     pub(crate) fn next_order(&self) -> u64 {
         self.next_order
     }
 
-    /// Takes a request, for which there is room, to be sent.
+    /// Takes a request to be sent. The caller has checked that there is room.
     pub(crate) fn admit(&mut self, request: Request, sink: &Arc<dyn BlockSink>) {
         self.admit_sequence(Sequence { first: request, more: Vec::new() }, sink);
     }
 
-    /// Takes a sequence, for which there is room, to be sent.
+    /// Takes a sequence to be sent. The caller has checked that there is room.
     pub(crate) fn admit_sequence(&mut self, sequence: Sequence, sink: &Arc<dyn BlockSink>) {
         let (sink, order) = (sink.clone(), self.next_order);
         let Sequence { first, more } = sequence;
@@ -225,7 +226,7 @@ impl Flights {
         self.next_order += 1;
     }
 
-    /// Ends one more request with `error`; to be repeated until there is none.
+    /// Ends one more request with `error`. The caller repeats this until it returns `None`.
     pub(crate) fn give_up(&mut self, error: BlockError) -> Option<Ended> {
         match self.waiting.pop_front() {
             Some(flight) => Some(self.slots.end_unsent(flight, error)),
@@ -233,7 +234,7 @@ impl Flights {
         }
     }
 
-    /// See [`super::BlockProxy`].
+    /// Used by tests of [`super::BlockProxy`]: returns whether all slots are free.
     #[cfg(test)]
     pub(crate) fn has_all_slots(&self) -> bool {
         let returned = self.slots.returned();

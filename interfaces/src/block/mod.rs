@@ -37,35 +37,35 @@ pub struct BlockInfo {
     pub sectors: u64,
     /// Preferred unit of the device, in bytes.
     pub block_bytes: u32,
-    /// Writes are refused.
+    /// The device refuses writes.
     pub is_read_only: bool,
-    /// Flushes mean something (a volatile write cache).
+    /// Flushes have an effect: the device has a volatile write cache.
     pub has_flush: bool,
-    /// Discards are taken.
+    /// The device takes discards.
     pub has_discard: bool,
-    /// Zeroes can be written without sending them.
+    /// The device can write zeroes without being sent them.
     pub has_write_zeroes: bool,
     /// Most segments in a request.
     pub max_segments: usize,
-    /// Requests the device holds at once, over all queues.
+    /// Requests that the device holds at once, over all queues.
     pub depth: usize,
 }
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Device to frames.
+    /// Moves data from the device to frames.
     Read,
-    /// Frames to device.
+    /// Moves data from frames to the device.
     Write,
-    /// Everything completed before is on stable storage when this completes.
+    /// Makes everything that completed before this request durable: it is on stable storage when this one completes.
     Flush,
-    /// The sectors' contents are no longer needed; `sectors` long, no segments.
+    /// Says that the contents of `sectors` sectors are no longer needed. Has no segments.
     Discard {
         /// Number of sectors.
         sectors: u64,
     },
-    /// The sectors read as zeroes from now on; `sectors` long, no segments.
+    /// Makes `sectors` sectors read as zeroes. Has no segments.
     WriteZeroes {
         /// Number of sectors.
         sectors: u64,
@@ -96,16 +96,16 @@ pub struct Request {
     pub segments: Vec<Segment>,
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockError {
-    /// Beyond the end, misaligned, or too many segments.
+    /// The request passes the end, is misaligned, or has too many segments.
     Invalid,
-    /// A write to a read-only device.
+    /// The request would change a read-only device.
     ReadOnly,
     /// The device reported an error.
     Device,
-    /// The device does not do this.
+    /// The device does not support the operation.
     Unsupported,
     /// The driver died; the request may or may not have been done.
     Restarted,
@@ -113,10 +113,10 @@ pub enum BlockError {
     NoMemory,
 }
 
-/// The client's side: told of each completion, on the driver's thread; must not block for I/O.
+/// The receiver of completions, on the client's side. It is called on the driver's thread and must not block for I/O.
 #[interface(direct)]
 pub trait BlockSink: Send + Sync {
-    /// Request `tag` ended.
+    /// Request `tag` has ended with `result`.
     fn completed(&self, tag: u64, result: Result<(), BlockError>);
 }
 
@@ -125,12 +125,12 @@ pub trait BlockSink: Send + Sync {
 pub trait Block: Send + Sync {
     /// The description of the device.
     fn info(&self) -> BlockInfo;
-    /// Starts every request of the batch, which is empty then, with one notification of the device for all. Adjacent
-    /// requests are merged where the device allows. Blocks while the device is full. Each request
-    /// gets exactly one completion, also when it is refused.
+    /// Starts every request of `batch` and empties it, with one notification of the device for all. Adjacent requests are
+    /// merged if the device allows it. Blocks while the device is full. Each request gets exactly one completion, also when it
+    /// is refused.
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>);
-    /// Starts one request, as [`Block::submit`] would, where that can be done without waiting: a sink may do so with what is
-    /// to follow. Who is refused submits it on a thread that may wait.
+    /// Starts one request as [`Block::submit`] does, if that is possible without waiting. So a sink may call it to issue a
+    /// following request. If it is refused, a thread that may wait must submit the request.
     ///
     /// # Errors
     /// The request, of which nothing was done.
@@ -138,8 +138,8 @@ pub trait Block: Send + Sync {
         let _ = sink;
         Err(request)
     }
-    /// Starts a sequence, where the device sees to its order by itself and that can be done without waiting for room. `sink` is
-    /// told once: of the first request's tag where all ended well, else of the tag of the first that did not.
+    /// Starts a sequence, if the device orders requests itself and has room. `sink` is told once: with the first request's tag
+    /// if all ended well, else with the tag of the first that failed.
     ///
     /// # Errors
     /// The sequence, of which nothing was done: its client sees to the order ([`Course`]).
@@ -147,6 +147,6 @@ pub trait Block: Send + Sync {
         let _ = sink;
         Err(sequence)
     }
-    /// Looks whether the device has done something of which nobody heard: an interrupt may have been lost.
+    /// Checks for completions whose interrupt may have been lost.
     fn look_again(&self) {}
 }

@@ -1,12 +1,15 @@
 //! A block device in another world: [`BlockProxy`] is a [`Block`] whose driver answers [`super::BlockControl`].
 //!
-//! Requests are kept here, with their frames, until the driver says through the ring that they have ended; no
-//! byte of theirs is copied. Frames that are read into are cleared first ([`clear`]), and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
-//! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
-//! is sent nothing more and named to the supervisor. Each direction has its lock: the [`Link`]'s is held to send, that of
-//! [`Completing`](super::slots::Completing), which comes after it, to take completions; who finds another sending hands over what it has ([`Turn`]). Sinks are called without
-//! locks, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
-//! who waits for it and nobody between (M2).
+//! The proxy keeps requests, with their frames, until the driver says through the ring that they have ended; it copies none of
+//! their bytes. Frames that the device will write are cleared first ([`clear`]). Completed frames are taken back from the
+//! driver's devices ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]), its successor gets the unfinished
+//! requests again in their old order, with flushes as barriers, and clients see a pause. A driver that breaks the protocol is
+//! sent nothing more and is reported to the supervisor.
+//!
+//! Each direction has its lock: the [`Link`]'s is held to send, and that of [`Completing`](super::slots::Completing), which
+//! comes after it, to take completions. A thread that finds another one sending hands its requests over ([`Turn`]). Sinks are
+//! called without locks by the thread that rings ([`rt::ring::Bell::attend`]). In the kernel world that is the driver's own
+//! thread, so a completion wakes the waiting thread without a third thread between them (M2).
 use super::{
     Block, BlockError, BlockInfo, BlockSink, Operation, Request, Segment, Sequence,
     control::{BlockControl, BlockControlClient},
@@ -42,12 +45,12 @@ lock_class! {
     static WATCH = "block.proxy.watch";
 }
 
-/// As drivers' own completion threads: before ordinary programs.
+/// Nice value of the completion threads, the same as that of drivers' own: before ordinary programs.
 const COMPLETION_NICE: i8 = -10;
 /// Pause before frames that could not be lent are tried again.
 const RETRY_NS: u64 = 1_000_000;
-/// Time for which an error is held back before the driver that reported it is asked, and before it is asked again if it did
-/// not answer. A driver that is about to die takes its time: a panic prints first.
+/// Time for which an error is held back before its driver is asked. If the driver does not answer it is asked again after the
+/// same time. A dying driver needs some time, because a panic prints first.
 const ASK_NS: u64 = 100_000_000;
 
 /// The driver that runs now.
@@ -55,11 +58,11 @@ const ASK_NS: u64 = 100_000_000;
 pub struct Running {
     /// The memory that its devices reach.
     pub window: DmaWindow,
-    /// The running one's number among all that were; `None` where none runs.
+    /// Number of the running driver among all that ever ran; `None` if none runs.
     pub generation: Option<u64>,
 }
 
-/// See the module's page.
+/// A block device whose driver is in another world.
 pub struct BlockProxy {
     pub(super) info: BlockInfo,
     pub(super) control: BlockControlClient,
@@ -68,16 +71,16 @@ pub struct BlockProxy {
     turn: Turn,
     /// Signalled when requests have ended.
     pub(super) room: Event,
-    /// Signalled when frames could not be lent, and when an error is held back.
+    /// Signalled when frames could not be lent or an error is held back.
     troubled: Event,
-    /// The driver that runs.
+    /// Returns the driver that runs.
     pub(super) runs: Box<dyn Fn() -> Running + Send + Sync>,
     pub(super) watch: Mutex<Watch>,
 }
 
 impl BlockProxy {
-    /// The device behind `caller`, whose driver runs; `on_corrupt` is called when one breaks the protocol; `runs`
-    /// says which one runs.
+    /// Connects to the device behind `caller`, whose driver must be running. `on_corrupt` is called when a driver breaks the
+    /// protocol; `runs` returns the driver that runs.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -104,16 +107,17 @@ impl BlockProxy {
         Ok(proxy)
     }
 
-    /// The driver has died and cannot touch the rings any more: gives its successor the rings, and the requests
-    /// in flight again; opens a closed device. Blocks until it has taken them; to be repeated where it dies over that.
+    /// Gives the rings and all requests in flight to the successor of a driver that died and cannot touch the rings any more.
+    /// Opens a closed device. Blocks until the successor has taken the rings; the caller repeats it if the successor dies
+    /// meanwhile.
     ///
     /// # Errors
     /// [`AttachError`]; requests wait on.
     pub fn restarted(&self) -> Result<(), AttachError> {
-        // One that lives, and did not say that it took the rings, may have requests at its device.
+        // A driver that lives but did not confirm the rings may have requests at its device.
         self.control.detach().ok_or(AttachError::Lost)?;
-        // The running driver is looked up when the driver has the rings: where that was another one than runs now, the one that
-        // runs has none, and comes here again.
+        // The running driver is looked up when the driver has the rings. If another one took the rings than runs now, the
+        // running one has none, and this function is called again for it.
         self.link.restart(
             |rings| self.control.attach(rings).map(|()| (self.runs)()),
             Flights::set_driver,
@@ -124,8 +128,8 @@ impl BlockProxy {
         Ok(())
     }
 
-    /// There will be no other driver for now: until there is ([`BlockProxy::restarted`]) every request ends with
-    /// [`BlockError::Restarted`], those in flight too.
+    /// Ends every request, those in flight included, with [`BlockError::Restarted`] until there is another driver
+    /// ([`BlockProxy::restarted`]).
     pub fn close(&self) {
         self.link.close();
         while let Some(mut ended) = self.give_up_one() {
@@ -138,7 +142,7 @@ impl BlockProxy {
         self.link.lock().traffic.give_up(BlockError::Restarted)
     }
 
-    /// The driver, or somebody else, has rung: takes completions and tells clients, until there are none.
+    /// Takes completions and tells clients, until there are none. Called when the driver or another thread has rung.
     fn complete_all(&self) {
         loop {
             let mut places = array::from_fn::<_, BATCH, _>(|_| None);
@@ -167,14 +171,14 @@ impl BlockProxy {
         }
     }
 
-    /// Sends what waited for others to end.
+    /// Sends requests that waited for others to end.
     #[cold]
     fn send_more(&self) {
         let doorbell = self.send(self.link.lock());
         self.link.answer(doorbell);
     }
 
-    /// Sends what there is room for of a batch; nothing more can be where this says [`Closed`].
+    /// Sends as much of a batch as there is room for. Returns [`Closed`] if no more can be sent.
     #[inline]
     fn send_some(
         &self,
@@ -189,7 +193,7 @@ impl BlockProxy {
         Ok(self.send(linked))
     }
 
-    /// Sends what was admitted.
+    /// Sends the admitted requests.
     #[inline]
     fn send(&self, mut linked: MutexGuard<'_, Linked<Flights>>) -> Result<Doorbell, Corrupt> {
         let (doorbell, is_refused) = (linked.send(), linked.traffic.is_refused());
@@ -200,8 +204,8 @@ impl BlockProxy {
         doorbell
     }
 
-    /// Sends a batch, or ends it where the device is closed; blocks while there is no room. The turn, where it is ours,
-    /// ends before others are woken, who would keep us from ending it.
+    /// Sends a batch, or ends it if the device is closed. Blocks while there is no room. If this thread has the turn, it ends
+    /// the turn before it wakes others, because these would keep it from ending it.
     fn send_all(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>, mut has_turn: bool) {
         let mut batch = batch.into_iter();
         loop {
@@ -225,8 +229,9 @@ impl BlockProxy {
         }
     }
 
-    /// Sends what was handed over, with the turn, and ends that; says whether the driver is to be woken, for `doorbell` that
-    /// was said before, too. It is woken before anything waits for room, which nobody else would make.
+    /// Sends the batches that were handed over, as the holder of the turn, and ends the turn. Returns whether the driver must
+    /// be woken, also for the earlier `doorbell`. The driver is woken before this thread waits for room, because nobody else
+    /// would make room.
     #[cold]
     fn send_handed(&self, mut doorbell: Result<Doorbell, Corrupt>) -> Result<Doorbell, Corrupt> {
         loop {
@@ -235,7 +240,7 @@ impl BlockProxy {
                 let sent = self.send_some(&mut batch, &sink);
                 doorbell = join(doorbell, sent.unwrap_or(Ok(Doorbell::Silent)));
                 if !batch.as_slice().is_empty() {
-                    // It is full: what is there is to be done first.
+                    // The ring is full: the requests in it must be done first.
                     self.link.answer(core::mem::replace(&mut doorbell, Ok(Doorbell::Silent)));
                     self.send_all(batch.collect(), &sink, false);
                 }
@@ -246,8 +251,8 @@ impl BlockProxy {
         }
     }
 
-    /// The proxy's thread, which stays as long as the system: lends again what was refused, and sees to errors that are
-    /// held back.
+    /// Body of the proxy's thread, which never ends: it lends frames again that were refused, and settles errors that are held
+    /// back.
     fn tend(&self) -> ! {
         let mut ask_at = None;
         loop {
@@ -261,8 +266,8 @@ impl BlockProxy {
         }
     }
 
-    /// Sees to errors that are held back, if it is time; when that is to be done again. `next` is when the driver is asked, and
-    /// the number of errors then, of which each was held back for long enough.
+    /// Settles errors that are held back, if it is time. Returns when to do so again. `next` is the time at which the driver is
+    /// asked, and the number of errors that will have been held back for long enough by then.
     fn ask_at(&self, next: &mut Option<(Instant, u64)>) -> Instant {
         let now = time::now();
         let begin = || (now.after_ns(ASK_NS), self.slots.errors());
@@ -278,7 +283,7 @@ impl BlockProxy {
 }
 
 impl Flights {
-    /// Takes requests of a batch as far as there is room.
+    /// Takes as many requests of a batch as there is room for.
     fn admit_some(&mut self, batch: &mut IntoIter<Request>, sink: &Arc<dyn BlockSink>) {
         while batch.as_slice().first().is_some_and(|request| self.has_room(request)) {
             if let Some(request) = batch.next() {
@@ -288,10 +293,10 @@ impl Flights {
     }
 }
 
-/// There is no driver, and nobody waits for one.
+/// There is no driver, and none is expected.
 struct Closed;
 
-/// Joins the results of both.
+/// Combines two results.
 fn join(
     one: Result<Doorbell, Corrupt>,
     other: Result<Doorbell, Corrupt>,
@@ -299,8 +304,8 @@ fn join(
     Ok(if one? == Doorbell::Ring { other.and(Ok(Doorbell::Ring))? } else { other? })
 }
 
-/// Clears what `request` has the device write. A driver that says that it is done, though its device wrote nothing, would
-/// disclose what others left in the frames.
+/// Clears the frames that the device will write for `request`. Otherwise a driver that reports a read as done although its
+/// device wrote nothing would disclose old contents of the frames.
 #[inline]
 fn clear(request: &Request) {
     if request.operation == Operation::Read {
@@ -310,7 +315,7 @@ fn clear(request: &Request) {
     }
 }
 
-/// Takes what the rings cannot say out of `batch`, and tells.
+/// Removes from `batch` the requests that entries cannot encode, and tells their sink.
 #[cold]
 fn refuse_unsayable(batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
     for request in batch.extract_if(.., |request| !entries::is_sayable(request)) {
@@ -379,7 +384,7 @@ impl Block for BlockProxy {
 
 #[cfg(test)]
 impl BlockProxy {
-    /// Submits `batch`, while which another thread hands `handed` over.
+    /// Submits `batch` while another thread hands `handed` over.
     pub(super) fn submit_beside(
         &self,
         handed: Vec<Request>,
@@ -396,7 +401,7 @@ impl BlockProxy {
             std::thread::yield_now();
         }
     }
-    /// Nothing is in flight, and none of the room for it was lost.
+    /// Returns whether nothing is in flight and no slot was lost.
     pub(super) fn has_all_slots(&self) -> bool {
         self.link.lock().traffic.has_all_slots()
     }

@@ -1,35 +1,36 @@
-//! Sequences: requests of which each begins when others have ended well, without the client between them.
+//! Sequences: requests in order, of which some begin only when those before have ended well, without the client in between.
 //!
-//! A caller that waits for a commit of a file system is woken once so, and a driver in another world is sent all of it at once: it
-//! begins each step where it hears of the end of the one before.
+//! So a thread that waits for a file system's commit is woken once. A driver in another world is sent the whole sequence at
+//! once, and begins each step when it is told of the end of the one before.
 use super::{Operation, Request};
 use alloc::{vec, vec::Vec};
 
 /// Most requests of a sequence.
 pub const SEQUENCE_MAX: usize = 64;
 
-/// Another request of a [`Sequence`].
+/// One further request of a [`Sequence`].
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The request; its tag says nothing.
+    /// The request; its tag is not used.
     pub request: Request,
-    /// It begins when all before it have ended well, else beside the one before it.
+    /// The request begins when all before it have ended well; otherwise together with the one before it.
     pub is_after: bool,
 }
 
-/// Requests that end as one: well where all did, else with an error, and then nothing is begun any more. Where its driver
-/// dies all of it may be done again, from the first request on: whatever is done twice must do no harm, and nothing else may
-/// be written meanwhile where it writes. It reads nothing.
+/// Requests that have one result: success if all succeeded, else an error, after which no further request is begun. If the
+/// driver dies, the sequence may be done again from its first request on. So repeating a request must do no harm, and nothing
+/// else may write to the same sectors meanwhile. A sequence reads nothing.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// Begins at once. Its tag is the sequence's.
+    /// The request that begins at once. Its tag is the sequence's tag.
     pub first: Request,
-    /// Those behind it.
+    /// The requests behind the first.
     pub more: Vec<Step>,
 }
 
 impl Sequence {
-    /// Begins `together`, and when they have ended each of `following`; `None` where there is nothing to do.
+    /// Makes a sequence that begins `together` at once and, when they have ended, each of `following` in turn. Returns `None`
+    /// if both are empty.
     pub fn of(
         together: impl IntoIterator<Item = Request>,
         following: impl IntoIterator<Item = Request>,
@@ -41,18 +42,18 @@ impl Sequence {
         Some(Sequence { first, more: steps.collect() })
     }
 
-    /// All of its requests.
+    /// Returns all requests of the sequence.
     pub fn requests(&self) -> impl Iterator<Item = &Request> {
         core::iter::once(&self.first).chain(self.more.iter().map(|step| &step.request))
     }
 
-    /// The same, to be changed.
+    /// Returns all requests of the sequence, mutable.
     pub fn requests_mut(&mut self) -> impl Iterator<Item = &mut Request> {
         let more = self.more.iter_mut().map(|step| &mut step.request);
         core::iter::once(&mut self.first).chain(more)
     }
 
-    /// Those that begin at once, and the steps behind them.
+    /// Splits the sequence into the requests that begin at once and the steps behind them.
     pub fn split(self) -> (Vec<Request>, Vec<Step>) {
         let Sequence { first, mut more } = self;
         let beside = more.iter().take_while(|step| !step.is_after).count();
@@ -61,7 +62,7 @@ impl Sequence {
         (together, more)
     }
 
-    /// It has no more requests than allowed, and reads nothing.
+    /// Returns whether the sequence has no more requests than allowed and reads nothing.
     pub(crate) fn is_sound(&self) -> bool {
         self.more.len() < SEQUENCE_MAX
             && self.requests().all(|request| request.operation != Operation::Read)

@@ -1,8 +1,8 @@
 //! The driver's side: [`BlockService`] gives any [`Block`] the requests that come through rings.
 //!
-//! A [`Session`] is one client's rings: a thread takes requests and submits them, batch by batch as they lie
-//! there, and the device's completions go into the other ring on whatever thread brings them; that thread begins the next
-//! step of a sequence ([`Course`]). A request that makes no sense ends the session; the client sees to the rest.
+//! A [`Session`] is one client's rings: a thread takes requests and submits them, batch by batch as they come, and the
+//! device's completions go into the other ring on whatever thread brings them; that thread begins the next step of a
+//! sequence ([`Course`]). A malformed request ends the session; the client then restarts or closes the device.
 use super::{
     Block, BlockError, BlockSink, Request,
     control::{BlockControl, BlockDescription, Whereabouts},
@@ -28,14 +28,14 @@ const SERVER_NICE: i8 = -10;
 /// Most requests submitted at once.
 const BATCH: usize = 64;
 
-/// See the module's page.
+/// Serves a block device to one client at a time.
 pub struct BlockService {
     block: Arc<dyn Block>,
     session: Mutex<Option<Arc<Session>>>,
 }
 
 impl BlockService {
-    /// Serves `block`, once rings are attached.
+    /// Makes a service for `block`. It takes requests once rings are attached.
     pub fn new(block: Arc<dyn Block>) -> BlockService {
         BlockService { block, session: Mutex::new(&SESSION, None) }
     }
@@ -88,26 +88,26 @@ struct Sending {
     completions: Producer<Part, CompletionEntry>,
     /// Requests at the device.
     pending: usize,
-    /// The tag that came last at each place that the lower half of a tag says ([`place_of`]). It stays when the request has
-    /// ended: a client who asks for such a request has not heard of its end.
+    /// The last tag at each slot number ([`place_of`]). It stays when the request has ended: a client that asks for such a
+    /// request has not been told of its end.
     held: Vec<u64>,
-    /// Steps of sequences for which the device had no room, for the session's thread.
+    /// Steps of sequences that the device had no room for. The session's thread submits them.
     later: Vec<(Vec<Request>, Arc<dyn BlockSink>)>,
     is_closed: bool,
-    /// The thread has ended.
+    /// The session's thread has ended.
     is_over: bool,
 }
 
-/// The mark of an entry that holds no request; no slot of the client's has that number.
+/// Tag value for no request. No slot of the client has this number.
 const NOT_HELD: u64 = u64::MAX;
 
-/// The number of the client's slot, which no two requests have at a time.
+/// Returns the number of the client's slot, the lower half of the tag. No two requests have the same slot at a time.
 fn place_of(tag: u64) -> usize {
     tag as u32 as usize
 }
 
 impl Sending {
-    /// The device is about to be given what was gathered.
+    /// Notes the gathered requests as held, before the device gets them.
     fn hold(&mut self, gathered: &Gathered) {
         self.pending += gathered.batch.len() + gathered.sequences.len();
         for tag in tags(gathered) {
@@ -123,10 +123,10 @@ fn tags(gathered: &Gathered) -> impl Iterator<Item = u64> {
     gathered.batch.iter().map(|request| request.tag).chain(of_sequences)
 }
 
-/// One client's rings.
+/// The session of one client: its rings.
 struct Session {
     sending: Mutex<Sending>,
-    /// Signalled when a closed session may be over.
+    /// Signalled when a closed session may have ended.
     ended: Event,
     request_bell: Bell,
     completion_bell: Bell,
@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Says nothing more to the client and blocks until the device has done with what it asked for.
+    /// Stops completions to the client and blocks until the device has done all requests.
     fn close(&self) {
         self.sending.lock().is_closed = true;
         self.request_bell.ring();
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// The place of the request with that tag.
+    /// Returns the state of the request with that tag.
     fn find(&self, tag: u64) -> Whereabouts {
         let is_held = self.sending.lock().held.get(place_of(tag)) == Some(&tag);
         if is_held {
@@ -173,7 +173,7 @@ impl Session {
         Whereabouts::Unknown
     }
 
-    /// The session's thread.
+    /// Body of the session's thread.
     fn serve(
         self: Arc<Session>,
         block: &Arc<dyn Block>,
@@ -226,15 +226,15 @@ impl Session {
     }
 }
 
-/// The result of gathering requests.
+/// Result of [`Session::gather`].
 enum Taken {
-    /// There are more.
+    /// The ring has more requests.
     Some,
-    /// All, and the wait for more is announced.
+    /// The ring was emptied, and the wait for more is announced.
     All,
 }
 
-/// Takes the requests that lie there, up to a batch: those before what makes no sense, where something does not.
+/// Takes the requests in the ring, up to a batch. At a malformed entry it takes those before it.
 fn gather(
     requests: &mut Consumer<Part, RequestEntry>,
     assembler: &mut Assembler,
@@ -250,7 +250,8 @@ fn gather(
 }
 
 impl Session {
-    /// Says that the request of that tag has ended, or its sequence, whose request at `at` failed where one did.
+    /// Tells the client that the request or sequence of that tag has ended. If it failed, `at` is the index of the failed
+    /// request.
     fn say(&self, tag: u64, at: u32, result: Result<(), BlockError>) {
         let doorbell = {
             let mut sending = self.sending.lock();
@@ -304,7 +305,7 @@ impl Owner for Session {
 
 #[cfg(test)]
 impl BlockService {
-    /// Ends the session: from now on its thread does nothing, and nothing reaches the client.
+    /// Kills the session: from now on its thread does nothing, and nothing reaches the client.
     pub(super) fn die(&self) {
         let Some(session) = self.session.lock().take() else { return };
         session.sending.lock().is_closed = true;

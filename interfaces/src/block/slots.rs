@@ -1,12 +1,12 @@
-//! Requests at the driver, and how they end: what both directions of [`super::remote`] know.
+//! Requests at the driver, and their ends: the state that both directions of [`super::remote`] share.
 //!
-//! A request that is sent has a slot; its tag in the rings is the slot's number and, above bit 32, how many requests the
-//! slot has had, so that no completion ends another request than its own. Who sends takes a slot, and who takes completions
-//! gives it back, each by an atomic step; the slot's own lock hands the request from one to the other. What has ended is
-//! counted under the lock of [`Completing`], so by one writer, and read by who sends.
+//! A request that is sent has a slot. Its tag in the rings is the slot's number and, above bit 32, the number of requests that
+//! the slot has had, so a completion ends no other request. The sender takes a slot and the taker of completions gives it back,
+//! each by an atomic step; the slot's own lock hands the request from one to the other. Ended requests are counted under the
+//! lock of [`Completing`], so by one writer, and the sender reads the count.
 //!
-//! A request's frames are lent to the driver's devices from before it is sent until the completion was taken and, without
-//! that lock, they were taken back ([`give_back`]).
+//! A request's frames are lent to the driver's devices before it is sent. They are taken back ([`give_back`]) after its
+//! completion was taken, without that lock.
 use super::{
     BlockError, BlockSink, Operation, Request, Segment, Step,
     entries::{self, CompletionEntry, ENTRIES},
@@ -26,61 +26,61 @@ lock_class! {
     static COMPLETING = "block.proxy.completions";
 }
 
-/// Slots of a word of the free ones.
+/// Slots in a word of the bitmap of free slots.
 const WORD_SLOTS: usize = u64::BITS as usize;
 const _: () = assert!(ENTRIES.is_multiple_of(WORD_SLOTS));
-/// Completions taken under the lock at once.
+/// Most completions taken under one hold of the lock.
 pub(crate) const BATCH: usize = 4;
-/// Loans taken back at once.
+/// Most loans taken back at once.
 const LOANS: usize = 64;
-/// Most times that a request is issued again because a driver reported an error for it and died. Without this limit, a
-/// request that makes every driver die would never end.
+/// Most times that a request is issued again because a driver reported an error for it and died. Without this limit, a request
+/// at which every driver dies would never end.
 const RETRIES_MAX: u8 = 3;
 
-/// A request that was taken from a client and has not ended, or a sequence.
+/// A request or sequence that was taken from a client and has not ended.
 pub(crate) struct Flight {
     pub(crate) request: Request,
-    /// Of a sequence: those behind it.
+    /// The further requests of a sequence.
     pub(crate) more: Vec<Step>,
     pub(crate) sink: Arc<dyn BlockSink>,
-    /// Its number in the order in which all requests were submitted.
+    /// The request's number in the order of submission.
     pub(crate) order: u64,
-    /// Times that it was issued again because the driver that reported an error for it died.
+    /// Times that the request was issued again because the driver that reported an error for it died.
     pub(crate) retries: u8,
-    /// The driver has it: its frames are lent.
+    /// The driver has the request, and its frames are lent.
     pub(crate) is_sent: bool,
 }
 
 impl Flight {
-    /// The loans that it makes.
+    /// Returns the loans of the request's frames.
     pub(crate) fn loans(&self) -> impl Iterator<Item = Loan> {
         let is_written = self.is_written();
         let more = self.more.iter().flat_map(|step| &step.request.segments);
         self.request.segments.iter().chain(more).map(move |segment| loan(segment, is_written))
     }
 
-    /// Entries of the ring that it takes.
+    /// Returns the number of ring entries that the request takes.
     pub(crate) fn entries(&self) -> usize {
         let more = self.more.iter().map(|step| entries::entries_for(&step.request));
         entries::entries_for(&self.request) + more.sum::<usize>()
     }
 
-    /// Whether it keeps the requests before it apart from those after it, where they are sent to another driver again.
+    /// Returns whether the request is a barrier when requests are sent to another driver again: those before it end first.
     pub(crate) fn is_barrier(&self) -> bool {
         matches!(self.request.operation, Operation::Flush) || !self.more.is_empty()
     }
 
-    /// Whether the next error is the client's, whatever becomes of the driver that reports it.
+    /// Returns whether the next error is passed on to the client, whether or not the driver that reports it dies.
     pub(crate) fn is_retried_enough(&self) -> bool {
         self.retries >= RETRIES_MAX
     }
 
-    /// Whether the device writes the frames; a sequence reads nothing.
+    /// Returns whether the device writes the frames. A sequence reads nothing.
     fn is_written(&self) -> bool {
         matches!(self.request.operation, Operation::Read)
     }
 
-    /// The place of its last request.
+    /// Returns the index of the last request.
     fn last(&self) -> u32 {
         self.more.len() as u32
     }
@@ -98,13 +98,13 @@ impl Flight {
     }
 }
 
-/// A request that ended, whose frames are to be taken back ([`give_back`]) before its client is told.
+/// A request that ended. Its frames must be taken back ([`give_back`]) before its client is told.
 pub(crate) struct Ended {
     tag: u64,
     sink: Arc<dyn BlockSink>,
     result: Result<(), BlockError>,
     segments: Vec<Segment>,
-    /// As they were lent.
+    /// Access for which the frames were lent.
     is_written: bool,
 }
 
@@ -112,9 +112,9 @@ impl Ended {
     fn loans(&self) -> impl Iterator<Item = Loan> {
         self.segments.iter().map(|segment| loan(segment, self.is_written))
     }
-    /// Tells the client; call without locks.
+    /// Tells the client. Call this without locks.
     pub(crate) fn tell(&mut self) {
-        // The frames are given back first: a client told may look at their reference counts.
+        // The frames are released first: a client that is told may look at their reference counts.
         drop(core::mem::take(&mut self.segments));
         self.sink.completed(self.tag, self.result);
     }
@@ -124,7 +124,8 @@ fn loan(segment: &Segment, is_written: bool) -> Loan {
     Loan { frame: segment.frame.id(), is_written }
 }
 
-/// Takes back what was lent of `ended` to `window`. That is dear, as hardware has to forget it: call without locks.
+/// Takes back the frames of `ended` that were lent to `window`. This is expensive, because the hardware must flush its cached
+/// entries; call it without locks.
 pub(crate) fn give_back(window: &DmaWindow, ended: &[Option<Ended>]) {
     if let [Some(Ended { segments, is_written, .. })] = ended
         && let [segment] = segments.as_slice()
@@ -134,7 +135,7 @@ pub(crate) fn give_back(window: &DmaWindow, ended: &[Option<Ended>]) {
     take_back(window, ended.iter().flatten().flat_map(Ended::loans));
 }
 
-/// Takes `loans` back.
+/// Takes back `loans`.
 #[cold]
 pub(crate) fn take_back(window: &DmaWindow, loans: impl Iterator<Item = Loan>) {
     let mut returned = [Loan { frame: FrameId(0), is_written: false }; LOANS];
@@ -152,12 +153,12 @@ pub(crate) fn take_back(window: &DmaWindow, loans: impl Iterator<Item = Loan>) {
     window.take_back(returned.get(..count).unwrap_or_default());
 }
 
-/// An error that was held back.
+/// An error that is held back.
 #[derive(Clone, Copy)]
 struct Doubt {
-    /// Which of all errors it was.
+    /// Number of the error among all errors.
     which: u64,
-    /// The place of the request that failed.
+    /// Index of the failed request.
     at: u32,
     error: BlockError,
 }
@@ -166,7 +167,7 @@ struct Doubt {
 struct Slot {
     generation: u32,
     flight: Option<Flight>,
-    /// An error that the driver reported and nobody was told yet ([`super::doubts`]).
+    /// An error that the driver reported and the client was not told yet ([`super::doubts`]).
     doubt: Option<Doubt>,
 }
 
@@ -177,43 +178,43 @@ impl Slot {
     }
 }
 
-/// The state that the taker of completions holds.
+/// State that the taker of completions locks.
 pub(crate) struct Completing {
     pub(crate) received: Consumer<Part, CompletionEntry>,
     /// The window in which the frames of ended requests are lent.
     pub(crate) window: DmaWindow,
 }
 
-/// The next step after completions were taken.
+/// What the taker of completions does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// There are more.
+    /// There are more completions.
     More,
-    /// The bell rings when there are.
+    /// There are none; the bell rings when more come.
     Wait,
 }
 
-/// See the module's page.
+/// The slots of requests at the driver.
 pub(crate) struct Slots {
     slots: Vec<Mutex<Slot>>,
-    /// A bit a slot, set where it is free.
+    /// Bitmap of the slots; a set bit is a free slot.
     free: [AtomicU64; ENTRIES / WORD_SLOTS],
-    /// Entries of requests that ended, ever.
+    /// Entries of all requests that ended so far.
     freed_entries: AtomicUsize,
-    /// Requests that came back from the present driver; of them barriers.
+    /// Requests that came back from the present driver, and the barriers among them.
     returned: AtomicUsize,
     returned_barriers: AtomicUsize,
-    /// Some wait to be sent until others have ended.
+    /// Requests wait to be sent until others have ended.
     has_unsent: AtomicBool,
-    /// Some ended with errors that nobody was told yet.
+    /// Requests ended with errors that the client was not told yet.
     has_doubts: AtomicBool,
-    /// Errors that drivers reported, ever.
+    /// Errors that drivers reported so far.
     errors: AtomicU64,
     completing: Mutex<Completing>,
 }
 
 impl Slots {
-    /// None taken; all memory they will ever need is allocated here.
+    /// Makes free slots. All memory that they will ever need is allocated here.
     pub(crate) fn new(received: Consumer<Part, CompletionEntry>) -> Slots {
         let completing = Completing { received, window: DmaWindow::default() };
         Slots {
@@ -229,35 +230,35 @@ impl Slots {
         }
     }
 
-    /// To take completions, or to keep others from it.
+    /// Locks the taking of completions.
     pub(crate) fn completing(&self) -> MutexGuard<'_, Completing> {
         self.completing.lock()
     }
 
-    /// Entries of requests that ended, ever.
+    /// Returns the entries of all requests that ended so far.
     pub(crate) fn freed_entries(&self) -> usize {
         self.freed_entries.load(Acquire)
     }
 
-    /// Requests that came back from the present driver, and barriers among them.
+    /// Returns the requests that came back from the present driver, and the barriers among them.
     pub(crate) fn returned(&self) -> (usize, usize) {
         (self.returned.load(Acquire), self.returned_barriers.load(Acquire))
     }
 
-    /// Some wait to be sent until others have ended.
+    /// Returns whether requests wait to be sent until others have ended.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         self.has_unsent.load(Acquire)
     }
 
-    /// Some do, or not: called by who sends, after it sent what it could.
+    /// Sets whether requests wait to be sent. The sender calls this after it has sent all it could.
     pub(crate) fn set_unsent(&self, has_unsent: bool) {
         if self.has_unsent.load(Relaxed) != has_unsent {
             self.has_unsent.store(has_unsent, Release);
         }
     }
 
-    /// Takes a free slot. One thread at a time takes, any gives back.
+    /// Takes a free slot. Only one thread at a time may take; any thread may give back.
     #[inline]
     pub(crate) fn take(&self) -> Option<u32> {
         for (at, word) in self.free.iter().enumerate() {
@@ -278,7 +279,7 @@ impl Slots {
         }
     }
 
-    /// Puts a request into a slot that was taken, and has `send` say it under its tag.
+    /// Puts a request into a slot that was taken, and has `send` put it into the ring under its tag.
     #[inline]
     pub(crate) fn put<T>(
         &self,
@@ -288,11 +289,11 @@ impl Slots {
     ) -> Result<T, Corrupt> {
         let mut slot = self.slots.get(number as usize).ok_or(Corrupt)?.lock();
         let tag = u64::from(slot.generation) << 32 | u64::from(number);
-        // Half sent is sent: its frames are lent.
+        // A request that is sent in part counts as sent: its frames are lent.
         send(tag, slot.flight.insert(flight))
     }
 
-    /// Takes completions, to `count` of the places, and announces the wait where there are no more, or they make no sense.
+    /// Takes completions into `ended`. If there are no more, or one is malformed, it announces the wait.
     ///
     /// # Errors
     /// As [`Slots::complete`].
@@ -320,9 +321,9 @@ impl Slots {
         taken.map(|_| if is_idle { Next::Wait } else { Next::More })
     }
 
-    /// Puts the request that a completion is about, whose frames are to be taken back, into `ended`; nothing where the driver
-    /// gave it up as it stopped, for its successor will be sent it, and where it reports an error, which is held back
-    /// ([`super::doubts`]).
+    /// Moves the request that a completion is about into `ended`; its frames must then be taken back. Leaves it in its slot if
+    /// the driver gave it up when it stopped, because its successor will be sent it, or if the driver reports an error, which
+    /// is held back ([`super::doubts`]).
     ///
     /// # Errors
     /// [`Corrupt`]: the driver was not sent any such request, or said so before.
@@ -358,8 +359,8 @@ impl Slots {
         Ok(())
     }
 
-    /// The driver is done with a request, without success, which keeps its slot until somebody decides what becomes of it; what
-    /// its client is to be told, unless it is to be sent again anyway.
+    /// Holds back the error of a request that the driver ended without success. The request keeps its slot until the error is
+    /// settled. Returns the error, unless the request is to be sent again anyway.
     #[cold]
     fn hold_back(&self, at: u32, error: BlockError) -> Option<Doubt> {
         if error == BlockError::Restarted {
@@ -369,18 +370,18 @@ impl Slots {
         Some(Doubt { which: self.errors.fetch_add(1, AcqRel), at, error })
     }
 
-    /// Errors that drivers reported, ever.
+    /// Returns the number of errors that drivers reported so far.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.load(Acquire)
     }
 
-    /// Errors are held back.
+    /// Returns whether errors are held back.
     #[inline]
     pub(crate) fn has_doubts(&self) -> bool {
         self.has_doubts.load(Acquire)
     }
 
-    /// Ends one more of the requests whose error was held back and that `may_end` lets end, which is given the error's number.
+    /// Ends one more request whose error was held back and for which `may_end`, called with the error's number, returns `true`.
     pub(crate) fn end_doubtful(&self, may_end: impl Fn(&Flight, u64) -> bool) -> Option<Ended> {
         let _completing = self.completing();
         let mut has_others = false;
@@ -399,7 +400,7 @@ impl Slots {
         None
     }
 
-    /// The order and the tag of the oldest request that the driver has.
+    /// Returns the order and the tag of the oldest request at the driver.
     pub(crate) fn oldest(&self) -> Option<(u64, u64)> {
         let order_and_tag = |number: usize| {
             let slot = self.slots.get(number)?.lock();
@@ -409,7 +410,7 @@ impl Slots {
         self.taken().filter_map(order_and_tag).min()
     }
 
-    /// The numbers of the slots that are taken.
+    /// Returns the numbers of the slots that are taken.
     fn taken(&self) -> impl Iterator<Item = usize> {
         let of_word = |(at, word): (usize, &AtomicU64)| {
             let taken = !word.load(Acquire);
@@ -420,13 +421,13 @@ impl Slots {
         self.free.iter().enumerate().flat_map(of_word)
     }
 
-    /// A request leaves its slot, if it had one, and its entries of the ring.
+    /// Ends a request: frees its slot, if it has one, and its entries of the ring.
     #[inline]
     fn end(&self, number: Option<u32>, flight: Flight, failed: Option<(u32, BlockError)>) -> Ended {
         if let Some(number) = number {
             self.give(number);
         }
-        // A sender that finds room finds a slot.
+        // The slot is given back before the entries are counted, so a sender that finds room also finds a slot.
         add(&self.freed_entries, flight.entries());
         flight.end(failed)
     }
@@ -453,8 +454,8 @@ impl Slots {
         Some(self.end(Some(number), flight, Some((0, error))))
     }
 
-    /// Empties every slot, to be sent to another driver, but those of requests that ended with an error and were issued again
-    /// often enough; nobody may take completions meanwhile.
+    /// Empties every slot so that the requests can be sent to another driver. Requests that ended with an error and were issued
+    /// again often enough stay. The caller keeps others from taking completions.
     pub(crate) fn recall(&self, _completing: &mut Completing, waiting: &mut VecDeque<Flight>) {
         let mut has_doubts = false;
         for (number, slot) in (0..).zip(&self.slots) {
@@ -474,14 +475,14 @@ impl Slots {
         self.has_unsent.store(true, Release);
     }
 
-    /// None is taken.
+    /// Returns whether all slots are free.
     #[cfg(test)]
     pub(crate) fn are_all_free(&self) -> bool {
         self.free.iter().all(|word| word.load(Acquire) == u64::MAX)
     }
 }
 
-/// Adds to a count, as its only writer for now.
+/// Adds to a count that has no other writer at the moment.
 fn add(count: &AtomicUsize, more: usize) {
     count.store(count.load(Relaxed).wrapping_add(more), Release);
 }

@@ -1,4 +1,4 @@
-//! A block device over rings: against a model disk, with drivers that die and drivers that lie.
+//! Tests of a block device over rings: a model disk, drivers that die and drivers that lie.
 use super::{
     Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy, BlockService,
     BlockSink, Operation, Request, Running, SECTOR_BYTES, SEQUENCE_MAX, Segment, Sequence,
@@ -53,12 +53,12 @@ fn info() -> BlockInfo {
     }
 }
 
-/// State that outlives drivers: contents of sectors, the order of operations; and the loans to each of them.
+/// State that outlives drivers: contents of sectors, the order of operations, and the loans to each driver.
 struct Platter {
     sectors: Mutex<HashMap<u64, [u8; SECTOR_BYTES]>>,
     log: Mutex<Vec<(Operation, u64)>>,
     window: DmaWindow,
-    /// Drivers so far, and whether one runs.
+    /// Number of drivers so far, and whether one runs.
     running: Mutex<(u64, bool)>,
 }
 
@@ -94,24 +94,24 @@ type Held = (Request, Arc<dyn BlockSink>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Well,
-    /// Requests are kept and never done.
+    /// The disk keeps requests and never does them.
     Holds,
     /// Requests end with an error.
     Fails,
-    /// Requests are said to be done, and are not.
+    /// Requests are reported as done, and are not done.
     Lies,
-    /// Writes of the sector fail, all else is done well.
+    /// Writes of this sector fail; everything else succeeds.
     FailsAt(u64),
 }
 
-/// One driver's disk: a thread does what is queued, every other request out of its turn.
+/// One driver's disk: a thread does the queued requests, every other one out of order.
 struct Disk {
     mood: Mutex<Mood>,
     platter: Arc<Platter>,
     queue: Mutex<VecDeque<Held>>,
     changed: Condvar,
     is_dead: AtomicBool,
-    /// Requests that were offered; every other is refused.
+    /// Requests that were offered; every second one is refused.
     offered: AtomicUsize,
 }
 
@@ -139,7 +139,7 @@ impl Disk {
                 if self.is_dead.load(SeqCst) {
                     return;
                 }
-                // Flushes keep their place so that the log shows what they cover.
+                // Flushes keep their place, so that the log shows which writes they cover.
                 let has_flush =
                     queue.iter().any(|(request, _)| request.operation == Operation::Flush);
                 let last = turn % 2 == 1 && !has_flush;
@@ -186,7 +186,7 @@ impl Block for Disk {
                     sink.completed(request.tag, failed);
                 }
             }
-            // The service believes of what is kept that it is under way; of what is dropped the test says otherwise.
+            // For a kept request the service says that it is under way. For a dropped one the test answers.
             Mood::Holds => {
                 let came = batch.drain(..).map(|request| (request.operation, request.sector));
                 return self.platter.log.lock().unwrap().extend(came);
@@ -232,7 +232,8 @@ impl Driver {
         Driver { disk, service, endpoint: endpoint.clone(), threads: vec![working, serving] }
     }
 
-    /// From some instant on none of its threads does anything, as the nucleus sees to.
+    /// Kills the driver: from some instant on none of its threads does anything, which in the system the nucleus
+    /// ensures.
     fn kill(self) {
         self.disk.platter.set_running(false);
         self.disk.is_dead.store(true, SeqCst);
@@ -276,7 +277,7 @@ fn connect(endpoint: &Endpoint, platter: &Arc<Platter>) -> Arc<BlockProxy> {
     BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), runs).unwrap()
 }
 
-/// A driver that runs, and who asks it.
+/// Returns a disk, a running driver and its proxy.
 fn connected() -> (Arc<Platter>, Driver, Arc<BlockProxy>) {
     let endpoint = Endpoint::new().unwrap();
     let platter: Arc<Platter> = Arc::default();
@@ -285,7 +286,7 @@ fn connected() -> (Arc<Platter>, Driver, Arc<BlockProxy>) {
     (platter, driver, proxy)
 }
 
-/// A sink, and the same for who is to tell it.
+/// Returns a sink twice: as itself and as the trait object that is told.
 fn listening() -> (Arc<Sink>, Arc<dyn BlockSink>) {
     let sink = Arc::new(Sink::default());
     (sink.clone(), sink)
@@ -372,7 +373,7 @@ fn requests_whose_frame_is_lent_too_often_wait_for_others() {
     let mut batch = (0..8).map(|tag| request(tag, Operation::Write, tag * 2048, &frames)).collect();
     proxy.submit(&mut batch, &dyn_sink);
     assert!(sink.wait_for(8).iter().all(|(_, result)| result.is_ok()));
-    // Lent by somebody else: nothing of ours will end.
+    // The frame is lent by another thread, so no completion of ours will release it.
     let loans = [Loan { frame: frames[0].id(), is_written: false }; 1023];
     platter.window.lend(&loans).unwrap();
     proxy.submit(&mut vec![request(8, Operation::Write, 0, &frames)], &dyn_sink);
@@ -428,7 +429,7 @@ fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything_until_anot
     driver.kill();
 }
 
-/// Offers the next request where one has ended.
+/// A sink that offers the next request when one has ended.
 struct Chain {
     proxy: Arc<BlockProxy>,
     following: Mutex<VecDeque<Request>>,
@@ -502,7 +503,7 @@ fn an_offer_is_refused_where_it_would_wait_or_cannot_be_said() {
     driver.kill();
 }
 
-/// Writes, flushes and reads back its own sectors until told to end; every request must end once and well.
+/// Writes, flushes and reads back its own sectors until told to end. Every request must end once and well.
 fn client(proxy: &dyn Block, number: u64, is_over: &AtomicBool) {
     let (sink, dyn_sink) = listening();
     let mut tag = 0;
@@ -545,7 +546,7 @@ fn drivers_that_die_at_any_instant_are_a_pause() {
         })
         .collect();
     for kill in 0..KILLS {
-        // Some die before anything has ended, some later.
+        // Some drivers die before anything has ended, some later.
         let done = || platter.log.lock().unwrap().len();
         let before = done();
         while done() < before + kill % 41 {
@@ -596,7 +597,7 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
     let first = received(&mut flights);
     assert_eq!(first.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1]);
     end(&mut flights, first[1].1);
-    // A new request waits too, behind the old ones.
+    // A new request also waits, behind the old ones.
     flights.admit(request(4, Operation::Read, 32, &[]), &sink);
     assert_eq!(received(&mut flights), []);
     end(&mut flights, first[0].1);
@@ -612,7 +613,8 @@ std::thread_local! {
     static NOW_MS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Checks `proxy` every 100 ms of a second's limit; why its driver is to be ended, and after how many checks.
+/// Checks `proxy` every 100 ms with a limit of a second. Returns the reason to end its driver, and after how many
+/// checks.
 fn check_until(proxy: &BlockProxy, checks: u64) -> Option<(String, u64)> {
     (0..checks).find_map(|count| {
         let now_ms = NOW_MS.replace(NOW_MS.get() + 100);
@@ -659,7 +661,7 @@ fn a_driver_that_lost_its_rings_is_ended() {
     driver.kill();
 }
 
-/// Takes what comes through its rings and knows nothing of it.
+/// A driver that takes requests from its rings and knows nothing of them.
 struct Forgetful(Mutex<Option<thread::JoinHandle<()>>>, Arc<AtomicBool>);
 
 impl BlockControl for Forgetful {
@@ -765,7 +767,7 @@ fn an_error_of_drivers_that_do_not_live_on_is_tried_again_three_times() {
     let mut driver = Driver::start(&platter, &endpoint);
     let proxy = connect(&endpoint, &platter);
     let err = |driver: &Driver| {
-        // It is to be ended, though it still answers.
+        // The driver must be ended although it still answers.
         platter.set_running(false);
         *driver.disk.mood.lock().unwrap() = Mood::Fails;
     };
@@ -789,7 +791,7 @@ fn an_error_of_drivers_that_do_not_live_on_is_tried_again_three_times() {
     driver.kill();
 }
 
-/// Answers `attach` with a driver that says `lies`.
+/// Answers `attach` with a driver that writes `lies` into the rings.
 struct Liar {
     lies: Vec<(CompletionEntry, bool)>,
     attached: AtomicUsize,
@@ -857,7 +859,7 @@ proptest! {
         let (sink, dyn_sink) = listening();
         let mut batch = (0..8).map(|tag| request(tag, Operation::Read, 0, &[])).collect();
         proxy.submit(&mut batch, &dyn_sink);
-        // Most lies come before the requests, so that their first is the end of the driver.
+        // Most lies come before the requests, so the first request ends the driver.
         proxy.close();
         let all = sink.wait_for(8);
         prop_assert!(all.iter().zip(0..).all(|((tag, _), expected)| *tag == expected));

@@ -1,7 +1,7 @@
-//! The turn to send: it is one thread's at a time, to whom others hand over their requests instead of waiting for it.
+//! The turn to send. One thread at a time has it; others hand their requests over to that thread instead of waiting.
 //!
-//! A thread that ends its turn looks for requests handed over meanwhile, and one that hands some over looks whether the
-//! turn has ended meanwhile: of the two, one sees the other.
+//! A thread that ends its turn looks for requests handed over meanwhile, and a thread that hands some over looks
+//! whether the turn has ended meanwhile. At least one of the two sees the other.
 use super::{BlockSink, Request};
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -11,13 +11,13 @@ lock_class! {
     static HANDED = "block.proxy.handed";
 }
 
-/// Most batches that are handed over at once; who has more waits for the link's lock.
+/// Most batches that are handed over at once. A thread that finds no room waits for the link's lock.
 const HANDED_MAX: usize = 16;
 
-/// Requests, and who is told of them.
+/// Requests and the sink that is told of their ends.
 pub(crate) type Batch = (Vec<Request>, Arc<dyn BlockSink>);
 
-/// See the module's page.
+/// The turn to send, and the batches handed over to its holder.
 pub(crate) struct Turn {
     is_taken: AtomicBool,
     has_handed: AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Nobody's.
+    /// Makes a turn that no thread has.
     pub(crate) fn new() -> Turn {
         Turn {
             is_taken: AtomicBool::new(false),
@@ -34,14 +34,14 @@ impl Turn {
         }
     }
 
-    /// Takes the turn, unless another has it.
+    /// Takes the turn. Returns `false` if another thread has it.
     #[inline]
     #[must_use]
     pub(crate) fn take(&self) -> bool {
         !self.is_taken.swap(true, SeqCst)
     }
 
-    /// Ends the turn; whether it was taken again, for what was handed over.
+    /// Ends the turn. Returns whether it was taken again, because batches were handed over.
     #[inline]
     #[must_use]
     pub(crate) fn end(&self) -> bool {
@@ -49,10 +49,11 @@ impl Turn {
         self.has_handed.load(SeqCst) && self.take()
     }
 
-    /// Hands a batch over to who has the turn; whether the turn was taken, as nobody has it any more.
+    /// Hands a batch over to the thread that has the turn. Returns whether this thread has taken the turn, because no
+    /// thread has it any more.
     ///
     /// # Errors
-    /// The batch, where too many were.
+    /// The batch, if too many were handed over.
     #[cold]
     pub(crate) fn hand(&self, batch: Batch) -> Result<bool, Batch> {
         {
@@ -66,7 +67,7 @@ impl Turn {
         Ok(self.take())
     }
 
-    /// The next batch that was handed over.
+    /// Returns the next batch that was handed over.
     #[cold]
     pub(crate) fn next(&self) -> Option<Batch> {
         let mut handed = self.handed.lock();

@@ -1,10 +1,11 @@
-//! The attributes that an inode begins with where it lives in the personality's caches ([`Backing::Cache`]).
+//! The initial attributes of an inode that lives in the personality's caches ([`Backing::Cache`]).
 //!
 //! [`Backing::Cache`]: super::Backing::Cache
 use super::{Attributes, FileType, InodeNumber, NewAcls, NewInode};
 
 impl Attributes {
-    /// The attributes of an inode just made that has no name yet; a directory counts its own.
+    /// Returns the attributes of a new inode that has no name yet. A directory's link count includes its own
+    /// `.`.
     pub fn new(inode: InodeNumber, new: &NewInode<'_>) -> Attributes {
         let is_device = matches!(new.file_type, FileType::Character | FileType::Block);
         Attributes {

@@ -1,4 +1,4 @@
-//! Names of a directory, as a file system lists them.
+//! Entries of a directory, as a file system lists them.
 use super::{FileSystem, FileType, FsError, InodeNumber};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -16,12 +16,12 @@ pub struct DirectoryEntry<Name = Vec<u8>> {
     pub next: u64,
 }
 
-/// Takes one name after the other where it lies; a name at which it breaks is not taken, and the
-/// last. Locks of the directory are held meanwhile.
+/// Takes one entry after the other, without a copy of the name. An entry at which it breaks is not
+/// taken and is the last. Locks of the directory are held during the call.
 pub type TakeEntry<'t> = dyn FnMut(&DirectoryEntry<&[u8]>) -> ControlFlow<()> + 't;
 
 impl DirectoryEntry {
-    /// The entry, its name where it is.
+    /// Returns the entry with its name borrowed.
     pub fn lent(&self) -> DirectoryEntry<&[u8]> {
         let DirectoryEntry { inode, file_type, ref name, next } = *self;
         DirectoryEntry { inode, file_type, name, next }
@@ -29,14 +29,14 @@ impl DirectoryEntry {
 }
 
 impl DirectoryEntry<&[u8]> {
-    /// The entry with a name of its own.
+    /// Returns the entry with its own copy of the name.
     pub fn kept(&self) -> DirectoryEntry {
         let DirectoryEntry { inode, file_type, name, next } = *self;
         DirectoryEntry { inode, file_type, name: name.to_vec(), next }
     }
 }
 
-/// At most `max` names of a directory from `position` on.
+/// Returns at most `max` entries of a directory from `position` on.
 ///
 /// # Errors
 /// As [`FileSystem::read_directory`].

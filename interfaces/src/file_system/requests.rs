@@ -1,4 +1,4 @@
-//! Kinds of requests to a file system.
+//! Types of the arguments of requests to a file system.
 #[cfg(doc)]
 use super::FileSystem;
 
@@ -15,19 +15,22 @@ pub enum SyncKind {
 /// The effect of a [`FileSystem::allocate`] on a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
-    /// Blocks for the range, which read as zeroes until written; the file grows to its end.
+    /// Allocates blocks for the range, which read as zeroes until written; the file grows to its
+    /// end.
     Extend,
-    /// As `Extend`, the length stays.
+    /// Does the same as `Extend`, but the length stays.
     KeepSize,
-    /// The range reads as zeroes, its whole blocks are given back; the length stays.
+    /// Makes the range read as zeroes and frees its whole blocks; the length stays.
     PunchHole,
-    /// The range reads as zeroes and has blocks; the file grows to its end.
+    /// Makes the range read as zeroes and allocates its blocks; the file grows to its end.
     Zero,
-    /// As `Zero`, the length stays.
+    /// Does the same as `Zero`, but the length stays.
     ZeroKeepSize,
-    /// The range goes and what follows moves down; whole blocks, ending before the file's end.
+    /// Removes the range and moves the following bytes down. The range is whole blocks that end
+    /// before the file's end.
     Collapse,
-    /// A hole is made at the offset and what follows moves up; whole blocks, inside the file.
+    /// Makes a hole at the offset and moves the following bytes up. The range is whole blocks inside
+    /// the file.
     Insert,
 }
 
@@ -36,26 +39,27 @@ pub enum Allocation {
 pub enum Seek {
     /// Bytes that storage holds (`SEEK_DATA`).
     Data,
-    /// Bytes that read as zeroes because nothing is there (`SEEK_HOLE`); the end of the file is one.
+    /// Bytes that read as zeroes because storage holds nothing there (`SEEK_HOLE`). The end of the
+    /// file is a hole.
     Hole,
 }
 
 /// Whether a mount may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing changes.
+    /// The mount is read-only.
     ReadOnly,
-    /// Everything may.
+    /// The mount may be written.
     Writable,
 }
 
-/// The required former state when an extended attribute is set.
+/// The required state of an extended attribute before it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
-    /// Made or replaced.
+    /// Creates or replaces the attribute.
     Set,
-    /// Refused with `Exists` if it is there (`XATTR_CREATE`).
+    /// Creates the attribute; refused with `Exists` if it exists (`XATTR_CREATE`).
     Create,
-    /// Refused with `NoAttribute` unless it is there (`XATTR_REPLACE`).
+    /// Replaces the attribute; refused with `NoAttribute` if it does not exist (`XATTR_REPLACE`).
     Replace,
 }

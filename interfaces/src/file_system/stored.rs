@@ -1,14 +1,16 @@
+//! [`Stored`]: the place of a part of a file on its device.
+//!
 //! [`Stored`]: what a file system tells of where a file is.
 
 /// The storage of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Nothing.
+    /// A hole: no storage.
     Hole,
-    /// Data, from this byte of the device on.
+    /// Data at this byte of the device.
     Data(u64),
-    /// Room that reads as zeroes, from this byte of the device on.
+    /// Allocated blocks that read as zeroes, at this byte of the device.
     Unwritten(u64),
-    /// Data beside the inode, in no blocks of its own.
+    /// Data that is stored beside the inode, not in blocks of its own.
     Inline,
 }

@@ -1,4 +1,4 @@
-//! The messages to the driver of a port: they ask what it is, and say where the rings are and that there is room.
+//! The messages to the driver of a port: they ask for its description, hand over the rings and announce room in them.
 use crate::{
     AttachError,
     wire::{Name, Wire},
@@ -9,7 +9,7 @@ use rt::memory::Region;
 /// The description of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct PortDescription {
-    /// Its name; a long one is cut.
+    /// Name of the port; a long one is cut.
     pub name: Name,
     /// See [`super::Port::is_console`].
     pub is_console: bool,

@@ -5,20 +5,20 @@
 //!      3088  ring of input:  48 entries of 64 words   (driver to client)
 //!      6176  end
 //!
-//! entry     0 kind (byte 0), bytes here (bytes 2 and 3) | 1 to 63 bytes, or what the kind says
+//! entry     0 kind (byte 0), bytes here (bytes 2 and 3) | 1 to 63 bytes, or as the kind says
 //! kinds     0 bytes | 1 drain (output), connected: 1 where open (input) | 2 window: rows, columns (16 bits each)
 //! ```
-//! An entry of output is taken when the device has its bytes. Both sides count bytes ([`super::Position`]), so that
-//! it is known of each byte whether the device has it, also of those in entries that a dead driver had not taken.
+//! An entry of output is taken when the device has its bytes. Both sides count bytes ([`super::Position`]), so they
+//! know of each byte whether the device has it, also of bytes in entries that a dead driver had not taken.
 use rt::ring::{Corrupt, words_for};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Entries of either ring.
+/// Number of entries of each ring.
 pub(crate) const ENTRIES: usize = 48;
-/// Bytes of one entry.
+/// Bytes that one entry holds.
 pub(crate) const ENTRY_BYTES: usize = 504;
 const RING_WORDS: usize = words_for::<Entry>(ENTRIES);
-/// Words of the two rings.
+/// Sizes of the two rings, in words.
 pub(crate) const RINGS: [usize; 2] = [RING_WORDS; 2];
 const _: () = assert!(RING_WORDS == 3088 && size_of::<Entry>() == 512);
 
@@ -27,7 +27,7 @@ const DRAIN: u8 = 1;
 const CONNECTED: u8 = 1;
 const WINDOW: u8 = 2;
 
-/// As it lies in a ring.
+/// An entry in its encoded form.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Entry {
@@ -38,16 +38,16 @@ pub(crate) struct Entry {
     bytes: [u8; ENTRY_BYTES],
 }
 
-/// The client's entries.
+/// An entry from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are bytes, kept in place")]
 pub(crate) enum Output {
     Bytes(Chunk),
-    /// Taken when everything before has left the device.
+    /// A request to drain: the entry is taken when everything before it has left the device.
     Drain,
 }
 
-/// The driver's entries.
+/// An entry from the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are bytes, kept in place")]
 pub(crate) enum Input {
@@ -56,7 +56,7 @@ pub(crate) enum Input {
     Window { rows: u16, columns: u16 },
 }
 
-/// A few bytes.
+/// The bytes of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     length: u16,
@@ -64,7 +64,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The first of `bytes`, as many as fit.
+    /// Takes as many of `bytes` as fit.
     pub(crate) fn first_of(bytes: &[u8]) -> Chunk {
         let mut chunk =
             Chunk { length: bytes.len().min(ENTRY_BYTES) as u16, bytes: [0; ENTRY_BYTES] };
@@ -95,6 +95,8 @@ impl Output {
             Output::Drain => Entry::new(DRAIN, Chunk::first_of(&[])),
         }
     }
+    /// Decodes an entry of output.
+    ///
     /// # Errors
     /// [`Corrupt`].
     pub(crate) fn decode(entry: &Entry) -> Result<Output, Corrupt> {
@@ -120,6 +122,8 @@ impl Input {
             }
         }
     }
+    /// Decodes an entry of input.
+    ///
     /// # Errors
     /// [`Corrupt`].
     pub(crate) fn decode(entry: &Entry) -> Result<Input, Corrupt> {

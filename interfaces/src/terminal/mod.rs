@@ -17,44 +17,44 @@ pub use server::PortService;
 use alloc::{string::String, sync::Arc};
 use interfaces_macro::interface;
 
-/// The client's side, called on the driver's thread.
+/// The receiver of a port's input, on the client's side. It is called on the driver's thread.
 #[interface(direct)]
 pub trait PortSink: Send + Sync {
-    /// Bytes came in. Returns how many were taken; the driver keeps the rest and offers them again
-    /// after [`Port::resume`].
+    /// Takes input. Returns the number of bytes taken. The driver keeps the rest and offers it again after
+    /// [`Port::resume`].
     fn received(&self, bytes: &[u8]) -> usize;
-    /// The other end closed (end of file) or opened.
+    /// The other end was closed (end of file) or opened.
     fn connected(&self, is_open: bool);
-    /// The other end's window changed.
+    /// The other end's window changed its size.
     fn resized(&self, rows: u16, columns: u16);
 }
 
-/// A port whose driver may die and be succeeded: of each byte it is known on which side it is.
+/// A port whose driver may die and be succeeded: it is known of each byte whether the device has it.
 ///
-/// Data between a driver and its device stands in memory that outlives the driver ([`rt::device::kept`]),
-/// so that its successor goes on where it stopped.
+/// Data between a driver and its device stands in memory that outlives the driver ([`rt::device::kept`]), so the
+/// successor continues where the driver stopped.
 pub trait Resumable: Port {
-    /// A client begins that stands at `position`. Input that it has is not offered again. Returns the position of
-    /// output: what the device has of it. No sink is set, and nobody sends, meanwhile.
+    /// Continues for a client at `position`. Input that the client has is not offered again. Returns the position of
+    /// output up to which the device has it. During the call no sink is set and no thread sends.
     fn pick_up(&self, position: Position) -> u64;
-    /// Blocks until the device has all that was sent.
+    /// Blocks until the device has all output that was sent.
     fn settle(&self);
 }
 
-/// One byte stream in and out.
+/// A device with one byte stream in and one out.
 #[interface(direct)]
 pub trait Port: Send + Sync {
-    /// Name given by the host (`skerry.stdin`) or the driver (`hvc0`, `ttyS0`).
+    /// Returns the name given by the host (`skerry.stdin`) or the driver (`hvc0`, `ttyS0`).
     fn name(&self) -> String;
-    /// Is a console (a terminal's line discipline belongs over it).
+    /// Returns whether the port is a console, which gets a terminal's line discipline.
     fn is_console(&self) -> bool;
-    /// Sends bytes, in order; blocks while the device is full. Returns the number sent, less than
-    /// all only if the other end is gone; the rest is nobody's then.
+    /// Sends bytes, in order. Blocks while the device is full. Returns the number sent, which is less than all only if
+    /// the other end is gone; the rest is lost then.
     fn send(&self, bytes: &[u8]) -> usize;
-    /// Blocks until everything sent was taken by the device.
+    /// Blocks until the device has sent all output.
     fn drain(&self);
-    /// The receiver of input. Input before that is kept.
+    /// Sets the receiver of input. Earlier input is kept for it.
     fn set_sink(&self, sink: Arc<dyn PortSink>);
-    /// The sink has room again.
+    /// Tells the port that the sink has room again.
     fn resume(&self);
 }

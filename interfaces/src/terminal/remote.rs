@@ -1,9 +1,9 @@
 //! A port in another world: [`PortProxy`] is a [`Port`] whose driver answers [`super::PortControl`].
 //!
-//! Output that was accepted is kept here until the device has it; when the driver has died its successor says how
-//! far the device had come, and is sent what lies behind, once ([`PortProxy::restarted`]). It is told how much input came
-//! here, and brings what lies behind that. `order` keeps senders' bytes together and is taken before the [`Link`]'s
-//! lock, which guards all else; the sink is called without locks, on the proxy's own thread.
+//! The proxy keeps accepted output until the device has it. When the driver has died, its successor reports how much output
+//! the device has, and is sent the rest, once ([`PortProxy::restarted`]). The successor is told how much input the client
+//! has, and sends the input behind that. `order` keeps the bytes of one sender together and is taken before the [`Link`]'s
+//! lock, which guards all other state. The sink is called without locks, on the proxy's own thread.
 use super::{
     Port, PortSink,
     control::{PortControl, PortControlClient, PortDescription},
@@ -33,18 +33,19 @@ lock_class! {
 
 const INPUT_NICE: i8 = -10;
 
-/// See the module's page.
+/// A port whose driver is in another world.
 pub struct PortProxy {
     description: PortDescription,
     control: PortControlClient,
     order: Mutex<()>,
     watch: Mutex<Watch>,
-    /// `changed` is also signalled when the sink has room, or another one came.
+    /// The rings. `changed` is also signalled when the sink has room and when a new sink was set.
     link: Link<State>,
 }
 
 impl PortProxy {
-    /// The port behind `caller`, whose driver runs; `on_corrupt` is called when one breaks the protocol.
+    /// Connects to the port behind `caller`, whose driver must be running. `on_corrupt` is called when a driver breaks the
+    /// protocol.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -66,13 +67,14 @@ impl PortProxy {
         Ok(proxy)
     }
 
-    /// The driver has died and cannot touch the rings any more: gives its successor the rings and the output
-    /// that the device has not. Blocks until it has them; to be repeated where it dies over that.
+    /// Gives the rings, and the output that the device does not have, to the successor of a driver that died and cannot
+    /// touch the rings any more. Blocks until the successor has taken them; the caller repeats it if the successor dies
+    /// meanwhile.
     ///
     /// # Errors
     /// [`AttachError`].
     pub fn restarted(&self) -> Result<(), AttachError> {
-        // One that lives, and did not say that it took the rings, must not put more into them.
+        // A driver that lives but did not confirm the rings must not put more into them.
         self.control.detach().ok_or(AttachError::Lost)?;
         self.link.restart(
             |rings| {
@@ -83,8 +85,9 @@ impl PortProxy {
         )
     }
 
-    /// Whether the driver must be ended because it does not take output, and why; called once a ping period. One that waits
-    /// for its device may do so for ever: whoever reads there need not.
+    /// Checks whether the driver has not taken output for too long. Returns the reason if it must be ended. Called once a
+    /// ping period. A driver that waits for its device may do so for ever, because the reader at the other end may take any
+    /// time.
     pub fn overdue(&self, check: &Check) -> Option<String> {
         let seen = self.see()?;
         let age_ns = self.watch.lock().see(check, &seen)?;
@@ -106,26 +109,26 @@ impl PortProxy {
     fn see(&self) -> Option<UnderWay> {
         let mut linked = self.link.lock();
         let epoch = linked.epoch_up()?;
-        // A count that makes no sense is found by whoever sends next.
+        // A senseless count is reported by the next sender.
         linked.settle().ok()?;
         let (oldest, next) = linked.traffic.under_way();
         Some(UnderWay { epoch, oldest, next })
     }
 
-    /// There will be no other driver for now: until there is ([`PortProxy::restarted`]) the other end is gone.
+    /// Closes the port: until there is another driver ([`PortProxy::restarted`]) the other end is gone.
     pub fn close(&self) {
         self.link.close();
     }
 
-    /// Does `step`, which accepts output, until it says that it is done or there is nobody at the other end;
-    /// blocks until the driver has taken something in between.
+    /// Repeats `step`, which accepts output, until it returns `true` or the other end is gone. Blocks in between until the
+    /// driver has taken something.
     fn push(&self, mut step: impl FnMut(&mut Linked<State>) -> bool) {
         loop {
             let (doorbell, is_done) = {
                 let mut linked = self.link.lock();
                 let is_gone = linked.is_gone();
                 let settled = linked.settle();
-                // Announced before the second look, so that what the driver takes after it rings. Where its
+                // The wait is announced before the second look, so the driver rings for all that it takes after it. If its
                 // count makes no sense the bell is rung for its successor.
                 let is_done = step(&mut linked)
                     || is_gone
@@ -140,7 +143,7 @@ impl PortProxy {
         }
     }
 
-    /// The proxy's thread, which stays as long as the system: another driver may come at any time.
+    /// Body of the proxy's thread, which never ends because another driver may come at any time.
     fn take_input(&self) -> ! {
         let mut held: Option<(Chunk, usize)> = None;
         loop {
@@ -204,13 +207,13 @@ impl PortProxy {
         }
     }
 
-    /// Tells the sink what is no bytes; gives the bytes.
+    /// Tells the sink of input that is not bytes. Returns the bytes of other input.
     fn note(&self, sink: &Arc<dyn PortSink>, input: Input) -> Option<Chunk> {
         match input {
             Input::Bytes(chunk) => return Some(chunk),
             Input::Connected { is_open } => {
                 let before = self.link.lock().traffic.is_open.replace(is_open);
-                // Senders look whether anybody is there.
+                // Senders look whether the other end is open.
                 self.link.room_bell.ring();
                 if before != Some(is_open) {
                     sink.connected(is_open);

@@ -1,9 +1,9 @@
-//! The driver's side: [`PortService`] gives any [`Port`] the bytes that come through rings, and puts there what it
-//! brings.
+//! The driver's side: [`PortService`] gives any [`Port`] the bytes that come through rings, and puts the port's
+//! input into the rings.
 //!
-//! A [`Session`] is one client's rings: a thread sends the output that lies there, and takes it from the ring when
-//! the device has it. Input the ring has no room for stays with the port until the client says that there
-//! is; news that found no room stands in `owed`.
+//! A [`Session`] is one client's rings. Its thread sends the output in the ring and takes each entry when the
+//! device has it. Input that the ring has no room for stays with the port until the client says that there is
+//! room; news that found no room stands in `owed`.
 use super::{
     PortSink, Position, Resumable,
     control::{PortControl, PortDescription},
@@ -29,14 +29,14 @@ const SERVER_NICE: i8 = -10;
 /// Most bytes sent at once.
 const BATCH_BYTES: usize = 16 << 10;
 
-/// See the module's page.
+/// Serves a port to one client at a time.
 pub struct PortService {
     port: Arc<dyn Resumable>,
     session: Mutex<Option<Arc<Session>>>,
 }
 
 impl PortService {
-    /// Serves `port`, once rings are attached.
+    /// Makes a service for `port`. It sends output once rings are attached.
     pub fn new(port: Arc<dyn Resumable>) -> PortService {
         PortService { port, session: Mutex::new(&SESSION, None) }
     }
@@ -98,18 +98,18 @@ impl core::fmt::Debug for PortService {
 struct InputSide {
     ring: Producer<Part, Entry>,
     owed: VecDeque<Input>,
-    /// The client broke the protocol, or has other rings.
+    /// The client broke the protocol, or was given other rings.
     is_closed: bool,
 }
 
-/// One client's rings.
+/// The session of one client: its rings.
 struct Session {
     input: Mutex<InputSide>,
     is_closed: AtomicBool,
     is_over: AtomicBool,
-    /// The port has output that it did not take yet.
+    /// The port was given output that it has not taken yet.
     is_sending: AtomicBool,
-    /// Signalled when the thread has ended.
+    /// Signalled when the session's thread has ended.
     ended: Event,
     output_bell: Bell,
     room_bell: Bell,
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Uses the rings no more; blocks until the port has taken what it was being given.
+    /// Stops using the rings. Blocks until the port has taken the output that it was being given.
     fn close(&self) {
         self.input.lock().is_closed = true;
         self.is_closed.store(true, SeqCst);
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// The session's thread.
+    /// Body of the session's thread.
     fn serve(&self, port: &Arc<dyn Resumable>, mut output: Consumer<Part, Entry>) {
         let _over = Over(self);
         let mut batch = Vec::with_capacity(BATCH_BYTES);
@@ -157,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Sends what lies there, or waits for it.
+    /// Sends the output in the ring, or waits for more.
     fn step(
         &self,
         port: &Arc<dyn Resumable>,
@@ -167,7 +167,7 @@ impl Session {
         let entries = match gather(output, batch)? {
             Next::Bytes(entries) => {
                 self.is_sending.store(true, Release);
-                // Input that is not taken has nobody to take it: the other end is gone.
+                // Output that the port does not take is lost, because the other end is gone.
                 port.send(batch);
                 port.settle();
                 entries
@@ -191,14 +191,14 @@ impl Session {
         Ok(())
     }
 
-    /// See [`PortControl::is_sending`].
+    /// Answers [`PortControl::is_sending`].
     fn is_sending(&self) -> bool {
         let is_sending = self.is_sending.load(Acquire);
         self.output_bell.ring();
         is_sending
     }
 
-    /// Says what is owed; `true` where there is room for more.
+    /// Puts owed news into the ring. Returns `true` if there is room for more.
     fn pay(&self) -> bool {
         let (has_room, doorbell) = {
             let mut input = self.input.lock();
@@ -224,7 +224,7 @@ impl Session {
     }
 }
 
-/// The session's thread ends when this is dropped.
+/// A guard whose drop marks the session's thread as ended.
 struct Over<'s>(&'s Session);
 
 impl Drop for Over<'_> {
@@ -234,15 +234,15 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The next entry in the ring of output.
+/// The next entries in the ring of output.
 enum Next {
-    /// So many entries of bytes.
+    /// This number of entries of bytes.
     Bytes(u64),
     Drain,
     Nothing,
 }
 
-/// Copies the bytes that lie there to `batch`, as far as they fit; the entries stay.
+/// Copies as many bytes from the ring to `batch` as fit. The entries stay in the ring.
 fn gather(output: &Consumer<Part, Entry>, batch: &mut Vec<u8>) -> Result<Next, Corrupt> {
     batch.clear();
     let mut entries = 0;
@@ -260,7 +260,7 @@ fn gather(output: &Consumer<Part, Entry>, batch: &mut Vec<u8>) -> Result<Next, C
 }
 
 impl InputSide {
-    /// Puts `input` into the ring; `false` where there is no room and the client will say when there is.
+    /// Puts `input` into the ring. Returns `false` if there is no room; the client then announces when there is.
     fn push(&mut self, input: &Input, doorbell: &mut Doorbell) -> bool {
         while !self.is_closed {
             match self.ring.push(&input.encode()) {
@@ -318,7 +318,7 @@ impl PortSink for Session {
 
 #[cfg(test)]
 impl PortService {
-    /// Ends the session between two entries: from now on it does nothing.
+    /// Kills the session between two entries: from now on it does nothing.
     pub(super) fn die(&self) {
         if let Some(session) = self.session.lock().take() {
             session.close();

@@ -1,5 +1,5 @@
-//! The state that a [`super::PortProxy`] keeps of its port: output that is accepted and not at the device, input that is taken
-//! and not delivered, and how far both streams have come.
+//! State of a port in a [`super::PortProxy`]: output that was accepted and is not at the device, input that was taken and not
+//! delivered, and the positions of both streams.
 use super::{
     PortSink, Position,
     entries::{Chunk, ENTRIES, Entry, Input, Output},
@@ -13,31 +13,32 @@ use rt::ring::{Consumer, Corrupt, Doorbell, Part, Producer};
 
 pub(super) struct State {
     pub(super) received: Consumer<Part, Entry>,
-    /// Accepted and not at the device; the first `in_ring` are in the ring.
+    /// Output that was accepted and is not at the device. The first `in_ring` entries are in the ring.
     kept: VecDeque<Output>,
     in_ring: usize,
-    /// Taken from this ring, as far as `kept` knows.
+    /// Entries that the driver took from this ring and that are removed from `kept`.
     settled: u64,
-    /// Entries accepted, and taken, ever.
+    /// Numbers of entries accepted and taken so far.
     accepted: u64,
     pub(super) done: u64,
     position: Position,
-    /// Left over in the rings of drivers that died.
+    /// Input left over in the rings of drivers that died.
     left_over: VecDeque<Input>,
     pub(super) sink: Option<Arc<dyn PortSink>>,
-    /// The driver's last word, and whether the sink must be told.
+    /// State of the other end that the driver last reported, if the sink must still be told.
     pub(super) is_open: Option<bool>,
     pub(super) window: Option<(u16, u16)>,
     pub(super) is_sink_new: bool,
 }
 
-/// The news for a sink: whether the other end is open, and the window.
+/// News for a sink: whether the other end is open, and the window.
 pub(super) type News = (Option<bool>, Option<(u16, u16)>);
 
 impl Traffic for State {
     type Sent = Entry;
 
-    /// Output that the driver took is settled, input that it brought is kept, the rest is to be sent again.
+    /// Settles the output that the dead driver took, keeps the input that it brought, and queues the rest of the output to be
+    /// sent again.
     fn renew(
         &mut self,
         sent: &Producer<Part, Entry>,
@@ -56,7 +57,7 @@ impl Traffic for State {
         Ok(sent)
     }
 
-    /// Puts what is kept into the ring.
+    /// Puts kept output into the ring.
     fn send(&mut self, ring: &mut Producer<Part, Entry>) -> Result<Doorbell, Corrupt> {
         let mut doorbell = Doorbell::Silent;
         while let Some(output) = self.kept.get(self.in_ring) {
@@ -87,7 +88,7 @@ impl State {
         }
     }
 
-    /// The number of the first entry that the driver was given and has not taken, and of the next that is accepted.
+    /// Returns the number of the first entry that the driver was given and has not taken, and the number of the next entry.
     pub(super) fn under_way(&self) -> (Option<u64>, u64) {
         ((self.in_ring > 0).then_some(self.done), self.accepted)
     }
@@ -97,12 +98,12 @@ impl State {
         self.position
     }
 
-    /// Whether input is left over from drivers that died.
+    /// Returns whether input of dead drivers is left over.
     pub(super) fn has_left_over(&self) -> bool {
         !self.left_over.is_empty()
     }
 
-    /// The next of what is left over; with the last its memory goes too.
+    /// Takes the next entry of left-over input. With the last one its memory is freed.
     fn take_left_over(&mut self) -> Option<Input> {
         let input = self.left_over.pop_front();
         if self.left_over.is_empty() {
@@ -111,7 +112,7 @@ impl State {
         input
     }
 
-    /// Forgets what the driver has taken.
+    /// Forgets output that the driver has taken.
     fn settle(&mut self, ring: &Producer<Part, Entry>) -> Result<(), Corrupt> {
         let taken = ring.taken()?;
         while self.settled < taken && self.in_ring > 0 {
@@ -129,8 +130,7 @@ impl State {
         self.done += 1;
     }
 
-    /// The driver died: forgets what its device had beyond what it said, as its successor found. Nothing is in the
-    /// ring.
+    /// Forgets output that the device had beyond what its dead driver reported. The successor found it. The ring is empty.
     pub(super) fn settle_at(&mut self, sent: u64) {
         while self.position.sent < sent {
             match self.kept.front_mut() {
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// Takes `output` where there is room; its number.
+    /// Accepts `output` if there is room. Returns its number.
     pub(super) fn accept(&mut self, output: Output) -> Option<u64> {
         if self.kept.len() >= ENTRIES {
             return None;
@@ -170,7 +170,7 @@ impl State {
         Ok(Some((input, doorbell)))
     }
 
-    /// The news for a new sink.
+    /// Takes the news for a new sink.
     pub(super) fn take_news(&mut self) -> News {
         if core::mem::take(&mut self.is_sink_new) {
             (self.is_open, self.window)
@@ -181,23 +181,23 @@ impl State {
 }
 
 impl Linked<State> {
-    /// Nobody is at the other end.
+    /// Returns whether the other end is closed.
     pub(super) fn is_gone(&self) -> bool {
         self.is_closed() || self.traffic.is_open == Some(false)
     }
 
-    /// Forgets what the driver has taken.
+    /// Forgets output that the driver has taken.
     pub(super) fn settle(&mut self) -> Result<(), Corrupt> {
         self.traffic.settle(&self.sent)
     }
 
-    /// Announces that a sender waits; then looks again what was taken.
+    /// Announces that a sender waits, and then checks again what the driver took.
     pub(super) fn begin_wait(&mut self) -> Result<(), Corrupt> {
         self.sent.wait_begins()?;
         self.settle()
     }
 
-    /// The next entry of input, and whether the driver waits for its place.
+    /// Takes the next entry of input, and whether the driver waits for its place.
     pub(super) fn next_input(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
         if let Some(input) = self.traffic.take_left_over() {
             return Ok(Some((input, Doorbell::Silent)));

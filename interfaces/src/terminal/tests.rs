@@ -1,4 +1,4 @@
-//! A port over rings: against a model device, with drivers that die.
+//! Tests of a port over rings: a model device, and drivers that die.
 use super::{Port, PortControlServer, PortProxy, PortService, PortSink, Position, Resumable};
 use crate::{AttachError, call::Caller, overdue::Check, service};
 use proptest::prelude::*;
@@ -14,20 +14,20 @@ use std::{
     vec::Vec,
 };
 
-/// The device and the wire beyond it, which outlive drivers.
+/// The device and the wire beyond it. Both outlive drivers.
 #[derive(Default)]
 struct Line {
     output: Mutex<Vec<u8>>,
     drained: Mutex<Vec<usize>>,
-    /// All that ever came in.
+    /// All input that ever came in.
     input: Mutex<Vec<u8>>,
-    /// Bytes that the driver may still take or bring before it dies; none set: any number.
+    /// Bytes that the driver may still take or bring before it dies; `None` for any number.
     fuse: Mutex<Option<usize>>,
     has_died: Condvar,
 }
 
 impl Line {
-    /// Does one step of the driver's, or none any more.
+    /// Does one step of the driver, unless it is dead. Returns whether it did.
     fn burn(&self) -> bool {
         let mut fuse = self.fuse.lock().unwrap();
         match &mut *fuse {
@@ -42,7 +42,7 @@ impl Line {
             None => true,
         }
     }
-    /// Waits until the driver is to die, or `is_over`.
+    /// Waits until the driver is to die, or `is_over` returns `true`.
     fn wait_for_death(&self, is_over: impl Fn() -> bool) -> bool {
         let moment = std::time::Duration::from_millis(1);
         let mut fuse = self.fuse.lock().unwrap();
@@ -101,7 +101,7 @@ impl Resumable for Model {
 }
 
 impl Model {
-    /// Brings what has come in, as far as there is room, a few bytes at a time.
+    /// Offers the input that has come in, a few bytes at a time, while the sink has room.
     fn bring(&self) {
         let Some(sink) = self.sink.lock().unwrap().clone() else { return };
         let mut offered = self.offered.lock().unwrap();
@@ -162,7 +162,7 @@ fn connect(endpoint: &Endpoint) -> Arc<PortProxy> {
 struct Heard {
     bytes: Vec<u8>,
     news: Vec<String>,
-    /// More than that is not taken.
+    /// Bytes that the sink takes at most.
     room: usize,
 }
 
@@ -234,7 +234,7 @@ fn input_and_news_reach_a_sink_that_takes_little_at_a_time() {
         thread::yield_now();
     }
     assert_eq!(sink.0.lock().unwrap().bytes, bytes);
-    // Another sink is told how things stand.
+    // A new sink is told the present state.
     let another = Arc::new(Sink::default());
     proxy.set_sink(another.clone());
     another.wait_until(|heard| heard.news == ["25 by 80", "open true"]);
@@ -286,7 +286,7 @@ fn no_byte_is_lost_or_doubled_when_drivers_die() {
     driver.kill();
 }
 
-/// Sends and types while a driver dies after `steps` bytes; `false` where it did not come to that.
+/// Sends and types while a driver dies after `steps` bytes. Returns `false` if it did not die.
 fn dies_after(steps: usize) -> bool {
     let (endpoint, line) = (Endpoint::new().unwrap(), Arc::<Line>::default());
     let driver = Driver::start(&line, &endpoint);
@@ -352,7 +352,7 @@ fn a_driver_that_lives_is_attached_again_and_repeats_nothing() {
     driver.kill();
 }
 
-/// Writes whatever it likes into the rings, takes nothing, and says that it sends or not.
+/// A driver that writes these words into the rings, takes nothing, and answers `is_sending` with the flag.
 struct Liar(Vec<(usize, u64)>, u64, bool);
 
 impl super::PortControl for Liar {
@@ -425,7 +425,8 @@ proptest! {
         sink.0.lock().unwrap().room = 100;
         proxy.set_sink(sink);
         let (ours, bytes) = (proxy.clone(), pattern(8_000));
-        // Ends by itself only where the driver's count claims that it takes; else when the port is closed.
+        // This ends by itself only if the driver's count claims that it took output; otherwise when the
+        // port is closed.
         let sending = thread::spawn(move || ours.send(&bytes));
         proxy.resume();
         thread::yield_now();

@@ -1,7 +1,8 @@
-//! Sequences of requests, as a commit of a journal.
+//! Tests of sequences of requests that are like a journal's commit.
 use super::*;
 
-/// Writes two blocks, flushes, writes a third, flushes; under `tag`, at blocks from `block` on.
+/// Makes a sequence under `tag` that writes two blocks from `block` on, flushes, writes a third one and
+/// flushes.
 fn commit(tag: u64, block: u64, frame: &Frame) -> Sequence {
     let write = |at: u64| request(tag, Operation::Write, (block + at) * 8, from_ref(frame));
     let flush = || request(tag, Operation::Flush, 0, &[]);
@@ -12,14 +13,15 @@ fn from_ref(frame: &Frame) -> &[Frame] {
     std::slice::from_ref(frame)
 }
 
-/// The requests of [`commit`], the first two in the order of their sectors.
+/// Returns the requests of [`commit`], the first two in the order of their sectors.
 fn steps(block: u64) -> Vec<(Operation, u64)> {
     let write = |at: u64| (Operation::Write, (block + at) * 8);
     let flush = (Operation::Flush, 0);
     vec![write(0), write(2), flush, write(4), flush]
 }
 
-/// The requests that a disk has done; of each commit's first two steps that with the lower sector first.
+/// Returns the requests that a disk has done, with the first two steps of each commit in the order of
+/// their sectors.
 fn done(platter: &Platter) -> Vec<(Operation, u64)> {
     let mut log = platter.log.lock().unwrap().clone();
     log.chunks_exact_mut(5).for_each(|steps| steps[..2].sort_by_key(|step| step.1));
