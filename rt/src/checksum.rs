@@ -1,12 +1,12 @@
-//! CRC-32C: by the processor's instruction where it has one, eight bytes at a time in ordinary registers; else by tables made at
-//! compile time ("slicing by 8", Kounavis and Berry 2005). It costs no system call in any world.
-//! Source: Intel SDM volume 2, CRC32; RFC 3720, 12.1.
+//! CRC-32C. Uses the processor's instruction if it has one, eight bytes at a time in ordinary registers; otherwise tables made
+//! at compile time ("slicing by 8", Kounavis and Berry 2005). It costs no system call in any world. Source: Intel SDM volume 2,
+//! CRC32; RFC 3720, 12.1.
 use core::{
     arch::{asm, x86_64::__cpuid},
     sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
-/// Reflected Castagnoli polynomial.
+/// The Castagnoli polynomial, reflected.
 const CASTAGNOLI: u32 = 0x82f6_3b78;
 const TABLES: [[u32; 256]; 8] = tables();
 
@@ -55,10 +55,10 @@ fn by_tables(seed: u32, bytes: &[u8]) -> u32 {
     rest.iter().fold(crc, |crc, byte| (crc >> 8) ^ entry(t0, crc ^ u32::from(*byte)))
 }
 
-/// Bytes of a round of [`by_instruction`].
+/// Bytes that one round of [`by_instruction`] takes.
 const ROUND: usize = 64;
 
-/// Only where the processor [has the instruction](has_instruction).
+/// Computes the CRC by the processor's instruction, which it must [have](has_instruction).
 fn by_instruction(seed: u32, bytes: &[u8]) -> u32 {
     let (rounds, rest) = bytes.as_chunks::<ROUND>();
     let (words, rest) = rest.as_chunks::<8>();
@@ -92,7 +92,7 @@ fn by_instruction(seed: u32, bytes: &[u8]) -> u32 {
     rest.iter().fold(sum as u32, |sum, byte| (sum >> 8) ^ entry(t0, sum ^ u32::from(*byte)))
 }
 
-/// Whether there is the instruction: not known, no, yes.
+/// Whether the processor has the instruction: `UNKNOWN` until it was asked.
 static HAS_INSTRUCTION: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const NO: u8 = 1;

@@ -1,8 +1,8 @@
-//! `memcmp`, which the compiler calls to compare slices: names are short, and the one that comes with the compiler goes
-//! byte by byte. Words here; the last overlaps what was compared before.
+//! `memcmp`, which the compiler calls to compare slices. The compiler's own version compares byte by byte, which is
+//! slow for short names. This one compares words; the last word overlaps bytes that were compared before.
 use core::cmp::Ordering;
 
-/// Orders two slices of one length by their first difference.
+/// Orders two slices of the same length by their first difference.
 #[inline(always)]
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let words = |a: &[u8; 8], b: &[u8; 8]| u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));

@@ -1,8 +1,8 @@
-//! Devices: what the system description hands to a component, and nothing else reachable.
+//! Devices: a component reaches those that the system description grants it, and no others.
 //!
-//! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them;
-//! opening may be refused. Registers are reached through [`Mmio`] and [`Ports`], which check every
-//! offset; interrupts are waited for in threads, or signalled at an endpoint (M2).
+//! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them; opening may be refused.
+//! Registers are reached through [`Mmio`] and [`Ports`], which check every offset; interrupts are waited for in threads, or
+//! signalled at an endpoint (M2).
 use crate::{
     NoMemory,
     memory::{Frame, FrameId},
@@ -14,24 +14,24 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
 
-/// Every PCI function this component may see.
+/// Returns every PCI function that this component may see.
 pub fn pci_functions() -> Vec<PciFunction> {
     world::device::pci_functions()
 }
 
-/// Every virtio-mmio transport this component may see.
+/// Returns every virtio-mmio transport that this component may see.
 pub fn virtio_mmio_devices() -> Vec<MmioDevice> {
     world::device::virtio_mmio_devices()
 }
 
-/// Configuration space of an opened PCI function.
+/// An opened PCI function: its configuration space, BARs and interrupts.
 #[derive(Debug)]
 pub struct PciDevice {
     function: PciFunction,
 }
 
 impl PciDevice {
-    /// Opens a function: turns on memory space and bus mastering. One opener at a time.
+    /// Opens a function: enables memory space and bus mastering. Only one opener at a time.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -61,7 +61,7 @@ impl PciDevice {
     pub fn msix(&self, entry: u16) -> Result<Interrupt, DeviceError> {
         world::device::pci_msix(self.function.address.0, entry).map(Interrupt)
     }
-    /// Entries of the MSI-X table, zero where there is none.
+    /// Returns the number of entries of the MSI-X table; zero if the function has none.
     pub fn msix_entries(&self) -> u16 {
         world::device::pci_msix_entries(self.function.address.0)
     }
@@ -73,7 +73,8 @@ impl Drop for PciDevice {
     }
 }
 
-/// A mapped region of device registers. Offsets beyond its end (or misaligned) read all ones and are not written.
+/// A mapped region of device registers. A load at a misaligned offset or beyond the end reads all ones; a store there has
+/// no effect.
 #[derive(Debug)]
 pub struct Mmio(pub(crate) world::device::MmioHandle);
 
@@ -89,19 +90,19 @@ impl Mmio {
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
-    /// Reads 1, 2, 4 or 8 bytes as the type's width says.
+    /// Reads one byte.
     pub fn read8(&self, offset: usize) -> u8 {
         self.0.read(offset, 1) as u8
     }
-    /// As [`Mmio::read8`].
+    /// Reads two bytes.
     pub fn read16(&self, offset: usize) -> u16 {
         self.0.read(offset, 2) as u16
     }
-    /// As [`Mmio::read8`].
+    /// Reads four bytes.
     pub fn read32(&self, offset: usize) -> u32 {
         self.0.read(offset, 4) as u32
     }
-    /// As [`Mmio::read8`].
+    /// Reads eight bytes.
     pub fn read64(&self, offset: usize) -> u64 {
         self.0.read(offset, 8)
     }
@@ -155,8 +156,8 @@ impl Ports {
             world::device::port_write(port, width, value);
         }
     }
-    /// Reads a byte; all ones beyond the range. Cost as a system call: none, where the component's ports are
-    /// accessed by plain instruction, which is the rule; else one. The same holds for what follows.
+    /// Reads a byte; all ones beyond the range. Cost as a system call: none if the component's ports are accessed by plain
+    /// instructions, which is the rule; else one. The same is true of the other accesses below.
     #[inline]
     pub fn read8(&self, offset: u16) -> u8 {
         self.read(offset, 1) as u8
@@ -171,41 +172,41 @@ impl Ports {
     pub fn read32(&self, offset: u16) -> u32 {
         self.read(offset, 4)
     }
-    /// Writes a byte; nothing beyond the range.
+    /// Writes a byte; has no effect beyond the range.
     #[inline]
     pub fn write8(&self, offset: u16, value: u8) {
         self.write(offset, 1, value.into());
     }
-    /// Writes a word; nothing beyond the range.
+    /// Writes a word; has no effect beyond the range.
     #[inline]
     pub fn write16(&self, offset: u16, value: u16) {
         self.write(offset, 2, value.into());
     }
-    /// Writes a long; nothing beyond the range.
+    /// Writes a long; has no effect beyond the range.
     #[inline]
     pub fn write32(&self, offset: u16, value: u32) {
         self.write(offset, 4, value);
     }
-    /// Fills `out` with bytes read from one port, one after the other; with ones beyond the range.
+    /// Fills `out` with bytes read from one port, one after the other; with all ones beyond the range.
     pub fn read8_all(&self, offset: u16, out: &mut [u8]) {
         match self.place(offset, 1) {
             Some(port) => world::device::port_read_all(port, out),
             None => out.fill(u8::MAX),
         }
     }
-    /// Writes `data` to one port, one byte after the other; nothing beyond the range.
+    /// Writes `data` to one port, one byte after the other; has no effect beyond the range.
     pub fn write8_all(&self, offset: u16, data: &[u8]) {
         if let Some(port) = self.place(offset, 1) {
             world::device::port_write_all(port, data);
         }
     }
-    /// Reads a byte from the port at each offset, in this order; nothing where one is beyond the range.
+    /// Reads a byte from the port at each offset, in this order. Reads nothing if any offset is beyond the range.
     pub fn read8_list(&self, list: &mut [(u16, u8)]) {
         if list.iter().all(|&(offset, _)| offset < self.count) {
             world::device::port_read_list(self.first, list);
         }
     }
-    /// Writes bytes, each to the port at its offset, in this order; nothing where one is beyond the range.
+    /// Writes bytes, each to the port at its offset, in this order. Writes nothing if any offset is beyond the range.
     pub fn write8_list(&self, list: &[(u16, u8)]) {
         if list.iter().all(|&(offset, _)| offset < self.count) {
             world::device::port_write_list(self.first, list);
@@ -213,7 +214,7 @@ impl Ports {
     }
 }
 
-/// Lists of accesses where a world has no shorter way.
+/// Lists of accesses done one by one, for worlds without a shorter way.
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) mod each {
     use crate::world::device::{port_read, port_write};
@@ -233,15 +234,15 @@ pub(crate) mod each {
 }
 
 /// The place for the receipt of a port access: eight aligned bytes of a buffer. The receipt is `number << 32` and the byte
-/// that was read or written. Access and receipt are one step: if the component is ended, it is before the access or after
+/// that was read or written. Access and receipt are one step: a component that is ended is ended before the access or after
 /// both.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt<'b> {
-    /// The buffer.
+    /// The buffer that holds the receipt.
     pub buffer: &'b DmaBuffer,
-    /// The offset in it.
+    /// Offset of the receipt in the buffer.
     pub offset: usize,
-    /// The number that makes this access another than those before.
+    /// A number that differs from those of earlier accesses.
     pub number: u32,
 }
 
@@ -252,13 +253,15 @@ impl Receipt<'_> {
 }
 
 impl Ports {
-    /// As [`Ports::read8`], with a receipt; `None` beyond the range or the buffer. Cost as a system call: one.
+    /// Reads a byte as [`Ports::read8`] does, with a receipt. Returns `None` beyond the range or the buffer. Cost as a
+    /// system call: one.
     pub fn read8_noted(&self, offset: u16, receipt: Receipt<'_>) -> Option<u8> {
         let at = receipt.place().filter(|_| offset < self.count)?;
         let (memory, number) = (&receipt.buffer.memory, receipt.number);
         Some(world::device::port_read8_noted(self.first + offset, memory, at, number))
     }
-    /// As [`Ports::write8`], with a receipt; nothing beyond the range or the buffer. Cost as a system call: one.
+    /// Writes a byte as [`Ports::write8`] does, with a receipt; has no effect beyond the range or the buffer. Cost as a
+    /// system call: one.
     pub fn write8_noted(&self, offset: u16, value: u8, receipt: Receipt<'_>) {
         if let Some(at) = receipt.place().filter(|_| offset < self.count) {
             let (memory, number) = (&receipt.buffer.memory, receipt.number);
@@ -278,38 +281,39 @@ impl Drop for Ports {
 pub struct Interrupt(pub(crate) world::device::InterruptHandle);
 
 impl Interrupt {
-    /// Takes a global interrupt line (level- or edge-triggered as the platform says).
+    /// Takes a global interrupt line, which is level- or edge-triggered as the platform says.
     ///
     /// # Errors
     /// [`DeviceError`].
     pub fn open(line: u32) -> Result<Interrupt, DeviceError> {
         world::device::interrupt_open(line).map(Interrupt)
     }
-    /// Blocks until the interrupt has come since the last wait. A line is masked when it comes
-    /// and stays so until [`Interrupt::acknowledge`]; MSI-X needs none.
+    /// Blocks until the interrupt has come since the last wait. A line is masked when it comes and stays so until
+    /// [`Interrupt::acknowledge`]; MSI-X needs no acknowledgement.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
         self.0.wait(deadline.map(|at| at.0), false)
     }
-    /// From now on it signals `bits` at `endpoint` when it comes, so that its handler is whoever receives there; at once
-    /// where it has come since the last wait. A line is masked then, as after a wait. Cost as a system call: one, none when
-    /// it comes.
+    /// Signals `bits` at `endpoint` whenever the interrupt comes from now on, so that the endpoint's receiver handles it;
+    /// at once if it has come since the last wait. A line is masked then, as after a wait. Cost as a system call: one; none
+    /// when the interrupt comes.
     ///
     /// # Errors
     /// [`DeviceError::Refused`] where the endpoint was taken away.
     pub fn bind(&self, endpoint: &Endpoint, bits: u64) -> Result<(), DeviceError> {
         self.0.bind_to(&endpoint.0, bits)
     }
-    /// Lets a line interrupt again.
+    /// Unmasks a line, so that it can interrupt again.
     pub fn acknowledge(&self) {
         self.0.acknowledge();
     }
-    /// Ends a [`Interrupt::wait`] under way (used when a driver stops).
+    /// Ends an [`Interrupt::wait`] under way; used when a driver stops.
     pub fn wake(&self) {
         self.0.wake();
     }
 }
 
-/// Physically contiguous zeroed memory shared with a device, or a part of it; copy and atomic access only.
+/// Physically contiguous zeroed memory that is shared with a device, or a part of such memory. It offers only copies and
+/// atomic access.
 #[derive(Clone, Debug)]
 pub struct DmaBuffer {
     pub(crate) memory: Arc<world::device::DmaHandle>,
@@ -317,9 +321,9 @@ pub struct DmaBuffer {
     bytes: usize,
 }
 
-/// Memory of the component's that outlives it: its successor finds there what it left. `None` where it has none: in
-/// worlds where nothing ends before the system does, or where the system description grants none. What lies there is
-/// to be checked as what comes from outside. Devices reach it where the component may have such memory.
+/// Returns the component's memory that outlives it: a successor finds there what its predecessor left. Returns `None` if
+/// there is none: in worlds in which no component ends before the system, or if the system description grants none. Its
+/// contents must be checked like outside input. Devices reach it if the component may have memory that devices reach.
 pub fn kept() -> Option<DmaBuffer> {
     world::device::kept().map(DmaBuffer::of)
 }
@@ -336,7 +340,7 @@ impl DmaBuffer {
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, DeviceError> {
         Ok(DmaBuffer::of(world::device::DmaHandle::allocate(bytes)?))
     }
-    /// The `bytes` bytes from `first`, which must be a multiple of 8; `None` where it has not as many.
+    /// Returns the `bytes` bytes from `first`, which must be a multiple of 8; `None` if the buffer is shorter.
     pub fn part(&self, first: usize, bytes: usize) -> Option<DmaBuffer> {
         let is_inside = first.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         let memory = (is_inside && first.is_multiple_of(8)).then(|| self.memory.clone())?;
@@ -348,7 +352,7 @@ impl DmaBuffer {
         let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes);
         is_inside.then_some(self.first + offset)
     }
-    /// Address the device uses for byte 0.
+    /// Returns the address by which the device reaches byte 0.
     #[inline]
     pub fn device_address(&self) -> u64 {
         self.memory.device_address() + self.first as u64
@@ -357,14 +361,14 @@ impl DmaBuffer {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// Copies out; beyond the end nothing.
+    /// Copies from the buffer to `out`. Bytes beyond the end are not copied.
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         if let Some(at) = self.place(offset, out.len()) {
             self.memory.read(at, out);
         }
     }
-    /// Copies in; beyond the end nothing. Eight bytes that are aligned are stored at once.
+    /// Copies `data` into the buffer. Bytes beyond the end are not copied. Eight aligned bytes are stored in one step.
     #[inline]
     pub fn write(&self, offset: usize, data: &[u8]) {
         if let Some(at) = self.place(offset, data.len()) {
@@ -393,13 +397,13 @@ impl DmaBuffer {
     pub fn load64(&self, offset: usize) -> u64 {
         self.place(offset, 8).map_or(0, |at| words::load(self.memory.words(), at, 8))
     }
-    /// Stores the aligned eight bytes at `offset` at once, after all that was stored before.
+    /// Stores the aligned eight bytes at `offset` in one step, after all earlier stores.
     #[inline]
     pub fn store64(&self, offset: usize, value: u64) {
         core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
         self.store_all(offset, [value]);
     }
-    /// Stores `values`, eight bytes each, from the aligned `offset`, in any order; beyond the end nothing.
+    /// Stores `values`, eight bytes each, from the aligned `offset`, in any order; has no effect beyond the end.
     #[inline]
     pub fn store_all<const N: usize>(&self, offset: usize, values: [u64; N]) {
         if let Some(at) = self.place(offset, 8 * N).filter(|_| world::device::lives()) {
@@ -413,26 +417,26 @@ pub fn fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }
 
-/// A frame for a device to reach.
+/// A frame that is lent to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loan {
-    /// Which.
+    /// Number of the frame.
     pub frame: FrameId,
-    /// The device writes it, else reads it.
+    /// The device writes the frame; otherwise it reads it.
     pub is_written: bool,
 }
 
-/// The reach of an isolated component's devices, for whoever hands it frames: nothing but its own
-/// [`DmaBuffer`]s and what is lent here. Where there is no IOMMU (the default window) they reach everything.
+/// The memory that an isolated component's devices can reach, as its clients hold it to lend frames: the component's own
+/// [`DmaBuffer`]s and the frames lent here. Without an IOMMU (the default window) devices reach all memory.
 #[derive(Clone, Debug, Default)]
 pub struct DmaWindow(pub(crate) world::device::WindowHandle);
 
 impl DmaWindow {
-    /// Lends each of `loans`: its frame stays allocated, and the device reaches it, until it is taken back as often;
-    /// rights of several loans of a frame add up. Cost as a system call: one.
+    /// Lends each of `loans`. Its frame stays allocated, and the device reaches it, until it has been taken back as often
+    /// as it was lent; rights of several loans of a frame add up. Cost as a system call: one.
     ///
     /// # Errors
-    /// [`NoMemory`] where a frame is lent too often (1,023 times) at once; then nothing was lent.
+    /// [`NoMemory`] if a frame would have more than 1,023 loans at once; then nothing was lent.
     pub fn lend(&self, loans: &[Loan]) -> Result<(), NoMemory> {
         world::device::window_lend(&self.0, loans)
     }
@@ -449,16 +453,16 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Lends `frame`, to a device that reaches it already: in the kernel world it reaches everything, in the
-    /// process world the client lent it by the [`DmaWindow`].
+    /// Lends `frame` to a device that reaches it already: in the kernel world a device reaches everything, in the process
+    /// world the client lent the frame by the [`DmaWindow`].
     pub fn new(frame: Frame) -> Lent {
         Lent { frame }
     }
-    /// Address the device uses for the frame's byte 0.
+    /// Returns the address by which the device reaches the frame's byte 0.
     pub fn device_address(&self) -> u64 {
         world::device::frame_device_address(self.frame.id().0)
     }
-    /// Takes it back.
+    /// Takes the frame back.
     pub fn into_frame(self) -> Frame {
         self.frame
     }

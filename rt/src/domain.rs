@@ -1,7 +1,7 @@
-//! Isolated components: what the supervisor asks of the world (X1, K3). In the kernel world only.
+//! Isolated components: the supervisor's operations on them (X1, K3). In the kernel world only.
 //!
-//! A [`Domain`] is loaded page by page, given capabilities, started, waited for and killed. It can do what
-//! its [`Grants`] say and nothing else.
+//! A [`Domain`] is loaded page by page, given capabilities, started, waited for and killed. It can do only
+//! what its [`Grants`] allow.
 use crate::{
     NoMemory, PAGE_BYTES,
     device::DmaWindow,
@@ -19,7 +19,7 @@ pub use calls::{Call, CallSet, End, Grants, PortAccess, Usage};
 pub struct Domain(Arc<world::domain::DomainHandle>);
 
 impl Domain {
-    /// An empty domain.
+    /// Makes an empty domain.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -40,7 +40,7 @@ impl Domain {
         let range = PageRange::new(start, bytes.div_ceil(PAGE_BYTES)).ok_or(NoMemory)?;
         self.0.load(range.start(), range.pages(), data, protection)
     }
-    /// Maps `region` at page-aligned `start`, but not for writing.
+    /// Maps `region` at page-aligned `start`, read-only.
     ///
     /// # Errors
     /// As [`Domain::load`].
@@ -54,52 +54,55 @@ impl Domain {
         let range = PageRange::new(start, pages).ok_or(NoMemory)?;
         self.0.show(range.start(), &region.0, protection)
     }
-    /// Gives it a capability; the handle under which it has it. The first is [`calls::SERVICE`].
+    /// Gives the domain a capability. Returns its handle in the domain's table. The first handle is
+    /// [`calls::SERVICE`].
     ///
     /// # Errors
     /// [`NoMemory`] where its table is full.
     pub fn grant(&self, capability: Capability) -> Result<u64, NoMemory> {
         world::domain::grant(&self.0, capability)
     }
-    /// Starts its first thread at `entry`.
+    /// Starts the domain's first thread at `entry`.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn start(&self, entry: u64) -> Result<(), NoMemory> {
         self.0.start(entry)
     }
-    /// Blocks until it has ended and its devices are quiet; why, or `None` at the deadline.
+    /// Blocks until the domain has ended and its devices are quiet. Returns its end, or `None` at the
+    /// deadline.
     pub fn wait_end(&self, deadline: Option<Instant>) -> Option<End> {
         self.0.wait_end(deadline.map(|at| at.0))
     }
-    /// Ends it because of `cause`, if it has not ended, and blocks until its devices are quiet.
+    /// Ends the domain because of `cause`, if it has not ended, and blocks until its devices are quiet.
     pub fn kill(&self, cause: &str) {
         self.0.kill(cause);
     }
-    /// Ends it because of `cause`, if it has not ended; by one of its own threads, maybe, in the nucleus.
+    /// Ends the domain because of `cause`, if it has not ended, without waiting. The calling thread may be
+    /// one of the domain's own, in the nucleus.
     pub fn condemn(&self, cause: &str) {
         self.0.condemn(cause);
     }
-    /// The reach of its devices, to lend it frames.
+    /// Returns the window of the domain's devices, by which frames are lent to them.
     pub fn window(&self) -> DmaWindow {
         DmaWindow(self.0.window())
     }
-    /// Its memory, in bytes.
+    /// Returns the memory that the domain has, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
-    /// Its usage now and its refusals so far.
+    /// Returns the domain's present usage and its refusals so far.
     pub fn usage(&self) -> Usage {
         self.0.usage()
     }
 }
 
-/// From now on whoever calls or receives at `service` is told [`ipc::Error::Gone`], as is who waits there.
+/// Closes `service`: all threads that call, receive or wait there are told [`ipc::Error::Gone`].
 pub fn close(service: &Endpoint) {
     world::domain::close(&service.0);
 }
 
-/// Takes back [`close`] for whoever comes from now on.
+/// Opens `service` again after [`close`], for threads that come from now on.
 pub fn reopen(service: &Endpoint) {
     world::domain::reopen(&service.0);
 }

@@ -1,12 +1,12 @@
-//! `rt`: what a component may ask of the world, the one narrow waist.
+//! `rt`: the operations that a component may ask of the world that it runs in, the one narrow runtime
+//! interface.
 //!
-//! A component sees this crate, the interfaces and the pure libraries, nothing else. Three back
-//! ends implement it: `kernel` (ring 0, calls into the nucleus), `process` (ring 3, kernel calls;
-//! chosen by `--cfg skerry_process`) and `host` (std, under tests). The contract that keeps all three possible:
-//! **every operation is plain data in and plain data out; a buffer or a [`user::Context`] is lent
-//! for the length of the call and no longer.** No guard, closure or lock crosses into the
-//! nucleus, and a component never holds a nucleus lock. Each operation's docs say what it costs
-//! where it is a system call (the process world).
+//! A component uses this crate, the interfaces and the pure libraries, and nothing else. Three back ends
+//! implement it: `kernel` (ring 0, calls into the nucleus), `process` (ring 3, kernel calls; chosen by `--cfg
+//! skerry_process`) and `host` (std, under tests). The contract that keeps all three possible: **every
+//! operation is plain data in and plain data out; a buffer or a [`user::Context`] is lent for the length of the
+//! call and no longer.** No guard, closure or lock crosses into the nucleus, and a component never holds a
+//! nucleus lock. Each operation's docs say what it costs where it is a system call (the process world).
 //!
 //! The modules here are the same in every world: they are thin safe types over the functions of
 //! `world`, whose signatures are the whole list of operations.
@@ -25,11 +25,11 @@ mod world;
 
 #[cfg(any(test, target_os = "none"))]
 mod compare;
-/// Copies to and from memory that others write at the same time.
+/// Copies to and from memory that other parties write at the same time.
 #[cfg_attr(target_os = "none", expect(dead_code, reason = "the rest is for the host's models"))]
 mod words;
 
-/// The pure part of the process back end, for its tests.
+/// A pure part of the process back end, compiled here for its tests.
 #[cfg(test)]
 #[path = "process/line.rs"]
 mod line;
@@ -60,8 +60,8 @@ pub mod user;
 #[cfg(all(target_os = "none", skerry_process))]
 pub mod window;
 
-/// Makes the function named (`fn()`) the main function of an isolated component: it runs on the
-/// component's first thread, and with its return that thread ends. Only in the process world.
+/// Makes the named function (`fn()`) the main function of an isolated component. It runs on the component's
+/// first thread, which ends when it returns. Only in the process world.
 #[cfg(all(target_os = "none", skerry_process))]
 #[macro_export]
 macro_rules! component_main {

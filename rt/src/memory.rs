@@ -23,12 +23,12 @@ impl Charge {
     /// Charges `bytes`.
     ///
     /// # Errors
-    /// [`NoMemory`] where they would not fit.
+    /// [`NoMemory`] if the charge would pass the limit.
     pub fn take(bytes: usize) -> Result<Charge, NoMemory> {
         world::memory::charge(bytes)?;
         Ok(Charge { bytes })
     }
-    /// A charge of nothing, to be grown.
+    /// Returns a charge of nothing, to be grown.
     pub const fn none() -> Charge {
         Charge { bytes: 0 }
     }
@@ -41,7 +41,7 @@ impl Charge {
         self.bytes += bytes;
         Ok(())
     }
-    /// Bytes held.
+    /// Returns the bytes charged.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -53,26 +53,27 @@ impl Drop for Charge {
     }
 }
 
-/// One counted reference to a frame. Cloning counts up, dropping counts down, at zero it is free.
+/// One counted reference to a frame. A clone is another reference; the frame is free when the last reference is dropped.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Frame(FrameId);
 
-/// The number of a frame in the pool: plain data, carries no right to its memory.
+/// The number of a frame in the pool: plain data that gives no right to the frame's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct FrameId(pub u32);
 
 impl Frame {
-    /// Allocates a frame with unspecified (but never another program's) contents: cleared if
-    /// `zeroed`, else only to be handed on after it was overwritten whole.
+    /// Allocates a frame. If `zeroed` it is cleared. Otherwise its contents are unspecified, though never another program's,
+    /// and it must be overwritten as a whole before it is passed on.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn allocate(zeroed: bool) -> Result<Frame, NoMemory> {
         world::memory::frame_allocate(zeroed).map(|number| Frame(FrameId(number)))
     }
-    /// Fills `out` with `count` new frames, one allocator visit per batch; on refusal `out` is as before.
+    /// Fills `out` with `count` new frames, with one call of the allocator for each batch. If memory is refused `out` is as
+    /// before.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -98,21 +99,23 @@ impl Frame {
     pub fn id(&self) -> FrameId {
         self.0
     }
-    /// Takes over a reference that a back end counted up already.
+    /// Makes a `Frame` of a reference that a back end has counted already.
     #[cfg(not(skerry_process))]
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }
-    /// The frame of that number, lent to this component by the one that names it: where a component cannot
-    /// name memory (process world) it stands for a device's address only; `None` where it may not be had.
+    /// Returns the frame of that number, which the party that names it lends to this component. In the process world, in
+    /// which components cannot name memory, it stands only for a device's address. Returns `None` if the frame may not be
+    /// had.
     pub fn lent(id: FrameId) -> Option<Frame> {
         world::memory::frame_lent(id.0).then(|| Frame(id))
     }
-    /// References now held by anyone (a hint unless it is 1 and we hold it).
+    /// Returns the number of references that exist now. The number is only a hint, unless it is 1 and the caller has that
+    /// reference.
     pub fn references(&self) -> u32 {
         world::memory::frame_references(self.0.0)
     }
-    /// The frame's memory, if ours is the only reference.
+    /// Returns the frame's memory, if the caller has the only reference.
     pub fn exclusive(&mut self) -> Option<&mut [u8; PAGE_BYTES]> {
         world::memory::frame_exclusive(self)
     }
@@ -146,7 +149,7 @@ impl Frame {
             world::memory::frame_zero(self.0.0, offset, length);
         }
     }
-    /// Copies the whole of `source` here.
+    /// Copies all of `source` into this frame.
     pub fn copy_from(&self, source: &Frame) {
         world::memory::frame_copy(source.0.0, self.0.0);
     }
@@ -165,32 +168,33 @@ impl Drop for Frame {
     }
 }
 
-/// Memory shared between components: contiguous, zeroed when new, words that both may write at any time. Who got it to
-/// read only ([`crate::message::Rights`]), and writes it in the process world, ends. Clones are the same memory.
+/// Memory shared between components: contiguous, zeroed when new, in words that both may write at any time. A component of
+/// the process world that writes a region that it got read-only ([`crate::message::Rights`]) is ended. Clones are the same
+/// memory.
 #[derive(Clone, Debug)]
 pub struct Region(pub(crate) world::memory::RegionHandle);
 
 impl Region {
-    /// At least `bytes`, in whole pages.
+    /// Allocates at least `bytes` bytes, in whole pages.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn new(bytes: usize) -> Result<Region, NoMemory> {
         world::memory::region_new(bytes).map(Region)
     }
-    /// All of it.
+    /// Returns all words of the region.
     pub fn words(&self) -> &[AtomicU64] {
         self.0.words()
     }
-    /// Blocks while the low half of word `index` is `expected`, until [`Region::wake`] there by whomever shares
-    /// it, or the deadline. Cost as a system call: one.
+    /// Blocks while the low half of word `index` is `expected`, until a sharer of the region calls [`Region::wake`] for that
+    /// word, or until the deadline. Cost as a system call: one.
     pub fn wait(&self, index: usize, expected: u32, deadline: Option<Instant>) -> Woken {
         match self.low_half(index) {
             Some(word) => world::thread::wait_on(word, expected, deadline.map(|at| at.0), false),
             None => Woken::Signalled,
         }
     }
-    /// Wakes whoever waits at word `index`. Cost as a system call: one.
+    /// Wakes all threads that wait at word `index`. Cost as a system call: one.
     pub fn wake(&self, index: usize) {
         if let Some(word) = self.low_half(index) {
             world::thread::wake(word, u32::MAX);
@@ -204,21 +208,20 @@ impl Region {
     }
 }
 
-/// Bytes that components copied between frames and memory of their own, ever: what would grow if
+/// Returns the number of bytes that components have copied so far between frames and memory of their own. It would grow if
 /// contents of files were copied on their way. Copies to and from programs do not count.
 pub fn copied_bytes() -> u64 {
     COPIED.load(Ordering::Relaxed)
 }
 
-/// From now on the calling thread may use the frames and charges kept in reserve: for a thread
-/// whose work is to free memory, and which must not wait for it. Cost as a system call: one, once.
+/// Lets the calling thread use the frames and charges kept in reserve from now on. This is for a thread whose work frees
+/// memory, so that it must not wait for memory. Cost as a system call: one, once.
 pub fn use_reserve() {
     let _ = world::memory::use_reserve();
 }
 
-/// Runs `work`, during which the calling thread may use the frames and charges kept in reserve: for
-/// work that must not be given up half done for want of memory. Who starts it sees to it first
-/// that there is some. Cost as a system call: two.
+/// Runs `work`, during which the calling thread may use the frames and charges kept in reserve. This is for work that must
+/// not stop half done for lack of memory. The caller first ensures that the reserve holds some. Cost as a system call: two.
 pub fn with_reserve<T>(work: impl FnOnce() -> T) -> T {
     let could_already = world::memory::use_reserve();
     let result = work();
@@ -228,25 +231,25 @@ pub fn with_reserve<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether so little memory is left that work begun now might not get what it cannot do without.
-/// Cost as a system call: none (a word that is shared).
+/// Returns whether memory is so short that new work might not get the memory that it cannot do without. Cost as a system
+/// call: none (a shared word).
 #[inline]
 pub fn is_short() -> bool {
     world::memory::is_short()
 }
 
-/// Whether programs are refused memory now, or would be a few frames on. Cost as a system call: none (a word that is shared).
+/// Returns whether programs are refused memory now, or would be after a few more frames. Cost as a system call: none (a
+/// shared word).
 pub fn is_full() -> bool {
     world::memory::is_full()
 }
 
-/// Has the world give back what it keeps only for speed: free objects, frames in stock.
-/// Cost as a system call: one.
+/// Makes the world give back memory of caches: free objects and frames in stock. Cost as a system call: one.
 pub fn shrink() {
     world::memory::shrink();
 }
 
-/// The amounts of memory now.
+/// Returns the present amounts of memory.
 pub fn statistics() -> Statistics {
     world::memory::statistics()
 }

@@ -1,40 +1,40 @@
 //! Messages between components: calls that block until the reply, and notifications (L1, L2).
 //!
-//! An [`Endpoint`] is where a server receives and its clients call; [`Message`] is at most
-//! [`MESSAGE_WORDS`] words and one [`Capability`]. Bits that anybody signals at an endpoint come to its
-//! receiver before any message. The death of a server ends the calls it had received with
-//! [`Error::Restarted`]; those not yet received wait for its successor. What was given as a [`Gift`] can be taken back. Cost as a system call: one a
-//! step; a call and its reply are three (call, and the server's reply-and-receive before and after).
+//! An [`Endpoint`] is the place where a server receives and its clients call. A [`Message`] is at most [`MESSAGE_WORDS`] words
+//! and one [`Capability`]. Bits that are signalled at an endpoint come to its receiver before any message. The death of a
+//! server ends the calls that it had received with [`Error::Restarted`]; calls not yet received wait for its successor. A
+//! capability given as a [`Gift`] can be taken back. Each step costs one system call; a call and its reply are three steps (the
+//! call, and the server's reply-and-receive before and after it).
 use crate::{memory::Region, time::Instant, world};
 use core::{fmt, mem::MaybeUninit};
 use ipc::INLINE_WORDS;
 pub use ipc::{Error, MESSAGE_WORDS};
 
-/// The capability that may go along with a message.
+/// A capability that may go along with a message.
 #[derive(Clone, Debug)]
 pub enum Capability {
     /// Shared memory.
     Region(Region),
-    /// The right to call at an endpoint.
+    /// The right to call an endpoint.
     Endpoint(Endpoint),
-    /// The right to copy by a window. Only in the process world.
+    /// The right to copy through a window. Only in the process world.
     #[cfg(all(target_os = "none", skerry_process))]
     View(crate::window::View),
 }
 
-/// The rights of holders of a [`Gift`] beside calling and reading.
+/// Rights that holders of a [`Gift`] have in addition to calling and reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Serve at an endpoint.
+    /// The right to serve at an endpoint.
     pub can_serve: bool,
-    /// Write a region.
+    /// The right to write a region.
     pub can_write: bool,
 }
 
-/// A copy of a capability, to be sent to others: taken back when this is dropped, from everybody who has it or a copy that
-/// was made of it. Afterwards its endpoint is [`Error::Gone`] to them, also for who waits there (a call that was received
-/// is still answered); an isolated component that then touches memory that was given so ends. A component's end takes back
-/// what it gave. The kernel world, which is trusted, keeps memory that it got.
+/// A copy of a capability that can be taken back: when this is dropped, all holders of it or of copies made of it lose it. Its
+/// endpoint is then [`Error::Gone`] to them, also for threads that wait there; a call that was received is still answered. An
+/// isolated component that then touches memory given this way is ended. The end of a component takes back its gifts. The kernel
+/// world, which is trusted, keeps memory that it was given.
 #[derive(Debug)]
 pub struct Gift {
     capability: Capability,
@@ -42,11 +42,11 @@ pub struct Gift {
 }
 
 impl Gift {
-    /// Gives `capability` with no more than `rights`. A right to call made of one to serve has `badge`, any other its own.
-    /// Cost as a system call: one, and one when it is taken back.
+    /// Gives `capability` with at most `rights`. A right to call that is made from a right to serve has `badge`; any other has
+    /// its own badge. Cost as a system call: one, and one when it is taken back.
     ///
     /// # Errors
-    /// [`crate::NoMemory`], also where it was given on too often (16 times) already or was taken back.
+    /// [`crate::NoMemory`], also if it was given on too often (16 times) or was taken back.
     pub fn new(
         capability: &Capability,
         rights: Rights,
@@ -55,7 +55,7 @@ impl Gift {
         let (capability, gift) = world::message::give(capability, rights, badge)?;
         Ok(Gift { capability, gift })
     }
-    /// The capability to send.
+    /// Returns the capability to send.
     pub fn capability(&self) -> Capability {
         self.capability.clone()
     }
@@ -67,66 +67,66 @@ impl Drop for Gift {
     }
 }
 
-/// A message as its sender makes it and its receiver gets it.
+/// A message, for its sender to make and its receiver to read.
 ///
-/// Only the words that there are, and always those that travel in registers, were ever written: making one costs nothing.
+/// Only the words in use, and always those that travel in registers, are ever written, so that making a message costs nothing.
 pub struct Message {
     pub(crate) label: u64,
     length: usize,
     words: [MaybeUninit<u64>; MESSAGE_WORDS],
     pub(crate) badge: u64,
     pub(crate) is_notification: bool,
-    /// The capability that goes along, and is the sender's no more.
+    /// The capability that goes along; it leaves its sender.
     pub capability: Option<Capability>,
 }
 
 impl Message {
-    /// An empty message; `label` has 48 bits.
+    /// Makes an empty message. `label` has 48 bits.
     #[inline]
     pub fn new(label: u64) -> Message {
         let mut words = [const { MaybeUninit::uninit() }; MESSAGE_WORDS];
         words[..INLINE_WORDS].fill(MaybeUninit::new(0));
         Message { label, length: 0, words, badge: 0, is_notification: false, capability: None }
     }
-    /// Makes it an empty message of `label`, to be sent.
+    /// Makes this an empty message of `label`, to be sent.
     #[inline]
     pub fn reset(&mut self, label: u64) {
         (self.label, self.length, self.badge) = (label, 0, 0);
         (self.is_notification, self.capability) = (false, None);
     }
-    /// The label that the sender gave.
+    /// Returns the label that the sender gave.
     #[inline]
     pub fn label(&self) -> u64 {
         self.label
     }
-    /// The sender, as the server named the endpoint's capability.
+    /// Returns the badge of the sender: the number that the server gave the sender's capability.
     pub fn badge(&self) -> u64 {
         self.badge
     }
-    /// The bits signalled, where it is no message but a notification.
+    /// Returns the signalled bits, if this is a notification and not a message.
     #[inline]
     pub fn bits(&self) -> Option<u64> {
         self.is_notification.then_some(self.badge)
     }
-    /// Makes it a notification of `bits`.
+    /// Makes this a notification of `bits`.
     pub(crate) fn make_bits(&mut self, bits: u64) {
         self.reset(0);
         (self.badge, self.is_notification) = (bits, true);
     }
-    /// Its words.
+    /// Returns the words of the message.
     #[inline]
     pub fn words(&self) -> &[u64] {
         // SAFETY: so many were written, and there are no more than that.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast(), self.length) }
     }
-    /// Its words, and what came along.
+    /// Returns the words and the capability that came along.
     #[inline]
     pub fn parts(&mut self) -> (&[u64], &mut Option<Capability>) {
         // SAFETY: as in `words`.
         let words = unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast(), self.length) };
         (words, &mut self.capability)
     }
-    /// Appends a word; `false` where it is full.
+    /// Appends a word. Returns `false` if the message is full.
     #[inline]
     #[must_use]
     pub fn push(&mut self, word: u64) -> bool {
@@ -135,14 +135,15 @@ impl Message {
         self.length += 1;
         true
     }
-    /// The words that travel in registers, whatever the length.
+    /// Returns the words that travel in registers, whatever the message's length.
     #[cfg(target_os = "none")]
     #[inline]
     pub(crate) fn inline_words(&self) -> [u64; INLINE_WORDS] {
         // SAFETY: these were written when it was made.
         core::array::from_fn(|index| unsafe { self.words[index].assume_init() })
     }
-    /// Makes its words those that came in registers, up to `length`; the rest is [`Message::push`]ed.
+    /// Sets the first words, which came in registers, and the length of at most that many. Further words are
+    /// [`Message::push`]ed.
     #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
     pub(crate) fn set_words(&mut self, first: [u64; INLINE_WORDS], length: usize) {
@@ -151,14 +152,14 @@ impl Message {
     }
 }
 
-/// For the kernel world, where the words are copied from message to message.
+/// Operations of the kernel world, which copies words from message to message.
 #[cfg(all(target_os = "none", not(skerry_process)))]
 impl Message {
-    /// Their places.
+    /// Returns the places of the words.
     pub(crate) fn area(&mut self) -> &mut [MaybeUninit<u64>; MESSAGE_WORDS] {
         &mut self.words
     }
-    /// Makes its words `first` and what lies behind, up to `length`.
+    /// Sets the first words to `first` and the length to `length`; the words behind the first are in place.
     ///
     /// # Safety
     /// The memory behind up to there was written.
@@ -176,7 +177,7 @@ impl fmt::Debug for Message {
     }
 }
 
-/// The step of a thread with a message at an endpoint.
+/// The kind of a thread's step with a message at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Call,
@@ -186,26 +187,26 @@ pub(crate) enum Step {
     ReplyAndReceive,
 }
 
-/// The meeting place of a server and its clients. Clones are the same place.
+/// The meeting place of a server and its clients. Clones are the same endpoint.
 #[derive(Clone, Debug)]
 pub struct Endpoint(pub(crate) world::message::EndpointHandle);
 
 impl Endpoint {
-    /// A new one.
+    /// Makes a new endpoint.
     ///
     /// # Errors
     /// [`crate::NoMemory`].
     pub fn new() -> Result<Endpoint, crate::NoMemory> {
         world::message::endpoint_new().map(Endpoint)
     }
-    /// The right to call here, under `badge`.
+    /// Returns a right to call this endpoint under `badge`.
     ///
     /// # Errors
     /// [`crate::NoMemory`].
     pub fn badged(&self, badge: u64) -> Result<Endpoint, crate::NoMemory> {
         world::message::endpoint_badged(&self.0, badge).map(Endpoint)
     }
-    /// Sends `message` and blocks until the reply, which comes in its place.
+    /// Sends `message` and blocks until the reply, which replaces it.
     ///
     /// # Errors
     /// [`Error`].
@@ -220,7 +221,7 @@ impl Endpoint {
     pub fn send(&self, message: &mut Message, deadline: Option<Instant>) -> Result<(), Error> {
         self.step(Step::Send, message, deadline)
     }
-    /// Blocks until there is a message or bits. A call received before and not answered is cancelled.
+    /// Blocks until a message or bits come. A call that this thread received before and did not answer is cancelled.
     ///
     /// # Errors
     /// [`Error`].
@@ -234,7 +235,7 @@ impl Endpoint {
     pub fn reply(&self, message: &mut Message) -> Result<(), Error> {
         self.step(Step::Reply, message, None)
     }
-    /// Replies, where there is a caller, and blocks until there is a message or bits.
+    /// Replies, if there is a caller, and blocks until a message or bits come.
     ///
     /// # Errors
     /// [`Error`].
@@ -261,7 +262,7 @@ impl Endpoint {
     }
 }
 
-/// The component's own endpoint, at which its clients call. Only in the process world.
+/// Returns the component's own endpoint, at which its clients call. Only in the process world.
 #[cfg(all(target_os = "none", skerry_process))]
 pub fn service() -> Endpoint {
     Endpoint(world::message::service())

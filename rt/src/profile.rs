@@ -1,16 +1,16 @@
-//! The sampling profiler (B9): what each processor does, so many times a second, in a ring a processor. Off, nothing anywhere
-//! is done for it. The rings are made at first use and kept.
+//! The sampling profiler (B9): a number of times a second the activity of each processor is recorded in the processor's ring.
+//! While it is off it costs nothing anywhere. The rings are made at first use and kept.
 use crate::{NoMemory, sync::Once, thread, world};
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use sync::samples::Samples;
 
-/// A processor's samples.
+/// The ring of a processor's samples.
 type Ring = Samples<&'static [AtomicU64]>;
 
 /// Most samples a second.
 pub const RATE_MAX: u64 = 1000;
-/// Of a ring: at that rate a second of the longest samples, several of usual ones.
+/// Words of a ring: at [`RATE_MAX`] room for a second of the longest samples, or for several seconds of usual ones.
 const WORDS: usize = 1 << 16;
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -23,10 +23,10 @@ fn ring() -> Result<Ring, NoMemory> {
     Ok(Samples::new(words.leak()))
 }
 
-/// Has every processor sampled `rate` times a second, at most [`RATE_MAX`] times; 0: no more.
+/// Starts sampling of every processor, `rate` times a second, at most [`RATE_MAX`]. A rate of 0 stops it.
 ///
 /// # Errors
-/// [`NoMemory`] where a ring was refused.
+/// [`NoMemory`] if memory for a ring was refused.
 pub fn set_rate(rate: u64) -> Result<(), NoMemory> {
     if rate == 0 && RINGS.get().is_none() {
         return Ok(());
@@ -37,10 +37,10 @@ pub fn set_rate(rate: u64) -> Result<(), NoMemory> {
     Ok(())
 }
 
-/// One moment of one processor that was not idle.
+/// A sample of a processor that was not idle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub time_ns: u64,
     /// The thread that ran.
     pub thread: u64,
@@ -48,12 +48,12 @@ pub struct Sample {
     pub name: [u8; 16],
     /// Its place in the kernel: the instruction, then the calls that led there, innermost first; empty in user mode.
     pub kernel: Vec<u64>,
-    /// The same of its program, as far as that keeps frame pointers.
+    /// The same for its program, as far as the program keeps frame pointers.
     pub program: Vec<u64>,
 }
 
 impl Sample {
-    /// As the nucleus lays them out (`nucleus/src/thread/sampling.rs`).
+    /// Decodes a sample from the words that the nucleus wrote (`nucleus/src/thread/sampling.rs`).
     fn of(words: &mut dyn Iterator<Item = u64>) -> Sample {
         let mut next = || words.next().unwrap_or(0);
         let (time_ns, thread) = (next(), next());
@@ -71,7 +71,7 @@ pub fn take(processor: usize, until_ns: u64) -> Option<Sample> {
     ring.take(Sample::of)
 }
 
-/// Samples of all processors that found no room so far.
+/// Returns the number of samples of all processors that found no room so far.
 pub fn lost() -> u64 {
     RINGS.get().map_or(0, |rings| rings.iter().map(Samples::lost).sum())
 }

@@ -1,9 +1,9 @@
 //! Rings in a [`Region`], for all bulk traffic between components (architecture: "Messages").
 //!
-//! A [`Part`] of a region holds one ring: [`Producer`] and [`Consumer`] of `libs/sync` over it, in whichever
-//! worlds the two parties live. Who finds the ring empty (or full) announces it there and then blocks on its [`Bell`],
-//! which the other party rings when it is told to by [`Doorbell`]. Nothing the other party writes is
-//! believed unchecked; what it can do is leave a bell unrung.
+//! A [`Part`] of a region holds one ring: [`Producer`] and [`Consumer`] of `libs/sync` over it, in the worlds of the two
+//! parties. A party that finds the ring empty (or full) announces its wait in the ring and blocks on its [`Bell`], which the
+//! other party rings when [`Doorbell`] says so. Everything that the other party writes is checked; the most that it can do is
+//! leave a bell unrung.
 use crate::{
     NoMemory,
     memory::Region,
@@ -19,12 +19,12 @@ use core::{
 use sync::ring::{CONSUMER_WAITS, PRODUCER_WAITS};
 pub use sync::ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushError, words_for};
 
-/// Words of a region that hold one ring.
+/// The words of a region that hold one ring.
 #[derive(Clone, Debug)]
 pub struct Part {
     region: Region,
     first: usize,
-    /// The words themselves, which `region` keeps where they are.
+    /// The words themselves. `region` keeps them in place.
     words: NonNull<[AtomicU64]>,
 }
 
@@ -34,20 +34,20 @@ unsafe impl Send for Part {}
 unsafe impl Sync for Part {}
 
 impl Part {
-    /// `words` words of `region` from `first`; `None` where it has not as many.
+    /// Returns the `words` words of `region` from `first`; `None` if the region is shorter.
     pub fn of(region: &Region, first: usize, words: usize) -> Option<Part> {
         let words = region.words().get(first..first.checked_add(words)?)?;
         Some(Part { region: region.clone(), first, words: NonNull::from(words) })
     }
-    /// Zeroes it, so that a ring may begin here; nobody may use it meanwhile.
+    /// Zeroes the part, so that a new ring may begin in it. The caller ensures that no other party uses it.
     pub fn clear(&self) {
         self.words().iter().for_each(|word| word.store(0, Release));
     }
-    /// The bell that the producer waits for.
+    /// Returns the bell for which the producer waits.
     pub fn producer_bell(&self) -> Bell {
         Bell { region: self.region.clone(), word: self.first + PRODUCER_WAITS }
     }
-    /// The bell that the consumer waits for.
+    /// Returns the bell for which the consumer waits.
     pub fn consumer_bell(&self) -> Bell {
         Bell { region: self.region.clone(), word: self.first + CONSUMER_WAITS }
     }
@@ -68,17 +68,16 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Blocks until it is rung, after the wait was announced (`wait_begins`), or the deadline. May
-    /// return early.
+    /// Blocks until the bell is rung, after the wait was announced (`wait_begins`), or until the deadline. It may return early.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
-        // A thread that was rung before it waits does not come to the nucleus.
+        // If the bell was rung before this, the thread need not enter the nucleus.
         match self.region.words().get(self.word) {
             Some(word) if word.load(Acquire) == 0 => Woken::Signalled,
             _ => self.region.wait(self.word, 1, deadline),
         }
     }
-    /// Wakes who waits, or is about to: by the other party where [`Doorbell::Ring`] says so, by others
-    /// after they changed what the waiter looks at once it has announced its wait.
+    /// Wakes the party that waits or is about to. The other party calls it if [`Doorbell::Ring`] says so. Other callers may
+    /// ring after a change that the waiter looks at after it has announced its wait.
     pub fn ring(&self) {
         fence(SeqCst);
         if let Some(word) = self.region.words().get(self.word) {
@@ -86,9 +85,10 @@ impl Bell {
         }
         self.region.wake(self.word);
     }
-    /// Calls `attendant` now, and from now on, for ever, whenever the bell is rung. It takes what lies in the ring and announces
-    /// the wait before it returns, does not wait for the other party, and may be called on several threads at once: as who
-    /// rings is whoever calls, in the kernel world, no thread is switched to. Elsewhere a thread called `name` waits and calls.
+    /// Calls `attendant` now, and for ever whenever the bell is rung. The attendant takes the entries in the ring and announces
+    /// the wait before it returns. It does not wait for the other party, and may be called on several threads at once. In the
+    /// kernel world the ringing thread calls it, so no switch to another thread is needed. In other worlds a thread called
+    /// `name` waits for the bell and calls it.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -100,21 +100,21 @@ impl Bell {
     ) -> Result<(), NoMemory> {
         world::thread::attend(self.clone(), name, policy, Box::new(attendant))
     }
-    /// The word, for those who wait for it.
+    /// Returns the bell's word, for functions that wait for it.
     #[cfg(all(target_os = "none", not(skerry_process)))]
     pub(crate) fn word(&self) -> Option<&core::sync::atomic::AtomicU32> {
         self.region.low_half(self.word)
     }
-    /// Rings where `doorbell` says so.
+    /// Rings if `doorbell` says so.
     pub fn answer(&self, doorbell: Doorbell) {
-        // The side that was told so has cleared the word.
+        // The party that returned `Ring` has cleared the word.
         if doorbell == Doorbell::Ring {
             self.region.wake(self.word);
         }
     }
 }
 
-/// Attends a bell by a thread of its own.
+/// Attends a bell with a thread of its own.
 #[cfg(not(all(target_os = "none", not(skerry_process))))]
 pub(crate) fn attend_by_thread(
     bell: Bell,

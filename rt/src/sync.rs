@@ -39,28 +39,28 @@ impl sync::Platform for World {
 
 /// A blocking mutual-exclusion lock.
 pub type Mutex<T> = sync::mutex::Mutex<T, World>;
-/// Its guard.
+/// The guard of a locked [`Mutex`].
 pub type MutexGuard<'a, T> = sync::mutex::Guard<'a, T, World>;
 /// A blocking reader/writer lock; writers are preferred so that they do not starve.
 pub type RwLock<T> = sync::rwlock::RwLock<T, World>;
-/// Its shared guard.
+/// The guard of an [`RwLock`] that is locked shared.
 pub type ReadGuard<'a, T> = sync::rwlock::ReadGuard<'a, T, World>;
-/// Its exclusive guard.
+/// The guard of an [`RwLock`] that is locked exclusively.
 pub type WriteGuard<'a, T> = sync::rwlock::WriteGuard<'a, T, World>;
-/// Initialised on first use.
+/// A value that is initialised at its first use.
 pub type Once<T> = sync::once::Once<T, World>;
 
-/// Something to wait for (Mach's event): take a [`Ticket`], check the condition, wait with the ticket.
+/// An event to wait for (Mach's event): take a [`Ticket`], check the condition, wait with the ticket.
 /// A signal between ticket and wait is never lost.
 #[derive(Debug)]
 pub struct Event(sync::event::RawEvent<World>);
 
 impl Event {
-    /// A new event.
+    /// Makes a new event.
     pub const fn new() -> Event {
         Event(sync::event::RawEvent::new())
     }
-    /// To be taken before the condition is checked.
+    /// Returns a ticket. Take it before the condition is checked.
     pub fn ticket(&self) -> Ticket {
         self.0.ticket()
     }
@@ -68,11 +68,11 @@ impl Event {
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>, interruptible: bool) -> Woken {
         self.0.wait(ticket, deadline.map(|at| at.0), interruptible)
     }
-    /// Wakes every waiter. Costs one atomic step where nobody waits.
+    /// Wakes every waiter. Costs one atomic step if there is none.
     pub fn signal(&self) {
         self.signal_awaited();
     }
-    /// As [`Event::signal`]; whether anybody may have waited.
+    /// Wakes every waiter as [`Event::signal`] does. Returns whether there may have been one.
     pub fn signal_awaited(&self) -> bool {
         self.0.signal()
     }

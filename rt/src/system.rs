@@ -1,14 +1,14 @@
-//! The start parameters of the system, and the nucleus's counts.
+//! The start parameters of the system, and statistics of the nucleus.
 use alloc::{string::String, vec::Vec};
 pub use program::{ObjectCount, ProcessorTime};
 
-/// The kernel command line.
+/// Returns the kernel command line.
 pub fn command_line() -> &'static str {
     crate::world::system::command_line()
 }
 
-/// Value of `name=value` on the command line (the last one wins), or `""` for a bare `name`. What follows the word `--` is no
-/// parameter.
+/// Returns the value of `name=value` on the command line (the last one wins), or `""` for a bare `name`. Words behind the
+/// word `--` are not parameters.
 pub fn parameter(name: &str) -> Option<&'static str> {
     let words = command_line().split_ascii_whitespace().take_while(|word| *word != "--");
     let values = words.filter_map(|word| match word.split_once('=') {
@@ -29,37 +29,37 @@ pub fn locks() -> Vec<sync::class::Report> {
     sync::class::reports()
 }
 
-/// As much of the kernel log is kept.
+/// Size of the kept part of the kernel log, in bytes.
 pub const LOG_BYTES: usize = crate::world::system::LOG_BYTES;
 
-/// The end of the kernel log.
+/// The last part of the kernel log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// Bytes ever written before `text`.
+    /// Number of bytes written to the log before `text`.
     pub start: u64,
-    /// Oldest first; the first line may be cut.
+    /// The text, oldest first. The first line may be cut.
     pub text: Vec<u8>,
 }
 
 impl Log {
-    /// Bytes ever written.
+    /// Returns the number of bytes written so far.
     pub fn end(&self) -> u64 {
         self.start + self.text.len() as u64
     }
-    /// The bytes that were written after the first `bytes`.
+    /// Returns the bytes that were written after the first `bytes`.
     pub fn since(&self, bytes: u64) -> &[u8] {
         let known = usize::try_from(bytes.saturating_sub(self.start)).unwrap_or(usize::MAX);
         self.text.get(known..).unwrap_or_default()
     }
 }
 
-/// The kernel log so far (dmesg).
+/// Returns the kept part of the kernel log (dmesg).
 pub fn log() -> Log {
     let (start, text) = crate::world::system::log();
     Log { start, text }
 }
 
-/// Logs every thread: what it does or waits for, since when, and the calls that led there.
+/// Logs every thread: what it does or waits for, since when, and its call stack.
 pub fn log_threads(why: &str) {
     crate::world::system::log_threads(format_args!("{why}"));
 }
@@ -69,12 +69,12 @@ pub fn interrupts() -> Vec<(String, Vec<u64>)> {
     crate::world::system::interrupts()
 }
 
-/// One entry a processor (`/proc/stat`).
+/// Returns the times of each processor (`/proc/stat`).
 pub fn processor_times() -> Vec<ProcessorTime> {
     crate::world::system::processor_times()
 }
 
-/// Threads ready or running now, for the load average.
+/// Returns the number of threads ready or running now, for the load average.
 pub fn runnable_threads() -> usize {
     crate::world::system::runnable_threads()
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 pub use program::{CpuTime, Policy};
 pub use sync::Outcome as Woken;
 
-/// Names a thread; plain data, never reused (slot and generation).
+/// The name of a thread: plain data that is never reused (slot and generation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub u64);
 
@@ -13,7 +13,7 @@ pub struct ThreadId(pub u64);
 pub struct Affinity(pub u64);
 
 impl Affinity {
-    /// Any processor.
+    /// All processors.
     pub const ANY: Affinity = Affinity(u64::MAX);
 }
 
@@ -29,7 +29,7 @@ pub fn spawn(
     world::thread::spawn(name, policy, Box::new(Box::new(body))).map(ThreadId)
 }
 
-/// The calling thread. Cost as a system call: none (kept in thread-local memory).
+/// Returns the calling thread. Cost as a system call: none (kept in thread-local memory).
 pub fn current() -> ThreadId {
     ThreadId(world::thread::current())
 }
@@ -39,8 +39,8 @@ pub fn yield_now() {
     world::thread::yield_now();
 }
 
-/// Blocks until [`unpark`] (a token is kept if it came before), the deadline, or, where
-/// `interruptible`, a [`kick`].
+/// Blocks until [`unpark`] (a token is kept if it came before), the deadline, or a [`kick`] if the wait is
+/// `interruptible`.
 pub fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
     world::thread::park(deadline.map(|at| at.0), interruptible)
 }
@@ -62,22 +62,23 @@ pub fn take_kick() -> bool {
     world::thread::take_kick()
 }
 
-/// Changes how `thread` is scheduled.
+/// Changes the scheduling policy of `thread`.
 pub fn set_policy(thread: ThreadId, policy: Policy) {
     world::thread::set_policy(thread.0, policy);
 }
 
-/// Restricts `thread` to the processors in `affinity` (at least one must exist, else ignored and `false`).
+/// Restricts `thread` to the processors in `affinity`. Returns `false`, and changes nothing, if none of
+/// them exists.
 pub fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
     world::thread::set_affinity(thread.0, affinity.0)
 }
 
-/// Processor time used by `thread`, or `None` if it has ended.
+/// Returns the processor time used by `thread`, or `None` if it has ended.
 pub fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
     world::thread::cpu_time(thread.0)
 }
 
-/// Number of processors running, and the number of the one we are on (a hint).
+/// Returns the number of running processors, and the number of the calling thread's processor (a hint).
 pub fn processors() -> (usize, usize) {
     world::thread::processors()
 }

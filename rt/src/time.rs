@@ -11,27 +11,27 @@ static IS_WALL_SET: AtomicBool = AtomicBool::new(false);
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// This much later, saturating.
+    /// Returns the instant `ns` nanoseconds later, saturating.
     pub fn after_ns(self, ns: u64) -> Instant {
         Instant(self.0.saturating_add(ns))
     }
-    /// Nanoseconds from `earlier` to `self`, zero if it is not earlier.
+    /// Returns the nanoseconds from `earlier` to `self`, zero if it is not earlier.
     pub fn since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Now, on the monotonic clock. Cost as a system call: none (vDSO-like shared page).
+/// Returns the present time on the monotonic clock. Cost as a system call: none (vDSO-like shared page).
 pub fn now() -> Instant {
     Instant(world::time::now_ns())
 }
 
-/// Nanoseconds since 1970-01-01 UTC.
+/// Returns the wall clock in nanoseconds since 1970-01-01 UTC.
 pub fn wall_ns() -> u64 {
     world::time::wall_ns()
 }
 
-/// Sets the wall clock: now is `ns` since 1970-01-01 UTC.
+/// Sets the wall clock to `ns` nanoseconds since 1970-01-01 UTC.
 pub fn set_wall_ns(ns: u64) {
     IS_WALL_SET.store(true, Relaxed);
     world::time::set_wall_ns(ns);
@@ -42,9 +42,9 @@ pub fn is_wall_set() -> bool {
     IS_WALL_SET.load(Relaxed)
 }
 
-/// Moves a wall clock that was never set forward to `ns` since 1970-01-01 UTC; does nothing where it was set, or is later. A
-/// file system calls it with the last time that its medium knows, so that no file gets a time before that on a
-/// machine without a real-time clock.
+/// Moves a wall clock that was never set forward to `ns` since 1970-01-01 UTC. Does nothing if the clock was set or is
+/// later. A file system calls it with the latest time on its medium, so that no file gets an earlier time on a machine
+/// without a real-time clock.
 pub fn raise_wall_ns(ns: u64) {
     if !is_wall_set() && wall_ns() < ns {
         world::time::set_wall_ns(ns);
@@ -58,11 +58,11 @@ pub fn sleep_until(deadline: Instant) {
     }
 }
 
-/// The scale that turns the time-stamp counter into time, for the vDSO:
-/// `monotonic_ns = base_ns + (((tsc - base_tsc) * multiplier) >> shift)` in 128 bits.
+/// The scale that converts the time-stamp counter to time, for the vDSO: `monotonic_ns = base_ns + (((tsc - base_tsc) *
+/// multiplier) >> shift)` in 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TscScale {
-    /// Counter at the base.
+    /// The counter's value at the base.
     pub base_tsc: u64,
     /// Monotonic nanoseconds at the base.
     pub base_ns: u64,
@@ -74,7 +74,7 @@ pub struct TscScale {
     pub wall_offset_ns: u64,
 }
 
-/// The present scale; `None` where programs may not read the counter.
+/// Returns the present scale; `None` if programs may not read the counter.
 pub fn tsc_scale() -> Option<TscScale> {
     let (base_tsc, multiplier, wall_offset_ns) = world::time::scale()?;
     Some(TscScale { base_tsc, base_ns: 0, multiplier, shift: SCALE_SHIFT, wall_offset_ns })

@@ -1,42 +1,42 @@
-//! One-shot timers of a thread that receives: it waits for messages, bits and time at once.
+//! One-shot timers of a thread that receives, so that it waits for messages, bits and a time at once.
 use crate::{
     message::{Endpoint, Error, Message},
     time::{self, Instant},
 };
 use alloc::vec::Vec;
 
-/// The timers that are set, by the bits that come when each is due as if they had been signalled. Cost as a system call:
-/// none; a receive with a timer is one with a deadline.
+/// The timers that are set. When one is due its bits come as if they had been signalled. Cost as a system call: none; a
+/// receive with a timer is a receive with a deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
     set: Vec<(Instant, u64)>,
 }
 
 impl Timers {
-    /// None is set.
+    /// Makes timers of which none is set.
     pub const fn new() -> Timers {
         Timers { set: Vec::new() }
     }
 
-    /// From now on `bits` come at `at`, once, and at no other time that was set before; with `None` not at all.
+    /// Sets the timer of `bits`: they come once, at `at`. This replaces an earlier setting; `None` removes it.
     pub fn set(&mut self, bits: u64, at: Option<Instant>) {
         self.set.retain(|&(_, other)| other != bits);
         self.set.extend(at.map(|at| (at, bits)));
     }
 
-    /// When the first is due.
+    /// Returns the time at which the first timer is due.
     pub fn first(&self) -> Option<Instant> {
         self.set.iter().map(|&(at, _)| at).min()
     }
 
-    /// The bits of those that are due, which are set no more.
+    /// Removes the timers that are due and returns their bits.
     fn take_due(&mut self) -> u64 {
         let now = time::now();
         let due = self.set.extract_if(.., |&mut (at, _)| at <= now);
         due.fold(0, |all, (_, bits)| all | bits)
     }
 
-    /// [`Endpoint::receive`]; the bits of timers that are due come alone or with those that were signalled.
+    /// Receives as [`Endpoint::receive`] does. The bits of timers that are due come alone or with signalled bits.
     ///
     /// # Errors
     /// As [`Endpoint::receive`].
@@ -54,7 +54,7 @@ impl Timers {
         }
     }
 
-    /// [`Endpoint::reply_and_receive`], as [`Timers::receive`].
+    /// Replies and receives as [`Endpoint::reply_and_receive`] does, with timers as [`Timers::receive`].
     ///
     /// # Errors
     /// As [`Endpoint::reply_and_receive`].
@@ -73,7 +73,7 @@ impl Timers {
         [self.first(), deadline].into_iter().flatten().min()
     }
 
-    /// The result of a step that ended so; `None` where it is to be gone on with.
+    /// Returns the result of a step that ended in this way; `None` if the step is to be repeated.
     fn finish(
         &mut self,
         received: Result<(), Error>,

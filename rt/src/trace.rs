@@ -1,4 +1,4 @@
-//! Trace points: a ring of the last records a processor, printed by a panic.
+//! Trace points: a ring of the last records for each processor, which a panic prints.
 use alloc::vec::Vec;
 pub use program::TraceRecord;
 
@@ -7,7 +7,8 @@ pub fn point(name: &'static str, first: u64, second: u64) {
     crate::world::trace_point(name, first, second);
 }
 
-/// The last `count` records of all processors, oldest first; none where others' are not the component's to see.
+/// Returns the last `count` records of all processors, oldest first; none if the component may not see those of
+/// others.
 pub fn last(count: usize) -> Vec<TraceRecord> {
     let mut all: Vec<TraceRecord> = crate::world::trace_last(count).collect();
     all.sort_unstable_by_key(|record| record.at_ns);

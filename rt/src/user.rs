@@ -11,10 +11,10 @@ use crate::{
 };
 pub use program::{Access, Bases, CloneMode, Fault, Protection, Registers, Trap, Unshared};
 
-/// First address that is never a program's (the lower half's end less a guard page, as on Linux).
+/// End of the addresses for programs: the lower half's end less a guard page, as on Linux.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
 
-/// Page tables that one page may need beside the root.
+/// Page tables that mapping one page may need besides the root.
 const TABLES_OF_A_PAGE: usize = 3;
 
 /// Bytes of a large page.
@@ -49,18 +49,18 @@ impl PageRange {
     }
 }
 
-/// One present page.
+/// A page that is present.
 #[derive(Debug)]
 pub struct Mapping {
-    /// The frame, counted up for the caller.
+    /// The frame, with a reference for the caller.
     pub frame: Frame,
-    /// The accesses that the program is allowed now.
+    /// The accesses that the program has now.
     pub protection: Protection,
-    /// Accessed since it was mapped.
+    /// The page was accessed since it was mapped.
     pub is_accessed: bool,
-    /// Written since it was mapped.
+    /// The page was written since it was mapped.
     pub is_dirty: bool,
-    /// A part of a large page.
+    /// The page is a part of a large page.
     pub is_large: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Mapping {
 pub struct Space(pub(crate) world::user::SpaceHandle);
 
 impl Space {
-    /// An empty space.
+    /// Makes an empty space.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -94,17 +94,17 @@ impl Space {
             protection,
         )
     }
-    /// Maps new zeroed frames where nothing is present. Returns how many.
+    /// Maps new zeroed frames at all pages of the range that are not present. Returns how many it mapped.
     ///
     /// # Errors
     /// [`NoMemory`]; pages before that stay mapped.
     pub fn map_zeroed(&self, range: PageRange, protection: Protection) -> Result<usize, NoMemory> {
         self.0.map_zeroed(range.start, range.pages, protection)
     }
-    /// Maps one new zeroed large page at `start`, where no page is nor was since all around was unmapped. `false` where one
-    /// is or was, where memory has no [`LARGE_BYTES`] side by side to spare, or where `start` is no multiple of that; nothing
-    /// was mapped then. Every other operation takes a part of it as the pages that it stands for, and may need memory for a
-    /// page table then.
+    /// Maps one new zeroed large page at `start`, if no page is present there, or was since all of its range was unmapped.
+    /// Returns `false`, and maps nothing, if there is or was such a page, if memory has no free [`LARGE_BYTES`] in one piece,
+    /// or if `start` is not a multiple of that. Every other operation treats a part of a large page as the pages that it
+    /// stands for, and may then need memory for a page table.
     ///
     /// # Errors
     /// [`NoMemory`] for page tables.
@@ -113,18 +113,18 @@ impl Space {
             && PageRange::new(start, LARGE_BYTES / PAGE_BYTES).is_some();
         if is_possible { self.0.map_large(start, protection) } else { Ok(false) }
     }
-    /// Removes every page of the range; returns how many were present.
+    /// Removes every page of the range. Returns how many were present.
     ///
     /// # Errors
-    /// [`NoMemory`] where page tables are shared since a fork, or large pages are mapped, and the range ends within one that
-    /// has pages there; nothing was removed.
+    /// [`NoMemory`] if the range ends within a page table that is shared since a fork, or within a large page, and pages
+    /// there stay; nothing was removed.
     pub fn unmap(&self, range: PageRange) -> Result<usize, NoMemory> {
         self.0.unmap(range.start, range.end())
     }
     /// Sets the protection of every present page of the range.
     ///
     /// # Errors
-    /// [`NoMemory`] where page tables are shared since a fork or large pages are mapped; nothing has changed.
+    /// [`NoMemory`] if a page table is shared since a fork or a large page is mapped; nothing has changed.
     pub fn protect(&self, range: PageRange, protection: Protection) -> Result<(), NoMemory> {
         self.0.protect(range.start, range.end(), protection)
     }
@@ -147,8 +147,8 @@ impl Space {
     pub fn move_range(&self, from: PageRange, to: u64) -> Result<usize, NoMemory> {
         self.0.move_to(from.start, from.end(), to)
     }
-    /// Gives the present page at `address` (page-aligned down) `protection` with write access,
-    /// copying the frame first if anybody else holds it: the copy-on-write step as one operation.
+    /// Gives the present page at `address` (page-aligned down) `protection` with write access. Copies the frame first if
+    /// there are other references to it: the copy-on-write step as one operation.
     ///
     /// # Errors
     /// [`NoMemory`] for the copy.
@@ -170,22 +170,23 @@ impl Space {
             is_large: page.is_large,
         })
     }
-    /// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it answers `true`.
+    /// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it returns `true`.
     ///
     /// # Locks
-    /// The space's own, over `visit`, which uses no space.
+    /// Holds the lock of the space during `visit`, which must not use a space.
     pub fn each_present(&self, start: u64, end: u64, visit: impl FnMut(u64) -> bool) {
         self.0.each_present(start, end, visit);
     }
-    /// Pages present now.
+    /// Returns the number of pages present now.
     pub fn resident_pages(&self) -> usize {
         self.0.counts().resident()
     }
-    /// Page tables now, a page each. A table that spaces share after a fork counts in each of them.
+    /// Returns the number of page tables now, a page each. A table that spaces share after a fork counts in each of them.
     pub fn table_pages(&self) -> usize {
         self.0.counts().tables()
     }
-    /// Whether the space has as many page tables as a space may have, so that it alone is the reason of a [`NoMemory`].
+    /// Returns whether the space has as many page tables as it may have, so that only this limit is the reason of a
+    /// [`NoMemory`].
     pub fn is_out_of_tables(&self) -> bool {
         let counts = self.0.counts();
         counts.tables() + TABLES_OF_A_PAGE > counts.tables_max()
@@ -194,7 +195,7 @@ impl Space {
     /// Copies user memory at `address` to `out`.
     ///
     /// # Errors
-    /// [`Fault`] at the first byte that cannot be read now; the caller may answer it and go on.
+    /// [`Fault`] at the first byte that cannot be read now; the caller may answer the fault and continue.
     #[inline]
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.0.read(address, out)
@@ -233,17 +234,17 @@ impl Space {
     ) -> Result<(), Fault> {
         self.0.read_into_frame(address, frame.id().0, offset, length)
     }
-    /// Moves the calling thread's extended state to user memory at `address`, a multiple of 64: the thread then has the
-    /// state that a program starts with. The space must be that of the thread's program, which need not have run yet.
-    /// The image's header must be all zeros; the software bytes stay. `false` where not all of it can be stored to now;
-    /// the thread then keeps its state.
+    /// Moves the calling thread's extended state to user memory at `address`, a multiple of 64. The thread then has the state
+    /// that a program starts with. The space must be that of the thread's program, which need not have run yet. The image's
+    /// header must be all zeros; the software bytes stay. Returns `false` if some of the memory cannot be stored to now; the
+    /// thread then keeps its state.
     #[must_use]
     #[inline]
     pub fn take_extended(&self, address: u64) -> bool {
         self.0.take_extended(address)
     }
-    /// Loads the calling thread's extended state from user memory at `address`, in the space of the thread's program.
-    /// `false` where not all of it can be read now or the processor refuses it; the state is then a mixture of both.
+    /// Loads the calling thread's extended state from user memory at `address`, in the space of the thread's program. Returns
+    /// `false` if some of the memory cannot be read now or the processor refuses the state, which is then a mixture of both.
     #[must_use]
     #[inline]
     pub fn load_extended(&self, address: u64) -> bool {
@@ -273,7 +274,7 @@ impl Space {
     pub fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
         self.0.atomic_load(address)
     }
-    /// Atomic compare-exchange on a user word: the value found (equal to `old` if it was exchanged).
+    /// Compares and exchanges a user word atomically. Returns the value found, which is `old` if it was exchanged.
     ///
     /// # Errors
     /// [`Fault`].
@@ -282,13 +283,12 @@ impl Space {
     }
 }
 
-/// A program's processor state while it is not running. Extended state (XSAVE) and the segment
-/// bases of the calling thread stay in the processor between runs; [`save_extended`] and [`bases`]
-/// fetch them.
+/// The processor state of a program that is not running. Extended state (XSAVE) and the segment bases of the calling thread
+/// stay in the processor between runs; [`save_extended`] and [`bases`] fetch them.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Context {
-    /// General registers, true whenever `run` is not under way.
+    /// The general registers; valid except during `run`.
     pub registers: Registers,
 }
 
@@ -303,7 +303,7 @@ impl Context {
     }
 }
 
-/// Bytes of extended (XSAVE standard format) state on this machine; at least 512.
+/// Returns the size of extended state on this machine (XSAVE standard format), in bytes; at least 512.
 #[inline]
 pub fn extended_bytes() -> usize {
     world::user::extended_bytes()
@@ -315,7 +315,8 @@ pub fn extended_mask() -> u64 {
     world::user::extended_mask()
 }
 
-/// Saves the calling thread's user extended state (`extended_bytes()` long; shorter is refused with `false`).
+/// Saves the calling thread's user extended state into `out`, which must be at least `extended_bytes()` long. Returns `false`
+/// if it is shorter.
 pub fn save_extended(out: &mut [u8]) -> bool {
     world::user::extended().copy_out(out)
 }
@@ -327,24 +328,24 @@ pub fn load_extended(image: &[u8]) -> bool {
     world::user::extended().copy_in(image)
 }
 
-/// Has [`Context::run`] of the calling thread return [`Trap::Kicked`] also when the thread was moved to another
-/// processor or preempted, before its program goes on; or no longer. Costs a load at each change of threads.
+/// Makes [`Context::run`] of the calling thread return [`Trap::Kicked`] also after the thread was moved to another processor
+/// or preempted, before its program continues; or ends this. Costs a load at each switch of threads.
 pub fn report_moves(is_wanted: bool) {
     world::user::report_moves(is_wanted);
 }
 
-/// Sets the calling thread's extended state to the one a new program starts with.
+/// Sets the calling thread's extended state to the initial state of a new program.
 pub fn reset_extended() {
     world::user::extended().reset();
 }
 
-/// The segment bases of the calling thread's program.
+/// Returns the segment bases of the calling thread's program.
 pub fn bases() -> Bases {
     world::user::extended().bases()
 }
 
-/// Sets the segment bases of the calling thread's program; one that the processor would refuse
-/// becomes an address that faults when used.
+/// Sets the segment bases of the calling thread's program. A base that the processor would refuse is replaced by an address
+/// that faults when used.
 pub fn set_bases(bases: Bases) {
     world::user::extended().set_bases(bases);
 }

@@ -1,27 +1,27 @@
-//! Windows: a component lets another copy to and from a range of its memory, checked by the nucleus (X5). Only between
-//! isolated components: those of the kernel world share an address space.
+//! Windows: a component lets another one copy to and from a range of its memory, checked by the nucleus (X5). Windows
+//! exist only between isolated components; those of the kernel world share an address space.
 use crate::{NoMemory, memory::Region, message::Capability, world};
 pub use calls::COPY_LIST_MAX;
 
 /// The accesses that a window allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Copy from it.
+    /// Copying from the memory is allowed.
     pub can_read: bool,
-    /// Copy to it.
+    /// Copying to the memory is allowed.
     pub can_write: bool,
 }
 
-/// Why a copy ended before its end.
+/// The reason why a copy ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyError {
     /// The window was taken back.
     Gone,
-    /// It does not show so much, or its owner has no memory there (any more), or no such access was allowed.
+    /// The range is not in the window, its owner has no memory there, or the access is not allowed.
     Fault,
 }
 
-/// A window on a region of the component's own, as its owner has it: taken back when dropped.
+/// A window on a region of the component, held by its owner; taken back when dropped.
 #[derive(Debug)]
 pub struct Window {
     handle: world::window::Handle,
@@ -29,10 +29,11 @@ pub struct Window {
 }
 
 impl Window {
-    /// On `bytes` bytes from byte `first` of `region`. Cost as a system call: one, and one when it is taken back.
+    /// Opens a window on `bytes` bytes from byte `first` of `region`. Cost as a system call: one, and one when it is
+    /// taken back.
     ///
     /// # Errors
-    /// [`NoMemory`], also where the region has not so many.
+    /// [`NoMemory`], also if the region is shorter.
     pub fn open(
         region: &Region,
         first: usize,
@@ -45,7 +46,7 @@ impl Window {
         let handle = has.then(|| world::window::open(start, bytes, access)).ok_or(NoMemory)??;
         Ok(Window { handle, _region: region.clone() })
     }
-    /// The capability to send to the one that is to copy.
+    /// Returns the capability, to be sent to the component that is to copy.
     pub fn capability(&self) -> Capability {
         Capability::View(View(self.handle.clone()))
     }
@@ -57,33 +58,33 @@ impl Drop for Window {
     }
 }
 
-/// A window as who copies by it has it. Clones are the same.
+/// A window as the copying component holds it. Clones are the same window.
 #[derive(Clone, Debug)]
 pub struct View(pub(crate) world::window::Handle);
 
 impl View {
-    /// Copies out from byte `offset` on. Cost as a system call: one.
+    /// Copies from the window, from byte `offset` on, to `out`. Cost as a system call: one.
     ///
     /// # Errors
     /// [`CopyError`]; some of it may have been copied.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), CopyError> {
         world::window::read(&self.0, offset, out)
     }
-    /// Copies in from byte `offset` on. Cost as a system call: one.
+    /// Copies `data` into the window, from byte `offset` on. Cost as a system call: one.
     ///
     /// # Errors
     /// [`CopyError`]; some of it may have been copied.
     pub fn write(&self, offset: usize, data: &[u8]) -> Result<(), CopyError> {
         world::window::write(&self.0, offset, data)
     }
-    /// [`View::read`] of each piece, with its offset. Cost as a system call: one for [`COPY_LIST_MAX`] pieces.
+    /// Does [`View::read`] for each piece, at its offset. Cost as a system call: one for [`COPY_LIST_MAX`] pieces.
     ///
     /// # Errors
     /// As [`View::read`]; the pieces before were copied.
     pub fn read_all(&self, pieces: &mut [(usize, &mut [u8])]) -> Result<(), CopyError> {
         pieces.chunks_mut(COPY_LIST_MAX).try_for_each(|some| world::window::read_all(&self.0, some))
     }
-    /// [`View::write`] of each piece, with its offset. Cost as a system call: one for [`COPY_LIST_MAX`] pieces.
+    /// Does [`View::write`] for each piece, at its offset. Cost as a system call: one for [`COPY_LIST_MAX`] pieces.
     ///
     /// # Errors
     /// As [`View::write`]; the pieces before were copied.

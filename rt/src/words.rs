@@ -21,7 +21,7 @@ fn parts(offset: usize, length: usize, mut part: impl FnMut(usize, usize, usize,
     }
 }
 
-/// Copies out. The range must lie inside.
+/// Copies from `words` to `out`. The range must be inside `words`.
 #[inline]
 pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
     if offset.is_multiple_of(8) && out.len().is_multiple_of(8) {
@@ -36,7 +36,7 @@ pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
     });
 }
 
-/// Copies in. The range must lie inside.
+/// Copies `data` into `words`. The range must be inside `words`.
 #[inline]
 pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
     if offset.is_multiple_of(8) && data.len().is_multiple_of(8) {
@@ -52,7 +52,8 @@ pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
     });
 }
 
-/// Stores `values` one after the other from an aligned `offset`; nothing where they pass the end.
+/// Stores `values` one after the other from an aligned `offset`. Stores nothing if they would pass
+/// the end.
 #[inline]
 pub(crate) fn store_all<const N: usize>(words: &[AtomicU64], offset: usize, values: [u64; N]) {
     let place = words.get(offset / 8..).and_then(|rest| rest.first_chunk::<N>());
@@ -61,7 +62,7 @@ pub(crate) fn store_all<const N: usize>(words: &[AtomicU64], offset: usize, valu
     }
 }
 
-/// Zeroes. The range must lie inside.
+/// Zeroes `length` bytes. The range must be inside `words`.
 pub(crate) fn zero(words: &[AtomicU64], offset: usize, length: usize) {
     parts(offset, length, |word, first, count, _| put(&words[word], mask(first, count), 0));
 }
@@ -89,7 +90,7 @@ pub(crate) fn store(words: &[AtomicU64], offset: usize, bytes: usize, value: u64
     words[offset / 8].update(Release, Relaxed, |old| old & !mask | bits);
 }
 
-/// Compare-exchange of an aligned 32-bit word; the value found.
+/// Compares and exchanges an aligned 32-bit word. Returns the value found.
 pub(crate) fn compare_exchange32(words: &[AtomicU64], offset: usize, old: u32, new: u32) -> u32 {
     let (mask, shift) = (mask(offset % 8, 4), offset % 8 * 8);
     let word = &words[offset / 8];

@@ -1,4 +1,4 @@
-//! The host world keeps the face's promises.
+//! Tests that the host world keeps the promises of `rt`.
 #![cfg(not(target_os = "none"))]
 use rt::{
     NoMemory, PAGE_BYTES,
@@ -28,7 +28,7 @@ fn soon() -> Option<time::Instant> {
     Some(time::now().after_ns(1_000_000))
 }
 
-/// Runs `body` on a thread of rt and returns what it made.
+/// Runs `body` on a thread of rt and returns its result.
 fn on_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn("test", Policy::default(), move || sender.send(body()).unwrap()).unwrap();
@@ -73,7 +73,7 @@ fn timers_come_as_bits_beside_messages_and_signals() {
         assert_eq!(message.bits(), Some(2));
     }
     assert_eq!(timers.receive(&endpoint, &mut message, soon()), Err(Error::TimedOut));
-    // A signal does not wait for a timer, and a timer that is due comes along with it.
+    // A signal does not wait for a timer, and the bits of a timer that is due come along with it.
     timers.set(1, Some(time::now().after_ns(1_000_000_000_000)));
     endpoint.signal(8);
     timers.receive(&endpoint, &mut message, None).unwrap();
@@ -328,7 +328,7 @@ fn locks_of_rt_exclude() {
     assert_eq!(*number.lock(), 4000);
 }
 
-/// Ports that keep what is written, in order, and read as how much that is.
+/// Ports that record every write, in order; a read returns the number of writes.
 #[derive(Default)]
 struct Notebook(std::sync::Mutex<Vec<(usize, usize, u64)>>);
 
@@ -358,7 +358,8 @@ fn ports_are_accessed_within_their_range_alone() {
     ports.read8_all(3, &mut string);
     ports.read8_list(&mut list);
     assert_eq!((string, list), ([7; 3], [(0, 7), (7, 7)]));
-    // One beyond the end: nothing is written, ones are read, a list is left alone.
+    // One byte beyond the end: a write has no effect, a read gives all ones, and a list is not
+    // touched.
     ports.write8(8, 1);
     ports.write16(7, 1);
     ports.write32(5, 1);

@@ -1,7 +1,7 @@
-//! The controls of a test over the host world: devices, refusals of memory, the program that "runs".
+//! Controls of the host world for tests: devices, refusals of memory, and the program that "runs".
 //!
-//! Kept per thread: the program (inherited by threads it spawns) and counted refusals. One for all:
-//! limits, the command line, devices.
+//! The program (inherited by threads that a thread spawns) and counted refusals are kept per thread. Limits, the command
+//! line and devices are shared by all threads.
 pub use super::device_control::*;
 use super::{device::DmaHandle, thread::lock};
 use crate::user::{Context, Space, Trap};
@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-/// Stands in for the processor in user mode: changes the registers and memory, returns the trap.
+/// A function that stands in for the processor in user mode: it changes the registers and memory and returns the trap.
 pub type Program = Arc<dyn Fn(&mut Context, &Space) -> Trap + Send + Sync>;
 /// One trace record.
 pub type TraceRecord = (&'static str, u64, u64);
@@ -27,9 +27,9 @@ static COMMAND_LINE: Mutex<&'static str> = Mutex::new("");
 
 thread_local! {
     static PROGRAM: RefCell<Option<Program>> = const { RefCell::new(None) };
-    /// Allocations that still succeed; none set: all.
+    /// Number of allocations that will still succeed; `None` if all will.
     static GRANTS: Cell<Option<usize>> = const { Cell::new(None) };
-    /// The same for who may not use the reserve.
+    /// The same for allocations of threads that may not use the reserve.
     static PLAIN_GRANTS: Cell<Option<usize>> = const { Cell::new(None) };
     static USES_RESERVE: Cell<bool> = const { Cell::new(false) };
     static KEPT: RefCell<Option<DmaHandle>> = const { RefCell::new(None) };
@@ -44,24 +44,24 @@ thread_local! {
 pub struct Life(AtomicUsize);
 
 impl Life {
-    /// One of so many steps.
+    /// Makes a life of `steps` steps.
     pub fn of(steps: usize) -> Arc<Life> {
         Arc::new(Life(AtomicUsize::new(steps)))
     }
-    /// It has come to its end.
+    /// Returns whether no steps are left.
     pub fn is_over(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
 }
 
-/// The calling thread, and those that it spawns from now on, are a driver's that lives so long.
+/// Makes the calling thread, and those that it spawns from now on, threads of a driver with this life.
 pub fn set_life(life: Option<Arc<Life>>) {
     LIFE.set(life);
 }
 
-/// Takes a step of the calling thread's life; `false` where it is over. Without a life all goes on for ever.
+/// Takes a step of the calling thread's life. Returns `false` if no step is left. A thread without a life has no limit.
 pub fn lives() -> bool {
-    // A thread that ends has no life any more, and what it drops is not a driver's.
+    // A thread that is ending has no life any more, and the objects that it drops are not a driver's.
     let life = LIFE.try_with(|life| life.borrow().clone()).ok().flatten();
     let step = |left: usize| left.checked_sub(1);
     life.is_none_or(|life| life.0.fetch_update(Relaxed, Relaxed, step).is_ok())
@@ -71,7 +71,7 @@ pub(super) fn life() -> Option<Arc<Life>> {
     LIFE.with_borrow(Clone::clone)
 }
 
-/// The buffer that [`crate::device::kept`] gives on this thread.
+/// Sets the buffer that [`crate::device::kept`] returns on this thread.
 pub fn set_kept(kept: Option<&crate::device::DmaBuffer>) {
     KEPT.set(kept.map(|kept| DmaHandle::clone(&kept.memory)));
 }
@@ -104,8 +104,8 @@ pub fn refuse_after(count: Option<usize>) {
     GRANTS.set(count);
 }
 
-/// As [`refuse_after`], of what is asked for without [`crate::memory::with_reserve`] only: the reserve
-/// has no end.
+/// Refuses allocations as [`refuse_after`] does, but only those made outside [`crate::memory::with_reserve`]: the reserve
+/// has no limit.
 pub fn refuse_plain_after(count: Option<usize>) {
     PLAIN_GRANTS.set(count);
 }
@@ -122,12 +122,12 @@ pub(super) fn is_refused() -> bool {
     GRANTS.with(is_refused) || !USES_RESERVE.get() && PLAIN_GRANTS.with(is_refused)
 }
 
-/// Whether the thread's next allocation is refused.
+/// Returns whether the thread's next allocation is refused.
 pub(super) fn refuses() -> bool {
     GRANTS.get() == Some(0) || !USES_RESERVE.get() && PLAIN_GRANTS.get() == Some(0)
 }
 
-/// Says whether the thread could use the reserve before.
+/// Lets the thread use the reserve. Returns whether it could before.
 pub(super) fn use_reserve() -> bool {
     USES_RESERVE.replace(true)
 }
@@ -136,7 +136,7 @@ pub(super) fn leave_reserve() {
     USES_RESERVE.set(false);
 }
 
-/// Limits the frames of the whole process's pool (tests beside this one use it too).
+/// Limits the frames of the pool of the whole process, which other tests use at the same time.
 pub fn set_frame_limit(frames: usize) {
     FRAME_LIMIT.store(frames, Relaxed);
 }
@@ -167,7 +167,7 @@ pub(super) fn keep_seed(seed: [u64; 4]) {
     SEEDS.with_borrow_mut(|seeds| seeds.push(seed));
 }
 
-/// The seeds that this thread added ([`crate::entropy::add`]), first first.
+/// Returns the seeds that this thread added ([`crate::entropy::add`]), in order.
 pub fn seeds() -> Vec<[u64; 4]> {
     SEEDS.with_borrow(Clone::clone)
 }
@@ -179,7 +179,7 @@ pub(super) fn keep_trace(record: TraceRecord) {
     });
 }
 
-/// The last trace records of this thread, last first.
+/// Returns the last trace records of this thread, newest first.
 pub fn trace_records() -> Vec<TraceRecord> {
     TRACE.with_borrow(|records| records.iter().copied().collect())
 }

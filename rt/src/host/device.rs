@@ -1,7 +1,7 @@
 //! Devices of the host world: models that a test registered through [`super::control`].
 //!
-//! The address space of devices holds the frames (at their number times the page size) and the DMA
-//! buffers (from 1 TiB up). One lock guards the tables; models are called without it.
+//! The address space of devices holds the frames (each at its number times the page size) and the
+//! DMA buffers (from 1 TiB up). One lock guards the tables; models are called without it.
 pub(crate) use super::control::lives;
 pub(crate) use crate::device::each::{
     port_read_all, port_read_list, port_write_all, port_write_list,
@@ -59,14 +59,14 @@ pub(crate) struct Tables {
 
 static TABLES: LazyLock<Mutex<Tables>> = LazyLock::new(Default::default);
 
-/// Visits the tables.
+/// Calls `visit` with the tables, under their lock.
 pub(crate) fn with_tables<R>(visit: impl FnOnce(&mut Tables) -> R) -> R {
     visit(&mut lock(&TABLES))
 }
 
 #[derive(Debug, Default)]
 struct LineState {
-    /// The endpoint that it signals, and the bits.
+    /// The endpoint that the interrupt signals, and the bits.
     bound: Option<(EndpointHandle, u64)>,
     is_pending: bool,
     is_masked: bool,
@@ -92,7 +92,8 @@ impl Line {
         self.tell();
     }
 
-    /// Signals where it is bound, if it came and is not masked, and tells who waits.
+    /// Signals the bound endpoint if the interrupt came and is not masked, and wakes waiting
+    /// threads.
     fn tell(&self) {
         let mut state = lock(&self.state);
         if let Some((endpoint, bits)) = state.bound.clone()
@@ -114,7 +115,7 @@ impl Line {
     }
 }
 
-/// An interrupt taken; given back when dropped.
+/// An interrupt that was taken; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct InterruptHandle(Arc<Line>);
 
@@ -278,7 +279,7 @@ fn note(dma: &DmaHandle, at: usize, receipt: u32, value: u8) {
     words::store(&dma.0.words, at, 8, u64::from(receipt) << 32 | u64::from(value));
 }
 
-/// One step, as in the process world.
+/// Reads the port and writes the receipt in one step, as in the process world.
 pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
     let Some((registers, offset)) = port(number).filter(|_| lives()) else { return u8::MAX };
     let value = registers.read(offset, 1) as u8;
@@ -286,7 +287,7 @@ pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt:
     value
 }
 
-/// As [`port_read8_noted`].
+/// Writes the port and the receipt in one step, as [`port_read8_noted`] does.
 pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
     if let Some((registers, offset)) = port(number).filter(|_| lives()) {
         registers.write(offset, 1, u64::from(value));
@@ -395,8 +396,8 @@ pub(crate) fn frame_device_address(frame: u32) -> u64 {
     u64::from(frame) * PAGE_BYTES as u64
 }
 
-/// The device's view of memory: calls `part` with the words of one buffer or frame and the offset
-/// there for each piece of the range. `false` where some of it is no memory.
+/// Accesses memory as a device does: calls `part` for each piece of the range, with the words of
+/// one buffer or frame and the offset in it. Returns `false` if a part of the range is not memory.
 pub(crate) fn device_access(
     address: u64,
     length: usize,
@@ -438,9 +439,9 @@ fn frame_access(
     true
 }
 
-/// The number of loans of each frame: to be read, to be written.
+/// Number of loans of each frame: for reading, for writing.
 pub(crate) type Loans = BTreeMap<FrameId, [usize; 2]>;
-/// A window that records what is lent; none where the devices reach everything.
+/// A window that records the loans; `None` if devices reach everything.
 pub(crate) type WindowHandle = Option<Arc<Mutex<Loans>>>;
 
 pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), NoMemory> {

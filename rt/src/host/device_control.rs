@@ -1,4 +1,5 @@
-//! Registering device models, raising their interrupts, and their view of memory.
+//! Controls of device models: registering them, raising their interrupts, and their access to
+//! memory.
 use super::{
     device::{Line, MmioModel, Pci, PortModel, device_access, with_tables},
     thread::lock,
@@ -9,20 +10,20 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Registers (or configuration space) of a model. Called with aligned offsets inside the region,
-/// widths 1, 2, 4 or 8, from any thread.
+/// The registers, or the configuration space, of a model. Called with aligned offsets inside the
+/// region and widths 1, 2, 4 or 8, from any thread.
 pub trait Registers: Send + Sync {
-    /// A load.
+    /// Answers a load.
     fn read(&self, offset: usize, bytes: usize) -> u64;
-    /// A store.
+    /// Takes a store.
     fn write(&self, offset: usize, bytes: usize, value: u64);
 }
 
 /// The model of a PCI function.
 pub struct PciModel {
-    /// The function as discovery tells it; the address must be free.
+    /// The function as discovery reports it; the address must be free.
     pub function: PciFunction,
-    /// Configuration space.
+    /// Its configuration space.
     pub config: Arc<dyn Registers>,
     /// Length and registers of each BAR.
     pub bars: [Option<(usize, Arc<dyn Registers>)>; 6],
@@ -30,7 +31,7 @@ pub struct PciModel {
     pub msix_entries: u16,
 }
 
-/// A model's place in the machine; it is unplugged when this is dropped.
+/// A registered model; it is unplugged when this is dropped.
 #[derive(Debug)]
 pub struct Plugged(Place);
 
@@ -118,7 +119,8 @@ pub fn raise_line(line: u32) {
     }
 }
 
-/// A device reads memory; `false` (and `out` partly written) where some of it is none.
+/// Reads memory as a device does. Returns `false`, with `out` filled in part, if some of it is not
+/// memory.
 #[must_use]
 pub fn device_read(address: u64, out: &mut [u8]) -> bool {
     device_access(address, out.len(), |memory, offset, count, done| {
@@ -126,7 +128,7 @@ pub fn device_read(address: u64, out: &mut [u8]) -> bool {
     })
 }
 
-/// A device writes memory.
+/// Writes memory as a device does.
 #[must_use]
 pub fn device_write(address: u64, data: &[u8]) -> bool {
     device_access(address, data.len(), |memory, offset, count, done| {
@@ -134,7 +136,8 @@ pub fn device_write(address: u64, data: &[u8]) -> bool {
     })
 }
 
-/// A device loads an aligned 16-bit word with acquire ordering, zero where there is no memory.
+/// Loads an aligned 16-bit word as a device does, with acquire ordering; zero if there is no
+/// memory.
 pub fn device_load16(address: u64) -> u16 {
     let mut value = 0;
     let _ = device_access(address, 2, |memory, offset, _, _| {
@@ -143,26 +146,27 @@ pub fn device_load16(address: u64) -> u16 {
     value
 }
 
-/// A device stores an aligned 16-bit word with release ordering.
+/// Stores an aligned 16-bit word as a device does, with release ordering.
 pub fn device_store16(address: u64, value: u16) {
     let _ = device_access(address, 2, |memory, offset, _, _| {
         words::store(memory, offset, 2, u64::from(value));
     });
 }
 
-/// A window that records what is lent to it.
+/// Makes a window that records its loans.
 pub fn recording_window() -> DmaWindow {
     DmaWindow(Some(Arc::default()))
 }
 
-/// Whether a device may read (or write) the frame of that number by `window`.
+/// Returns whether a device may access the loan's frame by `window`, for reading or for writing as
+/// the loan says.
 pub fn is_lent(window: &DmaWindow, loan: Loan) -> bool {
     let Some(window) = &window.0 else { return true };
     let lent = lock(window);
     lent.get(&loan.frame).is_some_and(|counts| counts[usize::from(loan.is_written)] > 0)
 }
 
-/// Frames lent to `window` now.
+/// Returns the number of frames that are lent to `window` now.
 pub fn lent_frames(window: &DmaWindow) -> usize {
     window.0.as_ref().map_or(0, |window| lock(window).len())
 }

@@ -1,7 +1,7 @@
 //! Memory of the host world: frames are words in chunks that are never given back to std.
 //!
-//! A frame's reference count is in its slot; free numbers stand in a stack. Limits and refusals
-//! come from [`super::control`].
+//! A frame's reference count is in its slot; the numbers of free frames are in a stack. Limits and
+//! refusals come from [`super::control`].
 use super::{control, thread::lock};
 use crate::{
     NoMemory, PAGE_BYTES,
@@ -36,7 +36,7 @@ pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
 }
 
 impl RegionHandle {
-    /// All of it.
+    /// Returns all words of the region.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         &self.0
     }
@@ -64,17 +64,17 @@ fn slot(frame: u32) -> &'static Slot {
     &SLOTS[number / CHUNK_FRAMES].get_or_init(new_chunk)[number % CHUNK_FRAMES]
 }
 
-/// The words of a frame.
+/// Returns the words of a frame.
 pub(crate) fn frame_words(frame: u32) -> &'static [AtomicU64] {
     &slot(frame).words
 }
 
-/// Whether `frame` is one somebody holds.
+/// Returns whether `frame` has references.
 pub(crate) fn is_live(frame: u32) -> bool {
     frame < lock(&POOL).next && slot(frame).references.load(Relaxed) > 0
 }
 
-/// Refuses where a test asked for it.
+/// Refuses the allocation if a test asked for that.
 pub(crate) fn may_allocate() -> Result<(), NoMemory> {
     if control::is_refused() { Err(NoMemory) } else { Ok(()) }
 }
@@ -98,20 +98,21 @@ pub(crate) fn leave_reserve() {
     control::leave_reserve();
 }
 
-/// The host has memory enough.
+/// Never short: the host has enough memory.
 pub(crate) fn is_short() -> bool {
     false
 }
 
-/// Whether a test has the calling thread's next allocation refused.
+/// Returns whether a test has the calling thread's next allocation refused.
 pub(crate) fn is_full() -> bool {
     control::refuses()
 }
 
-/// The host's allocator is its own.
+/// Does nothing: the host's allocator manages itself.
 pub(crate) fn shrink() {}
 
-/// Fresh frames are dirty unless `zeroed`, so that tests see who relies on luck.
+/// Allocates a frame. Unless `zeroed`, it is filled with garbage, so that tests find code that
+/// relies on clean frames.
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
     may_allocate()?;
     let id = {
@@ -148,7 +149,7 @@ pub(crate) fn frame_release(frame: u32) {
     }
 }
 
-/// Counts up a frame that somebody holds.
+/// Adds a reference to a frame that has one already. Returns `false` if it has none.
 pub(crate) fn frame_lent(frame: u32) -> bool {
     let count_up = |now: u32| (now > 0).then_some(now + 1);
     frame < lock(&POOL).next && slot(frame).references.try_update(AcqRel, Relaxed, count_up).is_ok()

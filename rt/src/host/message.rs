@@ -1,7 +1,7 @@
 //! Messages of the host world: the state machine of `libs/ipc` under a std lock.
 //!
-//! The parts of the threads stand in a table inside the endpoint's lock, so that a claim is a
-//! change of [`State`] under it. Kicks do not end a wait here.
+//! The threads' parts are in a table inside the endpoint's lock, so a claim is a change of
+//! [`State`] under it. Kicks do not end a wait here.
 use super::thread::{current, lock, wait};
 use crate::{
     NoMemory,
@@ -28,7 +28,7 @@ struct Member {
     state: State,
     words: [u64; MESSAGE_WORDS],
     capability: Option<Capability>,
-    /// By what gift it came to the endpoint.
+    /// The gift by which the right came to this holder.
     gift: Option<Arc<Gift>>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn endpoint_badged(
     Ok(EndpointHandle { badge, can_serve: false, ..handle.clone() })
 }
 
-/// Does a step with `message`, which becomes what came back.
+/// Does a step with `message`, which is replaced by the message that came back.
 pub(crate) fn step(
     handle: &EndpointHandle,
     step: Step,
@@ -170,7 +170,7 @@ pub(crate) fn step(
 ) -> Result<(), Error> {
     let me = current();
     let mut locked = lock(&handle.place.locked);
-    // A thread that takes it back ends the gift before it looks who waits.
+    // A thread that takes the gift back ends it before it looks for waiting threads.
     let serves = matches!(step, Step::Receive | Step::Reply | Step::ReplyAndReceive);
     if handle.is_over() || serves && !handle.can_serve {
         return Err(Error::Gone);

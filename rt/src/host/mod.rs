@@ -1,9 +1,9 @@
 //! The host world: rt on std, for `cargo test`, Miri and fuzzers.
 //!
 //! Threads are `std` threads, frames are words of an array, a `Space` is a map from page to frame,
-//! devices are models that a test registers through [`control`]. Everything is one process wide,
-//! as the hardware is one machine; [`control`] says what is kept per thread so that tests can run
-//! side by side.
+//! devices are models that a test registers through [`control`]. All state belongs to the whole
+//! process, as a machine has one set of hardware, except the state that [`control`] keeps per
+//! thread so that tests can run side by side.
 pub mod control;
 pub(crate) mod device;
 mod device_control;
@@ -17,7 +17,7 @@ pub(crate) mod user;
 use crate::power::Action;
 use std::hash::{BuildHasher, RandomState};
 
-/// Fills from std's per-process random keys: unpredictable enough for tests.
+/// Fills `out` from std's per-process random keys, which are unpredictable enough for tests.
 pub(crate) fn entropy_fill(out: &mut [u8]) {
     for (index, chunk) in out.chunks_mut(8).enumerate() {
         let bytes = RandomState::new().hash_one(index).to_le_bytes();
@@ -35,7 +35,7 @@ pub(crate) fn power_down(action: Action) -> ! {
     std::panic::panic_any(action)
 }
 
-/// Only the kernel world sees all processors' records.
+/// Returns no records: only the kernel world sees those of all processors.
 pub(crate) fn trace_last(_: usize) -> impl Iterator<Item = crate::trace::TraceRecord> {
     core::iter::empty()
 }

@@ -1,4 +1,4 @@
-//! The host world's facts about itself.
+//! System information of the host world.
 use super::{control, memory, thread};
 use crate::system::{ObjectCount, ProcessorTime};
 use core::sync::atomic::AtomicU64;
@@ -18,14 +18,14 @@ pub(crate) fn objects() -> Vec<ObjectCount> {
     ]
 }
 
-/// Lines of the log are printed, not kept.
+/// No log is kept: its lines are printed.
 pub(crate) const LOG_BYTES: usize = 0;
 
 pub(crate) fn log() -> (u64, Vec<u8>) {
     (0, Vec::new())
 }
 
-/// The host's own tools show its threads.
+/// Does nothing: the host's own tools show its threads.
 pub(crate) fn log_threads(why: core::fmt::Arguments<'_>) {
     log::info!("threads: {why}");
 }
@@ -38,7 +38,7 @@ pub(crate) fn processor_times() -> Vec<ProcessorTime> {
     vec![ProcessorTime::default(); thread::processors().0]
 }
 
-/// The host's own tools sample it.
+/// Does nothing: the host's own tools sample it.
 pub(crate) fn sample_every(_period_ns: u64, _rings: &'static [Samples<&'static [AtomicU64]>]) {}
 
 pub(crate) fn runnable_threads() -> usize {

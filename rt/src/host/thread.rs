@@ -1,8 +1,8 @@
 //! Threads of the host world: `std` threads with a parking table.
 //!
-//! Every thread that asks for its number has a [`Control`] in the table until it ends; test
-//! threads enter it when they first ask. Futex waiters stand in hashed buckets. Lock order: bucket,
-//! then `Control::state`.
+//! Every thread that asks for its number has a [`Control`] in the table until it ends; test threads
+//! enter it when they first ask. Futex waiters are in hashed buckets. Lock order: bucket, then
+//! `Control::state`.
 use super::{control, time::host_instant};
 pub(crate) use crate::ring::attend_by_thread as attend;
 use crate::{
@@ -37,7 +37,7 @@ struct Waiter {
     thread: Arc<Control>,
 }
 
-/// Takes the thread out of the table when it ends.
+/// A guard that takes the thread out of the table when it ends.
 struct Registration(Arc<Control>);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -49,12 +49,13 @@ thread_local! {
     static CURRENT: OnceCell<Registration> = const { OnceCell::new() };
 }
 
-/// Locks a std mutex; a test that panicked must not stop the others.
+/// Locks a std mutex, also after a test panicked with it held: that must not stop the others.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits on a std condition variable until `deadline_ns`; `false` where it has passed.
+/// Waits on a std condition variable until `deadline_ns`. Returns `false` if the deadline has
+/// passed.
 pub(crate) fn wait<'a, T>(
     changed: &Condvar,
     guard: MutexGuard<'a, T>,
@@ -86,7 +87,7 @@ impl Drop for Registration {
 }
 
 impl Control {
-    /// Blocks until `is_done` takes what it waits for, a kick, or the deadline.
+    /// Blocks until `is_done` consumes the awaited event, a kick comes, or the deadline passes.
     fn block(
         &self,
         deadline_ns: Option<u64>,
@@ -127,7 +128,7 @@ fn bucket(address: usize) -> &'static Mutex<Vec<Waiter>> {
     &WAITERS[(address >> 2) % BUCKETS]
 }
 
-/// Threads of the table that were not ended yet.
+/// Number of threads in the table that have not ended.
 pub(crate) fn count() -> usize {
     lock(&THREADS).len()
 }
@@ -207,7 +208,8 @@ pub(crate) fn wait_on(
             woken
         }
         None => {
-            // Woken at the last moment: the wake-up counts, a kick is kept for the next wait.
+            // The thread was woken at the last moment: the wake-up counts, and a kick is kept for
+            // the next wait.
             if woken == Woken::Kicked {
                 lock(&thread.state).is_kicked = true;
             }

@@ -1,19 +1,19 @@
-//! Time of the host world: std's clocks.
+//! Time of the host world, from std's clocks.
 use std::sync::{
     LazyLock,
     atomic::{AtomicI64, Ordering::Relaxed},
 };
 
-/// "Boot": the first time anybody asked.
+/// "Boot": the first time at which the clock was read.
 static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
-/// The time that `set_wall_ns` added to the host's wall clock.
+/// Offset that `set_wall_ns` added to the host's wall clock.
 static WALL_OFFSET_NS: AtomicI64 = AtomicI64::new(0);
 
 pub(crate) fn now_ns() -> u64 {
     START.elapsed().as_nanos() as u64
 }
 
-/// The moment on std's clock.
+/// Converts a time to std's clock.
 pub(crate) fn host_instant(at_ns: u64) -> std::time::Instant {
     let far = std::time::Duration::from_secs(86_400 * 365);
     *START + std::time::Duration::from_nanos(at_ns).min(far)

@@ -1,7 +1,7 @@
-//! Programs in the host world: a software page table and a test-supplied processor.
+//! Programs in the host world: a software page table and a processor that the test supplies.
 //!
-//! A [`SpaceHandle`] maps page numbers to entries under one lock; lock order where two are taken is
-//! by address. As on x86, a page with any right can be read.
+//! A [`SpaceHandle`] maps page numbers to entries under one lock. Two such locks are taken in the
+//! order of their addresses. As on x86, a page with any right can be read.
 use super::{
     control,
     memory::{self, frame_words},
@@ -49,7 +49,7 @@ impl Entry {
 
 type Pages = BTreeMap<u64, Entry>;
 
-/// A space: shared so that a test's processor may hold it while it runs.
+/// An address space. It is shared so that a test's processor may hold it while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct SpaceHandle(Arc<Mutex<Pages>>);
 
@@ -111,7 +111,7 @@ impl SpaceHandle {
         Ok(mapped)
     }
 
-    /// Pages of their own, as many as a large one has.
+    /// Maps ordinary pages, as many as a large page has.
     pub(crate) fn map_large(&self, start: u64, protection: Protection) -> Result<bool, NoMemory> {
         memory::may_allocate()?;
         let end = start + LARGE_BYTES as u64;
@@ -229,7 +229,7 @@ impl SpaceHandle {
     }
 }
 
-/// Counts of a space, as its page tables would be.
+/// Counts of a space, like those of real page tables.
 pub(crate) struct Counts {
     resident: usize,
     tables: usize,
@@ -247,7 +247,8 @@ impl Counts {
     }
 }
 
-/// Goes through user memory page by page: `part(words, offset in page, bytes, done before)`.
+/// Goes through user memory page by page and calls `part(words, offset in page, bytes, done
+/// before)`.
 fn access(
     space: &SpaceHandle,
     address: u64,
@@ -390,8 +391,8 @@ impl SpaceHandle {
     }
 }
 
-/// Runs the program a test gave the calling thread (or the one that spawned it); without one every
-/// instruction is invalid.
+/// Runs the program that a test gave to the calling thread or to the thread that spawned it.
+/// Without a program every instruction is invalid.
 pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
     if take_kick() {
         return Trap::Kicked;
@@ -402,7 +403,7 @@ pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
     }
 }
 
-/// Legacy area and header of the XSAVE standard format: x87 and SSE only.
+/// Size of the XSAVE standard format's legacy area and header: x87 and SSE only.
 const EXTENDED_BYTES: usize = 576;
 const EXTENDED_MASK: u64 = 3;
 
@@ -410,7 +411,7 @@ thread_local! {
     static EXTENDED: RefCell<[u8; EXTENDED_BYTES]> = const { RefCell::new(INITIAL) };
 }
 
-/// FCW 0x37f, MXCSR 0x1f80, everything else zero.
+/// Initial state: FCW 0x37f, MXCSR 0x1f80, everything else zero.
 const INITIAL: [u8; EXTENDED_BYTES] = {
     let mut image = [0; EXTENDED_BYTES];
     (image[0], image[1]) = (0x7f, 0x03);
@@ -430,7 +431,7 @@ thread_local! {
     static BASES: Cell<Bases> = const { Cell::new(Bases { fs: 0, gs: 0 }) };
 }
 
-/// The part of the calling thread's program that stays in the processor.
+/// State of the calling thread's program that stays in the processor.
 pub(crate) struct Extended;
 
 pub(crate) fn extended() -> Extended {
@@ -478,5 +479,5 @@ impl Extended {
     }
 }
 
-/// Nobody preempts a thread here.
+/// Does nothing: no thread is preempted in this world.
 pub(crate) fn report_moves(_is_wanted: bool) {}

@@ -24,10 +24,10 @@ use nucleus::arch::{
     pci,
 };
 
-/// The reach of a domain's devices, where there is an IOMMU.
+/// The window of a domain's devices; `None` without an IOMMU.
 pub(crate) type WindowHandle = Option<Arc<Window>>;
 
-/// Every function found.
+/// Returns every function of the machine.
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
     let describe = |found: pci::Function| PciFunction {
         address: PciAddress(found.address),
@@ -67,25 +67,26 @@ pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
     }
 }
 
-/// Nothing ends a component of the kernel world between the two.
+/// Reads the port, then writes the receipt. Nothing ends a component of the kernel world between
+/// the two.
 pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
     let value = port_read(number, 1);
     dma.write(at, &(u64::from(receipt) << 32 | u64::from(value)).to_le_bytes());
     value as u8
 }
 
-/// As [`port_read8_noted`].
+/// Writes the port, then the receipt, as [`port_read8_noted`] does.
 pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
     port_write(number, 1, u32::from(value));
     dma.write(at, &(u64::from(receipt) << 32 | u64::from(value)).to_le_bytes());
 }
 
-/// All of the kernel world does, or nothing.
+/// Always true: components of the kernel world do not end before the system does.
 pub(crate) const fn lives() -> bool {
     true
 }
 
-/// Nothing outlives a component here.
+/// Returns `None`: no component of the kernel world is succeeded by another.
 pub(crate) fn kept() -> Option<DmaHandle> {
     None
 }

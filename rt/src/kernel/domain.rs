@@ -1,4 +1,4 @@
-//! Isolated components, from the kernel world.
+//! Operations on isolated components from the kernel world.
 use super::message::{EndpointHandle, to_nucleus};
 use crate::{NoMemory, message::Capability};
 pub(crate) use nucleus::domain::Domain as DomainHandle;

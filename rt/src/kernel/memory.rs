@@ -24,7 +24,7 @@ pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     Ok(Arc::new(DmaBuffer::allocate(bytes)?).into())
 }
 
-/// Components of the kernel world hand each other frames, not numbers.
+/// Always false: components of the kernel world pass each other frames, not numbers.
 pub(crate) fn frame_lent(_frame: u32) -> bool {
     false
 }

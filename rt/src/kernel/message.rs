@@ -56,7 +56,7 @@ fn from_nucleus(capability: capability::Capability) -> Option<Capability> {
     }
 }
 
-/// Does `step` with `message`, which becomes what came back.
+/// Does `step` with `message`, which is replaced by the message that came back.
 #[inline(always)]
 pub(crate) fn step(
     handle: &EndpointHandle,

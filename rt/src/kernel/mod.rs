@@ -1,7 +1,7 @@
 //! The kernel world: rt as direct calls into the nucleus.
 //!
-//! One file a family; what is plain data stays so, and nothing of the nucleus's own (guards, locks)
-//! comes out. The signatures are those of every world.
+//! Each family of operations has one file. Plain data passes unchanged, and none of the nucleus's
+//! own types (guards, locks) are exposed. The signatures are the same in every world.
 pub(crate) mod device;
 pub(crate) mod domain;
 pub(crate) mod memory;

@@ -1,4 +1,4 @@
-//! The kernel world's facts about itself.
+//! System information of the kernel world.
 pub(crate) use nucleus::{
     irq::statistics as interrupts,
     log::{RING_BYTES as LOG_BYTES, contents as log},

@@ -12,7 +12,7 @@ pub(crate) use nucleus::thread::{
     unpark, wait_on, wake, yield_now,
 };
 
-/// A thread that rings comes to the nucleus, and calls.
+/// Attends a bell: each thread that rings enters the nucleus, which calls the attendant on it.
 pub(crate) fn attend(
     bell: Bell,
     _name: &str,
@@ -21,7 +21,7 @@ pub(crate) fn attend(
 ) -> Result<(), NoMemory> {
     nucleus::thread::attend(bell.word().ok_or(NoMemory)?, attendant);
     bell.ring();
-    // Attended for ever, its memory stays.
+    // The bell is attended for ever, so its memory stays.
     core::mem::forget(bell);
     Ok(())
 }

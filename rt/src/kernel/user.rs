@@ -32,7 +32,7 @@ pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
     user::run(&mut context.registers, space)
 }
 
-/// The part of the calling thread's program that stays in the processor.
+/// State of the calling thread's program that stays in the processor.
 pub(crate) fn extended() -> &'static fpu::State {
     &thread::current().extended
 }

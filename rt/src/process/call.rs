@@ -1,17 +1,17 @@
-//! Kernel calls: the registers in and out (`libs/calls` has the whole list and its meaning).
+//! Kernel calls: the registers going in and coming out (`libs/calls` has the whole list and its meaning).
 //!
-//! [`ask`] is for what can change no memory that safe code relies on, and refuses the rest, for which
-//! [`ask_with_memory`] is; [`exchange`] is a step of a message.
+//! [`ask`] is for calls that change no memory on which safe code relies, and refuses all others, for which
+//! [`ask_with_memory`] is. [`exchange`] is a step of a message.
 use calls::{Call, FOREVER, HERE, Status};
 use core::arch::asm;
 
-/// The values of a call, or why there are none.
+/// The values of a call, or the error for which there are none.
 pub(super) type Answer = Result<[u64; 3], Status>;
 
-/// Why a step of a message was not done, where it was not.
+/// The result of a step of a message.
 pub(super) type Step = Result<(), Status>;
 
-/// A call that takes memory away, fills it or runs code in it.
+/// Returns whether a call takes memory away, fills it or runs code in it.
 const fn changes_memory(call: Call) -> bool {
     use Call::{
         Call as Ask, Close, CommandLine, Copy, CopyList, Entropy, Exit, PortList, Receive, Reply,
@@ -22,10 +22,10 @@ const fn changes_memory(call: Call) -> bool {
         || matches!(call, Close | CommandLine | Entropy | Exit | PortList | Revoke | Spawn | Unmap)
 }
 
-/// Does `call`, which changes no memory known here.
+/// Does `call`, which changes no memory of the component.
 ///
 /// # Panics
-/// If `call` may change such memory; this is known when compiling.
+/// Panics if `call` may change such memory; this is known when compiling.
 #[inline(always)]
 pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
     assert!(!changes_memory(call));
@@ -36,7 +36,8 @@ pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
 /// Does `call` with at most six arguments.
 ///
 /// # Safety
-/// The memory that the call takes away, fills or starts to run must be the caller's to do that with.
+/// The caller must be entitled to have the memory taken away, filled or run that the call takes away, fills
+/// or runs.
 #[inline(always)]
 pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> Answer {
     let argument = |index| arguments.get(index).copied().unwrap_or(0);
@@ -67,15 +68,15 @@ pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> Answer {
 /// The part of a message that travels in registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers {
-    /// Going in the handle of the endpoint, coming out the badge.
+    /// The endpoint's handle on entry, the badge on return.
     pub(super) name: u64,
     pub(super) header: u64,
     pub(super) words: [u64; 4],
-    /// Handle of what goes along, [`calls::NO_HANDLE`] for nothing.
+    /// Handle of the capability that goes along; [`calls::NO_HANDLE`] for none.
     pub(super) capability: u64,
 }
 
-/// Does a step of a message: `registers` become what came.
+/// Does a step of a message and replaces `registers` by those of the message that came.
 ///
 /// # Safety
 /// No reference into the calling thread's message area is used meanwhile.
@@ -106,7 +107,8 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
     step(status)
 }
 
-/// [`exchange`] without deadline and capability where the partner is likely to be a thread of this component.
+/// Does [`exchange`] without deadline and capability, if the partner is likely to be a thread of this
+/// component.
 ///
 /// # Safety
 /// As [`exchange`].
@@ -138,13 +140,13 @@ pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Ste
     step(status)
 }
 
-/// Whether a step was done, without a look at what else `status` may be where it was.
+/// Decodes whether a step was done. If it was, the other bits of `status` are not looked at.
 #[inline(always)]
 fn step(status: u64) -> Step {
     if status == Status::Ok as u64 { Ok(()) } else { Err(Status::of(status)) }
 }
 
-/// A deadline as the nucleus takes it.
+/// Encodes a deadline for the nucleus.
 pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
     deadline_ns.unwrap_or(FOREVER)
 }
@@ -154,12 +156,12 @@ pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
 pub(crate) struct Handle(pub(super) u64);
 
 impl Handle {
-    /// Whether it may be moved to others or given back.
+    /// Returns whether the capability may be moved to others or given back.
     pub(super) fn can_leave(&self) -> bool {
         !matches!(self.0, calls::SERVICE | calls::NO_HANDLE)
     }
 
-    /// The former handle; it names nothing from now on.
+    /// Returns the handle and leaves one that names nothing.
     pub(super) fn leave(&mut self) -> Handle {
         Handle(core::mem::replace(&mut self.0, calls::NO_HANDLE))
     }

@@ -1,8 +1,8 @@
-//! Devices of the process world: what the component was granted, opened by kernel calls.
+//! Devices of the process world: the component's granted devices, opened by kernel calls.
 //!
-//! Registers and buffers are mapped by the nucleus and reached in place; a port access with a receipt is a kernel
-//! call, others are in [`port`](super::port). A handle's mapping lasts as long as the handle; registers stay mapped
-//! until the component ends.
+//! The nucleus maps registers and buffers, and the component accesses them in place. A port access with a receipt
+//! is a kernel call; other port accesses are in [`port`](super::port). A handle's mapping lasts as long as the
+//! handle; registers stay mapped until the component ends.
 pub(crate) use super::port::{
     port_read, port_read_all, port_read_list, port_write, port_write_all, port_write_list,
     ports_close, ports_open,
@@ -22,14 +22,14 @@ use alloc::vec::Vec;
 use calls::{Call, KEPT, NO_HANDLE, Status};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-/// Mapped registers: address and length are true as long as the component runs.
+/// Mapped registers. Address and length stay valid as long as the component runs.
 #[derive(Debug)]
 pub(crate) struct MmioHandle {
     address: usize,
     bytes: usize,
 }
 
-/// An interrupt taken.
+/// An interrupt that was taken.
 #[derive(Debug)]
 pub(crate) struct InterruptHandle(Handle);
 
@@ -42,7 +42,7 @@ pub(crate) struct DmaHandle {
     _handle: Handle,
 }
 
-/// Components of the process world have no frames to lend.
+/// Empty: components of the process world have no frames to lend.
 pub(crate) type WindowHandle = ();
 
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
@@ -68,7 +68,7 @@ pub(crate) fn pci_open(address: u16) -> Result<(), DeviceError> {
 }
 
 pub(crate) fn pci_close(address: u16) {
-    // One that was taken away meanwhile is closed.
+    // The call fails only for a function that was taken away, which is closed already.
     let _ = ask(Call::PciClose, &[u64::from(address)]);
 }
 
@@ -144,7 +144,7 @@ impl MmioHandle {
     }
 }
 
-/// Reads or writes a port, with a receipt.
+/// Reads or writes a port and writes the receipt, by one kernel call.
 fn noted(call: Call, number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
     let word = (dma.address + at) as u64;
     let arguments = [u64::from(number), 1, u64::from(value), word, u64::from(receipt)];
@@ -164,7 +164,7 @@ pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usi
 pub(crate) fn kept() -> Option<DmaHandle> {
     let [address, bytes, device_address] = ask(Call::MapRegion, &[KEPT]).ok()?;
     let (address, bytes) = (address as usize, bytes as usize);
-    // It stays mapped whatever becomes of this.
+    // This memory stays mapped even when the handle is dropped.
     Some(DmaHandle { address, bytes, device_address, _handle: Handle(NO_HANDLE) })
 }
 
@@ -188,7 +188,7 @@ impl InterruptHandle {
     }
 
     pub(crate) fn acknowledge(&self) {
-        // One that was taken away meanwhile stays masked.
+        // The call fails only for an interrupt that was taken away, which stays masked.
         let _ = ask(Call::InterruptAcknowledge, &[self.0.0]);
     }
 
@@ -257,7 +257,7 @@ impl DmaHandle {
     }
 }
 
-/// A component that does not live does nothing.
+/// Always true: a component that was ended executes nothing.
 pub(crate) const fn lives() -> bool {
     true
 }

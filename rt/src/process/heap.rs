@@ -1,8 +1,8 @@
 //! The heap: Doug Lea's allocator (crate `dlmalloc`) over memory of the nucleus, under one lock.
 //!
-//! Small pieces that are free again are kept in lists by size, for the next of that size: a driver takes and gives back
-//! the same few with each request. What is refused is null, and the allocations that cannot stand that end the
-//! component. Larger memory that is free again goes back to the nucleus a mapping at a time.
+//! Small free pieces are kept in lists by size, for the next allocation of that size, because a driver allocates and
+//! frees the same few with each request. A refused allocation returns null, and code that cannot handle that ends the
+//! component. Larger free memory goes back to the nucleus a mapping at a time.
 use super::call::{ask, ask_with_memory};
 use crate::{
     PAGE_BYTES,
@@ -65,12 +65,12 @@ unsafe impl Allocator for Source {
     }
 }
 
-/// Small pieces are a multiple of this long, and aligned to it.
+/// Sizes of small pieces are multiples of this, and so is their alignment.
 const STEP: usize = 16;
-/// Lists of them: up to 1 KiB.
+/// Number of lists, which hold pieces up to 1 KiB.
 const LISTS: usize = 64;
 
-/// The list that memory of `layout` comes from; none for larger ones.
+/// Returns the list for memory of `layout`; `None` for larger layouts.
 #[inline]
 fn list_of(layout: Layout) -> Option<usize> {
     let list = layout.size().wrapping_sub(1) / STEP;
@@ -79,7 +79,7 @@ fn list_of(layout: Layout) -> Option<usize> {
 
 struct Pieces {
     lea: Dlmalloc<Source>,
-    /// The first of each list, null at its end; a piece begins with the next.
+    /// The first piece of each list, null at its end. A piece begins with the pointer to the next.
     free: [*mut Piece; LISTS],
 }
 
@@ -91,6 +91,8 @@ struct Piece {
 unsafe impl Send for Pieces {}
 
 impl Pieces {
+    /// Takes a piece of that layout, from its list if it has one.
+    ///
     /// # Safety
     /// The size is not 0.
     #[inline]
@@ -109,8 +111,10 @@ impl Pieces {
         first.cast()
     }
 
+    /// Takes new memory from the allocator.
+    ///
     /// # Safety
-    /// Not 0 bytes.
+    /// The size is not 0.
     #[cold]
     #[inline(never)]
     unsafe fn take_new(&mut self, bytes: usize, align: usize) -> *mut u8 {
@@ -118,8 +122,10 @@ impl Pieces {
         unsafe { self.lea.malloc(bytes, align) }
     }
 
+    /// Frees `memory`, into its list if it has one.
+    ///
     /// # Safety
-    /// `memory` came from `take` by this layout and is used no more.
+    /// `memory` was returned by `take` for this layout and is not used any more.
     #[inline]
     unsafe fn give(&mut self, memory: *mut u8, layout: Layout) {
         let Some(list) = list_of(layout) else {
@@ -132,8 +138,10 @@ impl Pieces {
         self.free[list] = piece;
     }
 
+    /// Frees memory that has no list.
+    ///
     /// # Safety
-    /// As [`Pieces::give`]; it has no list.
+    /// As for [`Pieces::give`].
     #[cold]
     #[inline(never)]
     unsafe fn give_large(&mut self, memory: *mut u8, layout: Layout) {
@@ -202,7 +210,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Frames that the heap has from the nucleus.
+/// Returns the number of frames that the heap has from the nucleus.
 pub(super) fn mapped_frames() -> u64 {
     MAPPED_BYTES.load(Relaxed) / PAGE_BYTES as u64
 }

@@ -1,10 +1,11 @@
-//! A line of the log or of a panic while it is put together, without memory from the heap.
+//! A line of the log or of a panic message while it is being formatted, without memory from the
+//! heap.
 use core::fmt;
 
-/// Longest line; what is beyond is cut off.
+/// Length of the longest line. Longer ones are cut.
 const LINE_BYTES: usize = 512;
 
-/// Text so far, whole characters only.
+/// The text so far, in whole characters.
 #[derive(Debug)]
 pub(crate) struct Line {
     bytes: [u8; LINE_BYTES],
@@ -13,20 +14,20 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// An empty line.
+    /// Makes an empty line.
     pub(crate) const fn new() -> Line {
         Line { bytes: [0; LINE_BYTES], used: 0, is_cut: false }
     }
 
-    /// A line of `text`.
+    /// Makes a line of `text`.
     pub(crate) fn of(text: fmt::Arguments<'_>) -> Line {
         let mut line = Line::new();
-        // Writing a line never fails; what formats may, and then there is what it wrote.
+        // Writing to a line never fails. If a formatter fails, the line has the text before that.
         let _ = fmt::Write::write_fmt(&mut line, text);
         line
     }
 
-    /// Its bytes, which are UTF-8.
+    /// Returns the bytes of the line, which are UTF-8.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }

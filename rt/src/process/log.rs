@@ -1,7 +1,7 @@
-//! The log and the last words of a component.
+//! The log and the panic message of a component.
 //!
-//! A line goes to the nucleus as it is said; the nucleus puts time and component before it and drops what
-//! is below its own level.
+//! A line goes to the nucleus when it is logged; the nucleus puts the time and the component before it
+//! and drops lines below its own level.
 use super::{call::ask, call::ask_with_memory, line::Line, trace};
 use calls::Call;
 use core::panic::PanicInfo;
@@ -9,7 +9,7 @@ use log::{Level, LevelFilter, Metadata, Record};
 
 struct Logger;
 
-/// Says `line`.
+/// Sends `line` to the nucleus's log.
 pub(super) fn say(level: Level, line: &Line) {
     let (address, bytes) = (line.bytes().as_ptr() as u64, line.bytes().len() as u64);
     // A line that the nucleus refuses is lost: there is nobody else to tell.
@@ -30,7 +30,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// From now on what is logged is said, as much as the parameter `skerry.log` says.
+/// Enables the log at the level of the parameter `skerry.log`.
 pub(super) fn init() {
     static LOGGER: Logger = Logger;
     let level = crate::system::parameter("skerry.log").and_then(|text| text.parse().ok());
@@ -39,7 +39,7 @@ pub(super) fn init() {
     }
 }
 
-/// Ends the component: says the last trace records, then why, which the nucleus keeps.
+/// Ends the component. Logs the last trace records and then the reason, which the nucleus keeps.
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     trace::print();

@@ -1,9 +1,9 @@
 //! Memory of the process world.
 //!
-//! A frame here is a number that a client lent: it can be handed to a device and no more. It is not
-//! mapped and not counted (the client keeps it until it is told that the device is done), so it has no
-//! contents here, and none can be allocated. Charges are counted; what refuses is the nucleus,
-//! which gives a component no more memory than it was granted.
+//! A frame here is a number that a client lent; it can only be handed to a device. It is neither mapped nor
+//! counted: the client keeps it until it is told that the device is done. So it has no contents here, and
+//! none can be allocated. Charges are counted, but only the nucleus refuses memory: it gives a component no
+//! more than was granted.
 use super::call::{Handle, ask};
 use crate::{
     NoMemory, PAGE_BYTES,
@@ -15,13 +15,13 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 static CHARGED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Shared memory, mapped here for as long as the handle lives.
+/// Shared memory, mapped as long as the handle lives.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     address: usize,
     words: usize,
     pub(super) handle: Handle,
-    /// The handle that keeps it mapped, where that is another one.
+    /// The region whose handle keeps this mapped, if it is another one.
     _of: Option<RegionHandle>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     Ok(Arc::new(Mapped { address: address as usize, words: bytes / 8, handle, _of: None }))
 }
 
-/// Maps the region that `handle` names; the handle back where it names none, and what was said.
+/// Maps the region that `handle` names. Returns the handle and the error if it names none.
 pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, (Handle, Status)> {
     let [address, bytes, _] = match ask(Call::MapRegion, &[handle.0]) {
         Ok(mapped) => mapped,
@@ -45,22 +45,22 @@ pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, (Handle, Status
     Ok(Arc::new(Mapped { address, words, handle, _of: None }))
 }
 
-/// `region` by the handle of a copy that was given.
+/// Returns `region` under the handle of a copy that was given.
 pub(super) fn region_given(region: &RegionHandle, handle: Handle) -> RegionHandle {
     let Mapped { address, words, .. } = **region;
     Arc::new(Mapped { address, words, handle, _of: Some(region.clone()) })
 }
 
 impl Mapped {
-    /// As [`Handle::can_leave`].
+    /// Returns whether the handle may leave, as [`Handle::can_leave`].
     pub(super) fn can_leave(&self) -> bool {
         self.handle.can_leave()
     }
-    /// As [`Handle::leave`].
+    /// Takes the handle out, as [`Handle::leave`].
     pub(super) fn leave(&mut self) -> Handle {
         self.handle.leave()
     }
-    /// All of it.
+    /// Returns all words of the region.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
         // that others write at any time are atomics.
@@ -77,19 +77,20 @@ pub(crate) fn uncharge(bytes: usize) {
     CHARGED_BYTES.fetch_sub(bytes, Relaxed);
 }
 
-/// There is no reserve beyond the grant.
+/// Returns `false`: there is no reserve beyond the grant.
 pub(crate) fn use_reserve() -> bool {
     true
 }
 
 pub(crate) fn leave_reserve() {}
 
-/// The rest of the grant is the nucleus's to know; a component holds on to nothing that it could give back.
+/// Returns `false`: only the nucleus knows the rest of the grant, and a component holds nothing that it
+/// could give back.
 pub(crate) fn is_short() -> bool {
     false
 }
 
-/// As [`is_short`].
+/// Returns `false`, as [`is_short`].
 pub(crate) fn is_full() -> bool {
     false
 }
@@ -100,7 +101,8 @@ pub(crate) fn frame_allocate(_zeroed: bool) -> Result<u32, NoMemory> {
     Err(NoMemory)
 }
 
-/// Whether `frame` can be taken as a frame that was lent: that it was is checked where a device reaches it.
+/// Returns whether `frame` can stand for a lent frame. Whether it was lent is checked when a device reaches
+/// it.
 pub(crate) fn frame_lent(_frame: u32) -> bool {
     true
 }
@@ -109,7 +111,7 @@ pub(crate) fn frame_retain(_frame: u32) {}
 
 pub(crate) fn frame_release(_frame: u32) {}
 
-/// The client holds it, and so do we.
+/// Returns 2: the client's reference and this one.
 pub(crate) fn frame_references(_frame: u32) -> u32 {
     2
 }
@@ -118,21 +120,21 @@ pub(crate) fn frame_exclusive(_frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES
     None
 }
 
-/// Nothing is known of its contents: reads as zeroes.
+/// Reads zeroes: the contents of a frame are not known here.
 pub(crate) fn frame_read(_frame: u32, _offset: usize, out: &mut [u8]) {
     out.fill(0);
 }
 
-/// Its contents cannot be changed from here.
+/// Does nothing: the contents of a frame cannot be changed from here.
 pub(crate) fn frame_write(_frame: u32, _offset: usize, _data: &[u8]) {}
 
-/// As [`frame_write`].
+/// Does nothing, as [`frame_write`].
 pub(crate) fn frame_zero(_frame: u32, _offset: usize, _length: usize) {}
 
-/// As [`frame_write`].
+/// Does nothing, as [`frame_write`].
 pub(crate) fn frame_copy(_from: u32, _to: u32) {}
 
-/// The component's own: what its heap and its threads have mapped, what is charged.
+/// Returns the component's own amounts: the mappings of its heap and its threads, and its charges.
 pub(crate) fn statistics() -> Statistics {
     Statistics {
         heap_frames: super::heap::mapped_frames(),

@@ -1,6 +1,6 @@
 //! Messages of the process world.
 //!
-//! An endpoint is a handle, given back with its last clone. The words beyond the first four lie in the calling
+//! An endpoint is a handle, which is given back with its last clone. The words beyond the first four are in the calling
 //! thread's message area during a step.
 use super::{
     call::{Handle, Registers, ask, ask_with_memory, exchange, exchange_here, until},
@@ -21,7 +21,7 @@ use ipc::{Error, Header, INLINE_WORDS};
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointHandle {
     handle: Arc<Handle>,
-    /// Made here, so that the partner is likely to be a thread of the component.
+    /// The endpoint was made by this component, so that the partner is likely to be one of its threads.
     is_own: bool,
 }
 
@@ -32,13 +32,13 @@ impl EndpointHandle {
 }
 
 impl EndpointHandle {
-    /// Its handle.
+    /// Returns the endpoint's handle.
     pub(super) fn number(&self) -> u64 {
         self.handle.0
     }
 }
 
-/// The endpoint of the component.
+/// Returns the endpoint of the component.
 pub(crate) fn service() -> EndpointHandle {
     EndpointHandle::new(SERVICE, false)
 }
@@ -64,7 +64,7 @@ fn handle_of(capability: &Capability) -> u64 {
     }
 }
 
-/// The handle of a copy that was given, taken back by that.
+/// Handle of a copy that was given; giving it back takes the gift back.
 pub(crate) type GiftHandle = u64;
 
 pub(crate) fn give(
@@ -93,7 +93,7 @@ pub(crate) fn take_back(gift: &GiftHandle) {
     let _ = unsafe { ask_with_memory(Call::Revoke, &[*gift]) };
 }
 
-/// The handle of what goes along, moved where nobody else here has it.
+/// Returns the handle of the capability to send. The capability is moved if nobody else in this component has it.
 #[cold]
 fn word_of(capability: &mut Capability) -> u64 {
     let is_alone = match capability {
@@ -113,7 +113,8 @@ fn settle_what_went(message: &mut Message, word: u64, is_well: bool) {
     message.capability = capability.and_then(|capability| settle(word, capability, is_well));
 }
 
-/// After a step that took `word` along, which went well or not: what was moved has left, or is here again but not mapped.
+/// Settles a capability after a step that took `word` along. After a success a moved capability has left the component.
+/// After a failure the capability is returned; a moved region, which the nucleus has unmapped, is mapped again.
 fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability> {
     match capability {
         _ if word & MOVED == 0 => (!is_well).then_some(capability),
@@ -134,7 +135,7 @@ fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability
     }
 }
 
-/// The capability that came along: a region is mapped, anything else is an endpoint.
+/// Makes a capability of the handle that came along: a region is mapped; anything else is an endpoint.
 #[cold]
 fn take_in(handle: u64) -> Capability {
     match memory::region_map(Handle(handle)) {
@@ -147,7 +148,7 @@ fn take_in(handle: u64) -> Capability {
     }
 }
 
-/// The error of a status. A handle that names no endpoint (any more) is as good as one whose endpoint is gone.
+/// Converts a status to an error. A handle that names no endpoint counts as one whose endpoint is gone.
 #[cold]
 fn error(status: Status) -> Error {
     match status {
@@ -159,8 +160,8 @@ fn error(status: Status) -> Error {
     }
 }
 
-/// Does a step with `message`; where it fails the message stays as it was. What is only sent leaves nothing
-/// in the message but what it was, without what went along.
+/// Does a step with `message`. If it fails the message stays as it was. A step that only sends leaves the words in the
+/// message, but not the capability.
 #[inline(always)]
 pub(crate) fn step(
     handle: &EndpointHandle,
@@ -176,7 +177,7 @@ pub(crate) fn step(
         Step::ReplyAndReceive => Call::ReplyAndReceive,
     };
     if step == Step::Receive {
-        // Nothing goes in: what is in the message is dropped.
+        // A step that only receives drops the contents of the message.
         message.reset(0);
     }
     let length = message.words().len();
@@ -211,14 +212,14 @@ pub(crate) fn step(
     Ok(())
 }
 
-/// The words of `message` that do not travel in registers, to where the nucleus takes them from.
+/// Copies the words of `message` that do not travel in registers to the message area.
 #[cold]
 fn give_long(message: &Message) {
     let long = message.words().iter().zip(thread::area()).skip(INLINE_WORDS);
     long.for_each(|(word, shared)| shared.store(*word, Relaxed));
 }
 
-/// Makes `message` what came. Inlined, so that what came in registers stays there.
+/// Fills `message` from the registers and the message area. Inlined, so that words that came in registers stay there.
 #[inline(always)]
 fn take(message: &mut Message, registers: &Registers) {
     let header = Header(registers.header);
@@ -233,15 +234,15 @@ fn take(message: &mut Message, registers: &Registers) {
     }
 }
 
-/// And the words that did not come in registers.
+/// Copies the words that did not come in registers from the message area.
 #[cold]
 fn take_long(message: &mut Message, length: usize) {
     let shared = thread::area().iter().take(length).skip(INLINE_WORDS);
-    // There is room: a header says no more than a message holds.
+    // There is room, because a header's length is at most that of a message.
     let _ = shared.take_while(|word| message.push(word.load(Relaxed))).count();
 }
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {
-    // An endpoint that is gone has nobody to tell.
+    // The call fails only if the endpoint is gone; then no receiver is left to be told.
     let _ = ask(Call::Signal, &[handle.handle.0, bits]);
 }

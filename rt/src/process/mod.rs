@@ -1,8 +1,8 @@
 //! The process world: rt in an isolated component, by kernel calls (`libs/calls`).
 //!
-//! One file a family, the signatures are those of every world. Programs (`rt::user`) are not run from here
-//! and there is no power to take down. What a call needs is in its file; what guards what: the heap
-//! has a lock, the list of threads is of atomics, everything else is the nucleus's.
+//! Each family of operations has one file; the signatures are the same in every world. Components of this
+//! world do not run programs (`rt::user`) and cannot turn the machine off. The heap has a lock, the list
+//! of threads consists of atomics, and the nucleus guards everything else.
 mod call;
 pub(crate) mod device;
 mod heap;
@@ -22,7 +22,7 @@ use crate::{power::Action, trace::TraceRecord};
 use ::calls::Call;
 pub(crate) use trace::point as trace_point;
 
-/// Most bytes of a call.
+/// Most bytes that one call gives.
 const ENTROPY_BYTES: usize = 256;
 
 pub(crate) fn entropy_fill(out: &mut [u8]) {
@@ -34,12 +34,12 @@ pub(crate) fn entropy_fill(out: &mut [u8]) {
     }
 }
 
-/// Only the kernel world sees all processors' records.
+/// Returns no records: only the kernel world sees those of all processors.
 pub(crate) fn trace_last(_: usize) -> impl Iterator<Item = TraceRecord> {
     core::iter::empty()
 }
 
-/// An isolated component has no power over the machine: asking for it ends the component.
+/// Ends the component: an isolated component has no power over the machine.
 pub(crate) fn power_down(action: Action) -> ! {
     panic!("an isolated component may not take the machine down ({action:?})");
 }

@@ -1,5 +1,5 @@
-//! Ports of the process world: by plain instruction where the nucleus lets these pass (or carries them out), else by
-//! kernel call, a list of accesses in one.
+//! Ports of the process world. They are accessed by plain instructions if the nucleus lets these pass or emulates
+//! them, else by kernel calls, of which one carries out a list of accesses.
 use super::call::{ask, ask_with_memory};
 use crate::device::DeviceError;
 use calls::{Call, PORT_LIST_MAX, PortStep};
@@ -8,7 +8,8 @@ use core::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// Whether open ports are accessed by plain instruction. The nucleus says so when some are opened, of all alike.
+/// Whether open ports are accessed by plain instructions. The nucleus says so when ports are opened, the same for
+/// all of a component.
 static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn ports_open(first: u16, count: u16) -> Result<(), DeviceError> {
@@ -18,7 +19,7 @@ pub(crate) fn ports_open(first: u16, count: u16) -> Result<(), DeviceError> {
 }
 
 pub(crate) fn ports_close(first: u16, count: u16) {
-    // One that was taken away meanwhile is closed.
+    // The call fails only for ports that were taken away, which are closed already.
     let _ = ask(Call::PortsClose, &[u64::from(first), u64::from(count)]);
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn port_read(number: u16, width: u8) -> u32 {
 #[inline]
 pub(crate) fn port_write(number: u16, width: u8, value: u32) {
     if !IS_PLAIN.load(Relaxed) {
-        // A port that was taken away meanwhile is written to by nobody.
+        // A write to a port that was taken away has no effect.
         let _ = ask(Call::PortWrite, &[u64::from(number), u64::from(width), u64::from(value)]);
         return;
     }
@@ -74,7 +75,7 @@ pub(crate) fn port_write(number: u16, width: u8, value: u32) {
     }
 }
 
-/// Does at most [`PORT_LIST_MAX`] accesses of a byte each, by one call.
+/// Does at most [`PORT_LIST_MAX`] accesses of one byte each, by one call.
 fn list(is_write: bool, bytes: impl Iterator<Item = (u16, u8)>) -> [[u8; 8]; PORT_LIST_MAX] {
     let mut steps = [[0; 8]; PORT_LIST_MAX];
     let mut count = 0;
@@ -85,11 +86,11 @@ fn list(is_write: bool, bytes: impl Iterator<Item = (u16, u8)>) -> [[u8; 8]; POR
     let arguments = [steps.as_mut_ptr() as u64, count];
     // SAFETY: the nucleus reads and writes these steps.
     let done = unsafe { ask_with_memory(Call::PortList, &arguments) };
-    // A port that was taken away meanwhile reads as one that is not there.
+    // A port that was taken away reads like one that does not exist.
     if done.is_ok() { steps } else { [[u8::MAX; 8]; PORT_LIST_MAX] }
 }
 
-/// The value of a step.
+/// Returns the value of a step.
 fn value(step: [u8; 8]) -> u8 {
     PortStep::unpack(step).value as u8
 }

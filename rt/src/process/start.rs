@@ -1,4 +1,4 @@
-//! The start of a component: the nucleus enters `_start` on a thread that has no stack yet.
+//! The start of a component. The nucleus enters `_start` on a thread that has no stack yet.
 //!
 //! The first thread runs on a small static stack and has no [block](super::thread). It spawns the main thread and ends.
 use super::{call::ask_with_memory, log, thread, time};

@@ -1,5 +1,5 @@
-//! The process world's facts about itself: the component's own locks, and nothing of the system's but
-//! its command line.
+//! System information of the process world: the component's own locks, and of the system only the
+//! command line.
 use super::call::ask_with_memory;
 use crate::{
     sync::Once,
@@ -8,10 +8,10 @@ use crate::{
 use alloc::{boxed::Box, string::String, vec, vec::Vec};
 use calls::Call;
 
-/// Longer ones are cut.
+/// Longest command line; a longer one is cut.
 const COMMAND_LINE_BYTES: usize = 2048;
 
-/// Asked for once; empty where that is not granted.
+/// Returns the command line, which is asked for once; empty if that is not granted.
 pub(crate) fn command_line() -> &'static str {
     static LINE: Once<&'static str> = Once::new();
     LINE.get_or_init(|| {
@@ -24,34 +24,34 @@ pub(crate) fn command_line() -> &'static str {
     })
 }
 
-/// The nucleus's objects are not a component's to see.
+/// Returns nothing: a component may not see the nucleus's objects.
 pub(crate) fn objects() -> Vec<ObjectCount> {
     Vec::new()
 }
 
 pub(crate) const LOG_BYTES: usize = 0;
 
-/// The log is written to from here, not read.
+/// Returns nothing: a component can only write to the log.
 pub(crate) fn log() -> (u64, Vec<u8>) {
     (0, Vec::new())
 }
 
-/// The nucleus knows the threads of the component and tells of them when it ends.
+/// Logs `why` alone: the nucleus knows the component's threads and reports them when it ends.
 pub(crate) fn log_threads(why: core::fmt::Arguments<'_>) {
     log::info!("{why}");
 }
 
-/// As [`objects`].
+/// Returns nothing, as [`objects`].
 pub(crate) fn interrupts() -> Vec<(String, Vec<u64>)> {
     Vec::new()
 }
 
-/// As [`objects`].
+/// Returns nothing, as [`objects`].
 pub(crate) fn processor_times() -> Vec<ProcessorTime> {
     Vec::new()
 }
 
-/// As [`objects`].
+/// Returns nothing, as [`objects`].
 pub(crate) fn runnable_threads() -> usize {
     0
 }

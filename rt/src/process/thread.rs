@@ -1,10 +1,10 @@
 //! Threads of the process world.
 //!
-//! A thread has one mapping: its stack, below which nothing is mapped, and above it its [`Block`], at which
-//! the FS base points. Blocks are never given back: who ends leaves his to the next thread, and a
-//! list of them, to whose head new ones are added, is all there is to guard. A block is free when both
-//! the thread and who spawned it have let go of it; the thread's part is its last store, after
-//! which it uses no memory of its own.
+//! A thread has one mapping. It holds its stack, below which nothing is mapped, and above the stack its [`Block`], at
+//! which the FS base points. Blocks are never given back: a thread that ends leaves its block to the next thread. The
+//! only shared structure is a list of all blocks, to whose head new ones are added. A block is free when both the
+//! thread and its spawner have let go of it. For the thread this is its last store, after which it uses no memory of
+//! its own.
 use super::call::{ask, ask_with_memory, until};
 pub(crate) use crate::ring::attend_by_thread as attend;
 use crate::{
@@ -36,19 +36,20 @@ pub(super) type Body = Box<Box<dyn FnOnce() + Send>>;
 /// A thread's own memory: one page.
 #[repr(C, align(4096))]
 pub(super) struct Block {
-    /// Itself, for the thread to find.
+    /// The block's own address, for the thread to find.
     this: *const Block,
-    /// The thread's number; 0 while it is not known or there is none.
+    /// The thread's number; 0 while it is not known and when there is no thread.
     number: AtomicU64,
     /// Number of users; 0 if the block is free.
     users: AtomicU32,
-    /// 1 where an unpark came before its park.
+    /// 1 if an unpark came before its park.
     token: AtomicU32,
-    /// The block before it in the list; set before it is in there.
+    /// The next older block of the list; set before this block is in the list.
     next: *const Block,
-    /// The body to run; the spawner's until the thread starts, then the thread's. The main thread has none.
+    /// The body to run. It belongs to the spawner until the thread starts, then to the thread. The main thread has
+    /// none.
     body: UnsafeCell<Option<Body>>,
-    /// The thread's own.
+    /// The locks that the thread holds; only the thread uses this.
     #[cfg(feature = "check")]
     held: UnsafeCell<sync::check::Held>,
     /// Words of messages that do not travel in registers.
@@ -57,7 +58,7 @@ pub(super) struct Block {
 
 const _: () = assert!(size_of::<Block>() == PAGE_BYTES && offset_of!(Block, this) == 0);
 
-/// The blocks there are, newest first.
+/// Head of the list of all blocks, newest first.
 static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(ptr::null_mut());
 
 impl Block {
@@ -75,14 +76,14 @@ impl Block {
         }
     }
 
-    /// Every block.
+    /// Iterates over all blocks.
     fn all() -> impl Iterator<Item = &'static Block> {
         let first = BLOCKS.load(Acquire).cast_const();
         // SAFETY: null or a block in the list; they live for ever and are shared as their fields allow.
         core::iter::successors(unsafe { first.as_ref() }, |block| unsafe { block.next.as_ref() })
     }
 
-    /// A free block, now with its users; its other fields are as their last thread left them.
+    /// Takes a free block and sets its users; its other fields are as the last thread left them.
     fn take_free() -> Option<&'static Block> {
         let take = |block: &&Block| block.users.compare_exchange(0, USERS, AcqRel, Relaxed).is_ok();
         let block = Block::all().find(take)?;
@@ -91,7 +92,7 @@ impl Block {
         Some(block)
     }
 
-    /// A new block with its stack, in the list.
+    /// Maps a new block with its stack and adds it to the list.
     fn map_new() -> Result<&'static Block, NoMemory> {
         let bytes = (STACK_BYTES + PAGE_BYTES) as u64;
         let [address, ..] = ask(Call::Map, &[bytes]).map_err(|_| NoMemory)?;
@@ -109,12 +110,12 @@ impl Block {
     }
 }
 
-/// Pages of every stack, in use or not, with its block.
+/// Returns the number of pages of all stacks and blocks, in use or not.
 pub(super) fn stack_frames() -> u64 {
     (Block::all().count() * (STACK_BYTES / PAGE_BYTES + 1)) as u64
 }
 
-/// The calling thread's block. Not on the very first thread, which has none.
+/// Returns the calling thread's block. Must not be called on the very first thread, which has none.
 fn block() -> &'static Block {
     let this: *const Block;
     // SAFETY: the FS base of every thread points at its block, whose first word points there too.
@@ -125,7 +126,7 @@ fn block() -> &'static Block {
     unsafe { &*this }
 }
 
-/// The calling thread's message area.
+/// Returns the calling thread's message area.
 pub(super) fn area() -> &'static [AtomicU64; MESSAGE_WORDS] {
     &block().area
 }
@@ -160,8 +161,8 @@ extern "C" fn run(block: &'static Block) -> ! {
     }
 }
 
-/// Starts a thread that runs `body`, or the component's main function; with the policy that was granted where none is
-/// given.
+/// Starts a thread that runs `body`, or the component's main function if there is none. Without `policy` it has the
+/// granted policy.
 pub(super) fn start(policy: Option<Policy>, body: Option<Body>) -> Result<u64, NoMemory> {
     let block = Block::take_free().map_or_else(Block::map_new, Ok)?;
     // SAFETY: the block is ours alone until its thread starts.
@@ -196,7 +197,7 @@ pub(crate) fn current() -> u64 {
 }
 
 pub(crate) fn yield_now() {
-    // There is nothing that could be refused.
+    // The call cannot fail.
     let _ = ask(Call::Yield, &[]);
 }
 
@@ -211,7 +212,7 @@ pub(crate) fn park(deadline_ns: Option<u64>, interruptible: bool) -> Woken {
     Woken::Signalled
 }
 
-/// The thread may end meanwhile; then the token goes to nobody, or to one who finds nothing there for him.
+/// The thread may end meanwhile. Then the token goes nowhere, or to a later thread that finds nothing to do.
 pub(crate) fn unpark(thread: u64) {
     let is_it = |block: &&Block| block.number.load(Acquire) == thread && thread != 0;
     if let Some(block) = Block::all().find(is_it)
@@ -222,7 +223,7 @@ pub(crate) fn unpark(thread: u64) {
 }
 
 pub(crate) fn kick(thread: u64) {
-    // One that has ended needs no kick.
+    // The call fails only for a thread that has ended, which needs no kick.
     let _ = ask(Call::Kick, &[thread]);
 }
 
@@ -248,7 +249,7 @@ pub(crate) fn wait_on(
 
 pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
     let woken = ask(Call::Wake, &[word.as_ptr() as u64, u64::from(count)]);
-    // A word whose memory is gone has nobody to wake.
+    // No thread waits for a word whose memory is gone.
     woken.map_or(0, |[woken, ..]| woken as u32)
 }
 
@@ -269,7 +270,7 @@ pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
 }
 
 pub(crate) fn processors() -> (usize, usize) {
-    /// There is one, and nothing to ask.
+    /// There is only one processor, so it need not be asked for.
     static IS_ALONE: AtomicBool = AtomicBool::new(false);
     if IS_ALONE.load(Relaxed) {
         return (1, 0);

@@ -1,4 +1,5 @@
-//! Time of the process world: the counter is read in place, its scale was asked for once.
+//! Time of the process world: the processor's counter is read in place. Its scale was asked for
+//! once.
 use super::call::ask;
 use calls::Call;
 use core::{
@@ -7,17 +8,17 @@ use core::{
 };
 use program::SCALE_SHIFT;
 
-/// Counter at time 0.
+/// The counter's value at time 0.
 static BASE: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds a count, times 2^32.
+/// Nanoseconds per count, times 2^32.
 static FACTOR: AtomicU64 = AtomicU64::new(0);
 
-/// Counter at time 0, factor, wall clock minus monotonic.
+/// Asks for the counter at time 0, the factor, and the wall clock minus the monotonic clock.
 fn clock() -> [u64; 3] {
     ask(Call::Clock, &[]).unwrap_or([0; 3])
 }
 
-/// Asks for the scale; before that it is time 0.
+/// Asks for the scale of the counter. Before that the time is 0.
 pub(super) fn init() {
     let [base, factor, _] = clock();
     BASE.store(base, Relaxed);
@@ -31,12 +32,12 @@ pub(crate) fn now_ns() -> u64 {
     ((u128::from(counts) * u128::from(FACTOR.load(Relaxed))) >> SCALE_SHIFT) as u64
 }
 
-/// Cost: one call, since the wall clock may be set at any time.
+/// Reads the wall clock by one kernel call, because it may be set at any time.
 pub(crate) fn wall_ns() -> u64 {
     now_ns().wrapping_add(clock()[2])
 }
 
-/// No isolated component is granted the wall clock: it stays as it is, and the log says so.
+/// Does nothing but log: no isolated component may set the wall clock.
 pub(crate) fn set_wall_ns(_ns: u64) {
     ::log::warn!("an isolated component may not set the wall clock");
 }

@@ -1,8 +1,8 @@
-//! Trace points of a component: a ring of its last records, said when it panics. One ring for all threads.
+//! Trace points of a component: one ring of its last records for all threads, which a panic logs.
 use super::{line::Line, log::say, time};
 use sync::trace::{Point, Records};
 
-/// Records said.
+/// Number of records that are logged.
 const SAID: usize = 12;
 
 static RING: Records<64> = Records::new();
@@ -12,7 +12,7 @@ pub(crate) fn point(name: &'static str, first: u64, second: u64) {
     RING.record(Point { time: time::now_ns(), name, numbers: [first, second] });
 }
 
-/// Says the last records, oldest first.
+/// Logs the last records, oldest first.
 pub(super) fn print() {
     for Point { time, name, numbers: [first, second] } in RING.last(SAID) {
         let line = Line::of(format_args!("trace: {time} ns {name} {first:#x} {second:#x}"));

@@ -7,7 +7,7 @@ use crate::{
 use alloc::sync::Arc;
 use calls::{COPY_LIST_MAX, Call, MAY_READ, MAY_WRITE, Status};
 
-/// Names a window.
+/// The handle of a window.
 pub(crate) type Handle = Arc<call::Handle>;
 
 const FROM: u64 = 0;
@@ -47,7 +47,7 @@ pub(crate) fn write(window: &Handle, offset: usize, data: &[u8]) -> Result<(), C
     result(unsafe { ask_with_memory(Call::Copy, &arguments) })
 }
 
-/// Copies the pieces (address, offset, bytes).
+/// Copies the pieces, each given by address, offset and number of bytes.
 ///
 /// # Safety
 /// As [`ask_with_memory`].
