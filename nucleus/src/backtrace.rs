@@ -21,14 +21,14 @@ unsafe extern "C" {
     static __text_end: u8;
 }
 
-/// Bytes of the symbol table with its header.
+/// Returns the size of the symbol table with its header, in bytes.
 pub fn table_bytes() -> usize {
     let header = (&raw const __symbols_start).cast::<[u8; HEADER_BYTES]>();
     // SAFETY: the header is always there; volatile, as the linked contents are not the final ones.
     symbols::table_bytes(&unsafe { header.read_volatile() })
 }
 
-/// The function that `address` lies in, and how far into it.
+/// Returns the function that contains `address`, and the offset in it.
 pub fn symbol(address: u64) -> Option<(&'static str, u32)> {
     let offset = u32::try_from(address.checked_sub(KERNEL_BASE)?).ok()?;
     // SAFETY: the table has these bytes (its header says so) and is never written.
@@ -44,7 +44,7 @@ fn is_code(address: u64) -> bool {
 pub fn print(rip: u64, rbp: u64) {
     print_frame(0, rip);
     let mut depth = 0;
-    // A corrupt frame pointer ends in a second fault, which the panic survives.
+    // A corrupt frame pointer ends in a second fault, which the panic handler survives.
     walk(rbp, &(DIRECT_MAP..u64::MAX), |address| {
         depth += 1;
         print_frame(depth, address);

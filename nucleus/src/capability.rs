@@ -1,5 +1,5 @@
-//! Capabilities: what isolated components hold (K3), named by handles in a [`Table`]. They are copied and moved along with
-//! messages, and given so that they can be taken back ([`Gift`]).
+//! Capabilities: the rights of isolated components (K3), named by handles in a [`Table`]. They are copied and moved along
+//! with messages. A [`Gift`] is a copy that can be taken back.
 use crate::{
     dma::DmaBuffer,
     irq::Interrupt,
@@ -12,7 +12,7 @@ use core::ops::Deref;
 pub use ipc::Gift;
 use program::Access;
 
-/// The capabilities that a component holds.
+/// The table of a component's capabilities.
 pub type Table = ipc::Table<Capability>;
 
 fn is_over(gift: &Option<Arc<Gift>>) -> bool {
@@ -28,7 +28,7 @@ pub enum Right {
     Serve,
 }
 
-/// The right to meet others at an endpoint.
+/// The right to exchange messages at an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointRight {
     /// The endpoint.
@@ -41,24 +41,24 @@ pub struct EndpointRight {
 }
 
 impl EndpointRight {
-    /// The right to serve `endpoint`.
+    /// Returns the right to serve `endpoint`.
     pub fn to(endpoint: Arc<Endpoint>) -> EndpointRight {
         EndpointRight { endpoint, badge: 0, right: Right::Serve, gift: None }
     }
 
-    /// The right to call there, seen as `badge`.
+    /// Returns the right to call the endpoint with `badge`.
     pub fn badged(&self, badge: u64) -> EndpointRight {
         EndpointRight { badge, right: Right::Call, ..self.clone() }
     }
 
-    /// Signals `bits` there, unless it was taken back. Interrupt handlers may.
+    /// Signals `bits` at the endpoint, unless the right was taken back. Interrupt handlers may call this.
     pub fn signal(&self, bits: u64) {
         if !self.is_over() {
             self.endpoint.signal(bits);
         }
     }
 
-    /// Whether it was taken back.
+    /// Returns whether the right was taken back.
     #[inline]
     pub fn is_over(&self) -> bool {
         is_over(&self.gift)
@@ -69,7 +69,7 @@ impl EndpointRight {
 #[derive(Clone, Debug)]
 pub struct Region {
     buffer: Arc<DmaBuffer>,
-    /// It is mapped to be written, too.
+    /// The region may also be mapped for writing.
     pub can_write: bool,
     gift: Option<Arc<Gift>>,
 }
@@ -81,7 +81,7 @@ impl From<Arc<DmaBuffer>> for Region {
 }
 
 impl Region {
-    /// Whether it may be taken back.
+    /// Returns whether the right may be taken back.
     pub fn is_given(&self) -> bool {
         self.gift.is_some()
     }
@@ -105,20 +105,20 @@ pub struct Window {
 }
 
 impl Window {
-    /// On `bytes` bytes from `start` of `space`; `None` where that is beyond what programs have.
+    /// Makes a window on `bytes` bytes from `start` of `space`; `None` if the range passes the end of user space.
     pub fn new(space: &Arc<Inner>, start: u64, bytes: u64, rights: u64) -> Option<Window> {
         let end = start.checked_add(bytes)?;
         let window = Window { space: space.clone(), start, bytes, rights, gift: None };
         (end <= USER_END).then_some(window)
     }
 
-    /// Waits until whoever copied by it when it was taken back has stopped.
+    /// Waits until copies that were under way when the window was taken back have stopped.
     pub fn settle(&self) {
         drop(self.space.lock.lock());
     }
 
-    /// Copies `bytes` bytes between `offset` here and `own` of the space that the calling thread runs in: how many were. None
-    /// that is not shown, is not there, or after it was taken back.
+    /// Copies `bytes` bytes between `offset` of the window and `own` of the calling thread's space. Returns the number
+    /// copied. Bytes outside the window or not present, and bytes after the window was taken back, are not copied.
     pub fn copy(&self, own: u64, offset: u64, bytes: u64, access: Access) -> u64 {
         let right = if access == Access::Write { MAY_WRITE } else { MAY_READ };
         let shown = self.bytes.saturating_sub(offset).min(bytes);
@@ -130,18 +130,18 @@ impl Window {
     }
 }
 
-/// The right to an object.
+/// A capability: the right to an object.
 #[derive(Clone, Debug)]
 pub enum Capability {
-    /// To an endpoint.
+    /// An endpoint.
     Endpoint(EndpointRight),
-    /// To shared memory.
+    /// Shared memory.
     Region(Region),
-    /// To an interrupt.
+    /// An interrupt.
     Interrupt(Arc<Interrupt>),
-    /// To copy to or from a component's memory.
+    /// A range of a component's memory, for copying.
     Window(Window),
-    /// To what was taken back.
+    /// An object whose right was taken back.
     Gone,
 }
 
@@ -155,7 +155,7 @@ impl Capability {
         }
     }
 
-    /// Whether it was taken back.
+    /// Returns whether the right was taken back.
     pub fn is_over(&self) -> bool {
         match self {
             Capability::Endpoint(EndpointRight { gift, .. })
@@ -166,7 +166,8 @@ impl Capability {
         }
     }
 
-    /// A copy to be given to others, with no more than `rights`; `None` of what nobody gives, or has passed too many hands.
+    /// Makes a copy to be given to others, with at most `rights`. Returns `None` for a capability that cannot be given, or
+    /// was given on too often.
     pub fn give(&self, rights: u64, badge: u64) -> Option<(Capability, Arc<Gift>)> {
         let mut copy = self.clone();
         match &mut copy {

@@ -1,8 +1,7 @@
-//! Devices for rt: who has which PCI function, ports and register regions, and their mappings.
+//! Devices for rt: the owners of PCI functions, ports and register regions, and the mappings of these.
 //!
-//! A function, a port and a transport have one owner at a time. Register regions stay mapped once
-//! mapped (uncached, not executable), so that a restarted driver finds them again. Lock order: any
-//! of the locks here is a leaf.
+//! A function, a port and a transport have one owner at a time. Register regions stay mapped once mapped (uncached,
+//! not executable), so a restarted driver finds them again. Each lock here is a leaf.
 use crate::{
     arch::{acpi, cpu, pci},
     irq::Interrupt,
@@ -24,7 +23,7 @@ static GRANTED_PORTS: SpinLock<Ranges> =
 static GRANTED_LINES: SpinLock<Vec<u32>> =
     SpinLock::new(class!("nucleus.device.granted_lines"), Vec::new());
 
-/// Ports that are the nucleus's own: interrupt controllers, the log's UART, PCI configuration.
+/// Ports that the nucleus itself uses: interrupt controllers and PCI configuration.
 const NUCLEUS_PORTS: [(u16, u16); 3] = [(0x20, 2), (0xa0, 2), (0xcf8, 8)];
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +33,7 @@ struct Mapped {
     at: u64,
 }
 
-/// Mapped registers: address and length are true as long as the system runs.
+/// Mapped registers. Address and length stay valid as long as the system runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
     at: u64,
@@ -50,7 +49,7 @@ impl Registers {
         let end = offset.checked_add(width)?;
         (end <= self.bytes && offset.is_multiple_of(width)).then_some(self.at as usize + offset)
     }
-    /// Reads `width` (1, 2, 4, 8) bytes; all ones where out of range or misaligned.
+    /// Reads `width` (1, 2, 4, 8) bytes; all ones if out of range or misaligned.
     #[inline]
     pub fn read(&self, offset: usize, width: usize) -> u64 {
         let Some(at) = self.address(offset, width) else { return u64::MAX };
@@ -65,7 +64,7 @@ impl Registers {
             _ => unsafe { (at as *const u64).read_volatile() },
         }
     }
-    /// Writes `width` (1, 2, 4, 8) bytes; nothing where out of range or misaligned.
+    /// Writes `width` (1, 2, 4, 8) bytes; has no effect if out of range or misaligned.
     #[inline]
     pub fn write(&self, offset: usize, width: usize, value: u64) {
         let Some(at) = self.address(offset, width) else { return };
@@ -100,7 +99,8 @@ pub fn map(physical: u64, bytes: u64) -> Registers {
     Registers { at: mapped.at + (physical - mapped.physical), bytes: bytes as usize }
 }
 
-/// Every virtio-mmio transport: the DSDT's, and the parameters `virtio_mmio.device=SIZE@BASE:LINE`.
+/// Returns every virtio-mmio transport: those of the DSDT, and those of the parameters
+/// `virtio_mmio.device=SIZE@BASE:LINE`.
 pub fn transports() -> Vec<MmioDevice> {
     let told = acpi::tables().transports.as_slice().iter().copied();
     told.chain(parameters::transports(params::command_line())).collect()
@@ -115,8 +115,8 @@ pub fn open_transport(base: u64, bytes: u64) -> Result<Registers, DeviceError> {
     if known { Ok(map(base, bytes)) } else { Err(DeviceError::NotFound) }
 }
 
-/// Resets a virtio device by its status register, `width` bytes at `physical`; whether it says that it is done: it
-/// reaches no memory then (VIRTIO 1.2, 2.4).
+/// Resets a virtio device by its status register, `width` bytes at `physical`. Returns whether the device reports
+/// that it is reset; it then reaches no memory (VIRTIO 1.2, 2.4).
 pub fn reset(physical: u64, width: usize) -> bool {
     let status = map(physical, width as u64);
     status.write(0, width, 0);
@@ -127,7 +127,7 @@ pub fn reset(physical: u64, width: usize) -> bool {
     is_done
 }
 
-/// Waits up to a second until `is_so`; whether it is.
+/// Waits up to a second until `is_so` returns `true`. Returns whether it did.
 pub fn wait_until(is_so: impl Fn() -> bool) -> bool {
     const PATIENCE_NS: u64 = 1_000_000_000;
     let until_ns = time::now_ns() + PATIENCE_NS;
@@ -140,8 +140,8 @@ pub fn wait_until(is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Resets the transport at `base`: without bus mastering nothing else keeps it from memory, so that this takes until
-/// it is done.
+/// Resets the transport at `base` and waits until that is done. It has no bus mastering, so only the reset ends its
+/// access to memory.
 pub fn quiesce_transport(base: u64) {
     const STATUS: u64 = 0x70;
     while !reset(base + STATUS, 4) {}
@@ -198,7 +198,7 @@ pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
     take_line(line, is_transport)
 }
 
-/// Takes an interrupt line for somebody who was granted it.
+/// Takes an interrupt line for a caller that was granted it.
 ///
 /// # Errors
 /// [`DeviceError::NotFound`] where no controller has it or vectors ran out.
@@ -217,7 +217,7 @@ pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     if is_granted { take_ports(first, count) } else { Err(DeviceError::Refused) }
 }
 
-/// Takes `count` ports from `first` for somebody who was granted them.
+/// Takes `count` ports from `first` for a caller that was granted them.
 ///
 /// # Errors
 /// [`DeviceError::Refused`] where the nucleus or another has one.

@@ -1,7 +1,7 @@
 //! Shared memory: physically contiguous frames that a device and a driver, or two components, share.
 //!
-//! Nothing here makes a reference into a buffer but to atomics: the other side may write at any time.
-//! Copies go by `usercopy`, which the language does not see, indices by atomics.
+//! References into a buffer are only to atomics, because the other side may write at any time. Copies use
+//! `usercopy`, assembly outside Rust's memory model; indices are accessed as atomics.
 use crate::{
     arch::{
         boot::phys_to_virt,
@@ -22,7 +22,7 @@ pub struct DmaBuffer {
     physical: u64,
     pages: usize,
     loan: Option<Loan>,
-    /// To the domain that made it.
+    /// Charge to the domain that made the buffer.
     charge: Option<Charge>,
 }
 
@@ -41,16 +41,16 @@ impl Drop for Loan {
     }
 }
 
-/// The numbers of `pages` frames from `physical`.
+/// Returns the numbers of `pages` frames from `physical`.
 fn frames_of(physical: u64, pages: usize) -> impl Iterator<Item = u32> + Clone {
     ((physical / PAGE as u64) as u32..).take(pages)
 }
 
 impl DmaBuffer {
-    /// At least `bytes`, zeroed.
+    /// Allocates at least `bytes` bytes, zeroed.
     ///
     /// # Errors
-    /// [`NoMemory`], also where there is no such run.
+    /// [`NoMemory`], also if no contiguous run is free.
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, NoMemory> {
         let pages = bytes.max(1).div_ceil(PAGE);
         let first = frames::allocate_counted_run(pages).ok_or(NoMemory)?;
@@ -61,7 +61,7 @@ impl DmaBuffer {
         Ok(DmaBuffer { physical, pages, loan: None, charge: None })
     }
 
-    /// Lends it to `window`, for reading and writing.
+    /// Lends the buffer to `window`, for reading and writing.
     ///
     /// # Errors
     /// As [`Window::lend`].
@@ -70,7 +70,7 @@ impl DmaBuffer {
         Ok(Loan { window: window.clone(), physical: self.physical, pages: self.pages })
     }
 
-    /// The same, charged as `charge` says as long as it lives.
+    /// Allocates like [`DmaBuffer::allocate`] and holds `charge` as long as the buffer lives.
     ///
     /// # Errors
     /// As [`DmaBuffer::allocate`].
@@ -80,34 +80,34 @@ impl DmaBuffer {
         Ok(buffer)
     }
 
-    /// Whether it is charged to `quota`.
+    /// Returns whether the buffer is charged to `quota`.
     pub fn is_charged_to(&self, quota: &Arc<Quota>) -> bool {
         self.charge.as_ref().is_some_and(|charge| charge.is_to(quota))
     }
 
-    /// Keeps `loan` of it as long as it lives.
+    /// Holds `loan` as long as the buffer lives.
     pub fn keep(&mut self, loan: Loan) {
         self.loan = Some(loan);
     }
 
-    /// All of it as words.
+    /// Returns the whole buffer as words.
     pub fn words(&self) -> &[AtomicU64] {
         let at = phys_to_virt(self.physical) as *const AtomicU64;
         // SAFETY: frames of ours in the direct map, aligned; atomics may be shared with anyone.
         unsafe { core::slice::from_raw_parts(at, self.pages * PAGE / 8) }
     }
 
-    /// The numbers of its frames.
+    /// Returns the numbers of the buffer's frames.
     pub fn frames(&self) -> impl Iterator<Item = u32> + Clone + use<> {
         frames_of(self.physical, self.pages)
     }
 
-    /// Physical address, which is the device's.
+    /// Returns the physical address, which is also the device's.
     pub fn device_address(&self) -> u64 {
         self.physical
     }
 
-    /// Length.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> usize {
         self.pages * PAGE
     }
@@ -117,7 +117,7 @@ impl DmaBuffer {
         is_inside.then_some((phys_to_virt(self.physical) as usize + offset) as *mut u8)
     }
 
-    /// Copies out; nothing where the range passes the end.
+    /// Copies from the buffer to `out`; copies nothing if the range passes the end.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         if let Some(from) = self.at(offset, out.len()) {
             // SAFETY: inside the buffer (checked).
@@ -125,7 +125,7 @@ impl DmaBuffer {
         }
     }
 
-    /// Copies in; nothing where the range passes the end.
+    /// Copies `data` into the buffer; copies nothing if the range passes the end.
     pub fn write(&self, offset: usize, data: &[u8]) {
         if let Some(to) = self.at(offset, data.len()) {
             // SAFETY: inside the buffer (checked).
@@ -144,7 +144,7 @@ impl DmaBuffer {
         self.word(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Stores an aligned word (release); nothing beyond the end.
+    /// Stores an aligned word (release); has no effect beyond the end.
     pub fn store16(&self, offset: usize, value: u16) {
         if let Some(word) = self.word(offset) {
             word.store(value, Ordering::Release);
@@ -155,7 +155,7 @@ impl DmaBuffer {
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
         drop(self.loan.take());
-        // Frames that a component still has mapped live on for it.
+        // Frames that a component still has mapped stay allocated for it.
         self.frames().for_each(frames::release);
     }
 }

@@ -1,12 +1,12 @@
-//! Unpredictable bytes: a generator with fast key erasure, seeded by the processor.
+//! Unpredictable bytes: a generator with fast key erasure that is seeded by the processor.
 //!
-//! A request's stream is made without the lock. The seed is RDSEED, else RDRAND, else only time-stamp
-//! jitter (and the log says so).
+//! A request's stream is generated outside the lock. The seed comes from RDSEED, else from RDRAND,
+//! else only from time-stamp jitter, which is logged.
 use crate::{arch::cpu, spin::SpinLock};
 use chacha::{Generator, Stream};
 use core::arch::asm;
 
-/// Tries before the processor's generator is taken to be broken (Intel's advice is 10).
+/// Tries before the processor's generator is considered broken (Intel's advice is 10).
 const TRIES: usize = 16;
 const JITTER_ROUNDS: usize = 64;
 
@@ -27,19 +27,19 @@ fn try_hardware(use_seed: bool) -> Option<u64> {
     })
 }
 
-/// One word from the processor's generator.
+/// Returns one word from the processor's generator.
 fn hardware_word() -> Option<u64> {
     let features = cpu::features();
     let seeded = if features.has_rdseed { try_hardware(true) } else { None };
     seeded.or_else(|| if features.has_rdrand { try_hardware(false) } else { None })
 }
 
-/// A word folded from the low bits of the time-stamp counter.
+/// Returns a word folded from the low bits of the time-stamp counter.
 fn jitter_word() -> u64 {
     (0..JITTER_ROUNDS).fold(0u64, |word, _| word.rotate_left(7) ^ cpu::tsc())
 }
 
-/// The stream of one request.
+/// Returns the stream of one request.
 fn request() -> Stream {
     let mut is_hardware = true;
     let stream = GENERATOR.lock().request(|| {
@@ -60,7 +60,7 @@ pub fn fill(out: &mut [u8]) {
     request().fill(out);
 }
 
-/// Stirs `seed`, from a source beside the processor, into the generator.
+/// Mixes `seed`, from a source outside the processor, into the generator.
 pub fn add(seed: [u64; 4]) {
     GENERATOR.lock().add(seed);
 }

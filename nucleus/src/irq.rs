@@ -1,8 +1,8 @@
-//! Interrupts: vectors, who waits for them, and what arrives at a processor.
+//! Interrupts: vectors, the threads that wait for them, and the handling of arriving interrupts.
 //!
-//! A handler here acknowledges and notifies; all work is in threads (M2). Each device vector has a
-//! counter that its handler counts up and its waiter compares with what it has seen, and may be bound to bits of an
-//! endpoint. Vectors are the same on every processor; an interrupt is delivered to one.
+//! A handler here acknowledges and notifies; all other work is done in threads (M2). Each device vector has a counter
+//! that its handler counts up and its waiter compares with the last value that it saw. The vector may also be bound to
+//! bits of an endpoint. Vectors are the same on every processor; an interrupt is delivered to one.
 use crate::{
     arch::{acpi, apic, cpu, ioapic, iommu, percpu, smp},
     capability::EndpointRight,
@@ -24,21 +24,21 @@ const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
 const NO_LINE: u32 = u32::MAX;
 
-/// The interrupt of each device vector.
+/// State of a device vector and its interrupt.
 #[derive(Debug)]
 struct Slot {
     is_taken: AtomicBool,
-    /// The global line to mask when it comes, or `NO_LINE`.
+    /// The global line to mask when the interrupt comes, or `NO_LINE`.
     level_line: AtomicU32,
     /// Counted up by each interrupt and each `wake`.
     pending: AtomicU32,
     /// `pending` at the last wait.
     seen: AtomicU32,
-    /// Line or message it comes from, for people.
+    /// Number of the line or message that the interrupt comes from, to be shown to users.
     source: AtomicU32,
     cpu: AtomicU32,
     count: AtomicU64,
-    /// The endpoint that it signals, and the bits.
+    /// The endpoint that the interrupt signals, and the bits.
     bound: SpinLock<Option<(EndpointRight, u64)>>,
 }
 
@@ -56,7 +56,7 @@ impl Slot {
         }
     }
 
-    /// It came, or whoever waits for it is to believe so.
+    /// Counts an interrupt, or a wake that stands for one, and wakes the waiter.
     fn notify(&self) {
         self.pending.fetch_add(1, AcqRel);
         thread::wake(&self.pending, 1);
@@ -70,7 +70,7 @@ const DEVICES: usize = (AFTER_DEVICES - FIRST_DEVICE) as usize;
 static SLOTS: [Slot; DEVICES] = [const { Slot::new() }; DEVICES];
 static NEXT_CPU: AtomicUsize = AtomicUsize::new(0);
 
-/// Interrupts that are no device's, by [`NAMES`] and processor.
+/// Counts of interrupts that do not come from devices, by [`NAMES`] and processor.
 static COUNTS: [[AtomicU64; percpu::MAX_CPUS]; 3] =
     [const { [const { AtomicU64::new(0) }; percpu::MAX_CPUS] }; 3];
 const NAMES: [&str; 3] = ["LOC timer", "RES reschedule", "TLB shootdown"];
@@ -84,12 +84,12 @@ pub struct Message {
     pub data: u32,
 }
 
-/// Right to a device vector; given back when dropped.
+/// The right to a device vector; given back when dropped.
 #[derive(Debug)]
 pub struct Interrupt {
     vector: u8,
     line: Option<u32>,
-    /// Of the vectors of the domain that opened it.
+    /// Charge to the quota of vectors of the domain that opened it.
     held: Option<Held>,
 }
 
@@ -112,7 +112,7 @@ pub fn dispatch(vector: u8) {
         }
         apic::STOP_VECTOR if smp::IS_STOPPING.load(Acquire) => cpu::halt_forever(),
         FIRST_DEVICE..AFTER_DEVICES => dispatch_device(&SLOTS[usize::from(vector - FIRST_DEVICE)]),
-        // Spurious ones need no end.
+        // A spurious interrupt needs no end of interrupt.
         _ => _ = apic::end_stray(vector),
     }
 }
@@ -149,11 +149,12 @@ fn take_slot(source: u32) -> Option<(u8, u32)> {
 }
 
 impl Interrupt {
-    /// Takes a line; `source` names it for people. `None` where no controller has it or vectors ran out.
+    /// Takes a line; `source` is its number as shown to users. Returns `None` if no controller has the line or vectors
+    /// ran out.
     pub fn line(source: u32, line: ioapic::Line) -> Option<Interrupt> {
         let (vector, destination) = take_slot(source)?;
         let mut interrupt = Interrupt { vector, line: None, held: None };
-        // Before the route is live: the handler must know whether to mask.
+        // This is set before the route is live, because the handler must know whether to mask.
         if line.is_level {
             interrupt.slot().level_line.store(line.global, Release);
         }
@@ -167,8 +168,8 @@ impl Interrupt {
         Some(interrupt)
     }
 
-    /// Takes a vector for a message; `source` names it for people. An IOMMU that remaps interrupts lets only the function
-    /// `sender` raise it; the IOMMU's own has none.
+    /// Takes a vector for a message; `source` is its number as shown to users. An IOMMU that remaps interrupts lets only
+    /// the function `sender` raise it; the IOMMU's own interrupt has no sender.
     pub fn message(source: u32, sender: Option<u16>) -> Option<(Interrupt, Message)> {
         let (vector, destination) = take_slot(source)?;
         let remapped = sender.and_then(|_| iommu::route(vector, destination, false, sender));
@@ -177,7 +178,7 @@ impl Interrupt {
         Some((Interrupt { vector, line: None, held: None }, Message { address, data }))
     }
 
-    /// The same, as one that is `held`.
+    /// Attaches the charge `held` to the interrupt.
     pub fn held_as(mut self, held: Held) -> Interrupt {
         self.held = Some(held);
         self
@@ -203,7 +204,7 @@ impl Interrupt {
         }
     }
 
-    /// Lets a level-triggered line come again.
+    /// Unmasks a level-triggered line, so that it can come again.
     pub fn acknowledge(&self) {
         let line = self.slot().level_line.load(Relaxed);
         if line != NO_LINE {
@@ -211,15 +212,15 @@ impl Interrupt {
         }
     }
 
-    /// Ends a wait under way, or the next.
+    /// Ends the wait under way, or the next one.
     pub fn wake(&self) {
         self.slot().notify();
     }
 
-    /// From now on it signals `bits` by `to` when it comes; at once where it has come since the last wait.
+    /// Signals `bits` by `to` whenever the interrupt comes from now on; at once if it has come since the last wait.
     ///
     /// # Errors
-    /// [`DeviceError::Refused`] where that was taken back.
+    /// [`DeviceError::Refused`] if the right was taken back.
     pub fn bind_to(&self, to: &EndpointRight, bits: u64) -> Result<(), DeviceError> {
         let slot = self.slot();
         let before = slot.bound.lock().replace((to.clone(), bits));
@@ -245,7 +246,7 @@ impl Drop for Interrupt {
     }
 }
 
-/// Interrupts taken, by name, one number a processor.
+/// Returns the interrupts taken, by name, with one count for each processor.
 pub fn statistics() -> Vec<(String, Vec<u64>)> {
     let online = smp::online();
     let mut all = Vec::new();

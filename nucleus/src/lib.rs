@@ -1,8 +1,8 @@
 //! The nucleus: frames, address spaces, threads, interrupts, devices, time, trace, in ring 0.
 //!
-//! Components never see this crate: `rt`'s kernel back end calls it. With `rt` and `libs/sync` it
-//! holds all unsafe code of the system. It is built for `target_os = "none"` only; what is pure (arithmetic,
-//! encodings, parsers) is in `libs/`, tested on the host.
+//! Components never see this crate: `rt`'s kernel back end calls it. With `rt` and `libs/sync` it holds all
+//! unsafe code of the system. It is built for `target_os = "none"` only; pure code (arithmetic, encodings,
+//! parsers) is in `libs/`, tested on the host.
 #![no_std]
 #![cfg(target_os = "none")]
 extern crate alloc;

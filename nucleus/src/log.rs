@@ -1,7 +1,7 @@
-//! The kernel log: a ring of the last bytes (dmesg), and each line out to COM1.
+//! The kernel log: a ring of its last bytes (dmesg), with each line also sent to COM1.
 //!
-//! Fed through the `log` crate. One raw lock guards ring and UART, taken with interrupts off and
-//! never while anything else is taken inside; a panic breaks it ([`break_lock`]).
+//! Lines come through the `log` crate. One raw lock guards ring and UART. It is taken with interrupts
+//! off, and no other lock is taken under it; a panic breaks it ([`break_lock`]).
 use crate::{
     arch::{cpu, serial},
     spin::NoInterrupts,
@@ -13,7 +13,7 @@ use core::{
 };
 use text::{Pieces, Tail};
 
-/// As much of the log is kept.
+/// Size of the kept part of the log, in bytes.
 pub const RING_BYTES: usize = 64 * 1024;
 
 static TAIL: Tail<RING_BYTES> = Tail::new();
@@ -40,7 +40,7 @@ impl Drop for Held {
     }
 }
 
-/// Writes to ring and UART; the caller holds the lock.
+/// The writer to ring and UART; the caller holds the lock.
 struct Sink;
 
 impl Write for Sink {
@@ -79,7 +79,7 @@ impl log::Log for Logger {
 /// Writes text to the log as it is.
 pub fn print(text: core::fmt::Arguments<'_>) {
     let _held = Held::take();
-    // So that the UART is fed whole FIFOs.
+    // The text is collected so that the UART is fed whole FIFOs.
     let mut pieces = Pieces::<_, 256>::new(Sink);
     let _ = pieces.write_fmt(text);
     let _ = pieces.flush();
@@ -94,7 +94,7 @@ pub fn init() {
     }
 }
 
-/// The log so far, oldest first, and how many bytes were written before it.
+/// Returns the kept part of the log, oldest first, and the number of bytes written before it.
 pub fn contents() -> (u64, Vec<u8>) {
     let mut bytes = Vec::with_capacity(RING_BYTES);
     let held = Held::take();
@@ -104,10 +104,10 @@ pub fn contents() -> (u64, Vec<u8>) {
     (start, bytes)
 }
 
-/// Frees the log's lock whoever holds it.
+/// Frees the log's lock, whoever holds it.
 ///
 /// # Safety
-/// Only while panicking, with every other processor stopped or past caring.
+/// Only while panicking, when every other processor is stopped or its log output does not matter.
 pub unsafe fn break_lock() {
     LOCK.store(false, Ordering::Release);
 }

@@ -1,10 +1,10 @@
-//! Counts of kernel objects by type, from which a test sees that none is leaked.
+//! Counts of kernel objects by type, by which tests detect leaks.
 use alloc::vec::Vec;
 use program::ObjectCount;
 pub use program::objects::{KINDS, Kind, count};
 use program::objects::{live, made as counted};
 
-/// Objects of `kind` now.
+/// Returns the number of objects of `kind` now.
 pub fn of(kind: Kind) -> i64 {
     match kind {
         Kind::Frame => crate::memory::frames::counted().0 as i64,

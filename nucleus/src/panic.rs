@@ -1,26 +1,27 @@
-//! The end of the road: says what happened, where, which locks are held and what came before, then
-//! leaves with a status that the caller of QEMU sees.
+//! Panics of the kernel: prints the message, the place, the locks held and the last trace records, then ends
+//! with a status that the caller of QEMU sees.
 //!
-//! The first processor to panic stops the others and breaks the log's lock; a panic within a panic
-//! prints its message only.
+//! The first processor to panic stops the others and breaks the log's lock; a panic within a panic prints its
+//! message only.
 use crate::arch::{cpu, percpu, power, smp};
 use core::{
     panic::PanicInfo,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// Trace records printed a processor.
+/// Trace records printed for each processor.
 const TRACE_RECORDS: usize = 12;
 const NOBODY: usize = usize::MAX;
 
 static PANICKING: AtomicUsize = AtomicUsize::new(NOBODY);
 
-/// Whether some processor is panicking.
+/// Returns whether some processor is panicking.
 pub fn is_panicking() -> bool {
     PANICKING.load(Ordering::Relaxed) != NOBODY
 }
 
-/// Makes this processor the panicking one: the others stop, the log is ours. `false` where it is already.
+/// Makes this processor the panicking one: stops the others and breaks the log's lock. Returns `false` if it
+/// is panicking already.
 fn enter() -> bool {
     cpu::disable_interrupts();
     let number = percpu::cpu();
@@ -52,7 +53,7 @@ pub fn die_at(reason: core::fmt::Arguments<'_>, rip: u64, rbp: u64) -> ! {
     power::die()
 }
 
-/// Known only where the lock kit checks (feature `check`).
+/// Prints the locks held, which are known only with the lock kit's feature `check`.
 #[cfg(feature = "check")]
 fn print_locks() {
     crate::log::print(format_args!("locks held:\n"));

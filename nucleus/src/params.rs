@@ -1,8 +1,8 @@
-//! Kernel parameters: the command line the boot loader gave, kept for ever.
+//! Kernel parameters: the command line from the boot loader, kept for ever.
 use firmware::parameters;
 use sync::boot::BootCell;
 
-/// Longest command line kept; the rest is cut off.
+/// Longest command line; a longer one is cut.
 pub const MAX_BYTES: usize = 2048;
 
 static LINE: BootCell<[u8; MAX_BYTES]> = BootCell::new();
@@ -18,17 +18,17 @@ pub unsafe fn set(line: &[u8]) {
     unsafe { LINE.set(kept) };
 }
 
-/// The command line; empty before [`set`].
+/// Returns the command line; empty before [`set`].
 pub fn command_line() -> &'static str {
     LINE.get().map_or("", |line| parameters::text(line))
 }
 
-/// Value of the last `name=value`, or `""` for a bare `name`.
+/// Returns the value of the last `name=value`, or `""` for a bare `name`.
 pub fn get(name: &str) -> Option<&'static str> {
     parameters::find(command_line(), name)
 }
 
-/// Value of the last `name=value` as a number, decimal or `0x` hexadecimal.
+/// Returns the value of the last `name=value` as a number, decimal or `0x` hexadecimal.
 pub fn number(name: &str) -> Option<u64> {
     parameters::number(get(name)?)
 }

@@ -1,8 +1,8 @@
 //! Spin locks of the nucleus, on the word, class, statistics and checks of `libs/sync`.
 //!
-//! [`SpinLock`] keeps interrupts off while it is held; what interrupt handlers take must be one.
-//! [`PreemptLock`] keeps only preemption off; handlers never take it. Neither may be held over a
-//! block. [`NoPreempt`] is the bare switch.
+//! [`SpinLock`] keeps interrupts off while it is held; locks that interrupt handlers take must be of this type. [`PreemptLock`]
+//! keeps only preemption off; handlers never take it. No thread may block with either held. [`NoPreempt`] only switches
+//! preemption off.
 use crate::{
     arch::{cpu, percpu},
     thread,
@@ -16,7 +16,7 @@ use core::{
 };
 use sync::{class::LockClass, spin::RawSpin};
 
-/// A class of locks by its name.
+/// Declares a lock class by its name.
 macro_rules! class {
     ($name:literal) => {{
         static CLASS: sync::class::LockClass = sync::class::LockClass::new($name);
@@ -52,16 +52,16 @@ impl sync::Platform for World {
     }
 }
 
-/// Interrupts off until dropped; then as they were.
+/// Keeps interrupts off until dropped, and then restores their state.
 #[derive(Debug)]
 pub struct NoInterrupts {
     were_on: bool,
-    /// Belongs to this processor.
+    /// A guard belongs to the processor that made it.
     not_send: PhantomData<*mut ()>,
 }
 
 impl NoInterrupts {
-    /// Switches interrupts off.
+    /// Disables interrupts.
     #[inline]
     pub fn new() -> NoInterrupts {
         let were_on = cpu::interrupts_enabled();
@@ -89,12 +89,12 @@ impl Drop for NoInterrupts {
     }
 }
 
-/// Preemption off until dropped; a reschedule wanted meanwhile happens then.
+/// Keeps preemption off until dropped. A reschedule that was wanted meanwhile happens then.
 #[derive(Debug)]
 pub struct NoPreempt(PhantomData<*mut ()>);
 
 impl NoPreempt {
-    /// Switches preemption off.
+    /// Disables preemption.
     #[inline]
     pub fn new() -> NoPreempt {
         percpu::preempt_disable();
@@ -118,17 +118,17 @@ impl Drop for NoPreempt {
     }
 }
 
-/// A lock whose waiters spin. `H` is [`NoInterrupts`] or [`NoPreempt`]: its default value holds back what would disturb the lock
-/// while it is held.
+/// A lock whose waiters spin. `H` is [`NoInterrupts`] or [`NoPreempt`]: its default value keeps interrupts or preemption off
+/// while the lock is held.
 pub struct Lock<T, H> {
     raw: RawSpin<World>,
     value: UnsafeCell<T>,
     holdoff: PhantomData<fn() -> H>,
 }
 
-/// Keeps interrupts off while held.
+/// A spin lock that keeps interrupts off while held.
 pub type SpinLock<T> = Lock<T, NoInterrupts>;
-/// Keeps preemption off while held; never taken by an interrupt handler.
+/// A spin lock that keeps preemption off while held; never taken by an interrupt handler.
 pub type PreemptLock<T> = Lock<T, NoPreempt>;
 
 // SAFETY: the raw lock gives the value to one processor at a time.
@@ -137,14 +137,14 @@ unsafe impl<T: Send, H> Sync for Lock<T, H> {}
 unsafe impl<T: Send, H> Send for Lock<T, H> {}
 
 impl<T, H> Lock<T, H> {
-    /// A free lock of `class` around `value`.
+    /// Makes a free lock of `class` around `value`.
     pub const fn new(class: &'static LockClass, value: T) -> Lock<T, H> {
         Lock { raw: RawSpin::new(class), value: UnsafeCell::new(value), holdoff: PhantomData }
     }
 }
 
 impl<T, H: Default> Lock<T, H> {
-    /// Spins until the lock is ours.
+    /// Spins until the lock is taken.
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Guard<'_, T, H> {
@@ -163,7 +163,7 @@ impl<T, H: Default> Lock<T, H> {
 }
 
 impl<T> SpinLock<T> {
-    /// [`Lock::lock`] where interrupts are off already and stay so.
+    /// Takes the lock as [`Lock::lock`] does, with interrupts off already; they stay off.
     #[inline(always)]
     pub fn lock_with_interrupts_off(&self) -> Guard<'_, T, NoInterrupts> {
         debug_assert!(!cpu::interrupts_enabled());
@@ -178,10 +178,10 @@ impl<T, H> fmt::Debug for Lock<T, H> {
     }
 }
 
-/// The right to the value, while it lives.
+/// The right to the value while this lives.
 pub struct Guard<'a, T, H> {
     lock: &'a Lock<T, H>,
-    /// Dropped after the lock is let go (`drop` below runs before the fields').
+    /// Dropped after the lock is released (`drop` below runs before the fields').
     _holdoff: H,
 }
 

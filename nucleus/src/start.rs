@@ -1,9 +1,9 @@
-//! Boot after the assembly: brings up the boot processor, memory, devices, the other processors, and
-//! starts the first thread, which runs the image's `skerry_start`.
+//! Boot after the assembly: brings up the boot processor, memory, devices and the other processors,
+//! and starts the first thread, which runs the image's `skerry_start`.
 //!
-//! Order matters and is this file's subject: traps before anything can fault, tables of the boot
-//! loader and ACPI before the first page tables go, memory before anything allocates, the clock's
-//! rate before any other processor uses its timer.
+//! The order matters. Traps come before anything can fault; the tables of the boot loader and ACPI are
+//! read before the first page tables go; memory comes before anything allocates; the clock's rate is
+//! known before any other processor uses its timer.
 use crate::{
     arch::{
         acpi, apic, boot,
@@ -16,14 +16,15 @@ use crate::{
 use core::sync::atomic::{AtomicU64, Ordering::Release};
 
 unsafe extern "Rust" {
-    /// The image's main: instantiates the components and returns.
+    /// The image's main function: makes the components and returns.
     safe fn skerry_start();
 }
 
-/// For double faults before there are guarded stacks: 8 KiB.
+/// Stack for double faults before there are guarded stacks: 8 KiB.
 static FIRST_STACK: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
-/// The first Rust of all, called by the entry code with the physical address of the start information.
+/// The first Rust function, called by the entry code with the physical address of the start
+/// information.
 #[unsafe(no_mangle)]
 extern "C" fn boot_rust(start_info: u64) -> ! {
     // SAFETY: the first thing this processor does in Rust.

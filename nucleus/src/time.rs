@@ -1,20 +1,20 @@
 //! Time: the monotonic clock is the time-stamp counter times a factor set once at boot; the wall
 //! clock is an offset to it; each processor has one one-shot timer.
 //!
-//! Counters of all processors are taken to run together (QEMU, and every machine with an invariant
-//! counter). Everything here is a plain atomic; nothing locks.
+//! Counters of all processors are assumed to agree (QEMU, and every machine with an invariant counter).
+//! All state is in atomics, without locks.
 use crate::arch::{apic, cpu, tsc::Rates};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use program::SCALE_SHIFT as SHIFT;
 
-/// Counter at boot: monotonic time 0.
+/// The counter's value at boot: monotonic time 0.
 static BASE: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds a count, times 2^32; half a nanosecond until measured.
+/// Nanoseconds per count, times 2^32; half a nanosecond until measured.
 static FACTOR: AtomicU64 = AtomicU64::new(1 << 31);
 /// Wall clock minus monotonic clock.
 static WALL_OFFSET: AtomicU64 = AtomicU64::new(0);
 
-/// Time starts now.
+/// Starts the clock at time 0.
 pub fn init() {
     BASE.store(cpu::tsc(), Relaxed);
 }
@@ -26,20 +26,21 @@ pub fn set_rates(rates: Rates) {
     apic::set_rate(rates.timer, rates.ns);
 }
 
-/// Monotonic nanoseconds at counter value `tsc`.
+/// Converts counter value `tsc` to monotonic nanoseconds.
 #[inline]
 pub fn tsc_to_ns(tsc: u64) -> u64 {
     let counts = tsc.saturating_sub(BASE.load(Relaxed));
     ((u128::from(counts) * u128::from(FACTOR.load(Relaxed))) >> SHIFT) as u64
 }
 
-/// Monotonic nanoseconds since boot.
+/// Returns the monotonic nanoseconds since boot.
 #[inline]
 pub fn now_ns() -> u64 {
     tsc_to_ns(cpu::tsc())
 }
 
-/// Fires this processor's timer at `deadline_ns` (soon, where that is past); replaces the deadline before.
+/// Fires this processor's timer at `deadline_ns`, or soon if that has passed; replaces the earlier
+/// deadline.
 pub fn set_timer(deadline_ns: u64) {
     let now_tsc = cpu::tsc();
     let ns = deadline_ns.saturating_sub(tsc_to_ns(now_tsc));
@@ -52,7 +53,7 @@ pub fn stop_timer() {
     apic::stop_timer();
 }
 
-/// Wall clock: nanoseconds since 1970-01-01 UTC.
+/// Returns the wall clock in nanoseconds since 1970-01-01 UTC.
 pub fn wall_ns() -> u64 {
     now_ns().wrapping_add(WALL_OFFSET.load(Relaxed))
 }
@@ -62,7 +63,8 @@ pub fn set_wall_ns(ns: u64) {
     WALL_OFFSET.store(ns.wrapping_sub(now_ns()), Relaxed);
 }
 
-/// Counter at monotonic time 0, factor, and wall clock minus monotonic clock, for the vDSO.
+/// Returns the counter at monotonic time 0, the factor, and the wall clock minus the monotonic clock, for
+/// the vDSO.
 pub fn scale() -> (u64, u64, u64) {
     (BASE.load(Relaxed), FACTOR.load(Relaxed), WALL_OFFSET.load(Relaxed))
 }

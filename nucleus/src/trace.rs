@@ -30,7 +30,7 @@ pub fn point(name: &'static str, first: u64, second: u64) {
     }
 }
 
-/// The last `count` records of each processor, oldest first.
+/// Returns the last `count` records of each processor, oldest first.
 pub fn last(count: usize) -> impl Iterator<Item = TraceRecord> {
     let rings = (0..percpu::MAX_CPUS).filter_map(|processor| Some((processor, ring(processor)?)));
     rings.flat_map(move |(processor, ring)| {

@@ -1,6 +1,6 @@
-//! Kernel calls: what each does, and that its caller may.
+//! Kernel calls of components: the effect of each, and the check that its caller may make it.
 //!
-//! Numbers, registers and meanings are those of `libs/calls`. Every argument is taken to be hostile.
+//! Numbers, registers and meanings are those of `libs/calls`. Every argument is assumed to be hostile.
 mod here;
 mod wait;
 
@@ -32,7 +32,7 @@ const TEXT_MAX: usize = 512;
 /// Most random bytes a call gives.
 const ENTROPY_MAX: usize = 256;
 
-/// An endpoint, or what else, looked up before by a call that was granted; good while the table's version is the same.
+/// A capability that an earlier, granted call looked up. It is valid while the table's version is the same.
 #[derive(Debug)]
 struct Known<T = EndpointRight> {
     handle: u64,
@@ -40,28 +40,28 @@ struct Known<T = EndpointRight> {
     to: T,
 }
 
-/// As what a thread takes part at an endpoint.
+/// The role of a thread at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Client,
     Server,
 }
 
-/// The calling thread.
+/// State of the calling thread.
 #[derive(Debug)]
 pub(super) struct Caller<'a> {
     domain: &'a Domain,
     shared: &'a Arc<Domain>,
-    /// The endpoints at which it called, served and signalled last.
+    /// The endpoints at which the thread last called, served and signalled.
     called: Option<Known>,
     served: Option<Known>,
     signalled: Option<Known>,
-    /// The interrupt it waited for last.
+    /// The interrupt that the thread last waited for.
     interrupt: Option<Known<Arc<Interrupt>>>,
     word: Option<Word>,
-    /// A kick came while it ran.
+    /// A kick came while the thread ran.
     is_kicked: bool,
-    /// It wants to end.
+    /// The thread is to end.
     pub(super) is_leaving: bool,
 }
 
@@ -76,7 +76,8 @@ pub(super) fn until(deadline_ns: u64) -> Wait {
     Wait { deadline_ns, is_interruptible: true }
 }
 
-/// Does the call that `registers` ask for and leaves the answer there. Interrupts are off, and on after it.
+/// Does the call that `registers` ask for and leaves the answer in them. Interrupts are off at entry and at return they are
+/// on.
 #[inline]
 pub(super) fn dispatch(caller: &mut Caller<'_>, registers: &mut Registers) {
     let domain = caller.domain;
@@ -132,8 +133,8 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
     };
 }
 
-/// The thread was parked in the call that its registers still name, and goes on by the general path. Interrupts are
-/// off, and on after it.
+/// Continues, by the general path, a thread that was parked in the call that its registers still name. Interrupts are off at
+/// entry and on at return.
 pub(super) fn unparked(caller: &mut Caller<'_>, registers: &mut Registers) {
     let known = if registers.rax & !HERE == CALL { &caller.called } else { &caller.served };
     let Some(known) = known else { return };
@@ -143,7 +144,7 @@ pub(super) fn unparked(caller: &mut Caller<'_>, registers: &mut Registers) {
     registers.rax = number(caller.domain, registers, result);
 }
 
-/// The number of a step's `result`; a capability that came along gets its handle.
+/// Converts a step's `result` to its status. A capability that came along gets a handle.
 #[inline]
 fn number(domain: &Domain, registers: &mut Registers, result: Result<(), ipc::Error>) -> u64 {
     match result {
@@ -179,25 +180,26 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// A kick came: until it is consumed the thread does not pass.
+    /// Notes a kick: until it is consumed the thread does not use the fast path.
     pub(super) fn kick(&mut self) {
         keep_kick(&mut self.is_kicked);
     }
 
-    /// Consumes a kick that came.
+    /// Consumes a kick. Returns whether there was one.
     fn take_kick(&mut self) -> bool {
         thread::may_pass();
         core::mem::take(&mut self.is_kicked)
     }
 
-    /// The thread leaves: a call that it received and did not answer will be answered by nobody.
+    /// Ends the thread's part at its endpoint: a call that it received and did not answer will not be answered.
     pub(super) fn leave(&mut self) {
         if let Some(served) = &self.served {
             served.to.endpoint.abandon(ipc::Error::Restarted);
         }
     }
 
-    /// Tries to pass. A handle that the component itself gave back is good enough among its own threads.
+    /// Tries to pass the message directly to another thread of the component. A stale handle is accepted among threads of
+    /// one component.
     #[inline(always)]
     fn pass(
         &self,
@@ -214,7 +216,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Tries `step` on the fast path, at the endpoint that `known` says.
+    /// Tries `step` on the fast path, at the endpoint of `known`.
     #[inline(always)]
     fn fast(
         &self,
@@ -251,7 +253,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Looks up what `handle` names, unless it is known.
+    /// Looks up the capability that `handle` names, unless it is known.
     #[inline]
     fn know(&mut self, part: Part, handle: u64) -> Done {
         if self.is_good(self.known(part), handle) {
@@ -264,8 +266,8 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// From now on it serves where `handle` says: one endpoint at a time, so that what was received elsewhere, or by a right
-    /// that is gone, stays unanswered.
+    /// Makes the thread serve at the endpoint of `handle`. It serves one endpoint at a time, so a call received elsewhere,
+    /// or by a right that is gone, stays unanswered.
     #[cold]
     fn serve_at(&mut self, handle: u64) -> Done {
         let may_serve = |known: Known| match known.to.right {
@@ -285,7 +287,7 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// Does `step` with the message in `registers`; what came back is there then.
+    /// Does `step` with the message in `registers`, which then hold the message that came back.
     #[inline(always)]
     fn exchange(
         &mut self,
@@ -299,7 +301,8 @@ impl<'a> Caller<'a> {
             if let Err(status) = self.know(part, handle) {
                 break Err(status);
             }
-            // A thread that takes a capability back waits for an interrupt here before it looks who waits at the endpoint.
+            // A thread that takes a capability back sends an interrupt to this processor before it looks for waiting
+            // threads.
             let _off = NoInterrupts::new();
             if let Some(known) = self.known(part).filter(|known| self.is_good(Some(known), handle))
             {
@@ -373,7 +376,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// See [`Caller::kick`].
+/// Notes a kick, see [`Caller::kick`].
 fn keep_kick(is_kicked: &mut bool) {
     *is_kicked = true;
     thread::may_not_pass();
@@ -386,7 +389,7 @@ struct Given {
 }
 
 impl Given {
-    /// Lays along what `word` says.
+    /// Attaches the capability of `word` to the message.
     #[inline]
     fn lay(domain: &Domain, word: u64) -> Result<Option<Given>, Status> {
         if word == NO_HANDLE { Ok(None) } else { Given::lay_capability(domain, word).map(Some) }
@@ -406,7 +409,7 @@ impl Given {
         Ok(Given { handle, is_moved })
     }
 
-    /// After the step, and after what came was taken: what did not go is the sender's again.
+    /// Settles a step, after the received capability was taken: a capability that did not go stays with the sender.
     fn settle(self, domain: &Domain) {
         match thread::take_along().filter(|_| self.is_moved) {
             Some(capability) => domain.put(self.handle, capability),
@@ -477,13 +480,13 @@ impl Domain {
         if capability.is_over() { Err(Status::Gone) } else { Ok(capability.clone()) }
     }
 
-    /// The right to an endpoint that `handle` names.
+    /// Returns the right to an endpoint that `handle` names.
     pub(super) fn endpoint(&self, handle: u64) -> Result<EndpointRight, Status> {
         let Capability::Endpoint(to) = self.held(handle)? else { return Err(Status::Refused) };
         Ok(to)
     }
 
-    /// The interrupt that `handle` names.
+    /// Returns the interrupt that `handle` names.
     pub(super) fn interrupt(&self, handle: u64) -> Result<Arc<Interrupt>, Status> {
         let Capability::Interrupt(to) = self.held(handle)? else { return Err(Status::Refused) };
         Ok(to)
@@ -492,19 +495,19 @@ impl Domain {
     /// Makes `handle`, which is reserved, name `capability`.
     pub(super) fn put(&self, handle: u64, capability: Capability) {
         let mut held = self.held.lock();
-        // A thread that takes it back looks through this table after the gift is over.
+        // A thread that takes the capability back searches this table after it has ended the gift.
         let is_over = capability.is_over();
         held.fill(handle, if is_over { Capability::Gone } else { capability });
     }
 
-    /// Takes out what `handle` names, and what it mapped; the handle stays reserved.
+    /// Removes the capability that `handle` names, and unmaps its region. The handle stays reserved.
     fn lift(&self, handle: u64) -> Result<Capability, Status> {
         let lifted = self.held.lock().lift(handle).ok_or(Status::Refused)?;
         self.forget(handle);
         Ok(lifted)
     }
 
-    /// `handle` names nothing and is free. What was given by it stays given.
+    /// Frees `handle`. Capabilities that were given by it stay given.
     fn release(&self, handle: u64) {
         self.held.lock().free(handle);
         self.taken.lock().given.retain(|&(of, _)| of != handle);
@@ -524,7 +527,7 @@ impl Domain {
         Ok(())
     }
 
-    /// A thread of this domain.
+    /// Checks that a thread is of this domain. Returns its number.
     fn own(&self, number: u64) -> Result<u64, Status> {
         let is_ours = self.threads.lock().contains(&number);
         if is_ours { Ok(number) } else { Err(Status::Refused) }
@@ -534,11 +537,11 @@ impl Domain {
         let mut text = [0; TEXT_MAX];
         let text = &mut text[..(bytes as usize).min(TEXT_MAX)];
         self.space.read(address, text)?;
-        // On one line, so that nobody takes a part of it for a line of another's.
+        // Control characters become spaces, so that text cannot pass for a line of another component.
         Ok(String::from_utf8_lossy(text).replace(char::is_control, " "))
     }
 
-    /// Logs a line, if so many are granted.
+    /// Logs a line, unless the grant of lines is used up.
     fn log(&self, level: log::Level, text: &str) -> Done {
         if level > log::max_level() {
             return Ok(());

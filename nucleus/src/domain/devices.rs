@@ -1,6 +1,6 @@
 //! Kernel calls about devices: ports, interrupts, PCI functions, virtio-mmio transports.
 //!
-//! A named device must be granted, and but for opening it, open.
+//! A device must be granted to the domain and, for all calls but opening, be open.
 use super::{Domain, End, PortAccess, calls::Done, run::Pinned};
 use crate::{
     arch::{
@@ -30,7 +30,8 @@ use x86::port::{self, INSTRUCTION_MAX, Machine};
 static OWNERS: SpinLock<Vec<(u16, Weak<Domain>)>> =
     SpinLock::new(class!("nucleus.domain.owners"), Vec::new());
 
-/// Starts the thread that ends whoever's device reaches for what was not lent to it, where an IOMMU stops that.
+/// Starts the thread that ends a domain whose device accesses memory that was not lent to it, if an IOMMU reports
+/// that.
 pub fn watch_faults() {
     const PRIORITY: u8 = 98;
     let Some(interrupt) = iommu::fault_interrupt() else { return };
@@ -42,7 +43,7 @@ pub fn watch_faults() {
     started.expect("no memory for a thread at boot");
 }
 
-/// Judges every fault recorded.
+/// Handles every recorded fault.
 fn judge_all() {
     while let Some(fault) = iommu::next_fault() {
         judge(fault);
@@ -63,8 +64,8 @@ fn judge(fault: Fault) {
 }
 
 impl Domain {
-    /// Maps `bytes` bytes of registers at physical address `base`, but for pages with any of `hidden`, unless they are
-    /// mapped; where.
+    /// Maps `bytes` bytes of registers at physical address `base`, without pages that contain a part of `hidden`.
+    /// Returns their address, which stays the same for a second request.
     fn map_registers(&self, base: u64, bytes: u64, hidden: &[Range<u64>]) -> Result<u64, Status> {
         const BYTES: u64 = PAGE as u64;
         if let Some(&(_, at)) = self.taken.lock().registers.iter().find(|known| known.0 == base) {
@@ -83,7 +84,7 @@ impl Domain {
         Ok(start + offset)
     }
 
-    /// A handle for the interrupt that `open` opens, if the domain may have one more.
+    /// Returns a handle for the interrupt that `open` opens, if the domain may have one more.
     fn grant_interrupt(
         &self,
         open: impl FnOnce() -> Result<Interrupt, DeviceError>,
@@ -93,7 +94,7 @@ impl Domain {
         Ok(self.grant(Capability::Interrupt(Arc::new(interrupt)))?)
     }
 
-    /// The transport at `base`, if it is granted.
+    /// Returns the transport at `base`, if it is granted.
     fn transport(&self, base: u64) -> Option<MmioDevice> {
         let is_granted = self.grants.transports.contains(&base);
         device::transports().into_iter().find(|one| is_granted && one.base == base)
@@ -140,7 +141,7 @@ impl Domain {
         Ok(())
     }
 
-    /// A call about a PCI function, which must be granted and, but for opening it, open.
+    /// Does a call about a PCI function, which must be granted and, for all calls but opening, be open.
     fn function(self: &Arc<Domain>, call: Call, registers: &mut Registers) -> Done {
         let (second, third) = (registers.rsi, registers.rdx);
         let address = u16::try_from(registers.rdi).map_err(|_| Status::Invalid)?;
@@ -149,7 +150,7 @@ impl Domain {
         }
         if call == Call::PciOpen {
             pci::open(address, self.window.as_deref())?;
-            // Those of who had it before, whom nobody is to take for this one.
+            // Faults of the previous owner are handled first, so that they are not taken for those of the new one.
             judge_all();
             let mut owners = OWNERS.lock();
             owners.retain(|(function, _)| *function != address);
@@ -173,7 +174,7 @@ impl Domain {
             Call::PciBar => {
                 let function = pci::find(address)?;
                 let (base, bytes) = function.bar(second as u8)?;
-                // The destination and the numbers of interrupts are the nucleus's to say.
+                // The nucleus chooses destinations and numbers of interrupts, so these pages are not mapped.
                 let messages = pci::msix_areas(&pci::Ports, &function);
                 registers.rdi = self.map_registers(base, bytes, &messages)?;
                 registers.rsi = bytes;
@@ -227,7 +228,7 @@ impl Domain {
                     return Err(Status::Refused);
                 }
                 device::take_ports(first, count)?;
-                // Before anybody can close them.
+                // This comes before any other thread can close them.
                 self.space.show_ports(first, count, true);
                 self.taken.lock().ports.add((first, count));
                 registers.rdi = u64::from(self.grants.port_access != PortAccess::Call);
@@ -260,7 +261,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Whether the ports of all `steps` are open, and of a width that ports have.
+    /// Returns whether the ports of all `steps` are open, and their widths valid.
     fn has_ports(&self, mut steps: impl Iterator<Item = PortStep>) -> bool {
         let taken = self.taken.lock();
         steps.all(|PortStep { port, width, .. }| {
@@ -279,18 +280,18 @@ impl Domain {
         Ok(self.space.write(at, list.as_flattened())?)
     }
 
-    /// Carries out what the processor refused where `registers` stand, if that accesses ports which are open.
-    /// Counted as a call.
+    /// Emulates the instruction at `registers` that the processor refused, if it accesses open ports. Counted as a
+    /// call.
     pub(super) fn carry_out(&self, registers: &mut Registers) -> bool {
         self.calls.fetch_add(1, Relaxed);
         let mut code = [0; INSTRUCTION_MAX];
-        // Bytes that cannot be read stay zero, which is no such instruction.
+        // Bytes that cannot be read stay zero, which decodes to no port instruction.
         let _ = self.space.read(registers.rip, &mut code);
         port::carry_out(registers, &code, &mut { self })
     }
 }
 
-/// Accesses a port that is open; the value read or written.
+/// Accesses an open port. Returns the value read or written.
 fn access(PortStep { port, width, is_write, value }: PortStep) -> u32 {
     if is_write {
         device::write_port(port, width, value);

@@ -1,4 +1,5 @@
-//! Taking back what was given, from whoever has it: capabilities, what they mapped, and those who wait by them.
+//! Taking gifts back from all holders: their capabilities, their mappings, and the waits of threads by these
+//! capabilities.
 use super::{Domain, memory::Mapped};
 use crate::{
     capability::{Capability, EndpointRight, Gift, Window},
@@ -14,20 +15,20 @@ use alloc::{
 use core::sync::atomic::Ordering::SeqCst;
 use program::{Access, Registers};
 
-/// Every domain.
+/// All domains.
 static ALL: SpinLock<Vec<Weak<Domain>>> = SpinLock::new(class!("nucleus.domain.all"), Vec::new());
 
-/// Counts `domain` among those that may have been given something.
+/// Enters `domain` in the list of domains that may hold gifts.
 pub(super) fn enter(domain: &Arc<Domain>) {
     ALL.lock().push(Arc::downgrade(domain));
 }
 
-/// Forgets the domain that is being dropped.
+/// Removes the domain that is being dropped from the list.
 pub(super) fn leave() {
     ALL.lock().retain(|one| one.strong_count() > 0);
 }
 
-/// Ends `gifts`: when this returns nobody has what was given, or anything that was made of it.
+/// Ends `gifts`. When this returns, no holder has the gift or a copy made of it.
 pub fn take_back(gifts: impl IntoIterator<Item = Arc<Gift>>) {
     if gifts.into_iter().map(|gift| gift.end()).count() > 0 {
         let all = ALL.lock().clone();
@@ -36,7 +37,7 @@ pub fn take_back(gifts: impl IntoIterator<Item = Arc<Gift>>) {
 }
 
 impl Domain {
-    /// Puts in a copy of `capability`, to be given to others and taken back; its handle.
+    /// Adds a copy of `capability`, to be given to others and taken back, to the table. Returns its handle.
     pub(super) fn give(
         &self,
         capability: &Capability,
@@ -49,13 +50,13 @@ impl Domain {
         Ok(handle)
     }
 
-    /// Opens a window on its memory.
+    /// Opens a window on the domain's memory.
     pub(super) fn open_window(&self, start: u64, bytes: u64, rights: u64) -> Result<u64, Status> {
         let window = Window::new(self.space.inner(), start, bytes, rights).ok_or(Status::Fault)?;
         self.give(&Capability::Window(window), rights, 0)
     }
 
-    /// Copies by a window, one piece or a list of them.
+    /// Copies through a window, one piece or a list of them.
     pub(super) fn copy(&self, call: Call, registers: &mut Registers) -> Done {
         let Registers { rdi: handle, rsi: at, rdx: second, r10: bytes, r8: direction, .. } =
             *registers;
@@ -80,7 +81,7 @@ impl Domain {
         list.iter().try_for_each(|piece| copy(piece.map(u64::from_le_bytes)))
     }
 
-    /// Loses what was taken back.
+    /// Removes from the domain all capabilities that were taken back.
     fn lose(&self) {
         let mut slot = 0;
         loop {
@@ -95,8 +96,8 @@ impl Domain {
             self.forget(handle);
             match &lost {
                 Capability::Endpoint(EndpointRight { endpoint, .. }) => {
-                    // A thread that still believed its memory of the handle has come to the endpoint when each processor
-                    // has answered: he does so with interrupts off.
+                    // A thread that still used its cached copy of the handle has reached the endpoint when each
+                    // processor has answered, because it does so with interrupts off.
                     shootdown::user(&self.space, 0, 1);
                     endpoint.turn_away(&self.space, handle);
                 }
@@ -106,7 +107,7 @@ impl Domain {
         }
     }
 
-    /// Nobody remembers what `handle` named, and what it mapped is unmapped.
+    /// Clears all cached copies of `handle` and unmaps its region.
     pub(super) fn forget(&self, handle: u64) {
         self.version.fetch_add(1, SeqCst);
         let mut mapped = self.mapped.lock();

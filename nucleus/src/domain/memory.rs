@@ -16,7 +16,7 @@ pub(super) struct Mapped {
     pub(super) handle: u64,
     pub(super) start: u64,
     pub(super) pages: usize,
-    /// Pages charged for that.
+    /// Pages charged for the mapping.
     pub(super) charged: usize,
 }
 
@@ -27,7 +27,7 @@ impl Mapped {
 }
 
 impl Domain {
-    /// Address space for `pages` pages and an unmapped one behind.
+    /// Reserves address space for `pages` pages and an unmapped page behind them. Returns its start.
     pub(super) fn room(&self, pages: usize) -> u64 {
         let mut taken = self.taken.lock();
         let start = taken.next;
@@ -49,7 +49,7 @@ impl Domain {
                 if !start.is_multiple_of(PAGE as u64) || end > crate::memory::space::USER_END {
                     return Err(Status::Invalid);
                 }
-                // A region goes by its handle, which is what it is charged for.
+                // A mapped region is freed by its handle, to which its charge belongs.
                 let mapped = self.mapped.lock();
                 if mapped.iter().any(|region| region.touches(start, end)) {
                     return Err(Status::Invalid);
@@ -83,7 +83,7 @@ impl Domain {
                 let handle = self.grant(Capability::Region(Arc::new(buffer).into()))?;
                 let mapped = self.map_region(handle);
                 if mapped.is_err() {
-                    // Memory that was not charged is not kept.
+                    // Memory whose mapping was refused is not kept.
                     self.close(handle)?;
                 }
                 let (start, _) = mapped?;
@@ -95,7 +95,7 @@ impl Domain {
         }
     }
 
-    /// Unmaps what there is of `pages` pages from `start`; how many there were.
+    /// Unmaps the present pages of the `pages` pages from `start`. Returns their number.
     pub(super) fn unmap(&self, start: u64, pages: usize) -> usize {
         // A component's tables are never shared, so no memory is needed.
         let unmapped = self.space.unmap(start, start + (pages * PAGE) as u64).unwrap_or(0);
@@ -103,10 +103,11 @@ impl Domain {
         unmapped
     }
 
-    /// Maps the region that `handle` names, charged unless the domain made it, if it is not mapped; where, and the region.
+    /// Maps the region that `handle` names, unless it is mapped. It is charged unless this domain made it. Returns its
+    /// address and the region.
     fn map_region(&self, handle: u64) -> Result<(u64, Region), Status> {
         let mut mapped = self.mapped.lock();
-        // A thread that takes it away takes it out of the table first and then looks here.
+        // A thread that takes the region back removes it from the table first and then looks here.
         let region = match self.held(handle)? {
             Capability::Region(region) => region,
             Capability::Window(_) => return Err(Status::Invalid),
@@ -133,12 +134,12 @@ impl Domain {
         }
     }
 
-    /// Whether `address` is in memory that others may share.
+    /// Returns whether `address` is in memory that is shared with others.
     pub(super) fn is_shared(&self, address: u64) -> bool {
         self.mapped.lock().iter().any(|region| region.touches(address, address + 1))
     }
 
-    /// The memory that outlives this domain is for its devices too.
+    /// Lends the memory that outlives this domain to its devices, if `handle` names that.
     fn lend_kept(&self, handle: u64, buffer: &Region) -> Done {
         let is_kept = handle == KEPT && self.grants.can_use_dma && !buffer.is_given();
         let window = self.window.as_ref().filter(|_| is_kept);

@@ -1,13 +1,12 @@
 //! Protection domains: a component in the process world, its memory, its capabilities, its threads (X1, K3).
 //!
-//! A [`Domain`] can do what its [`Grants`] say and nothing else; what it asks beyond that is refused,
-//! counted and traced. Its threads run in user mode and come here by kernel calls (`calls`). It ends when it says
-//! so, when it does what the processor refuses, or when it is killed; then its devices are quiesced, and
-//! only after that is the memory they could reach given back: devices reset, interrupts masked and bus mastering
-//! off, then capabilities, then the space.
+//! A [`Domain`] can do only what its [`Grants`] allow; any other request is refused, counted and traced. Its threads run
+//! in user mode and enter the nucleus by kernel calls (`calls`). It ends on its own request, after a fault of the
+//! processor, or when it is killed. Then its devices are quiesced (reset, with interrupts masked and bus mastering off).
+//! Only after that its capabilities and then its space are given back, with the memory that the devices could reach.
 //!
-//! Locks, each a leaf but where said: `mapped` (over `held`, `taken` and the space's), `held` (capabilities; what is taken
-//! out is dropped after), `taken`, `threads`, `end`.
+//! Locks, each a leaf except `mapped`: `mapped` (over `held`, `taken` and the space's), `held` (capabilities; one that is
+//! removed is dropped after the lock is released), `taken`, `threads`, `end`.
 mod calls;
 mod devices;
 mod gifts;
@@ -41,19 +40,19 @@ pub(crate) use run::here;
 use runqueue::Share;
 use x86::port::Ranges;
 
-/// The things it has opened and mapped.
+/// The resources that the domain has opened and mapped.
 #[derive(Debug, Default)]
 struct Taken {
     ports: Ranges,
     functions: Vec<u16>,
     transports: Vec<u64>,
-    /// Capabilities given: under which handle, and what ends them.
+    /// Capabilities that the domain gave: the handle of each, and the gift that ends it.
     given: Vec<(u64, Arc<Gift>)>,
-    /// Of the memory that outlives it, to its devices.
+    /// Loan of the memory that outlives the domain to its devices.
     kept: Option<Loan>,
-    /// Registers mapped: physical address, and where.
+    /// Mapped registers: physical address, and address in the space.
     registers: Vec<(u64, u64)>,
-    /// The place of the next mapping.
+    /// Address of the next mapping.
     next: u64,
 }
 
@@ -63,40 +62,40 @@ pub struct Domain {
     name: String,
     space: Space,
     grants: Grants,
-    /// The memory that its functions reach, where there is an IOMMU.
+    /// The memory that its PCI functions reach; `None` without an IOMMU.
     window: Option<Arc<Window>>,
     held: SpinLock<Table>,
-    /// Counted up when a capability goes, so that nobody believes what he remembers of the table.
+    /// Counted up when a capability is removed, which invalidates threads' cached copies of the table.
     version: AtomicU32,
-    /// Counted up after memory went, so that nobody believes what he remembers of an address.
+    /// Counted up after memory was unmapped, which invalidates threads' cached addresses.
     unmapped: AtomicU32,
     taken: SpinLock<Taken>,
-    /// Regions mapped. Held while they are mapped and unmapped.
+    /// Mapped regions. Held while they are mapped and unmapped.
     mapped: PreemptLock<Vec<memory::Mapped>>,
-    /// Pages of memory: charged here, the regions that it made, and page tables.
+    /// Quota of memory in pages: pages charged to the domain, the regions that it made, and page tables.
     quota: Arc<Quota>,
     pages: AtomicUsize,
-    /// Interrupt vectors.
+    /// Quota of interrupt vectors.
     vectors: Arc<Quota>,
     lines: SpinLock<Lines>,
     threads: SpinLock<Vec<u64>>,
-    /// Threads that have not left for good.
+    /// Number of threads that have not left for good.
     alive: AtomicU32,
     is_ending: AtomicBool,
     is_finishing: AtomicBool,
-    /// 1 once the last thread has left after the end; waited for.
+    /// 1 once the domain has ended and its last thread has left. `wait_end` waits on it.
     has_ended: AtomicU32,
     end: SpinLock<Option<End>>,
     calls: AtomicU64,
     refused: [AtomicU32; Call::ALL.len()],
-    /// Times its devices reached for what was not lent to them.
+    /// Number of times its devices accessed memory that was not lent to them.
     strays: AtomicU32,
-    /// Of the processors' time; `None` where it may have all.
+    /// Its share of the processors' time; `None` without a limit.
     share: Option<Arc<Share>>,
 }
 
 impl Domain {
-    /// An empty domain.
+    /// Makes an empty domain.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -110,7 +109,7 @@ impl Domain {
         let vectors = Arc::new(Quota::new(grants.vectors));
         let lines = Lines::new(grants.log_lines.0, grants.log_lines.1);
         objects::count(Kind::Domain, 1);
-        // Never longer, so that nothing is allocated under the lock.
+        // The list never grows beyond this, so nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
         let taken = Taken { next: MAPPINGS, ..Taken::default() };
         let domain = Arc::new(Domain {
@@ -142,12 +141,12 @@ impl Domain {
         Ok(domain)
     }
 
-    /// The memory that its functions reach, where there is an IOMMU.
+    /// Returns the window of the domain's functions; `None` without an IOMMU.
     pub fn window(&self) -> Option<Arc<Window>> {
         self.window.clone()
     }
 
-    /// Its space, for whoever loads it.
+    /// Returns the domain's space, for the functions that load it.
     pub fn space(&self) -> &Space {
         &self.space
     }
@@ -170,7 +169,7 @@ impl Domain {
         copied.map_err(|_| NoMemory)
     }
 
-    /// Maps `buffer`, charged to it, with `rights` but to write.
+    /// Maps `buffer`, charged to the domain, with `rights`, but never for writing.
     ///
     /// # Errors
     /// As [`Domain::load`].
@@ -180,17 +179,17 @@ impl Domain {
         self.space.map(at, &frames, rights.difference(Protection::WRITE)).map(|_| ())
     }
 
-    /// Puts `capability` into its table; the handle.
+    /// Puts `capability` into the domain's table. Returns its handle.
     ///
     /// # Errors
-    /// [`NoMemory`] where the table is full.
+    /// [`NoMemory`] if the table is full.
     pub fn grant(&self, capability: Capability) -> Result<u64, NoMemory> {
         let handle = self.held.lock().reserve().ok_or(NoMemory)?;
         self.put(handle, capability);
         Ok(handle)
     }
 
-    /// Starts its first thread at `entry`.
+    /// Starts the domain's first thread at `entry`.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -199,19 +198,20 @@ impl Domain {
         run::spawn(self, start).map(|_| ()).map_err(|_| NoMemory)
     }
 
-    /// Ends it because of `cause`, if it has not ended, and blocks until its last thread has left and its
-    /// devices are quiet.
+    /// Ends the domain because of `cause`, if it has not ended, and blocks until its last thread has left and its devices
+    /// are quiet.
     pub fn kill(&self, cause: &str) {
         self.condemn(cause);
         let _ = self.wait_end(None);
     }
 
-    /// Ends it because of `cause`, if it has not ended, as soon as its threads can leave: one of them may be the caller.
+    /// Ends the domain because of `cause`, if it has not ended, as soon as its threads can leave. The caller may be one of
+    /// them.
     pub fn condemn(&self, cause: &str) {
         self.end(End::because(cause));
     }
 
-    /// Blocks until it has ended and its devices are quiet; why it did, or `None` at the deadline.
+    /// Blocks until the domain has ended and its devices are quiet. Returns its end, or `None` at the deadline.
     pub fn wait_end(&self, deadline_ns: Option<u64>) -> Option<End> {
         while self.has_ended.load(Acquire) == 0 {
             let outcome = thread::wait_on(&self.has_ended, 0, deadline_ns, false);
@@ -222,12 +222,12 @@ impl Domain {
         self.end.lock().clone()
     }
 
-    /// Its memory, in bytes.
+    /// Returns the domain's memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.quota.used() * PAGE
     }
 
-    /// The domain's usage.
+    /// Returns the domain's usage.
     pub fn usage(&self) -> Usage {
         let over_share = self.share.as_ref().map_or(0, |share| share.refused());
         let threads = self.threads.lock().clone();
@@ -246,7 +246,7 @@ impl Domain {
         }
     }
 
-    /// Notes the first cause and calls every thread out.
+    /// Notes the first cause of the end and kicks every thread out of user mode.
     fn end(&self, end: End) {
         self.end.lock().get_or_insert(end);
         let threads = {
@@ -254,14 +254,15 @@ impl Domain {
             self.is_ending.store(true, SeqCst);
             threads.clone()
         };
-        // A thread that starts just now looks before it enters.
+        // A thread that is just starting checks for the end before it enters user mode.
         threads.into_iter().for_each(thread::kick);
         if self.alive.load(SeqCst) == 0 {
             self.finish();
         }
     }
 
-    /// The last thread has left: quiesces devices, then gives back what they could reach.
+    /// Finishes the end after the last thread has left: quiesces devices, then gives back the memory that they could
+    /// reach.
     fn finish(&self) {
         if self.is_finishing.swap(true, SeqCst) {
             return;
@@ -272,7 +273,7 @@ impl Domain {
         taken.transports.into_iter().for_each(device::quiesce_transport);
         taken.ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
         drop(taken.kept);
-        // Its gifts are nobody's any more.
+        // Its gifts are taken back from all holders.
         take_back(taken.given.into_iter().map(|(_, gift)| gift));
         let held = self.held.lock().drain();
         drop(held);
@@ -280,7 +281,7 @@ impl Domain {
         thread::wake(&self.has_ended, u32::MAX);
     }
 
-    /// A thread is gone; the last takes the domain along.
+    /// Counts a thread out. The last one finishes the domain.
     fn leave(&self) {
         if self.alive.fetch_sub(1, SeqCst) == 1 {
             self.end.lock().get_or_insert_with(|| End::because("its last thread ended"));
@@ -289,7 +290,7 @@ impl Domain {
         }
     }
 
-    /// Charges `pages` of memory to it.
+    /// Charges `pages` of memory to the domain.
     fn charge(&self, pages: usize) -> Result<(), Status> {
         charge::charge_to(&self.quota, pages)?;
         self.pages.fetch_add(pages, Relaxed);
@@ -301,7 +302,7 @@ impl Domain {
         charge::uncharge_from(&self.quota, pages);
     }
 
-    /// A call was refused, or memory or a thread for it.
+    /// Counts a refusal of a call, or of memory or a thread for it.
     #[cold]
     fn note_refused(&self, call: Call) {
         self.refused[call as usize].fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! The threads of a domain: each a loop around user mode.
+//! The threads of a domain. Each is a loop around user mode.
 use super::{
     Domain, End,
     calls::{self, Caller},
@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use ipc::MESSAGE_WORDS;
 use program::{Bases, Registers, Trap};
 
-/// Deepest backtrace noted.
+/// Most entries of a backtrace that is noted.
 const CALLS: usize = 24;
 
 /// The initial state of a thread.
@@ -32,7 +32,7 @@ pub(super) struct Start {
     pub(super) policy: Policy,
 }
 
-/// A frame of a domain's, kept while somebody uses an address in it.
+/// A frame of a domain, kept while an address in it is used.
 #[derive(Debug)]
 pub(super) struct Pinned {
     frame: u32,
@@ -40,7 +40,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// The `bytes` bytes at `address`, which lie in one page that the domain may write, aligned to 4.
+    /// Pins the `bytes` bytes at `address`, which must be aligned to 4 and in one page that the domain may write.
     pub(super) fn new(domain: &Domain, address: u64, bytes: usize) -> Result<Pinned, Status> {
         let offset = address as usize % PAGE;
         if !address.is_multiple_of(4) || offset + bytes > PAGE {
@@ -51,12 +51,12 @@ impl Pinned {
             Pinned { frame: page.frame, at: frames::address(page.frame).wrapping_add(offset) };
         if !page.protection.contains(Protection::WRITE) { Err(Status::Fault) } else { Ok(pinned) }
     }
-    /// Stores a word there.
+    /// Stores a word at the pinned address.
     pub(super) fn store(&self, value: u64) {
         // SAFETY: eight bytes of a frame that is kept, aligned to 4; the component's only, which may see halves.
         unsafe { self.at.cast::<u64>().write_unaligned(value) };
     }
-    /// The kernel's address of it.
+    /// Returns the kernel's address of the pinned bytes.
     pub(super) fn address(&self) -> *mut u8 {
         self.at
     }
@@ -71,11 +71,11 @@ impl Drop for Pinned {
 // SAFETY: a counted reference to a frame, and an address in the direct map.
 unsafe impl Send for Pinned {}
 
-/// Starts a thread of `domain`; its number.
+/// Starts a thread of `domain`. Returns its number.
 pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     let area = match start.message_area {
         0 => None,
-        // Kept for as long as the thread lives, which no region is that somebody may take back.
+        // The area is kept as long as the thread lives, so it must not be in a region that can be taken back.
         at if at.is_multiple_of(8) && !domain.is_shared(at) => {
             Some(Pinned::new(domain, at, MESSAGE_WORDS * 8)?)
         }
@@ -94,7 +94,7 @@ pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     })
 }
 
-/// All that a thread keeps while it is out of user mode: `arch::component` demands that the registers are first.
+/// State of a thread while it is out of user mode. `arch::component` demands that the registers are first.
 #[repr(C)]
 struct Running<'a> {
     registers: Registers,
@@ -125,7 +125,7 @@ fn run(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
     domain.leave();
 }
 
-/// Before user mode: 0 where the thread is to end.
+/// Prepares the thread for user mode. Returns 0 if the thread is to end.
 extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     // SAFETY: it is `running` of the calling thread, and nobody else has a reference to it now.
     let running = unsafe { &mut *context.cast::<Running<'_>>() };
@@ -138,8 +138,8 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     0
 }
 
-/// A system call with [`::calls::HERE`] that did not pass: how user mode was left, for `trapped`; 0 where nothing was done
-/// because the caller may not pass. Interrupts are off.
+/// Does a system call with [`::calls::HERE`] on the fast path. If it did not pass, returns how user mode was left, for
+/// `trapped`; 0 if nothing was done because the caller may not pass. Interrupts are off.
 pub(crate) extern "sysv64" fn here(context: *mut Registers) -> u64 {
     let me = thread::current();
     if !me.may_pass(context) {
@@ -150,7 +150,7 @@ pub(crate) extern "sysv64" fn here(context: *mut Registers) -> u64 {
     calls::here(caller, me, registers)
 }
 
-/// After user mode. Interrupts are off.
+/// Handles the trap that left user mode. Interrupts are off.
 extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) {
     // SAFETY: as in `ready`.
     let running = unsafe { &mut *context.cast::<Running<'_>>() };
@@ -166,7 +166,7 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
     }
 }
 
-/// [`trapped`] where it was no system call.
+/// Handles a trap that is not a system call.
 #[inline(never)]
 fn left(running: &mut Running<'_>, kind: u64, error_code: u64) {
     let Running { registers, caller, domain } = running;
@@ -179,18 +179,18 @@ fn left(running: &mut Running<'_>, kind: u64, error_code: u64) {
         _ => match user::trapped(Left { kind, error_code }, registers.rip) {
             None => {}
             Some(Trap::Kicked) => caller.kick(),
-            // A port that no map shows.
+            // This may be an access to an open port that the map does not show.
             Some(Trap::Exception { vector: 13, error_code: 0 }) if domain.carry_out(registers) => {}
             Some(trap) => domain.end(at(domain, End::cause_of(trap), *registers)),
         },
     }
 }
 
-/// The end of `domain` because of what its calling thread does at `registers`.
+/// Makes the end of `domain` for `cause`, with the calls of its calling thread at `registers`.
 pub(super) fn at(domain: &Domain, cause: String, registers: Registers) -> End {
     let calls = domain.space.calls(registers.rbp, CALLS).collect();
     End { cause, registers, calls }
 }
 
-/// Read and write.
+/// The protection for reading and writing.
 pub(super) const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);

@@ -18,13 +18,13 @@ use pmap::Leaf;
 use program::{Access, Fault};
 use x86::chain;
 
-/// The operation on user memory, by its own address or in the direct map.
+/// An operation on user memory, by the user address or through the direct map.
 trait Job {
     const ACCESS: Access;
-    /// Does `length` bytes at `user`, `done` bytes into the job; bytes left over.
+    /// Does `length` bytes at `user`, `done` bytes into the job. Returns the number of bytes not done.
     ///
     /// # Safety
-    /// As `usercopy::copy_user`, or `user` is valid kernel memory.
+    /// As for `usercopy::copy_user`, or `user` is valid kernel memory.
     unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize;
 }
 
@@ -60,7 +60,7 @@ impl Job for Zero {
 }
 
 impl Space {
-    /// Has `act` save or load the calling thread's extended state at `at`. A thread that has not run in the space yet
+    /// Calls `act` to save or load the calling thread's extended state at `at`. A thread that has not run in the space yet
     /// (its program is new, or has just executed another) enters it first.
     #[inline(always)]
     fn transfer(&self, at: u64, act: usercopy::Transfer) -> bool {
@@ -73,14 +73,14 @@ impl Space {
             && unsafe { me.extended.transfer(at as *mut u8, act) }
     }
 
-    /// Moves the calling thread's extended state to `at`, where the header is all zeros: the thread then has the initial
-    /// one. `false` where it cannot be stored; the thread then keeps it.
+    /// Moves the calling thread's extended state to `at`, where the header is all zeros. The thread then has the initial
+    /// state. Returns `false` if the state cannot be stored; the thread then keeps it.
     pub fn take_extended(&self, at: u64) -> bool {
         self.transfer(at, fpu::take)
     }
 
-    /// Loads the calling thread's extended state from `at`; `false` where it is not there or the processor refuses it: the
-    /// state is a mixture of both then.
+    /// Loads the calling thread's extended state from `at`. Returns `false` if the memory is not present or the processor
+    /// refuses the state, which is then a mixture of both.
     pub fn load_extended(&self, at: u64) -> bool {
         self.transfer(at, usercopy::load_extended)
     }
@@ -111,7 +111,7 @@ impl Inner {
         Err(Fault { address: address.wrapping_add(done as u64), access: J::ACCESS, done })
     }
 
-    /// Does the job page by page through the direct map while `may`; bytes done.
+    /// Does the job page by page through the direct map while `may` returns `true`. Returns the bytes done.
     #[inline(never)]
     fn walk<J: Job>(&self, address: u64, length: usize, job: &J, may: impl Fn() -> bool) -> usize {
         let mut done = 0;
@@ -132,8 +132,8 @@ impl Inner {
         done
     }
 
-    /// Copies `length` bytes between `address` here, which is accessed by `access`, and `own` of the space that the calling
-    /// thread runs in, page by page while `may`: how many were copied.
+    /// Copies `length` bytes between `address` of this space, which is accessed by `access`, and `own` of the calling
+    /// thread's space, page by page while `may` returns `true`. Returns the number copied.
     pub fn copy_across(
         &self,
         address: u64,
@@ -151,7 +151,7 @@ impl Inner {
         done as u64
     }
 
-    /// Calls `act` with the kernel's address of user address `at`, if it may be accessed so.
+    /// Calls `act` with the kernel's address of user address `at`, if that may be accessed by `access`.
     fn with_page<R>(&self, at: u64, access: Access, act: impl FnOnce(*mut u8) -> R) -> Option<R> {
         let _guard = self.lock.lock();
         let leaf = pmap::leaf(self, at).ok()?;
@@ -161,12 +161,12 @@ impl Inner {
             Access::Write => Entry::PRESENT | Entry::WRITE,
             Access::Read | Access::Execute => Entry::PRESENT,
         };
-        // Registers are not in the direct map. What others share after a fork is only read.
+        // Device registers are not in the direct map. Tables shared after a fork are only read.
         let is_memory = entry.contains(needed) && entry.holds_frame();
         if !is_memory || access == Access::Write && leaf.is_shared() {
             return None;
         }
-        // Large pages are entered dirty.
+        // Large pages are dirty from the start.
         if let Leaf::Own(table) = leaf
             && access == Access::Write
             && !entry.contains(Entry::DIRTY)
@@ -185,7 +185,7 @@ impl Inner {
         self.run(address, out.len(), &In(out.as_mut_ptr()))
     }
 
-    /// The calls that led to the program's frame at `rbp`, innermost first, at most `most`.
+    /// Returns the return addresses on the program's stack from the frame at `rbp`, innermost first, at most `most`.
     pub fn calls(&self, rbp: u64, most: usize) -> impl Iterator<Item = u64> {
         let read = |frame| {
             let mut words = [[0; 8]; 2];
@@ -204,8 +204,8 @@ impl Inner {
         self.run(address, data.len(), &Out(data.as_ptr()))
     }
 
-    /// Copies user memory into a frame that the caller holds, from `offset` on, cut at its end; whoever else has it
-    /// uses copies and atomics only.
+    /// Copies user memory into a frame from `offset` on, cut at the frame's end. The caller holds a reference to the frame;
+    /// other holders use copies and atomics only.
     ///
     /// # Errors
     /// [`Fault`].
@@ -220,7 +220,7 @@ impl Inner {
         self.run(address, length, &In(frames::address(frame).wrapping_add(offset)))
     }
 
-    /// Copies from `offset` of a frame that the caller holds to user memory, cut at its end.
+    /// Copies from `offset` of a frame to user memory, cut at the frame's end. The caller holds a reference to the frame.
     ///
     /// # Errors
     /// [`Fault`].
@@ -243,7 +243,8 @@ impl Inner {
         self.run(address, length, &Zero)
     }
 
-    /// Reads up to a NUL; the length without it, or `out.len()` where there was none.
+    /// Reads a string up to its NUL. Returns its length without the NUL, or `out.len()` if there was none in that many
+    /// bytes.
     ///
     /// # Errors
     /// [`Fault`] where memory ended before the NUL.
@@ -254,7 +255,7 @@ impl Inner {
             let at = address.wrapping_add(done as u64);
             let piece = (PIECE - at as usize % PIECE).min(rest.len());
             let rest = &mut rest[..piece];
-            // A piece never crosses a page, so it is there whole or not at all.
+            // A piece never crosses a page, so it is present as a whole or not at all.
             self.run(at, piece, &In(rest.as_mut_ptr()))
                 .map_err(|fault| Fault { done: done + fault.done, ..fault })?;
             if let Ok(string) = CStr::from_bytes_until_nul(rest) {
@@ -291,7 +292,7 @@ impl Inner {
         found.ok_or(Fault { address, access: Access::Read, done: 0 })
     }
 
-    /// Compare-exchange on a user word; the value found.
+    /// Compares and exchanges a user word. Returns the value found.
     ///
     /// # Errors
     /// [`Fault`].

@@ -7,9 +7,9 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static CHARGED: AtomicUsize = AtomicUsize::new(0);
 
-/// Charges `bytes`; refused where all charges would pass what there is less a quarter of the reserve, or
-/// so much is not free now. So the kernel's objects have room where programs' pages have none any
-/// more. A thread that frees memory may charge all of the reserve.
+/// Charges `bytes`. Refuses if the sum of charges would exceed memory less a quarter of the reserve, or
+/// if not that much is free now. So the kernel's objects still have room when programs' pages have none.
+/// A thread that frees memory may charge all of the reserve.
 ///
 /// # Errors
 /// [`NoMemory`].
@@ -25,12 +25,12 @@ pub fn charge(bytes: usize) -> Result<(), NoMemory> {
     CHARGED.fetch_update(Relaxed, Relaxed, fits).map(|_| ()).map_err(|_| NoMemory)
 }
 
-/// Gives `bytes` of a charge back.
+/// Takes `bytes` off the charges.
 pub fn uncharge(bytes: usize) {
     CHARGED.fetch_sub(bytes, Relaxed);
 }
 
-/// Charges `pages` to a domain's `quota`, too.
+/// Charges `pages` to a domain's `quota` as well.
 ///
 /// # Errors
 /// [`NoMemory`].
@@ -43,7 +43,7 @@ pub fn charge_to(quota: &Quota, pages: usize) -> Result<(), NoMemory> {
     Ok(())
 }
 
-/// Gives back what [`charge_to`] charged.
+/// Undoes [`charge_to`].
 pub fn uncharge_from(quota: &Quota, pages: usize) {
     quota.give_back(pages);
     objects::count(Kind::DomainFrame, -(pages as i64));
@@ -66,7 +66,7 @@ impl Charge {
         charge_to(quota, pages).map(|()| Charge { quota: quota.clone(), pages })
     }
 
-    /// Whether it is to `quota`.
+    /// Returns whether the charge is to `quota`.
     pub fn is_to(&self, quota: &Arc<Quota>) -> bool {
         Arc::ptr_eq(&self.quota, quota)
     }
@@ -78,7 +78,7 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes charged now.
+/// Returns the bytes charged now.
 pub fn charged() -> usize {
     CHARGED.load(Relaxed)
 }

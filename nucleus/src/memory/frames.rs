@@ -24,17 +24,17 @@ static BUDDY: SpinLock<Option<Buddy<'static>>> = SpinLock::new(class!("nucleus.f
 static REFERENCES: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static TABLE_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static TOTAL: AtomicUsize = AtomicUsize::new(0);
-/// Free in the buddy allocator, for looking without its lock.
+/// Frames free in the buddy allocator, to be read without its lock.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 static RESERVE: AtomicUsize = AtomicUsize::new(0);
-/// Half of [`RESERVE`].
+/// Number of free frames below which memory is short: half of [`RESERVE`].
 static SHORT: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
 struct Cache {
-    /// Read by others for statistics.
+    /// Number of frames in the cache; other processors read it for statistics.
     count: AtomicUsize,
-    /// Counted frames allocated on this processor, and freed.
+    /// Numbers of counted frames allocated on this processor, and freed.
     made: AtomicU64,
     freed: AtomicU64,
     frames: UnsafeCell<[u32; CACHE_FRAMES]>,
@@ -55,16 +55,16 @@ static CACHES: [Cache; percpu::MAX_CPUS] = [const {
 /// The requester of a frame. Only the kernel may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// Programs' memory and whatever else can be refused: leaves the reserve alone.
+    /// Memory of programs and other uses that can be refused: may not use the reserve.
     Program,
-    /// The kernel's own needs, charged before.
+    /// The kernel's own needs, which were charged before.
     Kernel,
 }
 
-/// Starts with the table given and nothing free; `total` frames will be managed.
+/// Starts the allocator with the given table and no free frames; `total` frames will be managed.
 ///
 /// # Safety
-/// Once; `references` has `links.len()` zeroed counts and nobody else uses it.
+/// Call it once; `references` has `links.len()` zeroed counts and nothing else uses it.
 pub unsafe fn init(links: &'static mut [buddy::Link], references: *mut AtomicU32, total: usize) {
     TABLE_LENGTH.store(links.len(), Relaxed);
     REFERENCES.store(references, Relaxed);
@@ -75,12 +75,12 @@ pub unsafe fn init(links: &'static mut [buddy::Link], references: *mut AtomicU32
     *BUDDY.lock() = Some(Buddy::new(links));
 }
 
-/// The number after the last frame's.
+/// Returns the number after the last frame's.
 pub fn end() -> u32 {
     TABLE_LENGTH.load(Relaxed) as u32
 }
 
-/// Hands `count` frames from `start` to the allocator.
+/// Gives `count` frames from `start` to the allocator.
 pub fn add_range(start: u32, count: usize) {
     free_contiguous(start, count);
 }
@@ -93,13 +93,13 @@ fn with_buddy<R>(act: impl FnOnce(&mut Buddy<'static>) -> R) -> Option<R> {
     Some(answer)
 }
 
-/// The kernel's address of frame `frame`.
+/// Returns the kernel's address of frame `frame`.
 #[inline]
 pub fn address(frame: u32) -> *mut u8 {
     phys_to_virt(u64::from(frame) << 12) as *mut u8
 }
 
-/// Runs `act` on this processor's cache: the frames and how many there are.
+/// Runs `act` on this processor's cache: the frames and their number.
 #[inline]
 fn with_cache<R>(act: impl FnOnce(&Cache, &mut [u32; CACHE_FRAMES], &mut usize) -> R) -> R {
     let _hold = NoPreempt::new();
@@ -118,7 +118,7 @@ pub fn allocate(who: For) -> Option<u32> {
     with_cache(|_, frames, count| take(frames, count, who))
 }
 
-/// [`allocate`], zeroed.
+/// Takes one zeroed frame; its count stays 0.
 pub fn allocate_zeroed(who: For) -> Option<u32> {
     // SAFETY: a frame just allocated.
     allocate(who).inspect(|&frame| unsafe { pages::zero(address(frame)) })
@@ -150,14 +150,15 @@ fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
         _ => 0,
     };
     with_buddy(|buddy| {
-        // Frames out of the reserve go to a requester that may have them, not into the cache for everybody.
+        // Frames out of the reserve go only to a requester that may use the reserve, not into the cache, from which
+        // any requester is served.
         let batch = if buddy.free_frames() > reserve() + BATCH_FRAMES { BATCH_FRAMES } else { 1 };
         if buddy.free_frames() > spare { buddy.allocate_each(&mut frames[..batch]) } else { 0 }
     })
     .unwrap_or(0)
 }
 
-/// Gives back one frame that nobody refers to.
+/// Frees one frame without references.
 #[inline]
 pub fn free(frame: u32) {
     with_cache(|_, frames, count| put(frames, count, frame));
@@ -168,12 +169,12 @@ fn drain(frames: &[u32]) {
     with_buddy(|buddy| buddy.free_each(frames));
 }
 
-/// Gives what this processor's cache has to the buddy allocator.
+/// Moves this processor's cached frames to the buddy allocator.
 pub fn empty_cache() {
     with_cache(|_, frames, count| drain(&frames[..core::mem::take(count)]));
 }
 
-/// Takes `count` contiguous frames, past the caches.
+/// Takes `count` contiguous frames, bypassing the caches.
 pub fn allocate_contiguous(count: usize, who: For) -> Option<u32> {
     let spare = match who {
         For::Program => RESERVE.load(Relaxed),
@@ -184,15 +185,15 @@ pub fn allocate_contiguous(count: usize, who: For) -> Option<u32> {
     })?
 }
 
-/// Gives back `count` contiguous frames.
+/// Frees `count` contiguous frames.
 pub fn free_contiguous(start: u32, count: usize) {
     with_buddy(|buddy| buddy.free_range(start, count));
 }
 
-/// The reference count of `frame`.
+/// Returns the reference count of `frame`.
 ///
 /// # Panics
-/// If there is no such frame.
+/// Panics if there is no such frame.
 #[inline]
 pub fn references(frame: u32) -> &'static AtomicU32 {
     assert!((frame as usize) < TABLE_LENGTH.load(Relaxed), "no frame {frame:#x}");
@@ -202,7 +203,7 @@ pub fn references(frame: u32) -> &'static AtomicU32 {
     unsafe { &*count }
 }
 
-/// Takes one frame with one reference, any contents.
+/// Takes one frame with one reference and any contents.
 #[inline]
 pub fn allocate_counted() -> Option<u32> {
     let mut new = [0];
@@ -217,17 +218,17 @@ pub fn allocate_counted_run(count: usize) -> Option<u32> {
     Some(first)
 }
 
-/// One reference more.
+/// Adds a reference.
 #[inline]
 pub fn retain(frame: u32) {
     references(frame).fetch_add(1, Relaxed);
 }
 
-/// One reference fewer; whether it was the last.
+/// Drops a reference. Returns whether it was the last.
 #[inline]
 fn is_last(frame: u32) -> bool {
     let references = references(frame);
-    // Alone, nobody else can count up: no atomic step is needed.
+    // A sole holder can skip the atomic step, because nobody else can add a reference.
     if references.load(Acquire) == 1 {
         references.store(0, Relaxed);
         return true;
@@ -235,7 +236,7 @@ fn is_last(frame: u32) -> bool {
     references.fetch_sub(1, AcqRel) == 1
 }
 
-/// One reference fewer; the last frees the frame.
+/// Drops a reference; the last one frees the frame.
 #[inline]
 pub fn release(frame: u32) {
     if is_last(frame) {
@@ -243,12 +244,13 @@ pub fn release(frame: u32) {
     }
 }
 
-/// Gives back frames that nobody refers to any more.
+/// Frees frames that have no references.
 #[inline]
 fn give_back(all: impl IntoIterator<Item = u32>) {
     with_cache(|cache, frames, count| {
         let mut freed = 0;
-        // Tables are gone through by loops within loops, which an iterator driven from outside is not.
+        // `for_each` is used because nested loops over tables run faster inside the iterator than driven from
+        // outside.
         all.into_iter().for_each(|frame| {
             put(frames, count, frame);
             freed += 1;
@@ -257,13 +259,13 @@ fn give_back(all: impl IntoIterator<Item = u32>) {
     });
 }
 
-/// One reference fewer of each.
+/// Drops a reference of each frame.
 #[inline]
 pub fn release_all(all: impl IntoIterator<Item = u32>) {
     give_back(all.into_iter().filter(|&frame| is_last(frame)));
 }
 
-/// One reference fewer of each of `count` contiguous frames, which go back as one where nobody else has any of them.
+/// Drops a reference of each of `count` contiguous frames. They are freed as one run if none has another reference.
 pub fn release_run(first: u32, count: usize) {
     let run = (first..).take(count);
     if run.clone().any(|frame| references(frame).load(Acquire) != 1) {
@@ -274,7 +276,8 @@ pub fn release_run(first: u32, count: usize) {
     free_contiguous(first, count);
 }
 
-/// Takes frames with one reference each, any contents, while there are some: how many of `new`.
+/// Takes frames with one reference each and any contents, while there are some. Returns how many of `new` were
+/// filled.
 pub fn allocate_all(new: &mut [u32]) -> usize {
     with_cache(|cache, frames, count| {
         let mut made = 0;
@@ -289,32 +292,32 @@ pub fn allocate_all(new: &mut [u32]) -> usize {
     })
 }
 
-/// Frames with references now, and how many ever were handed out.
+/// Returns the number of frames with references now, and the number ever allocated.
 pub fn counted() -> (u64, u64) {
     let made: u64 = CACHES.iter().map(|cache| cache.made.load(Relaxed)).sum();
     let freed: u64 = CACHES.iter().map(|cache| cache.freed.load(Relaxed)).sum();
     (made.saturating_sub(freed), made)
 }
 
-/// Frames managed, and frames free (caches included).
+/// Returns the numbers of frames managed and of frames free (caches included).
 pub fn totals() -> (usize, usize) {
     let caches = CACHES.iter().take(smp::online());
     let cached: usize = caches.map(|cache| cache.count.load(Relaxed)).sum();
     (TOTAL.load(Relaxed), FREE.load(Relaxed) + cached)
 }
 
-/// The kernel had to use much of what is kept for it.
+/// Returns whether the kernel has used much of its reserve.
 #[inline]
 pub fn is_short() -> bool {
     FREE.load(Relaxed) < SHORT.load(Relaxed)
 }
 
-/// The free frames are kept for the kernel, but for a few: programs are refused frames, or soon will be.
+/// Returns whether few frames beyond the reserve are free: programs are refused frames, or soon will be.
 pub fn is_full() -> bool {
     FREE.load(Relaxed) <= RESERVE.load(Relaxed) + BATCH_FRAMES
 }
 
-/// Frames kept for the kernel.
+/// Returns the number of frames reserved for the kernel.
 pub fn reserve() -> usize {
     RESERVE.load(Relaxed)
 }

@@ -1,10 +1,10 @@
 //! The kernel heap: slabs by size behind per-processor magazines, whole pages above 2 KiB.
 //!
 //! A slab is a naturally aligned run of 1, 2 or 4 pages ([`runs`]): a [`Slab`] header and objects of one
-//! size, the free ones chained. A magazine is a processor's stock of free objects of one size,
-//! guarded by preemption being off; interrupt handlers neither allocate nor free. What has left the
-//! slabs and is in no magazine is in use: [`live_objects`] counts without a step more a use.
-//! Source: Bonwick and Adams, "Magazines and vmem" (USENIX 2001).
+//! size, the free ones chained. A magazine is a processor's stock of free objects of one size, guarded
+//! by preemption being off; interrupt handlers neither allocate nor free. Objects that have left the
+//! slabs and are in no magazine are in use, so [`live_objects`] can count them at no cost for an
+//! allocation. Source: Bonwick and Adams, "Magazines and vmem" (USENIX 2001).
 use super::{frames, runs};
 use crate::{
     arch::percpu,
@@ -29,7 +29,7 @@ const BATCH: usize = ROUNDS / 2;
 
 #[repr(C, align(64))]
 struct Slab {
-    /// Its place among the partial ones.
+    /// The slab's links in the list of partial slabs.
     node: Node<NonNull<Slab>>,
     free: *mut *mut u8,
     used: u32,
@@ -37,7 +37,7 @@ struct Slab {
 
 const _: () = assert!(size_of::<Slab>() <= HEADER_BYTES);
 
-/// The nodes of slabs, which are ours under the lock of their class.
+/// The links of slabs, which the lock of their class guards.
 struct Slabs;
 
 impl Store<NonNull<Slab>> for Slabs {
@@ -50,9 +50,9 @@ impl Store<NonNull<Slab>> for Slabs {
 /// The slabs of one class that have both used and free objects.
 struct Partial {
     list: Fifo<NonNull<Slab>>,
-    /// One that is all free, in no list; null for none.
+    /// A slab that is all free and in no list; null for none.
     spare: *mut Slab,
-    /// Objects out of their slabs, in magazines or in use, over all slabs of the class.
+    /// Number of objects outside their slabs, in magazines or in use, over all slabs of the class.
     out: usize,
 }
 
@@ -66,7 +66,7 @@ static PARTIAL: [SpinLock<Partial>; CLASSES] = [const {
 type Rounds = [*mut u8; ROUNDS];
 
 struct Magazine {
-    /// Read by others for statistics.
+    /// Number of objects in the magazine; other processors read it for statistics.
     count: AtomicUsize,
     rounds: UnsafeCell<Rounds>,
 }
@@ -101,12 +101,13 @@ pub fn prepare_cpu(cpu: usize) {
     MAGAZINES[cpu].store(at.cast(), Release);
 }
 
-/// Frames the heap has.
+/// Returns the number of frames that the heap has.
 pub fn heap_frames() -> usize {
     LARGE_FRAMES.load(Relaxed) + SLAB_FRAMES.load(Relaxed) + runs::kept()
 }
 
-/// Objects in use now. The processors' stocks are read one after the other: exact when all is still.
+/// Returns the number of objects in use now. The processors' magazines are read one after the other, so
+/// it is exact only when nothing changes.
 pub fn live_objects() -> usize {
     let out: usize = PARTIAL.iter().map(|partial| partial.lock().out).sum();
     let stocked: usize = MAGAZINES
@@ -120,7 +121,7 @@ pub fn live_objects() -> usize {
     out.saturating_sub(stocked)
 }
 
-/// Runs `act` on this processor's magazine of `class`: its rounds and how many there are.
+/// Runs `act` on this processor's magazine of `class`: its objects and their number.
 #[inline]
 fn with_magazine<R>(class: usize, act: impl FnOnce(&mut Rounds, &mut usize) -> R) -> R {
     let _hold = NoPreempt::new();
@@ -194,7 +195,7 @@ fn drain(class: usize, rounds: &Rounds, count: &mut usize, keep: usize) {
     }
 }
 
-/// Frees a slab in no list, or null.
+/// Frees a slab that is in no list; `slab` may be null.
 fn free_slab(class: usize, slab: *mut Slab) {
     if !slab.is_null() {
         SLAB_FRAMES.fetch_sub(slab_frames(class), Relaxed);
@@ -203,14 +204,14 @@ fn free_slab(class: usize, slab: *mut Slab) {
     }
 }
 
-/// Times that everybody was asked to give back what is kept for speed, and how many of those each
-/// processor has answered.
+/// Number of requests to all processors to give back cached memory, and how many of these each processor
+/// has answered.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static ANSWERED: [AtomicUsize; percpu::MAX_CPUS] =
     [const { AtomicUsize::new(0) }; percpu::MAX_CPUS];
 
-/// Gives back what the heap keeps for speed: spare slabs, this processor's stocks of objects and
-/// frames, and those of the other processors once they are idle. In a thread.
+/// Gives back memory that the heap caches: spare slabs, this processor's objects and frames, and those
+/// of the other processors when they are idle. Must be called in a thread.
 pub fn shrink() {
     ASKED.fetch_add(1, Relaxed);
     shrink_here();
@@ -221,7 +222,7 @@ pub fn shrink() {
     runs::reap();
 }
 
-/// Gives back this processor's stocks of objects and frames where that was asked since the last time.
+/// Gives back this processor's cached objects and frames if that was requested since the last time.
 pub fn shrink_here() {
     let _hold = NoPreempt::new();
     let asked = ASKED.load(Relaxed);
@@ -258,7 +259,7 @@ fn new_slab(class: usize) -> *mut Slab {
 }
 
 impl Partial {
-    /// Takes an object of `slab`, which leaves the list with its last.
+    /// Takes an object of `slab`. With its last object the slab leaves the list.
     ///
     /// # Safety
     /// `slab` is in the list.
@@ -275,7 +276,8 @@ impl Partial {
         object.cast()
     }
 
-    /// Puts `object` back; returns a slab that is all free and in no list, to be freed, or null.
+    /// Puts `object` back. Returns a slab that is all free and in no list, for the caller to free, or
+    /// null.
     ///
     /// # Safety
     /// `object` is a used one of `slab`.
@@ -289,7 +291,7 @@ impl Partial {
         header.used -= 1;
         let is_all_free = header.used == 0;
         match (was_full, is_all_free) {
-            // Full slabs are in no list, nor are those that are all free.
+            // Full slabs are in no list, nor are slabs that are all free.
             (true, false) => self.list.push_front(&mut Slabs, slab),
             (false, true) => self.list.remove(&mut Slabs, slab),
             _ => {}

@@ -2,7 +2,8 @@
 //!
 //! Locks, outermost first: a space's lock, `nucleus.slab`, `nucleus.runs`, `nucleus.map` (kernel
 //! mappings), `nucleus.frames`. A space's lock keeps preemption off only, so that shootdowns are answered
-//! meanwhile; nothing waits for another processor with interrupts off unless it answers them itself.
+//! meanwhile; no code waits for another processor with interrupts off unless it answers shootdowns
+//! itself.
 pub mod access;
 pub mod charge;
 pub mod frames;
@@ -37,7 +38,7 @@ pub const PAGE: usize = 4096;
 static MAP: PreemptLock<u64> = PreemptLock::new(class!("nucleus.map"), paging::DEVICE_AREA);
 static KERNEL_TABLES: AtomicUsize = AtomicUsize::new(0);
 
-/// Hands out the start of a range, before the frame allocator is there.
+/// A source that hands out frames from the start of a range, before the frame allocator runs.
 struct Early(PhysRange);
 
 impl Early {
@@ -59,7 +60,7 @@ impl TableSource for Early {
     }
 }
 
-/// Tables for the kernel's map once the frame allocator is there.
+/// A source of tables for the kernel's map once the frame allocator runs.
 struct FromFrames;
 
 impl TableSource for FromFrames {
@@ -137,7 +138,7 @@ pub fn map_device(physical: u64, bytes: u64) -> u64 {
     start + offset
 }
 
-/// Maps a new frame at `address`, for the kernel to read and write; `None` without memory.
+/// Maps a new frame at `address`, for the kernel to read and write. Returns `None` without memory.
 fn map_new(address: u64, whose: frames::For) -> Option<()> {
     let flags = Entry::WRITE | Entry::NO_EXECUTE | Entry::PRESENT | Entry::GLOBAL;
     let frame = frames::allocate(whose)?;
@@ -148,20 +149,20 @@ fn map_new(address: u64, whose: frames::For) -> Option<()> {
     mapped.map(|_| ())
 }
 
-/// Takes the page at `address`, which is mapped, out of the kernel's map; the frame that was there.
-/// The caller tells the processors before it reuses either.
+/// Removes the page at `address`, which is mapped, from the kernel's map. Returns its frame. The caller
+/// flushes the page on all processors before it reuses the address or the frame.
 fn unmap_kernel(address: u64) -> u32 {
     swap_kernel(address, Entry::empty()).map_or(0, Entry::frame)
 }
 
-/// Sets the kernel's entry for `address` and returns what was there.
+/// Sets the kernel's entry for `address` and returns the old entry.
 fn swap_kernel(address: u64, entry: Entry) -> Option<Entry> {
     let _guard = MAP.lock();
     let root = (paging::kernel_root() >> 12) as u32;
     paging::swap_kernel_entry(&mut FromFrames, root, address, entry)
 }
 
-/// The amounts of memory now.
+/// Returns the present amounts of memory.
 pub fn statistics() -> Statistics {
     let (total, free) = frames::totals();
     let tables = objects::of(Kind::TableFrame) as u64 + KERNEL_TABLES.load(Relaxed) as u64;
@@ -181,12 +182,12 @@ pub mod frame {
     use super::{AcqRel, Acquire, NoMemory, PAGE, frames, pages};
     use core::sync::atomic::fence;
 
-    /// Address of byte `offset` of the frame.
+    /// Returns the address of byte `offset` of the frame.
     fn address_in(frame: u32, offset: usize) -> *mut u8 {
         frames::address(frame).wrapping_add(offset)
     }
 
-    /// A new frame with one reference.
+    /// Allocates a frame with one reference.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -199,7 +200,7 @@ pub mod frame {
         Ok(frame)
     }
 
-    /// Address of `frame`'s memory where the count says that the one who asks is alone.
+    /// Returns the address of `frame`'s memory if its only reference is the caller's.
     pub fn exclusive(frame: u32) -> Option<*mut [u8; PAGE]> {
         let is_alone = frames::references(frame).load(Acquire) == 1;
         fence(AcqRel);

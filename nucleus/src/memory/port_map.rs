@@ -5,10 +5,10 @@
 //! MAP     8 KiB, a bit a port, 0 where it may be accessed
 //!         ones, of which the processor looks at a byte
 //! ```
-//! A task state segment says where its map is; what is there, the page tables say. A space with a map of its own has
-//! tables of its own for this area, all others share the kernel's, where the map is of ones. So whoever
-//! switches spaces has switched maps, which costs nothing; no processor ever shows another space's map, and
-//! what changes in a map holds on all processors. Source: Intel SDM volume 1, "I/O Permission Bit Map".
+//! A task state segment gives the address of its map, and the page tables decide which frames are there. A space with
+//! a map of its own has its own tables for this area; all others share the kernel's tables, whose map is all ones. So
+//! a switch of spaces also switches maps, at no cost. No processor ever uses another space's map, and a change of a
+//! map takes effect on all processors. Source: Intel SDM volume 1, "I/O Permission Bit Map".
 use super::{
     NoMemory, PAGE, frame, frames, shootdown,
     space::{Inner, Space},
@@ -21,28 +21,28 @@ use ::calls::Quota;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// The places of the segments.
+/// Start of the segments of all processors.
 pub const AREA: u64 = paging::PORT_AREA;
-/// Bytes of all of them, before the map.
+/// Bytes of all segments, which lie before the map.
 pub const SEGMENT_BYTES: usize = 4 * PAGE;
 /// Bytes of the map.
 pub const MAP_BYTES: usize = 2 * PAGE;
-/// The map's pages, by number in the area; behind it one of ones.
+/// Number of the map's first page in the area. A page of ones follows the map.
 const MAP: usize = SEGMENT_BYTES / PAGE;
 const MAP_END: usize = MAP + MAP_BYTES / PAGE;
 
-/// Not global, so that a processor forgets it with the space.
+/// The entries are not global, so that a processor forgets them with the space.
 const OWN: Entry = Entry::PRESENT.union(Entry::WRITE).union(Entry::NO_EXECUTE);
 const NO_MEMORY: &str = "not enough memory to boot";
 
-/// A frame of ones.
+/// Returns a frame of ones.
 fn ones() -> Result<u32, NoMemory> {
     let frame = frame::allocate(false)?;
     frame::write(frame, 0, &[0xff; PAGE]);
     Ok(frame)
 }
 
-/// Makes the area of spaces without ports. At boot, before there are spaces.
+/// Makes the area for spaces without ports. Called at boot, before there are spaces.
 ///
 /// # Panics
 /// If there is no memory for the area.
@@ -50,14 +50,14 @@ pub fn init() {
     let (segments, ones) = (gdt::frame(), ones().expect(NO_MEMORY));
     for page in 0..=MAP_END {
         let frame = if page < MAP { segments + page as u32 } else { ones };
-        // No frame that a space gives back.
+        // The entry is marked as a device's, so that a space that ends does not free the frame.
         let entry = Entry::new(frame, OWN | Entry::DEVICE);
         super::swap_kernel(AREA + (page * PAGE) as u64, entry).expect(NO_MEMORY);
     }
 }
 
 impl Space {
-    /// An empty space with a map of its own, whose tables are charged to `quota`.
+    /// Makes an empty space with a map of its own, whose tables are charged to `quota`.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -75,8 +75,8 @@ impl Space {
 }
 
 impl Inner {
-    /// Lets threads in it access `count` ports from `first` by plain instruction, or no more; then none does when this
-    /// returns. Nothing where it has no map of its own.
+    /// Lets threads of the space access `count` ports from `first` by plain instructions, or ends that; in the latter
+    /// case no access is under way when this returns. Does nothing if the space has no map of its own.
     pub fn show_ports(&self, first: u16, count: u16, is_shown: bool) {
         let _guard = self.lock.lock();
         let Ok(leaf) = pmap::leaf(self, AREA) else { return };
@@ -96,7 +96,7 @@ impl Inner {
             };
         }
         if !is_shown {
-            // A thread that runs in it has done its last access when it answers.
+            // A thread that runs in the space has done its last access when its processor answers.
             shootdown::user(self, AREA, 0);
         }
     }

@@ -1,7 +1,7 @@
 //! Operations of a space over ranges of pages (B5).
 //!
-//! Each works in batches, so that the lock is never held long; within a batch the order is: change
-//! entries, tell the processors, only then give frames and tables back. What is changed, and how, is `libs/pmap`.
+//! Each works in batches, so that the lock is never held long; within a batch the order is: change entries, tell the
+//! processors, only then give frames and tables back. The changes themselves are made by `libs/pmap`.
 use super::{
     NoMemory, PAGE, frames, shootdown,
     space::{Inner, Protection},
@@ -15,7 +15,7 @@ use pmap::{BATCH, Cloned, Gathered, Leaf, Place};
 use program::{CloneMode, Page, Unshared};
 
 const ZERO_BATCH: usize = 32;
-/// Leaf tables looked at before the lock is let go for a moment.
+/// Leaf tables looked at before the lock is released for a moment.
 const TABLES_A_TURN: usize = 4;
 
 fn address_of(start: u64, page: usize) -> u64 {
@@ -27,7 +27,7 @@ fn pages_between(start: u64, end: u64) -> usize {
 }
 
 impl Inner {
-    /// Maps `list` at pages from `start` where nothing is; how many were mapped.
+    /// Maps `list` at pages from `start` that are not present. Returns how many were mapped.
     ///
     /// # Errors
     /// [`NoMemory`]; pages before stay mapped.
@@ -45,8 +45,8 @@ impl Inner {
         Ok(mapped)
     }
 
-    /// Maps `pages` pages of device registers from `physical` at `start`, where nothing is and nothing else will
-    /// be: they stay until the space goes.
+    /// Maps `pages` pages of device registers from `physical` at `start`. Nothing is or will be mapped there: the pages stay
+    /// until the space ends.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -62,7 +62,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Maps new zeroed frames where nothing is; how many.
+    /// Maps new zeroed frames at pages that are not present. Returns how many.
     ///
     /// # Errors
     /// [`NoMemory`]; pages before stay mapped.
@@ -111,8 +111,8 @@ impl Inner {
         outcome.map(|()| used)
     }
 
-    /// Maps a new zeroed large page at `start`, which is aligned to it, where no page is nor lately was; whether there was
-    /// memory side by side.
+    /// Maps a new zeroed large page at `start`, which is aligned to its size. No page is or lately was present there.
+    /// Returns whether there was a free run of frames.
     ///
     /// # Errors
     /// [`NoMemory`]; nothing is mapped then.
@@ -145,10 +145,11 @@ impl Inner {
         pmap::present(self, start, count)
     }
 
-    /// Takes every page from `start` to `end` out; how many there were.
+    /// Removes every page from `start` to `end`. Returns how many there were.
     ///
     /// # Errors
-    /// [`NoMemory`] for tables that others share after a fork; nothing is out then, unless they were shared meanwhile.
+    /// [`NoMemory`] for copies of tables that are shared after a fork. Nothing was removed then, unless the tables became
+    /// shared meanwhile.
     pub fn unmap(&self, start: u64, end: u64) -> Result<usize, NoMemory> {
         let (mut at, mut total) = (start, 0);
         {
@@ -174,7 +175,8 @@ impl Inner {
     /// Sets the protection of every present page.
     ///
     /// # Errors
-    /// [`NoMemory`] for tables that others share after a fork; nothing has changed then, unless they were shared meanwhile.
+    /// [`NoMemory`] for copies of tables that are shared after a fork. Nothing has changed then, unless the tables became
+    /// shared meanwhile.
     pub fn protect(&self, start: u64, end: u64, protection: Protection) -> Result<(), NoMemory> {
         let mut at = start;
         while at < end && !pmap::is_one_leaf(start, end) {
@@ -195,7 +197,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Shares the present pages with `to` at the same addresses, copy-on-write; how many.
+    /// Shares the present pages with `to` at the same addresses, copy-on-write. Returns how many.
     ///
     /// # Errors
     /// [`NoMemory`]; `to` then holds a part.
@@ -211,7 +213,7 @@ impl Inner {
         }
         let (mut at, mut total) = (start, 0);
         while at < end {
-            // Two locks of a class in the order of their addresses.
+            // Two locks of one class are taken in the order of their addresses.
             let is_first = core::ptr::from_ref(self) < core::ptr::from_ref(to);
             let (one, two) = if is_first { (self, to) } else { (to, self) };
             let _one = one.lock.lock();
@@ -227,7 +229,7 @@ impl Inner {
         Ok(total)
     }
 
-    /// Moves the present pages of `start`..`end` to `to`; how many.
+    /// Moves the present pages of `start`..`end` to `to`. Returns how many.
     ///
     /// # Errors
     /// [`NoMemory`]; pages not yet moved stay.
@@ -253,7 +255,7 @@ impl Inner {
         Ok(moved)
     }
 
-    /// Gives the page at `address` `protection`, copying its frame first where others have it too.
+    /// Gives the page at `address` `protection`. Copies its frame first if the frame has other references.
     ///
     /// # Errors
     /// [`NoMemory`] for the copy.
@@ -297,13 +299,13 @@ impl Inner {
     }
 
     /// Calls `visit` with the address of each page present from `start` on, before `end`, under the space's lock, as long as
-    /// it answers `true`.
+    /// it returns `true`.
     pub fn each_present(&self, start: u64, end: u64, visit: impl FnMut(u64) -> bool) {
         let _guard = self.lock.lock();
         pmap::each_present(self, start, end, visit)
     }
 
-    /// The page at `address`.
+    /// Returns the page at `address`.
     pub fn query(&self, address: u64) -> Option<Page> {
         let _guard = self.lock.lock();
         let leaf = pmap::leaf(self, address).ok()?;

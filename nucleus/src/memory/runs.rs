@@ -1,11 +1,11 @@
-//! Runs of pages for the heap: contiguous frames where there are some, else single frames mapped side
-//! by side in an area of their own, so that no piece of the heap needs more than free frames.
+//! Runs of pages for the heap. A run is contiguous frames if some are free, else single frames mapped side by side in an
+//! area for this, so an allocation needs only enough free frames, not adjacent ones.
 //!
-//! A run is aligned to its size rounded up to a power of two (its order). Each order has its part of
-//! the area; free runs of an order are chained through the entries of their first pages, which are
-//! not present, so bookkeeping costs no memory. A freed run stays mapped and is only listed
-//! ([`Runs::retired`]), to be used again as it is; [`reap`] unmaps what is listed with one shootdown for
-//! all of it, and only then are its frames and addresses used elsewhere. Lock: `nucleus.runs`, never held over a shootdown.
+//! A run is aligned to its size rounded up to a power of two (its order). Each order has its part of the area. Free runs of
+//! an order are chained through the entries of their first pages, which are not present, so bookkeeping costs no memory. A
+//! freed run stays mapped and is only listed ([`Runs::retired`]), so that it can be used again as it is. [`reap`] unmaps
+//! the listed runs with one shootdown for all of them; only then are their frames and addresses used elsewhere. Lock:
+//! `nucleus.runs`, never held over a shootdown.
 use super::{
     PAGE,
     frames::{self, For},
@@ -22,11 +22,11 @@ use crate::{
 use buddy::order_for;
 use core::ptr::null_mut;
 
-/// Runs have up to 2^15 pages.
+/// Number of orders: runs have up to 2^15 pages.
 const ORDERS: usize = 16;
-/// Bytes of each order's part.
+/// Bytes of each order's part of the area.
 const PART_BYTES: u64 = 1 << 35;
-/// Pages listed as freed before they are unmapped.
+/// Pages in freed runs at which these are unmapped.
 const RETIRED_PAGES_MAX: usize = 64;
 
 /// The first bytes of a freed run that is still mapped.
@@ -52,7 +52,7 @@ static RUNS: PreemptLock<Runs> = PreemptLock::new(
     Runs { fresh: [0; ORDERS], free: [0; ORDERS], retired: null_mut(), retired_pages: 0 },
 );
 
-/// A run of `pages` pages, any contents; null where memory is refused.
+/// Allocates a run of `pages` pages with any contents. Returns null if memory is refused.
 pub fn allocate(pages: usize) -> *mut u8 {
     if pages == 1 {
         return frames::allocate(For::Kernel).map_or(null_mut(), frames::address);
@@ -63,7 +63,7 @@ pub fn allocate(pages: usize) -> *mut u8 {
     }
 }
 
-/// Gives back a run of `pages` pages.
+/// Frees a run of `pages` pages.
 pub fn free(run: *mut u8, pages: usize) {
     let address = run.addr() as u64;
     if order_at(address).is_some() {
@@ -77,12 +77,12 @@ pub fn free(run: *mut u8, pages: usize) {
     }
 }
 
-/// Pages of freed runs that are still mapped.
+/// Returns the number of pages in freed runs that are still mapped.
 pub fn kept() -> usize {
     RUNS.lock().retired_pages
 }
 
-/// The order of the part that `address` lies in.
+/// Returns the order of the part that contains `address`.
 fn order_at(address: u64) -> Option<usize> {
     let part = address.checked_sub(HEAP_AREA)? / PART_BYTES;
     (part < ORDERS as u64).then_some(part as usize)
@@ -133,8 +133,8 @@ fn retire(run: *mut u8, pages: usize) {
     }
 }
 
-/// Unmaps freed runs and frees their frames. Does nothing where interrupts are off: another processor
-/// may then be waiting for a lock of ours without answering.
+/// Unmaps freed runs and frees their frames. Does nothing while interrupts are off: another processor may then wait for a
+/// lock that this one holds, without answering.
 pub fn reap() {
     if !cpu::interrupts_enabled() {
         return;
@@ -172,13 +172,13 @@ pub fn reap() {
     }
 }
 
-/// Sets the entry of a free run's first page, which holds the address of the next; returns the last.
+/// Sets the entry of a free run's first page, which holds the address of the next run. Returns the old address.
 fn link(start: u64, next: u64) -> u64 {
     swap_kernel(start, Entry::from_bits_retain(next)).map_or(0, |entry| entry.bits())
 }
 
 impl Runs {
-    /// A listed run of `pages` pages, still mapped.
+    /// Takes a listed run of `pages` pages, still mapped.
     fn take_retired(&mut self, pages: usize) -> *mut u8 {
         let mut place = &raw mut self.retired;
         loop {
@@ -199,7 +199,7 @@ impl Runs {
         }
     }
 
-    /// Addresses for a run of 2^`order` pages, not mapped.
+    /// Takes addresses for a run of 2^`order` pages, not mapped.
     fn take(&mut self, order: usize) -> Option<u64> {
         let first = *self.free.get(order)?;
         if first != 0 {
@@ -211,7 +211,7 @@ impl Runs {
         (self.fresh[order] <= PART_BYTES).then_some(HEAP_AREA + order as u64 * PART_BYTES + offset)
     }
 
-    /// Takes the addresses of a run back; none of its pages is mapped.
+    /// Gives the addresses of a run back; none of its pages is mapped.
     fn put(&mut self, start: u64) {
         if let Some(order) = order_at(start) {
             link(start, self.free[order]);
@@ -220,7 +220,7 @@ impl Runs {
     }
 }
 
-/// Frames that are ours alone, chained through their first bytes.
+/// Frames without other users, chained through their first bytes.
 struct Chain(Option<u32>);
 
 impl Chain {

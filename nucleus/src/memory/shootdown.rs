@@ -1,9 +1,9 @@
-//! Telling other processors to forget translations, and waiting until they did.
+//! TLB shootdowns: telling other processors to flush translations, and waiting until they have.
 //!
-//! Each processor has one [`Request`] that it fills as sender (preemption off) and a word of
-//! pending senders that it serves as target, by interrupt or while it waits itself, so two
-//! senders never wait for each other. A processor enters a space's `active` set before it loads
-//! the root, so whoever changes tables and then reads the set misses nobody.
+//! Each processor has one [`Request`] that it fills as sender (preemption off), and a word of pending senders that it
+//! serves as target, by interrupt or while it waits itself, so two senders never wait for each other. A processor enters
+//! a space's `active` set before it loads the root, so a sender that changes tables and then reads the set misses no
+//! processor.
 use super::{PAGE, space::Inner};
 use crate::{
     arch::{apic, cpu, paging, percpu},
@@ -16,17 +16,17 @@ use core::sync::atomic::{
     fence,
 };
 
-/// Above this many pages a processor forgets everything instead.
+/// Number of pages above which a processor flushes everything instead.
 const PAGES_ONE_BY_ONE: u64 = 32;
-/// As a page count: the processor must leave the space altogether.
+/// A page count that means: the processor must leave the space altogether.
 const EVICT: u64 = u64::MAX;
 
 struct Request {
-    /// The space meant, null for kernel mappings.
+    /// The space to flush; null for kernel mappings.
     space: AtomicPtr<Inner>,
     start: AtomicU64,
     pages: AtomicU64,
-    /// Targets that have not answered.
+    /// Number of targets that have not answered.
     remaining: AtomicU32,
 }
 
@@ -54,8 +54,8 @@ pub fn activate(space: &Inner) {
     }
 }
 
-/// Loads `space`'s root on this processor, number `cpu`. The space before is told only when it next asks ([`forget`]): a
-/// processor that goes to and fro between two enters and leaves no set. Interrupts are off.
+/// Loads `space`'s root on this processor, number `cpu`. The processor stays in the old space's set until the next
+/// shootdown there ([`forget`]), so one that goes to and fro between two spaces changes no set. Interrupts are off.
 #[inline(always)]
 pub fn change_to(space: &Inner, cpu: usize) {
     let cpu = cpu % percpu::MAX_CPUS;
@@ -101,13 +101,13 @@ pub fn answer() {
     }
 }
 
-/// Interrupts are off.
+/// Flushes the pages on processor `cpu`, this one. Interrupts are off.
 fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
     if space.is_null() {
         paging::flush_all();
     } else if LOADED[cpu].load(Relaxed) != space {
-        // Left it meanwhile.
-        // SAFETY: whoever asks keeps the space until it is answered.
+        // The processor has left the space meanwhile.
+        // SAFETY: the sender keeps the space until it is answered.
         unsafe { &*space }.active.fetch_and(!(1 << cpu), SeqCst);
     } else if pages == EVICT || thread::current_space() != space {
         switch_root(cpu, core::ptr::null_mut());
@@ -118,7 +118,7 @@ fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
     }
 }
 
-/// Asks the processors of `targets` (not us) and waits for their answers. Preemption is off.
+/// Sends a request to the processors of `targets` (not this one) and waits for their answers. Preemption is off.
 fn ask(targets: u64, space: *mut Inner, start: u64, pages: u64) {
     let me = percpu::cpu();
     let request = &REQUESTS[me];
@@ -140,7 +140,7 @@ fn ask(targets: u64, space: *mut Inner, start: u64, pages: u64) {
     }
 }
 
-/// Makes every processor that runs `space` forget `pages` pages from `start`.
+/// Makes every processor that runs `space` flush `pages` pages from `start`.
 pub fn user(space: &Inner, start: u64, pages: usize) {
     fence(SeqCst);
     if space.active.load(SeqCst) == 0 {
@@ -185,7 +185,7 @@ pub fn evict(space: &Inner) {
     }
 }
 
-/// Makes every processor forget everything, kernel mappings too.
+/// Makes every processor flush everything, kernel mappings included.
 pub fn kernel() {
     fence(SeqCst);
     let _hold = NoPreempt::new();

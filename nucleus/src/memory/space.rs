@@ -1,9 +1,8 @@
 //! Address spaces for programs: Mach's pmap (B4).
 //!
-//! [`Space`] owns an [`Inner`]: the page tables, whose logic is `libs/pmap`. `Inner::lock` guards all tables below the
-//! root but for those shared after a fork; the processor sets accessed and dirty bits
-//! meanwhile, so entries change by atomic steps. Dropping the [`Space`] takes every page out;
-//! the root goes with the last thread that ran in it.
+//! [`Space`] owns an [`Inner`]: the page tables, whose logic is `libs/pmap`. `Inner::lock` guards all tables below the root
+//! except those shared after a fork. The processor sets accessed and dirty bits meanwhile, so entries change by atomic steps.
+//! Dropping the [`Space`] removes every page; the root is freed with the last thread that ran in it.
 use super::{
     NoMemory,
     frames::{self, For},
@@ -20,16 +19,16 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use pmap::{Counts, LeafTable, Pmap};
 pub use program::Protection;
 
-/// First address that is never a program's.
+/// End of the addresses for programs.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
-/// The page tables of one space take at most this part of memory.
+/// The page tables of one space take at most one part in this many of memory.
 const TABLES_SHARE: usize = 4;
 
 /// The page tables of a space.
 #[derive(Debug)]
 pub struct Inner {
     root: u32,
-    /// Processors that have the root loaded.
+    /// Set of processors that have the root loaded.
     pub active: AtomicU64,
     /// Guards the tables.
     pub lock: PreemptLock<()>,
@@ -43,7 +42,7 @@ pub struct Inner {
 pub struct Space(Arc<Inner>);
 
 impl Space {
-    /// An empty space.
+    /// Makes an empty space.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -51,7 +50,7 @@ impl Space {
         Space::charged_to(None)
     }
 
-    /// An empty space whose tables are charged to `quota`.
+    /// Makes an empty space whose tables are charged to `quota`.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -72,7 +71,7 @@ impl Space {
         })))
     }
 
-    /// The tables, to be kept by a thread that runs in them.
+    /// Returns the tables, to be kept by a thread that runs in the space.
     pub fn inner(&self) -> &Arc<Inner> {
         &self.0
     }
@@ -91,7 +90,7 @@ impl Drop for Space {
     }
 }
 
-/// A zeroed table for a space, charged to `quota`.
+/// Allocates a zeroed table for a space, charged to `quota`.
 fn new_table(quota: Option<&Quota>) -> Option<u32> {
     if quota.is_some_and(|quota| !quota.take(1)) {
         return None;
@@ -144,27 +143,26 @@ impl Pmap for Inner {
 }
 
 impl Inner {
-    /// Its pages and tables.
+    /// Returns the counts of the space's pages and tables.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Physical address of the root.
+    /// Returns the physical address of the root.
     #[inline]
     pub fn root(&self) -> u64 {
         u64::from(self.root) << 12
     }
 
-    /// The leaf table for an address of the kernel's in a space that nobody uses yet: all under its entry of the root becomes
-    /// the space's own.
+    /// Returns the leaf table for a kernel address in a space that is not in use yet. All tables under its entry of the root
+    /// become the space's own.
     pub(super) fn own_leaf(&self, address: u64) -> Result<LeafTable<'_>, NoMemory> {
         let _guard = self.lock.lock();
         self.table(self.root).set(paging::index(address, 3), Entry::empty());
         pmap::own(self, address)
     }
 
-    /// Takes every page and table out. The owner is gone: no thread runs in the space any more,
-    /// though some may have it loaded.
+    /// Removes every page and table. The owner is gone: no thread runs in the space any more, though some may have it loaded.
     fn destroy(&self) {
         loop {
             let mut tops = [0; pmap::TOPS];
@@ -172,7 +170,7 @@ impl Inner {
                 let _guard = self.lock.lock();
                 pmap::detach_tops(self, &mut tops)
             };
-            // A table that is out of the root and of every processor is ours alone.
+            // A table that is out of the root and out of every processor has no other user.
             shootdown::evict(self);
             tops.iter().take(count).for_each(|&top| pmap::free_tree(self, top, 2));
             if count < tops.len() {
@@ -188,7 +186,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         shootdown::evict(self);
         let ports = self.table(self.root).get(paging::index(paging::PORT_AREA, 3));
-        // The kernel's tables are not of this kind.
+        // The kernel's tables are not of this type.
         if ports.contains(pmap::TABLE) {
             pmap::free_tree(self, ports.frame(), 2);
         }

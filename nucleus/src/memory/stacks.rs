@@ -19,11 +19,12 @@ pub const FRAMES: usize = 8;
 /// Bytes of a stack.
 pub const BYTES: usize = FRAMES * PAGE;
 const SLOT_BYTES: u64 = 2 * BYTES as u64;
-/// Most slots there can be.
+/// Most slots that there can be.
 const SLOTS: usize = 1 << 13;
 const BATCH: usize = 16;
 
-/// Filled are those that keep their frames: up to `keep()` of them, and what is freed until the next trim.
+/// Free slots. A filled slot keeps its frames: up to `keep()` of them, and all that were freed since the
+/// last trim.
 static FREE: SpinLock<Slots<SLOTS>> = SpinLock::new(class!("nucleus.stacks"), Slots::new());
 
 /// A kernel stack; goes back to the cache when dropped.
@@ -35,7 +36,7 @@ fn bottom(slot: u16) -> u64 {
 }
 
 impl Stack {
-    /// A stack, from the cache where there is one.
+    /// Takes a stack from the cache, or allocates one.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -55,7 +56,7 @@ impl Stack {
         Ok(Stack(slot))
     }
 
-    /// First address above it.
+    /// Returns the first address above the stack.
     pub fn top(&self) -> u64 {
         bottom(self.0) + BYTES as u64
     }
@@ -67,12 +68,12 @@ impl Drop for Stack {
     }
 }
 
-/// Free stacks that keep their frames: together at most a hundredth of memory.
+/// Returns the number of free stacks that keep their frames: together at most a hundredth of memory.
 fn keep() -> usize {
     (frames::totals().0 / (128 * FRAMES)).clamp(16, 256)
 }
 
-/// Unmaps free stacks beyond those kept. In a thread, with interrupts on.
+/// Unmaps free stacks beyond [`keep`]. Must be called in a thread, with interrupts on.
 pub fn trim() {
     let keep = keep();
     loop {
@@ -111,12 +112,12 @@ fn release(slots: &[u16], pages: usize) {
     slots.iter().for_each(|&slot| free.put_bare(slot));
 }
 
-/// Whether `address` lies in the stack area, mapped or not.
+/// Returns whether `address` is in the stack area, mapped or not.
 pub fn is_in_area(address: u64) -> bool {
     (STACK_AREA..STACK_AREA + SLOT_BYTES * SLOTS as u64).contains(&address)
 }
 
-/// Whether `address` lies in a stack's guard.
+/// Returns whether `address` is in a stack's guard.
 pub fn is_guard(address: u64) -> bool {
     is_in_area(address) && (address - STACK_AREA) % SLOT_BYTES < BYTES as u64
 }

@@ -1,9 +1,8 @@
-//! The thread dump: what every thread does or waits for, since when, and the calls that led there.
+//! The thread dump: for every thread what it does or waits for, since when, and its call stack.
 //!
 //! A thread that does not run has its registers on its stack, where they are read under its run
-//! queue's lock. Those that run on other processors are asked by an NMI, which also answers where
-//! interrupts are off ([`ANSWERS`]). Meant for the log and for eyes: what is printed
-//! may be a moment old.
+//! queue's lock. Threads that run on other processors are asked by an NMI, which is also answered
+//! while interrupts are off ([`ANSWERS`]). The dump is for people: an entry may be a moment old.
 use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Thread, any_current, current_pointer, scheduler, table, wait,
 };
@@ -24,12 +23,12 @@ use firmware::List;
 use sync::samples::Samples;
 use text::{Doing, ms};
 
-/// Calls remembered of a thread.
+/// Most calls kept of a thread.
 const DEPTH: usize = 24;
 /// Time for the other processors to answer an NMI.
 const ANSWER_NS: u64 = 20_000_000;
 
-/// The answer of each processor when it was asked: its thread and calls.
+/// The last answer of each processor: its thread and that thread's calls.
 static ANSWERS: [Samples<[AtomicU64; DEPTH + 2]>; percpu::MAX_CPUS] =
     [const { Samples::new([const { AtomicU64::new(0) }; DEPTH + 2]) }; percpu::MAX_CPUS];
 
@@ -47,7 +46,7 @@ pub(super) fn stack_of(thread: &Thread) -> Range<u64> {
     thread.stack.as_ref().map_or(0..0, |stack| stack.top() - stacks::BYTES as u64..stack.top())
 }
 
-/// Answers where this processor was interrupted. From the NMI.
+/// Records where this processor was interrupted. Called from the NMI.
 pub fn sample(rip: u64, rbp: u64) {
     let Some(thread) = any_current() else { return };
     let calls = collect(rip, rbp, &stack_of(thread));
@@ -55,7 +54,8 @@ pub fn sample(rip: u64, rbp: u64) {
         .push([thread.number].into_iter().chain(calls.as_slice().iter().copied()));
 }
 
-/// The calls of `thread`, which runs on processor `cpu`, if that answered and was about it.
+/// Returns the calls of `thread`, which runs on processor `cpu`, if that processor answered for this
+/// thread.
 fn answer(cpu: usize, thread: &Thread) -> Option<Calls> {
     let answer = ANSWERS[cpu % ANSWERS.len()].take(|words| {
         let is_its = words.next() == Some(thread.number);
@@ -66,7 +66,7 @@ fn answer(cpu: usize, thread: &Thread) -> Option<Calls> {
     answer.flatten()
 }
 
-/// Asks the other processors what they do, and waits a little for their answers.
+/// Asks the other processors for their calls, and waits a little for their answers.
 fn sample_others() {
     ANSWERS.iter().for_each(|answer| _ = answer.take(|_| ()));
     let others = smp::online() - 1;
@@ -81,7 +81,7 @@ fn sample_others() {
     }
 }
 
-/// The activity of `thread`, and its calls unless it runs. Its run queue's lock is held.
+/// Returns the activity of `thread`, and its calls unless it runs. Its run queue's lock is held.
 fn look(thread: &Thread, is_running: bool) -> (Doing, Option<Calls>) {
     if is_running {
         return (Doing::Runs, None);
@@ -104,7 +104,7 @@ fn look(thread: &Thread, is_running: bool) -> (Doing, Option<Calls>) {
     // SAFETY: it does not run, so the switch away from it wrote it.
     let saved = unsafe { thread.stack_pointer.get().read_volatile() };
     let stack = stack_of(thread);
-    // A parked thread has no calls to show.
+    // A parked thread has no kernel calls to show.
     if thread.parked_on().is_some() || !stack.contains(&saved) {
         return (doing, None);
     }
@@ -149,7 +149,8 @@ fn log_one(thread: &Thread) {
     }
 }
 
-/// The locks that a thread which does not run holds, and the one it wants; known with `check` only.
+/// Logs the locks that a thread which does not run holds, and the one that it waits for; known with
+/// `check` only.
 #[cfg(feature = "check")]
 fn log_locks(thread: &Thread) {
     let shown = scheduler::look_at(thread, |is_running| {

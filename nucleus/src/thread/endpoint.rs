@@ -1,9 +1,9 @@
 //! Endpoints: messages between threads, and notifications (L1, L2).
 //!
-//! The state machine is `libs/ipc`, model-checked there; here it gets its lock, its threads and the switch. A
-//! client whose server waits on the same processor runs the server at once in its place, and the
-//! server its client on the way back, on the client's time and with its priority. The lock of an
-//! endpoint is taken with interrupts off, so that interrupt handlers may signal; no other is taken under it.
+//! The state machine is `libs/ipc`, which is model-checked there; this module adds its lock, its threads and the switch.
+//! A client whose server waits on the same processor runs the server at once in its place, and the server its client on
+//! the way back, on the client's time and with its priority. The lock of an endpoint is taken with interrupts off, so
+//! that interrupt handlers may signal; no other lock is taken under it.
 use super::{
     BLOCKED, INTERRUPTIBLE, Ref, Thread, current, scheduler,
     wait::{self, SIGNALLED, TIMED_OUT},
@@ -39,7 +39,7 @@ impl Default for Endpoint {
     }
 }
 
-/// The threads as the state machine sees them. The endpoint's lock is held.
+/// The interface through which the state machine sees threads. The endpoint's lock is held.
 pub(super) struct Seen {
     pub(super) is_interruptible: bool,
 }
@@ -89,7 +89,7 @@ impl Threads<Ref> for Seen {
     }
 }
 
-/// Copies the words that do not travel in registers, once, from area to area.
+/// Copies the words that do not travel in registers, once, from one thread's area to the other's.
 pub(super) fn copy_rest(from: Ref, to: Ref, words: usize) {
     let source = from.get().message_area.load(Relaxed);
     let target = to.get().message_area.load(Relaxed);
@@ -108,16 +108,16 @@ pub(super) fn copy_rest(from: Ref, to: Ref, words: usize) {
     }
 }
 
-/// The parts of a message beside its first words: the caller's until the step ends.
+/// The parts of a message besides its first words. They belong to the caller until the step ends.
 #[derive(Debug)]
 pub struct Along<'a> {
     /// The words; those that do not travel in registers are read and written here.
     pub area: &'a mut [MaybeUninit<u64>; MESSAGE_WORDS],
-    /// A capability, sent and got.
+    /// The capability that is sent or received.
     pub capability: Option<Capability>,
 }
 
-/// Does a step of the calling thread (`act`) with what goes along.
+/// Does a step of the calling thread (`act`) with the parts in `along`.
 pub fn with_along<R>(along: &mut Along<'_>, act: impl FnOnce() -> R) -> R {
     let before = set_message_area(along.area.as_mut_ptr().cast());
     lay_along(along.capability.take());
@@ -133,7 +133,7 @@ pub fn set_message_area(area: *mut u64) -> *mut u64 {
     current().message_area.swap(area, Relaxed)
 }
 
-/// Lays the capability beside the calling thread's next message.
+/// Attaches the capability to the calling thread's next message.
 pub fn lay_along(capability: Option<Capability>) {
     // SAFETY: the caller takes part nowhere now, so it is its own.
     let old = unsafe { core::mem::replace(&mut *current().capability.get(), capability) };
@@ -147,12 +147,12 @@ pub fn take_along() -> Option<Capability> {
 }
 
 impl Endpoint {
-    /// Nobody waits there.
+    /// Makes an endpoint at which no thread waits.
     pub const fn new() -> Endpoint {
         Endpoint(SpinLock::new(class!("nucleus.endpoint"), ipc::Endpoint::new()))
     }
 
-    /// Sends `message` and blocks until the reply, which comes in its place.
+    /// Sends `message` and blocks until the reply, which replaces it.
     ///
     /// # Errors
     /// [`Error`].
@@ -169,7 +169,7 @@ impl Endpoint {
         self.step(message, wait, |endpoint, seen, me| endpoint.send(seen, me, false))
     }
 
-    /// Blocks until there is a message or bits.
+    /// Blocks until a message or bits come.
     ///
     /// # Errors
     /// [`Error`].
@@ -187,7 +187,7 @@ impl Endpoint {
         self.step(message, Wait::default(), |endpoint, seen, me| endpoint.reply(seen, me))
     }
 
-    /// Replies, where there is a caller, and blocks until there is a message or bits.
+    /// Replies, if there is a caller, and blocks until a message or bits come.
     ///
     /// # Errors
     /// [`Error`].
@@ -197,7 +197,7 @@ impl Endpoint {
         self.step(message, wait, |endpoint, seen, me| endpoint.reply_and_receive(seen, me))
     }
 
-    /// The caller ends: whoever waits for its reply here is told `error`.
+    /// Ends the call that the calling thread received: its client, which waits for the reply here, is told `error`.
     pub fn abandon(&self, error: Error) {
         let me = Ref::of(current());
         let client = self.0.lock().abandon(&mut Seen { is_interruptible: false }, me, error);
@@ -206,7 +206,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds `bits` to those signalled. Interrupt handlers may.
+    /// Signals `bits`. Interrupt handlers may call this.
     pub fn signal(&self, bits: u64) {
         let next = self.0.lock().signal(&mut Seen { is_interruptible: false }, bits);
         if let Next::Wake(receiver) = next {
@@ -214,13 +214,13 @@ impl Endpoint {
         }
     }
 
-    /// From now on every step here ends with `error`; a call that was received still gets its reply.
+    /// Closes the endpoint: every step here ends with `error` from now on. A call that was received still gets its reply.
     pub fn close(&self, error: Error) {
         self.end_waits(|endpoint, seen| endpoint.close(seen, error));
     }
 
-    /// Tells [`Error::Gone`] to a component's thread of `space` that waits here by `handle`; a call that was received
-    /// still gets its reply.
+    /// Ends the wait of each of a component's threads of `space` that waits here by `handle`, with [`Error::Gone`]. A
+    /// call that was received still gets its reply.
     pub fn turn_away(&self, space: &Inner, handle: u64) {
         let is_meant = |thread: Ref| {
             let thread = thread.get();
@@ -229,7 +229,7 @@ impl Endpoint {
         self.end_waits(|endpoint, seen| endpoint.turn_away(seen, Error::Gone, is_meant));
     }
 
-    /// Wakes whom `next` ended the wait of, until there is none.
+    /// Wakes the threads whose waits `next` ends, until it returns `None`.
     fn end_waits(&self, next: impl Fn(&mut ipc::Endpoint<Ref>, &mut Seen) -> Option<Ref>) {
         loop {
             let ended = next(&mut self.0.lock(), &mut Seen { is_interruptible: false });
@@ -238,12 +238,12 @@ impl Endpoint {
         }
     }
 
-    /// Takes back [`Endpoint::close`] for whoever comes from now on.
+    /// Opens the endpoint again after [`Endpoint::close`], for threads that come from now on.
     pub fn reopen(&self) {
         self.0.lock().reopen();
     }
 
-    /// After the wait of `me`, the caller, which ended by `outcome`: how its step ended.
+    /// Finishes the step of `me`, the caller, after its wait ended by `outcome`. Returns the step's result.
     #[inline]
     pub(super) fn finish(&self, me: &Thread, outcome: u8) -> Result<(), Error> {
         if outcome == SIGNALLED {
@@ -295,7 +295,7 @@ pub(super) fn wake(one: Ref, other: Option<Ref>) -> u8 {
     SIGNALLED
 }
 
-/// A client's loan ends with the work for it.
+/// Restores the thread's own policy: a client's loan ends with the work for it.
 #[inline]
 fn take_own_policy() {
     let me = current();

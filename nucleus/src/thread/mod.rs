@@ -1,9 +1,9 @@
-//! Threads: what one is, starting and ending it, and what others may ask of it.
+//! Threads: the thread object, starting and ending threads, and the requests of other threads to them.
 //!
-//! [`Thread`] is the object; `processor` is a run queue, `scheduler` decides who runs, `wait` blocks and wakes, `timers`
-//! keep deadlines, `table` finds threads by number. A thread that runs may use its own [`Thread`]
-//! freely ([`current`]); everybody else reaches it by a counted reference from the table, or through a
-//! queue whose lock keeps it there.
+//! [`Thread`] is the object; `processor` is a run queue, `scheduler` decides which thread runs, `wait` blocks and wakes,
+//! `timers` keep deadlines, `table` finds threads by number. A thread that runs may use its own [`Thread`] freely
+//! ([`current`]); other threads reach it by a counted reference from the table, or through a queue whose lock keeps it
+//! there.
 //!
 //! Locks, outermost first: a wait bucket, a processor's timers, a processor's run queue. Each is
 //! held alone, but for the table's.
@@ -64,14 +64,14 @@ pub type Body = Box<Box<dyn FnOnce() + Send>>;
 
 const RUNNABLE: u8 = 0;
 const BLOCKED: u8 = 1;
-/// Claimed by whoever wakes it, not yet queued.
+/// State: claimed by the thread that wakes it, not yet queued.
 const WAKING: u8 = 2;
 const DEAD: u8 = 3;
-/// As `BLOCKED`, and a kick may claim it too.
+/// State: blocked as in `BLOCKED`, and a kick may claim it too.
 const INTERRUPTIBLE: u8 = 4;
-/// Of `Thread::told`: nobody asked.
+/// Value of `Thread::told`: the thread did not ask to be told.
 const NOT_TOLD: u32 = u32::MAX;
-/// Of `Thread::told`: its program was interrupted and others may have run.
+/// Value of `Thread::told`: the program was interrupted and other threads may have run.
 const PREEMPTED: u32 = u32::MAX - 1;
 
 /// Links of a wait bucket's list.
@@ -86,54 +86,55 @@ struct Waiter {
 #[derive(Debug)]
 pub struct Thread {
     number: u64,
-    /// `None` for idle threads; goes back to the cache with the thread.
+    /// The kernel stack; `None` for idle threads. It goes back to the cache with the thread.
     stack: Option<Stack>,
     stack_pointer: UnsafeCell<u64>,
     body: UnsafeCell<Option<Body>>,
     state: AtomicU8,
-    /// When it last gave its processor up to wait, but for passing to a thread of its component.
+    /// Time at which the thread last gave its processor up to wait, except by passing to a thread of its component.
     blocked_at_ns: AtomicU64,
     policy: AtomicU32,
     /// The value of `policy` when no caller lends a better one.
     own_policy: AtomicU32,
-    /// Its component's; `None` where that is all time there is.
+    /// The share of its component; `None` without a limit.
     share: Option<Arc<Share>>,
-    /// It does what an attendant does, and may hold locks that others want.
+    /// The thread runs an attendant, and may hold locks that others want.
     is_attending: AtomicBool,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
     cpu: AtomicU32,
-    /// Runs or is queued; false once it blocked and left its processor.
+    /// The thread runs or is queued; false once it blocked and left its processor.
     is_on_queue: AtomicBool,
     node: UnsafeCell<Node<Ref>>,
     virtual_ns: AtomicU64,
     slice_ticks: AtomicU32,
-    /// Guarded by the wait bucket's lock.
+    /// Links in a wait bucket, guarded by the bucket's lock.
     waiter: UnsafeCell<Waiter>,
     outcome: AtomicU8,
-    /// Guarded by the lock of the endpoint where it takes part.
+    /// Guarded by the lock of the endpoint at which the thread takes part.
     party: UnsafeCell<Party<Ref>>,
-    /// Guarded by the lock of the endpoint whose call it has received.
+    /// Guarded by the lock of the endpoint whose call the thread has received.
     serving: UnsafeCell<Serving<Ref>>,
-    /// The 64 words of the messages that it sends and gets, while it takes part; or null.
+    /// The 64 words of the messages that the thread sends and receives, while it takes part; or null.
     message_area: AtomicPtr<u64>,
     parking: Parking,
     /// The capability beside its message; guarded as `party`.
     capability: UnsafeCell<Option<Capability>>,
-    /// Guarded by the lock of the timers of `timer_cpu`.
+    /// Links in a heap of timers, guarded by the lock of the timers of `timer_cpu`.
     timer: UnsafeCell<Node<Ref>>,
     timer_cpu: AtomicU32,
     is_timer_armed: AtomicBool,
     is_kicked: AtomicBool,
-    /// The processor on which it was last told to run; [`PREEMPTED`] since then, or [`NOT_TOLD`].
+    /// The processor that the thread was last told it runs on; [`PREEMPTED`] after a preemption since then, or
+    /// [`NOT_TOLD`].
     told: AtomicU32,
-    /// It frees memory: what it needs for that is not refused while anything is left.
+    /// The thread frees memory, so its allocations may use the reserve.
     uses_reserve: AtomicBool,
     token: AtomicU32,
-    /// The space it runs in: kept alive by `space`, which only the thread itself touches.
+    /// The space that the thread runs in, kept alive by `space`, which only the thread itself touches.
     space_pointer: AtomicPtr<Inner>,
     space: UnsafeCell<Option<Arc<Inner>>>,
-    /// Extended state of its program.
+    /// Extended state of the thread's program.
     pub extended: fpu::State,
     run_ns: AtomicU64,
     user_ticks: AtomicU64,
@@ -150,7 +151,7 @@ unsafe impl Sync for Thread {}
 // SAFETY: nothing in it belongs to a processor while it does not run.
 unsafe impl Send for Thread {}
 
-/// Names a thread in a queue: it is there for as long as the queue has it.
+/// A thread's name in a queue: the thread exists as long as it is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ref(NonNull<Thread>);
 
@@ -161,14 +162,14 @@ impl Ref {
     fn of(thread: &Thread) -> Ref {
         Ref(NonNull::from(thread))
     }
-    /// The thread; the caller knows that it is still there.
+    /// Returns the thread; the caller knows that it still exists.
     fn get<'a>(self) -> &'a Thread {
         // SAFETY: see the type.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// The nodes of run queues.
+/// The links of threads in run queues.
 struct QueueNodes;
 
 impl runqueue::Store<Ref> for QueueNodes {
@@ -178,7 +179,7 @@ impl runqueue::Store<Ref> for QueueNodes {
     }
 }
 
-/// The nodes of timers.
+/// The links of threads in heaps of timers.
 struct TimerNodes;
 
 impl runqueue::Store<Ref> for TimerNodes {
@@ -246,7 +247,7 @@ impl Thread {
         }
     }
 
-    /// Its number.
+    /// Returns the thread's number.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -256,7 +257,7 @@ impl Thread {
         core::str::from_utf8(&self.name[..end]).unwrap_or("?")
     }
 
-    /// Whether it is a program's: it has an address space and is no component's.
+    /// Returns whether the thread runs a program: it has an address space and is not a component's.
     fn is_program(&self) -> bool {
         !self.space_pointer.load(Relaxed).is_null() && !self.is_component()
     }
@@ -265,14 +266,15 @@ impl Thread {
         Policy::unpack(self.policy.load(Relaxed)).unwrap_or_default()
     }
 
-    /// Whether its component has used its share of the present period up, which does not count while it is an attendant.
+    /// Returns whether the thread's component has used up its share of the present period. This does not count while the
+    /// thread runs an attendant.
     #[inline(always)]
     fn is_over_share(&self) -> bool {
         let is_over = |share: &Share| share.is_used_up(time::now_ns);
         self.share.as_deref().is_some_and(is_over) && !self.is_attending.load(Relaxed)
     }
 
-    /// It must wait because of that.
+    /// Notes that the thread must wait because its component is over its share.
     #[cold]
     fn note_over_share(&self) {
         if self.share.as_ref().is_some_and(|share| share.refuse(time::now_ns())) {
@@ -280,17 +282,17 @@ impl Thread {
         }
     }
 
-    /// Its real-time priority, 0 where it is fair.
+    /// Returns the thread's real-time priority; 0 if it is scheduled fairly.
     fn real_time(&self) -> u8 {
         Policy::real_time_of(self.policy.load(Relaxed))
     }
 
-    /// As what it is queued.
+    /// Returns the class in which the thread is queued.
     fn class(&self) -> Class {
         if self.is_over_share() { Class::SUNK } else { Class::of(self.real_time()) }
     }
 
-    /// Takes the right to wake it, if it is blocked; `outcome` is what its wait returns.
+    /// Claims the thread, if it is blocked: the caller may then wake it. `outcome` is the result of its wait.
     fn claim(&self, outcome: u8) -> bool {
         let from = self.state.load(SeqCst);
         let is_blocked = from == BLOCKED || from == INTERRUPTIBLE;
@@ -309,10 +311,10 @@ impl Drop for Thread {
     }
 }
 
-/// The calling thread.
+/// Returns the calling thread.
 ///
 /// # Panics
-/// Before this processor has threads.
+/// Panics before this processor has threads.
 #[inline]
 pub fn current<'a>() -> &'a Thread {
     let pointer = current_pointer();
@@ -326,44 +328,44 @@ fn current_pointer() -> *const Thread {
     percpu::current().cast()
 }
 
-/// The calling thread; none before there are threads.
+/// Returns the calling thread; `None` before there are threads.
 fn any_current<'a>() -> Option<&'a Thread> {
     // SAFETY: as in `current`.
     unsafe { current_pointer().as_ref() }
 }
 
-/// Number of the calling thread; 0 before there are threads.
+/// Returns the number of the calling thread; 0 before there are threads.
 pub fn current_number() -> u64 {
     any_current().map_or(0, Thread::number)
 }
 
-/// From now on the calling thread's allocations may use the reserve of memory; whether they could already.
+/// Lets the calling thread's allocations use the reserve of memory from now on. Returns whether they could already.
 pub fn use_reserve() -> bool {
     current().uses_reserve.swap(true, Relaxed)
 }
 
-/// From now on the calling thread's allocations leave the reserve of memory alone.
+/// Ends the calling thread's use of the reserve of memory.
 pub fn leave_reserve() {
     current().uses_reserve.store(false, Relaxed);
 }
 
-/// The calling thread may use the reserve of memory.
+/// Returns whether the calling thread may use the reserve of memory.
 pub fn uses_reserve() -> bool {
     any_current().is_some_and(|thread| thread.uses_reserve.load(Relaxed))
 }
 
-/// The space the calling thread runs in, null for none.
+/// Returns the space that the calling thread runs in; null for none.
 #[inline]
 pub fn current_space() -> *const Inner {
     any_current().map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
 }
 
-/// The name of the calling thread.
+/// Returns the name of the calling thread.
 pub fn current_name<'a>() -> &'a str {
     any_current().map_or("", Thread::name)
 }
 
-/// Shows the calling thread's held locks, interrupts off.
+/// Calls `visit` with the calling thread's held locks, interrupts off.
 #[cfg(feature = "check")]
 pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
     let _off = NoInterrupts::new();
@@ -381,7 +383,8 @@ pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
     spawn_known(name, policy, None, body, |_| {})
 }
 
-/// [`spawn`] of a thread whose time is counted in `share`; `know` is told the number before the thread runs.
+/// Starts a thread as [`spawn`] does, with its time counted in `share`. `know` is told the number before the thread
+/// runs.
 ///
 /// # Errors
 /// As [`spawn`].
@@ -440,13 +443,13 @@ fn exit() -> ! {
     scheduler::exit()
 }
 
-/// Whether `thread` (the caller) runs in `space` already.
+/// Returns whether `thread` (the caller) runs in `space` already.
 #[inline]
 pub fn is_in_space(thread: &Thread, space: &Space) -> bool {
     thread.space_pointer.load(Relaxed).cast_const() == Arc::as_ptr(space.inner())
 }
 
-/// Makes `space` the one the caller runs in; also readies its extended state.
+/// Moves the caller into `space` and prepares its extended state.
 #[cold]
 pub fn enter_space(me: &Thread, space: &Space) {
     me.extended.prepare();
@@ -474,13 +477,13 @@ fn set_space(me: &Thread, new: Option<Arc<Inner>>) {
     drop(old);
 }
 
-/// Whether something must be looked at before user mode is entered. Interrupts are off.
+/// Returns whether something must be checked before user mode is entered. Interrupts are off.
 #[inline]
 pub fn wants_attention(me: &Thread) -> bool {
     me.is_kicked.load(Relaxed) || percpu::this().need_resched.load(Relaxed) != 0
 }
 
-/// Consumes a kick of the caller, which looks at what it was kicked for before it enters user mode again.
+/// Consumes a kick of the caller, which checks the reason for it before it enters user mode again.
 pub fn consume_kick(me: &Thread) -> bool {
     let is_kicked = me.is_kicked.swap(false, SeqCst);
     if is_kicked {
@@ -495,24 +498,24 @@ pub fn take_kick() -> bool {
     me.is_kicked.load(Acquire) && consume_kick(me)
 }
 
-/// Forces `number` out of user mode or an interruptible wait, now or the next time.
+/// Forces thread `number` out of user mode or an interruptible wait, now or the next time.
 pub fn kick(number: u64) {
     if let Some(thread) = table::find(number) {
         thread.is_kicked.store(true, SeqCst);
-        // It may be the caller; another one is interrupted, or looks when it is switched to.
+        // The thread may be the caller. Another thread is interrupted, or checks when it is switched to.
         percpu::forget_ready_space();
         wait::interrupt(&thread);
         scheduler::interrupt_if_running(&thread);
     }
 }
 
-/// Has the calling thread leave user mode as if kicked after it was moved or preempted, or no longer.
+/// Makes the calling thread leave user mode as if kicked after it was moved or preempted, or ends that.
 pub fn report_moves(is_wanted: bool) {
     let me = current();
     me.told.store(if is_wanted { me.cpu.load(Relaxed) } else { NOT_TOLD }, Relaxed);
 }
 
-/// The caller's program was interrupted, perhaps to run others before it. Interrupts are off.
+/// Notes that the caller's program was interrupted, perhaps for other threads to run. Interrupts are off.
 pub fn note_preempted() {
     let me = current();
     if percpu::this().need_resched.load(Relaxed) != 0 && me.told.load(Relaxed) != NOT_TOLD {
@@ -520,7 +523,8 @@ pub fn note_preempted() {
     }
 }
 
-/// Whether the caller wants to be told that it was moved or preempted; it is, by this. Interrupts are off.
+/// Returns whether the caller wants to be told of a move or preemption and there was one, which it is told by this.
+/// Interrupts are off.
 pub fn was_moved(me: &Thread) -> bool {
     let (told, cpu) = (me.told.load(Relaxed), me.cpu.load(Relaxed));
     let is_news = told != cpu && told != NOT_TOLD;
@@ -530,13 +534,13 @@ pub fn was_moved(me: &Thread) -> bool {
     is_news
 }
 
-/// Says that an interrupt from user mode is being handled.
+/// Notes whether an interrupt from user mode is being handled.
 #[inline]
 pub fn note_user_interrupted(is_so: bool) {
     percpu::this().user_interrupted.store(u32::from(is_so), Relaxed);
 }
 
-/// Changes how `number` is scheduled.
+/// Changes the scheduling policy of thread `number`.
 pub fn set_policy(number: u64, policy: Policy) {
     if let Some(thread) = table::find(number) {
         scheduler::change(&thread, |thread| {
@@ -546,7 +550,7 @@ pub fn set_policy(number: u64, policy: Policy) {
     }
 }
 
-/// Restricts `number` to `affinity`; `false` where none of it is there.
+/// Restricts thread `number` to `affinity`. Returns `false` if no processor of it exists.
 pub fn set_affinity(number: u64, affinity: u64) -> bool {
     if affinity & online_mask() == 0 {
         return false;
@@ -562,7 +566,7 @@ pub fn set_affinity(number: u64, affinity: u64) -> bool {
     true
 }
 
-/// Time `number` has used; `None` once it ended.
+/// Returns the time that thread `number` has used; `None` once it ended.
 pub fn cpu_time(number: u64) -> Option<CpuTime> {
     let thread = table::find(number)?;
     let run_ns = scheduler::run_ns(&thread);

@@ -1,10 +1,11 @@
 //! The fast path of messages between components' threads (L1).
 //!
-//! A thread of a component that calls or replies and receives without a deadline and without a capability is *parked* where it blocks: nothing of its kernel stack is needed to
-//! go on, only its registers. Who then sends such a thread such a message on the same processor writes it into
-//! the other's registers, what they do not hold into the other's message area, and enters user mode in its place (`arch::component`). No lock is taken but the
-//! endpoint's and the run queue's own, and time goes on as if one thread ran: the next tick charges whoever
-//! runs then. A parked thread that is woken otherwise finds its message in its party.
+//! A component's thread that calls, or replies and receives, without a deadline and without a capability is *parked* where it
+//! blocks: to continue it needs nothing of its kernel stack, only its registers. A thread that sends such a message to a parked
+//! thread on the same processor writes it into that thread's registers, and longer messages also into its message area, and
+//! enters user mode in its place (`arch::component`). No lock is taken but those of the endpoint and of the run queue. Time is
+//! not charged at this switch: the next tick charges the thread that runs then. A parked thread that is woken in another way
+//! finds its message in its party.
 use super::{
     INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, current,
     endpoint::{self, Endpoint, Seen},
@@ -36,16 +37,16 @@ use runqueue::{GRANULARITY_NS, SLEEPER_CREDIT_NS};
 /// The fields that a component's thread needs to be parked.
 #[derive(Debug)]
 pub(super) struct Parking {
-    /// Its registers while it is out of user mode; null for other threads.
+    /// The thread's registers while it is out of user mode; null for other threads.
     registers: AtomicPtr<Registers>,
-    /// The same where it may [pass](Endpoint::pass).
+    /// The same registers while the thread may [pass](Endpoint::pass), else null.
     passable: AtomicPtr<Registers>,
-    /// Their end.
+    /// End of the registers.
     registers_end: AtomicPtr<Registers>,
-    /// Its kernel stack pointer as entry from user mode finds it, always the same.
+    /// The kernel stack pointer that entry from user mode finds; always the same for a thread.
     kernel_stack: AtomicU64,
-    /// The processor where it is parked, [`ELSEWHERE`] if it may not run there any more, [`NOWHERE`] while it is not
-    /// parked; changed by itself, and by whoever claimed it or holds the lock of its run queue.
+    /// The processor on which the thread is parked; [`ELSEWHERE`] if it may not run there any more, [`NOWHERE`] while it is not
+    /// parked. Changed by the thread itself, and by a thread that claimed it or holds the lock of its run queue.
     home: AtomicU32,
 }
 
@@ -53,12 +54,12 @@ const NOWHERE: u32 = u32::MAX;
 const ELSEWHERE: u32 = u32::MAX - 1;
 
 impl Thread {
-    /// Whether it is an isolated component's.
+    /// Returns whether the thread is an isolated component's.
     pub(super) fn is_component(&self) -> bool {
         !self.parking.registers.load(Relaxed).is_null()
     }
 
-    /// The kernel stack on which it is parked or is to be left parked, if it is.
+    /// Returns the kernel stack on which the thread is parked or is to be left parked, if it is.
     #[inline]
     pub(super) fn parked_on(&self) -> Option<u64> {
         let parking = &self.parking;
@@ -66,7 +67,8 @@ impl Thread {
         is_parked.then(|| parking.kernel_stack.load(Relaxed))
     }
 
-    /// Its affinity changed: it may not go on where it is parked any more. The lock of its run queue is held.
+    /// Checks after a change of affinity whether the thread may still continue on the processor where it is parked. The lock of
+    /// its run queue is held.
     pub(super) fn check_home(&self) {
         let home = self.parking.home.load(Relaxed);
         if home < ELSEWHERE && !may_run(self, home as usize) {
@@ -74,14 +76,14 @@ impl Thread {
         }
     }
 
-    /// Whether it is a component's that waits at an endpoint by `handle`. It waits at the endpoint whose lock is held.
+    /// Returns whether this is a component's thread that waits by `handle`, at the endpoint whose lock is held.
     pub(super) fn waits_by(&self, handle: u64) -> bool {
         // SAFETY: its context, or null; what is there changes only after it has left the endpoint, for which it needs the lock.
         let registers = unsafe { self.parking.registers.load(Relaxed).as_ref() };
         registers.is_some_and(|registers| registers.rdi == handle)
     }
 
-    /// Whether the message that it waits for is to be put into its registers.
+    /// Returns whether the message that the thread waits for is to be put into its registers.
     #[inline(always)]
     fn is_parked(&self) -> bool {
         self.parking.home.load(Relaxed) != NOWHERE
@@ -100,8 +102,8 @@ impl Parking {
     }
 }
 
-/// From now on the calling thread is a component's and may be parked; its registers in between are `registers`
-/// (null: no more). Where to note the stack pointer that entry from user mode finds.
+/// Makes the calling thread a component's thread that may be parked, with its registers in `registers`; null ends that. Returns
+/// the place for the stack pointer that entry from user mode finds.
 pub fn serve_at(registers: *mut Registers) -> *mut u64 {
     let parking = &current().parking;
     parking.registers.store(registers, Relaxed);
@@ -110,7 +112,7 @@ pub fn serve_at(registers: *mut Registers) -> *mut u64 {
     parking.kernel_stack.as_ptr()
 }
 
-/// From now on the calling thread, a component's, may pass.
+/// Lets the calling thread, a component's, pass from now on.
 pub fn may_pass() {
     let parking = &current().parking;
     if bases::has_fsgsbase() {
@@ -118,31 +120,31 @@ pub fn may_pass() {
     }
 }
 
-/// From now on the calling thread does not pass.
+/// Keeps the calling thread from passing from now on.
 pub fn may_not_pass() {
     current().parking.passable.store(ptr::null_mut(), Relaxed);
 }
 
 impl Thread {
-    /// Whether it is a component's with `registers` and may [pass](Endpoint::pass).
+    /// Returns whether this is a component's thread with `registers` that may [pass](Endpoint::pass).
     #[inline(always)]
     pub fn may_pass(&self, registers: *mut Registers) -> bool {
         self.parking.passable.load(Relaxed) == registers
     }
 }
 
-/// The result of trying the fast path; where it is taken, nothing returns.
+/// The result of a step that was tried on the fast path. If the fast path is taken, the function does not return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fast {
     /// Nothing was done.
     NotDone,
-    /// It was done on the general path; the message got is in the registers.
+    /// The step was done on the general path; the received message is in the registers.
     Done(Result<(), Error>),
-    /// It was done, and no message comes of it.
+    /// A signal was done, from which no message comes.
     Signalled,
 }
 
-/// The step that is tried.
+/// A step to be tried on the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A call.
@@ -151,15 +153,15 @@ pub enum Step {
     ReplyAndReceive,
 }
 
-/// The threads as the state machine sees them on the fast path, where only the caller sends; a `LONG` message is not in
-/// registers as a whole.
+/// The interface through which the state machine sees threads on the fast path, on which only the caller sends. A `LONG`
+/// message does not fit in registers.
 struct Direct<'a, const LONG: bool> {
     registers: &'a Registers,
     badge: u64,
     seen: Seen,
 }
 
-/// The message in the registers of whoever sends it.
+/// Returns the message in the registers of its sender.
 #[inline]
 pub fn message_in(registers: &Registers, badge: u64) -> Message {
     Message {
@@ -169,7 +171,7 @@ pub fn message_in(registers: &Registers, badge: u64) -> Message {
     }
 }
 
-/// Puts a message got into `registers`.
+/// Puts a received message into `registers`.
 #[inline]
 pub fn message_out(registers: &mut Registers, message: &Message) {
     registers.rdi = message.badge;
@@ -189,14 +191,14 @@ impl<const LONG: bool> Threads<Ref> for Direct<'_, LONG> {
     }
     #[inline(always)]
     fn claim(&mut self, thread: Ref) -> bool {
-        // As parked threads block.
+        // This is the state in which parked threads block.
         let state = &thread.get().state;
         state.compare_exchange(INTERRUPTIBLE, WAKING, SeqCst, Relaxed).is_ok()
             || self.seen.claim(thread)
     }
     #[inline(always)]
     fn block(&mut self, thread: Ref) {
-        // The run queue's lock, taken next, keeps it before whether the thread was kicked is looked at.
+        // The lock of the run queue, taken next, orders this store before the check for a kick.
         thread.get().state.store(INTERRUPTIBLE, Release);
     }
     #[inline(always)]
@@ -237,7 +239,7 @@ impl Endpoint {
         Fast::Signalled
     }
 
-    /// A step of the calling thread, a component's, with the message in `registers`. Interrupts are off.
+    /// Does a step of the calling thread, a component's, with the message in `registers`. Interrupts are off.
     #[inline(always)]
     pub fn fast(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
         if registers.rsi as u8 > INLINE_WORDS as u8 {
@@ -246,7 +248,7 @@ impl Endpoint {
         self.fast_of::<false>(step, registers, badge)
     }
 
-    /// Apart, so that what travels in registers does not pay for it.
+    /// A function of its own, so that messages in registers do not pay for it.
     #[cold]
     #[inline(never)]
     fn fast_long(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
@@ -259,7 +261,7 @@ impl Endpoint {
         let is_plain = registers.rbx == calls::FOREVER
             && registers.r12 == NO_HANDLE
             && !percpu::needs_reschedule()
-            // A client's loan ends with the reply.
+            // A client's loan of its policy ends with the reply.
             && (step == Step::Call || me.policy.load(Relaxed) == me.own_policy.load(Relaxed));
         if !is_plain {
             return Fast::NotDone;
@@ -288,9 +290,9 @@ impl Endpoint {
         Fast::Done(self.go_slowly(me, registers, badge, next))
     }
 
-    /// A step of the calling thread, a component's, where the partner is another thread of its address space and nothing
-    /// is lent. Its registers beside the message are lost. Interrupts are off. The badge is looked at late, for there are few
-    /// registers.
+    /// Does a step of the calling thread, a component's, whose partner is another thread of the same address space, when no
+    /// policy is lent. The registers besides the message are lost. Interrupts are off. The badge is passed by reference because
+    /// registers are few.
     #[inline(always)]
     pub fn pass(&self, step: Step, me: &Thread, registers: &mut Registers, badge: &u64) -> Fast {
         let mut state = self.0.lock_with_interrupts_off();
@@ -303,7 +305,7 @@ impl Endpoint {
         };
         let Some(partner) = partner else { return Fast::NotDone };
         let (next, cpu) = (partner.get(), percpu::cpu() as u32);
-        // The space is ready where nobody wants the processor, which holds for whoever has the same policy.
+        // The space is ready if no other thread wants the processor, which is also true for a thread of the same policy.
         if next.parking.home.load(Relaxed) != cpu
             || next.space_pointer.load(Relaxed).cast() != percpu::ready_space()
             || next.policy.load(Relaxed) != me.policy.load(Relaxed)
@@ -324,7 +326,7 @@ impl Endpoint {
             here.unlock();
             return Fast::Done(self.hand_over_slowly(me, registers, *badge, partner));
         }
-        // Each keeps its own virtual time: whoever a tick meets is charged, and both are the component's.
+        // Each thread keeps its own virtual time. A tick charges the thread that it meets, and both belong to the component.
         let target = take_over(here, percpu::this(), me, next, cpu);
         // SAFETY: only where it has them threads may pass.
         unsafe { next.extended.follow_by_instruction() };
@@ -344,7 +346,7 @@ impl Endpoint {
         self.go_slowly(me, registers, badge, Next::HandOver(to))
     }
 
-    /// The step was made, but the processor could not be handed over at once.
+    /// Completes a step that was made when the processor could not be handed over at once.
     #[cold]
     fn go_slowly(
         &self,
@@ -353,7 +355,7 @@ impl Endpoint {
         badge: u64,
         next: Next<Ref>,
     ) -> Result<(), Error> {
-        // Its state before whether it was kicked.
+        // The state is stored before the check for a kick.
         fence(SeqCst);
         let sent = message_in(registers, badge);
         let tell = |other: Ref| {
@@ -366,7 +368,7 @@ impl Endpoint {
         };
         let suspend = |next| {
             me.parking.home.store(percpu::cpu() as u32, Relaxed);
-            // Comes back only where it did not leave the processor.
+            // This returns only if the thread did not leave the processor.
             let outcome = wait::suspend(me, None, true, next);
             me.parking.home.store(NOWHERE, Relaxed);
             outcome
@@ -390,8 +392,8 @@ impl Endpoint {
     }
 }
 
-/// Leaves `me` parked, blocked as its state says, and enters user mode as `next`, which `me` claimed. Returns where
-/// that may not be: `next` is not parked here, or somebody else wants the processor or `me`.
+/// Leaves `me` parked, blocked as its state says, and enters user mode as `next`, which `me` claimed. Returns if that is not
+/// possible: `next` is not parked here, or something else wants the processor or `me`.
 #[inline(always)]
 fn hand_over(step: Step, me: &Thread, next: &Thread) {
     let cpu = percpu::cpu() as u32;
@@ -411,9 +413,9 @@ fn hand_over(step: Step, me: &Thread, next: &Thread) {
     }
 }
 
-/// [`scheduler::unblock`] of a thread that is parked on this processor, `cpu`, by the running thread `me`: where both are fair alike, no
-/// other processor is free and nobody else waits so, it goes on as soon as `me` blocks, at the next tick at the latest
-/// (if it is not ahead). Interrupts are off.
+/// Unblocks a thread that is parked on this processor, `cpu`, as [`scheduler::unblock`] does, from the running thread `me`. If
+/// both have the same fair policy, no other processor is free and no other thread waits in this way, it continues as soon as
+/// `me` blocks, or at the next tick (if it is not ahead). Interrupts are off.
 #[inline]
 fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     let ahead_ns = me.virtual_ns.load(Relaxed).saturating_sub(next.virtual_ns.load(Relaxed));
@@ -424,7 +426,7 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     let here = this();
     if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
         here.lock();
-        // A thread that ran far ahead of those that wait does not pass them by.
+        // A thread that ran far ahead of waiting threads does not overtake them.
         let most_ns = here.queue().ready.smallest_ns() + GRANULARITY_NS;
         let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
         if is_queued {
@@ -439,7 +441,7 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     scheduler::unblock(next);
 }
 
-/// [`hand_over`] to the thread that a signal of `me` woke, if it is still to go on next.
+/// Does [`hand_over`] to the thread that a signal of `me` woke, if it is still the one to continue next.
 #[inline(always)]
 fn go_on_with_next(me: &Thread) {
     let here = this();
@@ -449,7 +451,7 @@ fn go_on_with_next(me: &Thread) {
     let next = next.filter(|_| may_leave(me) && !here.has_real_time());
     let Some(next) = next else { return here.unlock() };
     here.dequeue_next();
-    // They share a time from now on, as a client and its server do.
+    // From now on both share their time, as a client and its server do.
     let virtual_ns = me.virtual_ns.load(Relaxed).max(next.virtual_ns.load(Relaxed));
     next.virtual_ns.store(virtual_ns, Relaxed);
     // SAFETY: parked, and about to be run by us: its registers and party are nobody else's.
@@ -460,14 +462,15 @@ fn go_on_with_next(me: &Thread) {
     enter(here, me, next, cpu)
 }
 
-/// Whether `me`, which is to block, may leave the processor: nobody claimed it before the run queue's lock, which is held.
+/// Returns whether `me`, which is to block, may leave the processor: no thread claimed it before the run queue's lock was
+/// taken, which is held.
 #[inline(always)]
 fn may_leave(me: &Thread) -> bool {
     me.state.load(Relaxed) == INTERRUPTIBLE && !me.is_kicked.load(SeqCst)
 }
 
-/// Makes `next`, parked here and in no queue, the running thread in place of `me`, which is left parked; the registers to
-/// enter user mode with. The lock of `here` is held and to be let go once the stack of `me` is left.
+/// Makes `next`, parked here and in no queue, the running thread instead of `me`, which is left parked. Returns the registers
+/// to enter user mode with. The lock of `here` is held and must be released when the stack of `me` is left.
 #[inline(always)]
 fn take_over(
     here: &Processor,
@@ -491,7 +494,7 @@ fn take_over(
     next.parking.registers.load(Relaxed)
 }
 
-/// [`take_over`], and enters user mode, also in another space.
+/// Does [`take_over`] and enters user mode, also in another space.
 #[inline(always)]
 fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
     let data = percpu::this();
@@ -507,8 +510,8 @@ fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
     unsafe { component::hand_over(registers, here.is_locked.as_ptr().cast(), from) }
 }
 
-/// The calling thread was parked in a step at `endpoint` and goes on: how the step ended. The message got is in
-/// `registers`. Interrupts are off.
+/// Finishes the step at `endpoint` in which the calling thread was parked. Returns the step's result; the received message is
+/// in `registers`. Interrupts are off.
 pub fn finish_parked(endpoint: &Endpoint, registers: &mut Registers) -> Result<(), Error> {
     let me = current();
     me.parking.home.store(NOWHERE, Relaxed);

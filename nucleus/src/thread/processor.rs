@@ -1,8 +1,8 @@
-//! One processor's scheduler: its run queue, the lock that guards it, and what it did with its time.
+//! One processor's scheduler: its run queue, the lock that guards it, and its use of time.
 //!
-//! [`Processor`] is the object, one for each processor, made by `scheduler::init_cpu` and never freed.
-//! Its lock guards [`Queue`] and what `scheduler` says of the threads on it; interrupts are off
-//! while it is held. The counts beside it are written by their own processor and read by all.
+//! [`Processor`] is the object, one for each processor, made by `scheduler::init_cpu` and never freed. Its lock guards
+//! [`Queue`] and the scheduling state of the threads on it; interrupts are off while it is held. The counts beside it are
+//! written by their own processor and read by all.
 use super::{Policy, QueueNodes, Ref, Thread, timers};
 use crate::{
     arch::{percpu, smp},
@@ -22,10 +22,11 @@ use program::ProcessorTime;
 use runqueue::{Class, GRANULARITY_NS, Place, Ready, period, virtual_ns, weight};
 
 pub(super) struct Queue {
-    /// Its `next` is a component's, parked, woken by a signal of the running thread and to go on as soon as that blocks.
+    /// Queued threads. Its `next` is a component's parked thread that a signal of the running thread woke; it continues as
+    /// soon as the running thread blocks.
     pub(super) ready: Ready<Ref>,
     pub(super) current: Ref,
-    /// When `current` was last charged.
+    /// Time at which `current` was last charged.
     pub(super) charged_at_ns: u64,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Processor {
     pub(super) is_locked: AtomicBool,
     pub(super) queue: UnsafeCell<Queue>,
     pub(super) idle: Arc<Thread>,
-    /// Threads queued, the running one not counted: a hint without the lock.
+    /// Number of threads queued, without the running one: a hint without the lock.
     pub(super) queued: AtomicU32,
     pub(super) is_idle: AtomicBool,
     pub(super) idle_ns: AtomicU64,
@@ -65,11 +66,11 @@ pub(super) fn this() -> &'static Processor {
     unsafe { &*processor }
 }
 
-/// The place of its lock in a [`Processor`].
+/// Offset of the lock in a [`Processor`].
 pub const IS_LOCKED_OFFSET: usize = offset_of!(Processor, is_locked);
 
 impl Processor {
-    /// Interrupts are off.
+    /// Takes the lock. Interrupts are off.
     #[inline]
     pub(super) fn lock(&self) {
         if self.is_locked.swap(true, Acquire) {
@@ -96,7 +97,7 @@ impl Processor {
         self.is_locked.store(false, Release);
     }
 
-    /// The state that the lock guards. The lock is held.
+    /// Returns the state that the lock guards. The lock is held.
     #[inline]
     #[allow(
         clippy::mut_from_ref,
@@ -107,8 +108,9 @@ impl Processor {
         unsafe { &mut *self.queue.get() }
     }
 
-    /// Charges the running thread for its time until now. The lock is held. It is charged at every tick: of more than two
-    /// it had not all (a host took it), and neither ages by that nor has it counted.
+    /// Charges the running thread for its time until now. The lock is held. A thread is charged at every tick. A time of
+    /// more than two ticks was not all the thread's (a host took the processor away), so it neither ages the thread nor is
+    /// counted.
     pub(super) fn charge(&self, now_ns: u64) {
         let queue = self.queue();
         let used_ns = now_ns.saturating_sub(queue.charged_at_ns);
@@ -142,7 +144,8 @@ impl Processor {
         self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Queues `thread`, which is fair, before all that are, unless somebody else is. The lock is held.
+    /// Queues `thread`, a fair one, before all other fair threads, unless another one was queued so. Returns whether it
+    /// did. The lock is held.
     #[inline]
     pub(super) fn enqueue_next(&self, thread: &Thread) -> bool {
         let is_free = self.queue().ready.insert_next(Ref::of(thread));
@@ -152,27 +155,28 @@ impl Processor {
         is_free
     }
 
-    /// Takes `thread`, which is queued here, out. The lock is held.
+    /// Removes `thread`, which is queued here, from the queue. The lock is held.
     #[inline]
     pub(super) fn dequeue(&self, thread: &Thread) {
         self.queue().ready.remove(&mut QueueNodes, Ref::of(thread));
         self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
     }
 
-    /// Takes the next, which there is, out. The lock is held.
+    /// Removes the next thread, which exists, from the queue. The lock is held.
     #[inline]
     pub(super) fn dequeue_next(&self) {
         self.queue().ready.remove_next();
         self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
     }
 
-    /// Whether a real-time thread is queued. The lock is held.
+    /// Returns whether a real-time thread is queued. The lock is held.
     #[inline]
     pub(super) fn has_real_time(&self) -> bool {
         self.queue().ready.highest().is_some()
     }
 
-    /// The queued thread that should run next. Those whose share was used up since they were queued sink. The lock is held.
+    /// Returns the queued thread that should run next. Threads whose share was used up since they were queued sink. The
+    /// lock is held.
     #[inline]
     pub(super) fn best(&self) -> Option<Ref> {
         let best = self.queue().ready.best()?;
@@ -193,7 +197,7 @@ impl Processor {
         }
     }
 
-    /// In a new period, queues those again who are sunk: what others did meanwhile they are not owed. The lock is held.
+    /// Queues sunk threads again in a new period. They get no compensation for the time of others. The lock is held.
     pub(super) fn raise(&self, now_ns: u64) {
         let mut sunk = self.queue().ready.raise(period(now_ns));
         while let Some(item) = sunk.first() {
@@ -206,12 +210,12 @@ impl Processor {
         }
     }
 
-    /// It is idle, and nothing was queued that it has not come to yet.
+    /// Returns whether the processor is idle and has no queued thread that it is about to run.
     pub(super) fn is_free(&self) -> bool {
         self.is_idle.load(Relaxed) && self.queued.load(Relaxed) == 0
     }
 
-    /// Whether `thread` should run instead of the running one. The lock is held.
+    /// Returns whether `thread` should run instead of the running one. The lock is held.
     pub(super) fn is_preempted_by(&self, thread: &Thread) -> bool {
         let queue = self.queue();
         let running = queue.current.get();
@@ -234,7 +238,7 @@ pub(super) fn may_run(thread: &Thread, cpu: usize) -> bool {
     affinity & 1 << cpu != 0 || affinity & online_mask() == 0
 }
 
-/// A bit for each processor running.
+/// Returns a set with a bit for each running processor.
 pub fn online_mask() -> u64 {
     match smp::online() {
         64.. => u64::MAX,
@@ -242,7 +246,7 @@ pub fn online_mask() -> u64 {
     }
 }
 
-/// The times of every processor.
+/// Returns the times of every processor.
 pub fn processor_times() -> Vec<ProcessorTime> {
     let times = |processor: &Processor| {
         let busy = processor.busy_ns.load(Relaxed);
@@ -258,7 +262,7 @@ pub fn processor_times() -> Vec<ProcessorTime> {
     (0..smp::online()).filter_map(processor).map(times).collect()
 }
 
-/// Threads that run or could.
+/// Returns the number of threads that run or could.
 pub fn runnable() -> usize {
     (0..smp::online())
         .filter_map(processor)

@@ -1,7 +1,8 @@
-//! The sampling profiler's part that is each processor's (B9): while it is on, the timer interrupts by a vector of its own,
-//! as often as asked, and what the processor does is pushed to its ring. Off, no other path knows of it.
+//! The nucleus's part of the sampling profiler (B9). While it is on, the timer interrupts each processor by a vector of its
+//! own at the requested rate, and a sample of the processor's activity is pushed to its ring. While it is off, no other
+//! path is affected.
 //!
-//! A sample: time, thread, its name (two words), calls of the kernel, 0, calls of the program; each innermost first.
+//! A sample is: time, thread, its name (two words), calls of the kernel, 0, calls of the program; each innermost first.
 use super::{any_current, dump, timers};
 use crate::{
     arch::{apic, percpu, smp, traps},
@@ -15,17 +16,18 @@ use core::sync::atomic::{
 use program::Registers;
 use sync::once::Once;
 
-/// A processor's samples.
+/// The ring of a processor's samples.
 pub type Ring = sync::samples::Samples<&'static [AtomicU64]>;
 
-/// Calls of a program in a sample.
+/// Most calls of a program in a sample.
 const DEPTH: usize = 32;
 
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
-/// By processor.
+/// The rings, by processor.
 static RINGS: Once<&'static [Ring], World> = Once::new();
 
-/// Has every processor sampled each `period_ns`, to its ring of `rings`, which are always the same; 0: no more.
+/// Starts sampling of every processor, each `period_ns`, to its ring of `rings`, which are the same at every call. A period
+/// of 0 stops it.
 pub fn sample_every(period_ns: u64, rings: &'static [Ring]) {
     RINGS.get_or_init(|| rings);
     if PERIOD_NS.swap(period_ns, SeqCst) == 0 && period_ns > 0 {
@@ -33,7 +35,7 @@ pub fn sample_every(period_ns: u64, rings: &'static [Ring]) {
     }
 }
 
-/// It is time for a sample. Interrupts are off.
+/// Takes a sample. Interrupts are off.
 pub fn sample_interrupt(now_ns: u64) {
     let period_ns = PERIOD_NS.load(SeqCst);
     if period_ns == 0 {
@@ -46,14 +48,14 @@ pub fn sample_interrupt(now_ns: u64) {
 }
 
 fn note(now_ns: u64) {
-    // An idle thread has no stack of the cache's.
+    // An idle thread has no stack from the cache.
     let Some(me) = any_current().filter(|me| me.stack.is_some()) else { return };
     let (here, stack) = (percpu::this(), dump::stack_of(me));
     let end = here.registers_end.load(Relaxed);
     let is_user = here.user_interrupted.load(Relaxed) != 0;
     let calls = (!is_user).then(traps::interrupted);
     let calls = calls.map_or_else(Default::default, |(rip, rbp)| dump::collect(rip, rbp, &stack));
-    // Those of another thread that entered user mode here lie elsewhere.
+    // Registers of another thread that entered user mode here are elsewhere.
     let has_user = is_user || stack.contains(&(end as u64));
     // SAFETY: the thread runs, so the space and the registers that it left user mode with are there.
     let program = unsafe { me.space_pointer.load(Relaxed).as_ref() }.filter(|_| has_user);

@@ -1,11 +1,10 @@
 //! The scheduler: a run queue a processor, switching, waking onto a processor, stealing when idle.
 //!
-//! The lock of a [`Processor`] guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on
-//! it; it is held across the context switch and let go by the thread switched to, so whoever
-//! holds it and finds a thread not on the queue knows that its registers are saved. Real-time
-//! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS); last are those whose component
-//! has used up its share of the period (`runqueue::Share`), whatever their policy.
-//! Locks: never two processors' at once but by trying.
+//! The lock of a [`Processor`] guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on it; it is held
+//! across the context switch and released by the thread switched to. So a holder that finds a thread not on the queue knows
+//! that its registers are saved. Real-time threads run by priority; the rest by smallest virtual time, which ages by weight
+//! (CFS); last are those whose component has used up its share of the period (`runqueue::Share`), whatever their policy.
+//! Locks: two processors' locks are held at once only if the second was taken by trying.
 use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
     current_pointer,
@@ -63,7 +62,7 @@ pub fn init_cpu() {
     PROCESSORS[cpu].store(made, Release);
 }
 
-/// Makes the stack that processor `cpu` (not 0) starts on; returns its top.
+/// Makes the stack on which processor `cpu` (not 0) starts. Returns its top.
 ///
 /// # Panics
 /// If there is no memory for the stack.
@@ -93,7 +92,7 @@ enum Reason {
     Preempted,
 }
 
-/// Gives the processor to the best thread, which may be the caller if it is runnable. Interrupts are off.
+/// Gives the processor to the best thread, which may be the caller if that is runnable. Interrupts are off.
 fn switch_away(reason: Reason) {
     let me = current();
     let here = this();
@@ -133,8 +132,8 @@ fn switch_away(reason: Reason) {
     switch_to(here, me, next, now_ns, reason);
 }
 
-/// Leaves this processor because its affinity changed: another thread here queues it elsewhere.
-/// The lock is held.
+/// Leaves this processor because the caller's affinity changed. Another thread here queues the caller elsewhere. The lock is
+/// held.
 fn move_away(here: &'static Processor, me: &Thread) {
     me.is_on_queue.store(false, Relaxed);
     me.state.store(WAKING, Relaxed);
@@ -143,11 +142,11 @@ fn move_away(here: &'static Processor, me: &Thread) {
     switch_to(here, me, next, time::now_ns(), Reason::Preempted);
 }
 
-/// A thread that left each processor and waits to be queued on another, by the thread it switched to.
+/// For each processor, a thread that left it and waits to be queued on another, which the thread switched to does.
 static MOVING: [AtomicPtr<Thread>; percpu::MAX_CPUS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
 
-/// Takes the thread to run next out of the queue, or from another's, or the idle thread. The lock is held.
+/// Takes the thread to run next from the queue or from another processor's queue, or else the idle thread. The lock is held.
 fn pick(here: &'static Processor) -> Ref {
     if let Some(best) = here.best() {
         here.dequeue(best.get());
@@ -156,7 +155,7 @@ fn pick(here: &'static Processor) -> Ref {
     steal(here).unwrap_or(Ref::of(&here.idle))
 }
 
-/// Takes a thread waiting on another processor. The lock of `here` is held.
+/// Takes a thread that waits on another processor. The lock of `here` is held.
 fn steal(here: &'static Processor) -> Option<Ref> {
     let cpu = percpu::cpu();
     for other in (1..smp::online()).map(|step| (cpu + step) % smp::online()) {
@@ -185,7 +184,7 @@ fn steal(here: &'static Processor) -> Option<Ref> {
     None
 }
 
-/// Switches from `me` to `next`. The lock is held and let go on the other side.
+/// Switches from `me` to `next`. The lock is held and is released on the other side.
 fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reason: Reason) {
     let next = next.get();
     if ptr::eq(next, me) {
@@ -232,8 +231,7 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     unsafe { finish_switch(previous.cast()) };
 }
 
-/// The first thing after a switch, in the thread switched to: lets the lock go, and lets
-/// `previous` go if it ended.
+/// Finishes a switch in the thread switched to: releases the lock, and drops `previous` if it ended.
 ///
 /// # Safety
 /// `previous` was switched from just now, and this is the first thing after that.
@@ -276,14 +274,14 @@ pub fn start(thread: Arc<Thread>) {
     reschedule_if_wanted();
 }
 
-/// Leaves the processor if the calling thread is still to block. Interrupts are off.
+/// Leaves the processor if the calling thread must still block. Interrupts are off.
 pub fn block() {
     debug_assert_eq!(percpu::this().preempt_count.load(Relaxed), 0, "blocking with preemption off");
     switch_away(Reason::Blocked);
 }
 
-/// Blocks the caller and runs `next`, which it claimed, at once in its place and on its time (L1): no
-/// queue is touched. Where that may not be, `next` is queued as any woken thread. Interrupts are off.
+/// Blocks the caller and runs `next`, which it claimed, at once in its place and on its time (L1), without touching a queue.
+/// If that is not possible, `next` is queued like any woken thread. Interrupts are off.
 pub fn hand_over(next: &Thread) {
     debug_assert_eq!(percpu::this().preempt_count.load(Relaxed), 0, "blocking with preemption off");
     let me = current();
@@ -311,7 +309,7 @@ pub fn hand_over(next: &Thread) {
     switch_to(here, me, Ref::of(next), now_ns, Reason::Blocked);
 }
 
-/// Whether `thread`, which we claimed, is off the processor where it blocked.
+/// Returns whether `thread`, which the caller claimed, has left the processor on which it blocked.
 #[cold]
 fn has_left(thread: &Thread) -> bool {
     let Some((home, is_on_queue)) = lock_home(thread) else { return false };
@@ -319,14 +317,14 @@ fn has_left(thread: &Thread) -> bool {
     !is_on_queue
 }
 
-/// Makes a thread that we claimed run again.
+/// Makes a thread that the caller claimed run again.
 pub fn unblock(thread: &Thread) {
     {
         let _off = NoInterrupts::new();
         let Some(home) = processor(thread.cpu.load(Relaxed) as usize) else { return };
         home.lock();
         if thread.is_on_queue.load(Relaxed) {
-            // It has not left its processor yet.
+            // The thread has not left its processor yet.
             thread.state.store(RUNNABLE, SeqCst);
             home.unlock();
             return;
@@ -337,7 +335,7 @@ pub fn unblock(thread: &Thread) {
     reschedule_if_wanted();
 }
 
-/// The processor that a thread about to run should run on.
+/// Chooses the processor for a thread that is about to run.
 pub(super) fn choose(thread: &Thread) -> usize {
     let last = thread.cpu.load(Relaxed) as usize;
     let is_idle = |cpu: usize| processor(cpu).is_some_and(Processor::is_free);
@@ -353,7 +351,7 @@ fn place(thread: &Thread) {
     while !place_on(thread, choose(thread)) {}
 }
 
-/// [`place`] on processor `cpu`; `false` where it may not run there any more.
+/// Does [`place`] on processor `cpu`. Returns `false` if the thread may not run there any more.
 fn place_on(thread: &Thread, cpu: usize) -> bool {
     let Some(target) = processor(cpu) else { return true };
     let home = processor(thread.cpu.load(Relaxed) as usize).unwrap_or(target);
@@ -369,7 +367,7 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     let woken_ns = ready.woken_ns(thread.virtual_ns.load(Relaxed), from_ns);
     thread.virtual_ns.store(woken_ns, Relaxed);
     thread.cpu.store(cpu as u32, Relaxed);
-    // Before its affinity is looked at: who changes that looks at this after it ([`change`]).
+    // Stored before the affinity is read: a thread that changes the affinity reads this afterwards ([`change`]).
     thread.is_on_queue.store(true, SeqCst);
     if !may_run(thread, cpu) {
         thread.is_on_queue.store(false, Relaxed);
@@ -380,8 +378,8 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     target.enqueue(thread, Place::Back);
     let preempts = target.is_preempted_by(thread);
     let is_here = cpu == percpu::cpu();
-    // A thread that wakes another that is only fair is often about to wait for it: that is one switch then. Elsewhere it may
-    // come upon somebody with a lock that others wait for.
+    // A thread that wakes another fair thread is often about to wait for it, so waiting saves a switch. Preempting it might
+    // also stop it with a lock held that others wait for.
     let is_later = thread.real_time() == 0 && !target.is_idle.load(Relaxed);
     match (preempts, is_later) {
         (false, _) => {}
@@ -395,7 +393,7 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     true
 }
 
-/// Gives the processor away if that is wanted and may be done here.
+/// Gives the processor away if that is wanted and allowed here.
 #[inline]
 pub fn reschedule_if_wanted() {
     let data = percpu::this();
@@ -421,20 +419,20 @@ pub fn reschedule() {
     }
 }
 
-/// After an interrupt of the kernel: preempts it if that is wanted. Interrupts are off.
+/// Preempts the kernel after an interrupt of it, if that is wanted. Interrupts are off.
 pub fn preempt_from_interrupt() {
     let data = percpu::this();
     let may = data.is_preempted()
         && data.preempt_count.load(Relaxed) == 0
         && data.interrupt_nesting.load(Relaxed) == 0
         && !current_pointer().is_null();
-    // The idle thread looks by itself as soon as it goes on.
+    // The idle thread checks by itself as soon as it continues.
     if may && !this().is_idle.load(Relaxed) {
         reschedule();
     }
 }
 
-/// Lets the others of the caller's kind go first.
+/// Lets other threads of the caller's class run first.
 pub fn yield_now() {
     let _off = NoInterrupts::new();
     let me = current();
@@ -449,7 +447,7 @@ pub fn yield_now() {
     switch_away(Reason::Blocked);
 }
 
-/// The tick of a busy processor; whether it is busy. Interrupts are off.
+/// Handles the tick of a busy processor. Returns whether it is busy. Interrupts are off.
 pub fn tick(now_ns: u64) -> bool {
     let Some(here) = processor(percpu::cpu()) else { return false };
     if here.is_idle.load(Relaxed) {
@@ -499,7 +497,7 @@ fn call_idle() {
     }
 }
 
-/// Interrupts the processor that runs `thread`, if another one does.
+/// Interrupts the processor that runs `thread`, if it is another one.
 pub fn interrupt_if_running(thread: &Thread) {
     let _off = NoInterrupts::new();
     let cpu = thread.cpu.load(Relaxed) as usize;
@@ -512,14 +510,14 @@ pub fn interrupt_if_running(thread: &Thread) {
     }
 }
 
-/// Locks the run queue of the processor that `thread` is on or was on last; whether it runs or is queued there. If not, it
-/// may be woken onto another any moment. Interrupts are off.
+/// Locks the run queue of the processor that `thread` is on or was on last. Returns whether it runs or is queued there; if
+/// not, it may be woken onto another at any moment. Interrupts are off.
 fn lock_home(thread: &Thread) -> Option<(&'static Processor, bool)> {
     loop {
         let cpu = thread.cpu.load(Relaxed);
         let home = processor(cpu as usize)?;
         home.lock();
-        // A thread that queues it elsewhere says where first.
+        // A thread that queues it elsewhere stores the new processor first.
         let is_on_queue = thread.is_on_queue.load(SeqCst);
         if thread.cpu.load(Relaxed) == cpu {
             return Some((home, is_on_queue));
@@ -528,8 +526,8 @@ fn lock_home(thread: &Thread) -> Option<(&'static Processor, bool)> {
     }
 }
 
-/// Calls `look` with whether `thread` runs at this moment; it does not start or stop meanwhile
-/// but by being woken onto another processor.
+/// Calls `look` with whether `thread` runs at this moment. During the call it does not start or stop, except that it may be
+/// woken onto another processor.
 pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
     let _off = NoInterrupts::new();
     let (home, _) = lock_home(thread)?;
@@ -538,10 +536,12 @@ pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
     Some(seen)
 }
 
-/// Changes what `thread` is queued by: `act` says how, again where it was queued meanwhile.
+/// Changes by `act` a property that determines the place of `thread` in queues. `act` runs again if the thread was queued
+/// meanwhile.
 pub fn change(thread: &Thread, act: impl Fn(&Thread)) {
     while !change_at_home(thread, &act) {
-        // A thread that queued it may not have seen the change, or sees it ([`place_on`]).
+        // A thread that queues it either has not seen the change, in which case this sees it queued, or sees the change
+        // ([`place_on`]).
         fence(SeqCst);
         if !thread.is_on_queue.load(SeqCst) {
             break;
@@ -550,7 +550,7 @@ pub fn change(thread: &Thread, act: impl Fn(&Thread)) {
     reschedule_if_wanted();
 }
 
-/// [`change`], whether it runs or is queued or not; which of the two.
+/// Does [`change`] whether the thread runs or is queued or neither. Returns whether it runs or is queued.
 fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
     let _off = NoInterrupts::new();
     let Some((home, is_on_queue)) = lock_home(thread) else { return true };
@@ -580,7 +580,7 @@ fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
     is_on_queue
 }
 
-/// Processor time `thread` has used, up to now if it runs.
+/// Returns the processor time that `thread` has used, up to now if it runs.
 pub fn run_ns(thread: &Thread) -> u64 {
     let _off = NoInterrupts::new();
     let used_ns = thread.run_ns.load(Relaxed);

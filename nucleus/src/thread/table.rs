@@ -1,4 +1,4 @@
-//! Threads by number: handles of a table, so that numbers are never reused.
+//! The table of threads by number. Numbers are handles of the table, so they are never reused.
 use super::Thread;
 use crate::spin::SpinLock;
 use alloc::sync::Arc;
@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 static TABLE: SpinLock<ipc::Table<Arc<Thread>, 65535>> =
     SpinLock::new(class!("nucleus.threads"), ipc::Table::new());
 
-/// Puts in the thread that `make` makes of its number; `None` where the table is full.
+/// Enters the thread that `make` makes for its number. Returns `None` if the table is full.
 pub fn insert(make: impl FnOnce(u64) -> Arc<Thread>) -> Option<Arc<Thread>> {
     let number = TABLE.lock().reserve()?;
     let thread = make(number);
@@ -14,17 +14,17 @@ pub fn insert(make: impl FnOnce(u64) -> Arc<Thread>) -> Option<Arc<Thread>> {
     Some(thread)
 }
 
-/// The thread `number`, if it has not ended.
+/// Returns the thread `number`, if it has not ended.
 pub fn find(number: u64) -> Option<Arc<Thread>> {
     TABLE.lock().get(number).cloned()
 }
 
-/// The first thread in a slot from `slot` on, and the slot after it.
+/// Returns the first thread in a slot from `slot` on, and the slot after it.
 pub fn next(slot: usize) -> Option<(Arc<Thread>, usize)> {
     TABLE.lock().next(slot).map(|(_, thread, after)| (thread.clone(), after))
 }
 
-/// Takes the thread `number` out.
+/// Removes the thread `number`.
 pub fn remove(number: u64) {
     let thread = TABLE.lock().remove(number);
     drop(thread);

@@ -1,28 +1,27 @@
 //! Deadlines: each processor has a heap of waiting threads, and programs its timer for the first.
 //!
-//! The timer is a one-shot, and setting it is dear, so a deadline that went away is not
-//! unprogrammed: the interrupt then finds nothing to do. While a thread runs there is also a
-//! tick ([`TICK_NS`]) for time slices and the accounting of user and system time; an idle
-//! processor has none.
+//! The timer is a one-shot, and setting it is expensive, so a cancelled deadline is not unprogrammed: the
+//! interrupt then finds nothing to do. While a thread runs there is also a tick ([`TICK_NS`]) for time
+//! slices and the accounting of user and system time; an idle processor has none.
 use super::{Ref, Thread, TimerNodes, scheduler, wait};
 use crate::{arch::percpu, spin::SpinLock, time};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use runqueue::Heap;
 
-/// Between ticks of a busy processor.
+/// Time between ticks of a busy processor.
 pub const TICK_NS: u64 = 4_000_000;
 const NEVER: u64 = u64::MAX;
 
 static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] =
     [const { SpinLock::new(class!("nucleus.timers"), Heap::new()) }; percpu::MAX_CPUS];
-/// When each processor's timer goes off; written by it alone.
+/// Time at which each processor's timer goes off; written by that processor alone.
 static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] =
     [const { AtomicU64::new(NEVER) }; percpu::MAX_CPUS];
 
-/// When each processor's next tick is, while its timer is periodic.
+/// Time of each processor's next tick, while its timer is periodic.
 static TICK_AT: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
 
-/// Sees to it that this processor's timer goes off at `deadline_ns` or before. Interrupts are off.
+/// Ensures that this processor's timer goes off at `deadline_ns` or before. Interrupts are off.
 pub fn program(deadline_ns: u64) {
     let programmed = &PROGRAMMED[percpu::cpu()];
     if deadline_ns < programmed.load(Relaxed) {
@@ -31,7 +30,7 @@ pub fn program(deadline_ns: u64) {
     }
 }
 
-/// Whether this processor's timer goes off before `at_ns`.
+/// Returns whether this processor's timer goes off before `at_ns`.
 #[inline]
 pub fn is_programmed_before(at_ns: u64) -> bool {
     PROGRAMMED[percpu::cpu()].load(Relaxed) <= at_ns
@@ -59,7 +58,8 @@ pub fn disarm(me: &Thread) {
     }
 }
 
-/// Takes the first thread whose deadline is not after `now_ns`; if it was still blocked it is ours to wake.
+/// Takes the first thread whose deadline is not after `now_ns`. If it was still blocked, returns it for the
+/// caller to wake.
 fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
     let mut heap = TIMERS[cpu].lock();
     let first = heap.peek()?;
@@ -68,20 +68,20 @@ fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
     }
     heap.remove(&mut TimerNodes, first);
     let thread = first.get();
-    // Claimed before it can see that it is disarmed: until then it cannot be gone.
+    // The thread is claimed before it can see that it is disarmed: until then it cannot have ended.
     let is_ours = thread.claim(wait::TIMED_OUT);
     thread.is_timer_armed.store(false, Relaxed);
     Some(is_ours.then_some(first))
 }
 
-/// The first deadline of processor `cpu`.
+/// Returns the first deadline of processor `cpu`.
 #[inline(always)]
 fn first_ns(cpu: usize) -> u64 {
     let heap = TIMERS[cpu].lock();
     heap.peek().map_or(NEVER, |first| runqueue::Store::node(&mut TimerNodes, first).key)
 }
 
-/// The timer went off. Interrupts are off.
+/// Handles the timer's interrupt. Interrupts are off.
 pub fn timer_interrupt(now_ns: u64) {
     let cpu = percpu::cpu();
     PROGRAMMED[cpu].store(NEVER, Relaxed);
@@ -96,7 +96,8 @@ pub fn timer_interrupt(now_ns: u64) {
     program(first_ns(cpu));
 }
 
-/// The timer went off, as it does each `period_ns` whatever the deadlines. Interrupts are off.
+/// Handles the timer's interrupt while it goes off every `period_ns`, whatever the deadlines. Interrupts
+/// are off.
 pub fn periodic_interrupt(now_ns: u64, period_ns: u64) {
     let cpu = percpu::cpu();
     let first_ns = first_ns(cpu);

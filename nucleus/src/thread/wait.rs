@@ -1,9 +1,9 @@
 //! Waiting on a word and waking (a futex on kernel addresses), park and unpark.
 //!
-//! Waiters stand in a bucket by the word's address. To wake a blocked thread one claims it
-//! (`Thread::claim`: BLOCKED to WAKING); of waker, deadline and kick only one succeeds, and says what
-//! the wait returns. Comparing the word and blocking are one step because both sides hold the bucket.
-//! A word in shared memory can have an attendant ([`attend`]), which is called in the place of a waiter.
+//! Waiters are in a bucket by the word's address. A waker first claims a blocked thread (`Thread::claim`: BLOCKED to WAKING).
+//! Of waker, deadline and kick only one succeeds, and it sets the result of the wait. Comparing the word and blocking are one
+//! step because both sides hold the bucket. A word in shared memory can have an attendant ([`attend`]), which is called in the
+//! place of a waiter.
 use super::{
     BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, consume_kick, current,
     scheduler, table, timers,
@@ -38,7 +38,7 @@ struct Bucket {
     attendants: Option<&'static Attended>,
 }
 
-/// A word with an attendant; there for ever.
+/// A word with an attendant. It exists for ever.
 struct Attended {
     address: usize,
     attendant: Attendant,
@@ -57,7 +57,7 @@ fn bucket(address: usize) -> &'static SpinLock<Bucket> {
     &TABLE[hash as usize % BUCKETS]
 }
 
-/// The part of `thread` in waiting; the lock of its bucket is held.
+/// Returns the waiter's links of `thread`; the lock of its bucket is held.
 fn waiter<'a>(thread: Ref) -> &'a mut Waiter {
     // SAFETY: as the caller says.
     unsafe { &mut *thread.get().waiter.get() }
@@ -77,7 +77,7 @@ fn unlink(bucket: &mut Bucket, thread: Ref) {
     bucket.waiters.remove(&mut Links, thread);
 }
 
-/// Unlinks and claims the first blocked waiter of `address`.
+/// Removes and claims the first blocked waiter of `address`.
 fn take(bucket: &mut Bucket, address: usize) -> Option<Ref> {
     let is_ours = |thread: Ref| waiter(thread).address == address && thread.get().claim(SIGNALLED);
     let thread = bucket.waiters.find(&mut Links, is_ours)?;
@@ -115,8 +115,8 @@ pub fn wait_on(
     finish(me, address, outcome)
 }
 
-/// Blocks the caller, whose state says so already, until it is claimed; `next`, which it claimed, goes on in
-/// its place. Returns the outcome. Interrupts are off.
+/// Blocks the caller, whose state is set already, until it is claimed. `next`, which the caller claimed, runs in its place.
+/// Returns the outcome. Interrupts are off.
 #[inline]
 pub(super) fn suspend(
     me: &Thread,
@@ -127,7 +127,7 @@ pub(super) fn suspend(
     if let Some(deadline_ns) = deadline_ns {
         timers::arm(me, deadline_ns);
     }
-    // A kick that came before we were blocked saw nobody to wake.
+    // The sender of an earlier kick found no blocked thread to wake.
     let kicked_before = is_interruptible && me.is_kicked.load(SeqCst) && me.claim(KICKED);
     if kicked_before {
         me.state.store(RUNNABLE, SeqCst);
@@ -144,7 +144,7 @@ pub(super) fn suspend(
     outcome(me)
 }
 
-/// Why the wait of `me`, the caller, ended; a kick that ended it is consumed.
+/// Returns why the wait of `me`, the caller, ended. A kick that ended it is consumed.
 #[inline]
 pub(super) fn outcome(me: &Thread) -> u8 {
     let outcome = me.outcome.load(Relaxed);
@@ -154,7 +154,7 @@ pub(super) fn outcome(me: &Thread) -> u8 {
     outcome
 }
 
-/// After the wait: out of the bucket, and why it ended.
+/// Finishes a wait: leaves the bucket and returns why the wait ended.
 fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
     if outcome == SIGNALLED {
         return Outcome::Signalled;
@@ -168,7 +168,7 @@ fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
     if outcome == KICKED { Outcome::Kicked } else { Outcome::TimedOut }
 }
 
-/// From now on calls `attendant`, which keeps the memory of `word`, whenever that is woken. Who wakes it may block.
+/// Calls `attendant`, which keeps the memory of `word`, whenever the word is woken from now on. A waker of the word may block.
 pub fn attend(word: &AtomicU32, attendant: Attendant) {
     let address = core::ptr::from_ref(word).addr();
     let attended = Box::leak(Box::new(Attended { address, attendant, next: None }));
@@ -177,9 +177,10 @@ pub fn attend(word: &AtomicU32, attendant: Attendant) {
     bucket.attendants = Some(attended);
 }
 
-/// Wakes up to `count` threads that wait on `word`; how many. Only the address of `word` counts. Calls its attendant, if it has one.
+/// Wakes up to `count` threads that wait on `word`. Returns how many. Only the address of `word` counts. Calls its attendant,
+/// if it has one.
 ///
-/// All are taken at once: one that waits again before we are done is not woken again.
+/// All are taken at once: a thread that waits again before this returns is not woken again.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let address = core::ptr::from_ref(word).addr();
     let (mut others, mut woken) = (Fifo::new(), 0);
@@ -189,7 +190,7 @@ pub fn wake(word: &AtomicU32, count: u32) -> u32 {
         woken += u32::from(first.is_some());
         while (1..count).contains(&woken) {
             let Some(thread) = take(&mut bucket, address) else { break };
-            // Claimed and out of the bucket: its links are ours until it runs.
+            // The thread is claimed and out of the bucket, so no other thread uses its links until it runs.
             others.push_back(&mut Links, thread);
             woken += 1;
         }
@@ -211,7 +212,7 @@ pub fn wake(word: &AtomicU32, count: u32) -> u32 {
 }
 
 impl Attended {
-    /// The caller does not sink meanwhile; if it should have, it does then.
+    /// The caller does not sink during the call; if it should have, it does afterwards.
     fn call(&self) {
         let me = current();
         let was_attending = me.is_attending.swap(true, Relaxed);
@@ -232,7 +233,7 @@ pub fn interrupt(thread: &Thread) {
     }
 }
 
-/// The word that a blocked thread waits on, and what it holds now.
+/// Returns the word on which a blocked thread waits, and its present value.
 pub(super) fn awaited(thread: &Thread) -> (usize, u32) {
     // SAFETY: only the address of the field is made.
     let address = unsafe { &raw const (*thread.waiter.get()).address };
@@ -246,7 +247,7 @@ pub(super) fn awaited(thread: &Thread) -> (usize, u32) {
     (address, unsafe { (*(address as *const AtomicU32)).load(Relaxed) })
 }
 
-/// When the wait of a blocked thread ends at the latest.
+/// Returns the deadline of a blocked thread's wait.
 pub(super) fn deadline_ns(thread: &Thread) -> Option<u64> {
     // SAFETY: only the address of the field is made.
     let key = unsafe { &raw const (*thread.timer.get()).key };
@@ -269,7 +270,7 @@ pub fn park(deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
     }
 }
 
-/// Lets `number` return from [`park`], now or the next time.
+/// Lets thread `number` return from [`park`], now or the next time.
 pub fn unpark(number: u64) {
     if let Some(thread) = table::find(number)
         && thread.token.swap(1, AcqRel) == 0

@@ -1,10 +1,10 @@
-//! The watchdog (kernel parameter `skerry.watchdog=SECONDS`): logs every thread once the system
-//! seems stuck.
+//! The watchdog (kernel parameter `skerry.watchdog=SECONDS`): logs every thread once when the
+//! system seems stuck.
 //!
-//! It is stuck where no program ran in user mode or gave its processor up for so long, or where
-//! one has waited so long uninterruptibly and without a deadline. A shell that waits for
-//! somebody to type makes no progress either: it is a tool for tests that should be busy.
-//! One dump a stall: the next comes only after progress.
+//! The system counts as stuck if no program ran in user mode or gave its processor up for that
+//! time, or if a program's thread has waited that long uninterruptibly and without a deadline. A
+//! shell that waits for input makes no progress either, so this is for tests that should be busy.
+//! There is one dump a stall: the next one needs progress in between.
 use super::{BLOCKED, Policy, dump, park, spawn, table, wait};
 use crate::{params, time};
 use alloc::boxed::Box;
@@ -12,10 +12,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use text::{Survey, Watch};
 
 const LOOK_EVERY_NS: u64 = 500_000_000;
-/// Above every program's.
+/// Priority above every program's.
 const PRIORITY: u8 = 99;
 
-/// The threads of programs, and who of them waits uninterruptibly and without a deadline.
+/// Surveys the threads of programs, and finds those that wait uninterruptibly and without a
+/// deadline.
 fn survey() -> Survey {
     let mut survey = Survey::default();
     let mut slot = 0;
@@ -43,7 +44,7 @@ fn watch(limit_ns: u64) {
     }
 }
 
-/// Starts it where the parameter asks for it.
+/// Starts the watchdog if the parameter asks for it.
 pub fn start() {
     let Some(seconds) = params::number("skerry.watchdog").filter(|&seconds| seconds > 0) else {
         return;

@@ -5,10 +5,10 @@ use sync::boot::BootCell;
 
 static KEPT: BootCell<Tables> = BootCell::new();
 
-/// Reads the tables. `rsdp` is 0 where the loader did not say.
+/// Reads the tables. `rsdp` is 0 if the loader did not give it.
 ///
 /// # Safety
-/// Once, on the boot processor, with boot's first tables.
+/// Call it once, on the boot processor, with boot's first tables.
 pub unsafe fn init(rsdp: u64) {
     // SAFETY: as the caller says.
     let memory = |at, length| unsafe { low_memory(at, length) };
@@ -16,10 +16,10 @@ pub unsafe fn init(rsdp: u64) {
     unsafe { KEPT.set(Tables::read(&memory, rsdp)) };
 }
 
-/// The contents of the tables.
+/// Returns the contents of the tables.
 ///
 /// # Panics
-/// Before [`init`].
+/// Panics before [`init`].
 pub fn tables() -> &'static Tables {
     KEPT.get().expect("ACPI tables before acpi::init")
 }

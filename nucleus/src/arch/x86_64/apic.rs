@@ -15,18 +15,18 @@ use x86::apic::{
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u8 = 0xef;
-/// Vector that makes a processor look at `need_resched`.
+/// Vector at which a processor checks `need_resched`.
 pub const RESCHEDULE_VECTOR: u8 = 0xf0;
 /// Vector of a TLB shootdown.
 pub const SHOOTDOWN_VECTOR: u8 = 0xf1;
 /// Vector that stops a processor because another panics.
 pub const STOP_VECTOR: u8 = 0xf2;
-/// Vector of the timer while it samples, and of what begins that.
+/// Vector of the timer while it samples, and of the interrupt that starts sampling.
 pub const SAMPLE_VECTOR: u8 = 0xf3;
 /// Vector of interrupts that vanished before they were taken; needs no end of interrupt.
 pub const SPURIOUS_VECTOR: u8 = 0xff;
 
-/// Physical address where every processor sees its own local APIC.
+/// Physical address of the local APIC; each processor sees its own there.
 pub const DEFAULT_ADDRESS: u64 = 0xfee0_0000;
 
 const IA32_APIC_BASE: u32 = 0x1b;
@@ -34,7 +34,7 @@ const IA32_TSC_DEADLINE: u32 = 0x6e0;
 
 /// Virtual address of the registers; 0 before `init`.
 static BASE: AtomicU64 = AtomicU64::new(0);
-/// Timer counts a nanosecond, as a fraction of 2^32; 0 where the timer takes time-stamps.
+/// Timer counts per nanosecond, as a fraction of 2^32; 0 if the timer takes time-stamps.
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
 
 fn read(register: usize) -> u32 {
@@ -49,7 +49,7 @@ fn write(register: usize, value: u32) {
     unsafe { (at as *mut u32).write_volatile(value) };
 }
 
-/// Tells where the registers are mapped.
+/// Sets the address at which the registers are mapped.
 pub fn init(virtual_address: u64) {
     BASE.store(virtual_address, Relaxed);
 }
@@ -77,12 +77,12 @@ pub fn init_cpu() {
     percpu::this().apic_id.store(id(), Relaxed);
 }
 
-/// This processor's local APIC id.
+/// Returns this processor's local APIC id.
 pub fn id() -> u32 {
     read(ID) >> 24
 }
 
-/// Whether [`init`] was called: before it nothing can be sent.
+/// Returns whether [`init`] was called. Before it no interrupt can be sent.
 pub fn is_ready() -> bool {
     BASE.load(Relaxed) != 0
 }
@@ -93,7 +93,8 @@ pub fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// Whether `vector` came as an interrupt, though it is none's: a message that nobody was granted. It is ended then.
+/// Returns whether `vector`, which no handler has, came as an interrupt: a message of a device that was not granted
+/// it. If so, the interrupt is ended.
 #[cold]
 pub fn end_stray(vector: u8) -> bool {
     let register = IN_SERVICE + usize::from(vector / 32) * 16;
@@ -105,13 +106,13 @@ pub fn end_stray(vector: u8) -> bool {
     is_stray
 }
 
-/// Lets the timer count down from the top with its interrupt masked, to be measured.
+/// Starts the timer from its greatest count with its interrupt masked, so that its rate can be measured.
 pub fn start_measuring() {
     write(TIMER, MASKED | u32::from(TIMER_VECTOR));
     write(INITIAL_COUNT, u32::MAX);
 }
 
-/// Counts since [`start_measuring`].
+/// Returns the counts since [`start_measuring`].
 pub fn measured() -> u32 {
     u32::MAX - read(CURRENT_COUNT)
 }
@@ -125,8 +126,8 @@ pub fn set_rate(counts: u32, ns: u64) {
     init_cpu();
 }
 
-/// Fires this processor's timer in `ns` nanoseconds from now, when the time-stamp counter will be
-/// `deadline_tsc`; long times are cut, the handler then finds that it is early.
+/// Fires this processor's timer in `ns` nanoseconds from now, when the time-stamp counter will be `deadline_tsc`.
+/// Long times are cut; the handler then finds that it is early.
 #[inline]
 pub fn set_timer(ns: u64, deadline_tsc: u64) {
     match COUNTS_PER_NS.load(Relaxed) {
@@ -136,7 +137,7 @@ pub fn set_timer(ns: u64, deadline_tsc: u64) {
     }
 }
 
-/// Makes `vector` what this processor's timer interrupts by.
+/// Sets the vector of this processor's timer to `vector`.
 pub fn set_timer_vector(vector: u8) {
     write(TIMER, read(TIMER) & !0xff | u32::from(vector));
 }

@@ -1,8 +1,9 @@
 //! The segment bases of programs, in the processor.
 //!
-//! The kernel does not use FS, and the program's GS base waits in the register that `swapgs`
+//! The kernel does not use FS, and the program's GS base stays in the register that `swapgs`
 //! exchanges, so both stay in the processor over system calls and interrupts. With FSGSBASE a
-//! program sets them itself, so they are read back when it leaves the processor.
+//! program sets them itself, so they are read back when the program leaves the processor.
+//!
 //! Source: Intel SDM volume 3, 5.8.8; volume 2, WRFSBASE.
 use super::cpu;
 use crate::memory::space::USER_END;
@@ -17,24 +18,25 @@ static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 const IA32_FS_BASE: u32 = 0xc000_0100;
 const IA32_KERNEL_GS_BASE: u32 = 0xc000_0102;
 
-/// Lets programs of this processor set their bases, where it can.
+/// Lets programs of this processor set their bases, if the processor has FSGSBASE.
 pub fn init_cpu() {
     // SAFETY: becomes GS at `swapgs` only.
     unsafe { cpu::write_msr(IA32_KERNEL_GS_BASE, 0) };
     HAS_FSGSBASE.store(cpu::features().has_fsgsbase, Relaxed);
 }
 
-/// Whether it can.
+/// Returns whether the processor has FSGSBASE.
 pub fn has_fsgsbase() -> bool {
     HAS_FSGSBASE.load(Relaxed)
 }
 
-/// A base the processor takes: one it would refuse becomes an address that faults when used.
+/// Returns a base that the processor accepts: one that it would refuse is replaced by an address
+/// that faults when used.
 fn acceptable(base: u64) -> u64 {
     if super::is_canonical(base) { base } else { USER_END }
 }
 
-/// A program's bases while the processor does not hold them.
+/// The saved bases of a program, for when the processor does not hold them.
 #[derive(Debug, Default)]
 pub struct Kept {
     fs: AtomicU64,
@@ -42,18 +44,18 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The kept values.
+    /// Returns the saved bases.
     pub fn get(&self) -> Bases {
         Bases { fs: self.fs.load(Relaxed), gs: self.gs.load(Relaxed) }
     }
 
-    /// Keeps `bases`.
+    /// Saves `bases`.
     pub fn set(&self, bases: Bases) {
         self.fs.store(acceptable(bases.fs), Relaxed);
         self.gs.store(acceptable(bases.gs), Relaxed);
     }
 
-    /// Loads the processor's. Interrupts are off.
+    /// Loads the saved bases into the processor. Interrupts are off.
     pub fn load(&self) {
         let Bases { fs, gs } = self.get();
         if HAS_FSGSBASE.load(Relaxed) {
@@ -70,7 +72,7 @@ impl Kept {
         }
     }
 
-    /// Loads FS only, where what GS holds is no secret. Interrupts are off.
+    /// Loads FS only. The contents of GS are not secret here. Interrupts are off.
     #[inline(always)]
     pub fn load_fs(&self) {
         if HAS_FSGSBASE.load(Relaxed) {
@@ -81,7 +83,7 @@ impl Kept {
         }
     }
 
-    /// [`Kept::load_fs`].
+    /// Does [`Kept::load_fs`] by the instruction.
     ///
     /// # Safety
     /// The processor [has FSGSBASE](has_fsgsbase).
@@ -93,7 +95,7 @@ impl Kept {
         }
     }
 
-    /// Keeps what the processor has; without FSGSBASE nobody changed that. Interrupts are off.
+    /// Saves the processor's bases. Without FSGSBASE they cannot have changed. Interrupts are off.
     #[inline]
     pub fn save(&self) {
         if HAS_FSGSBASE.load(Relaxed) {

@@ -8,16 +8,17 @@
 //! Source: Xen `docs/misc/pvh.pandoc`, `xen/include/public/arch-x86/hvm/start_info.h`.
 use core::arch::global_asm;
 
-/// The start of the map of all physical memory: physical address 0 is here.
+/// Start of the map of all physical memory: physical address 0 is mapped here.
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
-/// Virtual minus physical address of the kernel image.
+/// Virtual address minus physical address in the kernel image.
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
-/// End of what the first tables map at [`DIRECT_MAP`].
+/// End of the physical memory that the first tables map at [`DIRECT_MAP`].
 pub const FIRST_MAP_END: u64 = 4 << 30;
-/// Bytes of the stack the boot processor starts on; it becomes its idle thread's.
+/// Bytes of the boot processor's first stack, which becomes its idle thread's.
 pub const BOOT_STACK_BYTES: usize = 32 * 1024;
 
-/// The kernel's address of a physical address (which must be mapped: see [`FIRST_MAP_END`] and `memory::init`).
+/// Returns the kernel's address of a physical address, which must be mapped: see [`FIRST_MAP_END`] and
+/// `memory::init`.
 pub const fn phys_to_virt(physical: u64) -> u64 {
     DIRECT_MAP + physical
 }
@@ -165,22 +166,22 @@ pub fn stack_top() -> u64 {
     (&raw const boot_stack_top) as u64
 }
 
-/// Parts of the kernel image, by virtual address, each on whole pages.
+/// The parts of the kernel image, by virtual address, each in whole pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections {
-    /// Code: read and execute.
+    /// Code, to be read and executed.
     pub text: (u64, u64),
-    /// Constants: read.
+    /// Constants, to be read.
     pub rodata: (u64, u64),
-    /// Data and zeroes: read and write.
+    /// Data and zeroes, to be read and written.
     pub data: (u64, u64),
-    /// The symbol table: read.
+    /// The symbol table, to be read.
     pub symbols: (u64, u64),
     /// The page within `data` that must not be mapped: the guard of the boot stack.
     pub guard: u64,
 }
 
-/// The places of the parts of the kernel image.
+/// Returns the addresses of the parts of the kernel image.
 pub fn sections() -> Sections {
     let symbols = (&raw const __symbols_start) as u64;
     let bytes = crate::backtrace::table_bytes() as u64;
@@ -193,7 +194,7 @@ pub fn sections() -> Sections {
     }
 }
 
-/// Physical addresses of the whole image.
+/// Returns the physical addresses of the whole image.
 pub fn kernel_range() -> super::bootinfo::PhysRange {
     let start = (&raw const __kernel_start) as u64 - KERNEL_BASE;
     super::bootinfo::PhysRange { start, end: sections().symbols.1 - KERNEL_BASE }

@@ -1,8 +1,9 @@
-//! The information of the boot loader, read from its memory; nothing of that is needed after.
+//! The information of the boot loader, which is read from the loader's memory. None of that memory is
+//! needed afterwards.
 use super::boot::{self, FIRST_MAP_END, phys_to_virt};
 pub use firmware::boot::{BootInfo, PhysRange};
 
-/// Bytes of physical memory; `None` beyond boot's first map.
+/// Returns bytes of physical memory; `None` beyond boot's first map.
 ///
 /// # Safety
 /// Boot's first tables are loaded, and nothing writes there while the bytes are used.

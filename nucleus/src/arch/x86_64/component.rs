@@ -1,11 +1,11 @@
-//! The loop around the user mode of an isolated component's thread, and the switch between two such
-//! threads that touches no kernel frame (L1, L2).
+//! The loop around the user mode of an isolated component's thread, and the switch between two such threads that touches
+//! no kernel frame (L1, L2).
 //!
-//! All that such a thread keeps lies in its context, which begins with its [`Registers`]: the loop calls `ready`,
-//! enters user mode, and calls `trapped` with what came. A thread that blocks in a call from there may be *parked*:
-//! its kernel stack is as if user mode had not been left, so [`hand_over`] leaves the caller parked, takes
-//! the other's stack and enters user mode with the other's registers. A parked thread that the scheduler
-//! switches to goes on in [`unpark`](self), as if user mode had been left by [`PARKED`].
+//! All state that such a thread keeps is in its context, which begins with its [`Registers`]. The loop calls `ready`,
+//! enters user mode, and calls `trapped` with the trap. A thread that blocks in a call from there may be *parked*: its
+//! kernel stack is as if it had not left user mode. So [`hand_over`] leaves the caller parked, takes the other thread's
+//! stack and enters user mode with that thread's registers. A parked thread that the scheduler switches to continues in
+//! [`unpark`](self), as if it had left user mode by [`PARKED`].
 use super::user;
 use crate::{domain, thread};
 use core::{
@@ -14,15 +14,17 @@ use core::{
 };
 use program::Registers;
 
-/// The argument of `trapped` for a thread that was parked and goes on.
+/// Argument of `trapped` for a thread that was parked and continues.
 pub const PARKED: u64 = 0x102;
 
-/// The argument of `trapped` for a thread whose call was done, with its answer in the registers.
+/// Argument of `trapped` for a thread whose call was done, with the answer in its registers.
 pub const DONE: u64 = 0x103;
 
-/// Before user mode is entered, with the context; 0 ends the loop. Interrupts are off after it.
+/// The function that is called before user mode is entered, with the context. If it returns 0 the loop ends. Interrupts
+/// are off when it returns.
 pub type Ready = extern "sysv64" fn(*mut Registers) -> u64;
-/// After user mode was left, with the context, kind and error code. Interrupts are off.
+/// The function that is called after user mode was left, with the context, the kind of trap and the error code.
+/// Interrupts are off.
 pub type Trapped = extern "sysv64" fn(*mut Registers, u64, u64);
 
 global_asm!(
@@ -193,10 +195,10 @@ unsafe extern "sysv64" {
     fn skerry_hand_over(registers: *mut Registers, lock: *mut u8, from: u64) -> !;
 }
 
-/// Writes what `switch` pops of a thread parked on `kernel_stack`; the stack pointer to switch to.
+/// Writes the values that `switch` pops for a thread parked on `kernel_stack`. Returns the stack pointer to switch to.
 ///
 /// # Safety
-/// The thread is parked there, and whoever switches to it does so now.
+/// The thread is parked there, and the caller switches to it now.
 pub unsafe fn prepare(kernel_stack: u64) -> u64 {
     let frame = [0, 0, 0, 0, 0, 0, skerry_unpark as *const () as u64];
     let at = kernel_stack - size_of_val(&frame) as u64;
@@ -205,8 +207,8 @@ pub unsafe fn prepare(kernel_stack: u64) -> u64 {
     at
 }
 
-/// Switches as `switch::switch` does, from a thread that is left parked on its kernel stack `from`: what it has
-/// there is given up.
+/// Switches as `switch::switch` does, from a thread that is left parked on its kernel stack `from`. The contents of that
+/// stack are given up.
 ///
 /// # Safety
 /// As for `switch::switch`, and nothing on the caller's stack above `from` is needed any more.
@@ -220,36 +222,36 @@ extern "sysv64" fn finish(previous: *mut u8) {
     unsafe { thread::finish_switch(previous.cast()) };
 }
 
-/// Runs a component's thread until `ready` says that it ends. The stack pointer that every entry from user mode finds
-/// goes to `kernel_stack`.
+/// Runs a component's thread until `ready` returns 0. Stores at `kernel_stack` the stack pointer that every entry from
+/// user mode finds.
 ///
 /// # Safety
-/// `context` is valid, begins with the registers and is touched by the two functions only meanwhile; `kernel_stack` may
-/// be written.
+/// `context` is valid, begins with the registers, and only the two functions access it meanwhile; `kernel_stack` may be
+/// written.
 pub unsafe fn run(context: *mut Registers, ready: Ready, trapped: Trapped, kernel_stack: *mut u64) {
     // SAFETY: as the caller says.
     unsafe { skerry_component(context, ready, trapped, kernel_stack) };
 }
 
-/// Leaves the caller, a component's thread in `trapped`, parked on its kernel stack `from`, and enters user mode
-/// with the `registers` of another parked thread. The lock at `lock` is let go once the caller's stack is left.
+/// Leaves the caller, a component's thread in `trapped`, parked on its kernel stack `from`, and enters user mode with
+/// the `registers` of another parked thread. Releases the lock at `lock` when the caller's stack is left.
 ///
 /// # Safety
-/// The other's space, bases and per-processor data are loaded; interrupts are off; nothing on the caller's
-/// stack above `from` is needed any more.
+/// The other thread's space, bases and per-processor data are loaded; interrupts are off; nothing on the caller's stack
+/// above `from` is needed any more.
 #[inline(always)]
 pub unsafe fn hand_over(registers: *mut Registers, lock: *mut u8, from: u64) -> ! {
     // SAFETY: as the caller says.
     unsafe { skerry_hand_over(registers, lock, from) }
 }
 
-/// Leaves the caller, a component's thread in `domain::here`, parked, and enters user mode with the message in its
-/// `own` registers and the badge as the thread of the same space that `target` are of. The lock of the processor's
-/// `scheduler` is let go once the caller's stack and registers are.
+/// Leaves the caller, a component's thread in `domain::here`, parked. Enters user mode as the thread of the same space
+/// to which the registers `target` belong, with the message from the caller's `own` registers and the badge. Releases
+/// the lock of the processor's `scheduler` when the caller's stack and registers are left.
 ///
 /// # Safety
-/// The other's bases and per-processor data are loaded; interrupts are off; nothing on the caller's stack is needed any
-/// more.
+/// The other thread's bases and per-processor data are loaded; interrupts are off; nothing on the caller's stack is
+/// needed any more.
 #[inline(always)]
 pub unsafe fn pass(
     own: *const Registers,
@@ -267,8 +269,8 @@ pub unsafe fn pass(
     }
 }
 
-/// Enters user mode again as the calling thread, a component's in `trapped` on its kernel stack `from`, which left it by
-/// `syscall`.
+/// Enters user mode again as the calling thread, a component's thread in `trapped` on its kernel stack `from`, which
+/// left user mode by `syscall`.
 ///
 /// # Safety
 /// User mode is ready to be entered; interrupts are off; nothing on the caller's stack above `from` is needed any more.

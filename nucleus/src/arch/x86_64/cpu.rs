@@ -1,9 +1,9 @@
-//! Single instructions that Rust has no word for: ports, model-specific and control registers,
-//! interrupt flag, time-stamp counter; and the processor features the nucleus turns on.
+//! Single instructions that Rust has no operation for: ports, model-specific and control registers, interrupt
+//! flag, time-stamp counter; and the processor features that the nucleus enables.
 use core::arch::asm;
 pub use x86::cpuid::Features;
 
-/// Declares the access of one width to a port: the function that reads, the one that writes, and the register.
+/// Declares the port accesses of one width: the function that reads, the one that writes, and the register.
 macro_rules! port_access {
     ($read:ident, $write:ident, $width:ty, $register:tt) => {
         /// Reads from a port.
@@ -70,7 +70,7 @@ pub unsafe fn read_msr(register: u32) -> u64 {
 /// Writes a model-specific register.
 ///
 /// # Safety
-/// The register exists, and what the value does keeps Rust's memory as it is believed to be.
+/// The register exists, and the value does not change memory in a way that Rust does not expect.
 #[inline]
 pub unsafe fn write_msr(register: u32, value: u64) {
     // SAFETY: the caller answers for the value.
@@ -92,7 +92,7 @@ pub fn cr4() -> u64 {
 /// Writes CR4.
 ///
 /// # Safety
-/// The bits exist and fit what the kernel's tables and code expect.
+/// The bits exist and fit the kernel's tables and code.
 #[inline]
 pub unsafe fn set_cr4(value: u64) {
     // SAFETY: the caller answers for the bits.
@@ -110,7 +110,7 @@ pub fn tsc() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The caller's frame pointer.
+/// Returns the caller's frame pointer.
 #[inline(always)]
 pub fn frame_pointer() -> u64 {
     let rbp;
@@ -119,7 +119,7 @@ pub fn frame_pointer() -> u64 {
     rbp
 }
 
-/// Whether interrupts are let in.
+/// Returns whether interrupts are enabled.
 #[inline]
 pub fn interrupts_enabled() -> bool {
     let flags: u64;
@@ -128,17 +128,17 @@ pub fn interrupts_enabled() -> bool {
     flags & 1 << 9 != 0
 }
 
-/// Lets interrupts in.
+/// Enables interrupts.
 ///
 /// # Safety
-/// The IDT is loaded and nothing that an interrupt handler takes is held.
+/// The IDT is loaded, and no lock that an interrupt handler takes is held.
 #[inline]
 pub unsafe fn enable_interrupts() {
     // SAFETY: the caller says handlers may run.
     unsafe { asm!("sti", options(nostack)) };
 }
 
-/// Keeps interrupts out.
+/// Disables interrupts.
 #[inline]
 pub fn disable_interrupts() {
     // SAFETY: being without interrupts is always sound.
@@ -159,19 +159,19 @@ pub fn halt_forever() -> ! {
     }
 }
 
-/// `cpuid` of a leaf and subleaf: eax, ebx, ecx, edx.
+/// Executes `cpuid` for a leaf and subleaf. Returns eax, ebx, ecx and edx.
 #[inline]
 pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     let answer = core::arch::x86_64::__cpuid_count(leaf, subleaf);
     [answer.eax, answer.ebx, answer.ecx, answer.edx]
 }
 
-/// The features of this processor.
+/// Returns the features of this processor.
 pub fn features() -> Features {
     Features::of(cpuid)
 }
 
-/// Turns on what [`Features::cr4`] says on this processor.
+/// Enables the features of [`Features::cr4`] on this processor.
 pub fn init_cpu() {
     let bits = features().cr4();
     // SAFETY: the bits are there (CPUID), and the kernel neither runs nor reads user pages outside `stac`.

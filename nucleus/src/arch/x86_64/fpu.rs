@@ -1,10 +1,10 @@
-//! Extended processor state of programs: x87, SSE, AVX ..., by XSAVE or, without it, FXSAVE, and
-//! the segment bases.
+//! Extended processor state of programs: x87, SSE, AVX ..., by XSAVE or, without it, FXSAVE, and the segment bases.
 //!
-//! The kernel uses none of it, so a program's state stays in the registers over system calls and
-//! interrupts. [`State::is_live`]: the registers of this processor hold it, newer than the area;
-//! leaving the processor saves it ([`save_if_live`]). [`OWNERS`] says whose state the registers
-//! still hold then, so coming back to the same processor loads nothing.
+//! The kernel uses none of this state, so a program's state stays in the registers over system calls and interrupts.
+//! While [`State::is_live`] is set, the registers of this processor hold the state, newer than the area. When the
+//! thread leaves the processor, the state is saved ([`State::save_if_live`]). [`OWNERS`] records the state that the
+//! registers still hold then, so a thread that comes back to the same processor loads nothing.
+//!
 //! Source: Intel SDM volume 1, chapter 13.
 use super::{bases, cpu, pages, percpu, usercopy};
 use crate::{
@@ -21,33 +21,33 @@ use program::Bases;
 use x86::xsave::{self, LEGACY_BYTES, LEGACY_MASK};
 
 static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
-/// The components that XSAVE and XRSTOR are asked for; 0 where there are but FXSAVE and FXRSTOR.
+/// The state components that XSAVE and XRSTOR are asked for; 0 if the processor has only FXSAVE and FXRSTOR.
 static REQUEST: AtomicU32 = AtomicU32::new(0);
 static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
 /// The owner of the state in each processor's registers (the address of its [`State`]).
 static OWNERS: [AtomicPtr<State>; percpu::MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
 
-/// A thread's extended state. By default none yet: it never entered a program.
+/// A thread's extended state. The default is no state: the thread never entered a program.
 #[derive(Debug, Default)]
 pub struct State {
     area: AtomicPtr<u8>,
-    /// The registers hold it; touched by its thread, and at switches.
+    /// The registers hold the state. Accessed by its thread, and at switches.
     is_live: AtomicBool,
-    /// The processor whose registers held it last.
+    /// The processor whose registers last held the state.
     cpu: AtomicU32,
     bases: bases::Kept,
-    /// Its thread has nothing but the bases: what it leaves in the registers is lost.
+    /// The thread has no state but the bases: other contents that it leaves in the registers are lost.
     has_none: AtomicBool,
 }
 
-/// An area of the state that a program starts with.
+/// An area with the state that a program starts with.
 #[repr(C, align(64))]
 struct Clean([u8; 4096]);
 
 static CLEAN: Clean = Clean(xsave::initial());
 
-/// Takes the last program's state out of this processor's registers. Interrupts are off.
+/// Clears the last program's state from this processor's registers. Interrupts are off.
 #[inline]
 fn clean() {
     let owner = &OWNERS[percpu::cpu()];
@@ -58,7 +58,7 @@ fn clean() {
     }
 }
 
-/// Switches the state on for this processor, and finds out what there is. CR4 is set.
+/// Enables extended state on this processor and finds out its components. CR4 is set already.
 pub fn init_cpu() {
     if cpu::features().has_xsave {
         let [low, _, _, high] = cpu::cpuid(0xd, 0);
@@ -81,13 +81,13 @@ pub fn init_cpu() {
     MXCSR_MASK.store(xsave::mxcsr_mask(&area.0), Relaxed);
 }
 
-/// Bytes of the state.
+/// Returns the size of the state in bytes.
 #[inline]
 pub fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
-/// Components of the state.
+/// Returns the components of the state.
 #[inline]
 pub fn mask() -> u64 {
     u64::from(REQUEST.load(Relaxed)).max(LEGACY_MASK)
@@ -97,6 +97,8 @@ fn layout() -> Layout {
     Layout::from_size_align(bytes().next_multiple_of(64), 64).unwrap_or(Layout::new::<[u64; 512]>())
 }
 
+/// Saves the registers to `area`.
+///
 /// # Safety
 /// `area` is a whole area.
 unsafe fn save(area: *mut u8) {
@@ -104,6 +106,8 @@ unsafe fn save(area: *mut u8) {
     assert!(unsafe { usercopy::save_extended(area, REQUEST.load(Relaxed)) });
 }
 
+/// Loads the registers from `area`.
+///
 /// # Safety
 /// `area` is a whole area whose contents were checked.
 unsafe fn load(area: *mut u8) {
@@ -111,8 +115,8 @@ unsafe fn load(area: *mut u8) {
     assert!(unsafe { usercopy::load_extended(area, REQUEST.load(Relaxed)) });
 }
 
-/// Saves the registers to `area` and gives them the initial state; `false` where the area cannot be stored to: the
-/// registers then keep theirs.
+/// Saves the registers to `area` and gives them the initial state. Returns `false` if the area cannot be stored to;
+/// the registers then keep their state.
 ///
 /// # Safety
 /// As [`usercopy::save_extended`].
@@ -123,13 +127,13 @@ pub unsafe fn take(area: *mut u8, components: u32) -> bool {
 }
 
 impl State {
-    /// Whether the registers hold it.
+    /// Returns whether the registers hold the state.
     #[inline]
     pub fn is_live(&self) -> bool {
         self.is_live.load(Relaxed)
     }
 
-    /// Makes the registers hold it. Interrupts are off; [`State::prepare`] came before.
+    /// Loads the state into the registers. Interrupts are off; [`State::prepare`] was called before.
     #[cold]
     pub fn make_live(&self) {
         if self.has_none.load(Relaxed) {
@@ -148,7 +152,7 @@ impl State {
         self.is_live.store(true, Relaxed);
     }
 
-    /// Saves the registers if they hold this state: its thread leaves the processor. Interrupts are off.
+    /// Saves the registers if they hold this state, because its thread leaves the processor. Interrupts are off.
     #[inline]
     pub fn save_if_live(&self) {
         if self.is_live.load(Relaxed) {
@@ -159,18 +163,19 @@ impl State {
         }
     }
 
-    /// From now on its thread has no extended state but the bases. Only its thread calls this, before it has any.
+    /// Declares that the thread has no extended state but the bases from now on. Only the thread calls this, before
+    /// it has any state.
     pub fn do_without(&self) {
         self.has_none.store(true, Relaxed);
     }
 
-    /// Makes the registers hold a state that is nothing but bases, after another such. Interrupts are off.
+    /// Switches the registers to a state that is only bases, from another such state. Interrupts are off.
     #[inline(always)]
     pub fn follow(&self) {
         self.bases.load_fs();
     }
 
-    /// [`State::follow`].
+    /// Does [`State::follow`] by the FSGSBASE instructions.
     ///
     /// # Safety
     /// The processor [has FSGSBASE](bases::has_fsgsbase).
@@ -180,7 +185,7 @@ impl State {
         unsafe { self.bases.load_fs_by_instruction() };
     }
 
-    /// The segment bases. Only its thread calls this.
+    /// Returns the segment bases. Only the state's thread calls this.
     pub fn bases(&self) -> Bases {
         let _off = NoInterrupts::new();
         if self.is_live() {
@@ -189,7 +194,7 @@ impl State {
         self.bases.get()
     }
 
-    /// Changes the segment bases. Only its thread calls this.
+    /// Changes the segment bases. Only the state's thread calls this.
     pub fn set_bases(&self, bases: Bases) {
         let _off = NoInterrupts::new();
         self.bases.set(bases);
@@ -198,13 +203,13 @@ impl State {
         }
     }
 
-    /// Whether the area is there.
+    /// Returns whether the area is allocated.
     #[inline]
     pub fn is_prepared(&self) -> bool {
         !self.area.load(Relaxed).is_null()
     }
 
-    /// Allocates the area, in the state a program starts with. Only its thread calls this.
+    /// Allocates the area, in the state that a program starts with. Only the state's thread calls this.
     pub fn prepare(&self) {
         if self.is_prepared() || self.has_none.load(Relaxed) {
             return;
@@ -219,7 +224,7 @@ impl State {
         self.reset();
     }
 
-    /// The registers, but for the bases, are old: the area counts.
+    /// Makes the area the valid copy: the registers, except for the bases, are out of date.
     fn disown(&self) {
         self.set_bases(self.bases());
         self.is_live.store(false, Relaxed);
@@ -228,12 +233,12 @@ impl State {
         self.cpu.store(u32::MAX, Relaxed);
     }
 
-    /// The area, to be looked at or written by its own thread with preemption off.
+    /// Returns the area. Only its own thread may read or write it, with preemption off.
     fn area_slice(&self) -> *mut [u8] {
         core::ptr::slice_from_raw_parts_mut(self.area.load(Relaxed), bytes())
     }
 
-    /// The state a new program starts with. Only its thread calls this.
+    /// Sets the state to that of a new program. Only the state's thread calls this.
     pub fn reset(&self) {
         self.prepare();
         let _hold = NoPreempt::new();
@@ -243,7 +248,7 @@ impl State {
         area.copy_from_slice(&CLEAN.0[..bytes()]);
     }
 
-    /// Copies the state out; `false` where `out` is too short. Only its thread calls this.
+    /// Copies the state to `out`. Returns `false` if `out` is too short. Only the state's thread calls this.
     pub fn copy_out(&self, out: &mut [u8]) -> bool {
         self.prepare();
         let Some(out) = out.get_mut(..bytes()) else { return false };
@@ -257,11 +262,11 @@ impl State {
         true
     }
 
-    /// Makes the registers hold it, and has `act` save it to or load it from the program's memory; `false` where that
-    /// or `act` cannot be. Only its thread calls this.
+    /// Loads the state into the registers and calls `act` to save it to or load it from the program's memory. Returns
+    /// `false` if one of the two fails. Only the state's thread calls this.
     ///
     /// # Safety
-    /// As `act` with `at` and [`bytes`].
+    /// As for `act` with `at` and [`bytes`].
     #[inline]
     pub unsafe fn transfer(&self, at: *mut u8, act: usercopy::Transfer) -> bool {
         let _off = NoInterrupts::new();
@@ -272,7 +277,8 @@ impl State {
         self.is_live() && unsafe { act(at, REQUEST.load(Relaxed)) }
     }
 
-    /// Checks `image` and takes it over; `false` leaves the state as it was. Only its thread calls this.
+    /// Checks `image` and copies it to the state. Returns `false`, and changes nothing, if it is invalid. Only the
+    /// state's thread calls this.
     pub fn copy_in(&self, image: &[u8]) -> bool {
         self.prepare();
         if !xsave::is_valid(image, bytes(), mask(), MXCSR_MASK.load(Relaxed)) {

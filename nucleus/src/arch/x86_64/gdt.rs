@@ -21,7 +21,7 @@ struct Segments {
     tss: UnsafeCell<TaskState>,
 }
 
-/// Of all processors, in whole pages, which are mapped once more in the area.
+/// The segments of all processors, in whole pages, which are mapped a second time in the area.
 #[repr(C, align(4096))]
 struct All([Segments; MAX_CPUS]);
 
@@ -34,7 +34,7 @@ static SEGMENTS: All = All([const {
     Segments { gdt: UnsafeCell::new(descriptor::TABLE), tss: UnsafeCell::new(TaskState::NEW) }
 }; MAX_CPUS]);
 
-/// The first frame of all segments.
+/// Returns the first frame of the segments.
 pub fn frame() -> u32 {
     (((&raw const SEGMENTS) as u64 - boot::KERNEL_BASE) >> 12) as u32
 }
@@ -51,11 +51,11 @@ unsafe fn entry_of(top: u64, cpu: usize) -> u64 {
     at
 }
 
-/// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack (0 for none)
-/// for double faults and NMIs ([`guard_interrupt_stacks`] gives better ones). GS's base must be installed again after (loading GS clears it), so GS is not touched.
+/// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack (0 for none) for double
+/// faults and NMIs ([`guard_interrupt_stacks`] gives better ones). GS is not loaded, because that would clear its base.
 ///
 /// # Safety
-/// On processor `cpu` itself, interrupts off; the stack is nobody else's meanwhile.
+/// On processor `cpu` itself, with interrupts off; nothing else uses the stack meanwhile.
 pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
     let segments = &SEGMENTS.0[cpu];
     // SAFETY: only this processor touches its element.
@@ -82,10 +82,11 @@ pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
     unsafe { load_task(cpu, (&raw const SEGMENTS) as u64) };
 }
 
-/// Loads the task state segment of this processor, number `cpu`, where all begin at `start`, the map of ports behind.
+/// Loads the task state segment of this processor, number `cpu`. The segments of all processors begin at `start`, with the map
+/// of ports behind them.
 ///
 /// # Safety
-/// They are there in every space, and the GDT is loaded.
+/// The segments are mapped in every space, and the GDT is loaded.
 unsafe fn load_task(cpu: usize, start: u64) {
     let segments = &SEGMENTS.0[cpu];
     // SAFETY: only this processor touches its element.
@@ -95,15 +96,15 @@ unsafe fn load_task(cpu: usize, start: u64) {
     let at = core::ptr::from_ref(tss) as usize - (&raw const SEGMENTS) as usize;
     let map_at = port_map::SEGMENT_BYTES - at;
     tss.io_map_base = map_at as u16;
-    // The processor wants to see a byte behind the map.
+    // The processor requires a byte behind the map.
     let bytes = map_at + port_map::MAP_BYTES + 1;
     [gdt[8], gdt[9]] = descriptor::task_state(start + at as u64, bytes);
     // SAFETY: the descriptor at TASK_STATE is an available 64-bit task state segment.
     unsafe { asm!("ltr {:x}", in(reg) TASK_STATE, options(nostack, preserves_flags)) };
 }
 
-/// Gives this processor guarded interrupt stacks of its own and the ports' permissions of the space it has loaded, for
-/// ever.
+/// Gives this processor its own guarded interrupt stacks, and a task state segment whose port permissions are those of the
+/// loaded space. Both stay for ever.
 ///
 /// # Panics
 /// If there is no memory for the stacks.
@@ -125,7 +126,7 @@ pub fn guard_interrupt_stacks() {
     unsafe { load_task(cpu, port_map::AREA) };
 }
 
-/// Sets where an interrupt from user mode on this processor starts its stack.
+/// Sets the address at which an interrupt from user mode on this processor begins its stack.
 pub fn set_entry_stack(top: u64) {
     let tss = SEGMENTS.0[percpu::cpu()].tss.get();
     // SAFETY: in bounds; no reference is made.

@@ -1,7 +1,7 @@
-//! I/O APICs: global interrupt lines to vectors, masked until somebody opens them.
+//! I/O APICs: they route global interrupt lines to vectors. A line is masked until a component opens it.
 //!
-//! Each register access is an index write and a data access, guarded by one spin lock a system.
-//! Source: Intel 82093AA data sheet; ACPI 6.5, 5.2.12.5 for the overrides.
+//! Each register access is an index write and a data access; one spin lock guards all I/O APICs. Source: Intel 82093AA data
+//! sheet; ACPI 6.5, 5.2.12.5 for the overrides.
 use super::{acpi, cpu};
 use crate::{memory, spin::SpinLock};
 pub use firmware::acpi::Line;
@@ -68,8 +68,8 @@ fn with_entry<R>(global: u32, action: impl FnOnce(&Controller, u32) -> R) -> Opt
     Some(action(controller, entry(global - controller.first_line)))
 }
 
-/// Routes `line` to `vector`, unmasked; `high` says where that is delivered ([`to`], [`remapped`]). `None` where no I/O APIC
-/// has it.
+/// Routes `line` to `vector`, unmasked. `high` is the upper half of the entry, which gives the destination ([`to`],
+/// [`remapped`]). Returns `None` if no I/O APIC has the line.
 pub fn route(line: Line, vector: u8, high: u32) -> Option<()> {
     with_entry(line.global, |controller, entry| {
         controller.write(entry + 1, high);

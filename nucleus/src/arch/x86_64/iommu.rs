@@ -1,8 +1,8 @@
-//! The IOMMU, where there is one: what each PCI function reaches (logic and tables: `libs/vtd`).
+//! The IOMMU, if there is one: it limits the memory that each PCI function reaches (logic and tables: `libs/vtd`).
 //!
-//! A function that nobody has open reaches nothing; one that a component of the kernel world has open reaches all
-//! of memory, and one of a domain what is lent to the domain's [`Window`]. Frames keep their physical addresses.
-//! One lock, a leaf, guards the unit; what is lent by windows changes without it.
+//! A function that is not open reaches nothing. One that a component of the kernel world has open reaches all of memory.
+//! One that a domain has open reaches the frames lent to the domain's [`Window`]. Frames keep their physical addresses. One
+//! lock, a leaf, guards the unit; loans in windows change without it.
 use super::{acpi, boot::phys_to_virt};
 use crate::{
     device::{self, Registers},
@@ -22,7 +22,7 @@ use vtd::{Machine, Reach, Route, Table, Unit};
 static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(class!("nucleus.iommu"), None);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Registers, and memory for tables.
+/// Registers of the IOMMU, and memory for its tables.
 #[derive(Clone, Copy, Debug)]
 struct Hardware(Registers);
 
@@ -53,7 +53,7 @@ impl Machine for Hardware {
     }
 }
 
-/// The table in `frame`, which `allocate` gave.
+/// Returns the table in `frame`, which `allocate` returned.
 fn table<'a>(frame: u32) -> &'a Table {
     // SAFETY: a frame of ours in the direct map; atomics may be shared with anyone. It is looked at only while it is held.
     unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const Table) }
@@ -64,7 +64,7 @@ fn flush(entry: &AtomicU64) {
     unsafe { asm!("clflush [{}]", in(reg) entry, options(nostack, preserves_flags)) };
 }
 
-/// Switches the IOMMU on, if there is one that this can drive, and says what became of it.
+/// Enables the IOMMU, if there is one that this driver supports, and logs the result.
 pub fn init() {
     let started = match acpi::tables().iommu {
         None => Err("this machine has none"),
@@ -87,7 +87,7 @@ fn with_unit<R>(act: impl FnOnce(&mut Unit<Hardware>) -> R) -> Option<R> {
     if IS_ON.load(Relaxed) { UNIT.lock().as_mut().map(act) } else { None }
 }
 
-/// The memory that the functions of a domain reach. There until it is dropped.
+/// The memory that the functions of a domain reach. Its tables exist until it is dropped.
 #[derive(Debug)]
 pub struct Window {
     window: Option<vtd::Window>,
@@ -95,7 +95,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window with nothing in it; none where there is no IOMMU.
+    /// Makes an empty window; `None` without an IOMMU.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -107,10 +107,10 @@ impl Window {
         with_unit(make).transpose()
     }
 
-    /// Lends each of `loans`, which stays allocated until it is taken back as often.
+    /// Lends each of `loans`. A frame stays allocated until it has been taken back as often as it was lent.
     ///
     /// # Errors
-    /// [`NoMemory`] where one is lent too often; then none was lent.
+    /// [`NoMemory`] if one has too many loans; then none was lent.
     pub fn lend<I>(&self, loans: I) -> Result<(), NoMemory>
     where
         I: Iterator<Item = (u32, Access)> + Clone,
@@ -129,7 +129,7 @@ impl Window {
         Ok(())
     }
 
-    /// Takes back one loan of each of `loans`: when this returns nothing reaches them through the window any more.
+    /// Takes back one loan of each of `loans`. When this returns, no device reaches them through the window any more.
     pub fn take_back<I: Iterator<Item = u32> + Clone>(&self, loans: I) {
         let Some(window) = &self.window else { return };
         let take = |last, frame| window.take_back(&self.hardware, frame) | last;
@@ -148,8 +148,8 @@ impl Drop for Window {
     }
 }
 
-/// Makes `function` reach what is lent to `window`, or all of memory where it has none; `false` where there is no memory
-/// for that, or the function has a window and does not go through the IOMMU.
+/// Lets `function` reach the frames lent to `window`, or all of memory without a window. Returns `false` if there is no
+/// memory for the tables, or if the function has a window but does not go through the IOMMU.
 #[must_use]
 pub fn attach(function: u16, window: Option<&Window>) -> bool {
     let is_served = acpi::tables().iommu.is_some_and(|iommu| iommu.serves(function));
@@ -164,24 +164,24 @@ pub fn attach(function: u16, window: Option<&Window>) -> bool {
     with_unit(|unit| unit.attach(function, reach)).unwrap_or(true)
 }
 
-/// Makes `function` reach nothing.
+/// Lets `function` reach nothing.
 pub fn detach(function: u16) {
     with_unit(|unit| unit.attach(function, Reach::Nothing));
 }
 
-/// Lets `sender` (any function, where that is not known) raise `vector` on the processor with local APIC `destination`; the
-/// address of the message, of which the data are 0. `None` where interrupts are not remapped.
+/// Lets `sender` (any function, if the sender is not known) raise `vector` on the processor with local APIC `destination`.
+/// Returns the address of the message, whose data are 0; `None` if interrupts are not remapped.
 pub fn route(vector: u8, destination: u32, is_level: bool, sender: Option<u16>) -> Option<u64> {
     let route = Route { vector, destination: destination as u8, is_level, sender };
     with_unit(|unit| unit.route(route))?
 }
 
-/// Lets nobody raise `vector`.
+/// Lets no device raise `vector`.
 pub fn unroute(vector: u8) {
     with_unit(|unit| unit.unroute(vector));
 }
 
-/// The interrupt that tells of faults; `None` where there is no IOMMU, or no vector.
+/// Returns the interrupt that announces faults; `None` without an IOMMU or a free vector.
 pub fn fault_interrupt() -> Option<Interrupt> {
     const SOURCE: u32 = u32::MAX;
     with_unit(|unit| {
@@ -191,7 +191,7 @@ pub fn fault_interrupt() -> Option<Interrupt> {
     })?
 }
 
-/// The next fault; after there was none the interrupt comes for the one that follows.
+/// Takes the next recorded fault. After a `None` the interrupt comes for the next fault.
 pub fn next_fault() -> Option<Fault> {
     with_unit(Unit::next_fault)?
 }

@@ -24,7 +24,7 @@ pub mod tsc;
 pub mod user;
 pub mod usercopy;
 
-/// Whether the processor takes `address` as one.
+/// Returns whether the processor accepts `address`: whether it is canonical.
 #[inline]
 pub fn is_canonical(address: u64) -> bool {
     ((address as i64) << 16 >> 16) as u64 == address

@@ -1,9 +1,9 @@
-//! Clearing and copying whole pages with the widest plain moves there are.
+//! Clearing and copying whole pages with the widest plain moves available.
 //!
-//! The kernel is built without vector code, and the vector registers hold the running program's
-//! state; so these borrow some and give them back, with preemption off meanwhile. A 32-byte move clears what
-//! lies above in 512-bit registers: where programs have those, moves are of sixteen bytes. String
-//! instructions are rejected: without hardware virtualisation each of their steps is dear.
+//! The kernel is built without vector code, and the vector registers hold the running program's state. So
+//! these functions save some of them and restore them, with preemption off meanwhile. A 32-byte move clears
+//! the upper part of 512-bit registers; if programs have those, moves are of sixteen bytes. String
+//! instructions are rejected: without hardware virtualisation each of their steps is expensive.
 use super::usercopy;
 use crate::spin::NoPreempt;
 use core::{
@@ -11,15 +11,15 @@ use core::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// Programs' registers are of 32 bytes.
+/// Moves may be of 32 bytes, because the vector registers of programs have this size.
 static HAS_AVX: AtomicBool = AtomicBool::new(false);
 
-/// Says that moves may be of 32 bytes: AVX is on, and AVX-512 is not.
+/// Allows moves of 32 bytes: AVX is enabled, and AVX-512 is not.
 pub fn set_avx() {
     HAS_AVX.store(true, Relaxed);
 }
 
-/// Whether they may.
+/// Returns whether moves may be of 32 bytes.
 #[inline]
 pub fn has_avx() -> bool {
     HAS_AVX.load(Relaxed)
@@ -50,7 +50,7 @@ macro_rules! zero_by {
 /// Zeroes a page.
 ///
 /// # Safety
-/// `page` is a page-aligned page of ours.
+/// `page` is the address of a page that the caller owns.
 #[inline]
 pub unsafe fn zero(page: *mut u8) {
     let _hold = NoPreempt::new();
@@ -66,7 +66,7 @@ pub unsafe fn zero(page: *mut u8) {
 /// Copies a page.
 ///
 /// # Safety
-/// Both are pages, `to` is ours, and they differ. `from` may be changing meanwhile.
+/// Both are pages, the caller owns `to`, and they differ. `from` may be changing meanwhile.
 #[inline]
 pub unsafe fn copy(from: *const u8, to: *mut u8) {
     // SAFETY: as the caller says.

@@ -1,8 +1,8 @@
 //! Page tables in memory, the registers of paging, and the kernel's own map.
 //!
 //! The upper half is the same in every space but for [`PORT_AREA`]: its top-level entries are made once, by [`build`],
-//! and copied into each new root. Kernel pages are global and writable or executable, never both.
-//! Source: Intel SDM volume 3, chapter 4.
+//! and copied into each new root. Kernel pages are global. A page is writable or executable, never both. Source: Intel
+//! SDM volume 3, chapter 4.
 use super::{
     boot::{self, DIRECT_MAP, phys_to_virt},
     bootinfo::{BootInfo, PhysRange},
@@ -13,19 +13,19 @@ use core::{
 };
 pub use x86::paging::{ENTRIES, Entry, Table, index};
 
-/// Top-level entries from here on are the kernel's.
+/// First top-level entry of the kernel's half.
 pub const KERNEL_ENTRY: usize = 256;
-/// The area of kernel stacks.
+/// Start of the area of kernel stacks.
 pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
-/// The area of those pieces of the kernel heap that have no contiguous frames.
+/// Start of the area for pieces of the kernel heap that have no contiguous frames.
 pub const HEAP_AREA: u64 = 0xffff_c800_0000_0000;
-/// The area of device registers.
+/// Start of the area of device registers.
 pub const DEVICE_AREA: u64 = 0xffff_d000_0000_0000;
-/// The area of `memory::port_map`.
+/// Start of the area of `memory::port_map`.
 pub const PORT_AREA: u64 = 0xffff_d800_0000_0000;
 const LARGE_PAGE: u64 = 2 << 20;
 
-/// The table in `frame`.
+/// Returns the table in `frame`.
 ///
 /// # Safety
 /// `frame` is a page table for as long as the reference lives.
@@ -37,12 +37,12 @@ pub unsafe fn table<'a>(frame: u32) -> &'a Table {
 
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
-/// Physical address of the kernel's own root, without any program.
+/// Returns the physical address of the kernel's own root, which maps no program.
 pub fn kernel_root() -> u64 {
     KERNEL_ROOT.load(Relaxed)
 }
 
-/// Loads a root.
+/// Loads `root` as the root of this processor's page tables.
 ///
 /// # Safety
 /// `root` is the physical address of a root with the kernel's upper half, and lives while loaded.
@@ -52,14 +52,14 @@ pub unsafe fn load_root(root: u64) {
     unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) };
 }
 
-/// Forgets what this processor keeps of the page at `address`.
+/// Flushes the page at `address` from this processor's TLB.
 #[inline]
 pub fn flush_page(address: u64) {
     // SAFETY: it only makes the processor look again.
     unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
 }
 
-/// Forgets what this processor keeps of the program's pages (not the global ones).
+/// Flushes the program's pages (the non-global ones) from this processor's TLB.
 #[inline]
 pub fn flush_user() {
     let root: u64;
@@ -69,7 +69,7 @@ pub fn flush_user() {
     unsafe { load_root(root) };
 }
 
-/// Forgets all that this processor keeps, global pages too. Interrupts are off.
+/// Flushes this processor's whole TLB, global pages included. Interrupts are off.
 pub fn flush_all() {
     const PGE: u64 = 1 << 7;
     let cr4 = super::cpu::cr4();
@@ -79,7 +79,7 @@ pub fn flush_all() {
     unsafe { super::cpu::set_cr4(cr4) };
 }
 
-/// The address of the last page fault.
+/// Returns the address of the last page fault.
 #[inline]
 pub fn fault_address() -> u64 {
     let address: u64;
@@ -90,12 +90,12 @@ pub fn fault_address() -> u64 {
 
 /// The source of tables for kernel mappings.
 pub trait TableSource {
-    /// A zeroed frame; `None` where memory is refused.
+    /// Returns a zeroed frame; `None` if memory is refused.
     fn table(&mut self) -> Option<u32>;
 }
 
-/// Finds the slot of `address` at `level` in the kernel's map, making tables on the way; `None` where
-/// there is no memory for one.
+/// Finds the slot of `address` at `level` in the kernel's map and makes missing tables. Returns `None` without memory
+/// for a table.
 fn slot(
     source: &mut impl TableSource,
     root: u32,
@@ -119,7 +119,7 @@ fn slot(
     Some((unsafe { table(frame) }, index(address, level)))
 }
 
-/// Maps one kernel page; replaces nothing that is present. `None` where there is no memory for a table.
+/// Maps one kernel page. A page that is present stays. Returns `None` without memory for a table.
 pub fn map_kernel_page(
     source: &mut impl TableSource,
     root: u32,
@@ -132,8 +132,8 @@ pub fn map_kernel_page(
     Some(())
 }
 
-/// Sets the entry of a kernel page to `entry`; returns what was there. The caller tells the
-/// processors where that was present. `None` where there is no memory for a table.
+/// Sets the entry of a kernel page to `entry` and returns the old entry. If that was present, the caller flushes it on
+/// all processors. Returns `None` without memory for a table.
 pub fn swap_kernel_entry(
     source: &mut impl TableSource,
     root: u32,

@@ -1,8 +1,8 @@
-//! PCI: configuration space by ports 0xcf8 and 0xcfc, the functions found at boot and who has them.
+//! PCI: configuration space by ports 0xcf8 and 0xcfc, the functions found at boot, and their owners.
 //!
-//! BARs are measured once, before other processors run: a BAR being measured moves, which drivers at work do not
-//! stand, and QEMU 7.2 may then send another processor's access to the wrong device.
-//! One spin lock guards the port pair. Source: PCI Local Bus 3.0, 3.2.2.3.2.
+//! BARs are measured once, before other processors run. Measuring moves a BAR, so drivers must not use the device
+//! meanwhile, and QEMU 7.2 may then send another processor's access to the wrong device. One spin lock guards the port
+//! pair. Source: PCI Local Bus 3.0, 3.2.2.3.2.
 use super::{
     cpu,
     iommu::{self, Window},
@@ -48,7 +48,7 @@ fn select(address: u16, offset: u16) {
     unsafe { cpu::out32(ADDRESS, word) };
 }
 
-/// Finds every function, if there is a PCI host at all.
+/// Finds every function, if the machine has a PCI host.
 pub fn init() {
     if has_host() {
         let found = pci::scan(&Ports);
@@ -65,12 +65,12 @@ fn has_host() -> bool {
     unsafe { cpu::in32(ADDRESS) == PROBE }
 }
 
-/// Every function found.
+/// Returns every function found.
 pub fn functions() -> Vec<Function> {
     FUNCTIONS.lock().all().to_vec()
 }
 
-/// The function at `address`.
+/// Returns the function at `address`.
 ///
 /// # Errors
 /// [`DeviceError::NotFound`].
@@ -78,12 +78,12 @@ pub fn find(address: u16) -> Result<Function, DeviceError> {
     FUNCTIONS.lock().find(address)
 }
 
-/// Opens a function for one owner: reset, then memory decoding and bus mastering on, INTx off. It reaches what is
-/// lent to `window`, all of memory where there is none.
+/// Opens a function for one owner: resets it, then enables memory decoding and bus mastering and disables INTx. The
+/// function reaches the memory lent to `window`, or all of memory without a window.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where there is none, `Refused` where it is open already, does not reset or there is no
-/// memory for what it reaches.
+/// [`DeviceError::NotFound`] if it does not exist; `Refused` if it is open already, does not reset, or there is no memory
+/// for the IOMMU's tables.
 pub fn open(address: u16, window: Option<&Window>) -> Result<(), DeviceError> {
     let function = FUNCTIONS.lock().take(address)?;
     pci::enable(&Ports, address);
@@ -95,14 +95,14 @@ pub fn open(address: u16, window: Option<&Window>) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Resets a function, if that can be done: it reaches no memory afterwards.
+/// Resets a function, if that is possible. Returns whether it was reset; it then reaches no memory.
 fn reset(function: &Function) -> bool {
     pci::reset_register(&Ports, function).is_none_or(|at| device::reset(at, 1))
 }
 
-/// Quiesces and closes a function: reset, MSI-X and bus mastering off, and what it asked of memory answered. Bus
-/// mastering goes last but for the IOMMU, for a reset waits for what is in flight; it alone keeps a device from memory that
-/// has no reset or does not answer it.
+/// Quiesces and closes a function: resets it, disables MSI-X and bus mastering, and waits until its memory requests are
+/// answered. Bus mastering is disabled late, because a reset waits for requests in flight. For a device that has no reset
+/// or does not answer it, only this and the IOMMU end its access to memory.
 pub fn close(address: u16) {
     let _ = find(address).map(|function| reset(&function));
     pci::disable(&Ports, address);

@@ -13,7 +13,7 @@ use core::{
     },
 };
 
-/// Most processors the nucleus runs.
+/// Most processors that the nucleus runs.
 pub const MAX_CPUS: usize = firmware::acpi::MAX_PROCESSORS;
 
 /// One processor's data.
@@ -32,29 +32,29 @@ pub struct PerCpu {
     pub preempt_count: AtomicU32,
     /// The running thread (a `thread::Thread`), null before the first.
     pub current: AtomicPtr<u8>,
-    /// Whether the scheduler wants to run here, and how soon; any processor may set it.
+    /// Whether the scheduler must run on this processor, and how soon. Any processor may set it.
     pub need_resched: AtomicU32,
     /// Depth of interrupt handlers under way.
     pub interrupt_nesting: AtomicU32,
-    /// The stack pointer that entry from user mode goes on with.
+    /// Stack pointer that entry from user mode loads.
     pub kernel_rsp: AtomicU64,
-    /// The space (its `space::Inner`) that user mode may be entered in at once: the running thread
-    /// is in it, its extended state is loaded, and nobody wants its attention. Else null.
+    /// The space (its `space::Inner`) in which user mode may be entered at once: the running thread is in it, its
+    /// extended state is loaded, and nothing needs its attention. Otherwise null.
     pub ready_space: AtomicPtr<u8>,
-    /// The frame that the processor pushes at an interrupt from user mode, below it vector and error code.
+    /// The frame that the processor pushes at an interrupt from user mode, with vector and error code below it.
     pub entry_stack: [AtomicU64; 8],
-    /// The scheduler's part (a `thread::processor::Processor`), null before there is one.
+    /// The scheduler's data (a `thread::processor::Processor`); null before it is made.
     pub processor: AtomicPtr<u8>,
     // END OF FIXED PART
-    /// 1 while an interrupt that came from user mode is handled: whose time a tick is.
+    /// 1 while an interrupt that came from user mode is handled. A tick then counts as user time.
     pub user_interrupted: AtomicU32,
     /// Local APIC id.
     pub apic_id: AtomicU32,
-    /// 1 from when the processor takes interrupts and runs threads.
+    /// 1 once the processor takes interrupts and runs threads.
     pub is_online: AtomicU32,
 }
 
-// The names of assembly here, in `user` and in `component`.
+// Names that assembly uses here, in `user` and in `component`.
 const _: () = {
     assert!(offset_of!(PerCpu, this) == 0);
     assert!(offset_of!(PerCpu, user_rsp) == 8);
@@ -77,32 +77,35 @@ impl PerCpu {
     }
 }
 
+/// Value of [`PerCpu::need_resched`]: reschedule when the running thread enters user mode or blocks.
+///
 /// [`PerCpu::need_resched`]: when the thread that runs goes to user mode, or blocks.
 const RESCHEDULE_LATER: u32 = 1;
-/// As soon as it may be preempted.
+/// Value of [`PerCpu::need_resched`]: reschedule as soon as the running thread may be preempted.
 const RESCHEDULE_NOW: u32 = 2;
 
 impl PerCpu {
-    /// Makes the processor look at the scheduler at the next chance. Another one must be interrupted, too.
+    /// Requests a reschedule as soon as possible. A caller on another processor must also interrupt this one.
     pub fn want_reschedule(&self) {
         self.need_resched.store(RESCHEDULE_NOW, SeqCst);
         self.ready_space.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// The same at the end of what it does in the kernel, unless it is wanted sooner.
+    /// Requests a reschedule when the running thread leaves the kernel, unless an earlier one is requested.
     pub fn want_reschedule_later(&self) {
         self.need_resched.fetch_max(RESCHEDULE_LATER, SeqCst);
         self.ready_space.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// At a tick: later, or at once where that was wanted before the tick and the kernel has not come to its end.
+    /// Requests a reschedule at a tick: later, or as soon as possible if a late one was requested before the last
+    /// tick and the kernel has not been left since.
     pub fn want_reschedule_lazily(&self) {
         let wanted = self.need_resched.load(SeqCst);
         self.need_resched.fetch_max((wanted + 1).min(RESCHEDULE_NOW), SeqCst);
         self.ready_space.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// Whether the thread that runs is to be preempted, also in the kernel.
+    /// Returns whether the running thread must be preempted, also inside the kernel.
     #[inline]
     pub fn is_preempted(&self) -> bool {
         self.need_resched.load(Relaxed) == RESCHEDULE_NOW
@@ -111,7 +114,7 @@ impl PerCpu {
 
 static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
 
-/// The data of processor `cpu`.
+/// Returns the data of processor `cpu`.
 ///
 /// # Panics
 /// If `cpu` is not below [`MAX_CPUS`].
@@ -119,7 +122,7 @@ pub fn of(cpu: usize) -> &'static PerCpu {
     &CPUS[cpu]
 }
 
-/// This processor's data. With preemption on, the answer may be another processor's a moment later.
+/// Returns this processor's data. With preemption on, the thread may be on another processor a moment later.
 #[inline]
 pub fn this() -> &'static PerCpu {
     let this: *const PerCpu;
@@ -131,7 +134,7 @@ pub fn this() -> &'static PerCpu {
     unsafe { &*this }
 }
 
-/// A field of this processor's data, at an offset that is asserted above, in one instruction.
+/// Accesses a field of this processor's data, at an offset that is asserted above, in one instruction.
 macro_rules! field {
     ($offset:literal, $type:ty, $register:literal) => {{
         let value: $type;
@@ -144,37 +147,37 @@ macro_rules! field {
     }};
 }
 
-/// Whether [`PerCpu::need_resched`] is set here.
+/// Returns whether [`PerCpu::need_resched`] is set on this processor.
 #[inline(always)]
 pub fn needs_reschedule() -> bool {
     field!(40, u32, "{:e}") != 0
 }
 
-/// [`PerCpu::current`] of this processor.
+/// Returns [`PerCpu::current`] of this processor.
 #[inline]
 pub fn current() -> *mut u8 {
     field!(32, *mut u8, "{}")
 }
 
-/// [`PerCpu::processor`] of this processor.
+/// Returns [`PerCpu::processor`] of this processor.
 #[inline(always)]
 pub fn processor() -> *mut u8 {
     field!(128, *mut u8, "{}")
 }
 
-/// Number of this processor (a hint with preemption on).
+/// Returns the number of this processor (a hint with preemption on).
 #[inline]
 pub fn cpu() -> usize {
     field!(24, u32, "{:e}") as usize
 }
 
-/// [`PerCpu::ready_space`] of this processor. Interrupts are off.
+/// Returns [`PerCpu::ready_space`] of this processor. Interrupts are off.
 #[inline(always)]
 pub fn ready_space() -> *mut u8 {
     field!(56, *mut u8, "{}")
 }
 
-/// Something changed that entering user mode must look at: clears [`PerCpu::ready_space`] in one
+/// Clears [`PerCpu::ready_space`], so that entry to user mode checks all conditions again. It does so in one
 /// instruction, so that a switch, which does the same, cannot fall between.
 #[inline]
 pub fn forget_ready_space() {
@@ -191,7 +194,7 @@ pub fn preempt_disable() {
     }
 }
 
-/// Undoes one [`preempt_disable`]; says whether preemption is on again and a reschedule is wanted.
+/// Undoes one [`preempt_disable`]. Returns whether preemption is on again and a reschedule is wanted.
 #[inline]
 #[must_use]
 pub fn preempt_enable() -> bool {

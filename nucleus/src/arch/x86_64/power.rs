@@ -1,4 +1,4 @@
-//! The ways out: QEMU's exit port, ACPI power off, reset.
+//! Ending the system: QEMU's exit port, ACPI power off, reset.
 //!
 //! The kernel parameter `skerry.exit_port` names the port of QEMU's `isa-debug-exit` device: a value
 //! V written there ends QEMU with status 2 V + 1.
@@ -21,7 +21,7 @@ pub fn die() -> ! {
     cpu::halt_forever()
 }
 
-/// Powers off; stops where the machine cannot.
+/// Powers the machine off; halts if that is not possible.
 pub fn off() -> ! {
     cpu::disable_interrupts();
     exit_by_port(EXIT_OK);
@@ -29,7 +29,7 @@ pub fn off() -> ! {
     cpu::halt_forever()
 }
 
-/// ACPI state S5 (ACPI 6.5, 4.8.3.2 and 4.8.3.7).
+/// Enters ACPI state S5, power off (ACPI 6.5, 4.8.3.2 and 4.8.3.7).
 fn sleep_5() {
     const ENABLE_PM1: u16 = 1 << 13;
     const ENABLE_REDUCED: u8 = 1 << 5;

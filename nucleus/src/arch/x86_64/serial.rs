@@ -1,7 +1,7 @@
-//! The log's way out: the 16550 UART COM1, write only, polled.
+//! The output of the log: the 16550 UART COM1, write only, polled.
 //!
-//! Owned by the nucleus; callers hold the log's lock, or are the panicking processor. Where no
-//! UART answers (its scratch register does not hold a value) nothing is written.
+//! The nucleus owns it. Callers hold the log's lock, or are the panicking processor. If no UART
+//! answers (its scratch register does not hold a value) nothing is written.
 use super::cpu;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -14,7 +14,7 @@ const LINE_STATUS: u16 = COM1 + 5;
 const SCRATCH: u16 = COM1 + 7;
 const FIFO_BYTES: usize = 16;
 const TRANSMITTER_EMPTY: u8 = 0x20;
-/// Polls before a UART that takes nothing is given up for this write.
+/// Polls of a UART that takes no byte before a write is given up.
 const MAX_POLLS: usize = 100_000;
 
 static IS_THERE: AtomicBool = AtomicBool::new(false);
@@ -44,7 +44,7 @@ pub fn init() {
     IS_THERE.store(true, Relaxed);
 }
 
-/// Writes bytes, a FIFO full at a time.
+/// Writes bytes, at most a FIFO's size at a time.
 pub fn write(bytes: &[u8]) {
     if !IS_THERE.load(Relaxed) {
         return;

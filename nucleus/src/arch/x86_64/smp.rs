@@ -1,10 +1,10 @@
 //! Starting the other processors, and stopping them when one panics.
 //!
-//! Each starts in real mode in a page below 640 KiB (`trampoline`), enters long mode with boot's
-//! first tables, changes to the kernel's tables and its idle stack, and reports. They are started
-//! one after the other; what each needs stands in the trampoline page.
-//! Source: Intel SDM volume 3, 9.4; the pauses of the old protocol are left out as no x86-64
-//! processor needs them, and a second start-up interrupt is sent only where the first had no answer.
+//! Each starts in real mode in a page below 640 KiB (`trampoline`), enters long mode with boot's first tables,
+//! changes to the kernel's tables and its idle stack, and reports. They are started one after the other; the
+//! trampoline page holds the values that each needs. Source: Intel SDM volume 3, 9.4; the pauses of the old protocol
+//! are left out as no x86-64 processor needs them, and a second start-up interrupt is sent only where the first had
+//! no answer.
 use super::{acpi, apic, boot, cpu, gdt, paging, percpu};
 use crate::{memory::heap, thread, time};
 use core::{
@@ -15,7 +15,7 @@ use core::{
     },
 };
 
-/// Processors running.
+/// Number of processors running.
 static ONLINE: AtomicUsize = AtomicUsize::new(1);
 
 /// Time for a processor to answer a start-up interrupt before the next is sent.
@@ -32,7 +32,7 @@ struct Handover {
     cpu: u64,
 }
 
-// In AT&T syntax: the other one takes no difference of two symbols as an address.
+// This is in AT&T syntax, because the other syntax accepts no difference of two symbols as an address.
 global_asm!(
     r#"
     .pushsection .rodata, "a", @progbits
@@ -115,7 +115,7 @@ unsafe extern "C" {
     static trampoline_handover: u8;
 }
 
-/// Number of processors running.
+/// Returns the number of processors running.
 pub fn online() -> usize {
     ONLINE.load(Acquire)
 }
@@ -142,10 +142,10 @@ unsafe fn place_trampoline(page: u64) {
     }
 }
 
-/// Starts every processor the MADT lists, up to the parameter `skerry.cpus`.
+/// Starts every processor that the MADT lists, up to the parameter `skerry.cpus`.
 ///
 /// # Safety
-/// Once, on the boot processor; `page` is a free page below 640 KiB or 0 where there is none.
+/// Call it once, on the boot processor; `page` is a free page below 640 KiB, or 0 if there is none.
 pub unsafe fn start_others(page: u64) {
     let most = crate::params::number("skerry.cpus").map_or(percpu::MAX_CPUS, |most| most as usize);
     let own = apic::id();
@@ -166,8 +166,10 @@ pub unsafe fn start_others(page: u64) {
     }
 }
 
+/// Starts the processor with local APIC `id`. Returns whether it answered.
+///
 /// # Safety
-/// As [`start_others`]; the trampoline is placed and no other processor is starting.
+/// As for [`start_others`]; the trampoline is placed and no other processor is starting.
 unsafe fn start(id: u32, page: u64) -> bool {
     let number = online();
     heap::prepare_cpu(number);
@@ -195,7 +197,7 @@ unsafe fn start(id: u32, page: u64) -> bool {
     false
 }
 
-/// The first Rust of a started processor, on its idle thread's stack.
+/// The first Rust function of a started processor, on its idle thread's stack.
 #[unsafe(no_mangle)]
 extern "C" fn processor_rust(number: usize) -> ! {
     // SAFETY: first use of GS here; `number` is this processor's alone.

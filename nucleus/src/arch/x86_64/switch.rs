@@ -1,9 +1,9 @@
-//! The context switch: what a thread keeps on its stack while it does not run.
+//! The context switch, and the registers that a thread keeps on its stack while it does not run.
 use super::registers::{pop_callee_saved, push_callee_saved};
 use core::arch::naked_asm;
 
-/// Saves this thread's callee-saved registers on its stack and its stack pointer at `save`, and goes
-/// on with the thread whose stack pointer was saved as `to`. Returns, in that thread, `previous`.
+/// Saves this thread's callee-saved registers on its stack and its stack pointer at `save`, and
+/// continues the thread whose stack pointer was saved as `to`. Returns, in that thread, `previous`.
 ///
 /// # Safety
 /// Interrupts off; `to` was saved by this function or made by [`prepare`], and no other processor
@@ -36,13 +36,14 @@ unsafe extern "sysv64" fn start() {
     naked_asm!("xor ebp, ebp", "mov rdi, rax", "call rbx", "ud2")
 }
 
-/// Makes the stack that ends at `top` ready to be switched to: it will call `entry` with the
+/// Prepares the stack that ends at `top` for a first switch to it, which calls `entry` with the
 /// previous thread, interrupts off. Returns the stack pointer to switch to.
 ///
 /// # Safety
-/// The stack is mapped, nobody's, and `top` is aligned to 16.
+/// The stack is mapped and unused, and `top` is aligned to 16.
 pub unsafe fn prepare(top: u64, entry: extern "sysv64" fn(*mut u8) -> !) -> u64 {
-    // r15, r14, r13, r12, rbx, rbp, return address; above it the stack is aligned for a call.
+    // The registers r15, r14, r13, r12, rbx, rbp and the return address; above them the stack is
+    // aligned for a call.
     let frame = [0, 0, 0, 0, entry as usize as u64, 0, start as *const () as u64, 0];
     let at = top - size_of_val(&frame) as u64 - 8;
     let at = (at & !15) | 8;

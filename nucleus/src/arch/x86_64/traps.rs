@@ -1,4 +1,4 @@
-//! Interrupts and exceptions: the table, the stubs, and what the kernel's own faults mean.
+//! Interrupts and exceptions: the table, the stubs, and the handling of the kernel's own faults.
 //!
 //! A trap from user mode is not handled on top of an interrupted kernel: its stub stores the
 //! program's registers in the `Registers` that `user::run` was given and returns from there (`user.rs`).
@@ -6,9 +6,9 @@
 //! checks have stacks of their own and may come at any instruction, with any GS base loaded, also a program's that looks like
 //! the kernel's. They find the processor's data by the word above their frame, and leave the base as it was.
 //!
-//! A device may send a message with the vector of an exception, where no IOMMU stops that. The local APIC tells such an
-//! interrupt from an exception; it lacks the error code, which shows in the alignment of the stack.
-//! Source: Intel SDM volume 3, chapter 6.
+//! A device may send a message with the vector of an exception, if no IOMMU stops that. The local APIC tells such an
+//! interrupt from an exception; it lacks the error code, which shows in the alignment of the stack. Source: Intel SDM volume
+//! 3, chapter 6.
 use super::{
     apic, cpu, fpu, gdt, paging, percpu,
     registers::{pop_registers, push_registers},
@@ -130,7 +130,7 @@ unsafe extern "C" {
     static skerry_trap_handled: u8;
 }
 
-/// Written by the boot processor before any other runs, read by hardware only.
+/// The interrupt table. The boot processor writes it before any other runs; later only hardware reads it.
 static IDT: [[AtomicU64; 2]; 256] = [const { [const { AtomicU64::new(0) }; 2] }; 256];
 
 fn gate(vector: usize) -> [u64; 2] {
@@ -160,7 +160,7 @@ pub fn init_cpu() {
     user::init_cpu();
 }
 
-/// A trap from the kernel, interrupts off.
+/// Handles a trap from the kernel, with interrupts off.
 #[unsafe(no_mangle)]
 extern "sysv64" fn trap_kernel(frame: &mut Frame) {
     if frame.vector >= 32 {
@@ -185,7 +185,7 @@ pub fn interrupt(vector: u8) {
     nesting.store(nesting.load(Relaxed) - 1, Relaxed);
 }
 
-/// The instruction and the frame pointer of the kernel code that the interrupt under way came upon.
+/// Returns the instruction and the frame pointer of the kernel code that was interrupted.
 pub fn interrupted() -> (u64, u64) {
     let mut frame = cpu::frame_pointer();
     loop {
@@ -200,7 +200,7 @@ pub fn interrupted() -> (u64, u64) {
     }
 }
 
-/// NMI, double fault, machine check.
+/// Handles an NMI, double fault or machine check.
 #[unsafe(no_mangle)]
 extern "sysv64" fn trap_special(frame: &mut Frame) {
     if frame.vector == 2 {

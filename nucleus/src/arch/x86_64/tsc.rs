@@ -12,7 +12,7 @@ use x86::{
 
 const HPET_COUNTER: u64 = 0xf0;
 
-/// A clock of known rate, and where it is read.
+/// A clock of known rate, and the address at which it is read.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     clock: Clock,
@@ -92,7 +92,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Starts: the local APIC's registers are reachable, and its timer is nobody's yet.
+    /// Starts a measurement. The local APIC's registers are reachable, and its timer is not in use yet.
     pub fn start() -> Measurement {
         apic::start_measuring();
         let source = Source::find();
@@ -100,8 +100,8 @@ impl Measurement {
         Measurement { source, first: source.map_or_else(unknown, Source::sample) }
     }
 
-    /// Ends, waiting until [`clock::LEAST_NS`] have passed. Without a clock the counter is believed to run at
-    /// the rate CPUID tells, else at 1 GHz.
+    /// Ends the measurement; waits until [`clock::LEAST_NS`] have passed. Without a clock, the counter's rate is taken
+    /// from CPUID, or else is assumed to be 1 GHz.
     pub fn finish(self) -> Rates {
         let Some(source) = self.source else {
             let hz = cpuid::counter_hz(cpu::cpuid).unwrap_or(1_000_000_000);
@@ -116,12 +116,12 @@ impl Measurement {
         }
     }
 
-    /// Whether the counter goes round so soon that the measurement must end at once.
+    /// Returns whether the clock's counter wraps so soon that the measurement must end at once.
     pub fn is_short(&self) -> bool {
         self.source.is_some_and(|source| source.clock == Clock::Pit)
     }
 
-    /// Reaches the clock by the final tables instead of boot's.
+    /// Switches from boot's tables to the final tables for reading the clock.
     #[must_use]
     pub fn remapped(mut self) -> Measurement {
         if let (Some(Source { clock: Clock::Hpet(_), at }), Some(base)) =

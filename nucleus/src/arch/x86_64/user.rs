@@ -1,14 +1,15 @@
 //! Entering user mode and coming back on the same stack (K5).
 //!
-//! [`run`] calls `skerry_enter`, which notes the stack pointer and the program's [`Registers`], and
-//! leaves by `sysret` or `iret`. Whatever comes next pushes the program's registers right onto
-//! them, takes the noted stack again and returns. What the processor pushes at an interrupt goes
-//! to a small place of the per-processor data meanwhile, so the task state segment never changes.
+//! [`run`] calls `skerry_enter`, which notes the stack pointer and the program's [`Registers`], and enters user
+//! mode by `sysret` or `iret`. The next trap stores the program's registers right in them, loads the noted stack
+//! pointer again and returns. At an interrupt the processor pushes its frame to a small place in the per-processor
+//! data, so the task state segment never changes.
 //!
-//! The usual way in has one check, [`PerCpu::ready_space`](percpu::PerCpu); whoever kicks, wants
-//! to reschedule, switches, or takes the space or extended state away clears it, and so does each
-//! interrupt. It is looked at with interrupts off, so what comes later finds the processor in user
-//! mode and its interrupt brings it back here.
+//! The usual way in has one check, [`PerCpu::ready_space`](percpu::PerCpu). A kick, a wish to reschedule, a
+//! switch, and taking the space or the extended state away clear it, and so does each interrupt. It is checked
+//! with interrupts off, so a later event finds the processor in user mode, and its interrupt brings the processor
+//! back here.
+//!
 //! Source: Intel SDM volume 2 (SYSCALL, SYSRET), volume 3, 6.14.
 use super::{
     apic, bases, cpu, gdt, paging, percpu,
@@ -35,9 +36,9 @@ const _: () = {
     assert!(size_of::<Registers>() == 144);
 };
 
-/// User mode was left by `syscall`.
+/// Kind of [`Left`]: user mode was left by `syscall`.
 pub const SYSCALL: u64 = 0x100;
-/// The instruction pointer is no program's.
+/// Kind of [`Left`]: the instruction pointer is not a program's.
 const REFUSED: u64 = 0x101;
 /// Flags a program may have: CF PF AF ZF SF TF DF OF RF AC ID.
 const USER_FLAGS: u64 = 0x0025_0dd5;
@@ -45,8 +46,8 @@ const FORCED_FLAGS: u64 = 0x202;
 /// Flags cleared by `syscall`: TF, IF, DF, IOPL, NT, AC.
 const SYSCALL_CLEARS: u64 = 0x4_7700;
 
-/// The flags that `sysret` may not be given: those a program may not have, and TF and RF, which it would
-/// obey too early; bits 1 and 9 are looked at after the forced ones were subtracted.
+/// The flags with which `sysret` may not be used: those that a program may not have, and TF and RF, which would
+/// take effect too early. Bits 1 and 9 are checked after the forced ones were subtracted.
 const SLOW_FLAGS: u32 = !(USER_FLAGS as u32 & !0x1_0100);
 
 global_asm!(
@@ -177,7 +178,7 @@ unsafe extern "sysv64" {
     fn skerry_syscall();
 }
 
-/// Sets up `syscall` and the base instructions on this processor.
+/// Sets up `syscall` and the FSGSBASE instructions on this processor.
 pub fn init_cpu() {
     const IA32_EFER: u32 = 0xc000_0080;
     const IA32_STAR: u32 = 0xc000_0081;
@@ -201,7 +202,7 @@ pub fn init_cpu() {
     bases::init_cpu();
 }
 
-/// The trap that entering with such an instruction pointer would end in at once.
+/// Returns the trap that entering user mode at such an instruction pointer would cause at once.
 #[cold]
 fn refuse(rip: u64) -> Trap {
     if super::is_canonical(rip) {
@@ -211,9 +212,11 @@ fn refuse(rip: u64) -> Trap {
     }
 }
 
+/// Enters user mode. Returns why it was left.
+///
 /// # Safety
-/// Interrupts are off, the space and the thread's extended state are loaded, and the registers stay
-/// where they are until the return.
+/// Interrupts are off, the space and the thread's extended state are loaded, and the registers stay in place until
+/// the return.
 #[inline(always)]
 unsafe fn enter(registers: &mut Registers) -> Left {
     let (kind, error_code);
@@ -250,14 +253,15 @@ pub fn run(registers: &mut Registers, space: &Space) -> Trap {
     }
 }
 
-/// Makes user mode in `space` ready to be entered; interrupts are off then. Or why it is not to be entered.
+/// Prepares user mode in `space` for entry; interrupts are off then. Returns a trap if it is not to be entered.
 #[inline(always)]
 pub fn get_ready(space: &Space) -> Option<Trap> {
     cpu::disable_interrupts();
     if is_ready_for(space) { None } else { make_ready(space) }
 }
 
-/// Switches interrupts off; the kernel stack of the calling thread if user mode in `space` may be entered at once.
+/// Disables interrupts. Returns the kernel stack of the calling thread if user mode in `space` may be entered at
+/// once.
 #[inline(always)]
 pub fn is_ready(space: &Space) -> Option<u64> {
     cpu::disable_interrupts();
@@ -269,8 +273,8 @@ fn is_ready_for(space: &Space) -> bool {
     percpu::ready_space().cast_const() == Arc::as_ptr(space.inner()).cast()
 }
 
-/// Enters the space, gives the processor to others first, answers a kick, loads extended state, as
-/// needed. Interrupts are off; on with an answer.
+/// Enters the space, gives the processor to others first, answers a kick, and loads extended state, as needed.
+/// Interrupts are off, or on if it returns a trap.
 #[cold]
 fn make_ready(space: &Space) -> Option<Trap> {
     let me = thread::current();
@@ -280,7 +284,7 @@ fn make_ready(space: &Space) -> Option<Trap> {
         thread::enter_space(me, space);
         cpu::disable_interrupts();
     }
-    // Again after a reschedule: a kick may have come while others ran.
+    // Checked again after a reschedule, because a kick may have come while other threads ran.
     while thread::wants_attention(me) {
         if let Some(trap) = attend(me) {
             return Some(trap);
@@ -299,7 +303,7 @@ fn make_ready(space: &Space) -> Option<Trap> {
     None
 }
 
-/// Consumes a kick or gives the processor away. Interrupts are off; on with an answer.
+/// Consumes a kick or gives the processor away. Interrupts are off, or on if it returns a trap.
 fn attend(me: &Thread) -> Option<Trap> {
     let is_kicked = thread::consume_kick(me);
     if !is_kicked {
@@ -311,7 +315,7 @@ fn attend(me: &Thread) -> Option<Trap> {
     Some(Trap::Kicked)
 }
 
-/// An exception, an interrupt or a refusal; interrupts are off, on with an answer.
+/// Handles an exception, an interrupt or a refusal. Interrupts are off, or on if it returns a trap.
 pub fn trapped(left: Left, rip: u64) -> Option<Trap> {
     const PRESENT: u64 = 1;
     const WRITE: u64 = 2;

@@ -1,9 +1,8 @@
-//! The instructions that touch user memory, and what happens when they fault.
+//! The instructions that access user memory, and the handling of their faults.
 //!
-//! Each routine returns how many bytes it left over. A page fault between two labels of
-//! [`fixup`]'s table continues at the third label instead of being a kernel bug: in the fast loops
-//! that is the byte loop, which finds the exact byte; in the byte loop it is the return.
-//! `rep movs` was rejected: without hardware virtualisation each of its steps is dear.
+//! Each routine returns the number of bytes that it did not copy. A page fault between two labels of [`fixup`]'s table is not
+//! a kernel bug: it continues at the third label. In the fast loops that is the byte loop, which finds the exact byte; in the
+//! byte loop it is the return. `rep movs` was rejected: without hardware virtualisation each of its steps is expensive.
 use super::pages;
 use crate::spin::NoPreempt;
 use core::{
@@ -213,7 +212,7 @@ skerry_take:
 );
 
 const FIXUPS: usize = 16;
-/// From this length on copies go through vector registers, borrowed with preemption off.
+/// Length from which copies use vector registers, which are saved and restored with preemption off.
 const WIDE_BYTES: usize = 256;
 
 unsafe extern "sysv64" {
@@ -238,25 +237,25 @@ pub fn fixup(rip: u64) -> Option<u64> {
 
 static HAS_SMAP: AtomicBool = AtomicBool::new(false);
 
-/// Says that supervisor access to user pages must be announced.
+/// Declares that supervisor access to user pages must be enabled first (SMAP).
 pub fn set_smap() {
     HAS_SMAP.store(true, Relaxed);
 }
 
-/// Whether it must.
+/// Returns the flag that [`set_smap`] sets.
 pub fn has_smap() -> *const AtomicBool {
     &raw const HAS_SMAP
 }
 
-/// To, from, length.
+/// A piece to copy: to, from, length.
 type Piece = (*mut u8, *const u8, usize);
-/// A routine that copies a [`Piece`]; bytes left over.
+/// A routine that copies a [`Piece`] and returns the number of bytes not copied.
 type Routine = unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize;
 
-/// Copies by `routine`, with access to user pages where `IS_USER`; bytes left over.
+/// Copies by `routine`, with access to user pages if `IS_USER`. Returns the number of bytes not copied.
 ///
 /// # Safety
-/// As [`copy_user`] or [`copy_raw`].
+/// As for [`copy_user`] or [`copy_raw`].
 #[inline(always)]
 unsafe fn step<const IS_USER: bool>(routine: Routine, (to, from, length): Piece) -> usize {
     // SAFETY: as the caller says; faults on the user side are fixed up.
@@ -264,10 +263,10 @@ unsafe fn step<const IS_USER: bool>(routine: Routine, (to, from, length): Piece)
     if IS_USER { with_access(act) } else { act() }
 }
 
-/// As [`step`], of many bytes. Preemption is off during a piece, and only then.
+/// Copies many bytes as [`step`] does. Preemption is off during each piece, and only then.
 ///
 /// # Safety
-/// As [`step`].
+/// As for [`step`].
 #[inline(never)]
 unsafe fn copy_wide<const IS_USER: bool>((to, from, length): Piece) -> usize {
     const PIECE: usize = 32 * 1024;
@@ -284,10 +283,10 @@ unsafe fn copy_wide<const IS_USER: bool>((to, from, length): Piece) -> usize {
     0
 }
 
-/// As [`step`], by the routine that `length` asks for.
+/// Copies as [`step`] does, by the routine that suits `length`.
 ///
 /// # Safety
-/// As [`step`].
+/// As for [`step`].
 #[inline(always)]
 unsafe fn copy<const IS_USER: bool>(to: *mut u8, from: *const u8, length: usize) -> usize {
     if length >= WIDE_BYTES {
@@ -298,7 +297,7 @@ unsafe fn copy<const IS_USER: bool>(to: *mut u8, from: *const u8, length: usize)
     unsafe { step::<IS_USER>(skerry_copy, (to, from, length)) }
 }
 
-/// Lets the kernel touch user pages while `act` (one of the routines above) runs.
+/// Calls `act` (one of the routines above) with access to user pages enabled.
 #[inline(always)]
 fn with_access<R>(act: impl FnOnce() -> R) -> R {
     let has_smap = HAS_SMAP.load(Relaxed);
@@ -314,7 +313,7 @@ fn with_access<R>(act: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// Copies between user and kernel memory, in either direction; bytes left over.
+/// Copies between user and kernel memory, in either direction. Returns the number of bytes not copied.
 ///
 /// # Safety
 /// The kernel side is valid for `length` bytes; the user side lies below `USER_END`, and its
@@ -325,7 +324,7 @@ pub unsafe fn copy_user(to: *mut u8, from: *const u8, length: usize) -> usize {
     unsafe { copy::<true>(to, from, length) }
 }
 
-/// Zeroes user memory; bytes left over.
+/// Zeroes user memory. Returns the number of bytes not zeroed.
 ///
 /// # Safety
 /// As [`copy_user`].
@@ -335,17 +334,17 @@ pub unsafe fn zero_user(to: *mut u8, length: usize) -> usize {
     with_access(|| unsafe { skerry_zero(to, 0, length) })
 }
 
-/// Compare-exchange on a user word; `None` where it faulted.
+/// Compares and exchanges a user word. Returns the value found, or `None` after a fault.
 ///
 /// # Safety
-/// As [`copy_user`]; aligned to 4.
+/// As for [`copy_user`]; the word is aligned to 4.
 #[inline]
 pub unsafe fn exchange_user(word: u64, old: u32, new: u32) -> Option<u32> {
     // SAFETY: as above.
     u32::try_from(with_access(|| unsafe { skerry_exchange(word, old, new) })).ok()
 }
 
-/// Load of a user word; `None` where it faulted.
+/// Loads a user word. Returns `None` after a fault.
 ///
 /// # Safety
 /// As [`exchange_user`].
@@ -355,21 +354,22 @@ pub unsafe fn load_user(word: u64) -> Option<u32> {
     u32::try_from(with_access(|| unsafe { skerry_load_word(word) })).ok()
 }
 
-/// Saves or loads the registers: [`save_extended`], [`load_extended`] and their like.
+/// A function that saves or loads the registers, such as [`save_extended`] and [`load_extended`].
 pub type Transfer = unsafe fn(*mut u8, u32) -> bool;
 
-/// Saves the registers' extended state; `false` where the area is a user's and cannot be stored to.
+/// Saves the registers' extended state. Returns `false` if the area is in user memory and cannot be stored to.
 ///
 /// # Safety
-/// `area` is aligned to 64 and whole for `components`, 0 for FXSAVE's; as [`copy_user`] where it is a user's.
+/// `area` is aligned to 64 and large enough for `components` (for FXSAVE if that is 0). If it is in user memory, as for
+/// [`copy_user`].
 #[inline]
 pub unsafe fn save_extended(area: *mut u8, components: u32) -> bool {
     // SAFETY: as above.
     with_access(|| unsafe { skerry_save(area, components) }) == 0
 }
 
-/// Loads extended state; `false` where the processor refuses it or the area is a user's and not there: then any
-/// part of it is loaded.
+/// Loads extended state. Returns `false` if the processor refuses it, or if the area is in user memory that is not present; a
+/// part of it may then be loaded.
 ///
 /// # Safety
 /// As [`save_extended`].
@@ -379,18 +379,18 @@ pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
     with_access(|| unsafe { skerry_load(area, components) }) == 0
 }
 
-/// Saves the registers' extended state, then loads that of `initial`; `false` where the area is a user's and cannot be
-/// stored to: nothing is loaded then.
+/// Saves the registers' extended state and loads that of `initial`. Returns `false`, and loads nothing, if the area is in
+/// user memory and cannot be stored to.
 ///
 /// # Safety
-/// As [`save_extended`]; `initial` is aligned to 64, whole for `components`, and such as the processor takes.
+/// As for [`save_extended`]; `initial` is aligned to 64, large enough for `components`, and valid for the processor.
 #[inline]
 pub unsafe fn take_extended(area: *mut u8, components: u32, initial: *const u8) -> bool {
     // SAFETY: as above.
     with_access(|| unsafe { skerry_take(area, components, initial) }) == 0
 }
 
-/// Copies kernel memory that others may be changing.
+/// Copies kernel memory that other processors may change meanwhile.
 ///
 /// # Safety
 /// Both valid for `length` bytes.
@@ -400,7 +400,7 @@ pub unsafe fn copy_raw(from: *const u8, to: *mut u8, length: usize) {
     unsafe { copy::<false>(to, from, length) };
 }
 
-/// Zeroes kernel memory that others may be reading.
+/// Zeroes kernel memory that other processors may read meanwhile.
 ///
 /// # Safety
 /// Valid for `length` bytes.

@@ -1,4 +1,4 @@
-//! Kernel calls with [`HERE`], between threads of one domain.
+//! Kernel calls with [`HERE`], the fast path between threads of one domain.
 use super::{CALL, Caller, REPLY, number};
 use crate::{
     arch::{component, user},
@@ -7,7 +7,8 @@ use crate::{
 use ::calls::{FOREVER, HERE, NO_HANDLE};
 use program::Registers;
 
-/// A call with [`HERE`]: how user mode was left where it did not pass. Interrupts are off.
+/// Does a call with [`HERE`]. If it does not pass, returns how user mode was left. Interrupts are
+/// off.
 #[inline(always)]
 pub(in crate::domain) fn here(
     caller: &mut Caller<'_>,
@@ -33,7 +34,7 @@ fn did_not_pass(caller: &Caller<'_>, registers: &mut Registers, fast: Fast) -> u
     user::SYSCALL
 }
 
-/// Makes of a call with [`HERE`] one without.
+/// Converts a call with [`HERE`] to one without.
 pub(super) fn without_here(registers: &mut Registers) {
     registers.rax &= !HERE;
     (registers.rbx, registers.r12) = (FOREVER, NO_HANDLE);

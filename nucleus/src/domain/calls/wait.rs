@@ -1,4 +1,4 @@
-//! Kernel calls that wait: for a word to be woken, for an interrupt.
+//! Kernel calls that wait: for a word to be woken, or for an interrupt.
 use super::{Caller, Done, Known, keep_kick, until};
 use crate::{
     domain::{Domain, run::Pinned},
@@ -11,7 +11,8 @@ use core::sync::atomic::{
 };
 use program::Registers;
 
-/// A word that the thread waited on or woke last, in a frame that is kept; good while nothing was unmapped since.
+/// The word that the thread last waited on or woke, in a frame that is kept. It is valid while nothing was
+/// unmapped since.
 #[derive(Debug)]
 pub(super) struct Word {
     address: u64,
@@ -43,7 +44,7 @@ impl Caller<'_> {
         let word = known_word(word, domain, registers.rdi)?;
         let deadline_ns = until(registers.rdx).deadline_ns;
         loop {
-            // A kick always ends the wait, or the domain could not be ended.
+            // A kick always ends the wait; otherwise the domain could not be ended.
             match thread::wait_on(word, registers.rsi as u32, deadline_ns, true) {
                 sync::Outcome::Signalled => return Ok(()),
                 sync::Outcome::TimedOut => return Err(Status::TimedOut),
@@ -57,7 +58,7 @@ impl Caller<'_> {
     }
 }
 
-/// The word at `address`, which is `known` then.
+/// Finds the word at `address` and keeps it in `known`.
 pub(super) fn known_word<'a>(
     known: &'a mut Option<Word>,
     domain: &Domain,
@@ -72,7 +73,7 @@ pub(super) fn known_word<'a>(
 }
 
 impl Pinned {
-    /// As a word that threads wait on.
+    /// Returns the word as an atomic that threads wait on.
     fn word(&self) -> &AtomicU32 {
         // SAFETY: four aligned bytes of a frame that is kept; an atomic may be shared with anyone.
         unsafe { AtomicU32::from_ptr(self.address().cast()) }
