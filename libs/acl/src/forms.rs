@@ -1,4 +1,4 @@
-//! The forms of a list outside: what programs see, and what ext4 stores.
+//! The encoded forms of a list: the one that programs use, and the one that ext4 stores.
 use crate::{Entry, Tag};
 use alloc::vec::Vec;
 
@@ -7,19 +7,19 @@ const VERSION_DISK: u32 = 1;
 const HEADER_BYTES: usize = 4;
 const NO_ID: u32 = u32::MAX;
 
-/// Why bytes are no list.
+/// The reason why bytes are not a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormError {
-    /// They make no sense.
+    /// The bytes are malformed.
     Malformed,
-    /// Another version.
+    /// The version is not known.
     Version,
 }
 
-/// Reads the form programs use; an empty list is `None`.
+/// Reads the form that programs use. Returns `None` for an empty list.
 ///
 /// # Errors
-/// [`FormError`]. Whether the entries hold together is not looked at.
+/// [`FormError`]. Whether the entries are consistent is not checked.
 pub fn from_portable(bytes: &[u8]) -> Result<Option<Vec<Entry>>, FormError> {
     let (version, rest) = header(bytes)?;
     if version != VERSION_PORTABLE {
@@ -40,7 +40,7 @@ pub fn from_portable(bytes: &[u8]) -> Result<Option<Vec<Entry>>, FormError> {
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Writes the form programs use.
+/// Writes the form that programs use.
 pub fn to_portable(entries: &[Entry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + entries.len() * 8);
     out.extend_from_slice(&VERSION_PORTABLE.to_le_bytes());
@@ -68,7 +68,7 @@ pub fn from_disk(bytes: &[u8]) -> Result<Vec<Entry>, FormError> {
     Ok(entries)
 }
 
-/// Takes one entry off the front.
+/// Takes the first entry from `rest`.
 fn disk_entry(rest: &mut &[u8]) -> Option<Entry> {
     let ([tag0, tag1, low, high], mut after) = rest.split_first_chunk()?;
     let tag = tag(u16::from_le_bytes([*tag0, *tag1]), || {
@@ -102,7 +102,7 @@ fn put_head(out: &mut Vec<u8>, number: u16, permissions: u16) {
     out.extend_from_slice(&permissions.to_le_bytes());
 }
 
-/// The tag of a number; `id` is asked where one belongs to it.
+/// Returns the tag of a number; `id` is called if the tag has an id.
 fn tag(number: u16, id: impl FnOnce() -> Option<u32>) -> Option<Tag> {
     Some(match number {
         0x01 => Tag::Owner,
@@ -115,7 +115,7 @@ fn tag(number: u16, id: impl FnOnce() -> Option<u32>) -> Option<Tag> {
     })
 }
 
-/// The number of a tag, and its id.
+/// Returns the number of a tag, and its id.
 fn number(tag: Tag) -> (u16, Option<u32>) {
     match tag {
         Tag::Owner => (0x01, None),

@@ -1,10 +1,11 @@
-//! POSIX access control lists: who beside owner, group and others may do what (acl(5)).
+//! POSIX access control lists: the permissions of further users and groups beside owner, group and others
+//! (acl(5)).
 //!
-//! An [`Acl`] is a list that holds together; [`Entry`]s read from outside may not. Both its forms are
-//! read and written here:
+//! An [`Acl`] is a consistent list; a list of [`Entry`]s read from outside may not be one. Both encoded
+//! forms are read and written here:
 //!
 //! ```text
-//! portable (xattr)  0 version 2 | entries: 0 tag | 2 permissions | 4 id, all ones where there is none
+//! portable (xattr)  0 version 2 | entries: 0 tag | 2 permissions | 4 id, all ones if there is none
 //! disk (ext4)       0 version 1 | entries: 0 tag | 2 permissions [| 4 id, of named users and groups]
 //! ```
 //!
@@ -20,15 +21,15 @@ pub use forms::{FormError, from_disk, from_portable, to_disk, to_portable};
 
 use alloc::vec::Vec;
 
-/// Name of the attribute with the list that says who may use a file.
+/// Name of the attribute with the access list of a file.
 pub const ACCESS_NAME: &[u8] = b"system.posix_acl_access";
-/// Name of the attribute with the list a directory hands to what is made in it.
+/// Name of the attribute with the default list of a directory, which new files in it inherit.
 pub const DEFAULT_NAME: &[u8] = b"system.posix_acl_default";
 
-/// Read, write and execute of one class.
+/// Permission bits of one class: read, write and execute.
 const CLASS: u16 = 7;
 
-/// Whom an entry is about.
+/// The user or group that an entry applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// The file's owner.
@@ -39,38 +40,38 @@ pub enum Tag {
     OwnerGroup,
     /// A group.
     Group(u32),
-    /// The most that users, groups and the file's group get.
+    /// The greatest permissions of named users, named groups and the file's group.
     Mask,
-    /// Everybody else.
+    /// All other users.
     Other,
 }
 
 /// One line of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whom it is about.
+    /// The user or group that the entry applies to.
     pub tag: Tag,
-    /// Read 4, write 2, execute 1; read from outside it may have other bits.
+    /// Read 4, write 2, execute 1; an entry read from outside may have other bits.
     pub permissions: u16,
 }
 
-/// A list that holds together: owner, users, file's group, groups, mask and others, in that order, with a
-/// mask where users or groups are named.
+/// A consistent list: owner, users, file's group, groups, mask and others, in that order, with a mask if
+/// users or groups are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl(Vec<Entry>);
 
-/// Of whom is asked.
+/// The process whose access is checked.
 pub trait Subject {
-    /// It acts as that user.
+    /// Returns whether it acts as that user.
     fn is_user(&self, user: u32) -> bool;
-    /// It is in that group.
+    /// Returns whether it is in that group.
     fn is_in_group(&self, group: u32) -> bool;
 }
 
 impl Acl {
-    /// The list of these entries; `None` where they do not hold together.
+    /// Makes the list of these entries; `None` if they are not consistent.
     pub fn new(entries: Vec<Entry>) -> Option<Acl> {
-        // The classes that may come next, by the order of their tags.
+        // These are the tags that may come next, by their rank.
         let (mut least, mut is_named) = (0, false);
         for entry in &entries {
             let rank = rank(entry.tag);
@@ -93,7 +94,8 @@ impl Acl {
     pub fn entries(&self) -> &[Entry] {
         &self.0
     }
-    /// The mode bits it shows as: those of owner, mask (else the file's group) and others.
+    /// Returns the mode bits that the list stands for: those of owner, mask (or the file's group without a
+    /// mask) and others.
     pub fn mode(&self) -> u16 {
         let has_mask = self.has_mask();
         self.0.iter().fold(0, |mode, entry| match entry.tag {
@@ -104,11 +106,11 @@ impl Acl {
             _ => mode,
         })
     }
-    /// It says no more than its mode does.
+    /// Returns whether the list grants exactly what its mode does.
     pub fn is_mode(&self) -> bool {
         self.0.iter().all(|one| matches!(one.tag, Tag::Owner | Tag::OwnerGroup | Tag::Other))
     }
-    /// Makes it show as `mode` (chmod).
+    /// Changes the entries so that the list stands for `mode` (chmod).
     pub fn set_mode(&mut self, mode: u16) {
         let has_mask = self.has_mask();
         for entry in &mut self.0 {
@@ -121,15 +123,15 @@ impl Acl {
             }
         }
     }
-    /// The list of a file that is made with `mode` in a directory that hands this on; it shows as what both
-    /// allow.
+    /// Returns the list of a new file that is created with `mode` in a directory with this default list. It
+    /// grants only what both allow.
     pub fn inherited(&self, mode: u16) -> Acl {
         let mut list = self.clone();
         list.set_mode(mode & self.mode());
         list
     }
-    /// All of `wanted` (read 4, write 2, execute 1) is allowed on a file of `owner` and `group`: the
-    /// first entry that fits decides, of groups any that fits and allows it.
+    /// Returns whether all of `wanted` (read 4, write 2, execute 1) is allowed on a file of `owner` and
+    /// `group`. The first matching entry decides; among groups, any matching one that allows it.
     pub fn allows(&self, who: &impl Subject, (owner, group): (u32, u32), wanted: u16) -> bool {
         let mask = self.0.iter().find(|entry| entry.tag == Tag::Mask);
         let mask = mask.map_or(CLASS, |entry| entry.permissions);
@@ -158,7 +160,7 @@ impl Acl {
     }
 }
 
-/// The place of a tag among the others.
+/// Returns the rank of a tag in the order of a list.
 fn rank(tag: Tag) -> u8 {
     match tag {
         Tag::Owner | Tag::User(_) => 1,

@@ -1,4 +1,4 @@
-//! The meaning of lists, and that their two forms lose nothing.
+//! Tests of the meaning of lists, and of the lossless conversion of their two forms.
 use super::*;
 use alloc::{vec, vec::Vec};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn a_list_holds_together_or_is_none() {
     odd[0].permissions = 8;
     assert_eq!(Acl::new(odd), None);
     assert_eq!(Acl::new(vec![]), None);
-    // As Linux, one name may be there twice, and in any order.
+    // As on Linux, a name may be in the list twice, and names in any order.
     let mut named = whole.clone();
     named.insert(1, entry(Tag::User(2000), 1));
     named.insert(1, entry(Tag::User(2000), 7));
@@ -74,7 +74,7 @@ fn the_first_entry_that_fits_decides() {
     assert_eq!(allowed(Who(3, &[2])), 4);
     assert_eq!(allowed(Who(3, &[50])), 1);
     assert_eq!(allowed(Who(3, &[])), 0);
-    // One group allows reading, another executing: none both.
+    // One group allows reading and another executing; no group allows both.
     let both = Who(3, &[2, 50]);
     assert!(acl.allows(&both, (1, 2), 4) && acl.allows(&both, (1, 2), 1));
     assert!(!acl.allows(&both, (1, 2), 5) && !acl.allows(&both, (1, 2), 2));
@@ -128,7 +128,7 @@ proptest! {
         prop_assert_eq!(from_disk(&to_disk(&list)), Ok(list));
     }
 
-    /// Random bytes, most of them behind a good head and with tags that exist.
+    /// Random bytes, most of them behind a valid header and with tags that exist.
     #[test]
     fn damaged_lists_are_refused_or_read(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
@@ -165,7 +165,7 @@ proptest! {
         prop_assert_eq!(list.inherited(mode).mode(), mode & list.mode());
     }
 
-    /// A list without names allows what its mode does.
+    /// A list without names allows the same as its mode.
     #[test]
     fn a_list_that_is_a_mode_decides_as_the_mode(mode in 0..0o1000_u16, wanted in 0..8_u16) {
         let mut list = Acl::new(vec![

@@ -5,7 +5,7 @@ use core::fmt;
 const PAGE: u64 = 4096;
 const HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
-/// Class, data, version: 64 bits, little-endian, 1.
+/// Identity bytes behind the magic: 64 bits, little-endian, version 1.
 const IDENTITY: &[u8] = b"\x7fELF\x02\x01\x01";
 const EXECUTABLE: u64 = 2;
 const X86_64: u64 = 62;
@@ -13,19 +13,19 @@ const LOAD: u64 = 1;
 const DYNAMIC: u64 = 2;
 const INTERPRETER: u64 = 3;
 
-/// Why it cannot be loaded.
+/// The reason why a file cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// No ELF file of this machine, or cut off.
+    /// The file is not an ELF executable of this machine, or is cut off.
     NoExecutable,
-    /// It wants a dynamic linker.
+    /// The file needs a dynamic linker.
     Dynamic,
-    /// A segment that is writable and executable.
+    /// A segment is both writable and executable.
     WritableCode,
-    /// A segment that does not begin on a page, is on a page of another, wraps around or holds more
-    /// than it has memory for.
+    /// A segment does not begin on a page, shares a page with another one, wraps around, or has more data than
+    /// memory.
     Segment,
-    /// It would begin outside its code.
+    /// The entry point is outside the code.
     Entry,
 }
 
@@ -41,22 +41,22 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// A part to be mapped.
+/// A segment to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// Address of its first page.
     pub address: u64,
-    /// Bytes of memory, whole pages.
+    /// Bytes of memory, in whole pages.
     pub bytes: u64,
-    /// Its beginning; the rest is zero.
+    /// The first bytes; the rest of the memory is zero.
     pub data: &'a [u8],
-    /// Can be written.
+    /// The segment is writable.
     pub is_writable: bool,
-    /// Can be executed.
+    /// The segment is executable.
     pub is_executable: bool,
 }
 
-/// An executable, checked.
+/// An executable that was checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Executable<'a> {
     file: &'a [u8],
@@ -135,12 +135,12 @@ impl<'a> Executable<'a> {
         })
     }
 
-    /// Its start.
+    /// Returns the address of the first instruction.
     pub fn entry(&self) -> u64 {
         self.entry
     }
 
-    /// The parts to be mapped, ascending; empty segments are left out.
+    /// Returns the segments to be mapped, ascending, without empty ones.
     pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> {
         let loaded = self.headers.iter().filter(|header| number(*header, 0, 4) == Some(LOAD));
         loaded.filter_map(|header| self.segment(header)).filter(|segment| segment.bytes > 0)
@@ -156,7 +156,7 @@ mod tests {
     const WRITE: u32 = 2;
     const EXECUTE: u32 = 1;
 
-    /// An executable of segments (kind, flags, address, data, bytes of memory) that begins at 0x400010.
+    /// Makes an executable of segments (kind, flags, address, data, bytes of memory) that begins at 0x400010.
     fn make(segments: &[(u32, u32, u64, &[u8], u64)]) -> Vec<u8> {
         let mut file = vec![0; HEADER_BYTES];
         file[..7].copy_from_slice(IDENTITY);

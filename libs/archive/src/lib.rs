@@ -21,13 +21,13 @@ const MAGIC: &[u8; 8] = b"SKAR0001";
 /// One file of the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its name: the component's.
+    /// Name of the file: that of the component.
     pub name: &'a str,
-    /// Its contents.
+    /// Contents of the file.
     pub data: &'a [u8],
 }
 
-/// The archive of `files`.
+/// Makes the archive of `files`.
 pub fn pack(files: &[Entry<'_>]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     for Entry { name, data } in files {
@@ -39,7 +39,8 @@ pub fn pack(files: &[Entry<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// The entries in their order; ends early where the archive is cut off or none.
+/// Iterates over the entries in order. It ends early if the archive is cut off, and has no entries if the bytes are
+/// not an archive.
 pub fn entries(archive: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let mut rest = archive.strip_prefix(MAGIC).unwrap_or_default();
     core::iter::from_fn(move || {
@@ -49,7 +50,7 @@ pub fn entries(archive: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
-/// The contents of the entry called `name`.
+/// Returns the contents of the entry called `name`.
 pub fn find<'a>(archive: &'a [u8], name: &str) -> Option<&'a [u8]> {
     entries(archive).find(|entry| entry.name == name).map(|entry| entry.data)
 }

@@ -1,15 +1,15 @@
-//! The verdicts on a call by its number alone.
+//! The part of a program that depends only on a call's number, evaluated when the program is made.
 use crate::{
     ARCHITECTURE, Call,
     operation::{Operation, Test},
 };
 
-/// Words of a call that its number tells.
+/// Words of a call that its number determines.
 const KNOWN: usize = 2;
 
-/// The last instruction that every call of `number` comes to and from which a run that starts with nothing in
-/// registers and memory ends as one from the beginning: a return, or a load of the accumulator before which
-/// nothing else was changed.
+/// Returns the instruction at which a run for calls of `number` may start. Every such call reaches it, and a
+/// run from there, with nothing in registers and memory, ends like one from the beginning. It is a return, or
+/// a load of the accumulator before which nothing else was changed.
 pub fn start(operations: &[Operation], number: u32) -> u16 {
     let known: [u32; KNOWN] = [number, ARCHITECTURE];
     let (mut accumulator, mut at, mut start) = (0_u32, 0_usize, 0_usize);
@@ -39,11 +39,11 @@ pub fn start(operations: &[Operation], number: u32) -> u16 {
                 start = here;
                 break;
             }
-            // An instruction that changes or reads more than the accumulator, or answers it.
+            // The instruction changes or reads more than the accumulator, or returns it.
             _ => break,
         }
     }
-    // A program has 4096 instructions at most.
+    // A program has at most 4096 instructions.
     u16::try_from(start).unwrap_or(0)
 }
 

@@ -1,4 +1,4 @@
-//! The checks of a program, in Linux's order, and its length as Linux counts it.
+//! The checks of a program, in Linux's order, and the program's length as Linux counts it.
 use crate::{
     CELLS, Call, INSTRUCTIONS_MAX, Instruction, Malformed,
     operation::{Arithmetic, Jumps, Operation, Test},
@@ -27,7 +27,7 @@ const JA: u16 = 0x00;
 const TAX: u16 = 0x00;
 const TXA: u16 = 0x80;
 
-// Whole codes that patterns name.
+// Whole codes that the patterns below use.
 const LD_IMM: u16 = LD | IMM;
 const LDX_IMM: u16 = LDX | IMM;
 const LD_ABS: u16 = LD | ABS;
@@ -42,7 +42,7 @@ const ALU_NEG: u16 = ALU | NEG;
 const JMP_JA: u16 = JMP | JA;
 const ALU_DIV_X: u16 = ALU | DIV | X;
 
-/// The checked program.
+/// Checks a program and returns its operations.
 pub fn operations(instructions: &[Instruction]) -> Result<Box<[Operation]>, Malformed> {
     if instructions.len() > INSTRUCTIONS_MAX {
         return Err(Malformed);
@@ -59,7 +59,7 @@ pub fn operations(instructions: &[Instruction]) -> Result<Box<[Operation]>, Malf
     operations.ok_or(Malformed)
 }
 
-/// The operation of `instruction`, after which `after` follow.
+/// Decodes `instruction`, which `after` instructions follow.
 fn operation(instruction: &Instruction, after: usize) -> Option<Operation> {
     let constant = instruction.constant;
     let cell = || u8::try_from(constant).ok().filter(|cell| usize::from(*cell) < CELLS);
@@ -125,7 +125,7 @@ fn test(instruction: &Instruction, after: usize) -> Option<Operation> {
     })
 }
 
-/// The test of a conditional jump.
+/// Returns the test of a conditional jump.
 fn tested(code: u16) -> Option<Test> {
     match code & !X {
         0x15 => Some(Test::Equal),
@@ -136,10 +136,10 @@ fn tested(code: u16) -> Option<Test> {
     }
 }
 
-/// Each cell that is loaded was stored to on every way there; all jumps are within the program.
+/// Checks that each cell that is loaded was stored to on every path, and that all jumps are within the program.
 fn check_memory(instructions: &[Instruction]) -> Result<(), Malformed> {
     const ALL: u16 = u16::MAX;
-    // Cells stored to on every jump to each instruction.
+    // For each instruction, the cells that every jump to it has stored to.
     let mut reached = vec![ALL; instructions.len()];
     let mut valid = 0_u16;
     for (at, instruction) in instructions.iter().enumerate() {
@@ -169,7 +169,7 @@ fn check_memory(instructions: &[Instruction]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The length of what Linux's `bpf_convert_filter` makes of a program.
+/// Returns the length of the program that Linux's `bpf_convert_filter` would make.
 pub fn weight(instructions: &[Instruction]) -> u32 {
     const BEGINNING: u32 = 3;
     let weights = instructions.iter().map(|instruction| match instruction.code {
@@ -180,7 +180,8 @@ pub fn weight(instructions: &[Instruction]) -> u32 {
     BEGINNING + weights.sum::<u32>()
 }
 
-/// A constant that is negative needs a register; only one side of a test can jump, and not every test can be turned round.
+/// Returns the additional instructions of a test: a negative constant needs a register, and Linux's jumps have only one
+/// target, so some tests need a second jump.
 fn more_for_test(instruction: &Instruction, test: Test) -> u32 {
     let Instruction { code, then, otherwise, constant } = *instruction;
     let is_negative = code & X == 0 && (constant as i32) < 0;

@@ -1,12 +1,12 @@
-//! Classic BPF as seccomp(2) has it: programs that look at a system call and answer what is to become of it.
+//! Classic BPF as seccomp(2) has it: programs that look at a system call and return the action for it.
 //!
-//! [`Program::new`] checks what a program handed over, [`Program::run`] asks it about a [`Call`]. Jumps go forward
-//! only, so that each instruction is passed at most once.
+//! [`Program::new`] checks a program, [`Program::run`] runs it on a [`Call`]. Jumps only go forward, so each instruction is
+//! executed at most once.
 //!
-//! Most programs begin with a search for the call's number, which comes out the same each time. So the way that every
-//! call of a number takes is gone when the program is made ([`ahead`]); a run starts where the arguments begin to count.
-//! Lists of values, one test after another, are searched ([`row`]).
-//! Source: McCanne and Jacobson, "The BSD Packet Filter", 1993; Linux `net/core/filter.c`, `kernel/seccomp.c`.
+//! Most programs begin with a search for the call's number, whose result is the same each time. So this part is evaluated for
+//! each number when the program is made ([`ahead`]), and a run starts where the arguments begin to matter. Tests for many
+//! values, one after another, are replaced by a search ([`row`]). Source: McCanne and Jacobson, "The BSD Packet Filter",
+//! 1993; Linux `net/core/filter.c`, `kernel/seccomp.c`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -20,17 +20,17 @@ use alloc::{boxed::Box, vec::Vec};
 use operation::Operation;
 use row::Row;
 
-/// Instructions a program has at most.
+/// Most instructions of a program.
 pub const INSTRUCTIONS_MAX: usize = 4096;
-/// Calls below this number are looked at when a program is made.
+/// Call numbers below this are evaluated when a program is made.
 pub const NUMBERS: usize = 512;
-/// `AUDIT_ARCH_X86_64`, the only architecture whose calls there are.
+/// `AUDIT_ARCH_X86_64`, the only architecture of calls.
 pub const ARCHITECTURE: u32 = 0xc000_003e;
 
-/// Cells of scratch memory (`BPF_MEMWORDS`).
+/// Number of cells of scratch memory (`BPF_MEMWORDS`).
 const CELLS: usize = 16;
 
-/// A program that is none.
+/// The error for an invalid program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -43,12 +43,12 @@ pub struct Malformed;
 pub struct Call([u32; Call::WORDS]);
 
 impl Call {
-    /// Words of it.
+    /// Words of a call.
     pub const WORDS: usize = 16;
-    /// Bytes of it.
+    /// Bytes of a call.
     pub const BYTES: u32 = 64;
 
-    /// The call of `number` whose instruction ends at `pointer`.
+    /// Makes the call of `number` whose instruction ends at `pointer`.
     pub fn new(number: u32, pointer: u64, arguments: [u64; 6]) -> Call {
         let low = |word: u64| word as u32;
         let high = |word: u64| (word >> 32) as u32;
@@ -72,7 +72,7 @@ impl Call {
             high(sixth),
         ])
     }
-    /// It, word by word.
+    /// Returns the words of the call.
     pub fn words(&self) -> [u32; Call::WORDS] {
         self.0
     }
@@ -90,16 +90,16 @@ impl Call {
 pub struct Instruction {
     /// The operation.
     pub code: u16,
-    /// Instructions to pass where the test holds.
+    /// Instructions to skip if the test is true.
     pub then: u8,
-    /// Instructions to pass where it does not.
+    /// Instructions to skip if the test is false.
     pub otherwise: u8,
     /// The constant.
     pub constant: u32,
 }
 
 impl From<u64> for Instruction {
-    /// From its bytes as a number.
+    /// Decodes an instruction from its bytes as a number.
     fn from(word: u64) -> Instruction {
         Instruction {
             code: word as u16,
@@ -110,18 +110,18 @@ impl From<u64> for Instruction {
     }
 }
 
-/// A program that was checked: it ends, and reaches nothing but the call and its own memory.
+/// A checked program: it terminates, and accesses only the call and its own memory.
 #[derive(Debug)]
 pub struct Program {
     operations: Box<[Operation]>,
     rows: Box<[Row]>,
-    /// The start of a run for each number.
+    /// For each number, the instruction at which a run starts.
     starts: Box<[u16]>,
     weight: u32,
 }
 
 impl Program {
-    /// Bytes of memory that a program of `instructions` takes at most.
+    /// Returns the most memory that a program of `instructions` takes, in bytes.
     pub const fn bytes(instructions: usize) -> usize {
         let each = size_of::<Operation>() + Row::CASE_BYTES + size_of::<Row>() / Row::LENGTH_MIN;
         instructions * each + NUMBERS * size_of::<u16>()
@@ -130,8 +130,9 @@ impl Program {
     /// Checks a program, as Linux's `bpf_check_classic` and `seccomp_check_filter` do.
     ///
     /// # Errors
-    /// Unless it has 1 to [`INSTRUCTIONS_MAX`] instructions, all known, that jump within the program, end with a return, load
-    /// nothing beyond the call and no memory that may not have been stored to, and do not divide by a constant 0.
+    /// [`Malformed`] unless the program has 1 to [`INSTRUCTIONS_MAX`] instructions, all known, that jump only within the
+    /// program, end with a return, load nothing beyond the call, load no cell that may not have been stored to, and do not
+    /// divide by a constant 0.
     pub fn new(words: &[u64]) -> Result<Program, Malformed> {
         let instructions: Vec<Instruction> =
             words.iter().take(INSTRUCTIONS_MAX + 1).map(|word| Instruction::from(*word)).collect();
@@ -141,13 +142,12 @@ impl Program {
         Ok(Program { weight: check::weight(&instructions), operations, rows, starts })
     }
 
-    /// Length of the program that Linux counts against the longest chain of filters: in instructions of its internal
-    /// language.
+    /// Returns the length that Linux counts against the longest chain of filters, in instructions of its internal language.
     pub fn weight(&self) -> u32 {
         self.weight
     }
 
-    /// The answer to any call of `number`, where the search for the number alone decides.
+    /// Returns the answer to any call of `number`, if the number alone decides.
     pub fn constant(&self, number: u32) -> Option<u32> {
         match self.operations.get(self.start(number)?) {
             Some(Operation::Return(value)) => Some(*value),
@@ -160,7 +160,7 @@ impl Program {
         self.starts.get(at).map(|start| usize::from(*start))
     }
 
-    /// The answer to `call`; 0 where it divides by 0.
+    /// Returns the answer to `call`; 0 if the program divides by 0.
     pub fn run(&self, call: &Call) -> u32 {
         let start = self.start(call.number()).unwrap_or(0);
         operation::run(&self.operations, &self.rows, start, call)

@@ -1,7 +1,9 @@
+//! [`Operation`]: a decoded instruction of eight bytes; [`run`] executes them.
+//!
 //! [`Operation`]: an instruction as it is run, eight bytes; [`run`].
 use crate::{CELLS, Call, row::Row};
 
-/// The operations on the accumulator and a second number.
+/// An operation on the accumulator and a second number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     Add,
@@ -16,7 +18,7 @@ pub enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// `None` where it divides by 0.
+    /// Computes the result; `None` for a division by 0.
     #[inline]
     pub fn of(self, left: u32, right: u32) -> Option<u32> {
         Some(match self {
@@ -27,7 +29,7 @@ impl Arithmetic {
             Arithmetic::And => left & right,
             Arithmetic::Or => left | right,
             Arithmetic::Xor => left ^ right,
-            // By the low five bits, as the processor does it.
+            // Only the low five bits count, as in the processor's instruction.
             Arithmetic::ShiftLeft => left.wrapping_shl(right),
             Arithmetic::ShiftRight => left.wrapping_shr(right),
         })
@@ -55,7 +57,7 @@ impl Test {
     }
 }
 
-/// The instructions to pass after a test.
+/// The numbers of instructions to skip after a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jumps {
     pub then: u8,
@@ -72,50 +74,50 @@ impl Jumps {
 /// A checked instruction. A is the accumulator, X the index register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A is a word of the call.
+    /// Loads a word of the call into A.
     Load(u8),
-    /// A is a constant.
+    /// Loads a constant into A.
     LoadConstant(u32),
-    /// A is a cell of memory.
+    /// Loads a cell of memory into A.
     LoadCell(u8),
-    /// X is a constant.
+    /// Loads a constant into X.
     IndexConstant(u32),
-    /// X is a cell of memory.
+    /// Loads a cell of memory into X.
     IndexCell(u8),
-    /// A cell of memory is A.
+    /// Stores A in a cell of memory.
     Store(u8),
-    /// A cell of memory is X.
+    /// Stores X in a cell of memory.
     StoreIndex(u8),
-    /// X is A.
+    /// Copies A to X.
     AccumulatorToIndex,
-    /// A is X.
+    /// Copies X to A.
     IndexToAccumulator,
-    /// A is computed with a constant, which is not 0 where it divides.
+    /// Computes A with a constant, which is not 0 for a division.
     Compute(Arithmetic, u32),
-    /// A is computed with X.
+    /// Computes A with X.
     ComputeIndex(Arithmetic),
-    /// A is -A.
+    /// Negates A.
     Negate,
-    /// So many instructions are passed.
+    /// Skips this number of instructions.
     Jump(u32),
-    // The tests with a constant are what programs are made of: each has a place of its own in the jump table.
+    // Programs consist mostly of tests with a constant, so each of these has its own entry in the jump table.
     IfEqual(Jumps, u32),
     IfGreater(Jumps, u32),
     IfAtLeast(Jumps, u32),
     IfAnyBit(Jumps, u32),
-    /// A is searched for in this row.
+    /// Searches this row for A.
     Search(u32),
-    /// A is compared with X.
+    /// Compares A with X.
     IfIndex(Test, Jumps),
-    /// The answer is a constant.
+    /// Returns a constant.
     Return(u32),
-    /// The answer is A.
+    /// Returns A.
     ReturnAccumulator,
 }
 
 const _: () = assert!(size_of::<Operation>() == 8);
 
-/// Runs `operations`, which hold `rows`, from `start`, with nothing in registers and memory.
+/// Runs `operations`, with their `rows`, from `start`, with nothing in registers and memory.
 pub fn run(operations: &[Operation], rows: &[Row], start: usize, call: &Call) -> u32 {
     let (mut accumulator, mut index, mut cells) = (0_u32, 0_u32, [0_u32; CELLS]);
     let mut at = start;

@@ -1,38 +1,41 @@
+//! [`Row`]: a run of tests for one value after another, to which programs compile lists of values. The program searches
+//! for the accumulator among all values when it reaches the first test.
+//!
 //! [`Row`]: tests for one value after another, as lists of values become. Where a program comes to the first of them the
 //! accumulator is searched for among all.
 use crate::operation::{Jumps, Operation};
 use alloc::{boxed::Box, vec::Vec};
 
-/// Tests in a row, each of which jumps where the accumulator is its constant and leads to the next where it is not.
+/// Tests in a row. Each jumps if the accumulator is its constant, and leads to the next one otherwise.
 #[derive(Debug)]
 pub struct Row {
-    /// Constants, in order, and where each jumps.
+    /// The constants in order, each with the target of its jump.
     cases: Box<[(u32, u16)]>,
     /// The instruction after the row.
     end: u16,
 }
 
 impl Row {
-    /// Fewer tests are made one by one.
+    /// Least number of tests that make a row. Fewer are done one by one.
     pub const LENGTH_MIN: usize = 4;
-    /// Bytes of memory that a test takes.
+    /// Bytes of memory that one test takes.
     pub const CASE_BYTES: usize = size_of::<(u32, u16)>();
 
-    /// The row of `tests`, of which the first is instruction `first`.
+    /// Makes the row of `tests`, of which the first is instruction `first`.
     fn new(first: usize, tests: &[(Jumps, u32)]) -> Row {
-        // A program has 4096 instructions at most.
+        // A program has at most 4096 instructions.
         let place = |at: usize| u16::try_from(at).unwrap_or(0);
         let case = |(at, (jumps, constant)): (usize, (Jumps, u32))| {
             (constant, place(first + at + 1 + usize::from(jumps.then)))
         };
         let mut cases: Vec<(u32, u16)> = tests.iter().copied().enumerate().map(case).collect();
-        // Stable: the first test for a constant counts.
+        // The sort is stable, because the first test for a constant counts.
         cases.sort_by_key(|(constant, _)| *constant);
         cases.dedup_by_key(|(constant, _)| *constant);
         Row { cases: cases.into(), end: place(first + tests.len()) }
     }
 
-    /// The end that it leads to with `accumulator`.
+    /// Returns the instruction that follows for `accumulator`.
     #[inline]
     pub fn next(&self, accumulator: u32) -> usize {
         let found = self.cases.binary_search_by_key(&accumulator, |(constant, _)| *constant);
@@ -41,7 +44,8 @@ impl Row {
     }
 }
 
-/// Has the first test of each row stand for the whole; the others stay, as there may be jumps to them.
+/// Finds the rows and replaces the first test of each by a search. The other tests stay, because there may be jumps to
+/// them.
 pub fn find(operations: &mut [Operation]) -> Box<[Row]> {
     let mut rows = Vec::new();
     let mut at = 0;

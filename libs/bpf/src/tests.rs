@@ -1,4 +1,4 @@
-//! Behaviours of checking and running; any program against an interpreter that does nothing ahead.
+//! Tests of checking and running programs, also against an interpreter that evaluates nothing when a program is made.
 use super::*;
 use proptest::prelude::*;
 
@@ -30,9 +30,9 @@ fn run(words: &[u64], call: &Call) -> u32 {
     Program::new(words).unwrap().run(call)
 }
 
-/// The answer of a program whose accumulator and index are `a` and `x`, after `code` was done to them.
+/// Returns the answer of a program that applies `code` to accumulator `a` and index `x`.
 fn computed(code: u16, a: u32, x: u32, k: u32) -> u32 {
-    // The arguments are not known ahead.
+    // The arguments are not known when the program is made.
     let words = [load(24), constant(0x07, 0), load(16), constant(code, k), ANSWER_A];
     run(&words, &Call::new(0, 0, [u64::from(a), u64::from(x), 0, 0, 0, 0]))
 }
@@ -120,7 +120,7 @@ fn memory_and_registers_keep_what_is_put_there() {
 
 #[test]
 fn the_known_codes_are_those_of_seccomp() {
-    // Measured on Linux 6.18, each between stores to the cell that it may load and a return.
+    // Measured on Linux 6.18: each code between stores to the cell that it may load and a return.
     const KNOWN: [u16; 40] = [
         0x00, 0x01, 0x02, 0x03, 0x04, 0x06, 0x07, 0x0c, 0x14, 0x15, 0x16, 0x1c, 0x1d, 0x20, 0x24,
         0x25, 0x2c, 0x2d, 0x34, 0x35, 0x3c, 0x3d, 0x44, 0x45, 0x4c, 0x4d, 0x54, 0x5c, 0x60, 0x61,
@@ -143,17 +143,17 @@ fn what_reaches_beyond_is_refused() {
     fails(&[]);
     fails(&[LD_NUMBER]);
     fails(&vec![answer(ALLOW); INSTRUCTIONS_MAX + 1]);
-    // Beyond the call, or not at a word of it.
+    // These are beyond the call, or not at a word of it.
     [64, 62, 1, 0xffff_f000].into_iter().for_each(|offset| fails_before_end(load(offset)));
-    // Cells there are not, and cells nobody stored to.
+    // These are cells that do not exist, and cells that were not stored to.
     [constant(0x02, 16), constant(0x03, 16), constant(0x60, 0), constant(0x61, 0)]
         .into_iter()
         .for_each(fails_before_end);
-    // Divisions by nothing, shifts by more than there is.
+    // These are divisions by 0, and shifts by more bits than there are.
     [constant(0x34, 0), constant(0x64, 32), constant(0x74, 32)]
         .into_iter()
         .for_each(fails_before_end);
-    // Jumps past the end.
+    // These are jumps past the end.
     [constant(0x05, 1), constant(0x05, u32::MAX), if_equal(0, 1, 0), if_equal(0, 0, 1)]
         .into_iter()
         .for_each(fails_before_end);
@@ -200,7 +200,7 @@ fn a_list_of_values_is_searched_as_it_stands() {
     let tests = values.iter().enumerate().map(|(at, value)| if_equal(*value, 6 - at as u8, 0));
     let mut words = vec![load(16)];
     words.extend(tests);
-    // The instructions behind the list, to which all of it lead.
+    // These instructions behind the list are the targets of all its jumps.
     words.extend([answer(1), answer(2)]);
     let program = Program::new(&words).unwrap();
     assert_eq!(program.rows.len(), 1);
@@ -210,7 +210,7 @@ fn a_list_of_values_is_searched_as_it_stands() {
     for value in [1, 2, 4, 8, 10, u32::MAX] {
         assert_eq!(program.run(&call(0, u64::from(value))), 1, "{value}");
     }
-    // Of two tests for a value the first counts.
+    // Of two tests for one value, the first counts.
     let twice =
         [load(16), if_equal(5, 4, 0), if_equal(5, 4, 0), if_equal(6, 1, 0), if_equal(7, 0, 0)];
     let words = [&twice[..], &[answer(1), answer(2), answer(3)]].concat();
@@ -219,7 +219,7 @@ fn a_list_of_values_is_searched_as_it_stands() {
 
 #[test]
 fn lengths_count_as_on_linux() {
-    // Measured there: how often a program can be added until the chain is too long.
+    // Measured on Linux: how often a program can be added until the chain is too long.
     let weight =
         |word: u64| Program::new(&[word, answer(0), answer(0), answer(0)]).unwrap().weight();
     let alone = 3 + 3 * 2;
@@ -244,7 +244,7 @@ fn lengths_count_as_on_linux() {
     }
 }
 
-/// Runs the instructions as they stand.
+/// Runs the instructions one by one, without decoding or searching.
 fn plain(words: &[u64], call: &Call) -> u32 {
     let data: Vec<u32> = (0..16).map(|index| call.word(index)).collect();
     let (mut a, mut x, mut cells, mut at) = (0_u32, 0_u32, [0_u32; 16], 0_usize);
@@ -315,13 +315,14 @@ fn any_instruction() -> impl Strategy<Value = u64> {
     })
 }
 
-/// A list of values, as many filters have.
+/// Generates a list of values, as many filters have.
 fn any_list() -> impl Strategy<Value = Vec<u64>> {
     let case = (0..10_u32, 0..12_u8).prop_map(|(value, then)| if_equal(value, then, 0));
     proptest::collection::vec(case, 3..9)
 }
 
-/// Programs most of which are let through: all cells that are used are stored to first, and there is an end to jump to.
+/// Generates programs most of which are valid: all cells that are used are stored to first, and there is a return to
+/// jump to.
 fn any_program() -> impl Strategy<Value = Vec<u64>> {
     let piece = prop_oneof![
         8 => any_instruction().prop_map(|one| vec![one]),

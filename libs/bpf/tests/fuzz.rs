@@ -1,7 +1,7 @@
 //! Random and damaged programs: they are refused, or end within their length; nothing panics.
 //!
-//! `SKERRY_FUZZ_COUNT` says how many programs (default 20,000), `SKERRY_FUZZ_SEED` the first seed, so that one can
-//! be had again: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`. `./x campaign filters` runs more.
+//! `SKERRY_FUZZ_COUNT` is the number of programs (default 20,000), `SKERRY_FUZZ_SEED` the first seed, by which one
+//! program can be repeated: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`. `./x campaign filters` runs more.
 use bpf::{Call, INSTRUCTIONS_MAX, Program};
 
 const DEFAULT_COUNT: u64 = 20_000;
@@ -10,7 +10,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Numbers by Marsaglia's xorshift.
+/// Random numbers by Marsaglia's xorshift.
 struct Random(u64);
 
 impl Random {
@@ -23,7 +23,7 @@ impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
-    /// An instruction that is often one, with a constant that often makes sense.
+    /// Returns a word that is often a valid instruction with a sensible constant.
     fn instruction(&mut self) -> u64 {
         const CODES: [u64; 16] = [
             0x20, 0x20, 0x20, 0x15, 0x15, 0x25, 0x35, 0x45, 0x1d, 0x54, 0x3c, 0x02, 0x60, 0x07,
@@ -48,7 +48,7 @@ impl Random {
         let length = self.below(most);
         let mut words: Vec<u64> = (0..length).map(|_| self.instruction()).collect();
         if self.below(8) != 0 {
-            // Something to return to, so that more than a few are let through.
+            // These instructions give jumps a return to lead to, so that more than a few programs are valid.
             words.extend([0x7fff_0000_0000_0006; 5]);
         }
         words

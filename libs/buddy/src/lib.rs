@@ -1,9 +1,8 @@
 //! The buddy allocator's arithmetic: free blocks of 2^order frames in lists threaded through a table.
 //!
-//! [`Buddy`] knows frame numbers only, never memory. The table has one [`Link`] a frame; a free
-//! block is described by the link of its first frame. The caller locks. [`sizes`] has those
-//! of the heap above it, [`Slots`] places of one size that are reused.
-//! Source: Knuth, TAOCP volume 1, 2.5 (buddy system); Linux `mm/page_alloc.c`.
+//! [`Buddy`] knows frame numbers only, never memory. The table has one [`Link`] a frame; a free block is described by the link
+//! of its first frame. The caller locks. [`sizes`] has the object sizes of the kernel heap, [`Slots`] numbered slots of one
+//! size that are reused. Source: Knuth, TAOCP volume 1, 2.5 (buddy system); Linux `mm/page_alloc.c`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -23,16 +22,16 @@ const NOT_FREE: u32 = u32::MAX;
 pub struct Link {
     next: u32,
     previous: u32,
-    /// Order of the free block that starts here, or `NOT_FREE`.
+    /// Order of the free block that starts at this frame, or `NOT_FREE`.
     order: u32,
 }
 
 impl Link {
-    /// A frame that is not free.
+    /// The link of a frame that is not free.
     pub const TAKEN: Link = Link { next: NONE, previous: NONE, order: NOT_FREE };
 }
 
-/// The allocator over a table.
+/// The allocator over a table of links.
 #[derive(Debug)]
 pub struct Buddy<'a> {
     links: &'a mut [Link],
@@ -40,18 +39,18 @@ pub struct Buddy<'a> {
     free_frames: usize,
 }
 
-/// Smallest order whose blocks hold `frames`.
+/// Returns the smallest order whose blocks hold `frames`.
 pub const fn order_for(frames: usize) -> usize {
     frames.next_power_of_two().trailing_zeros() as usize
 }
 
 impl<'a> Buddy<'a> {
-    /// An allocator with nothing free; every link must be [`Link::TAKEN`].
+    /// Makes an allocator with no free frames; every link must be [`Link::TAKEN`].
     pub fn new(links: &'a mut [Link]) -> Buddy<'a> {
         Buddy { links, heads: [NONE; ORDERS], free_frames: 0 }
     }
 
-    /// Frames free now.
+    /// Returns the number of free frames.
     pub fn free_frames(&self) -> usize {
         self.free_frames
     }
@@ -69,8 +68,8 @@ impl<'a> Buddy<'a> {
         Some(frame)
     }
 
-    /// Takes single frames while there are some, a block at a time: how many of `frames`. The last have the lowest numbers, so
-    /// that a stack of them is taken in the order of their numbers.
+    /// Takes single frames while there are some, a block at a time. Returns how many of `frames` were filled. The last have
+    /// the lowest numbers, so that a stack of them is taken in the order of their numbers.
     pub fn allocate_each(&mut self, frames: &mut [u32]) -> usize {
         let mut filled = 0;
         while let Some(rest) = frames.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -87,7 +86,7 @@ impl<'a> Buddy<'a> {
         filled
     }
 
-    /// Gives back single frames; those in the order of their numbers go at once.
+    /// Gives back single frames. Frames in a run of ascending numbers are freed together.
     pub fn free_each(&mut self, frames: &[u32]) {
         let mut rest = frames.iter();
         let Some(mut first) = rest.next().copied() else { return };
@@ -105,7 +104,7 @@ impl<'a> Buddy<'a> {
     /// Gives back the block of 2^`order` frames at `frame`, joining it with its free buddies.
     ///
     /// # Panics
-    /// If the block is free already or outside the table: a bug of the caller.
+    /// Panics if the block is free already or outside the table: a bug of the caller.
     pub fn free(&mut self, frame: u32, order: usize) {
         assert!(self.links[frame as usize].order == NOT_FREE, "frame {frame:#x} freed twice");
         self.free_frames += 1 << order;
@@ -133,7 +132,7 @@ impl<'a> Buddy<'a> {
         }
     }
 
-    /// Takes `count` contiguous frames (at most 2^[`MAX_ORDER`]); what rounding up took too much goes back.
+    /// Takes `count` contiguous frames (at most 2^[`MAX_ORDER`]). Frames beyond `count` in the block are given back.
     pub fn allocate_contiguous(&mut self, count: usize) -> Option<u32> {
         let order = order_for(count.max(1));
         if order > MAX_ORDER {

@@ -8,11 +8,11 @@ pub const SIZES: [u16; 15] =
     [16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 /// Number of size classes.
 pub const CLASSES: usize = SIZES.len();
-/// Bytes before a slab's objects, and so the largest alignment they have.
+/// Bytes of the header before a slab's objects, and so also their greatest alignment.
 pub const HEADER_BYTES: usize = 64;
 const LARGEST: usize = 2048;
 
-/// Size class of sizes up to 16 * index.
+/// Size class of the sizes up to 16 * index.
 const CLASS_OF: [u8; LARGEST / 16 + 1] = {
     let mut table = [0; LARGEST / 16 + 1];
     let (mut index, mut class) = (0, 0);
@@ -26,7 +26,7 @@ const CLASS_OF: [u8; LARGEST / 16 + 1] = {
     table
 };
 
-/// Frames of a slab of `class`.
+/// Returns the number of frames of a slab of `class`.
 pub const fn slab_frames(class: usize) -> usize {
     match SIZES[class] {
         0..=384 => 1,
@@ -35,7 +35,7 @@ pub const fn slab_frames(class: usize) -> usize {
     }
 }
 
-/// The class of objects of `layout`; `None` where they are too large.
+/// Returns the class of objects of `layout`; `None` if they are too large.
 #[inline(always)]
 pub fn class_of(layout: Layout) -> Option<usize> {
     if layout.size() > LARGEST || layout.align() > HEADER_BYTES {

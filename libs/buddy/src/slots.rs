@@ -1,25 +1,25 @@
-//! Numbered slots that are expensive to fill: those given back are reused, first the ones that are still filled.
+//! Numbered slots that are expensive to fill. Free slots are reused, those that are still filled first.
 
-/// At most `MOST` slots (65,536 at most).
+/// A set of at most `MOST` slots (65,536 at most).
 #[derive(Debug)]
 pub struct Slots<const MOST: usize> {
-    /// Free and filled, most recently used last.
+    /// Slots that are free and filled, most recently used last.
     filled: [u16; MOST],
     filled_count: usize,
-    /// Free and bare.
+    /// Slots that are free and bare.
     bare: [u16; MOST],
     bare_count: usize,
-    /// Slots from here on were never used.
+    /// First slot that was never used.
     next: u16,
 }
 
 impl<const MOST: usize> Slots<MOST> {
-    /// None was ever used.
+    /// Makes a set of which no slot was ever used.
     pub const fn new() -> Slots<MOST> {
         Slots { filled: [0; MOST], filled_count: 0, bare: [0; MOST], bare_count: 0, next: 0 }
     }
 
-    /// Free slots that are filled.
+    /// Returns the number of free slots that are filled.
     pub fn filled(&self) -> usize {
         self.filled_count
     }
@@ -30,7 +30,7 @@ impl<const MOST: usize> Slots<MOST> {
         self.filled.get(self.filled_count).copied()
     }
 
-    /// Takes a bare slot; `None` where all are taken or filled.
+    /// Takes a bare slot; `None` if all slots are taken or filled.
     pub fn take_bare(&mut self) -> Option<u16> {
         if let Some(rest) = self.bare_count.checked_sub(1) {
             self.bare_count = rest;
@@ -43,7 +43,7 @@ impl<const MOST: usize> Slots<MOST> {
         })
     }
 
-    /// Gives a taken slot back, which is filled.
+    /// Gives back a taken slot that is filled.
     pub fn put_filled(&mut self, slot: u16) {
         if let Some(place) = self.filled.get_mut(self.filled_count) {
             *place = slot;
@@ -51,7 +51,7 @@ impl<const MOST: usize> Slots<MOST> {
         }
     }
 
-    /// Gives a taken slot back, which is bare.
+    /// Gives back a taken slot that is bare.
     pub fn put_bare(&mut self, slot: u16) {
         if let Some(place) = self.bare.get_mut(self.bare_count) {
             *place = slot;

@@ -1,4 +1,4 @@
-//! The grants of a domain, its usage and the reason of its end, as the supervisor and the nucleus say it.
+//! The grants of a domain, its usage and the reason of its end, as the supervisor and the nucleus exchange them.
 use crate::{Call, GRANTED, Status};
 use alloc::{format, string::String, vec::Vec};
 use program::{PciAddress, Policy, Registers, Trap};
@@ -8,16 +8,16 @@ use program::{PciAddress, Policy, Registers, Trap};
 pub struct CallSet(u64);
 
 impl CallSet {
-    /// Every call there is.
+    /// The set of all calls.
     pub const ALL: CallSet = CallSet(u64::MAX >> (64 - Call::ALL.len()));
 
-    /// Whether `call` is one of them.
+    /// Returns whether `call` is in the set.
     #[inline]
     pub const fn contains(self, call: Call) -> bool {
         self.0 & 1 << call as u64 != 0
     }
 
-    /// The set without `call`.
+    /// Returns the set without `call`.
     #[must_use]
     pub const fn without(self, call: Call) -> CallSet {
         CallSet(self.0 & !(1 << call as u64))
@@ -30,28 +30,28 @@ impl FromIterator<Call> for CallSet {
     }
 }
 
-/// By what the threads of a domain access its ports, apart from kernel calls, which always do.
+/// The way in which threads of a domain access its ports, besides kernel calls, which always work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortAccess {
-    /// By plain instruction, which the processor lets pass (its map of permissions).
+    /// By plain instructions, which the processor allows (its permission map).
     #[default]
     Map,
-    /// By plain instruction, which the processor refuses and the nucleus carries out.
+    /// By plain instructions, which the processor refuses and the nucleus emulates.
     Trap,
-    /// By kernel calls alone; the nucleus carries plain instructions out all the same.
+    /// By kernel calls alone. The nucleus emulates plain instructions nevertheless.
     Call,
 }
 
 /// The grants of a domain; an absent one is denied.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
-    /// The command line that it sees: its own parameters, and the system's, which go before them.
+    /// The command line that the domain sees: its own parameters behind the system's.
     pub command_line: String,
-    /// Kernel calls.
+    /// Allowed kernel calls.
     pub calls: CallSet,
     /// Port ranges: first, count.
     pub ports: Vec<(u16, u16)>,
-    /// By what they are accessed.
+    /// Way in which ports are accessed.
     pub port_access: PortAccess,
     /// Interrupt lines.
     pub lines: Vec<u32>,
@@ -59,7 +59,7 @@ pub struct Grants {
     pub functions: Vec<PciAddress>,
     /// Virtio-mmio transports, by address of their registers.
     pub transports: Vec<u64>,
-    /// It may have memory that devices reach.
+    /// The domain may allocate memory that devices reach, and its devices reach its kept memory.
     pub can_use_dma: bool,
     /// Most memory, in bytes: pages, shared memory that it made or mapped, and page tables.
     pub memory_bytes: usize,
@@ -69,17 +69,17 @@ pub struct Grants {
     pub log_lines: (u32, u32),
     /// Most threads.
     pub threads: usize,
-    /// The best policy its threads may have.
+    /// Best policy that its threads may have.
     pub policy: Policy,
     /// Share of all processors' time that its threads may have together while other threads want it, in percent.
     pub share_percent: u8,
 }
 
 impl Grants {
-    /// The policy that `word` of a call stands for.
+    /// Returns the policy that `word` of a call stands for.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for none, [`Status::Refused`] for a better one than granted.
+    /// [`Status::Invalid`] if it stands for none, [`Status::Refused`] if the policy is better than the granted one.
     pub fn policy(&self, word: u64) -> Result<Policy, Status> {
         if word == GRANTED {
             return Ok(self.policy);
@@ -89,7 +89,7 @@ impl Grants {
     }
 }
 
-/// Why a domain ended.
+/// The reason and the circumstances of a domain's end.
 #[derive(Clone, Debug)]
 pub struct End {
     /// Cause, in words.
@@ -101,7 +101,7 @@ pub struct End {
 }
 
 impl End {
-    /// An end that no thread of the domain caused.
+    /// Makes an end that no thread of the domain caused.
     pub fn because(cause: &str) -> End {
         End { cause: cause.into(), registers: Registers::default(), calls: Vec::new() }
     }
@@ -131,8 +131,8 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Kernel calls made.
     pub calls: u64,
-    /// Kernel calls refused, by name, how often devices reached for what they had not (`dma`), and in how many periods
-    /// threads had to wait because of its share (`share`).
+    /// Refusals: kernel calls by name, the times that devices accessed memory that was not lent to them (`dma`), and
+    /// the periods in which threads had to wait because of the domain's share (`share`).
     pub refused: Vec<(&'static str, u32)>,
 }
 

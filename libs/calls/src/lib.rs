@@ -1,17 +1,16 @@
-//! Kernel calls: what an isolated component (process world) may ask of the nucleus, and how.
+//! Kernel calls: the interface by which an isolated component (process world) asks the nucleus for its operations.
 //!
-//! `syscall` with the [`Call`] in rax and arguments in rdi, rsi, rdx, r10, r8, r9. The answer is in rax: a
-//! [`Status`], 0 where all went well; values come in rdi, rsi, rdx. All other registers but rcx and r11
-//! are kept. A deadline is monotonic nanoseconds, [`FOREVER`] for none.
+//! A call is `syscall` with the [`Call`] in rax and arguments in rdi, rsi, rdx, r10, r8, r9. The answer in rax is a [`Status`],
+//! 0 for success; values are returned in rdi, rsi, rdx. All other registers but rcx and r11 are kept. A deadline is in
+//! monotonic nanoseconds, [`FOREVER`] for none.
 //!
-//! Messages travel in the same registers both ways: header in rsi, words 0 to 3 in rdx, r10, r8,
-//! r9; going in, the handle is in rdi and the deadline in rbx; coming out, the badge is in rdi. Words 4 to 63
-//! lie in the thread's message area from word 4 on, named when the thread was started. A capability
-//! that goes along is in r12: the handle to send going in ([`NO_HANDLE`] for none), the
-//! handle it got coming out.
+//! Messages travel in the same registers both ways: header in rsi, words 0 to 3 in rdx, r10, r8, r9. On entry the handle is in
+//! rdi and the deadline in rbx; on return the badge is in rdi. Words 4 to 63 are in the thread's message area, from word 4 on;
+//! the address of the area is given when the thread is started. A capability that goes along is in r12: on entry the handle to
+//! send ([`NO_HANDLE`] for none), on return the handle received.
 //!
-//! A handle names a capability of the component's own table: slot and, above bit 16, how often the
-//! slot was used, so that a stale one names nothing.
+//! A handle names a capability in the component's own table. It is the slot and, above bit 16, the number of times the slot was
+//! used, so that a stale handle names nothing.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -24,34 +23,34 @@ pub use program::PortStep;
 use program::{DeviceError, Fault, NoMemory};
 pub use quota::{Held, Lines, Quota, Verdict};
 
-/// No deadline.
+/// A deadline that never comes.
 pub const FOREVER: u64 = u64::MAX;
-/// No capability goes along.
+/// The handle that stands for no capability.
 pub const NO_HANDLE: u64 = u64::MAX;
-/// As a policy: the best that the component was granted.
+/// The policy word that stands for the best policy that the component was granted.
 pub const GRANTED: u64 = u64::MAX;
-/// The handle of the endpoint where a component serves: it receives there.
+/// Handle of the endpoint at which a component serves: it receives there.
 pub const SERVICE: u64 = 1 << 16;
-/// Added to [`Call::Call`] or [`Call::ReplyAndReceive`] where the partner is likely to be a thread of the same
-/// component: a message without deadline and capability, after which rbx and r13 to r15 hold anything.
+/// Flag of [`Call::Call`] and [`Call::ReplyAndReceive`] for a partner that is likely to be a thread of the same component. The
+/// message has no deadline and no capability, and afterwards rbx and r13 to r15 are undefined.
 pub const HERE: u64 = 1 << 31;
-/// The handle of the memory that outlives a component, where it has such.
+/// Handle of the memory that outlives a component, if it has such memory.
 pub const KEPT: u64 = 1 << 16 | 1;
-/// First address of a component's image; the heap and what is mapped lie above it.
+/// First address of a component's image. The heap and all mappings are above it.
 pub const IMAGE_BASE: u64 = 0x40_0000;
-/// The start of the nucleus's mappings for a component ([`Call::Map`], registers, regions).
+/// Start of the nucleus's mappings for a component ([`Call::Map`], registers, regions).
 pub const MAPPINGS: u64 = 0x10_0000_0000;
 
-/// Added to the handle of what goes along: it is not copied but moved. What it mapped is unmapped before it goes; where the
-/// step fails before it has gone the handle names it again.
+/// Flag of the handle of a capability that goes along: it is moved, not copied. Its mapping is removed before it goes. If the
+/// step fails before that, the handle names the capability again.
 pub const MOVED: u64 = 1 << 63;
-/// Added to the handle of a region that goes along: who gets it may read it only.
+/// Flag of the handle of a region that goes along: its receiver may only read it.
 pub const READ_ONLY: u64 = 1 << 62;
-/// Rights that a [`Call::Give`] leaves: to serve at an endpoint, to write a region.
+/// Right that a [`Call::Give`] passes on: serving at an endpoint.
 pub const MAY_SERVE: u64 = 1;
-/// As [`MAY_SERVE`]; of a window, too.
+/// Right that a [`Call::Give`] passes on: writing a region, or through a window.
 pub const MAY_WRITE: u64 = 2;
-/// As [`MAY_SERVE`]: to read by a window.
+/// Right that a window gives: reading through it.
 pub const MAY_READ: u64 = 4;
 /// Most pieces of a [`Call::CopyList`].
 pub const COPY_LIST_MAX: usize = 16;
@@ -68,7 +67,7 @@ pub fn do_port_list(list: &mut [[u8; 8]], access: impl Fn(PortStep) -> u32) {
     }
 }
 
-/// Declares the calls: name, number, documentation, and back from the number.
+/// Declares the calls: name, number and documentation, and the conversion from the number.
 macro_rules! calls {
     ($($(#[$meta:meta])* $name:ident = $number:literal,)+) => {
         /// A kernel call.
@@ -78,16 +77,16 @@ macro_rules! calls {
             $($(#[$meta])* $name = $number,)+
         }
         impl Call {
-            /// Every call.
+            /// Every call, in the order of their numbers.
             pub const ALL: &[Call] = &[$(Call::$name,)+];
-            /// The call of that number.
+            /// Returns the call of that number.
             pub const fn of(number: u64) -> Option<Call> {
                 match number {
                     $($number => Some(Call::$name),)+
                     _ => None,
                 }
             }
-            /// Its name, as reports have it.
+            /// Returns the call's name, as reports show it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Call::$name => stringify!($name),)+
@@ -98,127 +97,127 @@ macro_rules! calls {
 }
 
 calls! {
-    /// (handle, message): blocks until the reply.
+    /// (handle, message): sends a message and blocks until the reply.
     Call = 0,
     /// (handle, message): replies to the call received there, if there is one, and receives.
     ReplyAndReceive = 1,
-    /// (handle): blocks until there is a message or bits.
+    /// (handle): blocks until a message or bits come.
     Receive = 2,
     /// (handle, message): replies to the call received there.
     Reply = 3,
-    /// (handle, message): blocks until received.
+    /// (handle, message): sends a message and blocks until it was received.
     Send = 4,
-    /// (handle, bits).
+    /// (handle, bits): signals bits at an endpoint.
     Signal = 5,
-    /// (handle): gives a capability back; what it mapped is unmapped.
+    /// (handle): gives a capability back; its mapping is removed.
     Close = 6,
     /// (handle) -> (address, bytes, device's address or 0): maps a region that came in a message, or [`KEPT`];
-    /// [`Status::Invalid`] where the handle names a window, [`Status::NotFound`] where it names something else.
+    /// [`Status::Invalid`] if the handle names a window, [`Status::NotFound`] if it names something else.
     MapRegion = 7,
-    /// (word, expected, deadline, 1 where a kick ends it): blocks while the word holds that; [`Status::TimedOut`],
+    /// (word, expected, deadline, 1 if a kick ends it): blocks while the word has the expected value; [`Status::TimedOut`],
     /// [`Status::Cancelled`].
     Wait = 8,
-    /// (word, count) -> (woken).
+    /// (word, count) -> (woken): wakes threads that wait at a word.
     Wake = 9,
-    /// (entry, stack pointer, argument in rdi, FS base, message area, policy) -> (thread).
+    /// (entry, stack pointer, argument in rdi, FS base, message area, policy) -> (thread): starts a thread.
     Spawn = 10,
     /// Ends the calling thread.
     Exit = 11,
-    /// () -> (number of the calling thread).
+    /// () -> (number): the number of the calling thread.
     Current = 12,
-    /// Gives the processor to others.
+    /// (): gives the processor to other threads.
     Yield = 13,
-    /// (thread): as rt's `kick`, for a thread of the component.
+    /// (thread): kicks a thread of the component, as rt's `kick`.
     Kick = 14,
-    /// () -> (1 where a kick was pending): consumes it.
+    /// () -> (1 if a kick was pending): consumes a pending kick.
     TakeKick = 15,
-    /// (thread, policy): no better than the component was granted.
+    /// (thread, policy): sets a thread's policy, no better than the component was granted.
     SetPolicy = 16,
-    /// (thread, mask) -> (1 where one of the mask is there).
+    /// (thread, mask) -> (1 if a processor of the mask exists): restricts a thread to the processors of the mask.
     SetAffinity = 17,
-    /// (thread) -> (the words of a `CpuTime`).
+    /// (thread) -> (the words of a `CpuTime`): reads a thread's processor time.
     CpuTime = 18,
-    /// () -> (processors, the current one).
+    /// () -> (processors, the current one): reads the number of processors.
     Processors = 19,
-    /// (bytes) -> (address): zeroed memory, charged to the component.
+    /// (bytes) -> (address): maps zeroed memory, charged to the component.
     Map = 20,
-    /// (address, bytes): gives pages back.
+    /// (address, bytes): unmaps pages and gives them back.
     Unmap = 21,
-    /// () -> (counter at time 0, factor of 2^-32 ns, wall clock minus monotonic).
+    /// () -> (counter at time 0, factor of 2^-32 ns, wall clock minus monotonic): reads the scale of the clock.
     Clock = 22,
     /// (address, bytes): fills memory with random bytes.
     Entropy = 23,
     /// (level 1 to 5, address, bytes): writes a line to the log.
     Log = 24,
-    /// (address, bytes): the component is broken and says why; ends all of its threads.
+    /// (address, bytes): ends all threads of the component, which is broken; the text is the reason.
     Panic = 25,
-    /// (first, count) -> (1 where they are to be accessed by plain instruction): opens ports.
+    /// (first, count) -> (1 if they are to be accessed by plain instructions): opens ports.
     PortsOpen = 26,
-    /// (first, count): gives them back.
+    /// (first, count): closes ports.
     PortsClose = 27,
-    /// (port, width 1, 2, 4, -, word, number) -> (value): reads an opened port. Where `word`, an address, is not 0, the 64
-    /// bits there become number << 32 | value; no end of the component comes between.
+    /// (port, width 1, 2, 4, -, word, number) -> (value): reads an opened port. If `word`, an address, is not 0, the 64 bits
+    /// there become number << 32 | value, in one step with the access.
     PortRead = 28,
-    /// (port, width, value, word, number): as [`Call::PortRead`].
+    /// (port, width, value, word, number): writes an opened port, with a receipt as [`Call::PortRead`].
     PortWrite = 29,
     /// (line) -> (handle): opens an interrupt line.
     InterruptOpen = 30,
-    /// (handle, deadline).
+    /// (handle, deadline): blocks until an interrupt comes.
     InterruptWait = 31,
-    /// (handle).
+    /// (handle): unmasks an interrupt line again.
     InterruptAcknowledge = 32,
-    /// (handle): ends a wait under way, or the next.
+    /// (handle): ends a wait for an interrupt that is under way, or the next one.
     InterruptWake = 33,
-    /// (index) -> (address | vendor << 16 | device << 32 | subsystem << 48, class).
+    /// (index) -> (address | vendor << 16 | device << 32 | subsystem << 48, class): describes a granted PCI function.
     PciFunction = 34,
-    /// (address): opens a function.
+    /// (address): opens a PCI function.
     PciOpen = 35,
-    /// (address): closes it.
+    /// (address): closes a PCI function.
     PciClose = 36,
-    /// (address, offset, width) -> (value).
+    /// (address, offset, width) -> (value): reads the configuration space of a function.
     PciRead = 37,
-    /// (address, index) -> (where its registers are mapped, bytes).
+    /// (address, index) -> (address of its registers, bytes): maps a BAR.
     PciBar = 38,
-    /// (address, entry) -> (handle of the interrupt).
+    /// (address, entry) -> (handle of the interrupt): opens an entry of the MSI-X table.
     PciMsix = 39,
-    /// (address) -> (entries).
+    /// (address) -> (entries): reads the length of the MSI-X table.
     PciMsixEntries = 40,
-    /// (index) -> (base, bytes, line): a virtio-mmio transport.
+    /// (index) -> (base, bytes, line): describes a granted virtio-mmio transport.
     Transport = 41,
-    /// (base, bytes) -> (where its registers are mapped).
+    /// (base, bytes) -> (address of its registers): opens a transport.
     TransportOpen = 42,
-    /// (bytes) -> (address, device's address, handle): memory shared with a device.
+    /// (bytes) -> (address, device's address, handle): allocates memory that is shared with devices.
     DmaAllocate = 43,
-    /// () -> (handle): a new endpoint, to be served by the component or lent to others.
+    /// () -> (handle): makes a new endpoint, to be served by the component or lent to others.
     EndpointNew = 44,
-    /// (handle, badge) -> (handle): the right to call and signal at an endpoint that the component may serve.
+    /// (handle, badge) -> (handle): makes the right to call and signal at an endpoint that the component may serve.
     EndpointBadge = 45,
-    /// (bytes) -> (address, handle): a new region, zeroed, charged to the component.
+    /// (bytes) -> (address, handle): makes a new region, zeroed, charged to the component.
     RegionNew = 46,
-    /// (address, bytes) -> (length): the kernel command line, cut at so many bytes.
+    /// (address, bytes) -> (length): copies the kernel command line, cut at so many bytes.
     CommandLine = 47,
-    /// (address, count): does a list of at most [`PORT_LIST_MAX`] accesses of opened ports, all or none: each eight bytes
-    /// as [`PortStep::pack`] makes them, which then have the value that was read.
+    /// (address, count): does a list of at most [`PORT_LIST_MAX`] accesses of opened ports, all or none. Each has eight bytes
+    /// in the form of [`PortStep::pack`], which then hold the value that was read.
     PortList = 48,
-    /// (handle, rights, badge) -> (handle): a copy of a capability, an endpoint's or a region's, to be given to others and
-    /// taken back ([`Call::Revoke`]): with no more than the rights ([`MAY_SERVE`], [`MAY_WRITE`]); a right to call made of one
-    /// to serve gets the badge.
+    /// (handle, rights, badge) -> (handle): makes a copy of a capability, of an endpoint or a region, that can be given to
+    /// others and taken back ([`Call::Revoke`]). It has at most the rights given ([`MAY_SERVE`], [`MAY_WRITE`]). A right to
+    /// call that is made from a right to serve gets the badge.
     Give = 49,
-    /// (handle): takes back what [`Call::Give`] gave: the handle and all that was made of it by whomever name nothing any
-    /// more ([`Status::Gone`]), the memory is nobody's who got it so, and who waits by it at an endpoint goes on. The
+    /// (handle): takes back what [`Call::Give`] gave. The handle, and all handles of copies made of it by anyone, name nothing
+    /// any more ([`Status::Gone`]); memory given this way is unmapped, and threads that wait by it at an endpoint go on. The
     /// component's end does the same. After [`Call::Close`] of the handle it stays given.
     Revoke = 50,
-    /// (address, bytes, rights [`MAY_READ`], [`MAY_WRITE`]) -> (handle): a window on a range of the component's memory, to be
-    /// given to others, who copy by it; taken back as after [`Call::Give`].
+    /// (address, bytes, rights [`MAY_READ`], [`MAY_WRITE`]) -> (handle): opens a window on a range of the component's memory.
+    /// It can be given to others, who copy through it, and is taken back like a [`Call::Give`].
     WindowOpen = 51,
-    /// (window, address, offset, bytes, 1 to the window, 0 from it) -> (bytes): copies between the component's memory and what
-    /// the window shows. [`Status::Fault`] where either has less, after so many bytes.
+    /// (window, address, offset, bytes, 1 to the window, 0 from it) -> (bytes): copies between the component's memory and the
+    /// memory in the window. [`Status::Fault`] if either is shorter, after so many bytes.
     Copy = 52,
-    /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other,
-    /// each three words: address, offset, bytes.
+    /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other.
+    /// Each entry has three words: address, offset, bytes.
     CopyList = 53,
-    /// (interrupt, endpoint, bits): from now on the interrupt signals the bits there when it comes, at once where it has come
-    /// since the last wait.
+    /// (interrupt, endpoint, bits): binds an interrupt: it signals the bits at the endpoint whenever it comes; at once if it
+    /// has come since the last wait.
     InterruptBind = 54,
 }
 
@@ -226,34 +225,34 @@ calls! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Status {
-    /// Well.
+    /// Success.
     Ok = 0,
     /// The deadline passed.
     TimedOut = 1,
-    /// A kick ended a wait; or the server let a call go unanswered.
+    /// A kick ended a wait, or the server left a call unanswered.
     Cancelled = 2,
-    /// The other side is no more.
+    /// The other side has ended.
     Gone = 3,
-    /// The other side died; its successor listens.
+    /// The other side died; its successor serves the same endpoint.
     Restarted = 4,
     /// There is no call to reply to.
     NoCaller = 5,
-    /// Not granted, or nothing of the kind is named by the handle.
+    /// The call is not granted, or the handle names nothing of the right type.
     Refused = 6,
     /// No such device, region or interrupt.
     NotFound = 7,
     /// Memory was refused.
     NoMemory = 8,
-    /// An address that is not the component's.
+    /// An address is outside the component's memory.
     Fault = 9,
-    /// An argument makes no sense.
+    /// An argument is invalid.
     Invalid = 10,
-    /// No such call.
+    /// There is no such call.
     Unknown = 11,
 }
 
 impl Status {
-    /// The status of that number; [`Status::Unknown`] for none.
+    /// Returns the status of that number; [`Status::Unknown`] if there is none.
     pub const fn of(number: u64) -> Status {
         match number {
             0 => Status::Ok,

@@ -1,4 +1,5 @@
-//! Limits of a domain: what it holds at once ([`Quota`]), and how many lines it logs ([`Lines`]).
+//! Limits of a domain: the number of things that it holds at once ([`Quota`]), and of lines that it
+//! logs ([`Lines`]).
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -6,7 +7,8 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Nanoseconds between two reports of refused lines.
 const REPORT_NS: u64 = 10 * NS_PER_SECOND;
 
-/// A count of things held at once, with a limit. Any number of threads take and give back at once.
+/// A count of things held at once, with a limit. Any number of threads may take and give back at
+/// the same time.
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicUsize,
@@ -21,41 +23,41 @@ pub struct Held {
 }
 
 impl Quota {
-    /// A quota of `most` things, of which none is taken.
+    /// Makes a quota of `most` things, of which none is taken.
     pub const fn new(most: usize) -> Quota {
         Quota { used: AtomicUsize::new(0), most }
     }
 
-    /// Number of things that are taken.
+    /// Returns the number of things that are taken.
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
-    /// Takes `count`; `false`, and none is taken, where the limit would be passed.
+    /// Takes `count`. Returns `false`, and takes none, if the limit would be passed.
     #[must_use]
     pub fn take(&self, count: usize) -> bool {
         let fits = |now: usize| now.checked_add(count).filter(|&after| after <= self.most);
         self.used.fetch_update(Relaxed, Relaxed, fits).is_ok()
     }
 
-    /// Gives `count` back that were taken.
+    /// Gives back `count` things that were taken.
     pub fn give_back(&self, count: usize) {
         self.used.fetch_sub(count, Relaxed);
     }
 
-    /// Takes `count` until the answer is dropped; `None` where the limit would be passed.
+    /// Takes `count` until the returned value is dropped; `None` if the limit would be passed.
     pub fn hold(self: &Arc<Quota>, count: usize) -> Option<Held> {
         self.take(count).then(|| Held { quota: self.clone(), count })
     }
 }
 
 impl Held {
-    /// Number of things that are held.
+    /// Returns the number of things that are held.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether they were taken from `quota`.
+    /// Returns whether they were taken from `quota`.
     pub fn is_of(&self, quota: &Arc<Quota>) -> bool {
         Arc::ptr_eq(&self.quota, quota)
     }
@@ -67,38 +69,39 @@ impl Drop for Held {
     }
 }
 
-/// Whether a line may be logged.
+/// The decision on a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may.
+    /// The line may be logged.
     Write,
-    /// It may not.
+    /// The line is refused.
     Refuse,
-    /// It may not, and so many were refused since that was last said: it is time to say it.
+    /// The line is refused, and it is time to report the number of lines refused since the last
+    /// report.
     Report(u32),
 }
 
-/// A limit on log lines: so many a second, and so many at once after a pause.
+/// A limit on log lines: a number a second, and a number at once after a pause.
 #[derive(Debug)]
 pub struct Lines {
     interval_ns: u64,
     burst: u64,
-    /// When all lines so far would have been written at the rate.
+    /// Time at which all lines so far would have been written at the rate.
     due_ns: u64,
     refused: u32,
-    /// From when on refused lines are reported again.
+    /// Time from which refused lines are reported again.
     report_ns: u64,
 }
 
 impl Lines {
-    /// A limit of `per_second` lines (none at all where 0) and `burst` at once (at least 1).
+    /// Makes a limit of `per_second` lines (none at all if 0) and `burst` at once (at least 1).
     pub const fn new(per_second: u32, burst: u32) -> Lines {
         let interval_ns = if per_second == 0 { 0 } else { NS_PER_SECOND / per_second as u64 };
         let burst = if burst == 0 { 1 } else { burst as u64 };
         Lines { interval_ns, burst, due_ns: 0, refused: 0, report_ns: 0 }
     }
 
-    /// Judges a line at `now_ns`.
+    /// Decides on a line at `now_ns`.
     pub fn judge(&mut self, now_ns: u64) -> Verdict {
         let due_ns = self.due_ns.max(now_ns).saturating_add(self.interval_ns);
         let fits = due_ns.saturating_sub(now_ns) <= self.interval_ns.saturating_mul(self.burst);
@@ -163,7 +166,7 @@ mod tests {
         assert_eq!(written(&mut lines, 7, 50), 5);
         assert_eq!(written(&mut lines, 7 + 99 * MS, 50), 0);
         assert_eq!(written(&mut lines, 7 + 200 * MS, 50), 2);
-        // After a pause of any length no more than the burst.
+        // After a pause of any length, no more than the burst is allowed.
         assert_eq!(written(&mut lines, 3_600_000 * MS, 50), 5);
         assert_eq!(written(&mut Lines::new(0, 5), 7, 50), 0);
     }

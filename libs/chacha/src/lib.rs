@@ -1,12 +1,12 @@
 //! Random bytes from the ChaCha20 block function (RFC 8439, 2.3): a generator with fast key erasure.
 //!
-//! Each request takes a block of the [`Generator`]: half becomes the next key, half the request's own
-//! key, whose [`Stream`] is made apart; a short request gets the key itself. What was given out cannot be computed from the state after.
-//! Source: D. J. Bernstein, "Fast-key-erasure random-number generators", 2017.
+//! Each request takes a block of the [`Generator`]: half becomes the next key, half the request's own key, from which its
+//! [`Stream`] is made outside the generator; a short request gets the key itself. Bytes given out cannot be computed from the
+//! later state. Source: D. J. Bernstein, "Fast-key-erasure random-number generators", 2017.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
-/// Requests between fresh seeds.
+/// Number of requests between fresh seeds.
 pub const RESEED_AFTER: u32 = 4096;
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;
@@ -16,7 +16,7 @@ type Key = [u32; 8];
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 const DOUBLE_ROUNDS: usize = 10;
 
-/// The places are known when it is compiled, so that the state stays in registers.
+/// Does a quarter round. The indices are constants, so that the state stays in registers.
 #[inline(always)]
 fn quarter_round<const A: usize, const B: usize, const C: usize, const D: usize>(
     state: &mut [u32; 16],
@@ -31,7 +31,7 @@ fn quarter_round<const A: usize, const B: usize, const C: usize, const D: usize>
     state[B] = (state[B] ^ state[C]).rotate_left(7);
 }
 
-/// A round of the columns and one of the diagonals.
+/// Does a round of the columns and one of the diagonals.
 #[inline(always)]
 fn double_round(state: &mut [u32; 16]) {
     quarter_round::<0, 4, 8, 12>(state);
@@ -44,7 +44,7 @@ fn double_round(state: &mut [u32; 16]) {
     quarter_round::<3, 4, 9, 14>(state);
 }
 
-/// Block `counter` of the stream of `key` and `nonce`.
+/// Computes block `counter` of the stream of `key` and `nonce`.
 fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
     let mut start = [0; 16];
     start[..4].copy_from_slice(&CONSTANTS);
@@ -61,7 +61,7 @@ fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
     state
 }
 
-/// The state that requests' keys come from.
+/// The generator of the requests' keys.
 #[derive(Debug)]
 pub struct Generator {
     key: Key,
@@ -69,12 +69,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// One that has no seed yet.
+    /// Makes a generator that has no seed yet.
     pub const fn new() -> Generator {
         Generator { key: [0; 8], until_reseed: 0 }
     }
 
-    /// Stirs 32 bytes from `next` into the key.
+    /// Mixes 32 bytes from `next` into the key.
     fn stir(&mut self, mut next: impl FnMut() -> u64) {
         for pair in self.key.chunks_exact_mut(2) {
             let word = next();
@@ -83,13 +83,13 @@ impl Generator {
         }
     }
 
-    /// Stirs `seed` into the key. A seed that somebody else knows makes the key no easier to guess.
+    /// Mixes `seed` into the key. A seed that is known to others makes the key no easier to guess.
     pub fn add(&mut self, seed: [u64; 4]) {
         let mut words = seed.into_iter();
         self.stir(|| words.next().unwrap_or_default());
     }
 
-    /// The stream of one request; `fresh` gives words of a seed when it is time for one.
+    /// Returns the stream of one request. `fresh` gives words of a seed when it is time for one.
     pub fn request(&mut self, fresh: impl FnMut() -> u64) -> Stream {
         if self.until_reseed == 0 {
             self.stir(fresh);
@@ -110,14 +110,14 @@ impl Default for Generator {
     }
 }
 
-/// The bytes that one request may have.
+/// The random bytes of one request.
 #[derive(Debug)]
 pub struct Stream {
     key: Key,
 }
 
 impl Stream {
-    /// Fills `out` with unpredictable bytes; the stream ends there. What is no longer than the key is the key.
+    /// Fills `out` with unpredictable bytes; the stream ends then. A request that is no longer than the key gets the key.
     pub fn fill(self, out: &mut [u8]) {
         if out.len() <= size_of::<Key>() {
             return copy(&self.key, out);
@@ -129,7 +129,7 @@ impl Stream {
     }
 }
 
-/// The first bytes of `words`, as many as `out` takes.
+/// Copies as many bytes of `words` as `out` takes.
 fn copy(words: &[u32], out: &mut [u8]) {
     for (bytes, word) in out.chunks_mut(4).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
@@ -174,7 +174,7 @@ mod tests {
             generator.request(|| 7).fill(&mut out);
             assert!(seen.insert(out[..8].to_vec()), "again");
             let mut others = [0; 4];
-            // A byte that is never filled is 0 in each of many requests.
+            // A byte that is never filled would be 0 in each of many requests.
             for _ in 0..64 {
                 generator.request(|| 7).fill(&mut out);
                 others.iter_mut().zip(out.iter().rev()).for_each(|(sum, byte)| *sum |= byte);

@@ -1,4 +1,4 @@
-//! The rules for descriptions, and the messages of those that are broken.
+//! The rules for descriptions, and the error messages for descriptions that break them.
 use crate::{
     Wrong,
     component::{Component, Entry, Process},
@@ -12,12 +12,12 @@ use toml::Spanned;
 
 type Checked = Result<(), Wrong>;
 
-/// The isolated components may have together one part in this many of the machine's memory.
+/// The memory of all isolated components together is at most one part in this many of the machine's.
 const MEMORY_SHARE: u64 = 4;
-/// Longest time a field of milliseconds may say: a day.
+/// Longest time that a field in milliseconds may have: a day.
 const MS_MAX: u64 = 86_400_000;
 
-/// Checks that `word` is a place of system calls.
+/// Checks that `word` is a valid value of `system_calls`.
 pub(crate) fn system_calls(word: &str) -> Result<(), String> {
     match parts::system_calls(word) {
         Some(_) => Ok(()),
@@ -25,7 +25,7 @@ pub(crate) fn system_calls(word: &str) -> Result<(), String> {
     }
 }
 
-/// Checks what must hold between the components of a system and puts them into the order of starting.
+/// Checks the rules between the components of a system and sorts them into the order of starting.
 pub(crate) fn system(system: &mut System) -> Result<(), String> {
     if system.memory_mib == 0 {
         return Err("`memory_mib` is missing: the memory of the smallest machine".to_owned());
@@ -46,7 +46,7 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
     Ok(())
 }
 
-/// A component is in a world that it can live in.
+/// Checks that a component is in a world in which it can live.
 fn check_world(member: &Member) -> Result<(), String> {
     let Member { name, world, component, .. } = member;
     if component.can_live_in(world.name()) {
@@ -60,7 +60,7 @@ fn check_world(member: &Member) -> Result<(), String> {
     })
 }
 
-/// Every interface that must be there is offered.
+/// Checks that every needed interface is offered.
 fn check_offers(system: &System) -> Result<(), String> {
     for Member { name, component, .. } in &system.members {
         let is_offered = |used: &&Spanned<String>| {
@@ -76,7 +76,7 @@ fn check_offers(system: &System) -> Result<(), String> {
     Ok(())
 }
 
-/// No port, line or kind of device has two owners.
+/// Checks that no port, line or kind of device has two owners.
 fn check_overlaps(system: &System) -> Result<(), String> {
     let mut ports: Vec<((u16, u16), &str)> = Vec::new();
     let mut lines: BTreeMap<u32, &str> = BTreeMap::new();
@@ -105,7 +105,7 @@ fn check_overlaps(system: &System) -> Result<(), String> {
     Ok(())
 }
 
-/// The isolated components' memory fits the smallest machine.
+/// Checks that the isolated components' memory fits the smallest machine.
 fn check_memory(system: &System) -> Result<(), String> {
     let processes =
         system.in_world(World::Process).filter_map(|one| one.component.process.as_ref());
@@ -123,7 +123,7 @@ fn check_memory(system: &System) -> Result<(), String> {
     Ok(())
 }
 
-/// The names in an order in which each component comes after those that it uses.
+/// Returns the names in an order in which each component comes after those that it uses.
 fn order(members: &[Member]) -> Result<Vec<String>, String> {
     let mut order: Vec<String> = Vec::new();
     let mut left: Vec<&Member> = members.iter().collect();
@@ -142,12 +142,12 @@ fn order(members: &[Member]) -> Result<Vec<String>, String> {
     Ok(order)
 }
 
-/// The first of `list` that is not among `known`.
+/// Returns the first name of `list` that is not among `known`.
 fn stranger<'a>(list: &'a [Spanned<String>], known: &[&str]) -> Option<&'a Spanned<String>> {
     list.iter().find(|one| !known.contains(&one.get_ref().as_str()))
 }
 
-/// The names of `list` are all among `known`.
+/// Checks that all names of `list` are among `known`.
 fn check_names(what: &str, list: &[Spanned<String>], known: &[&str]) -> Checked {
     match stranger(list, known) {
         None => Ok(()),
@@ -184,7 +184,7 @@ pub(crate) fn component(component: &Component) -> Checked {
     Ok(())
 }
 
-/// The worlds exist, and the component has what each of them needs.
+/// Checks that the worlds exist, and that the component has the fields that each of them needs.
 fn check_worlds(component: &Component) -> Checked {
     let worlds = &component.worlds;
     check_names("world", worlds.get_ref(), &["kernel", "process"])?;

@@ -2,7 +2,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-/// The description of a component: where it can live, and everything that it may touch.
+/// The description of a component: the worlds in which it can live, and all its privileges.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
@@ -17,7 +17,7 @@ pub struct Component {
     /// Interfaces that it cannot do without.
     #[serde(default)]
     pub(crate) uses: Vec<Spanned<String>>,
-    /// Interfaces that it uses where a system has them.
+    /// Interfaces that it uses if a system has them.
     #[serde(default)]
     pub(crate) may_use: Vec<Spanned<String>>,
     /// Kinds of devices that it may open (`virtio:block`); their interrupts come with them.
@@ -34,7 +34,7 @@ pub struct Component {
     pub(crate) memory: Vec<Spanned<String>>,
     /// `fair`, `fair:N` with N from -20 to 19, or `fifo:N` with N from 1 to 99.
     pub(crate) priority: Spanned<String>,
-    /// Its limits in the process world; needed where `worlds` has `process`.
+    /// Its limits in the process world; needed if `worlds` has `process`.
     pub(crate) process: Option<Spanned<Process>>,
 }
 
@@ -51,18 +51,18 @@ pub enum Entry {
     Personality,
 }
 
-/// The limits of a component in the process world, and how the supervisor watches it.
+/// The limits of a component in the process world, and the supervisor's rules for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    /// Parameters of its own, as on the kernel's command line, which goes before them.
+    /// Its own parameters, which follow those of the kernel's command line.
     #[serde(default)]
     pub(crate) parameters: String,
     /// Kernel calls: groups or single ones.
     pub(crate) calls: Vec<Spanned<String>>,
     /// Most memory.
     pub(crate) memory_kib: u64,
-    /// Memory that outlives it, beyond that.
+    /// Memory that outlives it, in addition to `memory_kib`.
     #[serde(default)]
     pub(crate) kept_kib: u64,
     /// Most interrupt vectors at once.
@@ -104,7 +104,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// More than the drivers of a machine of 30 disks open.
+    /// Default of `vectors`: more than the drivers of a machine of 30 disks open.
     const fn vectors() -> u32 {
         64
     }
@@ -123,24 +123,24 @@ impl Component {
     /// Reads the text of a `component.toml` and checks it.
     ///
     /// # Errors
-    /// The fault, and its line.
+    /// A description of the fault, with its line.
     pub(crate) fn parse(text: &str) -> Result<Component, String> {
         let component: Component = toml::from_str(text).map_err(|error| error.to_string())?;
         crate::checks::component(&component).map_err(|wrong| wrong.in_text(text))?;
         Ok(component)
     }
 
-    /// Whether it can live in `world`.
+    /// Returns whether the component can live in `world`.
     pub(crate) fn can_live_in(&self, world: &str) -> bool {
         self.worlds.get_ref().iter().any(|one| one.get_ref() == world)
     }
 
-    /// Whether it implements the interface `name`.
+    /// Returns whether the component implements the interface `name`.
     pub(crate) fn implements(&self, name: &str) -> bool {
         self.implements.iter().any(|one| one.get_ref() == name)
     }
 
-    /// The interfaces that it uses, where it must or may.
+    /// Returns the interfaces that the component uses, whether it must or may.
     pub(crate) fn used(&self) -> impl Iterator<Item = &str> {
         self.uses.iter().chain(&self.may_use).map(|one| one.get_ref().as_str())
     }

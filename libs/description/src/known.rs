@@ -88,7 +88,7 @@ pub(super) const GROUPS: [(&str, &[Call]); 14] = [
     ("windows", &[Call::WindowOpen, Call::Copy, Call::CopyList, Call::Revoke, Call::Close]),
 ];
 
-/// The calls that `name` stands for: a group or a call of that name.
+/// Returns the calls that `name` stands for: those of a group, or the call of that name.
 pub(super) fn calls_of(name: &str) -> Option<Vec<Call>> {
     if let Some((_, calls)) = GROUPS.iter().find(|(group, _)| *group == name) {
         return Some(calls.to_vec());

@@ -1,12 +1,13 @@
-//! Descriptions of components and of systems: what they may say, and the programs that are written from them.
+//! Descriptions of components and of systems: their fields and rules, and the programs that are generated from them.
 //!
 //! A component's folder holds a `component.toml` ([`Component`]): the interfaces that it implements and uses, the devices, ports and
 //! interrupts that it drives, the worlds in which it can live, and its limits in the process world. A system (`systems/NAME.toml`,
 //! [`System`]) lists its components with the world of each, and may be based on another system. There is no other list of components.
 //!
-//! Everything absent is denied, and everything unknown is refused, with the file, the line and the change that helps: a description
-//! says what is enforced. `checks` has the rules, `known` the names that descriptions may use, and `wiring` the programs: the kernel
-//! ([`System::kernel`]) and one for each isolated component ([`program`]). `tests/descriptions.rs` has a refusal for each field.
+//! Everything absent is denied, and everything unknown is refused, with the file, the line and the change that helps. So a
+//! description is the list of all privileges that are enforced. `checks` has the rules, `known` the names that descriptions may
+//! use, and `wiring` the programs: the kernel ([`System::kernel`]) and one for each isolated component ([`program`]).
+//! `tests/descriptions.rs` has a refusal for each field.
 #![forbid(unsafe_code)]
 
 mod checks;
@@ -37,7 +38,7 @@ impl Wrong {
         Wrong { span: place.span(), what: what.into() }
     }
 
-    /// The fault with its line in `text`.
+    /// Formats the fault with its line in `text`.
     fn in_text(self, text: &str) -> String {
         let before = text.get(..self.span.start).unwrap_or_default();
         format!("line {}: {}", before.matches('\n').count() + 1, self.what)

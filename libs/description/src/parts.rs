@@ -1,4 +1,4 @@
-//! The values of fields that are written as text.
+//! Parsers of fields whose values are written as text.
 
 /// A scheduling policy: `fair`, `fair:N`, `fifo:N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) enum Priority {
     Fifo(u8),
 }
 
-/// First port and count.
+/// Parses a port range into first port and count.
 pub(super) fn ports(range: &str) -> Option<(u16, u16)> {
     let (first, count) = range.split_once('+')?;
     let first = u16::from_str_radix(first.strip_prefix("0x")?, 16).ok()?;
@@ -17,7 +17,7 @@ pub(super) fn ports(range: &str) -> Option<(u16, u16)> {
     (count > 0 && u32::from(first) + u32::from(count) <= 1 << 16).then_some((first, count))
 }
 
-/// Whether two ranges of ports have one in common.
+/// Returns whether two ranges have a port in common.
 pub(super) fn overlap(one: (u16, u16), other: (u16, u16)) -> bool {
     let end = |range: (u16, u16)| u32::from(range.0) + u32::from(range.1);
     u32::from(one.0) < end(other) && u32::from(other.0) < end(one)

@@ -1,3 +1,5 @@
+//! [`Sources`]: the texts of all descriptions of the source tree.
+//!
 //! [`Sources`]: the texts of all descriptions of the tree.
 use std::{
     collections::BTreeMap,
@@ -5,14 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders of system descriptions; those of the second are for tests.
+/// Folders of system descriptions. Those of the second folder are for tests.
 const SYSTEMS: [&str; 2] = ["systems", "tests/systems"];
-/// Folders of components, of which each has a folder of its own somewhere below; those of the second are for tests.
+/// Folders of components. Each component has its own folder somewhere below; those below the second are for tests.
 const COMPONENTS: [&str; 2] = ["components", "tests/components"];
-/// The file that makes a folder a component's.
+/// The file whose presence makes a folder a component.
 const FILE: &str = "component.toml";
 
-/// A description: the file, from the root of the tree, and its text.
+/// A description: the path of its file, from the root of the tree, and its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
@@ -62,12 +64,12 @@ impl Sources {
         }
     }
 
-    /// Names of the systems.
+    /// Returns the names of the systems.
     pub fn systems(&self) -> impl Iterator<Item = &str> {
         self.systems.keys().map(String::as_str)
     }
 
-    /// Folders of the components, from the root of the tree.
+    /// Returns the folders of the components, from the root of the tree.
     pub fn components(&self) -> impl Iterator<Item = &Path> {
         self.components.values().filter_map(|source| source.path.parent())
     }
@@ -85,7 +87,7 @@ impl Sources {
     }
 }
 
-/// The paths, from `root`, of everything in `folder`; nothing where there is no such folder.
+/// Returns the paths, from `root`, of all entries of `folder`; none if there is no such folder.
 fn entries(root: &Path, folder: &Path) -> io::Result<Vec<PathBuf>> {
     let listed = match fs::read_dir(root.join(folder)) {
         Ok(listed) => listed,

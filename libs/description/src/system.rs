@@ -11,7 +11,7 @@ use serde::{
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 use toml::{Spanned, Table, Value};
 
-/// Systems that are based on one another, at most.
+/// Greatest length of a chain of systems that are based on one another.
 const DEPTH_MAX: usize = 8;
 
 /// The world in which a component lives.
@@ -24,7 +24,7 @@ pub enum World {
 }
 
 impl World {
-    /// Its name in descriptions.
+    /// Returns the world's name in descriptions.
     pub fn name(self) -> &'static str {
         match self {
             World::Kernel => "kernel",
@@ -42,7 +42,7 @@ pub struct Member {
     pub folder: PathBuf,
     /// The world that it lives in.
     pub world: World,
-    /// Everything that it may touch, with the changes of this system.
+    /// All its privileges, with the changes of this system.
     pub component: Component,
 }
 
@@ -63,11 +63,11 @@ pub struct System {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The system whose components and other fields this one has, where it does not name its own.
+    /// The system whose components and fields this one inherits where it does not define its own.
     based_on: Option<Spanned<String>>,
     memory_mib: Option<u64>,
     system_calls: Option<Spanned<String>>,
-    /// The world of each component; `none` takes a component of the other system out.
+    /// The world of each component; `none` removes an inherited component.
     #[serde(default)]
     components: Worlds,
     /// Fields of components' descriptions that are different in this system.
@@ -109,7 +109,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// The description of the system `name`, and of those that it is based on.
+    /// Reads the description of the system `name`, and of those that it is based on.
     fn of(sources: &Sources, name: &str, depth: usize) -> Result<Draft, String> {
         let Some(Source { path, text }) = sources.systems.get(name) else {
             let known: Vec<_> = sources.systems().collect();
@@ -149,7 +149,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Puts the component `name` into the world of that name, or takes it out.
+    /// Puts the component `name` into the world called `world`, or removes it.
     fn place(&mut self, sources: &Sources, name: &str, world: &str) -> Result<(), String> {
         let listed = self.worlds.iter().position(|(one, _)| one == name);
         let world = match (world, listed) {
@@ -178,7 +178,7 @@ impl Draft {
     }
 }
 
-/// Puts the fields of `over` into `table`; those of tables within it one by one.
+/// Copies the fields of `over` into `table`; tables within it are merged field by field.
 fn merge(table: &mut Table, over: Table) {
     for (key, value) in over {
         match (table.get_mut(&key), value) {
@@ -190,7 +190,7 @@ fn merge(table: &mut Table, over: Table) {
     }
 }
 
-/// The component described by `source`, with the fields of `change` over its own.
+/// Reads the component described by `source`, with the fields of `change` replacing its own.
 fn component(source: &Source, change: Option<&Table>) -> Result<Component, String> {
     let said = |what: String| format!("{}: {what}", source.path.display());
     let component = Component::parse(&source.text).map_err(said)?;
@@ -201,10 +201,10 @@ fn component(source: &Source, change: Option<&Table>) -> Result<Component, Strin
 }
 
 impl Sources {
-    /// The system `name`, checked.
+    /// Returns the system `name`, checked.
     ///
     /// # Errors
-    /// The fault of a description, with the file and the line.
+    /// A description of the fault, with the file and the line.
     pub fn system(&self, name: &str) -> Result<System, String> {
         let draft = Draft::of(self, name, 0)?;
         let mut members = Vec::new();
@@ -227,12 +227,12 @@ impl Sources {
 }
 
 impl System {
-    /// The components that live in `world`.
+    /// Returns the components that live in `world`.
     pub fn in_world(&self, world: World) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(move |member| member.world == world)
     }
 
-    /// The components whose crates are linked into the kernel.
+    /// Returns the components whose crates are linked into the kernel.
     pub fn linked(&self) -> impl Iterator<Item = &Member> {
         self.in_world(World::Kernel).filter(|member| member.component.entry == Entry::Start)
     }

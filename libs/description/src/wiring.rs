@@ -1,4 +1,5 @@
-//! The programs that wire components together: the kernel of a system, and the program of an isolated component.
+//! Generates the programs that connect components: the kernel of a system, and the program of an isolated
+//! component.
 use crate::{
     component::{Component, Entry, Process},
     known,
@@ -12,7 +13,8 @@ use toml::Spanned;
 const NS_PER_MS: u64 = 1_000_000;
 
 impl System {
-    /// The source of the kernel: a static `image::System`. `archive` holds the programs of the isolated components.
+    /// Returns the source of the kernel: a static `image::System`. `archive` is the path of the programs of the
+    /// isolated components.
     pub fn kernel(&self, archive: &Path) -> String {
         let calls = parts::system_calls(&self.system_calls).unwrap_or("Anywhere");
         let mut text = format!(
@@ -36,7 +38,7 @@ impl System {
     }
 }
 
-/// The source of the program that `member` is in the process world.
+/// Returns the source of the program of `member` in the process world.
 pub fn program(member: &Member) -> String {
     let (name, path) = (&member.name, member.crate_name());
     let main = match member.component.entry {
@@ -52,7 +54,7 @@ pub fn program(member: &Member) -> String {
 }
 
 impl Member {
-    /// The name of its crate in Rust.
+    /// Returns the Rust name of the component's crate.
     pub fn crate_name(&self) -> String {
         self.name.replace('-', "_")
     }
@@ -70,7 +72,7 @@ fn interrupts(component: &Component) -> Vec<u32> {
     component.interrupts.iter().map(|line| *line.get_ref()).collect()
 }
 
-/// The virtio device types that it drives.
+/// Returns the virtio device types that the component drives.
 fn devices(component: &Component) -> Vec<u32> {
     let kind = |wanted: &Spanned<String>| {
         known::DEVICES.iter().find(|(name, _)| name == wanted.get_ref()).map(|(_, kind)| *kind)
@@ -98,7 +100,7 @@ fn line(member: &Member) -> String {
     )
 }
 
-/// The numbers of the calls that a component may make.
+/// Returns the numbers of the calls that a component may make.
 pub(crate) fn calls(process: &Process) -> BTreeSet<u64> {
     let names = process.calls.iter();
     let calls: Vec<Call> =

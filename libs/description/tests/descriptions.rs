@@ -1,4 +1,4 @@
-//! Wrong descriptions are refused: one refusal for each field.
+//! Tests that wrong descriptions are refused, with one case for each field.
 use description::{Member, Sources, World, program};
 use std::path::Path;
 
@@ -13,7 +13,7 @@ uart = "kernel"
 rtc = "kernel"
 "#;
 
-/// The components of the smallest system there is.
+/// The components of the smallest possible system.
 const COMPONENTS: [(&str, &str); 5] = [
     (
         "posix",
@@ -81,7 +81,8 @@ pause_max_ms = 1000
     ),
 ];
 
-/// The small system, where the text `good` of the description of `changed`, a component or `small` itself, reads `other`.
+/// Returns the small system with the text `good` replaced by `other` in the description of `name`, a component or `small`
+/// itself.
 #[track_caller]
 fn changed(name: &str, good: &str, other: &str) -> Sources {
     let mut sources = Sources::default();
@@ -99,14 +100,14 @@ fn changed(name: &str, good: &str, other: &str) -> Sources {
     sources
 }
 
-/// The small system with another beside it, `large`.
+/// Returns the small system with a second system beside it, `large`.
 fn with_large(text: &str) -> Sources {
     let mut sources = changed("", "", "");
     sources.add_system(Path::new("systems/large.toml"), text.to_owned());
     sources
 }
 
-/// Refused, for a reason that holds `why`, once `good` reads `wrong` in the description of `name`.
+/// Checks that replacing `good` by `wrong` in the description of `name` is refused, for a reason that contains `why`.
 #[track_caller]
 fn refused(name: &str, good: &str, wrong: &str, why: &str) {
     match changed(name, good, wrong).system("small") {
@@ -115,7 +116,7 @@ fn refused(name: &str, good: &str, wrong: &str, why: &str) {
     }
 }
 
-/// The kernel's program of the small system.
+/// Returns the kernel's program of the small system.
 fn kernel(sources: &Sources) -> String {
     sources.system("small").expect("a right description").kernel(Path::new("/archive"))
 }

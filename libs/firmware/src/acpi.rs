@@ -1,31 +1,30 @@
-//! The ACPI tables the nucleus needs: MADT (processors, I/O APICs, line overrides), FADT (power, PM
-//! timer), HPET, DMAR (the IOMMU); and two facts dug out of the DSDT's bytes without an AML interpreter: the S5 sleep
-//! type and microvm's virtio-mmio transports.
+//! The ACPI tables that the nucleus needs: MADT (processors, I/O APICs, line overrides), FADT (power, PM timer), HPET, DMAR
+//! (the IOMMU). Two facts are found in the DSDT's bytes without an AML interpreter: the S5 sleep type and microvm's
+//! virtio-mmio transports.
 //!
-//! Read once at boot into one [`Tables`].
-//! Source: ACPI 6.5, chapters 5.2.5 to 5.2.12 and 6.4.3; Intel VT-d 3.4, chapter 8.
+//! Read once at boot into one [`Tables`]. Source: ACPI 6.5, chapters 5.2.5 to 5.2.12 and 6.4.3; Intel VT-d 3.4, chapter 8.
 use crate::{Bytes, List, Memory};
 use program::MmioDevice;
 
-/// Processors remembered at most.
+/// Most processors that are recorded.
 pub const MAX_PROCESSORS: usize = 64;
 const MAX_IO_APICS: usize = 4;
 const MAX_TRANSPORTS: usize = 32;
 const MAX_FUNCTIONS: usize = 256;
 
-/// One I/O APIC.
+/// An I/O APIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IoApic {
     /// Its number.
     pub id: u8,
     /// Physical address of its registers.
     pub address: u64,
-    /// First global line.
+    /// First global line that it has.
     pub first_line: u32,
 }
 
-/// The line and the signalling of an ISA interrupt for which they are not the default: line of the same number, edge, active
-/// high.
+/// The line and the signalling of an ISA interrupt that differ from the default: line of the same number, edge-triggered,
+/// active high.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Override {
     /// ISA interrupt.
@@ -36,14 +35,14 @@ pub struct Override {
     pub flags: u16,
 }
 
-/// A global interrupt line and how it signals.
+/// A global interrupt line and its signalling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Its number among all I/O APICs.
     pub global: u32,
-    /// It interrupts as long as it is asserted (masked while being handled), not by a change.
+    /// The line is level-triggered: it interrupts as long as it is asserted, so it is masked while being handled.
     pub is_level: bool,
-    /// Asserted means low.
+    /// The line is active low.
     pub is_active_low: bool,
 }
 
@@ -52,16 +51,16 @@ pub struct Line {
 pub struct Iommu {
     /// Physical address of its registers.
     pub registers: u64,
-    /// It serves every PCI function.
+    /// The IOMMU serves every PCI function.
     pub serves_all: bool,
-    /// Else these: `bus << 8 | device << 3 | function`.
+    /// Otherwise the functions that it serves: `bus << 8 | device << 3 | function`.
     pub functions: List<u16, MAX_FUNCTIONS>,
-    /// Senders of the messages of I/O APICs: number of the I/O APIC, and function.
+    /// Senders of the messages of I/O APICs: number of the I/O APIC, and its function.
     pub io_apics: List<(u8, u16), MAX_IO_APICS>,
 }
 
 impl Iommu {
-    /// Whether what `function` asks of memory goes through it.
+    /// Returns whether memory accesses of `function` go through this IOMMU.
     pub fn serves(&self, function: u16) -> bool {
         self.serves_all || self.functions.as_slice().contains(&function)
     }
@@ -70,7 +69,7 @@ impl Iommu {
 /// A register of the FADT: in ports or memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Register {
-    /// Not there.
+    /// The register does not exist.
     #[default]
     None,
     /// A port.
@@ -90,7 +89,7 @@ pub struct Tables {
     pub overrides: List<Override, 16>,
     /// Virtio-mmio transports.
     pub transports: List<MmioDevice, MAX_TRANSPORTS>,
-    /// Physical address of the local APIC, 0 if not told.
+    /// Physical address of the local APIC; 0 if the tables do not give it.
     pub local_apic: u64,
     /// The power management timer, 3.579545 MHz.
     pub pm_timer: Register,
@@ -98,18 +97,18 @@ pub struct Tables {
     pub pm1_control: [Register; 2],
     /// Sleep control (hardware-reduced).
     pub sleep_control: Register,
-    /// Reset register and the value to write.
+    /// Reset register, and the value to write to it.
     pub reset: (Register, u8),
     /// `\_S5`'s sleep types for PM1a and PM1b.
     pub sleep_type_5: Option<[u8; 2]>,
     /// Physical address of the HPET.
     pub hpet: Option<u64>,
-    /// The IOMMU, where there is one of VT-d.
+    /// The VT-d IOMMU, if there is one.
     pub iommu: Option<Iommu>,
 }
 
 impl Tables {
-    /// The global line of `line`, which below 16 is an ISA interrupt; others are PCI's but for transports'.
+    /// Returns the global line of `line`. Below 16 that is an ISA interrupt; other lines belong to PCI or to transports.
     pub fn line(&self, line: u32) -> Line {
         if self.transports.as_slice().iter().any(|transport| transport.interrupt == line) {
             return Line { global: line, is_level: true, is_active_low: false };
@@ -127,7 +126,7 @@ impl Tables {
 }
 
 impl Tables {
-    /// The function that messages of global line `line` come from, where the IOMMU is told that.
+    /// Returns the function from which messages of global line `line` come, if the IOMMU's table gives it.
     pub fn sender(&self, line: u32) -> Option<u16> {
         let before = self.io_apics.as_slice().iter().filter(|one| one.first_line <= line);
         let id = before.max_by_key(|one| one.first_line)?.id;
@@ -138,7 +137,7 @@ impl Tables {
 }
 
 impl Bytes<'_> {
-    /// A generic address structure; `None` where its address is 0.
+    /// Reads a generic address structure; `None` if its address is 0.
     fn register(&self, offset: usize) -> Register {
         match (self.u8(offset), self.u64(offset + 4)) {
             (_, 0) => Register::None,
@@ -156,7 +155,7 @@ impl Bytes<'_> {
 }
 
 impl Tables {
-    /// Reads the tables. `rsdp` is the root's address, 0 where the loader did not say.
+    /// Reads the tables. `rsdp` is the address of the root, or 0 if the loader did not give it.
     pub fn read(memory: Memory<'_>, rsdp: u64) -> Tables {
         let mut tables = Tables::default();
         if let Some(root) = find_root(memory, rsdp) {
@@ -166,7 +165,7 @@ impl Tables {
     }
 }
 
-/// A whole table with a standard header.
+/// Returns a whole table with a standard header.
 fn table_at(memory: Memory<'_>, physical: u64) -> Option<Bytes<'_>> {
     const HEADER_BYTES: usize = 36;
     const MOST_BYTES: usize = 1 << 20;
@@ -221,7 +220,8 @@ fn read_madt(madt: Bytes<'_>, tables: &mut Tables) {
     while offset + 2 <= madt.0.len() {
         let length = usize::from(madt.u8(offset + 1));
         match madt.u8(offset) {
-            // Enabled, or may be brought online: QEMU's unplugged processors are the latter, and are not there.
+            // The processor is enabled. A processor that may only be brought online, such as one that is unplugged in QEMU,
+            // is left out.
             0 if madt.u32(offset + 4) & 1 != 0 => {
                 tables.processors.push(u32::from(madt.u8(offset + 3)))
             }
@@ -245,7 +245,7 @@ fn read_madt(madt: Bytes<'_>, tables: &mut Tables) {
     }
 }
 
-/// The IOMMU; `None` where several share the functions, which nobody here can drive.
+/// Reads the IOMMU; `None` if several share the functions, which is not supported.
 fn read_dmar(dmar: Bytes<'_>) -> Option<Iommu> {
     const UNIT: u16 = 0;
     const SERVES_ALL: u8 = 1;
@@ -272,7 +272,7 @@ fn read_dmar(dmar: Bytes<'_>) -> Option<Iommu> {
     found
 }
 
-/// The functions and I/O APICs that an IOMMU names one by one, but for those behind bridges.
+/// Reads the functions and I/O APICs that an IOMMU names one by one, except those behind bridges.
 fn read_scopes(dmar: Bytes<'_>, start: usize, end: usize, iommu: &mut Iommu) {
     const ENDPOINT: u8 = 1;
     const IO_APIC: u8 = 3;
@@ -322,7 +322,7 @@ fn read_dsdt(dsdt: Bytes<'_>, tables: &mut Tables) {
     }
 }
 
-/// The first two numbers of a package: PackageOp, its length (1 to 4 bytes), count, then integers.
+/// Reads the first two numbers of a package: PackageOp, its length (1 to 4 bytes), count, then integers.
 fn read_sleep_package(dsdt: Bytes<'_>, at: usize) -> Option<[u8; 2]> {
     const PACKAGE: u8 = 0x12;
     const BYTE_PREFIX: u8 = 0x0a;
@@ -339,7 +339,7 @@ fn read_sleep_package(dsdt: Bytes<'_>, at: usize) -> Option<[u8; 2]> {
     Some([next(), next()])
 }
 
-/// The memory range and the interrupt of the resource template that follows a device's name.
+/// Reads the memory range and the interrupt of the resource template that follows a device's name.
 fn read_transport(dsdt: Bytes<'_>, after: usize) -> Option<MmioDevice> {
     const REACH: usize = 128;
     const MEMORY: [u8; 3] = [0x86, 9, 0];

@@ -1,6 +1,6 @@
 //! The information of the boot loader: memory map, modules, command line, ACPI root (PVH `hvm_start_info`).
 //!
-//! Parsed once into a [`BootInfo`] that owns what it says but the command line. Source: Xen's
+//! It is parsed once into a [`BootInfo`], which owns all its data but the command line. Source: Xen's
 //! `public/arch-x86/hvm/start_info.h`. Layouts, little-endian:
 //!
 //! ```text
@@ -21,25 +21,25 @@ pub struct PhysRange {
 }
 
 impl PhysRange {
-    /// Bytes in it.
+    /// Returns the number of bytes in the range.
     pub fn bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// The whole pages that hold it.
+    /// Returns the whole pages that contain the range.
     fn widened(self) -> PhysRange {
         let end = self.end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX / PAGE * PAGE);
         PhysRange { start: self.start / PAGE * PAGE, end }
     }
 
-    /// The whole pages within it.
+    /// Returns the whole pages within the range.
     fn narrowed(self) -> PhysRange {
         let start = self.start.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         PhysRange { start, end: self.end / PAGE * PAGE }
     }
 }
 
-/// Ranges that are not empty; one that found no room is lost, not misused.
+/// A list of non-empty ranges. A range that finds no room is lost, which wastes memory but is safe.
 pub type Ranges = List<PhysRange, 64>;
 
 impl Ranges {
@@ -49,7 +49,7 @@ impl Ranges {
         }
     }
 
-    /// Takes `hole` out of every range, splitting where it lies inside one.
+    /// Removes `hole` from every range, splitting a range that contains it.
     fn remove(&mut self, hole: PhysRange) {
         let before = core::mem::take(self);
         for range in before.as_slice() {
@@ -62,19 +62,19 @@ impl Ranges {
 /// The information of the boot loader.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BootInfo {
-    /// All usable RAM in whole pages, for the direct map and the frame table.
+    /// All usable RAM, in whole pages, for the direct map and the frame table.
     pub ram: Ranges,
-    /// RAM that nobody has: `ram` without the first megabyte, the kernel image and the modules.
+    /// RAM that is not in use: `ram` without the first megabyte, the kernel image and the modules.
     pub free: Ranges,
-    /// Other parts of low memory in the map that may be read (ACPI tables), to be mapped too.
+    /// Other parts of low memory that may be read (ACPI tables) and must be mapped too.
     pub map_also: Ranges,
     /// Modules in order; never given to the frame allocator.
     pub modules: Ranges,
-    /// Physical address of the command line, 0 where none was given.
+    /// Physical address of the command line; 0 if none was given.
     pub command_line: u64,
-    /// Physical address of the ACPI root pointer, 0 where none was given.
+    /// Physical address of the ACPI root pointer; 0 if none was given.
     pub rsdp: u64,
-    /// A page below 640 KiB for starting processors, 0 where there is none.
+    /// A page below 640 KiB for starting processors; 0 if there is none.
     pub trampoline: u64,
 }
 
@@ -88,11 +88,11 @@ const KIND_ACPI_NVS: u32 = 4;
 const PAGE: u64 = 4096;
 
 impl BootInfo {
-    /// Parses the start information at `at`. `kernel` is where the image lies, `low_end` where the memory
-    /// ends that can be read at boot.
+    /// Parses the start information at `at`. `kernel` is the range of the image, and `low_end` the end of
+    /// the memory that can be read at boot.
     ///
     /// # Errors
-    /// Why there is nothing to run on.
+    /// The reason why the kernel cannot run.
     pub fn parse(
         memory: Memory<'_>,
         at: u64,
@@ -144,7 +144,7 @@ impl BootInfo {
     }
 }
 
-/// The readable ones of `count` entries of `bytes` bytes from `at`.
+/// Iterates over the readable ones of `count` entries of `bytes` bytes from `at`.
 fn entries<'a>(
     memory: Memory<'a>,
     at: u64,

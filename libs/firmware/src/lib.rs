@@ -1,8 +1,8 @@
 //! The information of firmware and boot loader for the nucleus: start information, parameters, ACPI tables, and the
 //! symbol table that the build puts behind the image.
 //!
-//! Pure parsers over bytes of physical memory ([`Memory`]), which may say anything: a parser skips what
-//! makes no sense and never reads outside what it was given. No heap: they run before there is one.
+//! The parsers are pure and read bytes of physical memory ([`Memory`]), which may hold anything: a parser skips
+//! malformed parts and never reads outside its input. They use no heap, because they run before there is one.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,10 +16,10 @@ mod tests;
 
 pub use list::List;
 
-/// Physical memory: the `length` bytes at an address, `None` where they cannot be read.
+/// Access to physical memory: returns the `length` bytes at an address, `None` if they cannot be read.
 pub type Memory<'a> = &'a dyn Fn(u64, usize) -> Option<&'a [u8]>;
 
-/// Little-endian numbers in bytes; reads outside them give zero.
+/// Little-endian numbers in bytes. Reads outside the bytes return zero.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(&'a [u8]);
 

@@ -1,6 +1,6 @@
-//! A short list without a heap.
+//! A short list that needs no heap.
 
-/// A list of at most `N`.
+/// A list of at most `N` items.
 #[derive(Clone, Copy, Debug)]
 pub struct List<T, const N: usize> {
     items: [T; N],
@@ -16,7 +16,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         }
     }
 
-    /// Its items.
+    /// Returns the items.
     pub fn as_slice(&self) -> &[T] {
         &self.items[..self.count]
     }

@@ -15,13 +15,13 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"SKSY");
 pub const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 8;
 
-/// Bytes of the table that begins with `header`.
+/// Returns the size of the table that begins with `header`, in bytes.
 pub fn table_bytes(header: &[u8; HEADER_BYTES]) -> usize {
     let header = Bytes(header);
     if header.u32(0) == MAGIC { (header.u32(8) as usize).max(HEADER_BYTES) } else { HEADER_BYTES }
 }
 
-/// The function of `table` that `address` lies in, and how far into it.
+/// Returns the function of `table` that contains `address`, and the offset in it.
 pub fn find(table: &[u8], address: u32) -> Option<(&str, u32)> {
     let bytes = Bytes(table);
     let entry = |index: usize| HEADER_BYTES + index * ENTRY_BYTES;

@@ -1,4 +1,4 @@
-//! Tables and parameters as machines give them, and damaged ones.
+//! Tests with tables and parameters of real machines, and with damaged ones.
 use crate::{
     Memory,
     acpi::{Register, Tables},
@@ -60,7 +60,7 @@ fn machine() -> Ram {
     ram
 }
 
-/// An IOMMU of a DMAR table.
+/// Makes an IOMMU's structure for a DMAR table.
 fn unit(flags: u8, registers: u64) -> Vec<u8> {
     [&[0, 0, 16, 0, flags, 0, 0, 0][..], &long(registers)].concat()
 }

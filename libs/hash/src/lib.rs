@@ -1,5 +1,5 @@
-//! A keyed hash of names and numbers: multiply and fold, seeded at random so that programs cannot aim.
-//! Source: the folded multiply of wyhash (Wang Yi, public domain).
+//! A keyed hash of names and numbers: multiply and fold, seeded at random so that programs cannot
+//! cause collisions on purpose. Source: the folded multiply of wyhash (Wang Yi, public domain).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -11,12 +11,12 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// The key that 16 random bytes make.
+    /// Makes the key of 16 random bytes.
     pub fn new(bytes: [u8; 16]) -> Seed {
         let whole = u128::from_le_bytes(bytes);
         Seed { first: whole as u64 | 1, second: (whole >> 64) as u64 | 1 }
     }
-    /// Hash of `name` in the directory `parent`.
+    /// Returns the hash of `name` in the directory `parent`.
     pub fn hash(&self, parent: u64, name: &[u8]) -> u64 {
         let mut state = fold(parent ^ self.first, name.len() as u64 ^ self.second);
         let mut words = name.chunks_exact(8);
@@ -26,22 +26,22 @@ impl Seed {
         }
         fold(state ^ tail(words.remainder()), self.first)
     }
-    /// Hash of a number.
+    /// Returns the hash of a number.
     pub fn hash_number(&self, number: u64) -> u64 {
         fold(number ^ self.first, self.second)
     }
 }
 
-/// Fewer than eight bytes as a number that, with their count, only they have.
+/// Packs fewer than eight bytes into a number. Together with their count it is unique.
 #[inline]
 fn tail(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk(), bytes.last_chunk()) {
-        // Four to seven: the first four and the last four, which may overlap.
+        // For four to seven bytes: the first four and the last four, which may overlap.
         (Some(first), Some(last)) => {
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
         }
         _ => match (bytes.first(), bytes.get(bytes.len() / 2), bytes.last()) {
-            // One to three: of fewer some count twice.
+            // For one to three bytes: some count twice if there are fewer than three.
             (Some(first), Some(middle), Some(last)) => {
                 u64::from(*first) | u64::from(*middle) << 8 | u64::from(*last) << 16
             }

@@ -1,4 +1,4 @@
-//! The endpoint: who waits there, and what each step does to them.
+//! The endpoint: the threads that wait at it, and the effect of each step on them.
 use crate::{Error, Header, Message};
 use runqueue::{Fifo, Node, Store};
 
@@ -8,34 +8,34 @@ pub type Links<T> = Node<T>;
 /// The state of a thread at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase<T> {
-    /// Nothing.
+    /// The thread does nothing at the endpoint.
     Idle,
-    /// Waits to be received; `is_call` tells whether it also waits for a reply.
+    /// The thread waits for its message to be received; `is_call` tells whether it also waits for a reply.
     Queued {
-        /// It called.
+        /// The thread called, and so also waits for a reply.
         is_call: bool,
     },
     /// Its call was received by this thread and waits for the reply.
     Served(T),
-    /// Waits for a message or bits.
+    /// The thread waits for a message or bits.
     Receiving,
 }
 
-/// A thread's part in what goes on at the endpoint where it calls, sends or receives.
+/// The state of a thread at the endpoint where it calls, sends or receives.
 #[derive(Clone, Debug)]
 pub struct Party<T> {
     /// The thread's state.
     pub phase: Phase<T>,
-    /// The message that it sends, and then the one it got.
+    /// The message that the thread sends, and afterwards the message that it received.
     pub message: Message,
-    /// Result of its last step; valid once the thread goes on, unless a deadline or a kick woke it.
+    /// Result of the thread's last step; valid once the thread goes on, unless a deadline or a kick woke it.
     pub result: Result<(), Error>,
-    /// Its place in the endpoint's list.
+    /// Links in the endpoint's list.
     pub links: Links<T>,
 }
 
 impl<T> Party<T> {
-    /// Of a thread that does nothing.
+    /// Makes the party of a thread that does nothing.
     pub const fn new() -> Party<T> {
         Party {
             phase: Phase::Idle,
@@ -57,17 +57,17 @@ pub type Serving<T> = Option<T>;
 
 /// The operations that the state machine needs of the threads that it names.
 pub trait Threads<T: Copy + Eq> {
-    /// The part of `thread`, which takes part at this endpoint.
+    /// Returns the party of `thread`, which takes part at this endpoint.
     fn party(&mut self, thread: T) -> &mut Party<T>;
-    /// The reply right of `thread`, which serves at this endpoint.
+    /// Returns the reply right of `thread`, which serves at this endpoint.
     fn serving(&mut self, thread: T) -> &mut Serving<T>;
-    /// Takes the right to let `thread`, which is blocked, go on; fails where a deadline or a kick has it.
+    /// Claims `thread`, which is blocked, for being woken. Fails if a deadline or a kick has claimed it.
     fn claim(&mut self, thread: T) -> bool;
-    /// From now on `thread`, the caller, is blocked and may be claimed.
+    /// Marks `thread`, the caller, as blocked; it may be claimed from now on.
     fn block(&mut self, thread: T);
-    /// Copies the message of `from` (what does not travel in registers, too) to `to`.
+    /// Copies the message of `from`, with the words that do not travel in registers, to `to`.
     fn copy(&mut self, from: T, to: T);
-    /// `server`, which runs or was claimed, works for `client` from now on: its priority goes along.
+    /// Lends the priority of `client` to `server`, which runs or was claimed and works for `client` from now on.
     fn lend(&mut self, client: T, server: T);
 }
 
@@ -79,19 +79,19 @@ impl<T: Copy + Eq, P: Threads<T>> Store<T> for PartyLinks<'_, P> {
     }
 }
 
-/// The work to be done after a step.
+/// The caller's action after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Next<T> {
-    /// The caller goes on.
+    /// The caller continues.
     GoOn,
-    /// The caller goes on, and this claimed thread too.
+    /// The caller continues, and wakes this claimed thread.
     Wake(T),
-    /// The caller goes on, and these claimed threads too.
+    /// The caller continues, and wakes these claimed threads.
     WakeBoth(T, T),
     /// The caller blocks.
     Block,
-    /// The caller blocks, and this claimed thread goes on, best at once in its place.
+    /// The caller blocks, and this claimed thread runs, best at once in the caller's place.
     HandOver(T),
 }
 
@@ -100,13 +100,13 @@ pub enum Next<T> {
 pub struct Endpoint<T> {
     queued: Fifo<T>,
     receiving: Fifo<T>,
-    /// Signalled and not yet received.
+    /// Bits that were signalled and not yet received.
     bits: u64,
     closed: Option<Error>,
 }
 
 impl<T> Endpoint<T> {
-    /// Nobody waits.
+    /// Makes an endpoint at which no thread waits.
     pub const fn new() -> Endpoint<T> {
         Endpoint { queued: Fifo::new(), receiving: Fifo::new(), bits: 0, closed: None }
     }
@@ -119,7 +119,7 @@ impl<T> Default for Endpoint<T> {
 }
 
 impl<T: Copy + Eq> Endpoint<T> {
-    /// `me` sends the message in its party; with `is_call` it waits for the reply.
+    /// Sends the message in the party of `me`. With `is_call` the thread also waits for the reply.
     #[inline(always)]
     pub fn send<P: Threads<T>>(&mut self, threads: &mut P, me: T, is_call: bool) -> Next<T> {
         if let Some(error) = self.closed {
@@ -142,14 +142,14 @@ impl<T: Copy + Eq> Endpoint<T> {
         }
     }
 
-    /// `me` waits for a message or bits. A call that it received before and did not answer is cancelled.
+    /// Makes `me` wait for a message or bits. A call that it received before and did not answer is cancelled.
     #[inline]
     pub fn receive<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
         let cancelled = finish_call(threads, me, Err(Error::Cancelled));
         self.take_next(threads, me, cancelled)
     }
 
-    /// `me` replies to the call it received with the message in its party.
+    /// Answers the call that `me` received with the message in its party.
     #[inline]
     pub fn reply<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
         match finish_call(threads, me, Ok(())) {
@@ -161,20 +161,20 @@ impl<T: Copy + Eq> Endpoint<T> {
         }
     }
 
-    /// [`Endpoint::reply`], where there is somebody to reply to, and [`Endpoint::receive`].
+    /// Does [`Endpoint::reply`], if `me` has a call to answer, and then [`Endpoint::receive`].
     #[inline(always)]
     pub fn reply_and_receive<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
         let answered = finish_call(threads, me, Ok(()));
         self.take_next(threads, me, answered)
     }
 
-    /// Whether a receiver would block.
+    /// Returns whether a receiver would block.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
         self.bits == 0 && self.queued.first().is_none() && self.closed.is_none()
     }
 
-    /// [`Endpoint::reply_and_receive`] where the endpoint [is quiet](Endpoint::is_quiet).
+    /// Does [`Endpoint::reply_and_receive`] at an endpoint that [is quiet](Endpoint::is_quiet).
     #[inline(always)]
     pub fn reply_and_block<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
         let answered = finish_call(threads, me, Ok(()));
@@ -182,14 +182,14 @@ impl<T: Copy + Eq> Endpoint<T> {
         answered.map_or(Next::Block, Next::HandOver)
     }
 
-    /// The thread that would receive the next call.
+    /// Returns the thread that would receive the next call.
     #[inline(always)]
     pub fn first_receiver(&self) -> Option<T> {
         self.receiving.first()
     }
 
-    /// [`Endpoint::send`] of a call to the [first receiver](Endpoint::first_receiver), which then goes on: its message is
-    /// the caller's to bring, and nothing is lent. False where somebody else has it; then nothing was done.
+    /// Does [`Endpoint::send`] of a call to the [first receiver](Endpoint::first_receiver), which then continues. The caller
+    /// itself brings the message, and nothing is lent. Returns `false`, and does nothing, if another has claimed the receiver.
     #[inline(always)]
     pub fn call_to<P: Threads<T>>(&mut self, threads: &mut P, me: T, receiver: T) -> bool {
         if !threads.claim(receiver) {
@@ -203,8 +203,8 @@ impl<T: Copy + Eq> Endpoint<T> {
         true
     }
 
-    /// [`Endpoint::reply_and_block`] to `client`, whose call `me` has received, which then goes on: its message is the
-    /// caller's to bring. False where somebody else has it; then nothing was done.
+    /// Does [`Endpoint::reply_and_block`] to `client`, whose call `me` has received and which then continues. The caller itself
+    /// brings the message. Returns `false`, and does nothing, if another has claimed the client.
     #[inline(always)]
     pub fn reply_to<P: Threads<T>>(&mut self, threads: &mut P, me: T, client: T) -> bool {
         if !threads.claim(client) {
@@ -223,7 +223,7 @@ impl<T: Copy + Eq> Endpoint<T> {
         threads.block(me);
     }
 
-    /// Adds `bits` to those signalled; a receiver gets them at once.
+    /// Signals `bits`; a waiting receiver gets them at once.
     #[inline]
     pub fn signal<P: Threads<T>>(&mut self, threads: &mut P, bits: u64) -> Next<T> {
         self.bits |= bits;
@@ -239,12 +239,12 @@ impl<T: Copy + Eq> Endpoint<T> {
         }
     }
 
-    /// The bits signalled and not received, which are then received.
+    /// Takes the bits that were signalled and not received.
     pub fn take_bits(&mut self) -> u64 {
         core::mem::take(&mut self.bits)
     }
 
-    /// Undoes the part of `me`, which was woken by no partner.
+    /// Undoes the part of `me`, which a deadline or a kick woke.
     pub fn cancel<P: Threads<T>>(&mut self, threads: &mut P, me: T) {
         match threads.party(me).phase {
             Phase::Idle => {}
@@ -255,20 +255,20 @@ impl<T: Copy + Eq> Endpoint<T> {
         threads.party(me).phase = Phase::Idle;
     }
 
-    /// `me`, which serves here, ends: the call it received ends with `error`.
+    /// Ends the part of `me`, which serves here: the call that it received ends with `error`.
     pub fn abandon<P: Threads<T>>(&mut self, threads: &mut P, me: T, error: Error) -> Option<T> {
         finish_call(threads, me, Err(error))
     }
 
-    /// From now on every step here ends with `error`; a call that was received still gets its reply, or its
-    /// server's end. To be repeated while it returns a thread, which is to be woken.
+    /// Closes the endpoint: from now on every step here ends with `error`. A call that was received still gets its reply, or
+    /// its server's end. The caller repeats this while it returns a thread, and wakes that thread.
     pub fn close<P: Threads<T>>(&mut self, threads: &mut P, error: Error) -> Option<T> {
         self.closed = Some(error);
         self.turn_away(threads, error, |_| true)
     }
 
-    /// Tells `error` to a thread that waits here to be received, for a message or for bits, and `is_meant`. To be repeated while
-    /// it returns a thread, which is to be woken.
+    /// Ends the wait of a thread that waits here to be received, for a message or for bits, and for which `is_meant` is true,
+    /// with `error`. The caller repeats this while it returns a thread, and wakes that thread.
     pub fn turn_away<P: Threads<T>>(
         &mut self,
         threads: &mut P,
@@ -281,19 +281,19 @@ impl<T: Copy + Eq> Endpoint<T> {
             let next = next.or_else(|| self.receiving.find(links, &is_meant))?;
             self.cancel(threads, next);
             threads.party(next).result = Err(error);
-            // A thread that cannot be claimed is on its way out by itself, and finds nothing left to undo.
+            // A thread that cannot be claimed is about to leave by itself, and finds nothing left to undo.
             if threads.claim(next) {
                 return Some(next);
             }
         }
     }
 
-    /// Takes back [`Endpoint::close`] for whoever comes from now on.
+    /// Opens the endpoint again after [`Endpoint::close`], for threads that come from now on.
     pub fn reopen(&mut self) {
         self.closed = None;
     }
 
-    /// Claims the first receiver that can be claimed and takes it out.
+    /// Claims and removes the first receiver that can be claimed.
     #[inline(always)]
     fn take_receiver<P: Threads<T>>(&mut self, threads: &mut P) -> Option<T> {
         let first = self.receiving.first()?;
@@ -309,7 +309,7 @@ impl<T: Copy + Eq> Endpoint<T> {
         Some(receiver)
     }
 
-    /// Claims the first receiver behind `before` that can be claimed and takes it out.
+    /// Claims and removes the first receiver behind `before` that can be claimed.
     #[cold]
     fn take_later_receiver<P: Threads<T>>(&mut self, threads: &mut P, before: T) -> Option<T> {
         let mut next = threads.party(before).links.next();
@@ -329,7 +329,7 @@ impl<T: Copy + Eq> Endpoint<T> {
         threads.party(to).message = message;
     }
 
-    /// Bits, else the first message, else waiting; `woken` goes on in any case.
+    /// Takes bits, or else the first message, or else waits. `woken` continues in any case.
     #[inline(always)]
     fn take_next<P: Threads<T>>(&mut self, threads: &mut P, me: T, woken: Option<T>) -> Next<T> {
         let goes_on = woken.map_or(Next::GoOn, Next::Wake);
@@ -355,7 +355,7 @@ impl<T: Copy + Eq> Endpoint<T> {
         }
     }
 
-    /// Takes the first message that waits. A caller stays blocked, a sender goes on.
+    /// Takes the first waiting message. A caller stays blocked, a sender continues.
     fn take_message<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Taken<T> {
         while let Some(sender) = self.queued.first() {
             self.queued.remove(&mut PartyLinks(threads), sender);
@@ -366,7 +366,7 @@ impl<T: Copy + Eq> Endpoint<T> {
                 serve(threads, sender, me);
                 return Taken::Call;
             }
-            // One that a deadline or a kick has is told that it was not received.
+            // A sender that a deadline or a kick has claimed is told that its message was not received.
             if threads.claim(sender) {
                 threads.party(sender).result = Ok(());
                 threads.copy(sender, me);
@@ -377,21 +377,21 @@ impl<T: Copy + Eq> Endpoint<T> {
     }
 }
 
-/// The message that a receiver found.
+/// The result of looking for a message.
 enum Taken<T> {
     None,
     Call,
-    /// Of this sender, claimed.
+    /// The message of this sender, which is claimed.
     Sent(T),
 }
 
-/// `me` goes on and is told `error`.
+/// Ends the step of `me` with `error`; `me` continues.
 fn refuse<T: Copy + Eq, P: Threads<T>>(threads: &mut P, me: T, error: Error) -> Next<T> {
     threads.party(me).result = Err(error);
     Next::GoOn
 }
 
-/// `server` has received the call of `client`.
+/// Records that `server` has received the call of `client`.
 #[inline(always)]
 fn serve<T: Copy + Eq, P: Threads<T>>(threads: &mut P, client: T, server: T) {
     threads.party(client).phase = Phase::Served(server);
@@ -399,7 +399,7 @@ fn serve<T: Copy + Eq, P: Threads<T>>(threads: &mut P, client: T, server: T) {
     threads.lend(client, server);
 }
 
-/// Ends the call that `me` received; the caller, claimed.
+/// Ends the call that `me` received. Returns its caller, claimed.
 #[inline(always)]
 fn finish_call<T: Copy + Eq, P: Threads<T>>(
     threads: &mut P,

@@ -1,16 +1,16 @@
-//! Gifts: what was given and can be taken back.
+//! Gifts: capabilities that were given and can be taken back.
 //!
-//! A gift is what a capability that was given and all copies made of it have in common: they name something until it
-//! is taken back. What was given on ends with the first gift of the line. Whoever takes back ends the gift first and
-//! then looks through all tables; whoever puts something into a table asks under the table's lock whether its
-//! gift is over: nothing comes through between the two.
+//! A gift is shared by a capability that was given and all copies made of it: they are valid until the gift is taken
+//! back. If a capability is given on several times, the end of the first gift also ends the later ones. A thread
+//! that takes a gift back ends it first and then searches all tables. A thread that puts a capability into a table
+//! checks under the table's lock whether its gift is over. So no copy escapes both.
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Most gifts of a line of which each was made of the one before.
+/// Longest chain of gifts in which each was made of the one before.
 const LINE_MAX: usize = 16;
 
-/// One of them.
+/// A gift.
 #[derive(Debug)]
 pub struct Gift {
     of: Option<Arc<Gift>>,
@@ -18,7 +18,7 @@ pub struct Gift {
 }
 
 impl Gift {
-    /// A gift of something that came by the gift `of`; `None` where it went through too many hands.
+    /// Makes a gift of something that came by the gift `of`; `None` if it was given on too often.
     pub fn new(of: Option<Arc<Gift>>) -> Option<Arc<Gift>> {
         let gift = Gift { of, is_over: AtomicBool::new(false) };
         (gift.line().count() <= LINE_MAX).then(|| Arc::new(gift))
@@ -28,12 +28,12 @@ impl Gift {
         core::iter::successors(Some(self), |gift| gift.of.as_deref())
     }
 
-    /// It is taken back from now on.
+    /// Takes the gift back.
     pub fn end(&self) {
         self.is_over.store(true, SeqCst);
     }
 
-    /// Whether it, or what it was made of, was taken back.
+    /// Returns whether the gift, or one that it was made of, was taken back.
     pub fn is_over(&self) -> bool {
         self.line().any(|gift| gift.is_over.load(SeqCst))
     }

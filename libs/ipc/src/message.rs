@@ -1,8 +1,8 @@
-//! Messages, and the reasons of their refusal.
+//! Messages, and the errors of a step.
 
 /// Most words of a message.
 pub const MESSAGE_WORDS: usize = 64;
-/// Words that travel in registers; the rest lies in the parties' message areas.
+/// Words that travel in registers; further words are in the parties' message areas.
 pub const INLINE_WORDS: usize = 4;
 
 /// The kind and length of a message: one word.
@@ -15,33 +15,35 @@ impl Header {
     const IS_NOTIFICATION: u64 = 1 << 8;
     const HAS_CAPABILITY: u64 = 1 << 9;
 
-    /// `label` (48 bits: the parties' own affair) with `words` words, at most [`MESSAGE_WORDS`].
+    /// Makes the header for `label` (48 bits, whose meaning the parties define) and `words` words, at
+    /// most [`MESSAGE_WORDS`].
     pub const fn new(label: u64, words: usize) -> Header {
         let words = if words > MESSAGE_WORDS { MESSAGE_WORDS } else { words };
         Header(label << 16 | words as u64)
     }
-    /// Of the bits of a notification.
+    /// Makes the header of a notification.
     pub const fn notification() -> Header {
         Header(Header::IS_NOTIFICATION)
     }
-    /// The label that the sender gave.
+    /// Returns the label that the sender gave.
     pub const fn label(self) -> u64 {
         self.0 >> 16
     }
-    /// Words, at most [`MESSAGE_WORDS`].
+    /// Returns the number of words, at most [`MESSAGE_WORDS`].
     pub const fn words(self) -> usize {
         let words = (self.0 & Header::LENGTH) as usize;
         if words > MESSAGE_WORDS { MESSAGE_WORDS } else { words }
     }
-    /// No message but the bits signalled, which stand in [`Message::badge`].
+    /// Returns whether this is a notification, whose bits are in [`Message::badge`].
     pub const fn is_notification(self) -> bool {
         self.0 & Header::IS_NOTIFICATION != 0
     }
-    /// A capability goes along.
+    /// Returns whether a capability goes along.
     pub const fn has_capability(self) -> bool {
         self.0 & Header::HAS_CAPABILITY != 0
     }
-    /// The header as a sender may send it: no notification, and a capability only where one goes along.
+    /// Returns the header in the form that a sender may send: no notification, and marked as having a
+    /// capability only if one goes along.
     pub const fn as_sent(self, has_capability: bool) -> Header {
         let plain = self.0 & !(Header::IS_NOTIFICATION | Header::HAS_CAPABILITY);
         Header(if has_capability { plain | Header::HAS_CAPABILITY } else { plain })
@@ -53,21 +55,21 @@ impl Header {
 pub struct Message {
     /// The header.
     pub header: Header,
-    /// The sender, as the receiver named the capability; the bits of a notification.
+    /// The badge of the sender, which the receiver chose; for a notification, the bits.
     pub badge: u64,
     /// Its first words.
     pub words: [u64; INLINE_WORDS],
 }
 
-/// Why nothing was sent, received or answered.
+/// The reason why a step was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Error {
     /// The deadline passed.
     TimedOut = 1,
-    /// The thread was kicked, or the server let the call go unanswered.
+    /// The thread was kicked, or the server left the call unanswered.
     Cancelled,
-    /// The endpoint is no more, and nobody will come in its place.
+    /// The endpoint has ended, and has no successor.
     Gone,
     /// The server died; its successor takes calls at the same endpoint.
     Restarted,

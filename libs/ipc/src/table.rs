@@ -1,7 +1,7 @@
-//! The table of a component's capabilities, or of what else is named by handles.
+//! A table of things named by handles, such as a component's capabilities.
 //!
-//! A handle is a slot in the low 16 bits and above it how often the slot was used: a stale handle names
-//! nothing, and a forged one names only what its table holds.
+//! A handle is a slot in the low 16 bits and above it the number of times the slot was used. So a stale
+//! handle names nothing, and a forged one names only things in its own table.
 use alloc::vec::Vec;
 
 #[derive(Debug)]
@@ -10,28 +10,28 @@ struct Slot<C> {
     held: Option<C>,
 }
 
-/// Things `C`, at most `MOST` (65,536 at most), each named by a handle.
+/// A table of things `C`, at most `MOST` (65,536 at most), each named by a handle.
 #[derive(Debug)]
 pub struct Table<C, const MOST: usize = 1024> {
     slots: Vec<Slot<C>>,
-    /// Those in use by nobody.
+    /// Slots that are not in use.
     free: Vec<u16>,
 }
 
 impl<C, const MOST: usize> Table<C, MOST> {
-    /// An empty table.
+    /// Makes an empty table.
     pub const fn new() -> Table<C, MOST> {
         Table { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts `thing` in; its handle, or `None` where the table is full.
+    /// Adds `thing`. Returns its handle, or `None` if the table is full.
     pub fn insert(&mut self, thing: C) -> Option<u64> {
         let handle = self.reserve()?;
         self.fill(handle, thing);
         Some(handle)
     }
 
-    /// A handle for what is to be [filled](Table::fill) in later; `None` where the table is full.
+    /// Reserves a handle that is to be [filled](Table::fill) later; `None` if the table is full.
     pub fn reserve(&mut self) -> Option<u64> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -59,13 +59,13 @@ impl<C, const MOST: usize> Table<C, MOST> {
         (slot.uses == handle >> 16).then_some(slot)
     }
 
-    /// The capability of `handle`.
+    /// Returns the thing that `handle` names.
     pub fn get(&self, handle: u64) -> Option<&C> {
         let slot = self.slots.get(handle as usize & 0xffff)?;
         (slot.uses == handle >> 16).then_some(slot.held.as_ref())?
     }
 
-    /// The first in a slot from `from` on, its handle, and the slot after it.
+    /// Returns the first thing in a slot from `from` on, its handle, and the slot after it.
     pub fn next(&mut self, from: usize) -> Option<(u64, &mut C, usize)> {
         let slots = self.slots.iter_mut().enumerate().skip(from);
         let mut held = slots.filter_map(|(index, Slot { uses, held })| {
@@ -74,26 +74,26 @@ impl<C, const MOST: usize> Table<C, MOST> {
         held.next()
     }
 
-    /// Takes out what `handle` names. The handle stays reserved.
+    /// Removes the thing that `handle` names. The handle stays reserved.
     pub fn lift(&mut self, handle: u64) -> Option<C> {
         self.slot(handle)?.held.take()
     }
 
-    /// Gives a handle back that is reserved or was lifted.
+    /// Frees a handle that is reserved or was lifted.
     pub fn free(&mut self, handle: u64) {
         if self.slot(handle).is_some_and(|slot| slot.held.is_none()) {
             self.free.push(handle as u16);
         }
     }
 
-    /// Takes out what `handle` names.
+    /// Removes the thing that `handle` names, and frees the handle.
     pub fn remove(&mut self, handle: u64) -> Option<C> {
         let thing = self.lift(handle)?;
         self.free(handle);
         Some(thing)
     }
 
-    /// Takes everything out.
+    /// Removes all things.
     pub fn drain(&mut self) -> Vec<C> {
         let mut all = Vec::new();
         while let Some((handle, ..)) = self.next(0) {

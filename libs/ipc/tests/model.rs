@@ -1,9 +1,9 @@
-//! The endpoint under threads: every interleaving with loom
-//! (`RUSTFLAGS="--cfg loom" cargo test -p ipc --release`), one run of each without.
+//! Tests of the endpoint with threads: every interleaving with loom (`RUSTFLAGS="--cfg loom" cargo
+//! test -p ipc --release`), one run of each without.
 //!
-//! The threads of a model stand in an array; a blocked one is claimed by whoever changes its state
-//! from `BLOCKED`, exactly once. A lost wake-up is a deadlock, which loom reports; a second
-//! reply, or a message read while it is written, fails an assertion or loom's cells.
+//! The threads of a model are in an array. A blocked thread is claimed by the thread that changes its
+//! state from `BLOCKED`; exactly one succeeds. A lost wake-up is a deadlock, which loom reports; a
+//! second reply, or a message read while it is written, fails an assertion or loom's cells.
 use ipc::{Endpoint, Error, Gift, Header, Message, Next, Party, Serving, Table, Threads};
 #[cfg(loom)]
 use loom::{
@@ -23,7 +23,7 @@ const CLAIMED: u32 = 2;
 const PARTNER: u32 = 0;
 const DEADLINE: u32 = 1;
 
-/// Threads of a model at most.
+/// Most threads of a model.
 const MOST: usize = 3;
 
 struct Locked {
@@ -36,7 +36,7 @@ struct World {
     locked: Mutex<Locked>,
     states: [AtomicU32; MOST],
     outcomes: [AtomicU32; MOST],
-    /// Raised to let a blocked thread go on.
+    /// Raised to let a blocked thread continue.
     gates: [Gate; MOST],
 }
 
@@ -78,7 +78,7 @@ impl Threads<usize> for Access<'_> {
 }
 
 impl Access<'_> {
-    /// The work that a passing thread does itself.
+    /// Does the work that a thread that passes does itself: copies the message.
     fn bring(&mut self, from: usize, to: usize) -> Next<usize> {
         self.copy(from, to);
         self.party(to).result = Ok(());
@@ -115,7 +115,7 @@ impl World {
         self.gates[thread].changed.notify_one();
     }
 
-    /// A deadline of `thread` that passes now.
+    /// Lets a deadline of `thread` pass now.
     fn expire(&self, thread: usize) {
         if self.claim(thread, DEADLINE) {
             self.wake(thread);
@@ -128,7 +128,7 @@ impl World {
         step(endpoint, &mut Access { world: self, parties, serving })
     }
 
-    /// Does a step of `me` and what comes after it.
+    /// Does a step of `me` and the action that it returns.
     fn step(
         &self,
         me: usize,
@@ -197,7 +197,7 @@ impl World {
         })
     }
 
-    /// A call to a receiver that waits, else as any.
+    /// Calls directly a receiver that waits, or else as usual.
     fn pass_call(&self, me: usize, word: u64) -> Result<u64, Error> {
         let answer = self.step(me, |endpoint, access| {
             access.party(me).message = message(word);
@@ -211,7 +211,7 @@ impl World {
         Ok(answer.words[0])
     }
 
-    /// A reply to a client that waits where nobody else does, else as any.
+    /// Replies directly to the client if no other thread waits, or else as usual.
     fn pass_reply(&self, me: usize, word: u64) -> Result<Message, Error> {
         self.step(me, |endpoint, access| {
             access.party(me).message = message(word);
@@ -390,7 +390,7 @@ fn closing_wakes_everybody() {
             let world = world.clone();
             move || {
                 let _ = world.receive(SERVER)?;
-                // Received before the end: answered all the same.
+                // The call was received before the end, so it is answered all the same.
                 world.reply_and_receive(SERVER, 8).map(|_| ())
             }
         });
@@ -412,7 +412,7 @@ fn who_is_turned_away_goes_on_and_others_stay() {
         world.turn_away(CLIENT);
         let mut received = world.receive(SERVER).unwrap();
         while received.words[0] != OTHER as u64 {
-            // It came after that.
+            // The call came after that.
             received = world.reply_and_receive(SERVER, received.words[0] + 10).unwrap();
         }
         world.reply(SERVER, received.words[0] + 10).unwrap();
@@ -463,7 +463,8 @@ fn a_receiver_that_is_turned_away_takes_no_message_along() {
     });
 }
 
-/// A capability that is put into a table while its gift is taken back is not there when that is done.
+/// Tests that a capability that is put into a table while its gift is taken back is not there
+/// afterwards.
 #[test]
 fn nothing_of_a_gift_is_left_in_a_table() {
     explore(|| {
@@ -499,13 +500,13 @@ fn the_death_of_a_server_tells_its_caller_and_leaves_the_others() {
         let client = thread::spawn({
             let world = world.clone();
             move || match world.send(CLIENT, 7, true) {
-                // Its successor takes the call again.
+                // The successor takes the call again.
                 Err(Error::Restarted) => world.send(CLIENT, 7, true),
                 other => other,
             }
         });
         let _ = world.receive(SERVER).unwrap();
-        // It dies here, and OTHER comes in its place.
+        // The server dies here, and OTHER succeeds it.
         world.abandon(SERVER, Error::Restarted);
         let received = world.receive(OTHER).unwrap();
         world.reply(OTHER, received.words[0] + 1).unwrap();

@@ -1,8 +1,8 @@
 //! PCI configuration space: finding functions, their BARs and MSI-X.
 //!
-//! Over [`Config`], whose accesses are taken to be dear (ports, under TCG): only bus 0 and buses behind
-//! bridges are looked at. A function is named by `bus << 8 | device << 3 | function`.
-//! Source: PCI Local Bus 3.0, 6.1 to 6.8; PCI-to-PCI bridge 1.2.
+//! Works over [`Config`], whose accesses are assumed to be expensive (ports, under TCG), so only bus 0 and buses
+//! behind bridges are scanned. A function is named by `bus << 8 | device << 3 | function`. Source: PCI Local Bus
+//! 3.0, 6.1 to 6.8; PCI-to-PCI bridge 1.2.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -40,10 +40,10 @@ pub trait Config {
     fn write(&self, address: u16, offset: u16, value: u32);
 }
 
-/// BARs of a function.
+/// Number of BARs of a function.
 const BARS: usize = 6;
 
-/// One function found.
+/// A function that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     /// `bus << 8 | device << 3 | function`.
@@ -54,18 +54,18 @@ pub struct Function {
     pub class: u32,
     /// Subsystem vendor in the low half, subsystem in the high.
     pub subsystem: u32,
-    /// Physical address and bytes of each memory BAR; no bytes where it is empty or of ports.
+    /// Physical address and size of each memory BAR; size 0 if the BAR is empty or an I/O BAR.
     bars: [(u64, u64); BARS],
 }
 
-/// Every function that is there.
+/// Returns every function of the machine.
 pub fn scan(config: &impl Config) -> Vec<Function> {
     let mut found = Vec::new();
     scan_bus(config, 0, 0, &mut found);
     found
 }
 
-/// Depth keeps a bridge that names its own bus from looping.
+/// Scans a bus and the buses behind it. `depth` keeps a bridge that names its own bus from looping.
 fn scan_bus(config: &impl Config, bus: u8, depth: u8, found: &mut Vec<Function>) {
     for device in 0..32u16 {
         let first = u16::from(bus) << 8 | device << 3;
@@ -113,7 +113,7 @@ fn add_function(
     }
 }
 
-/// Reads a configuration byte, word or long; all ones where there is none.
+/// Reads a configuration byte, word or long; all ones beyond the end.
 pub fn read_part(config: &impl Config, address: u16, offset: u16, bytes: u8) -> u32 {
     const CONFIG_BYTES: u16 = 256;
     if offset >= CONFIG_BYTES || !offset.is_multiple_of(u16::from(bytes).max(1)) {
@@ -128,13 +128,13 @@ pub fn read_part(config: &impl Config, address: u16, offset: u16, bytes: u8) -> 
     }
 }
 
-/// Lets a function's registers be used: memory decoding on, INTx off.
+/// Enables a function's registers: memory decoding on, INTx off.
 pub fn enable(config: &impl Config, address: u16) {
     let command = config.read(address, COMMAND) & 0xffff;
     config.write(address, COMMAND, command | COMMAND_MEMORY | COMMAND_NO_INTX);
 }
 
-/// Lets a function reach memory.
+/// Lets a function access memory (bus mastering).
 pub fn enable_master(config: &impl Config, address: u16) {
     let command = config.read(address, COMMAND) & 0xffff;
     config.write(address, COMMAND, command | COMMAND_MASTER);
@@ -149,8 +149,8 @@ pub fn disable(config: &impl Config, address: u16) {
     config.write(address, COMMAND, command & !COMMAND_MASTER);
 }
 
-/// Whether a function still waits for answers of memory (PCI Express Base 5.0, 7.5.3.5: Transactions Pending); those
-/// that cannot say have none.
+/// Returns whether a function still waits for answers of memory (PCI Express Base 5.0, 7.5.3.5: Transactions
+/// Pending). A function without this bit counts as not busy.
 pub fn is_busy(config: &impl Config, address: u16) -> bool {
     const DEVICE_STATUS: u16 = 8;
     const PENDING: u32 = 1 << 21;
@@ -158,9 +158,9 @@ pub fn is_busy(config: &impl Config, address: u16) -> bool {
         .is_some_and(|(at, _)| config.read(address, at + DEVICE_STATUS) & PENDING != 0)
 }
 
-/// Physical address of the byte that resets a function when 0 is written to it, and reads 0 when that is
-/// done and the device reaches no memory: `device_status` of a virtio device. `None` for any other function.
-/// Source: VIRTIO 1.2, 2.4 and 4.1.4.
+/// Returns the physical address of the byte that resets a function. Writing 0 to it starts the reset; it reads 0
+/// when the reset is done and the device accesses no memory. That is `device_status` of a virtio device; `None` for
+/// any other function. Source: VIRTIO 1.2, 2.4 and 4.1.4.
 pub fn reset_register(config: &impl Config, function: &Function) -> Option<u64> {
     const VIRTIO_VENDOR: u16 = 0x1af4;
     const COMMON: u32 = 1;
@@ -176,7 +176,8 @@ pub fn reset_register(config: &impl Config, function: &Function) -> Option<u64> 
     (offset < bytes).then_some(base + offset)
 }
 
-/// The memory of a function's BARs. They do not work meanwhile, so it is done before anybody uses them.
+/// Measures the memory of a function's BARs. They do not work meanwhile, so this is done before the function is
+/// used.
 fn measure_bars(config: &impl Config, address: u16) -> [(u64, u64); BARS] {
     let command = config.read(address, COMMAND) & 0xffff;
     config.write(address, COMMAND, command & !COMMAND_MEMORY);
@@ -191,7 +192,7 @@ fn measure_bars(config: &impl Config, address: u16) -> [(u64, u64); BARS] {
     bars
 }
 
-/// Physical address and bytes of BAR `index`, and whether it takes the place of two.
+/// Returns the physical address and size of BAR `index`, and whether it takes two places.
 fn measure_bar(config: &impl Config, address: u16, index: usize) -> ((u64, u64), bool) {
     const IS_PORTS: u32 = 1;
     const TYPE: u32 = 0b110;
@@ -211,7 +212,7 @@ fn measure_bar(config: &impl Config, address: u16, index: usize) -> ((u64, u64),
     (if is_there { (base, bytes) } else { (0, 0) }, is_wide)
 }
 
-/// The bits of a BAR that can be written.
+/// Returns the bits of a BAR that can be written.
 fn measure(config: &impl Config, address: u16, offset: u16, value: u32) -> u32 {
     config.write(address, offset, u32::MAX);
     let mask = config.read(address, offset);
@@ -222,7 +223,7 @@ fn measure(config: &impl Config, address: u16, offset: u16, value: u32) -> u32 {
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
 
-/// The offset of each capability, and its first long: kind, next, two bytes of its own.
+/// Iterates over capabilities: the offset of each, and its first long (kind, next, two bytes of its own).
 fn capabilities(config: &impl Config, address: u16) -> impl Iterator<Item = (u16, u32)> {
     const HAS_LIST: u32 = 1 << 20;
     const MOST: usize = 48;
@@ -241,13 +242,13 @@ fn find_capability(config: &impl Config, address: u16, kind: u8) -> Option<(u16,
     capabilities(config, address).find(|&(_, word)| word as u8 == kind)
 }
 
-/// Entries of the function's MSI-X table.
+/// Returns the number of entries of the function's MSI-X table.
 pub fn msix_entries(config: &impl Config, address: u16) -> u16 {
     find_capability(config, address, CAPABILITY_MSIX)
         .map_or(0, |(_, control)| ((control >> 16) as u16 & 0x7ff) + 1)
 }
 
-/// Physical address of MSI-X table entry `entry`.
+/// Returns the physical address of MSI-X table entry `entry`.
 pub fn msix_entry(config: &impl Config, function: &Function, entry: u16) -> Option<u64> {
     const ENTRY_BYTES: u64 = 16;
     let (at, control) = find_capability(config, function.address, CAPABILITY_MSIX)?;
@@ -258,7 +259,7 @@ pub fn msix_entry(config: &impl Config, function: &Function, entry: u16) -> Opti
     (entry <= last && offset + ENTRY_BYTES <= bytes).then_some(base + offset)
 }
 
-/// Physical addresses of the function's MSI-X table and of its pending bits; empty where it has none.
+/// Returns the physical addresses of the function's MSI-X table and of its pending bits; empty if it has none.
 pub fn msix_areas(config: &impl Config, function: &Function) -> [Range<u64>; 2] {
     const TABLE: u16 = 4;
     const PENDING: u16 = 8;

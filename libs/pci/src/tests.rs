@@ -1,4 +1,5 @@
-//! A configuration space in memory: functions, bridges, BARs and capabilities as they are, and hostile ones.
+//! Tests over a configuration space in memory, with realistic and with hostile functions, bridges, BARs and
+//! capabilities.
 use super::*;
 use core::cell::RefCell;
 use program::DeviceError;
@@ -8,7 +9,7 @@ const BEHIND: u16 = 1 << 8;
 const DISK: u16 = 1 << 3;
 const EXPRESS_STATUS: u16 = 0x6c;
 
-/// A function: its registers, and which bits of them can be written.
+/// A function: its registers, and the bits of them that can be written.
 struct Model {
     address: u16,
     registers: [u32; 64],
@@ -44,7 +45,7 @@ impl Config for Machine {
     }
 }
 
-/// A virtio disk with a 64-bit BAR of 16 KiB and MSI-X, and a bridge with one function behind it.
+/// Makes a virtio disk with a 64-bit BAR of 16 KiB and MSI-X, and a bridge with one function behind it.
 fn machine() -> Machine {
     let values = [
         (ID, 0x1042_1af4),
@@ -55,7 +56,7 @@ fn machine() -> Machine {
         (FIRST_BAR + 8, 0x6001),
         (SUBSYSTEM, 0x1100_1af4),
         (CAPABILITIES, 0x40),
-        // The device's own registers, MSI-X, the common ones in BAR 0 at 0x1000, PCI Express.
+        // The device's own registers, MSI-X, the common ones in BAR 0 at 0x1000, and PCI Express.
         (0x40, 0x0410_4809),
         (0x48, 0x0003_5411),
         (0x4c, 0x2000),

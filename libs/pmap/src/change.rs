@@ -1,4 +1,4 @@
-//! Filling tables, and changing what is in them.
+//! Filling tables, and changing their entries.
 use crate::{
     BATCH, Gathered, Leaf, LeafTable, PAGE, Pmap, count, leaf, next, next_own, own,
     release::keep_one_empty, slots,
@@ -6,8 +6,8 @@ use crate::{
 use program::{NoMemory, Protection};
 use x86::paging::{Entry, index};
 
-/// Enters frames where nothing is among `pages` pages from `start` on, as long as `frame_for` gives one for a page's number: how
-/// many were, and whether there was memory for the tables.
+/// Enters frames at those of `pages` pages from `start` on that are not present, as long as `frame_for` returns a frame for a
+/// page's number. Returns how many it entered, and whether there was memory for the tables.
 #[inline]
 pub fn fill<P: Pmap>(
     space: &P,
@@ -39,7 +39,7 @@ pub fn fill<P: Pmap>(
     (entered, Ok(()))
 }
 
-/// Pages present of `pages` from `start` on.
+/// Returns how many of the `pages` pages from `start` on are present.
 pub fn present<P: Pmap>(space: &P, start: u64, pages: usize) -> usize {
     let (mut at, end) = (start, start + pages as u64 * PAGE);
     let mut present = 0;
@@ -49,7 +49,7 @@ pub fn present<P: Pmap>(space: &P, start: u64, pages: usize) -> usize {
     present
 }
 
-/// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it answers `true`.
+/// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it returns `true`.
 pub fn each_present<P: Pmap>(space: &P, start: u64, end: u64, mut visit: impl FnMut(u64) -> bool) {
     let mut at = start;
     while let Some((leaf, first, slots)) = next(space, &mut at, end) {
@@ -61,18 +61,18 @@ pub fn each_present<P: Pmap>(space: &P, start: u64, end: u64, mut visit: impl Fn
     }
 }
 
-/// The place of a page to be changed.
+/// The place of the entry of a page to be changed.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
-    /// There is none.
+    /// The page is not present.
     Absent,
-    /// In a large page that allows already what is wanted.
+    /// The page is in a large page that already allows the wanted access.
     Large,
-    /// In this table, at this entry.
+    /// The entry is in this table, at this index.
     Table(LeafTable<'a>, usize),
 }
 
-/// The entry of the page at `address` that is to allow `protection`.
+/// Finds the entry of the page at `address` that is to allow `protection`.
 ///
 /// # Errors
 /// [`NoMemory`]; nothing has changed.
@@ -91,7 +91,8 @@ pub fn page_to_change<P: Pmap>(
     }
 }
 
-/// Makes the leaf tables from `at` to `end` that have pages there the space's own, at most `tables` of them; `at` is then behind.
+/// Makes the leaf tables from `at` to `end` that have pages there the space's own, at most `tables` of them. Moves `at` behind
+/// them.
 ///
 /// # Errors
 /// [`NoMemory`]; what is mapped has not changed.
@@ -104,11 +105,11 @@ pub fn own_all<P: Pmap>(space: &P, at: &mut u64, end: u64, tables: usize) -> Res
     Ok(())
 }
 
-/// Sets the protection of the pages from `at` to `end`, in at most `tables` leaf tables; `at` is then behind. `has_lost` is set
-/// where any lost a right, and the processors must be told.
+/// Sets the protection of the pages from `at` to `end`, in at most `tables` leaf tables, and moves `at` behind them. Sets
+/// `has_lost` if any page lost a right, in which case the processors must be told.
 ///
 /// # Errors
-/// [`NoMemory`], not where the tables are the space's own.
+/// [`NoMemory`]; never if the tables are the space's own.
 pub fn protect<P: Pmap>(
     space: &P,
     at: &mut u64,
@@ -136,8 +137,9 @@ pub fn protect<P: Pmap>(
     Ok(())
 }
 
-/// Moves pages from `at` on by `distance` until `end` or as many as can be gathered were looked at, and counts them in `moved`.
-/// `at` is then behind. `replaced` has the pages that they replace and the tables that they leave empty.
+/// Moves pages from `at` on by `distance`, until `end` or until as many were looked at as can be gathered, and adds their
+/// number to `moved`. Moves `at` behind them. `replaced` gathers the pages that they replace and the tables that they leave
+/// empty.
 ///
 /// # Errors
 /// [`NoMemory`]; `at` is then the first page not moved.

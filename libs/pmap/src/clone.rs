@@ -9,25 +9,26 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use program::{CloneMode, NoMemory};
 use x86::paging::{ENTRIES, Entry, Table, index};
 
-/// A leaf table with fewer pages is not shared: the first store to one of them would cost more than sharing them one by one.
+/// Least number of pages for which a leaf table is shared. With fewer pages, the first store to one of them would cost more
+/// than sharing the pages one by one.
 const PAGES_TO_SHARE: usize = 64;
-/// Of the entry above a leaf table that is shared.
+/// Flags of the entry above a leaf table that is shared.
 const SHARED: Entry = TABLE.difference(Entry::WRITE);
 
 /// The result of cloning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cloned {
-    /// Pages.
+    /// Number of pages shared.
     pub pages: usize,
-    /// Some lost write access, and the processors must be told.
+    /// Some pages lost write access, so the processors must be told.
     pub has_lost: bool,
 }
 
-/// Has `to` share the pages from `at` to `end` where it has none, in at most `tables` leaf tables; nobody may write them then.
-/// `at` is then behind. Both spaces are locked.
+/// Lets `to` share the pages from `at` to `end` that it does not have itself, in at most `tables` leaf tables, without write
+/// access for either. Moves `at` behind them. Both spaces are locked.
 ///
 /// # Errors
-/// [`NoMemory`]; `cloned` says what was done until then.
+/// [`NoMemory`]; `cloned` holds what was done until then.
 pub fn clone<P: Pmap>(
     (space, to): (&P, &P),
     at: &mut u64,
@@ -51,7 +52,7 @@ pub fn clone<P: Pmap>(
     Ok(())
 }
 
-/// Shares the whole leaf table of `address`, where it is worth it and can be.
+/// Shares the whole leaf table of `address`, if that is possible and saves work.
 fn share<P: Pmap>(
     space: &P,
     to: &P,
@@ -117,7 +118,7 @@ fn clone_pages<P: Pmap>(
     Ok(())
 }
 
-/// One reference more to the page of `entry`, and no write access to it any more; whether there was.
+/// Adds a reference to the page of `entry`, and removes write access to it. Returns whether it had write access.
 #[inline]
 fn share_page<P: Pmap>(space: &P, table: &Table, slot: usize, entry: Entry) -> bool {
     space.word(entry.frame()).fetch_add(1, Relaxed);
@@ -128,8 +129,8 @@ fn share_page<P: Pmap>(space: &P, table: &Table, slot: usize, entry: Entry) -> b
     could_write
 }
 
-/// Makes the shared leaf table at `slot` of the table in frame `above` the space's own: itself, where nobody else has it any
-/// more, else a copy. `address` is one that it maps.
+/// Makes the shared leaf table at `slot` of the table in frame `above` the space's own: the table itself if no other space has
+/// it any more, else a copy. `address` is an address that it maps.
 ///
 /// # Errors
 /// [`NoMemory`]; nothing has changed.
@@ -155,7 +156,7 @@ pub(crate) fn make_own<P: Pmap>(
     });
     Usage(space.word(new)).count(usage.eighths(), usage.held() as isize);
     above.set(slot, Entry::new(new, TABLE));
-    // Pages are the same, but a processor that still knew the table could go on by it.
+    // The pages are the same, but a processor that still has the old table cached could go on using it.
     space.forget(address & !(PAGE - 1), 1);
     let_go(space, shared);
     Ok(new)

@@ -1,22 +1,24 @@
+//! [`Counts`]: the numbers of pages and tables of a space, and its maximum of tables.
+//!
 //! [`Counts`]: pages and tables of a space, and how many tables it may have.
 use crate::LEAF_BYTES;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// As the place of the empty leaf table: there is none.
+/// Value of the address of the empty leaf table if there is none.
 const NOWHERE: u64 = u64::MAX;
 
-/// Counts of a space. They change under the lock of the space and may be read without it.
+/// The counts of a space. They change under the lock of the space and may be read without it.
 #[derive(Debug)]
 pub struct Counts {
     resident: AtomicUsize,
     tables: AtomicUsize,
     tables_max: usize,
-    /// The first address of the leaf table that was the last to become empty.
+    /// First address of the leaf table that became empty last.
     last_emptied: AtomicU64,
 }
 
 impl Counts {
-    /// Counts of a space that has only its root and may have at most `tables_max` tables.
+    /// Makes the counts of a space that has only its root and may have at most `tables_max` tables.
     pub const fn new(tables_max: usize) -> Counts {
         Counts {
             resident: AtomicUsize::new(0),
@@ -25,24 +27,25 @@ impl Counts {
             last_emptied: AtomicU64::new(NOWHERE),
         }
     }
-    /// Pages present.
+    /// Returns the number of pages present.
     pub fn resident(&self) -> usize {
         self.resident.load(Relaxed)
     }
-    /// Tables, the root and those shared with other spaces included.
+    /// Returns the number of tables, with the root and those shared with other spaces.
     pub fn tables(&self) -> usize {
         self.tables.load(Relaxed)
     }
-    /// Most tables that the space may have.
+    /// Returns the most tables that the space may have.
     pub fn tables_max(&self) -> usize {
         self.tables_max
     }
-    /// Whether the space may have another table.
+    /// Returns whether the space may have another table.
     #[inline]
     pub(crate) fn may_add_table(&self) -> bool {
         self.tables() < self.tables_max
     }
-    /// Notes that the leaf table of `address` is empty. Returns an address of the one noted before, if that is another.
+    /// Notes that the leaf table of `address` is empty. Returns an address of the one noted before, if that is another
+    /// one.
     pub(crate) fn note_emptied(&self, address: u64) -> Option<u64> {
         let start = address & !(LEAF_BYTES - 1);
         let before = self.last_emptied.load(Relaxed);
@@ -59,14 +62,14 @@ impl Counts {
     pub(crate) fn add_tables(&self, by: isize) {
         add(&self.tables, by);
     }
-    /// Forgets all pages and all tables but the root, which were taken out by [`crate::detach_tops`].
+    /// Resets the counts to the root alone, after [`crate::detach_tops`] removed everything else.
     pub fn clear(&self) {
         self.resident.store(0, Relaxed);
         self.tables.store(1, Relaxed);
     }
 }
 
-/// Adds to a count that nobody else changes meanwhile.
+/// Adds to a count that no other thread changes meanwhile.
 #[inline]
 fn add(count: &AtomicUsize, by: isize) {
     count.store(count.load(Relaxed).wrapping_add_signed(by), Relaxed);

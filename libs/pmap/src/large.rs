@@ -1,16 +1,16 @@
-//! Large pages: an entry above the leaf tables that maps 512 frames side by side.
+//! Large pages: an entry above the leaf tables that maps 512 adjacent frames.
 use crate::{ENTRIES, PAGE, Pmap, TABLE, allocate_table, enter, upper, usage::Usage};
 use program::NoMemory;
 use x86::paging::{Entry, index};
 
-/// The entry `slot` of a leaf table that maps the same as the large page of `entry`.
+/// Returns the entry `slot` of a leaf table that would map the same as the large page of `entry`.
 #[inline]
 pub(crate) fn part(entry: Entry, slot: usize) -> Entry {
     Entry::new(entry.frame() + slot as u32, entry - (Entry::ADDRESS | Entry::LARGE))
 }
 
-/// Enters `frame`, which is aligned, and those after it as a large page at `start`, unless a table is there or another large
-/// page, or `flags` let nobody access it; whether it did.
+/// Enters `frame`, which is aligned, and the frames after it as a large page at `start`, unless there is a table or another
+/// large page, or `flags` allow no access. Returns whether it did.
 ///
 /// # Errors
 /// [`NoMemory`]; what is mapped has not changed.
@@ -30,7 +30,7 @@ pub fn enter_large<P: Pmap>(
     Ok(true)
 }
 
-/// Puts a leaf table into the place of the large page at `slot` of the table in frame `above`. `address` lies in it.
+/// Replaces the large page at `slot` of the table in frame `above` by a leaf table. `address` is inside the page.
 ///
 /// # Errors
 /// [`NoMemory`]; nothing has changed.
@@ -43,7 +43,8 @@ pub(crate) fn split<P: Pmap>(
 ) -> Result<u32, NoMemory> {
     let new = allocate_table(space).ok_or(NoMemory)?;
     let (above, table) = (space.table(above), space.table(new));
-    // A processor is never to know one address by pages of two sizes: who comes between faults and finds it mapped.
+    // A processor must never cache one address by pages of two sizes. An access in between faults, and then finds the page
+    // mapped.
     let large = above.swap(slot, Entry::empty());
     space.forget(address & !(PAGE - 1), 1);
     (0..ENTRIES).for_each(|slot| table.set(slot, part(large, slot)));

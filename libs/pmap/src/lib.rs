@@ -1,20 +1,19 @@
 //! The page tables of a program's space, four levels deep (Mach's pmap, B4).
 //!
-//! [`Pmap`] is a space's tables, as its owner has them. Each function here is called under the lock of the space. An entry of a
-//! leaf table that holds a frame has one reference to it.
+//! [`Pmap`] is the interface to a space's tables, which the owner of the space implements. Each function here is called under
+//! the lock of the space. An entry of a leaf table that holds a frame has one reference to it.
 //!
-//! After a fork, spaces may *share* a leaf table. The entry above it then lacks write access, in each of them, so nothing
-//! can be stored by it. It has one reference to a frame however many spaces share it, and nothing in it changes but
-//! that entries lose write access and the processor sets bits. Who is to change more has a table of its own first
-//! ([`own`]): a copy, or that same table where all others let it go meanwhile. The last to let go gives back
-//! the frames. The processors that run a space forget what they know of a table before the lock is let go under which it was
-//! shared, or replaced by a copy.
+//! After a fork, spaces may *share* a leaf table. The entry above it then lacks write access, in each of them, so nothing can
+//! be stored by it. It has one reference to a frame however many spaces share it, and nothing in it changes but that entries
+//! lose write access and the processor sets bits. For any other change the space first gets a table of its own ([`own`]): a
+//! copy, or that same table if all others have let it go meanwhile. The last space to let go gives back the frames. The
+//! processors that run a space flush a table before the lock is released under which it was shared, or replaced by a copy.
 //!
-//! In the place of a leaf table a *large page* may stand: frames side by side, each with a reference as in a table. It
-//! goes as a whole; whoever is to change, share or take out less has it [`split`](own) into a table first.
+//! A *large page* may stand in the place of a leaf table: adjacent frames, each with a reference as in a table. It is removed
+//! as a whole; to change, share or remove only a part of it, it is first [`split`](own) into a table.
 //!
-//! A table is taken out as soon as its last entry goes, and so is the table above it; but the leaf table that was the last to
-//! become empty stays until another one does. [`Counts`] holds the number of tables of a space and its maximum. A shared table
+//! A table is removed as soon as its last entry goes, and so is the table above it; but the leaf table that became empty last
+//! stays until another one becomes empty. [`Counts`] holds the number of tables of a space and its maximum. A shared table
 //! counts in each space that has it.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -46,13 +45,13 @@ use x86::paging::{ENTRIES, Entry, Table, index};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
-/// Bytes a leaf table maps.
+/// Bytes that a leaf table maps.
 pub const LEAF_BYTES: u64 = ENTRIES as u64 * PAGE;
 /// The bits of an entry for a table.
 pub const TABLE: Entry =
     Entry::PRESENT.union(Entry::WRITE).union(Entry::USER).union(Entry::ACCESSED);
 
-/// Of an entry above a leaf table of the space's own.
+/// Flags of the entry above a leaf table of the space's own.
 const OWN: Entry = Entry::PRESENT.union(Entry::WRITE);
 
 /// A leaf table.
@@ -74,19 +73,19 @@ impl Deref for LeafTable<'_> {
 pub enum Leaf<'a> {
     /// A table of the space's own.
     Own(LeafTable<'a>),
-    /// A table that other spaces may have too: it is only read.
+    /// A table that other spaces may have too, so it is only read.
     Shared(LeafTable<'a>),
-    /// A large page: the entry above.
+    /// A large page, with the entry that maps it.
     Large(Entry),
 }
 
 impl Leaf<'_> {
-    /// Whether other spaces may have it too.
+    /// Returns whether other spaces may have it too.
     #[inline]
     pub fn is_shared(&self) -> bool {
         matches!(self, Leaf::Shared(_))
     }
-    /// Entry `slot` of the table, or what it would be.
+    /// Returns entry `slot` of the table; for a large page, the entry that a table would have.
     #[inline]
     pub fn get(&self, slot: usize) -> Entry {
         match self {
@@ -104,27 +103,27 @@ impl Leaf<'_> {
     }
 }
 
-/// The tables of a space, and what they stand on.
+/// The tables of a space, and the memory operations that this library needs.
 pub trait Pmap {
-    /// The frame of the root.
+    /// Returns the frame of the root.
     fn root(&self) -> u32;
-    /// The table in `frame`.
+    /// Returns the table in `frame`.
     fn table(&self, frame: u32) -> &Table;
-    /// A zeroed frame for a table, whose word is 0; `None` where memory is refused.
+    /// Allocates a zeroed frame for a table, whose word is 0; `None` if memory is refused.
     fn allocate_table(&self) -> Option<u32>;
-    /// Gives back a frame that [`Pmap::allocate_table`] gave, its word set to 0.
+    /// Frees a frame from [`Pmap::allocate_table`] and sets its word to 0.
     fn free_table(&self, frame: u32);
-    /// The word of `frame`: a page's number of references, what is known of a table.
+    /// Returns the word of `frame`: for a page its number of references, for a table its usage (`usage.rs`).
     fn word(&self, frame: u32) -> &AtomicU32;
-    /// Takes one reference from each page.
+    /// Drops one reference of each page.
     fn release_all(&self, pages: impl Iterator<Item = u32>);
-    /// Takes one reference from each page of the large one that starts with frame `first`.
+    /// Drops one reference of each page of the large page that starts with frame `first`.
     fn release_large(&self, first: u32);
-    /// Makes the processors forget `pages` pages from `start`, and all that they know of the tables above these.
+    /// Makes the processors flush `pages` pages from `start`, and all that they have cached of the tables above these.
     fn forget(&self, start: u64, pages: usize);
     /// Returns the counters of the space.
     fn counts(&self) -> &Counts;
-    /// Counts large pages.
+    /// Adds `by` to the number of large pages.
     fn count_large(&self, by: isize);
 }
 
@@ -150,8 +149,8 @@ pub fn leaf<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, u64> {
     Ok(if entry.contains(Entry::WRITE) { Leaf::Own(table) } else { Leaf::Shared(table) })
 }
 
-/// The leaf table for `address`, to be changed: made where there is none or a large page, a copy of the space's own where
-/// others share it.
+/// Returns the leaf table for `address`, to be changed. It is made if there is none or a large page, and copied if other spaces
+/// share it.
 ///
 /// # Errors
 /// [`NoMemory`]; what is mapped has not changed.
@@ -171,7 +170,7 @@ pub fn own<P: Pmap>(space: &P, address: u64) -> Result<LeafTable<'_>, NoMemory> 
     Ok(LeafTable { table: space.table(frame), frame })
 }
 
-/// The frame of the table of leaf tables for `address`, made where there is none.
+/// Returns the frame of the table of leaf tables for `address`, which is made if there is none.
 #[inline]
 fn upper<P: Pmap>(space: &P, address: u64) -> Result<u32, NoMemory> {
     let mut frame = space.root();
@@ -201,46 +200,46 @@ fn new_table<P: Pmap>(space: &P, above: u32, slot: usize, address: u64) -> Resul
     Ok(new)
 }
 
-/// A zeroed table, which the caller enters and counts. `None` where memory or the space's quota is exhausted.
+/// Allocates a zeroed table, which the caller enters and counts. Returns `None` if memory or the space's quota is exhausted.
 fn allocate_table<P: Pmap>(space: &P) -> Option<u32> {
     if space.counts().may_add_table() { space.allocate_table() } else { None }
 }
 
-/// Enters a leaf or a table into the table in frame `above`, where nothing is.
+/// Enters a leaf or a table into an empty slot of the table in frame `above`.
 fn enter<P: Pmap>(space: &P, above: u32, slot: usize, entry: Entry) {
     space.table(above).set(slot, entry);
     Usage(space.word(above)).count(eighths(&(slot..slot + 1)), 1);
 }
 
-/// Enters a page of a device at `address`, where nothing is. It holds no frame and stays as long as the space.
+/// Enters a page of a device at `address`, which is not mapped. It holds no frame and stays as long as the space.
 ///
 /// # Errors
 /// [`NoMemory`]; nothing has changed.
 pub fn enter_device<P: Pmap>(space: &P, address: u64, entry: Entry) -> Result<(), NoMemory> {
     let (leaf, slot) = (own(space, address)?, index(address, 0));
     leaf.set(slot, entry);
-    // It counts as a page, so that its table is never taken for an empty one.
+    // The entry counts as a page, so that its table is never taken for an empty one.
     count(space, &leaf, &(slot..slot + 1), 1);
     Ok(())
 }
 
-/// Counts `by` pages more among `slots` of `leaf`, which is the space's own.
+/// Adds `by` to the count of pages among `slots` of `leaf`, which is the space's own.
 #[inline]
 pub fn count<P: Pmap>(space: &P, leaf: &LeafTable<'_>, slots: &Range<usize>, by: isize) {
     count_in(space, leaf, eighths(slots), by);
 }
 
-/// As [`count`], in these eighths.
+/// Adds to the count as [`count`] does, for these eighths.
 #[inline]
 fn count_in<P: Pmap>(space: &P, leaf: &LeafTable<'_>, eighths: u8, by: isize) {
     Usage(space.word(leaf.frame)).count(eighths, by);
     space.counts().add_resident(by);
 }
 
-/// A part of a leaf: the leaf, the first address, the entries.
+/// A part of a leaf: the leaf, its first address, the entries.
 type Part<L> = (L, u64, Range<usize>);
 
-/// The first leaf from `at` on before `end`, with its entries up to `end`; `at` is then behind them.
+/// Returns the first leaf from `at` on before `end`, with its entries up to `end`. Moves `at` behind them.
 #[inline]
 fn next<'a, P: Pmap>(space: &'a P, at: &mut u64, end: u64) -> Option<Part<Leaf<'a>>> {
     while *at < end {
@@ -257,10 +256,10 @@ fn next<'a, P: Pmap>(space: &'a P, at: &mut u64, end: u64) -> Option<Part<Leaf<'
     None
 }
 
-/// As [`next`], of tables to be changed: shared ones that have no page there are passed over.
+/// Returns the next leaf as [`next`] does, as a table that may be changed. Shared tables that have no page there are skipped.
 ///
 /// # Errors
-/// [`NoMemory`]; `at` is then where it was lacking.
+/// [`NoMemory`]; `at` is then the address for which memory was lacking.
 #[inline]
 fn next_own<'a, P: Pmap>(
     space: &'a P,
@@ -279,7 +278,7 @@ fn next_own<'a, P: Pmap>(
     Ok(None)
 }
 
-/// The entries from that of `first` on up to `end`, within one leaf table.
+/// Returns the entries from that of `first` on up to `end`, within one leaf table.
 #[inline]
 fn slots(first: u64, end: u64) -> Range<usize> {
     let stop = ((first & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
@@ -287,7 +286,7 @@ fn slots(first: u64, end: u64) -> Range<usize> {
     slot..slot + (stop.saturating_sub(first) / PAGE) as usize
 }
 
-/// Whether one leaf table maps all from `start` to `end`.
+/// Returns whether one leaf table maps all from `start` to `end`.
 pub fn is_one_leaf(start: u64, end: u64) -> bool {
     start / LEAF_BYTES == end.saturating_sub(1) / LEAF_BYTES
 }

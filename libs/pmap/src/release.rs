@@ -1,4 +1,4 @@
-//! Taking pages and tables out, and giving them back once the processors forgot them.
+//! Removing pages and tables, and freeing them after the processors have flushed them.
 use crate::{
     LEAF_BYTES, Leaf, LeafTable, PAGE, Pmap, count, next, next_own, own, upper, usage::Usage,
 };
@@ -6,20 +6,20 @@ use core::ops::Range;
 use program::NoMemory;
 use x86::paging::{ENTRIES, Entry, index};
 
-/// Pages that are gathered at once.
+/// Most pages that are gathered at once.
 pub const BATCH: usize = 128;
 const TABLES: usize = 18;
-/// Tables that [`detach_tops`] takes out at once.
+/// Most tables that [`detach_tops`] removes at once.
 pub const TOPS: usize = 16;
-/// Tables that one leaf may take with it: itself and those above it, but for the root.
+/// Most tables that are removed with one leaf: itself and those above it, without the root.
 const LEVELS: usize = 3;
 
-/// Frames, leaf tables and large pages to give back once the processors forgot them.
+/// Frames, leaf tables and large pages to be freed after the processors have flushed them.
 #[derive(Debug)]
 pub struct Gathered {
     frames: [u32; BATCH],
     frame_count: usize,
-    /// The entries that were above: of tables and of large pages.
+    /// The entries that pointed to tables and large pages.
     tables: [Entry; TABLES],
     table_count: usize,
     table_pages: usize,
@@ -57,26 +57,26 @@ impl Gathered {
         self.frame_count == BATCH || self.table_count > TABLES - LEVELS
     }
 
-    /// Pages, those of the tables too.
+    /// Returns the number of pages, with those of the tables.
     pub fn pages(&self) -> usize {
         self.frame_count + self.table_pages
     }
 
-    /// Whether tables or large pages are gone. A processor forgets all it knows of tables when it forgets any page (Intel SDM
-    /// volume 3, 4.10.4.1), so it must forget one at least.
+    /// Returns whether tables or large pages were removed. A processor flushes all cached tables when it flushes any page
+    /// (Intel SDM volume 3, 4.10.4.1), so it must flush at least one.
     pub fn has_tables(&self) -> bool {
         self.table_count > 0
     }
 
-    /// Gives all back. No lock is needed.
+    /// Frees everything gathered. No lock is needed.
     pub fn release<P: Pmap>(&self, space: &P) {
         space.release_all(self.frames.iter().copied().take(self.frame_count));
         self.tables.iter().take(self.table_count).for_each(|&table| let_go(space, table));
     }
 }
 
-/// Makes the leaf tables that `start` and `end` cut in two the space's own, so that taking out what lies between needs no
-/// memory. Nothing where both cut one table.
+/// Makes the leaf tables that `start` and `end` cut in two the space's own, so that removing the pages in between needs no
+/// memory. Does nothing if both cut the same table.
 ///
 /// # Errors
 /// [`NoMemory`]; what is mapped has not changed.
@@ -93,10 +93,11 @@ pub fn own_ends<P: Pmap>(space: &P, start: u64, end: u64) -> Result<(), NoMemory
     Ok(())
 }
 
-/// Takes out pages from `at` on until `end` or `gathered` is full; `at` is then behind.
+/// Removes pages from `at` on until `end` or until `gathered` is full. Moves `at` behind them.
 ///
 /// # Errors
-/// [`NoMemory`], not after [`own_ends`] and not within one leaf table that is the space's own; `at` is then where it was lacking.
+/// [`NoMemory`], but not after [`own_ends`] and not within one leaf table that is the space's own; `at` is then the address for
+/// which memory was lacking.
 pub fn gather<P: Pmap>(
     space: &P,
     at: &mut u64,
@@ -128,7 +129,7 @@ pub fn gather<P: Pmap>(
     Ok(())
 }
 
-/// Takes out the pages of `slots` of a leaf table.
+/// Removes the pages of `slots` of a leaf table.
 fn gather_pages<P: Pmap>(
     space: &P,
     leaf: &LeafTable<'_>,
@@ -144,8 +145,8 @@ fn gather_pages<P: Pmap>(
     count(space, leaf, slots, before.wrapping_sub(gathered.frame_count) as isize);
 }
 
-/// Sees to `leaf`, which maps `address`, where it has no page any more: it is kept in its place, so that a program which maps
-/// and unmaps there again and again does not pay for a table each time. The one that was kept before is taken out.
+/// Checks `leaf`, which maps `address`, for pages. An empty leaf is kept in its place, so that a program which maps and unmaps
+/// there again and again does not pay for a table each time; the empty leaf that was kept before is removed.
 #[inline]
 pub(crate) fn keep_one_empty<P: Pmap>(
     space: &P,
@@ -162,7 +163,7 @@ pub(crate) fn keep_one_empty<P: Pmap>(
     }
 }
 
-/// Takes the leaf of `address`, which has `pages` pages, out of the table above, and the tables that this leaves empty.
+/// Removes the leaf of `address`, which has `pages` pages, from the table above, and the tables that this leaves empty.
 fn detach<P: Pmap>(space: &P, address: u64, pages: usize, gathered: &mut Gathered) {
     let Ok(above) = upper(space, address) else { return };
     let leaf = space.table(above).swap(index(address, 1), Entry::empty());
@@ -176,7 +177,7 @@ fn detach<P: Pmap>(space: &P, address: u64, pages: usize, gathered: &mut Gathere
     }
 }
 
-/// Takes the empty tables above the leaf of `address` out, the lowest first. The root stays.
+/// Removes the empty tables above the leaf of `address`, the lowest first. The root stays.
 #[cold]
 fn detach_empty<P: Pmap>(space: &P, address: u64, gathered: &mut Gathered) {
     let root = space.root();
@@ -209,7 +210,7 @@ pub(crate) fn prune<P: Pmap>(space: &P, address: u64) {
     }
 }
 
-/// Takes up to [`TOPS`] tables below the root out of the part of it that is the program's: how many, into `tops`.
+/// Removes up to [`TOPS`] tables from the program's part of the root. Returns how many are in `tops`.
 pub fn detach_tops<P: Pmap>(space: &P, tops: &mut [u32; TOPS]) -> usize {
     const PROGRAM_EIGHTHS: u8 = 0x0f;
     let root = space.table(space.root());
@@ -223,8 +224,8 @@ pub fn detach_tops<P: Pmap>(space: &P, tops: &mut [u32; TOPS]) -> usize {
     count
 }
 
-/// Frees the table in `frame` of `level` (3 is the root, 1 those above the leaves) and lets go all below. It is in no other
-/// table, and no processor knows it.
+/// Frees the table in `frame` of `level` (3 is the root, 1 those above the leaves) and lets go of everything below. It is in no
+/// other table, and no processor has it cached.
 pub fn free_tree<P: Pmap>(space: &P, frame: u32, level: u32) {
     let eighths = Usage(space.word(frame)).eighths();
     for (_, entry) in space.table(frame).used(eighths) {
@@ -236,7 +237,7 @@ pub fn free_tree<P: Pmap>(space: &P, frame: u32, level: u32) {
     space.free_table(frame);
 }
 
-/// The space has the leaf of `entry` no more; who is the last that had a table gives back its pages, too.
+/// Lets go of the leaf of `entry`. The last space that had a shared table also frees its pages.
 pub(crate) fn let_go<P: Pmap>(space: &P, entry: Entry) {
     if entry.contains(Entry::LARGE) {
         space.count_large(-1);

@@ -1,5 +1,5 @@
-//! Spaces over frames in memory: each function against what it is to do, and random steps of several spaces that fork
-//! from one another against a map from pages to contents.
+//! Tests of spaces over frames in memory: each function by itself, and random steps of several spaces that fork from one
+//! another against a map from pages to contents.
 use super::*;
 use core::sync::atomic::Ordering::Relaxed;
 use program::{CloneMode, Protection};
@@ -11,19 +11,19 @@ use std::{
 };
 
 const FRAMES: usize = 20_000;
-/// Runs of frames for large pages.
+/// Number of frame runs for large pages.
 const LARGE: usize = 4;
-/// Tables that a space may have.
+/// Most tables that a space may have.
 const TABLES_MAX: usize = 300;
 const FRAMES_OF_LARGE: usize = LARGE * ENTRIES;
 const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
-/// Memory of spaces: a table that each frame may be, and its word. What a page holds is its number of versions.
+/// Memory of spaces: for each frame a table and its word. The contents of a page are a version number.
 struct Memory {
     tables: Vec<Table>,
     words: Vec<AtomicU32>,
     free: RefCell<Vec<u32>>,
-    /// First frames of those for large pages, which are free frames like others once they are given back.
+    /// First frames of the runs for large pages. When a run is given back its frames are ordinary free frames.
     runs: RefCell<Vec<u32>>,
     contents: RefCell<Vec<u32>>,
 }
@@ -40,7 +40,7 @@ impl Memory {
         })
     }
 
-    /// Frames that are free, one way or the other.
+    /// Returns the number of free frames of either sort.
     fn free(&self) -> usize {
         self.free.borrow().len() + self.runs.borrow().len() * ENTRIES
     }
@@ -86,7 +86,7 @@ impl Space {
         fill(self, page * PAGE, pages, flags, |_| self.memory.page(contents))
     }
 
-    /// Enters a large page whose pages hold `contents`; whether it did.
+    /// Enters a large page whose pages hold `contents`. Returns whether it did.
     fn large(&self, page: u64, contents: u32) -> Result<bool, NoMemory> {
         let Some(&first) = self.memory.runs.borrow().last() else { return Ok(false) };
         if !enter_large(self, page * PAGE, first, Entry::allowing(READ_WRITE))? {
@@ -100,7 +100,7 @@ impl Space {
         Ok(true)
     }
 
-    /// The tables, and how many leaf tables of them are empty, as the tables themselves show it.
+    /// Returns the number of tables, and of empty leaf tables among them, by walking the tables.
     fn tables(&self) -> (usize, usize) {
         self.tables_below(self.root, 3)
     }
@@ -118,7 +118,7 @@ impl Space {
             .fold((1, 0), |(tables, empty), (more, more_empty)| (tables + more, empty + more_empty))
     }
 
-    /// As the nucleus does it.
+    /// Stores to a page, in the steps of the nucleus.
     fn store(&self, page: u64, contents: u32) -> Result<bool, NoMemory> {
         let (leaf, slot) = match page_to_change(self, page * PAGE, READ_WRITE)? {
             Place::Absent => return Ok(false),
@@ -139,7 +139,7 @@ impl Space {
         Ok(true)
     }
 
-    /// Whether the processor would let a program store there.
+    /// Returns whether the processor would let a program store there.
     fn can_store(&self, page: u64) -> bool {
         let leaf = leaf(self, page * PAGE);
         leaf.is_ok_and(|leaf| {
@@ -244,7 +244,7 @@ impl Pmap for Space {
     }
 }
 
-/// The numbers of the pages present in a range of them.
+/// Returns the numbers of the pages present in a range.
 fn all_present(space: &Space, from: u64, to: u64) -> Vec<u64> {
     let mut found = Vec::new();
     each_present(space, from * PAGE, to * PAGE, |address| {
@@ -290,14 +290,14 @@ fn a_shared_table_is_copied_at_the_first_store_and_taken_back_by_the_last() {
     let child = Space::new(&memory).unwrap();
     let cloned = parent.clone_to(&child, 512, 512).unwrap();
     assert_eq!(cloned, Cloned { pages: 512, has_lost: true });
-    // A root and two tables above.
+    // These are a root and two tables above the leaf.
     assert_eq!(free - memory.free.borrow().len(), 3);
     assert!(!parent.can_store(600) && !child.can_store(600));
     assert_eq!(child.store(600, 2), Ok(true));
     assert_eq!((parent.load(600), child.load(600), child.load(601)), (Some(1), Some(2), Some(1)));
     assert_eq!((child.forgotten.get(), child.counts.resident()), (1, 512));
     drop(child);
-    // The one that is left needs no memory.
+    // The table that is left needs no memory.
     let rest = core::mem::take(&mut *memory.free.borrow_mut());
     assert_eq!(parent.store(600, 3), Ok(true));
     *memory.free.borrow_mut() = rest;
@@ -347,7 +347,7 @@ fn without_memory_for_a_copy_nothing_changes() {
     assert_eq!(child.fill(600, 10, 2), (0, Err(NoMemory)));
     assert!((512..1536).all(|page| child.load(page) == Some(1)));
     assert_eq!(child.counts.resident(), 1024);
-    // Whole tables need none.
+    // Removing whole tables needs no memory.
     assert_eq!(child.unmap(512, 1024), Ok(1024));
 }
 
@@ -484,7 +484,7 @@ fn no_space_has_more_tables_than_it_may() {
     let space = Space::new(&memory).unwrap();
     let far = |number: u64| number << 18;
     let made = (0..).take_while(|&number| space.fill(far(number), 1, 1).1.is_ok()).count();
-    // A root, one below it, and two for each page.
+    // These are a root, one table below it, and two for each page.
     assert_eq!((made, space.counts.tables()), ((TABLES_MAX - 2) / 2, TABLES_MAX));
     let free = memory.free();
     assert_eq!(space.fill(far(made as u64), 1, 1), (0, Err(NoMemory)));
@@ -497,7 +497,7 @@ fn no_space_has_more_tables_than_it_may() {
     assert_eq!(child.tables(), (child.counts.tables(), 0));
 }
 
-/// One step of a space.
+/// A step of a space.
 #[derive(Clone, Debug)]
 enum Step {
     Fill { page: u64, pages: u64 },
@@ -528,7 +528,8 @@ fn step() -> impl Strategy<Value = (prop::sample::Index, Step)> {
 
 type Model = BTreeMap<u64, u32>;
 
-/// Does `step` to a space and its model, which another may follow; where memory was lacking the model is made after the space.
+/// Does `step` in a space and its model, from which another space may fork. If memory was lacking, the model is rebuilt from
+/// the space.
 fn apply(space: &Space, model: &mut Model, step: &Step, version: u32) -> Option<(Space, Model)> {
     let before = model.clone();
     let outcome = match *step {

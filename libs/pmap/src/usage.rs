@@ -1,12 +1,12 @@
-//! The summary of a table, known without looking into it.
+//! The usage of a table in one word, so that the table need not be searched.
 //!
 //! ```text
 //! bits  0..10   leaf tables: entries that hold frames or device pages; others: entries in use
 //! bits 10..18   eighths of the table that may have entries
-//! bits 18..32   leaf tables: spaces that have it besides one
+//! bits 18..32   leaf tables: number of spaces that have it, less one
 //! ```
-//! It is in a word of the table's frame. A space's lock guards the low part of the tables that it alone has; the number of
-//! spaces changes by atomic steps.
+//! The word is the one of the table's frame. For a table that only one space has, the space's lock guards the low part;
+//! the number of spaces changes by atomic steps.
 use core::{
     ops::Range,
     sync::atomic::{
@@ -21,49 +21,49 @@ const HELD: u32 = (1 << 10) - 1;
 const EIGHTHS_SHIFT: u32 = 10;
 const OTHER: u32 = 1 << 18;
 
-/// The word of a table's frame.
+/// The usage word of a table's frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage<'a>(pub(crate) &'a AtomicU32);
 
 impl Usage<'_> {
-    /// Entries that hold frames.
+    /// Returns the number of entries that hold frames.
     #[inline]
     pub(crate) fn held(self) -> usize {
         (self.0.load(Relaxed) & HELD) as usize
     }
 
-    /// The eighths that may have entries, a bit each.
+    /// Returns the eighths that may have entries, one bit each.
     #[inline]
     pub(crate) fn eighths(self) -> u8 {
         (self.0.load(Relaxed) >> EIGHTHS_SHIFT) as u8
     }
 
-    /// Counts `by` entries more that hold frames, in `eighths`.
+    /// Adds `by` to the number of entries that hold frames, in `eighths`.
     #[inline]
     pub(crate) fn count(self, eighths: u8, by: isize) {
         let word = self.0.load(Relaxed).wrapping_add_signed(by as i32);
         self.0.store(word | u32::from(eighths) << EIGHTHS_SHIFT, Relaxed);
     }
 
-    /// One space more has the table; not where as many have it as can be counted.
+    /// Counts one more space that has the table. Returns `false` if the count is at its maximum.
     pub(crate) fn share(self) -> bool {
         let more = |word: u32| word.checked_add(OTHER);
         self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Whether other spaces have the table. If not, nobody else can change that or touches it any more.
+    /// Returns whether other spaces have the table. If not, no other space can change that or use it any more.
     pub(crate) fn is_shared(self) -> bool {
         self.0.load(Acquire) >= OTHER
     }
 
-    /// One space fewer has the table; whether it was the last, which leaves the word as it is.
+    /// Counts one space fewer. Returns whether it was the last, for which the word stays as it is.
     #[inline]
     pub(crate) fn let_go(self) -> bool {
         self.0.fetch_update(AcqRel, Acquire, |word| word.checked_sub(OTHER)).is_err()
     }
 }
 
-/// The eighths that `slots` lie in, a bit each.
+/// Returns the eighths that contain `slots`, one bit each.
 #[inline]
 pub(crate) fn eighths(slots: &Range<usize>) -> u8 {
     let last = slots.end.saturating_sub(1) / EIGHTH;

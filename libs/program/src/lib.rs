@@ -1,9 +1,8 @@
 //! The vocabulary of the nucleus and the runtime: registers, traps and faults of programs, policies
 //! and times of threads, memory, refusals.
 //!
-//! Plain data, so that it crosses the seam between the two (and, in the process world, the system
-//! call) as it is. [`Registers`] is written by the trap entry of the nucleus, which asserts its
-//! layout. `rt` shows these types to components.
+//! These types are plain data, so they pass between the two (and, in the process world, through the system call) unchanged.
+//! [`Registers`] is written by the trap entry of the nucleus, which asserts its layout. `rt` shows these types to components.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -44,37 +43,37 @@ pub struct Registers {
 /// Segment bases of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bases {
-    /// Of FS: where its thread-local storage lies.
+    /// Base of FS, which points to the program's thread-local storage.
     pub fs: u64,
-    /// Of GS.
+    /// Base of GS.
     pub gs: u64,
 }
 
 bitflags! {
-    /// The accesses to a page that a program is allowed.
+    /// The accesses to a page that are allowed to a program.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Protection: u8 {
-        /// Load from it.
+        /// Loads are allowed.
         const READ = 1;
-        /// Store to it.
+        /// Stores are allowed.
         const WRITE = 2;
-        /// Fetch instructions from it.
+        /// Instruction fetches are allowed.
         const EXECUTE = 4;
     }
 }
 
-/// One present page of a space.
+/// A present page of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its frame, counted up for who asked.
+    /// Its frame, with a reference for the caller.
     pub frame: u32,
-    /// The accesses that the program is allowed.
+    /// The accesses that are allowed to the program.
     pub protection: Protection,
-    /// Accessed since it was last harvested.
+    /// The page was accessed since it was last harvested.
     pub is_accessed: bool,
-    /// Written since it was last harvested.
+    /// The page was written since it was last harvested.
     pub is_dirty: bool,
-    /// A part of a large page.
+    /// The page is a part of a large page.
     pub is_large: bool,
 }
 
@@ -94,22 +93,22 @@ pub enum Access {
 pub struct Fault {
     /// First address that could not be accessed.
     pub address: u64,
-    /// The access that was wanted there.
+    /// The access that was tried there.
     pub access: Access,
     /// Bytes copied before it.
     pub done: usize,
 }
 
-/// Why user mode was left.
+/// The reason why user mode was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
     /// The `syscall` instruction; the number is in rax, rip is past the instruction.
     Syscall,
     /// A page fault.
     PageFault {
-        /// The address wanted.
+        /// The address of the access.
         address: u64,
-        /// The access that was wanted.
+        /// The kind of the access.
         access: Access,
         /// A page was present (a protection fault).
         is_present: bool,
@@ -118,30 +117,30 @@ pub enum Trap {
     Exception {
         /// Vector number.
         vector: u8,
-        /// Error code, zero where the vector has none.
+        /// Error code; zero if the vector has none.
         error_code: u64,
     },
     /// A kick.
     Kicked,
 }
 
-/// The way in which the pages of a range are cloned. Write access is taken from both sides; the first store faults and copies
-/// (K5).
+/// The way in which the pages of a range are cloned. Write access is removed from both sides; the first store faults and
+/// copies (K5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloneMode {
-    /// One by one.
+    /// Pages are shared one by one.
     Pages,
-    /// By whole page tables that lie in the range, where that is less work.
+    /// Whole page tables in the range are shared if that is less work.
     Tables,
 }
 
 /// The result of making a page writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unshared {
-    /// The page was ours alone and is writable now.
+    /// The page had no other user and is writable now.
     Reused,
-    /// The page was shared; a writable copy stands in its place.
+    /// The page was shared, and a writable copy replaced it.
     Copied,
-    /// No page is present there.
+    /// The page is not present.
     Absent,
 }

@@ -1,16 +1,16 @@
-//! Counts of the nucleus's objects by type: how many there are and were ever made.
+//! Counts of the nucleus's objects by type: the number alive and the number ever made.
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Declares the types counted: name, and the name for people.
+/// Declares the types that are counted, each with its name in reports.
 macro_rules! kinds {
     ($($(#[$meta:meta])* $kind:ident = $name:literal,)+) => {
-        /// Types counted.
+        /// A type of objects that are counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Kind {
             $($(#[$meta])* $kind,)+
         }
-        /// Every type, with its name for people.
+        /// Every type, with its name in reports.
         pub const KINDS: &[(Kind, &str)] = &[$((Kind::$kind, $name),)+];
     };
 }
@@ -22,7 +22,7 @@ kinds! {
     Space = "space",
     /// Kernel stacks, cached ones too.
     Stack = "stack",
-    /// Frames handed out through `rt` (each counted once, however many references).
+    /// Frames allocated through `rt` (each counted once, however many references).
     Frame = "frame",
     /// Frames of page tables of programs.
     TableFrame = "table frame",
@@ -40,14 +40,14 @@ kinds! {
     HeapObject = "heap object",
     /// Isolated components.
     Domain = "domain",
-    /// Frames charged to them.
+    /// Frames charged to isolated components.
     DomainFrame = "domain frame",
 }
 
 static LIVE: [AtomicI64; KINDS.len()] = [const { AtomicI64::new(0) }; KINDS.len()];
 static MADE: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
 
-/// Counts `by` objects of `kind` more (or fewer).
+/// Adds `by` to the number of objects of `kind`; `by` may be negative.
 #[inline]
 pub fn count(kind: Kind, by: i64) {
     LIVE[kind as usize].fetch_add(by, Relaxed);
@@ -56,12 +56,12 @@ pub fn count(kind: Kind, by: i64) {
     }
 }
 
-/// Objects of `kind` that were counted and are there.
+/// Returns the number of objects of `kind` that exist.
 pub fn live(kind: Kind) -> i64 {
     LIVE[kind as usize].load(Relaxed)
 }
 
-/// Objects of `kind` that were ever counted.
+/// Returns the number of objects of `kind` that were ever counted.
 pub fn made(kind: Kind) -> u64 {
     MADE[kind as usize].load(Relaxed)
 }

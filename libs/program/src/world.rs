@@ -1,11 +1,11 @@
-//! The nucleus's facts about threads, processors, memory and devices, and its reasons of refusal.
+//! Information on threads, processors, memory and devices that the nucleus reports, and its errors.
 use core::fmt;
 
 /// Memory was refused: the charge did not fit. `ENOMEM` or `EAGAIN` to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// Shift of the factor from counts of the time-stamp counter to nanoseconds.
+/// Shift of the factor that converts counts of the time-stamp counter to nanoseconds.
 pub const SCALE_SHIFT: u32 = 32;
 
 /// The scheduling policy of a thread.
@@ -16,9 +16,9 @@ pub enum Policy {
         /// The nice value.
         nice: i8,
     },
-    /// Runs until it blocks; priority 1 to 99, higher first.
+    /// Runs until it blocks. The priority is 1 to 99; a higher one goes first.
     Fifo(u8),
-    /// As `Fifo`, with a time slice among equals.
+    /// Runs like `Fifo`, but for at most a time slice among equals.
     RoundRobin(u8),
 }
 
@@ -29,7 +29,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// As a word, with what is out of range brought into it.
+    /// Packs the policy into a word. Numbers out of range are brought into it.
     pub fn pack(self) -> u32 {
         match self {
             Policy::Fair { nice } => u32::from(nice.clamp(-20, 19) as u8),
@@ -38,7 +38,7 @@ impl Policy {
         }
     }
 
-    /// The policy of `word`.
+    /// Unpacks the policy of `word`.
     pub fn unpack(word: u32) -> Option<Policy> {
         match word >> 8 {
             0 => Some(Policy::Fair { nice: word as u8 as i8 }),
@@ -48,18 +48,18 @@ impl Policy {
         }
     }
 
-    /// The real-time priority of what the [packed](Policy::pack) `word` stands for, 0 for a fair one.
+    /// Returns the real-time priority of the policy [packed](Policy::pack) in `word`; 0 for a fair one.
     #[inline(always)]
     pub const fn real_time_of(word: u32) -> u8 {
         if Policy::is_fair(word) { 0 } else { word as u8 }
     }
 
-    /// Whether the [packed](Policy::pack) `word` stands for a fair one.
+    /// Returns whether the policy [packed](Policy::pack) in `word` is a fair one.
     pub const fn is_fair(word: u32) -> bool {
         word >> 8 == 0
     }
 
-    /// The order of two: the higher goes first.
+    /// Returns the rank of the policy: the higher one runs first.
     pub fn rank(self) -> i32 {
         match self {
             Policy::Fair { nice } => -i32::from(nice),
@@ -67,7 +67,7 @@ impl Policy {
         }
     }
 
-    /// The real-time priority, 0 for a fair one.
+    /// Returns the real-time priority; 0 for a fair policy.
     pub fn real_time(self) -> u8 {
         match self {
             Policy::Fair { .. } => 0,
@@ -75,8 +75,8 @@ impl Policy {
         }
     }
 
-    /// Whether who runs with this gives way to its equals: where it is fair, if the best of them `is_behind`; `is_slice_over`
-    /// where it ran as long as its equals do at a time.
+    /// Returns whether a thread of this policy gives way to its equals. A fair one does if the best of them `is_behind`; a
+    /// round-robin one if `is_slice_over`, that is, it ran for a whole slice.
     pub fn is_turn_over(self, is_behind: bool, is_slice_over: bool) -> bool {
         match self {
             Policy::Fair { .. } => is_behind,
@@ -86,7 +86,8 @@ impl Policy {
     }
 }
 
-/// Nanoseconds in user mode of `run_ns`, by how many ticks came in user mode and in the kernel. All, where none came.
+/// Estimates the part of `run_ns` that was in user mode from the numbers of ticks that came in user mode and in the kernel.
+/// Returns all of it if no tick came.
 pub fn user_ns(run_ns: u64, user_ticks: u64, system_ticks: u64) -> u64 {
     match u128::from(user_ticks) + u128::from(system_ticks) {
         0 => run_ns,
@@ -94,7 +95,7 @@ pub fn user_ns(run_ns: u64, user_ticks: u64, system_ticks: u64) -> u64 {
     }
 }
 
-/// Processor time a thread has used, and where.
+/// The processor time of a thread, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Nanoseconds in user mode.
@@ -105,24 +106,24 @@ pub struct CpuTime {
     pub voluntary_switches: u64,
     /// Switches away because the scheduler took the processor.
     pub forced_switches: u64,
-    /// The processor it runs on or ran on last.
+    /// The processor that the thread runs on or last ran on.
     pub processor: u32,
-    /// It runs or could run; else it waits.
+    /// The thread runs or is ready to; otherwise it waits.
     pub is_runnable: bool,
-    /// It waits, and a kick would end that.
+    /// The thread waits, and a kick would end the wait.
     pub is_interruptible: bool,
 }
 
 /// Bits of a number of switches in [`CpuTime::words`].
 const SWITCHES_BITS: u32 = 27;
 const SWITCHES_MAX: u64 = (1 << SWITCHES_BITS) - 1;
-/// Bits of the processor's number there.
+/// Greatest processor number in [`CpuTime::words`].
 const PROCESSOR_MAX: u32 = 0x7f;
 const RUNNABLE: u64 = 1 << 63;
 const INTERRUPTIBLE: u64 = 1 << 62;
 
 impl CpuTime {
-    /// As a kernel call answers it; switches are at most 2^27 - 1, processors 127.
+    /// Packs the times into the words of a kernel call's answer. Numbers of switches are cut to 2^27 - 1, processors to 127.
     pub fn words(&self) -> [u64; 3] {
         let voluntary = self.voluntary_switches.min(SWITCHES_MAX);
         let forced = self.forced_switches.min(SWITCHES_MAX);
@@ -147,7 +148,7 @@ impl CpuTime {
     }
 }
 
-/// One type of nucleus or rt object and how many there are.
+/// A type of object of the nucleus or rt, with its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectCount {
     /// Name of the type.
@@ -161,13 +162,13 @@ pub struct ObjectCount {
 /// A trace point that was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// When, monotonic.
+    /// Monotonic time of the record.
     pub at_ns: u64,
-    /// On which processor.
+    /// Processor that passed the trace point.
     pub processor: usize,
-    /// Of the point.
+    /// Name of the trace point.
     pub name: &'static str,
-    /// The numbers of the point.
+    /// The numbers recorded with it.
     pub numbers: [u64; 2],
 }
 
@@ -178,7 +179,7 @@ impl fmt::Display for TraceRecord {
     }
 }
 
-/// The time that the processors spent since boot.
+/// The time that a processor spent since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// Nanoseconds in user mode.
@@ -224,7 +225,7 @@ impl core::fmt::Display for PciAddress {
 /// One PCI function found at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciFunction {
-    /// Its place.
+    /// Address of the function.
     pub address: PciAddress,
     /// Vendor id.
     pub vendor: u16,
@@ -247,12 +248,12 @@ pub struct MmioDevice {
     pub interrupt: u32,
 }
 
-/// The access was refused: not granted, not there, or taken.
+/// The reason why access to a device was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceError {
     /// No such device, region or interrupt.
     NotFound,
-    /// Somebody has it, or it was not granted.
+    /// It has another owner, or was not granted.
     Refused,
     /// Memory was refused.
     NoMemory,
@@ -274,21 +275,21 @@ impl From<NoMemory> for DeviceError {
     }
 }
 
-/// One access of a port.
+/// One access to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortStep {
     /// The port.
     pub port: u16,
-    /// 1, 2 or 4 bytes.
+    /// Width of the access: 1, 2 or 4 bytes.
     pub width: u8,
-    /// It writes `value`, else it reads it.
+    /// The access writes `value`; otherwise it reads it.
     pub is_write: bool,
     /// The value that is written or was read.
     pub value: u32,
 }
 
 impl PortStep {
-    /// As an isolated component hands it over: `value << 32 | is_write << 24 | width << 16 | port`, least byte first.
+    /// Packs the step into the form of kernel calls: `value << 32 | is_write << 24 | width << 16 | port`, least byte first.
     pub const fn pack(self) -> [u8; 8] {
         let head = (self.is_write as u64) << 24 | (self.width as u64) << 16 | self.port as u64;
         ((self.value as u64) << 32 | head).to_le_bytes()

@@ -1,7 +1,7 @@
-//! On which processor something that is to run should.
+//! The choice of a processor for a thread that is to run.
 
-/// Of `count` processors, where something that was on `last` is to run: where it was if that is idle, else on any idle one,
-/// else where it was, as far as it may.
+/// Chooses one of `count` processors for a thread that was on `last`, within its affinity: `last` if that is idle, else any
+/// idle one, else `last`.
 #[inline]
 pub fn choose(
     count: usize,
@@ -22,7 +22,7 @@ pub fn choose(
 mod tests {
     use super::*;
 
-    /// Among four processors, by masks of bits.
+    /// Chooses among four processors, given as masks of bits.
     fn chosen(last: usize, affinity: u32, idle: u32) -> usize {
         choose(4, last, |cpu| affinity >> cpu & 1 != 0, |cpu| idle >> cpu & 1 != 0)
     }

@@ -1,4 +1,5 @@
-//! First-in first-out lists, one a real-time priority, and which of them hold something.
+//! First-in first-out lists, one for each real-time priority, with a bitmap of those that are not
+//! empty.
 use crate::heap::Store;
 
 /// A doubly linked list through [`crate::Node`]s.
@@ -9,7 +10,7 @@ pub struct Fifo<K> {
 }
 
 impl<K> Fifo<K> {
-    /// An empty list.
+    /// Makes an empty list.
     pub const fn new() -> Fifo<K> {
         Fifo { first: None, last: None }
     }
@@ -22,7 +23,7 @@ impl<K> Default for Fifo<K> {
 }
 
 impl<K: Copy + Eq> Fifo<K> {
-    /// The first.
+    /// Returns the first item.
     pub fn first(&self) -> Option<K> {
         self.first
     }
@@ -37,7 +38,7 @@ impl<K: Copy + Eq> Fifo<K> {
         }
     }
 
-    /// Puts `item` first (it was preempted and goes on before its equals).
+    /// Puts `item` first: it was preempted and continues before its equals.
     pub fn push_front(&mut self, store: &mut impl Store<K>, item: K) {
         let node = store.node(item);
         (node.next, node.previous) = (self.first, None);
@@ -47,7 +48,7 @@ impl<K: Copy + Eq> Fifo<K> {
         }
     }
 
-    /// Takes out the first, which is `item`. Its own links stay as they are.
+    /// Removes the first item, which is `item`. Its own links stay as they are.
     #[inline(always)]
     pub fn remove_first(&mut self, store: &mut impl Store<K>, item: K) {
         self.first = store.node(item).next;
@@ -57,7 +58,7 @@ impl<K: Copy + Eq> Fifo<K> {
         }
     }
 
-    /// Takes out `item`, which is in this list.
+    /// Removes `item`, which is in this list.
     pub fn remove(&mut self, store: &mut impl Store<K>, item: K) {
         let node = store.node(item);
         let (next, previous) = (node.next.take(), node.previous.take());
@@ -71,7 +72,7 @@ impl<K: Copy + Eq> Fifo<K> {
         }
     }
 
-    /// The first for which `accept` holds.
+    /// Returns the first item for which `accept` returns `true`.
     pub fn find(&self, store: &mut impl Store<K>, mut accept: impl FnMut(K) -> bool) -> Option<K> {
         let mut next = self.first;
         while let Some(item) = next {
@@ -84,7 +85,7 @@ impl<K: Copy + Eq> Fifo<K> {
     }
 }
 
-/// One list a real-time priority (0 to 127), highest served first.
+/// A list for each real-time priority (0 to 127); the highest is served first.
 #[derive(Clone, Copy, Debug)]
 pub struct Priorities<K> {
     lists: [Fifo<K>; 128],
@@ -92,7 +93,7 @@ pub struct Priorities<K> {
 }
 
 impl<K: Copy> Priorities<K> {
-    /// All empty.
+    /// Makes empty lists.
     pub const fn new() -> Priorities<K> {
         Priorities { lists: [Fifo::new(); 128], occupied: 0 }
     }
@@ -105,29 +106,29 @@ impl<K: Copy> Default for Priorities<K> {
 }
 
 impl<K: Copy + Eq> Priorities<K> {
-    /// The highest priority that has something.
+    /// Returns the highest priority whose list is not empty.
     pub fn highest(&self) -> Option<u8> {
         (self.occupied != 0).then(|| 127 - self.occupied.leading_zeros() as u8)
     }
 
-    /// The first of the highest priority.
+    /// Returns the first item of the highest priority.
     pub fn first(&self) -> Option<K> {
         self.lists[usize::from(self.highest()?)].first()
     }
 
-    /// Appends at `priority`.
+    /// Appends an item at `priority`.
     pub fn push_back(&mut self, store: &mut impl Store<K>, priority: u8, item: K) {
         self.lists[usize::from(priority & 127)].push_back(store, item);
         self.occupied |= 1 << (priority & 127);
     }
 
-    /// Puts first at `priority`.
+    /// Puts an item first at `priority`.
     pub fn push_front(&mut self, store: &mut impl Store<K>, priority: u8, item: K) {
         self.lists[usize::from(priority & 127)].push_front(store, item);
         self.occupied |= 1 << (priority & 127);
     }
 
-    /// Takes out `item`, queued at `priority`.
+    /// Removes `item`, which is queued at `priority`.
     pub fn remove(&mut self, store: &mut impl Store<K>, priority: u8, item: K) {
         let list = &mut self.lists[usize::from(priority & 127)];
         list.remove(store, item);
@@ -136,7 +137,8 @@ impl<K: Copy + Eq> Priorities<K> {
         }
     }
 
-    /// The first, from the highest priority down, for which `accept` holds, and its priority.
+    /// Returns the first item, from the highest priority down, for which `accept` returns `true`,
+    /// and its priority.
     pub fn find(
         &self,
         store: &mut impl Store<K>,

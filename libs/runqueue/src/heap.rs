@@ -1,12 +1,13 @@
-//! A pairing heap with removal from the middle; smallest key first, equal keys in no order.
+//! A pairing heap with removal from the middle. The smallest key comes first; equal keys have no
+//! order.
 use super::Class;
 
-/// The links of a queued thing. `K` names things (a pointer, an index).
+/// The links of a queued item. `K` is the type of an item's name (a pointer, an index).
 #[derive(Clone, Copy, Debug)]
 pub struct Node<K> {
-    /// Sorts the heap; changed only while not queued.
+    /// Key of the item in the heap; changed only while it is not queued.
     pub key: u64,
-    /// As what it is in a [`super::Ready`].
+    /// Class in which the item is in a [`super::Ready`].
     pub(crate) class: Class,
     child: Option<K>,
     /// Next sibling, also the next in a [`super::Fifo`].
@@ -16,14 +17,14 @@ pub struct Node<K> {
 }
 
 impl<K> Node<K> {
-    /// A node that is in no queue.
+    /// Makes a node that is in no queue.
     pub const fn new() -> Node<K> {
         Node { key: 0, class: Class::FAIR, child: None, next: None, previous: None }
     }
 }
 
 impl<K: Copy> Node<K> {
-    /// The next in its [`super::Fifo`].
+    /// Returns the next item in its [`super::Fifo`].
     pub fn next(&self) -> Option<K> {
         self.next
     }
@@ -35,9 +36,9 @@ impl<K> Default for Node<K> {
     }
 }
 
-/// Finds the node of a thing.
+/// Finds the node of an item.
 pub trait Store<K> {
-    /// The node of `of`.
+    /// Returns the node of `of`.
     fn node(&mut self, of: K) -> &mut Node<K>;
 }
 
@@ -49,7 +50,7 @@ pub struct Heap<K> {
 }
 
 impl<K> Heap<K> {
-    /// An empty heap.
+    /// Makes an empty heap.
     pub const fn new() -> Heap<K> {
         Heap { root: None, count: 0 }
     }
@@ -62,17 +63,17 @@ impl<K> Default for Heap<K> {
 }
 
 impl<K: Copy + Eq> Heap<K> {
-    /// Number of queued items.
+    /// Returns the number of queued items.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether nothing is queued.
+    /// Returns whether nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The one with the smallest key.
+    /// Returns the item with the smallest key.
     pub fn peek(&self) -> Option<K> {
         self.root
     }
@@ -88,14 +89,14 @@ impl<K: Copy + Eq> Heap<K> {
         self.count += 1;
     }
 
-    /// Takes the one with the smallest key.
+    /// Removes the item with the smallest key.
     pub fn pop(&mut self, store: &mut impl Store<K>) -> Option<K> {
         let root = self.root?;
         self.remove(store, root);
         Some(root)
     }
 
-    /// Takes `item`, which is queued here.
+    /// Removes `item`, which is queued here.
     pub fn remove(&mut self, store: &mut impl Store<K>, item: K) {
         let children = store.node(item).child.take();
         let rest = merge_pairs(store, children);
@@ -112,7 +113,8 @@ impl<K: Copy + Eq> Heap<K> {
         self.count -= 1;
     }
 
-    /// The first, near the front, for which `accept` holds; looks at the root and its children only.
+    /// Returns the first item near the front for which `accept` returns `true`; looks only at the
+    /// root and its children.
     pub fn find(&self, store: &mut impl Store<K>, mut accept: impl FnMut(K) -> bool) -> Option<K> {
         let root = self.root?;
         if accept(root) {
@@ -129,7 +131,7 @@ impl<K: Copy + Eq> Heap<K> {
     }
 }
 
-/// Joins two trees; both are roots without siblings.
+/// Joins two trees. Both are roots without siblings.
 fn meld<K: Copy + Eq>(store: &mut impl Store<K>, a: K, b: K) -> K {
     let (top, below) = if store.node(b).key < store.node(a).key { (b, a) } else { (a, b) };
     let first = store.node(top).child.replace(below);
@@ -142,7 +144,7 @@ fn meld<K: Copy + Eq>(store: &mut impl Store<K>, a: K, b: K) -> K {
     top
 }
 
-/// Takes a subtree out of its parent's list of children.
+/// Cuts a subtree out of its parent's list of children.
 fn cut<K: Copy + Eq>(store: &mut impl Store<K>, item: K) {
     let node = store.node(item);
     let (next, previous) = (node.next.take(), node.previous.take());

@@ -1,10 +1,10 @@
 //! Ordering for the scheduler: a run queue of an intrusive pairing heap and priority lists, and virtual time.
 //!
-//! Nothing here allocates: nodes live in the things queued, reached through a [`Store`]. The heap
-//! ([`Heap`]) serves the fair class (key: virtual time) and timers (key: deadline); [`Fifo`]
-//! lists serve the real-time priorities; [`Ready`] is all of a processor. The caller locks. [`Share`] bounds
-//! the time of many threads together.
-//! Source: Fredman et al., "The pairing heap" (1986); Stoica's EEVDF and Linux CFS for virtual time.
+//! Nothing here allocates: nodes are embedded in the queued items and reached through a [`Store`]. The heap
+//! ([`Heap`]) serves the fair class (key: virtual time) and timers (key: deadline); [`Fifo`] lists serve the
+//! real-time priorities; [`Ready`] is a processor's whole run queue. The caller locks. [`Share`] bounds the
+//! time of many threads together. Source: Fredman et al., "The pairing heap" (1986); Stoica's EEVDF and Linux
+//! CFS for virtual time.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -3,27 +3,27 @@ use super::{Fifo, Heap, Priorities, Store};
 
 /// Least lead in virtual time at which the running thread is preempted by another fair one.
 pub const GRANULARITY_NS: u64 = 1_000_000;
-/// A thread that woke may be this far behind the others, not more: sleeping earns no more than that.
+/// Most virtual time by which a thread that woke is behind the others: sleeping earns no more than this.
 pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 
-/// The class in which a thread is queued; of two the greater goes first.
+/// The class in which a thread is queued; the greater class goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(u8);
 
 impl Class {
-    /// In turns, while nobody else is queued.
+    /// The class of threads that run only while no other thread is queued, in turns.
     pub const SUNK: Class = Class(0);
-    /// By smallest virtual time.
+    /// The class of fair threads, by smallest virtual time.
     pub const FAIR: Class = Class(1);
 
-    /// By priority (1 to 127), or fair where that is 0.
+    /// Returns the class for a real-time priority (1 to 127); 0 stands for fair.
     #[inline(always)]
     pub const fn of(priority: u8) -> Class {
         Class(1 + (priority & 127))
     }
 
-    /// Whether who runs as this gives way, at a tick, to the best of those queued, which is `other`; `is_turn_over` where it
-    /// does to its equals.
+    /// Returns whether a running thread of this class gives way, at a tick, to the best queued one, which is of class `other`.
+    /// `is_turn_over` tells whether it gives way to its equals.
     pub fn gives_way(self, other: Class, is_turn_over: bool) -> bool {
         other > self || other == self && (self == Class::SUNK || is_turn_over)
     }
@@ -32,9 +32,9 @@ impl Class {
 /// The place at which a real-time thread is queued among its equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before them: it was preempted.
+    /// Before its equals, because it was preempted.
     Front,
-    /// After them.
+    /// After its equals.
     Back,
 }
 
@@ -45,13 +45,13 @@ pub struct Ready<K> {
     real_time: Priorities<K>,
     next: Option<K>,
     sunk: Fifo<K>,
-    /// Of the last [`Ready::raise`].
+    /// Period of the last [`Ready::raise`].
     period: u64,
     smallest_ns: u64,
 }
 
 impl<K: Copy> Ready<K> {
-    /// An empty one.
+    /// Makes an empty queue.
     pub const fn new() -> Ready<K> {
         Ready {
             fair: Heap::new(),
@@ -71,7 +71,7 @@ impl<K: Copy> Default for Ready<K> {
 }
 
 impl<K: Copy + Eq> Ready<K> {
-    /// Queues `item`, which is in no queue, as `class`; `virtual_ns` counts where that is fair, `place` where it is real-time.
+    /// Queues `item`, which is in no queue, in `class`. A fair class uses `virtual_ns`, a real-time class uses `place`.
     pub fn insert(
         &mut self,
         store: &mut impl Store<K>,
@@ -90,7 +90,7 @@ impl<K: Copy + Eq> Ready<K> {
         }
     }
 
-    /// Queues `item`, which is fair, before all that are, unless somebody else is; whether it did.
+    /// Queues `item`, a fair one, before all other fair items, unless another one is queued so. Returns whether it did.
     #[inline(always)]
     pub fn insert_next(&mut self, item: K) -> bool {
         let is_free = self.next.is_none();
@@ -100,19 +100,19 @@ impl<K: Copy + Eq> Ready<K> {
         is_free
     }
 
-    /// The thread that was queued by [`Ready::insert_next`].
+    /// Returns the item that was queued by [`Ready::insert_next`].
     #[inline(always)]
     pub fn next(&self) -> Option<K> {
         self.next
     }
 
-    /// Takes [`Ready::next`] out.
+    /// Removes [`Ready::next`].
     #[inline(always)]
     pub fn remove_next(&mut self) {
         self.next = None;
     }
 
-    /// Takes `item`, which is queued here, out.
+    /// Removes `item`, which is queued here.
     pub fn remove(&mut self, store: &mut impl Store<K>, item: K) {
         if self.next == Some(item) {
             return self.remove_next();
@@ -124,18 +124,18 @@ impl<K: Copy + Eq> Ready<K> {
         }
     }
 
-    /// The thread that should run next.
+    /// Returns the item that should run next.
     pub fn best(&self) -> Option<K> {
         let fair = || self.fair.peek().or_else(|| self.sunk.first());
         self.real_time.first().or(self.next).or_else(fair)
     }
 
-    /// In which class `item`, which is queued here, is.
+    /// Returns the class in which `item`, which is queued here, is.
     pub fn class_of(&self, store: &mut impl Store<K>, item: K) -> Class {
         if self.next == Some(item) { Class::FAIR } else { store.node(item).class }
     }
 
-    /// If `period` is a new one, takes out all sunk items; the caller queues them again.
+    /// If `period` is a new one, removes all sunk items and returns them; the caller queues them again.
     pub fn raise(&mut self, period: u64) -> Fifo<K> {
         if core::mem::replace(&mut self.period, period) == period {
             return Fifo::new();
@@ -143,7 +143,7 @@ impl<K: Copy + Eq> Ready<K> {
         core::mem::take(&mut self.sunk)
     }
 
-    /// The best for which `accept` holds, of the fair only of those near the front.
+    /// Returns the best item for which `accept` returns `true`; of the fair items only those near the front are asked.
     pub fn find(&self, store: &mut impl Store<K>, accept: impl Fn(K) -> bool) -> Option<K> {
         let real_time = self.real_time.find(store, &accept).map(|(_, item)| item);
         let next = || self.next.filter(|&item| accept(item));
@@ -151,48 +151,49 @@ impl<K: Copy + Eq> Ready<K> {
         fair_or_next.or_else(|| self.sunk.find(store, &accept))
     }
 
-    /// The highest priority that something is queued with.
+    /// Returns the highest priority of a queued item.
     #[inline(always)]
     pub fn highest(&self) -> Option<u8> {
         self.real_time.highest()
     }
 
-    /// The smallest virtual time queued.
+    /// Returns the smallest virtual time of a queued item.
     pub fn first_ns(&self, store: &mut impl Store<K>) -> Option<u64> {
         self.fair.peek().map(|first| store.node(first).key)
     }
 
-    /// The virtual time that nobody fair who runs or is queued is behind by much; it only grows.
+    /// Returns the smallest virtual time of the queue: no fair item that runs or is queued is far behind it. It only grows.
     #[inline(always)]
     pub fn smallest_ns(&self) -> u64 {
         self.smallest_ns
     }
 
-    /// Somebody fair at `next_ns` is to run.
+    /// Updates the smallest virtual time when a fair item at `next_ns` is about to run.
     pub fn note_smallest(&mut self, store: &mut impl Store<K>, next_ns: u64) {
         let queued_ns = self.first_ns(store).unwrap_or(next_ns);
         self.smallest_ns = self.smallest_ns.max(next_ns.min(queued_ns));
     }
 
-    /// The virtual time of who waited long, to no merit of its own, at `virtual_ns`.
+    /// Returns the virtual time for an item that waited long, without credit for that, at `virtual_ns`.
     pub fn waited_ns(&self, virtual_ns: u64) -> u64 {
         virtual_ns.max(self.smallest_ns.saturating_sub(SLEEPER_CREDIT_NS))
     }
 
-    /// The virtual time of who woke at `virtual_ns` by the scale of a queue whose smallest was `from_ns`.
+    /// Returns the virtual time for an item that woke, from its time `virtual_ns` on the scale of a queue whose smallest was
+    /// `from_ns`.
     pub fn woken_ns(&self, virtual_ns: u64, from_ns: u64) -> u64 {
         self.waited_ns(rebased_ns(virtual_ns, from_ns, self.smallest_ns))
     }
 
-    /// The virtual time of who goes on in the place of one at `virtual_ns`: a server works for its client, but no
-    /// client, however far ahead it ran, keeps its server from others for long.
+    /// Returns the virtual time for a thread that runs in the place of one at `virtual_ns`. A server works for its client, but
+    /// a client that ran far ahead must not keep its server from others for long.
     #[inline(always)]
     pub fn lent_ns(&self, virtual_ns: u64) -> u64 {
         virtual_ns.min(self.smallest_ns + GRANULARITY_NS)
     }
 }
 
-/// `virtual_ns` of a queue whose smallest is `from_ns`, in one whose smallest is `to_ns`.
+/// Converts `virtual_ns` from the scale of a queue whose smallest is `from_ns` to one whose smallest is `to_ns`.
 pub fn rebased_ns(virtual_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
     let ahead_ns = virtual_ns as i64 - from_ns as i64;
     (to_ns as i64 + ahead_ns).max(0) as u64
@@ -207,7 +208,7 @@ mod tests {
         Nodes(vec![Node::new(); 8])
     }
 
-    /// Takes all out, the best first.
+    /// Removes all items, the best first.
     fn drain(ready: &mut Ready<usize>, nodes: &mut Nodes) -> Vec<usize> {
         core::iter::from_fn(|| {
             let best = ready.best()?;
@@ -300,7 +301,7 @@ mod tests {
         ready.note_smallest(&mut nodes, 10_000_000);
         assert_eq!(ready.woken_ns(0, 10_000_000), 10_000_000 - SLEEPER_CREDIT_NS);
         assert_eq!(ready.woken_ns(10_500_000, 10_000_000), 10_500_000);
-        // From another queue it is as far ahead as there.
+        // An item from another queue is as far ahead here as it was there.
         assert_eq!(ready.woken_ns(5_000_007, 5_000_000), 10_000_007);
         assert_eq!(ready.lent_ns(9_000_000), 9_000_000);
         assert_eq!(ready.lent_ns(90_000_000), 10_000_000 + GRANULARITY_NS);

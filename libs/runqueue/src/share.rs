@@ -1,32 +1,32 @@
 //! A bounded share of the processors' time, used by many threads on many processors at once.
 //!
-//! Time is cut into periods, the same for all shares. Of each period a share has a quota; what is used is counted with
-//! the period in which it was, in one word, so that a new period begins with whoever charges first in it.
+//! Time is cut into periods, the same for all shares. A share has a quota for each period. The used time is counted in one
+//! word together with its period, so a new period begins with the first charge in it.
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Length of a period.
 pub const PERIOD_NS: u64 = 100_000_000;
 
-/// The time of a thread is charged by whole units of its own, so that short turns are cheap.
+/// Unit of charging. The time of a thread is charged in whole units, so that short turns are cheap.
 const UNIT_NS: u64 = 1 << 16;
-/// Bits of a word that say in which period; those above, how much was used.
+/// Bits of the word that hold the period; the bits above hold the used time.
 const PERIOD_BITS: u32 = 24;
 const PERIOD_MASK: u64 = (1 << PERIOD_BITS) - 1;
-/// Most that a word says to be used.
+/// Most used time that the word can hold.
 const USED_MAX_NS: u64 = u64::MAX >> PERIOD_BITS;
 
-/// The number of the period that `now_ns` is in, as far as it is kept: it comes again after two weeks.
+/// Returns the number of the period of `now_ns`, cut to its bits: it repeats after two weeks.
 pub fn period(now_ns: u64) -> u64 {
     (now_ns / PERIOD_NS) & PERIOD_MASK
 }
 
-/// The word after `used_ns` more in `period`.
+/// Returns the word after `used_ns` more in `period`.
 fn charged(word: u64, period: u64, used_ns: u64) -> u64 {
     let before_ns = if word & PERIOD_MASK == period { word >> PERIOD_BITS } else { 0 };
     (before_ns + used_ns.min(PERIOD_NS)).min(USED_MAX_NS) << PERIOD_BITS | period
 }
 
-/// Whether what `word` says was used in the period of now.
+/// Returns whether the used time in `word` belongs to the present period.
 #[cold]
 fn is_of_now(word: u64, now_ns: impl FnOnce() -> u64) -> bool {
     word & PERIOD_MASK == period(now_ns())
@@ -35,17 +35,17 @@ fn is_of_now(word: u64, now_ns: impl FnOnce() -> u64) -> bool {
 /// A share.
 #[derive(Debug)]
 pub struct Share {
-    /// The greatest word that says no more than the quota.
+    /// Greatest word that does not exceed the quota.
     quota: u64,
-    /// The used time, and its period.
+    /// The used time and its period.
     used: AtomicU64,
-    /// The last period, plus 1, in which somebody was refused.
+    /// The last period, plus 1, in which a thread had to wait.
     refused_in: AtomicU64,
     refused: AtomicU32,
 }
 
 impl Share {
-    /// `percent` of the time of so many processors; `None` where that is all there is.
+    /// Makes a share of `percent` of the time of so many processors; `None` if that is all their time.
     pub fn new(percent: u8, processors: usize) -> Option<Share> {
         let quota_ns = PERIOD_NS / 100 * u64::from(percent) * processors as u64;
         (percent < 100).then_some(Share {
@@ -56,8 +56,8 @@ impl Share {
         })
     }
 
-    /// Somebody who had run for `ran_ns` in all used `used_ns` more until `now_ns`. What was used of the period before counts
-    /// in this one: it was not noticed in time.
+    /// Charges a thread that had run for `ran_ns` in all and used `used_ns` more until `now_ns`. Time from the period before
+    /// counts in the present one, because it was not noticed in time.
     #[inline(always)]
     pub fn charge(&self, now_ns: u64, ran_ns: u64, used_ns: u64) {
         let units = ran_ns.saturating_add(used_ns) / UNIT_NS - ran_ns / UNIT_NS;
@@ -70,18 +70,20 @@ impl Share {
     fn add(&self, now_ns: u64, used_ns: u64) {
         let period = period(now_ns);
         let charge = |word| Some(charged(word, period, used_ns));
-        // Never refused.
+        // The update never fails.
         let _ = self.used.fetch_update(Relaxed, Relaxed, charge);
     }
 
-    /// Whether it is used up in the period of `now_ns`, which is asked for only where it was in the last that was charged.
+    /// Returns whether the share is used up in the period of `now_ns`. The time is asked for only if the share was used up in
+    /// the last charged period.
     #[inline(always)]
     pub fn is_used_up(&self, now_ns: impl FnOnce() -> u64) -> bool {
         let word = self.used.load(Relaxed);
         word > self.quota && is_of_now(word, now_ns)
     }
 
-    /// Somebody had to wait at `now_ns` because it is used up; whether he is the first in this period. Counted once a period.
+    /// Notes that a thread had to wait at `now_ns` because the share is used up. Returns whether it is the first in this
+    /// period. Counted once a period.
     pub fn refuse(&self, now_ns: u64) -> bool {
         let period = period(now_ns) + 1;
         let is_first = self.refused_in.swap(period, Relaxed) != period;
@@ -91,7 +93,7 @@ impl Share {
         is_first
     }
 
-    /// Periods in which somebody had to wait.
+    /// Returns the number of periods in which a thread had to wait.
     pub fn refused(&self) -> u32 {
         self.refused.load(Relaxed)
     }

@@ -7,12 +7,13 @@ const WEIGHTS: [u32; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The weight of `nice` (cut to -20..=19); 1024 for 0.
+/// Returns the weight of `nice` (cut to -20..=19); 1024 for 0.
 pub fn weight(nice: i8) -> u32 {
     WEIGHTS[(i32::from(nice.clamp(-20, 19)) + 20) as usize]
 }
 
-/// Virtual time that `ns` of processor time are at `weight`; less than that for more than half a year.
+/// Converts `ns` of processor time to virtual time at `weight`. The result is too small beyond half a
+/// year.
 pub fn virtual_ns(ns: u64, weight: u32) -> u64 {
     if weight == 1024 { ns } else { ns.saturating_mul(1024) / u64::from(weight.max(1)) }
 }

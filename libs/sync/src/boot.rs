@@ -1,3 +1,5 @@
+//! [`BootCell`]: a value that boot writes once, before other processors run.
+//!
 //! [`BootCell`]: what boot writes once, before other processors run.
 use core::cell::UnsafeCell;
 
@@ -9,16 +11,16 @@ pub struct BootCell<T>(UnsafeCell<Option<T>>);
 unsafe impl<T: Sync> Sync for BootCell<T> {}
 
 impl<T> BootCell<T> {
-    /// One that is not written yet.
+    /// Makes a cell that is not written yet.
     #[expect(clippy::new_without_default, reason = "it stands in a static")]
     pub const fn new() -> BootCell<T> {
         BootCell(UnsafeCell::new(None))
     }
 
-    /// Writes it.
+    /// Writes the value.
     ///
     /// # Safety
-    /// Once, while one processor runs and nobody has what [`BootCell::get`] gave.
+    /// Call it once, while one processor runs and no reference from [`BootCell::get`] exists.
     pub unsafe fn set(&self, value: T) {
         // SAFETY: as the caller says.
         unsafe { *self.0.get() = Some(value) };

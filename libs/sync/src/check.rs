@@ -1,11 +1,12 @@
 //! Debug checks of the lock kit (M3): each report names both places.
 //!
-//! Every thread has a [`Held`] list of the locks it holds, with the places where it took them.
-//! Across threads a graph of classes says which was held when which was taken, with the two places
-//! of the first time; taking B under A when B ever came (also indirectly) before A is an inversion,
-//! whether or not it deadlocked this time. Conditional acquisitions cannot deadlock and add no edge.
-//! The graph's edges live in a fixed lock-free hash table; when it is full, further edges go
-//! unchecked. Source: Mach's simple-lock debugging; Linux's lockdep.
+//! Every thread has a [`Held`] list of the locks it holds, with the places where it took them. A
+//! graph of classes, for all threads together, has an edge for each pair of classes of which one was
+//! taken while the other was held, with the two places of the first time; taking B under A when B
+//! ever came (also indirectly) before A is an inversion, whether or not it deadlocked this time.
+//! Conditional acquisitions cannot deadlock and add no edge. The graph's edges live in a fixed
+//! lock-free hash table; when it is full, further edges go unchecked. Source: Mach's simple-lock
+//! debugging; Linux's lockdep.
 use crate::{Platform, class::LockClass};
 use core::{
     fmt,
@@ -27,7 +28,7 @@ pub enum Kind {
     Write,
 }
 
-/// One lock held.
+/// A lock that is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     address: usize,
@@ -42,7 +43,7 @@ pub struct Entry {
 /// Most locks a thread's list remembers; deeper ones go unchecked.
 const DEPTH: usize = 24;
 
-/// The locks a thread holds, in the order it took them.
+/// The locks that a thread holds, in the order in which it took them.
 #[derive(Clone, Debug)]
 pub struct Held {
     entries: [Option<Entry>; DEPTH],
@@ -52,17 +53,17 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nothing held.
+    /// Makes an empty list.
     pub const fn new() -> Held {
         Held { entries: [None; DEPTH], count: 0, unlisted: 0, wanted: None }
     }
 
-    /// The held locks, first taken first.
+    /// Iterates over the held locks, first taken first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().take(self.count).flatten()
     }
 
-    /// The class of the lock asked for and not yet taken, and where it was asked for.
+    /// Returns the class of the lock that the thread waits for, and the place where it asked for it.
     pub fn wanted(&self) -> Option<(&'static LockClass, &'static Location<'static>)> {
         self.wanted
     }
@@ -78,7 +79,7 @@ impl Held {
         }
     }
 
-    /// Removes the entry of `address`; `false` if there is none and none was left out.
+    /// Removes the entry of `address`. Returns `false` if there is none and none was left out.
     fn remove(&mut self, address: usize) -> bool {
         let position = self.entries().position(|entry| entry.address == address);
         if let Some(position) = position {
@@ -99,21 +100,21 @@ impl Default for Held {
     }
 }
 
-/// A rule broken.
+/// A broken rule.
 #[derive(Clone, Copy, Debug)]
 pub enum Violation {
     /// The thread holds this very lock already.
     Retaken {
-        /// The lock it holds.
+        /// The held lock.
         held: Entry,
-        /// The place where it wants it again.
+        /// The place where the thread takes it again.
         place: &'static Location<'static>,
     },
-    /// The thread lets go of a lock it does not hold.
+    /// The thread releases a lock that it does not hold.
     ForeignUnlock {
         /// The lock's class.
         class: &'static LockClass,
-        /// The place where it lets go.
+        /// The place where it releases the lock.
         place: &'static Location<'static>,
     },
     /// The thread may block here while it holds a spin lock.
@@ -125,9 +126,9 @@ pub enum Violation {
     },
     /// The classes were taken the other way round before.
     Inversion {
-        /// The lock held now.
+        /// The held lock.
         held: Entry,
-        /// The class wanted now.
+        /// The class of the wanted lock.
         class: &'static LockClass,
         /// The place where it is wanted.
         place: &'static Location<'static>,
@@ -190,14 +191,14 @@ fn report(violation: Violation) -> ! {
     panic!("{violation}")
 }
 
-/// Before a lock that blocks is waited for.
+/// Checks before the thread waits for a blocking lock.
 #[track_caller]
 pub(crate) fn before_blocking<P: Platform>(address: usize, class: &'static LockClass, _: Kind) {
     before::<P>(address, class);
     may_block::<P>();
 }
 
-/// Before a lock is waited for.
+/// Checks before the thread waits for a lock.
 #[track_caller]
 pub(crate) fn before<P: Platform>(address: usize, class: &'static LockClass) {
     let place = Location::caller();
@@ -211,7 +212,7 @@ pub(crate) fn before<P: Platform>(address: usize, class: &'static LockClass) {
     }
 }
 
-/// Before the thread may block.
+/// Checks before the thread may block.
 #[track_caller]
 pub(crate) fn may_block<P: Platform>() {
     let place = Location::caller();
@@ -222,14 +223,14 @@ pub(crate) fn may_block<P: Platform>() {
     }
 }
 
-/// The lock is the thread's.
+/// Records that the thread has taken the lock.
 #[track_caller]
 pub(crate) fn acquired<P: Platform>(address: usize, class: &'static LockClass, kind: Kind) {
     let place = Location::caller();
     P::held(&mut |held| held.push(Entry { address, class, kind, place }));
 }
 
-/// The lock is about to be let go.
+/// Checks and records that the thread is about to release the lock.
 #[track_caller]
 pub(crate) fn released<P: Platform>(address: usize, class: &'static LockClass) {
     let mut was_held = true;
@@ -269,16 +270,16 @@ fn judge(
     None
 }
 
-/// One "to was taken under from", with the places of the first time.
+/// An edge "to was taken under from", with the places of the first time.
 struct Edge {
-    /// `from << 16 | to`, zero while free.
+    /// `from << 16 | to`; zero while the slot is free.
     key: AtomicU32,
     held: AtomicPtr<Location<'static>>,
     taken: AtomicPtr<Location<'static>>,
 }
 
 const EDGES: usize = 2048;
-/// Most classes the search for a way back can mark.
+/// Most classes that the search for a path can mark.
 const CLASSES: usize = 512;
 
 static GRAPH: [Edge; EDGES] = [const {
@@ -292,7 +293,7 @@ static GRAPH: [Edge; EDGES] = [const {
 type Places = (&'static Location<'static>, &'static Location<'static>);
 
 impl Edge {
-    /// The two places; `None` while its maker has not stored them yet.
+    /// The two places; `None` while the thread that made the edge has not stored them yet.
     fn places(&self) -> Option<Places> {
         // SAFETY: null, or made from a `&'static Location` in `insert`.
         let taken = unsafe { self.taken.load(Acquire).as_ref() }?;
@@ -307,13 +308,13 @@ fn key(from: u32, to: u32) -> Option<u32> {
     fits.then_some(from << 16 | to)
 }
 
-/// Slots where `key` may be, in probing order.
+/// Returns the slots in which `key` may be, in probing order.
 fn slots(key: u32) -> impl Iterator<Item = &'static Edge> {
     let start = key.wrapping_mul(0x9e37_79b1) as usize >> 8;
     (0..EDGES).map(move |step| &GRAPH[(start + step) % EDGES])
 }
 
-/// Whether the edge is in the graph; classes beyond the table's numbers go unchecked.
+/// Returns whether the edge is in the graph. Classes beyond the table's numbers are not checked.
 fn is_known(from: u32, to: u32) -> bool {
     let Some(key) = key(from, to) else { return true };
     let found =
@@ -336,7 +337,8 @@ fn insert(from: u32, to: u32, held: &'static Location<'static>, taken: &'static 
     }
 }
 
-/// Whether `from` leads to `to` in the graph; if so the places of the first edge of a way.
+/// Returns the places of the first edge of a path from `from` to `to` in the graph; `None` if there
+/// is no path.
 fn first_step(from: u32, to: u32) -> Option<Places> {
     key(from, to)?;
     successors(from).find_map(
@@ -353,7 +355,7 @@ fn successors(from: u32) -> impl Iterator<Item = (u32, &'static Edge)> {
     })
 }
 
-/// Breadth-first over a bit set: no allocation, no recursion.
+/// Searches breadth-first over a bit set, without allocation and recursion.
 fn leads_to(from: u32, to: u32) -> bool {
     let mut seen = [0_u64; CLASSES / 64];
     let mut pending = [0_u64; CLASSES / 64];

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 #[cfg(any(feature = "statistics", feature = "check"))]
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-/// A family of locks that guard the same kind of thing.
+/// A family of locks that guard the same kind of data.
 #[derive(Debug)]
 pub struct LockClass {
     name: &'static str,
@@ -21,7 +21,7 @@ pub struct LockClass {
 #[cfg(any(feature = "statistics", feature = "check"))]
 #[derive(Debug)]
 struct ListEntry {
-    /// Zero until the class enters the list, then its number from 1.
+    /// Number of the class, from 1; zero until the class enters the list.
     number: AtomicU32,
     next: AtomicPtr<LockClass>,
 }
@@ -32,12 +32,12 @@ static HEAD: AtomicPtr<LockClass> = AtomicPtr::new(core::ptr::null_mut());
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 impl LockClass {
-    /// A class. Two of its locks may be held at once only in ascending address order.
+    /// Makes a class. Two of its locks may be held at once only in ascending address order.
     pub const fn new(name: &'static str) -> LockClass {
         LockClass::with(name, false)
     }
 
-    /// A class whose locks form a hierarchy the user orders himself (parent before child).
+    /// Makes a class whose locks form a hierarchy that the user orders (parent before child).
     pub const fn nestable(name: &'static str) -> LockClass {
         LockClass::with(name, true)
     }
@@ -56,17 +56,17 @@ impl LockClass {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether its locks may be held together in any order.
+    /// Returns whether its locks may be held together in any order.
     pub fn is_nestable(&self) -> bool {
         self.is_nestable
     }
 
-    /// Its number, from 1, in order of first use.
+    /// Returns its number, from 1, in order of first use.
     #[cfg(any(feature = "statistics", feature = "check"))]
     pub(crate) fn number(&'static self) -> u32 {
         match self.list.number.load(Relaxed) {
@@ -101,19 +101,19 @@ pub struct Report {
     pub name: &'static str,
     /// Acquisitions tried, conditional ones included.
     pub attempts: u64,
-    /// Of these, how many found the lock taken.
+    /// Number of these that found the lock taken.
     pub misses: u64,
-    /// Times a thread gave up the processor.
+    /// Times that a thread gave up the processor.
     pub reschedules: u64,
     /// Shortest wait of a miss, zero if there was none.
     pub shortest_ns: u64,
     /// Longest wait of a miss.
     pub longest_ns: u64,
-    /// All waits together.
+    /// Sum of all waits.
     pub total_ns: u64,
 }
 
-/// A report on every class used so far; empty without `statistics`.
+/// Returns a report on every class used so far; empty without `statistics`.
 pub fn reports() -> Vec<Report> {
     #[cfg(feature = "statistics")]
     return classes().map(|class| class.counters.report(class.name)).collect();
@@ -121,7 +121,7 @@ pub fn reports() -> Vec<Report> {
     Vec::new()
 }
 
-/// Every class used so far, last first.
+/// Iterates over every class used so far, last first.
 #[cfg(any(feature = "statistics", feature = "check"))]
 pub fn classes() -> impl Iterator<Item = &'static LockClass> {
     fn follow(link: &AtomicPtr<LockClass>) -> Option<&'static LockClass> {
@@ -132,7 +132,7 @@ pub fn classes() -> impl Iterator<Item = &'static LockClass> {
     core::iter::successors(follow(&HEAD), |class| follow(&class.list.next))
 }
 
-/// A lock's link to its class: nothing at all when nobody asks for it.
+/// A lock's link to its class; empty without `statistics` and `check`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClassRef {
     #[cfg(any(feature = "statistics", feature = "check"))]
@@ -149,7 +149,7 @@ impl ClassRef {
         }
     }
 
-    /// An acquisition succeeded without waiting.
+    /// Counts an acquisition that succeeded without waiting.
     #[inline]
     pub(crate) fn count_hit(self) {
         #[cfg(feature = "statistics")]
@@ -159,7 +159,7 @@ impl ClassRef {
         }
     }
 
-    /// A conditional acquisition was refused.
+    /// Counts a conditional acquisition that was refused.
     #[inline]
     pub(crate) fn count_refusal(self) {
         #[cfg(feature = "statistics")]
@@ -170,7 +170,7 @@ impl ClassRef {
     }
 }
 
-/// Times one contended acquisition; nothing without `statistics`.
+/// The timer of one contended acquisition; empty without `statistics`.
 pub(crate) struct Wait<P> {
     platform: core::marker::PhantomData<P>,
     #[cfg(feature = "statistics")]
@@ -196,7 +196,7 @@ impl<P: crate::Platform> Wait<P> {
         }
     }
 
-    /// The thread is about to block.
+    /// Counts that the thread is about to block.
     #[inline]
     pub(crate) fn reschedule(&mut self) {
         #[cfg(feature = "statistics")]
@@ -205,7 +205,7 @@ impl<P: crate::Platform> Wait<P> {
         }
     }
 
-    /// The lock is ours.
+    /// Counts the end of the wait: the lock is taken.
     pub(crate) fn end(self) {
         #[cfg(feature = "statistics")]
         {

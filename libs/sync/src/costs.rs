@@ -1,10 +1,11 @@
-//! Without statistics and checks a lock is its words and its data: asserted at compile time.
+//! Compile-time checks that without statistics and checks a lock consists only of its words and its
+//! data.
 use crate::{
     Outcome, Platform, atomic::AtomicU32, class::Wait, event::RawEvent, mutex::Mutex,
     rwlock::RwLock, spin::RawSpin,
 };
 
-/// A platform to name types with.
+/// A platform that only serves to name types.
 struct Nowhere;
 
 impl Platform for Nowhere {

@@ -1,10 +1,11 @@
 //! Mach's event: assert the wait, check the condition, then block (K6, M3).
 //!
-//! One word: a count of signals in the upper 31 bits, and in the lowest whether anybody may wait.
-//! A ticket is the count. A wait sets the low bit and blocks only while the word is its ticket's
-//! count with that bit, so a signal between ticket and wait is never lost: it either finds the bit
-//! and wakes, or moves the count first and the wait does not block. [`RawEvent::signal`] clears the
-//! bit; [`RawEvent::signal_one`] leaves it, since others may go on waiting.
+//! An event is one word: a count of signals in the upper 31 bits, and in the lowest bit whether a
+//! thread may wait. A ticket is the count. A wait sets the low bit and blocks only while the word
+//! is its ticket's count with that bit, so a signal between ticket and wait is never lost: it
+//! either finds the bit and wakes, or moves the count first and the wait does not block.
+//! [`RawEvent::signal`] clears the bit; [`RawEvent::signal_one`] leaves it, since others may go on
+//! waiting.
 use crate::{
     Outcome, Platform,
     atomic::{AtomicU32, Ordering::*},
@@ -14,11 +15,11 @@ use core::marker::PhantomData;
 const WAITERS: u32 = 1;
 const SIGNAL: u32 = 2;
 
-/// The event's state when a waiter began to look.
+/// The event's count when a waiter began to check its condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
 
-/// Something to wait for.
+/// An event to wait for.
 #[derive(Debug)]
 pub struct RawEvent<P: Platform> {
     word: AtomicU32,
@@ -27,13 +28,13 @@ pub struct RawEvent<P: Platform> {
 
 impl<P: Platform> RawEvent<P> {
     const_constructor! {
-        /// An event nobody waits for.
+        /// Makes an event for which no thread waits.
         pub fn new() -> RawEvent<P> {
             RawEvent { word: AtomicU32::new(0), platform: PhantomData }
         }
     }
 
-    /// To be taken before the condition is checked.
+    /// Returns a ticket. Take it before the condition is checked.
     #[inline]
     pub fn ticket(&self) -> Ticket {
         Ticket(self.word.load(Acquire) & !WAITERS)
@@ -62,7 +63,7 @@ impl<P: Platform> RawEvent<P> {
         }
     }
 
-    /// Wakes every waiter; whether there may have been one.
+    /// Wakes every waiter. Returns whether there may have been one.
     #[inline]
     pub fn signal(&self) -> bool {
         let mut now = self.word.load(Relaxed);

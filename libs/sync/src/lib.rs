@@ -12,7 +12,7 @@
 //! | [`once`] | first-use initialisation | blocking |
 //! | [`spin`] | mutual exclusion (nucleus only) | spinning |
 //! | [`ring`] | single producer, single consumer over shared words | its user's doorbell |
-//! | [`samples`] | single producer, single consumer, losing what finds no room | never |
+//! | [`samples`] | single producer, single consumer; an entry without room is lost | never |
 //!
 //! Features: `statistics` counts and times every class ([`class`]); `check` reports re-taking,
 //! foreign unlocks, blocking under a spin lock and order inversions ([`check`]). Without them a

@@ -22,7 +22,7 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// Mutual exclusion around a `T`.
+/// A mutex around a `T`.
 pub struct Mutex<T: ?Sized, P: Platform> {
     word: AtomicU32,
     class: ClassRef,
@@ -33,7 +33,7 @@ pub struct Mutex<T: ?Sized, P: Platform> {
 /// The right to a mutex's value; unlocks when dropped.
 pub struct Guard<'a, T: ?Sized, P: Platform> {
     mutex: &'a Mutex<T, P>,
-    /// A lock is released by the thread that took it.
+    /// Not `Send`: a lock is released by the thread that took it.
     not_send: PhantomData<*const ()>,
 }
 
@@ -47,7 +47,7 @@ unsafe impl<T: ?Sized + Sync, P: Platform> Sync for Guard<'_, T, P> {}
 
 impl<T, P: Platform> Mutex<T, P> {
     const_constructor! {
-        /// A free mutex of `class` around `value`.
+        /// Makes a free mutex of `class` around `value`.
         pub fn new(class: &'static LockClass, value: T) -> Mutex<T, P> {
             Mutex {
                 word: AtomicU32::new(FREE),
@@ -58,7 +58,7 @@ impl<T, P: Platform> Mutex<T, P> {
         }
     }
 
-    /// The value, when nobody shares the mutex any more.
+    /// Returns the value; the mutex has no other users any more.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -94,12 +94,12 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
         Some(self.guard())
     }
 
-    /// Whether somebody has the lock now: a hint.
+    /// Returns whether the lock is taken now: a hint.
     pub fn is_locked(&self) -> bool {
         self.word.load(Relaxed) != FREE
     }
 
-    /// The value, through the only reference to the mutex.
+    /// Returns the value, through the only reference to the mutex.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -131,7 +131,8 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
         wait.end();
     }
 
-    /// Looks a few times while the lock is taken, also before those who sleep: they need longer to come than it is held.
+    /// Spins a few times while the lock is taken, even ahead of sleeping waiters: these need longer to wake than the
+    /// lock is usually held.
     fn spin(&self) -> u32 {
         for _ in 0..P::SPINS {
             let state = self.word.load(Relaxed);

@@ -1,7 +1,7 @@
-//! A value made on first use; those who come meanwhile wait.
+//! A value that is made at first use. Threads that come meanwhile wait.
 //!
-//! The state word moves from empty to running (perhaps with waiters) to ready, and back to empty
-//! where the maker failed. The value is written before `READY` is published and never after.
+//! The state word moves from empty to running (perhaps with waiters) to ready, and back to empty if
+//! the maker failed. The value is written before `READY` is published and never after.
 use crate::{
     Platform,
     atomic::{AtomicU32, Ordering::*},
@@ -13,7 +13,7 @@ const RUNNING: u32 = 1;
 const AWAITED: u32 = 2;
 const READY: u32 = 3;
 
-/// A `T` made once.
+/// A `T` that is made once.
 pub struct Once<T, P: Platform> {
     state: AtomicU32,
     platform: PhantomData<fn() -> P>,
@@ -26,7 +26,7 @@ unsafe impl<T: Send + Sync, P: Platform> Sync for Once<T, P> {}
 // SAFETY: owning the `Once` is owning the value.
 unsafe impl<T: Send, P: Platform> Send for Once<T, P> {}
 
-/// Puts the state back (or forward) when the maker is left, by whichever way.
+/// A guard that sets the state back, or forward, when the maker is left in any way.
 struct Running<'a, T, P: Platform> {
     once: &'a Once<T, P>,
     next: u32,
@@ -42,7 +42,7 @@ impl<T, P: Platform> Drop for Running<'_, T, P> {
 
 impl<T, P: Platform> Once<T, P> {
     const_constructor! {
-        /// Not made yet.
+        /// Makes an empty cell.
         pub fn new() -> Once<T, P> {
             Once {
                 state: AtomicU32::new(EMPTY),
@@ -52,7 +52,7 @@ impl<T, P: Platform> Once<T, P> {
         }
     }
 
-    /// The value, if it was made.
+    /// Returns the value, if it was made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         if self.state.load(Acquire) != READY {
@@ -64,7 +64,7 @@ impl<T, P: Platform> Once<T, P> {
         Some(unsafe { value.assume_init_ref() })
     }
 
-    /// The value, made by `make` if it was not yet.
+    /// Returns the value, which `make` makes if there is none yet.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get_or_try_init(|| Ok::<T, Infallible>(make())) {
             Ok(value) => value,
@@ -72,7 +72,8 @@ impl<T, P: Platform> Once<T, P> {
         }
     }
 
-    /// The value, made by `make` if it was not yet; where `make` fails the next caller tries again.
+    /// Returns the value, which `make` makes if there is none yet. If `make` fails the next caller
+    /// tries again.
     ///
     /// # Errors
     /// Those of `make`.
@@ -100,10 +101,10 @@ impl<T, P: Platform> Once<T, P> {
         Ok(unsafe { value.assume_init_ref() })
     }
 
-    /// Sets the value if it was not made yet.
+    /// Sets the value if there is none yet.
     ///
     /// # Errors
-    /// The `value` back, where there is one already.
+    /// Returns `value` if there is one already.
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         self.get_or_init(|| match value.take() {

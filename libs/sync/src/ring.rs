@@ -5,12 +5,11 @@
 //!      1 the producer waits                   9 the consumer waits
 //! word 16 and on: entries, each rounded up to whole words
 //! ```
-//! The words on one cache line are written by the party named. Entries are plain data, copied out
-//! once and then checked by their user; counts that the other party wrote are checked here
-//! ([`Corrupt`]), and each party believes only its own copy of its own count. Counts have 64 bits
-//! and do not wrap. A party that finds the ring full (or empty) announces that it waits, looks
-//! again, and only then blocks by whatever means its world has; the other party is told by
-//! [`Doorbell`] when that is to be rung.
+//! The words on one cache line are written by the party named. Entries are plain data, copied out once and then checked
+//! by their user. Counts that the other party wrote are checked here ([`Corrupt`]), and each party uses only its own copy
+//! of its own count. Counts have 64 bits and do not wrap. A party that finds the ring full (or empty) announces that it
+//! waits, looks again, and only then blocks by the means of its world; [`Doorbell`] tells the other party when it must
+//! wake it.
 use crate::atomic::{AtomicU64, Ordering::*, fence};
 use core::marker::PhantomData;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -30,28 +29,28 @@ const ENTRY_WORDS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Doorbell {
-    /// It waits: ring.
+    /// The other party waits and must be woken.
     Ring,
-    /// It does not.
+    /// The other party does not wait.
     Silent,
 }
 
-/// The other party wrote a count that cannot be.
+/// The error for an impossible count from the other party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// Why an entry was not taken.
+/// The reason why an entry was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
-    /// Every place is taken.
+    /// The ring is full.
     Full,
-    /// See [`Corrupt`].
+    /// The other party wrote an impossible count.
     Corrupt,
 }
 
-/// Memory that two parties share, or a part of it; the same words for as long as it lives.
+/// Memory that two parties share, or a part of it. The words stay the same as long as it lives.
 pub trait Memory {
-    /// All of it.
+    /// Returns all words.
     fn words(&self) -> &[AtomicU64];
 }
 
@@ -65,7 +64,7 @@ impl Memory for &[AtomicU64] {
 pub trait Entry: FromBytes + IntoBytes + Immutable + Copy {}
 impl<T: FromBytes + IntoBytes + Immutable + Copy> Entry for T {}
 
-/// The knowledge of both halves: the memory, and how many entries there are.
+/// The state of both halves: the memory, and the number of entries.
 #[derive(Debug)]
 struct Shared<M, T> {
     memory: M,
@@ -87,7 +86,7 @@ pub struct Consumer<M, T> {
     taken: u64,
 }
 
-/// Words of memory a ring of `capacity` entries of `T` takes.
+/// Returns the words of memory that a ring of `capacity` entries of `T` takes.
 pub const fn words_for<T>(capacity: usize) -> usize {
     ENTRIES + capacity * size_of::<T>().div_ceil(WORD_BYTES)
 }
@@ -109,22 +108,23 @@ impl<M: Memory, T: Entry> Shared<M, T> {
         &self.memory.words()[index]
     }
 
-    /// The words of entry number `count`.
+    /// Returns the words of entry number `count`.
     fn entry(&self, count: u64) -> &[AtomicU64] {
         let start = ENTRIES + (count % self.capacity) as usize * Self::ENTRY_WORDS;
         &self.memory.words()[start..start + Self::ENTRY_WORDS]
     }
 
-    /// Entries between the two counts, checked.
+    /// Returns the number of entries between the two counts, checked.
     fn between(&self, taken: u64, written: u64) -> Result<u64, Corrupt> {
         written.checked_sub(taken).filter(|count| *count <= self.capacity).ok_or(Corrupt)
     }
 
-    /// Makes `count` our own count, the word `ours`: whether the other party announced in the word `waits` that it waits.
+    /// Stores `count` as this party's count, in word `ours`. Returns whether the other party announced in the word
+    /// `waits` that it waits.
     fn advance(&self, ours: usize, count: u64, waits: usize) -> Doorbell {
         let words = self.memory.words();
         words[ours].store(count, Release);
-        // With the fence in `announce`: of the two, one sees what the other wrote before it.
+        // This fence pairs with the one in `announce`: at least one of the two parties sees the other's earlier store.
         fence(SeqCst);
         if words[waits].load(Relaxed) == 0 {
             return Doorbell::Silent;
@@ -140,22 +140,22 @@ impl<M: Memory, T: Entry> Shared<M, T> {
 }
 
 impl<M: Memory, T: Entry> Producer<M, T> {
-    /// The sending half of a ring in zeroed `memory`; `None` where not one entry fits.
+    /// Makes the sending half of a ring in zeroed `memory`; `None` if not one entry fits.
     pub fn new(memory: M) -> Option<Producer<M, T>> {
         Some(Producer { shared: Shared::new(memory)?, written: 0 })
     }
 
-    /// Entries it has room for.
+    /// Returns the number of entries that fit.
     pub fn capacity(&self) -> u64 {
         self.shared.capacity
     }
 
-    /// Entries sent, ever.
+    /// Returns the number of entries sent so far.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Entries that the consumer took, ever.
+    /// Returns the number of entries that the consumer has taken so far.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -190,7 +190,7 @@ impl<M: Memory, T: Entry> Producer<M, T> {
         Ok(shared.advance(WRITTEN, self.written, CONSUMER_WAITS))
     }
 
-    /// Announces that we wait for room; `true` if there is still none, so that we may block.
+    /// Announces that the producer waits for room. Returns `true` if there is still none, so that it may block.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -202,12 +202,12 @@ impl<M: Memory, T: Entry> Producer<M, T> {
 }
 
 impl<M: Memory, T: Entry> Consumer<M, T> {
-    /// The receiving half of a ring in zeroed `memory`; `None` where not one entry fits.
+    /// Makes the receiving half of a ring in zeroed `memory`; `None` if not one entry fits.
     pub fn new(memory: M) -> Option<Consumer<M, T>> {
         Some(Consumer { shared: Shared::new(memory)?, taken: 0 })
     }
 
-    /// Entries that lie there.
+    /// Returns the number of entries in the ring.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -216,7 +216,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
         self.shared.between(self.taken, written)
     }
 
-    /// The next entry, copied out, and whether the producer must be woken.
+    /// Takes the next entry, copied out. Also returns whether the producer must be woken.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -225,7 +225,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
         Ok(self.peek()?.map(|entry| (entry, self.advance())))
     }
 
-    /// The next entry, copied out; it stays until [`Consumer::advance`].
+    /// Returns the next entry, copied out. It stays in the ring until [`Consumer::advance`].
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -234,7 +234,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
         self.peek_at(0)
     }
 
-    /// The entry so many behind the next, copied out.
+    /// Returns the entry `behind` places behind the next, copied out.
     ///
     /// # Errors
     /// [`Corrupt`].
@@ -257,14 +257,14 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
         Ok(Some(entry))
     }
 
-    /// Takes the entry that [`Consumer::peek`] found; says whether the producer must be woken.
+    /// Takes the entry that [`Consumer::peek`] found. Returns whether the producer must be woken.
     #[inline]
     pub fn advance(&mut self) -> Doorbell {
         self.taken += 1;
         self.shared.advance(TAKEN, self.taken, PRODUCER_WAITS)
     }
 
-    /// Announces that we wait for entries; `true` if there is still none, so that we may block.
+    /// Announces that the consumer waits for entries. Returns `true` if there is still none, so that it may block.
     ///
     /// # Errors
     /// [`Corrupt`].

@@ -31,13 +31,14 @@ fn is_unlocked(state: u32) -> bool {
     state & COUNT == 0
 }
 
-/// A reader must not pass anybody who waits, be it woken or new: while readers have the lock,
-/// readers wait only behind a writer, so the last reader out need not look for them.
+/// Returns whether a reader may take the lock. It must not pass a waiting thread, be it woken or
+/// new. While readers have the lock, readers wait only behind a writer, so the last reader to leave
+/// need not look for waiting readers.
 fn is_open_to_reader(state: u32) -> bool {
     state & COUNT < MOST_READERS && state & (READERS_WAIT | WRITERS_WAIT) == 0
 }
 
-/// Readers or one writer around a `T`.
+/// A reader/writer lock around a `T`.
 pub struct RwLock<T: ?Sized, P: Platform> {
     state: AtomicU32,
     writer_turn: AtomicU32,
@@ -69,7 +70,7 @@ unsafe impl<T: ?Sized + Sync, P: Platform> Sync for WriteGuard<'_, T, P> {}
 
 impl<T, P: Platform> RwLock<T, P> {
     const_constructor! {
-        /// A free lock of `class` around `value`.
+        /// Makes a free lock of `class` around `value`.
         pub fn new(class: &'static LockClass, value: T) -> RwLock<T, P> {
             RwLock {
                 state: AtomicU32::new(0),
@@ -81,7 +82,7 @@ impl<T, P: Platform> RwLock<T, P> {
         }
     }
 
-    /// The value, when nobody shares the lock any more.
+    /// Returns the value; the lock has no other users any more.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -118,7 +119,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
         Some(self.read_guard())
     }
 
-    /// Takes the lock to write, blocking while anybody has it.
+    /// Takes the lock to write, blocking while another thread has it.
     ///
     /// # Panics
     /// With `check`: on re-taking, an order inversion, or a spin lock held.
@@ -135,7 +136,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
         self.write_guard()
     }
 
-    /// Takes the lock to write if nobody has it.
+    /// Takes the lock to write if it is free.
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<WriteGuard<'_, T, P>> {
@@ -148,7 +149,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
         Some(self.write_guard())
     }
 
-    /// The value, through the only reference to the lock.
+    /// Returns the value, through the only reference to the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -174,7 +175,8 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
         self.take_if(|state| is_open_to_reader(state).then(|| state + READER))
     }
 
-    /// Changes the state as `next` says, if it says so.
+    /// Changes the state to the value that `next` returns, if it returns one. Returns whether it
+    /// did.
     #[inline]
     fn take_if(&self, next: impl Fn(u32) -> Option<u32>) -> bool {
         let mut state = self.state.load(Relaxed);
@@ -216,7 +218,8 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[cold]
     fn write_contended(&self) {
         let mut wait = Wait::<P>::begin(self.class);
-        // Once we have slept others may wait too: keep their bit when we take the lock.
+        // After this thread has slept, others may wait too, so it keeps their bit when it takes the
+        // lock.
         let mut others = 0;
         let mut state = self.spin(is_unlocked);
         loop {
@@ -247,7 +250,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
         }
     }
 
-    /// Looks a few times, until the state suits or somebody waits already.
+    /// Spins a few times, until the state suits or a thread waits already.
     fn spin(&self, is_good: impl Fn(u32) -> bool) -> u32 {
         for _ in 0..P::SPINS {
             let state = self.state.load(Relaxed);
@@ -275,8 +278,8 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
         }
     }
 
-    /// The lock was left unlocked with waiters: wakes a writer, or all readers. Whoever takes the
-    /// lock meanwhile takes over this duty.
+    /// Wakes a writer, or all readers, after the lock was released with waiters. A thread that
+    /// takes the lock meanwhile takes over this duty.
     #[cold]
     fn call_next(&self, mut state: u32) {
         if state == WRITERS_WAIT {
@@ -294,7 +297,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
             {
                 return;
             }
-            // No writer slept after all: it is the readers' turn.
+            // No writer was asleep, so the readers are woken.
             state = READERS_WAIT;
         }
         if state == READERS_WAIT && self.state.compare_exchange(state, 0, Relaxed, Relaxed).is_ok()

@@ -1,14 +1,14 @@
 //! A ring of samples, each a number of words, from one producer to one consumer that trust each other (B9). A sample that
 //! finds no room is lost, and counted.
 //!
-//! A sample lies as its length and its words, which go on at the start of the ring behind its last word. Counts are of words
-//! and do not wrap. The producer alone writes `written`, the consumer alone `taken`.
+//! A sample is stored as its length and its words; it wraps around at the end of the ring. Counts are in words and do not
+//! wrap. Only the producer writes `written`, and only the consumer `taken`.
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The ring, over any memory.
+/// A ring of samples over any memory.
 #[derive(Debug)]
 pub struct Samples<M> {
     written: AtomicU64,
@@ -18,7 +18,7 @@ pub struct Samples<M> {
 }
 
 impl<M> Samples<M> {
-    /// Empty.
+    /// Makes an empty ring.
     pub const fn new(words: M) -> Samples<M> {
         let [written, taken, lost] = [const { AtomicU64::new(0) }; 3];
         Samples { written, taken, lost, words }
@@ -60,7 +60,7 @@ impl<M: AsRef<[AtomicU64]>> Samples<M> {
         self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Takes the oldest sample: `read` is given its words. `None` where there is none.
+    /// Takes the oldest sample and passes its words to `read`. Returns `None` if there is none.
     pub fn take<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = u64>) -> R) -> Option<R> {
         self.first()?;
         let taken = self.taken.load(Relaxed);
@@ -72,7 +72,7 @@ impl<M: AsRef<[AtomicU64]>> Samples<M> {
         Some(answer)
     }
 
-    /// The first word of the oldest sample, if there is one; 0 of one that is empty.
+    /// Returns the first word of the oldest sample, if there is a sample; 0 for one without words.
     pub fn first(&self) -> Option<u64> {
         let taken = self.taken.load(Relaxed);
         if self.written.load(Acquire) == taken {
@@ -84,7 +84,7 @@ impl<M: AsRef<[AtomicU64]>> Samples<M> {
         }
     }
 
-    /// Samples that found no room so far.
+    /// Returns the number of samples that found no room so far.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }

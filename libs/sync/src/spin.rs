@@ -1,8 +1,8 @@
 //! The spinning part of the nucleus's lock: a test-and-test-and-set word with class, statistics
 //! and checks.
 //!
-//! Only the nucleus spins. Its guard adds what this cannot: holding interrupts and preemption off
-//! for as long as the lock is held, before `lock` and after `unlock`.
+//! Only the nucleus spins. Its guard keeps interrupts and preemption off as long as the lock is
+//! held, from before `lock` until after `unlock`.
 #[cfg(feature = "check")]
 use crate::check::{self, Kind};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 use core::marker::PhantomData;
 
-/// The word and the class of a spin lock; guards nothing by itself.
+/// The word and the class of a spin lock. It has no data of its own.
 #[derive(Debug)]
 pub struct RawSpin<P: Platform> {
     word: AtomicU32,
@@ -22,13 +22,13 @@ pub struct RawSpin<P: Platform> {
 
 impl<P: Platform> RawSpin<P> {
     const_constructor! {
-        /// A free lock of `class`.
+        /// Makes a free lock of `class`.
         pub fn new(class: &'static LockClass) -> RawSpin<P> {
             RawSpin { word: AtomicU32::new(0), class: ClassRef::new(class), platform: PhantomData }
         }
     }
 
-    /// Spins until the lock is ours. Interrupts that take it must be off.
+    /// Spins until the lock is taken. Interrupts whose handlers take it must be off.
     ///
     /// # Panics
     /// With `check`: on re-taking or an order inversion.
@@ -60,10 +60,10 @@ impl<P: Platform> RawSpin<P> {
         true
     }
 
-    /// Lets go. The caller has the lock.
+    /// Releases the lock, which the caller has.
     ///
     /// # Panics
-    /// With `check`: where the caller does not have it.
+    /// With `check`: if the caller does not have it.
     #[inline]
     #[track_caller]
     pub fn unlock(&self) {
@@ -72,7 +72,7 @@ impl<P: Platform> RawSpin<P> {
         self.word.store(0, Release);
     }
 
-    /// Whether somebody has it: a hint.
+    /// Returns whether the lock is taken: a hint.
     pub fn is_locked(&self) -> bool {
         self.word.load(Relaxed) != 0
     }

@@ -1,6 +1,6 @@
 //! A ring of trace records: a name and three numbers each, written without a lock.
 //!
-//! The word of a record's name is 0 while the rest changes; who reads meanwhile skips such a one.
+//! The word of a record's name is 0 while the rest changes; a reader skips such a record.
 use core::{
     ptr, slice, str,
     sync::atomic::{
@@ -10,13 +10,13 @@ use core::{
     },
 };
 
-/// Bits of an address that are not copies of the highest of them.
+/// Bits of an address without the sign extension.
 const ADDRESS_BITS: u32 = 48;
 
 #[derive(Debug)]
 struct Record {
     time: AtomicU64,
-    /// Length above [`ADDRESS_BITS`] of the address: one word, so that the two belong together whenever it is read.
+    /// Address of the name, and its length above [`ADDRESS_BITS`]. Both are in one word so that they always match.
     name: AtomicU64,
     first: AtomicU64,
     second: AtomicU64,
@@ -33,7 +33,7 @@ pub struct Point {
     pub numbers: [u64; 2],
 }
 
-/// The last `N` records.
+/// The ring of the last `N` records.
 #[derive(Debug)]
 pub struct Records<const N: usize> {
     next: AtomicUsize,
@@ -41,7 +41,7 @@ pub struct Records<const N: usize> {
 }
 
 impl<const N: usize> Records<N> {
-    /// None.
+    /// Makes an empty ring.
     pub const fn new() -> Records<N> {
         let records = [const {
             Record {
@@ -68,7 +68,7 @@ impl<const N: usize> Records<N> {
         record.name.store(bytes << ADDRESS_BITS | address, Release);
     }
 
-    /// The last `count` of them, oldest first.
+    /// Returns the last `count` records, oldest first.
     pub fn last(&self, count: usize) -> impl Iterator<Item = Point> {
         let next = self.next.load(Relaxed);
         (next.saturating_sub(count.min(N))..next).filter_map(|index| self.records[index % N].read())

@@ -1,4 +1,4 @@
-//! The lock kit under real threads.
+//! Tests of the lock kit with real threads.
 #![cfg(not(loom))]
 mod common;
 

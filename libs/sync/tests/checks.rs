@@ -1,4 +1,4 @@
-//! The reports of the debug checks: each names both places.
+//! Tests of the reports of the debug checks, each of which names both places.
 #![cfg(all(feature = "check", not(loom)))]
 mod common;
 
@@ -6,7 +6,7 @@ use common::Std;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use sync::{class::LockClass, event::RawEvent, mutex::Mutex, rwlock::RwLock, spin::RawSpin};
 
-/// The report that `body` causes.
+/// Returns the report that `body` causes.
 fn report(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("nothing was reported");
     panic.downcast_ref::<String>().expect("a message").clone()

@@ -1,4 +1,4 @@
-//! Every interleaving (up to three preemptions) of the lock kit's algorithms.
+//! Tests of every interleaving (up to three preemptions) of the lock kit's algorithms.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test loom`. A deadlock, a lost wake-up or
 //! an access without mutual exclusion fails the model.
@@ -43,7 +43,7 @@ loom::lazy_static! {
     static ref WAITERS: loom::sync::Mutex<Waiters> = loom::sync::Mutex::new(Waiters::default());
 }
 
-/// Blocks the only caller of this until threads slept `count` times in all.
+/// Blocks its only caller until threads have slept `count` times in all.
 fn wait_for_sleeps(count: u32) {
     loop {
         {
@@ -138,7 +138,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     model_preempted(3, body);
 }
 
-/// As [`model`] with at most `preemptions` in a run.
+/// Runs a model as [`model`] does, with at most `preemptions` in a run.
 fn model_preempted(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -254,10 +254,10 @@ fn writers_exclude_each_other_with_a_reader_between() {
 
 #[test]
 fn readers_that_wait_behind_two_writes_all_get_the_lock() {
-    // Both readers sleep behind the first write. One of them sleeps again behind the second while
-    // the other, woken, comes back only between that write's unlock and its call of the readers,
-    // and has the lock during that call: the preemption, and the yield. Waiting for sleeps saves
-    // the model the others.
+    // Both readers sleep behind the first write. One of them sleeps again behind the second write.
+    // The other one, woken, comes back only between that write's unlock and its wake-up of the
+    // readers, and has the lock during that wake-up: this is the one preemption, and the yield.
+    // Waiting for sleeps saves the model other interleavings.
     model_preempted(1, || {
         let lock = Arc::new(RwLock::new(&CLASS, ()));
         let done = Arc::new(AtomicU32::new(0));
@@ -405,7 +405,7 @@ fn a_failed_maker_lets_the_next_one_try() {
     });
 }
 
-/// Memory of a ring and an event each way as doorbells.
+/// Memory of a ring, and an event as doorbell in each direction.
 struct RingRig {
     words: Vec<AtomicU64>,
     entries: Event,

@@ -1,4 +1,4 @@
-//! The counts of the statistics.
+//! Tests of the statistics' counts.
 #![cfg(all(feature = "statistics", not(loom)))]
 mod common;
 
@@ -43,7 +43,8 @@ fn a_wait_is_timed_and_its_reschedules_are_counted() {
         while !is_waiting.load(SeqCst) {
             thread::yield_now();
         }
-        // Long enough that the waiter blocks; if it were late the counts below would say so.
+        // The pause is long enough for the waiter to block; if it came late, the counts below would
+        // show that.
         thread::sleep(std::time::Duration::from_millis(50));
         drop(guard);
     });

@@ -1,5 +1,6 @@
-//! The kernel's words as text: the last of them ([`Tail`]), pieces long enough for a slow device ([`Pieces`]), and what
-//! threads do and the processor refused in words ([`Doing`], [`Trap`]); and when a watchdog speaks ([`Watch`]).
+//! Text for the kernel's log and dumps: the last bytes of a text ([`Tail`]), pieces long enough for a slow device
+//! ([`Pieces`]), the activity of threads and the processor's exceptions in words ([`Doing`], [`Trap`]); and the decision
+//! when a watchdog reports ([`Watch`]).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -13,16 +14,17 @@ use core::{
 pub use watch::{Stall, Survey, Watch};
 pub use words::{Doing, Trap, ms};
 
-/// The last `BYTES` bytes of all that was written. One writes at a time; who reads meanwhile may see some of it.
+/// The last `BYTES` bytes of all text written. One thread writes at a time; a reader meanwhile may see a part of the new
+/// text.
 #[derive(Debug)]
 pub struct Tail<const BYTES: usize> {
     bytes: [AtomicU8; BYTES],
-    /// Ever written.
+    /// Number of bytes written so far.
     written: AtomicU64,
 }
 
 impl<const BYTES: usize> Tail<BYTES> {
-    /// Nothing was written.
+    /// Makes an empty text.
     pub const fn new() -> Tail<BYTES> {
         Tail { bytes: [const { AtomicU8::new(0) }; BYTES], written: AtomicU64::new(0) }
     }
@@ -31,19 +33,19 @@ impl<const BYTES: usize> Tail<BYTES> {
         &self.bytes[at as usize % BYTES]
     }
 
-    /// Writes `text` behind the rest.
+    /// Appends `text`.
     pub fn write(&self, text: &[u8]) {
         let start = self.written();
         (start..).zip(text).for_each(|(at, &byte)| self.byte(at).store(byte, Relaxed));
         self.written.store(start + text.len() as u64, Relaxed);
     }
 
-    /// Bytes ever written.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// The bytes left of them, oldest first.
+    /// Returns the kept bytes, oldest first.
     pub fn bytes(&self) -> impl Iterator<Item = u8> {
         let end = self.written();
         (end.saturating_sub(BYTES as u64)..end).map(|at| self.byte(at).load(Relaxed))
@@ -56,7 +58,8 @@ impl<const BYTES: usize> Default for Tail<BYTES> {
     }
 }
 
-/// Hands text on to `W` in pieces of up to `BYTES` bytes, each as long as it can be without cutting what is written at once.
+/// A writer that passes text on to `W` in pieces of up to `BYTES` bytes, each as long as possible without cutting a single
+/// write.
 #[derive(Debug)]
 pub struct Pieces<W: Write, const BYTES: usize> {
     to: W,
@@ -65,12 +68,12 @@ pub struct Pieces<W: Write, const BYTES: usize> {
 }
 
 impl<W: Write, const BYTES: usize> Pieces<W, BYTES> {
-    /// Nothing is collected.
+    /// Makes a writer with nothing collected.
     pub const fn new(to: W) -> Self {
         Pieces { to, bytes: [0; BYTES], used: 0 }
     }
 
-    /// Hands on what is collected.
+    /// Passes on the collected text.
     ///
     /// # Errors
     /// Those of `W`.
@@ -97,10 +100,10 @@ impl<W: Write, const BYTES: usize> Write for Pieces<W, BYTES> {
     }
 }
 
-/// Hands `text` on in pieces for a terminal, with a carriage return before each line feed, as Linux does on a serial
+/// Passes `text` on in pieces for a terminal, with a carriage return before each line feed, as Linux does on a serial
 /// console (`uart_console_write`).
 pub fn with_returns(text: &[u8], mut write: impl FnMut(&[u8])) {
-    // A multiple of a UART's FIFO.
+    // The size is a multiple of a UART's FIFO.
     let mut piece = [0; 64];
     let mut used = 0;
     for &byte in text {

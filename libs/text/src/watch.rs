@@ -1,25 +1,26 @@
-//! When a watchdog barks.
+//! The decision when a watchdog reports a stall.
 use crate::ms;
 use core::fmt;
 
-/// The sum of the progress of all those that are to make any: it changes when one does.
+/// The sum of the progress of all watched threads: it changes when one of them makes progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The sum of their numbers.
+    /// The sum of the threads' numbers.
     threads: u64,
     steps: u64,
 }
 
-/// A look at all those who are to make progress.
+/// A survey of all watched threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Survey {
     progress: Progress,
-    /// The thread that waits longest, and since when.
+    /// The thread that has waited longest, and since when.
     longest: Option<(u64, u64)>,
 }
 
 impl Survey {
-    /// Adds thread `number`, which took so many `steps`, and waits where it should not since `waits_since_ns`.
+    /// Adds thread `number`, which has taken `steps` steps, and has been in a wait that should be short since
+    /// `waits_since_ns`.
     pub fn add(&mut self, number: u64, steps: u64, waits_since_ns: Option<u64>) {
         self.progress.threads = self.progress.threads.wrapping_add(number);
         self.progress.steps = self.progress.steps.wrapping_add(steps);
@@ -31,12 +32,12 @@ impl Survey {
     }
 }
 
-/// A thing that made no progress for so long.
+/// A stall and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
-    /// All of it, for so many nanoseconds.
+    /// No thread made progress, for this number of nanoseconds.
     All(u64),
-    /// This one that waits, for so many.
+    /// This thread has waited, for this number of nanoseconds.
     One(u64, u64),
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for Stall {
     }
 }
 
-/// The observations of a watchdog.
+/// The state of a watchdog.
 #[derive(Debug)]
 pub struct Watch {
     limit_ns: u64,
@@ -62,12 +63,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of those in `survey`, made now.
+    /// Starts with `survey`, made now.
     pub const fn new(limit_ns: u64, survey: &Survey, now_ns: u64) -> Watch {
         Watch { limit_ns, last: survey.progress, since_ns: now_ns, is_told: false, told: None }
     }
 
-    /// The stalls to tell now, each once.
+    /// Returns the stalls to report now, each once.
     pub fn look(&mut self, survey: &Survey, now_ns: u64) -> impl Iterator<Item = Stall> + use<> {
         let Survey { progress, longest } = *survey;
         if progress != self.last {
@@ -93,7 +94,7 @@ mod tests {
     extern crate std;
     use std::{string::ToString, vec::Vec};
 
-    /// Of a thread that works, and of one that waits.
+    /// Makes a survey of a thread that works, and of one that waits.
     fn survey(steps: u64, one: Option<(u64, u64)>) -> Survey {
         let mut survey = Survey::default();
         survey.add(1, steps, None);
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(look(&mut watch, 1, Some((7, 3)), 12), []);
         assert_eq!(look(&mut watch, 2, Some((7, 3)), 13), [Stall::One(7, 10)]);
         assert_eq!(look(&mut watch, 3, Some((7, 3)), 20), []);
-        // Another one waits: who did has gone on.
+        // Another thread waits now: the one before has continued.
         assert_eq!(look(&mut watch, 3, Some((8, 4)), 30), [Stall::One(8, 26)]);
     }
 }

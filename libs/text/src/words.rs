@@ -1,7 +1,7 @@
-//! States of threads and faults of the kernel in words.
+//! States of threads and exceptions of the kernel in words.
 use core::fmt::{Display, Formatter, Result};
 
-/// Whole milliseconds of `ns`.
+/// Converts `ns` to whole milliseconds.
 pub const fn ms(ns: u64) -> u64 {
     ns / 1_000_000
 }
@@ -9,24 +9,24 @@ pub const fn ms(ns: u64) -> u64 {
 /// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It has a processor.
+    /// The thread has a processor.
     Runs,
-    /// It waits for a processor.
+    /// The thread waits for a processor.
     Ready,
-    /// It waits for something.
+    /// The thread is blocked.
     Waits {
         /// The address of the word that it waits on.
         word: usize,
         /// The value in the word.
         value: u32,
-        /// A kick ends it.
+        /// A kick ends the wait.
         is_interruptible: bool,
-        /// For so long.
+        /// Time that it has waited.
         for_ns: u64,
-        /// For so long more at most.
+        /// Time until the wait's deadline.
         left_ns: Option<u64>,
     },
-    /// It has ended, almost.
+    /// The thread is about to end.
     Ends,
 }
 
@@ -48,14 +48,14 @@ impl Display for Doing {
     }
 }
 
-/// An exception that nothing in the kernel expects.
+/// An exception that the kernel did not expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trap {
     /// Number of the exception.
     pub vector: u64,
     /// The processor's error code.
     pub error_code: u64,
-    /// The address that could not be accessed last.
+    /// The address whose access faulted last.
     pub address: u64,
     /// The address is in the guard page below a kernel stack.
     pub is_guard: bool,

@@ -1,4 +1,4 @@
-//! Finding, opening and negotiating a device (section 3.1).
+//! Finding and opening a device, and negotiating its features (section 3.1).
 use crate::{
     Error, feature,
     mmio::{self, MmioTransport},
@@ -16,17 +16,18 @@ mod status {
     pub(super) const FEATURES_OK: u8 = 8;
 }
 
-/// Times a register is read again for an answer that comes at once on a sane device.
+/// Number of times that a register is read again for an answer that comes at once on a working
+/// device.
 const PATIENCE: usize = 100_000;
-/// Times configuration is read again because it changed meanwhile.
+/// Number of times that the configuration is read again because it changed meanwhile.
 const CONFIG_TRIES: usize = 16;
 
-/// A virtio device that was found and not yet opened.
+/// A virtio device that was found and is not yet opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Candidate {
-    /// On PCI.
+    /// A device on PCI.
     Pci(PciFunction),
-    /// On its own page of registers.
+    /// A device on its own page of registers.
     Mmio(MmioDevice),
 }
 
@@ -39,7 +40,7 @@ impl core::fmt::Display for Candidate {
     }
 }
 
-/// Every device of type `kind` (see [`crate::kind`]), PCI first, each bus in address order.
+/// Returns every device of type `kind` (see [`crate::kind`]), PCI first, each bus in address order.
 pub fn candidates(kind: u32) -> Vec<Candidate> {
     let on_pci = pci_functions()
         .into_iter()
@@ -59,9 +60,9 @@ pub struct QueuePlan {
     pub index: u16,
     /// Entries wanted; the device may have fewer.
     pub size: u16,
-    /// Buffers of a chain that goes into an indirect table; 0: no tables.
+    /// Most buffers of a chain in an indirect table; 0 for no such tables.
     pub indirect: u16,
-    /// The vector of its interrupts.
+    /// The vector of the queue's interrupts.
     pub vector: u16,
 }
 
@@ -72,8 +73,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens and resets a device and settles the features: those of `wanted` it offers, with the
-    /// ring features and VERSION_1.
+    /// Opens and resets a device and negotiates the features: those of `wanted` that it offers,
+    /// with the ring features and VERSION_1.
     ///
     /// # Errors
     /// [`Error`].
@@ -109,12 +110,12 @@ impl Device {
         self.transport.set_status(self.transport.status() | bit);
     }
 
-    /// Whether all of these features were settled on.
+    /// Returns whether all of these features were negotiated.
     pub fn has(&self, features: u64) -> bool {
         self.features & features == features
     }
 
-    /// Opens up to `wanted` interrupts; at least one, which also tells of configuration changes.
+    /// Opens up to `wanted` interrupts; at least one. The first also reports configuration changes.
     ///
     /// # Errors
     /// [`Error`].
@@ -122,7 +123,7 @@ impl Device {
         self.transport.open_vectors(wanted)
     }
 
-    /// Sets a queue up; `T` is what the driver keeps for each chain in flight.
+    /// Sets a queue up. `T` is the driver's data for each chain in flight.
     ///
     /// # Errors
     /// [`Error::NoQueue`], or memory was refused.
@@ -130,7 +131,7 @@ impl Device {
         self.queue_in(plan, None)
     }
 
-    /// As [`Device::queue`], in `memory` if that is given, which is cleared.
+    /// Sets a queue up as [`Device::queue`] does, in `memory` if that is given; it is cleared.
     ///
     /// # Errors
     /// As [`Device::queue`], or the memory is too short.
@@ -140,7 +141,7 @@ impl Device {
         memory: Option<DmaBuffer>,
     ) -> Result<Queue<T>, Error> {
         let most = self.transport.queue_size_max(plan.index);
-        // Sizes are powers of two; a device's odd one is rounded down.
+        // Sizes are powers of two; another size that a device gives is rounded down.
         let size = plan.size.min(1 << most.checked_ilog2().ok_or(Error::NoQueue)?);
         let indirect = if self.has(feature::INDIRECT) { plan.indirect.min(size) } else { 0 };
         let mut queue = Queue::new(size, indirect, self.has(feature::EVENT_INDEX), memory)?;
@@ -150,12 +151,12 @@ impl Device {
         Ok(queue)
     }
 
-    /// Everything is set up: the device may work.
+    /// Lets the device work, after everything is set up.
     pub fn start(&self) {
         self.add_status(status::DRIVER_OK);
     }
 
-    /// Stops the device; `false` if it did not answer. Afterwards it touches no memory.
+    /// Stops the device. Returns `false` if it did not answer. Afterwards it accesses no memory.
     pub fn reset(&self) -> bool {
         self.transport.set_status(0);
         (0..PATIENCE).any(|_| self.transport.status() == 0)

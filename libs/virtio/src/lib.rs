@@ -1,9 +1,9 @@
 //! Virtio for drivers: modern devices (VERSION_1) over PCI and MMIO, split virtqueues with
 //! indirect descriptors and event indices.
 //!
-//! The device is not trusted: whatever it writes (indices, lengths, configuration) is checked
-//! before use, every wait for it is bounded, and what the driver needs to remember lives in its
-//! own memory, never only in memory the device can write. Key types: [`Candidate`] (found, not
+//! The device is not trusted: everything that it writes (indices, lengths, configuration) is
+//! checked before use, every wait for it is bounded, and the driver keeps its state in its own
+//! memory, never only in memory that the device can write. Key types: [`Candidate`] (found, not
 //! opened), [`Device`] (opened, negotiated), [`Queue`] (one split virtqueue), [`Vector`] (an
 //! interrupt and the queues it serves). Source: Virtual I/O Device (VIRTIO) Version 1.2, OASIS.
 #![cfg_attr(not(any(test, feature = "model")), no_std)]
@@ -45,20 +45,20 @@ pub mod kind {
 pub mod feature {
     /// A descriptor may name a table of descriptors.
     pub const INDIRECT: u64 = 1 << 28;
-    /// Both sides say at which index they want to be told.
+    /// Each side tells the other at which index it wants to be notified.
     pub const EVENT_INDEX: u64 = 1 << 29;
-    /// The device speaks the present specification.
+    /// The device complies with the present specification.
     pub const VERSION_1: u64 = 1 << 32;
     /// The device goes through the platform's address translation, if there is one.
     pub const ACCESS_PLATFORM: u64 = 1 << 33;
 }
 
-/// Why a device cannot be used (any longer).
+/// The reason why a device cannot be used (any longer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// It could not be opened.
     Device(rt::device::DeviceError),
-    /// It is no modern virtio device, or lacks a structure this needs.
+    /// It is not a modern virtio device, or lacks a needed structure.
     NotModern,
     /// It refused the features, or offered too few.
     Features,
@@ -68,7 +68,7 @@ pub enum Error {
     NoQueue,
     /// No interrupt vector is left for it.
     NoVector,
-    /// It wrote what makes no sense: named in the log once, then reset.
+    /// It wrote something invalid, which is logged once; then it was reset.
     Corrupt(&'static str),
 }
 

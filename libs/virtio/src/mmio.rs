@@ -1,4 +1,4 @@
-//! The MMIO transport (section 4.2): one page of registers, one interrupt line for everything.
+//! The MMIO transport (section 4.2): one page of registers, and one interrupt line for all events.
 use crate::{
     Error,
     transport::{Doorbell, DoorbellWidth, QueueAddresses, Transport, Vector},
@@ -37,7 +37,7 @@ pub(crate) struct MmioTransport {
     registers: Window,
 }
 
-/// The device type behind a transport; `None` where there is no (modern) device.
+/// Returns the device type behind a transport; `None` if there is no (modern) device.
 pub(crate) fn device_kind(device: MmioDevice) -> Option<u32> {
     let registers = open(device).ok()?;
     let kind = registers.read32(register::DEVICE_ID);

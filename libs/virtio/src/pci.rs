@@ -16,7 +16,7 @@ use rt::device::{Mmio, PciDevice, PciFunction};
 
 const VIRTIO_VENDOR: u16 = 0x1af4;
 const CAPABILITY_VENDOR: u32 = 9;
-/// A list of capabilities has at most this many (256 bytes of 4 at least).
+/// Most entries of a list of capabilities (256 bytes, at least 4 each).
 const MOST_CAPABILITIES: usize = 48;
 const NO_VECTOR: u16 = 0xffff;
 
@@ -48,7 +48,7 @@ pub(crate) struct PciTransport {
     config: Option<Window>,
 }
 
-/// The device type of a virtio function.
+/// Returns the device type of a virtio function.
 pub fn device_kind(function: PciFunction) -> Option<u32> {
     if function.vendor != VIRTIO_VENDOR {
         return None;
@@ -60,7 +60,7 @@ pub fn device_kind(function: PciFunction) -> Option<u32> {
     }
 }
 
-/// A structure's place, from its capability.
+/// The place of a structure, from its capability.
 struct Place {
     bar: u8,
     offset: usize,
@@ -79,7 +79,7 @@ fn read_place(pci: &PciDevice, at: u16) -> (u8, Place) {
     (read(3, 1) as u8, place)
 }
 
-/// The first structure of each type (1 common, 2 notify, 3 interrupt status, 4 device).
+/// Returns the first structure of each type (1 common, 2 notify, 3 interrupt status, 4 device).
 fn structures(pci: &PciDevice) -> BTreeMap<u8, Place> {
     let mut found = BTreeMap::new();
     let mut at = pci.read_config(0x34, 1) as u16 & 0xfc;
@@ -89,7 +89,7 @@ fn structures(pci: &PciDevice) -> BTreeMap<u8, Place> {
         }
         if pci.read_config(at, 1) == CAPABILITY_VENDOR {
             let (kind, place) = read_place(pci, at);
-            // A place the driver does not understand is to be ignored (BAR 6 and 7 are reserved).
+            // A BAR number that is not valid must be ignored (6 and 7 are reserved).
             if place.bar < 6 {
                 found.entry(kind).or_insert(place);
             }
@@ -201,7 +201,7 @@ impl Transport for PciTransport {
         if count == 0 {
             return Err(Error::NotModern);
         }
-        // Queues share a vector where the machine has no more of them.
+        // Queues share a vector if the machine has no more vectors.
         let open = |entry| Some(Vector { interrupt: self.pci.msix(entry).ok()?, line: None });
         let vectors: Vec<Vector> = (0..count).map_while(open).collect();
         if vectors.is_empty() {

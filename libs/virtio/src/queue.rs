@@ -5,9 +5,9 @@
 //! driver area  flags 2 | index 2 | heads 2 each | used_event 2
 //! device area  flags 2 | index 2 | (head 4, written 4) each | avail_event 2
 //! ```
-//! All three and the indirect tables are DMA memory. The device can write all of it, so nothing
-//! is read back but the device area, and that only through checks: the chains, their lengths and
-//! who is in flight stand in `chains` and `free`, which are the driver's own.
+//! All three and the indirect tables are DMA memory. The device can write all of it, so only the device area is read back,
+//! and its contents are checked. The chains, their lengths and their being in flight are recorded in `chains` and `free`,
+//! in the driver's own memory.
 use crate::{
     Error,
     transport::{Doorbell, QueueAddresses},
@@ -19,15 +19,15 @@ const DESCRIPTOR_BYTES: usize = 16;
 const FLAG_NEXT: u16 = 1;
 const FLAG_WRITE: u16 = 2;
 const FLAG_INDIRECT: u16 = 4;
-/// Device area: the device wants no notifications.
+/// Flag in the device area: the device wants no notifications.
 const NO_NOTIFY: u16 = 1;
 
 /// The device's access to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The device reads it.
+    /// The device reads the buffer.
     Read,
-    /// The device writes it.
+    /// The device writes the buffer.
     Write,
 }
 
@@ -42,12 +42,12 @@ pub struct Buffer {
     pub access: Access,
 }
 
-/// A chain the device is done with.
+/// A chain that the device is done with.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Used<T> {
     /// The payload that was given with the chain.
     pub payload: T,
-    /// Bytes the device says it wrote, never more than the chain had for it.
+    /// Bytes that the device says it wrote, never more than the chain had room for.
     pub written: u32,
 }
 
@@ -59,7 +59,7 @@ struct Chain<T> {
     writable: u32,
 }
 
-/// One virtqueue. Not shared: the driver puts it under its own lock.
+/// A virtqueue. It has no lock: the driver puts it under its own.
 #[derive(Debug)]
 pub struct Queue<T> {
     size: u16,
@@ -70,23 +70,23 @@ pub struct Queue<T> {
     driver_area: usize,
     device_area: usize,
     doorbell: Option<Doorbell>,
-    /// By head; the driver's own record.
+    /// The chains in flight, by head: the driver's own record.
     chains: Vec<Option<Chain<T>>>,
-    /// Descriptor after this one in its chain or on the free list.
+    /// For each descriptor, the next one in its chain or on the free list.
     next: Vec<u16>,
     free_head: u16,
     free: u16,
     in_flight: u16,
-    /// Index the driver has filled up to.
+    /// Index up to which the driver has filled the queue.
     filled: u16,
-    /// Index the device was told.
+    /// Index that the device was told.
     published: u16,
-    /// Index of the device area taken up to.
+    /// Index up to which the device area was read.
     taken: u16,
 }
 
 impl<T> Queue<T> {
-    /// In `memory`, which is cleared, or in memory of its own.
+    /// Makes a queue in `memory`, which is cleared, or in new memory.
     pub(crate) fn new(
         size: u16,
         indirect: u16,
@@ -140,33 +140,33 @@ impl<T> Queue<T> {
         self.doorbell = Some(doorbell);
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub fn size(&self) -> u16 {
         self.size
     }
 
-    /// The index of the device area up to which it was taken: with that and the queue's memory [`left_behind`] knows
-    /// what was not.
+    /// Returns the index up to which the device area was read. With it and the queue's memory, [`left_behind`] finds the
+    /// chains that were not.
     pub fn taken(&self) -> u16 {
         self.taken
     }
 
-    /// Chains the device has.
+    /// Returns the number of chains that the device has.
     pub fn in_flight(&self) -> u16 {
         self.in_flight
     }
 
-    /// Most buffers of one chain; a chain is never longer than the queue (section 2.7.5.3.1).
+    /// Returns the most buffers of one chain; a chain is never longer than the queue (section 2.7.5.3.1).
     pub fn chain_max(&self) -> u16 {
         self.size
     }
 
-    /// Whether a chain of `buffers` fits now.
+    /// Returns whether a chain of `buffers` fits now.
     pub fn has_room(&self, buffers: usize) -> bool {
         self.needed(buffers).is_some_and(|needed| needed <= self.free)
     }
 
-    /// Descriptors a chain takes; `None` where it can never fit.
+    /// Returns the number of descriptors that a chain takes; `None` if it can never fit.
     fn needed(&self, buffers: usize) -> Option<u16> {
         let buffers = u16::try_from(buffers).ok()?;
         match buffers {
@@ -177,10 +177,10 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Puts a chain (buffers the device reads first) into the queue, not yet told to the device.
+    /// Puts a chain into the queue, with the buffers that the device reads first. The device is not told yet.
     ///
     /// # Errors
-    /// The payload back, where there is no room.
+    /// Returns the payload if there is no room.
     pub fn add(&mut self, buffers: &[Buffer], payload: T) -> Result<(), T> {
         let Some(descriptors) = self.needed(buffers.len()).filter(|needed| *needed <= self.free)
         else {
@@ -212,7 +212,7 @@ impl<T> Queue<T> {
         self.next.get(usize::from(descriptor)).copied().unwrap_or(0)
     }
 
-    /// The buffers in the descriptors from `head` on the free list.
+    /// Writes the buffers into the descriptors from `head` on the free list.
     fn write_chain(&self, head: u16, buffers: &[Buffer]) {
         let mut at = head;
         for (index, buffer) in buffers.iter().enumerate() {
@@ -222,7 +222,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The buffers in `head`'s table, and the table in `head`.
+    /// Writes the buffers into `head`'s table, and the table into `head`.
     fn write_table(&self, head: u16, buffers: &[Buffer]) {
         let Some(tables) = &self.tables else { return };
         let start = usize::from(head) * usize::from(self.indirect) * DESCRIPTOR_BYTES;
@@ -264,11 +264,10 @@ impl<T> Queue<T> {
         now.wrapping_sub(event).wrapping_sub(1) < now.wrapping_sub(before)
     }
 
-    /// The next chain the device is done with.
+    /// Takes the next chain that the device is done with.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where what the device wrote makes no sense; the queue is of no use then
-    /// and the device is to be reset.
+    /// [`Error::Corrupt`] if the device wrote something invalid. The queue is then unusable, and the device must be reset.
     pub fn take(&mut self) -> Result<Option<Used<T>>, Error> {
         let index = self.memory.load16(self.device_area + 2);
         let ready = index.wrapping_sub(self.taken);
@@ -286,7 +285,7 @@ impl<T> Queue<T> {
         self.taken = self.taken.wrapping_add(1);
         self.give_back(head as u16, chain.descriptors);
         if written > chain.writable {
-            // The chain is over in any case; what was written is what could be.
+            // The chain is over in any case. At most the size of its buffers was written.
             log::debug!("virtio: a device says it wrote {written} bytes of {}", chain.writable);
         }
         Ok(Some(Used { payload: chain.payload, written: written.min(chain.writable) }))
@@ -305,8 +304,8 @@ impl<T> Queue<T> {
         self.in_flight -= 1;
     }
 
-    /// Asks for an interrupt at the next used chain; `true` if one is there already, so that the
-    /// caller takes it before he waits.
+    /// Asks for an interrupt at the next used chain. Returns `true` if one is there already, so that the caller takes it
+    /// before it waits.
     pub fn arm(&mut self) -> bool {
         if self.has_event_index {
             let event = self.driver_area + 4 + 2 * usize::from(self.size);
@@ -316,8 +315,8 @@ impl<T> Queue<T> {
         self.memory.load16(self.device_area + 2) != self.taken
     }
 
-    /// Ends every chain in flight: for a device that was reset. The queue is empty then and of no
-    /// further use to the device.
+    /// Ends every chain in flight, after the device was reset. The queue is empty then and cannot be used by the device any
+    /// more.
     pub fn abandon(&mut self) -> Vec<T> {
         let payloads = self.chains.iter_mut().filter_map(Option::take);
         let payloads = payloads.map(|chain| chain.payload).collect();
@@ -327,11 +326,11 @@ impl<T> Queue<T> {
     }
 }
 
-/// The places of the areas in the memory of a queue.
+/// The offsets of the areas in the memory of a queue.
 struct Layout {
     driver_area: usize,
     device_area: usize,
-    /// Of all.
+    /// Bytes of all areas.
     bytes: usize,
 }
 
@@ -348,9 +347,9 @@ impl Layout {
     }
 }
 
-/// The remains of a queue of `size` entries in `memory` whose driver died and whose device was stopped: the chains that the
-/// device was done with from index `from` on, each by the address of its first buffer and the bytes written. `None` where
-/// that makes no sense. Chains in tables are not looked into.
+/// Returns the chains that a device was done with in a queue of `size` entries in `memory`, from index `from` on, each by
+/// the address of its first buffer and the bytes written. The queue's driver died, and the device was stopped. Returns
+/// `None` if the contents are invalid. Chains in indirect tables are not looked into.
 pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64, u32)>> {
     let Layout { device_area, bytes, .. } = Layout::of(size);
     let count = memory.load16(device_area + 2).wrapping_sub(from);
@@ -367,7 +366,7 @@ pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64,
     (0..count).map(one).collect()
 }
 
-/// A descriptor: address; bytes, flags and the next one (VIRTIO 1.2, 2.7.5).
+/// Encodes a descriptor: address; bytes, flags and the next one (VIRTIO 1.2, 2.7.5).
 fn encode(buffer: &Buffer, next: Option<u16>) -> [u64; 2] {
     let write = if buffer.access == Access::Write { FLAG_WRITE } else { 0 };
     let flags = write | if next.is_some() { FLAG_NEXT } else { 0 };

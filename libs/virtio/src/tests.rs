@@ -1,4 +1,4 @@
-//! Queues and transports against the model, honest and hostile.
+//! Tests of queues and transports against the model, honest and hostile.
 use crate::{
     Access, Buffer, Candidate, Device, Error, Queue, QueuePlan, Used, feature,
     model::{Behaviour, Model},
@@ -6,7 +6,7 @@ use crate::{
 use rt::{device::DmaBuffer, thread::Woken};
 use std::sync::Arc;
 
-/// Leaves everything to the test.
+/// A behaviour that leaves everything to the test.
 struct Passive;
 impl Behaviour for Passive {
     fn notified(&self, _model: &Model, _queue: u16) {}
@@ -43,7 +43,7 @@ impl Rig {
     fn buffer(&self, offset: u64, bytes: u32, access: Access) -> Buffer {
         Buffer { address: self.memory.device_address() + offset, bytes, access }
     }
-    /// A request of two pieces with an answer of eight bytes.
+    /// Returns a request of two pieces with an answer of eight bytes.
     fn pieces(&self) -> [Buffer; 3] {
         [
             self.buffer(0, 2, Access::Read),
@@ -232,7 +232,7 @@ fn a_legacy_only_device_is_refused() {
     let model = Model::new(2, 0, Vec::new(), (1, 8), Box::new(Passive));
     let (mmio, _plugged) = model.plug_mmio(0x1_1000, 0x1_1000);
     assert!(Device::open(Candidate::Mmio(mmio), 0).is_ok());
-    // Capabilities that point nowhere are no modern device.
+    // A device whose capabilities point nowhere is not a modern device.
     struct Empty;
     impl rt::host::Registers for Empty {
         fn read(&self, _offset: usize, _bytes: usize) -> u64 {
@@ -268,7 +268,7 @@ impl Dice {
     }
 }
 
-/// One life of a queue beside a device that tells nonsense at random; the payloads that came back.
+/// Runs a queue beside a device that writes random nonsense. Returns the payloads that came back.
 fn live_with_liar(dice: &mut Dice, rig: &mut Rig, queue: &mut Queue<u32>) -> Vec<u32> {
     let mut back = Vec::new();
     for payload in 0..200 {
@@ -312,7 +312,7 @@ fn whatever_a_device_tells_each_payload_comes_back_at_most_once() {
     for round in 0..500 {
         let features = if round % 2 == 0 { feature::INDIRECT } else { feature::EVENT_INDEX };
         let mut rig = rig(features, 4, 0x20_0000);
-        // The rig's own queue is replaced by one of numbers.
+        // The rig's own queue is replaced by one whose payloads are numbers.
         rig.device.reset();
         let mut queue = rig.device.queue::<u32>(plan(4)).unwrap();
         let back = live_with_liar(&mut dice, &mut rig, &mut queue);

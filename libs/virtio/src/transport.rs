@@ -17,12 +17,12 @@ pub(crate) trait Transport: Send + Sync {
     fn set_driver_features(&self, features: u64);
     fn status(&self) -> u8;
     fn set_status(&self, status: u8);
-    /// Changes when configuration does.
+    /// Returns a number that changes when the configuration does.
     fn config_generation(&self) -> u32;
     fn config_read8(&self, offset: usize) -> u8;
-    /// Most entries of the queue, zero where there is no such queue.
+    /// Returns the most entries of the queue; zero if there is no such queue.
     fn queue_size_max(&self, queue: u16) -> u16;
-    /// Gives the queue to the device, its interrupts to vector `vector`; yields its doorbell.
+    /// Gives the queue to the device, with its interrupts at vector `vector`. Returns its doorbell.
     fn enable_queue(
         &self,
         queue: u16,
@@ -30,11 +30,11 @@ pub(crate) trait Transport: Send + Sync {
         addresses: QueueAddresses,
         vector: u16,
     ) -> Result<Doorbell, Error>;
-    /// Opens up to `wanted` interrupts; at least one. Vector 0 also tells of configuration changes.
+    /// Opens up to `wanted` interrupts; at least one. Vector 0 also reports configuration changes.
     fn open_vectors(&self, wanted: u16) -> Result<Vec<Vector>, Error>;
 }
 
-/// Tells the device that a queue has something new.
+/// The register that tells the device of new chains in a queue.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     pub(crate) window: Window,
@@ -59,20 +59,20 @@ impl Doorbell {
     }
 }
 
-/// An interrupt of the device, waited for by one thread.
+/// An interrupt of the device, for which one thread waits.
 #[derive(Debug)]
 pub struct Vector {
     pub(crate) interrupt: Interrupt,
-    /// MMIO: the registers with interrupt status and acknowledgement.
+    /// On MMIO: the registers with interrupt status and acknowledgement.
     pub(crate) line: Option<Window>,
 }
 
-/// MMIO: interrupt status (read) and acknowledgement (write).
+/// On MMIO: offset of the interrupt status (read); the acknowledgement (write) follows it.
 pub(crate) const INTERRUPT_STATUS: usize = 0x60;
 const INTERRUPT_ACKNOWLEDGE: usize = 0x64;
 
 impl Vector {
-    /// Blocks until the device interrupts, [`Vector::wake`], or the deadline.
+    /// Blocks until the device interrupts, until [`Vector::wake`], or until the deadline.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
         let woken = self.interrupt.wait(deadline);
         if let Some(registers) = &self.line

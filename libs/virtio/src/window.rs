@@ -1,8 +1,9 @@
-//! A part of a device's registers, bounds included.
+//! A part of a device's registers, with checked bounds.
 use alloc::sync::Arc;
 use rt::device::Mmio;
 
-/// Registers from `start` of a mapped region; accesses beyond `bytes` read all ones and write nothing.
+/// Registers from `start` of a mapped region. A load beyond `bytes` reads all ones, and a store there
+/// has no effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     region: Arc<Mmio>,
@@ -11,13 +12,13 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The part, if it lies inside the region.
+    /// Returns the part, if it lies inside the region.
     pub(crate) fn new(region: Arc<Mmio>, start: usize, bytes: usize) -> Option<Window> {
         let end = start.checked_add(bytes)?;
         (end <= region.bytes()).then_some(Window { region, start, bytes })
     }
 
-    /// Offset in the region, if an access of `width` bytes lies inside.
+    /// Returns the offset in the region, if an access of `width` bytes lies inside.
     fn at(&self, offset: usize, width: usize) -> Option<usize> {
         let end = offset.checked_add(width)?;
         (end <= self.bytes).then_some(self.start + offset)

@@ -4,11 +4,11 @@
 //! root           0 present | 12 context table
 //! context, low   0 present | 2 type: 0 by window, 2 all of memory | 12 root of the window
 //! context, high  0 levels less 2 | 8 domain
-//! window         0 read | 1 write | 12 frame | 52 (leaves) how often it is lent, 10 bits
+//! window         0 read | 1 write | 12 frame | 52 (leaves) number of loans, 10 bits
 //! ```
 use crate::{Access, Fault};
 
-/// Registers (11.4), by offset.
+/// Offsets of the registers (11.4).
 pub(crate) mod register {
     pub(crate) const CAPABILITY: usize = 0x08;
     pub(crate) const EXTENDED_CAPABILITY: usize = 0x10;
@@ -26,27 +26,27 @@ pub(crate) mod register {
     pub(crate) const INTERRUPT_TABLE: usize = 0xb8;
 }
 
-/// Of COMMAND and STATUS.
+/// Bit of COMMAND and STATUS: translation is enabled.
 pub(crate) const TRANSLATE: u64 = 1 << 31;
 pub(crate) const SET_ROOT: u64 = 1 << 30;
-/// Bits of STATUS that COMMAND must be given again: all but those that are done once.
-/// Messages in the old format stay blocked, too (bit 23).
+/// Bits of STATUS that must be written to COMMAND again: all but those of one-shot commands. Bit 23 is left out, too,
+/// so messages in the old format stay blocked.
 pub(crate) const KEPT: u64 = 0x967f_ffff;
 
-/// Of CONTEXT_COMMAND: forget every context entry.
+/// Value for CONTEXT_COMMAND: flush every context entry.
 pub(crate) const FORGET_CONTEXTS: u64 = 1 << 63 | 1 << 61;
-/// Of IOTLB and CONTEXT_COMMAND: not done yet.
+/// Bit of IOTLB and CONTEXT_COMMAND: the command is not done yet.
 pub(crate) const IS_BUSY: u64 = 1 << 63;
-/// Of IOTLB: forget, once what is under way has been done.
+/// Bits of IOTLB: flush, after accesses under way are done.
 const FORGET: u64 = 1 << 63 | 1 << 49 | 1 << 48;
 pub(crate) const FORGET_ALL: u64 = FORGET | 1 << 60;
 
-/// For IOTLB: forget what `domain` reached.
+/// Returns the value for IOTLB that flushes the entries of `domain`.
 pub(crate) const fn forget(domain: u16) -> u64 {
     FORGET | 2 << 60 | (domain as u64) << 32
 }
 
-/// Of FAULT_STATUS: records were lost; written to clear.
+/// Bit of FAULT_STATUS: records were lost; written to clear.
 pub(crate) const OVERFLOW: u64 = 1;
 
 const PRESENT: u64 = 1;
@@ -59,26 +59,26 @@ const COUNT_MAX: u64 = 0x3ff;
 pub(crate) struct Capabilities {
     /// Levels of a window's tables.
     pub(crate) levels: u8,
-    /// Levels that stand for all of memory.
+    /// Levels of the tables that stand for all of memory.
     pub(crate) levels_most: u8,
-    /// Domains.
+    /// Number of domains.
     pub(crate) domains: u32,
-    /// It may remember that there was nothing.
+    /// The hardware may cache that an entry was absent.
     pub(crate) remembers_nothing: bool,
-    /// It sees the processors' caches.
+    /// The hardware sees the processors' caches.
     pub(crate) is_coherent: bool,
     /// Offset of the register IOTLB.
     pub(crate) tlb: usize,
-    /// Offset of the first record of a fault, and how many there are.
+    /// Offset of the first fault record, and the number of records.
     pub(crate) records: usize,
     pub(crate) record_count: usize,
 }
 
 impl Capabilities {
-    /// Of the two registers, for frames below `frames`.
+    /// Decodes the two registers, for frames below `frames`.
     ///
     /// # Errors
-    /// In words, what is lacking.
+    /// A description of the missing capability.
     pub(crate) fn of(low: u64, extended: u64, frames: u32) -> Result<Capabilities, &'static str> {
         const LEAST_LEVELS: u8 = 3;
         let sizes = (low >> 8 & 0x1f) as u8;
@@ -105,33 +105,33 @@ impl Capabilities {
     }
 }
 
-/// The entry of a table that names the table in `frame`, with all rights.
+/// Returns the entry that names the table in `frame`, with the rights of `access`.
 pub(crate) const fn table(frame: u32, access: u64) -> u64 {
     (frame as u64) << 12 | access
 }
 
-/// The frame that an entry names; `None` where there is none.
+/// Returns the frame that an entry names; `None` if there is none.
 pub(crate) const fn frame_of(entry: u64) -> Option<u32> {
     if entry & PRESENT == 0 { None } else { Some(((entry & ADDRESS) >> 12) as u32) }
 }
 
-/// The root's entry for a bus.
+/// Returns the root's entry for a bus.
 pub(crate) const fn root(contexts: u32) -> u64 {
     table(contexts, PRESENT)
 }
 
-/// The context of a function that reaches the window whose root is `root`.
+/// Returns the context of a function that reaches the window whose root is `root`.
 pub(crate) const fn by_window(root: u32, levels: u8, domain: u16) -> [u64; 2] {
     [table(root, PRESENT), (levels as u64 - 2) | (domain as u64) << 8]
 }
 
-/// The context of a function that reaches all of memory.
+/// Returns the context of a function that reaches all of memory.
 pub(crate) const fn passing(levels: u8, domain: u16) -> [u64; 2] {
     [2 << 2 | PRESENT, (levels as u64 - 2) | (domain as u64) << 8]
 }
 
-/// A leaf's entry for `frame` after it was lent once more; rights of several loans add up. `None` where it is lent too
-/// often to be counted.
+/// Returns a leaf's entry for `frame` after one more loan; rights of several loans add up. Returns `None` if there are
+/// too many loans to count.
 pub(crate) const fn lent(entry: u64, frame: u32, access: Access) -> Option<u64> {
     let count = entry >> COUNT & COUNT_MAX;
     if count == COUNT_MAX {
@@ -141,12 +141,12 @@ pub(crate) const fn lent(entry: u64, frame: u32, access: Access) -> Option<u64> 
     Some((count + 1) << COUNT | (frame as u64) << 12 | rights)
 }
 
-/// A leaf's entry after one loan was taken back: 0 after the last.
+/// Returns a leaf's entry after one loan was taken back: 0 after the last.
 pub(crate) const fn taken_back(entry: u64) -> u64 {
     if entry >> COUNT & COUNT_MAX <= 1 { 0 } else { entry - (1 << COUNT) }
 }
 
-/// The fault that a record tells of, if it does.
+/// Decodes the fault of a record, if it holds one.
 pub(crate) const fn fault(low: u64, high: u64) -> Option<Fault> {
     if high & IS_FAULT == 0 {
         return None;
@@ -160,5 +160,5 @@ pub(crate) const fn fault(low: u64, high: u64) -> Option<Fault> {
     })
 }
 
-/// Of a record's high half: it tells of a fault; written to clear.
+/// Bit of a record's high half: the record holds a fault; written to clear.
 pub(crate) const IS_FAULT: u64 = 1 << 63;

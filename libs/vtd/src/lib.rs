@@ -1,16 +1,16 @@
-//! Intel VT-d, the IOMMU of a PC: which function of PCI reaches which memory.
+//! Intel VT-d, the IOMMU of a PC: it limits the memory that each PCI function reaches.
 //!
 //! ```text
 //! root table   1 a machine   256 entries of 16 bytes: the context table of a bus
-//! context      1 a bus       256 entries of 16 bytes: what a function (device << 3 | function) reaches
+//! context      1 a bus       256 entries of 16 bytes: the memory of a function (device << 3 | function)
 //! window       1 a driver    2 or 3 levels of 512 entries over leaves of 512: frames lent, each at its own address
 //! ```
 //! A [`Unit`] is the hardware and the first two; a function reaches nothing, all of memory, or a [`Window`]. All tables of a
-//! window are built with it, for all of memory, so that lending allocates nothing and cannot lack memory. An entry
-//! counts in the bits that hardware ignores how often its frame is lent. Legacy mode; invalidation by a queue where interrupts are remapped ([`Route`]),
-//! by registers where the hardware cannot do that.
-//! The owner of a unit keeps others from it meanwhile; a window is changed by any number of threads at once, entry by entry.
-//! Source: Intel Virtualization Technology for Directed I/O, revision 3.4, chapters 3, 6, 7, 9 and 11.
+//! window are built with it, for all of memory, so that lending allocates nothing and cannot lack memory. An entry counts the
+//! loans of its frame in bits that hardware ignores. The unit works in legacy mode. If interrupts are remapped ([`Route`]) it
+//! is flushed by the queue, otherwise by registers. The owner of a unit keeps other threads from it; a window may be changed by
+//! any number of threads at once, entry by entry. Source: Intel Virtualization Technology for Directed I/O, revision 3.4,
+//! chapters 3, 6, 7, 9 and 11.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -32,51 +32,51 @@ use core::{
 
 /// Entries of a table.
 pub const ENTRIES: usize = 512;
-/// A frame as a table.
+/// The contents of a frame that is a table.
 pub type Table = [AtomicU64; ENTRIES];
 
-/// The machine beneath the logic here.
+/// The machine that this library works on.
 pub trait Machine {
     /// Reads a register of `width` (4, 8) bytes.
     fn read(&self, register: usize, width: usize) -> u64;
-    /// Writes one.
+    /// Writes a register.
     fn write(&self, register: usize, width: usize, value: u64);
-    /// A new frame, zeroed and flushed; `None` where there is no memory.
+    /// Allocates a frame, zeroed and flushed; `None` if there is no memory.
     fn allocate(&self) -> Option<u32>;
-    /// Gives back a frame that [`Machine::allocate`] gave.
+    /// Frees a frame from [`Machine::allocate`].
     fn free(&self, frame: u32);
-    /// The memory of such a frame.
+    /// Returns the memory of such a frame.
     fn table(&self, frame: u32) -> &Table;
-    /// Writes `entry` out of the processor's caches.
+    /// Flushes `entry` from the processor's caches.
     fn flush(&self, entry: &AtomicU64);
 }
 
-/// The accesses of a device to a frame that is lent.
+/// The accesses that a device may make to a lent frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Access {
-    /// Read it.
+    /// The device may read the frame.
     Read = 1,
-    /// Write it.
+    /// The device may write the frame.
     Write = 2,
-    /// Both.
+    /// The device may read and write the frame.
     Both = 3,
 }
 
-/// An access that the hardware stopped.
+/// An access that the hardware blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The function: `bus << 8 | device << 3 | function`.
     pub function: u16,
-    /// The page that it aimed at, or the entry of an interrupt message that was refused.
+    /// The page of the access, or the entry of a refused interrupt message.
     pub address: u64,
-    /// It wrote.
+    /// The access was a write.
     pub is_write: bool,
-    /// Why not (chapter 7.2.3).
+    /// Reason of the refusal (chapter 7.2.3).
     pub reason: u8,
 }
 
-/// Reasons from here on are those of interrupt messages.
+/// First of the reasons that belong to interrupt messages.
 const INTERRUPTS: u8 = 0x20;
 
 impl fmt::Display for Fault {
@@ -95,7 +95,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Sets entry `index` of the table in `frame`, so that hardware sees it.
+/// Sets entry `index` of the table in `frame`, so that the hardware sees it.
 fn set(machine: &impl Machine, is_coherent: bool, frame: u32, index: usize, value: u64) {
     let Some(entry) = machine.table(frame).get(index) else { return };
     entry.store(value, Relaxed);

@@ -1,4 +1,4 @@
-//! The logic against a model that walks the tables as the specification says.
+//! Tests against a model that walks the tables as the specification says.
 use crate::{Access, Fault, Machine, Reach, Route, Table, Unit, Window, entries};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use core::{
@@ -10,9 +10,9 @@ extern crate std;
 
 const TLB: usize = 0x108;
 const RECORDS: usize = 0x220;
-/// Windows of 39 and of 48 bits, 256 domains, records at 0x220.
+/// Capability register: windows of 39 and of 48 bits, 256 domains, records at 0x220.
 const CAPABILITY: u64 = 2 | 0b110 << 8 | (RECORDS as u64 / 16) << 24;
-/// Passing, IOTLB at 0x108.
+/// Extended capability register: pass-through, IOTLB at 0x108.
 const EXTENDED: u64 = 1 << 6 | 0x10 << 8;
 const FRAMES: u32 = 3000;
 
@@ -252,7 +252,7 @@ fn windows_give_back_what_they_took_and_are_refused_without_memory() {
     let mut unit = Unit::start(&model, FRAMES).unwrap();
     let before = model.used();
     for _ in 0..100 {
-        // Three levels: a root, one below it, six leaves.
+        // Each window has three levels: a root, one table below it, six leaves.
         let windows = [(); 2].map(|()| unit.window().unwrap());
         assert_eq!(model.used() - before, 2 * 8);
         assert!(unit.window().is_none());
@@ -275,7 +275,7 @@ fn a_window_that_is_used_again_reaches_nothing_of_before() {
         model.forgotten.borrow_mut().clear();
         unit.free(first);
         assert!(!model.forgotten.borrow().is_empty(), "the hardware remembers what was lent");
-        // All of the tables of one with something left in it go back.
+        // If loans are left in a window, all its tables are freed.
         assert_eq!(model.used() - before, if is_taken_back { 9 } else { 1 });
         let second = window(&mut unit, 0x18);
         assert_eq!(model.reached(0x18, at(7), Access::Read), None);
@@ -330,11 +330,11 @@ fn faults_are_told_once_each_in_their_order() {
     assert_eq!(words, [0, 0x31, 0xfee0_1000, 1]);
 }
 
-/// Passing, IOTLB at 0x108, queue and remapping of interrupts.
+/// Extended capability register: pass-through, IOTLB at 0x108, queue, and remapping of interrupts.
 const REMAPPING: u64 = EXTENDED | 1 << 1 | 1 << 3;
 
 impl Model {
-    /// Obeys the commands of the queue up to its tail (6.5.2).
+    /// Does the commands of the queue up to its tail (6.5.2).
     fn obey(&self, tail: u64) {
         assert_ne!(self.read(0x1c, 4) & 1 << 26, 0, "the queue is off");
         let queue = self.read(0x90, 8) >> 12;
@@ -351,7 +351,7 @@ impl Model {
         self.registers.borrow_mut().insert(0x80, head << 4);
     }
 
-    /// The vector and the local APIC that a message of `function` reaches, if any (5.1).
+    /// Returns the vector and the local APIC that a message of `function` reaches, if any (5.1).
     fn raised(&self, function: u16, address: u64) -> Option<(u8, u8)> {
         let status = self.read(0x1c, 4);
         assert_eq!(status & 0x0780_0000, 0x0700_0000, "it does not remap, or lets old messages in");
@@ -394,7 +394,7 @@ fn what_is_forgotten_by_the_queue_is_what_is_forgotten_by_registers() {
     let model = Model::new(20, CAPABILITY, REMAPPING);
     let mut unit = Unit::start(&model, FRAMES).unwrap();
     let window = window(&mut unit, 0x18);
-    // The queue goes round several times.
+    // The queue wraps around several times.
     for _ in 0..500 {
         model.forgotten.borrow_mut().clear();
         unit.forget_domain(&window);

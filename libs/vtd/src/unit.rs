@@ -1,4 +1,4 @@
-//! The hardware ([`Unit`]), and what a driver's functions reach ([`Window`]).
+//! The hardware ([`Unit`]), and the memory that a driver's functions reach ([`Window`]).
 use crate::{
     Access, ENTRIES, Fault, Machine,
     entries::{self, Capabilities, register},
@@ -12,62 +12,62 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-/// Domains used: 0 is reserved (6.2.2.1), 1 is of the functions that reach all of memory.
+/// The domain of the functions that reach all of memory. Domain 0 is reserved (6.2.2.1).
 const PASSING: u16 = 1;
 const DOMAINS_RESERVED: u64 = 0b11;
-/// Reads of a register before the hardware is given up.
+/// Number of reads of a register after which the hardware counts as dead.
 const PATIENCE: usize = 100_000_000;
 
 /// The memory that a function reaches.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
-    /// Nothing.
+    /// No memory.
     Nothing,
     /// All of memory.
     All,
-    /// The memory lent there.
+    /// The memory that is lent to the window.
     Window(&'a Window),
 }
 
-/// The hardware, translating.
+/// The hardware, which translates.
 #[derive(Debug)]
 pub struct Unit<M> {
     machine: M,
     capabilities: Capabilities,
     root: u32,
-    /// Domains in use, a bit each.
+    /// Domains in use, one bit each.
     domains: u64,
-    /// Memory ends here.
+    /// Number of frames: the end of memory.
     frames: u32,
-    /// The place at which records of faults are looked for next.
+    /// The record at which the search for the next fault starts.
     next_record: usize,
-    /// The remapping of interrupts, if any.
+    /// The remapping of interrupts, if it is enabled.
     remapping: Option<Remapping>,
-    /// One that was freed and has nothing in it, for whoever wants the next: most of what a window costs is its tables.
+    /// An empty window that was freed, kept for the next user, because most of a window's cost is its tables.
     spare: Option<Window>,
 }
 
-/// Frames that the functions attached to it reach. Any number of threads lend and take back at once.
+/// The frames that the functions attached to it reach. Any number of threads may lend and take back at once.
 #[derive(Debug)]
 pub struct Window {
     domain: u16,
     is_coherent: bool,
-    /// The hardware remembers what it did not find, too.
+    /// The hardware may cache that an entry was absent.
     remembers_nothing: bool,
     root: u32,
-    /// Of all levels but the leaves, the root too.
+    /// Tables of all levels above the leaves, with the root.
     tables: Vec<u32>,
-    /// By number of the frame over 512.
+    /// Leaf tables, by number of the frame divided by 512.
     leaves: Vec<u32>,
-    /// Frames that are lent.
+    /// Number of frames that are lent.
     lent: AtomicUsize,
 }
 
 impl<M: Machine> Unit<M> {
-    /// Starts to translate for a machine with memory below frame `frames`: nothing is reached by any function.
+    /// Starts translation for a machine with memory below frame `frames`. No function reaches anything at first.
     ///
     /// # Errors
-    /// In words, what the hardware or memory lacks.
+    /// A description of what the hardware or memory lacks.
     pub fn start(machine: M, frames: u32) -> Result<Unit<M>, &'static str> {
         let low = machine.read(register::CAPABILITY, 8);
         let extended = machine.read(register::EXTENDED_CAPABILITY, 8);
@@ -87,7 +87,7 @@ impl<M: Machine> Unit<M> {
         Ok(unit)
     }
 
-    /// Blocks every interrupt message but those of [routes](Unit::route), if there is memory for that.
+    /// Blocks every interrupt message but those of [routes](Unit::route), if there is memory for the table.
     fn start_remapping(&mut self) {
         let made = Remapping::new(&self.machine, self.capabilities.is_coherent);
         let Some(remapping) = made else { return };
@@ -101,7 +101,7 @@ impl<M: Machine> Unit<M> {
         self.command(remap);
     }
 
-    /// Gives a command by the queue, if there is one, and waits until it was obeyed; whether there is one.
+    /// Gives a command by the queue, if there is one, and waits until it is done. Returns whether there is a queue.
     fn give(&mut self, command: u64) -> bool {
         let Some(remapping) = &mut self.remapping else { return false };
         let number = remapping.give(&self.machine, command);
@@ -110,20 +110,20 @@ impl<M: Machine> Unit<M> {
         true
     }
 
-    /// Whether interrupts are remapped: a function raises none but those of its routes.
+    /// Returns whether interrupts are remapped: a function then raises only those of its routes.
     pub fn remaps_interrupts(&self) -> bool {
         self.remapping.is_some()
     }
 
-    /// Makes `route` what the message of its vector raises; the address of that message, or `None` where interrupts are
-    /// not remapped.
+    /// Lets the message of the route's vector raise `route`. Returns the address of that message; `None` if interrupts
+    /// are not remapped.
     pub fn route(&mut self, route: Route) -> Option<u64> {
         let command = self.remapping.as_ref()?.set(&self.machine, route.vector, Some(route));
         self.give(command);
         Some(Route::message(route.vector))
     }
 
-    /// Makes the message of `vector` raise nothing.
+    /// Lets the message of `vector` raise nothing.
     pub fn unroute(&mut self, vector: u8) {
         if let Some(remapping) = &self.remapping {
             let command = remapping.set(&self.machine, vector, None);
@@ -131,17 +131,17 @@ impl<M: Machine> Unit<M> {
         }
     }
 
-    /// Gives a command and waits until it was obeyed.
+    /// Gives a command by the register and waits until it is done.
     fn command(&self, bit: u64) {
         let status = self.machine.read(register::STATUS, 4);
         self.machine.write(register::COMMAND, 4, status & entries::KEPT | bit);
         self.wait(register::STATUS, 4, |status| status & bit != 0);
     }
 
-    /// Waits until `is_done` holds for the register's value.
+    /// Waits until `is_done` returns `true` for the register's value.
     ///
     /// # Panics
-    /// If the hardware does not answer: the memory that devices reach is not known then.
+    /// Panics if the hardware does not answer: the memory that devices reach is then unknown.
     fn wait(&self, register: usize, width: usize, is_done: impl Fn(u64) -> bool) {
         let answered = (0..PATIENCE).any(|_| is_done(self.machine.read(register, width)));
         assert!(answered, "the IOMMU does not answer");
@@ -163,8 +163,8 @@ impl<M: Machine> Unit<M> {
         self.forget(entries::FORGET_ALL);
     }
 
-    /// Makes `function` reach what `reach` says and nothing else, from now on; `false` where there is no memory for
-    /// that, which [`Reach::Nothing`] does not need.
+    /// Lets `function` reach exactly the memory of `reach` from now on. Returns `false` if there is no memory for the
+    /// tables; [`Reach::Nothing`] needs none.
     #[must_use]
     pub fn attach(&mut self, function: u16, reach: Reach<'_>) -> bool {
         let capabilities = &self.capabilities;
@@ -187,7 +187,7 @@ impl<M: Machine> Unit<M> {
                 contexts
             }
         };
-        // Absent while it changes, so that no half of it is believed.
+        // The context is absent while it changes, so that the hardware never uses a half of it.
         set(&self.machine, is_coherent, contexts, index, 0);
         set(&self.machine, is_coherent, contexts, index + 1, high);
         set(&self.machine, is_coherent, contexts, index, low);
@@ -195,7 +195,7 @@ impl<M: Machine> Unit<M> {
         true
     }
 
-    /// A window with nothing in it; `None` without memory, or where the hardware knows no more domains.
+    /// Makes an empty window; `None` without memory, or if no domain is left.
     pub fn window(&mut self) -> Option<Window> {
         self.spare.take().or_else(|| self.new_window())
     }
@@ -225,7 +225,7 @@ impl<M: Machine> Unit<M> {
         Some(window)
     }
 
-    /// Takes back a window that no function is attached to. One is kept for whoever wants the next.
+    /// Frees a window that no function is attached to. One is kept for the next user.
     pub fn free(&mut self, window: Window) {
         self.forget_domain(&window);
         if self.spare.is_none() && window.lent.load(Relaxed) == 0 {
@@ -241,19 +241,19 @@ impl<M: Machine> Unit<M> {
         all.for_each(|frame| self.machine.free(frame));
     }
 
-    /// Has the hardware forget what of `window` it remembers.
+    /// Makes the hardware flush its cached entries of `window`.
     pub fn forget_domain(&mut self, window: &Window) {
         if !self.give(interrupts::forget_domain(window.domain)) {
             self.forget(entries::forget(window.domain));
         }
     }
 
-    /// The machine whose memory holds the tables.
+    /// Returns the machine whose memory holds the tables.
     pub fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// Has faults told by a message of `data` to `address`.
+    /// Makes the hardware announce faults by a message of `data` to `address`.
     pub fn tell_faults(&self, address: u64, data: u32) {
         self.machine.write(register::FAULT_DATA, 4, u64::from(data));
         self.machine.write(register::FAULT_ADDRESS, 4, address & 0xffff_ffff);
@@ -261,7 +261,7 @@ impl<M: Machine> Unit<M> {
         self.machine.write(register::FAULT_CONTROL, 4, 0);
     }
 
-    /// The next fault that was recorded. The message comes again once there was none.
+    /// Takes the next recorded fault. After a `None` the message comes for the next fault.
     pub fn next_fault(&mut self) -> Option<Fault> {
         let Capabilities { records, record_count, .. } = self.capabilities;
         for step in 0..record_count {
@@ -280,7 +280,7 @@ impl<M: Machine> Unit<M> {
 }
 
 impl Window {
-    /// Builds the table of `levels` levels for the frames from `first` up to `end`, and those under it.
+    /// Builds the table of `levels` levels for the frames from `first` up to `end`, and the tables below it.
     fn fill(&mut self, machine: &impl Machine, levels: u8, first: u64, end: u32) -> Option<u32> {
         let table = machine.allocate()?;
         if levels == 1 {
@@ -298,12 +298,13 @@ impl Window {
         Some(table)
     }
 
-    /// Whether [`Unit::forget_domain`] is due after a loan, too.
+    /// Returns whether [`Unit::forget_domain`] is needed after a loan, too.
     pub fn remembers_nothing(&self) -> bool {
         self.remembers_nothing
     }
 
-    /// Makes of the entry of `frame` what `next` says; what it was, and `None` where it is no memory or `next` refuses.
+    /// Changes the entry of `frame` to the value that `next` returns. Returns the old value; `None` if the frame is not
+    /// memory or `next` refuses.
     fn change(
         &self,
         machine: &impl Machine,
@@ -319,7 +320,7 @@ impl Window {
         Some(before)
     }
 
-    /// Lends `frame` once more; `false` where it is no memory or lent too often.
+    /// Adds a loan of `frame`. Returns `false` if it is not memory or has too many loans.
     #[must_use]
     pub fn lend(&self, machine: &impl Machine, frame: u32, access: Access) -> bool {
         let before = self.change(machine, frame, |entry| entries::lent(entry, frame, access));
@@ -327,7 +328,8 @@ impl Window {
         before.is_some()
     }
 
-    /// Takes back one loan of `frame`; whether it was the last, so that the hardware must forget it.
+    /// Takes back one loan of `frame`. Returns whether it was the last, in which case the hardware must flush the
+    /// entry.
     #[must_use]
     pub fn take_back(&self, machine: &impl Machine, frame: u32) -> bool {
         let before = self.change(machine, frame, |entry| Some(entries::taken_back(entry)));

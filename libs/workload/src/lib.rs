@@ -1,10 +1,10 @@
-//! The file workload of `./x crash`: steps that follow from a seed, and what the disk may hold after
-//! any of them.
+//! The file workload of `./x crash`: steps that are computed from a seed, and the allowed contents of
+//! the disk after any of them.
 //!
-//! A worker owns a folder. Each [`Step`] changes one file and is then made durable (fsync of the file,
-//! and of the folder where names changed); only then is its number told. So once step `n` was told,
-//! the disk must hold all of steps `0..=n`, while step `n + 1` may have happened in part: [`Model`]
-//! knows both, and [`Model::judge`] compares them with what was found.
+//! A worker owns a folder. Each [`Step`] changes one file, which is then made durable (fsync of the
+//! file, and of the folder if names changed); only then is the step's number reported. So once step
+//! `n` was reported, the disk must hold all of steps `0..=n`, while step `n + 1` may have been done in
+//! part. [`Model`] computes both states, and [`Model::judge`] compares them with the files found.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -12,11 +12,11 @@ pub mod patterns;
 
 use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String, vec::Vec};
 
-/// Names a worker uses.
+/// Number of names that a worker uses.
 const NAMES: u64 = 24;
-/// Longest file made in one piece.
+/// Greatest length of a file made in one piece.
 const LONGEST_BYTES: u64 = 300_000;
-/// Steps that may have been finished although the host had not heard of them yet.
+/// Most steps that may have been finished although the host has not received their reports yet.
 const UNHEARD_STEPS: u64 = 8;
 
 /// Files by name, relative to the worker's folder.
@@ -25,17 +25,17 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// The change that a step makes to its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Made, or emptied and written anew in place.
+    /// Creates the file, or truncates it and writes it anew in place.
     Write(Vec<u8>),
-    /// Written under another name, which then takes the file's (`rename`).
+    /// Writes the contents under another name, which is then renamed to the file's.
     Replace(Vec<u8>),
-    /// Bytes at the end.
+    /// Appends bytes.
     Append(Vec<u8>),
-    /// Bytes in the middle, or past the end, leaving a hole.
+    /// Writes bytes in the middle, or past the end, which leaves a hole.
     Overwrite(usize, Vec<u8>),
-    /// Cut or grown with zeroes.
+    /// Cuts the file, or extends it with zeroes.
     Truncate(usize),
-    /// Removed.
+    /// Removes the file.
     Delete,
 }
 
@@ -48,12 +48,12 @@ pub struct Step {
     pub change: Change,
 }
 
-/// The name a file has until it replaces another.
+/// Returns the name that a file has until it replaces another.
 pub fn replacement_name(name: &str) -> String {
     format!("{name}.new")
 }
 
-/// The steps of a worker, and its files after those taken so far.
+/// The state of a worker: its files after the steps taken so far.
 #[derive(Clone, Debug)]
 pub struct Model {
     state: u64,
@@ -61,7 +61,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Worker `number` of the run with `seed`, before its first step.
+    /// Makes worker `number` of the run with `seed`, before its first step.
     pub fn new(seed: u64, number: u64) -> Model {
         let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ (number + 1).wrapping_mul(0xd134_2543_de82_ef95);
@@ -76,7 +76,7 @@ impl Model {
     }
 
     fn bytes(&mut self, limit: u64) -> Vec<u8> {
-        // Mostly small, now and then of many blocks.
+        // Files are mostly small, and now and then of many blocks.
         let limit = if self.below(4) == 0 { limit } else { limit / 30 };
         let length = self.below(limit) + 1;
         let mut state = self.state | 1;
@@ -84,7 +84,7 @@ impl Model {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // Never zero, so that a hole is told from data.
+            // Bytes are never zero, so that a hole differs from data.
             (state as u8) | 1
         };
         core::iter::repeat_with(word).take(length as usize).collect()
@@ -111,11 +111,11 @@ impl Model {
         step
     }
 
-    /// Whether `found` can be this worker's files once the steps before `told` were told to be
-    /// durable (none where `told` is 0).
+    /// Checks that `found` can be this worker's files once the steps before `told` were reported as
+    /// durable (none if `told` is 0).
     ///
     /// # Errors
-    /// The mismatch, in words, for the smallest number of steps possible.
+    /// A description of the difference, for the smallest possible number of steps.
     pub fn judge(mut self, told: u64, found: &Files) -> Result<(), String> {
         for _ in 0..told {
             self.step();
@@ -147,7 +147,7 @@ fn brief(step: &Step) -> String {
     format!("{what} {}", step.name)
 }
 
-/// The rest of `old` after the step.
+/// Returns the contents of `old` after the step; `None` if it is removed.
 fn changed(old: Option<&Vec<u8>>, change: &Change) -> Option<Vec<u8>> {
     let mut new = old.cloned().unwrap_or_default();
     match change {
@@ -170,7 +170,7 @@ fn apply(files: &mut Files, step: &Step) {
     };
 }
 
-/// Whether `found` lies between `before` and the end of `step`.
+/// Checks that `found` is a state between `before` and the end of `step`.
 fn fits(before: &Files, step: &Step, found: &Files) -> Result<(), String> {
     let replacement = replacement_name(&step.name);
     for (name, bytes) in before.iter().filter(|(name, _)| **name != step.name) {
@@ -202,7 +202,7 @@ fn difference(name: &str, expected: &[u8], found: &[u8]) -> String {
     }
 }
 
-/// Whether `found` is a state the file of the step may be in while the step is under way.
+/// Checks that `found` is a possible state of the step's file while the step is under way.
 fn fits_between(old: Option<&Vec<u8>>, step: &Step, found: Option<&Vec<u8>>) -> Result<(), String> {
     let new = changed(old, &step.change);
     if found == old || found == new.as_ref() {
@@ -217,11 +217,12 @@ fn fits_between(old: Option<&Vec<u8>>, step: &Step, found: Option<&Vec<u8>>) -> 
         *byte == 0 || old.get(at) == Some(byte) || new.get(at) == Some(byte)
     };
     match step.change {
-        // All or nothing.
+        // The change is done completely or not at all.
         Change::Replace(_) | Change::Delete => wrong(),
         // The old contents stay.
         Change::Append(_) if !found.starts_with(old) => wrong(),
-        // A block never holds what neither version held, but what was not yet written may be zeroes.
+        // A byte is never one that neither version had, except that a byte not yet written may be
+        // zero.
         _ if found.len() <= longest && found.iter().enumerate().all(is_possible) => Ok(()),
         _ => wrong(),
     }

@@ -11,13 +11,13 @@ use alloc::{
     vec::Vec,
 };
 
-/// Steps from one mark to the next.
+/// Number of steps from one mark to the next.
 pub const STEPS_A_MARK: u64 = 3;
-/// Steps that linked files stay; more than can be made before the host hears of a mark.
+/// Number of steps for which linked files are kept; more than can be made before the host is told of a mark.
 pub const LINKS_KEPT: u64 = 64;
-/// Of those the ones that are looked for.
+/// Number of these that are checked.
 const LINKS_JUDGED: u64 = 20;
-/// Bytes that tell the version and the length.
+/// Bytes of the header, which holds the version and the length.
 const HEADER_BYTES: usize = 16;
 const LONGEST_BYTES: u64 = 40_000;
 
@@ -26,7 +26,7 @@ const LONGEST_BYTES: u64 = 40_000;
 pub enum Pattern {
     /// Writes `new`, closes it and renames it over `file`.
     Rename,
-    /// The same with an fsync before the rename.
+    /// Does the same with an fsync before the rename.
     SyncedRename,
     /// Opens `file` with O_TRUNC, writes and closes it.
     Emptied,
@@ -38,7 +38,7 @@ pub enum Pattern {
     Recreate,
 }
 
-/// Each of them; worker `n` has the one at `n` modulo their number.
+/// All patterns; worker `n` has the one at `n` modulo their number.
 pub const PATTERNS: [Pattern; 6] = [
     Pattern::Rename,
     Pattern::SyncedRename,
@@ -51,14 +51,14 @@ pub const PATTERNS: [Pattern; 6] = [
 /// An allowed state of a worker's files after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Versions in full.
+    /// All versions are complete.
     Whole,
-    /// A file that was being written is empty, missing or ends early.
+    /// A file that was being written is empty, missing or cut.
     Part,
 }
 
 impl Pattern {
-    /// The pattern of a worker.
+    /// Returns the pattern of a worker.
     pub fn of(worker: u64) -> Pattern {
         PATTERNS[(worker % PATTERNS.len() as u64) as usize]
     }
@@ -92,7 +92,7 @@ pub fn judge(seed: u64, worker: u64, told: u64, found: &Files) -> Result<Left, S
         Pattern::Rename | Pattern::SyncedRename => match file {
             None if told == 0 => Ok(Left::Whole),
             None => Err("the file is lost".to_string()),
-            // The first one replaces nothing.
+            // The first version replaces nothing.
             Some([]) if told == 0 => Ok(Left::Part),
             Some(bytes) => match version_of(seed, worker, bytes)? {
                 (version, Left::Whole) if version >= told => Ok(Left::Whole),
@@ -114,7 +114,7 @@ pub fn judge(seed: u64, worker: u64, told: u64, found: &Files) -> Result<Left, S
     }
 }
 
-/// The version that bytes are, or are the beginning of.
+/// Returns the version whose contents, or a beginning of which, the bytes are.
 fn version_of(seed: u64, worker: u64, bytes: &[u8]) -> Result<(u64, Left), String> {
     if bytes.is_empty() {
         return Err("the file is empty".to_string());
@@ -135,7 +135,7 @@ fn version_of(seed: u64, worker: u64, bytes: &[u8]) -> Result<(u64, Left), Strin
     Err(format!("{} bytes of version {version} are {what} from {at} on", bytes.len()))
 }
 
-/// A version in full that is at least the one told, or the beginning of a later one.
+/// Checks for a complete version that is at least the one reported, or the beginning of a later one.
 fn later(seed: u64, worker: u64, told: u64, bytes: &[u8]) -> Result<Left, String> {
     match version_of(seed, worker, bytes)? {
         (version, Left::Whole) if version >= told => Ok(Left::Whole),
@@ -144,7 +144,7 @@ fn later(seed: u64, worker: u64, told: u64, bytes: &[u8]) -> Result<Left, String
     }
 }
 
-/// The beginning of all versions, one behind the other.
+/// Checks for a beginning of all versions, one behind the other.
 fn appended(seed: u64, worker: u64, bytes: &[u8]) -> Result<Left, String> {
     let (mut at, mut version) = (0, 1);
     while at < bytes.len() {
@@ -158,7 +158,7 @@ fn appended(seed: u64, worker: u64, bytes: &[u8]) -> Result<Left, String> {
     Ok(Left::Whole)
 }
 
-/// Both names of the latest files told, with the same contents: theirs, as far as they were written.
+/// Checks that the latest reported files have both names, and the right contents as far as these were written.
 fn linked(seed: u64, worker: u64, told: u64, found: &Files) -> Result<Left, String> {
     let mut left = Left::Whole;
     for version in told.saturating_sub(LINKS_JUDGED).max(1)..=told {

@@ -1,18 +1,18 @@
-//! The local APIC: offsets of its registers and what is written there.
+//! The local APIC: offsets of its registers, and the values written to them.
 //!
 //! Source: Intel SDM volume 3, chapter 11.
 
-/// Local APIC id, in the upper byte.
+/// Register: local APIC id, in the upper byte.
 pub const ID: usize = 0x20;
-/// A write ends the interrupt being handled.
+/// Register: a write ends the interrupt being handled.
 pub const END_OF_INTERRUPT: usize = 0xb0;
-/// Spurious vector, and bit 8 to switch the APIC on.
+/// Register: spurious vector, and bit 8 to enable the APIC.
 pub const SPURIOUS: usize = 0xf0;
-/// Interrupts being handled, 32 vectors a register, one every 16 bytes.
+/// Registers: interrupts being handled, 32 vectors a register, one every 16 bytes.
 pub const IN_SERVICE: usize = 0x100;
-/// Interrupt command, low half; a write sends.
+/// Register: interrupt command, low half; a write sends.
 pub const COMMAND_LOW: usize = 0x300;
-/// Interrupt command, high half: the destination in the upper byte.
+/// Register: interrupt command, high half, with the destination in the upper byte.
 pub const COMMAND_HIGH: usize = 0x310;
 /// Local vector table: timer.
 pub const TIMER: usize = 0x320;
@@ -22,11 +22,11 @@ pub const LINT0: usize = 0x350;
 pub const LINT1: usize = 0x360;
 /// Local vector table: errors.
 pub const ERROR: usize = 0x370;
-/// The timer counts down from here.
+/// Register: the count from which the timer counts down.
 pub const INITIAL_COUNT: usize = 0x380;
-/// The place of the timer.
+/// Register: the timer's present count.
 pub const CURRENT_COUNT: usize = 0x390;
-/// The divisor of the timer's clock.
+/// Register: the divisor of the timer's clock.
 pub const DIVIDE: usize = 0x3e0;
 
 /// An entry of the local vector table that delivers nothing.
@@ -37,23 +37,25 @@ pub const DELIVER_NMI: u32 = 4 << 8;
 pub const DELIVER_INIT: u32 = 5 << 8;
 /// Delivery as a start-up interrupt; the vector is the page.
 pub const DELIVER_STARTUP: u32 = 6 << 8;
-/// The command was not taken yet.
+/// Bit of a command that was not taken yet.
 pub const DELIVERY_PENDING: u32 = 1 << 12;
 /// Level of a command: all but the de-assertion of INIT.
 pub const ASSERT: u32 = 1 << 14;
 /// A command to all processors but the sender.
 pub const ALL_OTHERS: u32 = 3 << 18;
-/// The timer takes time-stamps.
+/// Mode of the timer in which it fires at a time-stamp.
 pub const TIMER_DEADLINE: u32 = 2 << 17;
-/// The timer's clock as it is.
+/// Divisor 1: the timer runs at the rate of its clock.
 pub const DIVIDE_BY_1: u32 = 0b1011;
 
-/// The rate of a timer that counted `counts` in `ns` nanoseconds: counts a nanosecond, times 2^32.
+/// Returns the rate of a timer that counted `counts` in `ns` nanoseconds: counts a nanosecond, times
+/// 2^32.
 pub fn timer_rate(counts: u32, ns: u64) -> u64 {
     (u64::from(counts) << 32) / ns.max(1)
 }
 
-/// The count of a timer of `rate` ([`timer_rate`]) for `ns` nanoseconds, at least 1; long times are cut.
+/// Returns the count of a timer of `rate` ([`timer_rate`]) for `ns` nanoseconds, at least 1; long times
+/// are cut.
 #[inline]
 pub fn timer_counts(ns: u64, rate: u64) -> u32 {
     let counts = (u128::from(ns) * u128::from(rate)) >> 32;
@@ -66,11 +68,11 @@ mod tests {
 
     #[test]
     fn a_timer_counts_what_it_was_measured_to() {
-        // A gigahertz: a count a nanosecond.
+        // The timer runs at a gigahertz: one count a nanosecond.
         let rate = timer_rate(4_000_000, 4_000_000);
         assert_eq!(rate, 1 << 32);
         assert_eq!(timer_counts(1_000, rate), 1_000);
-        // 62.5 MHz: a count each 16 ns.
+        // The timer runs at 62.5 MHz: one count each 16 ns.
         assert_eq!(timer_counts(1_600, timer_rate(250_000, 4_000_000)), 100);
     }
 

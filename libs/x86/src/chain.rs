@@ -1,7 +1,7 @@
-//! Chains of stack frames: where a frame pointer points lie the caller's and the address to return to.
+//! Chains of stack frames: a frame pointer points to the caller's frame pointer, behind which is the return address.
 
-/// The return addresses from the frame at `rbp` outwards, at most `most`: frames as `read` gives them, as long as they lie each
-/// above the one before, but no further than `apart` bytes.
+/// Iterates over the return addresses from the frame at `rbp` outwards, at most `most`. `read` returns a frame. The walk ends
+/// at a frame that is not above the one before, or is more than `apart` bytes above it.
 pub fn walk(
     rbp: u64,
     most: usize,

@@ -2,7 +2,7 @@
 //!
 //! Source: IA-PC HPET 1.0a, 2.3.4; ACPI 6.5, 4.8.3.3; Intel 8254 data sheet.
 
-/// Shortest measurement: with clocks read to half a microsecond, good to about 0.02 %.
+/// Shortest measurement: with clocks read to half a microsecond, it is accurate to about 0.02 %.
 pub const LEAST_NS: u64 = 4_000_000;
 const PM_TIMER_HZ: u64 = 3_579_545;
 const PIT_HZ: u64 = 1_193_182;
@@ -11,22 +11,22 @@ const NS: u128 = 1_000_000_000;
 /// A clock of known rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The HPET's main counter, with femtoseconds a tick.
+    /// The HPET's main counter, with the femtoseconds of a tick.
     Hpet(u64),
-    /// A 24-bit counter.
+    /// The ACPI PM timer, a 24-bit counter.
     PmTimer,
     /// A channel of the interval timer, counting down from 65536.
     Pit,
 }
 
 impl Clock {
-    /// The HPET with that capability register, unless its period makes no sense (at most 100 ns).
+    /// Returns the HPET with that capability register, unless its period is invalid (it is at most 100 ns).
     pub fn hpet(capabilities: u64) -> Option<Clock> {
         let period_fs = capabilities >> 32;
         (100_000..=100_000_000).contains(&period_fs).then_some(Clock::Hpet(period_fs))
     }
 
-    /// Nanoseconds from reading `first` to reading `last`, if the counter went round at most once.
+    /// Returns the nanoseconds from reading `first` to reading `last`, if the counter wrapped at most once.
     pub fn elapsed_ns(self, first: u64, last: u64) -> u64 {
         match self {
             Clock::Hpet(period_fs) => {
@@ -38,24 +38,24 @@ impl Clock {
     }
 }
 
-/// Nanoseconds that `ticks` of `hz` last.
+/// Returns the nanoseconds of `ticks` at `hz`.
 pub fn ticks_to_ns(ticks: u64, hz: u64) -> u64 {
     (u128::from(ticks) * NS / u128::from(hz)) as u64
 }
 
-/// Counters read together.
+/// Counters that were read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The time-stamp counter.
     pub tsc: u64,
-    /// The clock.
+    /// The counter of the clock.
     pub clock: u64,
-    /// Counts of the local APIC timer.
+    /// The count of the local APIC timer.
     pub timer: u32,
 }
 
-/// The best of a few readings (counter before, clock, counter after): the one during which the counter moved
-/// least. The timer is not among them.
+/// Takes a few readings (counter before, clock, counter after) and returns the one during which the counter
+/// moved least. The timer is not read.
 pub fn best(mut read: impl FnMut() -> (u64, u64, u64)) -> Sample {
     let (mut least, mut best) = (u64::MAX, Sample::default());
     for _ in 0..4 {
@@ -80,7 +80,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// From `first` to `last`, unless that was too short to tell.
+    /// Computes the rates from `first` to `last`, unless the time between was too short.
     pub fn between(clock: Clock, first: &Sample, last: &Sample) -> Option<Rates> {
         let ns = clock.elapsed_ns(first.clock, last.clock);
         let timer = last.timer.wrapping_sub(first.timer);

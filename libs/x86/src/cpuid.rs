@@ -1,33 +1,33 @@
-//! The features of the processor, by its own account.
+//! The features of the processor that CPUID reports.
 //!
-//! A processor is a function from leaf and subleaf to eax, ebx, ecx and edx.
-//! Source: Intel SDM volume 2, CPUID; volume 3, 2.5 for CR4.
+//! The processor is given as a function from leaf and subleaf to eax, ebx, ecx and edx. Source: Intel SDM volume
+//! 2, CPUID; volume 3, 2.5 for CR4.
 
-/// The features that matter to the nucleus.
+/// The features that the nucleus uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Supervisor may not execute user pages.
+    /// Supervisor mode may not execute user pages.
     pub has_smep: bool,
-    /// Supervisor may not access user pages unless it says so (`stac`).
+    /// Supervisor mode may access user pages only after `stac`.
     pub has_smap: bool,
     /// User mode may not read descriptor tables.
     pub has_umip: bool,
     /// User mode may set its segment bases.
     pub has_fsgsbase: bool,
-    /// `xsave`.
+    /// The processor has `xsave`.
     pub has_xsave: bool,
-    /// `rdrand`.
+    /// The processor has `rdrand`.
     pub has_rdrand: bool,
-    /// `rdseed`.
+    /// The processor has `rdseed`.
     pub has_rdseed: bool,
     /// The local APIC timer fires at a time-stamp.
     pub has_tsc_deadline: bool,
-    /// A hypervisor runs us.
+    /// The machine is a virtual one.
     pub has_hypervisor: bool,
 }
 
 impl Features {
-    /// Asks the processor.
+    /// Reads the features from the processor.
     pub fn of(cpuid: impl Fn(u32, u32) -> [u32; 4]) -> Features {
         let [highest, ..] = cpuid(0, 0);
         let [_, _, one_c, _] = cpuid(1, 0);
@@ -46,7 +46,8 @@ impl Features {
         }
     }
 
-    /// Bits of CR4 to be set: machine checks, global pages, SSE and its exceptions, and what of the rest is there.
+    /// Returns the bits of CR4 to set: machine checks, global pages, SSE and its exceptions, and those of present
+    /// features.
     pub fn cr4(&self) -> u64 {
         const ALWAYS: u64 = 1 << 6 | 1 << 7 | 1 << 9 | 1 << 10;
         let bit = |has: bool, bit: u32| u64::from(has) << bit;
@@ -59,7 +60,8 @@ impl Features {
     }
 }
 
-/// The time-stamp counter's rate, where the processor (leaf 0x15) or a hypervisor (leaf 0x40000010) tells it.
+/// Returns the rate of the time-stamp counter, if the processor (leaf 0x15) or a hypervisor (leaf 0x40000010)
+/// reports it.
 pub fn counter_hz(cpuid: impl Fn(u32, u32) -> [u32; 4]) -> Option<u64> {
     if cpuid(0, 0)[0] >= 0x15 {
         let [denominator, numerator, crystal_hz, _] = cpuid(0x15, 0);
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_crystal_tells_the_rate_before_the_hypervisor() {
-        // A 24 MHz crystal times 176 / 2: 2112 MHz.
+        // The crystal of 24 MHz times 176 / 2 gives 2112 MHz.
         let intel = |leaf, _| match leaf {
             0 => [0x16, 0, 0, 0],
             0x15 => [2, 176, 24_000_000, 0],

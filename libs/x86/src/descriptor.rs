@@ -16,7 +16,7 @@ pub const SEGMENTS: [u64; 5] = [
 pub const KERNEL_CODE: u16 = 0x10;
 /// Kernel data.
 pub const KERNEL_DATA: u16 = 0x18;
-/// User 32-bit code; not for running, the base `sysret` counts from.
+/// User 32-bit code: the selector from which `sysret` counts; no program runs in it.
 pub const USER_32_CODE: u16 = 0x20 | 3;
 /// User data.
 pub const USER_DATA: u16 = 0x28 | 3;
@@ -25,7 +25,7 @@ pub const USER_CODE: u16 = 0x30 | 3;
 /// The task state segment.
 pub const TASK_STATE: u16 = 0x40;
 
-/// A table of [`SEGMENTS`] at these selectors, the two words of a task state segment still empty.
+/// A descriptor table with [`SEGMENTS`] at these selectors; the two words for a task state segment are empty.
 ///
 /// Selectors are Linux's, so that a program that looks at CS or SS sees what it expects, and so
 /// that `sysret` (base [`USER_32_CODE`]) finds data and code behind each other.
@@ -34,7 +34,7 @@ pub const TABLE: [u64; 10] = {
     [0, 0, code, data, user_32_code, user_data, user_code, 0, 0, 0]
 };
 
-/// The task state segment; only stack pointers and the place of the ports' permissions matter in long mode.
+/// The task state segment. In long mode only stack pointers and the offset of the ports' permission map matter.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub struct TaskState {
@@ -46,12 +46,12 @@ pub struct TaskState {
     pub ist: [u64; 7],
     reserved3: u64,
     reserved4: u16,
-    /// Offset of the map of ports from the beginning of this segment.
+    /// Offset of the ports' permission map from the beginning of this segment.
     pub io_map_base: u16,
 }
 
 impl TaskState {
-    /// Without stacks and map.
+    /// A segment without stacks and map.
     pub const NEW: TaskState = TaskState {
         reserved: 0,
         rsp: [0; 3],
@@ -65,15 +65,15 @@ impl TaskState {
 
 const _: () = assert!(size_of::<TaskState>() == 104);
 
-/// The two words of an available task state segment of `bytes` bytes at `base`.
+/// Returns the two words of an available task state segment of `bytes` bytes at `base`.
 pub const fn task_state(base: u64, bytes: usize) -> [u64; 2] {
     let limit = bytes as u64 - 1;
     let (low, high) = (base & 0xff_ffff, base >> 24 & 0xff);
     [limit & 0xffff | low << 16 | 0x89 << 40 | (limit >> 16 & 0xf) << 48 | high << 56, base >> 32]
 }
 
-/// The two words of an interrupt gate to `code` in segment `selector`, on entry `stack` of the interrupt stack
-/// table (0 for none); user mode may name it with `int` where `is_for_user`.
+/// Returns the two words of an interrupt gate to `code` in segment `selector`, on entry `stack` of the interrupt
+/// stack table (0 for none). If `is_for_user`, user mode may use it by `int`.
 pub const fn gate(code: u64, selector: u16, stack: u8, is_for_user: bool) -> [u64; 2] {
     let kind = if is_for_user { 0xee } else { 0x8e };
     let place = code & 0xffff | (code >> 16 & 0xffff) << 48;
@@ -89,7 +89,7 @@ pub struct TablePointer {
 }
 
 impl TablePointer {
-    /// The table of `bytes` bytes at `base`.
+    /// Makes the operand for the table of `bytes` bytes at `base`.
     pub const fn new(base: u64, bytes: usize) -> TablePointer {
         TablePointer { limit: bytes as u16 - 1, base }
     }

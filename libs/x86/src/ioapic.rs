@@ -11,27 +11,29 @@ pub const VERSION: u32 = 1;
 /// A redirection entry that delivers nothing.
 pub const MASKED: u32 = 1 << 16;
 
-/// Register of the low half of line `line`'s redirection entry; the high half, with the destination, is the next.
+/// Returns the register of the low half of line `line`'s redirection entry. The high half, with the destination, is the
+/// next register.
 pub const fn entry(line: u32) -> u32 {
     0x10 + 2 * line
 }
 
-/// Lines of a controller, by its version register.
+/// Returns the number of lines of a controller, from its version register.
 pub const fn lines(version: u32) -> u32 {
     (version >> 16 & 0xff) + 1
 }
 
-/// The low half of a redirection entry: fixed delivery of `vector`, not masked.
+/// Returns the low half of a redirection entry: fixed delivery of `vector`, not masked.
 pub const fn redirection(vector: u8, is_level: bool, is_active_low: bool) -> u32 {
     vector as u32 | (is_active_low as u32) << 13 | (is_level as u32) << 15
 }
 
-/// The high half: where it is delivered, the local APIC `destination`.
+/// Returns the high half for delivery to the local APIC `destination`.
 pub const fn to(destination: u32) -> u32 {
     destination << 24
 }
 
-/// The high half where an IOMMU says where it is delivered, by its entry of the number of the vector (VT-d 3.4, 5.1.5.1).
+/// Returns the high half for an IOMMU that remaps interrupts; its entry with the number of the vector has the destination
+/// (VT-d 3.4, 5.1.5.1).
 pub const fn remapped(vector: u8) -> u32 {
     (vector as u32) << 17 | 1 << 16
 }

@@ -1,8 +1,9 @@
-//! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: what it can do
-//! ([`cpuid`]), page tables ([`paging`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt
-//! controllers ([`apic`], [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), and instructions that access ports ([`port`]).
+//! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: features ([`cpuid`]), page tables
+//! ([`paging`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt controllers ([`apic`],
+//! [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), and instructions that access ports
+//! ([`port`]).
 //!
-//! Nothing here touches the machine: the nucleus does, with these numbers.
+//! Nothing here accesses the machine; the nucleus does, with these numbers.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

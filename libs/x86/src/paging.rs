@@ -1,5 +1,4 @@
-//! Page tables of four levels: their entries, and what those allow.
-//! Source: Intel SDM volume 3, chapter 4.
+//! Page tables of four levels: their entries, and the accesses that these allow. Source: Intel SDM volume 3, chapter 4.
 use bitflags::bitflags;
 use core::{
     ops::Range,
@@ -7,62 +6,63 @@ use core::{
 };
 use program::Protection;
 
-/// Entries of a table.
+/// Number of entries of a table.
 pub const ENTRIES: usize = 512;
 
 bitflags! {
     /// A page table entry's bits.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Entry: u64 {
-        /// The processor may use it.
+        /// The entry is valid for the processor.
         const PRESENT = 1;
         /// Stores are allowed.
         const WRITE = 1 << 1;
-        /// User mode may use it.
+        /// User mode is allowed.
         const USER = 1 << 2;
-        /// Write-through.
+        /// The page is cached as write-through.
         const WRITE_THROUGH = 1 << 3;
-        /// Not cached.
+        /// The page is not cached.
         const NO_CACHE = 1 << 4;
-        /// Used since cleared.
+        /// The page was accessed since the bit was cleared.
         const ACCESSED = 1 << 5;
-        /// Stored to since cleared.
+        /// The page was stored to since the bit was cleared.
         const DIRTY = 1 << 6;
-        /// A large page.
+        /// The entry maps a large page.
         const LARGE = 1 << 7;
-        /// The same in every space.
+        /// The page is the same in every space.
         const GLOBAL = 1 << 8;
-        /// Ours: holds a frame that the program may not access now.
+        /// Software bit: the entry holds a frame that the program may not access now.
         const NO_ACCESS = 1 << 9;
-        /// Ours: maps device registers, which are no frame.
+        /// Software bit: the entry maps device registers, which have no frame.
         const DEVICE = 1 << 10;
-        /// Not to be executed.
+        /// Execution is not allowed.
         const NO_EXECUTE = 1 << 63;
-        /// The physical address.
+        /// The bits of the physical address.
         const ADDRESS = 0x000f_ffff_ffff_f000;
     }
 }
 
 impl Entry {
-    /// Frame it holds.
+    /// Returns the frame that the entry holds.
     #[inline]
     pub const fn frame(self) -> u32 {
         ((self.bits() & Entry::ADDRESS.bits()) >> 12) as u32
     }
-    /// An entry for `frame`.
+    /// Makes an entry for `frame`.
     #[inline]
     pub const fn new(frame: u32, flags: Entry) -> Entry {
         Entry::from_bits_retain((frame as u64) << 12 | flags.bits())
     }
-    /// Whether it holds a frame, accessible or not.
+    /// Returns whether the entry holds a frame, accessible or not.
     #[inline]
     pub const fn holds_frame(self) -> bool {
         const DEVICE: u64 = Entry::DEVICE.bits();
-        // One of the two lower bits, and not the one above.
+        // This holds if one of the two lower bits is set, and DEVICE is not.
         let seen = self.bits() & (Entry::PRESENT.bits() | Entry::NO_ACCESS.bits() | DEVICE);
         seen.wrapping_sub(1) < DEVICE - 1
     }
-    /// The bits of a program's page with `protection`. Accessed is set at once: the processor's own setting of it is dear.
+    /// Returns the bits of a program's page with `protection`. ACCESSED is set at once, because setting it later is expensive
+    /// for the processor.
     #[inline]
     pub fn allowing(protection: Protection) -> Entry {
         if protection.is_empty() {
@@ -73,7 +73,7 @@ impl Entry {
         entry.set(Entry::NO_EXECUTE, !protection.contains(Protection::EXECUTE));
         entry
     }
-    /// The accesses that it allows.
+    /// Returns the accesses that the entry allows.
     #[inline]
     pub fn allows(self) -> Protection {
         let is_present = self.contains(Entry::PRESENT);
@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// One table, as the processor and we see it.
+/// A page table, shared with the processor.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Table([AtomicU64; ENTRIES]);
@@ -97,7 +97,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Entry `index` (cut to the table).
+    /// Returns entry `index` (cut to the table).
     #[inline]
     pub fn get(&self, index: usize) -> Entry {
         Entry::from_bits_retain(self.0[index % ENTRIES].load(Relaxed))
@@ -107,7 +107,7 @@ impl Table {
     pub fn set(&self, index: usize, entry: Entry) {
         self.0[index % ENTRIES].store(entry.bits(), Relaxed);
     }
-    /// Sets entry `index` and returns what was there, with the bits the processor may have set last.
+    /// Sets entry `index`. Returns the old one, with the bits that the processor set last.
     #[inline]
     pub fn swap(&self, index: usize, entry: Entry) -> Entry {
         Entry::from_bits_retain(self.0[index % ENTRIES].swap(entry.bits(), Relaxed))
@@ -117,8 +117,8 @@ impl Table {
     pub fn add(&self, index: usize, bits: Entry) {
         self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
     }
-    /// The entries that are not empty in `eighths` of the table (a bit each). Most of a table is empty, and is passed over by
-    /// eight.
+    /// Iterates over the non-empty entries in `eighths` of the table (one bit each). Most of a table is empty, and is skipped
+    /// eight entries at a time.
     #[inline]
     pub fn used(&self, eighths: u8) -> impl Iterator<Item = (usize, Entry)> {
         let all =
@@ -140,14 +140,14 @@ impl Table {
         let entries = self.0.get(range).unwrap_or_default().iter();
         entries.filter(|entry| Entry::from_bits_retain(entry.load(Relaxed)).holds_frame()).count()
     }
-    /// Clears `bits` of entry `index`; returns what was there.
+    /// Clears `bits` of entry `index`. Returns the old entry.
     #[inline]
     pub fn clear(&self, index: usize, bits: Entry) -> Entry {
         Entry::from_bits_retain(self.0[index % ENTRIES].fetch_and(!bits.bits(), Relaxed))
     }
 }
 
-/// Index into the table of `level` (3 is the root, 0 the leaves) for `address`.
+/// Returns the index of `address` in the table of `level` (3 is the root, 0 the leaves).
 #[inline]
 pub const fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level)) as usize & (ENTRIES - 1)

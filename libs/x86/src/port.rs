@@ -1,10 +1,10 @@
-//! Ranges of ports, and instructions that access ports, carried out for a program that the processor refused them: [`carry_out`] decodes
-//! what stands at its instruction pointer, asks the [`Machine`] whether it has the ports, and does with its registers and
-//! memory what the processor would have done.
+//! Ranges of ports, and the emulation of port instructions that the processor refused a program. [`carry_out`] decodes the
+//! instruction at the instruction pointer, asks the [`Machine`] whether the program has the ports, and changes registers and
+//! memory as the processor would have done.
 //!
-//! Decoded are `in` and `out` with an immediate port or dx, `ins` and `outs` with or without `rep`, of bytes, words and
-//! longs. Prefixes that change where memory is (FS, GS, short addresses), `lock` and `repne` are not.
-//! Source: Intel SDM volume 2, 2.1 and 2.2, IN, INS, OUT, OUTS.
+//! Supported are `in` and `out` with an immediate port or dx, and `ins` and `outs` with or without `rep`, of bytes, words and
+//! longs. Not supported are prefixes that change the memory address (FS, GS, short addresses), `lock` and `repne`. Source:
+//! Intel SDM volume 2, 2.1 and 2.2, IN, INS, OUT, OUTS.
 use alloc::vec::Vec;
 use program::{PortStep, Registers};
 
@@ -14,40 +14,40 @@ pub const INSTRUCTION_MAX: usize = 15;
 const STEP_BYTES: usize = 256;
 const DIRECTION: u64 = 1 << 10;
 
-/// Ports: the first, and how many.
+/// A range of ports: the first, and their number.
 pub type Range = (u16, u16);
 
-/// The port behind a range.
+/// Returns the port behind a range.
 const fn end(range: Range) -> u32 {
     range.0 as u32 + range.1 as u32
 }
 
-/// Whether all ports of `inner` are of `outer`.
+/// Returns whether `outer` contains all ports of `inner`.
 pub const fn holds(outer: Range, inner: Range) -> bool {
     outer.0 <= inner.0 && end(inner) <= end(outer)
 }
 
-/// Whether a port is of both.
+/// Returns whether two ranges have a port in common.
 pub const fn overlap(one: Range, other: Range) -> bool {
     (one.0 as u32) < end(other) && (other.0 as u32) < end(one)
 }
 
-/// Ranges of ports that somebody has.
+/// The ranges of ports that one owner has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges(Vec<Range>);
 
 impl Ranges {
-    /// None.
+    /// Makes a set without ranges.
     pub const fn new() -> Ranges {
         Ranges(Vec::new())
     }
 
-    /// Whether one of them has all ports of `range`.
+    /// Returns whether one range has all ports of `range`.
     pub fn has(&self, range: Range) -> bool {
         self.0.iter().any(|&one| holds(one, range))
     }
 
-    /// Whether a port of `range` is in one of them.
+    /// Returns whether a port of `range` is in one of the ranges.
     pub fn touch(&self, range: Range) -> bool {
         self.0.iter().any(|&one| overlap(one, range))
     }
@@ -57,7 +57,7 @@ impl Ranges {
         self.0.push(range);
     }
 
-    /// Takes `range` out, which was added as it is; whether it was.
+    /// Removes `range`, which must have been added in this form. Returns whether it was.
     pub fn remove(&mut self, range: Range) -> bool {
         let at = self.0.iter().position(|&one| one == range);
         at.map(|at| self.0.swap_remove(at)).is_some()
@@ -77,29 +77,29 @@ impl IntoIterator for Ranges {
 pub struct Instruction {
     /// Its length in bytes.
     pub length: u8,
-    /// It reads the port, else writes it.
+    /// The instruction reads the port; otherwise it writes it.
     pub is_input: bool,
-    /// 1, 2 or 4 bytes.
+    /// Width of the access: 1, 2 or 4 bytes.
     pub width: u8,
-    /// The port, and the place it is read to or written from.
+    /// The operands.
     pub form: Form,
 }
 
-/// Of an [`Instruction`].
+/// The operands of an [`Instruction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The accumulator, and a port that the instruction names.
+    /// The accumulator, and a port number in the instruction.
     Immediate(u8),
     /// The accumulator, and the port in dx.
     Register,
     /// Memory, and the port in dx.
     String {
-        /// As often as rcx says.
+        /// The instruction is repeated rcx times.
         is_repeated: bool,
     },
 }
 
-/// The instruction at the beginning of `code`, if it is one that accesses ports.
+/// Decodes the instruction at the beginning of `code`, if it is a supported port instruction.
 pub fn decode(code: &[u8]) -> Option<Instruction> {
     let (mut is_short, mut is_repeated) = (false, false);
     let mut bytes = code.iter().copied().take(INSTRUCTION_MAX).enumerate();
@@ -107,9 +107,9 @@ pub fn decode(code: &[u8]) -> Option<Instruction> {
         match bytes.next()? {
             (_, 0x66) => is_short = true,
             (_, 0xf3) => is_repeated = true,
-            // Segments that begin at 0 whatever they are.
+            // These segments begin at 0 whatever their selectors are.
             (_, 0x26 | 0x2e | 0x36 | 0x3e) => {}
-            // It counts right before the opcode only.
+            // REX has an effect only right before the opcode.
             (at, rex @ 0x40..0x50) => break (at + 1, bytes.next()?.1, rex & 8 != 0),
             (at, opcode) => break (at, opcode, false),
         }
@@ -131,19 +131,19 @@ pub fn decode(code: &[u8]) -> Option<Instruction> {
 
 /// The ports that a program may use, and its memory.
 pub trait Machine {
-    /// Whether it has the ports of an access.
+    /// Returns whether the program has the ports of an access.
     fn has(&self, step: PortStep) -> bool;
-    /// Accesses a port that it has; the value read or written.
+    /// Accesses a port that the program has. Returns the value read or written.
     fn access(&mut self, step: PortStep) -> u32;
-    /// Copies from its memory; whether all of that may be read.
+    /// Copies from the program's memory. Returns whether all of it may be read.
     fn load(&mut self, address: u64, to: &mut [u8]) -> bool;
-    /// Copies to its memory; whether all of that may be written.
+    /// Copies to the program's memory. Returns whether all of it may be written.
     fn store(&mut self, address: u64, from: &[u8]) -> bool;
 }
 
-/// Carries out the instruction at the beginning of `code`, where `registers` stand, or as much of a repeated one as it
-/// does in one step: the instruction pointer stays there then. Whether it did; else nothing was changed but, where
-/// memory could not be written, what the port was read for.
+/// Emulates the instruction at the beginning of `code` for the program with `registers`, or as much of a repeated one as it
+/// does in one step, in which case the instruction pointer stays. Returns whether it did. If not, nothing was changed, except
+/// that the port was read if memory could not be written.
 pub fn carry_out(registers: &mut Registers, code: &[u8], machine: &mut impl Machine) -> bool {
     let Some(Instruction { length, is_input, width, form }) = decode(code) else { return false };
     let port = match form {
@@ -179,13 +179,13 @@ const fn mask(width: u8) -> u64 {
     u64::MAX >> (64 - 8 * width as u32)
 }
 
-/// The accumulator with `value` in its lower part: longs clear the upper half, others keep the rest.
+/// Returns the accumulator with `value` in its lower part. A long clears the upper half; other widths keep the rest.
 const fn merged(rax: u64, width: u8, value: u32) -> u64 {
     let value = value as u64 & mask(width);
     if width == 4 { value } else { rax & !mask(width) | value }
 }
 
-/// Moves what one step moves; whether nothing is left, `None` where memory cannot be accessed.
+/// Does one step of a string instruction. Returns whether nothing is left; `None` if memory cannot be accessed.
 fn string(
     registers: &mut Registers,
     step: PortStep,
@@ -228,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{vec, vec::Vec};
 
-    /// Ports that count up when read and note what is written; memory from address 0x1000 on.
+    /// Ports that count up when read and record writes, and memory from address 0x1000 on.
     struct Model {
         ports: core::ops::Range<u32>,
         next: u32,
@@ -308,7 +308,7 @@ mod tests {
             (&[0x66, 0xed], 2, true, 2, Form::Register),
             (&[0xee], 1, false, 1, Form::Register),
             (&[0x66, 0x2e, 0xef], 3, false, 2, Form::Register),
-            // A wide operand is a long, whatever stands before.
+            // A wide operand is a long, whatever prefixes come before.
             (&[0x66, 0x48, 0xef], 3, false, 4, Form::Register),
             (&[0x6c], 1, true, 1, string(false)),
             (&[0xf3, 0x6d], 2, true, 4, string(true)),
@@ -332,7 +332,7 @@ mod tests {
             &[0xf2, 0x6c],
             &[0x67, 0x6c],
             &[0x64, 0x6e],
-            // REX that is no longer right before the opcode.
+            // The REX prefix is not right before the opcode.
             &[0x48, 0x66, 0xed],
             &[0x66; INSTRUCTION_MAX + 1],
         ];
@@ -404,8 +404,8 @@ mod tests {
     }
 
     proptest! {
-        /// For all contents: only ports that it has are reached (the model asserts it), the instruction
-        /// pointer goes on by the length or not at all, and what cannot be done changes no register.
+        /// For any bytes: only ports that the program has are accessed (the model asserts it), the instruction pointer moves by
+        /// the length or not at all, and a refused instruction changes no register.
         #[test]
         fn any_bytes_are_carried_out_or_refused(
             code in proptest::collection::vec(prop_oneof![

@@ -3,11 +3,11 @@
 //!
 //! Source: Intel SDM volume 1, 10.5.1, 13.4 and 13.8.
 
-/// Bytes of the legacy area.
+/// Size of the legacy area in bytes.
 pub const LEGACY_BYTES: usize = 512;
 /// Components in the legacy area: x87 and SSE.
 pub const LEGACY_MASK: u64 = 3;
-/// Those and AVX, no more: registers of 32 bytes.
+/// Components with registers of at most 32 bytes: the legacy ones and AVX.
 pub const AVX_MASK: u64 = LEGACY_MASK | 4;
 const HEADER_BYTES: usize = 64;
 const MXCSR_AT: usize = 24;
@@ -15,8 +15,8 @@ const MXCSR_MASK_AT: usize = 28;
 const DEFAULT_MXCSR: u32 = 0x1f80;
 const DEFAULT_CONTROL: u16 = 0x37f;
 
-/// The components to be used of those that are offered: x87, SSE, AVX, and the three parts of AVX-512, which
-/// go together and with AVX.
+/// Returns those of the offered components that are used: x87, SSE, AVX, and the three parts of AVX-512,
+/// which are used only together and with AVX.
 pub const fn components(offered: u64) -> u64 {
     const AVX_512: u64 = 0xe0;
     let all = AVX_512 | AVX_MASK;
@@ -27,7 +27,7 @@ pub const fn components(offered: u64) -> u64 {
     }
 }
 
-/// The state that a program starts with.
+/// Returns the state that a program starts with.
 pub const fn initial<const BYTES: usize>() -> [u8; BYTES] {
     let mut area = [0; BYTES];
     [area[0], area[1]] = DEFAULT_CONTROL.to_le_bytes();
@@ -35,7 +35,7 @@ pub const fn initial<const BYTES: usize>() -> [u8; BYTES] {
     area
 }
 
-/// The bits of MXCSR that exist, as `fxsave` tells; the first processors told 0.
+/// Returns the bits of MXCSR that exist, as `fxsave` reports; the first processors reported 0.
 pub fn mxcsr_mask(saved: &[u8; LEGACY_BYTES]) -> u32 {
     match word(saved, MXCSR_MASK_AT).unwrap_or(0) as u32 {
         0 => 0xffbf,
@@ -47,8 +47,9 @@ fn word(image: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*image.get(at..)?.first_chunk()?))
 }
 
-/// Whether a processor whose whole images have `bytes` bytes and the components of `mask` would load `image`
-/// without a fault. A shorter one may be of the legacy area alone, or have a header that names no more.
+/// Returns whether a processor whose whole images have `bytes` bytes and the components of `mask` would load
+/// `image` without a fault. A shorter image may have only the legacy area, or a header that names no more
+/// components than it has.
 pub fn is_valid(image: &[u8], bytes: usize, mask: u64, mxcsr_mask: u32) -> bool {
     let Some(mxcsr) = word(image, MXCSR_AT) else { return false };
     if image.len() < LEGACY_BYTES || mxcsr as u32 & !mxcsr_mask != 0 {
@@ -60,7 +61,7 @@ pub fn is_valid(image: &[u8], bytes: usize, mask: u64, mxcsr_mask: u32) -> bool 
         && header.iter().skip(8).all(|&byte| byte == 0)
 }
 
-/// Makes `area` what the valid `image` says, which may be shorter: what it has not is in its first state.
+/// Copies the valid `image` to `area`. Components that a shorter image lacks get their initial state.
 pub fn take_over(area: &mut [u8], image: &[u8]) {
     let length = image.len().min(area.len());
     area[..length].copy_from_slice(&image[..length]);

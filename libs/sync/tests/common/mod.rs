@@ -9,7 +9,7 @@ use std::{
 };
 use sync::{Outcome, Platform};
 
-/// The platform.
+/// A platform over std.
 #[derive(Clone, Copy, Debug)]
 pub struct Std;
 

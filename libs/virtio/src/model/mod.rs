@@ -1,9 +1,9 @@
-//! The other side of the transports, for host tests: a virtio device in the host world.
+//! A model of a virtio device in the host world, for host tests of drivers.
 //!
-//! [`Model`] holds features, configuration and queues; [`Model::plug_mmio`] and
-//! [`Model::plug_pci`] put it into the machine. What it does is its [`Behaviour`]: it is called on
-//! the driver's thread at each notification and may keep chains for later. [`Model::tamper`] lets
-//! a test write what an honest device would not.
+//! [`Model`] holds features, configuration and queues; [`Model::plug_mmio`] and [`Model::plug_pci`]
+//! put it into the machine. Its [`Behaviour`] decides what it does: it is called on the driver's
+//! thread at each notification and may keep chains for later. [`Model::tamper`] lets a test write
+//! values that an honest device would not.
 mod mmio;
 mod pci;
 mod queue;
@@ -22,9 +22,9 @@ use std::{
 
 /// The behaviour of a device.
 pub trait Behaviour: Send + Sync {
-    /// The driver rang queue `queue`'s bell.
+    /// Called when the driver notified queue `queue`.
     fn notified(&self, model: &Model, queue: u16);
-    /// The driver reset the device.
+    /// Called when the driver reset the device.
     fn reset(&self) {}
 }
 
@@ -44,7 +44,7 @@ struct State {
     registers: Vec<Registers>,
 }
 
-/// A device.
+/// The model of a device.
 pub struct Model {
     kind: u32,
     features: u64,
@@ -59,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Model {
-    /// A device of type `kind` with `queues` queues of up to `queue_size` entries.
+    /// Makes a device of type `kind` with `queues` queues of up to `queue_size` entries.
     pub fn new(
         kind: u32,
         features: u64,
@@ -103,24 +103,24 @@ impl Model {
         pci::plug(self, PciAddress(address), vectors)
     }
 
-    /// Features the driver took.
+    /// Returns the features that the driver accepted.
     pub fn driver_features(&self) -> u64 {
         lock(&self.state).driver_features
     }
 
-    /// Whether the driver said it is ready.
+    /// Returns whether the driver has said that it is ready.
     pub fn is_running(&self) -> bool {
         lock(&self.state).status & 4 != 0
     }
 
-    /// Changes configuration.
+    /// Changes the device's configuration.
     pub fn set_config(&self, offset: usize, bytes: &[u8]) {
         if let Some(part) = lock(&self.config).get_mut(offset..offset + bytes.len()) {
             part.copy_from_slice(bytes);
         }
     }
 
-    /// The next chain the driver put into `queue`.
+    /// Takes the next chain that the driver put into `queue`.
     pub fn pop(&self, queue: u16) -> Option<Chain> {
         let mut state = lock(&self.state);
         let state = &mut *state;
@@ -133,7 +133,7 @@ impl Model {
         self.tamper(queue, chain.head().into(), written);
     }
 
-    /// Writes a used entry as told, true or not, and interrupts if the driver wants it.
+    /// Writes a used entry, true or not, and interrupts if the driver wants it.
     pub fn tamper(&self, queue: u16, head: u32, written: u32) {
         let vector = {
             let mut state = lock(&self.state);
@@ -154,7 +154,7 @@ impl Model {
         }
     }
 
-    /// Moves a queue's used index by `by` without anything having been used.
+    /// Moves a queue's used index by `by` although nothing was used.
     pub fn skip_used(&self, queue: u16, by: u16) {
         let vector = {
             let state = lock(&self.state);
@@ -166,7 +166,7 @@ impl Model {
         self.interrupt(vector);
     }
 
-    /// Interrupts on `vector`.
+    /// Raises the interrupt of `vector`.
     pub fn interrupt(&self, vector: u16) {
         match *lock(&self.place) {
             Some(Place::Mmio(line)) => host::raise_line(line),

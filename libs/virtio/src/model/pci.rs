@@ -1,4 +1,5 @@
-//! A model behind PCI: configuration space with the vendor capabilities, one BAR with everything.
+//! A model behind PCI: configuration space with the vendor capabilities, and one BAR for all
+//! structures.
 //!
 //! ```text
 //! BAR 4   0x000 common | 0x100 notify (multiplier 4) | 0x200 interrupt status | 0x300 device

@@ -49,15 +49,15 @@ impl Chain {
         self.head
     }
 
-    /// Number of buffers.
+    /// Returns the number of buffers.
     pub fn buffers(&self) -> usize {
         self.readable.len() + self.writable.len()
     }
 
-    /// Everything the driver sends.
+    /// Reads all data that the driver sends.
     ///
     /// # Panics
-    /// If the driver names an address that is no memory.
+    /// Panics if the driver names an address that is not memory.
     pub fn read(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for (address, bytes) in &self.readable {
@@ -68,15 +68,15 @@ impl Chain {
         all
     }
 
-    /// Bytes the device may write.
+    /// Returns the number of bytes that the device may write.
     pub fn writable_bytes(&self) -> usize {
         self.writable.iter().map(|(_, bytes)| *bytes as usize).sum()
     }
 
-    /// Writes `data` from byte `offset` of what the device may write; returns how much fitted.
+    /// Writes `data` from byte `offset` of the writable buffers. Returns how much fitted.
     ///
     /// # Panics
-    /// If the driver names an address that is no memory.
+    /// Panics if the driver names an address that is not memory.
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
         let (mut skip, mut rest) = (offset, data);
         for (address, bytes) in &self.writable {
@@ -107,14 +107,14 @@ impl ModelQueue {
         let slot = u64::from(self.seen % registers.size);
         let head = device_load16(registers.driver + 4 + 2 * slot);
         self.seen = self.seen.wrapping_add(1);
-        // Asks for a notification at the very next chain.
+        // The device asks for a notification at the very next chain.
         device_store16(registers.device + 4 + 8 * u64::from(registers.size), self.seen);
         let mut chain = Chain { head, readable: Vec::new(), writable: Vec::new() };
         follow(&mut chain, registers.descriptors, head);
         Some(chain)
     }
 
-    /// Writes a used entry; says whether the driver wants an interrupt.
+    /// Writes a used entry. Returns whether the driver wants an interrupt.
     pub(super) fn push(
         &mut self,
         registers: &Registers,
