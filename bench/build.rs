@@ -1,4 +1,4 @@
-//! Hands the linker script of isolated components to the linker.
+//! Passes the linker script of isolated components to the linker.
 fn main() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/component.ld");
     println!("cargo:rerun-if-changed={script}");

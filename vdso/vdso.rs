@@ -1,4 +1,4 @@
-//! The vDSO: the code that tells programs the time without a system call (vdso(7)).
+//! The vDSO: code in every program that reads the time without a system call (vdso(7)).
 //!
 //! Built by `components/posix/process/build.rs` into a small ELF shared object, which exec maps into every
 //! program right behind one page of data (`vvar`). The personality writes that page under a
@@ -50,7 +50,7 @@ struct Vvar {
     wall_base_ns: AtomicU64,
 }
 
-/// The two clocks there are.
+/// The two clocks of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Clock {
     Monotonic,
@@ -100,13 +100,13 @@ fn counter() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Nanoseconds of `clock` now, or nothing where the kernel must be asked.
+/// Returns the nanoseconds of `clock` now, or `None` if the kernel must be asked.
 #[inline(always)]
 fn read(clock: Clock) -> Option<u64> {
     let page = vvar();
     let base = if clock == Clock::Wall { &page.wall_base_ns } else { &page.base_ns };
     loop {
-        // While it changes, it is odd: no such one is found again.
+        // The sequence is odd while the page changes; such a value is never found again.
         let before = page.sequence.load(Ordering::Acquire) & !1;
         if page.has_counter.load(Ordering::Relaxed) == 0 {
             return None;

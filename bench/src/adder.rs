@@ -1,14 +1,14 @@
-//! The interface: three words in, with the instance's number four, and one out.
+//! The measured interface: three words in, four with the instance's number, and one out.
 use interfaces_macro::interface;
 
-/// Adds.
+/// Adds numbers.
 #[interface(number = 900)]
 pub trait Adder: Send + Sync {
-    /// The sum; none of nothing but zeroes.
+    /// Returns the sum; `None` if all are zero.
     fn add(&self, first: u64, second: u64, third: u64) -> Option<u64>;
 }
 
-/// An [`Adder`] that does.
+/// An [`Adder`] that computes the sum.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum;
 

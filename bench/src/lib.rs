@@ -1,7 +1,8 @@
 //! The shared part of the components of `./x bench`: an interface, its messages written by hand, and a serial port.
 //!
-//! `interface-server` and `interface-client` use what `#[interface]` made of [`adder::Adder`]; `plain-server` and
-//! `plain-client` the same messages through `rt::message` alone. A client times itself and logs `bench: NAME: COUNT NS`.
+//! `interface-server` and `interface-client` use the code that `#[interface]` made for [`adder::Adder`]; `plain-server`
+//! and `plain-client` exchange the same messages by `rt::message` alone. A client times itself and logs `bench: NAME:
+//! COUNT NS`.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std)]
 #![forbid(unsafe_code)]
 
@@ -17,10 +18,10 @@ pub mod plain;
 #[cfg(all(target_os = "none", skerry_process))]
 pub mod serial;
 
-/// Calls in a row, least first.
+/// Numbers of calls in a row, ascending.
 pub const COUNTS: [u64; 4] = [2000, 4000, 6000, 8000];
 
-/// Times `act` with each count, after a first time that warms up, and logs.
+/// Times `act` with each count, after a first time that warms up, and logs the times.
 #[cfg(all(target_os = "none", skerry_process))]
 pub fn probe(name: &str, mut act: impl FnMut(u64)) {
     act(COUNTS[0]);

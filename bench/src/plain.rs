@@ -1,4 +1,4 @@
-//! The messages of [`Adder`] as somebody writes them by hand, with the same checks.
+//! The messages of [`Adder`], written by hand with the same checks as the macro's.
 use crate::adder::{Adder, AdderClient, Sum};
 use interfaces::{
     call::{DONE, Refusal},
@@ -8,7 +8,7 @@ use rt::message::{Endpoint, Error, Message};
 
 const LABEL: u64 = (AdderClient::INTERFACE as u64) << 16;
 
-/// Calls `instance` behind `endpoint`.
+/// Calls `instance` behind `endpoint` for the sum.
 #[inline]
 pub fn add(endpoint: &Endpoint, instance: u64, [first, second, third]: [u64; 3]) -> Option<u64> {
     let mut message = Message::new(LABEL);
@@ -25,10 +25,11 @@ pub fn add(endpoint: &Endpoint, instance: u64, [first, second, third]: [u64; 3])
     }
 }
 
-/// Serves `instances` at `endpoint` as [`interfaces::service::run`] does, with what else a component answers and is told.
+/// Serves `instances` at `endpoint` as [`interfaces::service::run`] does, with the other messages and bits of a
+/// component.
 ///
 /// # Errors
-/// [`Error`]: nothing more will come.
+/// [`Error`]: no more messages will come.
 pub fn serve(endpoint: &Endpoint, instances: &[Sum]) -> Result<u64, Error> {
     let mut message = Message::new(0);
     let mut received = endpoint.receive(&mut message, None);

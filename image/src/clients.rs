@@ -1,5 +1,5 @@
-//! Clients of isolated components, in place of the components themselves: what they serve is asked of them, and
-//! each client that has memory shared with its component is told of every successor.
+//! Clients of isolated components, which stand for the components. Each client that shares memory with its component is
+//! told of every successor.
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::fmt::Debug;
 use interfaces::{
@@ -23,18 +23,18 @@ use supervisor::Supervisor;
 const DEADLINE_NS: u64 = 10_000_000_000;
 /// Timeout of the call by which a successor takes memory that is shared with it.
 const ATTACH_NS: u64 = 1_000_000_000;
-/// Most tries of that call; a message may be lost.
+/// Most tries of that call, because a message may be lost.
 const ATTACH_TRIES: usize = 3;
-/// Most instances of a component that are used: a component that lies of them must not hold the boot up.
+/// Most instances that are used of a component. A component that reports too many must not delay the boot.
 const INSTANCES_MAX: u64 = 256;
 
-/// Time that boot waits for a component whose calls fail, and time between two lines of the log about it.
+/// Longest time that boot waits for a component whose calls fail, and time between two log lines about it.
 const BOOT_NS: u64 = 120_000_000_000;
 const SAY_NS: u64 = 5_000_000_000;
-/// Pause between two calls of boot.
+/// Pause between two calls during boot.
 const TRY_NS: u64 = 10_000_000;
 
-/// A component that boot cannot go on without; it may fail and be started again meanwhile.
+/// A component that boot cannot do without. It may fail and be restarted meanwhile.
 struct Wanted<'s> {
     supervisor: &'s Supervisor,
     name: &'static str,
@@ -68,7 +68,7 @@ impl<'s> Wanted<'s> {
         }
     }
 
-    /// Numbers of its instances of `interface`.
+    /// Returns the numbers of its instances of `interface`.
     fn instances(&mut self, endpoint: &Endpoint, interface: u16) -> Vec<u64> {
         let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
         let mut numbers = Vec::new();
@@ -87,26 +87,27 @@ impl<'s> Wanted<'s> {
     }
 }
 
-/// A caller of each instance of `interface` of component `name`: the client of an interface whose calls are messages alone.
+/// Returns a caller of each instance of `interface` of component `name`. This is the client of an interface whose calls are
+/// only messages.
 fn callers(supervisor: &Supervisor, name: &'static str, interface: u16) -> Vec<Caller> {
     let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
     let instances = Wanted::new(supervisor, name).instances(&endpoint, interface).into_iter();
     instances.map(|instance| Caller::new(endpoint.clone(), instance, Some(DEADLINE_NS))).collect()
 }
 
-/// The clocks of component `name`, if it is isolated.
+/// Returns the clocks of component `name`, if it is isolated.
 pub(crate) fn clocks(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Clock>> {
     let callers = callers(supervisor, name, ClockClient::INTERFACE).into_iter();
     callers.map(|caller| Arc::new(ClockClient::new(caller)) as Arc<dyn Clock>).collect()
 }
 
-/// The sources of entropy of component `name`, if it is isolated.
+/// Returns the sources of entropy of component `name`, if it is isolated.
 pub(crate) fn entropy(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Entropy>> {
     let callers = callers(supervisor, name, EntropyClient::INTERFACE).into_iter();
     callers.map(|caller| Arc::new(EntropyClient::new(caller)) as Arc<dyn Entropy>).collect()
 }
 
-/// The client of something in another world, whose server may be succeeded.
+/// A client of an instance in another world, whose server may be succeeded.
 trait Remote: Send + Sync + 'static {
     fn name(&self) -> String;
     fn restarted(&self) -> Result<(), AttachError>;
@@ -144,7 +145,7 @@ impl Remote for PortProxy {
     }
 }
 
-/// A client, told of what becomes of its server.
+/// A listener that tells a client of its server's successors.
 struct Follower<R>(Arc<R>);
 
 impl<R: Remote> Listener for Follower<R> {
@@ -165,10 +166,10 @@ impl<R: Remote> Listener for Follower<R> {
     }
 }
 
-/// Told that a server broke the protocol of its rings.
+/// A function that is called when a server broke the protocol of its rings.
 type OnCorrupt = Box<dyn Fn() + Send + Sync>;
 
-/// Clients, made by `make`, of all instances of `interface` that component `name` has, if it is isolated.
+/// Returns clients, made by `make`, of all instances of `interface` of component `name`, if it is isolated.
 fn connect<R: Remote>(
     supervisor: &Arc<Supervisor>,
     name: &'static str,
@@ -187,7 +188,7 @@ fn connect<R: Remote>(
                 blames.blame(name, String::from("it breaks the protocol of its rings"))
             });
             match follow(supervisor, name, || make(caller, on_corrupt)) {
-                // It would say so again.
+                // The component would give the same description again.
                 Err(AttachError::Senseless) => Ok(None),
                 followed => followed.map(Some),
             }
@@ -200,7 +201,7 @@ fn connect<R: Remote>(
     clients
 }
 
-/// The client that `make` makes, told of every successor from now on.
+/// Returns the client that `make` makes; it is told of every successor from now on.
 fn follow<R: Remote>(
     supervisor: &Supervisor,
     name: &str,
@@ -210,13 +211,13 @@ fn follow<R: Remote>(
     let client = make()?;
     supervisor.listen(name, Arc::new(Follower(client.clone())));
     if before.is_none() || supervisor.running(name).generation != before {
-        // A successor answered before the client could be told. Where this one fails too, the next is told of.
+        // A successor answered before the client could be told. If this one fails too, the client is told of the next.
         let _ = client.restarted();
     }
     Ok(client)
 }
 
-/// The disks of component `name`, if it is isolated.
+/// Returns the disks of component `name`, if it is isolated.
 pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
     let disks = connect(supervisor, name, BlockControlClient::INTERFACE, |caller, on_corrupt| {
         let knows = supervisor.clone();
@@ -225,7 +226,7 @@ pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc
     disks.into_iter().map(|disk| disk as Arc<dyn Block>).collect()
 }
 
-/// The ports of component `name`, if it is isolated.
+/// Returns the ports of component `name`, if it is isolated.
 pub(crate) fn ports(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Port>> {
     let ports = connect(supervisor, name, PortControlClient::INTERFACE, PortProxy::new);
     ports.into_iter().map(|port| port as Arc<dyn Port>).collect()

@@ -1,5 +1,4 @@
-//! The kernel image: starts the components of a [`System`], gives each what it may touch, and hands their offers to the
-//! personality.
+//! The kernel image: starts the components of a [`System`], gives each its grants, and hands their offers to the personality.
 //!
 //! `./x` writes the kernel's program from the descriptions (`libs/description`): a static [`System`] and [`run!`]. It links this
 //! crate with the components of the kernel world. Built for the host, by `cargo check --workspace`, this crate is empty.
@@ -18,7 +17,7 @@ pub use start::{Component, System, World, start};
 #[cfg(target_os = "none")]
 pub use ::{posix::start::SystemCalls, rt::thread::Policy, supervisor};
 
-/// Makes `$system`, a static [`System`], the one that the nucleus starts.
+/// Declares `$system`, a static [`System`], as the one that the nucleus starts.
 #[macro_export]
 macro_rules! run {
     ($system:ident) => {

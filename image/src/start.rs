@@ -1,3 +1,9 @@
+//! [`start`]: starts the components of a [`System`] and then the personality.
+//!
+//! In the kernel world the components' ports and lines are granted to all of them together, and a driver is granted its devices
+//! by being started. The supervisor starts the isolated components before all others; clients of their interfaces stand for
+//! them.
+//!
 //! [`start`]: from the tables of a [`System`] to a running personality.
 //!
 //! In the kernel world the components' ports and lines are granted to all of them together; a driver is granted its devices by
@@ -18,7 +24,7 @@ use rt::device::PciFunction;
 /// The world in which a component lives.
 #[derive(Clone, Copy, Debug)]
 pub enum World {
-    /// In the kernel, and the function that starts it; none starts the personality.
+    /// In the kernel, with the function that starts it; `None` for the personality, which is started last.
     Kernel(Option<Start>),
     /// In a domain of its own.
     Process,
@@ -41,7 +47,7 @@ pub struct Component {
     pub interrupts: &'static [u32],
 }
 
-/// A system: what the kernel knows of its description.
+/// A system: the part of its description that the kernel needs.
 #[derive(Debug)]
 pub struct System {
     /// Its name.
@@ -50,19 +56,19 @@ pub struct System {
     pub system_calls: SystemCalls,
     /// Its components, in the order of starting.
     pub components: &'static [Component],
-    /// The isolated ones, in the order of starting.
+    /// Plans of the isolated components, in the order of starting.
     pub plans: &'static [Plan],
-    /// Their executables.
+    /// The archive of their executables.
     pub archive: &'static [u8],
 }
 
 impl Component {
-    /// Drives a device, of which the machine may have none.
+    /// Returns whether it drives a device, which the machine may lack.
     fn is_driver(&self) -> bool {
         !(self.devices.is_empty() && self.ports.is_empty())
     }
 
-    /// Lets it reach its ports and lines, where it lives in the kernel.
+    /// Grants it its ports and lines, if it lives in the kernel.
     fn grant(&self) {
         if let World::Kernel(_) = self.world {
             self.ports
@@ -97,7 +103,7 @@ impl Offers {
         }
     }
 
-    /// Adds clients of what the isolated component `name` offers by `interface`.
+    /// Adds clients of the instances that the isolated component `name` offers by `interface`.
     fn add_clients(&mut self, supervisor: &Arc<Supervisor>, name: &'static str, interface: &str) {
         match interface {
             "block" => self.disks.extend(clients::disks(supervisor, name)),
@@ -117,7 +123,8 @@ impl Offers {
     }
 }
 
-/// Names in the log each PCI function that no component drives. Bridges need no driver, and what they lead to stands for itself.
+/// Logs each PCI function that no component drives. Bridges need no driver; the functions behind them are checked by
+/// themselves.
 fn report_undriven(components: &[Component]) {
     const BRIDGE: u32 = 0x06;
     const SYSTEM_PERIPHERAL: u32 = 0x08;
@@ -147,7 +154,7 @@ fn start_isolated(system: &System) -> Option<Arc<Supervisor>> {
     started.inspect_err(|_| log::error!("no memory for the supervisor")).ok()
 }
 
-/// Starts `component`, or what stands for it, and adds its offers.
+/// Starts `component`, or the clients that stand for it, and adds its offers.
 fn start_component(
     component: &'static Component,
     supervisor: Option<&Arc<Supervisor>>,
@@ -202,7 +209,7 @@ pub fn start(system: &'static System) {
         system_calls: system.system_calls,
     };
     let Err(end) = posix::start::start(boot);
-    // Nothing is wrong in the kernel: a backtrace would say nothing.
+    // The kernel itself has no fault, so a backtrace would not help.
     log::error!("{end}");
     nucleus::arch::power::die()
 }

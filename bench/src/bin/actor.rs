@@ -1,4 +1,5 @@
-//! Does with capabilities what it is told by calls: the nucleus's tests give, move and take back with it (`tests/nucleus`).
+//! The component `actor`, which does operations on capabilities as calls tell it. The nucleus's tests give, move and take
+//! back with it (`tests/nucleus`).
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -50,7 +51,7 @@ mod component {
             endpoint.or_else(|| self.region.clone().map(Capability::Region))
         }
 
-        /// Calls, sends or receives by the endpoint it has, in a thread of its own.
+        /// Calls, sends or receives at its endpoint, in a thread of its own.
         fn meet(&self, order: u64) -> Option<u64> {
             let (endpoint, results) = (self.endpoint.clone()?, self.results.clone());
             Some(start(move || {
@@ -220,7 +221,7 @@ mod component {
             }
         }
 
-        /// Sends what it has, which nobody receives; whether it has it still.
+        /// Sends its capability, which is not received. Returns whether it still has it.
         fn fail_to_send(&mut self) -> Option<u64> {
             let nobody = Endpoint::new().ok()?;
             let mut message = Message::new(0);
@@ -241,7 +242,7 @@ mod component {
         panic!("seen after it was taken back");
     }
 
-    /// Waits until the word says that it is `mine`'s turn, and gives it to the other.
+    /// Waits until the word says that it is the turn of `mine`, and gives the turn to the other thread.
     fn pass(region: &Region, at: usize, mine: u64) {
         let Some(word) = region.words().get(at) else { return };
         loop {

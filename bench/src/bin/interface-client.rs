@@ -1,4 +1,4 @@
-//! Calls the interface by what the macro made: in another component, and in its own.
+//! Calls the interface by the client that the macro made: in another component, and in its own.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ mod component {
         probe("call of a handle", |count| calls(count, |word| handle.add(word, 2, 3)));
     }
 
-    /// Calls `count` times, and each must be answered.
+    /// Calls `count` times; each call must be answered.
     #[inline(always)]
     fn calls(count: u64, call: impl Fn(u64) -> Option<u64>) {
         for word in 0..count {

@@ -1,4 +1,4 @@
-//! Serves the interface by what the macro made.
+//! Serves the interface by the server that the macro made.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Calls the interface by hand: in another component, and between threads of its own.
+//! Calls the interface by hand-written messages: in another component, and between threads of its
+//! own.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,7 @@ mod component {
         panic!("done");
     }
 
-    /// Calls `count` times, and each must be answered.
+    /// Calls `count` times; each call must be answered.
     fn calls(endpoint: &Endpoint, count: u64) {
         for word in 0..count {
             assert_eq!(plain::add(endpoint, 0, [word, 2, 3]), Some(word + 5));

@@ -1,4 +1,4 @@
-//! Serves the interface by hand.
+//! Serves the interface by hand-written messages.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Bytes, words, longs, strings and lists to a serial port and back: by messages to a task that has the port, or as
-//! `rt` does it, which is for the nucleus to say. Each access is timed by itself.
+//! Moves bytes, words, longs, strings and lists to a serial port and back: by messages to a task that has the port,
+//! or by `rt`, for which the nucleus chooses the way. Each access is timed by itself.
 #![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ mod component {
         time::now,
     };
 
-    /// Accesses of each form, and those before that warm up.
+    /// Number of accesses of each form, and of those before that warm up.
     const ROUNDS: u64 = 1000;
     const WARM_UP: u64 = 50;
 
-    /// A way to the port. Offsets are from its first one; strings are to and from the first.
+    /// A way to access the port. Offsets are from its first I/O port; strings go to and from the first.
     trait Way {
         fn write(&self, offset: u16, width: u8, value: u32);
         fn read(&self, offset: u16, width: u8) -> u32;
@@ -58,17 +58,17 @@ mod component {
         }
     }
 
-    /// The task behind an endpoint.
+    /// The task that has the port, behind an endpoint.
     struct Task(Endpoint);
 
-    /// An access as a word.
+    /// Encodes an access as a word.
     fn step(offset: u16, width: u8, write: Option<u32>) -> u64 {
         let (is_write, value) = (write.is_some(), write.unwrap_or(0));
         u64::from_le_bytes(PortStep { port: PORTS.0 + offset, width, is_write, value }.pack())
     }
 
     impl Task {
-        /// Sends `words`, which become the answer.
+        /// Sends `words`, which are replaced by the answer.
         #[inline(always)]
         fn ask(&self, request: Request, words: &mut [u64]) {
             let mut message = Message::new(request as u64);
@@ -113,7 +113,7 @@ mod component {
         }
     }
 
-    /// Times, added up.
+    /// Sums of times.
     #[derive(Default)]
     struct Sums {
         ns: u64,
@@ -139,7 +139,7 @@ mod component {
         }
     }
 
-    /// Times what goes out and what comes back, which `is_right` looks at.
+    /// Times the access out and the access in, whose value `is_right` checks.
     #[inline(always)]
     fn both<T>(
         way: u64,

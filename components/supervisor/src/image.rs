@@ -1,6 +1,6 @@
-//! An executable as it is loaded ([`Image`]). Its read-only part is copied once, at its first use, and mapped
-//! into every domain that is made of it. It is compared with the executable before each further use: a device may have written
-//! there, at the word of a driver that died of it. (To copy it afresh at each start costs more, `docs/isolation.md`.)
+//! An executable as it is loaded ([`Image`]). Its read-only part is copied once, at its first use, and mapped into every
+//! domain that is made of it. Before each further use it is compared with the executable, because a device of a dead driver
+//! may have written there. (Copying it afresh at each start costs more, `docs/isolation.md`.)
 use alloc::{
     string::{String, ToString},
     vec::Vec,
@@ -9,18 +9,18 @@ use archive::{Executable, Segment};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rt::{NoMemory, memory::Region};
 
-/// See the module's page.
+/// A loaded executable.
 pub(crate) struct Image<'f> {
     pub(crate) entry: u64,
-    /// Each segment; where it cannot be written, what is mapped of it.
+    /// Each segment; for a read-only segment also its mapped copy.
     pub(crate) segments: Vec<(Segment<'f>, Option<Region>)>,
 }
 
 impl<'f> Image<'f> {
-    /// Of `file`.
+    /// Reads the executable `file`.
     ///
     /// # Errors
-    /// In words, for the log.
+    /// A description for the log.
     pub(crate) fn read(file: &'f [u8]) -> Result<Image<'f>, String> {
         let executable = Executable::parse(file).map_err(|wrong| wrong.to_string())?;
         let copied = |segment: Segment<'f>| {
@@ -36,10 +36,10 @@ impl<'f> Image<'f> {
 }
 
 impl Image<'_> {
-    /// Copies the segments afresh whose memory is not as the executable says any more; how many those were.
+    /// Copies again the segments whose memory differs from the executable. Returns their number.
     ///
     /// # Errors
-    /// In words, for the log.
+    /// A description for the log.
     pub(crate) fn renew_changed(&mut self) -> Result<usize, String> {
         let mut renewed = 0;
         for (segment, region) in &mut self.segments {
@@ -52,7 +52,8 @@ impl Image<'_> {
     }
 }
 
-/// Whether `region` holds what [`copy`] put there. All of it is looked at, for that is cheaper than to stop early.
+/// Returns whether `region` still holds the copy of the segment. All of it is compared, because that is cheaper than stopping
+/// early.
 fn is_copy(segment: &Segment<'_>, region: &Region) -> bool {
     let (words, tail) = segment.data.as_chunks::<{ size_of::<u64>() }>();
     let Some((here, behind)) = region.words().split_at_checked(words.len()) else { return false };
@@ -63,14 +64,14 @@ fn is_copy(segment: &Segment<'_>, region: &Region) -> bool {
     here.iter().zip(expected).fold(0, differs) | behind.iter().zip(ends).fold(0, differs) == 0
 }
 
-/// `bytes`, which are at most a word, and zeroes behind them.
+/// Returns `bytes`, at most a word, padded with zeroes.
 fn padded(bytes: &[u8]) -> u64 {
     let mut value = [0; size_of::<u64>()];
     value.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
     u64::from_le_bytes(value)
 }
 
-/// Its memory.
+/// Copies the segment into a new region.
 fn copy(segment: &Segment<'_>) -> Result<Region, NoMemory> {
     let region = Region::new(usize::try_from(segment.bytes).map_err(|_| NoMemory)?)?;
     for (word, bytes) in region.words().iter().zip(segment.data.chunks(size_of::<u64>())) {

@@ -1,7 +1,7 @@
-//! One component's keeper: a thread that starts it and waits for its end, and one that pings it.
+//! The keeper of one component: a thread that starts it and waits for its end, and one that pings it.
 //!
-//! Locks: `now` (what is known; a leaf, never held over a call into the domain or to a listener) and
-//! `listeners`. `changed` is signalled after each change of `now`.
+//! Locks: `now` (the present state; a leaf, never held over a call into the domain or to a listener) and `listeners`.
+//! `changed` is signalled after each change of `now`.
 use crate::{
     image::Image,
     life::{Life, Why},
@@ -36,20 +36,20 @@ lock_class! {
 
 /// Label of a ping.
 const PING: u64 = 0;
-/// Ends remembered.
+/// Number of ends that are kept.
 const ENDINGS: usize = 8;
-/// Trace records kept of each.
+/// Number of trace records kept of each end.
 const TRACE_RECORDS: usize = 16;
-/// Of this many parts of its memory a component leaves one free, or it is started again.
+/// A component must leave one part in this many of its memory free, or it is restarted.
 const MEMORY_PARTS: usize = 8;
-/// Of the time between two checks at most so many times the one between pings counts for the age of requests.
+/// Most ping periods by which the age of a request grows between two checks.
 const STEP_PINGS: u64 = 2;
-/// For its first answer a component has so many times the time of a ping's: it finds its devices first.
+/// Time for a component's first answer, in multiples of a ping's deadline: it finds its devices first.
 const START_DEADLINES: u64 = 5;
-/// The starter of a successor goes before the fair class.
+/// Policy of the thread that starts successors: it goes before the fair class.
 const KEEPER: Policy = Policy::RoundRobin(90);
-/// The thread that pings does not, for a server works with its caller's priority: one that loops over a ping has a
-/// larger share than programs until the deadline, and no more.
+/// Policy of the thread that pings. It is a fair one because a server works with its caller's priority: a component that loops
+/// over a ping gets a larger share than programs until the deadline, and no more.
 const PINGER: Policy = Policy::Fair { nice: -15 };
 
 /// The present state.
@@ -57,22 +57,22 @@ struct Now {
     life: Life,
     /// The running domain.
     domain: Option<Arc<Domain>>,
-    /// Counted up with each start.
+    /// Number of starts so far.
     generation: u64,
     started: Instant,
-    /// When the last one ended, until its successor answers.
+    /// Time of the last end, until the successor answers.
     ended: Option<Instant>,
     outage_ns: u64,
-    /// The order that makes the next end no failure.
+    /// The order that caused the coming end, which is then not a failure.
     asked: Option<Why>,
     endings: VecDeque<Ending>,
-    /// The calls that former ones were refused.
+    /// The calls that earlier domains were refused.
     refused: Vec<(&'static str, u64)>,
     changes: u64,
 }
 
 impl Now {
-    /// The running domain is about to be ended, so that `why` follows.
+    /// Records that the running domain is about to be ended for the reason `why`.
     fn ask(&mut self, why: Why) -> Result<Arc<Domain>, OrderError> {
         let domain = self.domain.clone().ok_or(OrderError::State)?;
         self.asked = Some(why);
@@ -85,7 +85,7 @@ pub(crate) struct Keeper {
     plan: Plan,
     file: &'static [u8],
     endpoint: Endpoint,
-    /// Memory that outlives each of them.
+    /// Memory that outlives each domain.
     kept: Option<Region>,
     now: Mutex<Now>,
     changed: Event,
@@ -103,7 +103,7 @@ fn add_refused(all: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u32)])
 }
 
 impl Keeper {
-    /// Starts `file` as `plan` says and keeps it.
+    /// Starts `file` as `plan` says, and keeps it running.
     pub(crate) fn start(plan: Plan, file: &'static [u8]) -> Result<Arc<Keeper>, NoMemory> {
         let now = Now {
             life: Life::new(plan.rules),
@@ -140,7 +140,7 @@ impl Keeper {
     pub(crate) fn listen(&self, listener: Arc<dyn Listener>) {
         self.listeners.lock().push(listener);
     }
-    /// The one that runs.
+    /// Returns the running domain and its window.
     pub(crate) fn present(&self) -> Running {
         let running = self.running().map(|(domain, generation)| Running {
             window: domain.window(),
@@ -152,13 +152,13 @@ impl Keeper {
         self.now.lock().changes
     }
 
-    /// Blocks until it answers, or will not by itself; whether it does.
+    /// Blocks until the component answers, or will not answer by itself. Returns whether it answers.
     pub(crate) fn wait_for_service(&self) -> bool {
         self.wait_until(None, |now| !matches!(now.life.state(), State::Starting | State::Waiting));
         self.now.lock().life.state() == State::Running
     }
 
-    /// Changes what is known, and tells whoever waits for a change.
+    /// Changes the state and wakes all threads that wait for a change.
     fn change<R>(&self, act: impl FnOnce(&mut Now) -> R) -> R {
         let result = {
             let mut now = self.now.lock();
@@ -169,7 +169,7 @@ impl Keeper {
         result
     }
 
-    /// Blocks until `is_so` or the deadline.
+    /// Blocks until `is_so` returns `true`, or until the deadline.
     fn wait_until(&self, deadline: Option<Instant>, is_so: impl Fn(&Now) -> bool) {
         loop {
             let ticket = self.changed.ticket();
@@ -185,7 +185,7 @@ impl Keeper {
         let mut image = None;
         loop {
             self.wait_for_start();
-            // Closed where it was given up; listeners have been told by now.
+            // The endpoint was closed if the component was given up; listeners have been told by now.
             domain::reopen(&self.endpoint);
             let kept = match self.make(&mut image) {
                 Ok((domain, entry)) => self.keep_one(Arc::new(domain), entry),
@@ -204,7 +204,8 @@ impl Keeper {
         }
     }
 
-    /// Makes one, to be started at that address, of the executable that is read for the first and compared for each other.
+    /// Makes a domain, to be started at the returned address. The executable is read for the first one and compared for each
+    /// further one.
     fn make(&self, image: &mut Option<Image<'static>>) -> Result<(Domain, u64), String> {
         let image = match image {
             Some(image) => {
@@ -233,8 +234,8 @@ impl Keeper {
         }
     }
 
-    /// Starts `domain` and waits for its end. It is the one that runs before it answers anybody: a client that it has answered
-    /// lends to its window.
+    /// Starts `domain` and waits for its end. It is recorded as the running one before it answers anybody, because a client
+    /// that it has answered lends to its window.
     fn keep_one(&self, domain: Arc<Domain>, entry: u64) -> Result<(), String> {
         let is_wanted = self.change(|now| {
             now.started = time::now();
@@ -257,13 +258,13 @@ impl Keeper {
         Ok(())
     }
 
-    /// The record of an end: names for addresses.
+    /// Makes the record of an end, with names for addresses.
     fn describe(&self, end: &End) -> Ending {
         let r = &end.registers;
         let is_own = r.rip != 0;
         let symbols = Symbols::read(if is_own { self.file } else { &[] });
         let here = is_own.then_some(r.rip);
-        // A return address is that of the next instruction.
+        // A return address is that of the instruction after the call.
         let calls = end.calls.iter().map(|address| address.saturating_sub(1));
         let registers = [
             ("rip", r.rip),
@@ -294,8 +295,8 @@ impl Keeper {
         }
     }
 
-    /// Decides what follows from an end of one that was `refused` that. Until then it counts as running, so that an order
-    /// that comes meanwhile is obeyed.
+    /// Decides the reaction to an end of a domain that was refused the calls `refused`. Until then the domain counts as
+    /// running, so that an order that comes meanwhile is carried out.
     fn ended(&self, ending: Ending, refused: &[(&'static str, u32)]) {
         let name = self.plan.name;
         let (at, cause, backtrace) = (ending.at, ending.cause.clone(), ending.backtrace.clone());
@@ -315,7 +316,7 @@ impl Keeper {
             backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
         }
         if why == Why::Failed && before == State::Starting {
-            // It may have failed because of what it found there.
+            // The contents of that memory may have caused the failure.
             self.clear_kept();
         }
         if state == State::Degraded {
@@ -331,7 +332,7 @@ impl Keeper {
         words.for_each(|word| word.store(0, Relaxed));
     }
 
-    /// The running domain, and the number of its start.
+    /// Returns the running domain, and the number of its start.
     fn running(&self) -> Option<(Arc<Domain>, u64)> {
         let now = self.now.lock();
         Some((now.domain.clone()?, now.generation))
@@ -355,12 +356,12 @@ impl Keeper {
         }
     }
 
-    /// Why the component that is `domain` must end.
+    /// Checks the component in `domain`. Returns the reason if it must be ended.
     fn find_fault(&self, domain: &Domain, generation: u64) -> Option<String> {
         let limit_ns = self.answer_limit_ns();
         let deadline = time::now().after_ns(limit_ns);
         let mut ping = Message::new(PING);
-        // An empty message has room; the word says which instance, of which there is always one.
+        // An empty message has room. The word is the number of an instance; there is always one.
         let _ = ping.push(0);
         let answer = self.endpoint.call(&mut ping, Some(deadline));
         let is_same = self.now.lock().generation == generation;
@@ -397,7 +398,7 @@ impl Keeper {
         self.plan.ping_deadline_ns.saturating_mul(factor)
     }
 
-    /// Looks for work that the component was given and has not done for too long; `None` if it does not run.
+    /// Checks for requests that the component has had for too long; `None` if it does not run.
     fn find_overdue(&self) -> Option<String> {
         if self.now.lock().life.state() != State::Running {
             return None;
@@ -409,12 +410,12 @@ impl Keeper {
         listeners.iter().find_map(|listener| listener.overdue(&check))
     }
 
-    /// It answered; an error is what a listener has against it.
+    /// Handles the component's first answer. An error is a listener's complaint.
     fn answered(&self) -> Result<(), String> {
         if self.now.lock().life.state() != State::Starting {
             return Ok(());
         }
-        // A listener that comes once it answers finds it so, and needs no telling.
+        // A listener that comes after the component answers finds it running, and needs not be told.
         let listeners = self.listeners.lock().clone();
         self.change(|now| {
             now.life.answered();
@@ -447,7 +448,7 @@ impl Keeper {
     }
 
     fn stop(&self) -> Result<(), OrderError> {
-        // In one: what runs now may have ended, and wait for its next start, a moment later.
+        // This is one step, because the running domain may have ended, and wait for its next start, a moment later.
         let domain = self.change(|now| match now.life.asked_to_stop() {
             true => Ok(None),
             false => now.ask(Why::AskedToStop).map(Some),
@@ -458,14 +459,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// Ends what runs, so that what `why` says follows.
+    /// Ends the running domain, to which the reaction of `why` follows.
     fn end(&self, why: Why, cause: &str) -> Result<(), OrderError> {
         let domain = self.change(|now| now.ask(why))?;
         domain.kill(cause);
         Ok(())
     }
 
-    /// Ends what runs as a failure, and does not wait for that: a thread of its own may have found it out.
+    /// Ends the running domain as a failure, without waiting for that: the caller may be one of its own threads.
     pub(crate) fn blame(&self, cause: &str) {
         if let Some((domain, _)) = self.running() {
             domain.condemn(cause);

@@ -1,10 +1,10 @@
 //! The supervisor: starts isolated components, watches them and brings them back (X3, Z2).
 //!
 //! Each component has a [`Keeper`](keeper) with two threads: one starts it, waits for its end and starts its
-//! successor, the other pings it. The response to an end is decided by [`life::Life`], which is
-//! pure. A component's endpoint outlives it, so that whoever calls meanwhile waits for the successor.
-//! Key types: [`Plan`] (what the system description says), [`Executable`](archive::Executable) (what is
-//! started), `Keeper`.
+//! successor, the other pings it. The response to an end is decided by [`life::Life`], which is pure. A
+//! component's endpoint outlives it, so that calls made meanwhile wait for the successor. Key types:
+//! [`Plan`] (the component's part of the system description), [`Executable`](archive::Executable) (its
+//! program), `Keeper`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -1,4 +1,5 @@
-//! Whether and when a component is started again: [`Life`], a state machine without a clock of its own.
+//! The life of a component, which decides whether and when it is started again: [`Life`], a state machine
+//! without a clock of its own.
 //!
 //! ```text
 //!              started            answered
@@ -28,48 +29,48 @@ pub struct Rules {
     pub pause_ns_max: u64,
 }
 
-/// Why it ended.
+/// The reason of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// By itself, or because it did not do what it must.
+    /// The component ended by itself, or because it failed a check.
     Failed,
-    /// Somebody wants a successor.
+    /// A restart was ordered.
     AskedToRestart,
-    /// Somebody wants it gone.
+    /// A stop was ordered.
     AskedToStop,
 }
 
-/// The facts of a component's life.
+/// The state of a component's life.
 #[derive(Clone, Debug)]
 pub struct Life {
     rules: Rules,
     state: State,
-    /// When the failures of the last window were, oldest first.
+    /// Times of the failures within the last window, oldest first.
     failures: VecDeque<u64>,
-    /// When to start it, while it waits.
+    /// Time of the next start, while the component waits for it.
     start_ns: u64,
     restarts: u64,
 }
 
 impl Life {
-    /// A component to be started at once.
+    /// Makes the life of a component that is to be started at once.
     pub fn new(rules: Rules) -> Life {
         let failures = VecDeque::new();
         Life { rules, state: State::Waiting, failures, start_ns: 0, restarts: 0 }
     }
-    /// Returns its state.
+    /// Returns the component's state.
     pub fn state(&self) -> State {
         self.state
     }
-    /// Times it was started again.
+    /// Returns the number of times that it was started again.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }
-    /// When it is to be started, if it is.
+    /// Returns the time of its next start, if there is one.
     pub fn start_at_ns(&self) -> Option<u64> {
         (self.state == State::Waiting).then_some(self.start_ns)
     }
-    /// It was started; `false` where somebody wanted it stopped meanwhile.
+    /// Notes that it was started. Returns `false` if a stop was ordered meanwhile.
     #[must_use]
     pub fn started(&mut self) -> bool {
         let is_wanted = self.state == State::Waiting;
@@ -78,13 +79,13 @@ impl Life {
         }
         is_wanted
     }
-    /// It answered.
+    /// Notes that it answered.
     pub fn answered(&mut self) {
         if self.state == State::Starting {
             self.state = State::Running;
         }
     }
-    /// It ended at `now_ns`.
+    /// Notes that it ended at `now_ns`.
     pub fn ended(&mut self, now_ns: u64, why: Why) {
         match why {
             Why::AskedToStop => self.state = State::Stopped,
@@ -92,7 +93,7 @@ impl Life {
             Why::Failed => self.failed(now_ns),
         }
     }
-    /// Somebody wants it started; `false` where it is or will be by itself.
+    /// Notes an order to start it. Returns `false` if it runs, or will be started by itself.
     pub fn asked_to_start(&mut self, now_ns: u64) -> bool {
         let is_at_rest = matches!(self.state, State::Stopped | State::Degraded);
         if is_at_rest {
@@ -101,7 +102,7 @@ impl Life {
         }
         is_at_rest
     }
-    /// Somebody wants it stopped while it does not run; `false` where that is so already.
+    /// Notes an order to stop it while it does not run. Returns `false` if it is stopped already.
     pub fn asked_to_stop(&mut self) -> bool {
         let is_new = matches!(self.state, State::Waiting | State::Degraded);
         if is_new {
@@ -129,7 +130,7 @@ impl Life {
         self.start_again(now_ns.saturating_add(pause_ns));
     }
 
-    /// The pause after the failures so far.
+    /// Returns the pause after the failures so far.
     fn pause_ns(&self) -> u64 {
         let Some(doublings) = self.failures.len().checked_sub(1) else { return 0 };
         let factor = u32::try_from(doublings).ok().and_then(|by| 1u64.checked_shl(by));

@@ -1,4 +1,4 @@
-//! Making a domain of a plan and an executable: grants, segments (W^X), endpoint, first thread.
+//! Makes a domain of a plan and an executable: grants, segments (W^X), endpoint, first thread.
 use crate::{
     image::Image,
     plan::{self, Plan},
@@ -27,7 +27,7 @@ fn grants(plan: &Plan) -> Grants {
         functions,
         transports,
         can_use_dma: plan.can_use_dma,
-        // Memory that outlives it is mapped into it too.
+        // The memory that outlives the component is mapped into it, too.
         memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
         vectors: plan.vectors,
         log_lines: plan.log_lines,
@@ -41,10 +41,11 @@ pub(crate) fn refused(_: NoMemory) -> String {
     "memory was refused".to_string()
 }
 
-/// A domain with `image` in it as `plan` says, to be started at its entry, serving at `service`, with `kept` of its predecessor's.
+/// Makes a domain with `image` and the grants of `plan`, to be started at its entry. It serves at `service`, and has `kept`
+/// from its predecessor.
 ///
 /// # Errors
-/// In words, for the log.
+/// A description for the log.
 pub(crate) fn load(
     plan: &Plan,
     image: &Image<'_>,

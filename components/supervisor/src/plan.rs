@@ -1,5 +1,5 @@
-//! An isolated component in the system description: [`Plan`], and the devices of this machine
-//! that it names.
+//! The plan of an isolated component ([`Plan`]), which is its part of the system description, and the devices of this machine
+//! that it is granted.
 use crate::life::Rules;
 use alloc::vec::Vec;
 use rt::{device::PciAddress, thread::Policy};
@@ -12,26 +12,26 @@ pub enum Device {
     Virtio(u32),
 }
 
-/// One isolated component: what it may touch and how it is watched. An absent grant is denied.
+/// The plan of an isolated component: its grants, and the rules by which it is watched. An absent grant is denied.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Its name, and that of its executable in the boot archive.
     pub name: &'static str,
-    /// Parameters of its own (`name=value`, by spaces), over which the command line's of the same name go.
+    /// Its own parameters (`name=value`, separated by spaces). Those of the same name on the command line go before them.
     pub parameters: &'static str,
     /// Kernel calls, by number (`calls::Call`).
     pub calls: &'static [u64],
-    /// Devices.
+    /// Types of devices.
     pub devices: &'static [Device],
     /// Port ranges: first, count.
     pub ports: &'static [(u16, u16)],
     /// Interrupt lines.
     pub interrupts: &'static [u32],
-    /// It may have memory that devices reach.
+    /// The component may allocate memory that devices reach, and its devices reach its kept memory.
     pub can_use_dma: bool,
-    /// Most memory.
+    /// Most memory, in bytes.
     pub memory_bytes: usize,
-    /// Memory that outlives it, for its successor to go on from; beyond the former.
+    /// Memory that outlives it, for its successor, in addition to `memory_bytes`.
     pub kept_bytes: usize,
     /// Most interrupt vectors at once.
     pub vectors: usize,
@@ -39,37 +39,37 @@ pub struct Plan {
     pub log_lines: (u32, u32),
     /// Most threads.
     pub threads: usize,
-    /// Memory beyond `memory_bytes` for each of its devices.
+    /// Memory for each of its devices, in addition to `memory_bytes`.
     pub device_memory_bytes: usize,
-    /// Threads beyond `threads` for each of its devices.
+    /// Threads for each of its devices, in addition to `threads`.
     pub device_threads: usize,
-    /// Most devices it is granted.
+    /// Most devices that it is granted.
     pub devices_max: usize,
-    /// The best policy of its threads.
+    /// Best policy of its threads.
     pub policy: Policy,
     /// Share of all processors' time that they may have while other threads want it, in percent.
     pub share_percent: u8,
     /// Time between pings.
     pub ping_ns: u64,
-    /// Time for an answer.
+    /// Time for the answer to a ping.
     pub ping_deadline_ns: u64,
-    /// Age at which it is asked for what it was given and has not done ([`interfaces::overdue`]).
+    /// Age at which it is asked for a request that it has not done ([`interfaces::overdue`]).
     pub request_ns: u64,
-    /// When it is started again.
+    /// Rules by which it is started again.
     pub rules: Rules,
 }
 
-/// An isolated component may have at most this part of the machine's memory for its devices.
+/// The memory that an isolated component gets for its devices is at most one part in this many of the machine's.
 const DEVICE_MEMORY_SHARE: usize = 8;
 
 impl Plan {
-    /// It is of no use to a machine without its devices.
+    /// Returns whether it is of no use to a machine without its devices.
     pub fn drives_devices_alone(&self) -> bool {
         !self.devices.is_empty() && self.ports.is_empty()
     }
-    /// Returns the plan for a machine that has `devices` of the component's devices and `machine_bytes` of memory: the grants for
-    /// each device are added. Grants fewer devices, and logs which limit stops the others, where the machine has too
-    /// little memory for them.
+    /// Returns the plan for a machine that has `devices` of the component's devices and `machine_bytes` of memory: the grants
+    /// for each device are added. If the machine has too little memory for all devices, fewer are granted, and the limit is
+    /// logged.
     #[must_use]
     pub fn with_devices(self, devices: usize, machine_bytes: usize) -> Plan {
         let most_bytes = machine_bytes / DEVICE_MEMORY_SHARE;
@@ -92,7 +92,8 @@ impl Plan {
     }
 }
 
-/// The first `devices_max` PCI functions and transports (by address of their registers) of this machine that the plan means.
+/// Returns the first `devices_max` PCI functions and transports (by address of their registers) of this machine that match the
+/// plan.
 #[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "domains are of the kernel world"))]
 pub(crate) fn find(plan: &Plan) -> (Vec<PciAddress>, Vec<u64>) {
     let (mut functions, mut transports) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! All isolated components of a system: [`start`] and what is shown and steered of them.
+//! The isolated components of a system: [`start`] starts them, and [`Supervisor`] shows and controls them.
 use crate::{
     keeper::Keeper,
     plan::{self, Plan},
@@ -13,8 +13,8 @@ use rt::{NoMemory, message::Endpoint};
 /// The components, in the order of starting.
 pub struct Supervisor(Vec<Arc<Keeper>>);
 
-/// Starts the component of each of `plans` from its executable in `archive`, in that order: the next when the one
-/// before it answers or has failed to. A driver of devices of which the machine has none is not started.
+/// Starts the component of each of `plans` from its executable in `archive`, in that order: the next one when the
+/// one before answers or has failed to. The driver of a device that the machine does not have is not started.
 ///
 /// # Errors
 /// [`NoMemory`] for the supervisor itself; a component that cannot be started is only reported.
@@ -40,15 +40,15 @@ impl Supervisor {
     fn keeper(&self, name: &str) -> Option<&Arc<Keeper>> {
         self.0.iter().find(|keeper| keeper.name() == name)
     }
-    /// The component `name` that runs now; where none does, no generation and the default window.
+    /// Returns the running driver of the component `name`; if none runs, no generation and the default window.
     pub fn running(&self, name: &str) -> Running {
         self.keeper(name).map(|keeper| keeper.present()).unwrap_or_default()
     }
-    /// Blocks until the component `name` answers, or will not by itself; whether it does.
+    /// Blocks until the component `name` answers, or will not answer by itself. Returns whether it answers.
     pub fn wait_for_service(&self, name: &str) -> bool {
         self.keeper(name).is_some_and(|keeper| keeper.wait_for_service())
     }
-    /// The endpoint at which the component `name` is called.
+    /// Returns the endpoint at which the component `name` is called.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
         self.keeper(name).map(|keeper| keeper.endpoint())
     }

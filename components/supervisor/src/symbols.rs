@@ -7,7 +7,7 @@ use object::{Object, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
 pub struct Symbols<'a>(Vec<(u64, &'a str)>);
 
 impl<'a> Symbols<'a> {
-    /// Reads them; there are none where the file has none or makes no sense.
+    /// Reads the functions of `file`; none if it has no symbols or is malformed.
     pub fn read(file: &'a [u8]) -> Symbols<'a> {
         let Ok(file) = ElfFile64::<object::LittleEndian>::parse(file) else {
             return Symbols::default();
@@ -19,7 +19,7 @@ impl<'a> Symbols<'a> {
         Symbols(table)
     }
 
-    /// `address` in words: the function and how far into it, or the bare address.
+    /// Describes `address` as the function and the offset in it, or as the bare address.
     pub fn describe(&self, address: u64) -> String {
         let after = self.0.partition_point(|&(start, _)| start <= address);
         match after.checked_sub(1).and_then(|index| self.0.get(index)) {

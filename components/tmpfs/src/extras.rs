@@ -1,5 +1,5 @@
-//! The parts that few inodes have: extended attributes of the classes `user.`, `trusted.` and `security.`, access control lists,
-//! and room set aside for a long target.
+//! The state that few inodes have: extended attributes of the classes `user.`, `trusted.` and `security.`, access control
+//! lists, and the space reserved for a long symbolic link's target.
 use crate::space::Space;
 use alloc::{
     collections::{BTreeMap, btree_map::Entry},
@@ -13,18 +13,18 @@ lock_class! {
     static EXTRAS = "tmpfs.extras";
 }
 
-/// The cost of an attribute beside name and value.
+/// Charge for an attribute in addition to its name and value.
 const XATTR_BYTES: usize = 96;
-/// Longest value (`XATTR_SIZE_MAX`).
+/// Greatest length of a value (`XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65536;
-/// The cost of an inode's entry.
+/// Charge for an inode's entry.
 const EXTRA_BYTES: usize = size_of::<(InodeNumber, Extra)>() + 16;
 
 /// The extras of one inode.
 struct Extra {
-    /// Memory set aside in the mount's limit of inodes.
+    /// Memory charged to the mount's limit of inodes.
     bytes: u64,
-    /// Attributes by full name, with what each is charged.
+    /// Attributes by full name, each with its charge.
     xattrs: BTreeMap<Vec<u8>, (Vec<u8>, Charge)>,
     _charge: Charge,
 }
@@ -38,10 +38,10 @@ impl Extra {
 
 type Inodes = BTreeMap<InodeNumber, Extra>;
 
-/// The inodes that have something.
+/// The table of the inodes that have extras.
 pub(crate) struct Extras {
     inodes: Mutex<Inodes>,
-    /// Number of inodes in the table. It is mostly 0, and then the lock is not taken.
+    /// Number of inodes in the table. It is mostly 0, in which case the lock is not taken.
     count: AtomicUsize,
 }
 
@@ -54,7 +54,7 @@ impl Extras {
         self.count.load(Relaxed) == 0
     }
 
-    /// Has `change` change what an inode has; what is empty then goes.
+    /// Calls `change` on the extras of an inode. Extras that are empty afterwards are removed.
     fn change<T>(
         &self,
         inode: InodeNumber,
@@ -73,7 +73,7 @@ impl Extras {
         result
     }
 
-    /// Sets `bytes` aside for an inode.
+    /// Reserves `bytes` for an inode.
     pub(crate) fn reserve(
         &self,
         space: &Space,
@@ -86,7 +86,7 @@ impl Extras {
         })
     }
 
-    /// The inode ends; returns the bytes that were set aside for it.
+    /// Removes the extras of an inode that ends. Returns the bytes that were reserved for it.
     pub(crate) fn remove(&self, inode: InodeNumber) -> u64 {
         if self.is_empty() {
             return 0;
@@ -98,7 +98,7 @@ impl Extras {
         removed.map_or(0, |extra| extra.bytes)
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(crate) fn get(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
         let inodes = self.inodes.lock();
         match inodes.get(&inode).and_then(|extra| extra.xattrs.get(name)) {
@@ -107,13 +107,13 @@ impl Extras {
         }
     }
 
-    /// Names of all attributes.
+    /// Returns the names of all attributes.
     pub(crate) fn list(&self, inode: InodeNumber) -> Vec<Vec<u8>> {
         let inodes = self.inodes.lock();
         inodes.get(&inode).map_or(Vec::new(), |extra| extra.xattrs.keys().cloned().collect())
     }
 
-    /// Sets an attribute, which the mount's limit must have room for.
+    /// Sets an attribute, if the mount's limit has room for it.
     pub(crate) fn set(
         &self,
         space: &Space,
@@ -141,7 +141,7 @@ impl Extras {
         })
     }
 
-    /// Takes an attribute away.
+    /// Removes an attribute.
     pub(crate) fn take_out(
         &self,
         space: &Space,
@@ -157,12 +157,12 @@ impl Extras {
     }
 }
 
-/// Returns the bytes that an attribute takes of the mount's limit.
+/// Returns the bytes that an attribute is charged against the mount's limit.
 fn cost(name: &[u8], value: &[u8]) -> u64 {
     (XATTR_BYTES + name.len() + value.len()) as u64
 }
 
-/// Refuses a name of another class than those kept. Which inodes take which class is the personality's to say.
+/// Refuses a name of a class that is not kept. The personality checks which inodes may have which class.
 fn check_name(name: &[u8]) -> Result<(), FsError> {
     if name.len() > crate::NAME_MAX {
         return Err(FsError::NameTooLong);

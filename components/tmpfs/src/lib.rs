@@ -1,7 +1,7 @@
 //! tmpfs: a file system in memory ([`Backing::Cache`]). Names, attributes, targets and bytes live in the personality's
-//! caches; here are the limits of a mount and the extended attributes.
+//! caches; this crate has the limits of a mount and the extended attributes.
 //!
-//! Key types: [`Tmpfs`] (the mount), [`space::Space`] (its limits), [`extras::Extras`] (what few inodes have).
+//! Key types: [`Tmpfs`] (the mount), [`space::Space`] (its limits), [`extras::Extras`] (state that few inodes have).
 //!
 //! Locks: `tmpfs.extras`, a leaf, held for one operation on an inode's extended attributes.
 //!
@@ -40,17 +40,17 @@ const ROOT: InodeNumber = 1;
 const MAGIC: u32 = 0x0102_1994;
 /// Longest name.
 const NAME_MAX: usize = 255;
-/// A target of up to so many bytes costs nothing beside its inode (`SHORT_SYMLINK_LEN` of Linux).
+/// Greatest length of a target that is not charged in addition to its inode (`SHORT_SYMLINK_LEN` of Linux).
 const TARGET_WITHIN: usize = 128;
-/// Largest file, as `s_maxbytes` of Linux.
+/// Size of the largest file, as `s_maxbytes` of Linux.
 const MAX_BYTES: u64 = i64::MAX as u64;
 
 /// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes of file contents; `None`: half of memory, 0: no limit.
+    /// Most bytes of file contents; `None` for half of memory, 0 for no limit.
     pub size_bytes: Option<u64>,
-    /// Most inodes; `None`: one for every two frames of memory, 0: no limit.
+    /// Most inodes; `None` for one for every two frames of memory, 0 for no limit.
     pub inodes: Option<u64>,
     /// Permission bits of the root.
     pub permissions: u16,
@@ -88,7 +88,7 @@ fn make(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSys
 /// Makes an empty tmpfs.
 ///
 /// # Errors
-/// [`FsError::NoSpace`] where no inode is allowed.
+/// [`FsError::NoSpace`] if no inode is allowed.
 pub fn new(options: Options) -> Result<Arc<Tmpfs>, FsError> {
     let space = Space::new(options.size_bytes, options.inodes);
     space.take_inode_bytes(INODE_BYTES)?;
@@ -102,7 +102,7 @@ fn wall_time() -> FileTime {
 }
 
 impl Tmpfs {
-    /// Sets aside what an inode takes beside itself: a long target, access control lists.
+    /// Reserves the memory that an inode takes in addition to its own: for a long target, and access control lists.
     #[cold]
     fn add_extras(&self, inode: InodeNumber, new: &NewInode<'_>) -> Result<(), FsError> {
         let target = if new.target.len() > TARGET_WITHIN { new.target.len() } else { 0 };

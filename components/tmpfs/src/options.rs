@@ -6,7 +6,7 @@ impl Options {
     /// Reads options separated by commas; empty ones are skipped.
     ///
     /// # Errors
-    /// [`FsError::Invalid`] for one that is not known or makes no sense.
+    /// [`FsError::Invalid`] for an unknown or malformed option.
     pub fn parse(text: &[u8]) -> Result<Options, FsError> {
         let text = core::str::from_utf8(text).map_err(|_| FsError::Invalid)?;
         let mut options = Options::default();
@@ -18,7 +18,8 @@ impl Options {
 
     fn set(&mut self, option: &str) -> Option<()> {
         if option == "inode64" {
-            // Numbers have 64 bits, asked for or not.
+            // The options `inode32` and `inode64` have no effect: inode numbers always have 64
+            // bits.
             return Some(());
         }
         let (name, value) = option.split_once('=')?;
@@ -37,7 +38,7 @@ impl Options {
     }
 }
 
-/// A number of bytes, or a percentage of memory.
+/// Parses a number of bytes, or a percentage of memory.
 fn bytes(text: &str) -> Option<u64> {
     match text.strip_suffix('%') {
         Some(part) => {
@@ -48,7 +49,7 @@ fn bytes(text: &str) -> Option<u64> {
     }
 }
 
-/// A number with an optional unit of 2^10, 2^20 or 2^30.
+/// Parses a number with an optional unit of 2^10, 2^20 or 2^30.
 fn scaled(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'k' | b'K' => (text.get(..text.len() - 1)?, 10),

@@ -1,22 +1,22 @@
 //! The limits of a mount: pages of file contents, and memory of inodes, counted without a lock.
 //!
-//! As on Linux (`free_ispace` of mm/shmem.c since 6.6), an inode stands for [`INODE_BYTES`] of memory, and so does each further
-//! link; extended attributes and long targets take their bytes from the same limit. So no part of a tmpfs is without one.
+//! As on Linux (`free_ispace` of mm/shmem.c since 6.6), an inode is charged as [`INODE_BYTES`] of memory, and so is each
+//! further link; extended attributes and long targets are charged against the same limit. So every part of a tmpfs has a limit.
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interfaces::file_system::{FsError, Usage};
 use rt::PAGE_BYTES;
 
-/// Memory that one inode of the limit stands for (`BOGO_INODE_SIZE` of Linux).
+/// Memory that an inode is charged as (`BOGO_INODE_SIZE` of Linux).
 pub(crate) const INODE_BYTES: u64 = 1024;
 
-/// Memory that one inode may stand for where the mount has no limit of inodes: a file without a name (memfd_create(2)) is
-/// limited by its descriptor alone.
+/// Most memory that one inode may be charged if the mount has no limit of inodes. A file without a name (memfd_create(2)) is
+/// limited only by its descriptor.
 const INODE_BYTES_MAX: u64 = 128 << 10;
 
-/// The limit of a mount without one.
+/// Value of a limit that stands for no limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// Pages and inodes used, and how many may be.
+/// The pages and the inodes used, and their limits.
 pub(crate) struct Space {
     page_limit: u64,
     inode_limit: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Nothing used.
+    /// Makes the space of a mount with nothing used.
     pub(crate) fn new(size_bytes: Option<u64>, inodes: Option<u64>) -> Space {
         let frames = rt::memory::statistics().total_frames;
         let limit = |wanted: Option<u64>| match wanted {
@@ -39,27 +39,27 @@ impl Space {
         Space { page_limit, inode_limit, pages, inode_bytes }
     }
 
-    /// Sets `pages` pages aside.
+    /// Reserves `pages` pages.
     pub(crate) fn take_pages(&self, pages: u64) -> Result<(), FsError> {
         take(&self.pages, pages, self.page_limit)
     }
 
-    /// Gives pages back.
+    /// Releases `pages` pages.
     pub(crate) fn give_pages(&self, pages: u64) {
         self.pages.fetch_sub(pages, Relaxed);
     }
 
-    /// Sets `bytes` of memory of inodes aside.
+    /// Reserves `bytes` of memory of inodes.
     pub(crate) fn take_inode_bytes(&self, bytes: u64) -> Result<(), FsError> {
         take(&self.inode_bytes, bytes, self.inode_limit)
     }
 
-    /// Gives memory of inodes back.
+    /// Releases `bytes` of memory of inodes.
     pub(crate) fn give_inode_bytes(&self, bytes: u64) {
         self.inode_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// Changes what is set aside for one inode beside itself from `charged` to `wanted`.
+    /// Changes the reservation of one inode in addition to its own from `charged` to `wanted`.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]; nothing has changed.
@@ -75,7 +75,7 @@ impl Space {
         Ok(())
     }
 
-    /// For `statfs`, which tells zeroes where there is no limit.
+    /// Returns the usage for `statfs`, with zeroes if there is no limit.
     pub(crate) fn usage(&self) -> Usage {
         let shown = |limit: u64, used: &AtomicU64| match limit {
             UNLIMITED => (0, 0),

@@ -1,4 +1,4 @@
-//! The counts and the extended attributes that a tmpfs keeps.
+//! Tests of the counts and the extended attributes that a tmpfs keeps.
 use super::*;
 
 const NOW: FileTime = FileTime { seconds: 1_000, nanoseconds: 5 };

@@ -1,4 +1,4 @@
-//! `skerryctl`: shows and steers the components of Skerry, through `/proc/skerry`.
+//! `skerryctl`: shows and controls the components of Skerry, through `/proc/skerry`.
 #![forbid(unsafe_code)]
 mod tables;
 
@@ -60,7 +60,7 @@ fn order(verb: &str, name: &str) -> Result<(), String> {
     })
 }
 
-/// `ENODEV`.
+/// The error number `ENODEV`.
 const NO_DEVICE: i32 = 19;
 
 fn follow() -> Result<(), String> {
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            // The reader may be gone, and there is nobody else to tell.
+            // If the reader is gone, there is no one else to tell.
             let _ = writeln!(io::stderr(), "skerryctl: {}", why.trim_end());
             ExitCode::FAILURE
         }

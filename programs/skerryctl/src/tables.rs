@@ -1,17 +1,17 @@
-//! The tables of `/proc/skerry` read, and a table written.
+//! Reads the tables of `/proc/skerry`, and formats a table.
 use std::fmt::Write;
 
-/// A line of `/proc/skerry/components`, field by field; the last field has the rest of the line.
+/// A line of `/proc/skerry/components`, by field; the last field has the rest of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row(Vec<(String, String)>);
 
 /// Columns of `skerryctl list`.
 const SHOWN: [&str; 8] =
     ["component", "world", "state", "restarts", "outage_us", "kib", "refused", "last_end"];
-/// Fields that say that something happened.
+/// Fields whose change is an event to report.
 const TOLD: [&str; 3] = ["state", "restarts", "last_end"];
 
-/// The rows below the header.
+/// Returns the rows below the header.
 pub fn rows(text: &str) -> Vec<Row> {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
@@ -30,20 +30,20 @@ pub fn rows(text: &str) -> Vec<Row> {
 }
 
 impl Row {
-    /// The value of a field; `-` where there is none.
+    /// Returns the value of a field; `-` if there is none.
     pub fn get(&self, field: &str) -> &str {
         let found = self.0.iter().find(|(name, _)| name == field);
         found.map_or("-", |(_, value)| value)
     }
-    /// The component's name.
+    /// Returns the component's name.
     pub fn name(&self) -> &str {
         self.get("component")
     }
-    /// Every field and its value.
+    /// Iterates over all fields and their values.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
-    /// The summary that `follow` prints of it.
+    /// Returns the summary of the row that `follow` prints.
     pub fn summary(&self) -> String {
         format!(
             "{:<16}{:<10}{:>6} restarts  {}",
@@ -55,7 +55,8 @@ impl Row {
     }
 }
 
-/// The table of `skerryctl list`: each column as wide as its widest value, numbers to the right.
+/// Formats the table of `skerryctl list`: each column as wide as its widest value, numbers aligned
+/// to the right.
 pub fn list(rows: &[Row]) -> String {
     let mut text = String::new();
     let width = |field: &str| {
@@ -84,7 +85,7 @@ pub fn list(rows: &[Row]) -> String {
     text
 }
 
-/// The rows of `after` of which something is to be told.
+/// Returns the rows of `after` that differ from `before` in a reported field.
 pub fn changed<'a>(before: &'a [Row], after: &'a [Row]) -> impl Iterator<Item = &'a Row> {
     after.iter().filter(|row| {
         let old = before.iter().find(|old| old.name() == row.name());
@@ -92,7 +93,7 @@ pub fn changed<'a>(before: &'a [Row], after: &'a [Row]) -> impl Iterator<Item = 
     })
 }
 
-/// The lines about the component `name` in `/proc/skerry/isolated`.
+/// Returns the lines about the component `name` in `/proc/skerry/isolated`.
 pub fn block<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut blocks = text.split("\n\n");
     blocks.find(|block| {

@@ -1,6 +1,6 @@
 //! A date and time of day of the Gregorian calendar, UTC.
 
-/// Only dates that exist.
+/// A date and time that exist in the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     year: u16,
@@ -23,7 +23,7 @@ fn days_in_month(year: u16, month: u8) -> u8 {
 }
 
 impl Civil {
-    /// The date, if there is such a one; `time` is hour, minute, second.
+    /// Returns the date, if it exists; `time` is hour, minute, second.
     pub(crate) fn new(year: u16, month: u8, day: u8, time: (u8, u8, u8)) -> Option<Civil> {
         let (hour, minute, second) = time;
         let is_date = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
@@ -32,7 +32,7 @@ impl Civil {
         (is_date && is_time).then_some(Civil { year, month, day, seconds })
     }
 
-    /// Seconds since 1970-01-01; `None` before.
+    /// Returns the seconds since 1970-01-01; `None` for an earlier date.
     pub(crate) fn unix_seconds(self) -> Option<u64> {
         let years = 1970..self.year;
         if self.year < 1970 {

@@ -1,10 +1,10 @@
 //! The PC's real-time clock: MC146818 and its CMOS, behind ports 0x70 (index) and 0x71 (data).
 //!
 //! Registers are in BCD or binary, hours in 12 or 24, as register B says. The clock updates once a
-//! second; register A announces it at least 244 microseconds ahead, so a reading that began
-//! without the announcement and took less is of one second, and nothing needs reading twice (a
-//! port access is dear under emulation). Source: Motorola MC146818A data sheet; the century's place
-//! is what QEMU and every PC since 1990 use.
+//! second; register A announces it at least 244 microseconds ahead, so a reading that began without
+//! the announcement and took less time is consistent, and nothing needs to be read twice (a port
+//! access is expensive under emulation). Source: Motorola MC146818A data sheet; the century's
+//! register is the one that QEMU and every PC since 1990 use.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
@@ -51,24 +51,25 @@ const A_UPDATE: u8 = 1 << 7;
 const B_BINARY: u8 = 1 << 2;
 /// Register B: hours are 0 to 23.
 const B_24_HOURS: u8 = 1 << 1;
-/// Hours of 12: afternoon.
+/// Flag of hours in 12-hour format: afternoon.
 const HOUR_PM: u8 = 1 << 7;
 
-/// A reading that took no longer cannot have met an update that was not announced.
+/// Longest reading that cannot have met an unannounced update.
 const READING_NS: u64 = 200_000;
-/// An update ends within 2 milliseconds; a clock that never does is broken.
+/// Longest wait for the end of an update. An update takes 2 milliseconds, so a clock that needs
+/// longer is broken.
 const UPDATE_NS: u64 = 10_000_000;
-/// Readings tried before the clock is called broken.
+/// Readings that are tried before the clock counts as broken.
 const TRIES: usize = 20;
 
-/// The clock.
+/// A real-time clock.
 #[derive(Debug)]
 pub struct Rtc {
-    /// Index and data belong together.
+    /// The ports. The lock keeps the writes of the index and the data together.
     ports: Mutex<Ports>,
 }
 
-/// Opens the clock, where there is one that was granted.
+/// Opens the clock, if there is one and it was granted.
 pub fn probe() -> Option<Arc<Rtc>> {
     let ports = Ports::open(FIRST_PORT, 2).ok()?;
     Some(Arc::new(Rtc { ports: Mutex::new(&PORTS, ports) }))
@@ -79,7 +80,7 @@ pub fn start() -> Vec<Offer> {
     probe().into_iter().map(|clock| Offer::Clock(clock)).collect()
 }
 
-/// The registers as they are.
+/// The contents of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Raw {
     seconds: u8,
@@ -97,7 +98,7 @@ fn read(ports: &Ports, register: u8) -> u8 {
     ports.read8(DATA)
 }
 
-/// Waits until no update is near; `false` where that does not end.
+/// Waits until no update is near. Returns `false` if that takes too long.
 fn wait_for_quiet(ports: &Ports) -> bool {
     let deadline = time::now().after_ns(UPDATE_NS);
     while read(ports, register::A) & A_UPDATE != 0 {
@@ -109,7 +110,7 @@ fn wait_for_quiet(ports: &Ports) -> bool {
     true
 }
 
-/// All registers of one second.
+/// Reads all registers within one second of the clock.
 fn read_raw(ports: &Ports) -> Option<Raw> {
     for _ in 0..TRIES {
         if !wait_for_quiet(ports) {
@@ -133,7 +134,7 @@ fn read_raw(ports: &Ports) -> Option<Raw> {
     None
 }
 
-/// The time in the registers; `None` where they make no sense.
+/// Decodes the registers; `None` if they are invalid.
 fn decode(raw: Raw) -> Option<Civil> {
     let number = |value: u8| {
         if raw.b & B_BINARY != 0 {
@@ -151,7 +152,7 @@ fn decode(raw: Raw) -> Option<Civil> {
         }
         of_12 % 12 + if raw.hours & HOUR_PM != 0 { 12 } else { 0 }
     };
-    // The century is this one where the chip does not keep it.
+    // The century is taken to be this one if the chip does not keep it.
     let century = number(raw.century).filter(|century| (19..=21).contains(century)).unwrap_or(20);
     let year = number(raw.year).filter(|year| *year < 100)?;
     Civil::new(

@@ -1,4 +1,4 @@
-//! The clock against a model of its registers.
+//! Tests of the clock against a model of its registers.
 use crate::{Raw, decode, probe, register};
 use interfaces::clock::Clock;
 use rt::host::{Registers, add_ports};
@@ -60,7 +60,7 @@ fn dates_that_do_not_exist_are_refused() {
     assert_eq!(seconds(Raw { seconds: 0x5a, ..BCD_24 }), None);
 }
 
-/// Announces an update for the first reads of register A.
+/// A model that announces an update for the first reads of register A.
 struct Cmos {
     index: AtomicU8,
     updates: AtomicUsize,

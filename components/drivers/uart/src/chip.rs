@@ -1,7 +1,7 @@
-//! The chip's registers.
+//! The registers of a serial chip.
 //!
-//! The interrupt-enable register is written by senders and by the port's thread; its bits stand in
-//! `enabled`, whose lock is innermost.
+//! Senders and the port's thread both write the interrupt-enable register; its bits are kept in `enabled`, whose lock
+//! is innermost.
 use rt::{
     device::{Ports, Receipt},
     lock_class,
@@ -29,36 +29,36 @@ const ENABLE_TRANSMIT: u8 = 2;
 const CAUSE_NONE: u8 = 1;
 const CAUSE_MASK: u8 = 0x0e;
 const CAUSE_TRANSMIT: u8 = 0x02;
-/// On, both cleared, interrupt at one byte.
+/// FIFOs enabled and cleared, with an interrupt at one byte.
 const FIFOS: u8 = 0x07;
 const DIVISOR_LATCH: u8 = 0x80;
 const EIGHT_BITS: u8 = 0x03;
-/// Data terminal ready, request to send, interrupt gate.
+/// Data terminal ready, request to send, interrupt gate open.
 const MODEM_READY: u8 = 0x0b;
 const STATUS_RECEIVED: u8 = 1;
 const STATUS_ROOM: u8 = 1 << 5;
 const STATUS_EMPTY: u8 = 1 << 6;
-/// The value of a register where no chip is.
+/// Value that a register reads as if there is no chip.
 const ABSENT: u8 = 0xff;
 const FIFO_BYTES: usize = 16;
 
-/// Why the chip interrupts.
+/// The reason of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// There is input (or a line error, which reading input clears).
+    /// Input is available, or a line error, which reading input clears.
     Receive,
     /// The transmitter is empty.
     Transmit,
 }
 
-/// One chip.
+/// A serial chip.
 pub(crate) struct Chip {
     ports: Ports,
     enabled: Mutex<u8>,
 }
 
 impl Chip {
-    /// Opens the chip at `first`, if one is there.
+    /// Opens the chip at `first`, if there is one.
     pub(crate) fn open(first: u16) -> Option<Chip> {
         let ports = Ports::open(first, register::COUNT).ok()?;
         let keeps = |value| {
@@ -69,7 +69,7 @@ impl Chip {
         is_there.then(|| Chip { ports, enabled: Mutex::new(&ENABLED, 0) })
     }
 
-    /// 115,200 bits a second, 8 data bits, no parity, FIFOs on and empty.
+    /// Sets the chip to 115,200 bits a second, 8 data bits, no parity, FIFOs enabled and empty.
     pub(crate) fn set_up(&self) {
         let ports = &self.ports;
         ports.write8(register::LINE_CONTROL, EIGHT_BITS);
@@ -81,13 +81,13 @@ impl Chip {
         ports.write8(register::FIFO_CONTROL, FIFOS);
     }
 
-    /// Ready to interrupt; what the FIFOs hold stays there.
+    /// Enables interrupts. The contents of the FIFOs stay.
     pub(crate) fn start(&self) {
         self.ports.write8(register::INTERRUPT_ENABLE, 0);
         self.ports.write8(register::MODEM_CONTROL, MODEM_READY);
     }
 
-    /// No more interrupts.
+    /// Disables interrupts.
     pub(crate) fn stop(&self) {
         self.receive_interrupt(false);
         self.transmit_interrupt(false);
@@ -110,7 +110,7 @@ impl Chip {
         self.enable(ENABLE_TRANSMIT, is_on);
     }
 
-    /// The most urgent cause now.
+    /// Returns the most urgent reason of an interrupt now.
     pub(crate) fn cause(&self) -> Option<Cause> {
         let cause = self.ports.read8(register::INTERRUPT_CAUSE);
         if cause & CAUSE_NONE != 0 {
@@ -120,7 +120,7 @@ impl Chip {
         Some(if is_transmit { Cause::Transmit } else { Cause::Receive })
     }
 
-    /// The next byte received, with a receipt if that is wanted.
+    /// Takes the next received byte, with a receipt if that is wanted.
     pub(crate) fn receive(&self, receipt: Option<Receipt<'_>>) -> Option<u8> {
         let status = self.ports.read8(register::LINE_STATUS);
         if status & STATUS_RECEIVED == 0 || status == ABSENT {
@@ -132,8 +132,8 @@ impl Chip {
         }
     }
 
-    /// Puts as much of `bytes` into the transmitter as it takes, each with the receipt that `receipt` gives for it by
-    /// its place; returns how much.
+    /// Puts as many of `bytes` into the transmitter as it takes, each with the receipt that `receipt` returns for its
+    /// index. Returns how many.
     pub(crate) fn transmit<'r>(
         &self,
         bytes: &[u8],
@@ -152,7 +152,7 @@ impl Chip {
         count
     }
 
-    /// Whether the last bit has left.
+    /// Returns whether the last bit was sent.
     pub(crate) fn is_drained(&self) -> bool {
         self.ports.read8(register::LINE_STATUS) & STATUS_EMPTY != 0
     }

@@ -1,4 +1,5 @@
-//! State that outlives the driver of a port: how much its chip was given, and the last bytes that it gave.
+//! State that outlives the driver of a port: the number of bytes that its chip was given, and the last bytes that
+//! the chip delivered.
 //!
 //! ```text
 //! word  0  receipt of the last byte of output; its number counts bytes
@@ -6,14 +7,14 @@
 //!      64  receipts of the last 448 bytes of input: that of byte N at 64 + N % 448
 //! receipt  number of the byte, from 1, cut to 32 bits << 32 | the byte
 //! ```
-//! The nucleus writes a receipt along with the access of the chip, so that they cannot be at odds when the driver
+//! The nucleus writes a receipt in one step with the access of the chip, so the two always agree when the driver
 //! dies. Numbers are the client's ([`Position`]).
 use interfaces::terminal::Position;
 use rt::device::{DmaBuffer, Receipt};
 
 /// Length of a port's ledger.
 pub(crate) const BYTES: usize = 4096;
-/// Most bytes of input that the driver may have and nobody else.
+/// Most bytes of input that the driver may have taken and not handed over.
 pub(crate) const INPUT_MAX: usize = 448;
 const SENT: usize = 0;
 const STATE: usize = 8;
@@ -21,20 +22,20 @@ const INPUT: usize = 64 * 8;
 const _: () = assert!(INPUT + INPUT_MAX * 8 == BYTES);
 
 const READY: u64 = 0x5541_5254;
-/// The chip is not further ahead of what its client knows; a number that says so is of nothing.
+/// Most bytes by which the chip can be ahead of its client's position. A number beyond that is invalid.
 const AHEAD_MAX: u32 = 1 << 20;
 
-/// See the module's page.
+/// The ledger of a port.
 #[derive(Debug)]
 pub(crate) struct Ledger(DmaBuffer);
 
 impl Ledger {
-    /// In that memory, of [`BYTES`] bytes.
+    /// Makes a ledger of that memory, which has [`BYTES`] bytes.
     pub(crate) fn new(memory: DmaBuffer) -> Ledger {
         Ledger(memory)
     }
 
-    /// Whether a driver before set the chip up.
+    /// Returns whether an earlier driver set the chip up.
     pub(crate) fn is_ready(&self) -> bool {
         self.0.load64(STATE) == READY
     }
@@ -43,24 +44,24 @@ impl Ledger {
         self.0.store64(STATE, READY);
     }
 
-    /// The place of the receipt of byte `number` of output.
+    /// Returns the place of the receipt of byte `number` of output.
     pub(crate) fn output(&self, number: u64) -> Receipt<'_> {
         Receipt { buffer: &self.0, offset: SENT, number: number as u32 }
     }
 
-    /// The place of the receipt of byte `number` of input.
+    /// Returns the place of the receipt of byte `number` of input.
     pub(crate) fn input(&self, number: u64) -> Receipt<'_> {
         Receipt { buffer: &self.0, offset: place(number), number: number as u32 }
     }
 
-    /// Returns the number of bytes that the chip was given; the client knows of the first `position.sent`.
+    /// Returns the number of bytes that the chip was given. The client knows of the first `position.sent`.
     pub(crate) fn sent(&self, position: Position) -> u64 {
         let number = (self.0.load64(SENT) >> 32) as u32;
         let ahead = number.wrapping_sub(position.sent as u32);
         position.sent + if ahead <= AHEAD_MAX { u64::from(ahead) } else { 0 }
     }
 
-    /// The input behind `position.received`.
+    /// Returns the input behind `position.received`.
     pub(crate) fn received(&self, position: Position) -> impl Iterator<Item = u8> {
         let numbers = (1..=INPUT_MAX as u64).map(move |behind| position.received + behind);
         numbers.map_while(|number| {

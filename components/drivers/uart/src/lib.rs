@@ -1,10 +1,11 @@
 //! Serial ports of the 16550 kind, as terminals.
 //!
-//! [`probe`] takes the PC's four places, as far as they are granted. The first is also the one that the nucleus's log goes to: the
-//! nucleus sets that chip up, and a line of the log may stand between two bytes of ours. A port has one thread, which waits for the interrupt and hands input to the sink.
-//! `output` orders senders; `input` guards what the sink has not taken. Receiving is switched off
-//! in the chip while the sink is full. Where memory outlives the driver a [`Ledger`] there has what the chip took and
-//! gave, so that a successor goes on with the next byte. Source: National Semiconductor PC16550D data sheet.
+//! [`probe`] opens the PC's four serial ports, as far as they are granted. The nucleus's log goes to the first one, too: the
+//! nucleus sets that chip up, and a line of the log may come between two bytes of a program. A port has one thread, which waits
+//! for the interrupt and hands input to the sink. `output` orders senders; `input` guards bytes that the sink has not taken.
+//! Receiving is disabled in the chip while the sink is full. If the driver has memory that outlives it, a [`Ledger`] there
+//! records the bytes that the chip took and delivered, so that a successor continues with the next byte. Source: National
+//! Semiconductor PC16550D data sheet.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
@@ -37,35 +38,35 @@ lock_class! {
     static OUTPUT = "uart.output";
 }
 
-/// The PC's places: first port, interrupt line.
+/// The serial ports of a PC: first I/O port, interrupt line.
 const PLACES: [(u16, u32); 4] = [(0x3f8, 4), (0x2f8, 3), (0x3e8, 4), (0x2e8, 3)];
-/// The place of the log, which is set up as a driver would set it up.
+/// Index of the port of the log, which is set up in the same way as by this driver.
 const LOG_PLACE: usize = 0;
-/// A lost transmit interrupt costs no more than this.
+/// Longest delay after a lost transmit interrupt.
 const TRANSMIT_NS: u64 = 20_000_000;
 const DRIVER_NICE: i8 = -10;
 
 struct Input {
     sink: Option<Arc<dyn PortSink>>,
-    /// At most [`INPUT_MAX`] bytes, the last of those received.
+    /// Bytes not taken by the sink: the last of those received, at most [`INPUT_MAX`].
     pending: Vec<u8>,
-    /// Bytes taken from the chip, ever; not known before a client says so where a driver came before.
+    /// Number of bytes taken from the chip so far; unknown after an earlier driver until a client says it.
     received: Option<u64>,
-    /// Clients so far.
+    /// Number of clients so far.
     clients: u64,
     is_told: bool,
 }
 
-/// One serial port.
+/// A serial port.
 pub struct Uart {
     name: String,
     chip: Chip,
-    /// The nucleus set the chip up, and writes to it.
+    /// The nucleus set the chip up, and writes its log to it.
     is_of_log: bool,
     interrupt: Interrupt,
     ledger: Option<Ledger>,
     input: Mutex<Input>,
-    /// Bytes given to the chip, ever.
+    /// Number of bytes given to the chip so far.
     output: Mutex<u64>,
     /// Signalled when the transmitter is empty.
     room: Event,
@@ -77,7 +78,7 @@ pub fn start() -> Vec<Offer> {
     probe().into_iter().map(|port| Offer::Port(port)).collect()
 }
 
-/// Opens every serial port that is there and granted, each named after its place: `ttyS0` to `ttyS3`.
+/// Opens every serial port that exists and is granted, each named after its index: `ttyS0` to `ttyS3`.
 pub fn probe() -> Vec<Arc<Uart>> {
     let mut ports = Vec::new();
     let kept = rt::device::kept();
@@ -126,7 +127,7 @@ impl Uart {
         Some(port)
     }
 
-    /// Ends the thread.
+    /// Ends the port's thread.
     pub fn stop(&self) {
         self.is_stopping.store(true, Release);
         self.interrupt.wake();
@@ -149,10 +150,10 @@ impl Uart {
         self.chip.stop();
     }
 
-    /// Everything the chip and the sink have to say now.
+    /// Handles everything that the chip and the sink have for the driver now.
     fn service(&self) {
         self.offer();
-        // The line is edge-triggered on the PC: only a chip without causes lets it rise again.
+        // On a PC the line is edge-triggered: it can rise again only when the chip has no cause left.
         while let Some(cause) = self.chip.cause() {
             match cause {
                 Cause::Transmit => {
@@ -180,7 +181,7 @@ impl Uart {
         self.chip.receive_interrupt(false);
     }
 
-    /// Gives the sink what is pending; called on the port's thread only.
+    /// Gives the pending input to the sink; called on the port's thread only.
     fn offer(&self) {
         let (sink, bytes, is_news, clients) = {
             let mut input = self.input.lock();
@@ -200,7 +201,7 @@ impl Uart {
             }
         }
         let mut input = self.input.lock();
-        // Only this thread adds to `pending`, so it is empty now, unless another client began meanwhile.
+        // Only this thread adds to `pending`, so it is empty now, unless another client came meanwhile.
         if input.clients == clients {
             input.pending.extend(bytes.get(taken..).unwrap_or_default());
         }
@@ -242,7 +243,7 @@ impl Port for Uart {
     fn drain(&self) {
         let _order = self.output.lock();
         while !self.chip.is_drained() {
-            // The last bits leave without an interrupt: look again after a byte's time.
+            // The last bits leave without an interrupt, so this checks again after the time of a byte.
             time::sleep_until(time::now().after_ns(100_000));
         }
     }
@@ -276,7 +277,7 @@ impl Resumable for Uart {
         sent
     }
 
-    /// The chip has what was sent.
+    /// Does nothing: the chip has all that was sent.
     fn settle(&self) {}
 }
 

@@ -1,4 +1,4 @@
-//! The driver against a model of the chip.
+//! Tests of the driver against a model of the chip.
 use crate::probe;
 use crate::{Uart, ledger};
 use interfaces::terminal::{Port, PortSink, Position, Resumable};
@@ -8,7 +8,7 @@ use rt::{
 };
 use std::sync::{Arc, Condvar, Mutex};
 
-/// The places of the ports are one for all tests.
+/// Taken by each test, because all share the machine's port addresses.
 static MACHINE: Mutex<()> = Mutex::new(());
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct ChipState {
     enabled: u8,
     scratch: u8,
     is_latched: bool,
-    /// The transmitter says it is full that many times.
+    /// Number of times the transmitter says that it is full.
     busy: usize,
 }
 
@@ -70,7 +70,7 @@ impl Registers for ChipModel {
     }
 }
 
-/// Takes input up to a limit.
+/// A sink that takes input up to a limit.
 struct Sink {
     state: Mutex<(Vec<u8>, usize, bool)>,
     changed: Condvar,
@@ -112,7 +112,7 @@ fn bytes_go_both_ways_and_a_full_sink_is_offered_the_rest_again() {
     let ports = probe();
     let port = ports.first().unwrap();
     assert_eq!(port.name(), "ttyS0");
-    // Before it is set up a chip loses what comes in.
+    // A chip loses input until it is set up.
     while chip.0.lock().unwrap().enabled & 1 == 0 {
         std::thread::yield_now();
     }
@@ -139,18 +139,18 @@ const TYPED: &[u8] = b"what is typed while drivers come and go, a little longer 
 const PRINTED: &[u8] =
     b"what is printed meanwhile, which also takes more than one look at the chip";
 
-/// Ends a driver and waits until nothing of it is left.
+/// Ends a driver and waits until it is gone.
 fn end(ports: Vec<Arc<Uart>>) {
     for port in ports {
         port.stop();
-        // Let go of here last, so that its places are free when this returns.
+        // The last reference is dropped here, so that the ports are free when this returns.
         while Arc::strong_count(&port) > 1 {
             std::thread::yield_now();
         }
     }
 }
 
-/// Types and prints with a driver that lives so long, which is not for ever if `life` says so. Whether it died.
+/// Types and prints with a driver that lives for `life`, or for ever without one. Returns whether it died.
 fn use_one(
     chip: &ChipModel,
     kept: &DmaBuffer,
@@ -162,12 +162,12 @@ fn use_one(
     let ports = probe();
     if let Some(port) = ports.first() {
         let received = sink.state.lock().unwrap().0.len() as u64;
-        // The client never heard how much was sent.
+        // The client was never told how much was sent.
         let sent = port.pick_up(Position { received, sent: 0 });
         port.set_sink(sink.clone());
         set_life(None);
         while !*is_typed && life.is_none_or(|life| !life.is_over()) {
-            // Before it is set up a chip loses what comes in.
+            // A chip loses input until it is set up.
             *is_typed = kept.load64(ledger::BYTES + 8) != 0;
             if *is_typed {
                 chip.type_in(TYPED);
@@ -200,7 +200,7 @@ fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
         let sink = Sink::new(TYPED.len() + PRINTED.len());
         let mut is_typed = false;
         *chip.0.lock().unwrap() = ChipState::default();
-        // Its successor lives as long; the third for ever.
+        // The successor lives as long; the third driver for ever.
         has_died = use_one(&chip, &kept, &sink, &mut is_typed, Some(&Life::of(steps)));
         use_one(&chip, &kept, &sink, &mut is_typed, Some(&Life::of(steps)));
         use_one(&chip, &kept, &sink, &mut is_typed, None);

@@ -27,7 +27,7 @@ const F_WRITE_ZEROES: u64 = 1 << 14;
 const WANTED: u64 =
     F_SEG_MAX | F_READ_ONLY | F_BLOCK_SIZE | F_FLUSH | F_QUEUES | F_DISCARD | F_WRITE_ZEROES;
 
-/// Offsets in the configuration.
+/// Offsets in the configuration space.
 mod config {
     pub(super) const CAPACITY: usize = 0;
     pub(super) const SEGMENTS_MAX: usize = 12;
@@ -37,15 +37,16 @@ mod config {
     pub(super) const ZEROES_SECTORS_MAX: usize = 48;
 }
 
-/// Most queues of a disk: each costs a thread and some 100 KiB, and more do not make a disk faster.
+/// Most queues of a disk. Each costs a thread and some 100 KiB, and more do not make a disk faster.
 const QUEUES_MAX: usize = 8;
-/// Most queues of all disks, unless there are more disks. The system description grants memory and threads for so many.
+/// Most queues of all disks, unless there are more disks. The system description grants memory and threads for this
+/// number.
 const ALL_QUEUES_MAX: usize = 32;
-/// Entries of a queue, and so most buffers of a request.
+/// Entries of a queue, and so also most buffers of a request.
 const QUEUE_SIZE: u16 = 64;
-/// Buffers of a request that are not data: header, status.
+/// Buffers of a request that hold no data: header and status.
 const OVERHEAD: u16 = 3;
-/// The completion threads go before ordinary programs.
+/// Nice value of the completion threads, which go before ordinary programs.
 const COMPLETION_NICE: i8 = -10;
 
 struct DiskQueue {
@@ -54,13 +55,13 @@ struct DiskQueue {
     room: Event,
 }
 
-/// One disk.
+/// A disk.
 pub struct Disk {
     info: BlockInfo,
     device: Device,
     queues: Vec<DiskQueue>,
     vectors: Vec<Vector>,
-    /// Set once, when the device was reset for good.
+    /// Set once the device was reset for good.
     is_dead: AtomicBool,
     is_stopping: AtomicBool,
 }
@@ -80,7 +81,7 @@ pub fn probe() -> Vec<Arc<Disk>> {
     disks
 }
 
-/// `vda` to `vdz`, then `vdaa` and on.
+/// Returns the name of disk `index`: `vda` to `vdz`, then `vdaa` and on.
 fn disk_name(index: usize) -> String {
     let letter = |index: usize| char::from(b'a' + (index % 26) as u8);
     match index / 26 {
@@ -164,7 +165,7 @@ impl Disk {
         }
     }
 
-    /// Takes what is done in the queues of `vector` and tells the clients; `done` is empty before and after.
+    /// Takes the completed requests in the queues of `vector` and tells the clients; `done` is empty before and after.
     fn complete(&self, vector: usize, done: &mut Vec<Done>) {
         let ours = self.queues.iter().skip(vector).step_by(self.vectors.len().max(1));
         for queue in ours {
@@ -188,7 +189,7 @@ impl Disk {
     /// Resets the device for good and ends every request.
     fn fail_all(&self, error: BlockError) {
         self.is_dead.store(true, Release);
-        // Memory in flight is given back only when the device cannot touch it any more.
+        // Memory in flight is freed only when the device cannot access it any more.
         let is_quiet = self.device.reset();
         for queue in &self.queues {
             let works = queue.ring.lock().abandon();
@@ -204,12 +205,13 @@ impl Disk {
         if self.is_stopping.load(Acquire) { BlockError::Restarted } else { BlockError::Device }
     }
 
-    /// The queue for requests from this processor.
+    /// Returns the queue for requests from this processor.
     fn queue_here(&self) -> Option<&DiskQueue> {
         self.queues.get(thread::processors().1 % self.queues.len().max(1))
     }
 
-    /// Without a volatile cache everything completed is stable already.
+    /// Returns whether the work is a flush without effect: without a volatile cache all completed writes are stable
+    /// already.
     fn has_no_effect(&self, work: &Work) -> bool {
         work.operation == Operation::Flush && !self.info.has_flush
     }
@@ -228,7 +230,7 @@ impl Disk {
                     Ok(()) => return,
                     Err(refused) => work = refused,
                 }
-                // Full: the device must see what is there, or room will never come.
+                // The ring is full: the device must be told of its entries, or there will never be room.
                 ring.publish();
             }
             queue.room.wait(ticket, None, false);

@@ -1,20 +1,20 @@
-//! From a batch of requests to as few device requests as the limits allow (K4).
+//! Merges a batch of requests into as few device requests as the limits allow (K4).
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::block::{
     BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
 };
 use rt::PAGE_BYTES;
 
-/// One client request's share in a device request.
+/// A client's request that is part of a device request.
 pub(crate) struct Client {
     pub(crate) tag: u64,
     pub(crate) sink: Arc<dyn BlockSink>,
 }
 
-/// Requests that go to the device as one.
+/// Client requests that go to the device as one.
 pub(crate) struct Work {
     client: Client,
-    /// Of neighbours that go along.
+    /// Clients of the neighbours that were merged in.
     others: Vec<Client>,
     pub(crate) operation: Operation,
     pub(crate) sector: u64,
@@ -23,19 +23,19 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Tells every client; call without locks.
+    /// Tells every client. Call it without locks.
     pub(crate) fn complete(self, result: Result<(), BlockError>) {
-        // The frames are given back first: a client told may look at their reference counts.
+        // The frames are released first: a client that is told may look at their reference counts.
         drop(self.segments);
         for client in core::iter::once(self.client).chain(self.others) {
             client.sink.completed(client.tag, result);
         }
     }
 
-    /// The work that `sink` wants done, alone.
+    /// Makes work of one request of `sink`.
     ///
     /// # Errors
-    /// The request, and why it makes no sense.
+    /// Returns the request, and the reason why it is invalid.
     pub(crate) fn of(
         request: Request,
         sink: &Arc<dyn BlockSink>,
@@ -50,7 +50,7 @@ impl Work {
         Ok(Work { client, others: Vec::new(), operation, sector, sectors, segments })
     }
 
-    /// The request it was made of, if it has taken in no other.
+    /// Returns the request it was made of, if no other was merged in.
     pub(crate) fn into_request(self) -> Request {
         let Work { client: Client { tag, .. }, operation, sector, segments, .. } = self;
         Request { tag, operation, sector, segments }
@@ -64,7 +64,7 @@ impl Work {
             && self.segments.len() + next.segments.len() <= max_segments
     }
 
-    /// Takes in all of `next`, which has taken in nobody and goes then.
+    /// Merges all of `next`, into which nothing was merged; `next` is dropped afterwards.
     fn take(&mut self, next: &mut Work) {
         self.sectors += next.sectors;
         self.segments.append(&mut next.segments);
@@ -73,7 +73,7 @@ impl Work {
     }
 }
 
-/// Sectors a request covers, if it is well formed.
+/// Checks a request. Returns the number of sectors that it covers.
 fn check(request: &Request, info: &BlockInfo) -> Result<u64, BlockError> {
     let sectors = match request.operation {
         Operation::Flush => return Ok(0),
@@ -113,8 +113,8 @@ fn transfer_sectors(segments: &[Segment], info: &BlockInfo) -> Result<u64, Block
     Ok(segments.iter().map(|segment| u64::from(segment.length / unit)).sum())
 }
 
-/// Orders a batch by position and merges neighbours. Requests that make no sense are completed at
-/// once. Within a batch nothing is promised about order, so sorting is allowed.
+/// Sorts a batch by position and merges neighbours. Invalid requests are completed at once. The
+/// order within a batch is not promised, so sorting is allowed.
 pub(crate) fn plan(
     batch: &mut Vec<Request>,
     sink: &Arc<dyn BlockSink>,

@@ -30,11 +30,11 @@ pub(crate) struct InFlight {
     work: Work,
     /// Keeps the frames lent until the device is done.
     lent: Vec<Lent>,
-    /// First sector and sectors of a range that the device takes in parts.
+    /// First sector and number of sectors of the rest of a range that the device takes in parts.
     rest: Option<(u64, u64)>,
 }
 
-/// Most sectors of one request without data.
+/// Most sectors of one request without data, by type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RangeMax {
     pub(crate) discard: u32,
@@ -47,18 +47,19 @@ pub(crate) struct Ring {
     slots: DmaBuffer,
     free_slots: Vec<u16>,
     range_max: RangeMax,
-    /// Reused from request to request.
+    /// Scratch list, reused from request to request.
     buffers: Vec<Buffer>,
 }
 
-/// One request the device is done with.
+/// A request that the device is done with.
 pub(crate) struct Done {
     pub(crate) work: Work,
     pub(crate) result: Result<(), BlockError>,
 }
 
 impl Ring {
-    /// Slots for every entry of `queue`; what has no data is cut into parts of at most `range_max`.
+    /// Makes a ring with slots for every entry of `queue`. Requests without data are cut into parts
+    /// of at most `range_max`.
     pub(crate) fn new(queue: Queue<Box<InFlight>>, range_max: RangeMax) -> Result<Ring, Error> {
         let count = queue.size();
         let slots = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES)?;
@@ -66,20 +67,20 @@ impl Ring {
         Ok(Ring { queue, slots, free_slots, range_max, buffers: Vec::new() })
     }
 
-    /// Requests it holds at once.
+    /// Returns the number of requests that it holds at once.
     pub(crate) fn depth(&self) -> u16 {
         self.queue.size()
     }
 
-    /// Most buffers of one request.
+    /// Returns the most buffers of one request.
     pub(crate) fn chain_max(&self) -> u16 {
         self.queue.chain_max()
     }
 
-    /// Puts a request into the ring, not yet told to the device.
+    /// Puts a request into the ring. The device is not told yet.
     ///
     /// # Errors
-    /// The work back where there is no room now.
+    /// Returns the work if there is no room now.
     pub(crate) fn add(&mut self, work: Work) -> Result<(), Work> {
         let has_room = self.queue.has_room(work.segments.len() + 3);
         let Some(slot) = (if has_room { self.free_slots.pop() } else { None }) else {
@@ -135,15 +136,15 @@ impl Ring {
         added
     }
 
-    /// Tells the device of everything added.
+    /// Tells the device of all added requests.
     pub(crate) fn publish(&mut self) {
         self.queue.publish();
     }
 
-    /// Takes every request the device is done with, and asks for an interrupt at the next.
+    /// Takes every request that the device is done with, and asks for an interrupt at the next one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; what was taken before stays in `done`.
+    /// [`Error::Corrupt`]; requests taken before that are in `done`.
     pub(crate) fn take_all(&mut self, done: &mut Vec<Done>) -> Result<(), Error> {
         loop {
             while let Some(Used { payload, .. }) = self.queue.take()? {
@@ -158,7 +159,8 @@ impl Ring {
         }
     }
 
-    /// The outcome of a chain that came back; `None` where the rest of a range went out again.
+    /// Returns the outcome of a chain that came back; `None` if the rest of its range was sent to
+    /// the device.
     fn finish(&mut self, flight: Box<InFlight>) -> Option<Done> {
         let status = self.slots.load64(usize::from(flight.slot) * SLOT_BYTES + STATUS);
         let result = match status as u8 {
@@ -177,14 +179,14 @@ impl Ring {
         Some(Done { work: flight.work, result })
     }
 
-    /// Ends everything in flight; the device was reset.
+    /// Ends all requests in flight; the device was reset.
     pub(crate) fn abandon(&mut self) -> Vec<Work> {
         self.free_slots.clear();
         self.queue.abandon().into_iter().map(|flight| flight.work).collect()
     }
 }
 
-/// The data buffers; frames that lie side by side for the device become one.
+/// Appends the data buffers. Frames that are adjacent for the device become one buffer.
 fn push_data(buffers: &mut Vec<Buffer>, flight: &InFlight) {
     let access = match flight.work.operation {
         Operation::Read => Access::Write,
@@ -204,7 +206,8 @@ fn push_data(buffers: &mut Vec<Buffer>, flight: &InFlight) {
     }
 }
 
-/// Whether data may be appended to `last`: not to the header, which is shorter than a sector.
+/// Returns whether data may be appended to `last`; not to the header, which is shorter than a
+/// sector.
 fn buffers_are_data(last: &Buffer, access: Access) -> bool {
     last.access == access && last.bytes > HEADER_BYTES
 }

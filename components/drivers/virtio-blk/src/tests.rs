@@ -1,4 +1,4 @@
-//! The driver against a model disk.
+//! Tests of the driver against a model disk.
 use crate::Disk;
 use interfaces::block::{Block, BlockError, BlockSink, Operation, Request, Segment};
 use rt::memory::Frame;
@@ -23,7 +23,7 @@ const USUAL: u64 =
 #[derive(Clone, Copy, PartialEq)]
 enum Mood {
     Prompt,
-    /// Keeps requests until the test says otherwise.
+    /// The disk keeps requests until the test has it serve them.
     Lazy,
     Failing,
 }
@@ -32,7 +32,7 @@ struct Medium {
     bytes: Vec<u8>,
     mood: Mood,
     kept: Vec<(u16, Chain)>,
-    /// Type, sector, data bytes of each request seen.
+    /// Type, sector and data bytes of each request that came.
     seen: Vec<(u32, u64, usize)>,
 }
 
@@ -79,7 +79,7 @@ impl ModelDisk {
         model.push(queue, chain, room as u32 + 1);
     }
 
-    /// Serves what was kept, last first.
+    /// Serves the kept requests, the last one first.
     fn serve_kept(&self, model: &Model) {
         loop {
             let kept = self.0.lock().unwrap().kept.pop();
@@ -214,7 +214,7 @@ fn what_is_offered_is_taken_or_given_back() {
         let frames = if operation == Operation::Flush { &[] } else { frame.as_slice() };
         rig.disk.offer(request(tag, operation, sector, frames), &sink)
     };
-    // Nobody waits: what there is no room for comes back as it was.
+    // No thread waits: a request without room comes back unchanged.
     let refused = (0..).map(|tag| offer(tag, Operation::Write, 8)).find_map(Result::err).unwrap();
     let taken = refused.tag;
     assert!((1..=64).contains(&taken), "{taken}");
@@ -226,7 +226,7 @@ fn what_is_offered_is_taken_or_given_back() {
     rig.medium.serve_kept(&rig.model);
     assert_eq!(rig.sink.wait(taken as usize).len(), taken as usize);
     assert_eq!(rig.run(vec![refused]).last(), Some(&(taken, Ok(()))));
-    // As is what makes no sense, which `submit` says.
+    // An invalid request comes back, too; `submit` reports the error.
     assert!(offer(1, Operation::Write, SECTORS as u64).is_err());
     assert!(offer(2, Operation::Flush, 0).is_ok());
     assert_eq!(rig.sink.wait(taken as usize + 2).last(), Some(&(2, Ok(()))));

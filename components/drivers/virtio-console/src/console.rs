@@ -1,8 +1,8 @@
-//! A console device: negotiation, the control conversation, the thread.
+//! A console device: negotiation, control messages, and its thread.
 //!
-//! Without the MULTIPORT feature there is one port, a console, and no control queues. With it the
-//! device announces its ports one by one; each port's queues were set up beforehand (queues cannot
-//! be added later), its buffers are allocated when it is announced.
+//! Without the MULTIPORT feature there is one port, a console, and no control queues. With it the device announces its ports
+//! one by one. All ports' queues are set up in advance (queues cannot be added later); a port's buffers are allocated when it
+//! is announced.
 use crate::{
     control::{Control, MESSAGE_BYTES, Tell, Told},
     ledger::{BUFFERS, Ledger, PortLedger},
@@ -32,7 +32,7 @@ lock_class! {
 const F_SIZE: u64 = 1 << 0;
 const F_MULTIPORT: u64 = 1 << 1;
 
-/// Offsets in the configuration.
+/// Offsets in the configuration space.
 mod config {
     pub(super) const COLUMNS: usize = 0;
     pub(super) const PORTS_MAX: usize = 4;
@@ -41,21 +41,21 @@ mod config {
 /// Most ports used of one device.
 const PORTS_MAX: u32 = 32;
 const QUEUE_SIZE: u16 = 16;
-/// Of the control queues. QEMU drops what it has to tell where no buffer is there, and tells up to four things of a port.
+/// Entries of the control queues. QEMU drops messages for which there is no buffer, and sends up to four messages for a port.
 const CONTROL_BUFFERS: u16 = 32;
 const NS_PER_MS: u64 = 1_000_000;
 const DRIVER_NICE: i8 = -10;
 
-/// Consoles found so far in the whole system, for `hvc` numbers.
+/// Number of consoles found so far in the whole system, for `hvc` numbers.
 static CONSOLES: AtomicUsize = AtomicUsize::new(0);
 
 /// The times of silence after which a device's announcement of ports counts as complete. The system description sets both for
 /// an isolated driver, and the command line for any.
 struct Limits {
-    /// Silence after which a device that was asked nothing more has no other port to announce, and nothing more to say of
-    /// the ports that it announced; `virtio-console.silence_ms`.
+    /// Silence after which a device to which no request was sent meanwhile counts as having announced all its ports, and all
+    /// it has to say of them; `virtio-console.silence_ms`.
     silence_ns: u64,
-    /// Silence after which, once every port is identified, no port that is not open yet is waited for;
+    /// Silence after which, once every port is identified, ports that are not open yet are not waited for;
     /// `virtio-console.settled_ms`.
     settled_ns: u64,
 }
@@ -69,7 +69,8 @@ impl Limits {
     }
 }
 
-/// Nanoseconds of the parameter `name`, which is in milliseconds and `default_ms` where it is not given or no number.
+/// Returns the value of the parameter `name`, given in milliseconds, in nanoseconds; `default_ms` if it is missing or not a
+/// number.
 fn ms(name: &str, default_ms: u64) -> u64 {
     let given = system::parameter(name).and_then(|text| text.parse().ok());
     given.unwrap_or(default_ms).saturating_mul(NS_PER_MS)
@@ -77,26 +78,26 @@ fn ms(name: &str, default_ms: u64) -> u64 {
 
 type QueuePair = (Queue<u16>, Queue<u16>);
 
-/// One device.
+/// A console device.
 pub struct Console {
     device: Device,
     vector: Arc<Vector>,
     control: Option<Mutex<Control>>,
-    /// The ledger, where its driver is succeeded.
+    /// The ledger, if the driver can have a successor.
     ledger: Option<Ledger>,
-    /// Queues of ports not announced yet: input, output.
+    /// Queues of ports that are not announced yet: input, output.
     unused: Mutex<BTreeMap<u32, QueuePair>>,
     ports: Mutex<BTreeMap<u32, Arc<ConsolePort>>>,
-    /// Held by the thread that takes control messages, so that each is obeyed before the next; no other lock is held then.
+    /// Held by the thread that handles control messages, so that each is handled before the next; no other lock is held then.
     conversation: Mutex<()>,
-    /// Signalled at every control message taken.
+    /// Signalled at every control message.
     news: Event,
     is_stopping: AtomicBool,
 }
 
-/// Opens every console device, starts its thread and waits until its ports are announced: as long as the device has not
-/// taken what it was asked, for only who started the driver knows how long that may be. A device that cannot be used is
-/// named in the log and left out. The first has the memory that outlives the driver.
+/// Opens every console device, starts its thread and waits until its ports are announced. It waits as long as the device has
+/// not taken the messages it was sent; only the driver's supervisor knows how long that may take. A device that cannot be
+/// used is named in the log and left out. The first device has the memory that outlives the driver.
 pub fn probe() -> Vec<Arc<Console>> {
     let mut consoles = Vec::new();
     let mut kept = rt::device::kept();
@@ -110,7 +111,7 @@ pub fn probe() -> Vec<Arc<Console>> {
     consoles
 }
 
-/// Queue numbers of a port: input, output (section 5.3.2).
+/// Returns the queue numbers of a port: input, output (section 5.3.2).
 fn port_queues(port: u32, is_multiport: bool) -> (u16, u16) {
     let first = match port {
         0 => 0,
@@ -121,7 +122,7 @@ fn port_queues(port: u32, is_multiport: bool) -> (u16, u16) {
 }
 
 impl Console {
-    /// Opens a device and starts its thread. A driver before, if there was one, left its ports in `kept`.
+    /// Opens a device and starts its thread. An earlier driver, if there was one, left its ports in `kept`.
     ///
     /// # Errors
     /// [`Error`].
@@ -206,17 +207,17 @@ impl Console {
         spawned.map(|_| ()).map_err(|refused| Error::Device(refused.into()))
     }
 
-    /// The ports announced so far, by number.
+    /// Returns the ports announced so far, in the order of their numbers.
     pub fn ports(&self) -> Vec<Arc<ConsolePort>> {
         self.ports.lock().values().cloned().collect()
     }
 
-    /// The port of that name, if it was announced.
+    /// Returns the port of that name, if it was announced.
     pub fn port(&self, name: &str) -> Option<Arc<ConsolePort>> {
         self.ports().into_iter().find(|port| port.name() == name)
     }
 
-    /// The port of that name, once it is announced; `None` after `deadline`.
+    /// Waits for the port of that name; `None` after `deadline`.
     pub fn wait_port(&self, name: &str, deadline: Instant) -> Option<Arc<ConsolePort>> {
         loop {
             let ticket = self.news.ticket();
@@ -229,9 +230,8 @@ impl Console {
         }
     }
 
-    /// Blocks until every port announced is identified and open (or there is no more news), at most
-    /// until `deadline`. A device announces its ports in one go, so that once one port's own
-    /// question is answered all were announced.
+    /// Blocks until every announced port is identified and open (or no more messages come), at most until `deadline`. A
+    /// device announces its ports in one go, so all are announced once one port's own question is answered.
     pub fn wait_ports(&self, deadline: Option<Instant>) {
         let limits = Limits::of_system();
         loop {
@@ -247,7 +247,7 @@ impl Console {
             if self.news.wait(ticket, Some(until), false) != thread::Woken::TimedOut {
                 continue;
             }
-            // Messages of the device may not have been read yet: its interrupt can be late.
+            // Messages of the device may be unread yet, because its interrupt can be late.
             if self.converse() == Ok(true) {
                 continue;
             }
@@ -257,7 +257,7 @@ impl Console {
         }
     }
 
-    /// All ports of an earlier driver are announced, and all that are have said what they are.
+    /// Returns whether all ports of an earlier driver are announced and all announced ports are settled.
     fn is_settled(&self) -> bool {
         let ports = self.ports();
         let announced = self.ledger.as_ref().map(Ledger::announced).into_iter().flatten();
@@ -267,13 +267,13 @@ impl Console {
             && ports.iter().all(|port| port.is_settled())
     }
 
-    /// Whether the device has taken all that it was told, or takes nothing more.
+    /// Returns whether the device has taken all messages, or takes none any more.
     fn is_heard(&self) -> bool {
         let heard = self.control.as_ref().map(|control| control.lock().is_heard());
         heard.is_none_or(|heard| heard.unwrap_or(true))
     }
 
-    /// Takes what the device tells; whether that was anything.
+    /// Handles messages of the device. Returns whether there were any.
     fn converse(&self) -> Result<bool, Error> {
         let Some(control) = &self.control else { return Ok(false) };
         let _conversation = self.conversation.lock();
@@ -307,7 +307,7 @@ impl Console {
         self.device.reset();
         self.ports().iter().for_each(|port| port.kill());
         for port in self.ports() {
-            // Nothing fails on a dead port; its sink learns of the end.
+            // This cannot fail on a dead port; its sink is told of the end.
             let _ = port.service(&mut scratch);
         }
         self.news.signal();
@@ -374,7 +374,7 @@ impl Console {
         }
     }
 
-    /// Without control messages the window stands in the configuration.
+    /// Reads the window from the configuration, where it is if there are no control messages.
     fn read_window(&self) {
         if !self.device.has(F_SIZE) {
             return;

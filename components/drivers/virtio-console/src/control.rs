@@ -1,4 +1,4 @@
-//! Control messages (section 5.3.6.2), and the two queues they travel on.
+//! Control messages (section 5.3.6.2), and their two queues.
 //!
 //! ```text
 //! message  0 port 4 | 4 event 2 | 6 value 2 | payload: a name, or columns 2 and rows 2
@@ -7,7 +7,7 @@ use crate::slots::Slots;
 use alloc::{collections::VecDeque, string::String};
 use virtio::Error;
 
-/// Longest message taken.
+/// Greatest length of a message.
 pub(crate) const MESSAGE_BYTES: usize = 256;
 const HEADER_BYTES: usize = 8;
 
@@ -22,7 +22,7 @@ mod event {
     pub(super) const PORT_NAME: u16 = 7;
 }
 
-/// A message of the device.
+/// A message from the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Add,
@@ -33,7 +33,7 @@ pub(crate) enum Told {
     Name(String),
 }
 
-/// A message of the driver: port, event, value.
+/// A message from the driver: port, event, value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tell {
     port: u32,
@@ -58,7 +58,7 @@ impl Tell {
     }
 }
 
-/// The port and what is told of it; `None` for what makes no sense.
+/// Decodes a message into its port and contents; `None` if it is invalid.
 pub(crate) fn decode(message: &[u8]) -> Option<(u32, Told)> {
     let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
     let word = u64::from_le_bytes(*header);
@@ -82,7 +82,7 @@ pub(crate) fn decode(message: &[u8]) -> Option<(u32, Told)> {
     Some((port, told))
 }
 
-/// Both directions of control.
+/// Both control queues.
 pub(crate) struct Control {
     pub(crate) input: Slots,
     pub(crate) output: Slots,
@@ -94,12 +94,12 @@ impl Control {
         Control { input, output, waiting: VecDeque::new() }
     }
 
-    /// Sends now or when there is room.
+    /// Sends a message now, or when there is room.
     pub(crate) fn tell(&mut self, tell: Tell) {
         self.waiting.push_back(tell);
     }
 
-    /// Takes back sent buffers and sends what waits.
+    /// Takes back sent buffers and sends waiting messages.
     pub(crate) fn pump(&mut self) -> Result<(), Error> {
         self.output.reclaim()?;
         while let Some(tell) = self.waiting.front() {
@@ -116,13 +116,13 @@ impl Control {
         Ok(())
     }
 
-    /// Whether the device has taken all that it was told.
+    /// Returns whether the device has taken all messages.
     pub(crate) fn is_heard(&mut self) -> Result<bool, Error> {
         self.output.reclaim()?;
         Ok(self.waiting.is_empty() && self.output.has_all())
     }
 
-    /// The next message of the device that makes sense.
+    /// Takes the next valid message of the device.
     pub(crate) fn receive(&mut self) -> Result<Option<(u32, Told)>, Error> {
         while let Some(filled) = self.input.take()? {
             let mut message = [0; MESSAGE_BYTES];

@@ -1,4 +1,4 @@
-//! State that outlives the driver of a device: its queues and buffers, and how far it had come with them.
+//! State that outlives the driver of a device: its queues and buffers, and its positions in them.
 //!
 //! ```text
 //! page  0       word 0 phase: 1 salvaged, 2 live; else there was no driver before
@@ -15,19 +15,19 @@
 //!       3 to 6  input buffers
 //!       7 to 10 output buffers
 //! ```
-//! While the phase is *live* the queues count. A successor, whose device is reset, first writes down what it finds in
-//! them (input that was not handed over stays in its buffers), then says *salvaged*, from when on the queues do not
-//! count, clears them, and says *live* again. It may die between any two stores: its successor writes the same, or goes
-//! on. Words 1 and 2 move on before a buffer is used again. Positions are the client's. All of it is checked like what
-//! comes from outside. Word 0 is the device's thread's to change and word 7 the client's, so neither undoes the other's; words
-//! 1 and 8 to 11 change under the port's `input`, 2 and 16 to 19 under its `output`.
+//! While the phase is *live* the queues are valid. A successor, whose device is reset, first records the state of the queues
+//! (input that was not handed over stays in its buffers). Then it sets the phase to *salvaged*, in which the queues are not
+//! valid, clears them, and sets the phase to *live* again. It may die between any two stores: its successor writes the same
+//! values, or continues. Words 1 and 2 are advanced before a buffer is used again. Positions are the client's. All contents
+//! are checked like outside input. The device's thread changes word 0 and the client word 7, so neither undoes the other's
+//! change; words 1 and 8 to 11 change under the port's `input`, 2 and 16 to 19 under its `output`.
 use crate::port::BUFFER_BYTES;
 use alloc::vec::Vec;
 use rt::device::DmaBuffer;
 use virtio::left_behind;
 
 const PAGE: usize = 4096;
-/// Buffers each way.
+/// Number of buffers in each direction.
 pub(crate) const BUFFERS: u16 = 4;
 const PORT_PAGES: usize = 3 + 2 * BUFFERS as usize;
 const _: () = assert!(PORT_PAGES == 11 && BUFFER_BYTES == PAGE);
@@ -51,7 +51,7 @@ mod word {
     pub(super) const END: usize = 20;
 }
 
-/// See the module's page.
+/// The ledger of a device.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     head: DmaBuffer,
@@ -59,7 +59,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// For `count` ports of a device that is reset: salvages what its last driver left. `None` where memory is too short.
+    /// Opens the ledger for `count` ports of a device that is reset, and salvages the state of the last driver. Returns `None`
+    /// if the memory is too short.
     pub(crate) fn open(memory: &DmaBuffer, count: u32) -> Option<Ledger> {
         let head = memory.part(0, PAGE)?;
         let port = |number: usize| {
@@ -77,24 +78,24 @@ impl Ledger {
         Some(ledger)
     }
 
-    /// The port of that number.
+    /// Returns the ledger of the port with that number.
     pub(crate) fn port(&self, number: u32) -> Option<PortLedger> {
         self.ports.get(number as usize).cloned()
     }
 
-    /// The queues are set up and count from now on.
+    /// Sets the phase to *live*: the queues are set up and valid from now on.
     pub(crate) fn go_live(&self) {
         self.head.store64(0, LIVE);
     }
 
-    /// Numbers of the ports that were announced to the last driver.
+    /// Returns the numbers of the ports that were announced to the last driver.
     pub(crate) fn announced(&self) -> impl Iterator<Item = u32> {
         let is_announced = |port: &PortLedger| port.load(word::STATE) & ANNOUNCED != 0;
         (0..).zip(&self.ports).filter(move |(_, port)| is_announced(port)).map(|(number, _)| number)
     }
 }
 
-/// A buffer of input that was filled for a driver before.
+/// A buffer of input that was filled for an earlier driver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     pub(crate) slot: u16,
@@ -102,7 +103,7 @@ pub(crate) struct Left {
     pub(crate) bytes: usize,
 }
 
-/// One port's part.
+/// The part of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortLedger(DmaBuffer);
 
@@ -175,7 +176,7 @@ impl PortLedger {
         Some(())
     }
 
-    /// The queues have so many entries and begin anew, which counts when the ledger goes live.
+    /// Notes that the queues have so many entries and start anew. This takes effect when the ledger goes live.
     pub(crate) fn begin(&self, input_size: u16, output_size: u16) {
         self.store(word::INPUT_SIZE, input_size.into());
         self.store(word::OUTPUT_SIZE, output_size.into());
@@ -183,17 +184,17 @@ impl PortLedger {
         self.store(word::OUTPUT, pack(self.output_end(), 0));
     }
 
-    /// Position of the first input that no driver before was given.
+    /// Returns the position of the first input that no earlier driver was given.
     pub(crate) fn input_end(&self) -> u64 {
         self.load(word::INPUT_END)
     }
 
-    /// Position up to which the device took output from drivers before.
+    /// Returns the position up to which the device took output from earlier drivers.
     pub(crate) fn output_end(&self) -> u64 {
         self.load(word::OUTPUT_END)
     }
 
-    /// Buffers of input from before, in order.
+    /// Returns the input buffers of earlier drivers, in order.
     pub(crate) fn left(&self) -> Vec<Left> {
         let left = (0..BUFFERS).map(|slot| {
             let (position, bytes) = unpack(self.load(word::LEFT + usize::from(slot)));
@@ -204,44 +205,44 @@ impl PortLedger {
         left
     }
 
-    /// A buffer from before was handed over.
+    /// Notes that a buffer of an earlier driver was handed over.
     pub(crate) fn forget(&self, slot: u16) {
         self.store(word::LEFT + usize::from(slot % BUFFERS), 0);
     }
 
-    /// All input before `position` was handed over, and what the device filled before `index`.
+    /// Notes that all input before `position`, and all buffers filled before `index`, were handed over.
     pub(crate) fn handed_over(&self, position: u64, index: u16) {
         self.store(word::INPUT, pack(position, index));
     }
 
-    /// An output buffer ends at `position`.
+    /// Notes that an output buffer ends at `position`.
     pub(crate) fn set_behind(&self, slot: u16, position: u64) {
         self.store(word::BEHIND + usize::from(slot % BUFFERS), position);
     }
 
-    /// The device took the output buffers before `index`, up to `position`.
+    /// Notes that the device took the output buffers before `index`, up to `position`.
     pub(crate) fn taken(&self, position: u64, index: u16) {
         self.store(word::OUTPUT, pack(position, index));
     }
 
-    /// Whether the host had the port open when a driver last knew.
+    /// Returns whether the host had the port open when a driver last recorded it.
     pub(crate) fn was_open(&self) -> bool {
         self.load(word::STATE) & OPEN != 0
     }
 
-    /// The port was announced.
+    /// Notes that the port was announced.
     pub(crate) fn set_announced(&self) {
         self.store(word::STATE, self.load(word::STATE) | ANNOUNCED);
     }
 
-    /// Whether the host has the port open.
+    /// Notes whether the host has the port open.
     pub(crate) fn set_open(&self, is_open: bool) {
         let state = self.load(word::STATE) & !OPEN;
         self.store(word::STATE, state | if is_open { OPEN } else { 0 });
     }
 
-    /// No client has said where it stands, so that positions count from the first driver on; from now on they are the
-    /// client's.
+    /// Returns whether no client has given its position yet, so that positions count from the first driver on. From now on
+    /// they are the client's.
     pub(crate) fn take_fresh(&self) -> bool {
         let was_fresh = self.load(word::FRESH) != 0;
         self.store(word::FRESH, 0);
@@ -249,7 +250,7 @@ impl PortLedger {
     }
 }
 
-/// The number of the buffer at `address`, of those from `start` on.
+/// Returns the number of the buffer at `address`, among those from `start` on.
 fn slot(start: u64, address: u64) -> Option<usize> {
     let slot = usize::try_from(address.checked_sub(start)?).ok()? / PAGE;
     (slot < usize::from(BUFFERS)).then_some(slot)

@@ -1,9 +1,9 @@
 //! Virtio consoles with several ports (section 5.3 of VIRTIO 1.2).
 //!
-//! [`probe`] opens every device and waits for its ports to be announced. A device
-//! has one thread, which answers control messages, hands input to the ports' sinks and takes back
-//! sent buffers. Each port has a lock for each direction; lock order: none is taken under another
-//! but that of the conversation with a device, sinks are called with none.
+//! [`probe`] opens every device and waits for its ports to be announced. A device has one thread,
+//! which answers control messages, hands input to the ports' sinks and takes back sent buffers.
+//! Each port has a lock for each direction; lock order: only the lock of the conversation with a
+//! device may be held when another is taken; sinks are called without locks.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

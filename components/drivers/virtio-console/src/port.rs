@@ -1,7 +1,8 @@
-//! One port of a console: a byte stream each way.
+//! A port of a console: a byte stream in each direction.
 //!
-//! Input that no sink has taken stays in the queue's buffers, so a slow reader holds the host
-//! back. `input` guards the receiving half, `output` the sending half, `state` what the host told.
+//! Input that no sink has taken stays in the queue's buffers, so a slow reader holds the host back.
+//! `input` guards the receiving half, `output` the sending half, `state` the information that the
+//! host gave.
 use crate::{
     ledger::{Left, PortLedger},
     slots::{Filled, Slots},
@@ -21,24 +22,24 @@ lock_class! {
     static STATE = "virtio-console.state";
 }
 
-/// Bytes of one buffer.
+/// Size of a buffer in bytes.
 pub(crate) const BUFFER_BYTES: usize = 4096;
 
 struct Input {
     slots: Slots,
     sink: Option<Arc<dyn PortSink>>,
-    /// A buffer that is not handed over whole, and how much of it is.
+    /// A buffer that is partly handed over, and how many bytes of it are.
     current: Option<(Filled, usize)>,
-    /// Filled for drivers before and not handed over.
+    /// Buffers that were filled for earlier drivers and not handed over.
     left: VecDeque<Left>,
-    /// `current` is the first of these.
+    /// `current` is the first of `left`.
     is_left: bool,
-    /// Of the first byte of `current`, or the next.
+    /// Position of the first byte of `current`, or else of the next buffer.
     position: u64,
-    /// Clients so far.
+    /// Number of clients so far.
     clients: u64,
     ledger: Option<PortLedger>,
-    /// The state that the sink was told last.
+    /// The last state that the sink was told.
     told_open: Option<bool>,
     told_window: Option<(u16, u16)>,
 }
@@ -48,7 +49,7 @@ struct State {
     name: Option<String>,
     console: Option<usize>,
     is_open: bool,
-    /// Was open at some time.
+    /// The port was open at some time.
     was_open: bool,
     window: Option<(u16, u16)>,
 }
@@ -58,14 +59,14 @@ pub struct ConsolePort {
     number: u32,
     input: Mutex<Input>,
     output: Mutex<Slots>,
-    /// Signalled when sent buffers came back, or the other end closed.
+    /// Signalled when sent buffers came back, and when the other end closed.
     room: Event,
     state: Mutex<State>,
     is_dead: AtomicBool,
     ledger: Option<PortLedger>,
-    /// The host had it open when a driver before last knew.
+    /// The host had the port open when an earlier driver last recorded it.
     was_open: bool,
-    /// Wakes the device's thread.
+    /// The interrupt by which the device's thread is woken.
     vector: Arc<Vector>,
 }
 
@@ -110,17 +111,18 @@ impl ConsolePort {
         }
     }
 
-    /// Its number on the device.
+    /// Returns the port's number on the device.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether the host has said what it is, and that it is open if it was for the driver before.
+    /// Returns whether the host has identified the port, and opened it if it was open for the
+    /// earlier driver.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_identified() && (!self.was_open || self.is_connected())
     }
 
-    /// Whether the host has said what it is: a name or a console.
+    /// Returns whether the host has identified the port as a named port or a console.
     pub fn is_identified(&self) -> bool {
         let state = self.state.lock();
         state.name.is_some() || state.console.is_some()
@@ -139,7 +141,8 @@ impl ConsolePort {
     }
 
     pub(crate) fn set_open(&self, is_open: bool) {
-        // First where it outlives the driver: whoever was told has to find it again.
+        // This is recorded first in the memory that outlives the driver: a sink that was told must
+        // find the same state again.
         if let Some(ledger) = &self.ledger {
             ledger.set_open(is_open);
         }
@@ -151,18 +154,18 @@ impl ConsolePort {
         self.room.signal();
     }
 
-    /// The window's rows and columns, where the host told them.
+    /// Returns the window's rows and columns, if the host gave them.
     pub fn window(&self) -> Option<(u16, u16)> {
         self.state.lock().window
     }
 
-    /// Whether anybody is at the other end. Hosts do not tell that of consoles.
+    /// Returns whether the other end is open. Hosts do not report that of consoles.
     pub(crate) fn is_connected(&self) -> bool {
         let state = self.state.lock();
         (state.is_open || state.console.is_some()) && !self.is_dead.load(Acquire)
     }
 
-    /// The device is gone.
+    /// Marks the port as dead: the device is gone.
     pub(crate) fn kill(&self) {
         self.is_dead.store(true, Release);
         self.input.lock().slots.kill();
@@ -170,8 +173,8 @@ impl ConsolePort {
         self.set_open(false);
     }
 
-    /// On the device's thread: hands over input and news, takes back sent buffers. Input goes
-    /// through `scratch`, since the device may write its buffers at any time.
+    /// Hands over input and news and takes back sent buffers, on the device's thread. Input is
+    /// copied through `scratch`, because the device may write its buffers at any time.
     pub(crate) fn service(&self, scratch: &mut [u8]) -> Result<(), Error> {
         self.take_back_sent()?;
         let (sink, is_new) = {
@@ -179,7 +182,8 @@ impl ConsolePort {
             (input.sink.clone(), input.told_open.is_none())
         };
         let Some(sink) = sink else { return Ok(()) };
-        // Read before the input: what was sent before closing is handed over before that is told.
+        // This is read before the input, so that input sent before the close is handed over before
+        // the close is reported.
         let is_open = self.is_connected();
         self.tell_window(&sink);
         if is_open || (is_new && self.state.lock().was_open) {
@@ -200,7 +204,8 @@ impl ConsolePort {
         Ok(())
     }
 
-    /// Queues what fits; zero where the ring is full and an interrupt will come for room.
+    /// Queues as many bytes as fit. Returns zero if the ring is full, and an interrupt will then
+    /// come when there is room.
     fn send_some(&self, bytes: &[u8]) -> Result<usize, Error> {
         let mut output = self.output.lock();
         let mut has_room = output.reclaim()?;
@@ -211,13 +216,13 @@ impl ConsolePort {
         }
         drop(output);
         if has_room {
-            // Another sender may wait for the interrupt that this made needless.
+            // Another sender may wait for an interrupt that will not come now.
             self.room.signal();
         }
         Ok(sent)
     }
 
-    /// Whether everything sent is taken; if not an interrupt will come.
+    /// Returns whether all output is taken. If not, an interrupt will come.
     fn is_drained(&self) -> Result<bool, Error> {
         let mut output = self.output.lock();
         let mut has_room = false;
@@ -229,7 +234,7 @@ impl ConsolePort {
         };
         drop(output);
         if has_room {
-            // A sender may wait for the interrupt that this made needless.
+            // A sender may wait for an interrupt that will not come now.
             self.room.signal();
         }
         Ok(is_idle)
@@ -252,7 +257,7 @@ impl ConsolePort {
         }
     }
 
-    /// Gives the sink what has come; `false` where it is full.
+    /// Gives received input to the sink. Returns `false` if the sink is full.
     fn hand_over(&self, sink: &Arc<dyn PortSink>, scratch: &mut [u8]) -> Result<bool, Error> {
         loop {
             let (bytes, clients) = {
@@ -275,7 +280,7 @@ impl ConsolePort {
 }
 
 impl Input {
-    /// The buffer being handed over and how far.
+    /// Returns the buffer being handed over, and how many bytes of it are.
     fn next(&mut self) -> Result<Option<(Filled, usize)>, Error> {
         if self.current.is_none()
             && let Some(left) = self.left.front()
@@ -296,14 +301,14 @@ impl Input {
         Ok(self.current)
     }
 
-    /// [`Input::consume`], unless another client began meanwhile, who said what it has.
+    /// Does [`Input::consume`], unless another client came meanwhile and gave its own position.
     fn consume_for(&mut self, clients: u64, bytes: usize) {
         if self.clients == clients {
             self.consume(bytes);
         }
     }
 
-    /// The client has so many bytes more.
+    /// Notes that the client has taken `bytes` more.
     fn consume(&mut self, bytes: usize) {
         let Some((filled, from)) = self.current else { return };
         let from = from + bytes;
@@ -331,12 +336,14 @@ impl Input {
         }
     }
 
-    /// A client has all before `received`: the next to hand over is what lies behind.
+    /// Notes that a client has all input before `received`; the input behind that is handed over
+    /// next.
     fn pick_up(&mut self, received: u64) -> Result<(), Error> {
         self.clients += 1;
         let Some(ledger) = self.ledger.clone() else { return Ok(()) };
         if ledger.take_fresh() && received > 0 {
-            // Input that came here is behind the client's, whatever became of the drivers before.
+            // Input that this driver received is behind the client's position, whatever earlier
+            // drivers did.
             self.position = received;
             self.left.clear();
             ledger.handed_over(received, self.slots.taken());

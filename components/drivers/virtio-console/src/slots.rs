@@ -1,33 +1,33 @@
-//! A virtqueue with equal buffers of DMA memory, one a slot.
+//! A virtqueue with buffers of equal size in DMA memory, one a slot.
 use crate::ledger::PortLedger;
 use alloc::{collections::VecDeque, vec::Vec};
 use rt::device::DmaBuffer;
 use virtio::{Access, Buffer, Error, Queue};
 
-/// The queue, its buffers, and which of them the driver has.
+/// The queue, its buffers, and the set of those that the driver has.
 pub(crate) struct Slots {
     queue: Queue<u16>,
     memory: DmaBuffer,
     slot_bytes: usize,
-    /// Buffers in all.
+    /// Number of buffers.
     count: usize,
     free: Vec<u16>,
-    /// The positions that say how much output the device has.
+    /// The positions in the output, if this is an output queue with a ledger.
     marks: Option<Marks>,
     is_dead: bool,
 }
 
-/// Positions of output, and where they outlive the driver.
+/// Positions in the output, which outlive the driver.
 struct Marks {
     ledger: PortLedger,
-    /// Behind what was put, and behind what the device took.
+    /// Position behind the output put into buffers, and behind the output that the device took.
     put: u64,
     taken: u64,
-    /// Behind each buffer the device has, in order.
+    /// Position behind each buffer that the device has, in order.
     behind: VecDeque<u64>,
 }
 
-/// The device is not further ahead of what the client knows; a position that says so is of nothing.
+/// Most bytes by which the device can be ahead of its client's position. A position beyond that is invalid.
 const AHEAD_MAX: u64 = 1 << 20;
 
 /// A filled buffer that came back.
@@ -43,14 +43,14 @@ impl Slots {
         Ok(Slots::within(queue, memory, slot_bytes))
     }
 
-    /// Of as many buffers as `memory` holds.
+    /// Makes slots for as many buffers as `memory` holds.
     pub(crate) fn within(queue: Queue<u16>, memory: DmaBuffer, slot_bytes: usize) -> Slots {
         let count = (memory.bytes() / slot_bytes).min(queue.size().into()) as u16;
         let free = (0..count).rev().collect();
         Slots { queue, memory, slot_bytes, count: count.into(), free, marks: None, is_dead: false }
     }
 
-    /// Keeps in `ledger` what the device has of output.
+    /// Records in `ledger` the output that the device has.
     pub(crate) fn marked(self, ledger: PortLedger) -> Slots {
         let position = ledger.output_end();
         Slots {
@@ -59,23 +59,23 @@ impl Slots {
         }
     }
 
-    /// The buffer is not free.
+    /// Marks the buffer as not free.
     pub(crate) fn withhold(&mut self, slot: u16) {
         self.free.retain(|&free| free != slot);
     }
 
-    /// The index up to which buffers came back.
+    /// Returns the index up to which buffers came back.
     pub(crate) fn taken(&self) -> u16 {
         self.queue.taken()
     }
 
-    /// A client knows that the device has all before `sent`: what it has, by the same count. To be called when the device
-    /// has none of the buffers.
+    /// Takes the position of a client that knows that the device has all before `sent`. Returns the position that the
+    /// device really has reached. To be called when the device has none of the buffers.
     pub(crate) fn pick_up(&mut self, sent: u64) -> u64 {
         let index = self.queue.taken();
         let Some(marks) = &mut self.marks else { return sent };
         if marks.taken.checked_sub(sent).is_none_or(|ahead| ahead > AHEAD_MAX) {
-            // There was no driver before, or what it left is lost.
+            // There was no earlier driver, or its state is lost.
             marks.taken = sent;
             marks.ledger.taken(sent, index);
         }
@@ -83,14 +83,14 @@ impl Slots {
         marks.taken
     }
 
-    /// So many bytes have nobody to take them.
+    /// Counts output that is discarded because the other end is closed.
     pub(crate) fn skip(&mut self, bytes: usize) {
         if let Some(marks) = &mut self.marks {
             marks.put += bytes as u64;
         }
     }
 
-    /// The next buffer to be put ends where `bytes` more do.
+    /// Records that the next buffer ends `bytes` bytes later.
     fn mark(&mut self, slot: u16, bytes: usize) {
         if let Some(marks) = &mut self.marks {
             marks.put += bytes as u64;
@@ -111,7 +111,7 @@ impl Slots {
         }
     }
 
-    /// Lends every free buffer to the device to be filled.
+    /// Gives every free buffer to the device to be filled.
     pub(crate) fn offer_all(&mut self) {
         while !self.is_dead
             && let Some(slot) = self.free.pop()
@@ -121,8 +121,8 @@ impl Slots {
         self.publish();
     }
 
-    /// Copies as much of `data` into free buffers as fits and queues them; returns how much. The
-    /// device is told by [`Slots::publish`].
+    /// Copies as much of `data` into free buffers as fits and queues them. Returns how much. [`Slots::publish`] tells the
+    /// device.
     pub(crate) fn put(&mut self, data: &[u8]) -> usize {
         let mut sent = 0;
         for chunk in data.chunks(self.slot_bytes) {
@@ -135,19 +135,19 @@ impl Slots {
         sent
     }
 
-    /// [`Slots::put`], and tells the device.
+    /// Does [`Slots::put`] and tells the device.
     pub(crate) fn send(&mut self, data: &[u8]) -> usize {
         let sent = self.put(data);
         self.publish();
         sent
     }
 
-    /// Whether the device has none of the buffers.
+    /// Returns whether the driver has all buffers back.
     pub(crate) fn has_all(&self) -> bool {
         self.free.len() >= self.count
     }
 
-    /// Takes sent buffers back without asking for an interrupt; says whether there were any.
+    /// Takes sent buffers back without asking for an interrupt. Returns whether there were any.
     pub(crate) fn reclaim(&mut self) -> Result<bool, Error> {
         let mut has_any = false;
         while !self.is_dead
@@ -163,19 +163,19 @@ impl Slots {
         Ok(has_any)
     }
 
-    /// Asks for an interrupt when the next buffer is sent; `true` if one is already.
+    /// Asks for an interrupt when the next buffer is sent. Returns `true` if one is sent already.
     pub(crate) fn arm(&mut self) -> bool {
         !self.is_dead && self.queue.arm()
     }
 
-    /// Tells the device of what was put.
+    /// Tells the device of the queued buffers.
     pub(crate) fn publish(&mut self) {
         if !self.is_dead {
             self.queue.publish();
         }
     }
 
-    /// The next buffer the device is done with; it is the driver's until [`Slots::recycle`].
+    /// Takes the next buffer that the device is done with. The driver keeps it until [`Slots::recycle`].
     pub(crate) fn take(&mut self) -> Result<Option<Filled>, Error> {
         if self.is_dead {
             return Ok(None);
@@ -191,22 +191,22 @@ impl Slots {
         }
     }
 
-    /// The buffer is free again.
+    /// Marks the buffer as free again.
     pub(crate) fn recycle(&mut self, slot: u16) {
         self.free.push(slot);
     }
 
-    /// Copies from a buffer that came back.
+    /// Copies from a buffer that came back, from byte `from` on.
     pub(crate) fn read(&self, filled: Filled, from: usize, out: &mut [u8]) {
         self.memory.read(self.start(filled.slot) + from, out);
     }
 
-    /// Whether the device has none of the buffers.
+    /// Returns whether the device has none of the buffers.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_dead || self.queue.in_flight() == 0
     }
 
-    /// The device was reset: nothing goes in or out any more.
+    /// Ends the queue after the device was reset: nothing goes in or out any more.
     pub(crate) fn kill(&mut self) {
         self.is_dead = true;
     }

@@ -1,4 +1,4 @@
-//! The driver against a model console.
+//! Tests of the driver against a model console.
 use crate::{Console, ledger::Ledger};
 use interfaces::terminal::{Port, PortSink, Position, Resumable};
 use rt::{
@@ -15,7 +15,7 @@ use virtio::{
     model::{Behaviour, Chain, Model},
 };
 
-/// After so long nothing comes any more.
+/// Time after which an awaited event counts as lost.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
 const F_SIZE: u64 = 1;
@@ -23,18 +23,18 @@ const F_MULTIPORT: u64 = 2;
 
 #[derive(Default)]
 struct HostState {
-    /// Ports announced: number, name (none: a console).
+    /// Ports to be announced: number, and name (`None` for a console).
     ports: Vec<(u32, Option<&'static str>)>,
-    /// Sent by the guest, by output queue.
+    /// Output of the guest, with its queue.
     output: Vec<(u16, Vec<u8>)>,
-    /// Control messages the guest sent.
+    /// Control messages of the guest.
     told: Vec<(u32, u16, u16)>,
-    /// Keeps output until told otherwise.
+    /// The host keeps output until told otherwise.
     is_slow: bool,
     kept: Vec<(u16, Chain)>,
 }
 
-/// The host's end.
+/// The host's side.
 #[derive(Clone, Default)]
 struct Host(Arc<(Mutex<HostState>, Condvar)>);
 
@@ -78,7 +78,7 @@ impl Host {
         }
     }
 
-    /// Puts bytes into an input queue; panics where the guest has no buffers.
+    /// Puts bytes into an input queue; panics if the guest has no buffers.
     fn input(&self, model: &Model, queue: u16, bytes: &[u8]) {
         let chain = model.pop(queue).expect("a buffer for input");
         assert_eq!(chain.write(0, bytes), bytes.len());
@@ -136,7 +136,7 @@ enum News {
     Window(u16, u16),
 }
 
-/// Records what it is told, with a limit on bytes.
+/// A sink that records what it receives, with a limit on bytes.
 struct Sink {
     news: Mutex<(Vec<News>, usize)>,
     changed: Condvar,
@@ -403,7 +403,7 @@ fn a_device_that_breaks_the_protocol_ends_its_ports() {
     port.drain();
 }
 
-/// Bytes of a ledger for one port.
+/// Size of a ledger for one port, in bytes.
 const KEPT_BYTES: usize = 12 * 4096;
 
 /// A device with one port, which outlives its drivers.
@@ -415,7 +415,7 @@ struct Device {
     sink: Arc<Sink>,
     typed: Vec<u8>,
     printed: Vec<u8>,
-    /// Of what is typed the device has given that much.
+    /// Number of typed bytes that the device has delivered.
     given: usize,
 }
 
@@ -433,7 +433,7 @@ impl Device {
         self.host.sent_to(1)
     }
 
-    /// The device's own work: takes a buffer of output, fills one of input.
+    /// Does the device's work: takes a buffer of output, fills one of input.
     fn work(&mut self) {
         self.host.take_kept(&self.model);
         if self.given < self.typed.len()
@@ -447,7 +447,7 @@ impl Device {
         }
     }
 
-    /// Types and prints with a driver that lives so long; whether it died over it.
+    /// Types and prints with a driver that lives for `life`. Returns whether it died.
     fn use_one(&mut self, life: Option<&Arc<Life>>) -> bool {
         let is_over = || life.is_some_and(|life| life.is_over());
         set_life(life.cloned());
@@ -460,7 +460,7 @@ impl Device {
                 return true;
             }
         };
-        // Output before the host has opened the port reaches nobody.
+        // Output is lost before the host has opened the port.
         while !is_over() && !console.ports().iter().any(|port| port.is_connected()) {
             console.wait_ports(Some(time::now().after_ns(1_000_000)));
         }
@@ -492,7 +492,7 @@ impl Device {
         }
         console.stop();
         drop(console);
-        // Nothing is left of it once its interrupt is free.
+        // The driver is gone once its interrupt is free.
         while rt::device::Interrupt::open(self.device.interrupt).is_err() {
             std::thread::yield_now();
         }
@@ -526,7 +526,7 @@ fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
             printed: (100..250).collect(),
             given: 0,
         };
-        // Its successors live as long, then a little longer; the last for ever.
+        // The successors live as long, then a little longer; the last one for ever.
         has_died = device.use_one(Some(&Life::of(steps)));
         device.use_one(Some(&Life::of(steps)));
         device.use_one(Some(&Life::of(steps + 20)));
@@ -551,7 +551,7 @@ fn a_client_that_said_where_it_stands_stays_known_while_the_host_opens_and_close
             }
         });
         for _ in 0..20_000 {
-            // As if there had been no driver before.
+            // This makes it look as if there had been no earlier driver.
             kept.store64(0, 0);
             let port = port();
             let told = [port.take_fresh(), port.take_fresh(), port.take_fresh()];

@@ -1,16 +1,17 @@
 //! The health tests of a source of entropy (NIST SP 800-90B, section 4.4), on bytes.
 //!
-//! Both tests take 4 bits of entropy a byte for granted, half of what a virtio device promises, and fail on a good source with a
-//! probability of 2^-30. At the start, and again after a failure, a source has to pass them for [`STARTUP`] bytes (section 4.3)
-//! before its output may be used.
+//! Both tests assume 4 bits of entropy a byte, half of the amount that a virtio device promises, and fail on a good source with
+//! a probability of 2^-30. At the start, and again after a failure, a source has to pass them for [`STARTUP`] bytes (section
+//! 4.3) before its output may be used.
 
-/// A value that comes so often in a row fails: `1 + ceil(30 / 4)` (section 4.4.1).
+/// Number of equal values in a row at which a source fails: `1 + ceil(30 / 4)` (section 4.4.1).
 const REPETITIONS: u32 = 9;
 /// Bytes of a window of the adaptive proportion test (section 4.4.2).
 const WINDOW: u32 = 512;
-/// The first value of a window fails when the window has it so often: `1 + critbinom(512, 1/16, 1 - 2^-30)`.
+/// Number of times that the first value of a window is in the window at which a source fails: `1 + critbinom(512, 1/16, 1 -
+/// 2^-30)`.
 const PROPORTION: u32 = 71;
-/// Bytes that pass before the first one is used.
+/// Number of bytes that must pass before the output is used.
 pub(crate) const STARTUP: u32 = 1024;
 
 /// The state of the tests.
@@ -21,7 +22,7 @@ pub(crate) struct Health {
     /// The first value of the window.
     watched: u8,
     seen: u32,
-    /// Bytes of the window so far.
+    /// Number of bytes of the window so far.
     place: u32,
     /// Bytes that passed since the start or the last failure, up to [`STARTUP`].
     passed: u32,
@@ -30,14 +31,14 @@ pub(crate) struct Health {
 /// A test that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The same value too often in a row.
+    /// The same value came too often in a row.
     Repetition,
-    /// The same value too often in a window.
+    /// The same value came too often in a window.
     Proportion,
 }
 
 impl Health {
-    /// Whether the output may be used: the source has passed for long enough.
+    /// Returns whether the output may be used: the source has passed for long enough.
     pub(crate) fn is_good(&self) -> bool {
         self.passed == STARTUP
     }
@@ -45,7 +46,7 @@ impl Health {
     /// Tests the next `bytes` of the source.
     ///
     /// # Errors
-    /// The test that failed. The source starts anew then.
+    /// The test that failed. The source must then pass for [`STARTUP`] bytes again.
     pub(crate) fn test(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         for byte in bytes {
             if let Err(failure) = self.step(*byte) {
@@ -77,7 +78,7 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// Bytes of a linear congruential generator's upper bits.
+    /// Returns bytes from a linear congruential generator's upper bits.
     fn noise(count: usize) -> Vec<u8> {
         let mut state = 1u64;
         let mut next = || {
@@ -106,7 +107,7 @@ mod tests {
         assert!(health.is_good());
         assert_eq!(health.test(&[7]), Err(Failure::Repetition));
         assert!(!health.is_good());
-        // The repetitions may come in several pieces.
+        // The repetitions may be spread over several pieces.
         let mut health = Health::default();
         let pieces = [[0; 4], [0; 4], [0; 4]];
         let failed = pieces.iter().find_map(|piece| health.test(piece).err());
@@ -115,11 +116,11 @@ mod tests {
 
     #[test]
     fn a_value_that_comes_too_often_in_a_window_fails() {
-        // Every seventh byte is the first of the window: 74 of 512, of 71 allowed.
+        // Every seventh byte equals the first of the window: 74 of 512, when 71 is a failure.
         let mut bytes: Vec<u8> =
             (0..WINDOW).map(|at| if at % 7 == 0 { 0 } else { at as u8 | 1 }).collect();
         assert_eq!(Health::default().test(&bytes), Err(Failure::Proportion));
-        // Every eighth: 64.
+        // Every eighth byte equals it: 64.
         bytes
             .iter_mut()
             .enumerate()
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_cutoff_of_a_window_is_that_of_the_standard() {
-        // The smallest count that a source of 4 bits a byte exceeds with a probability of at most 2^-30.
+        // This finds the smallest count that a source of 4 bits a byte exceeds with a probability of at most 2^-30.
         let (trials, p) = (f64::from(WINDOW), 1.0 / 16.0f64);
         let mut probability = (1.0 - p).powf(trials);
         let mut sum = probability;

@@ -1,4 +1,4 @@
-//! A source: its queue, its buffer, and the caller's wait for the device.
+//! A source of entropy: its queue, its buffer, and the caller's wait for the device.
 use crate::health::Health;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::entropy::{Entropy, SEED_WORDS, Seed};
@@ -16,13 +16,13 @@ lock_class! {
     static STATE = "virtio-rng.state";
 }
 
-/// Bytes that the device is asked for at a time: some seeds, so that few of them wait.
+/// Bytes that the device is asked for at a time: enough for some seeds, so that few callers wait.
 const BUFFER_BYTES: usize = 256;
 const SEED_BYTES: usize = SEED_WORDS * 8;
 /// Longest time that a caller waits for the device. A device may be slow on purpose (QEMU `max-bytes`, `period`).
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// One device.
+/// A source of entropy.
 pub struct Source {
     device: Device,
     vector: Vector,
@@ -33,7 +33,7 @@ struct State {
     queue: Queue<()>,
     buffer: DmaBuffer,
     health: Health,
-    /// Bytes that passed the tests and were not given yet.
+    /// Bytes that passed the tests and were not handed out yet.
     fresh: Vec<u8>,
     /// The device broke the protocol and was reset for good.
     is_dead: bool,
@@ -70,7 +70,7 @@ impl Source {
         Ok(Arc::new(Source { device, vector, state: Mutex::new(&STATE, state) }))
     }
 
-    /// Waits until `deadline` for bytes of the device and tests them. Returns whether there may be more before that.
+    /// Waits until `deadline` for bytes of the device and tests them. Returns whether more may come before that.
     fn refill(&self, state: &mut State, deadline: Instant) -> bool {
         match self.receive(state, deadline) {
             Ok(Some(bytes)) => {
@@ -96,7 +96,7 @@ impl Source {
         }
     }
 
-    /// The next bytes of the device; none where it gives none before `deadline`.
+    /// Returns the next bytes of the device; `None` if there are none before `deadline`.
     fn receive(&self, state: &mut State, deadline: Instant) -> Result<Option<Vec<u8>>, Error> {
         if state.queue.in_flight() == 0 {
             let buffer = Buffer {
@@ -104,7 +104,7 @@ impl Source {
                 bytes: BUFFER_BYTES as u32,
                 access: Access::Write,
             };
-            // The queue is empty: it has room.
+            // The queue is empty, so there is room.
             let _ = state.queue.add(&[buffer], ());
             state.queue.publish();
         }
@@ -112,7 +112,7 @@ impl Source {
             if let Some(used) = state.queue.take()? {
                 let mut bytes = alloc::vec![0; (used.written as usize).min(BUFFER_BYTES)];
                 state.buffer.read(0, &mut bytes);
-                // No copy of a seed stays in memory that the device reads.
+                // No copy of a seed may stay in memory that the device reads.
                 (0..BUFFER_BYTES / 8).for_each(|word| state.buffer.store64(word * 8, 0));
                 return Ok(Some(bytes));
             }
@@ -142,7 +142,7 @@ impl Entropy for Source {
         for (word, bytes) in seed.iter_mut().zip(words) {
             *word = u64::from_ne_bytes(bytes.try_into().ok()?);
         }
-        // A seed that is given is overwritten and never given again.
+        // A seed that is handed out is overwritten, so it is never handed out again.
         state.fresh.get_mut(start..)?.fill(0);
         state.fresh.truncate(start);
         Some(seed)

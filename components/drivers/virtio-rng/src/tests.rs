@@ -1,4 +1,4 @@
-//! The driver against a model source.
+//! Tests of the driver against a model source.
 use crate::{Source, health::STARTUP};
 use interfaces::entropy::Entropy;
 use std::{
@@ -13,17 +13,17 @@ use virtio::{
 /// The device's answer to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// With so many random bytes.
+    /// The device writes this many random bytes.
     Random(usize),
-    /// With a full buffer of one value.
+    /// The device fills the buffer with one value.
     Constant,
-    /// As if it had filled the buffer, and with nothing in it.
+    /// The device claims to have filled the buffer, but has written nothing.
     Lie,
-    /// With no byte.
+    /// The device returns the buffer with no byte.
     Nothing,
-    /// Not at all.
+    /// The device does not answer.
     Silence,
-    /// With a chain that it was not given.
+    /// The device returns a chain that it was not given.
     Stray,
 }
 
@@ -54,12 +54,13 @@ impl Behaviour for Host {
     }
 }
 
-/// A source on a page of registers at `base`, and how it answers from now on.
+/// Plugs in a source with a page of registers at `base`. Returns it with its answer, which the test
+/// may change.
 fn source(base: u64, answer: Answer) -> (Arc<Source>, Arc<Mutex<Answer>>, rt::host::Plugged) {
     let answer = Arc::new(Mutex::new(answer));
     let host = Box::new(Host { answer: answer.clone() });
     let model = Model::new(virtio::kind::ENTROPY, 0, Vec::new(), (1, 8), host);
-    // Each source has a line of its own: the tests share a machine.
+    // Each source has its own interrupt line, because the tests share a machine.
     let (device, plugged) = model.plug_mmio(base, (base >> 12) as u32);
     (Source::open(Candidate::Mmio(device)).expect("a source"), answer, plugged)
 }
@@ -85,7 +86,7 @@ fn a_source_that_fails_its_tests_gives_nothing_until_it_passes_them_again() {
     let first = source.seed().expect("a seed");
     for wrong in [Answer::Lie, Answer::Constant] {
         *answer.lock().unwrap() = wrong;
-        // Seeds that passed before may be left; none of them is given twice.
+        // Seeds that passed before may be left; none of them is handed out twice.
         let left: HashSet<_> = std::iter::from_fn(|| source.seed()).collect();
         assert!(left.len() < STARTUP as usize / 32 && !left.contains(&first));
         *answer.lock().unwrap() = Answer::Random(256);
