@@ -120,14 +120,14 @@ pub fn run(options: &Options) -> Result<u8> {
 const STARVED: &str = "(while :; do tail /dev/zero; done) >/dev/null 2>&1 & \
     (while :; do for d in /tmp /var/tmp; do dd if=/dev/zero of=$d/full bs=64k; rm -f $d/full; done; done) \
     >/dev/null 2>&1 & ";
-/// Ends what [`STARVED`] started, and takes away what it and random calls have left in files.
+/// Ends the jobs that [`STARVED`] started, and removes the files that it and random calls have left.
 const TIDIED: &str = "for job in $(jobs -p); do kill $job; done 2>/dev/null; killall -q -9 tail dd; wait; \
     rm -rf /tmp/* /tmp/.[!.]* /var/tmp/* /var/tmp/.[!.]*; [ ! -e /run/failed ]";
-/// Calls made before objects are counted: what comes at a first use and stays is there then.
+/// Number of calls made before objects are counted, so that objects made at a first use and kept exist then.
 const FIRST_CALLS: u64 = 200_000;
 
-/// One process of random calls a processor, with everything taken beside them or not. What they leave
-/// behind in the kernel is counted.
+/// Returns the command that runs one process of random calls for each processor, with all resources taken beside them or not,
+/// and that counts the objects they leave behind in the kernel.
 fn calls(options: &Options, is_starved: bool) -> String {
     let count = options.count.unwrap_or(10_000_000);
     let all = |count: u64| {
@@ -152,12 +152,12 @@ fn rights(options: &Options) -> String {
     format!("/abi/rights {} {} '{only}'", options.count.unwrap_or(400), options.seed)
 }
 
-/// A command as an argument of `counted` (tests/abi), which fails where it does not give all back.
+/// Wraps a command in `counted` (tests/abi), which fails if the command leaves objects behind.
 fn counted(command: &str) -> String {
     format!("/abi/counted '{command}'")
 }
 
-/// The same with a lesser command, which brings what is made at a first use and stays.
+/// Wraps a command in the same way, after a smaller one, which creates the objects that are made at a first use and kept.
 pub fn counted_after(first: &str, command: &str) -> String {
     format!("/abi/counted --after '{first}' '{command}'")
 }
@@ -176,13 +176,13 @@ fn loops(seconds: u64) -> String {
     ))
 }
 
-/// Bytes of the disk by which a hostile driver is told how to behave.
+/// Size of the part of the disk by which a hostile driver is told how to behave.
 const EAR_BYTES: u64 = 16 << 20;
 
-/// The device whose interrupts and registers a hostile driver takes.
+/// The device whose interrupts and registers a hostile driver uses.
 const SPARE_DEVICE: &str = "virtio-rng-pci,disable-legacy=on,iommu_platform=on";
 
-/// Plays every behaviour of `tests/components/hostile-blk` so many times; what is left behind in the kernel is counted.
+/// Runs every behaviour of `tests/components/hostile-blk` so many times. Objects left behind in the kernel are counted.
 fn hostile_driver(options: &Options) -> Result<u8> {
     let kernel = build::image("hostile", &Features::default())?;
     let ear = shell::build_path("hostile-ear.img")?;

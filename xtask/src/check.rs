@@ -22,11 +22,11 @@ use std::{
 /// A crate of the workspace.
 #[derive(Default)]
 pub struct Crate {
-    /// Package name.
+    /// Name of its package.
     pub name: String,
-    /// Folder, from the root.
+    /// Its folder, from the root.
     pub folder: PathBuf,
-    /// Source files.
+    /// Its source files.
     pub files: Vec<PathBuf>,
     /// Names of the crates it depends on, tests and build scripts left out.
     pub dependencies: Vec<String>,
@@ -95,7 +95,7 @@ const CLIPPY: &[(&str, &[&str])] = &[
 /// Folders of crates that are built for the process world.
 const PROCESS_WORLD: [&str; 2] = ["components/drivers", "tests/components"];
 
-/// Clippy on what is built for the process world, which has flags of its own.
+/// Returns the command that runs Clippy on the crates of the process world, which have their own flags.
 fn process_clippy(crates: &[Crate]) -> Command {
     let mut command = shell::cargo();
     command.args(["clippy", "--locked", "-p", "bench", "-p", "rt", "-p", "interfaces"]);
@@ -109,7 +109,7 @@ fn process_clippy(crates: &[Crate]) -> Command {
     command
 }
 
-/// The workspace's lints, for the one file that is no member of it.
+/// The workspace's lints, for the one file that does not belong to it.
 const VDSO_CLIPPY: &[&str] = &[
     "--crate-name=vdso",
     "--crate-type=lib",
@@ -154,10 +154,10 @@ fn table(rows: &[(&Crate, Counts)]) {
     println!("{:<20} {:>8} {:>8} {:>8}", "all", total.code, total.tests, total.unsafe_blocks);
 }
 
-/// Every crate of the workspace.
+/// Returns every crate of the workspace.
 ///
 /// # Errors
-/// A manifest that cannot be read.
+/// Fails if a manifest cannot be read.
 pub fn crates() -> Result<Vec<Crate>> {
     let root = shell::root();
     let workspace: toml::Table =

@@ -1,5 +1,6 @@
-//! `./x crash`: QEMU is killed at a random moment of a file workload; `e2fsck -p` must mend the disk
-//! without a question and everything that fsync promised must be there (issue "A disk you can trust").
+//! `./x crash`: kills QEMU at a random moment of a file workload. `e2fsck -p` must repair the disk
+//! without a question, and all data that fsync made durable must be there (issue "A disk you can
+//! trust").
 //!
 //! A round follows from the seed and its number alone. `build/crash.state` says which comes next, so an
 //! interrupted campaign goes on where it was; the disk of a round that failed is kept.
@@ -72,7 +73,7 @@ struct Round {
     verdict: Result<(), String>,
 }
 
-/// Runs the campaign.
+/// Runs the campaign of kills.
 ///
 /// # Errors
 /// Fails if something does not build or start. Failed rounds are printed and give status 1.
@@ -116,7 +117,7 @@ impl State {
         format!("{seed} {} {} {}\n", self.next, self.failed, self.steps)
     }
 
-    /// The state that was written down, if it is of the same seed.
+    /// Parses the saved state, if it is of the same seed.
     fn parse(text: &str, seed: u64) -> Option<State> {
         let numbers: Vec<u64> =
             text.split_whitespace().map_while(|word| word.parse().ok()).collect();
@@ -138,7 +139,8 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
         is_snapshot: false,
         ..guest::machine(kernel, &disk, "crash.log")?
     };
-    // The same for every kill of a seed: where in the workload it falls is the machine's doing.
+    // The time is the same for a given seed and number; the point of the workload at which it falls
+    // depends on the machine.
     let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
     let told = kill_after(&config, seed, life)?;
     let mended = disk::fsck(&disk, Fsck::Mend)?.and(disk::fsck(&disk, Fsck::Look)?);
@@ -150,7 +152,8 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     Ok(Round { steps: told.values().sum(), verdict })
 }
 
-/// Runs the workload for `life` after its first durable step; how many steps each worker told of.
+/// Runs the workload for `life` after its first durable step. Returns the number of steps that each
+/// worker reported.
 fn kill_after(config: &Config, seed: u64, life: Duration) -> Result<BTreeMap<u64, u64>> {
     let command = format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS}");
     let output = session::Captured::default();
@@ -181,7 +184,7 @@ fn kill_after(config: &Config, seed: u64, life: Duration) -> Result<BTreeMap<u64
     Ok(steps_told(&String::from_utf8_lossy(&output.take())))
 }
 
-/// Steps told of by each worker; a last line cut short does not count.
+/// Returns the number of steps that each worker reported. A last line that was cut does not count.
 fn steps_told(text: &str) -> BTreeMap<u64, u64> {
     let mut told = BTreeMap::new();
     for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {

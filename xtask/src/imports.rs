@@ -27,7 +27,7 @@ pub struct Options {
 /// Prints the drawing.
 ///
 /// # Errors
-/// A folder without crates, a file that cannot be parsed.
+/// Fails for a folder without crates, and for a file that cannot be parsed.
 pub fn run(options: &Options) -> Result<u8> {
     let mut crates = check::crates()?;
     crates.retain(|one| one.folder.starts_with(&options.folder));
@@ -91,7 +91,7 @@ fn drawing(name: &str, files: &Graph) -> String {
     text
 }
 
-/// By part, how many of its files import each other part.
+/// For each part, the number of its files that import each other part.
 type Parts<'g> = BTreeMap<&'g str, BTreeMap<&'g str, usize>>;
 
 fn parts(files: &Graph) -> Parts<'_> {
@@ -106,7 +106,7 @@ fn parts(files: &Graph) -> Parts<'_> {
     parts
 }
 
-/// The parts from the bottom up: next comes the one with the fewest imports of parts that are not yet there.
+/// Returns the parts from the bottom up: the next one is always that with the fewest imports of parts not yet listed.
 fn order<'g>(parts: &Parts<'g>) -> Vec<&'g str> {
     let mut left: BTreeSet<&str> = parts.keys().copied().collect();
     let mut order = Vec::new();

@@ -47,14 +47,14 @@ pub struct Options {
 /// Seconds a kill may take on average, and to boot.
 const KILL_SECONDS: u64 = 2;
 const BOOT_SECONDS: u64 = 60;
-/// Kills before the first counting: what is made at a first use and stays is there then, and as many ends are kept
-/// as ever.
+/// Number of kills before the first count of objects, so that objects made at a first use exist, and the record of
+/// ends is full.
 const FIRST_KILLS: u64 = 20;
-/// Bars of the histogram, each twice as long a time as the one before; the first ends here.
+/// Bars of the histogram. Each stands for a time twice that of the one before; the first ends here.
 const BARS: usize = 14;
 const FIRST_BAR_NS: u64 = 250_000;
 
-/// Runs the kills.
+/// Runs the kills and prints the times.
 ///
 /// # Errors
 /// Fails if the system does not build or start. A lost byte, or an error that a program saw, gives status 1.
@@ -106,11 +106,11 @@ struct Killed {
     outcome: Outcome,
     output: Vec<u8>,
     error: Vec<u8>,
-    /// The numbered lines seen, where the component carries them.
+    /// The numbered lines seen, if they go through the component.
     seen: Option<Arc<Mutex<Seen>>>,
 }
 
-/// Runs `command`, at the other end of the streams over the component, if there are any.
+/// Runs `command`, serving the other end of the streams through the component, if there are any.
 fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Result<Killed> {
     if component == "uart" {
         let folder = tempfile::Builder::new().prefix("skerry").tempdir()?;
@@ -141,7 +141,7 @@ fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Resul
     Ok(Killed { outcome, output, error, seen: None })
 }
 
-/// The time that `share` of 100 of the ascending `times` are below.
+/// Returns the time below which `share` of 100 of the ascending `times` are.
 fn percentile(times: &[u64], share: usize) -> u64 {
     times.get(times.len() * share / 100).or(times.last()).copied().unwrap_or(0)
 }

@@ -99,10 +99,10 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(outcome.status())
 }
 
-/// Looks at what would be in the way after minutes of building.
+/// Checks for faults that would otherwise appear only after minutes of building.
 ///
 /// # Errors
-/// With the option that is wrong.
+/// Names the option that is wrong.
 pub fn check(options: &Options) -> Result<()> {
     build::system(&options.system)?;
     if let Some(memory) = options.memory.filter(|memory| *memory < MEMORY_LEAST_MIB) {
@@ -116,10 +116,10 @@ pub fn check(options: &Options) -> Result<()> {
     disks(options).map(drop)
 }
 
-/// Builds what `options` ask for and describes the machine.
+/// Builds everything that `options` ask for and describes the machine.
 ///
 /// # Errors
-/// As the builds.
+/// As for the builds.
 pub fn config(options: &Options, cpus: u32) -> Result<Config> {
     let features =
         build::Features { statistics: options.lock_statistics, check: options.lock_checks };
@@ -171,7 +171,7 @@ fn disks(options: &Options) -> Result<Vec<Disk>> {
 fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
     let mut config = config.clone();
     if let Some((rows, columns)) = window_size() {
-        // Before what the user appends, which may end in arguments of a program.
+        // These come before the user's parameters, which may end in arguments of a program.
         config.append = format!("skerry.rows={rows} skerry.columns={columns} {}", config.append);
     }
     let mut qemu = config.command();
@@ -194,7 +194,7 @@ fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
     Ok(code.map_or(Outcome::TimedOut, |code| guest::judge(code, None, &complaints, &config.log)))
 }
 
-/// Says on stderr what the user needs to know of a run that did not end by itself.
+/// Explains on stderr a run that did not end by itself.
 fn explain(outcome: &Outcome, log: &Path) {
     match outcome {
         Outcome::Panicked => {

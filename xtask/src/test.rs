@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether a suite is run: those asked for, else all, with the long ones or a sample of them.
+    /// Returns whether a suite runs: the requested ones, else all, with the long ones or a sample of them.
     fn includes(&self, suite: Suite) -> bool {
         match suite {
             _ if !self.suite.is_empty() => self.suite.contains(&suite),
@@ -47,7 +47,7 @@ impl Options {
         }
     }
 
-    /// The targets of the suites that boot the system.
+    /// Returns the targets of the suites that boot the system.
     fn targets(&self) -> Vec<Target> {
         let target = |system: &str, is_short| Target { system: system.to_owned(), is_short };
         match &self.system {
@@ -86,7 +86,7 @@ pub enum Suite {
     Python,
 }
 
-/// The suites that run with --long, or where they are asked for.
+/// The suites that run only with --long, or on request.
 const LONG: [Suite; 4] = [Suite::Debian, Suite::Tools, Suite::Services, Suite::Python];
 
 const SUITES: [Suite; 12] = [
@@ -107,7 +107,7 @@ const SUITES: [Suite; 12] = [
 /// Runs the suites.
 ///
 /// # Errors
-/// Fails if something does not build or start: that is no failed test, but no test at all.
+/// Fails if something does not build or start, because then nothing was tested.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let mut tally = Tally::default();
@@ -175,7 +175,7 @@ fn compared(
     Ok(())
 }
 
-/// Runs a test command to its end, under a progress line; its output, whatever its status.
+/// Runs a test command to its end, under a progress line. Returns its output, whatever its status.
 fn output_of(what: &str, command: &mut Command) -> Result<String> {
     let bar = shell::progress(what);
     let output =
@@ -191,7 +191,7 @@ fn output_of(what: &str, command: &mut Command) -> Result<String> {
 fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();
     cargo.args(["test", "--workspace", "--exclude", "abi"]);
-    // Those that are long to build or to run do so once: with the checks below.
+    // Packages that take long to build or to run are tested only once: with the checks below.
     for package in ["ext4", "posix", "tmpfs", "vfs"] {
         cargo.args(["--exclude", package]);
     }
@@ -264,7 +264,7 @@ fn abi_on_linux(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The programs of ABI tests that hold a test which `filter` lets through: no other needs a boot.
+/// Returns the programs of ABI tests that contain a test for which `filter` allows a run; only these need a boot.
 fn abi_tests(filter: Option<&str>) -> Result<Vec<PathBuf>> {
     let mut binaries = build::abi_tests()?;
     if let Some(filter) = filter {
@@ -277,7 +277,7 @@ fn abi_tests(filter: Option<&str>) -> Result<Vec<PathBuf>> {
     Ok(binaries)
 }
 
-/// A root with the ABI tests that `filter` lets through in /abi.
+/// Makes a root with the ABI tests that `filter` selects in /abi.
 fn abi_image(filter: Option<&str>) -> Result<(PathBuf, Vec<String>)> {
     let tree = shell::build_path("abi-root")?;
     disk::busybox_tree(&tree)?;
@@ -313,7 +313,7 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
     Ok(())
 }
 
-/// Boots with one of the ABI tests' programs as the session; what it printed.
+/// Boots with one of the ABI tests' programs as the session. Returns its output.
 fn abi_boot(config: &Config, name: &str, filter: Option<&str>) -> Result<String> {
     let command = format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
     let (outcome, output, error) = guest::run_captured(config, &command, "", 240)?;

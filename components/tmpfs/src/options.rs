@@ -18,8 +18,7 @@ impl Options {
 
     fn set(&mut self, option: &str) -> Option<()> {
         if option == "inode64" {
-            // The options `inode32` and `inode64` have no effect: inode numbers always have 64
-            // bits.
+            // Inode numbers always have 64 bits, with this option and without it.
             return Some(());
         }
         let (name, value) = option.split_once('=')?;

@@ -6,7 +6,7 @@ use super::{
 
 /// Pixels between two numbers of an axis at least.
 const APART: f64 = 8.0;
-/// Steps of an axis whose values are evenly spaced, at most.
+/// Most steps of an axis with evenly spaced values.
 const STEPS_MAX: f64 = 6.0;
 const TICK: f64 = 4.0;
 
@@ -15,16 +15,16 @@ const TICK: f64 = 4.0;
 pub struct Axis {
     least: f64,
     most: f64,
-    /// Of a logarithmic one.
+    /// Base of a logarithmic axis.
     base: Option<f64>,
     from: f64,
     to: f64,
-    /// Round values on it.
+    /// Round values on the axis.
     pub ticks: Vec<f64>,
 }
 
 impl Axis {
-    /// From 0 to a round value that is `most` or the next above it.
+    /// Makes an axis from 0 to the least round value that is at least `most`.
     pub fn even(most: f64, (from, to): Point) -> Axis {
         let step = round_step(most.max(f64::MIN_POSITIVE) / STEPS_MAX);
         let steps = (most / step - 1e-9).ceil().max(1.0);
@@ -44,7 +44,7 @@ impl Axis {
         Axis { least: first, most: last, base: Some(base), from, to, ticks }
     }
 
-    /// The pixel of a value; of one beyond an end, the end.
+    /// Returns the pixel of a value, cut to the ends of the axis.
     pub fn place(&self, value: f64) -> f64 {
         let value = match self.base {
             Some(base) => value.max(f64::MIN_POSITIVE).log(base),
@@ -54,12 +54,13 @@ impl Axis {
         self.from + part * (self.to - self.from)
     }
 
-    /// It ends below `value`.
+    /// Returns whether the axis ends below `value`.
     pub fn is_below(&self, value: f64) -> bool {
         value > self.ticks.last().copied().unwrap_or(self.most) * (1.0 + 1e-9)
     }
 
-    /// Draws it along `y` with a rule up or down to `across` at each tick, and numbers as far as there is room.
+    /// Draws the axis along `y` with a rule up or down to `across` at each tick, and with as many numbers as
+    /// there is room for.
     pub fn draw_flat(
         &self,
         drawing: &mut Drawing,
@@ -97,14 +98,14 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten: the least that is `least` or more.
+/// Returns the least number of 1, 2 or 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0].map(|times| times * power);
     steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
-/// A value of `unit`, short: 20 ns, 3 µs, 1.5 ms; 20, 3 k, 1.5 M; 20 KiB, 3 MiB.
+/// Formats a value of `unit`, short: 20 ns, 3 µs, 1.5 ms; 20, 3 k, 1.5 M; 20 KiB, 3 MiB.
 pub fn said(value: f64, unit: Unit) -> String {
     let steps: &[(f64, &str)] = match unit {
         Unit::Clock => &[(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")],
@@ -116,7 +117,7 @@ pub fn said(value: f64, unit: Unit) -> String {
     format!("{}{name}", plain(value / size))
 }
 
-/// With as many of two decimals as it has.
+/// Formats a number with at most two decimals.
 pub fn plain(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,6 +1,6 @@
 //! The suite `boot`: from QEMU's start to the first program and to the prompt, the memory in use there, and the kernel's size.
-//! Skerry starts programs from the root disk; Linux from an initramfs, which is its best case: the first of one that holds
-//! nothing else. Debian's bash both start from the root disk.
+//! Skerry starts programs from the root disk; Linux starts them from an initramfs, which is its best case (for the first
+//! program, an initramfs with nothing else). Both start Debian's bash from the root disk.
 use super::{
     Suite, probes,
     results::Row,
@@ -14,15 +14,15 @@ use std::{
     process::Command,
 };
 
-/// MiB of the machine whose memory is looked at.
+/// Memory of the machine whose use is measured, in MiB.
 const MEMORY_MIB: u32 = 512;
-/// Names of the rows.
+/// Name of the row on the time to the first program.
 pub const FIRST: &str = "to the first program";
-/// To the prompt.
+/// Name of the row on the time to the prompt.
 pub const PROMPT: &str = "to the prompt";
-/// To the prompt of bash, in Debian.
+/// Name of the row on the time to bash's prompt in Debian.
 pub const DEBIAN: &str = "to bash's prompt in Debian";
-/// Memory in use there.
+/// Name of the row on the memory in use at the prompt.
 pub const MEMORY: &str = "memory at the prompt";
 const IMAGE: &str = "kernel image, stripped";
 
@@ -73,7 +73,7 @@ fn times(side: &Side, image: &Path, root: &Path, initrd: &Path) -> Result<(f64, 
     Ok((first.as_nanos() as f64, prompt.as_nanos() as f64))
 }
 
-/// Nanoseconds to bash's prompt.
+/// Returns the nanoseconds to bash's prompt.
 fn to_bash(side: &Side, debian: &Path) -> Result<f64> {
     const PROMPT: &str = ":/# ";
     let taken = match &side.what {
@@ -85,7 +85,7 @@ fn to_bash(side: &Side, debian: &Path) -> Result<f64> {
     Ok(taken.as_nanos() as f64)
 }
 
-/// An initramfs with the first program alone.
+/// Makes an initramfs with the first program alone.
 fn initrd() -> Result<PathBuf> {
     let path = shell::build_path("linux/first.initramfs")?;
     let folder = probes::folder()?;
@@ -98,7 +98,7 @@ fn initrd() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// KiB of the machine that are not free once a shell runs, whatever they are used for.
+/// Returns the KiB of the machine that are not free once a shell runs, whatever their use.
 fn memory_kib(side: &Side) -> Result<f64> {
     let config = Config { memory: MEMORY_MIB, ..side.machine(1)? };
     let said = side.run(config, probes::MEMORY_RUNNER, "")?;

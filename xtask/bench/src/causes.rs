@@ -3,7 +3,7 @@ use anyhow::{Context, Result};
 use harness::shell;
 use serde::Deserialize;
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Causes {
@@ -39,7 +39,7 @@ impl Causes {
         toml::from_str(text).context("bench/causes.toml")
     }
 
-    /// Returns the reason why the row or lock `name` is not what it is to be.
+    /// Returns the reason why the row or lock `name` misses its bar.
     pub fn of(&self, name: &str) -> &str {
         let is_of = |cause: &&Cause| cause.rows.iter().any(|row| row == name);
         self.cause.iter().find(is_of).map_or("not yet accounted for", |cause| cause.why.as_str())

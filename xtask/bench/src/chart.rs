@@ -4,7 +4,7 @@ use super::{
     draw::{Anchor, Area, Drawing, text_width, widest},
 };
 
-/// One bar.
+/// A bar of a chart.
 #[derive(Clone, Debug)]
 pub struct Bar {
     /// Name of the bar.
@@ -16,10 +16,11 @@ pub struct Bar {
 const LEFT: f64 = 10.0;
 const WIDTH: f64 = 460.0;
 const STEP: f64 = 22.0;
-/// The start of the bars.
+/// Upper edge of the first bar.
 const TOP: f64 = 46.0;
 
-/// A drawing of `bars` of `unit` under `title`; `mark` is a line across all of them, with its name.
+/// Returns a drawing of `bars` of `unit` under `title`. `mark` is a line across all of them, with
+/// its name.
 pub fn draw(title: &str, unit: &str, bars: &[Bar], mark: (&str, f64)) -> String {
     drawing(title, unit, bars, mark).file()
 }

@@ -1,5 +1,5 @@
-//! Suites that compare sides: every side boots in turn on a fresh disk, runs the same probes, and what it says is kept, so
-//! that an interrupted bench goes on where it was.
+//! Suites that compare sides. Every side boots in turn on a fresh disk and runs the same probes. Their results are kept,
+//! so that an interrupted bench continues.
 use super::{
     Options, Suite, boot,
     causes::Causes,
@@ -26,7 +26,7 @@ pub const PROBES: [&str; 12] = [
     "ksos", "calls", "waits", "threads", "memory", "process", "files", "objects", "paths", "kinds",
     "disk", "mach",
 ];
-/// Boots that a row which is not settled is given beyond those of all.
+/// Boots that an unsettled row gets in addition to those of all rows.
 const MORE_BOOTS: u32 = 1;
 /// Bytes of a filter that a kernel's command line has room for.
 const FILTER_MAX: usize = 1000;
@@ -36,10 +36,10 @@ const ROUNDS: u32 = 2;
 /// bench's time.
 const QUICK_ROUNDS: u32 = 1;
 
-/// The earlier measurements, by what was booted: `build/bench/boots.json`.
+/// The earlier measurements, by boot: `build/bench/boots.json`.
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
-    /// Of the kernels, the image and the probes.
+    /// Fingerprint of the kernels, the image and the probes.
     fingerprint: u64,
     boots: BTreeMap<String, Vec<Measured>>,
 }
@@ -48,14 +48,14 @@ struct Kept {
 struct Bench<'a> {
     options: &'a Options,
     sides: Vec<Side>,
-    /// Those of the sides that run `mach` alone; they come last.
+    /// Names of the sides that run `mach` alone; they come last.
     curves_only: Vec<String>,
     image: PathBuf,
     rate: Rate,
     kept: Kept,
 }
 
-/// Compares by `suites`, prints and draws. The status is 1 if a row is not what it is to be.
+/// Compares by `suites`, prints and draws. The status is 1 if a row misses its bar.
 ///
 /// # Errors
 /// Fails if something does not build, start or end as it should.
@@ -65,7 +65,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     let image = probes::image()?;
     if let Some(row) = &options.row {
         let probes: Vec<&str> = suites.iter().flat_map(|suite| suite.probes()).copied().collect();
-        // Those of `boot` are no probes, and are all measured.
+        // The rows of `boot` are not probes, and are all measured.
         if !probes.is_empty() {
             probes::check_row(row, &probes)?;
         }
@@ -99,7 +99,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     if let Some(earlier) = earlier {
         results.join(earlier);
     }
-    // There is none where only `boot` was run.
+    // The file is missing if only `boot` was run.
     let _ = fs::remove_file(kept_path()?);
     report(options, &results)
 }
@@ -118,7 +118,7 @@ fn most_missed(results: &Results, image: &Path, filter: Option<&str>) -> Result<
 }
 
 impl Bench<'_> {
-    /// All boots of a suite, and more for what is not settled.
+    /// Does all boots of a suite, and further ones for unsettled rows.
     fn suite(&mut self, suite: Suite, unit: Unit) -> Result<Vec<Row>> {
         let boots = self.options.boots(unit);
         if suite == Suite::Boot && unit == Unit::Clock {
@@ -142,7 +142,7 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// A filter for the rows that are not settled, if there are any.
+    /// Returns a filter for the unsettled rows, if there are any.
     fn unsettled(&self, rows: &[Row]) -> Option<String> {
         let against = &self.sides.first()?.name;
         let is = |row: &Row, system: &String| {
@@ -156,7 +156,7 @@ impl Bench<'_> {
         (!names.is_empty()).then(|| if filter.len() > FILTER_MAX { "-".to_owned() } else { filter })
     }
 
-    /// One boot of each side.
+    /// Does one boot of each side.
     fn round(
         &mut self,
         (suite, unit, cpus): (Suite, Unit, u32),
@@ -184,7 +184,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The measurements of a side in its boot number `boot`, now or before an interruption.
+    /// Returns the measurements of a side in its boot number `boot`, made now or before an interruption.
     fn boot(
         &mut self,
         at: usize,
@@ -223,7 +223,7 @@ fn kept_path() -> Result<PathBuf> {
     shell::build_path("bench/boots.json")
 }
 
-/// The rest of an interrupted bench of the same things.
+/// Reads the measurements of an interrupted bench of the same things.
 fn kept(fingerprint: u64) -> Kept {
     let read =
         || -> Option<Kept> { serde_json::from_slice(&fs::read(kept_path().ok()?).ok()?).ok() };
@@ -237,14 +237,14 @@ fn fingerprint(sides: &[Side]) -> Result<u64> {
     for side in sides {
         fs::read(side.kernel())?.hash(&mut hasher);
     }
-    // The image differs from one packing to the next; what is in it is the probes'.
+    // The image differs each time it is packed, so its contents are fingerprinted.
     for name in ["probes", "nothing", "run"] {
         fs::read(shell::build_path("bench-root/bench")?.join(name))?.hash(&mut hasher);
     }
     Ok(hasher.finish())
 }
 
-/// The machine that this was measured on, in words.
+/// Describes the machine on which this was measured.
 fn machine() -> String {
     let first = |path: &str, key: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The suite `mach` as the paper's figures (M7): each test over the number of tasks, and what a second processor brings.
+//! The suite `mach` as the paper's figures (M7): each test over the number of tasks, and the gain from a second
+//! processor.
 use super::{
     axis::{self, Axis},
     draw::{self, Anchor, Drawing, Point},
@@ -8,16 +9,16 @@ use super::{
 };
 use std::fmt::Write;
 
-/// One test on so many processors.
+/// The curves of one test on a number of processors.
 #[derive(Debug)]
 pub struct Curves {
     test: String,
     cpus: u32,
-    /// By side: numbers of tasks, and nanoseconds until all of them have done their part once.
+    /// By side: numbers of tasks, and nanoseconds until each of them has done its part once.
     sides: Vec<(String, Vec<(f64, f64)>)>,
 }
 
-/// Those of `results`.
+/// Returns the curves of `results`.
 pub fn curves(results: &Results) -> Vec<Curves> {
     let mut all: Vec<Curves> = Vec::new();
     for row in results.rows.iter().filter(|row| row.suite == "mach") {
@@ -38,13 +39,13 @@ pub fn curves(results: &Results) -> Vec<Curves> {
     all
 }
 
-/// The test and the number of tasks of a row `TEST by TASKS`.
+/// Parses the test and the number of tasks of a row `TEST by TASKS`.
 fn parsed(row: &Row) -> Option<(&str, f64)> {
     let (test, tasks) = row.name.rsplit_once(" by ")?;
     Some((test, tasks.parse().ok()?))
 }
 
-/// Times as they are, or the throughput they mean, relative to that of one task.
+/// The metric: times, or the throughput computed from them, relative to that of one task.
 #[derive(Clone, Copy)]
 enum Metric {
     Time,
@@ -78,7 +79,7 @@ impl Metric {
     }
 }
 
-/// The curves and what a second processor brings, as tables.
+/// Returns the curves and the gain from a second processor, as tables.
 pub fn tables(results: &Results) -> Vec<Table> {
     let all = curves(results);
     let mut tables: Vec<Table> = all
@@ -153,7 +154,7 @@ const WIDTH: f64 = 330.0;
 const HEIGHT: f64 = 200.0;
 const TOP: f64 = 30.0;
 
-/// The curves of `results` as drawings; nothing where there are none.
+/// Returns the curves of `results` as drawings; nothing if there are none.
 pub fn html(results: &Results) -> String {
     let mut text = String::new();
     for curves in &curves(results) {

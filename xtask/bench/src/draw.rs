@@ -1,6 +1,7 @@
-//! Drawings as SVG. A label has a measured box, so a host test can say that none touches a mark or another label.
+//! Drawings as SVG. A label has a measured box, so a host test can check that no label touches a mark or another
+//! label.
 //!
-//! Widths are those of Helvetica and of its metric twins; `textLength` holds any other font to them.
+//! Widths are those of Helvetica and of the fonts with the same metrics; `textLength` forces other fonts to them.
 use std::fmt::Write;
 
 /// Height of a label's font, in pixels.
@@ -25,14 +26,14 @@ svg .l1{stroke-dasharray:6 3}svg .l2{stroke-dasharray:2 3}svg .l3{stroke-dasharr
 svg .axis{stroke:var(--ink)}svg .grid{stroke:var(--rule)}svg .one{stroke:var(--bad)}svg .most{stroke:var(--ink);stroke-width:2}
 ";
 
-/// The pattern of `s1`. A page defines it once; a drawing that stands alone has its own.
+/// The pattern of `s1`. A page defines it once; a drawing in a file of its own contains it.
 pub const PATTERN: &str = "<defs><pattern id=\"stripes\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">\
 <rect width=\"4\" height=\"4\" fill=\"var(--page)\"/><path d=\"M0,4 L4,0\" stroke=\"var(--main)\" stroke-width=\"1.5\"/></pattern></defs>";
 
 /// A place: right and down, in pixels.
 pub type Point = (f64, f64);
 
-/// A box.
+/// A rectangular area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     /// Its left edge.
@@ -45,14 +46,14 @@ pub struct Area {
     pub bottom: f64,
 }
 
-/// The side of a label that its place gives.
+/// The point of a label that its position gives.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
-    /// It begins there.
+    /// The position is the label's start.
     Start,
-    /// It is centred there.
+    /// The position is the label's centre.
     Middle,
-    /// It ends there.
+    /// The position is the label's end.
     End,
 }
 
@@ -89,7 +90,7 @@ impl Drawing {
         self.labels.push((area, text.to_owned()));
     }
 
-    /// A bar.
+    /// Draws a bar.
     pub fn rect(&mut self, area: Area, class: &str) {
         let Area { left, top, right, bottom } = area;
         let (width, height) = (right - left, bottom - top);
@@ -100,7 +101,7 @@ impl Drawing {
         self.marks.push(Mark::Filled(area));
     }
 
-    /// A line through `points`.
+    /// Draws a line through `points`.
     pub fn line(&mut self, points: &[Point], class: &str) {
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let _ = writeln!(self.body, "<polyline points=\"{}\" class=\"{class}\"/>", path.join(" "));
@@ -108,7 +109,7 @@ impl Drawing {
         self.marks.extend(ends.map(|(&from, &to)| Mark::Line(from, to)));
     }
 
-    /// A sign of side number `which`: a disc, a square, a ring, a triangle.
+    /// Draws the sign of side number `which`: a disc, a square, a ring, a triangle.
     pub fn sign(&mut self, which: usize, (x, y): Point) {
         const HALF: f64 = 3.5;
         let class = which % 4;
@@ -141,13 +142,13 @@ impl Drawing {
         self.marks.push(Mark::Filled(Area { left, top, right, bottom }));
     }
 
-    /// The drawing in a page that has [`STYLE`] and [`PATTERN`].
+    /// Returns the drawing for a page that has [`STYLE`] and [`PATTERN`].
     pub fn svg(&self) -> String {
         let (width, height) = self.size();
         format!("<svg width=\"{width:.0}\" height=\"{height:.0}\">\n{}</svg>\n", self.body)
     }
 
-    /// The drawing as a file of its own.
+    /// Returns the drawing as a file of its own.
     pub fn file(&self) -> String {
         let (width, height) = self.size();
         format!(
@@ -157,7 +158,7 @@ impl Drawing {
         )
     }
 
-    /// Room for all labels and marks.
+    /// Returns the size that has room for all labels and marks.
     fn size(&self) -> Point {
         let areas = self.labels.iter().map(|(area, _)| *area);
         let areas = areas.chain(self.marks.iter().map(Mark::area));
@@ -165,7 +166,7 @@ impl Drawing {
         (most.0 + MARGIN, most.1 + MARGIN)
     }
 
-    /// Labels that touch a mark or another label or leave the drawing, each with what it touches.
+    /// Returns the labels that touch a mark or another label or leave the drawing, each with the thing it touches.
     #[cfg(test)]
     pub fn collisions(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -195,7 +196,7 @@ impl Mark {
         }
     }
 
-    /// It touches `area`; a line is cut to the box side by side (Liang and Barsky).
+    /// Returns whether the mark touches `area`. A line is clipped to the box side by side (Liang and Barsky).
     #[cfg(test)]
     fn meets(&self, area: &Area) -> bool {
         let Mark::Line((x, y), (to_x, to_y)) = *self else { return self.area().meets(area) };
@@ -226,7 +227,7 @@ impl Area {
     }
 }
 
-/// The box of a label.
+/// Returns the box of a label.
 pub fn label_area((x, y): Point, anchor: Anchor, text: &str) -> Area {
     let width = text_width(text);
     let left = match anchor {
@@ -237,12 +238,12 @@ pub fn label_area((x, y): Point, anchor: Anchor, text: &str) -> Area {
     Area { left, top: y - ASCENT, right: left + width, bottom: y + DESCENT }
 }
 
-/// Width of `text` in pixels.
+/// Returns the width of `text` in pixels.
 pub fn text_width(text: &str) -> f64 {
     text.chars().map(|char| f64::from(thousandths(char))).sum::<f64>() * FONT / 1000.0
 }
 
-/// The widest of `texts`.
+/// Returns the width of the widest of `texts`.
 pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> f64 {
     texts.into_iter().map(text_width).fold(0.0, f64::max)
 }
@@ -264,7 +265,7 @@ fn thousandths(char: char) -> u16 {
     at.and_then(|at| WIDTHS.get(at).copied()).unwrap_or(1000)
 }
 
-/// `text` as HTML.
+/// Escapes `text` for HTML.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -288,7 +289,7 @@ mod tests {
         drawing.line(&[(0.0, 30.0), (60.0, 26.0)], "axis");
         drawing.rect(Area { left: 60.0, top: 0.0, right: 90.0, bottom: 30.0 }, "s0");
         assert_eq!(drawing.collisions(), Vec::<String>::new());
-        // Its box is beside the label's, yet the line passes it.
+        // The line's bounding box covers the label, yet the line passes beside it.
         drawing.line(&[(0.0, 40.0), (40.0, 0.0)], "axis");
         drawing.label((58.0, 25.0), Anchor::Start, "bar", "");
         drawing.label((30.0, 24.0), Anchor::Start, "other", "");

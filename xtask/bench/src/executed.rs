@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The mark at the beginning of a part.
 const BEGIN: u32 = 1;
-/// The mark at its end.
+/// Number of the mark at the end.
 const END: u32 = 2;
 /// The mark at the beginning of a probe, which measures some parts.
 const PROBE: u32 = 3;
@@ -21,9 +21,9 @@ pub struct Counter {
 /// The counts of a guest.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// Before the first mark.
+    /// Instructions before the first mark.
     pub boot: u64,
-    /// In each part.
+    /// Instructions in each part.
     pub parts: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Counter {
         Ok(Counter { plugin, out: shell::build_path(name)? })
     }
 
-    /// Arguments of QEMU.
+    /// Returns the arguments of QEMU.
     pub fn arguments(&self) -> Vec<String> {
         let (plugin, out) = (qemu::escaped(&self.plugin), qemu::escaped(&self.out));
         vec!["-plugin".to_owned(), format!("{plugin},out={out}")]
@@ -63,7 +63,7 @@ impl Counter {
         Ok(probes(&text))
     }
 
-    /// The places of the counts.
+    /// Returns the path of the file with the counts.
     pub fn out(&self) -> &Path {
         &self.out
     }
@@ -102,7 +102,7 @@ fn probes(text: &str) -> Vec<Vec<u64>> {
     probes
 }
 
-/// The number and the total of a line `mark NUMBER TOTAL`.
+/// Parses the number and the total of a line `mark NUMBER TOTAL`.
 fn mark(line: &str) -> Option<(u32, u64)> {
     let (number, total) = line.strip_prefix("mark ")?.split_once(' ')?;
     Some((number.parse().ok()?, total.parse().ok()?))

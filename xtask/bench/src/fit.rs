@@ -2,13 +2,13 @@
 //! line do not bend it, and are counted.
 use serde::{Deserialize, Serialize};
 
-/// A count and what it took.
+/// A count, and the cost of that many units.
 pub type Point = (f64, f64);
 
-/// A line through points.
+/// A line fitted through points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// The cost of one.
+    /// The cost of one unit.
     pub slope: f64,
     /// Half the width of its 95 % interval.
     pub within: f64,
@@ -19,14 +19,14 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// A figure that was read, not fitted.
+    /// Makes the fit of a figure that was read, not fitted.
     pub fn exact(value: f64) -> Fit {
         Fit { slope: value, within: 0.0, r2: 1.0, outliers: 0 }
     }
 }
 
 impl Fit {
-    /// The median of figures, and half the width of its 95 % interval; `None` where they are too few.
+    /// Returns the median of figures, and half the width of its 95 % interval; `None` if they are too few.
     pub fn of_figures(figures: &[f64]) -> Option<Fit> {
         if figures.len() < POINTS_MIN {
             return None;
@@ -42,12 +42,12 @@ impl Fit {
 /// Deviations (medians of absolute residuals, scaled to a normal distribution's) that are too many.
 const FAR: f64 = 5.0;
 const MAD_TO_SIGMA: f64 = 1.4826;
-/// The least bound of a residual, of the greatest value: where most lie on the line exactly.
+/// Least bound of a residual, relative to the greatest value, for points that are mostly exactly on the line.
 const ALLOWED: f64 = 1e-3;
-/// Points that a line needs.
+/// Least number of points for a line.
 const POINTS_MIN: usize = 4;
 
-/// The line through `points`; `None` where they are too few, or all of one count.
+/// Fits the line through `points`; `None` if they are too few, or all of one count.
 pub fn fit(points: &[Point]) -> Option<Fit> {
     if points.len() < POINTS_MIN {
         return None;
@@ -67,7 +67,7 @@ pub fn fit(points: &[Point]) -> Option<Fit> {
     Some(Fit { outliers: points.len() - near.len(), ..line })
 }
 
-/// The line through `points`, less that through `overhead` where there is one.
+/// Fits the line through `points`, and subtracts that through `overhead` if there is one.
 pub fn fit_less(points: &[Point], overhead: &[Point]) -> Option<Fit> {
     let all = fit(points)?;
     let Some(less) = fit(overhead) else { return Some(all) };
@@ -96,7 +96,7 @@ fn least_squares(points: &[Point]) -> Option<Fit> {
     Some(Fit { slope, within, r2: if yy == 0.0 { 1.0 } else { 1.0 - rest / yy }, outliers: 0 })
 }
 
-/// Student's distribution: what 97.5 % lie below, by degrees of freedom (two-sided 95 %).
+/// Returns the two-sided 95 % quantile of Student's distribution, by degrees of freedom.
 fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 15] = [
         12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -105,7 +105,7 @@ fn student(freedom: usize) -> f64 {
     freedom.checked_sub(1).and_then(|at| TABLE.get(at)).copied().unwrap_or(2.05)
 }
 
-/// The middle one, or the mean of the two.
+/// Returns the median: the middle value, or the mean of the two middle ones.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let (low, high) =

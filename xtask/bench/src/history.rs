@@ -9,37 +9,37 @@ use std::{collections::BTreeMap, fmt::Write};
 
 const PAGE: &str = "docs/performance.md";
 
-/// A recorded run.
+/// A run recorded in the repository.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// Day of its commit.
+    /// Date of its commit.
     pub date: String,
-    /// Its commit, short.
+    /// Short hash of its commit.
     pub commit: String,
-    /// By chapter and row.
+    /// Its rows, by chapter and name.
     pub rows: BTreeMap<(String, String), Recorded>,
 }
 
 /// A row of a recorded run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// By side.
+    /// Costs, by side.
     pub costs: BTreeMap<String, f64>,
-    /// By system.
+    /// Ratios, by system.
     pub ratios: BTreeMap<String, f64>,
 }
 
-/// Ratios of a row in all runs, the last being the one on the page; none where a run had no such row.
+/// The ratios of a row in all runs; the last is the one on the page. `None` for a run without such a row.
 pub type Past = Vec<Option<f64>>;
 
-/// The repository's runs, the oldest first; none without a repository.
+/// Returns the runs in the repository, the oldest first; none without a repository.
 pub fn recorded() -> Vec<Run> {
     let log = git(&["log", "--reverse", "--format=%h %as", "--", PAGE]).unwrap_or_default();
     let mut runs: Vec<Run> = Vec::new();
     for (commit, date) in log.lines().filter_map(|line| line.split_once(' ')) {
         let Some(page) = git(&["show", &format!("{commit}:{PAGE}")]) else { continue };
         let rows = parsed(&page);
-        // A commit that changed only what the page says of causes is no run.
+        // A commit that changed only the causes on the page is not a run.
         if !rows.is_empty() && runs.last().is_none_or(|last| last.rows != rows) {
             runs.push(Run { date: date.to_owned(), commit: commit.to_owned(), rows });
         }
@@ -47,7 +47,7 @@ pub fn recorded() -> Vec<Run> {
     runs
 }
 
-/// The rows of a page of the documentation.
+/// Parses the rows of a page of the documentation.
 pub fn parsed(page: &str) -> BTreeMap<(String, String), Recorded> {
     let mut rows = BTreeMap::new();
     let (mut chapter, mut head) = (String::new(), Vec::new());
@@ -68,7 +68,7 @@ pub fn parsed(page: &str) -> BTreeMap<(String, String), Recorded> {
     rows
 }
 
-/// A system's cost is in a column of its name, its ratio in the next.
+/// Parses a row. A system's cost is in the column of its name, its ratio in the next.
 fn row(head: &[&str], cells: &[&str]) -> Recorded {
     let mut found = Recorded::default();
     let columns = || head.iter().zip(cells).skip(1);
@@ -84,7 +84,7 @@ fn row(head: &[&str], cells: &[&str]) -> Recorded {
     found
 }
 
-/// A figure as tables print it.
+/// Parses a figure as tables print it.
 fn cost_of(text: &str) -> Option<f64> {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let times = match unit {
@@ -104,7 +104,7 @@ pub fn past(runs: &[Run], results: &Results, row: &Row, system: &str) -> Past {
     before.chain([now]).collect()
 }
 
-/// The first and the last.
+/// Returns the first and the last ratio.
 pub fn ends(past: &Past) -> Option<(f64, f64)> {
     let mut known = past.iter().flatten();
     let first = known.next()?;
@@ -133,7 +133,8 @@ pub fn line(drawing: &mut Drawing, past: &Past, area: Area) {
     }
 }
 
-/// The runs as a table: their numbers of rows, and the geometric means of the ratios of the rows that all of a chapter's runs have.
+/// Formats the runs as a table: their numbers of rows, and the geometric means of the ratios of rows that all runs of a chapter
+/// have.
 pub fn table(runs: &[Run], results: &Results) -> String {
     let Some(system) = results.systems.first() else { return String::new() };
     let mut titles: Vec<String> = Vec::new();
@@ -169,7 +170,7 @@ pub fn table(runs: &[Run], results: &Results) -> String {
     text + "</table>\n"
 }
 
-/// The ratios of a row that every run has.
+/// Returns the ratios of a row that every run has; `None` if one lacks it.
 fn whole(past: &Past) -> Option<Vec<f64>> {
     past.iter().copied().collect()
 }

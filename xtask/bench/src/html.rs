@@ -1,4 +1,4 @@
-//! A comparison as one HTML page that needs nothing else, light and dark.
+//! Formats a comparison as one self-contained HTML page, light and dark.
 use super::{
     curves,
     draw::{PATTERN, STYLE, escaped},
@@ -25,7 +25,7 @@ struct Section {
     body: String,
 }
 
-/// The page, with what earlier `runs` recorded.
+/// Formats the page, with the figures of earlier `runs`.
 pub fn page(results: &Results, runs: &[Run]) -> String {
     let (machine, against) = (escaped(&results.machine), escaped(&results.against));
     let title = format!("Skerry beside {against}");
@@ -101,7 +101,7 @@ fn table_row(text: &mut String, element: &str, cells: &[String]) {
     *text += "</tr>\n";
 }
 
-/// The name by which a title is linked.
+/// Returns the name by which a title is linked.
 fn anchor(title: &str) -> String {
     let words = title.split(|char: char| !char.is_ascii_alphanumeric());
     let words: Vec<String> =

@@ -7,7 +7,7 @@ use std::fs;
 /// A row's name and unit, and its costs by side.
 type Costs<'a> = (&'a str, Unit, &'a [(&'a str, f64)]);
 
-/// A bench of rows of `micro`.
+/// Makes a bench with rows of `micro`.
 fn results(rows: &[Costs<'_>]) -> Results {
     let row = |&(name, unit, costs): &Costs<'_>| {
         let mut row = Row::new("micro", name, unit, 1);
@@ -26,7 +26,7 @@ fn results(rows: &[Costs<'_>]) -> Results {
     }
 }
 
-/// The bench that docs/performance.md records.
+/// Reads the bench that docs/performance.md records.
 fn recorded() -> Results {
     let page = fs::read_to_string(shell::root().join("docs/performance.md")).expect("the record");
     let mut found = results(&[]);

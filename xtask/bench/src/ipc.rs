@@ -1,5 +1,5 @@
-//! `./x bench ipc`: what messages cost. The guest is the tests' kernel (`tests/nucleus/src/costs`) with the components of
-//! `bench/`; printed as a table, drawn in `build/bench-ipc.svg`, described in `docs/messages.md`.
+//! `./x bench ipc`: the costs of messages. The guest is the tests' kernel (`tests/nucleus/src/costs`) with the components of
+//! `bench/`. The costs are printed as a table, drawn in `build/bench-ipc.svg`, and described in `docs/messages.md`.
 use super::{
     chart::{self, Bar},
     measure::Times,
@@ -51,7 +51,7 @@ pub fn run() -> Result<u8> {
     Ok(0)
 }
 
-/// For `./x test`: checks that messages cost no more instructions than they may. Returns the costs, as an inner error if one is
+/// Checks for `./x test` that messages cost no more instructions than allowed. Returns the costs, as an inner error if one is
 /// too high.
 ///
 /// # Errors
@@ -75,7 +75,7 @@ pub fn check(kernel: &Path) -> Result<std::result::Result<String, String>> {
     Ok(if is_good { Ok(figures) } else { Err(figures) })
 }
 
-/// Runs by the clock.
+/// Number of runs by the clock.
 const CLOCK_RUNS: usize = 7;
 
 fn rows(log: &str) -> Result<Vec<Row>> {
@@ -105,8 +105,8 @@ fn rows(log: &str) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// By the clock, against what a program's system call and two changes of the address space take: all in turn, several
-/// times, for the clock is noisy.
+/// Measures by the clock, compared with a program's system call and two changes of the address space. All are measured in turn,
+/// several times, because the clock is noisy.
 fn clock(kernel: &Path) -> Result<()> {
     let mut rows: Vec<(&str, Vec<f64>)> = Vec::new();
     for _ in 0..CLOCK_RUNS {
@@ -127,7 +127,7 @@ fn clock(kernel: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One run, in nanoseconds.
+/// Does one run. Returns the times in nanoseconds.
 fn clocked(kernel: &Path) -> Result<[(&'static str, f64); 6]> {
     let times = Times::of(&boot(kernel, false)?);
     let spaces = 2.0 * (times.cost("system call in turn")? - times.cost("system call")?);
@@ -142,7 +142,7 @@ fn clocked(kernel: &Path) -> Result<[(&'static str, f64); 6]> {
     ])
 }
 
-/// The time of `getppid` on the whole system, in nanoseconds.
+/// Returns the time of `getppid` on the whole system, in nanoseconds.
 fn getppid() -> Result<f64> {
     let kernel = build::image("default", &build::Features::default())?;
     let config = guest::machine(&kernel, &disk::programs_image()?, "bench-getppid.log")?;
@@ -167,7 +167,7 @@ pub fn machine(kernel: &Path, parameter: &str, is_counting_instructions: bool) -
     Ok(Config { cpus: 1, append, extra, is_counting_instructions, ..config })
 }
 
-/// The log of the measurements, whole.
+/// Returns the whole log of the measurements.
 fn boot(kernel: &Path, is_counting_instructions: bool) -> Result<String> {
     let config = machine(kernel, "skerry.selftest=bench", is_counting_instructions)?;
     let log = nucleus::boot(&config, "measuring messages", nucleus::LONGEST)?;

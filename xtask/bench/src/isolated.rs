@@ -6,10 +6,10 @@ use super::{
     table,
 };
 
-/// The system whose drivers are isolated, and the one whose are not.
+/// The system whose drivers are isolated, and the one whose drivers are in the kernel.
 pub const SYSTEMS: [&str; 2] = ["default", "monolith"];
 
-/// A line a suite and unit; none where not both systems were measured.
+/// Returns a table with a line for each suite and unit; `None` unless both systems were measured.
 pub fn tables(results: &Results) -> Option<Table> {
     let [isolated, not] = SYSTEMS;
     if !SYSTEMS.iter().all(|system| results.sides().any(|side| side == *system)) {

@@ -1,5 +1,5 @@
-//! `./x bench isolation`: what it costs that drivers are isolated (`default`), beside the same drivers in the kernel
-//! (`monolith`): instructions of the same work, of the boot, and memory. Printed as a table, drawn in
+//! `./x bench isolation`: the cost of isolated drivers (`default`) compared with the same drivers in the kernel
+//! (`monolith`): instructions of the same work and of the boot, and memory. Printed as a table, drawn in
 //! `build/bench-isolation.svg`, described in `docs/isolation.md`.
 use super::{
     chart::{self, Bar},
@@ -16,11 +16,11 @@ use harness::{
     shell,
 };
 
-/// Most that the work with disks may cost, of what it costs in `monolith`.
+/// Greatest allowed cost of the work with disks, relative to `monolith`.
 const DISK_SHARE_MAX: f64 = 1.30;
-/// Most that other work may.
+/// Greatest allowed cost of other work, relative to `monolith`.
 const CACHED_SHARE_MAX: f64 = 1.10;
-/// The other work.
+/// Names of the work without disks.
 const CACHED: [&str; 3] =
     ["40,000 cached reads of 4 KiB", "2,000 files created and removed", "200 programs"];
 const SYSTEMS: [&str; 2] = ["monolith", "default"];
@@ -33,7 +33,7 @@ struct Row {
     most: Option<f64>,
 }
 
-/// Measures, prints and draws. The status is 1 if isolation costs more than it may.
+/// Measures, prints and draws. The status is 1 if isolation costs more than allowed.
 ///
 /// # Errors
 /// Fails if something does not build, start or end as it should.
@@ -73,7 +73,7 @@ pub fn run() -> Result<u8> {
     Ok(u8::from(!is_good))
 }
 
-/// The cost of the workloads on `system`, by name.
+/// Returns the cost of the workloads on `system`, by name.
 fn measure(system: &str) -> Result<Vec<(String, f64)>> {
     let kernel = build::image(system, &Features::default())?;
     let image = disk::programs_image()?;

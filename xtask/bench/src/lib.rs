@@ -37,7 +37,7 @@ use results::Results;
 use side::{LINUX, Plan, Side, Unit};
 use std::path::Path;
 
-/// Those that compare sides.
+/// The suites that compare sides.
 const COMPARED: [Suite; 5] = [Suite::Ksos, Suite::Micro, Suite::Disk, Suite::Mach, Suite::Boot];
 
 /// Options of `bench`.
@@ -94,7 +94,7 @@ impl Measure {
     }
 }
 
-/// On how many processors tasks are shown to run at once.
+/// Number of processors on which tasks are shown to run at once.
 const MACH_CPUS: u32 = 2;
 
 /// The suites of `bench`.
@@ -132,7 +132,7 @@ impl Suite {
         }
     }
 
-    /// Its suites of `bench/probes`; none where it is an experiment of its own.
+    /// Returns the suites of `bench/probes` that it runs; none if it is an experiment of its own.
     fn probes(self) -> &'static [&'static str] {
         match self {
             Suite::Ksos => &["ksos"],
@@ -146,12 +146,12 @@ impl Suite {
         }
     }
 
-    /// It compares sides.
+    /// Returns whether the suite compares sides.
     fn is_compared(self) -> bool {
         COMPARED.contains(&self)
     }
 
-    /// On how many processors it is measured; on none in a unit that says nothing of it.
+    /// Returns the numbers of processors for which it is measured; none for a unit in which that makes no difference.
     fn processors(self, asked: Option<u32>, unit: Unit) -> Vec<u32> {
         match (self, unit, asked) {
             (_, Unit::Kib, _) | (Suite::Mach | Suite::Boot, Unit::Instructions, _) => Vec::new(),
@@ -174,7 +174,7 @@ impl Suite {
 }
 
 impl Options {
-    /// Systems compared.
+    /// Returns the names of the compared systems.
     fn systems(&self) -> Vec<String> {
         match self.system.is_empty() {
             true => vec!["default".to_owned(), "monolith".to_owned()],
@@ -182,7 +182,8 @@ impl Options {
         }
     }
 
-    /// Systems that the curves of `mach` show besides: the one that the paper compares with, where nothing else was asked for.
+    /// Returns the systems that only the curves of `mach` show: the one that the paper compares with, unless the user asked
+    /// for others.
     fn curves_only(&self, suites: &[Suite]) -> Vec<String> {
         let is_asked = suites.contains(&Suite::Mach) && !self.is_brief();
         let is_plain = self.system.is_empty() && self.against == LINUX;
@@ -200,22 +201,23 @@ impl Options {
         Ok(Some(found.with_context(|| format!("{}: no results of a bench", path.display()))?))
     }
 
-    /// With all suites there are five minutes for, the disk is measured by the clock alone.
+    /// Returns whether a suite is skipped in a unit: in a run of all suites, for which there are five minutes, the disk is
+    /// measured only by the clock.
     fn skips(&self, suite: Suite, unit: Unit) -> bool {
         self.is_brief() && (suite, unit) == (Suite::Disk, Unit::Instructions)
     }
 
-    /// All suites, quickly.
+    /// Returns whether this is a quick run of all suites.
     fn is_brief(&self) -> bool {
         self.quick && self.suites.is_empty() && self.measure == Measure::Both
     }
 
-    /// Boots of each side.
+    /// Returns the number of boots of each side.
     fn boots(&self, unit: Unit) -> u32 {
         match unit {
             _ if self.quick => 1,
             Unit::Clock => self.runs.max(1),
-            // They repeat to a thousandth.
+            // These measurements repeat to a thousandth.
             Unit::Instructions | Unit::Kib => 1,
         }
     }

@@ -1,4 +1,4 @@
-//! The locks missed most often (M4) while several tasks ran: what `/proc/skerry/locks` said at the end.
+//! The locks missed most often (M4) while several tasks ran, from `/proc/skerry/locks` at the end.
 use super::papers::Table;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Share of the attempts that missed.
+    /// Returns the share of the attempts that missed.
     pub fn missed(&self) -> f64 {
         self.misses as f64 / self.attempts.max(1) as f64
     }
@@ -35,7 +35,7 @@ pub fn most_missed<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Lock> {
 
 fn parse(line: &str) -> Option<Lock> {
     let mut numbers = line.split_whitespace().rev();
-    // From the end: a name may have blanks.
+    // Fields are counted from the end, because a name may contain blanks.
     let misses = numbers.nth(4)?.parse().ok()?;
     let attempts = numbers.next()?.parse().ok()?;
     let mut words: Vec<&str> = numbers.collect();

@@ -32,7 +32,7 @@ fn point(line: &str) -> Option<(&str, (f64, f64))> {
     Some((name, (count.parse().ok()?, ns.parse().ok()?)))
 }
 
-/// The slope of the line through `points`, by least squares.
+/// Returns the slope of the line through `points`, by least squares.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;

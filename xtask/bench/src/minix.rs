@@ -1,6 +1,6 @@
-//! `./x bench minix`: what accesses of ports cost by four ways, as Pessolani's "MINIX-HAL" compares two of them. The guest is
-//! the tests' kernel (`tests/nucleus/src/costs/ports.rs`) with the component `ports` of `bench/`; printed as
-//! tables, drawn in `build/bench-minix.svg`, described in `docs/isolation.md`.
+//! `./x bench minix`: the costs of port accesses in four ways, of which Pessolani's "MINIX-HAL" compares two. The guest is
+//! the tests' kernel (`tests/nucleus/src/costs/ports.rs`) with the component `ports` of `bench/`. Printed as tables, drawn in
+//! `build/bench-minix.svg`, described in `docs/isolation.md`.
 use super::{
     chart::{self, Bar},
     ipc,
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use harness::{build, nucleus, packages, shell};
 use std::{collections::BTreeMap, path::Path};
 
-/// The ways, from 1.
+/// Names of the ways, from 1.
 const WAYS: [&str; 4] = ["message to a task", "kernel call", "permission map", "trapped"];
 const FORMS: [&str; 5] = ["byte", "word", "long", "string", "list"];
 const DIRECTIONS: [&str; 2] = ["in", "out"];
@@ -60,7 +60,7 @@ impl Costs {
     }
 }
 
-/// A line `ports: WAY FORM: ROUNDS SUM SQUARES`.
+/// Parses a line `ports: WAY FORM: ROUNDS SUM SQUARES`.
 fn point(line: &str) -> Option<((usize, String), Cost)> {
     let (head, numbers) = line.rsplit_once("ports: ")?.1.rsplit_once(": ")?;
     let (way, form) = head.split_once(' ')?;
@@ -110,7 +110,7 @@ pub fn run() -> Result<u8> {
     Ok(0)
 }
 
-/// For `./x test`: checks that a byte costs no more than it may, by each way. Returns the costs, as an inner error if one is
+/// Checks for `./x test` that a byte costs no more than allowed in each way. Returns the costs, as an inner error if one is
 /// too high.
 ///
 /// # Errors

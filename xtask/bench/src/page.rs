@@ -8,7 +8,7 @@ use super::{
 };
 use std::fmt::Write;
 
-/// The page of the documentation; `causes` accounts for the rows that are not what they are to be.
+/// Formats the page of the documentation. `causes` explains the rows that miss their bars.
 pub fn markdown(results: &Results, causes: &Causes) -> String {
     let mut text = format!(
         "# Performance\n\nMade by `./x bench --record`: every row is measured on {} and on Skerry in turn, on the same QEMU, disk image \
@@ -31,7 +31,7 @@ pub fn markdown(results: &Results, causes: &Causes) -> String {
     text + &losers(results, causes)
 }
 
-/// Rows and locks that are not what they are to be, by cause and remedy.
+/// Lists the rows and locks that miss their bars, by cause and remedy.
 fn losers(results: &Results, causes: &Causes) -> String {
     let of_row = |row: &Row| {
         let ratio =
@@ -68,13 +68,13 @@ fn losers(results: &Results, causes: &Causes) -> String {
     text
 }
 
-/// It is above what it is to be on a system.
+/// Returns whether the row misses its bar on a system.
 pub fn is_lost(results: &Results, row: &Row) -> bool {
     let ratio = |system: &String| row.ratio(system, &results.against);
     results.systems.iter().filter_map(ratio).any(|ratio| !results.is_met(row, &ratio))
 }
 
-/// Names of a chapter's columns.
+/// Returns the names of a chapter's columns.
 pub fn head(results: &Results) -> Vec<String> {
     let mut head = vec!["row".to_owned(), results.against.clone()];
     for system in &results.systems {
@@ -84,7 +84,7 @@ pub fn head(results: &Results) -> Vec<String> {
     head
 }
 
-/// The cells of a row.
+/// Returns the cells of a row.
 pub fn cells(results: &Results, row: &Row) -> Vec<String> {
     let cost = |side: &str| row.cost(side).map_or_else(|| "-".to_owned(), figure);
     let mut cells = vec![row.name.clone(), cost(&results.against)];

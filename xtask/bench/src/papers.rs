@@ -1,26 +1,27 @@
-//! The papers' own tables, redone: what the paper measured beside what is measured here.
+//! The papers' own tables, with the measurements of this bench beside the paper's.
 use super::{
     curves, isolated, locks,
     results::{Results, Row},
 };
 use crate::{side::Unit, table::figure};
 
-/// A table.
+/// A table of a paper.
 #[derive(Debug)]
 pub struct Table {
-    /// Its subject, and whose it is.
+    /// Its subject, and its paper.
     pub title: String,
     /// Names of the columns.
     pub head: Vec<String>,
-    /// Their cells.
+    /// The cells of each row.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Table 1 of T. Perrine and others, "Performance of the KSOS-32" (K7): seconds on a VAX-11/780 under KSOS and 4.2BSD.
+/// The figures of table 1 of T. Perrine and others, "Performance of the KSOS-32" (K7): seconds on a VAX-11/780 under KSOS and
+/// 4.2BSD.
 const KSOS: [(&str, u32, u32); 5] =
     [("prime", 178, 178), ("openit", 352, 8), ("rw", 54, 3), ("copy", 57, 3), ("forkit", 832, 10)];
 
-/// Those of which there are rows.
+/// Returns the tables for which there are rows.
 pub fn tables(results: &Results) -> Vec<Table> {
     let system = results.systems.first().map_or("", String::as_str);
     let mut tables: Vec<Table> = ksos(results).into_iter().chain(mutexes(results)).collect();
@@ -61,7 +62,8 @@ fn mutexes(results: &Results) -> Option<Table> {
     redone(results, "L4/Darwin, Table 8.2: a ring of threads and mutexes", "threads", &head, rows)
 }
 
-/// A table whose `rows` have the name of a row of `suite` and the paper's cells: ours are put beside them.
+/// Makes a table of `rows`, each with the name of a row of `suite` and the paper's cells, beside which our measurements are
+/// put.
 fn redone(
     results: &Results,
     title: &str,
@@ -86,7 +88,7 @@ fn redone(
     Some(Table { title: title.to_owned(), head, rows })
 }
 
-/// The costs of the other side and of each system of ours, and the ratios.
+/// Returns the costs of the other side and of each Skerry system, and the ratios.
 fn measured(results: &Results, row: &Row) -> Vec<String> {
     let cost = |side: &str| row.cost(side).map_or_else(|| "-".to_owned(), figure);
     let mut cells = vec![cost(&results.against)];

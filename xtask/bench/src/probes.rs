@@ -1,5 +1,5 @@
-//! The probes of `bench/probes`: static C programs, the same files on every side, in the same disk image; and what they
-//! say of themselves. `bench/probes/harness.c` has the format.
+//! The probes of `bench/probes`: static C programs, the same files on every side, in the same disk image; and their
+//! results. `bench/probes/harness.c` has the format.
 use super::{fit::Point, side::Plan};
 use anyhow::{Context, Result, bail};
 use harness::{disk, shell};
@@ -14,36 +14,36 @@ use std::{
 /// The measurements of one probe in one boot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The row.
+    /// Name of the row.
     pub name: String,
-    /// Nanoseconds a unit takes by agreement, which are no cost.
+    /// Nanoseconds of a unit that are waits by design, not a cost.
     pub agreed_ns: f64,
-    /// Counts, and ticks or instructions.
+    /// Counts, each with ticks or instructions.
     pub points: Vec<Point>,
-    /// The same of what is to be taken off.
+    /// The points of the overhead to be subtracted.
     pub overhead: Vec<Point>,
-    /// In place of points: ticks that a probe of latencies said itself.
+    /// Ticks that a probe of latencies reported itself, in place of points.
     #[serde(default)]
     pub figures: Vec<f64>,
-    /// Why it did not end.
+    /// Reason why it did not end.
     pub failed: Option<String>,
 }
 
 /// The words of the probes in one boot.
 #[derive(Debug, Default)]
 pub struct Said {
-    /// By ticks of the time stamp counter.
+    /// Measurements by ticks of the time stamp counter.
     pub measured: Vec<Measured>,
     /// Ticks a nanosecond of the host, and how far off that may be.
     pub rate: Option<(f64, f64)>,
-    /// They came to their end.
+    /// All probes came to their end.
     pub is_whole: bool,
 }
 
 /// Most seconds by which a line may be read late: the guest's output passes through a file, or through QEMU's threads.
 const LATE_SECONDS: f64 = 0.03;
 
-/// Parses `lines`, each with when it came.
+/// Parses `lines`, each with the time at which it came.
 pub fn parse(lines: &[(Instant, String)]) -> Said {
     let mut said = Said::default();
     let mut clocks = Vec::new();
@@ -75,7 +75,7 @@ fn probe(rest: &str) -> Option<Measured> {
 }
 
 impl Measured {
-    /// All points, in the order in which they were measured.
+    /// Iterates over all points, in the order in which they were measured.
     pub fn all(&mut self) -> impl Iterator<Item = &mut Point> {
         self.points.iter_mut().chain(&mut self.overhead)
     }
@@ -86,8 +86,8 @@ fn point(rest: &str) -> Option<Point> {
     Some((count.parse().ok()?, ticks.parse().ok()?))
 }
 
-/// The script that runs them: what to run is a parameter of the kernel, `skerry.bench=ROUNDS,FILTER,SUITE...` with `~` for
-/// a blank.
+/// Path of the script that runs the probes. Its work is in a parameter of the kernel,
+/// `skerry.bench=ROUNDS,FILTER,SUITE...` with `~` for a blank.
 pub const RUNNER: &str = "/bench/run";
 const SCRIPT: &str = r#"#!/bin/sh
 export PATH=/bin:/sbin
@@ -101,11 +101,11 @@ shift 2
 [ ! -e /proc/skerry/locks ] || sed 's/^/lock /' /proc/skerry/locks
 "#;
 
-/// The script that says what memory is in use.
+/// Path of the script that prints the memory in use.
 pub const MEMORY_RUNNER: &str = "/bench/memory";
 const MEMORY_SCRIPT: &str = "#!/bin/sh\nexec /bin/cat /proc/meminfo\n";
 
-/// The kernel parameter of [`RUNNER`].
+/// Returns the kernel parameter for [`RUNNER`].
 pub fn parameter(plan: &Plan) -> String {
     let filter = plan.filter.unwrap_or("-").replace(' ', "~");
     format!("skerry.bench={},{filter},{}", plan.rounds, plan.suites.join(","))
@@ -142,7 +142,7 @@ pub fn check_row(filter: &str, suites: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The folder in which the image's `/bench` is laid.
+/// Returns the folder whose contents become the image's `/bench`.
 ///
 /// # Errors
 /// Fails if `build/` cannot be made.
@@ -150,7 +150,7 @@ pub fn folder() -> Result<PathBuf> {
     Ok(shell::build_path("bench-root")?.join("bench"))
 }
 
-/// Programs of one file each; the others are one.
+/// Names of the programs with one source file each; all other files make one program.
 const ALONE: [&str; 2] = ["nothing", "first"];
 
 fn programs(folder: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The results of a comparison: rows, each with a fit a boot and a side; their ratios; and what they are to be.
+//! The results of a comparison: rows, each with a fit for each boot and side; their ratios; and their bars.
 use super::{
     boot,
     fit::{self, Fit},
@@ -9,19 +9,19 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything a bench found; what `build/bench/results.json` holds.
+/// All results of a bench: the contents of `build/bench/results.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// The machine, in words.
+    /// Description of the machine.
     pub machine: String,
-    /// The side that the others are compared with.
+    /// Name of the side with which the others are compared.
     pub against: String,
-    /// The others.
+    /// Names of the other sides.
     pub systems: Vec<String>,
     /// Systems that the curves of `mach` show besides.
     #[serde(default)]
     pub curves_only: Vec<String>,
-    /// In the order of the suites.
+    /// The rows, in the order of the suites.
     pub rows: Vec<Row>,
     /// The locks missed most often by `mach` on the first system.
     #[serde(default)]
@@ -29,22 +29,22 @@ pub struct Results {
 }
 
 impl Results {
-    /// The side that is compared with, and the others.
+    /// Returns the side that is compared with, and the others.
     pub fn sides(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.against).chain(&self.systems).map(String::as_str)
     }
 
-    /// Those, and who is in the curves of `mach` alone.
+    /// Returns these sides, and those that are only in the curves of `mach`.
     pub fn drawn(&self) -> impl Iterator<Item = &str> {
         self.sides().chain(self.curves_only.iter().map(String::as_str))
     }
 
-    /// The most a row may be, of what Linux is; nothing where that is not what it is compared with.
+    /// Returns the bar of a row: its greatest allowed ratio to Linux; `None` if it is compared with another side.
     pub fn bar(&self, row: &Row) -> Option<f64> {
         row.bar().filter(|_| self.against == LINUX)
     }
 
-    /// Whether a side's ratio is what it is to be: for calls by the clock its interval decides.
+    /// Returns whether a side's ratio meets the bar. For calls by the clock its interval decides.
     pub fn is_met(&self, row: &Row, ratio: &Ratio) -> bool {
         let judged = match (row.suite.as_str(), row.unit) {
             ("ksos" | "micro", Unit::Clock) => ratio.low,
@@ -53,7 +53,7 @@ impl Results {
         self.bar(row).is_none_or(|bar| judged <= bar)
     }
 
-    /// Compares with what an earlier bench found: its first system's figures become those of `against`.
+    /// Compares with the results of an earlier bench: its first system's figures become those of `against`.
     pub fn join(&mut self, earlier: Results) {
         let Some(before) = earlier.systems.first() else { return };
         for row in &mut self.rows {
@@ -67,20 +67,20 @@ impl Results {
     }
 }
 
-/// One probe in one unit.
+/// The results of one probe in one unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// The suite it is of.
+    /// Name of its suite.
     pub suite: String,
-    /// The probe.
+    /// Name of the probe.
     pub name: String,
     /// The unit of the counts.
     pub unit: Unit,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
-    /// By side: a fit a boot, in the boots' order.
+    /// By side: a fit for each boot, in the order of the boots.
     pub fits: BTreeMap<String, Vec<Fit>>,
-    /// By side: why there is none.
+    /// By side: the reason why there is no fit.
     pub failed: BTreeMap<String, String>,
 }
 
@@ -88,7 +88,7 @@ pub struct Row {
 /// there was one boot).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Ratio of the medians.
+    /// The ratio of the medians.
     pub value: f64,
     /// The least ratio.
     pub low: f64,
@@ -97,20 +97,20 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The spread says more than the distance from 1.
+    /// Returns whether the spread is greater than the distance from 1.
     pub fn is_unsettled(&self) -> bool {
         self.high - self.low > (self.value - 1.0).abs()
     }
 }
 
 impl Row {
-    /// The row of a probe, empty.
+    /// Makes an empty row for a probe.
     pub fn new(suite: &str, name: &str, unit: Unit, cpus: u32) -> Row {
         let (fits, failed) = (BTreeMap::new(), BTreeMap::new());
         Row { suite: suite.to_owned(), name: name.to_owned(), unit, cpus, fits, failed }
     }
 
-    /// Adds what one boot of `side` measured.
+    /// Adds the measurement of one boot of `side`.
     pub fn add(&mut self, side: &str, measured: &Measured) {
         let fit = Fit::of_figures(&measured.figures)
             .or_else(|| fit::fit_less(&measured.points, &measured.overhead));
@@ -128,13 +128,13 @@ impl Row {
         self.fits.entry(side.to_owned()).or_default().push(Fit::exact(value));
     }
 
-    /// The cost of one on `side`: the boots' median.
+    /// Returns the cost of one unit on `side`: the median of the boots.
     pub fn cost(&self, side: &str) -> Option<f64> {
         let slopes = |fits: &Vec<Fit>| fits.iter().map(|fit| fit.slope).collect();
         fit::median(self.fits.get(side).map(slopes)?)
     }
 
-    /// `side` compared with `against`.
+    /// Compares `side` with `against`.
     pub fn ratio(&self, side: &str, against: &str) -> Option<Ratio> {
         let value = self.cost(side)? / self.cost(against)?;
         let (ours, theirs) = (self.fits.get(side)?, self.fits.get(against)?);
@@ -151,7 +151,7 @@ impl Row {
         Some(Ratio { value, low, high })
     }
 
-    /// The most its ratio to Linux may be.
+    /// Returns the greatest allowed ratio to Linux.
     fn bar(&self) -> Option<f64> {
         match (self.suite.as_str(), self.unit) {
             ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
@@ -168,7 +168,7 @@ fn widest(value: f64, ratios: impl Iterator<Item = f64> + Clone) -> Ratio {
     Ratio { value, low, high: ratios.fold(value, f64::max) }
 }
 
-/// Of what Linux takes to start, and of the memory it then uses.
+/// Returns the bar of a row on the start or on the memory then in use, relative to Linux.
 fn boot_bar(name: &str) -> Option<f64> {
     match name {
         boot::FIRST | boot::PROMPT => Some(1.0 / 6.0),
@@ -178,7 +178,7 @@ fn boot_bar(name: &str) -> Option<f64> {
     }
 }
 
-/// By the clock, where the ratio's interval is to begin at most.
+/// Bar by the clock: the ratio's interval must begin at most here.
 const CLOCK_BAR: f64 = 1.02;
 /// The bar of a row that executes no system call.
 const USER_BAR: f64 = 1.005;
@@ -208,7 +208,7 @@ const SEVEN_TENTHS: [&str; 8] = [
     "signal deliver",
 ];
 
-/// The most instructions a row may execute, of Linux's.
+/// Returns the bar of a row in executed instructions, relative to Linux's.
 fn instruction_bar(name: &str) -> f64 {
     let is_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     match name {

@@ -8,7 +8,7 @@ use super::{
 };
 
 const LEFT: f64 = 6.0;
-/// From one column to the next.
+/// Distance from one column to the next.
 const GAP: f64 = 34.0;
 const COSTS: f64 = 190.0;
 const RATIOS: f64 = 250.0;
@@ -16,13 +16,13 @@ const PAST: f64 = 110.0;
 /// Height of a bar, and of a row beyond its bars.
 const BAR: f64 = 9.0;
 const BETWEEN: f64 = 8.0;
-/// Base line of the columns' names, and where the rows begin.
+/// Base line of the columns' names, and upper edge of the rows.
 const NAMES: f64 = 14.0;
 const TOP: f64 = 36.0;
 /// A chapter's ratios above this are cut.
 const RATIO_MAX: f64 = 2.0;
 
-/// The places of the columns.
+/// The positions of the columns.
 struct Columns {
     names: f64,
     costs: Axis,
@@ -50,7 +50,7 @@ pub fn draw(results: &Results, rows: &[&Row], runs: &[Run]) -> Drawing {
     drawing
 }
 
-/// The number by which `side` is drawn everywhere.
+/// Returns the number by which `side` is drawn everywhere.
 pub fn number(results: &Results, side: &str) -> usize {
     let ours = results.systems.iter().chain(&results.curves_only);
     ours.take_while(|&other| other != side).count()
@@ -159,7 +159,7 @@ impl Columns {
     }
 }
 
-/// The sides with their signs and names in a line.
+/// Draws the sides with their signs and names in a line.
 pub fn legend<'a>(
     drawing: &mut Drawing,
     sides: impl Iterator<Item = (usize, &'a str)>,
@@ -173,7 +173,7 @@ pub fn legend<'a>(
     }
 }
 
-/// The greatest ratio that the axis has to show.
+/// Returns the greatest ratio that the axis must show.
 fn greatest(results: &Results, rows: &[&Row]) -> f64 {
     let ratios = rows.iter().flat_map(|row| {
         let ratio = |system: &String| Some(row.ratio(system, &results.against)?.value);
@@ -182,7 +182,7 @@ fn greatest(results: &Results, rows: &[&Row]) -> f64 {
     ratios.fold(1.0, f64::max).min(RATIO_MAX)
 }
 
-/// A ratio as its figure, and the class of one that is above what it is to be.
+/// Returns a ratio as text, and the class for one that is above its bar.
 fn said_ratio(results: &Results, row: &Row, system: &str) -> Option<(String, &'static str)> {
     let ratio = row.ratio(system, &results.against)?;
     let is_cut = ratio.value > RATIO_MAX;

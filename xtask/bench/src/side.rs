@@ -1,4 +1,4 @@
-//! A side of a comparison: Linux, or a system of ours; and one boot of it that runs the probes.
+//! A side of a comparison, Linux or a Skerry system, and one boot of it that runs the probes.
 use super::{
     executed::Counter,
     locks::{self, Lock},
@@ -28,23 +28,23 @@ pub enum Unit {
     Clock,
     /// Executed instructions, by a plugin of QEMU.
     Instructions,
-    /// KiB; no probe's.
+    /// KiB; not a unit of probes.
     Kib,
 }
 
-/// The kernel that is booted.
+/// The kernel that a side boots.
 #[derive(Debug)]
 pub enum Kernel {
-    /// Debian's.
+    /// Debian's kernel.
     Linux(Linux),
-    /// A system of ours.
+    /// A Skerry system.
     Skerry(PathBuf),
 }
 
-/// One of those compared.
+/// A side of a comparison.
 #[derive(Debug)]
 pub struct Side {
-    /// `linux`, or the system's name.
+    /// `linux`, or the Skerry system's name.
     pub name: String,
     /// The kernel.
     pub what: Kernel,
@@ -56,24 +56,24 @@ pub struct Side {
 pub struct Plan<'a> {
     /// The unit of the counts.
     pub unit: Unit,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
     /// Number of times that each count is measured.
     pub rounds: u32,
-    /// Only probes whose name holds this, or one of its parts: `a|b`.
+    /// Only probes whose name contains this, or one of its parts: `a|b`.
     pub filter: Option<&'a str>,
-    /// Suites of `bench/probes`.
+    /// Names of suites of `bench/probes`.
     pub suites: &'a [&'a str],
 }
 
 /// The name of Linux's side.
 pub const LINUX: &str = "linux";
-/// MiB of both machines: what 16 processes with files need, and a process of 100 MB.
+/// Memory of both machines in MiB: enough for 16 processes with files, and for a process of 100 MB.
 const MEMORY_MIB: u32 = 1024;
 const LIMIT_SECONDS: u64 = 1800;
 
 impl Side {
-    /// Builds the system `name`, with `features` if it is one of ours.
+    /// Builds the system `name`, with `features` if it is a Skerry system.
     ///
     /// # Errors
     /// Fails if there is no such system, or it does not build.
@@ -85,7 +85,7 @@ impl Side {
         Ok(Side { name: name.to_owned(), what, image: image.to_owned() })
     }
 
-    /// The kernel's file.
+    /// Returns the path of the kernel's file.
     pub fn kernel(&self) -> &Path {
         match &self.what {
             Kernel::Linux(linux) => &linux.kernel,
@@ -121,7 +121,7 @@ impl Side {
             bail!("{}: the probes did not end; the last they said: {last}", self.name);
         }
         match counter {
-            // The filter left none of the suite's.
+            // The filter left no probe of the suite.
             _ if said.measured.is_empty() => Ok(Vec::new()),
             None => rate.in_ns(said.measured, said.rate.context("no reading of the clock")?),
             Some(counter) => in_instructions(said.measured, &counter.read_probes()?),
@@ -206,9 +206,9 @@ impl Rate {
     }
 }
 
-/// Puts what the plugin counted in the place of ticks.
+/// Replaces ticks by the counts of the plugin.
 fn in_instructions(mut measured: Vec<Measured>, counted: &[Vec<u64>]) -> Result<Vec<Measured>> {
-    // The figures that a probe reports of its own calls are no numbers of instructions.
+    // Figures that a probe measured itself are not numbers of instructions.
     let is_counted = |one: &Measured| one.figures.is_empty();
     if measured.len() != counted.len() {
         bail!("{} probes, {} of them counted", measured.len(), counted.len());
@@ -226,7 +226,7 @@ fn in_instructions(mut measured: Vec<Measured>, counted: &[Vec<u64>]) -> Result<
     Ok(measured)
 }
 
-/// Lines, each with when it came.
+/// Lines, each with the time at which it came.
 #[derive(Clone, Default)]
 struct Stamped(Arc<Mutex<Stamps>>);
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The guest says so when it calls for ever.
+/// Line that the guest prints when it starts to call for ever.
 const CALLING: &str = "bench: calling";
 /// Longest time until it does, and until enough was logged.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -24,7 +24,7 @@ const USER_END: u64 = 1 << 47;
 /// The parts of a round, in their order, with their instructions.
 pub type Parts = Vec<(&'static str, usize)>;
 
-/// Runs `config`, a machine with the tests' kernel of which `symbols` is the file with its symbols, and counts.
+/// Runs `config`, a machine with the tests' kernel whose symbols are in the file `symbols`, and counts.
 ///
 /// # Errors
 /// Fails if QEMU or `addr2line` does not start, or no round is found.
@@ -36,7 +36,7 @@ pub fn split(config: &Config, symbols: &Path) -> Result<Parts> {
     Ok(count(&round, &names))
 }
 
-/// Lets QEMU log what the guest executes once it says that it calls, until it does: a round.
+/// Lets QEMU log the guest's instructions, from the line on which the guest says that it calls, until the log has a round.
 fn record(config: &Config, trace: &PathBuf) -> Result<Vec<u64>> {
     let bar = shell::progress("tracing a call");
     let _ = fs::remove_file(trace);
@@ -61,7 +61,7 @@ fn record(config: &Config, trace: &PathBuf) -> Result<Vec<u64>> {
     found.with_context(|| format!("the guest did not call; log in {}", config.log.display()))
 }
 
-/// The last [`TAIL`] bytes of a log, or all.
+/// Returns the last [`TAIL`] bytes of a log, or all of it.
 fn tail(path: &Path) -> std::io::Result<String> {
     let mut file = fs::File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(TAIL);
@@ -86,7 +86,7 @@ fn wait(mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The addresses executed; what was logged and then not executed is left out.
+/// Returns the executed addresses. An instruction that was logged and then not executed is left out.
 fn addresses(log: &str) -> Vec<u64> {
     let mut all = Vec::new();
     for line in log.lines() {
@@ -100,13 +100,13 @@ fn addresses(log: &str) -> Vec<u64> {
     all
 }
 
-/// One round: between two visits of a place in the client, as many instructions as most rounds have.
+/// Returns one round: the instructions between two visits of a place in the client, as many as in most rounds.
 fn round(all: &[u64]) -> Option<Vec<u64>> {
     let mut visits: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, &address) in all.iter().enumerate().filter(|(_, address)| **address < USER_END) {
         visits.entry(address).or_default().push(at);
     }
-    // Both components lie at the same addresses: a place that only one of them visits is visited least.
+    // Both components are at the same addresses, so the least visited place belongs to only one of them.
     let least = visits.values().filter(|at| at.len() > ROUNDS_MIN).min_by_key(|at| at.len())?;
     let gaps: Vec<usize> = least.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let usual = |gap: &usize| gaps.iter().filter(|other| *other == gap).count();
@@ -114,7 +114,7 @@ fn round(all: &[u64]) -> Option<Vec<u64>> {
     Some(all[least[at]..least[at + 1]].to_vec())
 }
 
-/// The functions that each address is in, innermost first, in one text.
+/// Returns the functions that contain each address, innermost first, in one text.
 fn names(round: &[u64], symbols: &Path) -> Result<HashMap<u64, String>> {
     let mut command = Command::new("addr2line");
     command.args(["-f", "-i", "-C", "-a", "-e"]).arg(symbols);
@@ -134,7 +134,7 @@ fn names(round: &[u64], symbols: &Path) -> Result<HashMap<u64, String>> {
     Ok(names)
 }
 
-/// Part, and what the names of its functions hold; the first that fits.
+/// The parts, each with texts that names of its functions contain. The first match counts.
 const PARTS: [(&str, &[&str]); 5] = [
     ("entry", &["skerry_syscall", "skerry_component_left"]),
     ("exit", &["skerry_enter_checked", "skerry_hand_over"]),

@@ -5,7 +5,7 @@ use super::{
     side::Unit,
 };
 
-/// A figure of a unit, as short as it says enough.
+/// Formats a figure of a unit with as few digits as suffice.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         size if size < 100.0 => format!("{value:.1}"),
@@ -15,7 +15,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// A title of rows of one suite and unit.
+/// Returns the title of rows of one suite and unit.
 pub fn title(row: &Row) -> String {
     let unit = match row.unit {
         Unit::Clock => "nanoseconds",
@@ -40,7 +40,7 @@ pub fn chapters(results: &Results) -> Vec<Vec<&Row>> {
     chapters
 }
 
-/// Prints `results`; whether every row is what it is to be.
+/// Prints `results`. Returns whether every row meets its bar.
 pub fn print(results: &Results) -> bool {
     let mut is_good = true;
     let mut last = String::new();

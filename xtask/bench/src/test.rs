@@ -1,4 +1,4 @@
-//! Every probe is run once and must come to its end, on Debian's Linux and on a system of ours: what `./x bench` needs.
+//! Tests that every probe runs to its end, on Debian's Linux and on a Skerry system, as `./x bench` needs.
 use super::{
     compared, probes,
     side::{LINUX, Plan, Side, Unit},
@@ -10,7 +10,7 @@ use harness::{
     tally::{Tally, Target},
 };
 
-/// Processors.
+/// Number of processors.
 const CPUS: u32 = 2;
 
 /// Runs all probes on the target; if the target is tested at length, on Linux first.

@@ -1,8 +1,8 @@
-//! The accelerator of a run: KVM where a whole boot of ours works under it, else translation.
+//! The accelerator of a run: KVM if a whole boot of Skerry works under it, else translation.
 //!
-//! A device file says little: there are hosts whose KVM runs a boot sector and then refuses a
-//! register of the processor model, or stops in the middle of a boot. So the very system is booted
-//! to its first command under KVM, with a time limit, once a boot of the host.
+//! The device file alone is no proof: some hosts' KVM runs a boot sector and then refuses a register of the processor model,
+//! or stops in the middle of a boot. So the very system is booted to its first command under KVM, with a time limit, once
+//! after each boot of the host.
 use crate::{
     disk,
     guest::{self, Outcome},
@@ -59,7 +59,7 @@ fn probe(config: &Config) -> Result<bool> {
         accel: Accel::Kvm,
         is_snapshot: true,
         log: shell::build_path("kvm-probe.log")?,
-        // Ours, whatever the run's own disk and parameters are: they are not what is tried.
+        // These are the defaults, not the run's own disk and parameters, which are not being tested.
         root: disk::default_root()?,
         append: guest::PARAMETERS.to_owned(),
         extra: Vec::new(),

@@ -1,4 +1,4 @@
-//! Building the kernel image.
+//! Builds the kernel image.
 use crate::{
     isolated,
     link::{Libraries, Program, TARGET},
@@ -14,14 +14,14 @@ use std::{
 /// The features to build in beyond the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Lock statistics (M4).
+    /// Build with lock statistics (M4).
     pub statistics: bool,
-    /// Lock checks (M3).
+    /// Build with lock checks (M3).
     pub check: bool,
 }
 
 impl Features {
-    /// As cargo calls them.
+    /// Returns the names of cargo's features.
     pub fn names(&self) -> Vec<&'static str> {
         let all = [(self.statistics, "statistics"), (self.check, "check")];
         all.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name).collect()
@@ -34,7 +34,7 @@ impl Features {
         }
     }
 
-    /// The suffix that tells files built with them apart.
+    /// Returns the suffix in the names of files built with these features.
     pub fn suffix(&self) -> String {
         self.names().iter().map(|name| format!("-{name}")).collect()
     }
@@ -72,7 +72,7 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The flags of everything that is linked into a kernel, as cargo knows them.
+/// Returns cargo's flags for all crates that are linked into a kernel.
 fn kernel_flags() -> Result<Vec<String>> {
     let path = shell::root().join(".cargo/config.toml");
     let text = std::fs::read_to_string(&path)?;
@@ -82,7 +82,8 @@ fn kernel_flags() -> Result<Vec<String>> {
     Ok(flags.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect())
 }
 
-/// `what` is done, and that it takes long where nothing was built in `target` before.
+/// Returns a message that `what` is being done, and that it takes long if nothing was built in `target`
+/// before.
 pub fn first(what: &str, target: &Path) -> String {
     match target.exists() {
         true => what.to_owned(),
@@ -90,10 +91,10 @@ pub fn first(what: &str, target: &Path) -> String {
     }
 }
 
-/// The system `name`, from its description and those of its components.
+/// Reads the system `name` from its description and those of its components.
 ///
 /// # Errors
-/// The fault of a description; where there is no such system, the names of those that there are.
+/// The fault of a description; if there is no such system, the names of all systems.
 pub fn system(name: &str) -> Result<System> {
     let sources = Sources::of_tree(&shell::root()).context("reading the descriptions")?;
     sources.system(name).map_err(anyhow::Error::msg)
@@ -150,7 +151,8 @@ pub fn programs() -> Result<Vec<PathBuf>> {
     })
 }
 
-/// Builds static programs for Linux; the paths of the executables of which the compiler's line is wanted.
+/// Builds static programs for Linux. Returns the paths of the executables whose line of the compiler's
+/// output `is_wanted`.
 fn musl(what: &str, arguments: &[&str], is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut cargo: Command = shell::cargo();
     cargo.args(arguments).args(["--locked", "--target", "x86_64-unknown-linux-musl"]);

@@ -9,23 +9,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Its name for `--root`.
+/// Name of the root for `--root`.
 pub const NAME: &str = "debian";
-/// Memory it is given where nothing was said, in MiB.
+/// Default memory of a machine with this root, in MiB.
 pub const MEMORY_MIB: u32 = 1024;
 /// The shell that interactive runs start.
 pub const SHELL: &str = "/bin/bash";
-/// The release.
+/// The Debian release.
 const SUITE: &str = "bookworm";
-/// The packages of every root beyond those that Debian calls essential.
+/// The packages of every root in addition to Debian's essential ones.
 const ALWAYS: [&str; 2] = ["less", "procps"];
-/// Size of the image's file system; the file has what is used of it.
+/// Size of the image's file system; the file is sparse.
 const IMAGE: &str = "4G";
 
-/// The image with `wanted` packages, made on first use.
+/// Returns the image with the packages `wanted`, made on first use.
 ///
 /// # Errors
-/// Fails if there is no package of a name, or Debian's archive cannot be reached.
+/// Fails if a package does not exist, or Debian's archive cannot be reached.
 pub fn image(wanted: &[String]) -> Result<PathBuf> {
     check(wanted)?;
     let names: BTreeSet<&str> = wanted.iter().map(String::as_str).chain(ALWAYS).collect();
@@ -42,10 +42,10 @@ pub fn image(wanted: &[String]) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Looks at names of packages.
+/// Checks names of packages.
 ///
 /// # Errors
-/// With one that is none.
+/// Returns an error for a name that is invalid.
 pub fn check(wanted: &[String]) -> Result<()> {
     let is_package = |name: &&String| {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);

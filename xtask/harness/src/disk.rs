@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The root image of `./x run`, made on first use.
+/// Returns the root image of `./x run`, made on first use.
 ///
 /// # Errors
 /// Fails if busybox or mke2fs fails.
@@ -28,10 +28,10 @@ pub fn default_root() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// The image to boot from: `given` is an image, a folder to pack, `debian` (with `packages`), or nothing.
+/// Returns the image to boot from. `given` is an image, a folder to pack, `debian` (with `packages`), or nothing.
 ///
 /// # Errors
-/// As [`default_root`]; or `given` does not exist.
+/// As for [`default_root`]; also if `given` does not exist.
 pub fn root_image(given: Option<&Path>, packages: &[String]) -> Result<PathBuf> {
     match given {
         None => default_root(),
@@ -48,11 +48,11 @@ pub fn root_image(given: Option<&Path>, packages: &[String]) -> Result<PathBuf> 
     }
 }
 
-/// Looks whether `given` may be the root, before anything is built. Where a parameter names the root (`is_named`) it may be a
+/// Checks that `given` may be the root, before anything is built. If a parameter names the root (`is_named`) it may be a
 /// partition of the image.
 ///
 /// # Errors
-/// It is not there, or holds no ext4.
+/// Fails if the file does not exist, or has no ext4 file system.
 pub fn check_root(given: &Path, is_named: bool) -> Result<()> {
     if given == Path::new(debian::NAME) || given.is_dir() {
         return Ok(());
@@ -66,7 +66,7 @@ pub fn check_root(given: &Path, is_named: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether the superblock's magic number is where ext4 has it.
+/// Returns whether the superblock's magic number is where ext4 has it.
 fn holds_ext4(image: &Path) -> Result<bool> {
     const MAGIC: [u8; 2] = [0x53, 0xef];
     const MAGIC_OFFSET: u64 = 1024 + 56;
@@ -76,7 +76,7 @@ fn holds_ext4(image: &Path) -> Result<bool> {
     Ok(file.read_exact_at(&mut found, MAGIC_OFFSET).is_ok() && found == MAGIC)
 }
 
-/// Lays a root with Debian's unmodified busybox and our own programs at `tree`.
+/// Makes a root with Debian's unmodified busybox and Skerry's own programs at `tree`.
 ///
 /// # Errors
 /// Fails if the files cannot be written.
@@ -120,8 +120,8 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
         let name = program.file_name().context("a program has a name")?;
         fs::copy(&program, tree.join("bin").join(name))?;
     }
-    // For su, passwd and login; busybox gives root's rights up in every other applet. It must be
-    // busybox itself: its shell runs applets from its own file, not from the links.
+    // The bit is for su, passwd and login; busybox gives up root's rights in every other applet. The file must be busybox
+    // itself: its shell runs applets from its own file, not from the links.
     own(&tree.join("bin/busybox"), 0o4755, (0, 0))?;
     for (name, text) in ETC {
         fs::write(tree.join("etc").join(name), text)?;
@@ -131,7 +131,7 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
     own(&tree.join(home), 0o755, user)
 }
 
-/// Gives a file its mode, and its owner where we may; else [`give_away`] does in the image.
+/// Gives a file its mode, and its owner if the user may; otherwise [`give_away`] does that in the image.
 fn own(path: &Path, mode: u32, (user, group): (u32, u32)) -> Result<()> {
     let _ = chown(path, Some(user), Some(group));
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
@@ -140,7 +140,7 @@ fn own(path: &Path, mode: u32, (user, group): (u32, u32)) -> Result<()> {
 
 /// Group of the password file, as on Debian.
 const SHADOW_GROUP: u32 = 42;
-/// The ordinary user.
+/// User number of the ordinary user.
 const USER: u32 = 1000;
 /// The files that are not root's: user and group.
 const OWNED: [(&str, (u32, u32)); 2] =
@@ -202,7 +202,7 @@ pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
 /// The mode in which `e2fsck` checks an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fsck {
-    /// `-fn`: it must find nothing.
+    /// `-fn`: it must find no fault.
     Look,
     /// `-p`: it may correct, but must not want to ask.
     Mend,
@@ -213,7 +213,7 @@ pub enum Fsck {
 /// # Errors
 /// Fails if `e2fsck` cannot be started.
 pub fn fsck(image: &Path, how: Fsck) -> Result<Result<(), String>> {
-    /// Something was corrected.
+    /// Exit status of e2fsck after a correction.
     const CORRECTED: i32 = 1;
     let (argument, highest) = match how {
         Fsck::Look => ("-fn", 0),
@@ -256,8 +256,8 @@ fn tree_bytes(tree: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// An ordinary user cannot give files away: in the image that mke2fs made of `tree`, what is ours
-/// becomes root's, and [`OWNED`] what it should be, by the stock `debugfs`.
+/// Sets owners in the image that mke2fs made of `tree`, by the stock `debugfs`, because an ordinary user cannot give files
+/// away. Files of the user become root's, and those of [`OWNED`] get their owners.
 fn give_away(tree: &Path, image: &Path) -> Result<()> {
     let own = (Uid::effective().as_raw(), Gid::effective().as_raw());
     let mut commands = String::new();
@@ -289,7 +289,7 @@ pub fn add(tree: &Path, place: &Path, image: &Path) -> Result<()> {
             let target = fs::read_link(&from)?;
             commands += &format!("symlink \"{}\" \"{}\"\n", to.display(), target.display());
         } else {
-            // It writes to names of the directory it is in, and no other.
+            // It writes only to files of its present directory.
             let (folder, name) =
                 (to.parent().unwrap_or(place), path.file_name().unwrap_or_default());
             commands += &format!("cd \"{}\"\n", folder.display());
@@ -300,7 +300,7 @@ pub fn add(tree: &Path, place: &Path, image: &Path) -> Result<()> {
     debugfs(image, &commands)
 }
 
-/// Has the stock `debugfs` run `commands` on an image.
+/// Runs `commands` on an image by the stock `debugfs`.
 ///
 /// # Errors
 /// Fails if debugfs complains of any command.
@@ -311,7 +311,7 @@ pub fn debugfs(image: &Path, commands: &str) -> Result<()> {
     command.arg("-w").arg("-f").arg(&script).arg(image);
     let output = command.output().context("starting debugfs")?;
     fs::remove_file(&script)?;
-    // Its status tells nothing; its version is the first line.
+    // Its status does not report errors; the first line is its version.
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || said.lines().count() > 1 {
         bail!("debugfs: {}\n{said}", output.status);

@@ -13,7 +13,7 @@ use std::{
     process::Command,
 };
 
-/// Flags of what rt's process back end runs: in ring 3, low in memory, nothing to relocate, frame pointers kept for backtraces.
+/// Compiler flags for rt's process back end: in ring 3, low in memory, without relocations, with frame pointers for backtraces.
 const FLAGS: [&str; 7] = [
     "--cfg=skerry_process",
     "-C",
@@ -72,7 +72,7 @@ fn program(libraries: &Libraries, member: &Member, folder: &Path) -> Result<Path
     Ok(path)
 }
 
-/// The components whose messages `tests/nucleus` measures.
+/// Names of the components whose messages `tests/nucleus` measures.
 const PROBES: [&str; 6] =
     ["actor", "interface-client", "interface-server", "plain-client", "plain-server", "ports"];
 
@@ -94,8 +94,8 @@ pub fn probes() -> Result<PathBuf> {
     pack(&PROBES.map(|name| (name, built.join(name))), "probes.archive")
 }
 
-/// Packs the executables at those paths, by name; the path of their archive `file`, which is written only where it
-/// is another than before.
+/// Packs the executables at those paths, by name. Returns the path of their archive `file`, which is written only if it has
+/// changed.
 fn pack(programs: &[(&str, PathBuf)], file: &str) -> Result<PathBuf> {
     let read = |(_, path): &(&str, PathBuf)| {
         let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;

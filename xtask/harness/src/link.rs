@@ -1,7 +1,9 @@
-//! Programs written from descriptions: cargo builds the crates, and the compiler links the program with them.
+//! Links programs that are generated from descriptions: cargo builds the crates, and the compiler links the program with
+//! them.
 //!
-//! A program is not a package, for then a list of its crates would have to stand in a manifest; the descriptions are the only
-//! list. [`Libraries`] are the crates that cargo built for one target; [`Libraries::link`] makes a program of a source text.
+//! A program is not a package, because a package would need a manifest with another list of crates; the descriptions are the
+//! only list. [`Libraries`] are the crates that cargo built for one target; [`Libraries::link`] makes a program of a source
+//! text.
 use crate::{build, shell};
 use anyhow::{Context, Result};
 use std::{
@@ -17,30 +19,30 @@ pub const TARGET: &str = "x86_64-unknown-none";
 /// Crates that are built, by their names in Rust.
 pub struct Libraries {
     found: BTreeMap<String, PathBuf>,
-    /// The folders of the crates that those import; macros are the host's.
+    /// The folders of the crates that these import; macros are built for the host.
     imported: [PathBuf; 2],
     newest: SystemTime,
 }
 
 /// A program to be linked.
 pub struct Program<'p> {
-    /// Its source.
+    /// Source of the program.
     pub text: &'p str,
     /// The crates that the source names.
     pub crates: Vec<String>,
     /// The linker script, from the root.
     pub script: &'p str,
-    /// More arguments of the compiler.
+    /// Further arguments of the compiler.
     pub flags: &'p [&'p str],
     /// Files that the source includes.
     pub included: &'p [&'p Path],
 }
 
 impl Libraries {
-    /// Builds `packages` in the folder `target` with what `prepare` adds to the command.
+    /// Builds `packages` in the folder `target`; `prepare` adds to the command.
     ///
     /// # Errors
-    /// The compiler's messages.
+    /// Fails with the compiler's messages.
     pub fn build<'p>(
         what: &str,
         packages: impl IntoIterator<Item = &'p str>,
@@ -69,10 +71,10 @@ impl Libraries {
         Ok(libraries)
     }
 
-    /// Links `program` to `to`, where that is older than something in it.
+    /// Links `program` to `to`, if that is older than one of its inputs.
     ///
     /// # Errors
-    /// The compiler's messages.
+    /// Fails with the compiler's messages.
     pub fn link(&self, program: &Program<'_>, to: &Path) -> Result<()> {
         let source = to.with_extension("rs");
         let script = shell::root().join(program.script);
@@ -104,7 +106,7 @@ impl Libraries {
     }
 }
 
-/// The name and the file of the library that a line of cargo's tells of.
+/// Returns the name and the file of the library in a line of cargo's output.
 fn library(line: &str) -> Option<(String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let files = message.get("filenames")?.as_array()?;

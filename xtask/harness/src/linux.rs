@@ -1,5 +1,5 @@
-//! Debian's cloud kernel, which Skerry is compared with: fetched by apt, with an initramfs of ours that starts a script in
-//! the root disk.
+//! Debian's cloud kernel, with which Skerry is compared. It is fetched by apt, and started with an initramfs that runs a script
+//! on the root disk.
 use crate::{
     qemu::{self, Config},
     shell,
@@ -17,9 +17,9 @@ use std::{
 /// Linux: its kernel and the initramfs that loads its disk modules.
 #[derive(Debug)]
 pub struct Linux {
-    /// bzImage.
+    /// Path of the bzImage.
     pub kernel: PathBuf,
-    /// initramfs.
+    /// Path of the initramfs.
     pub initrd: PathBuf,
 }
 
@@ -114,8 +114,9 @@ fn initramfs(folder: &Path, version: &str, initrd: &Path) -> Result<()> {
     Ok(())
 }
 
-/// For the comparisons of boots, with `skerry.prompt` the busybox of the initramfs answers at once, and with `skerry.bash`
-/// bash is started on the disk. Else what Skerry mounts is mounted, and the runner starts on the disk.
+/// The script of the initramfs. For comparisons of boots, with `skerry.prompt` busybox in the initramfs answers at once, and
+/// with `skerry.bash` bash is started on the disk. Otherwise the file systems that Skerry mounts are mounted, and the runner
+/// starts on the disk.
 const INIT: &str = r#"b=/bin/busybox
 $b mount -t devtmpfs devtmpfs /dev
 $b mount -t proc proc /proc
@@ -217,6 +218,6 @@ pub fn follow(
     Ok(())
 }
 
-/// Linux at its best.
+/// Kernel parameters with which Linux is fastest.
 pub const PARAMETERS: &str =
     "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1";

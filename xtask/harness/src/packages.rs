@@ -1,4 +1,5 @@
-//! Debian packages that a command needs: installed through apt where we may, else named.
+//! The Debian packages that a command needs. They are installed by apt if the user may, and
+//! otherwise named in a message.
 use crate::shell;
 use anyhow::{Result, bail};
 use std::{path::Path, process::Command};
@@ -6,13 +7,13 @@ use std::{path::Path, process::Command};
 /// The needs of a command from Debian.
 #[derive(Clone, Copy)]
 pub enum Need {
-    /// QEMU, mke2fs, busybox.
+    /// Packages to run: QEMU, mke2fs, busybox.
     Run,
-    /// gdb as well.
+    /// Packages to debug: gdb as well.
     Debug,
     /// The programs that make a Debian root.
     Debian,
-    /// Everything the tests compare with.
+    /// Packages for all that the tests compare with.
     Test,
 }
 
@@ -59,7 +60,8 @@ pub fn ensure(need: Need) -> Result<()> {
     Ok(())
 }
 
-/// The word before a command that makes it run as root, if one is needed; `None` where we cannot.
+/// Returns the word before a command that runs it as root, if one is needed; `None` if the user
+/// cannot become root.
 fn privilege() -> Option<Option<&'static str>> {
     if nix::unistd::Uid::effective().is_root() {
         return Some(None);
@@ -72,7 +74,7 @@ fn privilege() -> Option<Option<&'static str>> {
 /// Makes a command from a line of plain words, to be run as root.
 ///
 /// # Errors
-/// Fails without a way to root's rights; the message says what to do.
+/// Fails if the user cannot become root; the message says what to do.
 pub fn privileged(line: &str) -> Result<Command> {
     let Some(prefix) = privilege() else {
         bail!("`{line}` needs root's rights: type it as root, or where `sudo -n` works");
@@ -80,7 +82,7 @@ pub fn privileged(line: &str) -> Result<Command> {
     Ok(as_root(prefix, line))
 }
 
-/// A command of plain words, behind `prefix`.
+/// Makes a command of plain words, behind `prefix`.
 fn as_root(prefix: Option<&str>, line: &str) -> Command {
     let mut words = prefix.into_iter().chain(line.split(' '));
     let mut command = Command::new(words.next().unwrap_or_default());

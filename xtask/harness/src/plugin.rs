@@ -1,12 +1,12 @@
-//! QEMU's plugins of ours (`bench/plugin/`), built by the host's compiler.
+//! Skerry's plugins for QEMU (`bench/plugin/`), built by the host's compiler.
 use crate::shell;
 use anyhow::Result;
 use std::{path::PathBuf, process::Command};
 
-/// Builds `bench/plugin/NAME.c`; where it is.
+/// Builds `bench/plugin/NAME.c`. Returns its path.
 ///
 /// # Errors
-/// The compiler's messages.
+/// Fails with the compiler's messages.
 pub fn build(name: &str) -> Result<PathBuf> {
     let plugin = shell::build_path(&format!("{name}.so"))?;
     let source = shell::root().join(format!("bench/plugin/{name}.c"));

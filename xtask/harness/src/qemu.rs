@@ -1,4 +1,4 @@
-//! The QEMU command line, the same for every command.
+//! The QEMU command line that all commands share.
 use anyhow::{Result, bail};
 use std::{
     path::{Path, PathBuf},
@@ -8,12 +8,12 @@ use std::{
 /// The machine models Skerry boots on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Machine {
-    /// PCI Express, as newer PCs.
+    /// A newer PC, with PCI Express.
     #[default]
     Q35,
-    /// PCI, as older PCs.
+    /// An older PC, with PCI.
     Pc,
-    /// virtio over MMIO, no PCI.
+    /// A machine with virtio over MMIO and without PCI.
     Microvm,
 }
 
@@ -22,23 +22,23 @@ pub enum Machine {
 pub enum Accel {
     /// Hardware virtualisation.
     Kvm,
-    /// Translation; works everywhere.
+    /// Translation, which works everywhere.
     Tcg,
 }
 
 /// A raw image as a disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// The image.
+    /// Path of the image.
     pub image: PathBuf,
-    /// The permitted use of it.
+    /// The allowed changes of the image.
     pub medium: Medium,
 }
 
 /// The access that the guest has to an image.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// Writes stay.
+    /// The image keeps its writes.
     Kept,
     /// Writes are dropped at the end.
     Snapshot,
@@ -51,7 +51,7 @@ pub enum Medium {
 }
 
 impl Disk {
-    /// The value of `-drive`, by the name `disk{number}`.
+    /// Returns the value of `-drive`, under the name `disk{number}`.
     fn drive(&self, number: usize) -> String {
         let image = escaped(&self.image);
         let backing = match &self.medium {
@@ -71,26 +71,26 @@ impl Disk {
     }
 }
 
-/// A machine to start.
+/// A machine to be started.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Model.
+    /// Model of the machine.
     pub machine: Machine,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
     /// Memory in MiB.
     pub memory: u32,
-    /// One nanosecond an instruction.
+    /// One instruction takes one nanosecond of the guest's clock.
     pub is_counting_instructions: bool,
-    /// The accelerator.
+    /// Accelerator.
     pub accel: Accel,
     /// Kernel to boot.
     pub kernel: PathBuf,
-    /// Its initial ramdisk, if any.
+    /// Initial ramdisk, if any.
     pub initrd: Option<PathBuf>,
-    /// Its parameters.
+    /// Kernel parameters.
     pub append: String,
-    /// Root disk.
+    /// Image of the root disk.
     pub root: PathBuf,
     /// Writes to the root disk are dropped at the end.
     pub is_snapshot: bool,
@@ -102,7 +102,7 @@ pub struct Config {
     pub log: PathBuf,
     /// The first serial port is also the console, the character device `terminal`.
     pub is_console_serial: bool,
-    /// Further arguments.
+    /// Further arguments of QEMU.
     pub extra: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl Config {
         command.args(self.processor_arguments());
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
         if self.machine == Machine::Microvm {
-            // QEMU's virtio-mmio transports are of the legacy kind unless told otherwise.
+            // QEMU's virtio-mmio transports are of the legacy kind by default.
             command.args(["-global", "virtio-mmio.force-legacy=off"]);
         }
         command.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
@@ -132,7 +132,7 @@ impl Config {
             false => command.args(["-serial", &format!("file:{}", escaped(&self.log))]),
         };
         if has_iommu {
-            // Before the devices that go through it.
+            // The IOMMU comes before the devices that go through it.
             command.args(["-device", "intel-iommu,intremap=on,aw-bits=48"]);
         }
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
@@ -170,15 +170,15 @@ impl Config {
     }
 }
 
-/// A file name as a QEMU option value: commas doubled.
+/// Escapes a file name for a QEMU option value: commas are doubled.
 pub fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// Refuses combinations that cannot be.
+/// Refuses impossible combinations.
 ///
 /// # Errors
-/// With what to change.
+/// The message says what to change.
 pub fn check(cpus: Option<u32>, is_counting_instructions: bool) -> Result<u32> {
     match (cpus, is_counting_instructions) {
         (Some(cpus), true) if cpus != 1 => {

@@ -1,15 +1,17 @@
+//! [`Random`]: a small pseudo-random generator (xorshift64), so that a seed determines a whole run.
+//!
 //! [`Random`]: a small generator (xorshift64), so that a seed tells everything.
 
 /// Numbers that look random and follow from their seed.
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of `seed`.
+    /// Makes the generator of `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next number below `limit`.
+    /// Returns the next number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,5 +1,6 @@
-//! A session with a guest: three byte streams and a control stream over virtio-console ports, each a
-//! Unix socket on our side. Our stdin's end is the port's end; the exit status comes on the control port.
+//! A session with a guest: three byte streams and a control stream over virtio-console ports, each of
+//! which is a Unix socket on the host. The end of stdin ends the port's input; the exit status comes on
+//! the control port.
 use crate::sockets::Sockets;
 use anyhow::Result;
 use std::{
@@ -14,9 +15,9 @@ use std::{
 /// The end of a guest's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// `exit(N)`.
+    /// The program called `exit(N)`.
     Exited(u8),
-    /// Killed by signal N.
+    /// The program was killed by signal N.
     Signalled(u8),
 }
 
@@ -30,7 +31,7 @@ impl Ended {
             _ => None,
         }
     }
-    /// As a shell would say it.
+    /// Returns the status that a shell would report.
     pub fn status(self) -> u8 {
         match self {
             Ended::Exited(code) => code,
@@ -50,16 +51,16 @@ impl std::fmt::Display for Ended {
 
 /// The sources and sinks of a session's streams.
 pub struct Streams {
-    /// The guest's stdin.
+    /// Source of the guest's stdin.
     pub input: Box<dyn Read + Send>,
-    /// The guest's stdout.
+    /// Receiver of the guest's stdout.
     pub output: Box<dyn Write + Send>,
-    /// The guest's stderr.
+    /// Receiver of the guest's stderr.
     pub error: Box<dyn Write + Send>,
 }
 
 impl Streams {
-    /// Our own.
+    /// Returns the process's own streams.
     pub fn ours() -> Streams {
         Streams {
             input: Box::new(io::stdin()),
@@ -69,7 +70,7 @@ impl Streams {
     }
 }
 
-/// The sockets, waiting for QEMU.
+/// The sockets, which wait for QEMU.
 pub struct Listening(Sockets<4>);
 
 const PORTS: [&str; 4] = ["stdin", "stdout", "stderr", "control"];
@@ -78,7 +79,7 @@ impl Listening {
     /// Makes the sockets.
     ///
     /// # Errors
-    /// Fails if they cannot be made.
+    /// Fails if the sockets cannot be made.
     pub fn new() -> Result<Listening> {
         Ok(Listening(Sockets::new(PORTS)?))
     }
@@ -93,7 +94,7 @@ impl Listening {
     pub fn start(self, command: &str, streams: Streams) -> Session {
         let (ended_sender, ended) = mpsc::channel();
         let (folder, [stdin, stdout, stderr, control]) = self.0.open();
-        // Not joined: our own stdin may never end.
+        // The thread is not joined: stdin may never end.
         thread::spawn(move || feed(&stdin, streams.input));
         let command = command.to_owned();
         let threads = vec![
@@ -117,7 +118,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Waits for the last byte (QEMU has ended) and says how the session ended, if it did.
+    /// Waits for the last byte (QEMU has ended). Returns how the session ended, if it did.
     pub fn finish(self) -> Option<Ended> {
         for thread in self.threads {
             let _ = thread.join();
@@ -129,8 +130,8 @@ impl Session {
 fn feed(listener: &UnixListener, mut input: Box<dyn Read + Send>) {
     let Ok((mut port, _)) = listener.accept() else { return };
     let _ = io::copy(&mut input, &mut port);
-    // Half a close: QEMU still reads what is under way, then sees the end. The read below keeps our
-    // side open until QEMU has gone, for a full close would drop those bytes.
+    // This is half a close: QEMU still reads the bytes under way, then sees the end. The read below keeps
+    // the socket open until QEMU has ended, because a full close would drop those bytes.
     let _ = port.shutdown(Shutdown::Write);
     let _ = port.read(&mut [0]);
 }
@@ -140,7 +141,7 @@ fn drain(listener: &UnixListener, mut sink: Box<dyn Write + Send>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = port.read(&mut buffer) {
         if sink.write_all(&buffer[..count]).and_then(|()| sink.flush()).is_err() {
-            // The reader of our output has gone: the guest may finish, unheard.
+            // The reader of the output has gone; the guest may finish unheard.
             let _ = io::copy(&mut port, &mut io::sink());
         }
     }

@@ -12,13 +12,13 @@ use std::{
     time::Duration,
 };
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     std::env::var_os("SKERRY_ROOT")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")), PathBuf::from)
 }
 
-/// A path in `build/`, which is made if need be.
+/// Returns a path in `build/`, which is made if needed.
 ///
 /// # Errors
 /// Fails if the folder cannot be made.
@@ -28,7 +28,7 @@ pub fn build_path(name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A spinner on the terminal that says what goes on; on anything but a terminal a line.
+/// Shows a spinner on the terminal with the text `what`; without a terminal, prints a line.
 pub fn progress(what: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
@@ -42,12 +42,13 @@ pub fn progress(what: &str) -> ProgressBar {
     bar
 }
 
-/// Processors of this machine.
+/// Returns the number of processors of this machine.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does `work` for every item, so many (one, at least) at a time; what came out, in the items' order.
+/// Does `work` for every item, so many (at least one) at a time. Returns the results in the items'
+/// order.
 pub fn side_by_side<T: Sync, R: Send + Sync>(
     items: &[T],
     at_a_time: usize,
@@ -81,7 +82,7 @@ pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
         command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
     bar.finish_and_clear();
     if !output.status.success() {
-        // Cargo's messages to programs are for no reader: it says the same on the other stream.
+        // Cargo's messages to programs are not for readers; the same text is on the other stream.
         let said = String::from_utf8_lossy(&output.stdout);
         let said: String =
             said.split_inclusive('\n').filter(|line| !line.starts_with("{\"reason\":")).collect();
@@ -95,18 +96,18 @@ pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Output of git in this workspace; `None` without a repository.
+/// Returns the output of git in this workspace; `None` without a repository.
 pub fn git(arguments: &[&str]) -> Option<String> {
     let said = Command::new("git").arg("-C").arg(root()).args(arguments).output().ok()?;
     said.status.success().then(|| String::from_utf8_lossy(&said.stdout).into_owned())
 }
 
-/// Name of a file, from the root of this workspace.
+/// Returns the name of a file, from the root of this workspace.
 pub fn name(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Cargo, for this workspace.
+/// Returns a command of cargo for this workspace.
 pub fn cargo() -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root());

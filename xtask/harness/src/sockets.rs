@@ -29,7 +29,8 @@ impl<const N: usize> Sockets<N> {
             qemu.args(["-chardev", &format!("socket,id={name},path={path}")]);
         }
     }
-    /// The sockets in the order of their names, and the folder, to be kept until QEMU has connected.
+    /// Returns the sockets in the order of their names, and the folder, which must be kept until
+    /// QEMU has connected.
     pub fn open(self) -> (tempfile::TempDir, [UnixListener; N]) {
         (self.folder, self.named.map(|(_, socket)| socket))
     }

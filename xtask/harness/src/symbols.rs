@@ -1,10 +1,9 @@
-//! The kernel's symbol table: takes the functions' names out of the linked ELF and puts them where the
-//! kernel finds them for its backtraces (layout: `nucleus/src/backtrace.rs`).
+//! The kernel's symbol table: copies the functions' names from the linked ELF to the place where the kernel finds them for
+//! its backtraces (layout: `nucleus/src/backtrace.rs`).
 //!
-//! The linker script leaves a last PT_LOAD segment, `.symbols`, with an empty table in it. The new table is
-//! appended to the file and that segment's header made to point there. The file that is loaded has nothing but its segments;
-//! what debuggers and profilers read is in the file [`beside`] it.
-//! Source: System V ABI, chapter 4 (ELF-64).
+//! The linker script leaves a last PT_LOAD segment, `.symbols`, with an empty table in it. The new table is appended to the
+//! file, and that segment's header is changed to point to it. The file that is loaded has only its segments; the data for
+//! debuggers and profilers are in the file [`beside`] it. Source: System V ABI, chapter 4 (ELF-64).
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -18,15 +17,16 @@ const SECTION_HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const PAGE: usize = 4096;
 
-/// The file with all that the linker knew of the kernel at `kernel`.
+/// Returns the path of the file with the linker's whole output for the kernel at `kernel`.
 pub fn beside(kernel: &Path) -> PathBuf {
     kernel.with_extension("debug")
 }
 
-/// Copies the kernel at `from` to `to` with its symbol table embedded and without sections, and all of it to the file beside.
+/// Copies the kernel at `from` to `to` with its symbol table embedded and without sections, and its whole ELF file to
+/// [`beside`] it.
 ///
 /// # Errors
-/// Files that cannot be read or written; an ELF without symbols or without a `.symbols` segment.
+/// Fails if a file cannot be read or written, and for an ELF without symbols or without a `.symbols` segment.
 pub fn embed(from: &Path, to: &Path) -> Result<()> {
     let mut elf = std::fs::read(from).with_context(|| format!("reading {}", from.display()))?;
     let table = table(functions(&elf).context("the kernel has no symbols")?);
@@ -44,7 +44,7 @@ pub fn embed(from: &Path, to: &Path) -> Result<()> {
     std::fs::write(to, elf).with_context(|| format!("writing {}", to.display()))
 }
 
-/// Takes away what no program header names: sections with their headers, symbols, lines.
+/// Removes all that no program header names: sections with their headers, symbols, lines.
 fn strip(elf: &mut Vec<u8>) -> Option<()> {
     const SECTION_HEADERS: usize = 40;
     const SECTION_COUNTS: usize = 60;
@@ -66,7 +66,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Offset in the file of the program header of the last PT_LOAD segment, if it holds an empty table.
+/// Returns the offset in the file of the program header of the last PT_LOAD segment, if that holds an empty table.
 fn symbols_header(elf: &[u8]) -> Option<usize> {
     const PT_LOAD: u64 = 1;
     let first = number(elf, 32, 8)? as usize;

@@ -21,17 +21,17 @@ use std::{
     thread,
 };
 
-/// The time limit of a case, on a machine without hardware virtualisation that others load, too.
+/// Time limit of a case, on a machine without hardware virtualisation that runs other work, too.
 const BOUND_MS: u32 = 10_000;
 /// The time limit of all cases.
 const LIMIT_SECONDS: u64 = 3 * 3600;
-/// Of so many cases, one is in the sample of `./x test`.
+/// One case in this many is in the sample of `./x test`.
 const SAMPLE_STRIDE: u64 = 97;
-/// The accepted differences.
+/// Path of the list of accepted differences.
 const ACCEPTED: &str = "tests/system/arguments.txt";
-/// About so many cases are described.
+/// Approximate number of described cases.
 const ABOUT: u64 = 42_000;
-/// The start of [`PAGE`].
+/// The text at the start of [`PAGE`].
 const INTRODUCTION: &str = include_str!("arguments.md");
 /// The script that Linux's runner starts.
 const SCRIPT: &str = "/arguments";
@@ -50,15 +50,15 @@ type Differences = BTreeMap<String, String>;
 /// The cases of each group of differences.
 type Groups = BTreeMap<String, Vec<String>>;
 
-/// Which cases are tried: those of one family (or of all, if its name is empty), one of every so many, from the first.
+/// The choice of cases to try: those of one family (or of all, if its name is empty), one of every `stride`, from the first.
 struct Choice<'a> {
     family: &'a str,
     every: u64,
     first: u64,
 }
 
-/// Runs the campaign; `--only` names one family and `--count` how many cases are tried, from the one that `--seed` names. Only
-/// if all are tried, an accepted difference that is gone is a failure.
+/// Runs the campaign. `--only` names one family, `--count` is the number of cases tried, and `--seed` names the first. An
+/// accepted difference that no longer occurs is a failure only if all cases are tried.
 ///
 /// # Errors
 /// If the programs do not build or a machine does not start.
@@ -89,10 +89,10 @@ pub fn run(options: &super::Options) -> Result<u8> {
     Ok(u8::from(!failures.is_empty() || linux.is_empty()))
 }
 
-/// The sample of `./x test`: differences beyond the accepted ones are failures.
+/// Tries the sample of `./x test`. Differences beyond the accepted ones are failures.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn sample(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     const NAME: &str = "a sample of every argument";
     if !filter.is_none_or(|filter| NAME.contains(filter)) {
@@ -121,13 +121,13 @@ struct Progress {
 struct Reported {
     output: session::Captured,
     progress: Progress,
-    /// Index in [`Progress::counts`].
+    /// Index of the system in [`Progress::counts`].
     system: usize,
 }
 
 impl Write for Reported {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        /// If there is no terminal, one line is printed each time this many more cases were reported.
+        /// Without a terminal, one line is printed each time this many more cases were reported.
         const LINE: u64 = 5_000;
         let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64;
         let before = self.progress.counts[self.system].fetch_add(lines, Relaxed);
@@ -144,7 +144,7 @@ impl Write for Reported {
     }
 }
 
-/// The answers of Linux and of Skerry, which run at the same time.
+/// Returns the answers of Linux and of Skerry, which run at the same time.
 fn ask(system: &str, choice: &Choice, cpus: u32) -> Result<[Answers; 2]> {
     let kernel = build::image(system, &Features::default())?;
     let linux = linux::prepare()?;
@@ -171,7 +171,7 @@ fn ask(system: &str, choice: &Choice, cpus: u32) -> Result<[Answers; 2]> {
     let outcome = thread::scope(|scope| {
         let theirs = scope.spawn(|| {
             let config = machine(&linux.kernel, "arguments-linux.log")?;
-            // Both systems have 2^47 addresses.
+            // This limits Linux to addresses below 2^47, as on Skerry.
             let runner = format!("no5lvl skerry.runner={SCRIPT}");
             linux::follow(&linux, config, &runner, LIMIT_SECONDS, &mut reported(0))
         });
@@ -201,12 +201,12 @@ fn parse(output: &[u8]) -> Answers {
     text.lines().filter_map(case).collect()
 }
 
-/// The answer without its effect.
+/// Returns the answer without its effect.
 fn value(answer: &str) -> &str {
     answer.split_once("; ").map_or(answer, |(value, _)| value)
 }
 
-/// The kind of a difference: what was answered on each system, or `effect` and what was changed otherwise.
+/// Returns the kind of a difference: the answers on each system, or `effect` and the state that differs.
 fn kind(linux: &str, skerry: &str) -> String {
     let [theirs, ours] = [value(linux), value(skerry)].map(|value| match value {
         error if error.starts_with("error ") || error.starts_with("DI") => error,
@@ -239,7 +239,7 @@ fn check_family(family: &str) -> Result<()> {
     Ok(())
 }
 
-/// The kind of each difference, by the case's name.
+/// Returns the kind of each difference, by the case's name.
 fn differences(linux: &Answers, skerry: &Answers) -> Differences {
     let differing = linux.iter().filter_map(|(name, theirs)| {
         let ours = skerry.get(name).map_or("DIED with its machine", String::as_str);
@@ -248,7 +248,7 @@ fn differences(linux: &Answers, skerry: &Answers) -> Differences {
     differing.collect()
 }
 
-/// Cases by the call and the kind of what differs, of differences of which `is_wanted`.
+/// Groups the cases of differences for which `is_wanted` returns `true`, by the call and the kind of the difference.
 fn groups(differences: &Differences, is_wanted: impl Fn(&str) -> bool) -> Groups {
     let mut groups = Groups::new();
     for (name, kind) in differences {
@@ -260,12 +260,12 @@ fn groups(differences: &Differences, is_wanted: impl Fn(&str) -> bool) -> Groups
     groups
 }
 
-/// A difference as the list of the accepted ones names it.
+/// Formats a difference as the list of accepted ones names it.
 fn line(name: &str, kind: &str) -> String {
     format!("{name}: {kind}")
 }
 
-/// All differences, as text.
+/// Formats all differences as text.
 fn written(differences: &Differences, linux: &Answers, skerry: &Answers) -> String {
     let none = String::new();
     let case = |name: &String| {
@@ -289,7 +289,7 @@ struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     text: String,
-    /// Whether each run has such a difference, however its timers fall.
+    /// Every run has such a difference, whatever its timers do.
     is_steady: bool,
 }
 
@@ -299,8 +299,8 @@ impl Pattern {
     }
 }
 
-/// Reads the list: a line `@ REASON` stands before the patterns that it is about, a `~` before one of which a run may have no
-/// difference; `#` opens a comment.
+/// Parses the list. A line `@ REASON` precedes the patterns that it applies to. A `~` precedes a pattern for which a run may
+/// have no difference. `#` opens a comment.
 fn accepted_of(text: &str) -> Result<Vec<Accepted>> {
     let mut all: Vec<Accepted> = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -324,7 +324,7 @@ fn accepted() -> Result<Vec<Accepted>> {
     accepted_of(&fs::read_to_string(shell::root().join(ACCEPTED)).context(ACCEPTED)?)
 }
 
-/// Whether `pattern` describes the whole `text`.
+/// Returns whether `pattern` describes the whole `text`.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -337,7 +337,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Groups that are not accepted and, if all cases ran, accepted patterns of which nothing is left.
+/// Returns the groups that are not accepted and, if all cases ran, the accepted patterns that match nothing.
 fn failures(differences: &Differences, accepted: &[Accepted], is_whole: bool) -> Vec<String> {
     let patterns: Vec<_> = accepted.iter().flat_map(|one| &one.patterns).collect();
     let new = groups(differences, |line| !patterns.iter().any(|pattern| pattern.accepts(line)));
@@ -353,7 +353,7 @@ fn failures(differences: &Differences, accepted: &[Accepted], is_whole: bool) ->
     new.chain(gone).collect()
 }
 
-/// The page that shows the accepted differences.
+/// Formats the page that shows the accepted differences.
 fn page(cases: usize, differences: &Differences, accepted: &[Accepted]) -> String {
     let mut page = format!(
         "{INTRODUCTION}\nOf {cases} cases, {} differ.\n\n| Cases | Reason | As |\n|--:|---|---|\n",
@@ -363,7 +363,7 @@ fn page(cases: usize, differences: &Differences, accepted: &[Accepted]) -> Strin
     for Accepted { reason, patterns } in accepted {
         let its: Vec<_> =
             lines.iter().filter(|line| patterns.iter().any(|it| it.accepts(line))).collect();
-        // A reason whose differences depend on timers stays, also where this run had none.
+        // A reason whose differences depend on timers stays on the page even if this run had none.
         let Some(as_in) = its.first().copied().or(patterns.first().map(|it| &it.text)) else {
             continue;
         };

@@ -24,21 +24,21 @@ const TREE_FILES: u64 = 3_200;
 const TREE_FILE_BYTES: u64 = 64 * 1024;
 const LIMIT_SECONDS: u64 = 3_000;
 
-/// The script that both systems run: `disk.sh fill` writes, both modes print what is there.
+/// The script that both systems run: `disk.sh fill` writes, and both modes print the contents.
 const SCRIPT: &str = include_str!("disk.sh");
-/// Its place on the root disk.
+/// Path of the script on the root disk.
 const SCRIPT_PATH: &str = "/abi/disk.sh";
 
 /// The memory pressure on the system during the campaign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
-    /// No pressure.
+    /// No memory pressure.
     None,
-    /// A program beside it takes all memory it can get, again and again.
+    /// A program takes all memory that it can get, again and again, beside the work.
     Hog,
 }
 
-/// Runs both directions.
+/// Runs the campaign in both directions.
 ///
 /// # Errors
 /// Fails if something does not build or start. A difference is printed and gives status 1.
@@ -84,7 +84,7 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
 
 fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     let bar = shell::progress(&format!("{mode} on Skerry"));
-    // If memory is short, all of it must also come back.
+    // If memory is short, all of it must also be free again afterwards.
     let run = |mode: &str| format!("sh {SCRIPT_PATH} {mode}");
     let command = match mode {
         "hog" => super::counted_after(&run("look"), &run(mode)),
@@ -99,7 +99,7 @@ fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     Ok(output)
 }
 
-/// The lines between the writer's `sums` and `end` must be the same for the reader.
+/// Checks that the lines from `sums` to `end` are the same for the writer and the reader.
 fn report(what: &str, written: &str, reread: Result<String>) -> u32 {
     let part = |text: &str| {
         let (_, rest) = text.split_once("== sums\n")?;
@@ -145,7 +145,7 @@ fn empty_disk(name: &str) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// A tar archive of about 200 MB in folders of folders, always the same.
+/// Makes a tar archive of about 200 MB in nested folders, always the same.
 fn archive() -> Result<PathBuf> {
     let archive = shell::build_path("disk-tree.tar")?;
     if archive.exists() {

@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// The toolchain Miri comes with, and what it needs.
+/// The toolchain that Miri comes with.
 const TOOLCHAIN: &str = "+nightly";
 const COMPONENTS: [&str; 5] = ["component", "add", "miri", "rust-src", "--toolchain=nightly"];
 const DEFAULT_COUNT: u64 = 12;
@@ -57,7 +57,7 @@ fn ensure() -> Result<()> {
     Ok(())
 }
 
-/// The images, in a folder of their own.
+/// Makes the images, in a folder of their own.
 fn images() -> Result<PathBuf> {
     let (folder, tree) = (shell::build_path("miri-images")?, shell::build_path("miri-tree")?);
     for made in [&folder, &tree] {
@@ -70,7 +70,7 @@ fn images() -> Result<PathBuf> {
         let mut mke2fs = Command::new("/sbin/mke2fs");
         mke2fs.args(["-q", "-F", "-t", "ext4", "-N", "128", "-d"]).arg(&tree).args(*options);
         shell::quietly("making an image", mke2fs.arg(&image).arg(format!("{kib}k")))?;
-        // Builds the hash trees; it ends with 1, for it changes the volume.
+        // This builds the hash trees. It exits with 1 because it changes the volume.
         Command::new("/sbin/e2fsck").args(["-f", "-y", "-D"]).arg(&image).output()?;
     }
     Ok(folder)

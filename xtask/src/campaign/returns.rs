@@ -12,7 +12,7 @@ use harness::{
 };
 use std::{collections::BTreeMap, fs, process::Command};
 
-/// The time limit of a call on a machine without hardware virtualisation that others load, too.
+/// Time limit of a call on a machine without hardware virtualisation that runs other work, too.
 const BOUND_MS: u32 = 20_000;
 
 /// Runs the campaign; `--only` names one family.
@@ -48,7 +48,7 @@ fn parse(output: &[u8]) -> Ends {
     text.lines().filter_map(case).collect()
 }
 
-/// Whether a call came back.
+/// Returns whether a call came back.
 fn has_returned(end: &str) -> bool {
     end == "done" || end.starts_with("error ")
 }
@@ -94,7 +94,7 @@ fn on_skerry(options: &Options, family: &str) -> Result<Ends> {
     Ok(parse(&output))
 }
 
-/// Writes the cases that end otherwise than on Linux; how many there are. Errors differ by version and file system.
+/// Writes the cases whose ends differ from Linux's. Returns their number. Errors differ by version and file system.
 fn write_differences(path: &std::path::Path, linux: &Ends, skerry: &Ends) -> Result<usize> {
     let differs = |(name, theirs): (&String, &String)| {
         let ours = skerry.get(name).filter(|ours| *ours != theirs)?;

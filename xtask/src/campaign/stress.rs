@@ -1,7 +1,7 @@
 //! `./x campaign stress`: every stressor of stress-ng on Linux and on Skerry, one after the other (docs/stress.md).
 //!
-//! On Skerry each runs between two readings of the kernel's objects, which must agree, if not the first time, then one of [`AGAIN`] more. Where a machine stops, the
-//! stressor it stopped at is noted and the rest goes on in another.
+//! On Skerry each runs between two counts of the kernel's objects, which must agree in the first run or in one of [`AGAIN`]
+//! more. If a machine stops, the stressor at which it stopped is noted and the rest runs in another machine.
 use crate::{
     campaign::Options,
     test::{compare::Answer, compare::Answers, compare::Case, compare::STRESS},
@@ -13,9 +13,9 @@ use harness::{
 };
 use std::{collections::BTreeMap, fmt::Write, fs};
 
-/// Stressors of one boot.
+/// Number of stressors in one boot.
 const BATCH: usize = 32;
-/// Seconds of one.
+/// Duration of one stressor in seconds.
 const SECONDS: u64 = 3;
 /// Further runs of a stressor whose run changed the number of objects. A table that grows in one run keeps its size in the
 /// next; a leak recurs in each.
@@ -24,9 +24,9 @@ const AGAIN: u32 = 3;
 /// The end of a stressor on one system.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
-    /// stress-ng(1), EXIT STATUS.
+    /// Status of stress-ng (stress-ng(1), EXIT STATUS).
     status: String,
-    /// Kernel objects whose number differs from before, and the difference.
+    /// Kernel objects whose numbers changed, and the changes.
     kept: String,
     /// Message of stress-ng: its first failure, or else its last error or skip.
     said: String,
@@ -48,7 +48,7 @@ impl End {
         let said = said.unwrap_or_default();
         let said = said.rsplit_once("] ").map_or(said, |(_, said)| said);
         let is_clean = !lines.clone().any(|line| line == "not all came back");
-        // The last run counts.
+        // Only the last run counts.
         let kept = lines.rev().take_while(|line| !line.starts_with("before ")).filter_map(kept);
         let mut kept: Vec<String> = if is_clean { Vec::new() } else { kept.collect() };
         kept.reverse();
@@ -69,13 +69,14 @@ impl End {
         }
     }
 
-    /// It passed or was refused, and gave all back.
+    /// Returns whether the stressor passed or was refused, and left no objects behind.
     fn is_good(&self) -> bool {
         self.kept.is_empty() && matches!(self.status.as_str(), "0" | "3" | "4")
     }
 }
 
-/// An object that `counted` (tests/abi) found more or fewer of, and how many; nothing for what the processors keep.
+/// Returns an object whose number changed according to `counted` (tests/abi), and the change; `None` for objects that the
+/// processors cache.
 fn kept(line: &str) -> Option<String> {
     const KEPT_FOR_LATER: [&str; 6] =
         ["stack", "slab", "frame", "heap_frames", "table_frames", "free_frames"];
@@ -130,7 +131,8 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(!skerry.iter().all(is_good)))
 }
 
-/// Its output goes to a file, for a pipe in use keeps memory. It runs for a moment first: what its first use makes stays.
+/// Returns the command for a stressor. Its output goes to a file, because a pipe in use keeps memory. It first runs for a
+/// moment, because objects made at a first use stay.
 fn case(name: &str) -> Case {
     let run = |seconds| {
         format!(

@@ -1,7 +1,8 @@
-//! Doc comments: which of them open with a clause that only their author can parse, and a sample of all to be read.
+//! Checks doc comments: finds those that open with a clause that only their author can parse, and prints a sample of all
+//! for reading.
 //!
-//! A comment that begins with "What" or "Where" and is no question has no subject yet: its reader learns at the end of the
-//! sentence what it is about.
+//! A comment that begins with "What" or "Where" and is not a question has no subject at its start: its reader learns only
+//! at the end of the sentence which thing it describes.
 use super::Crate;
 use anyhow::Result;
 use harness::{random::Random, shell};
@@ -18,7 +19,7 @@ struct Comment<'t> {
 }
 
 impl Comment<'_> {
-    /// Whether its first sentence opens with a headless clause.
+    /// Returns whether its first sentence opens with a headless clause.
     fn is_headless(&self) -> bool {
         let text = self.lines.join(" ");
         let sentence = text.split_inclusive(['.', '?', ':', ';']).next().unwrap_or_default();
@@ -27,7 +28,7 @@ impl Comment<'_> {
     }
 }
 
-/// The doc comments of a file, in order.
+/// Returns the doc comments of a file, in order.
 fn comments(text: &str) -> Vec<Comment<'_>> {
     let mut all: Vec<Comment<'_>> = Vec::new();
     let mut is_inside = false;
@@ -73,7 +74,7 @@ pub fn sample(crates: &[Crate], count: usize, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// `count` different numbers below `length`, or all.
+/// Returns `count` different numbers below `length`, or all.
 fn drawn(length: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut left: Vec<usize> = (0..length).collect();
     let mut random = Random::new(seed);

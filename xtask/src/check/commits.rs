@@ -3,22 +3,23 @@ use harness::shell;
 
 /// Commits before this one are not held to the rules.
 const SINCE: &str = "2026-11-25T21:00:00Z";
-/// Most characters of a title.
+/// Greatest length of a title.
 const TITLE_CHARACTERS: usize = 72;
 /// Changed lines from which on a commit has a body.
 const CHANGED_LINES: usize = 50;
-/// Bytes that separate commits, and fields of one, in what git prints.
+/// Bytes by which git separates commits and their fields in the output.
 const COMMIT: char = '\u{1}';
 const FIELD: char = '\u{2}';
 
-/// Adds a fault for each commit that breaks a rule. A tree without a history has none.
+/// Adds a fault for each commit that breaks a rule. Without a repository there are no commits.
 pub fn check(faults: &mut Vec<String>) {
     let format = format!("--format={COMMIT}%h{FIELD}%s{FIELD}%b{FIELD}");
     let log = shell::git(&["log", "--numstat", "--no-merges", "--since", SINCE, &format]);
     faults.extend(log.unwrap_or_default().split(COMMIT).filter_map(fault));
 }
 
-/// The rule that a commit breaks, if any. Its fields are its hash, its title, its body, and its changes by file.
+/// Returns the rule that a commit breaks, if any. Its fields are its hash, its title, its body, and its changes
+/// by file.
 fn fault(commit: &str) -> Option<String> {
     let mut fields = commit.split(FIELD);
     let (hash, title, body, files) =

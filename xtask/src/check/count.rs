@@ -1,10 +1,11 @@
-//! Lines of code and of unsafe: code is what is neither blank nor comment, tests are apart.
+//! Counts lines of code and of unsafe. Code is every line that is neither blank nor a comment;
+//! tests are counted apart.
 use super::Crate;
 use anyhow::{Context, Result};
 use std::path::Path;
 use syn::{spanned::Spanned, visit::Visit};
 
-/// Counts of one crate.
+/// The counts of one crate.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Lines of code outside tests.
@@ -20,7 +21,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds another crate's.
+    /// Adds the counts of another crate.
     pub fn add(&mut self, other: &Counts) {
         self.code += other.code;
         self.tests += other.tests;
@@ -60,7 +61,7 @@ pub fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with("//"))
 }
 
-/// A file that holds only tests.
+/// Returns whether a file holds only tests.
 pub fn is_test_file(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests")
         || path

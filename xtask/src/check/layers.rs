@@ -22,7 +22,7 @@ const COMPONENTS: &str = "components";
 /// The orders of crates that components declare, by the component's folder.
 type Orders = BTreeMap<String, Vec<String>>;
 
-/// The floors of the house.
+/// The layers of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Floor {
     Libs,
@@ -35,7 +35,7 @@ enum Floor {
 }
 
 fn floor(folder: &Path) -> Floor {
-    // A kernel image of its own, and components that turn others into hostile ones.
+    // These are a kernel image of its own, and components that turn others into hostile ones.
     if folder.starts_with("tests/nucleus") || folder.starts_with("tests/components") {
         return Floor::Image;
     }

@@ -1,4 +1,4 @@
-//! `./x crash --patterns`: power cuts while programs replace files without fsync, here and on Linux.
+//! `./x crash --patterns`: power cuts while programs replace files without fsync, on Skerry and on Linux.
 //!
 //! A system boots once with a small disk whose writes and flushes QEMU logs (blklogwrites), and runs `replace_load` on
 //! it. A cut is a place in that log: the disk has everything before the last flush there, and any part of what was
@@ -37,17 +37,17 @@ const SCRIPT: &str = "/patterns";
 const SECTOR: usize = 512;
 /// Bytes that a device writes whole.
 const BLOCK: usize = 4096;
-/// Of an entry of the log: a flush, a write that is durable at once, a discard.
+/// Flags of an entry of the log: a flush, a write that is durable at once, a discard.
 const FLUSH: u64 = 1;
 const DURABLE: u64 = 2;
 const DISCARD: u64 = 4;
 
-/// The last position in the log at which each mark was told: worker, step, bytes of the log.
+/// The last position in the log at which each mark was reported: worker, step, bytes of the log.
 type Told = Vec<(u64, u64, u64)>;
 
 /// The recording of one system's run.
 struct Recorded {
-    /// The disk before.
+    /// The disk before the run.
     image: Vec<u8>,
     log: Vec<u8>,
     told: Told,
@@ -59,11 +59,11 @@ struct Tally {
     cuts: u64,
     whole: u64,
     parts: u64,
-    /// By pattern.
+    /// Failures by pattern.
     failed: BTreeMap<String, u64>,
 }
 
-/// Runs the workload on Skerry, and on Linux if asked, and judges the cuts.
+/// Runs the workload on Skerry, and on Linux if requested, and judges the cuts.
 ///
 /// # Errors
 /// Fails if something does not build or start. A cut that fails on Skerry is printed and gives status 1.
@@ -79,7 +79,7 @@ pub fn run(options: &crash::Options) -> Result<u8> {
     Ok(u8::from(!ours.failed.is_empty()))
 }
 
-/// The root disk, with the script that mounts the other disk and starts the workload.
+/// Makes the root disk, with the script that mounts the other disk and starts the workload.
 fn root(seed: u64) -> Result<PathBuf> {
     let tree = shell::build_path("crash-patterns-root")?;
     disk::programs_tree(&tree)?;
@@ -93,7 +93,7 @@ fn root(seed: u64) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// The machine with an empty disk that is logged; the disk, and its log.
+/// Adds an empty disk that is logged to the machine. Returns the machine, the disk, and its log.
 fn with_disk(config: &Config, name: &str) -> Result<(Config, PathBuf, PathBuf)> {
     let image = shell::build_path(&format!("crash-patterns-{name}.ext4"))?;
     let log = shell::build_path(&format!("crash-patterns-{name}.writes"))?;
@@ -135,7 +135,7 @@ fn on_linux(config: &Config) -> Result<Recorded> {
     Ok(Recorded { image: before, log: fs::read(log)?, told: marks.told()? })
 }
 
-/// Takes what the workload says, and notes how long the log was when it came.
+/// A writer that takes the workload's output and notes the length of the log at each mark.
 #[derive(Clone)]
 struct Marks {
     log: PathBuf,
@@ -178,7 +178,7 @@ impl Write for Marks {
     }
 }
 
-/// An entry of the log: where on the disk, what, and where in the log its data is and it ends.
+/// An entry of the log: its place on the disk, its kind, and in the log the place of its data and its end.
 struct Entry {
     sector: u64,
     sectors: u64,
@@ -213,7 +213,7 @@ fn apply(image: &mut [u8], sector: u64, bytes: &[u8]) {
     }
 }
 
-/// Some of what no flush followed, block by block, in any order.
+/// Applies some of the writes that no flush followed, block by block, in any order.
 fn lose(image: &mut [u8], late: &[(u64, &[u8])], random: &mut Random) {
     let mut blocks: Vec<(u64, &[u8])> = Vec::new();
     for (sector, bytes) in late {

@@ -1,5 +1,5 @@
-//! The host's end of the streams of `./x kill` over console drivers (`tests/abi/src/bin/kill_component/stream.rs`): lines
-//! with numbers are checked, bytes are given when they are asked for.
+//! The host's end of the streams that `./x kill` sends through console drivers
+//! (`tests/abi/src/bin/kill_component/stream.rs`). Numbered lines are checked, and bytes are sent on request.
 //!
 //! ```text
 //! begin        both streams begin anew
@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-/// Value of byte `at` of what goes in.
+/// Returns byte `at` of the input stream.
 fn byte(at: u64) -> u8 {
     b'!' + ((at * 31 + at / 94) % 94) as u8
 }
@@ -22,32 +22,32 @@ fn byte(at: u64) -> u8 {
 /// The lines that came out so far.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Numbered lines that were right.
+    /// Number of right lines.
     pub lines: u64,
-    /// The first thing wrong.
+    /// The first fault.
     pub wrong: Option<String>,
 }
 
-/// Checks what comes out.
+/// Checks the output stream.
 pub struct Checker<W> {
     line: Vec<u8>,
-    /// The number that comes next.
+    /// Number of the next line.
     next: u64,
-    /// Number of bytes that are wanted; `None` if both streams begin anew.
+    /// Sends the number of bytes that are wanted; `None` if both streams begin anew.
     wanted: mpsc::Sender<Option<u64>>,
     seen: Arc<Mutex<Seen>>,
-    /// Takes other lines.
+    /// The writer for other lines.
     rest: W,
 }
 
-/// Gives what goes in.
+/// Feeds the input stream.
 pub struct Feeder {
     wanted: mpsc::Receiver<Option<u64>>,
     left: u64,
     given: u64,
 }
 
-/// The two ends, and what comes to be seen.
+/// Makes the two ends, and the record of the lines seen.
 pub fn pair<W: Write>(rest: W) -> (Checker<W>, Feeder, Arc<Mutex<Seen>>) {
     let (sender, wanted) = mpsc::channel();
     let seen = Arc::<Mutex<Seen>>::default();
@@ -58,7 +58,7 @@ pub fn pair<W: Write>(rest: W) -> (Checker<W>, Feeder, Arc<Mutex<Seen>>) {
 impl<W: Write> Checker<W> {
     fn take(&mut self, line: &[u8]) -> io::Result<()> {
         let text = String::from_utf8_lossy(line);
-        // Nobody is asked once nobody feeds any more.
+        // If the feeder has ended, the request is dropped.
         if text == "begin\n" {
             self.next = 0;
             let _ = self.wanted.send(None);

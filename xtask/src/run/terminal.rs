@@ -1,4 +1,4 @@
-//! Our terminal as the guest's console.
+//! The user's terminal as the guest's console.
 //!
 //! Typed input goes to the guest, but for what follows Ctrl-A: X ends QEMU, C changes between the
 //! console and QEMU's monitor, D stands for Ctrl-Alt-Del, H says so, Ctrl-A is itself. QEMU's own multiplexer (`mux=on`) is
@@ -51,7 +51,7 @@ impl Terminal {
         };
         qemu.args(["-mon", "chardev=monitor"]);
     }
-    /// Connects our standard streams; where stdin is a terminal it is raw until the result is dropped.
+    /// Connects the standard streams. If stdin is a terminal it is in raw mode until the result is dropped.
     pub fn start(self, qemu: u32, keys: Keys) -> Sitting {
         let (folder, [console, monitor]) = self.0.open();
         let before = termios::tcgetattr(io::stdin()).ok();
@@ -77,7 +77,7 @@ impl Terminal {
                 qemu,
                 keys,
             };
-            // Neither is joined: stdin may never end, and the monitor says nothing that matters at the end.
+            // Neither thread is joined: stdin may never end, and the monitor's last output does not matter.
             thread::spawn(move || show(monitor, &is_monitor));
             thread::spawn(move || keyboard.serve(has_keys));
             if show(console, &AtomicBool::new(true)) == Line::Open {
@@ -88,7 +88,7 @@ impl Terminal {
     }
 }
 
-/// The terminal while the guest has it.
+/// The terminal while the guest uses it.
 pub struct Sitting {
     before: Option<Termios>,
     shower: Option<JoinHandle<()>>,
@@ -111,16 +111,16 @@ impl Drop for Sitting {
     }
 }
 
-/// The place where the cursor is left.
+/// The position at which the cursor is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// At the begin of a line.
+    /// At the beginning of a line.
     Ended,
     /// Behind other characters.
     Open,
 }
 
-/// Shows what comes; what comes while `is_shown` is not set is dropped.
+/// Shows the output; output that comes while `is_shown` is not set is dropped.
 fn show(mut from: UnixStream, is_shown: &AtomicBool) -> Line {
     let mut buffer = [0; 4096];
     let mut line = Line::Ended;
@@ -138,9 +138,9 @@ fn show(mut from: UnixStream, is_shown: &AtomicBool) -> Line {
     line
 }
 
-/// The receiver of keys.
+/// The reader of the keyboard.
 struct Keyboard {
-    /// Console, monitor.
+    /// The console's socket, and the monitor's.
     to: [UnixStream; 2],
     is_monitor: Arc<AtomicBool>,
     is_escaped: bool,
@@ -159,7 +159,7 @@ impl Keyboard {
             }
         }
     }
-    /// Sends what was typed, runs between escapes at once.
+    /// Sends typed input; the bytes between two escapes go in one piece.
     fn take(&mut self, mut typed: &[u8]) -> io::Result<()> {
         while let [first, rest @ ..] = typed {
             if std::mem::take(&mut self.is_escaped) {
@@ -184,12 +184,12 @@ impl Keyboard {
         match key {
             b'x' | b'X' => {
                 let pid = Pid::from_raw(self.qemu.cast_signed());
-                // It may have ended by itself.
+                // QEMU may have ended by itself.
                 let _ = kill(pid, Signal::SIGTERM);
                 Ok(())
             }
             b'c' | b'C' => {
-                // The monitor's prompt came long ago: an empty line brings it again.
+                // The monitor's prompt came long ago; an empty line makes it come again.
                 match self.is_monitor.fetch_xor(true, Ordering::Relaxed) {
                     false => self.to[1].write_all(b"\n"),
                     true => Ok(()),

@@ -20,7 +20,7 @@ const RESTART_KEYS: &[u8] = b"ctrl-alt-del\n";
 pub struct Keys(Arc<OnceLock<UnixStream>>);
 
 impl Keys {
-    /// Has the running system hear of Ctrl, Alt and Del; nothing where it has no port for that.
+    /// Sends Ctrl-Alt-Del to the running system; does nothing if it has no port for that.
     pub fn press(&self) {
         let _ = self.0.get().map(|mut stream| stream.write_all(RESTART_KEYS));
     }
@@ -42,8 +42,8 @@ impl Window {
         self.0.add_to(qemu);
         qemu.args(["-device", "virtserialport,chardev=window,name=skerry.window"]);
     }
-    /// Takes QEMU's connection and tells of changes until QEMU ends. SIGWINCH is blocked in the
-    /// calling thread, and in those it starts, from now on.
+    /// Takes QEMU's connection and reports changes until QEMU ends. SIGWINCH is blocked in the calling thread, and in threads
+    /// that it starts, from now on.
     ///
     /// # Errors
     /// Fails if the signal cannot be blocked.
@@ -54,7 +54,7 @@ impl Window {
         let (folder, [socket]) = self.0.open();
         let keys = Keys::default();
         let connected = keys.clone();
-        // Not joined: it waits for a signal that may never come.
+        // The thread is not joined: it waits for a signal that may never come.
         thread::spawn(move || {
             let Ok((mut stream, _)) = socket.accept() else { return };
             drop(folder);

@@ -1,5 +1,5 @@
-//! The same commands on Skerry and under Debian's cloud kernel, in the same QEMU on the same image
-//! (Z4): both run one script that prints each command's output and status between marks.
+//! Runs the same commands on Skerry and under Debian's cloud kernel, in the same QEMU on the same image (Z4). Both run one
+//! script that prints each command's output and status between marks.
 //!
 //! A list, `tests/system/NAME.txt`, holds a command a line; `#` opens a comment. Before a command `@known REASON` says
 //! that it differs, and why (docs/debian.md): the day it no longer does, the test fails; and `@sample` that it is
@@ -24,11 +24,11 @@ use std::{
 /// Commands and the root they run in.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Its name.
+    /// Name of the comparison.
     name: &'static str,
-    /// The lists.
+    /// Names of its lists.
     lists: &'static [&'static str],
-    /// Only commands that are a sample.
+    /// Only the commands of the sample are run.
     is_sample: bool,
     /// The program that reads a command.
     shell: &'static str,
@@ -36,7 +36,7 @@ pub struct Comparison {
     path: &'static str,
     /// Memory of both machines, in MiB.
     memory: u32,
-    /// The packages of the Debian it runs in; else it runs in busybox's root.
+    /// The packages of its Debian root; `None` for busybox's root.
     packages: Option<&'static [&'static str]>,
     /// Longest time a command may take, in seconds.
     command_seconds: u32,
@@ -44,18 +44,18 @@ pub struct Comparison {
     archives: &'static [Archive],
 }
 
-/// A file of Debian's archive.
+/// A file from Debian's archive.
 #[derive(Debug)]
 struct Archive {
-    /// Its name in /compare.
+    /// Name of the file in /compare.
     name: &'static str,
-    /// Its place in the archive.
+    /// Path of the file in the archive.
     path: &'static str,
-    /// Its digest.
+    /// Digest of the file.
     sha256: &'static str,
 }
 
-/// Debian's busybox.
+/// The comparison of commands of Debian's busybox.
 pub const BUSYBOX: Comparison = Comparison {
     name: "busybox",
     lists: &["busybox"],
@@ -68,7 +68,7 @@ pub const BUSYBOX: Comparison = Comparison {
     archives: &[],
 };
 
-/// Debian.
+/// The comparison of commands of Debian.
 pub const DEBIAN: Comparison = Comparison {
     name: "debian",
     lists: &["debian"],
@@ -81,7 +81,7 @@ pub const DEBIAN: Comparison = Comparison {
     archives: &[],
 };
 
-/// Programs that people work with.
+/// The comparison of programs that people work with.
 pub const TOOLS: Comparison = Comparison {
     name: "tools",
     lists: &["tools"],
@@ -105,7 +105,7 @@ pub const SERVICES: Comparison = Comparison {
     ..DEBIAN
 };
 
-/// Modules of Python's own tests.
+/// The comparison of modules of Python's own tests.
 pub const PYTHON: Comparison = Comparison {
     name: "python",
     lists: &["python"],
@@ -124,7 +124,7 @@ pub const SAMPLE: Comparison = Comparison {
     ..DEBIAN
 };
 
-/// Stressors of stress-ng, of which `stress` makes commands.
+/// The comparison of stressors of stress-ng, for which `stress` makes the commands.
 pub const STRESS: Comparison = Comparison {
     name: "stress",
     lists: &["stress"],
@@ -151,7 +151,7 @@ const PROGRAMS: [&str; 14] = [
     "vim",
 ];
 
-/// Packages of `services`.
+/// Packages of the comparison `services`.
 const SERVED: [&str; 11] = [
     "at",
     "cargo",
@@ -171,13 +171,13 @@ const SERVED: [&str; 11] = [
 pub struct Case {
     /// The text that the shell reads.
     pub command: String,
-    /// Why it differs from Linux, where it is known to.
+    /// Reason why it is known to differ from Linux, if it is.
     pub known: Option<String>,
-    /// It is among [`SAMPLE`]'s.
+    /// The command is in [`SAMPLE`].
     pub is_sample: bool,
 }
 
-/// One command's result.
+/// The result of one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// stdout and stderr together.
@@ -190,10 +190,10 @@ const MARK: &str = "@@skerry@@";
 /// Longest time a whole list may take on one system, and until it starts.
 const LIST_SECONDS: u64 = 4 * 3600;
 const START_SECONDS: u64 = 300;
-/// Behind the status of a command that was ended for taking too long.
+/// Text behind the status of a command that was ended because it took too long.
 const LATE: &str = " (out of time)";
 
-/// Runs a list on Linux and on a system of ours; every command is a test. With a filter, it is those that hold it.
+/// Runs a list on Linux and on a Skerry system; every command is a test. A filter selects the commands that contain it.
 ///
 /// # Errors
 /// Fails if the system does not build. Anything else that is missing counts as a failed test.
@@ -226,7 +226,7 @@ pub fn run(
 }
 
 impl Comparison {
-    /// The cases of its lists.
+    /// Returns the commands of its lists.
     ///
     /// # Errors
     /// Fails if a list cannot be read.
@@ -242,13 +242,13 @@ impl Comparison {
         Ok(cases)
     }
 
-    /// Why its root can neither be found nor made here.
+    /// Returns the reason why its root can neither be found nor made on this host.
     pub fn what_lacks(&self) -> Option<String> {
         let packages = self.packages?;
         debian::image(&owned(packages)).err().map(|why| format!("{why:#}"))
     }
 
-    /// The image both systems run on: the root with the commands and their runner.
+    /// Makes the image that both systems run on: the root with the commands and their runner.
     fn image(&self, cases: &[Case]) -> Result<PathBuf> {
         let folder = shell::build_path(&format!("compare-{}", self.name))?;
         let _ = fs::remove_dir_all(&folder);
@@ -298,7 +298,7 @@ impl Comparison {
         Ok(Config { memory: self.memory, ..guest::machine(kernel, image, &log)? })
     }
 
-    /// The answers of Linux and Skerry, both at once.
+    /// Returns the answers of Linux and Skerry, which run at the same time.
     ///
     /// # Errors
     /// Fails if one of the systems does not start.
@@ -317,7 +317,7 @@ impl Comparison {
         Ok([expected?, found?])
     }
 
-    /// Longest time, in seconds, for so many commands: some may need all of theirs, most are soon done.
+    /// Returns the time limit in seconds for a number of commands. Some may need all of their own limit; most end soon.
     fn limit(&self, commands: usize) -> u64 {
         let all = commands as u64 * u64::from(self.command_seconds);
         START_SECONDS + (all / 8).max(u64::from(self.command_seconds)).min(LIST_SECONDS)
@@ -340,7 +340,7 @@ impl Comparison {
 }
 
 impl Archive {
-    /// The file in `build/`, fetched once.
+    /// Returns the path of the file in `build/`, fetched once.
     fn fetched(&self) -> Result<PathBuf> {
         let file = shell::build_path(self.name)?;
         if !file.exists() {
@@ -400,7 +400,7 @@ fn busybox_root(folder: &Path) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// A copy of the root that is kept, its holes left out.
+/// Copies the root that is kept, without its holes.
 fn debian_root(name: &str, packages: &[&str], folder: &Path) -> Result<PathBuf> {
     let kept = debian::image(&owned(packages))?;
     let image = shell::build_path(&format!("compare-{name}.ext4"))?;
@@ -419,8 +419,9 @@ fn sample_text() -> String {
         .collect()
 }
 
-/// Each case runs in an empty folder of a tmpfs, $DISK being one on the root disk, with a clean environment, no input and a
-/// pipe for its output, which is read for some time more where it leaves somebody behind.
+/// The script of both systems. Each case runs in an empty folder of a tmpfs ($DISK is one on the root disk), with a clean
+/// environment, no input and a pipe for its output. If the case leaves processes behind, the pipe is read for some more
+/// time.
 const RUNNER: &str = r#"#!/bin/sh
 export PATH=PROGRAMS HOME=/root TERM=dumb LC_ALL=C TZ=UTC DISK=/var/work
 unset USER
@@ -439,7 +440,7 @@ done
 printf '\nMARK done\n'
 "#;
 
-/// The answers of a system.
+/// The answers of a system to all commands.
 #[derive(Debug)]
 pub struct Answers {
     /// Answers to the commands, in order, until the system stopped.
@@ -470,7 +471,7 @@ impl Answers {
     }
 }
 
-/// The words of both, from a line before the first that differs.
+/// Describes the difference of two answers, from one line before the first line that differs.
 fn difference(expected: &Answer, found: &Answer) -> String {
     const SHOWN: usize = 40;
     let [theirs, ours] = [expected, found].map(|answer| String::from_utf8_lossy(&answer.output));

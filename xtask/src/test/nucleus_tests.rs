@@ -42,7 +42,7 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Has a hostile component make `calls` random kernel calls.
+/// Runs a hostile component that makes `calls` random kernel calls.
 ///
 /// # Errors
 /// Fails if the kernel does not build or QEMU does not start.
@@ -60,13 +60,13 @@ pub fn hostile(calls: u64, cpus: u32) -> Result<u8> {
     Ok(u8::from(!is_whole))
 }
 
-/// The log of the tests' boot, to its end or as far as it came.
+/// Boots the tests. Returns the log, to its end or as far as it came.
 fn boot_tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<String> {
     let what = format!("tests of the nucleus with {cpus} processors");
     boot(&tests(kernel, cpus, parameters)?, &what, LONGEST)
 }
 
-/// The machine that the tests' kernel runs on.
+/// Returns the machine that the tests' kernel runs on.
 fn tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<Config> {
     Ok(Config {
         cpus,

@@ -16,26 +16,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One file of tests.
+/// A file of tests.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     test: Vec<Case>,
 }
 
-/// One boot, or the same boot on several machines.
+/// A boot, or the same boot on several machines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// The systems that it is about; none: all.
+    /// Names of the systems on which it runs; empty for all.
     #[serde(default)]
     systems: Vec<String>,
-    /// Its own, which it runs on in place of `default`.
+    /// A system of its own on which it runs instead of `default`.
     system: Option<String>,
     /// The command of the session.
     run: String,
-    /// The contents of the disk.
+    /// Contents of the root disk.
     #[serde(default)]
     root: Root,
     /// Further disks.
@@ -66,12 +66,12 @@ struct Case {
     lock_statistics: bool,
     #[serde(default = "default_timeout")]
     timeout: u64,
-    /// Exact stdout.
+    /// The exact stdout that is expected.
     stdout: Option<String>,
-    /// The texts that stdout holds.
+    /// Texts that stdout must contain.
     #[serde(default)]
     contains: Vec<String>,
-    /// Exact stderr.
+    /// The exact stderr that is expected.
     stderr: Option<String>,
     /// The texts that the kernel's log holds.
     #[serde(default)]
@@ -81,14 +81,14 @@ struct Case {
     outcome: String,
 }
 
-/// Disks to boot from.
+/// A disk to boot from.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Root {
     /// Debian's busybox.
     #[default]
     Busybox,
-    /// And the programs of the campaigns in /abi.
+    /// Debian's busybox, with the programs of the campaigns in /abi.
     Programs,
 }
 
@@ -124,7 +124,7 @@ fn default_outcome() -> String {
     "exited 0".to_owned()
 }
 
-/// Runs every case whose name holds `filter`, as far as it is about the target.
+/// Runs every case whose name contains `filter` and that is for the target.
 ///
 /// # Errors
 /// Fails if a description is wrong or the system does not build.
@@ -174,7 +174,7 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
     xtask_bench::test::run(tally, target, filter)
 }
 
-/// The files of tests in `folder`, if there is such a folder.
+/// Returns the files of tests in `folder`; none if there is no such folder.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -232,7 +232,7 @@ fn empty_disks(count: u32) -> Vec<String> {
     (0..count).flat_map(disk).collect()
 }
 
-/// The machine with the case's disks, fresh.
+/// Returns the machine with the case's disks, fresh.
 fn with_disks(config: &Config, case: &Case) -> Result<Config> {
     let disks = case.disk.iter().enumerate();
     let disks = disks.map(|(number, disk)| disk.make(&format!("test-disk-{number}")));
@@ -242,7 +242,7 @@ fn with_disks(config: &Config, case: &Case) -> Result<Config> {
 /// The place of the script on the disk that Linux boots from.
 const SCRIPT_PATH: &str = "/script";
 
-/// The output of Linux: its disks are not judged, and stderr cannot be told from stdout there.
+/// Returns the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
 fn boot_linux(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
     let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;

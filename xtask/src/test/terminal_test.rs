@@ -1,5 +1,5 @@
-//! `./x run` at a terminal, as somebody sits before it: a pty is typed at and read, its size changed,
-//! and its settings must be what they were once the run has ended.
+//! A test of `./x run` at a terminal, as a user sits before it: a pty is typed at and read, its size is
+//! changed, and its settings must be restored once the run has ended.
 //!
 //! Each step waits for what is shown; time only bounds how long.
 use anyhow::{Context, Result, anyhow, bail};
@@ -30,20 +30,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A step at the terminal.
 enum Step {
-    /// Types; what was shown before does not count from here on.
+    /// Types a text. Output before it does not count from here on.
     Type(&'static str),
     /// Waits until this has been shown.
     Expect(&'static str),
-    /// Makes the window so many rows and columns large.
+    /// Sets the window's rows and columns.
     Resize(u16, u16),
 }
 use Step::{Expect, Resize, Type};
 
 const PROMPT: &str = "skerry:~# ";
 
-/// Line editing, job control, full-screen programs, the window's size, another user.
+/// Tests line editing, job control, full-screen programs, the window's size, and another user.
 ///
-/// The job says when it has begun and when it goes on: only then it has the keyboard.
+/// The job prints when it has begun and when it continues, because only then it has the keyboard.
 const SESSION: &[Step] = &[
     Expect(PROMPT),
     Type("echo ac\x1b[Db\r"),
@@ -86,7 +86,8 @@ const SESSION: &[Step] = &[
     Type("jobs; echo none\r"),
     Expect("echo none\r\nnone\r"),
     Expect(PROMPT),
-    // Input that is typed ahead of a program is the shell's, so the step is told when the program comes.
+    // Input that is typed before a program reads goes to the shell, so the program prints when it is
+    // ready.
     Type("echo reads; cat\r"),
     Expect("\nreads\r"),
     Type("a line\r"),
@@ -100,7 +101,7 @@ const SESSION: &[Step] = &[
     Type("vi /tmp/f\r"),
     Expect("- /tmp/f"),
     Type("ihello"),
-    // The cursor behind it.
+    // This puts the cursor behind it.
     Expect("\x1b[1;6H"),
     Type("\x1b"),
     Expect("- /tmp/f"),
@@ -153,13 +154,13 @@ const BUSYBOX_INIT: &[Step] = &[
     Expect("# "),
 ];
 
-/// A seat at a terminal.
+/// A session at a terminal.
 struct Seat {
     name: &'static str,
     /// Arguments of `./x run`.
     arguments: &'static [&'static str],
     steps: &'static [Step],
-    /// The input that leaves it.
+    /// Input that ends it.
     ending: &'static str,
 }
 
@@ -188,7 +189,7 @@ const SITTINGS: [Seat; 7] = [
         arguments: INIT,
         ..seat("busybox's init as process 1, and poweroff", BUSYBOX_INIT, "poweroff\r")
     },
-    // It asked to be told of the keys, and runs its action for them: reboot.
+    // This init asked to be told of the keys, and runs its action for them: reboot.
     Seat {
         arguments: INIT,
         ..seat("busybox's init as process 1, and Ctrl-Alt-Del", BUSYBOX_INIT, "\x01d")
@@ -211,22 +212,22 @@ const SYSVINIT: &[Step] = &[
     Expect("\n2 3\r"),
 ];
 
-/// The package with Debian's sysvinit.
+/// Name of the package with Debian's sysvinit.
 const INIT_PACKAGE: &str = "sysvinit-core";
 
-/// Those that need a Debian root.
+/// The sessions that need a Debian root.
 const DEBIAN: [Seat; 1] = [Seat {
     arguments: &["--root", "debian", "--packages", INIT_PACKAGE, "--append", "init=/sbin/init"],
     ..seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r")
 }];
 
-/// As [`run`], in a Debian root.
+/// Does [`run`] in a Debian root.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     if DEBIAN.iter().any(|seat| seat.is_chosen(filter)) {
-        // Made by the sitting it would take longer than a step may.
+        // It is made here, because within the session that would take longer than a step may.
         debian::image(&[INIT_PACKAGE.to_owned()])?;
     }
     sit_at(&DEBIAN, tally, target, filter)
@@ -277,14 +278,14 @@ struct Sitting(Child);
 impl Drop for Sitting {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
-            // QEMU and whatever else it started; a group that has just ended is no failure.
+            // This kills QEMU and all other processes of the group; it may also have just ended.
             let _ = killpg(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGKILL);
             let _ = self.0.wait();
         }
     }
 }
 
-/// A terminal and what was shown on it since something was last typed or found.
+/// A terminal, and the output on it since the last input or the last match.
 struct Desk {
     master: File,
     slave: OwnedFd,
@@ -333,7 +334,7 @@ impl Desk {
             self.read_some()?;
         }
     }
-    /// Reads what is there, or waits a moment for it.
+    /// Reads available output, or waits a moment for some.
     fn read_some(&mut self) -> Result<()> {
         const MOMENT_MS: u16 = 100;
         let mut entries = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
@@ -344,7 +345,7 @@ impl Desk {
         }
         Ok(())
     }
-    /// Waits for the run's end.
+    /// Waits for the end of the run.
     fn end(&mut self, sitting: &mut Sitting) -> Result<ExitStatus> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {

@@ -1,5 +1,5 @@
-//! Further disks of system tests: ext4 images with a few files, whose device may refuse writes or fail
-//! where a rule says so (QEMU's blkdebug), and what `e2fsck` finds on them after.
+//! Further disks of system tests: ext4 images with a few files, whose device may refuse writes or fail by
+//! rule (QEMU's blkdebug), and the verdict of `e2fsck` on them afterwards.
 //!
 //! Each disk holds `good` and `bad` (64 KiB of numbers, one a line), 40 empty files between them, so that
 //! their inodes lie in different blocks, and `dir/inside` (as `good`).
@@ -31,7 +31,7 @@ pub struct Description {
     /// The device refuses writes.
     #[serde(default)]
     read_only: bool,
-    /// The faults.
+    /// The faults of the device.
     #[serde(default)]
     fault: Vec<Fault>,
     /// The state that `e2fsck` is to find when the machine is off.
@@ -39,13 +39,13 @@ pub struct Description {
     after: After,
 }
 
-/// Requests that fail with EIO.
+/// A rule for requests that fail with EIO.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fault {
     on: Operation,
     at: Place,
-    /// Only the first request that meets it, for each block.
+    /// Only the first matching request fails, for each block.
     #[serde(default)]
     once: bool,
 }
@@ -73,11 +73,11 @@ enum Place {
     Anywhere,
 }
 
-/// The state at the end.
+/// The expected state at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum After {
-    /// `e2fsck -fn` finds nothing.
+    /// `e2fsck -fn` finds no fault.
     #[default]
     Clean,
     /// `e2fsck -p` mends without a question, and then finds nothing.
@@ -113,7 +113,7 @@ impl Description {
         Ok(Disk { image, medium })
     }
 
-    /// The verdict of `e2fsck` on the image.
+    /// Runs `e2fsck` on the image and returns its verdict.
     ///
     /// # Errors
     /// Fails if `e2fsck` cannot be started. The inner error is the fault that it found.
@@ -161,7 +161,7 @@ impl Operation {
 }
 
 impl Place {
-    /// Its blocks; `None` for all there are.
+    /// Returns the blocks of the place; `None` for all blocks.
     fn blocks(&self, image: &Path) -> Result<Option<Vec<u64>>> {
         Ok(Some(match self {
             Place::Anywhere => return Ok(None),

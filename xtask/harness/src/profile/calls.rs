@@ -1,4 +1,4 @@
-//! Runs a machine under the plugin that follows calls (`bench/plugin/calls.c`) and reads what it wrote.
+//! Runs a machine under the plugin that follows calls (`bench/plugin/calls.c`) and reads its output.
 use super::{names::Names, path};
 use crate::{
     guest::{self, Outcome},
@@ -20,28 +20,28 @@ pub const USER: &str = "user mode";
 /// The span of a run that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// From the session's first program to the end of the last.
+    /// From the start of the session's first program to the end of the last.
     Session,
     /// Between the marks of a program in the guest.
     Marks,
-    /// Between the Nth pair of them, from 1.
+    /// Between the Nth pair of marks, from 1.
     Part(u32),
 }
 
 /// The request for a run.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The span that counts.
+    /// The span in which calls count.
     pub span: Span,
-    /// The functions whose calls are listed; none: all.
+    /// The functions whose calls are listed; empty for all.
     pub trace: Vec<u64>,
-    /// Entries and exits listed.
+    /// Most entries and exits that are listed.
     pub events: u64,
     /// The run's end at the latest.
     pub limit_seconds: Option<u64>,
 }
 
-/// A path of calls.
+/// A node of the call tree: a path of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Index of the caller's path; `None` for the outermost.
@@ -52,18 +52,18 @@ pub struct Node {
     pub calls: u64,
     /// Instructions of the last function itself.
     pub net: u64,
-    /// Most and least of a call, where one was seen whole.
+    /// Most and least instructions of a call, if one was seen whole.
     pub bounds: Option<(u64, u64)>,
 }
 
 /// A function was entered, or left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// On which stack.
+    /// Number of the stack.
     pub stack: u32,
     /// Instructions that its processor had executed.
     pub clock: u64,
-    /// Those of the stack, in the kernel.
+    /// Instructions of the stack in the kernel at that time.
     pub own: u64,
     /// The function that was entered; `None`: the last entered of the stack was left.
     pub entered: Option<String>,
@@ -72,17 +72,17 @@ pub struct Event {
 /// The instructions that a run executed.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Callers before those they call.
+    /// The nodes; callers come before the functions they call.
     pub nodes: Vec<Node>,
     /// The first entries and exits.
     pub events: Vec<Event>,
-    /// Instructions in the kernel.
+    /// Instructions executed in the kernel.
     pub kernel: u64,
-    /// In user mode.
+    /// Instructions executed in user mode.
     pub user: u64,
-    /// In the kernel, such that switch interrupts off or on, or save or load the flags.
+    /// Instructions in the kernel that disable or enable interrupts, or save or load the flags.
     pub masking: u64,
-    /// Clock ticks: how many, their instructions, those of the longest.
+    /// Clock ticks: their number, their instructions, and those of the longest.
     pub ticks: [u64; 3],
 }
 
@@ -109,7 +109,7 @@ pub fn follow(
     Ok((outcome, profile))
 }
 
-/// The value of QEMU's `-plugin`.
+/// Returns the value of QEMU's `-plugin`.
 fn arguments(names: &Names, wanted: &Wanted, out: &Path) -> Result<String> {
     let list = path("functions.txt")?;
     let addresses: String = names.addresses().map(|address| format!("{address:x}\n")).collect();
@@ -133,7 +133,7 @@ fn arguments(names: &Names, wanted: &Wanted, out: &Path) -> Result<String> {
 }
 
 impl Profile {
-    /// Reads the plugin's lines.
+    /// Parses the plugin's lines.
     fn of(text: &str, names: &Names) -> Result<Profile> {
         let mut profile = Profile::default();
         let mut indices = BTreeMap::new();
@@ -195,14 +195,14 @@ impl Profile {
         }
     }
 
-    /// The paths that lead to `node`, innermost first.
+    /// Iterates over the paths that lead to `node`, innermost first.
     pub fn callers<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> {
         let up = |node: &&Node| node.parent.map(|index| &self.nodes[index]);
         std::iter::successors(up(&node), up)
     }
 }
 
-/// The plugin's word for a function as a name.
+/// Converts the plugin's word for a function to a name.
 fn name(word: &str, names: &Names) -> Option<String> {
     if let Some(vector) = word.strip_prefix("interrupt-") {
         return Some(match vector.parse::<u32>().ok()? {

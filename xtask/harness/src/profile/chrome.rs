@@ -6,7 +6,7 @@ use std::{
     fmt::Write,
 };
 
-/// The trace as JSON.
+/// Formats the trace as JSON.
 pub fn text(events: &[Event]) -> String {
     let mut lines = Vec::new();
     let is_user = |event: &&Event| event.entered.as_deref() == Some(USER);
@@ -40,7 +40,7 @@ pub fn text(events: &[Event]) -> String {
     format!("{{\"traceEvents\":[\n{}\n]}}\n", lines.join(",\n"))
 }
 
-/// As within a string of JSON.
+/// Escapes text for a string in JSON.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {

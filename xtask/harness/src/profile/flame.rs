@@ -1,13 +1,13 @@
-//! Flame graphs: paths of calls as bars over their callers, as wide as what they took; one file that needs no other.
+//! Flame graphs: paths of calls as bars over their callers, each as wide as its cost, in one self-contained file.
 //! Source: Gregg, "The Flame Graph", ACM Queue 14(2).
 use std::{collections::BTreeMap, fmt::Write};
 
 const WIDTH: f64 = 1400.0;
 const ROW: f64 = 17.0;
 const TOP: f64 = 40.0;
-/// Narrower bars are left out.
+/// Least width of a bar; narrower ones are left out.
 const LEAST: f64 = 0.4;
-/// Of a letter.
+/// Width of a letter.
 const LETTER: f64 = 6.7;
 
 /// The cost of paths of calls.
@@ -18,7 +18,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds what the path of `names`, outermost first, took itself.
+    /// Adds the cost of the path `names`, outermost first, without its callees.
     pub fn add(&mut self, names: &[&str], weight: u64) {
         self.total += weight;
         if let Some((first, rest)) = names.split_first() {
@@ -30,7 +30,7 @@ impl Graph {
         1 + self.callees.values().map(Graph::depth).max().unwrap_or(0)
     }
 
-    /// The drawing: a click on a bar makes it as wide as the page, a click on the lowest shows all.
+    /// Draws the graph. A click on a bar makes it as wide as the page; a click on the lowest shows all.
     pub fn draw(&self, title: &str, unit: &str) -> String {
         let height = TOP + self.depth() as f64 * ROW;
         let mut text = format!(
@@ -79,7 +79,7 @@ impl Graph {
     }
 }
 
-/// The place of a bar.
+/// The position of a bar.
 struct Place<'a> {
     name: &'a str,
     /// The total of the frames left of it.
@@ -89,7 +89,7 @@ struct Place<'a> {
     unit: &'a str,
 }
 
-/// One hue a crate.
+/// Returns the colour of a function; each crate has its hue.
 fn colour(name: &str) -> String {
     let part = name.trim_start_matches(['<', '&']).split("::").next().unwrap_or(name);
     let hue = part.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));

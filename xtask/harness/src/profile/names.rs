@@ -3,12 +3,12 @@ use crate::symbols;
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, path::Path};
 
-/// Names by first address.
+/// Names of functions by first address.
 #[derive(Clone, Debug)]
 pub struct Names(BTreeMap<u64, String>);
 
 impl Names {
-    /// Reads the functions of the kernel at `path` from the file with its symbols, which lies beside it.
+    /// Reads the functions of the kernel at `path` from the file with its symbols beside it.
     ///
     /// # Errors
     /// Fails if that file cannot be read or has no symbols.
@@ -24,17 +24,17 @@ impl Names {
         Ok(Names(functions.into_iter().map(named).collect()))
     }
 
-    /// First addresses, ascending.
+    /// Returns the first addresses, ascending.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         self.0.keys().copied()
     }
 
-    /// The function that `address` lies in.
+    /// Returns the function that contains `address`.
     pub fn at(&self, address: u64) -> Option<&str> {
         self.0.range(..=address).next_back().map(|(_, name)| name.as_str())
     }
 
-    /// The first address of the function `name`.
+    /// Returns the first address of the function `name`.
     ///
     /// # Errors
     /// Fails if the kernel has no such function.
@@ -58,7 +58,7 @@ impl Names {
 
 #[cfg(test)]
 impl Names {
-    /// Made-up ones.
+    /// Makes names for tests.
     pub fn named<const N: usize>(all: [(u64, &str); N]) -> Names {
         Names(all.map(|(address, name)| (address, name.to_owned())).into())
     }

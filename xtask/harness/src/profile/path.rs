@@ -1,30 +1,30 @@
-//! The path of calls: what was entered from where, when, in instructions.
+//! The path of calls: each entry with its caller and its time, in instructions.
 use super::calls::Event;
 use std::{collections::BTreeMap, fmt::Write};
 
-/// A call that was listed.
+/// A call in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// On which stack.
+    /// Number of the stack.
     pub stack: u32,
     /// Listed calls that led to it.
     pub depth: usize,
-    /// The function.
+    /// Name of the function.
     pub name: &'a str,
     /// Instructions of its processor until it was entered.
     pub entered: u64,
-    /// Until it was left, if it was.
+    /// Instruction at which it was left, if it was.
     pub left: Option<u64>,
-    /// Instructions of the stack meanwhile: its own and those of what it called.
+    /// Instructions of the stack in the meantime: its own and those of the functions that it called.
     pub elapsed: u64,
-    /// Its own alone.
+    /// Its own instructions alone.
     pub net: u64,
 }
 
-/// The calls listed, in the order of their entries. What was entered before the list began is left out.
+/// Returns the calls in the list, in the order of their entries. Calls that were entered before the list began are left out.
 pub fn calls(events: &[Event]) -> Vec<Call<'_>> {
     let mut calls: Vec<Call<'_>> = Vec::new();
-    // By stack: those under way, with what the stack had executed when they were entered.
+    // By stack, the calls under way, each with the stack's instructions at its entry.
     let mut open: BTreeMap<u32, Vec<(usize, u64)>> = BTreeMap::new();
     for event in events {
         let under_way = open.entry(event.stack).or_default();
@@ -41,7 +41,7 @@ pub fn calls(events: &[Event]) -> Vec<Call<'_>> {
                     let call = &mut calls[index];
                     call.left = Some(event.clock);
                     call.elapsed = elapsed;
-                    // Its callees were taken off already.
+                    // The instructions of its callees were subtracted already.
                     call.net = call.net.wrapping_add(elapsed);
                     if let Some((caller, _)) = under_way.last() {
                         calls[*caller].net = calls[*caller].net.wrapping_sub(elapsed);
@@ -50,12 +50,12 @@ pub fn calls(events: &[Event]) -> Vec<Call<'_>> {
             }
         }
     }
-    // Of what is still under way there is no net.
+    // A call that is still under way has no net number.
     calls.iter_mut().filter(|call| call.left.is_none()).for_each(|call| call.net = 0);
     calls
 }
 
-/// The first call listed, with all it led to.
+/// Returns the first call in the list, with all calls that it led to.
 pub fn first(events: &[Event]) -> Vec<Call<'_>> {
     let calls = calls(events);
     let Some(stack) = calls.first().map(|call| call.stack) else { return calls };
@@ -65,7 +65,8 @@ pub fn first(events: &[Event]) -> Vec<Call<'_>> {
     calls
 }
 
-/// A line a call: instructions at entry and exit from the first entry on, elapsed, net, stack, and the name under its caller's.
+/// Formats a line for each call: instructions at entry and exit from the first entry on, elapsed, net, stack, and the name
+/// indented under its caller's.
 pub fn text(calls: &[Call<'_>]) -> String {
     let mut text = format!(
         "{:>10}{:>11}{:>10}{:>10}{:>6}  path\n",
@@ -98,7 +99,7 @@ mod tests {
         Event { stack, clock, own, entered }
     }
 
-    /// `read` calls `copy` and sleeps in `wait`, while another thread runs.
+    /// Events of a call of `read`, which calls `copy` and sleeps in `wait` while another thread runs.
     fn events() -> Vec<Event> {
         vec![
             event(1, 95, 0, ""),

@@ -13,39 +13,39 @@ use std::{
     fmt::Write,
 };
 
-/// On stderr, before what was sampled.
+/// Mark on stderr before the samples.
 const MARK: &str = "@@samples@@\n";
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
-/// A sample's frames of a program have no names: it has its own symbols, or none.
+/// Name for frames of a program, whose symbols are not read.
 const UNKNOWN: &str = "[unknown]";
 
 /// The request for a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Samples a second.
+    /// Number of samples a second.
     pub rate: u64,
-    /// Rows of the table.
+    /// Number of rows in the table.
     pub rows: usize,
     /// The run's end at the latest.
     pub limit_seconds: Option<u64>,
 }
 
-/// One moment of a processor.
+/// A sample of a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sample {
     time_ns: u64,
     processor: u32,
     process: u32,
     task: u32,
-    /// Innermost first.
+    /// Calls in the kernel, innermost first.
     kernel: Vec<u64>,
     program: Vec<u64>,
     command: String,
 }
 
 impl Sample {
-    /// Of a line of `/proc/skerry/profile`.
+    /// Parses a line of `/proc/skerry/profile`.
     fn of(line: &str) -> Option<Sample> {
         let mut words = line.splitn(7, ' ');
         let mut number = || words.next()?.parse::<u64>().ok();
@@ -65,7 +65,7 @@ impl Sample {
         })
     }
 
-    /// The path of its calls, outermost first: the command, and the kernel's functions or the program.
+    /// Returns the path of its calls, outermost first: the command, and the kernel's functions or the program.
     fn path<'a>(&'a self, names: &'a Names) -> Vec<&'a str> {
         let kernel = self.kernel.iter().rev().map(|&at| names.at(at).unwrap_or(UNKNOWN));
         let program = if self.kernel.is_empty() { Some(USER) } else { None };
@@ -77,7 +77,7 @@ impl Sample {
 struct Samples {
     rate: u64,
     lost: u64,
-    /// By time.
+    /// All samples, by time.
     all: Vec<Sample>,
 }
 
@@ -96,7 +96,7 @@ impl Samples {
         Ok(samples)
     }
 
-    /// As `perf script` prints them.
+    /// Formats the samples as `perf script` prints them.
     fn perf_script(&self, names: &Names) -> String {
         let mut text = String::new();
         for Sample { time_ns, processor, process, task, kernel, program, command } in &self.all {
@@ -118,7 +118,7 @@ impl Samples {
         text
     }
 
-    /// The first `count` functions by samples of their own; then those of them and what they called.
+    /// Formats the first `count` functions by samples of their own; then by samples with those of their callees.
     fn table(&self, names: &Names, count: usize) -> String {
         let mut rows: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         let paths: Vec<_> = self.all.iter().map(|sample| sample.path(names)).collect();
@@ -142,7 +142,8 @@ impl Samples {
     }
 }
 
-/// The script that the guest runs: `command` while it is sampled, and meanwhile each second is brought to safety what was collected.
+/// Returns the script that the guest runs: `command` while it is sampled. Meanwhile the collected samples are saved each
+/// second.
 fn script(command: &str, rate: u64) -> String {
     let quoted = command.replace('\'', "'\\''");
     format!(

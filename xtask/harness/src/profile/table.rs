@@ -7,25 +7,25 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 const PAPER_MASKING: &str = "9 % of its time in spl*";
 const PAPER_TICK: &str = "94 us";
 
-/// A function.
+/// A function's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
-    /// With what it called, once where it called itself.
+    /// Instructions with those of its callees; counted once if it called itself.
     elapsed: u64,
     net: u64,
     calls: u64,
     bounds: Option<(u64, u64)>,
 }
 
-/// `part` of `whole` in percent.
+/// Returns `part` of `whole` in percent.
 pub fn share(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// Rows by name.
+/// Returns the rows by name.
 fn rows(profile: &Profile) -> BTreeMap<&str, Row> {
     let mut elapsed: Vec<u64> = profile.nodes.iter().map(|node| node.net).collect();
-    // Callers come before those they call.
+    // This goes backwards, because callers come before the functions they call.
     for (index, node) in profile.nodes.iter().enumerate().rev() {
         if let Some(parent) = node.parent {
             elapsed[parent] += elapsed[index];
@@ -50,7 +50,7 @@ fn add(row: &mut Row, node: &Node, elapsed: u64) {
     };
 }
 
-/// The table's first `count` rows by net, and what masking interrupts and a clock tick cost.
+/// Formats the table's first `count` rows by net, and the costs of masking interrupts and of a clock tick.
 pub fn text(profile: &Profile, count: usize) -> String {
     let Profile { kernel, user, masking, ticks: [ticks, spent, longest], .. } = *profile;
     let all = kernel + user;
