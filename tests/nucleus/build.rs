@@ -1,5 +1,5 @@
-//! Hands the kernel's linker script to the linker, and finds the archive of the components whose messages are measured
-//! (`$SKERRY_PROBES`; without it they are left out).
+//! Passes the kernel's linker script to the linker, and finds the archive of the components whose messages are
+//! measured (`$SKERRY_PROBES`; without it they are left out).
 use std::env;
 
 fn main() {

@@ -5,7 +5,7 @@ pub use crate::returns::setting::{at, map, raw, room};
 
 /// An address that no program has.
 pub const KERNEL: i64 = -0x8000_0000_0000;
-/// A process that there is not.
+/// Number of a process that does not exist.
 pub const ABSENT: i64 = 0x3fff_fff0;
 
 /// A call, its arguments and its answer, which is negative if it is an error.
@@ -25,14 +25,14 @@ pub fn all(cases: &[Case]) {
     assert!(wrong.is_empty(), "call, arguments, answer, wanted: {wrong:?}");
 }
 
-/// Arguments, the rest of which are 0.
+/// Returns the arguments of a call; those not given are 0.
 pub fn of<const N: usize>(given: [i64; N]) -> [i64; 6] {
     let mut all = [0; 6];
     all[..N].copy_from_slice(&given);
     all
 }
 
-/// An error as a call answers it.
+/// Returns an error in the form of a call's answer.
 pub fn no(error: i32) -> i64 {
     -i64::from(error)
 }

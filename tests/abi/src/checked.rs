@@ -7,15 +7,15 @@ use std::{
     path::Path,
 };
 
-/// Random numbers, xorshift64*.
+/// A generator of random numbers, xorshift64*.
 pub struct Random(u64);
 
 impl Random {
-    /// Starts at `seed`.
+    /// Makes a generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
-    /// The next number.
+    /// Returns the next number.
     #[allow(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
@@ -23,7 +23,7 @@ impl Random {
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
-    /// The next number below `most`.
+    /// Returns the next number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.next() % most
     }
@@ -35,16 +35,16 @@ fn checksum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Has the pages of `file` forgotten.
+/// Makes the cache drop the pages of `file`.
 pub fn forget(file: &File) {
     // SAFETY: advice about a file of ours.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
-/// Writes a file of less than `bytes_max` bytes, has its pages forgotten, reads it back.
+/// Writes a file of less than `bytes_max` bytes, makes the cache drop its pages, and reads it back.
 ///
 /// # Errors
-/// The error of a call, or one that says that the bytes are wrong.
+/// The error of a call, or an error that says that the bytes are wrong.
 pub fn check_file(path: &Path, random: &mut Random, bytes_max: u64) -> io::Result<()> {
     let length = random.below(bytes_max) as usize;
     let bytes: Vec<u8> =
@@ -58,7 +58,7 @@ pub fn check_file(path: &Path, random: &mut Random, bytes_max: u64) -> io::Resul
     if checksum(&back) == checksum(&bytes) { Ok(()) } else { Err(io::Error::other("wrong bytes")) }
 }
 
-/// Processor time of the calling thread, in nanoseconds.
+/// Returns the processor time of the calling thread, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written, and is there.

@@ -2,13 +2,14 @@
 //! (setuid(2), setreuid(2), setresuid(2), setfsuid(2), setgroups(2), credentials(7)).
 use crate::{Ended, check, fork, wait};
 
-/// User and group of nobody in particular, who may nothing.
+/// Number of the user and the group `nobody`, without rights.
 pub const NOBODY: u32 = 65534;
 
 /// Defines safe calls that take user or group ids only.
 macro_rules! calls_of_ids {
     ($($(#[$doc:meta])* $name:ident($($id:ident),*);)*) => {$(
         $(#[$doc])*
+        /// Calls the system call of this name.
         ///
         /// # Errors
         /// The error number.
@@ -20,9 +21,9 @@ macro_rules! calls_of_ids {
 }
 
 calls_of_ids! {
-    /// Sets the effective user, and all three where the caller may.
+    /// Sets the effective user, and all three if the caller may.
     setuid(user);
-    /// Sets the effective group, and all three where the caller may.
+    /// Sets the effective group, and all three if the caller may.
     setgid(group);
     /// Sets the effective user.
     seteuid(user);
@@ -64,7 +65,7 @@ pub fn getgroups(room: i32, found: &mut [u32]) -> Result<i64, i32> {
     check(unsafe { libc::getgroups(room, found.as_mut_ptr()) })
 }
 
-/// Gives every right up but those of `user` and the supplementary `groups`.
+/// Gives up all rights but those of `user` and the supplementary `groups`.
 ///
 /// # Panics
 /// Panics if the caller may not give them up.
@@ -75,7 +76,7 @@ pub fn become_user_with(user: u32, groups: &[u32]) {
     assert_eq!(setresuid(user, user, user), Ok(0));
 }
 
-/// Gives every right up but those of `user`.
+/// Gives up all rights but those of `user`.
 ///
 /// # Panics
 /// Panics if the caller may not give them up.

@@ -1,7 +1,7 @@
 //! System V IPC for the ABI tests, each call answering its error number.
 use crate::{check, jobs::limited, zeroed};
 
-/// Owner may read and write.
+/// Mode in which the owner may read and write.
 pub const OWN: i32 = 0o600;
 
 /// Runs a test's body in a process of its own, which ends by SIGALRM if it hangs. On Linux as root, the process has an IPC
@@ -18,13 +18,13 @@ pub fn alone(body: impl FnOnce()) {
     });
 }
 
-/// A key that no other process of the tests uses.
+/// Returns a key that no other process of the tests uses.
 pub fn key(number: i32) -> i32 {
     // SAFETY: no conditions.
     (unsafe { libc::getpid() }) << 8 | number
 }
 
-/// The key in a structure, which the C libraries name differently.
+/// Returns the key in a structure, whose field the C libraries name differently.
 pub fn key_of(permission: &libc::ipc_perm) -> i32 {
     #[cfg(target_env = "musl")]
     #[expect(deprecated, reason = "its new name is not in every release")]
@@ -33,7 +33,7 @@ pub fn key_of(permission: &libc::ipc_perm) -> i32 {
     return permission.__key;
 }
 
-/// Whether the caller has CAP_SYS_RESOURCE.
+/// Returns whether the caller has CAP_SYS_RESOURCE.
 ///
 /// # Panics
 /// Panics if `/proc/self/status` does not show the capabilities.
@@ -51,14 +51,14 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Sets `name`; `None` where the system does not let us.
+    /// Sets the setting `name`; `None` if the system does not allow that.
     pub fn set(name: &str, value: &str) -> Option<Setting> {
         let path = format!("/proc/sys/{name}");
         let before = std::fs::read_to_string(&path).ok()?;
         std::fs::write(&path, value).ok()?;
         Some(Setting { path, before })
     }
-    /// Changes it again.
+    /// Changes the setting again.
     ///
     /// # Errors
     /// The error number.
@@ -99,7 +99,7 @@ pub fn shmat(id: i32, address: usize, flags: i32) -> Result<*mut u8, i32> {
     check(at as i64).map(|_| at.cast())
 }
 
-/// Detaches what is attached at `at`.
+/// Detaches the segment attached at `at`.
 ///
 /// # Errors
 /// The error number.
@@ -108,7 +108,7 @@ pub fn shmdt(at: *mut u8) -> Result<i64, i32> {
     check(unsafe { libc::shmdt(at.cast()) })
 }
 
-/// A command that needs no structure.
+/// Does a command that needs no structure.
 ///
 /// # Errors
 /// The error number.
@@ -117,7 +117,7 @@ pub fn shm_command(id: i32, command: i32) -> Result<i64, i32> {
     check(unsafe { libc::shmctl(id, command, std::ptr::null_mut()) })
 }
 
-/// A command with the usual structure, and what the call answers.
+/// Does a command with the usual structure. Returns the call's answer.
 ///
 /// # Errors
 /// The error number.
@@ -126,7 +126,7 @@ pub fn shm_with(id: i32, command: i32, status: &mut libc::shmid_ds) -> Result<i6
     check(unsafe { libc::shmctl(id, command, status) })
 }
 
-/// IPC_STAT.
+/// Returns the status of a segment (IPC_STAT).
 ///
 /// # Errors
 /// The error number.
@@ -136,7 +136,7 @@ pub fn shm_status(id: i32) -> Result<libc::shmid_ds, i32> {
     shm_with(id, libc::IPC_STAT, &mut status).map(|_| status)
 }
 
-/// The number of attaches of a segment.
+/// Returns the number of attaches of a segment.
 ///
 /// # Panics
 /// Panics if there is no such segment.
@@ -145,7 +145,7 @@ pub fn attaches(id: i32) -> u64 {
     shm_status(id).expect("IPC_STAT").shm_nattch
 }
 
-/// An operation on a semaphore: which, what is added, flags.
+/// Makes an operation on a semaphore: its number, the change, flags.
 pub fn op(number: u16, change: i16, flags: i32) -> libc::sembuf {
     libc::sembuf { sem_num: number, sem_op: change, sem_flg: flags as i16 }
 }
@@ -169,7 +169,7 @@ pub fn semop(id: i32, operations: &[libc::sembuf]) -> Result<i64, i32> {
     check(unsafe { libc::semop(id, operations.as_mut_ptr(), operations.len()) })
 }
 
-/// As [`semop`], for so many milliseconds at most.
+/// Does operations on semaphores as [`semop`] does, for at most so many milliseconds.
 ///
 /// # Errors
 /// The error number.
@@ -182,7 +182,7 @@ pub fn semtimedop(id: i32, operations: &[libc::sembuf], ms: i64) -> Result<i64, 
     })
 }
 
-/// A command about one semaphore, with a number.
+/// Does a command about one semaphore, with a number.
 ///
 /// # Errors
 /// The error number.
@@ -191,7 +191,7 @@ pub fn sem(id: i32, number: i32, command: i32, value: i32) -> Result<i64, i32> {
     check(unsafe { libc::syscall(libc::SYS_semctl, id, number, command, i64::from(value)) })
 }
 
-/// A command with a structure or an array.
+/// Does a command with a structure or an array.
 ///
 /// # Errors
 /// The error number.
@@ -214,7 +214,7 @@ pub struct SemStatus {
     unused_3: [u64; 2],
 }
 
-/// IPC_STAT.
+/// Returns the status of a set (IPC_STAT).
 ///
 /// # Errors
 /// The error number.
@@ -295,7 +295,7 @@ pub struct QueueStatus {
     unused: [u64; 2],
 }
 
-/// A command with a structure, or any address.
+/// Does a command with a structure, or any address.
 ///
 /// # Errors
 /// The error number.
@@ -304,7 +304,7 @@ pub fn msg_with<T>(id: i32, command: i32, argument: *mut T) -> Result<i64, i32> 
     check(unsafe { libc::syscall(libc::SYS_msgctl, id, command, argument.expose_provenance()) })
 }
 
-/// IPC_STAT.
+/// Returns the status of a queue (IPC_STAT).
 ///
 /// # Errors
 /// The error number.
@@ -314,7 +314,7 @@ pub fn msg_status(id: i32) -> Result<QueueStatus, i32> {
     msg_with(id, libc::IPC_STAT, &raw mut status).map(|_| status)
 }
 
-/// IPC_RMID.
+/// Removes a queue (IPC_RMID).
 ///
 /// # Errors
 /// The error number.
@@ -322,8 +322,8 @@ pub fn msg_remove(id: i32) -> Result<i64, i32> {
     msg_with(id, libc::IPC_RMID, std::ptr::null_mut::<u8>())
 }
 
-/// Waits until process `id` sleeps in a call, rather than for a moment in the kernel on its way there: it must be found asleep
-/// many times in a row.
+/// Waits until process `id` sleeps in a call. A process may also sleep for a moment on its way there, so it must be found
+/// asleep many times in a row.
 ///
 /// # Panics
 /// Panics if there is no such process.
@@ -353,7 +353,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// So many messages of so many bytes.
+    /// Makes the shape of a queue of so many messages of so many bytes.
     pub fn new(maxmsg: i64, msgsize: i64) -> Shape {
         Shape { maxmsg, msgsize, ..Shape::default() }
     }
@@ -380,7 +380,7 @@ pub fn mq_make(name: &str, maxmsg: i64, msgsize: i64) -> i32 {
     mq_open(name, flags, 0o600, Some(Shape::new(maxmsg, msgsize))).expect("mq_open")
 }
 
-/// Takes a queue's name away.
+/// Removes a queue's name.
 ///
 /// # Errors
 /// The error number.
@@ -439,7 +439,7 @@ pub fn mq_receive(fd: i32, room: usize) -> Result<(u32, Vec<u8>), i32> {
     mq_receive_until(fd, room, None)
 }
 
-/// Sets the flags of an open queue if they are given; what it was like before.
+/// Sets the flags of an open queue if they are given. Returns its earlier shape.
 ///
 /// # Errors
 /// The error number.

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// Number of times that each signal came to [`count`].
 static SIGNALS: [AtomicI32; 65] = [const { AtomicI32::new(0) }; 65];
 
-/// A handler that counts.
+/// A signal handler that counts.
 pub extern "C" fn count(signal: i32) {
     SIGNALS[signal as usize].fetch_add(1, Ordering::SeqCst);
 }
 
-/// A handler that does nothing.
+/// A signal handler that does nothing.
 pub extern "C" fn nothing(_: i32) {}
 
 /// Returns the number of times that `signal` came to [`count`].
@@ -34,12 +34,12 @@ pub fn limited(body: impl FnOnce()) {
     });
 }
 
-/// Waits.
+/// Sleeps for so many milliseconds.
 pub fn pause_ms(ms: u64) {
     std::thread::sleep(std::time::Duration::from_millis(ms));
 }
 
-/// Has a signal ignored.
+/// Ignores a signal.
 pub fn ignore(signal: i32) {
     // SAFETY: ignoring has no conditions.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -51,13 +51,13 @@ pub fn reset(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// The calling process's group.
+/// Returns the calling process's group.
 pub fn group() -> i32 {
     // SAFETY: no conditions.
     unsafe { libc::getpgrp() }
 }
 
-/// The calling process.
+/// Returns the calling process's number.
 pub fn id() -> i32 {
     // SAFETY: no conditions.
     unsafe { libc::getpid() }
@@ -81,7 +81,7 @@ pub fn setpgid(process: i32, group: i32) -> Result<i64, i32> {
     check(unsafe { libc::setpgid(process, group) })
 }
 
-/// The group of a process.
+/// Returns the group of a process.
 ///
 /// # Errors
 /// The error number.
@@ -90,7 +90,7 @@ pub fn getpgid(process: i32) -> Result<i64, i32> {
     check(unsafe { libc::getpgid(process) })
 }
 
-/// The session of a process.
+/// Returns the session of a process.
 ///
 /// # Errors
 /// The error number.
@@ -109,7 +109,7 @@ pub fn lead(pty: &Pty) {
     must(ioctl_number(pty.slave, libc::TIOCSCTTY, 0).expect("TIOCSCTTY"));
 }
 
-/// The calling process gets a group of its own.
+/// Moves the calling process into a group of its own.
 #[track_caller]
 pub fn own_group() {
     assert_eq!(setpgid(0, 0), Ok(0));
@@ -124,7 +124,7 @@ pub fn set_foreground(fd: i32, group: i32) -> Result<i64, i32> {
     check(unsafe { libc::tcsetpgrp(fd, group) })
 }
 
-/// The foreground group of a terminal.
+/// Returns the foreground group of a terminal.
 ///
 /// # Errors
 /// The error number.

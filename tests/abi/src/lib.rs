@@ -1,12 +1,11 @@
-//! Help for the ABI tests: ordinary programs for Linux x86-64 that run on the host's Linux first and
-//! then, the same binaries, on Skerry. A test that Linux fails is wrong.
+//! Helpers for the ABI tests, which are ordinary programs for Linux x86-64. The same binaries run first on
+//! the host's Linux and then on Skerry. A test that fails on Linux is wrong.
 //!
-//! Each test runs in a process of its own ([`isolated`]), so that signals, limits, sessions and
-//! working directories of one do not reach another. Where the harness runs several tests at once that
-//! process is the same binary run anew for the one test: a fork would leave it the locks that the
-//! harness's other threads held, and the standard library has some that cannot be avoided (stdout's,
-//! and the table of stacks that each starting thread enters; fork(2): the child has the calling
-//! thread only).
+//! Each test runs in a process of its own ([`isolated`]), so that signals, limits, sessions and working
+//! directories of one test do not affect another. If the harness runs several tests at once, that process
+//! is the same binary, executed again for the one test: a fork would leave it the locks that the harness's
+//! other threads held, and the standard library has some that cannot be avoided (stdout's, and the table of
+//! stacks that each starting thread enters; fork(2): the child has the calling thread only).
 pub mod arguments;
 pub mod cases;
 pub mod checked;
@@ -35,21 +34,21 @@ use std::{
 /// The end of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By exit.
+    /// The process exited with this status.
     Exited(i32),
-    /// By a signal.
+    /// The process was ended by this signal.
     Signalled(i32),
 }
 
-/// The last call's error number.
+/// Returns the last call's error number.
 pub fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// The result of a raw call, or its error number.
+/// Returns the result of a raw call, or its error number.
 ///
 /// # Errors
-/// The error number, where the call answered -1.
+/// The error number, if the call returned -1.
 pub fn check(result: impl Into<i64>) -> Result<i64, i32> {
     match result.into() {
         -1 => Err(errno()),
@@ -57,10 +56,10 @@ pub fn check(result: impl Into<i64>) -> Result<i64, i32> {
     }
 }
 
-/// The result of a raw call that must work.
+/// Returns the result of a raw call that must succeed.
 ///
 /// # Panics
-/// With the error, where it does not.
+/// Panics with the error if it fails.
 #[track_caller]
 pub fn must(result: impl Into<i64>) -> i64 {
     match check(result) {
@@ -69,7 +68,7 @@ pub fn must(result: impl Into<i64>) -> i64 {
     }
 }
 
-/// A path as the kernel takes it.
+/// Converts a path to the kernel's form.
 ///
 /// # Panics
 /// Panics if the path holds a NUL.
@@ -77,11 +76,11 @@ pub fn c(path: impl AsRef<std::path::Path>) -> CString {
     CString::new(path.as_ref().as_os_str().as_encoded_bytes()).expect("no NUL in a test's path")
 }
 
-/// Whether this process is a test's own rather than the harness.
+/// Whether this process is a test's own and not the harness.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Has a child's panics written past the standard library: its streams are locked, and what the
-/// harness captures of them ends with the child.
+/// Makes a child's panics write past the standard library: its streams are locked, and the part that the
+/// harness captures ends with the child.
 fn install_panic_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -103,7 +102,7 @@ pub fn fork(body: impl FnOnce()) -> libc::pid_t {
     match unsafe { libc::fork() } {
         0 => {
             IS_CHILD.store(true, Relaxed);
-            // The standard library's own handlers for stack overflow are no part of what is tested.
+            // The standard library's own handlers for stack overflow are not tested.
             for signal in [libc::SIGSEGV, libc::SIGBUS] {
                 // SAFETY: the default action.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -141,7 +140,7 @@ pub fn wait(child: libc::pid_t) -> Ended {
     }
 }
 
-/// The option that makes the harness run one test after the other; anything else counts as several at once.
+/// The option that makes the harness run one test after the other. Without it several may run at once.
 const ONE_AT_A_TIME: &str = "--test-threads=1";
 
 /// Runs a test's body in a process of its own.
@@ -179,7 +178,7 @@ fn run_anew() {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes the folder under /tmp.
+    /// Makes a new folder under /tmp.
     ///
     /// # Panics
     /// Panics if the folder cannot be made.
@@ -195,7 +194,7 @@ impl Scratch {
         std::fs::create_dir_all("/var/tmp").expect("making /var/tmp");
         Scratch::under("/var/tmp")
     }
-    /// Makes the folder in memory.
+    /// Makes a new folder in memory.
     ///
     /// # Panics
     /// Panics if the folder cannot be made.
@@ -210,7 +209,7 @@ impl Scratch {
         name.pop();
         Scratch(PathBuf::from(String::from_utf8(name).expect("mkdtemp keeps it ASCII")))
     }
-    /// A path in it.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -231,7 +230,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A pipe: (read end, write end).
+/// Makes a pipe. Returns its read end and its write end.
 #[track_caller]
 pub fn pipe() -> (i32, i32) {
     let mut ends = [0; 2];
@@ -259,7 +258,7 @@ pub fn read(fd: i32, most: usize) -> Result<Vec<u8>, i32> {
     Ok(buffer)
 }
 
-/// Writes once.
+/// Makes one write call.
 ///
 /// # Errors
 /// The error number.
@@ -278,16 +277,16 @@ pub fn open(path: impl AsRef<std::path::Path>, flags: i32, mode: u32) -> Result<
     check(unsafe { libc::open(c(path).as_ptr(), flags, mode) }).map(|fd| fd as i32)
 }
 
-/// A zeroed structure of C.
+/// Returns a zeroed C structure.
 ///
 /// # Safety
-/// All zeroes must be a value of `T`.
+/// All zeroes must be a valid `T`.
 pub unsafe fn zeroed<T>() -> T {
     // SAFETY: the caller says so.
     unsafe { std::mem::zeroed() }
 }
 
-/// `stat` of a path.
+/// Returns the status of a path.
 ///
 /// # Errors
 /// The error number.
@@ -299,7 +298,7 @@ pub fn stat(path: impl AsRef<std::path::Path>) -> Result<libc::stat, i32> {
     Ok(stat)
 }
 
-/// Nanoseconds of a clock.
+/// Reads a clock in nanoseconds.
 #[track_caller]
 pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -308,7 +307,7 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Installs a plain handler.
+/// Installs a handler without siginfo.
 #[track_caller]
 pub fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) {
     // SAFETY: plain numbers and an empty mask.

@@ -1,4 +1,4 @@
-//! mount(2) and umount2(2), and a place to mount at that nobody else sees.
+//! mount(2) and umount2(2), and a private place to mount at.
 use crate::{Scratch, c, check, isolated};
 use std::{path::Path, ptr::null};
 
@@ -12,7 +12,7 @@ pub fn mount(source: &str, at: &Path, kind: &str, flags: u64) -> Result<i64, i32
     check(unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, null()) })
 }
 
-/// Takes a mount away.
+/// Unmounts the mount at `at`.
 ///
 /// # Errors
 /// The error number.
@@ -21,8 +21,8 @@ pub fn umount(at: &Path, flags: i32) -> Result<i64, i32> {
     check(unsafe { libc::umount2(c(at).as_ptr(), flags) })
 }
 
-/// Runs `body` with a scratch folder where a tmpfs is mounted at `m`, seen by nobody else. If mounting is not allowed (in an
-/// unprivileged container), it prints that and runs nothing.
+/// Runs `body` with a scratch folder in which a tmpfs is mounted at `m`, invisible to other processes. If mounting is not
+/// allowed (in an unprivileged container), it prints that and runs nothing.
 ///
 /// # Panics
 /// Panics if `body` panicked.

@@ -1,9 +1,10 @@
-//! Memory of many pages, each of which holds a word: what becomes of them can be told apart.
+//! Memory of many pages, each of which holds its own word, so that every page can be recognised
+//! later.
 use std::ffi::c_void;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
-/// Number of pages: several page tables whole, whatever the address.
+/// Number of pages: enough for several whole page tables, whatever the address.
 pub const PAGES: usize = 2048;
 
 /// [`PAGES`] pages from an address on.
@@ -21,7 +22,7 @@ impl Pages {
         (0..PAGES).for_each(|page| self.set(page, page));
         self
     }
-    /// Address of a page's word.
+    /// Returns the address of a page's word.
     pub fn at(self, page: usize) -> *mut usize {
         self.0.wrapping_add(page * PAGE).cast()
     }

@@ -1,4 +1,4 @@
-//! Pseudo-terminals for the ABI tests: both ends, settings, and what is on the screen.
+//! Pseudo-terminals for the ABI tests: both ends, settings, and the text on the screen.
 use crate::{c, check, must, read, write, zeroed};
 
 /// Longest time the line discipline may take.
@@ -8,13 +8,13 @@ const QUIET_MS: i32 = 40;
 
 /// Both ends of a pseudo-terminal; the slave is not a controlling terminal.
 pub struct Pty {
-    /// The user's end.
+    /// Descriptor of the user's end.
     pub master: i32,
-    /// The programs' end.
+    /// Descriptor of the programs' end.
     pub slave: i32,
 }
 
-/// An ioctl with a pointer.
+/// Does an ioctl with a pointer.
 ///
 /// # Errors
 /// The error number.
@@ -23,7 +23,7 @@ pub fn ioctl<T>(fd: i32, request: libc::Ioctl, argument: &mut T) -> Result<i64, 
     check(unsafe { libc::ioctl(fd, request, std::ptr::from_mut(argument)) })
 }
 
-/// An ioctl with a number.
+/// Does an ioctl with a number.
 ///
 /// # Errors
 /// The error number.
@@ -47,7 +47,7 @@ pub fn master(flags: i32) -> i32 {
     master
 }
 
-/// The number of a master's slave.
+/// Returns the number of a master's slave.
 #[track_caller]
 pub fn number(master: i32) -> u32 {
     let mut number = 0u32;
@@ -55,13 +55,14 @@ pub fn number(master: i32) -> u32 {
     number
 }
 
-/// The path of a master's slave.
+/// Returns the path of a master's slave.
 #[track_caller]
 pub fn path(master: i32) -> String {
     format!("/dev/pts/{}", number(master))
 }
 
-/// Waits until `fd` is ready for `events`, at most `timeout_ms`; what it is ready for.
+/// Waits until `fd` is ready for `events`, at most `timeout_ms`. Returns the events that it is
+/// ready for.
 #[track_caller]
 pub fn poll(fd: i32, events: i16, timeout_ms: i32) -> i16 {
     let mut entry = libc::pollfd { fd, events, revents: 0 };
@@ -70,7 +71,7 @@ pub fn poll(fd: i32, events: i16, timeout_ms: i32) -> i16 {
     entry.revents
 }
 
-/// The settings of a terminal.
+/// Returns the settings of a terminal.
 #[track_caller]
 pub fn settings(fd: i32) -> libc::termios {
     // SAFETY: plain numbers.
@@ -90,7 +91,7 @@ pub fn set(fd: i32, change: impl FnOnce(&mut libc::termios)) {
 }
 
 impl Pty {
-    /// A pair.
+    /// Opens a pair.
     #[track_caller]
     pub fn new() -> Pty {
         let master = master(0);
@@ -99,25 +100,25 @@ impl Pty {
         let slave = must(unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NOCTTY) });
         Pty { master, slave: slave as i32 }
     }
-    /// A pair whose settings `change` made.
+    /// Opens a pair and changes its settings by `change`.
     #[track_caller]
     pub fn with(change: impl FnOnce(&mut libc::termios)) -> Pty {
         let pty = Pty::new();
         set(pty.slave, change);
         pty
     }
-    /// A pair without any processing, echo or signals.
+    /// Opens a pair without any processing, echo or signals.
     #[track_caller]
     pub fn raw() -> Pty {
         // SAFETY: whole settings.
         Pty::with(|settings| unsafe { libc::cfmakeraw(settings) })
     }
-    /// Types.
+    /// Types bytes at the terminal.
     #[track_caller]
     pub fn type_bytes(&self, bytes: &[u8]) {
         assert_eq!(write(self.master, bytes), Ok(bytes.len()));
     }
-    /// The screen once nothing more comes, control characters escaped.
+    /// Returns the text on the screen once no more comes, with control characters escaped.
     #[track_caller]
     pub fn screen(&self) -> String {
         let mut shown = Vec::new();
@@ -136,12 +137,12 @@ impl Pty {
         }
         assert_eq!(shown.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
-    /// The result of one read of the programs' end, escaped; `None` where nothing can be read.
+    /// Returns the result of one read at the programs' end, escaped; `None` if nothing can be read.
     #[track_caller]
     pub fn line(&self) -> Option<String> {
         self.take(4096)
     }
-    /// As [`Pty::line`], of at most `most` bytes.
+    /// Reads as [`Pty::line`] does, at most `most` bytes.
     #[track_caller]
     pub fn take(&self, most: usize) -> Option<String> {
         if poll(self.slave, libc::POLLIN, QUIET_MS) & libc::POLLIN == 0 {

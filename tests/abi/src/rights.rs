@@ -1,10 +1,11 @@
-//! Small programs whose rights are looked at from outside: one page at a known address, with a secret in it.
+//! Small programs whose rights are checked from outside: each is one page at a known address, with a secret
+//! in it.
 use crate::{c, check};
 use std::{ffi::CString, path::Path};
 
 /// The address of a small program's page.
 pub const SMALL_AT: usize = 0x40_0000;
-/// The address of its secret.
+/// Address of its secret.
 pub const SECRET_AT: usize = SMALL_AT + SECRET_OFFSET;
 /// Bytes of a secret.
 pub const SECRET_BYTES: usize = 16;
@@ -15,7 +16,7 @@ const PAGE: usize = 4096;
 /// `mov eax, SYS_pause; syscall`, and again.
 const WAITS: [u8; 9] = [0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7];
 
-/// An ELF file of one page that waits for ever, with `secret` in its memory.
+/// Returns an ELF file of one page that waits for ever, with `secret` in its memory.
 pub fn small_program(secret: &[u8; SECRET_BYTES]) -> Vec<u8> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0];
     file.resize(16, 0);
@@ -26,7 +27,7 @@ pub fn small_program(secret: &[u8; SECRET_BYTES]) -> Vec<u8> {
     }
     // Flags, the header's size, the program headers' size and number, no sections.
     file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    // PT_LOAD, readable and executable.
+    // This program header is PT_LOAD, readable and executable.
     file.extend([1, 0, 0, 0, 5, 0, 0, 0]);
     for word in [0, SMALL_AT, SMALL_AT, PAGE, PAGE, PAGE] {
         file.extend((word as u64).to_le_bytes());
@@ -54,7 +55,7 @@ pub fn install_program(path: &Path, contents: &[u8], (user, group): (u32, u32), 
 /// Executes a program without arguments and environment.
 ///
 /// # Errors
-/// The error number; there is no other return.
+/// The error number. After a success it does not return.
 pub fn execute(program: &CString) -> Result<i64, i32> {
     let words = [program.as_ptr(), std::ptr::null()];
     let nothing = [std::ptr::null()];

@@ -4,19 +4,19 @@ use std::arch::asm;
 
 /// Ends all threads as by SIGSYS.
 pub const KILL_PROCESS: u32 = 0x8000_0000;
-/// Ends the thread.
+/// Answer: the thread is ended.
 pub const KILL_THREAD: u32 = 0;
-/// SIGSYS.
+/// Answer: SIGSYS is sent.
 pub const TRAP: u32 = 0x0003_0000;
 /// The call answers the error in the low half.
 pub const ERRNO: u32 = 0x0005_0000;
-/// A listener answers.
+/// Answer: a listener decides.
 pub const USER_NOTIF: u32 = 0x7fc0_0000;
-/// A tracer is asked.
+/// Answer: a tracer decides.
 pub const TRACE: u32 = 0x7ff0_0000;
-/// The log is told.
+/// Answer: the call is made and logged.
 pub const LOG: u32 = 0x7ffc_0000;
-/// The call is made.
+/// Answer: the call is made.
 pub const ALLOW: u32 = 0x7fff_0000;
 
 /// `AUDIT_ARCH_X86_64`
@@ -32,9 +32,9 @@ const SET_MODE_FILTER: u32 = 1;
 pub struct Instruction {
     /// The operation.
     pub code: u16,
-    /// Passed where a test holds.
+    /// Instructions to skip if a test is true.
     pub then: u8,
-    /// Passed where it does not.
+    /// Instructions to skip if it is false.
     pub otherwise: u8,
     /// The constant.
     pub constant: u32,
@@ -49,35 +49,35 @@ pub struct Program {
     pub instructions: *const Instruction,
 }
 
-/// Any instruction.
+/// Makes an instruction.
 pub fn instruction(code: u16, then: u8, otherwise: u8, constant: u32) -> Instruction {
     Instruction { code, then, otherwise, constant }
 }
 
-/// The accumulator is a word of the call.
+/// Makes an instruction that loads a word of the call into the accumulator.
 pub fn load(offset: u32) -> Instruction {
     instruction(0x20, 0, 0, offset)
 }
 
-/// Whether the accumulator is `constant` says how many are passed.
+/// Makes a test whether the accumulator is `constant`, with the numbers of instructions to skip.
 pub fn if_equal(constant: u32, then: u8, otherwise: u8) -> Instruction {
     instruction(0x15, then, otherwise, constant)
 }
 
-/// The answer.
+/// Makes an instruction that returns `value`.
 pub fn answer(value: u32) -> Instruction {
     instruction(0x06, 0, 0, value)
 }
 
-/// The answer is the accumulator.
+/// The instruction that returns the accumulator.
 pub const ANSWER_A: Instruction = Instruction { code: 0x16, then: 0, otherwise: 0, constant: 0 };
 
-/// `value` to calls of `number`, the rest allowed.
+/// Makes a filter that answers `value` to calls of `number` and allows all others.
 pub fn only(number: i64, value: u32) -> Vec<Instruction> {
     vec![load(0), if_equal(number as u32, 0, 1), answer(value), answer(ALLOW)]
 }
 
-/// The call.
+/// Makes the call seccomp(2).
 ///
 /// # Errors
 /// The error number.
@@ -104,7 +104,7 @@ pub fn install(program: &[Instruction]) {
     assert_eq!(install_with(program, 0), Ok(0));
 }
 
-/// A call by its instruction: what rax holds then, and where it goes on.
+/// Makes a call by its instruction. Returns rax, and the address at which the program continues.
 pub fn raw(number: i64, arguments: [u64; 6]) -> (i64, u64) {
     let [first, second, third, fourth, fifth, sixth] = arguments;
     let (result, after): (i64, u64);
@@ -120,17 +120,17 @@ pub fn raw(number: i64, arguments: [u64; 6]) -> (i64, u64) {
     (result, after)
 }
 
-/// A call without arguments.
+/// Makes a call without arguments.
 pub fn call(number: i64) -> i64 {
     raw(number, [0; 6]).0
 }
 
-/// The value of rax after an error.
+/// Returns the value of rax after an error.
 pub fn refused(error: i32) -> i64 {
     -i64::from(error)
 }
 
-/// The calling thread's id.
+/// Returns the calling thread's id.
 pub fn thread_id() -> i64 {
     call(libc::SYS_gettid)
 }

@@ -9,7 +9,7 @@ const BYTES: usize = 64 * 1024;
 pub struct Stack(*mut u8);
 
 impl Stack {
-    /// Maps one.
+    /// Maps a stack.
     ///
     /// # Panics
     /// If mmap refuses the memory.
@@ -22,17 +22,18 @@ impl Stack {
         assert_ne!(at, libc::MAP_FAILED, "mmap: {}", crate::errno());
         Stack(at.cast())
     }
-    /// Its highest address.
+    /// Returns the stack's highest address.
     fn top(&self) -> *mut u8 {
         self.0.wrapping_add(BYTES)
     }
 }
 
-/// Makes a task with `flags` that runs `body` on `stack` and ends by exit(2) with its answer. `words` is where the ids of
-/// CLONE_PARENT_SETTID and of CLONE_CHILD_SETTID and CLONE_CHILD_CLEARTID go. Returns the id, or the negated error number.
+/// Makes a task with `flags` that runs `body` on `stack` and ends by exit(2) with its result. `words` are the addresses for
+/// the ids of CLONE_PARENT_SETTID and of CLONE_CHILD_SETTID and CLONE_CHILD_CLEARTID. Returns the id, or the negated error
+/// number.
 ///
 /// # Safety
-/// With CLONE_VM nobody else uses the stack until the task has ended, and `body` uses nothing of the C library's that
+/// With CLONE_VM nothing else uses the stack until the task has ended, and `body` uses nothing of the C library's that
 /// belongs to a thread.
 pub unsafe fn start(
     flags: i32,
@@ -62,11 +63,11 @@ pub unsafe fn start(
     made
 }
 
-/// As [`start`], by clone3(2), with CLONE_PIDFD's word beside those of the ids. The exit signal is SIGCHLD where one may be
-/// given.
+/// Makes a task as [`start`] does, by clone3(2), with the address for CLONE_PIDFD beside those for the ids. The exit signal
+/// is SIGCHLD if one may be given.
 ///
 /// # Safety
-/// As [`start`].
+/// As for [`start`].
 pub unsafe fn start3(
     flags: u64,
     stack: Stack,
@@ -100,7 +101,7 @@ pub unsafe fn start3(
     made
 }
 
-/// fork(2) or vfork(2), by its number, with a child that ends at once. Returns the id, or the negated error number.
+/// Calls fork(2) or vfork(2), by its number, with a child that ends at once. Returns the id, or the negated error number.
 pub fn fork_briefly(number: i64) -> i64 {
     let made: i64;
     // SAFETY: the child ends without using the stack; for the caller this is one system call.
@@ -113,7 +114,7 @@ pub fn fork_briefly(number: i64) -> i64 {
     made
 }
 
-/// Whether the thread `id` of this process sleeps.
+/// Returns whether the thread `id` of this process sleeps.
 ///
 /// # Panics
 /// Panics if there is no such thread.
@@ -122,7 +123,7 @@ pub fn is_asleep(id: u32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
 }
 
-/// The calling thread.
+/// Returns the calling thread's id.
 pub fn own_id() -> u32 {
     // SAFETY: no conditions.
     crate::must(unsafe { libc::syscall(libc::SYS_gettid) }) as u32

@@ -17,7 +17,7 @@ fn accessed(path: &Path) -> i64 {
     stat.st_atime
 }
 
-/// Whether `act` counts as an access to `path`.
+/// Returns whether `act` counts as an access to `path`.
 fn is_accessed(path: &Path, act: impl FnOnce()) -> bool {
     let time = libc::timespec { tv_sec: LONG_AGO, tv_nsec: 0 };
     let keep = libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT };

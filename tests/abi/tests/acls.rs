@@ -1,5 +1,5 @@
-//! Access control lists, on disk and in memory: set, shown, asked, followed by the mode, handed on
-//! (acl(5), xattr(7)). Run as root.
+//! Access control lists, on disk and in memory: setting and showing them, their effect on checks,
+//! changes of the mode, and inheritance (acl(5), xattr(7)). Run as root.
 use abi::{
     Ended, Scratch, c, check, close, fork,
     identity::{as_user, become_user_with},
@@ -38,7 +38,7 @@ const FULL: Entries<'static> = &[
     (REST, 0, NONE),
 ];
 
-/// A list as programs hand it over.
+/// Returns a list in the form of programs.
 fn list(entries: Entries<'_>) -> Vec<u8> {
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
@@ -49,7 +49,7 @@ fn list(entries: Entries<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The permissions of a list, in order.
+/// Returns the permissions of a list, in order.
 fn permissions(list: &[u8]) -> Vec<u16> {
     list[4..].chunks(8).map(|entry| u16::from_le_bytes([entry[2], entry[3]])).collect()
 }
@@ -80,7 +80,7 @@ fn remove(path: &Path, name: &CStr) -> Result<i64, i32> {
     check(unsafe { lremovexattr(c(path).as_ptr(), name.as_ptr()) })
 }
 
-/// The lists that listxattr names.
+/// Returns the lists that listxattr names.
 fn names(path: &Path) -> Vec<&'static CStr> {
     let mut found = [0_u8; 1000];
     // SAFETY: NUL-terminated path, and room of that length.
@@ -116,7 +116,7 @@ fn mode(path: &Path) -> u32 {
     stat(path).expect("stat").st_mode & 0o7777
 }
 
-/// The rights of `user` with `groups` among reading, writing and executing.
+/// Returns the rights of `user` with `groups` among reading, writing and executing.
 fn rights(path: &Path, user: u32, groups: &[u32]) -> i32 {
     let child = fork(|| {
         become_user_with(user, groups);
@@ -145,7 +145,7 @@ fn on_both(body: impl Fn(&Scratch)) {
     });
 }
 
-/// A file of [`USER`] and the group [`OTHER`].
+/// Makes a file of [`USER`] and the group [`OTHER`].
 fn file(scratch: &Scratch, name: &str, mode: u32) -> PathBuf {
     let path = scratch.file(name, b"text");
     chown(&path, USER, OTHER);
@@ -180,7 +180,7 @@ fn a_list_that_is_a_mode_is_only_the_mode() {
         assert_eq!(set(&file, ACCESS, FULL), Ok(0));
         assert_eq!(set(&file, ACCESS, MINIMAL), Ok(0));
         assert_eq!((mode(&file), get(&file, ACCESS)), (0o740, Err(ENODATA)));
-        // A directory may hand such a list on all the same.
+        // A directory may still have such a list as its default.
         let folder = scratch.path("d");
         mkdir(&folder, 0o777);
         assert_eq!(set(&folder, DEFAULT, MINIMAL), Ok(0));
@@ -237,7 +237,7 @@ fn what_does_not_hold_together_is_refused() {
             assert_eq!(set(&file, ACCESS, entries), Err(EINVAL), "{entries:?}");
         }
         assert_eq!((mode(&file), get(&file, ACCESS)), (0o640, Err(ENODATA)));
-        // Ids where none belong are forgotten; names may come twice and in any order.
+        // Ids are ignored in entries without one; names may come twice and in any order.
         let odd: Entries<'_> = &[
             (OWNER, 7, 3),
             (NAMED_USER, 4, 9),
@@ -400,7 +400,7 @@ fn the_first_entry_that_fits_decides() {
             close(open(&file, O_RDONLY, 0).expect("open"));
         });
         assert_eq!(access(&file, R_OK | W_OK | X_OK), Ok(0), "the superuser");
-        // Without rights of the mask the list is not asked at all.
+        // If the mask has no rights the list is not evaluated.
         chmod(&file, 0o604);
         assert_eq!(rights(&file, 4000, &[]), 4);
         assert_eq!(rights(&file, 5000, &[OTHER]), 0);
@@ -433,7 +433,7 @@ fn directories_are_searched_and_changed_as_their_lists_say() {
             close(open(&inner, O_RDONLY, 0).expect("open"));
             assert_eq!(open(folder.join("new"), O_CREAT | O_WRONLY, 0o600), Err(EACCES));
         });
-        // Everybody may by the mode; the list says who may not.
+        // The mode allows everyone; the list names the users that are refused.
         chmod(&folder, 0o777);
         as_user(OTHER, &[], || assert_eq!(open(&inner, O_RDONLY, 0), Err(EACCES)));
         assert_eq!(remove(&folder, ACCESS), Ok(0));
@@ -471,7 +471,7 @@ fn what_is_made_gets_the_list_of_its_directory_instead_of_the_umask() {
         assert_eq!(mode(&path), 0o640);
         close(fd);
         as_user(USER, &[], || close(open(&file, O_RDONLY, 0).expect("the list lets him")));
-        // One that is only a mode makes modes.
+        // A list that is only a mode gives modes.
         assert_eq!(set(&folder, DEFAULT, MINIMAL), Ok(0));
         let plain = folder.join("plain");
         close(open(&plain, O_CREAT | O_RDWR, 0o666).expect("creating"));

@@ -1,4 +1,4 @@
-//! The fields of an action that rt_sigaction keeps: flags and mask after a handler was taken back, flags that nobody knows.
+//! The fields of an action that rt_sigaction keeps: flags and mask after a handler was removed, and unknown flags.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -32,7 +32,7 @@ fn action(signal: i32, new: Option<&Action>) -> Result<Action, i32> {
     Ok(old)
 }
 
-/// An action that counts, with the C library's way back.
+/// Returns an action whose handler counts, with the C library's restorer.
 fn counting(signal: i32, flags: u64, mask: u64) -> Action {
     handle(signal, count, 0);
     let [handler, _, restorer, _] = action(signal, None).unwrap();
@@ -65,7 +65,7 @@ fn flags_that_nobody_knows_are_dropped() {
         let [handler, _, restorer, _] = wanted;
         let mask = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
         assert_eq!(action(libc::SIGUSR1, None), Ok([handler, KNOWN, restorer, mask]));
-        // They are kept for the default action and for none, too.
+        // They are also kept for the default action and for ignoring.
         for handler in [libc::SIG_DFL as u64, libc::SIG_IGN as u64] {
             action(libc::SIGUSR1, Some(&[handler, RESTART | 0x400, 7, bit(libc::SIGHUP)])).unwrap();
             let kept = [handler, RESTART, 7, bit(libc::SIGHUP)];
@@ -87,7 +87,7 @@ fn new_timer(signal: i32) -> libc::timer_t {
     timer
 }
 
-/// Expires at once, then every `interval_ns` (0: no more).
+/// Starts a timer that expires at once, then every `interval_ns` (0 for once).
 fn start_timer(timer: libc::timer_t, interval_ns: i64) {
     let setting = libc::itimerspec {
         // The first expiry was in 1970.
@@ -104,7 +104,7 @@ fn block(signal: i32) -> libc::sigset_t {
     set
 }
 
-/// Waits for a signal of `set`; its code, and the timer's id and overrun where it is one's.
+/// Waits for a signal of `set`. Returns its code, and the timer's id and overrun if it comes from one.
 fn timer_signal(set: &libc::sigset_t) -> (i32, i32, i32) {
     let mut info: libc::siginfo_t = unsafe { zeroed() };
     must(unsafe { libc::sigtimedwait(set, &mut info, null()) });

@@ -1,5 +1,5 @@
-//! Which error of signals, clocks and scheduling is found first where several arguments are wrong, and what is told then, case
-//! by case (`./x campaign arguments` found these). Run as root.
+//! Calls on signals, clocks and scheduling with several wrong arguments: the error that comes first, and the values returned,
+//! case by case (`./x campaign arguments` found these). Run as root.
 use abi::{
     cases::{ABSENT, KERNEL, all, at, map, no, of, raw, room},
     fork,
@@ -10,7 +10,7 @@ use libc::*;
 
 const USER: u32 = 1000;
 
-/// The caller's number.
+/// Returns the caller's number.
 fn own() -> i64 {
     i64::from(std::process::id())
 }
@@ -73,7 +73,7 @@ fn siginfo_of(code: i32) -> [i32; 32] {
     info
 }
 
-/// The number by which a clock of a process is known.
+/// Returns the number of a process's clock.
 fn clock_of(process: i64, kind: i64) -> i64 {
     !process << 3 | kind
 }

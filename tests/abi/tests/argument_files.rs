@@ -15,7 +15,7 @@ const USER: u32 = 1000;
 /// A descriptor that is not open.
 const CLOSED: i64 = 1000;
 
-/// A name's address.
+/// Returns a name's address.
 fn text(name: &CString) -> i64 {
     name.as_ptr() as i64
 }
@@ -99,7 +99,7 @@ fn flags_are_looked_at_where_there_is_something_to_move() {
         let mut bytes = [0u8; 8];
         let (good, negative) = ([room(&mut bytes), 8], [room(&mut bytes), -1]);
         let (good, negative) = (at(&good), at(&negative));
-        // Linux reads the vector before it looks at the mode, or the other way round since 6.7.
+        // Linux reads the vector before it checks the mode; since 6.7 it is the other way round.
         for (fd, good_fd, plain, positioned) in
             [(writer, reader, SYS_readv, SYS_preadv), (reader, writer, SYS_writev, SYS_pwritev)]
         {
@@ -146,7 +146,7 @@ fn files_in_memory_do_not_say_whether_they_would_wait() {
     ]);
 }
 
-/// The last bytes of a page, behind which there is none.
+/// Returns the address of the last bytes of a page, behind which nothing is mapped.
 fn edge(bytes: i64) -> i64 {
     const PAGE: i64 = 4096;
     let pages = map(2 * PAGE as usize, MAP_PRIVATE | MAP_ANONYMOUS, -1) as i64;
@@ -224,7 +224,7 @@ fn sendfile_of_nothing_asks_nobody() {
         let (other, _writer) = pipe();
         let flag = i64::from(SPLICE_F_NONBLOCK);
         all(&[
-            // There is nothing to be read yet, so nobody looks for readers.
+            // There is nothing to be read yet, so the kernel does not look for readers.
             (SYS_tee, of([other.into(), target, 8, flag]), no(EAGAIN)),
             (SYS_splice, [other.into(), 0, target, 0, 8, flag], no(EAGAIN)),
         ]);

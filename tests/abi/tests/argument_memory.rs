@@ -1,5 +1,5 @@
-//! Calls on memory: their answers to lengths that overflow, of nothing and of holes, and what they change then, case by case
-//! (`./x campaign arguments` found these).
+//! Calls on memory with lengths that overflow, of zero length, and over holes: their answers and effects, case by case (`./x
+//! campaign arguments` found these).
 use abi::{
     cases::{KERNEL, all, map, no, of, room},
     identity::as_user,
@@ -10,7 +10,7 @@ use libc::*;
 const PAGE: i64 = 4096;
 const USER: u32 = 1000;
 
-/// Pages of this process's own.
+/// Maps private pages.
 fn pages(count: i64) -> i64 {
     map((count * PAGE) as usize, MAP_PRIVATE | MAP_ANONYMOUS, -1) as i64
 }
@@ -40,7 +40,7 @@ fn a_length_that_overflows_with_its_last_page_is_none() {
     ]);
 }
 
-/// Whether the page at `address` is locked, as `/proc/self/smaps` says.
+/// Returns whether `/proc/self/smaps` says that the page at `address` is locked.
 fn is_locked(address: i64) -> bool {
     let text = std::fs::read_to_string("/proc/self/smaps").expect("a text");
     let mut is_inside = false;
@@ -104,7 +104,7 @@ fn pages_are_entered_only_for_what_the_memory_allows() {
         (SYS_madvise, of([start, PAGE, MADV_POPULATE_WRITE.into()]), 0),
         (SYS_madvise, of([start, 2 * PAGE, MADV_POPULATE_WRITE.into()]), no(EINVAL)),
         (SYS_madvise, of([start, 3 * PAGE, MADV_POPULATE_READ.into()]), no(EINVAL)),
-        // There is no room for a large page.
+        // The range has no room for a large page.
         (SYS_madvise, of([start, PAGE, 25]), no(EINVAL)),
         (SYS_munmap, of([start, 3 * PAGE]), 0),
     ]);

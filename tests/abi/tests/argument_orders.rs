@@ -1,4 +1,4 @@
-//! Which error a call gives where several arguments are wrong, and what it changes then; `./x campaign arguments` found these.
+//! Calls with several wrong arguments: the error that comes first, and the effects; `./x campaign arguments` found these.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

@@ -1,4 +1,4 @@
-//! Which error of local sockets is found first where several arguments are wrong, and what goes and what stays then, case by
+//! Calls on local sockets with several wrong arguments: the error that comes first, and the bytes that go or stay, case by
 //! case (`./x campaign arguments` found these).
 use abi::cases::{KERNEL, all, at, in_folder, map, no, of, raw, room};
 use libc::*;
@@ -9,19 +9,19 @@ const PACKET: i64 = (SOCK_SEQPACKET | SOCK_NONBLOCK) as i64;
 /// A descriptor that is not open.
 const CLOSED: i64 = 1000;
 
-/// Two connected sockets.
+/// Makes two connected sockets.
 fn pair(kind: i64) -> [i64; 2] {
     let mut pair = [0i32; 2];
     all(&[(SYS_socketpair, of([1, kind, 0, room(&mut pair)]), 0)]);
     pair.map(i64::from)
 }
 
-/// An address of the local family.
+/// Returns an address of the local family.
 fn local(path: &[u8]) -> Vec<u8> {
     [&[1, 0], path, &[0]].concat()
 }
 
-/// Bytes that can be read.
+/// Returns the number of bytes that can be read.
 fn held(socket: i64) -> i32 {
     let mut held = 0i32;
     all(&[(SYS_ioctl, of([socket, FIONREAD as i64, room(&mut held)]), 0)]);

@@ -30,14 +30,14 @@ fn get(pidfd: i32, fd: i32, flags: i32) -> Result<i32, i32> {
     call(libc::SYS_pidfd_getfd, arguments).map(|fd| fd as i32)
 }
 
-/// waitid by a pidfd; the child's number and how it ended.
+/// Calls waitid with a pidfd. Returns the child's number and its end.
 fn wait_by(pidfd: i32, options: i32) -> Result<(i32, i32, i32), i32> {
     let mut info: libc::siginfo_t = unsafe { zeroed() };
     check(unsafe { libc::waitid(P_PIDFD, pidfd as u32, &mut info, options) })?;
     Ok(unsafe { (info.si_pid(), info.si_code, info.si_status()) })
 }
 
-/// A child that lives until its end of the pipe is closed.
+/// Makes a child that lives until its end of the pipe is closed.
 fn held_child() -> (i32, i32) {
     let (reader, writer) = pipe();
     let child = fork(|| {
@@ -66,7 +66,7 @@ fn a_pidfd_is_readable_once_its_process_has_ended() {
         assert_eq!(wait_by(pidfd, libc::WEXITED).unwrap(), kept);
         assert_eq!(wait_by(pidfd, libc::WEXITED), Err(libc::ECHILD));
         assert_eq!(send(pidfd, 0), Err(libc::ESRCH));
-        // Newer kernels say POLLHUP, too.
+        // Newer kernels also report POLLHUP.
         assert_ne!(poll(pidfd, libc::POLLIN, 0) & libc::POLLIN, 0);
         assert_eq!(pidfd_open(child, 0), Err(libc::ESRCH));
     });
@@ -86,7 +86,7 @@ fn pidfd_open_refuses_what_names_no_process() {
             assert_ne!(thread, id);
             pidfd_open(thread, 0)
         });
-        // Newer kernels say ENOENT.
+        // Newer kernels return ENOENT.
         assert!(matches!(found.join().unwrap(), Err(libc::EINVAL | libc::ENOENT)));
         let own = pidfd_open(id, 0).unwrap();
         assert_eq!(read(own, 1), Err(libc::EINVAL));
@@ -164,7 +164,7 @@ fn clone_gives_a_pidfd_of_the_child() {
         let both = flags | i64::from(libc::CLONE_PARENT_SETTID);
         let refused = call(libc::SYS_clone, [both, 0, &raw mut pidfd as i64, 0, 0, 0]);
         assert_eq!(refused, Err(libc::EINVAL));
-        // No child, and no descriptor, where its number cannot be told.
+        // If its number cannot be stored, no child and no descriptor is made.
         let before = open("/dev/null", libc::O_RDONLY, 0).unwrap();
         close(before);
         assert_eq!(call(libc::SYS_clone, [flags, 0, 8, 0, 0, 0]), Err(libc::EFAULT));

@@ -5,7 +5,7 @@ use abi::{
 };
 use std::time::Duration;
 
-/// Every so many cases are tried; no family has a period that it shares.
+/// One case in this many is tried; the number has no common factor with the period of any family.
 const STRIDE: usize = 37;
 const BOUND: Duration = Duration::from_secs(20);
 

@@ -1,4 +1,4 @@
-//! copy_file_range: which of several errors is told, and what is written back.
+//! copy_file_range: the order of its errors, and the positions that it writes back.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -61,7 +61,7 @@ fn descriptors_come_first_then_positions_then_flags() {
             assert_eq!(copy((bad, BAD), (to, BAD), 1, 1), Err(libc::EBADF));
             assert_eq!(copy((from, BAD), (bad, BAD), 1, 1), Err(libc::EBADF));
         }
-        // Positions are read before it is looked at what the descriptors are.
+        // Positions are read before the types of the descriptors are checked.
         for input in [from, files.write_only, files.folder, files.pipe.0] {
             assert_eq!(copy((input, BAD), (to, OWN), 1, 1), Err(libc::EFAULT));
             assert_eq!(copy((input, OWN), (to, BAD), 1, 1), Err(libc::EFAULT));
@@ -167,7 +167,7 @@ fn nothing_is_written_back_where_nothing_was_copied() {
         assert_eq!((position(files.from), position(files.to)), (4, 4));
         assert_eq!(copy((files.from, zero), (files.to, OWN), 2, 0), Err(libc::EFAULT));
         assert_eq!(position(files.from), 4);
-        // The limit of a file's size cuts, and tells where nothing is left.
+        // The limit of a file's size cuts the copy, and is an error if nothing is left.
         let limit = libc::rlimit { rlim_cur: 8, rlim_max: 8 };
         must(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) });
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -18,7 +18,7 @@ use std::{
 const USER: u32 = 1000;
 const OTHER: u32 = 2000;
 
-/// Real, effective and saved user.
+/// Returns the real, effective and saved user.
 fn users() -> (u32, u32, u32) {
     let (mut real, mut effective, mut saved) = (0, 0, 0);
     // SAFETY: room for the answers.
@@ -26,7 +26,7 @@ fn users() -> (u32, u32, u32) {
     (real, effective, saved)
 }
 
-/// Real, effective and saved group.
+/// Returns the real, effective and saved group.
 fn groups_of_three() -> (u32, u32, u32) {
     let (mut real, mut effective, mut saved) = (0, 0, 0);
     // SAFETY: room for the answers.
@@ -34,7 +34,7 @@ fn groups_of_three() -> (u32, u32, u32) {
     (real, effective, saved)
 }
 
-/// The sets of the calling thread: effective, permitted, inheritable.
+/// Returns the sets of the calling thread: effective, permitted, inheritable.
 fn capabilities() -> [u64; 3] {
     let header = [0x2008_0522u32, 0];
     let mut data = [0u32; 6];
@@ -94,7 +94,7 @@ fn an_executed_copy_reports_who_it_is() {
     );
 }
 
-/// A copy of this binary with owner and mode.
+/// Makes a copy of this binary with owner and mode.
 fn copy(at: PathBuf, owner: (u32, u32), mode: u32) -> PathBuf {
     std::fs::copy("/proc/self/exe", &at).expect("copying the binary");
     // SAFETY: a NUL-terminated path.
@@ -138,7 +138,7 @@ fn report_of(program: &Path, prepare: impl FnOnce()) -> Report {
     }
 }
 
-/// A scratch folder everybody may enter.
+/// Makes a scratch folder that every user may enter.
 fn open_scratch() -> Scratch {
     let scratch = Scratch::new();
     // SAFETY: a NUL-terminated path.

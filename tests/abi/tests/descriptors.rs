@@ -342,7 +342,7 @@ fn a_place_opened_with_o_path_is_no_file_for_poll_and_always_ready_for_select() 
             let none = std::ptr::null_mut();
             assert_eq!(must(libc::select(place + 1, read, write, exceptional, none)), 3);
             assert!(sets.iter().all(|set| libc::FD_ISSET(place, set)));
-            // One that is not open is an error.
+            // Closing a descriptor that is not open is an error.
             close(place);
             let [read, ..] = &mut sets;
             assert_eq!(

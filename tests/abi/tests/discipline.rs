@@ -6,7 +6,8 @@ use abi::{
 };
 use libc::*;
 
-/// Types `typed` at a terminal whose settings `change` made: what is shown, and what reads give.
+/// Types `typed` at a terminal with the settings of `change`, and checks the text shown and the
+/// results of reads.
 #[track_caller]
 fn case(change: fn(&mut termios), typed: &[u8], shown: &str, reads: &[&str]) {
     isolated(|| {
@@ -225,7 +226,7 @@ fn a_read_of_part_of_a_line_leaves_the_rest() {
     });
 }
 
-/// Settings, what is written under them, and what then is on the screen.
+/// Settings, the text written under them, and the expected screen.
 type OutputCase = (fn(&mut termios), &'static [u8], &'static str);
 
 #[test]

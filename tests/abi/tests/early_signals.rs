@@ -23,7 +23,7 @@ const STACK_BYTES: usize = 64 * 1024;
 
 /// Words that all processes of a test share.
 struct Shared {
-    /// The task to be sent a signal by the other process; 0: none, negative: end.
+    /// The task to which the other process sends a signal; 0 for none, negative to end.
     target: AtomicI32,
     taken: AtomicUsize,
 }
@@ -77,7 +77,7 @@ fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A child that ends well once it has taken `count` signals.
+/// Makes a child that exits with success once it has taken `count` signals.
 fn child_that_takes(count: usize) -> libc::pid_t {
     match unsafe { libc::fork() } {
         0 => {
@@ -92,7 +92,7 @@ fn kill(process: i32, signal: i32) {
     must(unsafe { libc::kill(process, signal) });
 }
 
-/// A process that sends SIGUSR1 to each target as soon as it is named.
+/// Makes a process that sends SIGUSR1 to each target as soon as it is named.
 fn sender() -> libc::pid_t {
     let shared = shared();
     fork(|| {
@@ -116,7 +116,7 @@ fn end_sender(sender: libc::pid_t) {
     assert_eq!(wait(sender), Ended::Exited(0));
 }
 
-/// clone(2) with the child's id stored in the shared word, and no stack of its own.
+/// Calls clone(2) without a stack of its own; the child's id is stored in the shared word.
 fn clone_named(flags: i32) -> libc::pid_t {
     let flags = flags | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
     let word = shared().target.as_ptr();

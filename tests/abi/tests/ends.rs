@@ -1,5 +1,5 @@
-//! Ends that others wait for: every combination of waitid's events on every state of a child, and creators that wait for
-//! the exec or the end of a task (CLONE_VFORK).
+//! Ends of children and tasks: every combination of waitid's events on every state of a child, and creators that wait
+//! for the exec or the end of a task (CLONE_VFORK).
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -23,14 +23,14 @@ const THREAD: i32 = libc::CLONE_VM
     | libc::CLONE_SYSVSEM
     | libc::CLONE_THREAD;
 
-/// waitid for one child: the id and the code of what it reported, 0 and 0 for nothing.
+/// Calls waitid for one child. Returns the id and the code of the reported event; 0 and 0 for none.
 fn waitid(child: libc::pid_t, options: i32) -> Result<(i32, i32), i32> {
     let mut info: libc::siginfo_t = unsafe { zeroed() };
     check(unsafe { libc::waitid(libc::P_PID, child as u32, &mut info, options) })?;
     Ok((unsafe { info.si_pid() }, info.si_code))
 }
 
-/// A child that has ended and was not waited for.
+/// Makes a child that has ended and was not waited for.
 fn zombie() -> libc::pid_t {
     let child = fork(|| ());
     assert_eq!(waitid(child, libc::WEXITED | libc::WNOWAIT), Ok((child, libc::CLD_EXITED)));
@@ -183,7 +183,7 @@ fn a_creator_that_waits_ends_with_its_process() {
     });
 }
 
-/// The first thread of a child that borrows memory: leaves another behind.
+/// The first thread of a child that borrows memory; it leaves another thread behind.
 extern "C" fn leaves_another() -> i32 {
     let made = unsafe { tasks::start(THREAD, Stack::new(), [NULL; 2], sets_later) };
     i32::from(made <= 0)

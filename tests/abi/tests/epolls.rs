@@ -1,4 +1,4 @@
-//! epoll: exclusive waiters, epolls in epolls, and who may watch whom.
+//! epoll: exclusive waiters, epolls in epolls, and the rules of nesting.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -84,7 +84,7 @@ impl Waiters {
     }
 }
 
-/// Epolls that each watch `fd`.
+/// Makes epolls that each watch `fd`.
 fn watching(fd: i32, count: usize, events: u32) -> Vec<i32> {
     let made: Vec<i32> = (0..count).map(|_| epoll()).collect();
     for &one in &made {
@@ -138,7 +138,7 @@ fn an_exclusive_epoll_that_nobody_waits_at_passes_the_wake_on() {
         let waiters = Waiters::start(&busy);
         ring(fd);
         waiters.join();
-        // Those that were passed over find it ready all the same.
+        // The threads that were not woken find it ready nevertheless.
         for epoll in idle {
             assert_eq!(wait_for(epoll, 0), Ok(1));
         }
@@ -166,7 +166,7 @@ fn an_exclusive_interest_is_neither_modified_nor_odd() {
     });
 }
 
-/// Epolls of which each watches the one before; the first watches an event file.
+/// Makes a chain of epolls, each of which watches the one before; the first watches an event file.
 fn chain(length: usize) -> Result<Vec<i32>, (usize, i32)> {
     let mut made = vec![epoll()];
     assert_eq!(control(made[0], ADD, event_file(), IN), Ok(0));
@@ -183,7 +183,8 @@ fn epolls_nest_five_deep() {
     limited(|| {
         assert!(chain(5).is_ok());
         assert_eq!(chain(6), Err((5, libc::ELOOP)));
-        // From above, too: what watches already is put below another.
+        // Chains can also be joined from above: an epoll that already watches others is put below
+        // another.
         let (low, high) = (chain(3).unwrap(), chain(3).unwrap());
         assert_eq!(control(high[0], ADD, low[2], IN), Err(libc::ELOOP));
         let (low, high) = (chain(3).unwrap(), chain(2).unwrap());
@@ -202,7 +203,7 @@ fn epolls_do_not_watch_in_a_circle() {
         assert_eq!(control(three[0], ADD, three[0], IN), Err(libc::EINVAL));
         // An epoll that is watched already closes no circle.
         assert_eq!(control(three[2], ADD, three[1], IN), Err(libc::EEXIST));
-        // Two ways to one epoll are no circle.
+        // Two paths to one epoll are not a cycle.
         let top = epoll();
         assert_eq!(control(top, ADD, three[0], IN), Ok(0));
         assert_eq!(control(top, ADD, three[1], IN), Ok(0));
@@ -221,7 +222,7 @@ fn a_wake_passes_through_nested_epolls() {
         ring(fd);
         waiters.join();
         assert_eq!(wait_for(inner, 0), Ok(1));
-        // Watched by nobody else, an epoll still tells of what was ready before.
+        // An epoll without watchers still reports what was ready before.
         let late = epoll();
         assert_eq!(control(late, ADD, inner, IN), Ok(0));
         assert_eq!(wait_for(late, 0), Ok(1));

@@ -1,4 +1,5 @@
-//! Capabilities of files (`security.capability`): who may set them, what takes them away, and what exec makes of them.
+//! Capabilities of files (`security.capability`): the right to set them, the changes that remove them, and their effect on
+//! exec.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -27,7 +28,7 @@ const KILL: u32 = 1 << 5;
 const NET_RAW: u32 = 1 << 13;
 const SETFCAP: i32 = 31;
 
-/// An attribute of revision 2.
+/// Returns an attribute of revision 2.
 fn value(magic: u32, permitted: u32, inheritable: u32) -> Vec<u8> {
     [magic, permitted, inheritable, 0, 0].into_iter().flat_map(u32::to_le_bytes).collect()
 }
@@ -49,7 +50,7 @@ fn remove(path: &Path) -> Result<i64, i32> {
     check(unsafe { libc::removexattr(c(path).as_ptr(), NAME.as_ptr()) })
 }
 
-/// A program that prints its own status, with an attribute.
+/// Makes a program that prints its own status, with an attribute.
 fn program(scratch: &Scratch, value: &[u8]) -> PathBuf {
     fs::set_permissions(scratch.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let path = scratch.path("cat");
@@ -61,8 +62,8 @@ fn program(scratch: &Scratch, value: &[u8]) -> PathBuf {
     path
 }
 
-/// The permitted, the effective and the ambient set of the program, run by a child that `prepare` made ready; the error of
-/// exec.
+/// Returns the permitted, the effective and the ambient set of the program, run by a child that `prepare` prepared; or the
+/// error of exec.
 fn sets_of(path: &Path, prepare: impl FnOnce()) -> Result<[u64; 3], i32> {
     let (reader, writer) = pipe();
     let child = fork(|| {
@@ -110,7 +111,7 @@ fn capabilities_are_set_by_who_may_and_as_they_must_be() {
             for bad in bad {
                 assert_eq!(set(&path, &bad), Err(libc::EINVAL), "{bad:?}");
             }
-            // One for the user namespace of root is for all.
+            // An attribute for the user namespace of root applies to all.
             let three = [&value(REVISION_THREE, NET_RAW, 0)[..], &[0; 4]].concat();
             assert_eq!(set(&path, &three), Ok(0));
             assert_eq!(get(&path).unwrap(), value(REVISION_TWO, NET_RAW, 0));
@@ -202,7 +203,7 @@ fn other_changes_leave_them() {
             fs::rename(scratch.path("link"), scratch.path("moved")).unwrap();
             assert_eq!(get(&path).unwrap(), good);
             assert_eq!(get(&scratch.path("moved")).unwrap(), good);
-            // A copy has none.
+            // A copy has no capabilities.
             fs::copy(&path, scratch.path("copy")).unwrap();
             assert_eq!(get(&scratch.path("copy")), Err(libc::ENODATA));
         }
@@ -221,7 +222,7 @@ fn a_program_has_what_its_file_permits() {
             assert_eq!(sets_of(&effective, nobody), Ok([both, both, 0]));
             let silent = program(&scratch, &value(REVISION_TWO, NET_RAW, CHOWN));
             assert_eq!(sets_of(&silent, nobody), Ok([u64::from(NET_RAW), 0, 0]));
-            // Root has all whatever its file says.
+            // Root has all capabilities, whatever its file says.
             let all = sets_of(&silent, || ()).unwrap();
             assert!(all[0] == all[1] && all[0] & 0xffff == 0xffff, "{all:x?}");
         }
@@ -275,7 +276,7 @@ fn a_capability_that_cannot_be_given_refuses_the_program() {
         );
         let quiet = program(&scratch, &value(REVISION_TWO, NET_RAW | KILL, 0));
         assert_eq!(sets_of(&quiet, without(13)), Ok([u64::from(KILL), 0, 0]));
-        // A namespace of another root is not ours.
+        // A namespace of another root is not the caller's.
         let foreign = [&value(REVISION_THREE | EFFECTIVE, NET_RAW, 0)[..], &[9, 0, 0, 0]].concat();
         let path = program(&scratch, &foreign);
         assert_eq!(get(&path).unwrap(), foreign);
@@ -293,10 +294,10 @@ fn who_may_gain_nothing_gains_nothing_by_a_file() {
             become_user(NOBODY);
         };
         assert_eq!(sets_of(&path, modest), Ok([0, 0, 0]));
-        // A program that is set-user-id root has what its file says alone.
+        // A set-user-id root program has only the capabilities of its file.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
         let raw = u64::from(NET_RAW);
-        // Some programs give up at once what setuid made effective.
+        // Some programs give up the effective user of setuid at once.
         let sets = sets_of(&path, || become_user(NOBODY)).unwrap();
         assert_eq!(sets[0], raw);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

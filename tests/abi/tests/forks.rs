@@ -16,7 +16,7 @@ use std::{
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Private pages, each with its number.
+/// Maps private pages, each with its number.
 fn private() -> Pages {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let none = std::ptr::null_mut();

@@ -13,7 +13,7 @@ use std::{
 };
 
 const PAGE: usize = 4096;
-/// Places in the image of extended state, and of a page that is none.
+/// Offsets in the image of extended state, and the size of a page.
 const MXCSR_AT: usize = 24;
 const XMM_3_AT: usize = 160 + 3 * 16;
 const WORDS_AT: usize = 464;
@@ -108,7 +108,7 @@ fn vector_registers_survive_nested_handlers() {
 #[test]
 fn vector_registers_survive_on_an_alternate_stack() {
     isolated(|| {
-        // Not yet present: the frames themselves bring the pages.
+        // The pages are not present yet: the frames bring them.
         use_alternate_stack(pages(16), 16 * PAGE);
         install(nest, libc::SA_NODEFER | libc::SA_ONSTACK);
         assert!(keeps_vectors(0xa5));
@@ -122,7 +122,7 @@ fn image_pointer(context: *mut libc::c_void) -> *mut *mut u8 {
     context.wrapping_byte_add(8 + 8 + size_of::<libc::stack_t>() + 23 * 8).cast()
 }
 
-/// The image of extended state in the frame of `context`.
+/// Returns the image of extended state in the frame of `context`.
 fn image_of(context: *mut libc::c_void) -> *mut u8 {
     unsafe { image_pointer(context).read() }
 }
@@ -143,7 +143,7 @@ fn spoilt(at: usize, byte: u8) -> Ended {
     }))
 }
 
-/// The fate of a program that loads bits of MXCSR that are not there; QEMU's TCG does not mind.
+/// Returns the end of a program that loads reserved bits of MXCSR; QEMU's TCG accepts them.
 fn loads_bad_mxcsr() -> Ended {
     let bad: u32 = 0x8000_1f80;
     wait(fork(|| unsafe { asm!("ldmxcsr [{}]", in(reg) &bad) }))
@@ -192,7 +192,7 @@ fn a_handler_may_change_the_registers() {
     });
 }
 
-/// Moves where the frame says its image is: to the last bytes of a page before nothing.
+/// A handler that moves the frame's pointer to the image: to the last bytes of a page before unmapped memory.
 extern "C" fn misplace(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let place = SPOIL_AT.load(SeqCst) as *mut u8;
     unsafe {
@@ -244,7 +244,7 @@ fn a_stack_without_room_for_the_frame_ends_in_sigsegv() {
     });
 }
 
-/// A `siginfo_t` of 128 bytes with `code`, and 9 in its last word.
+/// Returns a `siginfo_t` of 128 bytes with `code`, and 9 in its last word.
 fn queued(code: i32) -> [i32; 32] {
     let mut info = [0; 32];
     (info[0], info[2], info[31]) = (libc::SIGUSR1, code, 9);
@@ -287,10 +287,10 @@ struct Found {
 }
 
 static mut FOUND: Found = Found { vectors: [[0xee; 32]; 16], mxcsr: 0, control: 0, tags: 0 };
-/// As many bytes of each as an instruction stores.
+/// Saved registers, each in as many bytes as an instruction stores.
 static mut X87: [u8; 28] = [0; 28];
 
-/// Notes the registers at once: the compiler has used none of them yet. Then it spoils some.
+/// A handler that saves the registers at once, before the compiler uses any of them, and then spoils some.
 #[unsafe(naked)]
 extern "C" fn note_sse(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     naked_asm!(
@@ -303,7 +303,7 @@ extern "C" fn note_sse(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     )
 }
 
-/// The same where there is AVX.
+/// The same on a processor with AVX.
 #[unsafe(naked)]
 extern "C" fn note_avx(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     naked_asm!(
@@ -342,7 +342,8 @@ extern "C" fn note_rest() {
 const ODD_MXCSR: u32 = 0x7f80;
 const ODD_CONTROL: u16 = 0x0f7f;
 
-/// Fills the registers with `seed`, has `number` called, and says whether they are as they were after it.
+/// Fills the registers with `seed` and makes the call `number`. Returns whether they are unchanged after it, and its
+/// result.
 fn keeps_all(number: i64, first: i64, second: i64, seed: u8) -> (bool, i64) {
     let filled = [seed; 32];
     let mut found = [[0u8; 32]; 2];
@@ -379,7 +380,7 @@ fn install_noting(flags: i32) {
     install(handler, flags);
 }
 
-/// Whether the last handler began with the state that a program begins with.
+/// Returns whether the last handler began with the initial state of a program.
 fn was_initial() -> bool {
     let found = unsafe { std::ptr::addr_of!(FOUND).read() };
     let width = if is_x86_feature_detected!("avx") { 32 } else { 16 };
@@ -471,7 +472,7 @@ fn the_state_is_kept_where_the_frame_cannot_be_pushed() {
 
 const SEED: u64 = 0x1234_5678_9abc_def0;
 
-/// The frame holds the register of the code that was interrupted.
+/// A handler that checks that the frame holds the register of the interrupted code.
 extern "C" fn check_frame(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let kept = unsafe { image_of(context).add(XMM_3_AT).cast::<u64>().read_unaligned() };
     DEPTH.store(usize::from(kept == SEED), SeqCst);

@@ -1,4 +1,5 @@
-//! futex: counts that make no sense, words that are not there, who wakes whom, and which error comes first.
+//! futex: invalid counts, words that are not mapped, the waiters that each operation wakes, and the order
+//! of errors.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -30,7 +31,7 @@ const REAL_TIME: i32 = libc::FUTEX_CLOCK_REALTIME;
 /// Adds nothing to the second word, and compares it with 0: equal.
 const ADD_NOTHING: u32 = 1 << 28;
 
-/// The raw call: word, operation, value, time or second value, second word, third value.
+/// Makes the raw call: word, operation, value, time or second value, second word, third value.
 fn futex(
     word: usize,
     operation: i32,
@@ -54,7 +55,7 @@ struct Waiters {
 }
 
 impl Waiters {
-    /// Has `count` more wait for the word at `address`; they sleep when this returns.
+    /// Starts `count` more threads that wait for the word at `address`; they sleep when this returns.
     fn add(&mut self, count: usize, address: usize, scope: i32) {
         for _ in 0..count {
             let (woken, id) = (self.woken.clone(), Arc::new(AtomicU32::new(0)));
@@ -78,7 +79,7 @@ impl Waiters {
     }
 }
 
-/// Memory of `pages` pages.
+/// Maps memory of `pages` pages.
 fn map(pages: usize, protection: i32, flags: i32, fd: i32) -> usize {
     let at = unsafe { libc::mmap(null_mut(), pages * PAGE, protection, flags, fd, 0) };
     assert_ne!(at, libc::MAP_FAILED, "mmap: {}", errno());
@@ -187,7 +188,7 @@ fn a_shared_word_must_be_there() {
             for operation in [libc::FUTEX_LOCK_PI, libc::FUTEX_TRYLOCK_PI, libc::FUTEX_UNLOCK_PI] {
                 assert_eq!(futex(bad, operation, 0, 0, 0, 0), Err(libc::EFAULT), "{operation}");
             }
-            // A private word is its address: only what reads it must find it.
+            // A private word is only its address; only operations that read it need it to be mapped.
             assert_eq!(futex(bad, WAKE | PRIVATE, 1, 0, 0, 0), Ok(0));
             assert_eq!(futex(bad, REQUEUE | PRIVATE, 1, 1, good, 0), Ok(0));
             assert_eq!(futex(good, CMP_REQUEUE | PRIVATE, 1, 1, bad, 0), Ok(0));
@@ -195,7 +196,7 @@ fn a_shared_word_must_be_there() {
             assert_eq!(futex(bad, CMP_REQUEUE | PRIVATE, 1, 1, good, 0), Err(libc::EFAULT));
             assert_eq!(futex(good, WAKE_OP | PRIVATE, 1, 1, bad, 0), Err(libc::EFAULT));
         }
-        // Behind the end of a file there is nothing either.
+        // Behind the end of a file nothing is mapped either.
         let scratch = Scratch::in_memory();
         let file = open(scratch.file("f", &[0; PAGE]), libc::O_RDWR, 0).unwrap();
         let two = map(2, BOTH, libc::MAP_SHARED, file);
@@ -249,7 +250,7 @@ fn shared_and_private_waiters_do_not_meet() {
                 waiters.end(word, scope, 2);
             }
         }
-        // Two of a vector on one word, one shared and one private, are told apart.
+        // Two entries of a vector for one word, one shared and one private, are distinguished.
         let both = [(0x02, 0u64), (0x02 | 0x80, 0)];
         let vector: Vec<[u64; 3]> =
             both.iter().map(|(flags, value)| [*value, at(&stack) as u64, *flags]).collect();

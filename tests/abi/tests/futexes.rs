@@ -47,7 +47,8 @@ fn unlock(word: &AtomicU32) -> Result<i64, i32> {
     call(word, UNLOCK, None)
 }
 
-/// Looks until it is so. It sleeps in between: it may run at the priority of who waits for it.
+/// Checks until `is_so` returns `true`. It sleeps in between, because it may run at the priority of a thread that
+/// waits for it.
 fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         thread::sleep(Duration::from_millis(1));
@@ -61,7 +62,8 @@ fn set_policy(policy: i32, priority: i32) {
     must(unsafe { libc::syscall(libc::SYS_sched_setscheduler, id, policy, &parameter) });
 }
 
-/// The priority at which thread `id` runs now, as `/proc` tells it: 20 for the usual, -1 - N for real-time priority N.
+/// Returns the priority at which thread `id` runs now, as `/proc` shows it: 20 for the usual, -1 - N for real-time
+/// priority N.
 fn priority_of(id: u32) -> i32 {
     let stat = fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
     let rest = stat.rsplit(") ").next().unwrap();
@@ -74,7 +76,7 @@ fn new_lock() -> Lock {
     Arc::new(AtomicU32::new(0))
 }
 
-/// A thread that takes `word`, at a real-time priority; its id once it waits or has it.
+/// Starts a thread that takes `word`, at a real-time priority. Returns its id once it waits or has the word.
 fn waiter<T: Send + 'static>(
     word: &Lock,
     priority: i32,
@@ -285,7 +287,7 @@ fn who_would_wait_for_itself_is_told() {
         });
         told.recv().unwrap();
         until(|| first.load(SeqCst) & WAITERS != 0);
-        // Its wait is known once the word says so and this is told.
+        // Its wait is registered once the word shows it and this error comes.
         assert_eq!(lock(&second), Err(libc::EDEADLK));
         unlock(&first).unwrap();
         other.join().unwrap();
@@ -391,7 +393,7 @@ fn processes_share_a_lock_in_shared_memory() {
             assert_eq!(shared(TRY_LOCK), Err(libc::EAGAIN));
             assert_eq!(shared(LOCK), Ok(0));
             assert_eq!(word.load(SeqCst) & TID_MASK, own_id());
-            // It ends with it.
+            // The thread ends with the lock held.
         });
         until(|| word.load(SeqCst) & WAITERS != 0);
         shared(UNLOCK).unwrap();

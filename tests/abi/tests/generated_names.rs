@@ -1,4 +1,5 @@
-//! The answers of calls that make, move and take away names in trees that are generated, and of names that are none.
+//! The answers of calls that create, move and remove names in generated trees such as /proc, and of calls with names
+//! that do not exist.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

@@ -126,7 +126,7 @@ fn vhangup_needs_the_right_and_kills_descriptions() {
         assert_eq!(read(pty.slave, 1).as_deref(), Ok(&b""[..]));
         assert_eq!(write(pty.slave, b"x"), Err(EIO));
         assert_eq!(open("/dev/tty", O_RDWR, 0), Err(ENXIO));
-        // The terminal itself can be opened anew.
+        // The terminal itself can be opened again.
         let again = open(pty::path(pty.master), O_RDWR, 0).expect("the slave");
         assert_eq!(write(again, b"x"), Ok(1));
     });

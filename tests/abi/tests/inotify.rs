@@ -54,13 +54,13 @@ fn decode(bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// The events that wait to be read: watch, mask, name.
+/// Returns the events that can be read: watch, mask, name.
 fn events(fd: i32) -> Vec<(i32, u32, String)> {
     let all = read(fd, 65536).map_or(Vec::new(), |bytes| decode(&bytes));
     all.into_iter().map(|event| (event.watch, event.mask, event.name)).collect()
 }
 
-/// As [`events`], of one watch only.
+/// Returns events as [`events`] does, of one watch only.
 fn masks(fd: i32) -> Vec<(u32, String)> {
     events(fd).into_iter().map(|(_, mask, name)| (mask, name)).collect()
 }
@@ -398,7 +398,7 @@ fn what_happens_through_a_name_taken_away_can_be_left_out() {
             let through = [(1, IN_MODIFY), (2, IN_MODIFY), (1, IN_ACCESS), (2, IN_ACCESS)];
             assert_eq!(seen(all).collect::<Vec<_>>(), through);
             assert_eq!(seen(some).count(), 0, "neither by the folder nor by the file itself");
-            // Changes of the file itself are told.
+            // Changes of the file itself are reported.
             must(unsafe { libc::fchmod(it, 0o600) });
             must(unsafe { libc::ftruncate(it, 0) });
             let changes = [(1, IN_ATTRIB), (2, IN_ATTRIB), (1, IN_MODIFY), (2, IN_MODIFY)];
@@ -409,7 +409,7 @@ fn what_happens_through_a_name_taken_away_can_be_left_out() {
             let end = [(1, IN_CLOSE_WRITE), (2, IN_CLOSE_WRITE)];
             assert_eq!(seen(all).collect::<Vec<_>>(), end);
             assert_eq!(seen(some).count(), 0);
-            // By another name everything is.
+            // Through another name all events are reported.
             let it = open(scratch.path("other"), libc::O_RDONLY, 0).unwrap();
             close(it);
             let named = [(1, IN_OPEN), (2, IN_OPEN), (1, IN_CLOSE_NOWRITE), (2, IN_CLOSE_NOWRITE)];

@@ -1,5 +1,5 @@
-//! Controlling terminals, and what the foreground and the background may do with them
-//! (POSIX.1-2017 chapter 11, tcsetpgrp(3), ioctl_tty(2), credentials(7)).
+//! Controlling terminals, and the rights of foreground and background groups on them (POSIX.1-2017
+//! chapter 11, tcsetpgrp(3), ioctl_tty(2), credentials(7)).
 use abi::{
     Ended, check, fork, handle,
     jobs::{
@@ -229,7 +229,7 @@ fn the_terminal_s_characters_signal_the_foreground_group_only() {
         for (byte, signal) in [(3, SIGINT), (28, SIGQUIT)] {
             let child = fork(|| {
                 own_group();
-                // A shell that ran us may have left it ignored.
+                // A shell that ran this test may have left the signal ignored.
                 reset(signal);
                 set_foreground(pty.slave, id()).expect("tcsetpgrp");
                 write(pty.slave, b"!").expect("telling");

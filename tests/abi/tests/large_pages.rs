@@ -1,4 +1,5 @@
-//! Large pages of anonymous memory: whatever is done to a part of one, programs see the pages they know.
+//! Large pages of anonymous memory: after any operation on a part of one, programs see the expected
+//! ordinary pages.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -18,7 +19,7 @@ const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const _: () = assert!(PAGES * PAGE == 4 * LARGE);
 
-/// Private pages, as many as four large ones have and aligned to these.
+/// Maps private pages, as many as four large ones have and aligned to these.
 fn aligned(advice: i32) -> Pages {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let (none, bytes) = (std::ptr::null_mut(), 6 * LARGE);
@@ -34,7 +35,7 @@ fn aligned(advice: i32) -> Pages {
     Pages(start)
 }
 
-/// Those that the system may have large pages for, each with its number.
+/// Maps pages for which the system may use large pages, each with its number.
 fn filled() -> Pages {
     aligned(libc::MADV_HUGEPAGE).number()
 }
@@ -54,7 +55,7 @@ fn memory_that_asks_for_them_gets_them_and_what_forbids_them_does_not() {
         with.check(|_| false, 0);
         let lines = lines_at(with.0);
         if are_there() {
-            // As far as memory had room for them side by side.
+            // This holds as far as memory had room for large pages.
             assert!(kib(&lines, "AnonHugePages") >= LARGE_KIB);
             assert_eq!(field(&lines, "THPeligible"), "1");
         }

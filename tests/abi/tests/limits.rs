@@ -1,4 +1,4 @@
-//! Limits on resources, what was used, and what `/proc` and `/sys` tell.
+//! Limits on resources, usage of resources, and their display in `/proc` and `/sys`.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -99,7 +99,7 @@ fn a_user_has_only_so_many_processes() {
     });
 }
 
-/// A child that became `user` and is stopped.
+/// Makes a child that became `user` and is stopped.
 fn stopped_child_of(user: u32) -> libc::pid_t {
     let child = fork(|| {
         must(unsafe { libc::setresuid(user, user, user) });
@@ -282,7 +282,7 @@ fn a_child_that_borrowed_memory_until_its_exec_does_not_inherit_the_faults() {
     });
 }
 
-/// The count `name` in `/proc/vmstat`.
+/// Returns the count `name` in `/proc/vmstat`.
 fn event(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/vmstat").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -304,7 +304,7 @@ fn the_system_counts_faults_and_what_goes_to_disks() {
         let file = fs::File::create(scratch.path("file")).unwrap();
         (&file).write_all(&vec![7; 3 << 20]).unwrap();
         file.sync_all().unwrap();
-        // In KiB. Others may write meanwhile.
+        // The count is in KiB. Other processes may write meanwhile.
         assert!(event("pgpgout") - before[3] >= 3 << 10);
         assert!(event("pgmajfault") >= before[1] && event("pgpgin") >= before[2]);
         assert_eq!((event("pswpin"), event("pswpout")), (0, 0));
@@ -352,7 +352,7 @@ fn a_stat_line_has_fifty_two_fields() {
         assert_eq!(fields[0], "R");
         assert_eq!(fields[1], unsafe { libc::getppid() }.to_string());
         let number = |at: usize| fields[at].parse::<u64>().unwrap();
-        // minflt, num_threads, vsize, rss
+        // The fields are minflt, num_threads, vsize and rss.
         assert!(number(7) > 0 && number(17) == 1 && number(20) > 0 && number(21) > 0);
     });
 }

@@ -15,7 +15,7 @@ fn number(path: &str) -> u32 {
     text.parse().expect("a number and nothing else")
 }
 
-/// Login uid and session of the calling process.
+/// Returns the login uid and session of the calling process.
 fn login() -> (u32, u32) {
     (number("/proc/self/loginuid"), number("/proc/self/sessionid"))
 }

@@ -1,5 +1,5 @@
-//! Edges of memory: bases that are no addresses, shrinking over several regions, locking what cannot be touched, and what
-//! `smaps` says of shared read-only mappings.
+//! Edge cases of memory: bases that are not addresses, shrinking over several regions, locking pages that cannot be
+//! touched, and the fields of `smaps` for shared read-only mappings.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -21,7 +21,7 @@ const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 const MAY_MOVE: i32 = libc::MREMAP_MAYMOVE;
 const FIXED: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
 
-/// The raw call: musl's answers ENOMEM for EPERM.
+/// Makes the raw call, because musl's returns ENOMEM for EPERM.
 fn map(pages: usize, protection: i32, flags: i32) -> Result<*mut u8, i32> {
     let (number, bytes) = (libc::SYS_mmap, pages * PAGE);
     check(unsafe { libc::syscall(number, 0, bytes, protection, flags, -1, 0) })
@@ -40,7 +40,7 @@ fn unmap(at: *mut u8, index: usize, pages: usize) {
     must(unsafe { libc::munmap(page(at, index), pages * PAGE) });
 }
 
-/// The mapped ones of `pages` pages, as letters.
+/// Returns the state of `pages` pages, one letter each.
 fn mapped(at: *mut u8, pages: usize) -> String {
     let mut resident = 0u8;
     let is_there = |index: usize| {
@@ -79,7 +79,7 @@ fn a_base_that_is_no_address_is_refused_by_clone() {
             let set = |code: i32| check(unsafe { libc::syscall(libc::SYS_arch_prctl, code, tls) });
             assert_eq!((set(0x1001), set(0x1002)), (Err(libc::EPERM), Err(libc::EPERM)));
         }
-        // Nobody was made on the way.
+        // No child was made on the way.
         let wait = check(unsafe { libc::waitpid(-1, null_mut(), libc::WNOHANG) });
         assert_eq!(wait, Err(libc::ECHILD));
     });
@@ -96,7 +96,7 @@ fn shrinking_takes_away_what_is_behind_whatever_it_is() {
             assert_eq!(mapped(at, 8), "mmmmm-mm");
             assert_eq!(remap(at, (7, 1), flags, null_mut()), Ok(at));
             assert_eq!(mapped(at, 8), "m------m");
-            // Shrinking where the rest was never there.
+            // This shrinks a mapping of which the rest was never there.
             assert_eq!(remap(at, (8, 1), flags, null_mut()), Ok(at));
             assert_eq!(mapped(at, 8), "m-------");
             assert_eq!(remap(at.wrapping_add(PAGE), (4, 1), flags, null_mut()), Err(libc::EFAULT));
@@ -125,7 +125,7 @@ fn a_move_that_shrinks_takes_the_tail_of_its_source() {
         let at = map(3, BOTH, ANONYMOUS).unwrap();
         assert_eq!(remap(at, (2, 2), FIXED, to), Ok(to));
         assert_eq!(mapped(at, 3), "--m");
-        // The target may not lie in what is moved, even in its tail.
+        // The target may not overlap the moved range, even in its tail.
         let at = map(6, BOTH, ANONYMOUS).unwrap();
         assert_eq!(remap(at, (4, 1), FIXED, page(at, 2).cast()), Err(libc::EINVAL));
         assert_eq!(mapped(at, 6), "mmmmmm");
@@ -153,14 +153,14 @@ fn what_cannot_be_touched_is_locked_and_told_so() {
         let result = unsafe { libc::syscall(libc::SYS_mlock2, at, 4 * PAGE, on_fault) };
         assert_eq!(check(result), Ok(0), "nothing is touched");
         assert!(is_locked(at));
-        // A region that comes before it is entered.
+        // A region that comes before an unmapped range is entered.
         let at = map(3, BOTH, ANONYMOUS).unwrap();
         protect(at, 2, 1, NONE);
         assert_eq!(lock(at, 3), Err(libc::ENOMEM));
         let mut resident = [0u8; 2];
         must(unsafe { libc::mincore(at.cast(), 2 * PAGE, resident.as_mut_ptr()) });
         assert_eq!(resident, [1, 1]);
-        // Behind the end of a file there is nothing to touch either.
+        // Behind the end of a file nothing can be touched either.
         let scratch = Scratch::in_memory();
         let file = open(scratch.file("f", &[0; PAGE]), libc::O_RDWR, 0).unwrap();
         let shared = libc::MAP_SHARED;
@@ -169,7 +169,7 @@ fn what_cannot_be_touched_is_locked_and_told_so() {
         assert_eq!(lock(two, 2), Err(libc::ENOMEM));
         let executable = map(1, libc::PROT_EXEC, ANONYMOUS).unwrap();
         assert_eq!(lock(executable, 1), Ok(0));
-        // mlockall and MAP_LOCKED do what they can.
+        // mlockall and MAP_LOCKED lock as much as they can.
         assert!(map(1, NONE, ANONYMOUS | libc::MAP_LOCKED).is_ok());
         assert_eq!(check(unsafe { libc::mlockall(libc::MCL_CURRENT) }), Ok(0));
     });

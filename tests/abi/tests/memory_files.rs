@@ -30,7 +30,7 @@ fn create(name: &str, flags: u32) -> Result<i32, i32> {
         .map(|fd| fd as i32)
 }
 
-/// One with `bytes` in it that may be sealed.
+/// Makes a memory file with `bytes` in it that may be sealed.
 fn sealable(bytes: &[u8]) -> i32 {
     let fd = create("sealable", SEALABLE).unwrap();
     assert_eq!(write(fd, bytes), Ok(bytes.len()));

@@ -19,7 +19,7 @@ const SIGEV_NONE: i32 = 1;
 const SIGEV_THREAD: i32 = 2;
 const SI_MESGQ: i32 = -3;
 
-/// A time of the wall clock, so many milliseconds from now.
+/// Returns the wall clock's time so many milliseconds from now.
 fn after(ms: i64) -> Option<libc::timespec> {
     let ns = clock_ns(libc::CLOCK_REALTIME) as i64 + ms * 1_000_000;
     Some(libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 })
@@ -33,7 +33,7 @@ fn must_end(child: i32) {
     assert_eq!(wait(child), Ended::Exited(0));
 }
 
-/// The text that an open queue gives.
+/// Returns the text that is read from an open queue.
 fn text(fd: i32) -> String {
     let mut bytes = [0u8; 200];
     let count = must(unsafe { libc::pread(fd, bytes.as_mut_ptr().cast(), 200, 0) } as i64);
@@ -415,7 +415,7 @@ fn queues_are_polled() {
             must(unsafe { libc::poll(&mut one, 1, ms) });
             one.revents
         };
-        // A watch of epoll goes by the same.
+        // A watch of epoll follows the same rules.
         let watch = must(unsafe { libc::epoll_create1(0) } as i64) as i32;
         let mut event = libc::epoll_event { events: libc::EPOLLOUT as u32, u64: 7 };
         must(unsafe { libc::epoll_ctl(watch, libc::EPOLL_CTL_ADD, fd, &mut event) } as i64);
@@ -451,7 +451,7 @@ fn a_users_queues_have_a_limit_together() {
                 let shape = Some(Shape::new(2, 100));
                 mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0o600, shape)
             };
-            // 200 for the messages, and 96 for what each of them is kept in.
+            // This is 200 for the messages, and 96 for the bookkeeping of each.
             let limit = libc::rlimit { rlim_cur: 800, rlim_max: 800 };
             must(unsafe { libc::setrlimit(libc::RLIMIT_MSGQUEUE, &limit) });
             let first = make("limit-1").unwrap();
@@ -514,13 +514,13 @@ fn permissions_are_those_of_a_file() {
     });
 }
 
-/// Runs `body` with a folder where the queues are seen.
+/// Runs `body` with a folder at which the queues are mounted.
 fn mounted(body: impl FnOnce(&Path)) {
     alone(|| {
         let scratch = Scratch::new();
         let at = scratch.path("queues");
         fs::create_dir(&at).unwrap();
-        // On Linux, the mount is to be seen by nobody else.
+        // On Linux, the mount must be private.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
             let private = libc::MS_REC | libc::MS_PRIVATE;
             unsafe { libc::mount(null(), c"/".as_ptr(), null(), private, null()) };

@@ -37,7 +37,7 @@ fn send_byte(id: i32, kind: i64, byte: u8) {
     assert_eq!(msgsnd(id, kind, &[byte], 0), Ok(0));
 }
 
-/// Receives what is there; type and first byte.
+/// Receives an available message. Returns its type and first byte.
 fn take(id: i32, kind: i64, flags: i32) -> Result<(i64, u8), i32> {
     msgrcv(id, 100, kind, flags | IPC_NOWAIT).map(|(kind, bytes)| (kind, bytes[0]))
 }

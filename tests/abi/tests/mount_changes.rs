@@ -29,7 +29,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The line of `/proc/mounts` for what is mounted at `at` last.
+/// Returns the line of `/proc/mounts` for the last mount at `at`.
 fn line(at: &Path) -> String {
     let place = format!(" {} ", at.display());
     let lines = text("/proc/self/mounts");
@@ -78,7 +78,7 @@ fn a_mount_without_links_shows_it() {
         assert!(line(&at).contains(" rw,nodev,relatime,nosymfollow"), "{}", line(&at));
         assert!(flags());
         assert!(text("/proc/self/mountinfo").contains(" rw,nodev,relatime,nosymfollow "));
-        // A bind takes it along, and a remount without it takes it away.
+        // A bind mount inherits it, and a remount without it removes it.
         let other = scratch.path("other");
         fs::create_dir(&other).unwrap();
         assert_eq!(mount(at.to_str().unwrap(), &other, "", libc::MS_BIND), Ok(0));
@@ -129,7 +129,7 @@ fn a_file_system_is_not_mounted_upon_itself() {
             assert_eq!((umount(&at, 0), umount(&at, 0), umount(&at, 0)), (Ok(0), Ok(0), Ok(0)));
             fs::remove_dir(&other).unwrap();
         }
-        // Each tmpfs and each proc is one of its own.
+        // Each mount of tmpfs and of proc is a file system of its own.
         for kind in ["tmpfs", "proc"] {
             assert_eq!((mount(kind, &at, kind, 0), mount(kind, &at, kind, 0)), (Ok(0), Ok(0)));
             assert_eq!((umount(&at, 0), umount(&at, 0)), (Ok(0), Ok(0)));
@@ -158,7 +158,7 @@ fn a_disk_is_not_mounted_upon_itself_nor_in_another_way() {
     });
 }
 
-/// The answer of poll for `fd` within `timeout_ms`.
+/// Returns the answer of poll for `fd` within `timeout_ms`.
 fn polled(fd: i32, events: i16, timeout_ms: i32) -> i16 {
     let mut one = libc::pollfd { fd, events, revents: 0 };
     must(unsafe { libc::poll(&mut one, 1, timeout_ms) });

@@ -1,5 +1,5 @@
-//! Descriptors of what has no name: pipes, sockets, event files. Whom they signal by ioctl(2), their owner and mode, their
-//! file systems, and the calls that are for files with places.
+//! Descriptors of objects without names: pipes, sockets, event files. The processes that they signal by ioctl(2), their
+//! owner and mode, their file systems, and calls that are only for files with positions.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -18,7 +18,7 @@ const FIGETBSZ: u64 = 2;
 const FIOQSIZE: u64 = 0x5460;
 const UNSET: i32 = 12345;
 
-/// ioctl(2) with a number that it may change.
+/// Calls ioctl(2) with a number that it may change.
 fn ioctl(fd: i32, request: u64, number: &mut i32) -> Result<i64, i32> {
     check(unsafe { libc::ioctl(fd, request as _, number as *mut i32) })
 }
@@ -47,7 +47,7 @@ fn is_async(fd: i32) -> bool {
     must(unsafe { libc::fcntl(fd, libc::F_GETFL) }) as i32 & libc::O_ASYNC != 0
 }
 
-/// SIGIO is blocked; whether it has come.
+/// Returns whether SIGIO, which is blocked, has come.
 fn taken() -> bool {
     let mut set: libc::sigset_t = unsafe { zeroed() };
     let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -203,10 +203,10 @@ fn pipes_and_sockets_have_owners_modes_and_times_that_can_be_set() {
             let time = |tv_sec| libc::timespec { tv_sec, tv_nsec: 5 };
             assert_eq!(check(unsafe { libc::futimens(fd, [time(3), time(4)].as_ptr()) }), Ok(0));
             assert_eq!((status(fd).st_atime, status(fd).st_mtime), (3, 4));
-            // The ends of a pipe are one, those of a pair of sockets two.
+            // The two ends of a pipe have one inode, those of a socket pair two.
             assert_eq!(status(other).st_uid == 7, fd == reader);
         }
-        // A user who does not own it may not.
+        // A user who does not own it may not do that.
         must(unsafe { libc::fchown(reader, 0, 0) });
         must(unsafe { libc::setresuid(1234, 1234, 1234) });
         assert_eq!(check(unsafe { libc::fchmod(reader, 0o777) }), Err(libc::EPERM));

@@ -1,4 +1,4 @@
-//! Notes of directories: fcntl's F_NOTIFY.
+//! Directory change signals: fcntl's F_NOTIFY.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -62,7 +62,7 @@ fn notify(fd: i32, events: u32) -> Result<i64, i32> {
     check(unsafe { libc::fcntl(fd, libc::F_NOTIFY, events as libc::c_ulong) })
 }
 
-/// Code, band and descriptor of a signal that waits.
+/// Returns the code, band and descriptor of a pending signal.
 fn next(signal: i32) -> Option<(i32, i64, i32)> {
     unsafe {
         let (mut set, mut info): (libc::sigset_t, libc::siginfo_t) = (mem::zeroed(), mem::zeroed());

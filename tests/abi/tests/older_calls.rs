@@ -136,7 +136,7 @@ fn utime_utimes_and_futimesat_set_times() {
         assert_eq!(futimesat(folder, c("file").as_ptr(), &[7, 8, 9, 10]), Ok(0));
         assert_eq!(times(), [7, 8_000, 9, 10_000]);
         assert_eq!(futimesat(-1, c("file").as_ptr(), null()), Err(libc::EBADF));
-        // Of no name it is the descriptor's own file.
+        // With an empty name it is the descriptor's own file.
         let fd = open(&file, libc::O_RDWR, 0).unwrap();
         assert_eq!(futimesat(fd, null(), &[11, 0, 12, 0]), Ok(0));
         assert_eq!(times(), [11, 0, 12, 0]);
@@ -313,11 +313,11 @@ fn options_without_arguments_take_none() {
         }
         assert_eq!(prctl(libc::PR_SET_THP_DISABLE, [0, 0, 1, 0]), Err(libc::EINVAL));
         assert_eq!(prctl(libc::PR_SET_THP_DISABLE, [0, 0, 0, 1]), Err(libc::EINVAL));
-        // The raise, lowering and question of an ambient capability take one, emptying the set takes none.
+        // Raising, lowering and querying an ambient capability take one argument, clearing the set takes none.
         for arguments in [[1, 0, 1, 0], [1, 0, 0, 1], [4, 1, 0, 0], [4, 0, 1, 0], [1, 99, 0, 0]] {
             assert_eq!(prctl(libc::PR_CAP_AMBIENT, arguments), Err(libc::EINVAL), "{arguments:?}");
         }
-        // Others look at what they take only.
+        // Other operations check only the arguments that they take.
         assert_eq!(prctl(libc::PR_GET_DUMPABLE, [5; 4]), Ok(1));
         assert_eq!(prctl(libc::PR_GET_KEEPCAPS, [5; 4]), Ok(0));
         assert_eq!(prctl(libc::PR_SET_KEEPCAPS, [2, 0, 0, 0]), Err(libc::EINVAL));

@@ -12,7 +12,7 @@ use abi::{
 };
 use std::{fs, os::unix::fs::PermissionsExt, sync::mpsc, thread};
 
-/// A file with `contents` that anyone may read and write.
+/// Makes a file with `contents` that every user may read and write.
 fn open_file(scratch: &Scratch, contents: &[u8]) -> i32 {
     fs::set_permissions(scratch.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let path = scratch.file("f", contents);
@@ -103,7 +103,7 @@ fn descriptors_of_another_process_stay_closed() {
             assert!(open(format!("/proc/self/fd/{fd}"), libc::O_RDONLY, 0).is_ok());
         });
         assert_eq!(wait(child), Ended::Exited(0));
-        // A thread is of the same process.
+        // A thread belongs to the same process.
         let (send, receive) = mpsc::channel();
         let other = thread::spawn(move || {
             send.send(must(unsafe { libc::syscall(libc::SYS_gettid) })).unwrap();
@@ -119,7 +119,7 @@ fn descriptors_of_another_process_stay_closed() {
 
 #[test]
 fn a_descriptors_link_leads_to_what_it_is_now() {
-    /// The text of an open link.
+    /// Returns the target of an open link.
     fn target(link: i32) -> Result<String, i32> {
         let mut text = [0u8; 100];
         let (at, bytes) = (text.as_mut_ptr().cast(), text.len());

@@ -1,4 +1,4 @@
-//! `/proc/PID/pagemap`: a word a page.
+//! `/proc/PID/pagemap`: one word for each page.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -11,7 +11,7 @@ use std::ptr;
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
 const EXCLUSIVE: u64 = 1 << 56;
-/// No frame has so high a number.
+/// Mask of frame numbers; no frame has a number this high.
 const FRAME: u64 = (1 << 55) - 1;
 /// Bytes of the file: a word for each page that a program can have.
 const END: i64 = (1 << 47) / PAGE as i64 * 8;
@@ -25,7 +25,7 @@ fn pread(descriptor: i32, out: &mut [u8], offset: i64) -> Result<usize, i32> {
         .map(|length| length as usize)
 }
 
-/// The words of `pages` pages from `at` on.
+/// Returns the words of `pages` pages from `at` on.
 fn words(descriptor: i32, at: *const u8, pages: usize) -> Vec<u64> {
     let mut bytes = vec![0; pages * 8];
     let offset = (at.addr() / PAGE * 8) as i64;
@@ -158,12 +158,12 @@ fn others_pages_are_for_who_may_trace_them() {
         as_user(1000, &[], || assert_eq!(pagemap(&child.to_string()), Err(libc::EACCES)));
         write(writer, b"x").unwrap();
         assert_eq!(wait(child), Ended::Exited(0));
-        // It shows the memory there was when it was opened.
+        // The file shows the memory that the process had when the file was opened.
         assert_eq!(pread(of_child, &mut [0; 8], (at.addr() / PAGE * 8) as i64), Ok(0));
     });
 }
 
-/// VmPTE of `/proc/self/status`, in KiB.
+/// Returns VmPTE of `/proc/self/status`, in KiB.
 fn tables_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:")).expect("VmPTE");
@@ -173,7 +173,8 @@ fn tables_kib() -> u64 {
 /// Bytes that a page table maps, and how many tables the tests have made.
 const TABLE: usize = 2 << 20;
 const TABLES: usize = 64;
-/// The tables above those that the tests make, and what the test program itself takes meanwhile.
+/// Size of the tables above those that the tests make, and of those that the test program itself
+/// makes meanwhile.
 const OTHERS_KIB: u64 = 32;
 
 const NEW: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -211,7 +212,7 @@ fn page_tables_go_with_single_pages() {
             if table % 2 == 0 {
                 unmap(at, PAGE);
             } else {
-                // Moved next to the others, so that one table has them all.
+                // It is moved next to the others, so that one table maps them all.
                 let to = room.wrapping_add(TABLES * TABLE).wrapping_sub((table + 1) * PAGE);
                 let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
                 let moved = unsafe { libc::mremap(at.cast(), PAGE, PAGE, how, to) };

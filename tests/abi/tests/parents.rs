@@ -21,7 +21,7 @@ fn waitid(child: i32, options: i32) -> Result<i32, i32> {
     Ok(unsafe { info.si_pid() })
 }
 
-/// A child that lives until the pipe's writer is closed; it has no writer itself.
+/// Makes a child that lives until the pipe's writer is closed; it has no writer itself.
 fn waiting(reader: i32, writer: i32) -> libc::pid_t {
     fork(|| {
         close(writer);

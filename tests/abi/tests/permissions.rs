@@ -44,14 +44,14 @@ fn mode(path: impl AsRef<Path>) -> u32 {
 
 const KEEP: u32 = u32::MAX;
 
-/// A scratch folder with `mode` for everybody to work in.
+/// Makes a scratch folder with `mode` in which every user may work.
 fn scratch(mode: u32) -> Scratch {
     let scratch = Scratch::new();
     chmod(scratch.path(""), mode).expect("chmod");
     scratch
 }
 
-/// A file in it with owner, group and mode.
+/// Makes a file in it with owner, group and mode.
 fn file(scratch: &Scratch, name: &str, owner: (u32, u32), mode: u32) -> std::path::PathBuf {
     let path = scratch.file(name, b"text");
     chown(&path, owner.0, owner.1).expect("chown");

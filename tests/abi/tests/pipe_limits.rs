@@ -8,7 +8,7 @@
 use abi::{identity::as_user, pages::PAGE, *};
 use std::fs;
 
-/// Nobody else's on the machine, so that only the test's pipes count.
+/// Numbers of users that no other process has, so that only the test's pipes count.
 const USERS: [u32; 3] = [54_321, 54_322, 54_323];
 const DESCRIPTORS: u64 = 4096;
 
@@ -41,7 +41,7 @@ fn with_pipes_of(user: u32, test: impl FnOnce()) {
     });
 }
 
-/// Makes pipes and lets them grow until that is refused; their ends to write.
+/// Makes pipes and grows them until that is refused. Returns their write ends.
 fn take_all() -> Vec<i32> {
     let (mut all, largest) = (Vec::new(), setting("pipe-max-size"));
     loop {

@@ -17,7 +17,7 @@ use std::{
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
 };
 
-/// A folder that is open.
+/// An open folder.
 struct Folder {
     scratch: Scratch,
     fd: i32,
@@ -87,7 +87,7 @@ fn names_are_made_moved_and_read_in_an_open_folder() {
         assert_eq!(fs::read_link(folder.path("inner/moved")).unwrap().to_str(), Some("some/where"));
         assert_eq!(renameat(fd, "inner", inner, "x"), Err(libc::EINVAL), "into itself");
         assert_eq!(renameat(fd, "none", inner, "x"), Err(libc::ENOENT));
-        // A whole path asks nothing of the descriptor.
+        // For an absolute path the descriptor is not used.
         let whole = folder.path("whole");
         assert_eq!(mknodat(-1, whole.to_str().unwrap(), 0o600), Ok(0));
     });
@@ -154,7 +154,7 @@ fn modes_owners_and_rights_are_those_of_names_in_an_open_folder() {
     });
 }
 
-/// openat2's structure.
+/// The argument structure of openat2.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct How {
@@ -204,7 +204,7 @@ fn openat2_keeps_a_path_within_what_it_is_told() {
         for path in ["out", "../file", "/file", "whole", "../in/file", "/"] {
             assert_eq!(text(path, BENEATH), Err(libc::EXDEV), "{path}");
         }
-        // With a root of its own a path cannot lead out of it, whatever it says.
+        // With a root of its own a path cannot lead out of it, whatever it contains.
         for path in ["out", "../file", "/file", "whole", "../../../file", "/../near"] {
             assert_eq!(text(path, IN_ROOT), is("inner"), "{path}");
         }
@@ -374,7 +374,7 @@ fn execveat_runs_a_file_by_a_folder_and_a_name_or_by_its_own_descriptor() {
             wait(child)
         };
         let is = Ended::Exited;
-        // A script is given its name and the words that follow the first.
+        // A script gets its name and the words that follow the first.
         assert_eq!(run(folder.fd, "script", 0), is(1));
         assert_eq!(run(folder.fd, "link", 0), is(1));
         assert_eq!(run(folder.fd, "link", libc::AT_SYMLINK_NOFOLLOW), is(100 + libc::ELOOP));

@@ -42,7 +42,7 @@ fn created(scratch: &Scratch, name: &str) -> i32 {
     open(scratch.file(name, b"hello"), libc::O_RDWR, 0).unwrap()
 }
 
-/// The largest size of a file of ext4, whose blocks have numbers of 32 bits.
+/// Returns the largest size of a file of ext4, whose block numbers have 32 bits.
 fn largest(fd: i32) -> i64 {
     let mut answer: libc::statfs = unsafe { zeroed() };
     must(unsafe { libc::fstatfs(fd, &mut answer) });
@@ -126,7 +126,7 @@ fn a_length_that_no_memory_has_is_a_bad_address() {
             assert_eq!(pread(file, count, 1), Err(libc::EFAULT));
             assert_eq!(pwrite(file, count, 1), Err(libc::EFAULT));
         }
-        // Of vectors a negative length is refused as such.
+        // A negative length of a vector is refused as such.
         assert_eq!(preadv(file, ALL, 0), Err(libc::EINVAL));
         assert_eq!(pwritev(file, ALL, 0), Err(libc::EINVAL));
         assert_eq!(read(reader, 10).unwrap(), b"hello");
@@ -206,7 +206,7 @@ fn splice_refuses_ranges_beyond_the_last_position() {
             assert_eq!(splice((file, Some(i64::MIN)), (writer, None), 1), Err(libc::EINVAL));
             assert_eq!(splice((file, Some(LAST)), (writer, None), 1), Err(libc::EINVAL));
             assert_eq!(splice((file, Some(LAST - 1)), (writer, None), 1), Ok(0));
-            // Before Linux 6.8 the room in the pipe bounded the count first.
+            // Before Linux 6.8 the room in the pipe limited the count first.
             let whole = splice((file, Some(0)), (writer, None), ALL);
             assert!(matches!(whole, Ok(5) | Err(libc::EINVAL)), "{whole:?}");
             // A position counts for nothing between pipes.
@@ -257,7 +257,7 @@ fn the_size_limit_sends_a_signal_of_the_process_itself() {
         taken(libc::SIGXFSZ);
         assert_eq!(splice((reader, None), (file, Some(6)), 3), Ok(2));
         assert_eq!(read(reader, 10).unwrap(), b"c");
-        // The signal information of a pipe without readers is made the same way.
+        // The signal information of a pipe without readers is made in the same way.
         close(reader);
         assert_eq!(write(writer, b"x"), Err(libc::EPIPE));
         taken(libc::SIGPIPE);
@@ -269,7 +269,7 @@ fn the_size_limit_sends_a_signal_of_the_process_itself() {
     });
 }
 
-/// The bytes that getdents64(2) fills of `count`, which may be more than there are.
+/// Returns the bytes that getdents64(2) stores for `count`, which may be larger than the buffer.
 fn entries(fd: i32, buffer: &mut [u8], count: u64) -> Result<usize, i32> {
     let to = buffer.as_mut_ptr();
     check(unsafe { libc::syscall(libc::SYS_getdents64, fd, to, count) })
@@ -291,11 +291,11 @@ fn entries_fill_buffers_of_any_size() {
             assert_eq!(entries(whole, &mut buffer, 24), Ok(24));
             assert_eq!(entries(whole, &mut buffer, 24 + 1), Ok(24));
             assert_eq!(entries(whole, &mut buffer, 30), Err(libc::EINVAL), "a long name");
-            // The size is an int to Linux: what does not fit is negative.
+            // Linux takes the size as an int, so a value that does not fit is negative.
             for count in [1 << 31, u32::MAX as u64] {
                 assert_eq!(entries(whole, &mut buffer, count), Err(libc::EINVAL));
             }
-            // Of the argument 32 bits count.
+            // Only 32 bits of the argument count.
             assert_eq!(entries(whole, &mut buffer, 1 << 32), Err(libc::EINVAL));
             let mut total = 0;
             loop {
@@ -348,7 +348,7 @@ fn ends(path: impl AsRef<std::path::Path>) -> [Result<i64, i32>; 3] {
     [libc::SEEK_END, libc::SEEK_DATA, libc::SEEK_HOLE].map(|whence| seek(file, 0, whence))
 }
 
-/// Whether lseek(2) may go to a position.
+/// Returns whether lseek(2) may go to a position.
 fn leads(path: &str, to: i64) -> bool {
     let file = open(path, libc::O_RDONLY, 0).unwrap();
     seek(file, to, libc::SEEK_SET) == Ok(to)
@@ -377,7 +377,7 @@ fn contents_that_are_made_in_one_sequence_have_no_end() {
             assert_eq!(ends(path), [Err(libc::EINVAL); 3], "{path}");
             assert!(leads(path, LAST), "{path}");
         }
-        // Positions of memory are addresses.
+        // Positions in a memory file are addresses.
         let memory = open("/proc/self/mem", libc::O_RDONLY, 0).unwrap();
         assert_eq!(seek(memory, i64::MIN, libc::SEEK_SET), Ok(i64::MIN));
         assert_eq!(pread(memory, 1, i64::MIN), Err(libc::EINVAL));

@@ -1,5 +1,5 @@
-//! The view in `/proc` of processes that have ended, of threads and their children, and how many links directories have;
-//! poll of names that change; numbers as they are written to `oom_score_adj`.
+//! `/proc` for processes that have ended, threads and their children, the link counts of directories, poll of names that
+//! change, and the form of numbers written to `oom_score_adj`.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -9,7 +9,7 @@
 use abi::*;
 use std::{fs, path::Path, thread};
 
-/// A child that has ended and was not waited for.
+/// Makes a child that has ended and was not waited for.
 fn zombie() -> libc::pid_t {
     let child = fork(|| ());
     let mut info: libc::siginfo_t = unsafe { zeroed() };
@@ -18,7 +18,7 @@ fn zombie() -> libc::pid_t {
     child
 }
 
-/// The value of a line of a `status`.
+/// Returns the value of a line of a `status`.
 fn line(path: impl AsRef<Path>, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).unwrap();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -215,7 +215,7 @@ fn a_directory_has_a_link_for_each_directory_in_it() {
             assert_eq!(links(path), 2 + inside(path), "{path}");
         }
         thread::spawn(move || assert_eq!(links("/proc/self/task"), 4)).join().unwrap();
-        // Those of settings are not counted.
+        // Directories of settings are not counted.
         for path in ["/proc/sys", "/proc/sys/kernel", "/proc/sys/kernel/random"] {
             assert_eq!(links(path), 1, "{path}");
         }
@@ -223,7 +223,7 @@ fn a_directory_has_a_link_for_each_directory_in_it() {
     });
 }
 
-/// The answer of poll(2) for a descriptor whatever it is asked.
+/// Returns the answer of poll(2) for a descriptor and all events.
 fn ready(fd: i32) -> i16 {
     let mut entry = libc::pollfd { fd, events: 0x7ff, revents: 0 };
     must(unsafe { libc::poll(&mut entry, 1, 0) });

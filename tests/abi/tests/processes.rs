@@ -224,7 +224,7 @@ fn a_running_program_cannot_be_written() {
 #[test]
 fn vfork_lends_its_memory_until_exec() {
     isolated(|| {
-        // Rust's own spawn uses a CLONE_VFORK child where the C library does.
+        // Rust's own spawn uses a CLONE_VFORK child if the C library does.
         for _ in 0..20 {
             assert!(Command::new("/bin/true").status().unwrap().success());
         }

@@ -201,7 +201,7 @@ fn names_that_nobody_made_are_not_renamed() {
     assert_eq!(rename("/proc/version", "/proc/uptime"), Err(libc::EPERM));
 }
 
-/// ioctl_ficlone(2); neither tmpfs nor ext4 shares blocks.
+/// See ioctl_ficlone(2); neither tmpfs nor ext4 shares blocks.
 #[test]
 fn files_that_cannot_share_blocks_say_so_last() {
     const FICLONE: libc::c_ulong = 0x4004_9409;
@@ -255,7 +255,7 @@ fn a_touched_file_has_one_time() {
     assert_eq!((times[0], times[0]), (times[1], times[2]));
 }
 
-/// A device node asks for the right to make names first, and for CAP_MKNOD then.
+/// Making a device node checks the right to create names first, and then CAP_MKNOD.
 #[test]
 fn nodes_are_refused_by_their_folder_first() {
     isolated(|| {
@@ -279,7 +279,7 @@ fn nodes_are_refused_by_their_folder_first() {
     });
 }
 
-/// sched(7), "SCHED_RESET_ON_FORK".
+/// See sched(7), "SCHED_RESET_ON_FORK".
 #[test]
 fn children_of_who_resets_on_fork_are_not_real_time() {
     const RESET: i32 = 0x4000_0000;

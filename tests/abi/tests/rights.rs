@@ -1,6 +1,6 @@
-//! Rights of programs and looks into processes: what an exec decides on does not change before it has ended, and what
-//! is seen of a process is that of the program whose rights were checked (execve(2), ptrace(2), proc(5), mincore(2)).
-//! Run as root.
+//! Rights of programs and access to processes: the facts by which an exec decides do not change before it has ended,
+//! and everything visible of a process is that of the program whose rights were checked (execve(2), ptrace(2), proc(5),
+//! mincore(2)). Run as root.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -65,14 +65,14 @@ fn an_executed_copy_reports_its_rights() {
     }
 }
 
-/// A copy of this binary with an owner and a mode.
+/// Makes a copy of this binary with an owner and a mode.
 fn copy(scratch: &Scratch, owner: (u32, u32), mode: u32) -> PathBuf {
     let path = scratch.path("program");
     install_program(&path, &fs::read("/proc/self/exe").unwrap(), owner, mode);
     path
 }
 
-/// Becomes the copy.
+/// Executes the copy.
 fn become_copy(program: &Path) -> ! {
     let mut command = Command::new(program);
     command.args(["an_executed_copy_reports_its_rights", "--nocapture", "--test-threads=1"]);
@@ -101,21 +101,21 @@ fn report_of(body: impl FnOnce()) -> Report {
     words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
 }
 
-/// A scratch folder everybody may enter.
+/// Makes a scratch folder that every user may enter.
 fn open_scratch() -> Scratch {
     let scratch = Scratch::new();
     must(unsafe { chmod(c(scratch.path("")).as_ptr(), 0o755) });
     scratch
 }
 
-/// A small program with the secret.
+/// Makes a small program with the secret.
 fn secret_program(scratch: &Scratch, owner: (u32, u32), mode: u32) -> PathBuf {
     let path = scratch.path("secret");
     install_program(&path, &small_program(&SECRET), owner, mode);
     path
 }
 
-/// A child that has become `program`, which waits for ever. `before` runs while it is still a copy of the caller.
+/// Makes a child that has become `program`, which waits for ever. `before` runs while it is still a copy of the caller.
 fn running<T>(program: &Path, before: impl FnOnce(pid_t) -> T) -> (pid_t, T) {
     let (done, is_done) = pipe();
     let (go, goes) = pipe();
@@ -136,7 +136,7 @@ fn running<T>(program: &Path, before: impl FnOnce(pid_t) -> T) -> (pid_t, T) {
     (child, found)
 }
 
-/// Runs `body` as a user whose processes may be looked into.
+/// Runs `body` as a user whose processes may be inspected.
 #[track_caller]
 fn as_plain_user(body: impl FnOnce()) {
     as_user(USER, &[], || {
@@ -290,7 +290,8 @@ fn the_directory_of_a_process_that_may_not_be_looked_into_is_its_user_s_and_the_
     });
 }
 
-/// As [`read_memory`]. An exec closes descriptors before it maps the program, so that the address may not be there yet.
+/// Reads memory as [`read_memory`] does. An exec closes descriptors before it maps the program, so the address may not
+/// be mapped yet.
 fn read_mapped(process: pid_t, address: usize, into: &mut [u8]) -> Result<i64, i32> {
     loop {
         match read_memory(process, address, into) {
@@ -320,7 +321,7 @@ fn a_program_that_its_user_may_not_read_is_not_read_in_memory_either() {
             assert_eq!(look(&hidden), (Err(EPERM), false, Err(EACCES)));
             assert_eq!(look(&plain), (Ok(SECRET_BYTES as i64), true, Ok(())));
         });
-        // Root may read it all.
+        // Root may read everything.
         let (child, ()) = running(&hidden, |_| ());
         let mut found = [0; SECRET_BYTES];
         assert_eq!(read_mapped(child, SECRET_AT, &mut found), Ok(SECRET_BYTES as i64));
@@ -329,7 +330,7 @@ fn a_program_that_its_user_may_not_read_is_not_read_in_memory_either() {
     });
 }
 
-/// A child that shares root, working directory and umask with the caller and waits for ever.
+/// Makes a child that shares root, working directory and umask with the caller and waits for ever.
 fn sharer() -> pid_t {
     let child = unsafe { syscall(SYS_clone, CLONE_FS | SIGCHLD, 0, 0, 0, 0) };
     if child == 0 {

@@ -42,7 +42,8 @@ global_asm!(
     ".globl abi_rseq_end",
     ".globl abi_rseq_abort",
     ".globl abi_rseq_foreign",
-    // Area, section, word: spins in the section until the word is not zero. 0: it came to the end; 1: aborted.
+    // Takes area, section and word, and spins in the section until the word is not zero. Returns 0 at its end, 1
+    // after an abort.
     ".globl abi_rseq_spin",
     "abi_rseq_spin:",
     "mov [rdi + 8], rsi",
@@ -73,7 +74,7 @@ unsafe extern "C" {
     static abi_rseq_foreign: u8;
 }
 
-/// The section of `abi_rseq_spin`.
+/// Returns the section of `abi_rseq_spin`.
 fn section() -> Section {
     let start = addr_of!(abi_rseq_begin) as u64;
     let length = addr_of!(abi_rseq_end) as u64 - start;
@@ -90,7 +91,7 @@ fn membarrier(command: i32, flags: u32, cpu: i32) -> Result<i64, i32> {
     check(unsafe { syscall(SYS_membarrier, command, flags, cpu) })
 }
 
-/// The area of the calling thread, registered; the C library's own is given up before.
+/// Registers the area of the calling thread; the C library's own is unregistered first.
 fn registered() -> *mut Area {
     // SAFETY: a NUL-terminated name.
     let offset = unsafe { dlsym(RTLD_DEFAULT, c"__rseq_offset".as_ptr()) }.cast::<isize>();
@@ -116,7 +117,7 @@ fn pin(cpu: usize) {
     must(unsafe { sched_setaffinity(0, size_of::<cpu_set_t>(), &set) });
 }
 
-/// The processors the test may use.
+/// Returns the processors that the test may use.
 fn processors() -> Vec<usize> {
     // SAFETY: all zeroes is the empty set.
     let mut set: cpu_set_t = unsafe { abi::zeroed() };
@@ -421,7 +422,7 @@ fn a_barrier_restarts_the_sections_of_other_threads() {
         thread::sleep(Duration::from_millis(20));
         for _ in 0..20 {
             let before = ABORTS.load(SeqCst);
-            // It may be between two sections, or not be running.
+            // The thread may be between two sections, or not running.
             while ABORTS.load(SeqCst) == before {
                 assert_eq!(membarrier(RSEQ, 0, 0), Ok(0));
                 thread::yield_now();

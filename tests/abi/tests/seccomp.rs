@@ -1,4 +1,5 @@
-//! seccomp(2): strict mode, filters and what they answer, their chains, threads that get them, and who may add them.
+//! seccomp(2): strict mode, filters and their answers, chains of filters, threads that get them, and the right to
+//! add them.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -39,7 +40,7 @@ fn exit_thread(code: u64) -> ! {
     unreachable!("exit returned");
 }
 
-/// Mode and number of filters, as `/proc` tells them of the calling thread.
+/// Returns the mode and the number of filters, as `/proc` shows them for the calling thread.
 fn told() -> (String, String) {
     let text = fs::read_to_string("/proc/thread-self/status").unwrap();
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
@@ -116,7 +117,7 @@ fn strict_mode_lets_handlers_return() {
 fn strict_mode_ends_the_thread_alone() {
     isolated(|| {
         let child = fork(|| {
-            // Not joined: what the library does at its thread's end is not done.
+            // The thread is not joined: the calls of the library at a thread's end are not made.
             thread::spawn(|| {
                 assert_eq!(seccomp(SET_MODE_STRICT, 0, 0), Ok(0));
                 call(SUBJECT);
@@ -147,7 +148,7 @@ fn each_answer_has_its_effect() {
             (ALLOW | 0x1234, parent),
         ] {
             let child = fork(|| {
-                // The child's parent is this process: it asks for its own as this one does.
+                // The child's parent is this process; the parent asks for its own parent.
                 let expected = if result == parent { call(SUBJECT) } else { result };
                 install(&only(SUBJECT, value));
                 assert_eq!(call(SUBJECT), expected, "{value:#x}");
@@ -161,7 +162,7 @@ fn each_answer_has_its_effect() {
 #[test]
 fn a_killed_process_dies_as_by_sigsys() {
     isolated(|| {
-        // Blocking or catching it does not help; what is no action kills, too.
+        // Blocking or catching it has no effect; a value that is not an action kills, too.
         for value in [KILL_PROCESS, KILL_THREAD, KILL_PROCESS | 7, 0x1_0000, 0x7ffe_0000, !0] {
             let child = fork(|| {
                 handle(libc::SIGSYS, note, 0);
@@ -222,7 +223,7 @@ fn the_last_thread_says_how_the_process_ended() {
 static SEEN: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 const REPLACED: i64 = 4321;
 
-/// Notes what it is told, and has the call answer something else.
+/// A handler that records its arguments, and makes the call return another value.
 extern "C" fn answer_otherwise(
     signal: i32,
     info: *mut libc::siginfo_t,
@@ -339,7 +340,7 @@ fn of_several_filters_the_strictest_counts() {
             assert_eq!(after(&[first, second]), ended, "{both:x?}");
             assert_eq!(after(&[second, first]), ended, "{both:x?}");
         }
-        // The newest among equals, whose data counts.
+        // Among equal actions the newest filter's data counts.
         assert_eq!(after(&[ERRNO | 1, ERRNO | 2, ALLOW]), Ended::Exited(2));
     });
 }
@@ -421,7 +422,7 @@ fn programs_compute_and_keep_numbers() {
             let result = raw(SUBJECT, [u64::from(value), 0, 0, 0, 0, 0]).0;
             assert_eq!(result, -i64::from(wanted));
         }
-        // By an index of 0: the thread is killed.
+        // The program loads by an index of 0: the thread is killed.
         let child = fork(|| {
             install(&[
                 load(0),
@@ -558,7 +559,7 @@ fn what_makes_no_sense_is_refused() {
         }
         assert_eq!(prctl(libc::PR_SET_SECCOMP, 2, 8), Err(libc::EFAULT));
         assert!(is_told(0, 0));
-        // The older call does the same, and one mode does not follow the other.
+        // The older call does the same, and one mode cannot follow the other.
         let one = program(1, &good);
         assert_eq!(prctl(libc::PR_SET_SECCOMP, 2, &raw const one as u64), Ok(0));
         assert_eq!(prctl(libc::PR_GET_SECCOMP, 0, 0), Ok(2));
@@ -585,7 +586,7 @@ fn an_unprivileged_filter_gives_new_privileges_up_first() {
         gain_nothing_more();
         assert_eq!(with_nothing(), Err(libc::EINVAL));
         assert_eq!(install_with(&good, 0), Ok(0));
-        // Strict mode asks for nothing.
+        // Strict mode needs no rights.
         let child = fork(|| {
             assert_eq!(seccomp(SET_MODE_STRICT, 0, 0), Err(libc::EINVAL));
         });
@@ -617,7 +618,7 @@ fn a_chain_has_an_end() {
                 Err(error) => break error,
             }
         };
-        // As many as Linux lets in: it counts 5 for this program, and 4 for each filter before.
+        // As many are accepted as by Linux, which counts 5 for this program, and 4 for each earlier filter.
         assert_eq!((refused, count), (libc::ENOMEM, 3641));
         assert_eq!(prctl(libc::PR_GET_SECCOMP, 0, 0), Ok(2));
         assert!(is_told(2, count));
@@ -723,7 +724,7 @@ fn synchronising_interrupts_no_call() {
 fn a_thread_that_cannot_follow_is_named() {
     isolated(|| {
         install(&[answer(ALLOW)]);
-        // One that has what we have, and one with more.
+        // One thread has the caller's filters, and one has more.
         let (_, stay, follower) = waiting_thread(|| ());
         let (apart, go_on, handle) = waiting_thread(|| install(&[answer(ALLOW)]));
         let program = only(SUBJECT, ERRNO | 37);

@@ -1,4 +1,4 @@
-//! seccomp_unotify(2): calls that whoever holds a filter's listener answers.
+//! seccomp_unotify(2): calls that the holder of a filter's listener answers.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -83,7 +83,8 @@ fn poll(fd: i32, most_ms: i32) -> i16 {
     one.revents
 }
 
-/// A thread whose `SUBJECT` calls are answered by the listener: its id, the listener, what it makes of `body`.
+/// Starts a thread whose `SUBJECT` calls the listener answers. Returns its id, the listener, and the result of
+/// `body`.
 fn listened<T: Send + 'static>(
     flags: u32,
     body: impl FnOnce() -> T + Send + 'static,
@@ -159,7 +160,7 @@ fn flags_and_sizes_are_linux_s() {
         assert_eq!(install_with(&notify, NEW_LISTENER | TSYNC), Err(libc::EINVAL));
         let listener = install_with(&notify, NEW_LISTENER | TSYNC | TSYNC_ESRCH).unwrap() as i32;
         assert!(listener > 2);
-        // One listener a chain, as long as it is open.
+        // A chain has at most one listener, as long as it is open.
         assert_eq!(install_with(&notify, NEW_LISTENER), Err(libc::EBUSY));
         close(listener);
         assert!(install_with(&notify, NEW_LISTENER | WAIT_KILLABLE_RECV).unwrap() > 2);
@@ -186,7 +187,7 @@ fn a_listener_is_polled() {
         assert_eq!(poll(listener, 5000), libc::POLLOUT);
         assert_eq!(send(listener, received.id, 3, 0, 0), Ok(0));
         assert_eq!(handle.join().unwrap(), 3);
-        // Nobody has the filter any more.
+        // The filter has no users any more.
         assert_eq!(poll(listener, 5000), libc::POLLHUP);
         assert_eq!(receive(listener).err(), Some(libc::ENOENT));
     });

@@ -43,7 +43,7 @@ fn set_value(id: i32, number: i32, value: i32) {
     assert_eq!(sem(id, number, SETVAL, value), Ok(0));
 }
 
-/// A child that does operations and must succeed.
+/// Makes a child that does operations and must succeed.
 fn sleeper(id: i32, operations: &[libc::sembuf]) -> i32 {
     fork(|| assert_eq!(semop(id, operations), Ok(0)))
 }
@@ -187,7 +187,7 @@ fn sleepers_are_served_in_the_order_in_which_they_came() {
     alone(|| {
         let id = set(2);
         let mut children = Vec::new();
-        // Each adds to the second semaphore only if those before it did.
+        // Each operation adds to the second semaphore only if those before it did.
         for place in 0..4 {
             let child = fork(|| {
                 assert_eq!(semop(id, &[op(0, -1, 0)]), Ok(0));

@@ -1,4 +1,5 @@
-//! Senders of local sockets: who is told by whom bytes came, in name and credentials, and what an empty receive is.
+//! Senders of local sockets: the name and the credentials with which received bytes come, and the result of an
+//! empty receive.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -20,7 +21,7 @@ fn socket(kind: i32) -> i32 {
     must(unsafe { libc::socket(libc::AF_UNIX, kind, 0) }) as i32
 }
 
-/// An abstract address of this process, and its length.
+/// Returns an abstract address of this process, and its length.
 fn name(label: &str) -> (libc::sockaddr_un, u32) {
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     address.sun_family = libc::AF_UNIX as u16;
@@ -94,7 +95,7 @@ fn me() -> Option<(i32, u32, u32)> {
 
 const NOBODY: Option<(i32, u32, u32)> = Some((0, 65534, 65534));
 
-/// A listener, who connected to it, and what accept(2) gave.
+/// Returns a listener, a socket that connected to it, and the socket from accept(2).
 fn connection(kind: i32, label: &str, own: Option<&str>) -> [i32; 3] {
     let listener = socket(kind);
     let at = name(label);
@@ -218,7 +219,7 @@ fn an_abstract_name_is_of_sockets_of_one_type() {
             }
             assert_eq!(connect(socket(kind), &at), Ok(0));
         }
-        // A path has one node.
+        // The path has one node.
         let scratch = Scratch::new();
         let path = scratch.path("s");
         let mut address: libc::sockaddr_un = unsafe { zeroed() };
@@ -261,7 +262,7 @@ fn the_name_of_the_sender_comes_with_bytes_of_every_type() {
                 libc::recvfrom(accepted, to, 9, 0, at, &mut length)
             } as i64);
             assert_eq!((got, &from[..length as usize]), (Ok(3), &bytes_of(&name(&here))[..]));
-            // The name is the one at the time of the receive, also after the end.
+            // The name is that at the time of the receive, even after the socket's end.
             let there = format!("there-{kind}");
             let [_listener, caller, accepted] = connection(kind, &there, None);
             write(caller, b"a").unwrap();
@@ -274,7 +275,7 @@ fn the_name_of_the_sender_comes_with_bytes_of_every_type() {
             close(caller);
             let told = message(accepted, 9, 0).unwrap();
             assert_eq!((told.count, told.name), (1, bytes_of(&late)));
-            // There is no sender of an end.
+            // An end of file has no sender.
             assert_eq!(message(accepted, 9, 0).unwrap().name, b"");
         }
         let sender = socket(libc::SOCK_DGRAM);

@@ -1,4 +1,4 @@
-//! Settings that a process asks of the scheduler, of memory and of the machine, and reads back.
+//! Settings of the scheduler, of memory and of the machine that a process makes and reads back.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -112,7 +112,7 @@ fn getcpu_tells_the_processor_one_is_bound_to() {
     });
 }
 
-/// KiB of locked memory.
+/// Returns the locked memory in KiB.
 fn locked() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
@@ -295,7 +295,7 @@ fn reading_ahead_and_writing_everything_back_can_be_asked_for() {
     });
 }
 
-/// Signals that wait, as a mask of so many bytes.
+/// Returns the pending signals, as a mask of so many bytes.
 fn pending(bytes: usize) -> Result<u64, i32> {
     let mut mask = 0u64;
     check(unsafe { libc::syscall(libc::SYS_rt_sigpending, &mut mask, bytes) }).map(|_| mask)

@@ -37,7 +37,7 @@ fn set(at: *mut u8, index: usize, value: u8) {
     unsafe { at.add(index).write_volatile(value) };
 }
 
-/// A place where `pages` pages are free.
+/// Returns an address at which `pages` pages are free.
 fn free_place(pages: usize) -> usize {
     let (none, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let at = unsafe { libc::mmap(null_mut(), pages * PAGE, none, flags, -1, 0) };

@@ -109,7 +109,7 @@ fn forks_beside_changes_of_the_table_get_a_whole_one() {
         for _ in 0..50 {
             match must(unsafe { libc::fork() }) as i32 {
                 0 => unsafe {
-                    // Each descriptor of the table can be closed once and is gone then.
+                    // Each descriptor of the table can be closed once and is then closed for all.
                     for fd in 3..60 {
                         if libc::close(fd) == 0 && libc::close(fd) == 0 {
                             libc::_exit(1);
@@ -148,7 +148,7 @@ fn locks_of_a_threads_process_are_one_owners() {
     });
 }
 
-/// Names as getdents64 gives them, with the position behind each.
+/// Returns names as getdents64 gives them, with the position behind each.
 fn entries(fd: i32) -> Vec<(String, i64)> {
     let mut buffer = vec![0u8; 32768];
     let mut found = Vec::new();
@@ -197,7 +197,7 @@ fn positions_in_a_large_directory_last() {
             assert_eq!(rest.len(), all.len() - at - 1);
             assert_eq!(rest[0], all[at + 1]);
         }
-        // Those removed do not move the others.
+        // Removed names do not move the others.
         for (name, _) in all.iter().skip(3).step_by(2).filter(|(name, _)| name.starts_with("name"))
         {
             std::fs::remove_file(scratch.path(&format!("many/{name}"))).unwrap();

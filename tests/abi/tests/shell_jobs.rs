@@ -38,7 +38,7 @@ impl Shell {
         shell.until("$ ");
         shell
     }
-    /// Waits until the screen shows `end`; what was shown up to there.
+    /// Waits until the screen shows `end`. Returns the text shown up to there.
     #[track_caller]
     fn until(&self, end: &str) -> String {
         let mut shown = String::new();

@@ -8,7 +8,7 @@
 use abi::{identity::become_user, *};
 use std::{mem::size_of, os::unix::ffi::OsStrExt, path::Path, time::Instant};
 
-/// Beyond every family that Linux knows.
+/// A number beyond every family that Linux knows.
 const NO_FAMILY: i32 = 99;
 const STREAM: i32 = libc::SOCK_STREAM;
 const DATAGRAM: i32 = libc::SOCK_DGRAM;
@@ -24,7 +24,7 @@ fn pair(kind: i32) -> (i32, i32) {
     (ends[0], ends[1])
 }
 
-/// An address and its length: a path, or what begins with a NUL.
+/// Returns an address and its length: a path, or an abstract name that begins with a NUL.
 fn address(name: &[u8]) -> (libc::sockaddr_un, u32) {
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     address.sun_family = libc::AF_UNIX as u16;
@@ -77,7 +77,7 @@ fn shut_down(fd: i32, how: i32) -> Result<i64, i32> {
 type NameCall =
     unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 
-/// The path bytes of a name, as many as the call says there are.
+/// Returns the bytes of a name's path, as many as the call reports.
 fn name(fd: i32, call: NameCall) -> Result<Vec<u8>, i32> {
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     let mut length = size_of::<libc::sockaddr_un>() as u32 + 1;

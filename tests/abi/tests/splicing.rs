@@ -238,10 +238,11 @@ fn what_takes_no_plain_bytes_is_spliced_none() {
     });
 }
 
-/// Most that one call moves.
+/// Most bytes that one call moves.
 const MOST: usize = 0x7fff_f000;
 
-/// Makes a call that would move [`MOST`] bytes beside a timer's signals, which are many until it has.
+/// Makes a call that would move [`MOST`] bytes while a timer's signals come again and again until it
+/// returns.
 fn cut_short(call: impl FnOnce() -> i64) {
     handle(libc::SIGALRM, nothing, libc::SA_RESTART);
     let period = libc::timeval { tv_sec: 0, tv_usec: 1_000 };

@@ -1,4 +1,4 @@
-//! Stops and continuations, what they tell a parent, orphaned groups, and the rules of groups and
+//! Stops and continuations, their reports to a parent, orphaned groups, and the rules of groups and
 //! sessions (POSIX.1-2017 chapter 11, wait(2), setpgid(2), setsid(2), signal(7)).
 use abi::{
     Ended, check, close, fork, handle,

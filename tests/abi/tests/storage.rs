@@ -1,5 +1,5 @@
-//! Files on a disk: what fsync, shared mappings, truncate, fallocate and holes do, and a random
-//! exerciser against a model.
+//! Files on a disk: the effects of fsync, shared mappings, truncate, fallocate and holes, and a
+//! random exerciser against a model.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -521,7 +521,8 @@ impl Accounts {
         let line = self.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.unwrap().parse().unwrap()
     }
-    /// The increase of each count since it was read last, without that.
+    /// Returns the increase of each count since it was last read, without that of the reading
+    /// itself.
     fn since<const N: usize>(&mut self, names: [&str; N]) -> [u64; N] {
         let own = |name: &str| match name {
             "rchar" => self.text.len() as u64,

@@ -75,7 +75,7 @@ fn extents(fd: i32, start: u64, length: u64, flags: u32, room: u32) -> Result<Ma
     }
 }
 
-/// Start, length (in KiB) and flags of what is mapped, touching extents of one kind as one.
+/// Returns start, length (in KiB) and flags of the mapped extents; adjacent extents of one type are joined.
 fn shape(map: &Map) -> Vec<(u64, u64, u32)> {
     let mut shape: Vec<(u64, u64, u32)> = Vec::new();
     for extent in &map.extents[..map.mapped as usize] {
@@ -92,7 +92,7 @@ fn shape(map: &Map) -> Vec<(u64, u64, u32)> {
     shape
 }
 
-/// The disk of the root, where it is one: opened, and its number.
+/// Opens the disk of the root, if there is one. Returns its descriptor and its number.
 fn root_disk(flags: i32) -> Option<(i32, String)> {
     let lines = fs::read_to_string("/proc/self/mounts").unwrap();
     let mut mounts = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());

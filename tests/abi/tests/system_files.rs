@@ -1,4 +1,4 @@
-//! Files of `/proc/sys` that root sets, and what setting them does; the flags of frames.
+//! Files of `/proc/sys` that root sets, and the effects of setting them; the flags of frames.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -19,7 +19,7 @@ use std::{
 
 const PAGE: usize = 4096;
 
-/// A file of `/proc/sys`, which gets its text back.
+/// A file of `/proc/sys`, whose text is restored at the end.
 struct Setting {
     path: String,
     before: String,
@@ -52,7 +52,7 @@ impl Drop for Setting {
     }
 }
 
-/// Each number with values that may be set and some that may not.
+/// Each number with valid and invalid values.
 const NUMBERS: [(&str, &[&str], &[&str]); 22] = [
     ("fs/nr_open", &["1048577", "2097152", "2147483584"], &["63", "0", "2147483585", "-1"]),
     ("fs/pipe-max-size", &["2097152"], &["-1", "4294967295"]),
@@ -177,7 +177,7 @@ fn more_descriptors_and_regions_than_before_may_be_had() {
         let may = must(unsafe { libc::prctl(libc::PR_CAPBSET_READ, RESOURCE) }) == 1;
         assert_eq!(set(1_048_577), Err(libc::EPERM));
         descriptors.must_be_set("1048640");
-        // Without CAP_SYS_RESOURCE none may be raised.
+        // Without CAP_SYS_RESOURCE the limit may not be raised.
         assert_eq!(set(1_048_577), if may { Ok(0) } else { Err(libc::EPERM) });
         assert_eq!(set(1_048_641), Err(libc::EPERM));
         let regions = Setting::of("vm/max_map_count");
@@ -186,7 +186,7 @@ fn more_descriptors_and_regions_than_before_may_be_had() {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let at = unsafe { libc::mmap(null_mut(), PAGES * PAGE, libc::PROT_NONE, flags, -1, 0) };
         assert_ne!(at, libc::MAP_FAILED);
-        // Every second page is a region of its own, and so is what is between.
+        // Every second page is a region of its own, and so is the part in between.
         let protect = |page: usize| {
             let place = at.wrapping_byte_add(page * PAGE);
             check(unsafe { libc::mprotect(place, PAGE, libc::PROT_READ) })
@@ -294,7 +294,7 @@ fn processes_get_the_numbers_that_were_asked_for() {
         for bad in ["-1", "4194305", "x"] {
             assert_eq!(before.set(bad), Err(libc::EINVAL), "{bad}");
         }
-        // Another process may take the number before us.
+        // Another process may take the number first.
         let is_so = (0..200).any(|turn| {
             let wanted = 50_000 + turn * 7;
             before.must_be_set(&wanted.to_string());
@@ -361,7 +361,7 @@ const UPTODATE: u64 = 1 << 3;
 const MAPPED: u64 = 1 << 11;
 const ANONYMOUS: u64 = 1 << 12;
 
-/// The number of the frame at `at`, which is mapped.
+/// Returns the number of the frame at `at`, which is mapped.
 fn frame(at: *const u8) -> u64 {
     let file = fs::File::open("/proc/self/pagemap").unwrap();
     let mut word = [0; 8];

@@ -201,7 +201,7 @@ fn without_blocking_a_full_terminal_is_eagain_and_not_ready() {
             set_nonblocking(from);
             assert_eq!(poll(from, POLLOUT, 0), POLLOUT);
             let mut sent = 0;
-            // The discipline may still be moving what was written on.
+            // The discipline may still be passing on the written bytes.
             for _ in 0..20 {
                 while let Ok(count) = write(from, &[b'x'; 1000]) {
                     sent += count;
@@ -239,7 +239,7 @@ fn a_blocked_write_to_a_terminal_is_interrupted() {
     });
 }
 
-/// Raw, with these MIN and TIME.
+/// Opens a raw terminal with these MIN and TIME.
 fn timed(minimum: u8, tenths: u8) -> Pty {
     let pty = Pty::raw();
     pty::set(pty.slave, |s| {
@@ -283,7 +283,7 @@ fn time_with_minimum_counts_between_bytes() {
         let pty = timed(10, 1);
         pty.type_bytes(b"ab");
         assert_eq!(read(pty.slave, 10).as_deref(), Ok(&b"ab"[..]));
-        // The time begins with the first byte: poll says what TIME leaves out.
+        // The time begins with the first byte; poll ignores TIME.
         pty.type_bytes(b"c");
         assert_eq!(poll(pty.slave, IN, 1000), POLLIN);
     });

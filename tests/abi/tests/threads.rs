@@ -386,7 +386,7 @@ fn a_signal_goes_to_the_thread_it_names() {
     });
 }
 
-/// Field 39 of `/proc/self/stat`.
+/// Returns field 39 of `/proc/self/stat`, the last processor.
 fn last_processor() -> usize {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = text.rsplit_once(") ").unwrap();
@@ -420,7 +420,7 @@ fn affinity_and_policies_read_back() {
     });
 }
 
-/// The creator says where, in the moment between clone and the thread's first step.
+/// The creator sets the processor between clone and the thread's first step.
 #[test]
 fn who_is_bound_before_its_first_step_stays_there() {
     isolated(|| {
@@ -453,7 +453,7 @@ fn who_is_bound_before_its_first_step_stays_there() {
     });
 }
 
-/// They are moved while they wait, are woken, run and are queued.
+/// The threads are moved while they wait, are woken, run and are queued.
 #[test]
 fn who_is_moved_all_the_time_loses_nothing() {
     isolated(|| {

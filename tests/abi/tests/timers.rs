@@ -28,7 +28,7 @@ fn ns(time: libc::timespec) -> u64 {
     time.tv_sec as u64 * SECOND_NS + time.tv_nsec as u64
 }
 
-/// A timer that sends SIGUSR1 with the value 42, or nothing.
+/// Makes a timer that sends SIGUSR1 with the value 42, or nothing.
 fn create(clock: i32, notify: i32, signal: i32) -> Result<i32, i32> {
     let mut event: libc::sigevent = unsafe { zeroed() };
     event.sigev_notify = notify;
@@ -38,7 +38,7 @@ fn create(clock: i32, notify: i32, signal: i32) -> Result<i32, i32> {
     check(unsafe { libc::syscall(libc::SYS_timer_create, clock, &event, &mut id) }).map(|_| id)
 }
 
-/// Sets it to `first` nanoseconds and `interval` after that; what was left before.
+/// Sets the timer to `first` nanoseconds and `interval` after that. Returns the time that was left before.
 fn set(id: i32, flags: i32, first: u64, interval: u64) -> Result<u64, i32> {
     let new = libc::itimerspec { it_interval: spec(interval), it_value: spec(first) };
     set_to(id, flags, &new)
@@ -50,7 +50,7 @@ fn set_to(id: i32, flags: i32, new: &libc::itimerspec) -> Result<u64, i32> {
         .map(|_| ns(old.it_value))
 }
 
-/// The rest of its time, and its interval.
+/// Returns the rest of its time, and its interval.
 fn left(id: i32) -> Result<(u64, u64), i32> {
     let mut now: libc::itimerspec = unsafe { zeroed() };
     check(unsafe { libc::syscall(libc::SYS_timer_gettime, id, &mut now) })
@@ -94,7 +94,7 @@ fn a_timer_sends_its_signal_once_with_its_value() {
         assert_eq!(unsafe { info.si_value() }.sival_ptr.addr(), 42);
         assert_eq!((left(id), overrun(id)), (Ok((0, 0)), Ok(0)));
         assert_eq!(take(&signals, 0).map(|_| ()), Err(libc::EAGAIN), "once");
-        // Of a time that has been it sends at once; set to nothing it is off.
+        // Set to a past time it sends at once; set to 0 it is disarmed.
         assert_eq!(set(id, libc::TIMER_ABSTIME, start, 0), Ok(0));
         assert!(take(&signals, 20 * SECOND_NS).is_ok());
         assert_eq!(set(id, 0, 100 * SECOND_NS, 7), Ok(0));
@@ -184,7 +184,7 @@ fn timers_that_make_no_sense_are_refused() {
         let none =
             unsafe { libc::syscall(libc::SYS_timer_settime, id, 0, null::<u8>(), null::<u8>()) };
         assert_eq!(check(none), Err(libc::EINVAL));
-        // A child has none of its parent's.
+        // A child inherits no timers.
         let child = fork(|| {
             assert_eq!(left(id), Err(libc::EINVAL));
             assert_eq!(delete(id), Err(libc::EINVAL));
@@ -220,7 +220,7 @@ fn an_alarm_is_the_real_interval_and_tells_what_was_left_of_the_last() {
         let left = get(libc::ITIMER_REAL).unwrap();
         assert_eq!(left[..2], [5, 6]);
         assert!(left[2] >= 290 && left[2] <= 300, "{left:?}");
-        // A child starts without.
+        // A child starts without interval timers.
         let child = fork(|| assert_eq!(get(libc::ITIMER_REAL), Ok([0; 4])));
         assert_eq!(wait(child), Ended::Exited(0));
         for which in [libc::ITIMER_VIRTUAL, libc::ITIMER_PROF] {
@@ -281,7 +281,7 @@ fn clocks_are_set_by_few_and_to_times_that_are_some() {
     });
 }
 
-/// Signals by the thread that took them: the main one, and the others.
+/// Number of signals by the thread that took them: the main one, and the others.
 static TAKEN: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 
 extern "C" fn count_thread(_: i32) {
@@ -343,7 +343,7 @@ fn a_thread_that_waits_takes_no_signal_of_the_load() {
             }
         });
         worker.join().unwrap();
-        // The main thread may get one for what it used before.
+        // The main thread may get one for the time that it used before.
         assert!(TAKEN[0].load(SeqCst) <= 2, "{TAKEN:?}");
     });
 }

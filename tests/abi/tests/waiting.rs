@@ -417,7 +417,7 @@ fn mandatory_locks_of_flock_do_nothing() {
         assert_eq!(flock(one, MANDATORY | libc::LOCK_EX), Ok(0));
         assert_eq!(flock(two, libc::LOCK_EX | libc::LOCK_NB), Ok(0), "nothing is locked");
         assert_eq!(flock(one, MANDATORY | libc::LOCK_EX), Ok(0));
-        // Other orders: what is asked for before the descriptor.
+        // For other operations the operation is checked before the descriptor.
         for how in [0, 3, 16, 64, libc::LOCK_NB] {
             assert_eq!(flock(-1, how), Err(libc::EINVAL), "{how}");
         }

@@ -23,7 +23,7 @@ fn call<const N: usize>(number: i64, arguments: [usize; N]) -> Result<i64, i32> 
     check(unsafe { libc::syscall(number, at(0), at(1), at(2), at(3)) })
 }
 
-/// A child that ran `body`, ended, and is a zombie until it is waited for.
+/// Makes a child that ran `body`, ended, and is a zombie until it is waited for.
 fn zombie(body: impl FnOnce()) -> i32 {
     let child = fork(body);
     let mut info: libc::siginfo_t = unsafe { zeroed() };
@@ -32,7 +32,8 @@ fn zombie(body: impl FnOnce()) -> i32 {
     child
 }
 
-/// The scheduler's knowledge of a process: policy, priority, nice value as told, affinity, priority of its requests.
+/// Returns the scheduler's data of a process: policy, priority, nice value as reported, affinity, priority of its
+/// I/O requests.
 fn known(id: i32) -> [Result<i64, i32>; 5] {
     let id = id as usize;
     let (mut priority, mut mask) = (-1i32, [0u8; 128]);

@@ -18,13 +18,13 @@ use program::PciAddress;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The place of the disk.
+/// Returns the address of the disk.
 fn address() -> u16 {
     const DISK: u32 = 0x1042_1af4;
     pci::functions().iter().find(|one| one.id == DISK).expect("a virtio disk").address
 }
 
-/// A domain that was granted the disk and does `code`.
+/// Starts a domain that was granted the disk and runs `code`.
 fn start(address: u16, code: &[u8]) -> Arc<Domain> {
     let granted = Grants { functions: [PciAddress(address)].into(), ..domains::grants(0) };
     let domain = Domain::new("test", granted).expect("no memory for a domain");
@@ -35,7 +35,7 @@ fn start(address: u16, code: &[u8]) -> Arc<Domain> {
     domain
 }
 
-/// Opens the disk.
+/// Returns code that opens the disk.
 fn opens(address: u16) -> [u8; 12] {
     let code = [&domains::first(u64::from(address))[..], &domains::does(Call::PciOpen)].concat();
     code.try_into().expect("two instructions")
@@ -92,12 +92,12 @@ impl Disk {
         self.common.0.write(self.common.1 + register, width, value);
     }
 
-    /// Has it read its first sector to `target`.
+    /// Makes the disk read its first sector to `target`.
     fn read_to(&mut self, target: u64) {
         self.read(&[(target, 512)]);
     }
 
-    /// Has it read its first sector to `pieces`, each an address and bytes.
+    /// Makes the disk read its first sector to `pieces`, each an address and a number of bytes.
     fn read(&mut self, pieces: &[(u64, u64)]) {
         const NEXT: u64 = 1;
         const WRITE: u64 = 2;
@@ -127,7 +127,7 @@ impl Disk {
     }
 }
 
-/// The structure of that kind, and the long behind it.
+/// Returns the virtio structure of that type, and the long behind it.
 fn structure(address: u16, kind: u32) -> ((Registers, usize), usize) {
     let read = |at, bytes| pci::read_part(&pci::Ports, address, at, bytes);
     let mut at = read(0x34, 1) as u16;
@@ -139,7 +139,8 @@ fn structure(address: u16, kind: u32) -> ((Registers, usize), usize) {
     ((bar, read(at + 8, 4) as usize), read(at + 16, 4) as usize)
 }
 
-/// A frame is reached while it is lent and as it is lent; who aims elsewhere is ended, and it is said why.
+/// Tests that a frame is reached only while it is lent and only as it is lent, and that a component whose device aims
+/// elsewhere is ended with the cause.
 pub fn only_what_is_lent_is_reached() {
     let address = address();
     let code = [&opens(address)[..], &domains::does(Call::Current), &[0xeb, 0xfe]].concat();
@@ -178,8 +179,8 @@ pub fn only_what_is_lent_is_reached() {
     }
 }
 
-/// A device that is told to write to where interrupt messages go raises none but its own. Only messages in the new format
-/// are tried: QEMU 7.2 lets those in the old format pass whatever it is told, and it records no refusal.
+/// Tests that a device that writes to the address of interrupt messages raises only its own interrupts. Only messages in
+/// the new format are tried: QEMU 7.2 lets those in the old format always pass, and it records no refusal.
 pub fn only_its_own_interrupts_are_raised() {
     let address = address();
     let code = [&opens(address)[..], &domains::does(Call::Current), &[0xeb, 0xfe]].concat();
@@ -192,7 +193,7 @@ pub fn only_its_own_interrupts_are_raised() {
     let rest = disk.page.device_address() + 0x400;
     let (victim, message) = Interrupt::message(7, None).expect("a vector");
     for vector in [u64::from(message.data), 0, 8, 14, 0xf2, 0xff] {
-        // The last four words of the sector, each of which is a message of the vector's entry.
+        // The last four words of the sector are each a message of the vector's entry.
         disk.read(&[(rest, 496), (0xfee0_0010 | vector << 5, 16)]);
         let until = time::now_ns() + SECOND_NS;
         while disk.page.load16(USED + 2) != disk.submitted && time::now_ns() < until {
@@ -210,7 +211,7 @@ pub fn only_its_own_interrupts_are_raised() {
 /// of another space is refused.
 pub fn registers_are_no_memory() {
     let address = address();
-    // PciBar of BAR 4; ud2, with where it is in rdi.
+    // The code is PciBar of BAR 4 and ud2; rdi then has the address.
     let bar = [&domains::first(u64::from(address))[..], &domains::second(4)].concat();
     let code = [&opens(address)[..], &bar, &domains::does(Call::PciBar), &[0x0f, 0x0b]];
     let domain = start(address, &code.concat());
@@ -234,7 +235,7 @@ pub fn registers_are_no_memory() {
     }
 }
 
-/// The destination of its device's interrupts is not the driver's to say.
+/// Tests that a driver cannot set the destination of its device's interrupts.
 pub fn message_table_is_not_mapped() {
     let address = address();
     // PciBar of BAR 1, which has the table; then a write there.

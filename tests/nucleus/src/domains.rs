@@ -1,4 +1,4 @@
-//! Isolated components in machine code.
+//! Tests of isolated components in machine code.
 use crate::costs::components::{self, Parameters};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use calls::{Call, IMAGE_BASE, SERVICE, Status};
@@ -15,7 +15,7 @@ use nucleus::{
 };
 use program::PciAddress;
 
-/// The grants of a domain of the tests, but for the `denied` ones.
+/// Returns the grants of a domain of the tests, without the `denied` ones.
 pub fn grants(denied: u64) -> Grants {
     Grants {
         command_line: String::new(),
@@ -35,7 +35,7 @@ pub fn grants(denied: u64) -> Grants {
     }
 }
 
-/// A domain with `code` and the capabilities in `held`, not started.
+/// Makes a domain with `code` and the capabilities in `held`, not started.
 pub fn with(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
     let domain = Domain::new("test", grants(denied)).expect("no memory for a domain");
     domain
@@ -47,45 +47,45 @@ pub fn with(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
     domain
 }
 
-/// The same, started.
+/// Makes and starts such a domain.
 pub fn start(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
     let domain = with(code, denied, held);
     domain.start(IMAGE_BASE).expect("no memory for a domain");
     domain
 }
 
-/// Of a domain with room for a thousand threads.
+/// Returns grants with room for a thousand threads.
 pub fn big_grants() -> Grants {
     Grants { memory_bytes: 8 << 20, log_lines: (1000, 1000), threads: 1024, ..grants(0) }
 }
 
-/// An empty domain with room for a thousand threads.
+/// Makes an empty domain with room for a thousand threads.
 pub fn big(name: &str) -> Arc<Domain> {
     Domain::new(name, big_grants()).expect("no memory for a domain")
 }
 
-/// The right to serve `endpoint`.
+/// Returns the right to serve `endpoint`.
 pub fn serve(endpoint: &Arc<Endpoint>) -> Capability {
     Capability::Endpoint(EndpointRight::to(endpoint.clone()))
 }
 
-/// The right to call `endpoint`.
+/// Returns the right to call `endpoint`.
 pub fn call(endpoint: &Arc<Endpoint>) -> Capability {
     Capability::Endpoint(EndpointRight::to(endpoint.clone()).badged(5))
 }
 
-/// mov eax, `number`; syscall
+/// Returns the code: mov eax, `number`; syscall
 pub fn does(call: Call) -> [u8; 7] {
     [0xb8, call as u8, 0, 0, 0, 0x0f, 0x05]
 }
 
-/// mov edi, `value`
+/// Returns the code: mov edi, `value`
 pub fn first(value: u64) -> [u8; 5] {
     let [a, b, c, d, ..] = value.to_le_bytes();
     [0xbf, a, b, c, d]
 }
 
-/// mov esi, `value`
+/// Returns the code: mov esi, `value`
 pub fn second(value: u32) -> [u8; 5] {
     let [a, b, c, d] = value.to_le_bytes();
     [0xbe, a, b, c, d]
@@ -96,16 +96,16 @@ pub const FOREVER: [u8; 10] = [0x48, 0xc7, 0xc3, 0xff, 0xff, 0xff, 0xff, 0x49, 0
 /// inc rdx: the first word of a message.
 const NEXT_WORD: [u8; 3] = [0x48, 0xff, 0xc2];
 
-/// Answers each call with its first word and one, for ever.
+/// Returns code that answers each call with its first word and one, for ever.
 pub fn server() -> Vec<u8> {
     let body = [&first(SERVICE)[..], &FOREVER, &does(Call::ReplyAndReceive), &NEXT_WORD].concat();
     let back = (-(body.len() as i8) - 2) as u8;
     [&body[..], &[0xeb, back]].concat()
 }
 
-/// Calls `count` times and ends.
+/// Returns code that calls `count` times and ends.
 pub fn client(count: u32) -> Vec<u8> {
-    // mov ebp, count
+    // The code is: mov ebp, count
     let [a, b, c, d] = count.to_le_bytes();
     let head = [0xbd, a, b, c, d];
     // mov esi, 4: a message of four words
@@ -117,17 +117,17 @@ pub fn client(count: u32) -> Vec<u8> {
     [&head[..], &body, &tail, &does(Call::Exit), &[0x0f, 0x0b, 0x0f, 0x0b]].concat()
 }
 
-/// Its end is seen, and what it used comes back.
+/// Tests that a component's end is seen and its resources come back.
 pub fn calls_and_leaves() {
     let domain = start(&[&does(Call::Current)[..], &does(Call::Exit)].concat(), 0, Vec::new());
     let end = domain.wait_end(None).expect("an end");
     assert_eq!(end.cause, "its last thread ended");
     assert_eq!(domain.usage().calls, 2);
-    // Never started: killed all the same.
+    // A component that was never started can be killed, too.
     with(&[], 0, Vec::new()).kill("test");
 }
 
-/// A call that was denied, a handle it has not, a port.
+/// Tests that a denied call, an unknown handle and a port are refused.
 pub fn lacks_are_refused() {
     let code = [
         &does(Call::Current)[..],
@@ -144,8 +144,8 @@ pub fn lacks_are_refused() {
     assert_eq!(names, ["Receive", "Current", "PortRead"]);
 }
 
-/// Each field of a grant: without it the call is refused and counted, with it it is done, and others that
-/// work meanwhile are not disturbed.
+/// Tests each field of a grant: without it the call is refused and counted, with it the call is done, and other
+/// components are not disturbed.
 pub fn each_grant_counts() {
     const LINE: u64 = 3;
     const PORTS: (u16, u16) = (0x2f8, 8);
@@ -188,14 +188,14 @@ pub fn each_grant_counts() {
             "a page with {pages} pages granted"
         );
     }
-    // There are no such transports on this machine.
+    // This machine has no such transports.
     assert_eq!(attempt(Call::TransportOpen, &first(TRANSPORT), grants(0)), [1]);
     let end = bystander.wait_end(None).expect("an end");
     assert_eq!(end.cause, "its last thread ended");
     serving.kill("test");
 }
 
-/// `call` with `arguments` is refused to a domain, and not to one that has what `give` gives.
+/// Checks that `call` with `arguments` is refused to a domain, and not to one with the grants of `give`.
 fn is_needed(call: Call, arguments: &[u8], give: impl FnOnce(&mut Grants)) {
     let without = || Grants {
         memory_bytes: 16 * 4096,
@@ -228,7 +228,7 @@ fn attempt(call: Call, arguments: &[u8], granted: Grants) -> Vec<u32> {
     refused.iter().map(|&(_, count)| count).collect()
 }
 
-/// The call that it received ends; where and what it was is noted.
+/// Tests that a fault ends the call that the component received, and that its place and type are recorded.
 pub fn fault_ends_it() {
     let endpoint = Arc::new(Endpoint::new());
     let code = [&first(SERVICE)[..], &FOREVER, &does(Call::Receive), &[0x0f, 0x0b]].concat();
@@ -240,7 +240,8 @@ pub fn fault_ends_it() {
     assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
 }
 
-/// An interrupt that is bound to bits of an endpoint comes to its receiver, also where it came before it was bound.
+/// Tests that an interrupt that is bound to bits of an endpoint comes to its receiver, also if it came before it was
+/// bound.
 pub fn interrupt_comes_as_bits() {
     for came_before in [false, true] {
         let endpoint = Arc::new(Endpoint::new());
@@ -249,7 +250,7 @@ pub fn interrupt_comes_as_bits() {
         if came_before {
             come();
         }
-        // mov edx, 2
+        // The bytes are: mov edx, 2
         let bound = [&second(SERVICE as u32)[..], &[0xba, 2, 0, 0, 0], &does(Call::InterruptBind)];
         let bind = [&first(SERVICE + 1)[..], &bound.concat()].concat();
         let receive = [&first(SERVICE)[..], &FOREVER, &does(Call::Receive), &[0xcc]].concat();
@@ -267,7 +268,7 @@ pub fn interrupt_comes_as_bits() {
     }
 }
 
-/// A server that gives a capability back between a call and its reply still answers.
+/// Tests that a server that gives a capability back between a call and its reply still answers.
 pub fn closing_keeps_the_call() {
     let endpoint = Arc::new(Endpoint::new());
     let code = [
@@ -288,7 +289,7 @@ pub fn closing_keeps_the_call() {
     domain.wait_end(None).expect("an end");
 }
 
-/// Memory that a component shares stays charged to it, whatever it unmaps and to whomever it moves it.
+/// Tests that memory that a component shares stays charged to it, whatever it unmaps and to whomever it moves it.
 pub fn shared_memory_stays_charged() {
     let region = [&first(16 * 4096)[..], &does(Call::RegionNew)].concat();
     // mov esi, 16 pages: its address is in rdi.
@@ -296,15 +297,15 @@ pub fn shared_memory_stays_charged() {
     let is_told = [0x83, 0xf8, Status::Invalid as u8, 0x74, 2, 0x0f, 0x0b];
     let body = [&region[..], &unmap, &is_told].concat();
     let code = [&body[..], &[0xeb, (-(body.len() as i8) - 2) as u8]].concat();
-    // The fourth does not fit with what else it has.
+    // The fourth region does not fit beside the component's other memory.
     let domain = start(&code, 0, Vec::new());
     while domain.usage().refused.is_empty() {
         thread::yield_now();
     }
     assert_eq!(domain.usage().refused, [("RegionNew", domain.usage().refused[0].1)]);
     domain.kill("test");
-    // Sent to an endpoint that nobody serves, and nobody takes out: the deadline of the sender passes, with the handle
-    // moved and taken back again each time.
+    // The message goes to an endpoint without a server, so the deadline of the sender passes; each time the handle is
+    // moved and taken back.
     let send = [
         // r12: the handle with MOVED; rbx: the deadline 1.
         &[0x49, 0x89, 0xf4, 0x49, 0x0f, 0xba, 0xec, 63][..],
@@ -326,11 +327,11 @@ pub fn shared_memory_stays_charged() {
     domain.kill("test");
 }
 
-/// Registers are mapped once, however often that is asked for, and their tables are charged.
+/// Tests that registers are mapped once, however often that is requested, and that their tables are charged.
 pub fn registers_are_mapped_once() {
     let address = disk();
     let open = [&first(u64::from(address))[..], &does(Call::PciOpen)].concat();
-    // BAR 4, for ever.
+    // The code maps BAR 4, for ever.
     let bar = [&first(u64::from(address))[..], &second(4), &does(Call::PciBar)].concat();
     let code = [&open[..], &bar, &[0xeb, (-(bar.len() as i8) - 2) as u8]].concat();
     let granted = Grants { functions: [PciAddress(address)].into(), ..grants(0) };
@@ -346,7 +347,7 @@ pub fn registers_are_mapped_once() {
     domain.kill("test");
 }
 
-/// Only so many vectors are taken; who asks for more is refused and keeps nobody from the rest.
+/// Tests the limit of vectors: a component that asks for more is refused, and others can still get theirs.
 pub fn vectors_are_limited() {
     const LINE: u64 = 3;
     let open = [&first(LINE)[..], &does(Call::InterruptOpen)].concat();
@@ -371,7 +372,7 @@ fn taken_vectors() -> usize {
     nucleus::irq::statistics().iter().filter(|(name, _)| name.contains(" device ")).count()
 }
 
-/// A component that logs for ever is refused most of it, which is said once.
+/// Tests that a component that logs for ever is refused most lines, which is logged once.
 pub fn log_lines_are_limited() {
     let says = [&first(1)[..], &second(IMAGE_BASE as u32), &[0xba, 12, 0, 0, 0], &does(Call::Log)];
     let body = [
@@ -402,9 +403,10 @@ forged",
     assert!(refused[0].0 == "Log" && refused[0].1 > 900, "{refused:?}");
 }
 
-/// Memory beyond the grant is refused, and none of it is kept.
+/// Tests that memory beyond the grant is refused, and none of it is kept.
 pub fn refused_memory_is_not_kept() {
-    // 256 pages of 64 granted, again and again; a call that tells that the others are over; a loop.
+    // The code requests 256 pages with 64 granted, again and again; makes a call that tells that the others are over;
+    // and loops.
     let region = [&first(256 * 4096)[..], &does(Call::RegionNew)].concat();
     let code = [&region[..], &region, &region, &region, &does(Call::Current), &[0xeb, 0xfe]];
     let before = statistics().free_frames;
@@ -417,7 +419,7 @@ pub fn refused_memory_is_not_kept() {
     domain.kill("test");
 }
 
-/// It runs in user mode and never calls.
+/// Tests that a component that loops in user mode without calls can be killed.
 pub fn loop_is_killed() {
     let domain = start(&[0xeb, 0xfe], 0, Vec::new());
     let soon = time::now_ns() + 2_000_000;
@@ -438,14 +440,14 @@ fn status(address: u16) -> (Registers, usize) {
     (bar, read(at + 8, 4) as usize + 20)
 }
 
-/// The address of the machine's disk.
+/// Returns the address of the machine's disk.
 fn disk() -> u16 {
     const DISK: u32 = 0x1042_1af4;
     let all = pci::functions();
     all.iter().find(|one| one.id == DISK).expect("a virtio disk").address
 }
 
-/// Before its memory is given back its device is reset, and must not reach memory.
+/// Tests that a device is reset, and does not reach memory, before its component's memory is given back.
 pub fn device_is_quiesced() {
     const MASTER: u32 = 1 << 2;
     let address = disk();
@@ -472,7 +474,7 @@ pub fn device_is_quiesced() {
     }
 }
 
-/// A client that is killed while its call is worked on is answered by nobody, and the server learns it.
+/// Tests that a client that is killed while its call is being handled gets no answer, and that the server is told.
 pub fn killed_client_is_not_answered() {
     let endpoint = Arc::new(Endpoint::new());
     let calling = start(&client(1), 0, [call(&endpoint)].into());
@@ -482,7 +484,7 @@ pub fn killed_client_is_not_answered() {
     assert_eq!(endpoint.reply(&mut message), Err(Error::NoCaller));
 }
 
-/// Calls and replies between threads of one domain; what comes back is looked at.
+/// Tests calls and replies between threads of one domain, with checked answers.
 pub fn calls_within() {
     for _ in 0..5 {
         let endpoint = Arc::new(Endpoint::new());
@@ -505,7 +507,7 @@ pub fn signal_each_other() {
     waiting.kill("test");
 }
 
-/// A client and a server, each in its own domain.
+/// Tests a client and a server, each in its own domain.
 pub fn call_each_other() {
     let endpoint = Arc::new(Endpoint::new());
     let serving = start(&server(), 0, [serve(&endpoint)].into());

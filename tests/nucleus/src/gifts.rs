@@ -1,4 +1,4 @@
-//! Gifts that components make and take back: the component `actor` does what it is told (`bench/src/bin/actor.rs`).
+//! Tests of gifts that components make and take back. The component `actor` does as ordered (`bench/src/bin/actor.rs`).
 use crate::{costs::components, domains};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use calls::{Call, Status};
@@ -20,7 +20,7 @@ use nucleus::{
 mod orders;
 use orders::*;
 
-/// A component that does what it is told.
+/// A component that does as ordered.
 struct Actor {
     domain: Arc<Domain>,
     service: Arc<Endpoint>,
@@ -49,7 +49,7 @@ impl Actor {
         Actor { domain: actor.domain, service }
     }
 
-    /// Tells it `order` with words and what goes along; what it answers, or how the call ended.
+    /// Sends `order` with words and a capability. Returns the answer, or the error of the call.
     fn try_tell(
         &self,
         order: u64,
@@ -86,13 +86,13 @@ impl Actor {
         other.take(self.get(GIVE, rights));
     }
 
-    /// It does not survive `order`: why.
+    /// Sends `order`, which the component does not survive. Returns the cause.
     fn dies_of(&self, order: u64, words: impl Into<Words>) -> alloc::string::String {
         assert_eq!(self.try_tell(order, words, None).err(), Some(Error::Restarted));
         self.domain.wait_end(None).expect("an end").cause
     }
 
-    /// Waits until `count` threads of it met somebody; the sum of their errors.
+    /// Waits until `count` of its threads have ended their waits. Returns the sum of their errors.
     fn results(&self, count: u64) -> u64 {
         let until_ns = time::now_ns() + 10_000_000_000;
         loop {
@@ -120,14 +120,14 @@ fn soon(ns: u64) -> Wait {
     Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false }
 }
 
-/// Nobody has memory any more that was taken back, whatever he does meanwhile, and whomever he gave it to.
+/// Tests that memory that was taken back is gone from all holders, whatever they do meanwhile and whomever they gave it to.
 pub fn memory_is_taken_back() {
     for rounds in 0..8 {
         let [owner, first, second] = [(); 3].map(|()| Actor::new());
         owner.tell(NEW_REGION, 0);
         owner.give(&first, 2);
         assert_eq!(first.tell(WRITE, 5), 0);
-        // Given on by the first, copied by the second.
+        // The memory was given on by the first, and copied by the second.
         first.give(&second, 2);
         second.take(second.get(COPY, 0));
         assert_eq!((second.tell(READ, 0), owner.tell(READ, 0)), (5, 5));
@@ -141,14 +141,14 @@ pub fn memory_is_taken_back() {
             assert!(end.cause.starts_with("page fault: Read"), "{}", end.cause);
         }
         assert!(first.domain.usage().memory_bytes < used, "charged for what was taken back");
-        // The owner has it all the same, and can give it again.
+        // The owner still has it, and can give it again.
         let third = Actor::new();
         owner.give(&third, 0);
         assert_eq!(third.tell(READ, 0), SEEN_TOO_LATE);
     }
 }
 
-/// Nor does he wait at a word of it, or look at it so, though he did before.
+/// Tests that a holder of memory that was taken back cannot wait at a word of it or read it, though it did before.
 pub fn words_are_taken_back() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -161,7 +161,7 @@ pub fn words_are_taken_back() {
     assert!(other.dies_of(WAIT, [0, 5]).contains("Fault"));
 }
 
-/// Threads that wake each other all the time end when their domain does, at whatever step that finds them.
+/// Tests that threads that wake each other all the time end with their domain, at whatever step they are.
 pub fn those_who_wait_are_ended() {
     for rounds in 0..100 {
         let actor = Actor::new();
@@ -176,13 +176,13 @@ pub fn those_who_wait_are_ended() {
     }
 }
 
-/// The word of a bell that is attended.
+/// Returns the word of a bell that is attended.
 fn word_of(bell: &Region) -> &AtomicU32 {
     // SAFETY: the first half of a word of the region, which is there for ever.
     unsafe { AtomicU32::from_ptr(bell.words()[1].as_ptr().cast()) }
 }
 
-/// The bell that is kept at `place`, there for ever: whoever wakes the word at 8 runs `attendant`.
+/// Returns the bell at `place`, which exists for ever: a thread that wakes the word at 8 runs `attendant`.
 pub fn bell(place: &AtomicPtr<Region>, attendant: fn()) -> &'static Region {
     if place.load(SeqCst).is_null() {
         let memory = Arc::new(DmaBuffer::allocate(4096).expect("memory"));
@@ -194,7 +194,7 @@ pub fn bell(place: &AtomicPtr<Region>, attendant: fn()) -> &'static Region {
     unsafe { &*place.load(SeqCst) }
 }
 
-/// A thread that wakes a word calls its attendant, whether it is a component or not; other words have none.
+/// Tests that a thread that wakes a word calls its attendant, in a component or not; other words have none.
 pub fn words_are_attended() {
     static RUNG: AtomicU32 = AtomicU32::new(0);
     static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
@@ -212,7 +212,7 @@ pub fn words_are_attended() {
     assert_eq!(RUNG.load(SeqCst), 5);
 }
 
-/// A gift goes with its giver; a component's own things stay.
+/// Tests that a gift ends with its giver; the receiver's own objects stay.
 pub fn gifts_end_with_their_giver() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -226,14 +226,14 @@ pub fn gifts_end_with_their_giver() {
     assert_eq!(other.tell(WRITE, 1), 0);
 }
 
-/// A receiver of memory to read does not write it, and does not give more than it has.
+/// Tests that a receiver of read-only memory can neither write it nor give more rights than it has.
 pub fn memory_is_read_only() {
     let [owner, reader, other] = [(); 3].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
     owner.tell(WRITE, 6);
     owner.give(&reader, 1);
     reader.give(&other, 3);
-    // The other first: what it has ends with the reader.
+    // The other one is tried first, because its gift ends with the reader.
     for denied in [other, reader] {
         assert_eq!(denied.tell(READ, 0), 6);
         assert!(denied.dies_of(WRITE, 7).starts_with("page fault: Write"));
@@ -241,7 +241,7 @@ pub fn memory_is_read_only() {
     assert_eq!(owner.tell(READ, 0), 6);
 }
 
-/// A moved capability is the receiver's alone; one that did not go stays the sender's.
+/// Tests that a moved capability belongs to the receiver alone, and that one that did not go stays with the sender.
 pub fn capabilities_move() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -250,7 +250,7 @@ pub fn capabilities_move() {
     assert_eq!(owner.tell(READ, 0), 8);
     let used = owner.domain.usage().memory_bytes;
     let moved = owner.get(MOVE, 0);
-    // It stays charged to its maker for as long as anybody has it.
+    // It stays charged to its maker as long as anyone has it.
     assert_eq!(owner.domain.usage().memory_bytes, used);
     assert!(owner.try_tell(READ, 0, None).expect("an answer").0.is_none());
     other.take(moved);
@@ -258,8 +258,8 @@ pub fn capabilities_move() {
     assert_eq!(owner.refused() + other.refused(), 0);
 }
 
-/// A thread that calls or waits to serve by a right that is taken back goes on, parked or not, before and after it blocks;
-/// one that was received is answered.
+/// Tests that a thread that calls or waits to serve by a right that is taken back goes on, parked or not, before and after it
+/// blocks. A call that was received is answered.
 pub fn endpoints_are_taken_back() {
     let gone = Error::Gone as u64;
     for order in [CALL, CALL_WITH_DEADLINE, RECEIVE] {
@@ -274,7 +274,7 @@ pub fn endpoints_are_taken_back() {
             other.tell(order, 0);
             assert_eq!(other.results(3), 3 * gone);
             assert_eq!(other.refused(), 0);
-            // Nobody is left at the endpoint, which is the owner's as before.
+            // No thread is left at the endpoint, which the owner still has.
             let Capability::Endpoint(own) = owner.get(COPY, 0) else { panic!("no endpoint") };
             let mut now = Message::default();
             let received = own.endpoint.receive(&mut now, soon(1_000_000));
@@ -294,8 +294,8 @@ pub fn endpoints_are_taken_back() {
     assert_eq!(other.results(1), 0);
 }
 
-/// A right to call is no right to serve, only who gave takes back, and interrupts are not given. A message area is no
-/// memory that somebody may take back.
+/// Tests the limits of gifts: a right to call gives no right to serve, only the giver takes back, and interrupts cannot be
+/// given. A message area cannot be in memory that can be taken back.
 pub fn gifts_have_limits() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_ENDPOINT, 0);
@@ -321,13 +321,13 @@ pub fn gifts_have_limits() {
     let spawn = [&[0x49, 0x89, 0xf8][..], &domains::does(Call::Spawn)].concat();
     let mapped = [&domains::first(handle)[..], &domains::does(Call::MapRegion)].concat();
     assert_eq!(status_of(&[&mapped[..], &spawn].concat(), region()), Status::Invalid);
-    // Given on from hand to hand: mov edi, handle; 1: does; test eax, eax; jz 1b
+    // The capability is given on from hand to hand: mov edi, handle; 1: does; test eax, eax; jz 1b
     let does = domains::does(Call::Give);
     let again = [&domains::first(handle)[..], &does, &[0x85, 0xc0, 0x74, 0xf5]].concat();
     assert_eq!(status_of(&again, region()), Status::Refused);
 }
 
-/// The status that the last call of `code` ends with in a component that holds `held`.
+/// Returns the status of the last call of `code` in a component that holds `held`.
 fn status_of(code: &[u8], held: Capability) -> Status {
     // xor r8d, r8d before; mov edi, eax; int3 after.
     let code = [&[0x45, 0x31, 0xc0][..], code, &[0x89, 0xc7, 0xcc]].concat();
@@ -337,7 +337,7 @@ fn status_of(code: &[u8], held: Capability) -> Status {
     Status::of(end.registers.rdi)
 }
 
-/// Frames of a region that everybody lost are free.
+/// Tests that the frames of a region that all holders lost are free.
 pub fn taken_back_memory_is_free() {
     let before = statistics().free_frames;
     let all: Vec<Actor> = (0..4).map(|_| Actor::new()).collect();
@@ -352,8 +352,8 @@ pub fn taken_back_memory_is_free() {
     assert!(lost < 256, "{lost} frames gone");
 }
 
-/// By a window what it shows is copied, in the directions allowed, and nothing beyond it; not after it was shut, nor after its
-/// owner's end.
+/// Tests that bytes in a window are copied in the allowed directions, and none beyond it; nor after it was taken back, nor
+/// after its owner's end.
 pub fn windows_show_what_they_show() {
     const READ_WRITE: u64 = 6;
     let [owner, other] = [(); 2].map(|()| Actor::new());
@@ -365,7 +365,7 @@ pub fn windows_show_what_they_show() {
     assert_eq!([0, 8, 16].map(|at| other.tell(COPY_FROM, at)), [11, 22, 33]);
     assert_eq!(other.tell(COPY_LISTS, 1), 10 + 23 + 32);
     assert_eq!([24, 32, 40].map(|at| other.tell(COPY_FROM, at)), [10, 23, 32]);
-    // Not what lies before it, and not the last word's second half.
+    // The bytes before the window are not copied, nor the second half of the last word.
     assert_eq!(owner.tell(READ, 0), 0);
     for beyond in [52, 56, 4096, u64::MAX, u64::MAX - 7, 1 << 63] {
         assert_eq!(other.tell(COPY_FROM, beyond), COPY_FAULT);
@@ -380,7 +380,7 @@ pub fn windows_show_what_they_show() {
         assert_eq!(other.tell(COPY_FROM, 0), from);
         assert_eq!(other.tell(COPY_TO, [0, 12]), to);
     }
-    // Nothing comes through it any more, whoever copies meanwhile.
+    // No more bytes come through it, even if a copy is under way.
     for rounds in 0..8 {
         let busy = [(); 2].map(|()| Actor::new());
         let window = owner.get(OPEN, READ_WRITE);
@@ -407,7 +407,7 @@ pub fn long_messages_arrive_whole() {
     (0..4).for_each(|_| assert_eq!(client.tell(CALL_LONG, 0), 65));
 }
 
-/// A capability that is moved with a reply to nobody stays.
+/// Tests that a capability that is moved with a reply without a caller stays.
 pub fn what_does_not_go_stays() {
     let endpoint = Arc::new(Endpoint::new());
     let handle = calls::SERVICE + 1;

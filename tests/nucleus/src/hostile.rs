@@ -1,7 +1,8 @@
-//! A component that makes random kernel calls and sends random messages, and those beside it who must not notice (K3, X5).
+//! A component that makes random kernel calls and sends random messages, and other components beside it that must not be
+//! affected (K3, X5).
 //!
-//! Numbers of calls, handles, addresses and deadlines are drawn from what may do harm: stale and forged handles, the
-//! component's own addresses, what calls gave before. It ends often, by its own doing or killed; another takes its place.
+//! Numbers of calls, handles, addresses and deadlines are drawn from harmful values: stale and forged handles, the
+//! component's own addresses, results of earlier calls. It ends often, by itself or killed, and is started again.
 use crate::domains;
 use alloc::{boxed::Box, format, sync::Arc, vec};
 use calls::{Call, Grants, IMAGE_BASE, SERVICE};
@@ -231,7 +232,7 @@ unsafe extern "C" {
     static skerry_victim_end: u8;
 }
 
-/// The hostile component's code with its seed, and the victim's.
+/// Returns the hostile component's code with its seed, and the victim's.
 fn codes(seed: u64) -> (vec::Vec<u8>, &'static [u8]) {
     let (start, middle, end) =
         (&raw const skerry_hostile, &raw const skerry_victim, &raw const skerry_victim_end);
@@ -261,7 +262,7 @@ struct Victims {
     /// Calls that were answered, and threads that have not left.
     exchanges: AtomicU64,
     running: AtomicU32,
-    /// Processor time of who needs no one.
+    /// Processor time of the thread that needs no other.
     busy_ns: AtomicU64,
 }
 
@@ -281,7 +282,7 @@ impl Victims {
         self.is_over.load(Relaxed)
     }
 
-    /// Serves whoever comes, whatever he says, until nobody else is left.
+    /// Serves every caller, whatever the message, until no others are left.
     fn serve(&self) {
         let mut now = Message::default();
         let mut is_calling = false;
@@ -334,7 +335,7 @@ fn soon(ns: u64) -> Wait {
     Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false }
 }
 
-/// As many random calls as the parameter `skerry.calls` says, a few without it.
+/// Makes as many random calls as the parameter `skerry.calls` says, or a few without it, and checks the victims.
 pub fn harms_nobody() {
     let total = params::number("skerry.calls").unwrap_or(100_000);
     let start_ns = time::now_ns();
@@ -378,7 +379,7 @@ pub fn harms_nobody() {
     assert!(busy_ns > elapsed_ns / 4, "others are kept from the processor");
 }
 
-/// One life of the hostile component.
+/// Starts one life of the hostile component.
 fn begin(seed: u64, victims: &Victims, counter: &Arc<DmaBuffer>) -> Arc<Domain> {
     let grants = Grants {
         memory_bytes: MEMORY_BYTES,
@@ -402,7 +403,8 @@ fn begin(seed: u64, victims: &Victims, counter: &Arc<DmaBuffer>) -> Arc<Domain> 
     domain
 }
 
-/// Until it has ended, does nothing more, or has lived long enough; it never has more memory than granted.
+/// Watches the component until it has ended, makes no more calls, or has lived long enough, and checks that it never has
+/// more memory than granted.
 fn watch(domain: &Domain, counter: &AtomicU64, total: u64) {
     let first = counter.load(Relaxed);
     let (mut last, mut seen_ns) = (first, time::now_ns());

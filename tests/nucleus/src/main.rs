@@ -1,11 +1,11 @@
-//! A kernel that is the nucleus and its tests: exercises it where only the real machine can, on as many
-//! processors as there are, and counts what is left over. `./x test --suite nucleus` boots it.
+//! A kernel that consists of the nucleus and its tests. It exercises what only the real machine can, on all its processors, and
+//! checks that no object is left over. `./x test --suite nucleus` boots it.
 //!
-//! Each test is a function that panics where something is wrong. The line `selftest: N passed` is the last of a
-//! good run; then the machine is switched off. The parameter `skerry.selftest` is how often all are
-//! run (those whose name holds the value of `skerry.only`); with `overflow` the stack is used up instead, with `bench` and `trace`
-//! messages are measured (`costs::probes`), with `ports` accesses of ports (`costs::ports`); with `hostile` a component
-//! makes `skerry.calls` random calls. Built for the host it is an empty program.
+//! Each test is a function that panics at a fault. The line `selftest: N passed` is the last of a good run; then the machine is
+//! switched off. The parameter `skerry.selftest` is the number of times that all tests are run (those whose name contains the
+//! value of `skerry.only`). With `overflow` the stack is used up instead; with `bench` and `trace` messages are measured
+//! (`costs::probes`), with `ports` accesses of ports (`costs::ports`); with `hostile` a component makes `skerry.calls` random
+//! calls. Built for the host it is an empty program.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

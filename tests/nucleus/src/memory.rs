@@ -1,4 +1,4 @@
-//! Frames, heap, spaces, copies.
+//! Tests of frames, the heap, spaces and copies.
 use crate::suite::in_threads;
 use alloc::{sync::Arc, vec, vec::Vec};
 use nucleus::{
@@ -18,7 +18,7 @@ fn address(page: usize) -> u64 {
     BASE + (page * PAGE) as u64
 }
 
-/// Many frames by many threads, each with references.
+/// Tests many frames in many threads, each with references.
 pub fn frames_come_back() {
     in_threads(4, |_| {
         for _ in 0..10 {
@@ -53,7 +53,8 @@ pub fn heap_objects_do_not_overlap() {
     });
 }
 
-/// Large pieces come, keep their contents and go where no two free frames lie side by side.
+/// Tests that large pieces can be allocated, keep their contents and can be freed when no two free
+/// frames are adjacent.
 pub fn heap_needs_single_frames_only() {
     let mut pairs = Vec::with_capacity(frames::totals().0 / 2);
     while let Some(pair) = frames::allocate_contiguous(2, frames::For::Kernel) {
@@ -75,7 +76,7 @@ pub fn heap_needs_single_frames_only() {
     heap::shrink();
 }
 
-/// Everything cannot be charged.
+/// Tests that a charge of all memory is refused.
 pub fn charges_are_refused() {
     assert!(charge::charge(1 << 20).is_ok());
     assert!(charge::charge(usize::MAX).is_err());
@@ -83,7 +84,7 @@ pub fn charges_are_refused() {
     charge::uncharge(1 << 20);
 }
 
-/// Zero and copy touch every byte.
+/// Tests that zero and copy touch every byte.
 pub fn pages_are_cleared_and_copied() {
     let (one, two) =
         (frame::allocate(false).expect("a frame"), frame::allocate(true).expect("a frame"));
@@ -106,7 +107,7 @@ pub fn pages_are_cleared_and_copied() {
     frames::release(two);
 }
 
-/// Map, protect, move, unmap over table borders.
+/// Tests mapping, protecting, moving and unmapping over table borders.
 pub fn space_ranges() {
     let space = Space::new().expect("a space");
     assert_eq!(space.map_zeroed(address(0), 1000, READ_WRITE), Ok(1000));
@@ -139,7 +140,7 @@ pub fn space_ranges() {
     assert_eq!(space.map_zeroed(address(7), 1, READ), Ok(1));
 }
 
-/// After a clone each side sees its own.
+/// Tests that after a clone each side sees its own pages.
 pub fn clone_copies_on_write() {
     let (one, two) = (Space::new().expect("a space"), Space::new().expect("a space"));
     assert_eq!(one.map_zeroed(address(0), 600, READ_WRITE), Ok(600));
@@ -156,7 +157,7 @@ pub fn clone_copies_on_write() {
     assert_eq!(two.make_writable(address(4), READ_WRITE), Ok(Unshared::Reused));
 }
 
-/// Tables are shared whole until a side changes something, whoever goes first.
+/// Tests that tables are shared whole until a side changes something, whichever side ends first.
 pub fn clone_shares_tables() {
     let tables = || objects::of(Kind::TableFrame);
     let (parent, child) = (Space::new().expect("a space"), Space::new().expect("a space"));
@@ -205,7 +206,7 @@ pub fn shared_tables_are_let_go_by_the_last() {
     });
 }
 
-/// A copy that runs into nothing says how far it came.
+/// Tests that a copy that meets an unmapped page returns the bytes copied before it.
 pub fn copies_stop_at_the_byte() {
     let space = Space::new().expect("a space");
     assert_eq!(space.map_zeroed(address(0), 1, READ_WRITE), Ok(1));

@@ -8,10 +8,10 @@ use nucleus::{
     time,
 };
 
-/// Ends the server.
+/// Word that ends the server.
 const STOP: u64 = u64::MAX;
 
-/// A message of one word.
+/// Returns a message of one word.
 pub fn message(word: u64) -> Message {
     Message { header: Header::new(1, 1), badge: 0, words: [word, 0, 0, 0] }
 }
@@ -29,14 +29,14 @@ pub fn serve(endpoint: &Endpoint) {
     let _ = endpoint.reply(&mut now);
 }
 
-/// A thread that serves `endpoint`.
+/// Starts a thread that serves `endpoint`.
 pub fn start_server(endpoint: &Arc<Endpoint>, policy: Policy) -> u64 {
     let own = endpoint.clone();
     let body: thread::Body = Box::new(Box::new(move || serve(&own)));
     thread::spawn("server", policy, body).expect("no memory for a test's thread")
 }
 
-/// Calls and must be answered.
+/// Calls and checks the answer.
 pub fn call(endpoint: &Endpoint, word: u64) {
     let mut now = message(word);
     endpoint.call(&mut now, Wait::default()).expect("an answer");
@@ -48,7 +48,7 @@ pub fn stop_server(endpoint: &Endpoint) {
     endpoint.call(&mut message(STOP), Wait::default()).expect("an answer");
 }
 
-/// Several clients, several servers, each gets the answer to its own call.
+/// Tests several clients and servers: each client gets the answer to its own call.
 pub fn calls_are_answered() {
     let endpoint = Arc::new(Endpoint::new());
     let servers = [(); 3].map(|()| start_server(&endpoint, Policy::Fair { nice: 0 }));
@@ -60,7 +60,7 @@ pub fn calls_are_answered() {
     assert_eq!(endpoint.reply(&mut message(0)), Err(Error::NoCaller));
 }
 
-/// Nobody there; somebody who does not answer; and deadlines beside a server that does.
+/// Tests deadlines without a server, with a server that does not answer, and beside one that does.
 pub fn deadline_ends_a_call() {
     let endpoint = Arc::new(Endpoint::new());
     let soon = |ns| Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false };
@@ -81,7 +81,8 @@ pub fn deadline_ends_a_call() {
     stop_server(&endpoint);
 }
 
-/// Callers that were not received, and receivers; the one that was is answered.
+/// Tests that closing wakes callers that were not received, and receivers; a call that was received is
+/// answered.
 pub fn end_wakes_everybody() {
     let endpoint = Arc::new(Endpoint::new());
     let ended = Arc::new(AtomicU32::new(0));
@@ -113,7 +114,8 @@ pub fn end_wakes_everybody() {
     assert_eq!(endpoint.receive(&mut message(0), Wait::default()), Err(Error::Gone));
 }
 
-/// A server that receives again has not answered, and cannot any more; its client is told.
+/// Tests that a server that receives again cannot answer the earlier call any more, and that its client is
+/// told.
 pub fn receiving_again_cancels() {
     let endpoint = Arc::new(Endpoint::new());
     let own = endpoint.clone();
@@ -128,7 +130,7 @@ pub fn receiving_again_cancels() {
     });
 }
 
-/// Each signaller's bits come, and each once.
+/// Tests that each signaller's bits come, each once.
 pub fn no_bit_is_lost() {
     let endpoint = Arc::new(Endpoint::new());
     let taken: Arc<[AtomicU32; 5]> = Arc::new([const { AtomicU32::new(0) }; 5]);
@@ -148,7 +150,7 @@ pub fn no_bit_is_lost() {
             }
         }
         _ => {
-            // Its own bit must be taken before it is signalled again, or the two are one.
+            // A bit must be taken before it is signalled again, or the two signals are one.
             let mine = &taken[index as usize];
             for round in 0..100 {
                 endpoint.signal(1 << index);
@@ -160,7 +162,8 @@ pub fn no_bit_is_lost() {
     });
 }
 
-/// A server that works for a real-time client is not held up by another real-time thread of less priority.
+/// Tests that a server that works for a real-time client is not held up by another real-time thread of
+/// less priority.
 pub fn caller_lends_its_priority() {
     let endpoint = Arc::new(Endpoint::new());
     let server = start_server(&endpoint, Policy::Fair { nice: 19 });

@@ -21,7 +21,7 @@ const PORTS: [(u16, u16); 2] = [(0x2f8, 8), (0x80, 1)];
 /// A page that components may write.
 const DATA: u64 = IMAGE_BASE + 0x10_0000;
 
-/// mov edx, `port`
+/// Returns the code: mov edx, `port`
 fn in_dx(port: u16) -> [u8; 5] {
     let [low, high] = port.to_le_bytes();
     [0xba, low, high, 0, 0]
@@ -35,7 +35,7 @@ fn opens() -> Vec<u8> {
     [&first(0x2f8)[..], &second(8), &does(Call::PortsOpen)].concat()
 }
 
-/// A domain that may open [`PORTS`], with a page at [`DATA`] that begins with `data`.
+/// Makes a domain that may open [`PORTS`], with a page at [`DATA`] that begins with `data`.
 fn granted(access: PortAccess, code: &[u8], data: &[u8], held: Vec<Capability>) -> Arc<Domain> {
     let grants = Grants { ports: PORTS.into(), port_access: access, ..domains::grants(0) };
     let domain = Domain::new("test", grants).expect("no memory for a domain");
@@ -57,14 +57,14 @@ fn end_of(domain: &Domain) -> End {
     domain.wait_end(Some(time::now_ns() + 5_000_000_000)).expect("an end")
 }
 
-/// It ended by a protection fault of the instruction at byte `at` of its code.
+/// Checks that the domain ended by a protection fault of the instruction at byte `at` of its code.
 fn faulted_at(domain: &Domain, at: usize) {
     let end = end_of(domain);
     assert!(end.cause.starts_with("exception 13"), "{} at {:#x}", end.cause, end.registers.rip);
     assert_eq!(end.registers.rip, IMAGE_BASE + at as u64);
 }
 
-/// A port that is not granted or not open faults, and one that was closed faults again.
+/// Tests that access to a port that is not granted or not open faults, and that one that was closed faults again.
 pub fn only_open_ports_are_accessed() {
     let reads = [&in_dx(0x2ff)[..], &IN].concat();
     faulted_at(&domains::start(&reads, 0, Vec::new()), 5);
@@ -157,7 +157,8 @@ unsafe extern "C" {
     static skerry_port_forms_end: u8;
 }
 
-/// Bytes, words, longs and strings do the same whoever carries them out; by the map the nucleus is not asked.
+/// Tests that bytes, words, longs and strings have the same effect in every way; with the map the nucleus is not
+/// involved.
 pub fn every_form_is_carried_out() {
     let (start, end) = (&raw const skerry_port_forms, &raw const skerry_port_forms_end);
     // SAFETY: two labels of one section, the code between them.
@@ -171,7 +172,7 @@ pub fn every_form_is_carried_out() {
     }
 }
 
-/// A list is done as a whole, and not at all where one of its ports is not open.
+/// Tests that a list is done as a whole, and not at all if one of its ports is not open.
 pub fn lists_are_done_whole() {
     let write = |port, value| PortStep { port, width: 1, is_write: true, value };
     let read = |port, width| PortStep { port, width, is_write: false, value: 0 };
@@ -200,8 +201,8 @@ pub fn lists_are_done_whole() {
     assert_eq!(values, [0x12, 0x12, 0x34, 0x34, 0x56, 0, 0x56, 0, 0x56, 0, 0x34]);
 }
 
-/// A thread that reads a port in a loop, where there is another processor on that, faults as soon as another thread of
-/// the component has closed it.
+/// Tests that a thread that reads a port in a loop, on another processor if there is one, faults as soon as another
+/// thread of the component has closed the port.
 pub fn closing_reaches_every_processor() {
     let mask = |mask| {
         let me = does(Call::Current);
@@ -213,7 +214,7 @@ pub fn closing_reaches_every_processor() {
         let tells = [0xc6, 0x04, 0x25, a, b, c, d, 1, 0xeb, 0xf5];
         let spinner = [&mask(2)[..], &in_dx(0x2ff), &IN, &tells].concat();
         let reads_at = 2 + spinner.len() - 11;
-        // The first thread starts behind it. mov r9d, policy
+        // The first thread starts behind it. The code is: mov r9d, policy
         let policy = thread::Policy::Fair { nice: 0 }.pack().to_le_bytes();
         let spawn =
             [&[0x41, 0xb9][..], &policy, &first(IMAGE_BASE + 2), &does(Call::Spawn)].concat();
@@ -222,15 +223,15 @@ pub fn closing_reaches_every_processor() {
             [&does(Call::Yield)[..], &[0x80, 0x3c, 0x25, a, b, c, d, 0, 0x74, 0xef]].concat();
         let shut = [&first(0x2f8)[..], &second(8), &does(Call::PortsClose)].concat();
         let main = [&mask(1)[..], &opens(), &spawn, &waits, &shut, &LOOP];
-        // jmp over the spinner
+        // The first instruction jumps over the spinner.
         let code = [&[0xeb, spinner.len() as u8][..], &spinner, &main.concat()].concat();
         let domain = granted(PortAccess::Map, &code, &[], Vec::new());
         faulted_at(&domain, reads_at);
     }
 }
 
-/// A component without ports that takes turns with one that reads its own, on one processor by the fast path and on all,
-/// does not read them.
+/// Tests that a component without ports cannot read those of another one with which it takes turns, on one processor by
+/// the fast path and on all.
 pub fn maps_are_not_shared() {
     let endpoint = Arc::new(Endpoint::new());
     // Opens; 1: reads; replies and receives; jmp 1b

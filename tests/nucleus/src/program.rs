@@ -1,4 +1,4 @@
-//! Tiny programs in machine code.
+//! Tests with tiny programs in machine code.
 use crate::suite::in_threads;
 use alloc::{boxed::Box, sync::Arc, vec};
 use calls::HERE;
@@ -17,7 +17,7 @@ const CODE: u64 = 0x1000_0000;
 const DATA: u64 = 0x2000_0000;
 const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
-/// A space with `code` at `CODE`.
+/// Makes a space with `code` at `CODE`.
 pub fn with_code(code: &[u8]) -> Space {
     let space = Space::new().expect("a space");
     let page = frame::allocate(true).expect("a frame");
@@ -27,7 +27,7 @@ pub fn with_code(code: &[u8]) -> Space {
     space
 }
 
-/// Registers to start at `CODE`.
+/// Returns registers that start at `CODE`.
 pub fn start() -> Registers {
     Registers { rip: CODE, rsp: DATA + PAGE as u64, ..Registers::default() }
 }
@@ -65,7 +65,7 @@ pub fn non_maskable_interrupts_find_their_processor() {
     });
 }
 
-/// Interrupts of every vector, those of exceptions too, harm neither programs nor the kernel.
+/// Tests that interrupts of every vector, those of exceptions too, harm neither programs nor the kernel.
 pub fn stray_vectors_harm_nobody() {
     use nucleus::arch::{apic, smp};
     // 1: mov ecx, 20000; 2: dec ecx; jnz 2b; syscall; jmp 1b
@@ -90,7 +90,7 @@ pub fn stray_vectors_harm_nobody() {
     });
 }
 
-/// System calls, page faults answered, direct copies, other exceptions.
+/// Tests system calls, answered page faults, direct copies and other exceptions.
 pub fn calls_and_faults() {
     // mov eax, 7; syscall; mov [rdi], rax; mov rax, [rdi]; syscall; ud2
     let code =
@@ -124,14 +124,14 @@ pub fn calls_and_faults() {
     assert_eq!(run(&mut registers, &space), fault);
 }
 
-/// Also with what a component's call to its own threads looks like, which no program's is.
+/// Tests the registers, also with a call number that a component would use for its own threads, which a program may not.
 pub fn registers_survive() {
     [1, HERE, HERE | 1, u64::MAX].into_iter().for_each(registers_survive_with);
 }
 
-/// Every register comes back as it was given, by both ways out and both ways in.
+/// Tests that every register comes back as it was given, by both ways out and both ways in.
 fn registers_survive_with(rax: u64) {
-    // syscall; ud2
+    // The code is: syscall; ud2
     let space = with_code(&[0x0f, 0x05, 0x0f, 0x0b]);
     let mut registers = Registers {
         r15: 15,
@@ -169,7 +169,7 @@ fn registers_survive_with(rax: u64) {
     assert_eq!((registers.rcx, registers.rip, registers.rsp), (77, CODE + 2, 0x1234));
 }
 
-/// A program that never traps comes back when kicked; kicks are not lost.
+/// Tests that a program that never traps comes back when kicked, and that kicks are not lost.
 pub fn kick_ends_a_loop() {
     let space = with_code(&[0xeb, 0xfe]);
     let me = thread::current_number();
@@ -250,8 +250,8 @@ const XMM_3: [u8; 14] =
     [0x66, 0x48, 0x0f, 0x6e, 0xdf, 0x0f, 0x05, 0x66, 0x48, 0x0f, 0x7e, 0xd8, 0xeb, 0xf7];
 const XMM_3_AT: usize = 160 + 3 * 16;
 
-/// A new thread has not run in its space when a signal comes: its state goes to the program's memory and back, and is the
-/// initial one between.
+/// Tests a signal to a new thread that has not run in its space: its state goes to the program's memory and back, and is
+/// the initial one in between.
 pub fn state_before_run() {
     in_threads(6, |index| {
         let space = with_code(&XMM_3);
@@ -280,7 +280,7 @@ pub fn state_before_run() {
     });
 }
 
-/// XMM registers are each thread's own; images are checked.
+/// Tests that each thread has its own XMM registers, and that images are checked.
 pub fn extended_state() {
     let code = XMM_3;
     let space = Arc::new(with_code(&code));

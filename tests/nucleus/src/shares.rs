@@ -1,4 +1,4 @@
-//! A component that loops in many threads, and those beside it: its share of the processors' time bounds it.
+//! Tests of shares: a component loops in many threads, and its share of the processors' time limits it.
 use crate::{
     domains::{self, does, first, second},
     gifts,
@@ -19,7 +19,7 @@ use nucleus::{
 };
 use runqueue::PERIOD_NS;
 
-/// Loops on each processor.
+/// Number of loops on each processor.
 const LOOPS: usize = 2;
 /// Time of the measurement: five periods.
 const MEASURED_NS: u64 = 5 * PERIOD_NS;
@@ -32,11 +32,11 @@ fn spawn(entry: u64, mask: u32) -> Vec<u8> {
     [&first(entry)[..], &rest, &does(Call::Spawn)].concat()
 }
 
-/// Loops for ever, [`LOOPS`] times on each processor; and where that begins.
+/// Returns code that loops for ever, [`LOOPS`] times on each processor, and the offset at which a loop begins.
 fn loops() -> (Vec<u8>, u64) {
-    // mov esi, edi
+    // The bytes are: mov esi, edi
     let begin = [&[0x89, 0xfe][..], &does(Call::Current), &does(Call::SetAffinity)].concat();
-    // jmp to itself
+    // The bytes are: jmp to itself
     let body = [&begin[..], &[0xeb, 0xfe]].concat();
     let masks = (1..LOOPS * smp::online()).map(|index| 1 << (index % smp::online()));
     let spawns = masks.flat_map(|mask| spawn(IMAGE_BASE, mask));
@@ -44,7 +44,7 @@ fn loops() -> (Vec<u8>, u64) {
     (code, IMAGE_BASE + body.len() as u64)
 }
 
-/// The looping component, started.
+/// Starts the looping component.
 fn start(policy: Policy, share_percent: u8) -> Arc<Domain> {
     let threads = LOOPS * smp::online();
     let grants = Grants { threads, policy, share_percent, ..domains::grants(0) };
@@ -56,7 +56,7 @@ fn start(policy: Policy, share_percent: u8) -> Arc<Domain> {
     domain
 }
 
-/// The processor time of thread `number`.
+/// Returns the processor time of thread `number`.
 fn run_ns(number: u64) -> u64 {
     thread::cpu_time(number).map_or(0, |used| used.user_ns + used.system_ns)
 }
@@ -87,7 +87,7 @@ impl Busy {
         Busy { is_over, threads }
     }
 
-    /// Their processor time.
+    /// Returns the threads' processor time.
     fn run_ns(&self) -> u64 {
         self.threads.iter().map(|&number| run_ns(number)).sum()
     }
@@ -99,12 +99,12 @@ impl Drop for Busy {
     }
 }
 
-/// The percentage of the processors' time that busy threads have beside the looping component, and the number of its periods that
-/// had to wait.
+/// Returns the percentage of the processors' time that busy threads have beside the looping component, and the number of
+/// periods in which that had to wait.
 fn beside(policy: Policy, share_percent: u8) -> (u64, u32) {
     let busy = Busy::start();
     let domain = start(policy, share_percent);
-    // From the beginning of a period.
+    // The measurement starts at the beginning of a period.
     thread::park(Some(time::now_ns().next_multiple_of(PERIOD_NS)), false);
     let (start_ns, before_ns) = (time::now_ns(), busy.run_ns());
     thread::park(Some(start_ns + MEASURED_NS), false);
@@ -117,22 +117,23 @@ fn beside(policy: Policy, share_percent: u8) -> (u64, u32) {
         "share of {share_percent} %, {policy:?}: others have {percent} %, refused {refused:?}"
     );
     let refused = refused.first().map_or(0, |&(_, count)| count);
-    // And that in which it began, and that in which it ended.
+    // The period in which it began and the one in which it ended count, too.
     assert!(u64::from(refused) <= elapsed_ns / PERIOD_NS + 2, "refused {refused} times");
     (percent, refused)
 }
 
-/// A part is left to others, whatever the component's policy; that it had to wait is counted once a period, and traced.
+/// Tests that a part of the time is left to others, whatever the component's policy, and that a wait is counted once a period
+/// and traced.
 pub fn loops_leave_the_rest_to_others() {
     let me = thread::current_number();
-    // Before the loops, which take all processors.
+    // This is set before the loops start, which take all processors.
     thread::set_policy(me, Policy::Fifo(99));
     for policy in [Policy::Fair { nice: -20 }, Policy::Fifo(50)] {
         let (percent, refused) = beside(policy, 100);
         assert!(percent < 40, "{policy:?} with all time leaves others {percent} %");
         assert_eq!(refused, 0);
         let start_ns = time::now_ns();
-        // 87 % on a quiet host; one that takes processors away from whoever runs has more tries.
+        // It is 87 % on a quiet host; on a host that takes processors away, more tries are made.
         let mut tries = (0..3).map(|_| beside(policy, 10));
         let (_, refused) = tries.find(|&(percent, _)| percent >= 60).expect("a rest for others");
         assert!(refused >= 4, "refused {refused} times in five periods");
@@ -143,12 +144,12 @@ pub fn loops_leave_the_rest_to_others() {
     thread::set_policy(me, Policy::Fair { nice: 0 });
 }
 
-/// The processor time that an attendant needs; that of the busy thread beside it meanwhile, at most; and that thread.
+/// The processor time that an attendant needs, and the thread that computes beside it.
 const ATTENDS_NS: u64 = 30_000_000;
 static BESIDE_NS: AtomicU64 = AtomicU64::new(0);
 static BESIDE: AtomicU64 = AtomicU64::new(0);
 
-/// A bell whose attendant needs [`ATTENDS_NS`].
+/// Returns a bell whose attendant needs [`ATTENDS_NS`].
 pub fn bell() -> &'static Region {
     static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
     gifts::bell(&BELL, || {
@@ -161,7 +162,8 @@ pub fn bell() -> &'static Region {
     })
 }
 
-/// A component that rings a bell again and again sinks between, but not while it does what others may wait for.
+/// Tests that a component that rings a bell again and again sinks in between, but not while it does work that others may wait
+/// for.
 pub fn attendant_does_not_sink() {
     let me = thread::current_number();
     thread::set_policy(me, Policy::Fifo(99));
@@ -172,7 +174,7 @@ pub fn attendant_does_not_sink() {
     // add rdi, 8; mov rbp, rdi
     let word = [0x48, 0x83, 0xc7, 0x08, 0x48, 0x89, 0xfd];
     let mapped = [&first(SERVICE)[..], &does(Call::MapRegion), &word].concat();
-    // mov rdi, rbp
+    // The bytes are: mov rdi, rbp
     let ring = [&[0x48, 0x89, 0xef][..], &second(1), &does(Call::Wake)].concat();
     let back = (-(ring.len() as i8) - 2) as u8;
     let code = [pinned, mapped, ring, [0xeb, back].into()].concat();
@@ -207,7 +209,7 @@ pub fn loops_disturb_nobody() {
     looping.kill("test");
 }
 
-/// Time that nobody else wants is a component's, beyond its share, too.
+/// Tests that a component gets time that no other thread wants, even beyond its share.
 pub fn idle_time_is_anybodys() {
     let domain = start(Policy::Fair { nice: 0 }, 1);
     let start_ns = time::now_ns();

@@ -111,7 +111,7 @@ fn skerry_start() {
         for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(only)) {
             let before = settled_counts();
             let start_ns = time::now_ns();
-            // In a thread of its own, which takes its space and extended state along.
+            // The test runs in a thread of its own, which frees its space and extended state at its end.
             in_threads(1, move |_| test());
             settle(&before, name);
             log::info!("selftest: ok: {name} ({} us)", (time::now_ns() - start_ns) / 1000);
@@ -141,7 +141,7 @@ fn warm_up() {
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 
-/// The counts that must be as before: live objects but slabs and cached stacks, and frames free but for those.
+/// Returns the counts that must be as before: live objects except slabs and cached stacks, and free frames with those of these.
 fn counts() -> Vec<(&'static str, i64)> {
     let all = objects::all();
     let of = |wanted: &str| {
@@ -159,7 +159,7 @@ fn counts() -> Vec<(&'static str, i64)> {
     counts
 }
 
-/// The counts, once two in a row agree: they are not read all at one instant.
+/// Returns the counts once two readings in a row agree, because they are not read at one instant.
 fn settled_counts() -> Vec<(&'static str, i64)> {
     let mut before = counts();
     loop {
@@ -172,7 +172,7 @@ fn settled_counts() -> Vec<(&'static str, i64)> {
     }
 }
 
-/// Waits until the counts are as `before`: ended threads go a moment after they said so.
+/// Waits until the counts are as `before`: a thread is freed a moment after it reported its end.
 fn settle(before: &[(&'static str, i64)], name: &str) {
     let give_up_ns = time::now_ns() + 2_000_000_000;
     loop {

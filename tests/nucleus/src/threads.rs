@@ -1,4 +1,4 @@
-//! Threads, waits, timers, scheduling.
+//! Tests of threads, waits, timers and scheduling.
 use crate::suite::in_threads;
 use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use nucleus::{
 };
 use sync::Outcome;
 
-/// A hundred threads, several times.
+/// Starts and ends a hundred threads, several times.
 pub fn start_and_end() {
     for _ in 0..4 {
         let sum = Arc::new(AtomicU32::new(0));
@@ -21,7 +21,7 @@ pub fn start_and_end() {
     }
 }
 
-/// A token given before the park is not lost, two are one.
+/// Tests that a token given before the park is not lost, and that two tokens count as one.
 pub fn park_keeps_a_token() {
     let me = thread::current_number();
     thread::unpark(me);
@@ -31,7 +31,7 @@ pub fn park_keeps_a_token() {
     thread::unpark(u64::MAX);
 }
 
-/// Not before, and not long after.
+/// Tests that a deadline ends a wait not before its time, and not long after.
 pub fn deadline_ends_a_wait() {
     in_threads(8, |index| {
         let word = AtomicU32::new(0);
@@ -69,7 +69,7 @@ pub fn no_wake_up_is_lost() {
     });
 }
 
-/// A kick before, during and without an interruptible wait.
+/// Tests a kick before, during and without an interruptible wait.
 pub fn kick_is_kept() {
     let me = thread::current_number();
     let word = AtomicU32::new(0);
@@ -111,7 +111,7 @@ pub fn loops_are_preempted() {
     assert!(times.voluntary_switches > 0);
 }
 
-/// Moving from processor to processor.
+/// Tests moving from processor to processor.
 pub fn affinity_is_obeyed() {
     let online = smp::online();
     in_threads(4, move |index| {
@@ -125,7 +125,7 @@ pub fn affinity_is_obeyed() {
     });
 }
 
-/// Of two threads on one processor the one with the higher priority is served first.
+/// Tests that of two threads on one processor the one with the higher priority is served first.
 pub fn real_time_goes_first() {
     let order = Arc::new(AtomicU64::new(0));
     let me = thread::current_number();

@@ -8,12 +8,12 @@ use std::{
 /// The machine models Skerry boots on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Machine {
-    /// A newer PC, with PCI Express.
+    /// PCI Express, as newer PCs.
     #[default]
     Q35,
-    /// An older PC, with PCI.
+    /// PCI, as older PCs.
     Pc,
-    /// A machine with virtio over MMIO and without PCI.
+    /// virtio over MMIO, no PCI.
     Microvm,
 }
 
@@ -22,7 +22,7 @@ pub enum Machine {
 pub enum Accel {
     /// Hardware virtualisation.
     Kvm,
-    /// Translation, which works everywhere.
+    /// Translation; works everywhere.
     Tcg,
 }
 

@@ -1,10 +1,10 @@
 //! The descriptions of calls and the cases that are generated from them.
 //!
-//! A line is a class of values, `class NAME: VALUE ...`; a class of flags, `flags NAME: VALUE ...`, which stands for none, each
-//! alone, each pair and all of them; or a call, `NAME NUMBER ARGUMENT ...`, each argument a class, or values in one word joined
-//! by `|`. The first value of a class is the valid one. A value is a number, a power (`2^31-1`), an object of
-//! [`super::state`], or a number with a name (`O_CREAT=0x40`). `!` behind a call's name: it stores what differs from run to run.
-//! `~`: it returns what does. `#` opens a comment.
+//! A line is a class of values, `class NAME: VALUE ...`; a class of flags, `flags NAME: VALUE ...`, whose values are no flag,
+//! each flag alone, each pair and all flags; or a call, `NAME NUMBER ARGUMENT ...`, each argument a class, or values in one
+//! word joined by `|`. The first value of a class is the valid one. A value is a number, a power (`2^31-1`), an object of
+//! [`super::state`], or a number with a name (`O_CREAT=0x40`). `!` behind a call's name says that it stores values that differ
+//! from run to run, and `~` that it returns such a value. `#` opens a comment.
 use super::{Described, state};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const FAMILIES: [(&str, &str); 12] = [
     ("ipc", include_str!("descriptions/ipc.txt")),
     ("mounts", include_str!("descriptions/mounts.txt")),
 ];
-/// Classes that all families use.
+/// The text of the classes that all families use.
 const COMMON: &str = include_str!("descriptions/common.txt");
 /// The largest product of classes that is tried whole. Of a larger one, each value of an argument meets the first
 /// [`MET`] values of each other argument.
@@ -42,17 +42,17 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether it returns the number of what other processes share.
+    /// Returns whether the call returns the number of an object that other processes share.
     pub(super) fn is_identifier(&self) -> bool {
         ["shmget", "msgget", "semget", "getpgid", "getsid"].contains(&self.name.as_str())
     }
 
-    /// Whether it is about what all processes share, so that cases of it take turns.
+    /// Returns whether the call is about state that all processes share, so that its cases take turns.
     pub(super) fn is_of_all(&self) -> bool {
         ["shm", "sem", "msg", "mq_"].iter().any(|start| self.name.starts_with(start))
     }
 
-    /// Whether it returns an address.
+    /// Returns whether the call returns an address.
     pub(super) fn is_address(&self) -> bool {
         ["mmap", "mremap", "brk", "shmat"].contains(&self.name.as_str())
     }
@@ -61,16 +61,16 @@ impl Call {
 type Value = (String, i64);
 type Classes = BTreeMap<String, Vec<Value>>;
 
-/// The cases of the family called `name`, or of all.
+/// Returns the cases of the family called `name`, or of all families.
 ///
 /// # Panics
-/// If a description is wrong.
+/// Panics if a description is wrong.
 pub fn described(name: Option<&str>) -> Vec<Described> {
     let mut cases = Vec::new();
     for (_, text) in FAMILIES.iter().filter(|(family, _)| name.is_none_or(|name| name == *family)) {
         describe(&mut cases, COMMON.lines().chain(text.lines()));
     }
-    // Two lines of one call may share cases.
+    // Two lines of one call may have cases in common.
     let mut names = BTreeSet::new();
     cases.retain(|case| names.insert(case.name.clone()));
     cases
@@ -119,7 +119,7 @@ fn add(cases: &mut Vec<Described>, line: &str, classes: &Classes) {
     }
 }
 
-/// Which values the cases of a call have, by their numbers in the classes.
+/// Returns the values of the cases of a call, by their numbers in the classes.
 fn choices(classes: &[Vec<Value>]) -> BTreeSet<Vec<usize>> {
     let base = vec![0; classes.len()];
     let mut chosen = BTreeSet::from([base.clone()]);
@@ -150,7 +150,7 @@ fn choices(classes: &[Vec<Value>]) -> BTreeSet<Vec<usize>> {
     chosen
 }
 
-/// None of the flags, each alone, each pair, all.
+/// Returns no flag, each flag alone, each pair, and all flags.
 fn sums(flags: &[Value]) -> Vec<Value> {
     let mut sums = vec![("0".to_owned(), 0)];
     sums.extend(flags.iter().cloned());
@@ -171,7 +171,7 @@ fn value(word: &str) -> Value {
     (name.to_owned(), number.unwrap_or_else(|| panic!("no value: `{word}`")))
 }
 
-/// A number: decimal, hexadecimal, or a power of two with a summand, maybe negative.
+/// Parses a number: decimal, hexadecimal, or a power of two with a summand, perhaps negative.
 fn parse(word: &str) -> Option<i64> {
     if let Some(power) = word.strip_prefix("2^") {
         let end = power.find(['+', '-']).unwrap_or(power.len());

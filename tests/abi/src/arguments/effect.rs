@@ -1,5 +1,5 @@
-//! The visible state of the process and of its file tree, and what a call changed of it. Fields that differ from run to run
-//! (times, inode numbers, process numbers, addresses that the kernel chooses) are left out.
+//! The visible state of the process and of its file tree, and the changes that a call made to it. Fields that differ from run
+//! to run (times, inode numbers, process numbers, addresses that the kernel chooses) are left out.
 use super::state::{MOST, WRITABLE, descriptor_name, is_prepared};
 use crate::{
     returns::setting::{at, map_shared, raw, room},
@@ -18,7 +18,7 @@ use std::{
 /// The name of the counts of pages of other mappings.
 const ELSEWHERE: &str = "elsewhere ";
 
-/// Texts by what they are about, and the bytes of the prepared memory.
+/// Texts by their subject, and the bytes of the prepared memory.
 #[derive(Default)]
 pub struct State {
     texts: BTreeMap<String, String>,
@@ -38,14 +38,14 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Room for a text.
+    /// Makes room for a text.
     pub fn new() -> Maps {
         const ROOM: usize = 1 << 16;
         // SAFETY: new memory, zeroed, which stays for ever.
         let room = unsafe { std::slice::from_raw_parts_mut(map_shared(ROOM), ROOM) };
         Maps { room, length: 0 }
     }
-    /// Reads the text as it is now.
+    /// Reads the present text.
     pub fn read(&mut self) {
         let path = c"/proc/self/maps".as_ptr() as i64;
         let fd = raw(libc::SYS_open, [path, 0, 0, 0, 0, 0]);
@@ -62,7 +62,8 @@ impl Maps {
     }
 }
 
-/// Looks at everything. Where the call stores what differs from run to run, the contents of files are left out, as one is mapped.
+/// Reads the whole visible state. If the call stores values that differ from run to run, the contents of files are left out,
+/// because a file is mapped.
 pub fn look(folder: &Path, is_memory_volatile: bool) -> State {
     let mut state = State::default();
     add_memory(&mut state);
@@ -72,13 +73,13 @@ pub fn look(folder: &Path, is_memory_volatile: bool) -> State {
     state
 }
 
-/// The state with the mappings of `maps`.
+/// Returns the state with the mappings of `maps`.
 pub fn with_maps(mut state: State, maps: &Maps) -> State {
     add_mappings(&mut state, &maps.room[..maps.length]);
     state
 }
 
-/// The differences: `; NAME: BEFORE -> AFTER` for each text, in order, and which words of memory changed.
+/// Returns the differences: `; NAME: BEFORE -> AFTER` for each text, in order, and the words of memory that changed.
 pub fn difference(before: &State, after: &State, is_memory_volatile: bool) -> String {
     let [old, new] = [&before.texts, &after.texts];
     let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
@@ -103,7 +104,7 @@ pub fn difference(before: &State, after: &State, is_memory_volatile: bool) -> St
     text
 }
 
-/// The words that changed: some of them, and a digest of all; where they are volatile, from where to where they are.
+/// Describes the words that changed: some of them, and a digest of all; if they are volatile, only their range.
 fn stored(old: &[u8], new: &[u8], is_volatile: bool) -> Option<String> {
     const SHOWN: usize = 3;
     const WORD: usize = size_of::<u64>();
@@ -125,7 +126,7 @@ fn stored(old: &[u8], new: &[u8], is_volatile: bool) -> Option<String> {
     Some(format!("{some}of {}, {}", changed.len(), hash(new)))
 }
 
-/// FNV-1a, of words rather than bytes; the last is filled with zeroes.
+/// Computes FNV-1a over words instead of bytes; the last word is padded with zeroes.
 fn hash(bytes: &[u8]) -> String {
     let word = |chunk: &[u8]| {
         let mut word = [0; 8];
@@ -163,7 +164,7 @@ fn add_descriptors(state: &mut State) {
     }
 }
 
-/// The prepared addresses' mappings; the others by the number of their pages.
+/// Adds the mappings of the prepared addresses; other mappings only by the number of their pages.
 fn add_mappings(state: &mut State, text: &[u8]) {
     const PAGE: u64 = 4096;
     let text = String::from_utf8_lossy(text);
@@ -257,7 +258,7 @@ fn add_process(state: &mut State, folder: &Path) {
 /// Bytes of a file that are looked at.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// The files beneath `path`; where memory is volatile, `file` may be, as it is mapped.
+/// Adds the files beneath `path`. If memory is volatile, so is the mapped file `file`.
 fn add_tree(state: &mut State, root: &Path, path: &Path, is_memory_volatile: bool) {
     let Ok(entries) = fs::read_dir(path) else { return };
     for entry in entries.flatten() {

@@ -1,6 +1,6 @@
 //! A table of every argument. `descriptions/*.txt` describe the calls of each family by the classes of their arguments
 //! ([`describe`]); cases are generated from them. Each case runs in a new process with the same objects ([`state`]), makes one
-//! call, and reports its answer and what it changed of the visible state ([`effect`]).
+//! call, and reports its answer and its changes to the visible state ([`effect`]).
 //!
 //! `./x campaign arguments` runs all cases on Debian's Linux and on Skerry and compares the reports. The watchdog is that of
 //! [`crate::returns`].
@@ -29,7 +29,7 @@ pub struct Described {
     arguments: [i64; 6],
 }
 
-/// Runs described cases in a folder of its own, one after the other.
+/// Runs described cases in its own folder, one after the other.
 pub struct Runner {
     watchdog: Watchdog,
     folder: PathBuf,
@@ -37,10 +37,10 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// A runner that gives each case `bound` and works in the folder `name` of the current one.
+    /// Makes a runner that gives each case `bound` and works in the folder `name` of the current one.
     ///
     /// # Panics
-    /// If the current folder cannot be told.
+    /// Panics if the current folder cannot be determined.
     pub fn new(bound: Duration, name: &str) -> Runner {
         let folder = std::env::current_dir().expect("a folder").join(name);
         Runner { watchdog: Watchdog::new(bound), folder, report: map_shared(REPORT_BYTES) }
@@ -93,10 +93,10 @@ fn stop_ticking() {
     raw(libc::SYS_setitimer, [0, never.as_ptr() as i64, 0, 0, 0, 0]);
 }
 
-/// An answer as text: an error's number, or the value, masked where it differs from run to run.
+/// Formats an answer: an error's number, or the value, masked if it differs from run to run.
 fn answer(call: &Call, value: i64) -> String {
     const LAST_ERROR: i64 = -4095;
-    /// No address is below this one.
+    /// Least address that a call may return.
     const FIRST_PLACE: i64 = 1 << 16;
     match value {
         LAST_ERROR..=-1 => format!("error {}", -value),

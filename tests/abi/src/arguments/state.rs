@@ -11,8 +11,8 @@ use std::{
 
 /// Bytes of a page.
 const PAGE: i64 = 4096;
-/// The prepared memory: `data` (8 pages), `none` (2 pages without access), `readonly` (2 pages), a gap, `shared` (2 pages),
-/// `mapped` (2 pages of a file), and the structures.
+/// Start of the prepared memory: `data` (8 pages), `none` (2 pages without access), `readonly` (2 pages), a gap, `shared`
+/// (2 pages), `mapped` (2 pages of a file), and the structures.
 const BASE: i64 = 0x10_0000_0000;
 const NONE: i64 = BASE + 8 * PAGE;
 const READ_ONLY: i64 = BASE + 10 * PAGE;
@@ -20,7 +20,7 @@ const SHARED: i64 = BASE + 16 * PAGE;
 const MAPPED: i64 = BASE + 20 * PAGE;
 const STRUCTURES: i64 = BASE + 24 * PAGE;
 const STRUCTURES_PAGES: i64 = 6;
-/// The end of what [`is_prepared`] knows.
+/// End of the addresses that [`is_prepared`] accepts.
 const END: i64 = BASE + 256 * PAGE;
 
 /// Places in memory by their names.
@@ -56,12 +56,12 @@ const DESCRIPTORS: [&str; 33] = [
     "epoll", "timer", "signalfd", "inotify", "pidfd", "master", "tty", "proc", "memfd", "fifo",
     "cloexec", "procdir", "unbound", "wronly",
 ];
-/// The number of the first.
+/// Number of the first prepared descriptor.
 const FIRST: i64 = 10;
 /// Descriptors that a look goes through.
 pub const MOST: i64 = 64;
 
-/// Paths by their names, as they are in memory, 64 bytes each.
+/// Paths by their names. Each takes 64 bytes in memory.
 const PATHS: [(&str, &str); 22] = [
     ("p.file", "file"),
     ("p.folder", "folder"),
@@ -86,7 +86,7 @@ const PATHS: [(&str, &str); 22] = [
     ("p.other", "folder/other"),
     ("p.new", "absent/"),
 ];
-/// Two long paths stand behind the others: a name of 256 bytes, and a path of 4096.
+/// Address behind the paths, of two long ones: a name of 256 bytes, and a path of 4096.
 const LONG_NAME: i64 = STRUCTURES + 2 * PAGE;
 const LONG_PATH: i64 = STRUCTURES + 3 * PAGE;
 
@@ -140,7 +140,7 @@ const BYTES: [(&str, &[u8]); 10] = [
 ];
 const BYTES_AT: i64 = STRUCTURES + PAGE;
 
-/// The value of an object's name.
+/// Returns the value of an object's name.
 pub fn named(name: &str) -> Option<i64> {
     let index = |place: Option<usize>, start: i64, bytes: i64| Some(start + place? as i64 * bytes);
     let place = PLACES.iter().find(|(place, _)| *place == name).map(|(_, value)| *value);
@@ -156,19 +156,19 @@ pub fn named(name: &str) -> Option<i64> {
         })
 }
 
-/// The name of a descriptor's number.
+/// Returns the name of a descriptor's number.
 pub fn descriptor_name(number: i64) -> String {
     let index = usize::try_from(number - FIRST).ok();
     let name = index.and_then(|index| DESCRIPTORS.get(index));
     name.map_or_else(|| format!("descriptor {number}"), |name| (*name).to_owned())
 }
 
-/// Whether an address is among the prepared ones.
+/// Returns whether an address is among the prepared ones.
 pub fn is_prepared(address: i64) -> bool {
     (BASE..END).contains(&address)
 }
 
-/// Removes the folder of the last case, whatever modes it was given.
+/// Removes the folder of the last case, whatever the modes in it.
 pub fn remove(folder: &Path) {
     if fs::remove_dir_all(folder).is_err() {
         open_up(folder);
@@ -180,10 +180,10 @@ pub fn remove(folder: &Path) {
 pub struct Turn(fs::File);
 
 impl Turn {
-    /// Waits for the turn.
+    /// Waits for the turn of this process.
     ///
     /// # Panics
-    /// If the current folder cannot be locked.
+    /// Panics if the current folder cannot be locked.
     pub fn take() -> Turn {
         let lock = fs::File::open(".").expect("the runner's folder");
         let fd = i64::from(lock.as_raw_fd());
@@ -202,10 +202,10 @@ impl Drop for Turn {
 
 /// Removes the shared memory, semaphores and messages of this user, and the message queues that cases make.
 fn remove_shared() {
-    /// Cases make no more at once.
+    /// Most objects of a type that the cases create at once.
     const MOST: i64 = 64;
     const REMOVE: i64 = 0;
-    /// `SHM_STAT_ANY`, `MSG_STAT_ANY` and `SEM_STAT_ANY`: the object of an index, whatever its mode.
+    /// `SHM_STAT_ANY`, `MSG_STAT_ANY` and `SEM_STAT_ANY`: the status of the object of an index, whatever its mode.
     const ANY: [i64; 3] = [15, 13, 20];
     let [memory, messages, semaphores] = ANY;
     let mut about = [0u64; 32];
@@ -233,7 +233,7 @@ fn open_up(folder: &Path) {
     }
 }
 
-/// Limits that differ between systems, set to what both can have: RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK,
+/// Limits that differ between the systems, set to values that both accept: RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK,
 /// RLIMIT_SIGPENDING.
 const LIMITS: [(i64, u64); 4] = [(6, 900), (7, 1024), (8, 1 << 16), (11, 900)];
 

@@ -1,4 +1,5 @@
-//! The work of an ordinary Rust program: threads in a row pass numbers on by channels, each adding what it saw to a sum.
+//! A workload like an ordinary Rust program's: threads in a row pass numbers on by channels, and each adds the numbers
+//! it received to a sum.
 use std::{
     sync::{Arc, RwLock, mpsc},
     thread,

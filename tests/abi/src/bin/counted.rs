@@ -1,30 +1,29 @@
-//! `counted [--after FIRST] [--again TIMES] COMMAND`: whether a shell command gives back all it takes. Runs it once so that
-//! what is kept for the next use (pages of files, names, stacks, slabs) is there, then again between
-//! two readings of `/proc/skerry/objects`. Prints what differs and fails if anything does.
-//! With `--after` a lesser command is run first instead, which brings only what is made at a first
-//! use and stays, and everything kept is dropped before each reading.
-//! With `--again` the command is run up to so many times more while something differs, each between readings of its own:
-//! a table that grows once at a command's seldom best stays as it is then, and what is lost is lost each time.
+//! `counted [--after FIRST] [--again TIMES] COMMAND`: checks that a shell command gives back all that it takes. It runs the
+//! command once, so that memory kept for the next use exists (pages of files, names, stacks, slabs), and then again between
+//! two readings of `/proc/skerry/objects`. It prints the differences and fails if there are any. With `--after` a smaller
+//! command runs first instead, which creates only the objects that are made at a first use and kept, and all caches are
+//! dropped before each reading. With `--again` the command is run up to so many times more while something differs, each time
+//! between readings of its own: a table that grows at some run of a command keeps its size then, while a leak recurs in each
+//! run.
 //!
-//! Free stacks and slabs may differ, for the processors keep them, and so may the kernel's own page tables,
-//! which stay for the addresses' next use: `free or kept` is the frames free and those together. An
-//! isolated component keeps a piece of heap that it needed once: with `--after`, each may have one more
-//! ([`HEAP_GRANULE`]). Without, pages of files may have come to the cache: a process that lost its
-//! processor elsewhere runs other code. Everything else has to be as it was. This program takes no memory
-//! of its own between the readings; a shell would.
+//! Free stacks and slabs may differ, because the processors keep them, and so may the kernel's own page tables, which stay for
+//! the addresses' next use: `free or kept` is the number of free frames and of these. An isolated component keeps a piece of
+//! heap that it needed once: with `--after`, each may have one more ([`HEAP_GRANULE`]). Without, pages of files may have come
+//! to the cache, because a process that lost its processor at another point runs other code. Every other count must be the
+//! same. This program takes no memory of its own between the readings; a shell would.
 use abi::{Ended, fork, wait};
 use std::{ffi::CString, process::ExitCode, thread, time::Duration};
 
-/// Frames of a kernel stack.
+/// Number of frames of a kernel stack.
 const STACK_FRAMES: i64 = 8;
-/// With `--after`, nodes that maps may have more or fewer for the same entries, as these came and went
-/// otherwise (27 between rounds of random calls that lose nothing). What is lost for each file or process is thousands.
+/// With `--after`, most nodes by which maps may have grown or shrunk for the same entries, depending on the order of changes
+/// (27 between rounds of random calls that lose nothing). A leak for each file or process would be thousands.
 const MAP_NODES: i64 = 32;
-/// With `--after`, frames by which lists that live on may have grown or shrunk: a list keeps the room that its longest
-/// backlog needed (one frame after 280 plays of a hostile driver). What is lost for each play or file is hundreds.
+/// With `--after`, most frames by which lists that live on may have grown or shrunk: a list keeps the room that its longest
+/// backlog needed (one frame after 280 plays of a hostile driver). A leak for each play or file would be hundreds.
 const GROWN_BUFFERS: i64 = 4;
-/// With `--after`, frames by which the processes that live on may have grown or shrunk: a fault enters up to four pages, fewer
-/// where memory is short. Nine rounds of random calls without memory in one boot stayed at the same count.
+/// With `--after`, most frames by which the processes that live on may have grown or shrunk: a fault enters up to four pages,
+/// fewer if memory is short. Nine rounds of random calls without memory in one boot stayed at the same count.
 const TOUCHED_FRAMES: i64 = 8;
 /// Frames by which a component's heap grows (dlmalloc's granularity).
 const HEAP_GRANULE: i64 = 16;
@@ -39,8 +38,8 @@ const READINGS_MAX: usize = 500;
 const USE: &str = "counted [--after FIRST] [--again TIMES] COMMAND";
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The live counts, in the order of the file; then `other frames`, those of no component and no file, and
-/// `free or kept`.
+/// The live counts, in the order of the file; then `other frames`, which belong to no component and no file, and `free or
+/// kept`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Reading {
     names: [[u8; NAME_BYTES]; COUNTS_MAX],
@@ -52,9 +51,9 @@ struct Reading {
 /// The degree to which two readings must agree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
-    /// The frames that must come back are the same; the page cache may be another.
+    /// The frames that must come back are the same; the page cache may differ.
     Exact,
-    /// The page cache too, but for [`MAP_NODES`], [`GROWN_BUFFERS`] and [`HEAP_GRANULE`].
+    /// The page cache is the same, too, except for [`MAP_NODES`], [`GROWN_BUFFERS`] and [`HEAP_GRANULE`].
     Settled,
 }
 
@@ -100,7 +99,7 @@ impl Reading {
         self.count += 1;
     }
 
-    /// Once [`AGREEING`] readings in a row agree on what must come back.
+    /// Takes a reading once [`AGREEING`] readings in a row agree on the counts that must come back.
     fn settled() -> Reading {
         let (mut last, mut agreeing) = (Reading::take(), 0);
         for _ in 0..READINGS_MAX {
@@ -122,7 +121,7 @@ impl Reading {
         })
     }
 
-    /// Whether all that must come back has. `frame` is judged in its parts.
+    /// Returns whether all counts that must come back have. `frame` is judged by its parts.
     fn is_as(&self, other: &Reading, likeness: Likeness) -> bool {
         self.each().zip(other.each()).all(|((name, live), (_, other))| {
             let slack = match (likeness, name) {
@@ -164,7 +163,7 @@ fn run(words: &[CString; 3]) -> Ended {
     }))
 }
 
-/// Has clean pages of files, names and stocks given back, once nobody is on his way out with some.
+/// Drops clean pages of files, names and cached memory, once no ending process still holds some.
 fn drop_caches() {
     Reading::settled();
     // SAFETY: no arguments.
@@ -178,7 +177,7 @@ fn shell(command: &str) -> [CString; 3] {
 
 /// The arguments.
 struct Arguments {
-    /// To be run first instead of the command.
+    /// The command to run first, instead of the main one.
     first: Option<String>,
     /// Number of times that the command may be run again.
     again: u32,
@@ -225,7 +224,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         println!("not all came back{}", if runs_left > 0 { ", once more" } else { "" });
-        // Not `after`: to say this took pages too.
+        // It does not print `after`, because printing would take pages, too.
         before = settled();
     }
     ExitCode::FAILURE

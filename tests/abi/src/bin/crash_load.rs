@@ -1,5 +1,5 @@
-//! `crash_load FOLDER SEED WORKERS`: takes the steps of [`workload`] for ever, each worker in a process
-//! and folder of its own, and says `WORKER STEP` once a step is durable.
+//! `crash_load FOLDER SEED WORKERS`: does the steps of [`workload`] for ever, each worker in a process
+//! and folder of its own, and prints `WORKER STEP` once a step is durable.
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom, Write},

@@ -8,9 +8,9 @@ use std::{
     process::ExitCode,
 };
 
-/// Longest the file gets.
+/// Greatest length of the file.
 const LONGEST: usize = 512 * 1024;
-/// Longest one operation.
+/// Greatest length of one operation.
 const MOST: usize = 64 * 1024;
 /// Collapse and insert want whole blocks.
 const BLOCK: usize = 4096;
@@ -61,7 +61,7 @@ impl Exerciser {
         (self.state >> 13) as usize % limit.max(1)
     }
 
-    /// A range that starts within the file (or at its end) and is not empty.
+    /// Returns a non-empty range that starts within the file or at its end.
     fn range(&mut self) -> (usize, usize) {
         let start = self.below(self.model.len() + 1).min(LONGEST - 1);
         let most = if self.below(4) == 0 { MOST } else { 3000 };
@@ -249,7 +249,7 @@ impl Exerciser {
         }
     }
 
-    /// Writes what is dirty and asks that the cache forget the file.
+    /// Writes dirty pages back and asks for the file's pages to be dropped from the cache.
     fn forget(&mut self) -> Result<(), String> {
         self.file.sync_data().map_err(|error| format!("fdatasync: {error}"))?;
         // SAFETY: plain numbers.

@@ -1,11 +1,11 @@
-//! Threads that load GS bases of the kernel's half and look whether they keep them, for so many seconds: what a
-//! non-maskable interrupt meets that comes meanwhile. Prints the number of looks.
+//! Threads that load GS bases in the kernel's half and check whether they keep them, for a number of seconds.
+//! Non-maskable interrupts that come meanwhile meet such a base. Prints the number of checks.
 use std::{
     arch::asm,
     time::{Duration, Instant},
 };
 
-/// Canonical addresses of the upper half: where a kernel keeps its data, and the highest.
+/// Canonical addresses of the upper half: an address of kernel data, and the highest.
 const BASES: [u64; 3] = [0xffff_8000_0000_0000, 0xffff_ffff_8100_0000, u64::MAX];
 const LOOKS: u64 = 10_000;
 

@@ -1,4 +1,5 @@
-//! Takes all memory with a file that has no name, a mebibyte at a time, and says what kept it from more.
+//! Takes all memory with a file without a name, a mebibyte at a time, and prints the error that stopped
+//! it.
 use std::{fs::File, io::Write, os::fd::FromRawFd};
 
 const PIECE: usize = 1 << 20;

@@ -1,5 +1,5 @@
 //! `mapped FILE PAGE [get|set]`: reads or writes the first byte of a page through a shared mapping, and
-//! says it or what `msync` said.
+//! prints the byte or the result of `msync`.
 use std::{fs::OpenOptions, os::fd::AsRawFd};
 
 const PAGE: usize = 4096;

@@ -1,5 +1,6 @@
 //! Mutated ELF files through execve: `mutated_exec COUNT SEED [PROGRAM]`. Each is a copy of a real
-//! program with bytes of its headers changed; it may run, die or be refused, but nobody else may suffer.
+//! program with changed bytes in its headers. It may run, die or be refused, but no other process may
+//! suffer.
 use abi::{Ended, c, fork, wait};
 use std::{fs, os::unix::fs::PermissionsExt};
 

@@ -1,5 +1,5 @@
-//! `on_pty COMMAND [ARGUMENT...]`: runs a command on a pseudo-terminal of 24 rows and 80 columns and
-//! plays the user, as the lines of stdin say:
+//! `on_pty COMMAND [ARGUMENT...]`: runs a command on a pseudo-terminal of 24 rows and 80 columns and plays
+//! the user by the orders on stdin, one a line:
 //!
 //! ```text
 //! wait TEXT     until TEXT has come since the last wait
@@ -7,8 +7,8 @@
 //! size R C      changes the window
 //! close         hangs up
 //! ```
-//! TEXT may hold `\e`, `\n`, `\r`, `\t`, `\\` and `\xNN`. What the command printed goes to stdout; the exit
-//! status is the command's, 124 where a TEXT did not come in time.
+//! TEXT may hold `\e`, `\n`, `\r`, `\t`, `\\` and `\xNN`. The command's output goes to stdout; the exit
+//! status is the command's, or 124 if a TEXT did not come in time.
 use abi::Ended;
 use std::{
     ffi::CString,
@@ -27,7 +27,7 @@ static WINDOW: libc::winsize = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel
 /// The user's side of the terminal.
 struct User {
     master: Option<File>,
-    /// Came since the last wait.
+    /// Output since the last wait.
     unseen: Vec<u8>,
 }
 
@@ -92,7 +92,7 @@ fn open_terminal() -> io::Result<(File, OwnedFd)> {
     Ok((master, terminal))
 }
 
-/// A child that leads a session on the terminal and becomes the command.
+/// Starts a child that leads a session on the terminal and becomes the command.
 fn start(words: &[CString], terminal: &OwnedFd) -> libc::pid_t {
     let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(std::ptr::null());
@@ -104,8 +104,8 @@ fn start(words: &[CString], terminal: &OwnedFd) -> libc::pid_t {
     })
 }
 
-/// Makes `terminal` the standard files and the controlling terminal of a new session, in which
-/// its signals do what they do by default.
+/// Makes `terminal` the standard files and the controlling terminal of a new session with default signal
+/// actions.
 fn take_terminal(terminal: i32) {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
         // SAFETY: the default action.
@@ -159,7 +159,7 @@ impl User {
         }
     }
 
-    /// Takes what comes within `limit`; false at the terminal's end.
+    /// Takes output that comes within `limit`. Returns `false` at the terminal's end.
     fn read(&mut self, limit: Duration) -> io::Result<bool> {
         let Some(master) = &mut self.master else { return Ok(false) };
         let mut ready = libc::pollfd { fd: master.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -171,7 +171,7 @@ impl User {
         let mut bytes = [0; 4096];
         let taken = match master.read(&mut bytes) {
             Ok(count) => count,
-            // Linux says so once every terminal's descriptor is closed.
+            // Linux reports this once every descriptor of the terminal is closed.
             Err(error) if error.raw_os_error() == Some(libc::EIO) => 0,
             Err(error) => return Err(error),
         };

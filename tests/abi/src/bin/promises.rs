@@ -1,5 +1,5 @@
-//! The requests that `vm.overcommit_memory` refuses, in parts of the machine's memory and of what may be promised: prints which
-//! requests are granted, one policy after the other. Changes the machine's settings, and puts them back.
+//! Tries requests that `vm.overcommit_memory` may refuse, in parts of the machine's memory and of the commit limit, and prints
+//! which are granted, one policy after the other. It changes the machine's settings, and restores them.
 use abi::{Ended, fork, wait};
 use libc::{
     MAP_ANONYMOUS, MAP_FAILED, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE,
@@ -11,7 +11,7 @@ const READ_WRITE: i32 = PROT_READ | PROT_WRITE;
 const MIB: usize = 1 << 20;
 const UNPRIVILEGED: u32 = 1000;
 
-/// A setting as long as this lives, then what it was.
+/// A setting that is changed as long as this lives and then restored.
 struct Setting {
     name: &'static str,
     before: String,
@@ -71,7 +71,7 @@ impl Mapping {
         // SAFETY: as above.
         unsafe { libc::madvise(self.at, self.bytes, advice) == 0 }
     }
-    /// Grows by mremap.
+    /// Grows the mapping by mremap.
     fn grow(&mut self, bytes: usize) -> bool {
         // SAFETY: as above.
         let at = unsafe { libc::mremap(self.at, self.bytes, bytes, libc::MREMAP_MAYMOVE) };
@@ -111,7 +111,7 @@ fn say(what: &str, is_granted: bool) {
     println!("  {what}: {}", if is_granted { "granted" } else { "refused" });
 }
 
-/// The answers to a single request of twice the machine's memory, and of more than half of it twice.
+/// Prints the answers to a single request of twice the machine's memory, and to two requests of more than half of it.
 fn single_requests(policy: &str) {
     println!("{policy}");
     let _policy = Setting::new("overcommit_memory", policy);
@@ -172,7 +172,7 @@ fn strict_requests() {
     say("most at last", Mapping::private(most).is_some());
 }
 
-/// The part kept for root, and the counts.
+/// Prints the part reserved for root, and the counts.
 fn settings() {
     println!("settings");
     let _policy = Setting::new("overcommit_memory", 2);

@@ -1,5 +1,5 @@
 //! `replace_load FOLDER SEED WORKERS SECONDS`: repeats the patterns of [`workload::patterns`], each worker in a process
-//! and folder of its own, and says `WORKER STEP` once a step is known to be committed.
+//! and folder of its own, and prints `WORKER STEP` once a step is known to be committed.
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},

@@ -18,7 +18,7 @@ fn map(at: usize, bytes: usize, flags: i32) -> *mut u8 {
     mapped.cast()
 }
 
-/// KiB of the line `name` of `/proc/self/status`.
+/// Returns the KiB in the line `name` of `/proc/self/status`.
 fn status_kib(name: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the line");

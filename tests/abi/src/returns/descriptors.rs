@@ -4,10 +4,10 @@ use super::{
     setting::{KINDS, at, file, made, open, pipe, raw, room, subsets, tick},
 };
 
-/// RWF_HIPRI, DSYNC, SYNC, NOWAIT, APPEND.
+/// The flags RWF_HIPRI, DSYNC, SYNC, NOWAIT, APPEND.
 const RWF: [i64; 5] = [1, 2, 4, 8, 16];
 
-/// read, write and their like.
+/// Adds cases of read, write and similar calls.
 pub fn transfer(cases: &mut Cases) {
     let calls = [
         ("read", libc::SYS_read),
@@ -62,7 +62,7 @@ pub fn transfer(cases: &mut Cases) {
     }
 }
 
-/// splice, tee, vmsplice, sendfile and copy_file_range with every combination of flags.
+/// Adds cases of splice, tee, vmsplice, sendfile and copy_file_range with every combination of flags.
 pub fn splice(cases: &mut Cases) {
     let ways =
         ["file to pipe", "pipe to file", "pipe to pipe", "empty pipe to pipe", "pipe to full pipe"];

@@ -1,4 +1,5 @@
-//! Opening by every combination of flags, locks in every state, and what brings files to their storage.
+//! Cases of opening with every combination of flags, of locks in every state, and of the calls that
+//! write files to storage.
 use super::{
     Cases,
     setting::{
@@ -7,7 +8,7 @@ use super::{
 };
 use crate::must;
 
-/// The kind of file that a name stands for.
+/// The type of file behind a name.
 #[derive(Clone, Copy, Debug)]
 enum Named {
     File,
@@ -32,7 +33,8 @@ fn make(named_as: Named) -> std::ffi::CString {
     name
 }
 
-/// open with every combination; a FIFO's other end never comes, so that a timer interrupts it.
+/// Adds cases of open with every combination of flags. A FIFO's other end never comes, so a timer
+/// interrupts the call.
 pub fn open(cases: &mut Cases) {
     const O_TMPFILE: i32 = 0o20_000_000;
     let flags = [
@@ -70,12 +72,13 @@ pub fn open(cases: &mut Cases) {
     }
 }
 
-/// A record lock of everything.
+/// Returns a record lock of the whole file.
 fn record(kind: i32) -> libc::flock {
     libc::flock { l_type: kind as i16, l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 }
 }
 
-/// flock and record locks, free and held by somebody who lets go in a moment.
+/// Adds cases of flock and record locks, free and held by another process that releases them in a
+/// moment.
 pub fn locks(cases: &mut Cases) {
     for operation in (0..16).chain([32, 64, 128]) {
         for is_held in [false, true] {
@@ -85,7 +88,7 @@ pub fn locks(cases: &mut Cases) {
                     let held =
                         must(raw(libc::SYS_open, [name("file").as_ptr() as i64, 2, 0, 0, 0, 0]));
                     must(raw(libc::SYS_flock, [held, libc::LOCK_EX.into(), 0, 0, 0, 0]));
-                    // It holds the description too, and ends.
+                    // This process also holds the description, and ends.
                     soon(|| {
                         raw(libc::SYS_flock, [held, libc::LOCK_UN.into(), 0, 0, 0, 0]);
                     });
@@ -122,7 +125,7 @@ pub fn locks(cases: &mut Cases) {
     }
 }
 
-/// Has another process hold a lock of the file for a moment.
+/// Makes another process hold a lock of the file for a moment.
 fn hold(command: i32) {
     let path = name("file");
     let [from, to] = super::setting::pipe(0);
@@ -136,7 +139,7 @@ fn hold(command: i32) {
     let _ = crate::read(from, 1);
 }
 
-/// fsync, msync, fallocate and their like.
+/// Adds cases of fsync, msync, fallocate and similar calls.
 pub fn sync(cases: &mut Cases) {
     for kind in KINDS {
         for (call, number) in [

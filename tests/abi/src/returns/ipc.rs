@@ -5,7 +5,7 @@ use super::{
 };
 use crate::must;
 
-/// An address of this process's own in the file system, and its length.
+/// Returns an address in the file system for this process alone, and its length.
 fn address(what: &str) -> ([u8; 110], i64) {
     let mut address = [0u8; 110];
     address[0] = libc::AF_UNIX as u8;
@@ -24,7 +24,7 @@ fn listener(kind: i32) -> i64 {
     fd
 }
 
-/// A message of one part.
+/// Returns a message of one part.
 fn message(part: &[i64; 2]) -> libc::msghdr {
     // SAFETY: plain numbers and null pointers.
     let mut message: libc::msghdr = unsafe { crate::zeroed() };

@@ -6,7 +6,7 @@ use super::{
 
 const BYTES: usize = 8 * 4096;
 
-/// A mapping of a sort.
+/// Makes a mapping of a type.
 fn mapped(sort: &str) -> i64 {
     let memory = match sort {
         "anonymous" => map(BYTES, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
@@ -22,7 +22,7 @@ fn mapped(sort: &str) -> i64 {
 
 const SORTS: [&str; 5] = ["anonymous", "shared", "file", "private file", "nothing"];
 
-/// The family.
+/// Adds the cases of the family.
 pub fn memory(cases: &mut Cases) {
     changes(cases);
     mappings(cases);

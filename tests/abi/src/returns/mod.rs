@@ -1,5 +1,6 @@
-//! Calls that must return: each case makes one system call, with one combination of flags, in a state where Linux answers
-//! within a second. A case runs in a process of its own; a watchdog ends it where the call does not come back, and names it.
+//! Calls that must return. Each case makes one system call, with one combination of flags, in a state in which Linux returns
+//! within a second. A case runs in a process of its own. If the call does not come back, a watchdog ends the process and
+//! names the case.
 //!
 //! Linux is the oracle: a case that does not return there is wrong. Families of cases are in the files beside this one.
 mod descriptors;
@@ -19,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One call in one state.
+/// A call in a state.
 pub struct Case {
     /// The call and its arguments, as they are reported.
     pub name: String,
@@ -53,7 +54,7 @@ impl Cases {
 /// Makes the cases of one family.
 type Family = fn(&mut Cases);
 
-/// The families by name.
+/// The families, by name.
 const FAMILIES: [(&str, Family); 14] = [
     ("wait", waits::wait),
     ("clone", tasks::clone),
@@ -71,7 +72,7 @@ const FAMILIES: [(&str, Family); 14] = [
     ("sweep", sweep::sweep),
 ];
 
-/// The cases of the family called `name`, or of all.
+/// Returns the cases of the family called `name`, or of all families.
 pub fn cases(name: Option<&str>) -> Vec<Case> {
     let mut cases = Cases::default();
     for (family, make) in FAMILIES {
@@ -82,7 +83,7 @@ pub fn cases(name: Option<&str>) -> Vec<Case> {
     cases.0
 }
 
-/// A case: `body` makes its state and the call, by [`setting::made`].
+/// Makes a case. `body` makes its state and the call, by [`setting::made`].
 pub(crate) fn case(name: String, body: impl Fn() -> i64 + 'static) -> Case {
     Case { name, body: Box::new(body) }
 }
@@ -98,7 +99,7 @@ pub fn broken_cases() -> [Case; 3] {
     [hangs, hangs_before, dies]
 }
 
-/// Makes a folder to work in, and gives up root's rights: a case may name anything.
+/// Makes a folder to work in, and gives up root's rights, because a case may name any object.
 ///
 /// # Panics
 /// Panics if the folder cannot be made.
@@ -132,7 +133,7 @@ const CALLING: u32 = 1;
 const RETURNED: u32 = 2;
 
 thread_local! {
-    /// The page in which the process tells it; of a case's process alone.
+    /// The page by which a case's process reports its progress; set in that process alone.
     static PROGRESS: Cell<Option<&'static Progress>> = const { Cell::new(None) };
 }
 
@@ -144,7 +145,7 @@ fn note(phase: u32, result: i64) {
     }
 }
 
-/// Has the standard input and output be nothing: cases call with small numbers as descriptors.
+/// Makes standard input and output read and write nothing, because cases use small numbers as descriptors.
 fn forget_streams() {
     // SAFETY: a NUL-terminated path.
     let null = must(unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) }) as i32;
@@ -155,14 +156,14 @@ fn forget_streams() {
     crate::close(null);
 }
 
-/// Runs cases one after the other.
+/// Runs cases one after the other, each with a time limit.
 pub struct Watchdog {
     progress: &'static Progress,
     bound: Duration,
 }
 
 impl Watchdog {
-    /// A watchdog that gives each case `bound`.
+    /// Makes a watchdog that gives each case `bound`.
     pub fn new(bound: Duration) -> Watchdog {
         // SAFETY: new shared memory of a page, all zeroes, which stays for ever.
         let progress = unsafe { &*map_shared(4096).cast::<Progress>() };
@@ -180,7 +181,7 @@ impl Watchdog {
             note(RETURNED, result);
         });
         let ended = self.wait(child);
-        // Ends the processes that the case has left behind; there may be none.
+        // This ends the processes that the case has left behind, if any.
         raw(libc::SYS_kill, [-i64::from(child), libc::SIGKILL.into(), 0, 0, 0, 0]);
         match (self.progress.phase.load(SeqCst), ended) {
             (RETURNED, _) => Outcome::Returned(self.progress.result.load(SeqCst)),

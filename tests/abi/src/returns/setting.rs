@@ -6,7 +6,7 @@ use std::arch::asm;
 /// A time after which helpers act.
 const SOON_MS: i64 = 4;
 
-/// A system call; its answer, an error as the negated number.
+/// Makes a system call. Returns its answer; an error is the negated number.
 pub fn raw(number: i64, args: [i64; 6]) -> i64 {
     let answer: i64;
     // SAFETY: the cases give memory of their own, or what the kernel must refuse.
@@ -22,7 +22,7 @@ pub fn raw(number: i64, args: [i64; 6]) -> i64 {
     answer
 }
 
-/// The call of a case.
+/// Makes the call of a case.
 pub fn made(number: i64, args: [i64; 6]) -> i64 {
     note(CALLING, 0);
     let answer = raw(number, args);
@@ -30,12 +30,12 @@ pub fn made(number: i64, args: [i64; 6]) -> i64 {
     answer
 }
 
-/// New shared memory, zeroed.
+/// Maps new shared memory, zeroed.
 pub fn map_shared(bytes: usize) -> *mut u8 {
     map(bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
 }
 
-/// New memory of `flags`, readable and writable.
+/// Maps new memory with `flags`, readable and writable.
 pub fn map(bytes: usize, flags: i32, fd: i32) -> *mut u8 {
     const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: new memory at a place that the kernel chooses.
@@ -44,17 +44,17 @@ pub fn map(bytes: usize, flags: i32, fd: i32) -> *mut u8 {
     at.cast()
 }
 
-/// The address of a value, as an argument.
+/// Returns the address of a value, as an argument.
 pub fn at<T: ?Sized>(value: &T) -> i64 {
     std::ptr::from_ref(value).cast::<u8>() as i64
 }
 
-/// The address of a value that the call stores to, as an argument.
+/// Returns the address of a value that the call stores to, as an argument.
 pub fn room<T: ?Sized>(value: &mut T) -> i64 {
     std::ptr::from_mut(value).cast::<u8>() as i64
 }
 
-/// Every sum of some of `flags`.
+/// Returns every sum of some of `flags`.
 pub fn subsets(flags: &[i64]) -> Vec<i64> {
     let sum = |chosen: usize| {
         let some = flags.iter().enumerate().filter(|(bit, _)| chosen >> bit & 1 != 0);
@@ -63,17 +63,17 @@ pub fn subsets(flags: &[i64]) -> Vec<i64> {
     (0..1 << flags.len()).map(sum).collect()
 }
 
-/// A time of so many milliseconds.
+/// Returns a time of so many milliseconds.
 pub fn ms(ms: i64) -> [i64; 2] {
     [ms / 1000, ms % 1000 * 1_000_000]
 }
 
-/// Sleeps.
+/// Sleeps for so many milliseconds.
 pub fn sleep_ms(count: i64) {
     raw(libc::SYS_nanosleep, [at(&ms(count)), 0, 0, 0, 0, 0]);
 }
 
-/// Has `act` be done by another process in a moment.
+/// Makes another process do `act` in a moment.
 pub fn soon(act: impl FnOnce()) -> libc::pid_t {
     crate::fork(|| {
         sleep_ms(SOON_MS);
@@ -81,7 +81,7 @@ pub fn soon(act: impl FnOnce()) -> libc::pid_t {
     })
 }
 
-/// Has a signal with a handler come again and again, so that a call that waits is interrupted.
+/// Makes a signal with a handler come again and again, to interrupt a call that waits.
 pub fn tick() {
     extern "C" fn nothing(_: i32) {}
     crate::handle(libc::SIGALRM, nothing, 0);
@@ -91,7 +91,7 @@ pub fn tick() {
     must(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) });
 }
 
-/// A file with some bytes, open for both, without a name.
+/// Opens a file without a name, with some bytes, for reading and writing.
 pub fn file() -> i32 {
     let fd = named("file", libc::O_RDWR | libc::O_CREAT);
     for _ in 0..4 {
@@ -101,7 +101,7 @@ pub fn file() -> i32 {
     fd
 }
 
-/// A name of this process's own.
+/// Returns a name for this process alone.
 pub fn name(name: &str) -> std::ffi::CString {
     // SAFETY: a plain call.
     c(format!("{name}-{}", unsafe { libc::getpid() }))
@@ -114,7 +114,7 @@ pub fn named(what: &str, flags: i32) -> i32 {
     must(unsafe { libc::open(name.as_ptr(), flags, 0o600) }) as i32
 }
 
-/// A pipe with `bytes` in it.
+/// Makes a pipe with `bytes` in it.
 pub fn pipe(bytes: usize) -> [i32; 2] {
     let (reader, writer) = crate::pipe();
     if bytes > 0 {
@@ -123,7 +123,7 @@ pub fn pipe(bytes: usize) -> [i32; 2] {
     [reader, writer]
 }
 
-/// Two sockets that are connected.
+/// Returns two connected sockets.
 pub fn sockets(kind: i32) -> [i32; 2] {
     let mut pair = [0; 2];
     // SAFETY: room for two descriptors.
@@ -131,7 +131,7 @@ pub fn sockets(kind: i32) -> [i32; 2] {
     pair
 }
 
-/// A descriptor of a sort.
+/// A type of descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -142,9 +142,9 @@ pub enum Kind {
     Zero,
     /// The end of an empty pipe that is read.
     PipeEmpty,
-    /// The same with bytes.
+    /// The same with bytes in it.
     PipeFull,
-    /// The same, without a writer.
+    /// The same without a writer.
     PipeEnded,
     /// The end that is written, with a reader.
     PipeWriter,
@@ -170,7 +170,7 @@ pub enum Kind {
     Pidfd,
     /// A pseudo-terminal's master.
     Master,
-    /// Its other side, without bytes.
+    /// The terminal of a pseudo-terminal, without bytes.
     Terminal,
     /// A folder.
     Folder,
@@ -178,7 +178,7 @@ pub enum Kind {
     Bad,
 }
 
-/// All of them.
+/// All types.
 pub const KINDS: [Kind; 21] = [
     Kind::File,
     Kind::Null,
@@ -203,7 +203,7 @@ pub const KINDS: [Kind; 21] = [
     Kind::Bad,
 ];
 
-/// Opens one. What belongs to it stays open.
+/// Opens a descriptor of a type. Descriptors that belong to it stay open.
 pub fn open(kind: Kind) -> i32 {
     let plain = |path: &std::ffi::CStr, flags| {
         // SAFETY: a NUL-terminated path.

@@ -1,5 +1,5 @@
-//! Every number of the table with simple arguments, and the calls that make descriptors with every flag. A timer interrupts
-//! what waits.
+//! Cases of every call number with simple arguments, and of the calls that make descriptors with every flag. A timer
+//! interrupts a call that waits.
 use super::{
     Cases,
     setting::{at, made, raw, subsets, tick},
@@ -11,7 +11,7 @@ const LAST: i64 = 470;
 /// Ends a process that is not in a probe's trampoline.
 const URETPROBE: i64 = 335;
 
-/// Calls that do not return by what they are, or that leave a process which the watchdog does not know.
+/// Calls that by their nature do not return, or that leave a process which the watchdog does not know.
 const LEFT_OUT: [i64; 9] = [
     URETPROBE,
     libc::SYS_exit,
@@ -24,7 +24,7 @@ const LEFT_OUT: [i64; 9] = [
     libc::SYS_sync,
 ];
 
-/// The family.
+/// Adds the cases of the family.
 pub fn sweep(cases: &mut Cases) {
     for number in (0..=LAST).filter(|number| !LEFT_OUT.contains(number)) {
         for word in [0, -1, 1] {
@@ -45,7 +45,7 @@ pub fn sweep(cases: &mut Cases) {
         ("pidfd_open", libc::SYS_pidfd_open, [0; 6]),
         ("signalfd4", libc::SYS_signalfd4, [-1, 0, 8, 0, 0, 0]),
     ];
-    // The places of their flags.
+    // Indices of the arguments that hold their flags.
     let places = [1, 0, 0, 1, 1, 1, 2, 1, 3];
     for ((call, number, args), place) in makers.into_iter().zip(places) {
         for flags in subsets(&[1, 2, 4, 8, 0o4000, 0o2_000_000, 0o40_000]) {

@@ -9,7 +9,8 @@ extern "C" fn ends() -> i32 {
     0
 }
 
-/// clone and clone3 with every combination that shares or waits, and a task that ends at once.
+/// Adds cases of clone and clone3 with every combination of flags that shares or waits, and a task that ends at
+/// once.
 pub fn clone(cases: &mut Cases) {
     let flags = [
         libc::CLONE_VM,
@@ -63,7 +64,7 @@ fn words() -> [*mut i32; 2] {
     [words, words.wrapping_add(1)]
 }
 
-/// Every futex operation, with a value that is there and with another, and a time that comes.
+/// Adds cases of every futex operation, with the present value and with another one, and with a time that comes.
 pub fn futex(cases: &mut Cases) {
     const CLOCK_REALTIME: i64 = 256;
     let hows = subsets(&[128, CLOCK_REALTIME]);
@@ -73,7 +74,8 @@ pub fn futex(cases: &mut Cases) {
                 let name = format!("futex(op {operation}, {how:#x}, value {value})");
                 cases.add(name, move || {
                     let words = map_shared(4096) as i64;
-                    // Relative for FUTEX_WAIT, a moment that is past for the others; a count for those that requeue.
+                    // The time is relative for FUTEX_WAIT, and in the past for the others; it is a count for those
+                    // that requeue.
                     let soon = ms(2);
                     let time = if matches!(operation, 3..=5 | 12) { 1 } else { at(&soon) };
                     made(libc::SYS_futex, [words, operation | how, value, time, words + 64, -1])
@@ -94,12 +96,12 @@ pub fn futex(cases: &mut Cases) {
         cases.add(format!("futex(FUTEX_WAIT | {is_private}, woken by another)"), move || {
             let words = map_shared(4096) as i64;
             soon(|| {
-                // Until somebody was there to be woken.
+                // This ends once there was a waiter to wake.
                 while raw(libc::SYS_futex, [words, 1, 1, 0, 0, 0]) == 0 {
                     std::thread::yield_now();
                 }
             });
-            // Another process cannot wake a private wait: a timeout ends it.
+            // Another process cannot wake a private wait, so a timeout ends it.
             let later = ms(5);
             let time = if is_private == 0 { 0 } else { at(&later) };
             made(libc::SYS_futex, [words, is_private, 0, time, 0, 0])

@@ -28,7 +28,7 @@ fn kill(process: i64, signal: i32) {
     raw(libc::SYS_kill, [process, signal.into(), 0, 0, 0, 0]);
 }
 
-/// The child's id; 0 for none.
+/// Makes a child in this state. Returns its id; 0 for none.
 fn child(state: Child) -> i64 {
     let pause = || loop {
         raw(libc::SYS_pause, [0; 6]);
@@ -52,7 +52,7 @@ fn child(state: Child) -> i64 {
         await_event(child, libc::WCONTINUED);
     }
     if matches!(state, Child::Stopped | Child::Continued) {
-        // The one that ends it is nobody's child here.
+        // The process that ends it is no child of this one.
         let helper = fork(|| {
             soon(|| kill(child, libc::SIGKILL));
         });
@@ -61,7 +61,7 @@ fn child(state: Child) -> i64 {
     child
 }
 
-/// waitid and wait4 in every combination, on a child in every state.
+/// Adds cases of waitid and wait4 in every combination, on a child in every state.
 pub fn wait(cases: &mut Cases) {
     let events = [libc::WEXITED, libc::WSTOPPED, libc::WCONTINUED].map(i64::from);
     let hows = subsets(&[libc::WNOHANG, libc::WNOWAIT].map(i64::from));
@@ -120,7 +120,7 @@ pub fn sleep(cases: &mut Cases) {
                 let name = format!("clock_nanosleep({clock}, {flags}, {what})");
                 let call = libc::SYS_clock_nanosleep;
                 cases.add(name, move || {
-                    // A clock of processor time stands still in a sleep.
+                    // A clock of processor time stands still during a sleep.
                     if clock == libc::CLOCK_PROCESS_CPUTIME_ID.into() {
                         tick();
                     }
@@ -163,7 +163,7 @@ pub fn sleep(cases: &mut Cases) {
     });
 }
 
-/// poll, ppoll, select and pselect6 of every kind of file.
+/// Adds cases of poll, ppoll, select and pselect6 for every type of file.
 pub fn poll(cases: &mut Cases) {
     let events: Vec<i64> = [0, 0xffff].into_iter().chain((0..16).map(|bit| 1 << bit)).collect();
     for kind in KINDS {
@@ -192,7 +192,7 @@ pub fn poll(cases: &mut Cases) {
     }
 }
 
-/// Every combination of an epoll entry's events: added, changed, and waited for.
+/// Adds cases of every combination of an epoll entry's events: added, changed, and waited for.
 pub fn epoll(cases: &mut Cases) {
     let flags = [
         libc::EPOLLIN,
@@ -241,7 +241,7 @@ pub fn epoll(cases: &mut Cases) {
     });
 }
 
-/// An epoll that watches `fd`, if it takes that.
+/// Makes an epoll that watches `fd`, if that is accepted.
 fn added(fd: i32, events: i64) -> i64 {
     let epoll = must(raw(libc::SYS_epoll_create1, [0; 6]));
     let event = libc::epoll_event { events: events as u32, u64: 1 };

@@ -1,6 +1,7 @@
-//! A component that errs on purpose, for tests of who keeps it: `erring=MODE,MODE ...` on the kernel's command line says
-//! how each of its lives does (`Mode`), `MODE*` that all from then on do. The first of all does not err, so that
-//! the system starts, and those beyond the last word do not; which one this is stands in memory that outlives it.
+//! A component that fails on purpose, for tests of its keeper. `erring=MODE,MODE ...` on the kernel's command line says
+//! how each of its lives fails (`Mode`); `MODE*` applies to all lives from then on. The first life does not fail, so
+//! that the system starts, nor do those beyond the last word. The number of the present life is in memory that outlives
+//! the component.
 #![cfg(all(target_os = "none", skerry_process))]
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,27 +14,27 @@ use rt::{
     system, time,
 };
 
-/// Pings answered before it errs: one may have been meant for its predecessor, one makes it run, and with the next
-/// that is known.
+/// Number of pings answered before it fails: one may have been meant for its predecessor, one makes its state *running*,
+/// and the next one proves that.
 const ANSWERED: usize = 3;
-/// Memory is taken so much at a time.
+/// Memory is taken in pieces of this size.
 const PIECE_BYTES: usize = 16 << 10;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A way in which the component errs.
 #[derive(Clone, Copy)]
 enum Mode {
-    /// Computes for ever.
+    /// It computes for ever.
     Loop,
-    /// Waits for ever.
+    /// It waits for ever.
     Silent,
-    /// Takes memory as long as it is given some; answers on.
+    /// It takes memory as long as it gets some, and continues to answer.
     Memory,
     /// Calls itself until its stack ends.
     Fault,
-    /// Panics.
+    /// It panics.
     Panic,
-    /// Ends.
+    /// It ends.
     Exit,
 }
 
@@ -53,7 +54,7 @@ fn wanted(life: u64) -> Option<Mode> {
     }
 }
 
-/// The number of this life, from 0.
+/// Returns the number of this life, from 0.
 fn life() -> u64 {
     let Some(kept) = rt::device::kept() else { return 0 };
     let life = kept.load64(0);
@@ -67,7 +68,7 @@ fn answer(endpoint: &Endpoint, count: usize) {
     for _ in 0..count {
         if endpoint.receive(&mut message, None).is_ok() {
             service::respond::<Box<dyn Serve>>(&[], &mut message);
-            // The caller may have gone.
+            // The caller may have ended.
             let _ = endpoint.reply(&mut message);
         }
     }
@@ -119,7 +120,7 @@ fn descend(depth: u64) -> u64 {
     descend(depth.wrapping_add(1)).wrapping_add(room.iter().sum())
 }
 
-/// The component.
+/// The component's main function.
 pub fn main() {
     let endpoint = message::service();
     match wanted(life()) {

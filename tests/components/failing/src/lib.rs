@@ -1,6 +1,6 @@
-//! A driver whose lives end early: `hostile.start=PERCENT` on the kernel's command line ends every step that is taken before the
-//! system has the age that the driver names, and so many of the steps before it is [`EARLY_NS`] old. After that the driver
-//! is as good as any.
+//! A driver whose lives end early. `hostile.start=PERCENT` on the kernel's command line makes every step fail that is taken
+//! before the system has the age that the driver names, and this percentage of the steps before it is [`EARLY_NS`] old. After
+//! that the driver works normally.
 #![cfg(all(target_os = "none", skerry_process))]
 #![no_std]
 #![forbid(unsafe_code)]
@@ -8,7 +8,7 @@ use rt::{system, time};
 
 const EARLY_NS: u64 = 2_000_000_000;
 
-/// Panics before `step`, or not; always where the system is younger than `surely_ns`.
+/// May panic before `step`; always does while the system is younger than `surely_ns`.
 pub fn may_fail(step: &str, surely_ns: u64) {
     let percent = system::parameter("hostile.start").and_then(|text| text.parse::<u64>().ok());
     let now_ns = time::now().0;

@@ -1,7 +1,7 @@
-//! The virtio disks' driver, turned hostile: it is the driver until it is told how to behave, by a read of the
-//! second disk. A read that begins at block [`FIRST_BLOCK`] + [`BLOCKS`] * N has it behave as number N of [`Behaviour::ALL`]
-//! says; its successor is the driver again. `tests/abi/src/bin/hostile_driver` knows what must follow of each.
-//! Some of its lives end early, too ([`failing`]), and `hostile.geometry` has it say of its second disk what cannot be.
+//! The virtio disks' driver, turned hostile. It works as the driver until a read of the second disk tells it how to behave:
+//! a read that begins at block [`FIRST_BLOCK`] + [`BLOCKS`] * N selects number N of [`Behaviour::ALL`]. Its successor works
+//! as the driver again. `tests/abi/src/bin/hostile_driver` has the required reaction to each behaviour. Some of its lives
+//! end early, too ([`failing`]), and with `hostile.geometry` it gives an impossible description of its second disk.
 #![cfg(all(target_os = "none", skerry_process))]
 #![no_std]
 #![forbid(unsafe_code)]
@@ -41,29 +41,29 @@ const SURELY_NS: u64 = 300_000_000;
 const FIRST_BLOCK: u64 = 256;
 const BLOCKS: u64 = 64;
 const BLOCK_SECTORS: u64 = 8;
-/// Requests that are kept back at a time, to be given to the device in another order.
+/// Number of requests that are held back to be given to the device in another order.
 const REORDERED: usize = 4;
-/// A slot of the client's that has no request, for it takes the lowest that is free.
+/// A slot of the client's that has no request, because the client takes the lowest free slot.
 const UNUSED_SLOT: u64 = 500;
-/// Frames that nobody lent: low memory, and where a write is an interrupt.
+/// Frames that were not lent: low memory, and the address of interrupt messages.
 const UNLENT_FRAME: u32 = 0x1000;
 const INTERRUPT_FRAME: u32 = 0xfee00;
-/// The ring of completions in the client's region; its first word counts what was written.
+/// Word of the ring of completions in the client's region, which counts the entries written.
 const COMPLETIONS_WORD: usize = 4112;
 const COMPLETION_WORDS: usize = 1040;
 const LORIS_NS: u64 = 20_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 const PIECE_BYTES: usize = 16 << 10;
-/// Vectors and mappings of registers that are asked for.
+/// Number of vectors and of mappings of registers that are requested.
 const GRABBED: u8 = 250;
 const BARS: u8 = 6;
 
 /// A way in which the driver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
-    /// As a driver should.
+    /// Works normally.
     Well,
-    /// Forgets requests, and says so when asked.
+    /// Drops requests, and denies them when asked.
     DropAndDeny,
     /// Forgets requests, and claims to have them.
     DropAndClaim,
@@ -71,45 +71,45 @@ enum Behaviour {
     Reorder,
     /// Says that reads of the second disk are done, and does nothing.
     FalseRead,
-    /// The same of writes.
+    /// Reports writes as done that it has not done.
     FalseWrite,
-    /// Reports an error, and dies.
+    /// Reports an error and dies.
     ErrorAndDie,
-    /// Reports an error for what is asked of the second disk, and lives.
+    /// Reports an error for requests to the second disk, and lives.
     ErrorAndLive,
     /// Ends a request a second time, later.
     Stale,
     /// Ends a request twice at once.
     Twice,
-    /// Ends a request that there is not.
+    /// Ends a request that does not exist.
     ForNothing,
     /// Says that it wrote more than a ring holds.
     RingCount,
-    /// Has the device read memory that was not lent.
+    /// Makes the device read memory that was not lent.
     StrayRead,
-    /// Has the device write memory that was not lent.
+    /// Makes the device write memory that was not lent.
     StrayWrite,
-    /// Has the device write where a write is an interrupt.
+    /// Makes the device write to the address of interrupt messages.
     StrayInterrupt,
-    /// Has the device interrupt without pause.
+    /// Makes the device interrupt without pause.
     InterruptFlood,
     /// Takes all memory it can get.
     GrabMemory,
-    /// Starts all threads it can.
+    /// Starts all threads that it can.
     GrabThreads,
     /// Writes log lines without pause.
     GrabLog,
     /// Does one request now and then.
     Loris,
-    /// Answers pings, and does nothing else.
+    /// Answers pings, but does nothing else.
     PingsOnly,
     /// Answers nothing any more.
     Silent,
     /// Computes on all processors.
     Loop,
-    /// Panics with the next request.
+    /// Panics at the next request.
     Crash,
-    /// Its main thread, which answers messages, ends.
+    /// Ends its main thread, which answers messages.
     MainEnds,
     /// Answers everything with words that make no sense.
     BadAnswers,
@@ -159,7 +159,7 @@ impl Behaviour {
     }
 }
 
-/// The number of the behaviour.
+/// Number of the chosen behaviour.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of the behaviour that `request` orders, if it is a read that orders one.
@@ -173,7 +173,7 @@ fn chosen_by(request: &Request) -> Option<usize> {
     is_order.then_some(number)
 }
 
-/// A disk that is asked.
+/// A disk of the hostile driver.
 struct Hostile {
     disk: Arc<virtio_blk::Disk>,
     is_second: bool,
@@ -181,14 +181,14 @@ struct Hostile {
     kept: Mutex<Vec<(Request, Arc<dyn BlockSink>)>>,
 }
 
-/// Told of requests that nobody waits for.
+/// A sink for requests without a client.
 struct Nobody;
 
 impl BlockSink for Nobody {
     fn completed(&self, _: u64, _: Result<(), BlockError>) {}
 }
 
-/// Tells of each request twice.
+/// A sink that reports each request twice.
 struct Doubled(Arc<dyn BlockSink>, u64);
 
 impl BlockSink for Doubled {
@@ -200,7 +200,7 @@ impl BlockSink for Doubled {
 }
 
 impl Hostile {
-    /// Has the device access `frame`, which nobody lent.
+    /// Makes the device access `frame`, which was not lent.
     fn stray(&self, operation: Operation, frame: u32) {
         let Some(frame) = Frame::lent(FrameId(frame)) else { return };
         let segments = vec![Segment { frame, offset: 0, length: 4096 }];
@@ -209,7 +209,7 @@ impl Hostile {
         self.disk.submit(&mut vec![request], &sink);
     }
 
-    /// Does what the order is to do at once.
+    /// Does the part of the order that is done at once.
     fn begin(self: &Arc<Hostile>, behaviour: Behaviour) {
         log::info!("hostile: {behaviour:?}");
         match behaviour {
@@ -279,7 +279,7 @@ impl Hostile {
         }
     }
 
-    /// Keeps a few requests back, and gives them to the device last first.
+    /// Holds a few requests back, and gives them to the device last first.
     fn reorder(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         let mut kept = self.kept.lock();
         kept.extend(batch.drain(..).map(|request| (request, sink.clone())));
@@ -292,7 +292,7 @@ impl Hostile {
         }
     }
 
-    /// Ends requests for which `is_meant` holds with `result`, does the others.
+    /// Ends requests for which `is_meant` returns `true` with `result`, and does the others.
     fn end(
         &self,
         batch: &mut Vec<Request>,
@@ -363,7 +363,7 @@ fn sleep_for_ever() -> ! {
     }
 }
 
-/// Opens the entropy device, whose driver nobody is, and keeps of it what `take` takes.
+/// Opens the entropy device, which has no other driver, and keeps the things that `take` takes of it.
 fn grab<T: Send + 'static>(take: impl FnOnce(&PciDevice) -> Vec<T>) {
     let spare = virtio::candidates(virtio::kind::ENTROPY).into_iter().find_map(|one| match one {
         Candidate::Pci(function) => PciDevice::open(function).ok(),
@@ -388,7 +388,7 @@ fn grab_memory() {
     }
 }
 
-/// As who submits has it; the disk's own threads use the disk.
+/// The disk as its clients see it; the disk's own threads use the disk itself.
 struct Face(Arc<Hostile>);
 
 impl Block for Face {
@@ -455,7 +455,7 @@ fn serve(disk: Arc<virtio_blk::Disk>) -> BlockControlServer<Control> {
     BlockControlServer::new(&name, Arc::new(Control { service, hostile }))
 }
 
-/// The component.
+/// The component's main function.
 pub fn main() {
     may_fail("it finds its disks", SURELY_NS);
     let instances: Vec<_> = virtio_blk::probe().into_iter().map(serve).collect();

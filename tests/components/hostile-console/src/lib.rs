@@ -1,5 +1,5 @@
-//! The virtio consoles' driver, some of whose lives end early ([`failing`]), before they touch the device: what the host was
-//! about to say QEMU throws away when a console is reset.
+//! The virtio consoles' driver, some of whose lives end early ([`failing`]), but before they touch the device, because QEMU
+//! discards input that the host was about to give when a console is reset.
 #![cfg(all(target_os = "none", skerry_process))]
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,7 +15,7 @@ use rt::message::{self, Message};
 /// Lives that begin before the system is that old end early; the disks' driver is waited for before.
 const SURELY_NS: u64 = 1_000_000_000;
 
-/// The component.
+/// The component's main function.
 pub fn main() {
     may_fail("it finds its consoles", SURELY_NS);
     let consoles = virtio_console::probe();

@@ -1,7 +1,7 @@
-//! Components in machine code for the measurements of messages: as little as a stub can be.
+//! Components in machine code for the measurements of messages, each as small as a stub can be.
 //!
 //! Each is one page of position-independent code that begins with a jump and its parameters. Its first thread starts
-//! the others and ends; the last instruction of a component that did what it should is the `ud2` at its end.
+//! the others and ends; the last instruction of a component that succeeded is the `ud2` at its end.
 use crate::domains;
 use alloc::{sync::Arc, vec::Vec};
 use archive::Executable;
@@ -322,29 +322,29 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Answers each call with the first word and one, for ever.
+    /// A server that answers each call with the first word and one, for ever.
     server: skerry_probe_server to skerry_probe_server_end,
-    /// The same, but it gives the processor away before it answers.
+    /// A server that does the same, but gives the processor away before it answers.
     slow_server: skerry_probe_slow_server to skerry_probe_slow_server_end,
-    /// Calls.
+    /// A client that calls.
     client: skerry_probe_client to skerry_probe_client_end,
-    /// Waits for bits at its first endpoint and signals at its second, for ever.
+    /// A thread that waits for bits at its first endpoint and signals at its second, for ever.
     waiter: skerry_probe_waiter to skerry_probe_waiter_end,
     /// Signals at its second endpoint and waits for bits at its first.
     signaller: skerry_probe_signaller to skerry_probe_signaller_end,
-    /// Two threads: one as `server`, one as `client`; ends by an invalid instruction.
+    /// Two threads, one like `server` and one like `client`; ends by an invalid instruction.
     pair: skerry_probe_pair to skerry_probe_pair_end,
-    /// The same, and what comes back is looked at.
+    /// Two threads that do the same, and check the answers.
     checked_pair: skerry_probe_checked_pair to skerry_probe_checked_pair_end,
-    /// Copies from a window.
+    /// A component that copies from a window.
     copier: skerry_probe_copier to skerry_probe_copier_end,
     /// The same, 16 pieces a call.
     lister: skerry_probe_lister to skerry_probe_lister_end,
-    /// Makes a call that there is not.
+    /// A component that makes a call that does not exist.
     nothing: skerry_probe_nothing to skerry_probe_nothing_end,
 }
 
-/// Starts `code` with what it holds.
+/// Starts `code` with its capabilities.
 pub fn start(code: &[u8], parameters: Parameters, held: Vec<Capability>) -> Arc<Domain> {
     let Parameters { count, threads, words } = parameters;
     let policy = u64::from(Policy::Fair { nice: 0 }.pack());
@@ -366,7 +366,7 @@ static PROBES: &[u8] = include_bytes!(env!("SKERRY_PROBES"));
 /// A component of `bench/`, not started.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The domain it lives in.
+    /// The domain of the component.
     pub domain: Arc<Domain>,
     entry: u64,
 }
@@ -376,7 +376,7 @@ pub fn load(name: &str) -> Option<Loaded> {
     load_with(name, domains::big_grants())
 }
 
-/// The same with `grants`.
+/// Loads the component with `grants`.
 pub fn load_with(name: &str, grants: Grants) -> Option<Loaded> {
     let executable = Executable::parse(archive::find(PROBES, name)?).expect("no executable");
     let domain = Domain::new(name, grants).expect("no memory for a domain");
@@ -391,7 +391,7 @@ pub fn load_with(name: &str, grants: Grants) -> Option<Loaded> {
 }
 
 impl Loaded {
-    /// Starts it with what it holds.
+    /// Starts the component with its capabilities.
     pub fn start(&self, held: Vec<Capability>) {
         for capability in held {
             self.domain.grant(capability).expect("no room in a table");

@@ -31,9 +31,9 @@ fn measure(name: &str, count: u64, act: impl FnOnce()) {
     log::info!("selftest: cost: {name}: {}.{} ns", each / 10, each % 10);
 }
 
-/// Measures and logs.
+/// Measures the costs and logs them.
 pub fn report() {
-    // 1: syscall; jmp 1b
+    // The code is: 1: syscall; jmp 1b
     let space = with_code(&[0x0f, 0x05, 0xeb, 0xfc]);
     let mut registers = start();
     measure("system call round trip", 10_000, || {

@@ -22,7 +22,7 @@ const STRING: u64 = 2;
 const LIST: u64 = 3;
 const STOP: u64 = 4;
 
-/// By each way after the other.
+/// Measures each way after the other.
 pub fn report() {
     let ways = [
         (1, None),
@@ -50,7 +50,7 @@ pub fn report() {
     }
 }
 
-/// The task.
+/// Body of the task.
 fn serve(endpoint: &Endpoint, way: u64) {
     let area = [const { AtomicU64::new(0) }; MESSAGE_WORDS];
     thread::set_message_area(area.as_ptr().cast_mut().cast());
@@ -66,7 +66,7 @@ fn serve(endpoint: &Endpoint, way: u64) {
     endpoint.reply(&mut now).expect("its caller waits");
 }
 
-/// Does what `words` first words of `inline` and `area` ask for, and leaves the answer there.
+/// Does the accesses that the first `words` words of `inline` and `area` ask for, and leaves the answer there.
 fn answer(inline: &mut [u64; 4], area: &[AtomicU64], way: u64, label: u64, words: usize) {
     match label {
         WAY => inline[0] = way,

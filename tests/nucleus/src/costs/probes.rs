@@ -22,7 +22,7 @@ const COUNTS: [u64; 4] = [2000, 4000, 6000, 8000];
 const LENGTHS: [u64; 7] = [0, 1, 4, 8, 16, 32, 64];
 const CLIENTS: [u64; 4] = [1, 10, 100, 1000];
 
-/// Copies between two components: as what, by whom, bytes a piece.
+/// Measurements of copies between two components: name, code, bytes of a piece.
 const COPIES: [(&str, fn() -> &'static [u8], u64); 3] = [
     ("copy of 64", copier, 64),
     ("copy of 4096", copier, 4096),
@@ -39,7 +39,7 @@ fn probe(name: &str, counts: &[u64], factor: u64, mut act: impl FnMut(u64)) {
     }
 }
 
-/// One of them after the other.
+/// Measures one after the other.
 pub fn report() {
     spaces();
     probe("nothing", &COUNTS, 1, |count| {
@@ -68,9 +68,9 @@ pub fn report() {
     }
 }
 
-/// A system call out of one space, and out of two in turn: what it costs to change.
+/// Measures a system call from one space, and from two in turn: the cost of changing the space.
 fn spaces() {
-    // 1: syscall; jmp 1b
+    // The code is: 1: syscall; jmp 1b
     let spaces = [(); 2].map(|()| with_code(&[0x0f, 0x05, 0xeb, 0xfc]));
     for (name, used) in [("system call", 1), ("system call in turn", 2)] {
         let mut registers = [start(), start()];
@@ -83,7 +83,7 @@ fn spaces() {
     }
 }
 
-/// Calls for ever, so that whoever looks on sees each instruction.
+/// Calls for ever, so that an observer sees each instruction.
 pub fn trace() {
     log::info!("bench: calling");
     let count = u64::from(u32::MAX);
@@ -99,7 +99,7 @@ pub fn trace() {
     }
 }
 
-/// A server and its client in one domain.
+/// Measures a server and its client in one domain.
 fn local_calls(count: u64) {
     let endpoint = Arc::new(Endpoint::new());
     let both = Parameters { threads: 2, ..parameters(count) };
@@ -108,7 +108,7 @@ fn local_calls(count: u64) {
     assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
 }
 
-/// A server and its client, both in Rust, which measures by itself.
+/// Runs a server and its client, both in Rust; the client measures by itself.
 fn loaded(server: &str, client: &str) {
     let endpoint = Arc::new(Endpoint::new());
     let (serving, calling) = (components::load(server), components::load(client));
@@ -123,7 +123,7 @@ fn loaded(server: &str, client: &str) {
     serving.domain.kill("done");
 }
 
-/// Copies from another component.
+/// Measures copies from another component.
 fn copies(code: &[u8], parameters: Parameters) {
     let owner = with(&[0; PAGE], 0, Vec::new());
     let window = Window::new(owner.space().inner(), IMAGE_BASE, PAGE as u64, MAY_READ);
@@ -137,7 +137,7 @@ fn parameters(count: u64) -> Parameters {
     Parameters { count, threads: 1, words: 4 }
 }
 
-/// A server, and the clients of `parameters`, each in its own domain.
+/// Measures a server and the clients of `parameters`, each in its own domain.
 fn calls(parameters: Parameters) {
     serve_calls(server(), parameters);
 }

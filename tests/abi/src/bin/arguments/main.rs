@@ -1,5 +1,5 @@
-//! Runs the cases of [`abi::arguments`]: `arguments [FAMILY] [--bound MS] [--workers N] [--every N] [--first N]`.
-//! One line a case: its name, ` = ` and what it answered and changed. Runs as an unprivileged user where it is started as root.
+//! Runs the cases of [`abi::arguments`]: `arguments [FAMILY] [--bound MS] [--workers N] [--every N] [--first N]`. Prints one
+//! line for each case: its name, ` = `, its answer and its changes. Started as root, it becomes an unprivileged user.
 use abi::{
     arguments::{Described, Runner, described},
     returns::confine,

@@ -1,4 +1,5 @@
-//! The behaviours, by the numbers that `tests/components/hostile-blk` gives them, and what must follow of each.
+//! The behaviours of the hostile driver, by the numbers that `tests/components/hostile-blk` gives them, and the
+//! required reaction to each.
 use crate::{component::Component, wait_until};
 use abi::checked::forget;
 use std::{
@@ -12,27 +13,27 @@ const DISK: &str = "/dev/vdb";
 const BLOCK_BYTES: usize = 4096;
 const FIRST_BLOCK: u64 = 256;
 const BLOCKS: u64 = 64;
-/// Blocks of the disk that lies are about: not those that are orders.
+/// Block of the disk from which the lies are about: not a block that is an order.
 const LIES_AT: u64 = 3000;
 const LIES: usize = 64;
 /// Sixteen limits of the system `hostile`, and some.
 pub const CALM: Duration = Duration::from_millis(3_600);
-/// The byte that fills the memory that a program gives back.
+/// The byte that fills the memory that a program frees.
 const SECRET: u8 = 0xa5;
 const SECRET_BYTES: usize = 96 << 20;
 
-/// The required consequence of a behaviour. In each case no program sees an error or a wrong byte, and all go on.
+/// The required reaction to a behaviour. In each case no program sees an error or a wrong byte, and all continue.
 #[derive(Clone, Copy, Debug)]
 pub enum Follows {
     /// The driver is ended because of this.
     Ended(&'static str),
-    /// The driver may behave so.
+    /// The driver continues.
     Nothing,
-    /// It depends on how busy the machine is.
+    /// The driver is ended or not, depending on the load of the machine.
     Either,
 }
 
-/// A behaviour.
+/// A behaviour and the required reaction.
 pub struct Case {
     pub name: &'static str,
     number: u64,
@@ -91,7 +92,7 @@ pub static CASES: [Case; 28] = [
 ];
 
 impl Case {
-    /// Has the driver behave so from now on.
+    /// Orders the driver to behave in this way from now on.
     pub fn order(&self) -> Result<(), String> {
         let disk = direct(libc::O_DIRECT)?;
         let block = FIRST_BLOCK + BLOCKS * self.number;
@@ -109,13 +110,13 @@ fn direct(flags: i32) -> Result<File, String> {
     options.open(DISK).map_err(|error| format!("{DISK}: {error}"))
 }
 
-/// Fills much memory with [`SECRET`] and gives it back, so that frames are full of it.
+/// Fills much memory with [`SECRET`] and frees it, so that free frames contain it.
 fn leave_secrets() {
     let secrets = vec![SECRET; SECRET_BYTES];
     assert!(std::hint::black_box(&secrets).iter().all(|byte| *byte == SECRET));
 }
 
-/// Reads that are said to be done bring nothing that other programs left in memory.
+/// Checks that reads that are falsely reported as done disclose nothing that other programs left in memory.
 fn reads_disclose_nothing() -> Result<(), String> {
     leave_secrets();
     let disk = direct(0)?;
@@ -128,7 +129,7 @@ fn reads_disclose_nothing() -> Result<(), String> {
     if foreign > 0 { Err(format!("{foreign} bytes of others were disclosed")) } else { Ok(()) }
 }
 
-/// Writes that are said to be done cannot be told from those that are.
+/// Checks that writes that are falsely reported as done are accepted: they cannot be told from real ones.
 fn write_is_accepted() -> Result<(), String> {
     let disk = direct(0)?;
     let bytes = vec![1; BLOCK_BYTES];
@@ -138,7 +139,7 @@ fn write_is_accepted() -> Result<(), String> {
     written.map_err(|error| format!("a false write: {error}"))
 }
 
-/// Another driver, which needs vectors for that, is started again.
+/// Checks that another driver, which needs vectors, can be restarted.
 fn others_start_again() -> Result<(), String> {
     let other = Component("hostile-console");
     let before = other.state().ok_or("there is no other driver")?;
@@ -148,7 +149,7 @@ fn others_start_again() -> Result<(), String> {
     })
 }
 
-/// An error of a driver that lives is told to whoever asked.
+/// Checks that an error of a driver that lives on reaches the program that asked.
 fn read_fails() -> Result<(), String> {
     let disk = direct(0)?;
     forget(&disk);

@@ -1,4 +1,4 @@
-//! A driver as the supervisor has it.
+//! A driver as `/proc/skerry` shows it.
 use std::fs;
 
 const CONTROL: &str = "/proc/skerry/control";
@@ -23,7 +23,7 @@ fn value(lines: &[String], field: &str) -> Option<String> {
 }
 
 impl Component {
-    /// Its lines in [`ISOLATED`].
+    /// Returns its lines in [`ISOLATED`].
     fn lines(self) -> Vec<String> {
         let text = fs::read_to_string(ISOLATED).unwrap_or_default();
         let is_meant = |block: &&str| {
@@ -40,7 +40,7 @@ impl Component {
         Some(State { is_running: value(&lines, "state")? == "running", restarts })
     }
 
-    /// Why the last one ended.
+    /// Returns the cause of the last end.
     pub fn last_end(self) -> Option<String> {
         let end = value(&self.lines(), "end")?;
         Some(end.split_once(": ")?.1.to_owned())

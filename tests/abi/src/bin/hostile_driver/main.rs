@@ -1,7 +1,7 @@
-//! `hostile_driver ROUNDS SEED FOLDER [BEHAVIOUR ...]`: has the disks' driver of the system `hostile` behave in each way that
-//! `tests/components/hostile-blk` knows, or in those named, while programs write files and read them back with checksums
-//! and one computes. Says for each behaviour whether what must follow has followed ([`Case`]), and fails where it has
-//! not, a byte was lost, or a program saw an error.
+//! `hostile_driver ROUNDS SEED FOLDER [BEHAVIOUR ...]`: makes the disks' driver of the system `hostile` behave in each way
+//! that `tests/components/hostile-blk` knows, or in the named ways, while programs write files and read them back with
+//! checksums and one computes. Prints for each behaviour whether the required reaction came ([`Case`]). Fails if it did not,
+//! if a byte was lost, or if a program saw an error.
 mod cases;
 mod component;
 
@@ -22,8 +22,8 @@ const WORKERS: u64 = 3;
 const FILE_BYTES_MAX: u64 = 128 << 10;
 /// Time for which the test watches a driver that need not be ended.
 const WATCHED: Duration = Duration::from_millis(400);
-/// A program that computes has at least this part of a processor, whatever the driver does, which has at most half of all
-/// processors' time.
+/// A program that computes must have at least one part in this many of a processor, whatever the driver does; the driver has
+/// at most half of all processors' time.
 const SHARE_PARTS: u128 = 10;
 /// Time limit of everything that must follow.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ fn compute() {
     }
 }
 
-/// Waits until `is_so`.
+/// Waits until `is_so` returns `true`.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
     let start = Instant::now();
     while !is_so() {
@@ -82,7 +82,7 @@ fn wait_for_work() -> Result<(), String> {
     wait_until("programs go on", is_done)
 }
 
-/// Has the driver behave as `case` says and looks at what follows.
+/// Makes the driver behave as `case` says and checks the reaction.
 fn play(case: &Case) -> Result<String, String> {
     wait_until("the driver runs", || DRIVER.state().is_some_and(|now| now.is_running))?;
     if case.is_overdue {

@@ -1,8 +1,7 @@
 //! `kill_component NAME COUNT SEED FOLDER [quietly]`: kills a component of Skerry again and again at random instants while
-//! programs read its clock and write and read back files with checksums. Prints in the end `outage NS` for each
-//! kill (from the kill to the successor's first answer), then how much was checked; fails where a byte was
-//! lost or a program saw an error. Console drivers also carry two checked streams
-//! ([`stream`]).
+//! programs read its clock and write and read back files with checksums. Prints in the end `outage NS` for each kill (from
+//! the kill to the successor's first answer), then how much was checked; fails if a byte was lost or a program saw an
+//! error. Two checked streams also go through console drivers ([`stream`]).
 mod stream;
 
 use abi::checked::{Random, check_file};
@@ -34,7 +33,7 @@ fn check_clock() -> io::Result<()> {
     if text.contains("rtc_date") { Ok(()) } else { Err(io::Error::other("no time")) }
 }
 
-/// Checks until it is over.
+/// Runs the check until the program is over.
 fn work(name: &str, mut check: impl FnMut() -> io::Result<()>) {
     while !IS_OVER.load(Relaxed) {
         match check() {
@@ -47,7 +46,7 @@ fn work(name: &str, mut check: impl FnMut() -> io::Result<()>) {
     }
 }
 
-/// A number of the component's block in [`ISOLATED`], once it runs.
+/// Returns a number in the component's block in [`ISOLATED`], once it runs.
 fn running(name: &str, field: &str) -> Option<u64> {
     let text = fs::read_to_string(ISOLATED).ok()?;
     let value = |block: &str, field: &str| {

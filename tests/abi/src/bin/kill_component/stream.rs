@@ -1,9 +1,9 @@
 //! Two streams over the console driver that is killed: lines with numbers go out all the time, bytes whose values say
 //! where they stand come in. The other end is `xtask/src/kill/numbered.rs`.
 //!
-//! Bytes come when they are asked for, and the driver is killed only once the first of them has come: what QEMU was
-//! about to give a virtio console that is reset it throws away. What goes over the serial line is a little less than
-//! fits (115,200 bits a second, as QEMU has it): kills would wait for the line.
+//! Bytes come on request, and the driver is killed only once the first of them has come, because QEMU discards input
+//! that it was about to give a virtio console that is reset. The rate on the serial line is a little below its
+//! capacity (115,200 bits a second, as QEMU has it): otherwise kills would wait for the line.
 use crate::IS_OVER;
 use abi::checked::Random;
 use std::{
@@ -26,19 +26,19 @@ const SERIAL: &str = "/dev/ttyS1";
 /// The pace of the streams.
 #[derive(Clone, Copy)]
 struct Pace {
-    /// Most bytes asked for at once.
+    /// Most bytes requested at once.
     burst_max: u64,
     /// Longest pause between two lines.
     pause_us_max: u64,
 }
 
 const SERIAL_PACE: Pace = Pace { burst_max: 256, pause_us_max: 20_000 };
-/// QEMU gives a virtio console bytes in one go.
+/// Pace on a virtio console, to which QEMU gives bytes in one go.
 const CONSOLE_PACE: Pace = Pace { burst_max: 4096, pause_us_max: 700 };
 /// Longest time from the first byte of a burst to the kill.
 const DELAY_US_MAX: u64 = 3_000;
 
-/// Value of byte `at` of what comes in.
+/// Returns byte `at` of the input stream.
 fn byte(at: u64) -> u8 {
     b'!' + ((at * 31 + at / 94) % 94) as u8
 }
@@ -72,7 +72,7 @@ fn standard(descriptor: i32) -> File {
 }
 
 impl Streams {
-    /// Those over component `name`.
+    /// Returns the streams over component `name`; `None` if it carries none.
     pub fn of(name: &str) -> io::Result<Option<Streams>> {
         let (input, output, pace) = match name {
             "uart" => {
@@ -127,7 +127,7 @@ impl Streams {
         Ok(count as u64)
     }
 
-    /// Asks for bytes and does `kill` while they come; what that gave.
+    /// Requests bytes and calls `kill` while they come. Returns its result.
     pub fn during<T>(
         &mut self,
         random: &mut Random,

@@ -1,7 +1,7 @@
 //! Random system calls from an unprivileged process, until `count` have been made: `random_calls COUNT SEED`.
-//! Most have arguments of the sort the call takes ([`shapes`]), the others words of every sort. Children
-//! do the calls and may die of them; the parent starts the next. It ends with how many were made; the
-//! kernel must survive, and so must every other process.
+//! Most calls have arguments of the right types ([`shapes`]), the others have arbitrary words. Children make the
+//! calls and may die of them; the parent starts the next child, and at the end prints the number of calls made.
+//! The kernel must survive, and so must every other process.
 mod shapes;
 
 use abi::{Ended, check, fork, handle, must, wait, zeroed};
@@ -11,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After so many calls little is left that still works: no descriptor, no limit, no memory is what it was.
+/// Calls that one child makes. After these little works any more: its descriptors, limits and memory have all
+/// been changed.
 const CALLS_A_CHILD: u64 = 5_000;
 
 const PAGE_BYTES: usize = 4096;
@@ -31,7 +32,7 @@ impl Random {
     }
 }
 
-/// Calls that only end or stop the child, or wait for what never comes.
+/// Calls that only end or stop the child, or wait for something that never comes.
 const LEFT_OUT: [i64; 14] = [
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -49,7 +50,7 @@ const LEFT_OUT: [i64; 14] = [
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// A word of any sort.
+/// Returns an arbitrary word.
 fn argument(random: &mut Random, arena: &Arena) -> u64 {
     let inside = arena.inside(random);
     match random.below(14) {
@@ -100,12 +101,12 @@ fn open_some() {
     }
 }
 
-/// Of so many calls one has words of every sort.
+/// One call in this many has arbitrary words as arguments.
 const WILD: u64 = 4;
-/// After so many calls files are opened anew.
+/// Number of calls after which files are opened again.
 const CALLS_AN_OPENING: u64 = 1_000;
 
-/// The next call: its number and arguments.
+/// Returns the next call: its number and arguments.
 fn next_call(random: &mut Random, arena: &mut Arena) -> (i64, [u64; 6]) {
     let mut arguments = [0u64; 6];
     arguments.fill_with(|| argument(random, arena));
@@ -121,20 +122,20 @@ fn next_call(random: &mut Random, arena: &mut Arena) -> (i64, [u64; 6]) {
 
 extern "C" fn interrupt(_: i32) {}
 
-/// From one look at a child to the next.
+/// Time between two checks of a child.
 const LOOK: Duration = Duration::from_millis(5);
 /// A killed child that takes longer to end hangs in the kernel.
 const DEATH_MAX: Duration = Duration::from_secs(10);
 
 /// The children's words in memory that the parent sees.
 struct Said {
-    /// Calls made.
+    /// Number of calls made.
     made: AtomicU64,
     /// The number of the last one.
     last: AtomicU64,
 }
 
-/// Whether `child` has ended; it is still to be waited for.
+/// Returns whether `child` has ended; it must still be waited for.
 fn has_ended(child: libc::pid_t) -> bool {
     // SAFETY: no answer is stored; WNOWAIT leaves the child for `wait`.
     let (mut info, options): (libc::siginfo_t, _) =
@@ -163,7 +164,7 @@ fn kill(child: libc::pid_t, said: &Said) -> Ended {
     wait(child)
 }
 
-/// Waits for `child` as long as it makes calls; one that stands still is killed.
+/// Waits for `child` as long as it makes calls; a child that makes none is killed.
 fn watch(child: libc::pid_t, said: &Said) -> Ended {
     let mut last = (said.made.load(SeqCst), Instant::now());
     loop {
@@ -187,7 +188,7 @@ fn child(seed: u64, said: &Said, count: u64) {
         must(unsafe { libc::dup2(null, standard) });
     }
     abi::close(null);
-    // Blocking calls are interrupted by this timer; where a random call took it away, the parent kills.
+    // This timer interrupts blocking calls. If a random call has removed it, the parent kills the child.
     handle(libc::SIGALRM, interrupt, 0);
     let period = libc::timeval { tv_sec: 0, tv_usec: 10_000 };
     let timer = libc::itimerval { it_interval: period, it_value: period };

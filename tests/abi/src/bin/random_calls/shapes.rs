@@ -24,13 +24,13 @@ pub enum Kind {
     Few,
     /// Any number.
     Word,
-    /// Some of these.
+    /// A combination of these flags.
     Flags(&'static [u64]),
-    /// One of these.
+    /// One of these values.
     One(&'static [u64]),
     /// A pointer that may be null.
     Perhaps(&'static Kind),
-    /// Vectors of bytes.
+    /// Vectors of buffers.
     Vectors,
     /// A time, or two in a row, with sane and other fields.
     Time,
@@ -56,7 +56,7 @@ pub enum Kind {
     Pages,
     /// A length in pages, in bytes.
     PagesLength,
-    /// A futex word.
+    /// The address of a futex word.
     Futex,
     /// A file lock.
     Lock,
@@ -154,7 +154,7 @@ const RESOURCE: &[u64] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 const WAIT: &[u64] = &[1, 2, 4, 8, 0x0100_0000, 0x4000_0000, 0x8000_0000];
 const SEALS: &[u64] = &[1, 2, 4, 8, 16];
 
-/// Calls and what their arguments are. What is not here is called with words of every sort.
+/// Calls and the types of their arguments. A call that is not listed gets arbitrary words.
 pub const SHAPES: &[(i64, &[Kind])] = &[
     (libc::SYS_read, &[File, Bytes, Length]),
     (libc::SYS_write, &[File, Bytes, Length]),
@@ -306,7 +306,7 @@ pub const SHAPES: &[(i64, &[Kind])] = &[
 
 /// Bytes of memory in which structures are made.
 const WORDS: usize = 2048;
-/// Pages beside it that calls may map, protect and take away.
+/// Number of pages beside the arena that calls may map, protect and unmap.
 const PLAYGROUND_PAGES: usize = 64;
 const PAGE_BYTES: u64 = 4096;
 
@@ -318,7 +318,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// With memory full of anything.
+    /// Makes an arena whose memory has random contents.
     pub fn new(random: &mut Random) -> Arena {
         let names = [
             "/tmp",
@@ -357,12 +357,12 @@ impl Arena {
         Arena { words, strings: names.into_iter().map(c).collect(), playground: at as u64 }
     }
 
-    /// An address within the memory.
+    /// Returns an address within the memory.
     pub fn inside(&self, random: &mut Random) -> u64 {
         self.words.as_ptr() as u64 + random.below(self.words.len() as u64 * 8)
     }
 
-    /// A path.
+    /// Returns the address of a path.
     pub fn string(&self, random: &mut Random) -> u64 {
         self.strings[random.below(self.strings.len() as u64) as usize].as_ptr() as u64
     }
@@ -476,14 +476,14 @@ impl Arena {
             let operands = [0, 4, 16, 0x7fff_0000, random.next() >> 32];
             Arena::one(random, &codes) | jumps | Arena::one(random, &operands) << 32
         });
-        // Mostly it lets everything pass.
+        // Most of these filters allow every call.
         fields[7] = 0x06 | 0x7fff_0000 << 32;
         let program = self.put(random, &fields);
         let length = 8 - random.below(3);
         self.put(random, &[length, program])
     }
 
-    /// One argument.
+    /// Makes one argument.
     pub fn make(&mut self, random: &mut Random, kind: Kind) -> u64 {
         match kind {
             File => Arena::file(random),

@@ -1,5 +1,5 @@
-//! Runs the cases of [`abi::returns`]: `returns [FAMILY] [--bound MS] [--workers N]`. One line a case: its name, ` = ` and how
-//! it ended; status 1 where a call did not return. Runs as an unprivileged user where it is started as root.
+//! Runs the cases of [`abi::returns`]: `returns [FAMILY] [--bound MS] [--workers N]`. Prints one line for each case: its name,
+//! ` = ` and its end. The status is 1 if a call did not return. Started as root, it becomes an unprivileged user.
 use abi::returns::{Case, Outcome, Watchdog, cases, confine};
 use std::{process::ExitCode, time::Duration};
 
@@ -34,7 +34,7 @@ fn told(case: &Case, outcome: Outcome) -> String {
     format!("{} = {end}\n", case.name)
 }
 
-/// Runs every case whose number belongs to `worker`; whether all calls returned.
+/// Runs every case whose number belongs to `worker`. Returns whether all calls returned.
 fn work(options: &Options, all: &[Case], worker: usize) -> bool {
     let watchdog = Watchdog::new(options.bound);
     let mut is_good = true;

@@ -1,4 +1,5 @@
-//! The calls that race: what an exec decides by, and what looks into a process.
+//! The calls that race with an exec: those that change what it decides by, and those that look into a
+//! process.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -17,12 +18,12 @@ use abi::{
 use libc::*;
 use std::{ffi::CStr, fs, io::Read, os::unix::fs::FileExt, sync::OnceLock};
 
-/// The place of a call.
+/// The process that makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// By a thread of the process that executes, once.
+    /// A thread of the process that executes makes the call, once.
     Inside,
-    /// By another process of the same user, again and again.
+    /// Another process of the same user makes the call, again and again.
     Outside,
 }
 
@@ -30,7 +31,7 @@ pub enum Where {
 pub struct Subject<'a> {
     /// The process that executes.
     pub victim: pid_t,
-    /// A file of the user's that root takes away.
+    /// A file of the user that root takes over.
     pub file: &'a CStr,
 }
 
@@ -49,7 +50,7 @@ const fn outside(name: &'static str, call: fn(&Subject<'_>)) -> Racer {
     Racer { name, place: Where::Outside, call }
 }
 
-/// All of them.
+/// All racers.
 pub const RACERS: &[Racer] = &[
     inside("seccomp with TSYNC", |_| {
         control(PR_SET_NO_NEW_PRIVS, 1);
@@ -139,7 +140,7 @@ pub const RACERS: &[Racer] = &[
     outside("chmod", |subject| done(unsafe { chmod(subject.file.as_ptr(), 0o4755) })),
 ];
 
-/// Maps an empty page at the secret's address, for the process that executes to have there before it does.
+/// Maps an empty page at the secret's address, so that the executing process has one there before.
 pub fn prepare() {
     let page = (SECRET_AT & !4095) as *mut c_void;
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
@@ -147,7 +148,7 @@ pub fn prepare() {
     unsafe { mmap(page, 4096, PROT_READ | PROT_WRITE, flags, -1, 0) };
 }
 
-/// Checks that `seen` holds no text that nobody may see.
+/// Checks that `seen` does not contain the secret.
 fn judge(seen: &[u8]) {
     let has = |what: &[u8]| seen.windows(what.len()).any(|part| part == what);
     if has(&SECRET) || has(KEY_TEXT) || has(b"/locked-") {
@@ -164,7 +165,7 @@ fn look(subject: &Subject<'_>, name: &str) {
     judge(&text);
 }
 
-/// The answer of a call that may fail.
+/// Ignores the answer of a call that may fail.
 fn done<T>(_: T) {}
 
 fn control(option: i32, value: c_ulong) {
@@ -176,7 +177,7 @@ fn limit(process: pid_t) {
     unsafe { prlimit(process, RLIMIT_STACK, &wide, std::ptr::null_mut()) };
 }
 
-/// Until the process's exec ends this thread.
+/// Waits until the process's exec ends this thread.
 fn wait() {
     loop {
         unsafe { pause() };
@@ -189,7 +190,7 @@ fn again(call: impl Fn()) {
     }
 }
 
-/// A process that shares something with this one and does `body` for ever.
+/// Starts a process that shares something with this one and calls `body` for ever.
 fn share(what: c_int, body: fn() -> !) {
     if unsafe { syscall(SYS_clone, what | SIGCHLD, 0, 0, 0, 0) } == 0 {
         body();

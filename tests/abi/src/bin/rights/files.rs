@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-/// The text in the memory of the programs that nobody may look into.
+/// The secret in the memory of the programs that other processes may not look into.
 pub const SECRET: [u8; SECRET_BYTES] = *b"hidden in memory";
 
-/// The behaviour of a target.
+/// The behaviour of a target program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It is the campaign's program.
+    /// The target is the campaign's program, which reports.
     Reports,
-    /// It waits with the secret in its memory.
+    /// The target waits with the secret in its memory.
     Waits,
 }
 
@@ -32,7 +32,7 @@ pub struct Target {
     pub users: &'static [u32],
     /// Groups that its file may give.
     pub groups: &'static [u32],
-    /// Its user may not read it.
+    /// The user may not read the file.
     pub is_hidden: bool,
 }
 
@@ -58,9 +58,9 @@ const fn waits(name: &'static str, mode: u32) -> Target {
     }
 }
 
-/// In a mount with nosuid.
+/// Path of a file in a mount with nosuid.
 const QUIET: &str = "quiet/setuid";
-/// Alternates between root's without setuid and the other user's with it.
+/// Path of a file that alternates between root's without setuid and the other user's with it.
 const CHANGED: &str = "changed";
 
 const TARGETS: &[Target] = &[
@@ -110,7 +110,7 @@ impl Files {
     pub fn path(&self, target: &Target) -> PathBuf {
         self.0.join(target.name)
     }
-    /// A file whose owner root changes, and whose mode its user changes.
+    /// Returns the path of a file whose owner root changes, and whose mode its user changes.
     pub fn changed(&self) -> PathBuf {
         self.0.join("taken")
     }
@@ -121,7 +121,7 @@ impl Files {
         fork(move || {
             loop {
                 take(&taken);
-                // Never root's and set-user-id at the same moment.
+                // The file is never root's and set-user-id at the same moment.
                 set(&changed, Some(OTHER), 0o4755);
                 std::thread::sleep(Duration::from_micros(300));
                 mode(&changed, 0o755);
@@ -162,7 +162,7 @@ fn take(path: &Path) {
     owner(path, USER);
 }
 
-/// Ends the changes; counts it where they found something wrong.
+/// Ends the changes, and counts it as wrong if the changer found a fault.
 pub fn stop_changes(changer: i32, wrong: &mut u64) {
     // SAFETY: plain numbers.
     unsafe { libc::kill(changer, libc::SIGKILL) };

@@ -1,12 +1,11 @@
-//! Races of everything that an exec decides by or that looks into a process: `rights COUNT SEED [CALL]`, run as root.
+//! Races with an exec: `rights COUNT SEED [CALL]`, run as root.
 //!
-//! In each race a process of an ordinary user executes a program whose file gives rights, or that its user may not read.
-//! Two calls of the tables run against it and against each other, from threads of the process or from outside
-//! (`calls`). The races go through all pairs, or those with calls
-//! whose name holds CALL. The program says what it is (`program`). Root changes owner and mode of
-//! some files meanwhile (`files`).
+//! In each race a process of an ordinary user executes a program whose file gives rights, or which its user may not
+//! read. Two calls of the tables run against it and against each other, from threads of the process or from outside
+//! (`calls`). The races go through all pairs of calls, or those with calls whose name contains CALL. The program reports
+//! its rights (`program`). Meanwhile root changes owner and mode of some files (`files`).
 //!
-//! The invariant: no process has more rights than the file and the caller give. On Linux it holds, too.
+//! The invariant, which is also true on Linux: no process has more rights than the file and the caller give.
 mod calls;
 mod files;
 mod program;
@@ -28,12 +27,12 @@ use std::{
 
 /// The user that attacks; its group has the same number.
 pub const USER: u32 = 1000;
-/// Another user, whom some files belong to.
+/// Another user, who owns some files.
 pub const OTHER: u32 = 2000;
 /// Longest wait for a program that was executed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// From pair to pair.
+/// Step from pair to pair.
 const STEP: u64 = 7919;
 
 /// The ways a race ends, as the exit status of its leader.
@@ -86,7 +85,7 @@ fn main() {
     let pairs = racers.len() * firsts.len();
     assert_ne!(pairs, 0, "no call is named like {wanted}");
     for race in 0..count {
-        // A prime step goes through all pairs, those of one call far from each other.
+        // A prime step goes through all pairs, and puts those of one call far from each other.
         let pair = (race * STEP + seed) as usize % pairs;
         let pair = [&racers[pair % racers.len()], firsts[pair / racers.len()]];
         let target = files.target(random.below(1 << 20) as usize);
@@ -147,7 +146,7 @@ fn reap(changer: i32) {
     }
 }
 
-/// One race, in a process of its own.
+/// Runs one race in a process of its own.
 fn lead(
     files: &Files,
     target: &Target,
@@ -203,7 +202,7 @@ fn lead(
     exit(outcome)
 }
 
-/// Waits without a call.
+/// Spins without making a call.
 fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -1,4 +1,4 @@
-//! The program that is executed: it says which rights it has.
+//! The program that is executed: it reports its rights.
 use abi::{c, check, stat};
 use libc::{c_long, c_ulong};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 pub const NAME: &str = "program";
 /// The first argument of a program that another thread executes; it ends at once.
 pub const OTHER_NAME: &str = "another";
-/// The descriptor it reports at.
+/// Descriptor to which it reports.
 pub const REPORT_FD: i32 = 9;
 /// The descriptor of the file that only root may read.
 pub const KEY_FD: i32 = 30;
@@ -26,9 +26,9 @@ const UMASK: u32 = 0o027;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Report {
-    /// Real, effective, saved.
+    /// Real, effective and saved user.
     pub users: [u32; 3],
-    /// Real, effective, saved.
+    /// Real, effective and saved group.
     pub groups: [u32; 3],
     /// Permitted capabilities.
     pub permitted: u64,
@@ -44,7 +44,7 @@ pub struct Report {
     pub death_signal: u32,
     /// personality(2).
     pub personality: u32,
-    /// Its umask, directory or a descriptor became another by itself.
+    /// Its umask, directory or a descriptor changed without its doing.
     pub moved: u32,
     /// Makes the size a multiple of the alignment.
     pub unused: u32,
@@ -52,7 +52,7 @@ pub struct Report {
 
 const REPORT_BYTES: usize = size_of::<Report>();
 
-/// Executes `path` as the program.
+/// Executes `path`, which is the program.
 pub fn become_program(path: &CString) {
     become_named(path, NAME);
 }
@@ -67,7 +67,7 @@ pub fn become_named(path: &CString, name: &str) {
     unsafe { libc::execve(path.as_ptr(), words.as_ptr(), environment.as_ptr()) };
 }
 
-/// Reads the report of `child`; `None` where that has ended without one, or gives none in time.
+/// Reads the report of `child`; `None` if the child has ended without one, or sends none in time.
 pub fn read_report(from: i32, child: i32, patience: Duration) -> Option<Report> {
     const LOOK_MS: i32 = 10;
     let start = Instant::now();
@@ -81,7 +81,8 @@ pub fn read_report(from: i32, child: i32, patience: Duration) -> Option<Report> 
             let count = unsafe { libc::read(from, (&raw mut report).cast(), REPORT_BYTES) };
             return (count == REPORT_BYTES as isize).then_some(report);
         }
-        // Others may hold the descriptor open. A report that came before the end is found in one more round.
+        // Other processes may hold the descriptor open. A report that came before the end is found in one
+        // more round.
         if has_ended {
             return None;
         }
@@ -104,7 +105,7 @@ fn permitted() -> u64 {
     u64::from(data[1]) | u64::from(data[4]) << 32
 }
 
-/// Whether what only this process should change stays as it is.
+/// Returns whether state that only this process may change has changed.
 fn is_moved() -> bool {
     // SAFETY: plain numbers.
     unsafe { libc::umask(UMASK) };
