@@ -27,7 +27,7 @@ fn list() -> Vec<u8> {
     acl::to_portable(&entries.map(entry))
 }
 
-/// The output of debugfs for a list as it is on disk.
+/// Returns the output of debugfs for a list on disk.
 fn shown(image: &[u8], path: &str, name: &[u8]) -> String {
     let folder = TempDir::new().unwrap();
     let at = folder.path().join("image");

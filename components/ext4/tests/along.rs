@@ -1,4 +1,5 @@
-//! Data that is written along with a commit: durable with it, and told of when refused.
+//! Tests of data that is written along with a commit: it is durable with it, and refused data is
+//! reported.
 mod common;
 
 use common::{
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 const ROOT: InodeNumber = 2;
 const PAGE: usize = 4096;
 
-/// A volume with a journal and the file `old` of four blocks.
+/// Makes a volume with a journal and the file `old` of four blocks.
 fn image() -> Vec<u8> {
     let source = TempDir::new().unwrap();
     std::fs::write(source.path().join("old"), pattern(4 * PAGE, 1)).unwrap();
@@ -29,7 +30,7 @@ fn mounted(image: Vec<u8>) -> (Arc<Ext4>, Arc<MemoryBlock>) {
     (fs, device)
 }
 
-/// The sectors of a file's blocks.
+/// Returns the sectors of a file's blocks.
 fn sectors(image: &[u8], name: &str) -> Vec<u64> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("image");
@@ -46,7 +47,7 @@ fn old(fs: &Ext4) -> InodeNumber {
     fs.lookup(ROOT, b"old").unwrap().inode
 }
 
-/// Another file is written, the volume is left and mounted again.
+/// Writes another file, unmounts the volume and mounts it again.
 fn mounted_again(fs: Arc<Ext4>, device: &MemoryBlock) -> Arc<Ext4> {
     device.faults.lock().unwrap().clear();
     let other = make(&*fs, ROOT, "other", FileType::Regular);
@@ -98,7 +99,7 @@ fn fresh_blocks_refused_are_never_read_as_data() {
     fault(&device, place, usize::MAX);
     assert_eq!(write_new(&fs), Err(FsError::Io));
     assert!(!fs.mount_info().is_read_only);
-    // A power cut now.
+    // A power cut happens here.
     let cut = device.image();
     for fs in [mounted(cut).0, mounted_again(fs, &device)] {
         let file = fs.lookup(ROOT, b"new").unwrap().inode;

@@ -1,5 +1,6 @@
-//! Names of one directory made and taken away by several threads at once: of those that make a name
-//! one does, what the others had made for it goes, and `e2fsck` finds nothing.
+//! Tests in which several threads create and remove names of one directory at once. Of the threads
+//! that create one name only one succeeds, inodes that the others made for it are freed, and
+//! `e2fsck` finds no fault.
 mod common;
 
 use common::write::*;

@@ -1,10 +1,11 @@
-//! Crashes at any instant: a workload's writes are recorded, and images are made of what a device
-//! that loses power may hold: everything up to a flush, and any part of what was written after it, in
-//! any order, blocks torn from their requests. `e2fsck -p` must mend each without asking, nothing
-//! may be left for `e2fsck -fn`, and what fsync had promised must be there. Each image is also
-//! mounted here, which replays its journal.
+//! Tests of crashes at any instant. A workload's writes are recorded, and images are made of possible
+//! contents of a device that loses power: everything up to a flush, and any part of the later writes,
+//! in any order, with requests torn into blocks. `e2fsck -p` must repair each without a question,
+//! `e2fsck -fn` must then find no fault, and the data that fsync made durable must be there. Each
+//! image is also mounted here, which replays its journal.
 //!
-//! `SKERRY_CRASH_COUNT` says how many images a shape (default 60), `SKERRY_CRASH_SEED` the first.
+//! `SKERRY_CRASH_COUNT` is the number of images for each shape (default 60), `SKERRY_CRASH_SEED` the
+//! first seed.
 mod common;
 
 use common::{
@@ -31,7 +32,7 @@ struct Promise {
     until: usize,
 }
 
-/// A workload on its way.
+/// A workload under way.
 struct Work {
     world: World,
     random: Random,
@@ -171,7 +172,7 @@ impl Work {
     }
 }
 
-/// Runs a workload; returns the image before it, what was written, and what was promised.
+/// Runs a workload. Returns the image before it, the writes, and the promises.
 fn record(recipe: &Recipe, seed: u64) -> (Vec<u8>, Vec<Event>, Vec<Promise>) {
     let folder = TempDir::new().unwrap();
     let image = recipe.make(folder.path());

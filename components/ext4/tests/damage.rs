@@ -1,6 +1,6 @@
-//! Damaged journals: each block of a journal is damaged in turn, in several ways, and the verdict compared with that of
-//! `e2fsck`. A journal that it refuses must fail the mount; one that it replays must come out the same. Where each block has
-//! a checksum, damage to a transaction that another followed is never silent, which is more than `e2fsck` says.
+//! Tests of damaged journals. Each block of a journal is damaged in turn, in several ways, and the verdict is compared with
+//! that of `e2fsck`. A journal that it refuses must fail the mount; one that it replays must give the same result. If each
+//! block has a checksum, damage to a transaction that another followed is always reported, which is more than `e2fsck` does.
 mod common;
 
 use common::{
@@ -21,7 +21,7 @@ const COMMIT: u8 = 2;
 /// The result of recovery.
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// Replayed: the volume then.
+    /// The journal was replayed, with this volume as the result.
     Replayed(Vec<u8>),
     Refused,
 }
@@ -56,7 +56,7 @@ fn e2fsck(image: &[u8], path: &Path) -> Verdict {
 struct Log {
     image: Vec<u8>,
     block_bytes: usize,
-    /// Blocks of the volume that the log lies in, in order, until its last commit.
+    /// Blocks of the volume that contain the log, in order, until its last commit.
     blocks: Vec<usize>,
     has_sums: bool,
 }
@@ -173,7 +173,7 @@ impl Log {
         [refused, refused_by_e2fsck, cases]
     }
 
-    /// As [`Log::differ`], without the log itself.
+    /// Compares as [`Log::differ`] does, without the log itself.
     fn differ_in_place(&self, one: &[u8], other: &[u8]) -> Vec<usize> {
         let mut blocks = self.differ(one, other);
         blocks.retain(|block| !self.blocks.contains(block));
@@ -185,14 +185,14 @@ impl Log {
         bytes[..4] == MAGIC && bytes[7] == COMMIT
     }
 
-    /// The start of the last transaction.
+    /// Returns the start of the last transaction.
     fn last_transaction(&self) -> usize {
         let before = 0..self.blocks.len() - 1;
         before.rev().find(|place| self.is_commit(*place)).map_or(0, |place| place + 1)
     }
 }
 
-/// A journal that the stock debugfs made: blocks logged, revoked, logged again, one of them escaped.
+/// Makes a journal with the stock debugfs: blocks are logged, revoked and logged again, one of them escaped.
 fn stock(options: &'static [&'static str], block_bytes: usize, version: u32) -> Log {
     let folder = TempDir::new().unwrap();
     let source = folder.path().join("source");
@@ -207,7 +207,7 @@ fn stock(options: &'static [&'static str], block_bytes: usize, version: u32) -> 
         0 => "jo\n".to_string(),
         version => format!("jo -c -v {version}\n"),
     };
-    // With v1 debugfs writes what e2fsck takes for damaged, but for single blocks that need no escape.
+    // With v1, e2fsck considers the transactions that debugfs writes damaged, except single blocks that need no escape.
     let several = match version {
         1 => [3..4, 1..2, 3..4, 12..13],
         _ => [3..9, 1..3, 8..12, 12..13],
@@ -231,7 +231,7 @@ fn stock(options: &'static [&'static str], block_bytes: usize, version: u32) -> 
     Log::find(fs::read(path).unwrap(), block_bytes)
 }
 
-/// A journal of our own, round the end of the ring.
+/// Makes a journal with this component, across the end of the ring.
 fn own(options: &'static [&'static str], block_bytes: usize) -> Log {
     let folder = TempDir::new().unwrap();
     let image = Recipe::new(options, 10 << 10).make(folder.path());

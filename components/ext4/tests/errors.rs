@@ -1,4 +1,5 @@
-//! Sectors that err below a mounted volume: who is told, and what `errors=` makes of it.
+//! Tests of sectors that return errors below a mounted volume: the callers that get the error, and
+//! the effect of `errors=`.
 mod common;
 
 use common::{
@@ -38,14 +39,14 @@ impl Subject {
         run("debugfs", &["-R", request, path.to_str().unwrap()], &[0])
     }
 
-    /// The sector of the inode table's block with this file's inode.
+    /// Returns the sector of the inode table's block with this file's inode.
     fn inode_sector(&self, name: &str) -> u64 {
         let answer = self.ask(&format!("imap /{name}"));
         let block = answer.split("at block ").nth(1).unwrap().split(',').next().unwrap();
         block.parse::<u64>().unwrap() * (BLOCK_BYTES / 512)
     }
 
-    /// A file whose inode lies in another block.
+    /// Returns a file whose inode is in another block.
     fn other_than(&self, sector: u64) -> String {
         let names = (0..100).map(|number| format!("f{number}"));
         let mut far = names.filter(|name| self.inode_sector(name).abs_diff(sector) > 8);

@@ -1,7 +1,7 @@
-//! A file exercised at random against a model, many names, many writers, a volume that errors.
+//! Random tests: a file against a model, many names, many writers, a volume with errors.
 //!
-//! `SKERRY_EXERCISE_COUNT` says how many operations a shape (default 1500), `SKERRY_EXERCISE_SEED`
-//! the seed.
+//! `SKERRY_EXERCISE_COUNT` is the number of operations for each shape (default 1500),
+//! `SKERRY_EXERCISE_SEED` the seed.
 mod common;
 
 use common::{
@@ -30,7 +30,7 @@ fn text(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<u8> {
     bytes
 }
 
-/// A file and what it should hold.
+/// A file and its expected contents.
 struct Exercise {
     world: World,
     file: InodeNumber,
@@ -40,7 +40,7 @@ struct Exercise {
 }
 
 impl Exercise {
-    /// A range inside the largest file.
+    /// Returns a range inside the largest file.
     fn range(&mut self) -> (usize, usize) {
         let start = self.random.below(SIZE_MAX - 1);
         let length = [100, 5000, 70_000][self.random.below(3)];
@@ -291,7 +291,7 @@ fn errors_found_are_marked_and_end_writing_where_the_volume_says_so() {
         let folder = TempDir::new().unwrap();
         std::fs::create_dir(folder.path().join("sick")).unwrap();
         let recipe = Recipe::new(&["-b", "4096", "-O", "^has_journal,^metadata_csum"], 8 << 10);
-        // A directory whose first block is not one.
+        // This is a directory whose first block is not a valid one.
         let image = recipe.with("zap_block -f sick 0").make(folder.path());
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
         let options = Options { errors: Some(policy), ..Options::default() };

@@ -1,9 +1,10 @@
-//! Mutated images through the whole component: mount, walk, read, attributes, then every kind of
-//! change. It may refuse anything; it must not panic, hang or take memory without bound.
+//! Mutated images through the whole component: mount, walk, read, attributes, then every type of
+//! change. It may refuse anything, but must not panic, hang or take memory without limit.
 //!
-//! `SKERRY_FUZZ_COUNT` says how many images (default 300), `SKERRY_FUZZ_SEED` the first seed, so
-//! that one image can be had again: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`. The images mutated are
-//! made here, or those in the folder `SKERRY_FUZZ_IMAGES`: Miri cannot run mke2fs.
+//! `SKERRY_FUZZ_COUNT` is the number of images (default 300), `SKERRY_FUZZ_SEED` the first seed, by
+//! which one image can be repeated: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`. The images to be
+//! mutated are made here, or taken from the folder `SKERRY_FUZZ_IMAGES`, because Miri cannot run
+//! mke2fs.
 mod common;
 
 use common::{
@@ -27,7 +28,7 @@ const DEFAULT_COUNT: u64 = 300;
 const LIMIT: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 20 });
 /// Most memory of the whole test process.
 const MEMORY_LIMIT_KIB: u64 = 1 << 20;
-/// Changes of each image.
+/// Number of changes of each image.
 const OPERATIONS: usize = if cfg!(miri) { 16 } else { 120 };
 const BUDGET: Budget = match cfg!(miri) {
     true => Budget { names: 100, depth: 6, pages: 4 },
@@ -38,7 +39,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// The images in the folder the environment names.
+/// Returns the images in the folder that the environment names.
 fn given_subjects() -> Option<Vec<Subject>> {
     let folder = std::env::var_os("SKERRY_FUZZ_IMAGES")?;
     let entries = fs::read_dir(folder).unwrap();
@@ -47,7 +48,7 @@ fn given_subjects() -> Option<Vec<Subject>> {
     Some(paths.iter().map(|path| Subject::new(fs::read(path).unwrap())).collect())
 }
 
-/// Small images of each shape, with and without checksums.
+/// Makes small images of each shape, with and without checksums.
 fn subjects() -> Vec<Subject> {
     let folder = tempfile::TempDir::new().unwrap();
     let root = folder.path();
@@ -99,7 +100,7 @@ fn watch(current: &'static AtomicU64) {
     });
 }
 
-/// Mounts the image to be written, changes what is there, and leaves it.
+/// Mounts the image for writing, makes changes, and unmounts it.
 fn write(image: Vec<u8>, seed: u64) {
     let device = MemoryBlock::writable(image, Completion::AtOnce, 16);
     let options = Options { errors: Some(ErrorPolicy::Continue), ..Options::default() };
@@ -151,6 +152,6 @@ fn mutated_images_neither_panic_nor_hang_nor_eat_memory() {
     CURRENT.store(u64::MAX, SeqCst);
     println!("{count} images: {mounted} mounted, {clean} without an error, {names} names");
     assert!(count < 100 || mounted * 4 > count, "mutations get past the superblock");
-    // Miri's own memory says nothing.
+    // Under Miri, its own memory makes the number meaningless.
     assert!(cfg!(miri) || peak_kib() < MEMORY_LIMIT_KIB, "{} KiB", peak_kib());
 }

@@ -1,5 +1,5 @@
-//! Dirty journals made by debugfs, replayed at mount: what a file holds then is what e2fsck, which
-//! replays them too, makes of it.
+//! Tests of dirty journals made by debugfs: the mount replays them, and the file's contents must
+//! then be those after e2fsck, which replays them, too.
 mod common;
 
 use common::{
@@ -22,12 +22,12 @@ const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 struct Dirty {
     folder: TempDir,
     block_bytes: usize,
-    /// Blocks of the file.
+    /// Numbers of the file's blocks.
     blocks: Vec<u64>,
 }
 
 impl Dirty {
-    /// An image with a file of which nothing is in place but a pattern.
+    /// Makes an image with a file whose blocks have only a pattern in place.
     fn new(options: &'static [&'static str], block_bytes: usize) -> Dirty {
         let folder = TempDir::new().unwrap();
         let source = folder.path().join("source");
@@ -72,7 +72,8 @@ impl Dirty {
         self.debugfs(&(script + "jc\n"));
     }
 
-    /// The contents of the file after our replay, which are those after e2fsck's.
+    /// Returns the contents of the file after this component's replay, which must be those after
+    /// e2fsck's.
     fn replay(&self) -> Vec<u8> {
         let image = fs::read(self.path("image")).unwrap();
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
@@ -160,7 +161,7 @@ fn a_committed_transaction_with_a_wrong_checksum_fails_the_mount() {
     let dirty = Dirty::new(SHAPES[0].0, 4096);
     dirty.log(3, &[(&[1], Some(dirty.block(5, 1))), (&[2], Some(dirty.block(6, 1)))]);
     let mut image = fs::read(dirty.path("image")).unwrap();
-    // The logged copy of the second, which lies where nothing else of that content does.
+    // The logged copy of the second block is the only place with this content.
     let wanted = dirty.block(6, 1);
     let at = image.as_chunks::<4096>().0.iter().position(|block| block[..] == wanted[..]).unwrap();
     image[at * 4096 + 100] ^= 1;
@@ -173,7 +174,7 @@ fn a_committed_transaction_with_a_wrong_checksum_fails_the_mount() {
     assert!(contents(&*fs) == dirty.block(1, BLOCKS), "noload reads past the journal");
 }
 
-/// An image with a dirty journal of our own, without checksums.
+/// Makes an image with a dirty journal by this component, without checksums.
 fn dirty() -> Vec<u8> {
     let world = World::empty(&["-b", "1024", "-O", "^metadata_csum", "-J", "size=1"], 6 << 10);
     let dir = make(&*world.fs, ROOT, "dir", FileType::Directory);

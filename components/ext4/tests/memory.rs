@@ -1,4 +1,5 @@
-//! Memory refused in the midst: a change is made whole or not at all, so that it may be asked for again.
+//! Tests in which memory is refused in the middle of a change: the change is made as a whole or not at
+//! all, so that it can be repeated.
 mod common;
 
 use common::{image::pattern, walk::read_pages, write::*};
@@ -18,7 +19,7 @@ fn text(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<u8> {
     bytes
 }
 
-/// A file whose every second page is a hole, and what it holds.
+/// Makes a file whose every second page is a hole. Returns it with its contents.
 fn in_parts(fs: &dyn FileSystem) -> (InodeNumber, Vec<u8>) {
     let file = make(fs, ROOT, "file", FileType::Regular);
     let mut expected = vec![0; (2 * PARTS - 1) * PAGE];

@@ -1,5 +1,6 @@
-//! The order of names and their positions: against what Linux said of the same images
-//! (`tests/linux`, recorded by `record.sh`), against debugfs' hashes, and with colliding hashes.
+//! Tests of the order of names and their positions: compared with Linux's answers for the same
+//! images (`tests/linux`, recorded by `record.sh`), with debugfs' hashes, and with colliding
+//! hashes.
 mod common;
 
 use common::{
@@ -24,7 +25,7 @@ fn open(image: &[u8]) -> Arc<Ext4> {
     mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).unwrap()
 }
 
-/// The images Linux was asked about.
+/// The images for which Linux's answers were recorded.
 fn subjects() -> [(&'static str, Recipe); 4] {
     let plain = Recipe::new(&["-b", "4096", "-E", SEED_OPTION], 16 << 10).indexed();
     let inline = ["-b", "4096", "-O", "inline_data", "-I", "256", "-E", SEED_OPTION];
@@ -35,7 +36,7 @@ fn subjects() -> [(&'static str, Recipe); 4] {
     [("plain", plain), ("inline", inline), ("legacy", legacy), ("linear", linear)]
 }
 
-/// Directories of 3 to 2000 names, and one of long names some of which collide.
+/// Makes directories of 3 to 2000 names, and one of long names some of which collide.
 fn folder() -> TempDir {
     let folder = TempDir::new().unwrap();
     for count in [3, 6, 40, 2000] {
@@ -56,7 +57,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// Everything in a directory with the position of each name, `max` names a call.
+/// Returns all names of a directory with their positions, `max` names a call.
 fn list(fs: &Ext4, directory: InodeNumber, max: usize) -> Vec<(u64, Vec<u8>)> {
     let (mut position, mut seen) = (0, Vec::new());
     loop {
@@ -104,12 +105,13 @@ fn names_come_in_the_order_and_at_the_positions_linux_gives() {
             let ours_names: Vec<_> = ours.iter().map(name).collect();
             let theirs_names: Vec<_> = theirs.iter().map(|(_, name)| *name).collect();
             assert_eq!(ours_names, theirs_names, "{subject} {directory}");
-            // The first is reached from the start; Linux gives a whole chain one position.
+            // The first name is reached from the start; Linux gives a whole chain one position.
             for ((ours, _), (theirs, name)) in ours.iter().zip(&theirs).skip(1) {
                 let theirs = u64::from_str_radix(theirs, 16).unwrap();
                 let others = if name.starts_with("ppp") { COLLIDING.len() as u64 } else { 1 };
                 let is_near = (theirs..theirs + others).contains(ours);
-                // Without hashes ours is before the checksum at a block's end, Linux's behind it.
+                // Without hashes the position here is before the checksum at a block's end, and
+                // Linux's is behind it.
                 let is_at_end = theirs < 1 << 32 && theirs % 1024 == 0 && ours + 12 == theirs;
                 assert!(is_near || is_at_end, "{subject} {directory} {name}");
             }
@@ -128,7 +130,7 @@ fn images_are_made_for_linux() {
     }
 }
 
-/// (hash, minor hash) of each name, by debugfs.
+/// Returns the hash and the minor hash of each name, from debugfs.
 fn hashes(algorithm: &str, names: &[Vec<u8>]) -> Vec<(u32, u32)> {
     let folder = TempDir::new().unwrap();
     let script = folder.path().join("script");
@@ -150,7 +152,7 @@ fn hashes(algorithm: &str, names: &[Vec<u8>]) -> Vec<(u32, u32)> {
 
 #[test]
 fn positions_are_the_hashes_debugfs_computes() {
-    // Two levels of nodes.
+    // This gives two levels of nodes.
     let folder = source(3000);
     for hash in ["half_md4", "tea", "legacy"] {
         let recipe = Recipe::new(&["-b", "1024", "-N", "4096", "-E", SEED_OPTION], 32 << 10);

@@ -1,8 +1,8 @@
-//! Power cuts during recovery: a volume that crashed is mounted, which replays its journal and frees its orphans, and
-//! crashes again at any write of that, several times. At the end it must hold what it holds after one recovery without
-//! a crash, and `e2fsck -fn` must find nothing: no inode and no block is lost.
+//! Tests of power cuts during recovery. A volume that crashed is mounted, which replays its journal and frees its
+//! orphans, and crashes again at any write of that, several times. At the end it must have the contents that it has
+//! after one recovery without a crash, and `e2fsck -fn` must find no fault: no inode and no block is lost.
 //!
-//! `SKERRY_FUZZ_COUNT` says how many points (default 60), `SKERRY_FUZZ_SEED` the first. `./x campaign recovery`.
+//! `SKERRY_FUZZ_COUNT` is the number of points (default 60), `SKERRY_FUZZ_SEED` the first. `./x campaign recovery`.
 mod common;
 
 use common::{
@@ -34,7 +34,7 @@ const SHAPES: [(&[&str], usize); 4] = [
 
 type Files = BTreeMap<Vec<u8>, Seen>;
 
-/// Metadata is committed often, so that recovery too is many transactions.
+/// Returns options with frequent commits, so that recovery, too, takes many transactions.
 fn options() -> Options {
     Options { cache_bytes: 64 << 10, ..Options::default() }
 }
@@ -47,7 +47,7 @@ fn mounted(image: Vec<u8>) -> (Arc<Ext4>, Arc<MemoryBlock>) {
     (fs, device)
 }
 
-/// Mounts and unmounts a volume: what was written meanwhile, and what is there then.
+/// Mounts and unmounts a volume. Returns the writes, the image, and the files.
 fn recover(image: Vec<u8>) -> (Vec<Event>, Vec<u8>, Files) {
     let (fs, device) = mounted(image);
     let tree = walk(&*fs, Budget::WHOLE);
@@ -57,7 +57,7 @@ fn recover(image: Vec<u8>) -> (Vec<Event>, Vec<u8>, Files) {
     (events, device.image(), tree.seen)
 }
 
-/// Files that are made, cut and taken away, many of them while somebody has them open.
+/// Files that are created, cut and removed, many of them while they are open.
 struct Work {
     fs: Arc<Ext4>,
     random: Random,
@@ -66,7 +66,7 @@ struct Work {
 }
 
 impl Work {
-    /// A file of many extents: every other page, up to where the volume is full.
+    /// Writes a file of many extents: every other page, until the volume is full.
     fn write(&mut self, inode: InodeNumber, salt: usize) {
         let pages = 1 + self.random.below(36);
         for page in 0..pages as u64 {
@@ -109,7 +109,7 @@ impl Work {
     }
 }
 
-/// An empty volume, and what a workload then wrote.
+/// Returns an empty volume, and the later writes of a workload.
 fn record(shape: &'static [&'static str], seed: u64) -> (Vec<u8>, Vec<Event>) {
     let folder = TempDir::new().unwrap();
     let image = Recipe::new(shape, 20 << 10).make(folder.path());
@@ -121,7 +121,7 @@ fn record(shape: &'static [&'static str], seed: u64) -> (Vec<u8>, Vec<Event>) {
     (image, events)
 }
 
-/// Orphans on the list of a volume, as far as its superblock tells.
+/// Returns whether the superblock shows orphans on the list of a volume.
 fn has_orphans(image: &[u8]) -> bool {
     image[1024 + 232..1024 + 236] != [0; 4]
 }
@@ -187,7 +187,7 @@ fn recovery_may_crash_at_each_of_its_writes() {
     }
 }
 
-/// An image with orphans on its list, all of it in place: held files without names.
+/// Makes an image with orphans on its list, all of it in place: held files without names.
 fn orphaned(shape: &'static [&'static str], count: usize) -> Vec<u8> {
     let world = World::empty(shape, 20 << 10);
     for number in 0..count {

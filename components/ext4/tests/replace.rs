@@ -1,9 +1,9 @@
-//! Files replaced without fsync, through the personality's page cache, as programs do it: written under another name
-//! that then takes the file's, or emptied and written anew. A crash at any write leaves the old contents or the new
-//! ones where a name was taken; where the file was emptied it may also be found empty, until something that was done
-//! after it was closed is durable.
+//! Tests of files replaced without fsync, through the personality's page cache, as programs do it: written under
+//! another name that is then renamed over the file's, or emptied and written anew. After a rename, a crash at any
+//! write leaves the old contents or the new ones. A file that was emptied may also be found empty, until something
+//! that was done after it was closed is durable.
 //!
-//! `SKERRY_CRASH_COUNT` says how many images a shape (default 40), `SKERRY_CRASH_SEED` the first.
+//! `SKERRY_CRASH_COUNT` is the number of images for each shape (default 40), `SKERRY_CRASH_SEED` the first seed.
 mod common;
 
 use common::{
@@ -32,9 +32,9 @@ const EMPTIED: u32 = raw::O_CREAT | raw::O_TRUNC | raw::O_WRONLY;
 enum How {
     /// Written as another, which takes its name.
     Rename,
-    /// Opened with O_TRUNC.
+    /// The file is opened with O_TRUNC.
     Open,
-    /// ftruncate to zero.
+    /// The file is cut to zero by ftruncate.
     Truncate,
 }
 
@@ -96,7 +96,7 @@ impl Stack {
         }
     }
 
-    /// Makes something else durable, and with it what was committed before.
+    /// Makes another file durable, and with it all that was committed before.
     fn sync_other(&self, number: usize) {
         let file = self.open("/other", raw::O_CREAT | raw::O_WRONLY | raw::O_APPEND);
         file.write(&mut SliceSource::new(&pattern(100 + number, 3))).unwrap();
@@ -108,7 +108,7 @@ impl Stack {
     }
 }
 
-/// A version of the file: when it was begun, and from when on it must be there.
+/// A version of the file: the events at which it was begun, and from which on it must be there.
 struct Version {
     contents: Vec<u8>,
     begun: usize,
@@ -158,7 +158,7 @@ fn found(image: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The version found, if it may be there; `None` for an empty file that may.
+/// Returns the version found, if it is allowed; `None` for an empty file that is allowed.
 fn judge(recorded: &Recorded, how: How, cut: usize, found: &[u8]) -> Result<Option<usize>, String> {
     let versions = &recorded.versions;
     let least = versions.iter().rposition(|version| version.durable <= cut).unwrap();

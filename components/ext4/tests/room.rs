@@ -1,4 +1,5 @@
-//! Room for what the page cache writes again: it asks once for a dirty page, and anew when the file's blocks may have gone.
+//! Tests of the reservation for pages that the page cache writes again: it reserves once for a dirty page, and again when
+//! the file's blocks may have been freed.
 mod common;
 
 use common::{
@@ -31,7 +32,7 @@ fn fill(file: &OpenFile) {
 #[test]
 fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
     let folder = TempDir::new().unwrap();
-    // Four blocks a page: those behind the length go when a page is cut.
+    // A page has four blocks; those behind the length are freed when a page is cut.
     let image = Recipe::new(&["-b", "1024", "-m", "0"], 4 << 10).make(folder.path());
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
     let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();

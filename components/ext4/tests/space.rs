@@ -1,5 +1,5 @@
-//! Full volumes: what delayed writes were promised is theirs, whoever allocates meanwhile; the blocks
-//! kept for privileged callers and for changes that must not fail serve them.
+//! Tests of full volumes: blocks promised to delayed writes stay theirs, whatever others allocate,
+//! and the blocks reserved for privileged callers and for changes that must not fail serve these.
 mod common;
 
 use common::{
@@ -31,19 +31,20 @@ fn privileged<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A volume on which [`privileged`] counts.
+/// Makes a volume on which [`privileged`] decides.
 fn volume(options: &'static [&'static str], kib: usize) -> World {
     let world = World::empty(options, kib);
     world.fs.set_judge(|_| IS_PRIVILEGED.get());
     world
 }
 
-/// Makes a file and keeps it in use: what its delayed writes claim belongs to it until it is let go.
+/// Creates a file and keeps it in use: the claims of its delayed writes belong to it until it is
+/// released.
 fn make_held(fs: &dyn FileSystem, name: &str) -> InodeNumber {
     fs.create(ROOT, name.as_bytes(), &new(FileType::Regular)).unwrap().inode
 }
 
-/// Space set aside for a file, or an error.
+/// Allocates space for a file.
 fn allocate(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -53,7 +54,7 @@ fn allocate(
     fs.allocate(inode, Allocation::KeepSize, first * PAGE, pages * PAGE, NOW).map(|_| ())
 }
 
-/// Pages from `first` on, of a file, for which delayed writes are accepted.
+/// Returns the pages of a file from `first` on for which delayed writes are accepted.
 fn delay_all(fs: &dyn FileSystem, inode: InodeNumber, first: u64, step: u64) -> Vec<u64> {
     let pages = (0..).map(|number| first + number * step);
     pages.take_while(|page| fs.reserve_range(inode, *page, 1).is_ok()).collect()
@@ -69,7 +70,7 @@ fn fill_up(fs: &dyn FileSystem, inode: InodeNumber) {
     }
 }
 
-/// Fills what a caller may take of directories, links and attributes.
+/// Uses up the space that a caller may take for directories, links and attributes.
 fn fill_names(fs: &dyn FileSystem) {
     let directory = privileged(|| fs.create(ROOT, b"names", &new(FileType::Directory)));
     let Ok(directory) = directory.map(|made| made.inode) else { return };
@@ -112,7 +113,7 @@ fn whoever_allocates_leaves_what_delayed_writes_were_promised() {
         let fs = &*world.fs;
         let promised = make_held(fs, "promised");
         let other = make_held(fs, "other");
-        // Every second page: each needs an extent of its own.
+        // Every second page is written, so that each needs an extent of its own.
         let pages = delay_all(fs, promised, 0, 2);
         assert!(pages.len() > 1000, "{shape:?}: {}", pages.len());
         fill_up(fs, other);
@@ -206,7 +207,7 @@ fn reserved_blocks_serve_privileged_callers_only() {
         (delayed, 10)
     });
     assert!(delayed > 400 && taken == 10, "a tenth of 4,096, but for the pool: {delayed}");
-    // The flusher has no privileges, but what root was promised is there.
+    // The flusher has no privileges, but the blocks promised to root are there.
     for page in users {
         assert_eq!(write_pages(fs, mine, page, &[1; 4096], PAGE * (page + 1)), Ok(()));
     }

@@ -1,5 +1,5 @@
-//! Metadata changes and the disk: they go on while a commit waits for its data, and read nothing that
-//! means nothing.
+//! Tests that metadata changes continue while a commit waits for its data, and do not read meaningless
+//! blocks.
 mod common;
 
 use common::{
@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 type Batch = (Vec<Request>, Arc<dyn BlockSink>);
 
-/// A device that counts reads, and holds the next batch of writes back when it is told to.
+/// A device that counts reads, and holds the next batch of writes back on request.
 struct Slow {
     below: Arc<MemoryBlock>,
     reads: AtomicUsize,
@@ -75,7 +75,7 @@ impl Block for Slow {
     }
 }
 
-/// Makes `count` files on a thread of its own; says when each tenth part of them is made.
+/// Creates `count` files in a thread of its own; sends a message when each tenth part of them is made.
 fn make_many(fs: &Arc<Ext4>, count: usize) -> mpsc::Receiver<usize> {
     let (tell, told) = mpsc::channel();
     let fs = Arc::clone(fs);
@@ -129,7 +129,7 @@ fn new_files_and_directories_read_nothing_from_the_disk() {
             make(&*fs, directory, &format!("n{number}"), kind);
         }
         let reads = device.reads.load(SeqCst) - before;
-        // Bitmaps of further groups.
+        // These reads are bitmaps of further groups.
         assert!(reads <= 8, "{shape:?}: {reads} reads");
         fs.unmount().unwrap();
         check(&device.below.image());
@@ -161,7 +161,8 @@ fn inodes_and_blocks_used_again_beside_others_keep_what_the_others_hold() {
     }
 }
 
-/// Whether a power cut now would leave a volume whose root has `name`, seen by a mount with `options`.
+/// Returns whether a power cut now would leave a volume whose root has `name`, as a mount with
+/// `options` sees it.
 fn is_kept(device: &Slow, name: &[u8], options: Options) -> bool {
     let image = device.below.image();
     let medium = MemoryBlock::writable(image, Completion::AtOnce, 128);

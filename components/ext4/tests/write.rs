@@ -210,7 +210,7 @@ fn trees_of_extents_grow_deep_and_vanish() {
     settle(fs);
     let before = fs.usage().unwrap();
     let file = fs.create(ROOT, b"pieces", &new(FileType::Regular)).unwrap().inode;
-    // Every other block of 1 KiB, forwards and backwards.
+    // Every other block of 1 KiB is written, forwards and backwards.
     let put = |page: u64| write(fs, file, page * 4096, &[page as u8 | 1; 1024]).unwrap();
     let resize = AttributeChange { size: Some(1 << 30), ..AttributeChange::default() };
     fs.set_attributes(file, &resize).unwrap();

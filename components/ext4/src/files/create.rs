@@ -27,12 +27,13 @@ use crate::{
 };
 use interfaces::file_system::{Attributes, FileTime, FileType, FsError, NewInode};
 
-/// Bytes of the extra part where the superblock wants none in particular.
+/// Length of the extra part if the superblock does not demand another.
 const EXTRA_BYTES: usize = 32;
 
-/// Makes an inode with a first name, held once.
+/// Creates an inode with a first name, held once.
 ///
-/// All that can be is done before the directory is locked to be changed: others change it meanwhile.
+/// As much as possible is done before the directory is locked for the change, so that other threads can
+/// change it meanwhile.
 ///
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::create`].
@@ -66,7 +67,7 @@ pub(crate) fn create(
     })
 }
 
-/// One more name of that type fits what the directory can count.
+/// Checks that the directory can count one more name of that type.
 fn check_can_name(volume: &Volume, parent: &Inode, file_type: FileType) -> Result<(), FsError> {
     let is_full = file_type == FileType::Directory
         && parent.attributes.links >= LINKS_MAX
@@ -74,7 +75,8 @@ fn check_can_name(volume: &Volume, parent: &Inode, file_type: FileType) -> Resul
     if is_full { Err(FsError::TooManyLinks) } else { Ok(()) }
 }
 
-/// Gives an inode just made its name; `room` is what was seen before. Nothing is changed where it fails.
+/// Gives a new inode its name; `room` is the place that was found before. Nothing is changed if it
+/// fails.
 fn add_entry(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -124,7 +126,7 @@ pub(crate) fn create_unnamed(
     })
 }
 
-/// An inode with everything but a name, for a directory of that number with those flags.
+/// Makes an inode, complete but for a name, for a directory with that number and those flags.
 fn make(
     volume: &Volume,
     operation: &Operation<'_>,

@@ -1,8 +1,8 @@
 //! Ranges of files: allocated, cleared, cut out, moved (`fallocate`); data and holes (`SEEK_DATA`).
 //!
-//! Each is a row of operations over bounded parts, so a crash may leave it half done; each part is
-//! whole. Memory is refused before the first only: who is refused it may ask for the same again, and
-//! what has moved would move twice. Later parts use the reserve.
+//! Each is a row of operations over bounded parts, so a crash may leave it half done, but each part
+//! is done as a whole. Memory is refused only before the first part: a caller that is refused may
+//! repeat the request, and moved blocks would move twice. Later parts use the reserve.
 use crate::{
     files::{
         direct,
@@ -27,9 +27,9 @@ use core::ops::Range;
 use interfaces::file_system::{Allocation, Attributes, FileTime, FsError, Seek, Stored};
 use rt::PAGE_BYTES;
 
-/// Blocks allocated by one operation.
+/// Most blocks allocated by one operation.
 const STEP_BLOCKS: u64 = 1 << 15;
-/// Extents moved by one operation.
+/// Most extents moved by one operation.
 const STEP_MOVES: usize = 16;
 
 /// Changes the blocks of a range of bytes.
@@ -60,7 +60,7 @@ pub(crate) fn allocate(
     rt::memory::with_reserve(|| apply(mount, node, how, &bytes)).map_err(half_done)
 }
 
-/// The same, once begun.
+/// Does the rest of a request that has begun.
 fn apply(
     mount: &Mount,
     node: &Node,
@@ -88,7 +88,7 @@ fn apply(
     })
 }
 
-/// One operation on the inode, which is stored after.
+/// Changes the inode in one operation, and stores it.
 fn change<T>(
     mount: &Mount,
     node: &Node,
@@ -97,7 +97,8 @@ fn change<T>(
     change_with(mount, node, (0, Account::Pool), of)
 }
 
-/// The same, claiming up to `blocks` blocks from `account`.
+/// Changes the inode in one operation that claims up to `blocks` blocks from `account`, and stores
+/// it.
 fn change_with<T>(
     mount: &Mount,
     node: &Node,
@@ -165,14 +166,14 @@ fn punch(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> 
     Ok(())
 }
 
-/// Whole blocks, inside the file.
+/// Checks that a range is whole blocks inside the file.
 fn check_blocks(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<u64, FsError> {
     let (block, size) = (block_bytes(volume), node.read().attributes.size);
     let is_whole = bytes.start.is_multiple_of(block) && bytes.end.is_multiple_of(block);
     if is_whole && bytes.start < size { Ok(size) } else { Err(FsError::Invalid) }
 }
 
-/// Takes a range out; what follows moves down.
+/// Removes a range and moves the blocks behind it down.
 fn collapse(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let size = check_blocks(volume, node, bytes)?;
@@ -200,7 +201,7 @@ fn collapse(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsErro
     change(mount, node, |_, inode| file_size::set(volume, inode, size - (bytes.end - bytes.start)))
 }
 
-/// Makes a hole; what follows moves up, the last first.
+/// Makes a hole and moves the blocks behind it up, the last first.
 fn insert(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let size = check_blocks(volume, node, bytes)?;
@@ -244,7 +245,7 @@ fn insert(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError>
     Ok(())
 }
 
-/// The first extent at or behind block `at`.
+/// Returns the first extent at or behind block `at`.
 fn next_extent(volume: &Volume, inode: &Inode, at: u64) -> Result<Option<Extent>, FsError> {
     let Ok(logical) = u32::try_from(at) else { return Ok(None) };
     let (found, next) = extent::find(volume, inode, logical)?;
@@ -269,10 +270,10 @@ fn relocate(
     extent_edit::insert(volume, operation, inode, Extent { first, ..*extent }, Account::Pool)
 }
 
-/// The first byte at or after `position` that is data, or in a hole.
+/// Returns the first byte at or after `position` that is data, or in a hole.
 ///
 /// # Errors
-/// [`FsError::NotFound`] where there is none; as [`extent::find`].
+/// [`FsError::NotFound`] if there is none; as [`extent::find`].
 pub(crate) fn seek(
     volume: &Volume,
     inode: &Inode,
@@ -301,10 +302,11 @@ pub(crate) fn seek(
     if what == Seek::Hole { Ok(size) } else { Err(FsError::NotFound) }
 }
 
-/// The storage state at byte `position`, rounded down to a block, and for how many bytes.
+/// Returns the storage state at byte `position`, rounded down to a block, and the number of bytes
+/// with that state.
 ///
 /// # Errors
-/// [`FsError::Unsupported`] of a file without extents; as [`extent::find`].
+/// [`FsError::Unsupported`] for a file without extents; as [`extent::find`].
 pub(crate) fn stored(
     volume: &Volume,
     inode: &Inode,

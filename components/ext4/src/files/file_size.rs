@@ -21,14 +21,14 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use interfaces::file_system::{FileType, FsError};
 use rt::PAGE_BYTES;
 
-/// Extents removed by one operation.
+/// Most extents removed by one operation.
 const STEP_EXTENTS: usize = 32;
-/// Blocks of the longest file.
+/// Most blocks of a file.
 const FILE_BLOCKS_MAX: u64 = u32::MAX as u64;
 /// Length from which a volume is marked as having large files.
 const LARGE_BYTES: u64 = 1 << 31;
 
-/// The contents of a file's blocks.
+/// Returns the type of the contents of a file's blocks.
 pub(crate) fn content_of(inode: &Inode) -> Content {
     match inode.attributes.file_type {
         FileType::Regular => Content::Data,
@@ -36,12 +36,12 @@ pub(crate) fn content_of(inode: &Inode) -> Content {
     }
 }
 
-/// Longest length of a file.
+/// Returns the greatest length of a file.
 pub(crate) fn size_max(volume: &Volume) -> u64 {
     FILE_BLOCKS_MAX * volume.geometry.block_bytes as u64
 }
 
-/// Sets the length in memory; what is behind it stays mapped.
+/// Sets the length in memory; blocks behind it stay mapped.
 ///
 /// # Errors
 /// [`FsError::FileTooBig`].
@@ -59,8 +59,8 @@ pub(crate) fn set(volume: &Volume, inode: &mut Inode, size: u64) -> Result<(), F
 /// Changes the length: cuts the file, or grows it with a hole.
 ///
 /// # Errors
-/// [`FsError::FileTooBig`], [`FsError::IsDirectory`], [`FsError::Invalid`] for what is no file,
-/// [`FsError::Unsupported`] for block maps; what I/O met.
+/// [`FsError::FileTooBig`], [`FsError::IsDirectory`], [`FsError::Invalid`] if it is not a regular file,
+/// [`FsError::Unsupported`] for block maps; errors of I/O.
 pub(crate) fn resize(
     mount: &Mount,
     node: &Node,
@@ -83,7 +83,7 @@ pub(crate) fn resize(
         set(volume, &mut inode, size)?;
         if size < old {
             orphans::add(volume, &mut inode)?;
-            // A file with a name is not deleted, even where no list says so.
+            // A file with a name has no deletion time, even if it is on no list of orphans.
             inode.deleted = 0;
         }
         change(&mut inode);
@@ -95,18 +95,19 @@ pub(crate) fn resize(
         let pages = size.div_ceil(PAGE_BYTES as u64);
         let blocks = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
         node.undelay(volume.groups()?, pages, u64::MAX - pages, blocks);
-        // Refused now, nobody would cut it: asked again, it has that length.
+        // If this were refused, the file would stay uncut: a repeated request finds the new length.
         rt::memory::with_reserve(|| cut(mount, node)).map_err(half_done)?;
     }
     Ok(())
 }
 
-/// The error of a change that lacked memory after a part of it was made: not that it may be made again.
+/// Converts the error of a change that lacked memory after a part of it was made, so that the caller
+/// does not repeat the change.
 pub(crate) fn half_done(error: FsError) -> FsError {
     if error == FsError::NoMemory { FsError::Io } else { error }
 }
 
-/// Is a regular file whose blocks can be changed.
+/// Checks that an inode is a regular file whose blocks can be changed.
 ///
 /// # Errors
 /// [`FsError::IsDirectory`], [`FsError::Invalid`], [`FsError::Unsupported`].
@@ -121,7 +122,7 @@ pub(crate) fn check_regular(inode: &Inode) -> Result<(), FsError> {
     }
 }
 
-/// Frees the blocks behind the end of a file on the list of orphans, and takes it off the list.
+/// Frees the blocks behind the end of a file on the list of orphans, and removes it from the list.
 ///
 /// # Errors
 /// As [`extent_edit::remove`]; what freeing met.
@@ -145,7 +146,7 @@ pub(crate) fn cut(mount: &Mount, node: &Node) -> Result<(), FsError> {
     }
 }
 
-/// Removes the last extents of a range and frees their blocks; `true` when none is left.
+/// Removes the last extents of a range and frees their blocks. Returns `true` when none is left.
 ///
 /// # Errors
 /// As [`extent_edit::remove`]; what freeing met.
@@ -177,14 +178,14 @@ pub(crate) fn step(
         blocks::free(volume, operation, blocks, content_of(inode))?;
         inode.add_blocks(&volume.geometry, -i64::from(run.count));
     }
-    // Something was found, so something must have gone.
+    // Extents were found, so some must have been removed.
     if removed.is_empty() { Err(FsError::Corrupt) } else { Ok(start == range.start) }
 }
 
-/// Frees an inode without names, and everything it has.
+/// Frees an inode without names, and all its blocks.
 ///
 /// # Errors
-/// As [`extent_edit::remove`]; what freeing met. It stays on the list of orphans then.
+/// As [`extent_edit::remove`]; errors of freeing. It stays on the list of orphans then.
 pub(crate) fn delete(mount: &Mount, node: &Node) -> Result<(), FsError> {
     let volume = &mount.volume;
     loop {
@@ -203,7 +204,7 @@ pub(crate) fn delete(mount: &Mount, node: &Node) -> Result<(), FsError> {
     }
 }
 
-/// Frees an inode that has no blocks any more but those of its attributes.
+/// Frees an inode whose only blocks are those of its attributes.
 ///
 /// # Errors
 /// Errors of freeing.

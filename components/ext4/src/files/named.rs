@@ -22,22 +22,22 @@ use rt::sync::WriteGuard;
 /// Times a name is looked up again because it changed meanwhile.
 pub(crate) const RETRIES_MAX: usize = 64;
 
-/// Inodes locked to be changed.
+/// Inodes locked for a change.
 pub(crate) type Locked<'n> = Vec<(u32, WriteGuard<'n, Inode>)>;
 
-/// One of the inodes locked.
+/// Returns one of the locked inodes.
 pub(crate) fn of<'l>(locked: &'l mut Locked<'_>, number: u32) -> Result<&'l mut Inode, FsError> {
     let found = locked.iter_mut().find(|(other, _)| *other == number);
     found.map(|(_, inode)| &mut **inode).ok_or(FsError::Corrupt)
 }
 
-/// Is a directory that still has a name.
+/// Checks that a directory still has a name.
 pub(crate) fn check_parent(directory: &Inode) -> Result<(), FsError> {
     directory.check_directory()?;
     if directory.attributes.links == 0 { Err(FsError::NotFound) } else { Ok(()) }
 }
 
-/// One more subdirectory: a directory with more than it can count counts one.
+/// Counts one more subdirectory. A directory with more than it can count has a count of one.
 pub(crate) fn add_link(volume: &Volume, directory: &mut Inode) -> Result<(), FsError> {
     let links = directory.attributes.links;
     let is_uncounted = directory.attributes.file_type == FileType::Directory && links == 1;
@@ -57,7 +57,7 @@ pub(crate) fn add_link(volume: &Volume, directory: &mut Inode) -> Result<(), FsE
     Ok(())
 }
 
-/// One subdirectory fewer.
+/// Counts one subdirectory less.
 pub(crate) fn drop_link(directory: &mut Inode) {
     if directory.attributes.links > 2 {
         directory.attributes.links -= 1;
@@ -82,7 +82,8 @@ impl<T> Seen<T> {
         Seen { turn: directory.turn, what }
     }
 
-    /// It, if nobody had the directory to change it before the caller, who has it now.
+    /// Returns the value, if no other thread had the directory locked for a change since it was found;
+    /// the caller has it locked now.
     pub(crate) fn still_in(self, directory: &Inode) -> Option<T> {
         (directory.turn == self.turn + 1).then_some(self.what)
     }
@@ -110,7 +111,7 @@ pub(crate) fn unname(
     inode.store(volume, operation, Before::Itself)
 }
 
-/// The node a name stands for, held until given back by [`let_go`], and where the name was seen.
+/// Returns the node that a name stands for, held until [`let_go`], and the place of the name.
 pub(crate) fn hold(
     mount: &Mount,
     directory: &Node,
@@ -146,32 +147,33 @@ pub(crate) fn let_go(mount: &Mount, inode: InodeNumber, count: u64) {
     if !is_unnamed || volume.store.health.check_writable().is_err() {
         return;
     }
-    // Nobody could be told that it lacked memory, and would do it again.
+    // The caller cannot be told that memory was lacking, because it would repeat the request.
     if let Err(error) = rt::memory::with_reserve(|| file_size::delete(mount, &node)) {
         log::error!("ext4: {}: freeing inode {inode}: {error:?}", volume.store.device.name());
     }
 }
 
-/// The required kind of a name that is taken away.
+/// The required type of the inode of a name that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything but a directory.
+    /// Any type but a directory.
     File,
     /// An empty directory.
     Directory,
 }
 
-/// Whether a change of names was made.
+/// The outcome of a change of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// There was nothing to do.
+    /// There was nothing to change.
     Nothing,
     /// A name stands for another inode than before.
     Changed,
 }
 
-/// Is what the caller takes it for; a directory is empty; its blocks can be freed.
+/// Checks that the inode has the required type, that a directory is empty, and that its blocks can be
+/// freed.
 pub(crate) fn check_removable(volume: &Volume, inode: &Inode, kind: Kind) -> Result<(), FsError> {
     let is_directory = inode.attributes.file_type == FileType::Directory;
     let has_block_map = !inode.has_flag(FLAG_EXTENTS)

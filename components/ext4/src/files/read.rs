@@ -1,5 +1,5 @@
-//! Pages of files: their blocks are mapped, and what is contiguous on the volume becomes one
-//! request over the page cache's own frames; all requests start as one batch.
+//! Reading pages of files: their blocks are mapped, and blocks that are contiguous on the volume
+//! become one request over the page cache's own frames. All requests start as one batch.
 use crate::{
     layout::{inode::Inode, inode_table::Node, map, raw::inode::FLAG_INLINE_DATA, volume::Volume},
     names::inline,
@@ -29,7 +29,7 @@ pub(crate) fn read_pages(volume: &Volume, node: &Node, frames: Vec<Frame>, clien
         let mut batch = Batch::new(Operation::Read, &frames, volume.store.device.max_segments());
         plan(volume, &inode, client.first, &mut batch);
         let tail = tail(&batch, inode.attributes.size, client.first);
-        // A task that is told may come back.
+        // A sink that is told may call the file system again.
         drop(inode);
         return start(volume, batch, tail, client);
     }
@@ -64,7 +64,7 @@ fn start(volume: &Volume, batch: Batch<'_>, tail: Option<Tail>, client: Client) 
     }
 }
 
-/// Goes over the blocks of the pages: reads what is mapped, clears what is not.
+/// Plans the blocks of the pages: reads mapped ones, and clears the others.
 fn plan(volume: &Volume, inode: &Inode, first: u64, batch: &mut Batch<'_>) {
     let block_bytes = volume.geometry.block_bytes as u64;
     let blocks_a_page = PAGE / block_bytes;
@@ -97,7 +97,7 @@ fn plan(volume: &Volume, inode: &Inode, first: u64, batch: &mut Batch<'_>) {
     }
 }
 
-/// The page with the file's end, if it is among these and the end is in its midst.
+/// Returns the page that contains the file's end, if it is among these and the end is inside it.
 fn tail(batch: &Batch<'_>, size: u64, first: u64) -> Option<Tail> {
     let page = usize::try_from((size / PAGE).checked_sub(first)?).ok()?;
     let offset = (size % PAGE) as usize;

@@ -17,7 +17,7 @@ use crate::{
 };
 use interfaces::file_system::{FileTime, FsError};
 
-/// Takes a name away.
+/// Removes a name.
 ///
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::unlink`] and `remove_directory`.
@@ -72,7 +72,7 @@ fn remove_held(
     parent.store(volume, operation, Before::Itself)?;
     directory.note(operation);
     victim.note(operation);
-    // The name is gone: others need not wait for what becomes of its inode.
+    // The name is gone, so others need not wait for the end of its inode.
     locked.retain(|(number, _)| *number == victim.number);
     unname(volume, operation, of(&mut locked, victim.number)?, now)?;
     Ok(Outcome::Done)

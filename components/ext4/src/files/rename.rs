@@ -1,4 +1,4 @@
-//! Names moved and exchanged.
+//! Names are moved and exchanged.
 use crate::{
     files::named::{
         Kind, Locked, Outcome, RETRIES_MAX, add_link, check_name, check_parent, check_removable,
@@ -102,7 +102,7 @@ pub(crate) fn exchange(
     .map(|_| ())
 }
 
-/// Runs a change of two names with what they stand for held, again where that changed meanwhile.
+/// Runs a change of two names with their inodes held, and repeats it if the names changed meanwhile.
 fn with_held(
     mount: &Mount,
     from: Name<'_>,
@@ -135,7 +135,7 @@ fn with_held(
     Err(FsError::NotFound)
 }
 
-/// The inode of a name, zero where there is none.
+/// Returns the number of a name's inode; zero if there is none.
 fn number_of(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -178,13 +178,14 @@ impl<'n> Step<'n> {
         Ok(of(&mut self.locked, self.moved.number)?.attributes.file_type)
     }
 
-    /// The inode is a directory, and gets another parent.
+    /// Returns whether the inode is a directory that gets another parent.
     fn changes_parent(&mut self) -> Result<bool, FsError> {
         let is_directory = self.file_type()? == FileType::Directory;
         Ok(is_directory && self.from.0.number != self.to.0.number)
     }
 
-    /// Both names are what they were, and one may replace the other; else how it ends already.
+    /// Checks that both names are unchanged, and that one may replace the other. Returns the outcome if it is decided
+    /// already.
     fn check(
         &mut self,
         volume: &Volume,
@@ -216,7 +217,7 @@ impl<'n> Step<'n> {
         Ok(None)
     }
 
-    /// Puts the new name in place; what it stood for loses a name.
+    /// Makes the new name; the inode that it stood for loses a name.
     fn place(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
         let (file_type, changes_parent) = (self.file_type()?, self.changes_parent()?);
         let moved = self.moved.number;
@@ -246,7 +247,7 @@ impl<'n> Step<'n> {
         inode.store(volume, operation, Before::Itself)?;
         if let Some(target) = self.target {
             if file_type == FileType::Directory && !changes_parent {
-                // The directory replaced counted too.
+                // The directory that was replaced was counted, too.
                 let parent = of(&mut self.locked, self.to.0.number)?;
                 drop_link(parent);
                 parent.store(volume, operation, Before::Itself)?;
@@ -257,7 +258,7 @@ impl<'n> Step<'n> {
         Ok(Outcome::Done)
     }
 
-    /// Takes the old name away.
+    /// Removes the old name.
     fn take(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
         let changes_parent = self.changes_parent()?;
         // Putting the new name in may have moved the old one.

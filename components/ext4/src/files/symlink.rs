@@ -11,10 +11,10 @@ use crate::{
 use alloc::vec::Vec;
 use interfaces::file_system::{FileType, FsError};
 
-/// The target.
+/// Returns the target.
 ///
 /// # Errors
-/// [`FsError::Invalid`] for anything but a symbolic link, [`FsError::Corrupt`] for an empty or
+/// [`FsError::Invalid`] if the inode is not a symbolic link, [`FsError::Corrupt`] for an empty or
 /// impossible target.
 pub(crate) fn target(volume: &Volume, inode: &Inode) -> Result<Vec<u8>, FsError> {
     if inode.attributes.file_type != FileType::Symlink {

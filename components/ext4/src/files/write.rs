@@ -1,9 +1,9 @@
-//! Pages of files on their way to the device.
+//! Writing pages of files to the device.
 //!
-//! Blocks are found when the pages come (delayed allocation): one allocation for each run of pages
-//! without blocks, behind the file's last ones. The blocks are mapped in the running transaction,
-//! which becomes durable only after the data is on the device; what the device refuses is marked as
-//! never written first. So no crash shows what a block held before.
+//! Blocks are allocated when the pages come (delayed allocation): one allocation for each run of pages without blocks,
+//! behind the file's last ones. The blocks are mapped in the running transaction, which becomes durable only after the data
+//! is on the device. Blocks whose data the device refuses are first marked as unwritten. So no crash exposes the old
+//! contents of a block.
 //!
 //! ```text
 //! pages --> runs: mapped | never written: converted | hole: allocated, mapped
@@ -38,13 +38,13 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Commits that a write waits for where others take what they free.
+/// Most commits that a write waits for while others take the blocks that these free.
 const RESERVE_TRIES: usize = 3;
 
 /// The storage of a file at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
-    /// Nothing.
+    /// A hole.
     Hole,
     /// Blocks never written, from this one on.
     Unwritten(u64),
@@ -52,7 +52,7 @@ pub(crate) enum Mapping {
     Written(u64),
 }
 
-/// The storage of a file at block `logical`, and for how many blocks.
+/// Returns the storage of a file at block `logical`, and the number of blocks with that storage.
 ///
 /// # Errors
 /// As [`extent::find`].
@@ -77,7 +77,7 @@ pub(crate) fn mapping(
     Ok((mapping, blocks))
 }
 
-/// Starts writing pages `client.first ..`.
+/// Starts writing pages from `client.first` on.
 pub(crate) fn write_pages(
     mount: &Mount,
     node: &Node,
@@ -115,11 +115,11 @@ pub(crate) fn write_along(
     is_kept
 }
 
-/// When writes begin.
+/// The time at which writes begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     AtOnce,
-    /// With the commit that follows, where there are few requests, and some for each page.
+    /// With the commit that follows, if there are few requests, and some for each page.
     Along,
 }
 
@@ -214,9 +214,9 @@ fn move_out(
     Ok(())
 }
 
-/// Finds or makes a place for each block of the pages from the first, up to the file's length;
-/// whether the inode changed, and which blocks held no data before. Pages for which nodes of the
-/// extent tree may be missing before a commit are cut off the batch, but for the first.
+/// Finds or makes a place for each block of the pages from the first, up to the file's length. Returns whether the inode
+/// changed, and the blocks that held no data before. Pages behind the first for which nodes of the extent tree may be
+/// missing before a commit are cut off the batch.
 fn plan(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -266,7 +266,7 @@ fn plan(
     (has_changed, mapped)
 }
 
-/// Whether nodes of an extent tree could be missing that a commit would free.
+/// Returns whether nodes of an extent tree could be missing that a commit would free.
 fn must_pause(volume: &Volume) -> bool {
     let groups = volume.groups();
     groups.is_ok_and(|groups| groups.must_wait_for(METADATA_BLOCKS, Account::Pool))
@@ -281,8 +281,8 @@ fn settle(volume: &Volume, node: &Node, (logical, blocks): (u64, u64), taken: u6
     }
 }
 
-/// A place for the data of blocks that have that mapping: the first block, how many, and how many of
-/// them were set aside and are taken now.
+/// Returns a place for the data of blocks with that mapping: the first block, their number, and the number of reserved
+/// blocks that are taken now.
 fn place(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -310,7 +310,7 @@ fn place(
     }
 }
 
-/// The wanted place of the block `logical` of a file: behind those before it.
+/// Returns the wanted place of block `logical` of a file: behind the blocks before it.
 fn goal(volume: &Volume, inode: &Inode, logical: u32) -> Result<u64, FsError> {
     let (before, _) = extent::find(volume, inode, logical)?;
     Ok(before.map_or_else(
@@ -345,7 +345,7 @@ pub(crate) fn fill_hole(
     Ok((start, count))
 }
 
-/// Sets blocks aside for pages that have none; blocks just freed are made durable where it needs them.
+/// Reserves blocks for pages that have none. If blocks are needed that were just freed, these are made durable first.
 ///
 /// # Errors
 /// [`FsError::NoSpace`]; as [`extent::find`].

@@ -10,19 +10,19 @@ use crate::{
 use interfaces::file_system::FsError;
 use zerocopy::FromBytes;
 
-/// One past the last logical block.
+/// End of the logical blocks of a file.
 const LOGICAL_END: u64 = 1 << 32;
 
-/// A node, its header checked.
+/// A node whose header was checked.
 pub(crate) struct Node<'a> {
-    /// Levels below.
+    /// Number of levels below.
     pub(crate) depth: u16,
     /// Its entries.
     pub(crate) entries: &'a [[u8; ENTRY_BYTES]],
 }
 
 impl<'a> Node<'a> {
-    /// Checks the header; `depth` is what the parent demands.
+    /// Checks the header; `depth` is the depth that the parent demands.
     pub(crate) fn decode(bytes: &'a [u8], depth: Option<u16>) -> Result<Node<'a>, FsError> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).map_err(|_| FsError::Corrupt)?;
         let (slots, _) = rest.as_chunks::<ENTRY_BYTES>();
@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
         if is_sound { Ok(Node { depth: raw.depth.get(), entries }) } else { Err(FsError::Corrupt) }
     }
 
-    /// The last entry that begins at or before `logical`, and where the next begins.
+    /// Returns the last entry that begins at or before `logical`, and the start of the next one.
     fn find(&self, logical: u32) -> (Option<&[u8; ENTRY_BYTES]>, Option<u32>) {
         let first = |entry: &[u8; ENTRY_BYTES]| word32(entry, 0).unwrap_or(0);
         let after = self.entries.partition_point(|entry| first(entry) <= logical);
@@ -44,7 +44,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The extent or hole that holds block `logical`, from there on.
+/// Returns the extent or hole that contains block `logical`, from that block on.
 pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u32) -> Result<Run, FsError> {
     let (found, end) = find(volume, inode, logical)?;
     let Some(extent) = found.filter(|extent| extent.end() > u64::from(logical)) else {
@@ -60,11 +60,11 @@ pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u32) -> Result<Run, F
 pub(crate) struct Extent {
     /// First block of the file.
     pub(crate) first: u32,
-    /// At least one.
+    /// Number of blocks, at least one.
     pub(crate) count: u32,
     /// First block on the volume.
     pub(crate) start: u64,
-    /// Holds data; else it reads as zeroes.
+    /// The blocks hold data; otherwise they read as zeroes.
     pub(crate) is_written: bool,
 }
 
@@ -82,13 +82,13 @@ impl Extent {
         Ok(Extent { first, count, start, is_written })
     }
 
-    /// One past its last block of the file.
+    /// Returns the block of the file behind its last one.
     pub(crate) fn end(&self) -> u64 {
         u64::from(self.first) + u64::from(self.count)
     }
 }
 
-/// The last extent that begins at or before block `logical`, and where the next begins.
+/// Returns the last extent that begins at or before block `logical`, and the start of the next one.
 ///
 /// # Errors
 /// As [`map`].
@@ -115,13 +115,13 @@ pub(crate) fn find(
     }
 }
 
-/// The block an index entry names.
+/// Returns the block that an index entry names.
 pub(crate) fn child_of(entry: &[u8; ENTRY_BYTES]) -> Result<u64, FsError> {
     let index = RawIndex::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
     Ok(u64::from(index.child_low.get()) | u64::from(index.child_high.get()) << 32)
 }
 
-/// A block of the tree, its checksum verified.
+/// Returns a block of the tree, its checksum verified.
 pub(crate) fn load(volume: &Volume, inode: &Inode, number: u64) -> Result<BlockRef, FsError> {
     let block = volume.store.block(number)?;
     if volume.geometry.has_checksums() {

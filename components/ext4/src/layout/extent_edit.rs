@@ -31,7 +31,7 @@ use interfaces::file_system::FsError;
 
 /// Most blocks of an extent never written.
 const UNWRITTEN_MAX: u32 = WRITTEN_MAX as u32 - 1;
-/// Entries in the inode.
+/// Most entries in the inode.
 const ROOT_ENTRIES: usize = (BODY_BYTES - ENTRY_BYTES) / ENTRY_BYTES;
 
 type Entry = [u8; ENTRY_BYTES];
@@ -42,16 +42,16 @@ const NODES_MAX: u32 = 1024;
 /// The contents of mapped blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Data.
+    /// The blocks hold data.
     Written,
-    /// Nothing yet: they read as zeroes.
+    /// The blocks hold nothing yet and read as zeroes.
     Unwritten,
 }
 
 /// A change of the extents of one leaf.
 pub(crate) type Change<'c> = dyn FnMut(&mut Vec<Extent>) + 'c;
 
-/// A change on its way.
+/// A planned change.
 struct Plan<'a> {
     volume: &'a Volume,
     operation: &'a Operation<'a>,
@@ -61,7 +61,7 @@ struct Plan<'a> {
     account: Account,
     /// Nodes to be written in place.
     writes: Vec<(u64, u16, Vec<Entry>)>,
-    /// Blocks allocated, and what they will hold.
+    /// Allocated blocks, with the depth and the entries that each will hold.
     fresh: Vec<(u64, u16, Vec<Entry>)>,
     freed: Vec<u64>,
     /// Nodes that may still be visited.
@@ -72,8 +72,8 @@ struct Plan<'a> {
 /// from `account`.
 ///
 /// # Errors
-/// [`FsError::NoSpace`], [`FsError::FileTooBig`] for a tree too deep, [`FsError::Corrupt`]: nothing
-/// was changed then; what I/O met.
+/// [`FsError::NoSpace`], [`FsError::FileTooBig`] for a tree too deep, [`FsError::Corrupt`]: nothing was
+/// changed then; errors of I/O.
 pub(crate) fn edit(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -112,7 +112,7 @@ pub(crate) fn edit(
     Ok(())
 }
 
-/// The body of a file without blocks.
+/// Returns the body of a file without blocks.
 pub(crate) fn empty_root() -> [u8; BODY_BYTES] {
     let mut body = [0; BODY_BYTES];
     write_entries(&mut body, 0, ROOT_ENTRIES, &[]);
@@ -163,7 +163,7 @@ fn encode(extent: &Extent) -> Entry {
 }
 
 impl Plan<'_> {
-    /// The new root, `None` where it stays.
+    /// Returns the new root; `None` if it stays.
     fn root(&mut self, change: &mut Change<'_>) -> Result<Option<(u16, Vec<Entry>)>, FsError> {
         let node = Node::decode(&self.inode.body, None)?;
         let (depth, old) = (node.depth, node.entries.to_vec());
@@ -192,7 +192,7 @@ impl Plan<'_> {
         Ok(block)
     }
 
-    /// The entries of a node as the change leaves them.
+    /// Returns the entries of a node after the change.
     fn change_entries(
         &mut self,
         depth: u16,
@@ -222,7 +222,7 @@ impl Plan<'_> {
         Ok(new)
     }
 
-    /// The index entries that replace `entry`, which names node `block`.
+    /// Returns the index entries that replace `entry`, which names node `block`.
     fn child(
         &mut self,
         block: u64,
@@ -308,7 +308,7 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// The parts of an extent before, in and behind a range.
+/// Cuts an extent into the parts before, in and behind a range.
 fn cut(extent: &Extent, range: &Range<u64>) -> [Option<Extent>; 3] {
     let (first, end) = (u64::from(extent.first), extent.end());
     let (from, to) = (range.start.clamp(first, end), range.end.clamp(first, end));
@@ -323,7 +323,7 @@ fn cut(extent: &Extent, range: &Range<u64>) -> [Option<Extent>; 3] {
     })
 }
 
-/// Makes a hole of `range`; returns what was mapped there, which stays allocated.
+/// Makes a hole of `range`. Returns the extents that were mapped there, which stay allocated.
 ///
 /// # Errors
 /// As [`edit`].
@@ -345,7 +345,7 @@ pub(crate) fn remove(
     Ok(removed)
 }
 
-/// Marks what is mapped in `range` as written or not.
+/// Marks the extents mapped in `range` as written or unwritten.
 ///
 /// # Errors
 /// As [`edit`].
@@ -370,7 +370,7 @@ pub(crate) fn convert(
     })
 }
 
-/// An extent in one piece, or two where it is too long to be marked as not written.
+/// Returns an extent in one piece, or in two if it is too long to be marked as unwritten.
 fn halve(extent: &Extent) -> [Option<Extent>; 2] {
     if extent.is_written || extent.count <= UNWRITTEN_MAX {
         return [Some(*extent), None];

@@ -5,7 +5,7 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// Features that change what a reader must understand.
+    /// Features that a reader must understand.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Incompat: u32 {
         const COMPRESSION = 0x1;
@@ -26,7 +26,7 @@ bitflags! {
         const CASEFOLD = 0x2_0000;
     }
 
-    /// Features that change what a writer must understand.
+    /// Features that a writer must understand.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct ReadOnlyCompat: u32 {
         const SPARSE_SUPER = 0x1;
@@ -38,7 +38,7 @@ bitflags! {
         const METADATA_CSUM = 0x400;
     }
 
-    /// Features a reader may ignore.
+    /// Features that a reader may ignore.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Compat: u32 {
         const HAS_JOURNAL = 0x4;
@@ -59,7 +59,7 @@ const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::LARGEDIR)
     .union(Incompat::INLINE_DATA);
 
-/// The features that allow writing, beside those that allow reading.
+/// The features that allow writing, in addition to those that allow reading.
 const WRITABLE: ReadOnlyCompat = ReadOnlyCompat::all();
 
 /// Says whether features keep a volume from being written: unknown ones, a guard against two writers, no
@@ -80,17 +80,17 @@ const NAMES: [(Incompat, &str); 6] = [
     (Incompat::CASEFOLD, "casefold"),
 ];
 
-/// Why the features forbid mounting.
+/// The reason why the features forbid mounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// A feature known by name.
+    /// A feature that has a name.
     Named(&'static str),
-    /// Bits nobody gave a name.
+    /// Bits that have no name.
     Unknown(u32),
 }
 
 impl Incompat {
-    /// Refuses what cannot be read, by name.
+    /// Checks the bits. Refuses those that cannot be read, by name.
     pub(crate) fn decode(bits: u32) -> Result<Incompat, Refused> {
         let known = Incompat::from_bits_truncate(bits);
         if let Some((_, name)) = NAMES.iter().find(|(feature, _)| known.contains(*feature)) {

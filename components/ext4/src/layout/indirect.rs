@@ -10,7 +10,7 @@ use interfaces::file_system::FsError;
 const DIRECT: u64 = 12;
 const LEVELS: u32 = 3;
 
-/// The run that begins with block `logical`, at most `max` blocks long.
+/// Returns the run that begins with block `logical`, at most `max` blocks long.
 pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u32, max: u64) -> Result<Run, FsError> {
     let logical = u64::from(logical);
     if logical < DIRECT {
@@ -38,7 +38,7 @@ fn descend(
     max: u64,
 ) -> Result<Run, FsError> {
     let fanout = volume.geometry.block_bytes as u64 / 4;
-    // At most LEVELS rounds: `covered` is a power of the fan-out.
+    // There are at most LEVELS rounds, because `covered` is a power of the fan-out.
     loop {
         if block == 0 {
             return Ok(Run::hole((covered - rest).min(max)));
@@ -57,7 +57,7 @@ fn pointer(bytes: &[u8], index: u64) -> u64 {
     u64::from(word32(bytes, index as usize * 4).unwrap_or(0))
 }
 
-/// The run of pointers from `index` on: consecutive numbers, or zeroes.
+/// Returns the run of pointers from `index` on: consecutive numbers, or zeroes.
 fn run_at(bytes: &[u8], index: u64, max: u64) -> Run {
     let count = bytes.len() as u64 / 4;
     let first = pointer(bytes, index);

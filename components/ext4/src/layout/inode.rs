@@ -1,4 +1,4 @@
-//! One inode: found in its group's table, its checksum verified, its fields checked.
+//! Inodes: an inode is found in its group's table, its checksum is verified, and its fields are checked.
 use crate::{
     layout::{
         features::{Incompat, ReadOnlyCompat},
@@ -19,11 +19,11 @@ const TABLE_CHUNKS_AHEAD: u64 = 4;
 /// The cost of a held inode, map entry and allocation headers included.
 const HELD_BYTES: usize = size_of::<Inode>() + 96;
 
-/// An inode, checked.
+/// An inode that was checked.
 pub(crate) struct Inode {
     /// Its number.
     pub(crate) number: u32,
-    /// The answer to `stat`.
+    /// The attributes for `stat`.
     pub(crate) attributes: Attributes,
     /// Block map, extent tree, target or inline data.
     pub(crate) body: [u8; BODY_BYTES],
@@ -31,13 +31,13 @@ pub(crate) struct Inode {
     pub(crate) seed: u32,
     /// Bytes between the base part and the attributes in the inode.
     pub(crate) extra_bytes: usize,
-    /// Block of its attributes, zero if there is none.
+    /// Block of its extended attributes; zero if there is none.
     pub(crate) attribute_block: u64,
-    /// When it was deleted, or the next of the orphans.
+    /// Time of its deletion, or the next inode on the list of orphans.
     pub(crate) deleted: u32,
     /// Number of times that it was locked to be changed. A finding about the inode holds until the number changes.
     pub(crate) turn: u64,
-    /// Of a directory that is searched block by block: the block where a name was found last.
+    /// For a directory that is searched block by block: the block where the last name was found.
     pub(crate) last_found: AtomicU32,
     _charge: Charge,
 }
@@ -46,14 +46,14 @@ impl Inode {
     /// Reads inode `number`.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where a number, the checksum or a field makes no sense, or the inode
-    /// has no name; [`FsError::Unsupported`] for encrypted files; `NoMemory`, `Io`, `Restarted`.
+    /// [`FsError::Corrupt`] if a number, the checksum or a field is invalid, or the inode has no name;
+    /// [`FsError::Unsupported`] for encrypted files; `NoMemory`, `Io`, `Restarted`.
     pub(crate) fn load(volume: &Volume, number: u32) -> Result<Inode, FsError> {
         let inode = Inode::load_orphan(volume, number)?;
         if inode.attributes.links > 0 { Ok(inode) } else { Err(FsError::Corrupt) }
     }
 
-    /// As [`Inode::load`], of one that may have no name.
+    /// Reads an inode as [`Inode::load`] does, even if it has no name.
     ///
     /// # Errors
     /// As [`Inode::load`].
@@ -92,12 +92,12 @@ impl Inode {
         })
     }
 
-    /// Has this flag.
+    /// Returns whether the inode has this flag.
     pub(crate) fn has_flag(&self, flag: u32) -> bool {
         self.attributes.flags & flag != 0
     }
 
-    /// An inode just allocated, without a name.
+    /// Makes an inode that was just allocated, without a name.
     ///
     /// # Errors
     /// [`FsError::NoMemory`].
@@ -122,7 +122,7 @@ impl Inode {
         })
     }
 
-    /// Sets or clears a flag.
+    /// Sets a flag.
     pub(crate) fn set_flag(&mut self, flag: u32) {
         self.attributes.flags |= flag;
     }
@@ -132,19 +132,19 @@ impl Inode {
         self.attributes.flags &= !flag;
     }
 
-    /// Counts blocks more, or fewer.
+    /// Adds `blocks`, which may be negative, to the count of blocks.
     pub(crate) fn add_blocks(&mut self, geometry: &Geometry, blocks: i64) {
         let units = blocks * (geometry.block_bytes / 512) as i64;
         self.attributes.blocks = self.attributes.blocks.saturating_add_signed(units);
     }
 
-    /// The wanted place of its first block: in its own group.
+    /// Returns the wanted place of its first block: in its own group.
     pub(crate) fn home_block(&self, geometry: &Geometry) -> u64 {
         let group = geometry.inode_group(self.number).map_or(0, |(group, _)| group);
         geometry.group_start(group)
     }
 
-    /// Is a directory, or `NotDirectory`.
+    /// Checks that the inode is a directory; fails with `NotDirectory` otherwise.
     pub(crate) fn check_directory(&self) -> Result<(), FsError> {
         match self.attributes.file_type {
             FileType::Directory => Ok(()),
@@ -153,14 +153,14 @@ impl Inode {
     }
 }
 
-/// The bytes of an inode on disk.
+/// Returns the bytes of an inode on disk.
 pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsError> {
     let geometry = &volume.geometry;
     let index = number.checked_sub(1).filter(|_| number <= geometry.inodes);
     let index = index.ok_or(FsError::Corrupt)?;
     let place = (index % geometry.inodes_per_group) as usize * geometry.inode_bytes;
     let (group, _) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
-    // In a group whose inodes were never used the table means nothing.
+    // In a group whose inodes were never used the table is meaningless.
     let table = match volume.groups() {
         Ok(groups) => groups.used_inode_table(group)?,
         Err(_) => descriptor::inode_table(&volume.store, geometry, group)?,
@@ -171,7 +171,7 @@ pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsErro
     volume.store.part(block, offset, geometry.inode_bytes, ahead)
 }
 
-/// The block of an inode that is in use, and where in it.
+/// Returns the block of an inode that is in use, and its range in the block.
 ///
 /// # Errors
 /// As [`raw_inode`].
@@ -185,12 +185,12 @@ pub(crate) fn inode_place(volume: &Volume, number: u32) -> Result<(u64, usize), 
     Ok(place_in(geometry, table, index as usize * geometry.inode_bytes))
 }
 
-/// The block of byte `place` of an inode table, and where in it.
+/// Returns the block with byte `place` of an inode table, and the offset in the block.
 fn place_in(geometry: &Geometry, table: u64, place: usize) -> (u64, usize) {
     (table + (place / geometry.block_bytes) as u64, place % geometry.block_bytes)
 }
 
-/// The number of extra bytes: inside the inode, a multiple of four.
+/// Decodes the number of extra bytes, which must be inside the inode and a multiple of four.
 pub(crate) fn decode_extra_bytes(rest: &[u8]) -> Result<usize, FsError> {
     let Some(bytes) = rest.first_chunk() else { return Ok(0) };
     let extra_bytes = usize::from(u16::from_le_bytes(*bytes));
@@ -200,7 +200,7 @@ pub(crate) fn decode_extra_bytes(rest: &[u8]) -> Result<usize, FsError> {
     Ok(extra_bytes)
 }
 
-/// The extra part, zero where the inode has none.
+/// Decodes the extra part; parts that the inode does not have are zero.
 fn decode_extra(rest: &[u8], extra_bytes: usize) -> Result<RawExtra, FsError> {
     let mut bytes = [0; size_of::<RawExtra>()];
     let length = extra_bytes.min(bytes.len());
@@ -210,7 +210,7 @@ fn decode_extra(rest: &[u8], extra_bytes: usize) -> Result<RawExtra, FsError> {
     RawExtra::read_from_bytes(&bytes).map_err(|_| FsError::Corrupt)
 }
 
-/// Compares the checksum: 16 bits, 32 where the extra part has the high half.
+/// Compares the checksum, which has 16 bits, or 32 if the extra part has the high half.
 fn is_sum_right(
     seed: u32,
     bytes: &[u8],
@@ -268,7 +268,7 @@ fn decode_attributes(
     })
 }
 
-/// Sizes that the volume cannot hold are refused where a loop would follow them.
+/// Checks the body. Sizes that the volume cannot hold are refused, because a loop would follow them.
 fn check_body(geometry: &Geometry, attributes: &Attributes) -> Result<(), FsError> {
     let is_inline = attributes.flags & FLAG_INLINE_DATA != 0;
     if is_inline && !geometry.incompat.contains(Incompat::INLINE_DATA) {
@@ -289,14 +289,14 @@ fn decode_type(mode: u16) -> Option<FileType> {
     types.into_iter().find(|file_type| *file_type as u16 == mode & 0o170_000)
 }
 
-/// 34-bit seconds (sign-extended 32 plus two epoch bits) and nanoseconds.
+/// Decodes a time: 34-bit seconds (sign-extended 32 plus two epoch bits) and nanoseconds.
 fn time(seconds: u32, extra: u32) -> FileTime {
     let epoch = i64::from(extra & 3) << 32;
     let seconds = i64::from(seconds as i32) + epoch;
     FileTime { seconds, nanoseconds: (extra >> 2).min(999_999_999) }
 }
 
-/// The number of 512-byte units allocated.
+/// Returns the number of 512-byte units allocated.
 fn decode_blocks(geometry: &Geometry, raw: &RawInode) -> u64 {
     let low = u64::from(raw.blocks_low.get());
     if !geometry.read_only_compat.contains(ReadOnlyCompat::HUGE_FILE) {
@@ -307,7 +307,8 @@ fn decode_blocks(geometry: &Geometry, raw: &RawInode) -> u64 {
     if is_in_blocks { count * (geometry.block_bytes as u64 / 512) } else { count }
 }
 
-/// Old encoding (8 and 8 bits) in the first word, else the new one (12 and 20) in the second.
+/// Decodes a device number: the old encoding (8 and 8 bits) in the first word, else the new one (12 and 20) in the
+/// second.
 fn decode_device(file_type: FileType, body: &[u8; BODY_BYTES]) -> (u32, u32) {
     if !matches!(file_type, FileType::Character | FileType::Block) {
         return (0, 0);
@@ -322,7 +323,7 @@ fn decode_device(file_type: FileType, body: &[u8; BODY_BYTES]) -> (u32, u32) {
     }
 }
 
-/// A directory may name this inode: the root or one that is not reserved.
+/// Returns whether a directory may name this inode: the root or one that is not reserved.
 pub(crate) fn is_nameable(geometry: &Geometry, number: u32) -> bool {
     number <= geometry.inodes && (number == ROOT_INODE || number >= geometry.first_inode)
 }

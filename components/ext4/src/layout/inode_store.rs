@@ -22,9 +22,9 @@ pub(crate) const LINKS_MAX: u32 = 65_000;
 /// The former contents of an inode in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// The inode itself: what is not a field of it stays (attributes).
+    /// The entry belongs to this inode: parts that are not its fields stay (attributes).
     Itself,
-    /// Anything: all is cleared first.
+    /// The entry belonged to another inode: all of it is cleared first.
     Another,
 }
 
@@ -42,7 +42,8 @@ impl Inode {
         self.store_with(volume, operation, before, |_| ())
     }
 
-    /// As [`Inode::store`]; `change` edits the attributes area behind the extra part.
+    /// Stores the inode as [`Inode::store`] does; `change` edits the attributes area behind the
+    /// extra part.
     ///
     /// # Errors
     /// As [`crate::store::Store::modify`].
@@ -72,7 +73,7 @@ impl Inode {
         })
     }
 
-    /// The next orphan, or when it was deleted.
+    /// Returns the next orphan, or the time of deletion.
     fn link(&self, volume: &Volume) -> u32 {
         let next = volume.groups().ok().and_then(|groups| groups.orphans.next_of(self.number));
         next.unwrap_or(self.deleted)
@@ -101,7 +102,7 @@ impl Inode {
         self.encode_times(raw);
     }
 
-    /// The number of blocks in its units; returns the flags, which say in which.
+    /// Encodes the number of blocks. Returns the flags, which give the unit.
     fn encode_blocks(&self, geometry: &Geometry, raw: &mut [u8]) -> u32 {
         let (units, flags) = (self.attributes.blocks, self.attributes.flags & !FLAG_HUGE_FILE);
         let is_huge = geometry.read_only_compat.contains(ReadOnlyCompat::HUGE_FILE);
@@ -157,8 +158,8 @@ fn seal(raw: &mut [u8], seed: u32, extra_bytes: usize) {
     }
 }
 
-/// Stores what the list of orphans says of an inode, and nothing else of it: the inode is not
-/// locked. One that others took off the list meanwhile is left as it is, for they store it.
+/// Stores only an inode's link in the list of orphans; the inode is not locked. An inode that
+/// another thread took off the list meanwhile is left as it is, because that thread stores it.
 ///
 /// # Errors
 /// As [`crate::store::Store::modify`].
@@ -172,8 +173,8 @@ pub(crate) fn store_link(
     let (block, offset) = inode_place(volume, number)?;
     volume.store.modify(operation, block, Class::Other, |bytes| {
         let raw = bytes.get_mut(offset..offset + geometry.inode_bytes).unwrap_or(&mut []);
-        // Looked up with the block held: who takes it off stores it after that, so the last word is
-        // always the list's.
+        // The list is read with the block held: a thread that takes the inode off the list stores it
+        // later, so the last value stored is always the list's.
         let Some(next) = orphans.next_of(number) else { return };
         put32(raw, at::DELETED, next);
         if geometry.has_checksums() {
@@ -191,26 +192,27 @@ fn clamp(time: FileTime) -> i64 {
     time.seconds.clamp(i64::from(i32::MIN), SECONDS_MAX)
 }
 
-/// The nearest time that an inode with an extra part holds: whole seconds at both ends, as in Linux.
+/// Returns the nearest time that an inode with an extra part can hold: whole seconds at both ends,
+/// as in Linux.
 pub(crate) fn storable(time: FileTime) -> FileTime {
     let seconds = clamp(time);
     let is_end = seconds == SECONDS_MAX || seconds == i64::from(i32::MIN);
     FileTime { seconds, nanoseconds: if is_end { 0 } else { time.nanoseconds } }
 }
 
-/// The low 32 bits; without an extra part the nearest that can be told.
+/// Returns the low 32 bits; without an extra part the nearest time that can be stored.
 fn encode_seconds_alone(time: FileTime) -> u32 {
     clamp(time).min(i64::from(i32::MAX)) as u32
 }
 
-/// Bits 32 and 33 of the seconds beyond what the low part's sign says, and the nanoseconds.
+/// Encodes bits 32 and 33 of the seconds, beyond the sign of the low part, and the nanoseconds.
 fn encode_extra(time: FileTime) -> u32 {
     let seconds = clamp(time);
     let epoch = ((seconds - i64::from(seconds as i32)) >> 32) as u32 & 3;
     epoch | time.nanoseconds << 2
 }
 
-/// The body of a device node.
+/// Encodes the body of a device node.
 pub(crate) fn encode_device((major, minor): (u32, u32)) -> [u8; BODY_BYTES] {
     let mut body = [0; BODY_BYTES];
     if major < 256 && minor < 256 {

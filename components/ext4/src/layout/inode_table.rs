@@ -1,4 +1,4 @@
-//! The inodes the personality holds, parsed once, with its counts.
+//! The inodes that the personality holds, parsed once, with the personality's counts.
 //!
 //! Locks: `ext4.inodes` guards the table's shards, for map operations only; `ext4.inode` one inode,
 //! held during the I/O that a reader or a change of it needs, several in order of their addresses;
@@ -23,7 +23,7 @@ lock_class! {
     static DELAYED = "ext4.delayed";
 }
 
-/// A power of two.
+/// Number of shards, a power of two.
 const SHARDS: usize = 16;
 
 /// An inode in use.
@@ -39,7 +39,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node of an inode, which the running transaction may have changed before it was forgotten.
+    /// Makes a node of an inode, which the running transaction may have changed before it was
+    /// forgotten.
     pub(crate) fn new(volume: &Volume, inode: Inode) -> Node {
         Node {
             number: inode.number,
@@ -50,19 +51,19 @@ impl Node {
         }
     }
 
-    /// The inode, to be read.
+    /// Locks the inode to read it.
     pub(crate) fn read(&self) -> ReadGuard<'_, Inode> {
         self.inode.read()
     }
 
-    /// The inode, to be changed.
+    /// Locks the inode to change it.
     pub(crate) fn write(&self) -> WriteGuard<'_, Inode> {
         let mut inode = self.inode.write();
         inode.turn += 1;
         inode
     }
 
-    /// The inode was changed by an operation.
+    /// Notes that an operation changed the inode.
     pub(crate) fn note(&self, operation: &Operation<'_>) {
         self.changed.fetch_max(operation.id(), AcqRel);
     }
@@ -72,7 +73,7 @@ impl Node {
         self.changed.load(Acquire)
     }
 
-    /// Data of it is kept for a commit.
+    /// Notes that data of it is kept for a commit.
     pub(crate) fn note_kept(&self, operation: &Operation<'_>) {
         self.kept.fetch_max(operation.id(), AcqRel);
     }
@@ -103,12 +104,13 @@ impl Node {
         self.delayed.lock().count()
     }
 
-    /// Pages have their blocks, or need none any more.
+    /// Ends the reservation for pages that have their blocks, or need none any more.
     pub(crate) fn undelay(&self, groups: &Groups, first: u64, count: u64, blocks: u64) {
         self.settle(groups, (first, count), blocks, 0);
     }
 
-    /// As [`Node::undelay`], of pages for which `taken` blocks were taken from [`Account::Delayed`].
+    /// Ends the reservation as [`Node::undelay`] does, for pages for which `taken` blocks were taken
+    /// from [`Account::Delayed`].
     pub(crate) fn settle(
         &self,
         groups: &Groups,
@@ -120,7 +122,8 @@ impl Node {
         groups.unreserve(removed.saturating_mul(blocks), taken);
     }
 
-    /// Whether blocks are set aside for a page, and for how many pages from it on that is so.
+    /// Returns whether blocks are reserved for a page, and the number of pages from it on for which
+    /// the answer is the same.
     pub(crate) fn delayed_from(&self, page: u64) -> (bool, u64) {
         match self.delayed.lock().at_or_after(page) {
             Some((start, end)) if start <= page => (true, end - page),
@@ -145,18 +148,18 @@ struct Held {
 
 type Shard = Mutex<BTreeMap<u32, Held>>;
 
-/// Held inodes, in shards by number.
+/// The held inodes, in shards by number.
 pub(crate) struct InodeTable {
     shards: [Shard; SHARDS],
 }
 
 impl InodeTable {
-    /// Nothing held.
+    /// Makes an empty table.
     pub(crate) fn new() -> InodeTable {
         InodeTable { shards: core::array::from_fn(|_| Mutex::new(&INODES, BTreeMap::new())) }
     }
 
-    /// The inode, counted up.
+    /// Returns the inode, with its count increased.
     pub(crate) fn hold(&self, volume: &Volume, number: u32) -> Result<Arc<Node>, FsError> {
         let shard = self.shard(number)?;
         if let Some(held) = shard.lock().get_mut(&number) {
@@ -167,7 +170,7 @@ impl InodeTable {
         self.insert(volume, loaded)
     }
 
-    /// An inode just made or loaded, counted up.
+    /// Adds an inode that was just made or loaded, with its count increased.
     pub(crate) fn insert(&self, volume: &Volume, inode: Inode) -> Result<Arc<Node>, FsError> {
         let number = inode.number;
         let node = Arc::new(Node::new(volume, inode));
@@ -177,7 +180,7 @@ impl InodeTable {
         Ok(Arc::clone(&held.node))
     }
 
-    /// The inode as it is held, else read anew.
+    /// Returns the inode from the table, or reads it.
     pub(crate) fn get(&self, volume: &Volume, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
         let number = u32::try_from(inode).map_err(|_| FsError::NotFound)?;
         if let Some(held) = self.shard(number)?.lock().get(&number) {
@@ -186,7 +189,7 @@ impl InodeTable {
         Ok(Arc::new(Node::new(volume, Inode::load(volume, number)?)))
     }
 
-    /// Gives up `count` counts; returns the node where they were the last.
+    /// Decreases the count by `count`. Returns the node if its count is zero then.
     pub(crate) fn forget(&self, inode: InodeNumber, count: u64) -> Option<Arc<Node>> {
         let number = u32::try_from(inode).ok()?;
         let mut shard = self.shard(number).ok()?.lock();
@@ -202,7 +205,7 @@ impl InodeTable {
         self.shards.get(number as usize % SHARDS).ok_or(FsError::NotFound)
     }
 
-    /// Inodes held now.
+    /// Returns the number of inodes held now.
     pub(crate) fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// The end of the entries of a block: before the checksum.
+/// Returns the end of the entries of a block: before the checksum.
 pub(crate) fn entries_end(geometry: &Geometry) -> usize {
     let tail = if geometry.has_checksums() { TAIL_BYTES } else { 0 };
     geometry.block_bytes - tail

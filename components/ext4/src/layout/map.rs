@@ -1,10 +1,10 @@
-//! From a file's blocks to the volume's: runs of either tree.
+//! The mapping from a file's blocks to the volume's: runs of either type of tree.
 use crate::layout::{
     extent, indirect, inode::Inode, raw::inode::FLAG_EXTENTS, run::Run, volume::Volume,
 };
 use interfaces::file_system::FsError;
 
-/// The run that begins with block `logical`, at most `max` blocks long.
+/// Returns the run that begins with block `logical`, at most `max` blocks long.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] where the tree makes no sense or leaves the volume; as [`crate::store::Store::block`].

@@ -5,13 +5,13 @@ use interfaces::file_system::FsError;
 /// Why a volume cannot be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountError {
-    /// No ext2, ext3 or ext4 superblock.
+    /// The device has no ext2, ext3 or ext4 superblock.
     NotExt4,
     /// The device ends before the superblock does.
     TooShort,
-    /// An incompatible feature, by the name `mke2fs -O` knows.
+    /// The volume has this incompatible feature, by its name for `mke2fs -O`.
     Unsupported(&'static str),
-    /// Incompatible feature bits without a known name.
+    /// The volume has these incompatible feature bits without a known name.
     UnknownFeature(u32),
     /// Blocks larger than a page: the binary logarithm of the size, less 10.
     BlockSize(u32),
@@ -21,7 +21,7 @@ pub enum MountError {
     Corrupt(&'static str),
     /// The journal must be replayed, and the device cannot be written.
     NeedsRecovery,
-    /// The device failed.
+    /// The device returned this error.
     Failed(FsError),
 }
 

@@ -1,13 +1,13 @@
-//! Inodes without names that somebody still holds, and files being cut: the list on the volume.
+//! Orphans: inodes without names that are still held, and files being cut; the list of them on the volume.
 //!
 //! ```text
 //! superblock: last orphan -> inode: delete time -> inode: delete time -> 0
 //! ```
-//! A mount after a crash frees them, or cuts them to their size. The list in memory is
-//! the one that counts: an inode on it gets its link to the next whenever it is stored.
+//! A mount after a crash frees them, or cuts them to their size. The list in memory is the valid one: an inode on it gets its
+//! link to the next one whenever it is stored.
 //!
-//! Without a journal there is no list on the volume: an inode without links is one that `e2fsck`
-//! frees, and the order of writes could not keep a list whole.
+//! Without a journal there is no list on the volume: `e2fsck` frees inodes without links, and the order of writes could not
+//! keep a list whole.
 use alloc::collections::BTreeMap;
 use rt::{lock_class, sync::Mutex};
 
@@ -15,7 +15,7 @@ lock_class! {
     static ORPHANS = "ext4.orphans";
 }
 
-/// Neighbours in the list; zero where there is none.
+/// The neighbours in the list; zero for none.
 #[derive(Clone, Copy, Default)]
 struct Neighbours {
     previous: u32,
@@ -34,22 +34,22 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
-    /// Nothing on it.
+    /// Makes an empty list.
     pub(crate) fn new() -> Orphans {
         Orphans { list: Mutex::new(&ORPHANS, List::default()) }
     }
 
-    /// The first inode, which the superblock names.
+    /// Returns the first inode, which the superblock names.
     pub(crate) fn head(&self) -> u32 {
         self.list.lock().head
     }
 
-    /// The successor of an inode on the list; `None` for one that is not.
+    /// Returns the successor of an inode on the list; `None` for an inode that is not on it.
     pub(crate) fn next_of(&self, inode: u32) -> Option<u32> {
         self.list.lock().links.get(&inode).map(|link| link.next)
     }
 
-    /// Adds one in front.
+    /// Adds an inode in front.
     pub(crate) fn push(&self, inode: u32) {
         let mut list = self.list.lock();
         let next = list.head;
@@ -73,7 +73,7 @@ impl Orphans {
         list.links.insert(inode, Neighbours { previous: last, next: 0 });
     }
 
-    /// Takes one out; returns the one before it, whose link changed.
+    /// Removes an inode. Returns the one before it, whose link changed.
     pub(crate) fn take(&self, inode: u32) -> Option<u32> {
         let mut list = self.list.lock();
         let Neighbours { previous, next } = list.links.remove(&inode)?;

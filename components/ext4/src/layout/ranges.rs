@@ -6,14 +6,14 @@ use alloc::{collections::BTreeMap, vec::Vec};
 pub(crate) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// The ranges that touch `first .. end`.
+    /// Iterates over the ranges that touch `first .. end`.
     fn touching(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let before = self.0.range(..=end).rev();
         let touching = before.take_while(move |(_, last)| **last >= first);
         touching.map(|(start, last)| (*start, *last))
     }
 
-    /// The first range that ends behind `number`: its start and its end.
+    /// Returns the start and the end of the first range that ends behind `number`.
     pub(crate) fn at_or_after(&self, number: u64) -> Option<(u64, u64)> {
         let around = self.0.range(..=number).next_back().filter(|(_, end)| **end > number);
         let found = around.or_else(|| self.0.range(number..).next());

@@ -5,7 +5,7 @@
 pub(crate) struct Run {
     /// First block on the volume; `None` reads as zeroes (a hole, or never written).
     pub(crate) start: Option<u64>,
-    /// At least one.
+    /// Number of blocks, at least one.
     pub(crate) blocks: u64,
 }
 

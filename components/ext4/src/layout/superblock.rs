@@ -1,4 +1,4 @@
-//! From the superblock to a geometry that can only be valid.
+//! Checks a superblock and converts it to a geometry that can only be valid.
 use crate::{
     layout::{
         features::{Compat, Incompat, ReadOnlyCompat, Refused, forbids_writing},
@@ -18,33 +18,33 @@ use zerocopy::FromBytes;
 pub(crate) const ROOT_INODE: u32 = 2;
 /// `log_block_size` of 4 KiB, the page: larger blocks would need reads across frames.
 const LOG_BLOCK_MAX: u32 = 2;
-/// Most blocks kept for metadata.
+/// Most blocks reserved for metadata.
 const METADATA_BLOCKS_MAX: u64 = 4096;
 /// First inode that is not reserved, in revision 0.
 const OLD_FIRST_INODE: u32 = 11;
 
-/// The superblock, checked.
+/// The geometry of a volume: its superblock, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
-    /// 1024, 2048 or 4096.
+    /// Size of a block: 1024, 2048 or 4096.
     pub(crate) block_bytes: usize,
     /// Blocks of the volume, all on the device.
     pub(crate) blocks: u64,
     /// Block of the first group's beginning.
     pub(crate) first_data_block: u64,
-    /// Groups.
+    /// Number of groups.
     pub(crate) groups: u32,
-    /// Inodes of the volume.
+    /// Number of inodes.
     pub(crate) inodes: u32,
     /// Inodes a group, at least one.
     pub(crate) inodes_per_group: u32,
-    /// Blocks a group.
+    /// Blocks of a group.
     pub(crate) blocks_per_group: u64,
     /// Bytes of an inode, a power of two, at most a block.
     pub(crate) inode_bytes: usize,
-    /// First inode that a directory may name, beside the root.
+    /// First inode that a directory may name, besides the root.
     pub(crate) first_inode: u32,
-    /// Bytes of a group descriptor.
+    /// Size of a group descriptor in bytes.
     pub(crate) descriptor_bytes: usize,
     /// Blocks behind the descriptors kept for growing.
     pub(crate) reserved_descriptors: u16,
@@ -60,7 +60,7 @@ pub(crate) struct Geometry {
     pub(crate) read_only_compat: ReadOnlyCompat,
     /// Features.
     pub(crate) compat: Compat,
-    /// Identity.
+    /// Unique identifier of the volume.
     pub(crate) uuid: [u8; 16],
     /// The seed of every metadata checksum.
     pub(crate) checksum_seed: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Geometry {
     pub(crate) hash_seed: [u32; 4],
     /// Version of the hash of directories without a tree.
     pub(crate) hash_version: u8,
-    /// Hashes take characters as unsigned.
+    /// Hashes treat characters as unsigned.
     pub(crate) has_unsigned_hash: bool,
     /// The journal holds changes that are not in place.
     pub(crate) needs_recovery: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Geometry {
     pub(crate) reserved_for: ReservedFor,
     /// First of the inodes without names.
     pub(crate) last_orphan: u32,
-    /// When it was mounted last to be written: the low half of the seconds since 1970.
+    /// Time of the last mount for writing: the low half of the seconds since 1970.
     pub(crate) mount_seconds: u32,
     /// `s_state`.
     pub(crate) state: u16,
@@ -188,34 +188,34 @@ impl Geometry {
         Ok(())
     }
 
-    /// The answer to `statfs`.
+    /// Returns the volume's part of the answer to `statfs`.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// First block of a group.
+    /// Returns the first block of a group.
     pub(crate) fn group_start(&self, group: u32) -> u64 {
         self.first_data_block + u64::from(group) * self.blocks_per_group
     }
 
-    /// Blocks of a group; the last may have fewer than the others.
+    /// Returns the number of blocks of a group; the last one may have fewer than the others.
     pub(crate) fn blocks_in(&self, group: u32) -> u64 {
         self.blocks.saturating_sub(self.group_start(group)).min(self.blocks_per_group)
     }
 
-    /// Blocks of an inode table.
+    /// Returns the number of blocks of an inode table.
     pub(crate) fn table_blocks(&self) -> u64 {
         let bytes = self.inodes_per_group as usize * self.inode_bytes;
         bytes.div_ceil(self.block_bytes) as u64
     }
 
-    /// The group of a block, and its bit there.
+    /// Returns the group of a block, and its bit there.
     pub(crate) fn group_of(&self, block: u64) -> Option<(u32, usize)> {
         let at = block.checked_sub(self.first_data_block).filter(|_| block < self.blocks)?;
         Some(((at / self.blocks_per_group) as u32, (at % self.blocks_per_group) as usize))
     }
 
-    /// A run of blocks by group: group, first bit, how many.
+    /// Splits a run of blocks by group: group, first bit, number.
     pub(crate) fn split(&self, start: u64, count: u64) -> impl Iterator<Item = (u32, u32, u32)> {
         let (mut at, end) = (start, start.saturating_add(count));
         core::iter::from_fn(move || {
@@ -226,7 +226,7 @@ impl Geometry {
         })
     }
 
-    /// The group of an inode, and its place there.
+    /// Returns the group of an inode, and its index there.
     pub(crate) fn inode_group(&self, number: u32) -> Option<(u32, u32)> {
         let index = number.checked_sub(1).filter(|_| number <= self.inodes)?;
         Some((index / self.inodes_per_group, index % self.inodes_per_group))
@@ -237,22 +237,22 @@ impl Geometry {
         self.read_only_compat.contains(ReadOnlyCompat::DIR_NLINK)
     }
 
-    /// There is a journal.
+    /// Returns whether there is a journal.
     pub(crate) fn has_journal(&self) -> bool {
         self.compat.contains(Compat::HAS_JOURNAL)
     }
 
-    /// Group descriptors have checksums, so groups can be uninitialised.
+    /// Returns whether group descriptors have checksums, so that groups can be uninitialised.
     pub(crate) fn has_group_checksums(&self) -> bool {
         self.has_checksums() || self.read_only_compat.contains(ReadOnlyCompat::GDT_CSUM)
     }
 
-    /// Metadata carries CRC-32C checksums.
+    /// Returns whether metadata has CRC-32C checksums.
     pub(crate) fn has_checksums(&self) -> bool {
         self.read_only_compat.contains(ReadOnlyCompat::METADATA_CSUM)
     }
 
-    /// The sum a checksum of what belongs to an inode begins with.
+    /// Returns the sum with which the checksums of an inode's structures begin.
     pub(crate) fn inode_seed(&self, inode: u32, generation: u32) -> u32 {
         let seed = crc32c(self.checksum_seed, &inode.to_le_bytes());
         crc32c(seed, &generation.to_le_bytes())
@@ -304,8 +304,8 @@ fn count_groups(raw: &RawSuperblock, blocks: u64) -> Result<u32, MountError> {
     }
 }
 
-/// Blocks kept for privileged users, and for changes that must not fail: of those Linux has, with
-/// extents, a fiftieth of the volume but no more than 4,096 blocks.
+/// Returns the numbers of blocks reserved for privileged users, and for changes that must not fail.
+/// As on Linux the latter is, with extents, a fiftieth of the volume but at most 4,096 blocks.
 fn kept(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> (u64, u64) {
     let for_users = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
     let has_extents = raw.incompat.get() & Incompat::EXTENTS.bits() != 0;

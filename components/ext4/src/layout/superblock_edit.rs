@@ -1,5 +1,4 @@
-//! Changes of the superblock: with each transaction its counts, and straight on the device the
-//! marks that say in what state the volume is.
+//! Changes of the superblock: its counts with each transaction, and, directly on the device, the marks of the volume's state.
 //!
 //! | | with a journal | without |
 //! | --- | --- | --- |
@@ -25,13 +24,14 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use interfaces::{block::SECTOR_BYTES, file_system::FsError};
 use rt::PAGE_BYTES;
 
-/// After so long a transaction says when the superblock was written, whatever else it says.
+/// Longest time, in seconds, after which a transaction updates the superblock's write time, even if it changes nothing else
+/// in it.
 const REFRESH_SECONDS: u64 = 60;
 
 /// The state to store in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Mounted to be written.
+    /// The volume was mounted for writing.
     Mounted,
     /// The journal is about to hold something.
     Recovery,
@@ -43,7 +43,7 @@ pub(crate) enum Mark {
     Left,
 }
 
-/// The superblock's block, and where in it.
+/// Returns the superblock's block, and the range in it.
 fn place(volume: &Volume) -> (u64, usize) {
     let block_bytes = volume.geometry.block_bytes;
     ((SUPERBLOCK_OFFSET / block_bytes) as u64, SUPERBLOCK_OFFSET % block_bytes)
@@ -53,7 +53,7 @@ fn seconds() -> u64 {
     rt::time::wall_ns() / 1_000_000_000
 }
 
-/// Returns when the volume was last mounted or its superblock written, in seconds since 1970, as `raw`, its superblock, says.
+/// Returns the time of the last mount or write that the superblock `raw` records, in seconds since 1970.
 pub(crate) fn last_used_seconds(raw: &[u8]) -> u64 {
     let mounted = word32(raw, MOUNT_TIME_OFFSET).unwrap_or(0);
     written_seconds(raw).max(u64::from(mounted))
@@ -75,8 +75,8 @@ fn seal(volume: &Volume, raw: &mut [u8]) {
     }
 }
 
-/// Brings the superblock's counts into the running transaction, which nobody is at work on. With a journal a transaction
-/// that changes none of them goes without, unless the last one with it is some time ago.
+/// Adds the superblock's counts to the running transaction, in which no operation is under way. With a journal a transaction
+/// that changes none of them leaves the superblock out, unless the last one with it is some time ago.
 pub(crate) fn note(volume: &Volume) {
     let Ok(groups) = volume.groups() else { return };
     let (block, offset) = place(volume);
@@ -94,7 +94,7 @@ pub(crate) fn note(volume: &Volume) {
     }
 }
 
-/// The superblock, as the last transaction with it left it, says what it is to say now.
+/// Returns whether the superblock, as the last transaction with it left it, already has all present values.
 fn says_all(volume: &Volume, groups: &Groups, (block, range): (u64, Range<usize>)) -> bool {
     let Ok(block) = volume.store.block(block) else { return false };
     let Some(said) = block.bytes().get(range) else { return false };
@@ -121,8 +121,8 @@ fn set_counts(volume: &Volume, groups: &Groups, raw: &mut [u8]) {
     set_state(volume, raw, if has_journal { Mark::Recovery } else { Mark::Mounted });
 }
 
-/// Sets the mark in the superblock on the device, past the cache and the log, durably: "needs
-/// recovery" must be there before the journal says where it begins, and until it says no more.
+/// Sets the mark in the superblock on the device, past the cache and the log, durably. "Needs recovery" must be set before
+/// the journal records a start, and until it records none.
 ///
 /// # Errors
 /// Errors of reading or writing it.

@@ -8,7 +8,7 @@ use rt::sync::Once;
 
 /// A volume, as the structures on it are read and changed.
 pub(crate) struct Volume {
-    /// The superblock, checked.
+    /// The checked superblock.
     pub(crate) geometry: Geometry,
     /// The blocks.
     pub(crate) store: Store,
@@ -18,7 +18,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// A volume on `device`.
+    /// Makes a volume on `device`.
     pub(crate) fn new(geometry: Geometry, device: Device, cache: Cache, health: Health) -> Volume {
         let store = Store::new(geometry.area(), device, cache, health);
         Volume { geometry, store, groups: Once::new(), is_privileged: Once::new() }
@@ -27,7 +27,7 @@ impl Volume {
     /// The block groups, for a caller that changes the volume.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] where it never was writable.
+    /// [`FsError::ReadOnly`] if the volume never was writable.
     pub(crate) fn groups(&self) -> Result<&Groups, FsError> {
         self.groups.get().ok_or(FsError::ReadOnly)
     }

@@ -19,7 +19,8 @@ use crate::{
 };
 use interfaces::file_system::FsError;
 
-/// A block of a directory that was loaded, and so verified: what is wrong must not get a right checksum.
+/// A block of a directory that was loaded and so verified, because a wrong block must not get a right
+/// checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf {
     /// Block of the directory, and on the volume.
@@ -27,22 +28,22 @@ pub(crate) struct Leaf {
     pub(crate) block: u64,
 }
 
-/// Blocks of a directory.
+/// Returns the number of blocks of a directory.
 pub(crate) fn block_count(volume: &Volume, directory: &Inode) -> u64 {
     directory.attributes.size / volume.geometry.block_bytes as u64
 }
 
-/// Block `logical` of a directory on the volume.
+/// Returns the number on the volume of block `logical` of a directory.
 pub(crate) fn physical(volume: &Volume, directory: &Inode, logical: u64) -> Result<u64, FsError> {
     map::map(volume, directory, logical, 1)?.start.ok_or(FsError::Corrupt)
 }
 
-/// Block `logical` of a directory, its checksum verified. A hole makes no sense here.
+/// Returns block `logical` of a directory, its checksum verified. A hole is an error here.
 pub(crate) fn load(volume: &Volume, directory: &Inode, logical: u64) -> Result<BlockRef, FsError> {
     load_placed(volume, directory, logical).map(|(_, block)| block)
 }
 
-/// [`load`], with where the block is on the volume.
+/// Loads a block as [`load`] does. Also returns its number on the volume.
 pub(crate) fn load_placed(
     volume: &Volume,
     directory: &Inode,
@@ -65,7 +66,7 @@ pub(crate) fn load_placed(
     Ok((place, block))
 }
 
-/// One free entry as long as the block: a node of the hash tree (a leaf ends with its tail).
+/// Returns whether a block is a node of the hash tree: one free entry as long as the block (a leaf ends with its tail).
 fn is_node(bytes: &[u8]) -> bool {
     word32(bytes, 0) == Some(0) && word16(bytes, 4).map(usize::from) == Some(bytes.len())
 }
@@ -78,7 +79,7 @@ fn is_sum_right(seed: u32, bytes: &[u8]) -> bool {
     is_tail && word32(tail, 8) == Some(crc32c(seed, covered))
 }
 
-/// Whether the checksum of a root or node is right.
+/// Returns whether the checksum of a root or node is right.
 fn is_node_sum_right(seed: u32, bytes: &[u8], count_offset: usize) -> bool {
     let (Some(limit), Some(count)) = (word16(bytes, count_offset), word16(bytes, count_offset + 2))
     else {
@@ -107,7 +108,7 @@ pub(crate) fn seal_node(volume: &Volume, seed: u32, bytes: &mut [u8], count_offs
     put32(bytes, tail + 4, crc32c(sum, &[0; 4]));
 }
 
-/// The entry of a block that stands for `name`: by its index where it has one, else by looking at one after the other.
+/// Finds the entry of a block for `name`, by the block's index if it has one, else one after the other.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] where an entry before it makes no sense.

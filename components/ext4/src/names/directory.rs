@@ -1,8 +1,8 @@
 //! Directories: lookup and listing of names.
 //!
-//! Names are listed in the order of their hashes where Linux does so ([`hash_order`]), else as they
-//! lie. In the latter order a position is an offset in the directory file; 0 is the start. A reader
-//! that continues in the midst of what has become one entry goes on with the next.
+//! Names are listed in the order of their hashes where Linux does so ([`hash_order`]), else in the order of the directory file.
+//! In the latter order a position is an offset in the file; 0 is the start. If a position is now inside an entry, the reader
+//! continues with the next entry.
 use crate::{
     layout::{
         inode::{Inode, is_nameable},
@@ -96,7 +96,7 @@ pub(crate) fn list(
     scan(volume, directory, position, &mut |next, entry| take(&entry.shown(next)))
 }
 
-/// The inode `name` stands for: by the hash tree where there is one, else by reading all.
+/// Returns the inode that `name` stands for, found by the hash tree if there is one, else by reading all entries.
 ///
 /// # Errors
 /// [`FsError::NotFound`]; else as [`scan`].
@@ -119,8 +119,8 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u3
     }
 }
 
-/// The inode of `name`, from one block or area to the next. Blocks are searched from the one on where a name was found last: names
-/// are often looked up in the order in which they are listed.
+/// Finds the inode of `name` in one block or area after the other. Starts at the block where the last name was found, because
+/// names are often looked up in the order in which they are listed.
 fn find_linearly(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Option<u32>, FsError> {
     if matches!(name, b"." | b"..") {
         return Ok(None);

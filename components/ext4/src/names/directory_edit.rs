@@ -22,7 +22,7 @@ use crate::{
 };
 use interfaces::file_system::{FileType, FsError};
 
-/// The place of `name`.
+/// Returns the place of `name`.
 ///
 /// # Errors
 /// [`FsError::NotFound`]; as [`directory::find`].
@@ -63,7 +63,7 @@ pub(crate) fn locate_or_move(
     locate(volume, directory, name)
 }
 
-/// Sees that there is no such name; returns where it finds room, if that was found on the way.
+/// Checks that the name does not exist. Returns the place for it, if one was found on the way.
 ///
 /// # Errors
 /// [`FsError::Exists`]; as [`directory::find`].
@@ -76,7 +76,7 @@ pub(crate) fn check_absent(
     let wanted = needed(name);
     if htree::has_tree(volume, directory) {
         let found = htree::find_passing(volume, directory, name, |leaf, entry| {
-            // Leaves that go on with its hash follow the one it belongs to.
+            // Leaves that continue its hash follow the leaf to which it belongs.
             if room.is_none() && *home.get_or_insert(leaf) == leaf {
                 room = room_at(leaf, entry, wanted);
             }
@@ -94,12 +94,12 @@ pub(crate) fn check_absent(
     }
 }
 
-/// Puts an entry into a directory, where there is `room` if the caller knows; the caller stores the
+/// Puts an entry into a directory, at `room` if the caller knows a place; the caller stores the
 /// directory's inode.
 ///
 /// # Errors
-/// [`FsError::NoSpace`], [`FsError::Unsupported`] for block maps and trees not known,
-/// [`FsError::Corrupt`]; what I/O met.
+/// [`FsError::NoSpace`], [`FsError::Unsupported`] for block maps and unknown trees,
+/// [`FsError::Corrupt`]; errors of I/O.
 pub(crate) fn add(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -160,7 +160,7 @@ pub(crate) fn make(
     Ok(())
 }
 
-/// The place of a directory's entry `..`.
+/// Returns the place of a directory's entry `..`.
 fn parent_place(volume: &Volume, directory: &Inode) -> Result<Place, FsError> {
     let block = load(volume, directory, 0)?;
     let mut entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());
@@ -174,7 +174,7 @@ fn parent_place(volume: &Volume, directory: &Inode) -> Result<Place, FsError> {
 /// Makes a directory's `..` name another parent.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where it has none; what I/O met.
+/// [`FsError::Corrupt`] if it has none; errors of I/O.
 pub(crate) fn set_parent(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -189,7 +189,7 @@ pub(crate) fn set_parent(
     point(volume, operation, directory, place, (parent, FileType::Directory))
 }
 
-/// Has no names but `.` and `..`.
+/// Returns whether a directory has no names but `.` and `..`.
 ///
 /// # Errors
 /// As [`directory::scan`].

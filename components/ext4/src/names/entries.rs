@@ -15,7 +15,7 @@ use zerocopy::FromBytes;
 /// The place of the first entry of an inline directory: behind the number of its parent.
 const INLINE_FIRST: usize = 4;
 
-/// One entry.
+/// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     /// Inode, zero if the entry is free.
@@ -42,9 +42,9 @@ pub(crate) struct Spans<'a> {
 pub(crate) struct Span<'a> {
     /// Inode, zero if the entry is free.
     pub(crate) inode: u32,
-    /// The bytes of its name.
+    /// The bytes of the name.
     pub(crate) name: &'a [u8],
-    /// Number of its type.
+    /// Number of the type.
     kind: u8,
     /// Offset of this entry and of the next.
     pub(crate) offset: usize,
@@ -52,19 +52,19 @@ pub(crate) struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// The entry that it is, of a volume whose directories know types or not.
+    /// Returns the entry. `has_types` tells whether the volume's directories record types.
     fn told(&self, has_types: bool) -> Entry<'a> {
         let Span { inode, name, kind, offset, next } = *self;
         let file_type = has_types.then(|| decode_type(kind)).flatten();
         Entry { inode, name, file_type, offset, next }
     }
 
-    /// Its bytes, with those behind its name.
+    /// Returns the length of the entry, with the bytes behind its name.
     pub(crate) fn length(&self) -> usize {
         self.next - self.offset
     }
 
-    /// Stands for `name`.
+    /// Returns whether the entry is in use and has the name `name`.
     #[inline]
     pub(crate) fn is(&self, name: &[u8]) -> bool {
         // The names of a directory more often begin alike than they end alike.
@@ -75,7 +75,7 @@ impl<'a> Span<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// The entries of `bytes` up to `end`.
+    /// Iterates over the entries of `bytes` up to `end`.
     pub(crate) fn new(bytes: &'a [u8], end: usize) -> Spans<'a> {
         Spans { bytes, at: 0, end: end.min(bytes.len()) }
     }
@@ -85,7 +85,7 @@ impl<'a> Spans<'a> {
         Spans { bytes, at: area.start, end: area.end }
     }
 
-    /// The entry at `at` of `bytes`, where one is.
+    /// Returns the entry at `at` of `bytes`, if it is valid.
     pub(crate) fn one(bytes: &'a [u8], at: usize) -> Option<Span<'a>> {
         Spans { bytes, at, end: bytes.len() }.decode()
     }
@@ -130,15 +130,15 @@ pub(crate) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The entries of `bytes` from `at` to `end`.
+    /// Iterates over the entries of `bytes` from `at` to `end`.
     pub(crate) fn new(volume: &Volume, bytes: &'a [u8], at: usize, end: usize) -> Entries<'a> {
         let has_types = volume.geometry.incompat.contains(Incompat::FILETYPE);
         let spans = Spans { bytes, at, end: end.min(bytes.len()) };
         Entries { spans, has_types, are_checked: false }
     }
 
-    /// Those that are names: not the free ones, `.` and `..`. An inode that a directory may not
-    /// name makes no sense.
+    /// Iterates over the entries that are names, without free ones, `.` and `..`. An inode that a directory may not name is an
+    /// error.
     pub(crate) fn names(
         mut self,
         volume: &Volume,
@@ -146,7 +146,7 @@ impl<'a> Entries<'a> {
         iter::from_fn(move || self.next_name(volume))
     }
 
-    /// The next of [`Entries::names`].
+    /// Returns the next entry of [`Entries::names`].
     #[inline(always)]
     pub(crate) fn next_name(&mut self, volume: &Volume) -> Option<Result<Entry<'a>, FsError>> {
         loop {
@@ -167,7 +167,7 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// As the interface has it, `next` being the position after it.
+    /// Converts the entry to the interface's form, with `next` as the position after it.
     pub(crate) fn shown(&self, next: u64) -> DirectoryEntry<&'a [u8]> {
         let Entry { inode, name, file_type, .. } = *self;
         DirectoryEntry { inode: u64::from(inode), file_type, name, next }
@@ -197,7 +197,7 @@ fn decode_type(value: u8) -> Option<FileType> {
     TYPES.get(usize::from(value).checked_sub(1)?).copied()
 }
 
-/// The places of the entries of an inline directory: in the inode's body, and behind it.
+/// Returns the areas with the entries of an inline directory: in the inode's body, and behind it.
 pub(crate) fn inline_areas(directory: &Inode, bytes: &[u8]) -> [Range<usize>; 2] {
     let end = bytes.len().min(directory.attributes.size as usize);
     let middle = end.min(BODY_BYTES);
@@ -232,15 +232,15 @@ pub(crate) struct Place {
 /// An entry to be put in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEntry<'a> {
-    /// Its name.
+    /// Name of the entry.
     pub(crate) name: &'a [u8],
     /// Inode it names.
     pub(crate) inode: u32,
-    /// Its type.
+    /// Type of the inode.
     pub(crate) file_type: FileType,
 }
 
-/// The type as entries have it.
+/// Returns the number of a type in entries.
 pub(crate) fn encode_type(volume: &Volume, file_type: FileType) -> u8 {
     if !volume.geometry.incompat.contains(Incompat::FILETYPE) {
         return 0;

@@ -2,7 +2,7 @@
 //!
 //! Source: Linux fs/ext4/hash.c; RFC 1320; Wheeler and Needham, "TEA, a tiny encryption algorithm".
 
-/// Kind of hash.
+/// The kind of hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Legacy,
@@ -25,28 +25,30 @@ pub(crate) struct Hash {
     seed: [u32; 4],
 }
 
-/// Hash of a name: what the tree is in order of, and what names of one leaf are further in order of.
+/// Hash of a name. The tree is sorted by the major hash; names of one leaf are further sorted by the
+/// minor hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NameHash {
-    /// Its lowest bit is clear.
+    /// Major hash; its lowest bit is clear.
     pub(crate) major: u32,
-    /// Zero for the legacy hash.
+    /// Minor hash; zero for the legacy hash.
     pub(crate) minor: u32,
 }
 
 impl NameHash {
-    /// The position of the name in its directory: 31 and 32 bits.
+    /// Returns the position of the name in its directory: 31 and 32 bits.
     pub(crate) fn position(self) -> u64 {
         u64::from(self.major >> 1) << 32 | u64::from(self.minor)
     }
 }
 
-/// The major hash that stands for the end of a directory and is never a name's.
+/// The major hash that stands for the end of a directory; no name has it.
 pub(crate) const END: u32 = 0x7fff_ffff << 1;
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 impl Hash {
-    /// The hash of that version; `None` for one not known (SipHash of casefolded directories).
+    /// Returns the hash function of that version; `None` for an unknown one (SipHash of casefolded
+    /// directories).
     pub(crate) fn decode(version: u8, is_unsigned: bool, seed: [u32; 4]) -> Option<Hash> {
         let kind = match version % 3 {
             _ if version > 5 => return None,
@@ -60,7 +62,7 @@ impl Hash {
         Some(Hash { kind, characters, seed })
     }
 
-    /// The hash of a name.
+    /// Computes the hash of a name.
     pub(crate) fn of(&self, name: &[u8]) -> NameHash {
         let (major, minor) = match self.kind {
             Kind::Legacy => (self.legacy(name), 0),
@@ -113,7 +115,7 @@ impl Hash {
         state
     }
 
-    /// The next words, padded with the length of what is left of the name.
+    /// Returns the next words, padded with the length of the rest of the name.
     fn words<const N: usize>(&self, rest: &[u8]) -> [u32; N] {
         let length = rest.len() as u32;
         let pad = length | length << 8;
@@ -125,10 +127,11 @@ impl Hash {
         words
     }
 
-    /// One word: its characters shifted in from the right, behind padding if they are fewer than four.
+    /// Returns one word: its characters shifted in from the right, behind padding if they are fewer
+    /// than four.
     fn word(&self, bytes: &[u8], pad: u32) -> u32 {
         match bytes.try_into().map(u32::from_be_bytes) {
-            // No character that could be negative.
+            // The word has no character that could be negative.
             Ok(whole) if whole & 0x8080_8080 == 0 => whole,
             _ => bytes.iter().fold(pad, |word, byte| self.character(*byte).wrapping_add(word << 8)),
         }

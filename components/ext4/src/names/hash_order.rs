@@ -1,11 +1,12 @@
 //! Directories listed in the order of their names' hashes, as Linux does with `dir_index`: those
 //! with a hash tree leaf by leaf, those of one block or in the inode at once.
 //!
-//! The position of a name is its hash: major and minor. Where names have the same, the first gets
-//! it and the others those that follow, so that each has its own and they rise: a reader can stop
-//! and go on between any two. What a position is depends on no name but those of the same major
-//! hash and, should its last minor hashes be taken more than once, of the one before; so a listing
-//! that goes on starts one major hash early. Nothing is kept between calls.
+//! The position of a name is its hash: major and minor. If several names have the same hash, the
+//! first gets it as its position and the others get the positions behind it. So each name has its
+//! own position, and positions rise: a reader can stop and continue between any two names. A
+//! position depends only on the names of the same major hash and, if the last minor hashes of the
+//! major hash before are taken more than once, on the names of that one. So a listing that
+//! continues starts one major hash early. Nothing is kept between calls.
 //!
 //! Source: Linux fs/ext4/dir.c (`is_dx_dir`, `hash2pos`), namei.c (`ext4_htree_fill_tree`).
 use crate::{
@@ -24,7 +25,7 @@ use core::ops::{ControlFlow, Range};
 use interfaces::file_system::{FsError, TakeEntry};
 use rt::memory::Charge;
 
-/// Behind every name.
+/// A position behind every name.
 const POSITION_END: u64 = ((END >> 1) as u64) << 32;
 /// Bytes of the shortest entry with a name.
 const NAME_BYTES_MIN: usize = 12;
@@ -71,13 +72,13 @@ pub(crate) fn list(
     Ok(true)
 }
 
-/// The major hash to start from: one before that of the position.
+/// Returns the major hash to start from: one before that of the position.
 fn start(position: u64) -> u32 {
     let half = (position >> 32).saturating_sub(1).min(u64::from(END >> 1));
     (half as u32) << 1
 }
 
-/// The places of names.
+/// The source of names.
 enum Source {
     Block(BlockRef),
     Inline(Vec<u8>),
@@ -92,7 +93,7 @@ impl Source {
     }
 }
 
-/// One name: in order of hashes, then of places.
+/// The key of one name, ordered by hashes and then by place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     hash: NameHash,
@@ -121,7 +122,7 @@ impl Group {
         let most = source.bytes().len() / NAME_BYTES_MIN;
         let charge = Charge::take(most * size_of::<Key>()).map_err(|_| FsError::NoMemory)?;
         self.charges.push(charge);
-        // Names are rarely as short as they may be.
+        // Few names have the least possible length.
         self.keys.reserve(most / 2);
         let place = self.sources.len() as u32;
         for area in areas {
@@ -151,14 +152,14 @@ impl Group {
     }
 }
 
-/// A listing on its way.
+/// A listing that is under way.
 struct Listing<'a, 't> {
     volume: &'a Volume,
     position: u64,
     take: &'a mut TakeEntry<'t>,
     /// The first position no name got yet.
     free: u64,
-    /// The last name of a group, to be handed out when the position of the next is known.
+    /// The last name of the group before, to be listed when the position of the next is known.
     before: Option<(Group, Key)>,
 }
 
@@ -187,8 +188,8 @@ impl Listing<'_, '_> {
         }
     }
 
-    /// Hands out the names of a group but the last, and that of the group before; `Break` when no
-    /// more are wanted.
+    /// Lists the names of a group but the last, and the last of the group before. Returns `Break`
+    /// when no more names are wanted.
     fn add(&mut self, mut group: Group) -> ControlFlow<()> {
         group.sort();
         let mut last = None;
@@ -214,7 +215,7 @@ impl Listing<'_, '_> {
         let source = group.sources.get(key.source as usize);
         let bytes = source.map_or(&[][..], Source::bytes);
         let mut entries = Entries::new(self.volume, bytes, key.offset as usize, bytes.len());
-        // They were checked when the keys were made.
+        // The names were checked when the keys were made.
         entries.are_checked = true;
         match entries.next() {
             Some(Ok(entry)) => (self.take)(&entry.shown(next)),

@@ -1,9 +1,9 @@
 //! The hash tree of a directory (`dir_index`): lookup, and its leaves in order.
 //!
 //! Root and nodes hold (hash, block) pairs in order; the first pair's hash is not stored (its room
-//! holds limit and count) and counts as zero. A name lies in the leaf of the last pair not above
-//! its hash; where equal hashes fill more than a leaf, the pairs of the following leaves have the
-//! lowest bit set.
+//! holds limit and count) and counts as zero. A name is in the leaf of the last pair that is not
+//! above its hash. If equal hashes fill more than a leaf, the pairs of the following leaves have
+//! the lowest bit set.
 use crate::{
     layout::{
         features::{Compat, Incompat},
@@ -31,7 +31,7 @@ use zerocopy::FromBytes;
 
 /// Levels of nodes below the root.
 const LEVELS_MAX: u8 = 1;
-/// The same with `large_dir`.
+/// Most levels with `large_dir`.
 const LEVELS_MAX_LARGE: u8 = 2;
 /// Block numbers in pairs have 28 bits.
 const BLOCK_MASK: u32 = 0x0fff_ffff;
@@ -41,13 +41,13 @@ const BLOCK_MASK: u32 = 0x0fff_ffff;
 pub(crate) enum Search {
     /// The place of the name.
     Found(Place),
-    /// No such name.
+    /// The name does not exist.
     Absent,
-    /// No tree this component can use: all is to be read.
+    /// There is no tree that this component can use, so all entries must be read.
     NoTree,
 }
 
-/// A search on its way.
+/// A search under way.
 struct Descent<'a, P> {
     volume: &'a Volume,
     directory: &'a Inode,
@@ -55,11 +55,11 @@ struct Descent<'a, P> {
     hash: u32,
     /// Blocks that may still be read.
     budget: u64,
-    /// Is shown each entry that is passed, if anybody wants to see them.
+    /// Called with each entry that is passed, if there is one.
     pass: Option<P>,
 }
 
-/// Looks for `name`.
+/// Finds `name`.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`crate::store::Store::block`].
@@ -67,8 +67,8 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Se
     descend(volume, directory, name, None::<fn(block::Leaf, &Span<'_>)>)
 }
 
-/// As [`find`]; shows `pass` the entries that are passed, those of the leaf first that `name`
-/// belongs to.
+/// Finds `name` as [`find`] does. Calls `pass` with the entries that are passed, first with those
+/// of the leaf to which `name` belongs.
 ///
 /// # Errors
 /// As [`find`].
@@ -97,7 +97,7 @@ fn descend(
     descent.search(pairs, root.levels)
 }
 
-/// Blocks one walk may read: a sound tree has no more than the directory.
+/// Returns the most blocks that a walk may read: a valid tree has no more than the directory.
 fn budget(volume: &Volume, directory: &Inode) -> u64 {
     directory.attributes.size / volume.geometry.block_bytes as u64
 }
@@ -107,12 +107,12 @@ pub(crate) struct Root {
     block: BlockRef,
     /// The hash of the tree.
     pub(crate) hash: Hash,
-    /// Levels of nodes below.
+    /// Number of levels of nodes below.
     pub(crate) levels: u8,
 }
 
 impl Root {
-    /// The root of a directory's tree; `None` for one this component cannot use.
+    /// Returns the root of a directory's tree; `None` for one that this component cannot use.
     pub(crate) fn load(volume: &Volume, directory: &Inode) -> Result<Option<Root>, FsError> {
         let geometry = &volume.geometry;
         let block = load(volume, directory, 0)?;
@@ -129,7 +129,7 @@ impl Root {
     }
 }
 
-/// Most levels of nodes below the root.
+/// Returns the most levels of nodes below the root.
 pub(crate) fn levels_max(volume: &Volume) -> u8 {
     let is_large = volume.geometry.incompat.contains(Incompat::LARGEDIR);
     if is_large { LEVELS_MAX_LARGE } else { LEVELS_MAX }
@@ -140,7 +140,7 @@ pub(crate) struct Leaf {
     pub(crate) block: BlockRef,
     /// Least major hash.
     pub(crate) lower: u32,
-    /// Above every major hash; odd where the next leaf goes on with the last hash of this one.
+    /// Upper bound of the major hashes; odd if the next leaf continues the last hash of this one.
     pub(crate) upper: u32,
 }
 
@@ -148,15 +148,15 @@ pub(crate) struct Leaf {
 struct Level {
     block: BlockRef,
     count_offset: usize,
-    /// The pair to go on with.
+    /// Index of the next pair.
     at: usize,
-    /// Bounds of all its hashes.
+    /// Lower bound of all its hashes.
     lower: u32,
     upper: u32,
 }
 
 impl Level {
-    /// The level in `block`, at the last pair not above `start`.
+    /// Makes the level of `block`, at the last pair not above `start`.
     fn new(
         (block, count_offset): (BlockRef, usize),
         (lower, upper): (u32, u32),
@@ -168,7 +168,8 @@ impl Level {
         Ok(Level { block, count_offset, at, lower, upper })
     }
 
-    /// The block the present pair names, and the bounds of its hashes; `None` behind the last pair.
+    /// Returns the block that the present pair names, and the bounds of its hashes; `None` behind
+    /// the last pair.
     fn child(&self) -> Result<Option<(u64, u32, u32)>, FsError> {
         let pairs = pairs(self.block.bytes(), self.count_offset).ok_or(FsError::Corrupt)?;
         let Some(pair) = pairs.get(self.at) else { return Ok(None) };
@@ -182,11 +183,11 @@ impl Level {
     }
 }
 
-/// The leaves in the order of their hashes, each read when it is asked for.
+/// The leaves in the order of their hashes, each read when it is requested.
 pub(crate) struct Leaves<'a> {
     volume: &'a Volume,
     directory: &'a Inode,
-    /// Root first.
+    /// The levels, root first.
     path: Vec<Level>,
     nodes: usize,
     start: u32,
@@ -195,8 +196,8 @@ pub(crate) struct Leaves<'a> {
 }
 
 impl<'a> Leaves<'a> {
-    /// The leaves from the first that may have names of major hash `start`, which is even. `None`
-    /// where there is no tree this component can use.
+    /// Opens the leaves from the first that may have names of major hash `start`, which is even.
+    /// Returns `None` if there is no tree that this component can use.
     pub(crate) fn open(
         volume: &'a Volume,
         directory: &'a Inode,
@@ -220,7 +221,7 @@ impl<'a> Leaves<'a> {
         &self.hash
     }
 
-    /// The next leaf: up past the ends of nodes, then down by the first pair of each.
+    /// Returns the next leaf: goes up past the ends of nodes, then down by the first pair of each.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] for a wrong checksum, hashes out of order or a tree in a loop; as
@@ -244,7 +245,8 @@ impl<'a> Leaves<'a> {
     }
 }
 
-/// The pairs of a root or node: as many as its count says, within its limit, within the block.
+/// Returns the pairs of a root or node: as many as its count says, within its limit, within the
+/// block.
 pub(crate) fn pairs(bytes: &[u8], count_offset: usize) -> Option<&[[u8; PAIR_BYTES]]> {
     let (slots, _) = bytes.get(count_offset..)?.as_chunks::<PAIR_BYTES>();
     let limit = usize::from(word16(bytes, count_offset)?);
@@ -311,7 +313,7 @@ impl<P: FnMut(block::Leaf, &Span<'_>)> Descent<'_, P> {
     }
 }
 
-/// Has a hash tree that is kept in step with its names.
+/// Returns whether the directory has a hash tree that is kept in step with its names.
 pub(crate) fn has_tree(volume: &Volume, directory: &Inode) -> bool {
     volume.geometry.compat.contains(Compat::DIR_INDEX)
         && directory.has_flag(FLAG_INDEX)

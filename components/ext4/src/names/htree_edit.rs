@@ -1,10 +1,10 @@
-//! Changes of hash trees: made when a directory's first block is full, leaves and nodes split, one
-//! level more under the root.
+//! Changes of hash trees: a tree is made when a directory's first block is full, leaves and nodes
+//! are split, and the tree gets one level more under the root.
 //!
 //! An entry goes to the leaf of its hash. A full leaf is split in the order of hashes, half of its
-//! bytes each; where the split falls between names of the same hash, the new pair says with its
-//! lowest bit that the hash goes on. A full node is split likewise, a full root gives its pairs to a
-//! new node. After each split the search begins again.
+//! bytes each. If the split falls between names of the same hash, the lowest bit of the new pair
+//! says that the hash continues. A full node is split in the same way; a full root moves its pairs
+//! to a new node. After each split the search begins again.
 //!
 //! ```text
 //! root [h0 h1 h2 | full]  -->  root [n0]              -->  root [n0 n1]
@@ -45,11 +45,11 @@ struct Step {
     logical: u64,
     count_offset: usize,
     pairs: Vec<Pair>,
-    /// The pair that was followed.
+    /// Index of the pair that was followed.
     at: usize,
 }
 
-/// Can make trees: the feature is there and the volume's hash is known.
+/// Returns whether trees can be made: the volume has the feature and a known hash.
 pub(crate) fn can_make(volume: &Volume) -> bool {
     let geometry = &volume.geometry;
     geometry.compat.contains(Compat::DIR_INDEX) && default_hash(volume).is_some()
@@ -73,7 +73,7 @@ fn limit(volume: &Volume, count_offset: usize) -> usize {
     (volume.geometry.block_bytes - count_offset - tail) / PAIR_BYTES
 }
 
-/// Writes the pairs of a root or node; the first pair's hash gives its room to limit and count.
+/// Writes the pairs of a root or node; limit and count are stored in place of the first pair's hash.
 fn write_pairs(volume: &Volume, seed: u32, bytes: &mut [u8], count_offset: usize, pairs: &[Pair]) {
     put(bytes, count_offset, pairs.as_flattened());
     put16(bytes, count_offset, limit(volume, count_offset) as u16);
@@ -81,14 +81,14 @@ fn write_pairs(volume: &Volume, seed: u32, bytes: &mut [u8], count_offset: usize
     seal_node(volume, seed, bytes, count_offset);
 }
 
-/// Writes a node: one free entry over all of it, behind whose head the pairs lie.
+/// Writes a node: one free entry over the whole block, behind whose head the pairs are.
 fn write_node(volume: &Volume, seed: u32, bytes: &mut [u8], pairs: &[Pair]) {
     bytes.fill(0);
     put16(bytes, 4, bytes.len() as u16);
     write_pairs(volume, seed, bytes, NODE_COUNT_OFFSET, pairs);
 }
 
-/// Makes a directory of one block one with a tree: its names go to a leaf of their own.
+/// Gives a directory of one block a tree: its names go to a leaf of their own.
 ///
 /// # Errors
 /// As [`append`]; [`FsError::Corrupt`] where the block makes no sense.
@@ -125,7 +125,7 @@ pub(crate) fn make(
     })
 }
 
-/// An entry of a leaf.
+/// An entry of a leaf that is rewritten.
 struct Kept {
     hash: u32,
     inode: u32,
@@ -133,7 +133,7 @@ struct Kept {
     name: Vec<u8>,
 }
 
-/// The names of a leaf, with their hashes if one is given.
+/// Returns the names of a leaf, with their hashes if a hash function is given.
 fn collect(volume: &Volume, bytes: &[u8], hash: Option<&Hash>) -> Result<Vec<Kept>, FsError> {
     let mut kept = Vec::new();
     for entry in Entries::new(volume, bytes, 0, bytes.len()).names(volume) {
@@ -168,8 +168,8 @@ fn write_leaf(volume: &Volume, seed: u32, bytes: &mut [u8], entries: &[Kept]) {
 /// Puts an entry into the leaf of its hash.
 ///
 /// # Errors
-/// [`FsError::NoSpace`] also where the tree can grow no more; [`FsError::Corrupt`] for a tree that
-/// makes no sense; what I/O met.
+/// [`FsError::NoSpace`], also if the tree cannot grow any more; [`FsError::Corrupt`] for a malformed
+/// tree; errors of I/O.
 pub(crate) fn add(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -207,7 +207,7 @@ pub(crate) fn add(
     Err(FsError::NoSpace)
 }
 
-/// The way to the leaf of a hash: root first, and the leaf's block.
+/// Returns the path to the leaf of a hash: root first, and the leaf's block.
 fn descend(
     volume: &Volume,
     inode: &Inode,
@@ -240,7 +240,7 @@ fn store_pairs(
     })
 }
 
-/// The pairs of a step with another behind the one that was followed.
+/// Returns the pairs of a step with `new` behind the one that was followed.
 fn with_pair(step: &Step, new: Pair) -> Vec<Pair> {
     let mut pairs = step.pairs.clone();
     pairs.insert((step.at + 1).min(pairs.len()), new);

@@ -6,7 +6,7 @@ use crate::{
 use alloc::vec::Vec;
 use interfaces::file_system::FsError;
 
-/// Everything the inode holds, at most an inode long; not cut at the file's size.
+/// Returns all bytes that the inode holds, at most an inode's size; not cut at the file's size.
 pub(crate) fn load(volume: &Volume, inode: &Inode) -> Result<Vec<u8>, FsError> {
     let rest = xattr::inline_value(volume, inode)?.unwrap_or_default();
     let mut bytes = Vec::with_capacity(BODY_BYTES + rest.len());
@@ -15,7 +15,7 @@ pub(crate) fn load(volume: &Volume, inode: &Inode) -> Result<Vec<u8>, FsError> {
     Ok(bytes)
 }
 
-/// The data of a file: exactly its size.
+/// Returns the data of a file: exactly as many bytes as its size.
 pub(crate) fn load_sized(volume: &Volume, inode: &Inode) -> Result<Vec<u8>, FsError> {
     let mut bytes = load(volume, inode)?;
     let size = usize::try_from(inode.attributes.size).map_err(|_| FsError::Corrupt)?;

@@ -34,7 +34,8 @@ pub(crate) struct Room {
     used: usize,
 }
 
-/// Changes the entries of a leaf, which is summed when the transaction ends, or those of a root.
+/// Changes the entries of a leaf, whose checksum is computed at the end of the transaction, or those of
+/// a root.
 fn modify(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -52,14 +53,14 @@ fn modify(
     })
 }
 
-/// Room behind an entry for one of `wanted` bytes.
+/// Returns the room for an entry of `wanted` bytes behind another entry.
 #[inline]
 pub(crate) fn room_at(leaf: Leaf, entry: &Span<'_>, wanted: usize) -> Option<Room> {
     let used = if entry.inode == 0 { 0 } else { needed(entry.name) };
     (entry.length() >= used + wanted).then_some(Room { leaf, offset: entry.offset, used })
 }
 
-/// Puts an entry into a leaf where there is room; `false` where there is none.
+/// Puts an entry into a leaf that has room. Returns `false` if it has none.
 pub(crate) fn insert_in(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -104,10 +105,10 @@ pub(crate) fn insert_at(
     })
 }
 
-/// Appends a block to a directory and stores its inode; returns which block it is.
+/// Appends a block to a directory and stores its inode; returns the number of the block.
 ///
 /// # Errors
-/// [`FsError::NoSpace`], [`FsError::Unsupported`] for block maps; what I/O met.
+/// [`FsError::NoSpace`], [`FsError::Unsupported`] for block maps; errors of I/O.
 pub(crate) fn append(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -126,7 +127,7 @@ pub(crate) fn append(
     append_block(volume, operation, directory, start, fill)
 }
 
-/// As [`append`], of the block `start`, which was just allocated.
+/// Appends the block `start`, which was just allocated, as [`append`] does.
 ///
 /// # Errors
 /// As [`append`]; the block is free again then.
@@ -152,7 +153,7 @@ pub(crate) fn append_block(
     Ok(logical)
 }
 
-/// Takes an entry out; its room goes to the one before it.
+/// Removes an entry; its room goes to the entry before it.
 ///
 /// # Errors
 /// [`FsError::Corrupt`]; what I/O met.

@@ -29,7 +29,7 @@ mod tests {
     use crate::store::index::Searched;
     use alloc::vec::Vec;
 
-    /// A block of 4 KiB with these names, of inodes from 11 on.
+    /// Returns a block of 4 KiB with these names, of inodes from 11 on.
     fn block(names: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (number, name) in names.iter().enumerate() {

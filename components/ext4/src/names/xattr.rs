@@ -22,26 +22,26 @@ const CLASSES: [(u8, &[u8]); 7] = [
     (SYSTEM, b"system."),
     (8, b"system.richacl"),
 ];
-/// Class of access control lists.
+/// Class number of access control lists.
 pub(crate) const ACL_ACCESS: u8 = 2;
 /// Class of the lists a directory hands on.
 pub(crate) const ACL_DEFAULT: u8 = 3;
-/// Class of inline data.
+/// Class number of inline data.
 pub(crate) const SYSTEM: u8 = 7;
 /// Attribute of inline data, not shown.
 pub(crate) const INLINE_NAME: &[u8] = b"data";
 
-/// An attribute, by itself.
+/// A copied attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attribute {
     pub(crate) class: u8,
-    /// Without the prefix its class stands for.
+    /// Name without the prefix of its class.
     pub(crate) name: Vec<u8>,
-    /// As it is on disk.
+    /// Value in the form on disk.
     pub(crate) value: Vec<u8>,
 }
 
-/// One attribute: its class and where name and value are in the area.
+/// An attribute in an area: its class, and the ranges of name and value.
 struct Found {
     class: u8,
     name: Range<usize>,
@@ -51,18 +51,19 @@ struct Found {
 /// An area of attributes.
 struct Area {
     part: BlockRef,
-    /// First byte, first entry, and what value offsets count from.
+    /// Offsets of the first byte and the first entry, and the base of value offsets.
     entries: usize,
     values: usize,
 }
 
 impl Area {
-    /// The attributes, in order. Bounded by the area: each entry is 16 bytes or more.
+    /// Returns the attributes, in order. The area limits their number: each entry has 16 bytes or
+    /// more.
     fn decode(&self) -> Result<Vec<Found>, FsError> {
         let bytes = self.part.bytes();
         let mut found = Vec::new();
         let mut at = self.entries;
-        // A last entry needs no end mark where the area ends.
+        // A last entry that ends with the area needs no end mark.
         while word32(bytes, at).is_some_and(|word| word != 0) {
             let rest = bytes.get(at..).unwrap_or(&[]);
             let (raw, _) = RawEntry::read_from_prefix(rest).map_err(|_| FsError::Corrupt)?;
@@ -86,7 +87,7 @@ impl Area {
         self.part.bytes().get(range.clone()).unwrap_or(&[])
     }
 
-    /// The attributes, copied.
+    /// Returns copies of the attributes.
     fn to_attributes(&self) -> Result<Vec<Attribute>, FsError> {
         let copy = |one: &Found| Attribute {
             class: one.class,
@@ -96,7 +97,7 @@ impl Area {
         Ok(self.decode()?.iter().map(copy).collect())
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     fn find(&self, class: u8, name: &[u8]) -> Result<Option<Vec<u8>>, FsError> {
         let found = self.decode()?;
         let wanted = |one: &&Found| one.class == class && self.bytes(&one.name) == name;
@@ -104,7 +105,7 @@ impl Area {
     }
 }
 
-/// The area behind the inode's extra part, if it has one.
+/// Returns the area behind the inode's extra part, if it has one.
 fn in_inode(volume: &Volume, inode: &Inode) -> Result<Option<Area>, FsError> {
     let part = raw_inode(volume, inode.number)?;
     let start = BASE_BYTES + inode.extra_bytes;
@@ -112,7 +113,7 @@ fn in_inode(volume: &Volume, inode: &Inode) -> Result<Option<Area>, FsError> {
     Ok(has_area.then_some(Area { part, entries: start + 4, values: start + 4 }))
 }
 
-/// The block of attributes, its header and checksum verified, if there is one.
+/// Returns the block of attributes, its header and checksum verified, if there is one.
 fn in_block(volume: &Volume, inode: &Inode) -> Result<Option<Area>, FsError> {
     if inode.attribute_block == 0 {
         return Ok(None);
@@ -138,7 +139,7 @@ fn is_sum_right(seed: u32, bytes: &[u8]) -> bool {
     word32(bytes, CHECKSUM_OFFSET) == Some(sum)
 }
 
-/// The part of inline data behind the body.
+/// Returns the part of inline data behind the body.
 pub(crate) fn inline_value(volume: &Volume, inode: &Inode) -> Result<Option<Vec<u8>>, FsError> {
     match in_inode(volume, inode)? {
         Some(area) => area.find(SYSTEM, INLINE_NAME),
@@ -146,7 +147,7 @@ pub(crate) fn inline_value(volume: &Volume, inode: &Inode) -> Result<Option<Vec<
     }
 }
 
-/// The attributes in the inode, and in its block.
+/// Returns the attributes in the inode, and those in its block.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] and as [`crate::store::Store::block`].
@@ -160,10 +161,10 @@ fn areas(volume: &Volume, inode: &Inode) -> Result<[Option<Area>; 2], FsError> {
     Ok([in_inode(volume, inode)?, in_block(volume, inode)?])
 }
 
-/// The value of an attribute by its full name.
+/// Returns the value of an attribute by its full name.
 ///
 /// # Errors
-/// [`FsError::NoAttribute`], [`FsError::Unsupported`] for a class unknown, [`FsError::Corrupt`].
+/// [`FsError::NoAttribute`], [`FsError::Unsupported`] for an unknown class, [`FsError::Corrupt`].
 pub(crate) fn get(volume: &Volume, inode: &Inode, name: &[u8]) -> Result<Vec<u8>, FsError> {
     let (class, rest) = split(name).ok_or(FsError::Unsupported)?;
     if class == SYSTEM && rest == INLINE_NAME {
@@ -183,7 +184,7 @@ pub(crate) fn get(volume: &Volume, inode: &Inode, name: &[u8]) -> Result<Vec<u8>
     Err(FsError::NoAttribute)
 }
 
-/// Full names of the attributes; those of classes unknown are left out.
+/// Returns the full names of the attributes, without those of unknown classes.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] and as [`crate::store::Store::block`].

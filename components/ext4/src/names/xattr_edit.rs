@@ -1,8 +1,9 @@
-//! Changes of extended attributes: in the inode while they fit there, else in a block.
+//! Changes of extended attributes, which are stored in the inode while they fit there, else in a
+//! block.
 //!
-//! A block that several inodes share is never changed: who changes an attribute gets a block of his
-//! own. Entries of a block are in order of class, length of the name, and name, as Linux looks for
-//! them; each carries the hash of its name and value, the block that of all.
+//! A block that several inodes share is never changed: an inode whose attribute changes gets a
+//! block of its own. Entries of a block are sorted by class, length of the name, and name, as Linux
+//! expects. Each has the hash of its name and value, and the block has the hash of all.
 //!
 //! Source: Linux fs/ext4/xattr.c.
 use crate::{
@@ -24,15 +25,15 @@ use crate::{
 use alloc::vec::Vec;
 use interfaces::file_system::{AclChange, FileType, FsError, NewAcls, XattrMode};
 
-/// Longest name behind its prefix.
+/// Greatest length of a name behind its prefix.
 const NAME_BYTES_MAX: usize = 255;
 
 /// Sets an attribute by its full name; stores the inode.
 ///
 /// # Errors
-/// [`FsError::Exists`] and [`FsError::NoAttribute`] as `mode` says, [`FsError::NoSpace`] where it
-/// fits nowhere, [`FsError::Unsupported`] for a class unknown, [`FsError::Invalid`] for a list that
-/// makes no sense, [`FsError::Corrupt`]; what I/O met.
+/// [`FsError::Exists`] and [`FsError::NoAttribute`] as `mode` says, [`FsError::NoSpace`] if it fits
+/// nowhere, [`FsError::Unsupported`] for an unknown class, [`FsError::Invalid`] for a malformed
+/// list, [`FsError::Corrupt`]; errors of I/O.
 pub(crate) fn set(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -107,7 +108,8 @@ pub(crate) fn set_new(
     Ok(())
 }
 
-/// Sets or takes away an access control list, and what changes with it; stores the inode.
+/// Sets or removes an access control list together with the attributes that change with it, and
+/// stores the inode.
 ///
 /// # Errors
 /// As [`set`]; nothing has changed then.
@@ -183,7 +185,7 @@ fn inner_bytes(volume: &Volume, inode: &Inode) -> usize {
     }
 }
 
-/// Bytes an attribute needs.
+/// Returns the number of bytes that an attribute needs.
 fn bytes_of(one: &Attribute) -> usize {
     (ENTRY_BYTES + one.name.len()).next_multiple_of(4) + one.value.len().next_multiple_of(4)
 }
@@ -244,16 +246,16 @@ fn store_outer(
 }
 
 fn references(volume: &Volume, inode: &Inode) -> Result<u32, FsError> {
-    // Loading it verifies it.
+    // Loading the block verifies it.
     xattr::load(volume, inode)?;
     let block = volume.store.block(inode.attribute_block)?;
     word32(block.bytes(), REFERENCES_OFFSET).ok_or(FsError::Corrupt)
 }
 
-/// Gives up the inode's block of attributes; the caller stores the inode.
+/// Drops the inode's reference to its block of attributes; the caller stores the inode.
 ///
 /// # Errors
-/// [`FsError::Corrupt`]; what I/O met.
+/// [`FsError::Corrupt`]; errors of I/O.
 pub(crate) fn drop_block(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -297,8 +299,8 @@ fn seal(volume: &Volume, block: u64, bytes: &mut [u8]) {
     }
 }
 
-/// Writes entries from `at` on and values from the end down, whose offsets count from the beginning
-/// of `bytes`.
+/// Writes entries from `at` on and values from the end down. The values' offsets count from the
+/// beginning of `bytes`.
 fn write_entries(bytes: &mut [u8], mut at: usize, attributes: &[Attribute]) {
     let mut end = bytes.len();
     for one in attributes {
@@ -316,7 +318,7 @@ fn write_entries(bytes: &mut [u8], mut at: usize, attributes: &[Attribute]) {
     }
 }
 
-/// The hash of an attribute's name and value.
+/// Computes the hash of an attribute's name and value.
 fn hash(one: &Attribute) -> u32 {
     let of_name = |sum: u32, byte: &u8| sum.rotate_left(5) ^ u32::from(*byte);
     let sum = one.name.iter().fold(0, of_name);

@@ -1,4 +1,5 @@
-//! Data that a commit takes along: its requests begin with those of the journal, so that a caller that waits for both waits once.
+//! Data that is written along with a commit: its requests begin with those of the journal, so that a caller that waits for both
+//! waits once.
 //!
 //! Pages that are written for an fsync get their blocks in the running transaction, and their requests are kept. The next commit
 //! takes all that are kept, or the next flush where nothing else changed. Either holds `ext4.commit` until they have ended, so
@@ -23,10 +24,10 @@ lock_class! {
 
 /// Most pages of a write that is kept.
 pub(crate) const PAGES_MAX: usize = 64;
-/// Most requests of it.
+/// Most kept requests.
 pub(crate) const REQUESTS_MAX: usize = 16;
 
-/// A write that is kept.
+/// A write whose requests are kept.
 pub(crate) struct Along {
     /// The transaction that maps its blocks.
     pub(crate) transaction: u64,
@@ -38,12 +39,12 @@ impl Along {
     fn end(self, result: Result<(), BlockError>) {
         let Along { requests, transfer, .. } = self;
         let count = requests.len();
-        // The frames are given back first: a client told may look at their reference counts.
+        // The frames are released first: a client that is told may look at their reference counts.
         drop(requests);
         transfer.end_along(count, result);
     }
 
-    /// Begins its requests as those of other data.
+    /// Starts its requests like those of other data.
     fn submit(self, device: &Device, log: &Log) {
         log.begin_data(self.transaction, self.requests.len());
         let sink: Arc<dyn BlockSink> = self.transfer;
@@ -51,7 +52,7 @@ impl Along {
     }
 }
 
-/// The same requests, to be taken along.
+/// Returns the kept requests, for a commit.
 pub(crate) fn requests_of(along: &[Along]) -> Vec<Request> {
     along.iter().flat_map(|along| &along.requests).cloned().collect()
 }
@@ -82,7 +83,7 @@ impl KeptWrites {
         core::mem::take(&mut *self.writes.lock())
     }
 
-    /// Puts back what was taken.
+    /// Puts kept writes back that were taken.
     pub(crate) fn put_back(&self, taken: Vec<Along>) {
         self.writes.lock().extend(taken);
     }
@@ -93,7 +94,8 @@ impl KeptWrites {
         self.take().into_iter().for_each(|along| along.end(failed));
     }
 
-    /// A flush, where data was written that none followed, with the data that is kept. The caller commits.
+    /// Flushes the device if data was written since the last flush, and writes the kept data before. The caller has begun a
+    /// commit.
     ///
     /// # Errors
     /// As [`Device::flush`].

@@ -1,5 +1,5 @@
-//! Requests for the pages of a transfer: what is contiguous on the volume becomes one request over
-//! the page cache's own frames.
+//! The requests for the pages of a transfer: pages that are contiguous on the volume become one
+//! request over the page cache's own frames.
 use crate::store::{device::end_of, transfer::Page};
 use alloc::{vec, vec::Vec};
 use interfaces::{
@@ -9,25 +9,25 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Room for so many segments is made at once, where there are as many pages.
+/// Number of segments for which room is made at once, if there are as many pages.
 const EXPECTED_SEGMENTS: usize = 16;
 
 /// Requests on their way to becoming a transfer.
 pub(crate) struct Batch<'a> {
     operation: Operation,
-    /// The pages.
+    /// The frames of the pages.
     pub(crate) frames: &'a [Frame],
     max_segments: usize,
     /// The state of each page.
     pub(crate) pages: Vec<Page>,
-    /// One for each run.
+    /// The requests, one for each run.
     pub(crate) requests: Vec<Request>,
-    /// Pages each request touches.
+    /// For each request, the pages that it touches.
     pub(crate) touched: Vec<Vec<usize>>,
 }
 
 impl Batch<'_> {
-    /// No request yet.
+    /// Makes a batch without requests.
     pub(crate) fn new(operation: Operation, frames: &[Frame], max_segments: usize) -> Batch<'_> {
         Batch {
             operation,

@@ -1,21 +1,21 @@
 //! Numbers in the bytes of a block: read and written at an offset, which may lie beyond the end.
 
-/// A 16-bit word at `offset`; `None` beyond the end.
+/// Reads a 16-bit word at `offset`; `None` beyond the end.
 pub(crate) fn word16(bytes: &[u8], offset: usize) -> Option<u16> {
     bytes.get(offset..)?.first_chunk().map(|word| u16::from_le_bytes(*word))
 }
 
-/// A 32-bit word at `offset`; `None` beyond the end.
+/// Reads a 32-bit word at `offset`; `None` beyond the end.
 pub(crate) fn word32(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
-/// A big-endian 32-bit word at `offset`; `None` beyond the end.
+/// Reads a big-endian 32-bit word at `offset`; `None` beyond the end.
 pub(crate) fn big32(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }
 
-/// Copies `from` to `offset`; what would pass the end of `to` leaves it as it is.
+/// Copies `from` to `offset`. Does nothing if it would pass the end of `to`.
 pub(crate) fn put(to: &mut [u8], offset: usize, from: &[u8]) {
     if let Some(part) = to.get_mut(offset..).and_then(|rest| rest.get_mut(..from.len())) {
         part.copy_from_slice(from);

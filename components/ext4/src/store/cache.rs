@@ -1,14 +1,14 @@
-//! The metadata cache: chunks of 4 KiB of the device, bounded, the least used dropped first (CLOCK).
+//! The metadata cache: chunks of 4 KiB of the device, limited in number; the least used are dropped first (CLOCK).
 //!
-//! A reader shares a chunk without a lock. A writer changes it in place while nobody else holds it
-//! and puts a changed copy in its place where somebody does, so that what a reader or a commit
-//! holds never changes. Each block in a chunk remembers that its checksum was found right.
+//! A reader shares a chunk without a lock. A writer changes a chunk in place if it has no other holder, and
+//! otherwise replaces it by a changed copy, so that a chunk that a reader or a commit holds never changes. Each
+//! block in a chunk remembers that its checksum was verified.
 //!
-//! A chunk that a transaction changed stays ([`State`]) until its blocks lie in place on the device;
-//! so the limit is exceeded rather than a change lost, and the log commits before that.
-//! It also remembers which of its blocks the running transaction knows of, so that it is told once, and
-//! which of them are to be summed when the transaction ends: they count as verified until then.
-//! Chunks are spread over shards, so that writers in different places do not meet.
+//! A chunk that a transaction changed stays ([`State`]) until its blocks are in place on the device. So the limit
+//! is exceeded rather than a change lost, and the log commits before that. A chunk also remembers which of its
+//! blocks the running transaction has been told of, so that it is told once, and which of them need a new checksum
+//! at the end of the transaction: these count as verified until then. Chunks are spread over shards, so that
+//! writers in different places do not meet.
 use crate::store::{
     class::Class,
     device::{ChunkBytes, Device},
@@ -33,36 +33,36 @@ lock_class! {
 const UNIT_BYTES: usize = 1024;
 /// Blocks of the smallest size in a chunk.
 const UNITS: usize = PAGE_BYTES / UNIT_BYTES;
-/// The cost of a chunk beside its bytes.
+/// Bytes charged for a chunk in addition to its contents.
 const CHUNK_EXTRA_BYTES: usize = 128;
-/// A power of two.
+/// Number of shards, a power of two.
 const SHARDS: u64 = 8;
 
 /// 4 KiB of the device.
 pub(crate) struct Chunk {
     bytes: ChunkBytes,
     verified: AtomicU8,
-    /// Blocks of directories of which every name was checked since the last change.
+    /// Set of directory blocks in the chunk whose names were all checked since the last change.
     sound: AtomicU8,
     /// Of its blocks, by where they begin in the chunk; made when one of them is searched.
     searched: Once<Box<[Searched; UNITS]>>,
     _charge: Charge,
 }
 
-/// Why a chunk must stay.
+/// The reason why a chunk must stay.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Changed by the running transaction.
+    /// The running transaction changed the chunk.
     is_dirty: bool,
     /// Committed, but not yet in place on the device.
     is_logged: bool,
 }
 
-/// Blocks of a chunk that a transaction was told of.
+/// The blocks of a chunk that a transaction was told of.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noted {
     transaction: u64,
-    /// By where the block begins in the chunk.
+    /// Class of each block, by its offset in the chunk.
     classes: [Option<Class>; UNITS],
     /// Seeds of the blocks that are to be summed, likewise.
     unsummed: [Option<u32>; UNITS],
@@ -83,19 +83,19 @@ pub(crate) struct Note {
     pub(crate) transaction: u64,
     /// The block's offset in its chunk.
     pub(crate) offset: usize,
-    /// When it may go in place.
+    /// The class of the change, which decides when it may be written in place.
     pub(crate) class: Class,
-    /// The seed of its checksum, where that is to be made when the transaction ends: the block was
-    /// verified. Else it is right now.
+    /// Seed of the checksum, if that is to be computed at the end of the transaction because the block was
+    /// verified. Otherwise the checksum is right now.
     pub(crate) unsummed: Option<u32>,
 }
 
-/// Whether the log knows of a change.
+/// Whether the log has been told of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// By an earlier change in the same transaction.
+    /// It was told of an earlier change in the same transaction.
     Already,
-    /// It is to be told.
+    /// It must be told.
     NotYet,
 }
 
@@ -109,15 +109,15 @@ struct Slots {
     hand: usize,
 }
 
-/// Chunks read lately.
+/// The chunks that were read lately.
 pub(crate) struct Cache {
     shards: [Mutex<Slots>; SHARDS as usize],
-    /// Chunks a shard.
+    /// Most chunks in a shard.
     limit: usize,
 }
 
 impl Cache {
-    /// An empty cache of at most `limit` chunks.
+    /// Makes an empty cache of at most `limit` chunks.
     pub(crate) fn new(limit: usize) -> Cache {
         let mut bytes = [0; 16];
         rt::entropy::fill(&mut bytes);
@@ -128,7 +128,7 @@ impl Cache {
         }
     }
 
-    /// Chunks it holds when full.
+    /// Returns the number of chunks that a full cache holds.
     pub(crate) fn capacity(&self) -> usize {
         self.limit * SHARDS as usize
     }
@@ -153,7 +153,7 @@ impl Cache {
         self.shards.get((number % SHARDS) as usize).ok_or(FsError::Io)
     }
 
-    /// The chunk `number`; on a miss it is read together with up to `ahead - 1` that follow it.
+    /// Returns chunk `number`. On a miss it is read together with up to `ahead - 1` chunks behind it.
     pub(crate) fn get(
         &self,
         device: &Device,
@@ -183,7 +183,7 @@ impl Cache {
         found.ok_or(FsError::Io)
     }
 
-    /// A charge for a chunk, at the cost of another chunk if need be.
+    /// Returns a charge for a chunk; drops another chunk for it if needed.
     fn charge(&self, number: u64) -> Result<Charge, FsError> {
         let bytes = PAGE_BYTES + CHUNK_EXTRA_BYTES;
         Charge::take(bytes).or_else(|_| {
@@ -215,12 +215,12 @@ impl Cache {
         Ok(chunk)
     }
 
-    /// Whether a chunk is here.
+    /// Returns whether a chunk is in the cache.
     pub(crate) fn holds(&self, number: u64) -> bool {
         self.shard(number).is_ok_and(|shard| shard.lock().get_mut(number).is_some())
     }
 
-    /// Adds a chunk of zeroes for one whose contents on the device mean nothing, unless it is here.
+    /// Adds a chunk of zeroes, unless the chunk is in the cache. Its contents on the device are meaningless.
     ///
     /// # Errors
     /// [`FsError::Io`] if the cache has no place for the chunk.
@@ -232,8 +232,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Changes a chunk, which is read first unless it is here. Says also whether the log knows of
-    /// the change; without a `note` it does not.
+    /// Changes a chunk, which is read first unless it is in the cache. Also returns whether the log has been told
+    /// of the change; without a `note` it has not.
     pub(crate) fn modify<T>(
         &self,
         device: &Device,
@@ -248,12 +248,13 @@ impl Cache {
                 return Ok((change(slot.touch()), known));
             }
             drop(slots);
-            // Another thread may drop it before we look again.
+            // Another thread may drop it before this one looks again.
             drop(self.get(device, number, 1)?);
         }
     }
 
-    /// As `modify`, of a chunk whose contents do not matter: it is not read but begins as zeroes.
+    /// Changes a chunk as [`Cache::modify`] does, whose contents do not matter: it is not read but begins as
+    /// zeroes.
     pub(crate) fn modify_fresh<T>(
         &self,
         number: u64,
@@ -270,8 +271,8 @@ impl Cache {
         Ok((change(bytes), known))
     }
 
-    /// A changed chunk as it is now, when `sum`, which is given a seed, has summed the block at `offset`
-    /// where that is due: its state goes from dirty to logged.
+    /// Returns a changed chunk as it is now, and changes its state from dirty to logged. If the checksum of the
+    /// block at `offset` is due, `sum` computes it from the seed first.
     pub(crate) fn seal(
         &self,
         number: u64,
@@ -296,8 +297,8 @@ impl Cache {
         }
     }
 
-    /// The running transaction has freed the block at `offset` of the chunk: where it changed no
-    /// other block of it, the chunk may go.
+    /// Forgets the block at `offset` of the chunk, which the running transaction has freed. If it changed no other
+    /// block of the chunk, the chunk may be dropped.
     pub(crate) fn forget(&self, number: u64, transaction: u64, offset: usize) {
         if let Ok(shard) = self.shard(number)
             && let Some(slot) = shard.lock().get_mut(number)
@@ -308,7 +309,7 @@ impl Cache {
 }
 
 impl Noted {
-    /// Notes a change, unless an earlier one of the block says as much to the log.
+    /// Notes a change. Returns whether the log was told of an equal change of the block before.
     fn add(&mut self, note: Note) -> Known {
         if self.transaction != note.transaction {
             *self = Noted { transaction: note.transaction, ..Noted::default() };
@@ -326,12 +327,12 @@ impl Noted {
         Known::NotYet
     }
 
-    /// The seed of a block that is to be summed.
+    /// Takes the seed of a block whose checksum is due.
     fn take_unsummed(&mut self, offset: usize) -> Option<u32> {
         self.unsummed.get_mut(offset / UNIT_BYTES)?.take()
     }
 
-    /// Takes a block out; whether the transaction was told of others.
+    /// Removes a block. Returns whether the transaction was told of other blocks.
     fn remove(&mut self, transaction: u64, offset: usize) -> bool {
         self.take_unsummed(offset);
         if let Some(class) = self.classes.get_mut(offset / UNIT_BYTES) {
@@ -342,16 +343,16 @@ impl Noted {
 }
 
 impl Slot {
-    /// A block is about to be changed.
+    /// Prepares for a change of a block.
     fn note(&mut self, note: Note) -> Known {
         if note.unsummed.is_some() {
-            // Its sum will not be right for now.
+            // The checksum is not right until the end of the transaction.
             self.chunk.verified.fetch_or(1 << (note.offset / UNIT_BYTES), Relaxed);
         }
         self.noted.add(note)
     }
 
-    /// The bytes to be changed: the chunk's own, or a copy's where somebody reads them.
+    /// Returns the bytes to be changed: the chunk's own, or those of a copy if it has readers.
     fn touch(&mut self) -> &mut [u8] {
         self.was_used = true;
         self.state.is_dirty = true;
@@ -400,7 +401,7 @@ impl Slots {
         });
     }
 
-    /// Takes a slot out; the last one gets its place.
+    /// Removes a slot; the last slot takes its place.
     fn remove(&mut self, place: usize) -> Option<Arc<Chunk>> {
         let Slots { all, places, seed, .. } = self;
         let number = all.get(place)?.number;
@@ -445,12 +446,12 @@ pub(crate) struct BlockRef {
 }
 
 impl BlockRef {
-    /// `length` bytes at `offset`, cut at the chunk's end.
+    /// Makes a reference to `length` bytes at `offset`, cut at the chunk's end.
     pub(crate) fn new(chunk: Arc<Chunk>, offset: usize, length: usize) -> BlockRef {
         BlockRef { chunk, offset, length }
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the block.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.chunk.bytes.get(self.offset..self.offset + self.length).unwrap_or(&[])
     }
@@ -461,25 +462,25 @@ impl BlockRef {
         searched.get(self.offset / UNIT_BYTES)?.index(make)
     }
 
-    /// The mark of the block among those of its chunk.
+    /// Returns the bit of the block in its chunk.
     fn mark(&self) -> u8 {
         1 << (self.offset / UNIT_BYTES)
     }
 
-    /// Every name in the directory's block was checked since it was last changed.
+    /// Returns whether every name in the directory block was checked since it was last changed.
     pub(crate) fn is_sound(&self) -> bool {
         self.chunk.sound.load(Relaxed) & self.mark() != 0
     }
 
-    /// Notes that.
+    /// Notes that every name was checked.
     pub(crate) fn set_sound(&self) {
         self.chunk.sound.fetch_or(self.mark(), Relaxed);
     }
 
-    /// Runs `check` unless it was right before.
+    /// Runs `check` unless the block was verified before.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where the check says no.
+    /// [`FsError::Corrupt`] if the check fails.
     #[inline]
     pub(crate) fn verify(&self, check: impl FnOnce(&[u8]) -> bool) -> Result<(), FsError> {
         let mark = self.mark();
@@ -501,7 +502,7 @@ impl Chunk {
         Chunk { bytes, verified, sound, searched, _charge: charge }
     }
 
-    /// `length` bytes at `offset`.
+    /// Returns a reference to `length` bytes at `offset`.
     pub(crate) fn part(&self, offset: usize, length: usize) -> &[u8] {
         self.bytes.get(offset..offset + length).unwrap_or(&[])
     }

@@ -1,21 +1,21 @@
 //! [`Class`]: when a changed block may go in place.
 
-/// When a changed block may go in place, on a volume without a journal: in this order.
+/// The class of a changed block, in the order in which blocks are written in place on a volume without a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// Nothing on the device points to it yet.
+    /// Nothing on the device points to the block yet.
     Fresh,
     /// Inodes, nodes of extent trees, bitmaps, descriptors, attributes.
     Other,
-    /// Entries of a directory.
+    /// The block holds entries of a directory.
     Directory,
     /// A root or node of a hash tree.
     Index,
 }
 
 impl Class {
-    /// Of a block that was of this class and is changed once more. A block fresh or of an index
-    /// stays what it is.
+    /// Returns the class of a block of this class after another change. A fresh block, or one of an index, keeps
+    /// its class.
     pub(crate) fn with(self, class: Class) -> Class {
         match (self, class) {
             (_, Class::Fresh) => Class::Fresh,

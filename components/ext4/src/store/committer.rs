@@ -5,11 +5,11 @@ use alloc::{collections::BTreeMap, sync::Arc};
 /// The committer: the journal, and its changes that are not in place.
 #[derive(Default)]
 pub(crate) struct Committer {
-    /// There where transactions are logged.
+    /// The journal, if transactions are logged.
     pub(crate) journal: Option<Journal>,
-    /// Newest logged version of each block; `None` where it was freed since.
+    /// Newest logged version of each block that is not in place; `None` if the block was freed since.
     pub(crate) waiting: BTreeMap<u64, Option<Logged>>,
-    /// The superblock says "needs recovery".
+    /// The superblock on the device is marked as needing recovery.
     pub(crate) is_marked: bool,
 }
 
@@ -17,6 +17,6 @@ pub(crate) struct Committer {
 pub(crate) struct Logged {
     pub(crate) chunk: Arc<Chunk>,
     pub(crate) offset: usize,
-    /// It was written in place, too, though perhaps not flushed.
+    /// It was also written in place, though perhaps not flushed.
     pub(crate) is_in_place: bool,
 }

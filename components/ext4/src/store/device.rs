@@ -31,14 +31,14 @@ const FRAMES_MAX: usize = 256;
 /// Sectors of a chunk: the unit of metadata reads, one frame.
 pub(crate) const CHUNK_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
 
-/// One chunk's bytes.
+/// The bytes of one chunk.
 pub(crate) type ChunkBytes = Box<[u8; PAGE_BYTES]>;
 
 /// A block device.
 pub(crate) struct Device {
     block: BlockHandle,
     info: BlockInfo,
-    /// Frames for metadata on its way; who writes takes them all.
+    /// Frames for metadata in transfer; a writer takes them all.
     frames: Mutex<Vec<Frame>>,
 }
 
@@ -46,18 +46,18 @@ pub(crate) struct Device {
 pub(crate) type Piece<'a> = (u64, &'a [u8]);
 
 impl Device {
-    /// Takes a device.
+    /// Makes a device of a block interface.
     pub(crate) fn new(block: BlockHandle) -> Device {
         let info = block.info();
         Device { block, info, frames: Mutex::new(&FRAMES, Vec::new()) }
     }
 
-    /// Its name.
+    /// Returns the device's name.
     pub(crate) fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// Its length in bytes.
+    /// Returns the device's length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.info.sectors.saturating_mul(SECTOR_BYTES as u64)
     }
@@ -67,22 +67,22 @@ impl Device {
         self.info.sectors.div_ceil(CHUNK_SECTORS)
     }
 
-    /// Most segments in a request.
+    /// Returns the most segments of a request.
     pub(crate) fn max_segments(&self) -> usize {
         self.info.max_segments.max(1)
     }
 
-    /// Starts a batch; `sink` is told of each request.
+    /// Starts a batch; `sink` is told of the end of each request.
     pub(crate) fn submit(&self, mut batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
         self.block.submit(&mut batch, sink);
     }
 
-    /// Writes are refused.
+    /// Returns whether writes are refused.
     pub(crate) fn is_read_only(&self) -> bool {
         self.info.is_read_only
     }
 
-    /// Discards are taken.
+    /// Returns whether the device takes discards.
     pub(crate) fn has_discard(&self) -> bool {
         self.info.has_discard
     }
@@ -97,12 +97,12 @@ impl Device {
         Frame::allocate_many(missing, true, &mut frames).map_err(|_| FsError::NoMemory)
     }
 
-    /// Writes `pieces` and waits; those that follow each other on the device share a request, and a frame.
+    /// Writes `pieces` and waits. Pieces that are adjacent on the device share a request, and a frame.
     ///
     /// Locks: `ext4.frames`, during the I/O.
     ///
     /// # Errors
-    /// `Io`, `ReadOnly`, `NoMemory` (without frames set aside), `Restarted`.
+    /// `Io`, `ReadOnly`, `NoMemory` (without reserved frames), `Restarted`.
     pub(crate) fn write(&self, pieces: &[Piece<'_>]) -> Result<(), FsError> {
         let mut frames = self.frames.lock();
         if frames.is_empty() {
@@ -120,13 +120,15 @@ impl Device {
         result
     }
 
-    /// Writes `data` and `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where
-    /// there are frames for all: what follows begins where the end of what comes before it is told.
+    /// Writes `data` and `pieces`, and when they are on stable storage `last`, which is also durable when this returns. It
+    /// waits once if there are frames for all pieces, because the device begins each step when it is told of the end of the
+    /// one before.
     ///
     /// Locks: `ext4.frames`, during the I/O.
     ///
     /// # Errors
-    /// Of `data`, or else as [`Device::write`] and [`Device::flush`]; `last` is not written where something before it was not.
+    /// The error of `data`, or else as [`Device::write`] and [`Device::flush`]; `last` is not written if something before it
+    /// failed.
     pub(crate) fn write_in_turn(
         &self,
         mut data: Vec<Request>,
@@ -159,16 +161,16 @@ impl Device {
         result
     }
 
-    /// Runs `data` and flushes what it wrote, waiting once.
+    /// Runs `data` and flushes it, waiting once.
     ///
     /// # Errors
-    /// Of `data`, or else as [`Device::flush`].
+    /// The error of `data`, or else as [`Device::flush`].
     pub(crate) fn write_and_flush(&self, data: Vec<Request>) -> Result<(), Refusal> {
         let of_data = data.len();
         self.run_in_turn((data, of_data), self.info.has_flush.then(flush_request))
     }
 
-    /// The requests that write as many of `pieces` from `frames` as find room there, and the other pieces.
+    /// Returns the requests that write as many of `pieces` as there is room for in `frames`, and the other pieces.
     fn writes<'p, 'b>(
         &self,
         pieces: &'p [Piece<'b>],
@@ -187,7 +189,7 @@ impl Device {
         (batch, &[])
     }
 
-    /// Has the last request of `batch` write `piece`, too, which is in `frame`, or else another one.
+    /// Adds `piece`, which is in `frame`, to the last request of `batch`, or makes another request.
     fn append(&self, batch: &mut Vec<Request>, piece: &Piece<'_>, frame: &Frame, place: &Place) {
         let length = piece.1.len() as u32;
         let last = batch.last_mut().filter(|_| place.follows);
@@ -210,7 +212,7 @@ impl Device {
         }
     }
 
-    /// Everything that completed is on stable storage when this returns.
+    /// Flushes the device: all completed writes are on stable storage when this returns.
     ///
     /// # Errors
     /// `Io`, `Restarted`.
@@ -241,8 +243,8 @@ impl Device {
         waiter.wait(&self.block).map_err(|(_, error)| error)
     }
 
-    /// Submits `batch`, whose first `data` requests write data, and, each when all before it ended well, the requests
-    /// `following`; waits for the last.
+    /// Submits `batch`, whose first `data` requests write data, and then the requests `following`, each of which begins when
+    /// all before it ended well. Waits for the last.
     fn run_in_turn(
         &self,
         (batch, data): (Vec<Request>, usize),
@@ -262,10 +264,10 @@ impl Device {
         })
     }
 
-    /// Reads `count` chunks, or only the first where memory is short, and waits. Bytes beyond the device's end are zero.
+    /// Reads `count` chunks, or only the first if memory is short, and waits. Bytes beyond the device's end are zero.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where the first is beyond the end, `Io`, `NoMemory`, `Restarted`.
+    /// [`FsError::Corrupt`] if the first is beyond the end, `Io`, `NoMemory`, `Restarted`.
     pub(crate) fn read(&self, first: u64, count: u64) -> Result<Vec<ChunkBytes>, FsError> {
         let limit = self.chunks().min(first.saturating_add(count));
         if first >= limit {
@@ -273,7 +275,8 @@ impl Device {
         }
         let mut frames = Vec::new();
         if Frame::allocate_many((limit - first) as usize, true, &mut frames).is_err() {
-            // One, which goes back at once: who waits for it may be who frees memory.
+            // One frame, which is freed at once, may come from the reserve: the thread that waits for it may be one that frees
+            // memory.
             rt::memory::with_reserve(|| Frame::allocate_many(1, true, &mut frames))
                 .map_err(|_| FsError::NoMemory)?;
         }
@@ -317,14 +320,14 @@ impl Device {
 /// The failure of a sequence that begins with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Of data. Nothing behind it was begun, unless an earlier driver of the device died over that.
+    /// Data failed. Nothing behind it was begun, unless an earlier driver of the device died over that.
     Data,
-    /// Of something else: the data is written.
+    /// Something else failed; the data is written.
     Other(FsError),
 }
 
 impl Refusal {
-    /// The file system's error.
+    /// Returns the file system's error.
     pub(crate) fn error(self) -> FsError {
         match self {
             Refusal::Data => FsError::Io,
@@ -339,8 +342,8 @@ impl From<FsError> for Refusal {
     }
 }
 
-/// The placement of pieces in frames, one after the other. A piece goes behind the one before if it follows that on the
-/// device and there is room, else to the start of the next frame.
+/// Places pieces in frames, one after the other. A piece goes behind the one before if it follows that on the device and there
+/// is room, else to the start of the next frame.
 #[derive(Default)]
 struct Packing {
     pages: usize,
@@ -349,17 +352,17 @@ struct Packing {
     end: u64,
 }
 
-/// The destination of a piece.
+/// The place of a piece.
 struct Place {
     /// The frame's number, and the offset in it.
     page: usize,
     offset: usize,
-    /// It follows the one before on the device.
+    /// The piece follows the one before on the device.
     follows: bool,
 }
 
 impl Packing {
-    /// Takes the next piece.
+    /// Places the next piece.
     fn place(&mut self, (sector, bytes): &Piece<'_>) -> Place {
         let follows = self.pages > 0 && self.end == *sector;
         if !follows || self.used + bytes.len() > PAGE_BYTES {
@@ -373,7 +376,7 @@ impl Packing {
     }
 }
 
-/// Frames that `pieces` take.
+/// Returns the number of frames that `pieces` take.
 fn pages_of(pieces: &[Piece<'_>]) -> usize {
     let mut packing = Packing::default();
     pieces.iter().for_each(|piece| {
@@ -382,7 +385,7 @@ fn pages_of(pieces: &[Piece<'_>]) -> usize {
     packing.pages
 }
 
-/// Adds frames for `pages` pages to those set aside, unless memory is short; the number of the latter.
+/// Adds frames for `pages` pages to the reserved ones, unless memory is short. Returns the number of reserved frames.
 fn extend(frames: &mut Vec<Frame>, pages: usize) -> usize {
     let set_aside = frames.len();
     let missing = pages.min(FRAMES_MAX).saturating_sub(set_aside);
@@ -397,20 +400,20 @@ fn flush_request() -> Request {
     Request { tag: 0, operation: Operation::Flush, sector: 0, segments: Vec::new() }
 }
 
-/// First sector after a request.
+/// Returns the first sector after a request.
 pub(crate) fn end_of(request: &Request) -> u64 {
     let bytes: u64 = request.segments.iter().map(|part| u64::from(part.length)).sum();
     request.sector + bytes / SECTOR_BYTES as u64
 }
 
-/// Metadata is parsed in place, which a frame a driver may still hold does not allow.
+/// Copies a frame, because metadata is parsed in place, which is not safe in a frame that a driver may still have.
 fn copy_out(frame: &Frame) -> ChunkBytes {
     let mut bytes = Box::new([0; PAGE_BYTES]);
     frame.read(0, bytes.as_mut_slice());
     bytes
 }
 
-/// The file system's error for a failed request.
+/// Converts the error of a request to the file system's error.
 pub(crate) fn error_of(error: BlockError) -> FsError {
     match error {
         BlockError::Restarted => FsError::Restarted,
@@ -420,23 +423,23 @@ pub(crate) fn error_of(error: BlockError) -> FsError {
     }
 }
 
-/// Requests, and who is told of them.
+/// Requests, and the sink that is told of their ends.
 type Step = (Vec<Request>, Arc<dyn BlockSink>);
 
 /// Waits for the last of several requests, or for a sequence.
 struct Waiter {
-    /// Of those that were begun.
+    /// Number of requests begun that have not ended.
     left: AtomicUsize,
     /// The tag of a request that failed, and its error.
     failed: Mutex<Option<(u64, BlockError)>>,
-    /// Steps of a sequence for which the device had no room, to be submitted by who waits.
+    /// Steps of a sequence for which the device had no room; the waiting thread submits them.
     later: Mutex<Vec<Step>>,
-    /// Signalled when there are some, and when none is left.
+    /// Signalled when there are such steps, and when no request is left.
     event: Event,
 }
 
 impl Waiter {
-    /// For so many requests.
+    /// Makes a waiter for so many requests.
     fn new(requests: usize) -> Arc<Waiter> {
         Arc::new(Waiter {
             left: AtomicUsize::new(requests),

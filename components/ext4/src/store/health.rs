@@ -1,4 +1,5 @@
-//! Whether a volume may be written, and what happens when it is found to be wrong (`errors=`).
+//! The state of health of a volume: whether it may be written, and the reaction to errors on it
+//! (`errors=`).
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 use interfaces::file_system::FsError;
 
@@ -11,9 +12,9 @@ pub(crate) const STATE_ERRORS: u16 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ErrorPolicy {
-    /// The volume is marked and goes on.
+    /// The volume is marked, and writing continues.
     Continue = 1,
-    /// Nothing is written any more (`errors=panic` too: a component does not end the system).
+    /// Writing ends (also for `errors=panic`: a component does not end the system).
     RemountReadOnly = 2,
 }
 
@@ -27,7 +28,7 @@ enum State {
     Failed,
 }
 
-/// State of a mounted volume.
+/// The health of a mounted volume.
 pub(crate) struct Health {
     state: AtomicU8,
     policy: ErrorPolicy,
@@ -37,7 +38,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Read-only at first.
+    /// Makes the health of a volume that is read-only at first.
     pub(crate) fn new(policy: ErrorPolicy, state: u16) -> Health {
         Health {
             state: AtomicU8::new(State::ReadOnly as u8),
@@ -57,10 +58,10 @@ impl Health {
         if self.is(State::Writable) { Ok(()) } else { Err(FsError::ReadOnly) }
     }
 
-    /// May be written from now on.
+    /// Allows writing from now on.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] where errors forbid it.
+    /// [`FsError::ReadOnly`] if errors forbid it.
     pub(crate) fn allow(&self) -> Result<(), FsError> {
         let result = self.state.compare_exchange(
             State::ReadOnly as u8,
@@ -74,13 +75,13 @@ impl Health {
         }
     }
 
-    /// May not be written from now on.
+    /// Forbids writing from now on.
     pub(crate) fn forbid(&self) {
         let (from, to) = (State::Writable as u8, State::ReadOnly as u8);
         let _ = self.state.compare_exchange(from, to, AcqRel, Acquire);
     }
 
-    /// Something on the medium makes no sense, or an operation ended half done.
+    /// Reports that a structure on the medium is malformed, or that an operation ended half done.
     pub(crate) fn report(&self, name: &str, error: FsError) {
         if !self.has_errors.swap(true, AcqRel) {
             log::error!("ext4: {name}: {error:?}: marked as having errors");
@@ -90,12 +91,12 @@ impl Health {
         }
     }
 
-    /// Errors are only noted (`errors=continue`).
+    /// Returns whether writing continues after errors (`errors=continue`).
     pub(crate) fn goes_on(&self) -> bool {
         self.policy == ErrorPolicy::Continue
     }
 
-    /// A commit failed: what is on the medium is only what was durable before.
+    /// Reports that a commit failed: the medium has only the changes that were durable before.
     pub(crate) fn abort(&self, name: &str, error: FsError) {
         log::error!("ext4: {name}: writing metadata failed: {error:?}");
         self.has_errors.store(true, Release);
@@ -114,12 +115,12 @@ impl Health {
         self.has_errors.load(Acquire)
     }
 
-    /// Errors forbid writing.
+    /// Returns whether errors forbid writing.
     pub(crate) fn has_failed(&self) -> bool {
         self.is(State::Failed)
     }
 
-    /// The state the superblock gets when the volume is left in order.
+    /// Returns the state for the superblock when the volume is unmounted in order.
     pub(crate) fn state_left(&self) -> u16 {
         let valid = if self.was_valid { STATE_VALID } else { 0 };
         valid | if self.has_errors() { STATE_ERRORS } else { 0 }

@@ -1,5 +1,5 @@
-//! Changes on their way to the device: operations gather in the running transaction, which a commit
-//! writes as a whole.
+//! Changes on their way to the device: operations are gathered in the running transaction, which a commit writes
+//! as a whole.
 //!
 //! An [`Operation`] is one atomic change of the volume (a name made, a run of blocks allocated). All
 //! that runs at the same time joins the running transaction; a commit waits until none is on its way,
@@ -32,15 +32,15 @@ lock_class! {
 /// The changes of the running transaction.
 #[derive(Default)]
 pub(crate) struct Running {
-    /// Blocks changed.
+    /// Blocks that were changed.
     pub(crate) blocks: BTreeMap<u64, Class>,
-    /// Blocks of metadata freed: what older transactions say of them must not be replayed.
+    /// Metadata blocks that were freed: their versions in older transactions must not be replayed.
     pub(crate) revoked: BTreeSet<u64>,
     /// Blocks freed, to be used again once it is durable.
     pub(crate) freed: Vec<(u64, u64)>,
-    /// Inodes allocated.
+    /// Inodes that were allocated.
     pub(crate) new_inodes: BTreeSet<u32>,
-    /// Block groups changed, whose descriptors are to be written when the transaction ends.
+    /// Block groups that were changed; their descriptors are written at the end of the transaction.
     pub(crate) groups: BTreeSet<u32>,
     /// Runs of files whose data could not be written.
     pub(crate) failed: Vec<FailedRun>,
@@ -49,7 +49,7 @@ pub(crate) struct Running {
 /// Blocks of a file that were mapped for data the device then refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedRun {
-    /// The file.
+    /// Number of the file's inode.
     pub(crate) inode: u32,
     /// First block in the file.
     pub(crate) logical: u64,
@@ -63,7 +63,7 @@ impl Running {
     }
 }
 
-/// The running transaction, and how far its predecessors came.
+/// The running transaction, and the state of those before it.
 pub(crate) struct Log {
     /// The committer, and the changes that are committed but not in place.
     committer: Mutex<Committer>,
@@ -73,7 +73,7 @@ pub(crate) struct Log {
     id: AtomicU64,
     /// The last transaction that is durable.
     committed: AtomicU64,
-    /// The last transaction of which something is lost; zero before there is one.
+    /// The last transaction of which blocks were lost; zero if there is none.
     lossy: AtomicU64,
     /// Requests for data on their way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
@@ -81,11 +81,11 @@ pub(crate) struct Log {
     /// Threads that make a file durable, now and ever.
     pub(crate) syncing: AtomicUsize,
     pub(crate) joined: AtomicUsize,
-    /// A commit has ended.
+    /// Signalled when a commit has ended.
     pub(crate) ended: Event,
-    /// A transaction has begun, or none will.
+    /// Signalled when a transaction has begun, or none will.
     pub(crate) started: Event,
-    /// Number of writes of data that a flush must follow, and the number of those that a flush has followed.
+    /// Number of data writes so far, and number of those that a flush has followed.
     written: AtomicU64,
     flushed: AtomicU64,
     has_journal: AtomicBool,
@@ -94,7 +94,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Nothing changed; for a cache of `capacity` chunks.
+    /// Makes a log without changes, for a cache of `capacity` chunks.
     pub(crate) fn new(capacity: usize) -> Log {
         Log {
             committer: Mutex::new(&COMMIT, Committer::default()),
@@ -116,7 +116,7 @@ impl Log {
         }
     }
 
-    /// Bounds transactions to `limit` blocks.
+    /// Limits transactions to `limit` blocks.
     pub(crate) fn set_limit(&self, limit: usize) {
         self.limit.fetch_min(limit.max(16), Relaxed);
     }
@@ -126,12 +126,12 @@ impl Log {
         self.limit.load(Relaxed)
     }
 
-    /// Has the caller commit, who waits for others that do.
+    /// Makes the caller the committer, after any other committer.
     pub(crate) fn begin_commit(&self) -> Committing<'_> {
         Committing { committer: self.committer.lock(), _told: Told(&self.ended) }
     }
 
-    /// Has the caller commit, unless another does: its end is signalled.
+    /// Makes the caller the committer, unless there is one; the end of a commit is signalled.
     pub(crate) fn try_commit(&self) -> Option<Committing<'_>> {
         let committer = self.committer.try_lock()?;
         Some(Committing { committer, _told: Told(&self.ended) })
@@ -151,7 +151,7 @@ impl Log {
         self.committed.store(id, Release);
     }
 
-    /// Blocks of transaction `id` could not be written, and the volume goes on all the same.
+    /// Returns whether blocks of transaction `id` could not be written although writing continues.
     pub(crate) fn is_lossy(&self, id: u64) -> bool {
         self.lossy.load(Acquire) == id
     }
@@ -160,18 +160,18 @@ impl Log {
         self.lossy.store(id, Release);
     }
 
-    /// Transactions are logged.
+    /// Returns whether transactions are logged.
     pub(crate) fn has_journal(&self) -> bool {
         self.has_journal.load(Acquire)
     }
 
-    /// Transactions are logged, or not.
+    /// Sets the journal, if transactions are logged.
     pub(crate) fn set_journal(&self, journal: Option<Journal>) {
         self.has_journal.store(journal.is_some(), Release);
         self.begin_commit().journal = journal;
     }
 
-    /// The running transaction's changes.
+    /// Locks the running transaction's changes.
     pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock()
     }
@@ -186,12 +186,12 @@ impl Log {
         self.flushed.fetch_max(written, AcqRel);
     }
 
-    /// A flush has followed all data that was written.
+    /// Returns whether a flush has followed all data writes.
     pub(crate) fn is_flushed(&self) -> bool {
         self.flushed.load(Acquire) >= self.written()
     }
 
-    /// Data was written that a flush must follow.
+    /// Notes a data write, which a flush must follow.
     pub(crate) fn note_written(&self) {
         self.written.fetch_add(1, AcqRel);
     }
@@ -207,7 +207,7 @@ impl Log {
         self.operations.write()
     }
 
-    /// Ends the running transaction, which nobody is at work on; `None` where it changed nothing.
+    /// Ends the running transaction, in which no operation is under way; `None` if it changed nothing.
     pub(crate) fn take(&self, _stopped: &WriteGuard<'_, ()>) -> Option<(u64, Running)> {
         let mut running = self.running.lock();
         if running.is_empty() {
@@ -220,7 +220,7 @@ impl Log {
         Some((id, ended))
     }
 
-    /// A transaction that ended becomes part of the running one again.
+    /// Merges a transaction that ended back into the running one.
     pub(crate) fn put_back(&self, ended: Running) {
         let mut running = self.running.lock();
         for (block, class) in ended.blocks {
@@ -237,14 +237,14 @@ impl Log {
         self.data.get((id & 1) as usize)
     }
 
-    /// `count` requests for data join transaction `id`.
+    /// Adds `count` data requests to transaction `id`.
     pub(crate) fn begin_data(&self, id: u64, count: usize) {
         if let Some(data) = self.data_of(id) {
             data.fetch_add(count, AcqRel);
         }
     }
 
-    /// A request for data ended that joined transaction `id`.
+    /// Notes the end of a data request of transaction `id`.
     pub(crate) fn end_data(&self, id: u64) {
         self.note_written();
         if let Some(count) = self.data_of(id)
@@ -267,7 +267,7 @@ impl Log {
     }
 }
 
-/// The caller commits; threads that wait for that are told when it has ended.
+/// The right to commit. When it is dropped, threads that wait for a commit are told.
 pub(crate) struct Committing<'a> {
     committer: MutexGuard<'a, Committer>,
     _told: Told<'a>,
@@ -295,7 +295,7 @@ impl Drop for Told<'_> {
     }
 }
 
-/// One atomic change on its way. Taken before any lock of an inode or a group.
+/// One atomic change under way. It is begun before any lock of an inode or a group is taken.
 pub(crate) struct Operation<'a> {
     log: &'a Log,
     has_changed: Cell<bool>,
@@ -303,7 +303,7 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// The transaction it belongs to.
+    /// Returns the number of its transaction.
     pub(crate) fn id(&self) -> u64 {
         self.log.running_id()
     }
@@ -313,7 +313,7 @@ impl Operation<'_> {
         self.has_changed.get()
     }
 
-    /// A block was changed.
+    /// Notes that a block was changed.
     pub(crate) fn note(&self, block: u64, class: Class) {
         self.has_changed.set(true);
         let mut running = self.log.running();
@@ -321,7 +321,7 @@ impl Operation<'_> {
         *noted = noted.with(class);
     }
 
-    /// As [`Operation::note`], of a block whose chunk may remember that the transaction knows.
+    /// Notes a change as [`Operation::note`] does, unless the transaction is `known` to have been told.
     pub(crate) fn note_unless(&self, known: Known, block: u64, class: Class) {
         match known {
             Known::Already => self.has_changed.set(true),
@@ -329,17 +329,17 @@ impl Operation<'_> {
         }
     }
 
-    /// An inode was allocated.
+    /// Notes that an inode was allocated.
     pub(crate) fn note_inode(&self, number: u32) {
         self.log.running().new_inodes.insert(number);
     }
 
-    /// An inode was freed.
+    /// Notes that an inode was freed.
     pub(crate) fn drop_inode(&self, number: u32) {
         self.log.running().new_inodes.remove(&number);
     }
 
-    /// A block group was changed.
+    /// Notes that a block group was changed.
     pub(crate) fn note_group(&self, number: u32) {
         self.log.running().groups.insert(number);
     }
@@ -356,16 +356,16 @@ impl Operation<'_> {
         }
     }
 
-    /// `count` requests for data join this transaction.
+    /// Adds `count` data requests to this transaction.
     pub(crate) fn begin_data(&self, count: usize) {
         self.log.begin_data(self.id(), count);
     }
 }
 
-/// The content of blocks.
+/// The type of the contents of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A file's.
+    /// Contents of a file.
     Data,
     /// Trees, directories, attributes, targets of links.
     Metadata,

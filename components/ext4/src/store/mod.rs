@@ -73,10 +73,10 @@ impl Store {
         self.kept.flush(&self.device, &self.log)
     }
 
-    /// A metadata block.
+    /// Returns a metadata block.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where the volume has no such block; `Io`, `NoMemory`, `Restarted`.
+    /// [`FsError::Corrupt`] if the volume has no such block; `Io`, `NoMemory`, `Restarted`.
     pub(crate) fn block(&self, number: u64) -> Result<BlockRef, FsError> {
         if !self.area.holds(number, 1) {
             return Err(FsError::Corrupt);
@@ -84,8 +84,8 @@ impl Store {
         self.part(number, 0, self.area.block_bytes, 1)
     }
 
-    /// `length` bytes at `offset` of a block, on a miss with `ahead` chunks read at once. They
-    /// must not pass a chunk's end, which parts of one block do not.
+    /// Returns `length` bytes at `offset` of a block. On a miss `ahead` chunks are read at once. The
+    /// bytes must be within one chunk, as parts of one block are.
     pub(crate) fn part(
         &self,
         block: u64,
@@ -98,7 +98,7 @@ impl Store {
         Ok(BlockRef::new(chunk, start + offset, length))
     }
 
-    /// Metadata the device does not give is an error of the volume.
+    /// Reports metadata that the device cannot read as an error of the volume.
     fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
         read.inspect_err(|error| {
             if *error == FsError::Io {
@@ -107,15 +107,15 @@ impl Store {
         })
     }
 
-    /// Chunk of a block, and where in it.
+    /// Returns the chunk of a block, and the offset in it.
     fn place(&self, block: u64) -> Result<(u64, usize), FsError> {
         let start = block.checked_mul(self.area.block_bytes as u64).ok_or(FsError::Corrupt)?;
         let page = PAGE_BYTES as u64;
         Ok((start / page, (start % page) as usize))
     }
 
-    /// As if the chunk `number` of the device were zeroes: nothing in it means anything. It is not read
-    /// then to be changed.
+    /// Treats the chunk `number` of the device, which is meaningless, as zeroes, so that it need not be
+    /// read to be changed.
     ///
     /// # Errors
     /// As [`Cache::put_zeroes`].

@@ -1,4 +1,4 @@
-//! Pages on their way: each page's count of requests, and its sink told when the last is done.
+//! Pages in transfer: each page counts its requests, and the sink is told when the last has ended.
 use crate::store::{
     area::VolumeArea,
     device::error_of,
@@ -16,7 +16,7 @@ lock_class! {
     static TRANSFER = "ext4.transfer";
 }
 
-/// One page of a transfer.
+/// A page of a transfer.
 #[derive(Clone, Copy)]
 pub(crate) struct Page {
     /// Requests that fill a part of it.
@@ -27,9 +27,9 @@ pub(crate) struct Page {
 
 /// The page with the file's end, to be cleared from `offset` once it is read.
 pub(crate) struct Tail {
-    /// Index in the transfer.
+    /// Index of the page in the transfer.
     pub(crate) page: usize,
-    /// Its frame.
+    /// Frame of the page.
     pub(crate) frame: Frame,
     /// First byte beyond the file's end.
     pub(crate) offset: usize,
@@ -38,11 +38,11 @@ pub(crate) struct Tail {
 /// The client that waits for the pages, and its name for them.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// Told of pages.
+    /// The sink that is told of pages.
     pub(crate) sink: Arc<dyn PageSink>,
-    /// His number.
+    /// The client's number of the transfer.
     pub(crate) tag: u64,
-    /// His first page.
+    /// The client's first page.
     pub(crate) first: u64,
 }
 
@@ -64,14 +64,15 @@ pub(crate) struct Writing {
     pub(crate) area: VolumeArea,
     /// The transaction its blocks were mapped by.
     pub(crate) transaction: u64,
-    /// The file.
+    /// Number of the file's inode.
     pub(crate) inode: u32,
-    /// Its blocks that held no data before.
+    /// Blocks of the file that held no data before.
     pub(crate) mapped: Vec<Range<u64>>,
 }
 
 impl Writing {
-    /// A request ended, of which the log was told where it is `known`. Blocks the device refused are not to be read as data.
+    /// Handles the end of a request, of which the log was told if it is `known`. Blocks that the device refused must not be
+    /// read as data.
     fn end(&self, pages: Range<u64>, known: Counted, result: Result<(), BlockError>) {
         if result.is_err() {
             let blocks = (PAGE_BYTES / self.area.block_bytes) as u64;
@@ -90,11 +91,11 @@ impl Writing {
     }
 }
 
-/// Whether the log counts a request, as data that is on its way.
+/// Whether the log counts a request as data on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
     Yes,
-    /// It was written along with a commit.
+    /// It does not: the request was written along with a commit.
     No,
 }
 
@@ -109,7 +110,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// A transfer, before its requests are submitted.
+    /// Makes a transfer before its requests are submitted.
     pub(crate) fn new(
         client: Client,
         tail: Option<Tail>,
@@ -120,7 +121,7 @@ impl Transfer {
         Transfer { client, tail, touched, pages, writing: None }
     }
 
-    /// The same, writing.
+    /// Makes the transfer one that writes.
     pub(crate) fn writing(self, writing: Writing) -> Transfer {
         Transfer { writing: Some(writing), ..self }
     }
@@ -135,7 +136,7 @@ impl Transfer {
         self.finish(&idle);
     }
 
-    /// Clears the tail where it is among `done`, then tells of them in runs of one result.
+    /// Clears the tail if it is among `done`, then tells the sink of the pages in runs of one result.
     fn finish(&self, done: &[(usize, Result<(), FsError>)]) {
         if let Some(tail) = &self.tail
             && done.iter().any(|(index, _)| *index == tail.page)
@@ -150,7 +151,7 @@ impl Transfer {
         }
     }
 
-    /// All of its `requests` requests, which a commit took along, have ended so.
+    /// Handles the end of all `requests` requests, which a commit took along, with that result.
     pub(crate) fn end_along(&self, requests: usize, result: Result<(), BlockError>) {
         (0..requests as u64).for_each(|tag| self.end(tag, Counted::No, result));
     }

@@ -8,15 +8,15 @@
 //! data, fresh blocks | flush | other metadata, new inodes left free | flush
 //!      | entries of directories | flush | hash trees | flush | new inodes | flush
 //! ```
-//! so that a name never stands for an inode that was in use before, and nothing durable is reached
-//! only by what is not.
+//! So a name never stands for an inode that was in use before, and nothing durable is reachable only through something that is
+//! not.
 //!
-//! A write that the device refuses ends writing; only without a journal and with `errors=continue` the rest
-//! is written, and who waits for that transaction is told.
+//! A write that the device refuses ends writing. Only without a journal and with `errors=continue` the rest is written, and
+//! threads that wait for that transaction get an error.
 //!
 //! Data that is kept for a commit ([`crate::store::along`]) is written along with its blocks of the journal.
 //!
-//! Locks: `ext4.commit` during all of it.
+//! Locks: `ext4.commit` during the whole commit.
 use crate::{
     layout::{
         groups::seal,
@@ -51,7 +51,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// It goes to the journal, which has room for it.
+    /// Returns whether it fits in the journal.
     fn fits(&self, committer: &Committer) -> bool {
         let (blocks, revoked) = (self.blocks.len(), self.running.revoked.len());
         committer.journal.as_ref().is_some_and(|journal| journal.has_room(blocks, revoked))
@@ -72,8 +72,8 @@ impl Mount {
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
     }
 
-    /// Makes every transaction up to `id` durable, and data that was kept by transaction `kept`. One of the threads that do so
-    /// commits for all; the others wait for the end of that without the lock.
+    /// Makes every transaction up to `id` durable, and the data kept by transaction `kept`. One of the threads that want this
+    /// commits for all; the others wait for its end without the lock.
     ///
     /// # Errors
     /// As [`Mount::commit`].
@@ -90,7 +90,7 @@ impl Mount {
         result
     }
 
-    /// The result for a caller that waited for transaction `id`, which was committed.
+    /// Returns the result for a caller that waited for transaction `id`, which was committed.
     fn outcome(&self, id: u64) -> Result<(), FsError> {
         let store = &self.volume.store;
         let is_lost = store.health.has_failed() || store.log.is_lossy(id);
@@ -138,7 +138,7 @@ impl Mount {
         }
     }
 
-    /// Writes the data that is kept, for a caller that does not commit after all.
+    /// Writes the kept data, for a caller that does not commit after all.
     pub(crate) fn let_go(&self) {
         let store = &self.volume.store;
         let _committer = store.log.begin_commit();
@@ -158,8 +158,8 @@ impl Mount {
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
     }
 
-    /// Writes in place what is only in the journal, so that whoever reads the device finds it there. The journal keeps it until
-    /// that is flushed.
+    /// Writes in place the blocks that are only in the journal, so that a program that reads the device finds them there. The
+    /// journal keeps them until that is flushed.
     ///
     /// # Errors
     /// As [`Mount::commit`].
@@ -173,8 +173,8 @@ impl Mount {
         result.inspect_err(|error| store.abort(*error))
     }
 
-    /// Makes everything durable; with a journal everything is put in place too, and the journal and
-    /// the superblock are left as those of a volume that needs no recovery.
+    /// Makes everything durable. With a journal all blocks are also written in place, and the journal and the superblock are
+    /// those of a volume that needs no recovery.
     ///
     /// # Errors
     /// As [`Mount::commit`].
@@ -188,7 +188,7 @@ impl Mount {
         })
     }
 
-    /// Puts in place what the journal holds, and empties it.
+    /// Writes the journal's blocks in place, and empties the journal.
     ///
     /// # Errors
     /// As [`Mount::commit`].
@@ -214,7 +214,7 @@ impl Mount {
                 return store.flush_data();
             };
             if ended.blocks.len() > SHORT_BLOCKS {
-                // Operations that waited for the start go on before the long work.
+                // Operations that waited for the start of the next transaction run before the long work.
                 rt::thread::yield_now();
             }
             let mut along = store.kept.take();
@@ -223,7 +223,7 @@ impl Mount {
             }
             store.log.wait_data(ended.id);
             if let Some(failed) = self.failed_data(&mut ended) {
-                // Changes that the device refused must not be reached as data: the next round says so too.
+                // Blocks whose data the device refused must not be readable as data: the next round handles them, too.
                 store.kept.put_back(along);
                 store.log.put_back(ended.running);
                 self.withdraw(&failed)?;
@@ -236,7 +236,7 @@ impl Mount {
                     break (ended, result.map_err(Refusal::error));
                 }
             }
-            // The files are told. Of a transaction that maps none of what was refused nothing changes.
+            // The files' sinks have been told. A transaction that maps none of the refused data is not changed.
             let Some(failed) = self.failed_data(&mut ended) else {
                 let result = self.write_ended(committer, &mut ended, &[]);
                 break (ended, result.map_err(Refusal::error));
@@ -264,7 +264,7 @@ impl Mount {
         result
     }
 
-    /// Runs of files whose data the device refused, of that transaction and the running one.
+    /// Takes the runs of files whose data the device refused, of that transaction and the running one.
     fn failed_data(&self, ended: &mut Ended) -> Option<Vec<FailedRun>> {
         let store = &self.volume.store;
         let mut failed = core::mem::take(&mut ended.running.failed);
@@ -272,7 +272,7 @@ impl Mount {
         (!failed.is_empty()).then_some(failed)
     }
 
-    /// Ends the running transaction and takes its blocks as they are; `None` where nothing changed.
+    /// Ends the running transaction and takes its blocks as they are; `None` if nothing changed.
     fn end_running(&self) -> Result<Option<Ended>, FsError> {
         let store = &self.volume.store;
         let stopped = store.log.stop();
@@ -342,7 +342,7 @@ impl Mount {
         Ok(())
     }
 
-    /// Puts in place what the journal holds, empties it, and has the superblock say that nothing needs recovery.
+    /// Writes the journal's blocks in place, empties the journal, and marks the superblock as needing no recovery.
     fn settle_journal(&self, committer: &mut Committer) -> Result<(), FsError> {
         let store = &self.volume.store;
         in_place::checkpoint(store, committer)?;

@@ -12,13 +12,13 @@ lock_class! {
 
 /// A volume in use: operations change it, commits make that durable.
 pub(crate) struct Mount {
-    /// The volume.
+    /// The volume of the file.
     pub(crate) volume: Volume,
-    /// Inodes the personality holds.
+    /// Inodes that the personality holds.
     pub(crate) inodes: InodeTable,
     /// First inode of the list of orphans found when it was mounted.
     pub(crate) orphans_found: Mutex<u32>,
-    /// Commits behind the operations' backs.
+    /// The thread that commits independently of operations.
     pub(crate) requests: Arc<Requests>,
 }
 

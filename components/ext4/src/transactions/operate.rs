@@ -13,8 +13,8 @@ impl Mount {
     /// Runs one atomic change.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] where the volume may not be written, else the change's own. Where it
-    /// fails for what it found on the medium, or half done, the volume is marked as having errors.
+    /// [`FsError::ReadOnly`] if the volume may not be written, else the change's own error. If it fails because
+    /// of a structure on the medium, or half done, the volume is marked as having errors.
     pub(crate) fn operate<T>(
         &self,
         change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
@@ -64,8 +64,8 @@ impl Mount {
         result
     }
 
-    /// Keeps the running transaction from growing beyond its limit, before an operation joins it:
-    /// has it committed when it is three quarters as large, and waits until the next has begun when it is full.
+    /// Keeps the running transaction from growing beyond its limit, before an operation joins it: requests a commit at three
+    /// quarters of the limit, and at the limit waits until the next transaction has begun.
     ///
     /// # Errors
     /// The error of the commit if there is no thread and the commit fails; [`FsError::ReadOnly`] if the volume has become
@@ -84,7 +84,7 @@ impl Mount {
         if blocks < limit { Ok(()) } else { self.wait_for_next(id) }
     }
 
-    /// Waits until transaction `id`, which the thread was asked to commit, has ended.
+    /// Waits until transaction `id`, whose commit was requested, has ended.
     fn wait_for_next(&self, id: u64) -> Result<(), FsError> {
         let store = &self.volume.store;
         loop {

@@ -15,7 +15,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Nothing asked for, and no thread.
+    /// Makes an empty list of requests, without a thread.
     pub(crate) fn new() -> Arc<Requests> {
         Arc::new(Requests {
             wanted: AtomicU64::new(0),
@@ -26,12 +26,12 @@ impl Requests {
         })
     }
 
-    /// There is a thread to ask.
+    /// Returns whether the thread runs.
     pub(crate) fn is_there(&self) -> bool {
         self.has_thread.load(Acquire)
     }
 
-    /// Has transaction `id` committed soon.
+    /// Asks for a commit of transaction `id` soon.
     pub(crate) fn want(&self, id: u64) {
         if self.wanted.load(Relaxed) < id {
             self.wanted.fetch_max(id, AcqRel);
@@ -39,7 +39,7 @@ impl Requests {
         }
     }
 
-    /// Has the journal emptied soon; `false` where the caller must do it.
+    /// Asks for the journal to be emptied soon. Returns `false` if the caller must do it.
     pub(crate) fn want_checkpoint(&self) -> bool {
         if !self.is_there() {
             return false;

@@ -10,7 +10,7 @@ use crate::{
 use interfaces::file_system::FsError;
 
 impl Mount {
-    /// Marks blocks as never written whose data the device refused.
+    /// Marks blocks whose data the device refused as unwritten.
     ///
     /// # Errors
     /// As [`extent_edit::edit`].

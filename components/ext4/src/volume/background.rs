@@ -1,12 +1,12 @@
-//! The thread of a mount that commits: an operation which finds the running transaction large has it
-//! committed, and waits at most until that has begun; and it empties the journal before that is full.
+//! The thread of a mount that commits. An operation that finds the running transaction large asks the thread to commit it,
+//! and waits at most until that has begun. The thread also empties the journal before it is full.
 //!
 //! ```text
 //! running transaction   3/4 of the limit: a commit is asked for       the limit: operations wait
 //!                                                                     until the next one has begun
 //!                       at each interval (`commit=`): it is committed, or where nothing changed
 //!                                                     the journal's blocks are written in place
-//! journal               half full: it is emptied after the commit     full: who commits empties it
+//! journal               half full: it is emptied after the commit     full: the committer empties it
 //! ```
 use crate::transactions::{mount::Mount, requests::Requests};
 use alloc::{
@@ -18,7 +18,7 @@ use rt::{
     time,
 };
 
-/// Starts the thread unless there is one; every `interval_ns` it commits. Without one, operations commit themselves.
+/// Starts the thread unless it runs; it commits every `interval_ns`. Without a thread, operations commit themselves.
 pub(crate) fn start(mount: &Arc<Mount>, interval_ns: u64) {
     let requests = Arc::clone(&mount.requests);
     if !requests.take_thread() {
@@ -50,8 +50,8 @@ fn run(requests: &Requests, mount: &Weak<Mount>, interval_ns: u64) {
     }
 }
 
-/// Commits, so that a crash takes back no more than one interval, or writes in place what is only in the journal. Errors end
-/// writing, and the log has said so.
+/// Commits, so that a crash undoes at most one interval. If nothing changed, writes in place the blocks that are only in the
+/// journal. Errors end writing, and are logged.
 fn tick(mount: &Mount) {
     let store = &mount.volume.store;
     if store.health.check_writable().is_err() {
@@ -65,7 +65,7 @@ fn tick(mount: &Mount) {
     store.log.started.signal();
 }
 
-/// Does what was asked for. Errors end writing, and the log has said so.
+/// Does the requested work. Errors end writing, and are logged.
 fn work(requests: &Requests, mount: &Mount) {
     let store = &mount.volume.store;
     if store.health.check_writable().is_err() {

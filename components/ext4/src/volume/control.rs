@@ -1,4 +1,5 @@
-//! The mount as a whole: made durable, read-only, writable again, left; free space told to the device.
+//! Operations on the mount as a whole: sync, remount read-only or writable, unmount, and reporting free space to
+//! the device.
 use crate::{
     layout::{
         groups::blocks,
@@ -14,19 +15,19 @@ use interfaces::{
 };
 
 impl Ext4 {
-    /// Everything is durable.
+    /// Makes everything durable.
     pub(crate) fn sync_all(&self) -> Result<(), FsError> {
         self.make_durable(Mount::sync)
     }
 
-    /// Has `how` make everything durable, and errors known.
+    /// Makes everything durable by `how`, and marks errors on the volume.
     fn make_durable(&self, how: fn(&Mount) -> Result<(), FsError>) -> Result<(), FsError> {
         if self.mount.volume.groups().is_err() {
             return Ok(());
         }
         let result = how(&self.mount);
         if self.mount.volume.store.health.has_errors() {
-            // The transaction that would have said so may never end.
+            // The transaction that would have set the mark may never end.
             superblock_edit::mark(&self.mount.volume, Mark::Errors)?;
         }
         result
@@ -52,7 +53,7 @@ impl Ext4 {
         superblock_edit::mark(volume, Mark::Left)
     }
 
-    /// Changes what the mount may do.
+    /// Changes the access of the mount.
     pub(crate) fn change_access(&self, access: Access) -> Result<(), FsError> {
         match access {
             Access::ReadOnly => self.leave(),

@@ -32,7 +32,7 @@ impl Ext4 {
         self.mount.inodes.get(&self.mount.volume, inode)
     }
 
-    /// Metadata that makes no sense is an error of the volume, be it only read.
+    /// Reports malformed metadata as an error of the volume, even if it was only read.
     fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
         read.inspect_err(|error| {
             if *error == FsError::Corrupt {
@@ -41,13 +41,13 @@ impl Ext4 {
         })
     }
 
-    /// The inode a name stands for, held.
+    /// Returns the inode that a name stands for, held.
     fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<Node>, FsError> {
         let parent = self.node(directory)?;
-        // Held while its directory cannot change, so that it is not freed in between.
+        // The inode is held while its directory cannot change, so that it is not freed in between.
         let parent = parent.read();
         let found = directory::find(&self.mount.volume, &parent, name)?;
-        // No directory names the root or itself but by `.` and `..`.
+        // A directory names the root or itself only by `.` and `..`.
         if found == parent.number || found == ROOT_INODE {
             return Err(FsError::Corrupt);
         }
@@ -92,7 +92,8 @@ fn settable_flags(attributes: &Attributes) -> u32 {
     }
 }
 
-/// Programs pass what they read, changed: what we cannot change must be as it was.
+/// Checks flags to be set. Programs pass the flags that they read, with changes, so flags that
+/// cannot be changed must be as they were.
 fn check_flags(attributes: &Attributes, flags: u32) -> Result<(), FsError> {
     let changed = (attributes.flags ^ flags) & !settable_flags(attributes);
     if flags & !FLAGS_VISIBLE != 0 || changed & FLAGS_VISIBLE & !FLAGS_KEPT != 0 {
@@ -135,7 +136,7 @@ impl FileSystem for Ext4 {
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError> {
         let node = self.node(inode)?;
         let known = node.read().attributes;
-        // As on Linux, blocks set aside count: a file of none would be taken for a hole.
+        // As on Linux, reserved blocks count: a file without blocks would be taken for a hole.
         Ok(Attributes { blocks: known.blocks + node.delayed_pages() * SECTORS_A_PAGE, ..known })
     }
 

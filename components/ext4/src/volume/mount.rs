@@ -29,18 +29,18 @@ const SUPERBLOCK_END_BYTES: u64 = 2048;
 /// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes of metadata kept in memory, but for what changed and is not in place yet.
+    /// Most bytes of metadata kept in memory, without changed blocks that are not in place yet.
     pub cache_bytes: usize,
-    /// Whether it may be written; where the medium forbids that it is read-only all the same.
+    /// Wanted access; the mount is read-only if the medium forbids writing.
     pub access: Access,
-    /// The effect of an error on the medium; `None` as the superblock says.
+    /// Reaction to an error on the medium; `None` for that of the superblock.
     pub errors: Option<ErrorPolicy>,
     /// The treatment of a journal with changes not yet in place.
     pub recovery: Recovery,
-    /// Whether it keeps access control lists (`noacl`: those there are mean nothing).
+    /// Access control lists are used (with `noacl` existing ones are ignored).
     pub has_acls: bool,
-    /// Whether a file that replaces another, or its own contents, is written before that is durable
-    /// (`noauto_da_alloc`: it is not).
+    /// A file that replaces another, or its own contents, is written before that is durable (with
+    /// `noauto_da_alloc` it is not).
     pub writes_replacements: bool,
     /// Nanoseconds after which a change is committed at the latest (`commit=SECONDS`).
     pub commit_ns: u64,
@@ -49,9 +49,9 @@ pub struct Options {
 /// The treatment of a journal with changes not yet in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// It is replayed, be it to read only.
+    /// The journal is replayed, even for a read-only mount.
     Replay,
-    /// The volume is read as it is, and not written.
+    /// The volume is read without replay, and not written.
     Skip,
 }
 
@@ -70,10 +70,10 @@ impl Default for Options {
 }
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
-/// As on Linux.
+/// Interval between commits in seconds, as on Linux.
 const COMMIT_SECONDS: u64 = 5;
 
-/// Options that change nothing here: what they ask for is so, or is the personality's.
+/// Options without an effect, because their effect is always given here, or is up to the personality.
 const IGNORED: [&[u8]; 12] = [
     b"defaults",
     b"user_xattr",
@@ -90,8 +90,8 @@ const IGNORED: [&[u8]; 12] = [
 ];
 
 impl Options {
-    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`, `noacl`,
-    /// `noauto_da_alloc`, `commit=SECONDS` (zero: as where nothing is said).
+    /// Parses the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`,
+    /// `noacl`, `noauto_da_alloc`, `commit=SECONDS` (zero stands for the default).
     ///
     /// # Errors
     /// [`FsError::Invalid`] for an option unknown.
@@ -118,7 +118,7 @@ impl Options {
     }
 }
 
-/// The nanoseconds of `commit=SECONDS`.
+/// Parses `commit=SECONDS` into nanoseconds.
 fn commit_ns(word: &[u8]) -> Option<u64> {
     let seconds = core::str::from_utf8(word.strip_prefix(b"commit=")?).ok()?;
     let seconds: u32 = seconds.parse().ok()?;
@@ -128,8 +128,8 @@ fn commit_ns(word: &[u8]) -> Option<u64> {
 
 /// Mounts the volume on `block`.
 ///
-/// A journal with changes not yet in place is replayed, be it to read only. A volume that cannot be
-/// written for its features, its device or what is wrong on it is mounted read-only.
+/// If the journal has changes that are not in place yet, it is replayed, even for a read-only mount. A
+/// volume that cannot be written because of its features, its device or its errors is mounted read-only.
 ///
 /// # Errors
 /// [`MountError`].
@@ -171,7 +171,7 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     Ok(Arc::new(Ext4 { mount, has_acls, writes_replacements, commit_ns }))
 }
 
-/// Reads the superblock.
+/// Reads the superblock and makes the volume.
 fn open(device: Device, options: &Options) -> Result<Volume, MountError> {
     if device.bytes() < SUPERBLOCK_END_BYTES {
         return Err(MountError::TooShort);
@@ -180,7 +180,7 @@ fn open(device: Device, options: &Options) -> Result<Volume, MountError> {
     let bytes: &[u8] = chunk.first().map_or(&[], |chunk: &ChunkBytes| chunk.as_slice());
     let bytes = bytes.get(SUPERBLOCK_OFFSET..).ok_or(MountError::TooShort)?;
     let geometry = Geometry::decode(bytes, device.bytes())?;
-    // On a machine without a real-time clock nothing gets a time before the volume's last one.
+    // On a machine without a real-time clock, no file gets an earlier time than the volume's last one.
     rt::time::raise_wall_ns(
         superblock_edit::last_used_seconds(bytes).saturating_mul(NS_PER_SECOND),
     );

@@ -10,12 +10,12 @@ use interfaces::{
     offer::Offer,
 };
 
-/// Starts the component.
+/// Starts the component: it offers the file system type.
 pub fn start() -> Vec<Offer> {
     vec![Offer::FileSystem("ext4", make)]
 }
 
-/// Mounts the volume on `disk`. The log says what is wrong with one that cannot be mounted.
+/// Mounts the volume on `disk`. If it cannot be mounted the reason is logged.
 fn make(disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
     let disk = disk.ok_or(FsError::Invalid)?;
     let name = disk.info().name;

@@ -13,11 +13,11 @@ use crate::{
 };
 use interfaces::file_system::FsError;
 
-/// Makes the volume writable: journal, groups, orphans.
+/// Makes the volume writable: loads journal, groups and orphans.
 ///
 /// # Errors
-/// [`FsError::ReadOnly`] where the device, the volume's features or its errors forbid it; what
-/// reading and writing met.
+/// [`FsError::ReadOnly`] if the device, the volume's features or its errors forbid it; errors of reading and
+/// writing.
 pub(crate) fn make_writable(mount: &Mount) -> Result<(), FsError> {
     let volume = &mount.volume;
     let geometry = &volume.geometry;
@@ -27,7 +27,7 @@ pub(crate) fn make_writable(mount: &Mount) -> Result<(), FsError> {
     }
     volume.store.device.reserve_frames()?;
     if volume.groups().is_err() {
-        // Both or neither: what has a journal is not written past it.
+        // Both are set or neither: a volume with a journal is not written past it.
         let groups = Groups::load(&volume.store, geometry)?;
         if geometry.has_journal() {
             volume.store.log.set_journal(open_journal(volume)?);
@@ -64,7 +64,7 @@ fn clean_orphans(mount: &Mount) -> Result<(), FsError> {
     Ok(())
 }
 
-/// The journal, to be written; `None` where it is too short.
+/// Opens the journal for writing; `None` if it is too short.
 fn open_journal(volume: &Volume) -> Result<Option<Journal>, FsError> {
     let mut journal = journal::open(volume)?;
     if !journal.is_usable() {

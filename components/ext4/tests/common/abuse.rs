@@ -1,4 +1,4 @@
-//! Every kind of change, on whatever a volume holds: each may be refused.
+//! Every type of change, on the files of any volume; each may be refused.
 use super::{
     image::pattern,
     mutate::Random,
@@ -12,7 +12,7 @@ type Found = Vec<(InodeNumber, Vec<u8>, Attributes)>;
 const TYPES: [FileType; 4] =
     [FileType::Regular, FileType::Directory, FileType::Symlink, FileType::Fifo];
 
-/// Changes what is there, `operations` times.
+/// Makes `operations` random changes of the volume's files.
 pub fn abuse(fs: &dyn FileSystem, seed: u64, operations: usize) {
     let mut random = Random::new(seed);
     let mut found = Found::new();

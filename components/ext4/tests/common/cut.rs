@@ -1,4 +1,4 @@
-//! Power cuts: what a device may hold after some of the requests it was given.
+//! Power cuts: possible contents of a device after some of the requests that it was given.
 use super::{device::Event, mutate::Random};
 
 /// Returns possible contents of the device after the first `cut` events.
@@ -40,7 +40,7 @@ pub fn crashed(
     image
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }

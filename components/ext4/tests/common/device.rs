@@ -1,11 +1,11 @@
-//! A block device in memory that checks what it is asked and completes as the test wants.
+//! A block device in memory that checks its requests and completes them as the test wants.
 use interfaces::block::*;
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
 };
 
-/// When and in which order requests complete.
+/// The time and the order in which requests complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// In order, before `submit` returns.
@@ -17,25 +17,25 @@ pub enum Completion {
 /// Requests that reached the device, in order.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Bytes written at a sector.
+    /// Bytes were written at a sector.
     Write(u64, Vec<u8>),
     /// Everything before is on stable storage.
     Flush,
 }
 
-/// The device.
+/// A block device in memory.
 pub struct MemoryBlock {
     data: Arc<Mutex<Vec<u8>>>,
     is_read_only: bool,
     /// The writes, if they are recorded.
     pub events: Arc<Mutex<Option<Vec<Event>>>>,
-    /// Sectors discarded.
+    /// Number of sectors discarded.
     pub discarded: Arc<AtomicUsize>,
     /// Requests that may still be written before every further one fails.
     pub writes_left: Arc<AtomicUsize>,
     completion: Completion,
     max_segments: usize,
-    /// Requests seen.
+    /// Number of requests.
     pub requests: AtomicUsize,
     /// Segments of the largest request seen.
     pub most_segments: AtomicUsize,
@@ -49,7 +49,7 @@ pub struct MemoryBlock {
     pub offered: AtomicUsize,
 }
 
-/// A sector that errs.
+/// A sector that returns an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub operation: Operation,
@@ -59,12 +59,12 @@ pub struct Fault {
 }
 
 impl MemoryBlock {
-    /// A device that holds `data`.
+    /// Makes a device that holds `data`.
     pub fn new(data: Vec<u8>, completion: Completion, max_segments: usize) -> Arc<MemoryBlock> {
         MemoryBlock::make(data, completion, max_segments, true)
     }
 
-    /// The same, to be written too.
+    /// Makes a device that can also be written.
     pub fn writable(
         data: Vec<u8>,
         completion: Completion,
@@ -73,7 +73,7 @@ impl MemoryBlock {
         MemoryBlock::make(data, completion, max_segments, false)
     }
 
-    /// Its contents now.
+    /// Returns its present contents.
     pub fn image(&self) -> Vec<u8> {
         self.data.lock().unwrap().clone()
     }

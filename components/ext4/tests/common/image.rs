@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The recipe of an image.
+/// The recipe for an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Options of mke2fs.
@@ -24,22 +24,22 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// An image of `kib` KiB made with `options`.
+    /// Returns the recipe for an image of `kib` KiB made with `options`.
     pub fn new(options: &'static [&'static str], kib: usize) -> Recipe {
         Recipe { options, kib, debugfs: String::new(), tune2fs: &[], has_index: false }
     }
 
-    /// The same, with hash trees.
+    /// Adds hash trees to the recipe.
     pub fn indexed(self) -> Recipe {
         Recipe { has_index: true, ..self }
     }
 
-    /// The same, with more debugfs commands.
+    /// Adds debugfs commands to the recipe.
     pub fn with(self, commands: &str) -> Recipe {
         Recipe { debugfs: format!("{}{commands}\n", self.debugfs), ..self }
     }
 
-    /// Makes it, filled from `source`.
+    /// Makes the image, filled from `source`.
     pub fn make(&self, source: &Path) -> Vec<u8> {
         let folder = TempDir::new().unwrap();
         let image = folder.path().join("image");
@@ -73,12 +73,13 @@ pub fn run(tool: &str, arguments: &[&str], good: &[i32]) -> String {
     text
 }
 
-/// Bytes that tell their place.
+/// Returns bytes that depend on their positions.
 pub fn pattern(length: usize, salt: usize) -> Vec<u8> {
     (0..length).map(|at| ((at / 7) ^ (at >> 9) ^ salt.wrapping_mul(31)) as u8 | 1).collect()
 }
 
-/// A folder with a file of every interesting size, holes, links and a directory of `names` files.
+/// Makes a folder with a file of every interesting size, holes, links and a directory of `names`
+/// files.
 pub fn source(names: usize) -> TempDir {
     let folder = TempDir::new().unwrap();
     let root = folder.path();
@@ -108,12 +109,12 @@ pub fn source(names: usize) -> TempDir {
     folder
 }
 
-/// Name of file `number` of the large directory; some have characters beyond 127.
+/// Returns the name of file `number` of the large directory; some have characters beyond 127.
 pub fn name(number: usize) -> String {
     format!("{number:05}-name-{}-{}", "é".repeat(number % 5), "n".repeat(number % 40))
 }
 
-/// A file of `count` pieces of 4 KiB with holes of 4 KiB between them.
+/// Makes a file of `count` pieces of 4 KiB with holes of 4 KiB between them.
 fn holes(path: &Path, count: usize) {
     let mut file = fs::File::create(path).unwrap();
     for piece in 0..count {

@@ -1,19 +1,20 @@
-//! Mutations of images: seeded, biased to what is in use, with checksums made right again on demand.
+//! Mutations of images. They follow from a seed, prefer structures in use, and can have their
+//! checksums corrected.
 //!
-//! The checksums are computed by code of their own here, from the documentation of the format, so
-//! that they also check the component's.
+//! The checksums are computed by separate code here, from the documentation of the format, so that
+//! they also check the component's.
 use std::collections::BTreeMap;
 
-/// A small generator (xorshift64*), so that a seed tells everything.
+/// A small pseudo-random generator (xorshift64*), so that a seed determines a whole run.
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Makes a generator from a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -79,7 +80,7 @@ pub struct Subject {
 const SUPERBLOCK: usize = 1024;
 
 impl Subject {
-    /// Learns where things are.
+    /// Finds the places of the structures.
     pub fn new(image: Vec<u8>) -> Subject {
         let superblock = &image[SUPERBLOCK..SUPERBLOCK + 1024];
         let block_bytes = 1024 << get32(superblock, 24);
@@ -135,7 +136,7 @@ impl Subject {
         if mode == 0 || (number < 11 && number != 2) {
             return;
         }
-        // Empty files lead nowhere.
+        // Blocks of empty files are not interesting.
         if get32(&self.image, at + 4) > 0 {
             self.targets[2].push((at, self.inode_bytes));
         }
@@ -183,14 +184,15 @@ impl Subject {
         }
     }
 
-    /// A copy with one to eight changes; of four seeds three have the checksums made right again.
+    /// Returns a copy with one to eight changes. For three of four seeds the checksums are
+    /// corrected.
     pub fn mutate(&self, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
         let mut image = self.image.clone();
         for _ in 0..1 + random.below(8) {
             let class = &self.targets[[0, 1, 2, 2, 2, 3, 3, 3][random.below(8)]];
             let (start, length) = class[random.below(class.len())];
-            // The first bytes of a structure are what steers.
+            // The first bytes of a structure are the important ones.
             let length = if random.below(2) == 0 { length.min(128) } else { length };
             let at = start + random.below(length);
             change(&mut image[at..], &mut random);
@@ -201,7 +203,7 @@ impl Subject {
         image
     }
 
-    /// Whether the checksums computed here are those the stock tools put there.
+    /// Returns whether the checksums computed here equal those of the stock tools.
     pub fn agrees(&self) -> bool {
         let mut image = self.image.clone();
         if self.has_checksums {
@@ -210,7 +212,7 @@ impl Subject {
         image == self.image
     }
 
-    /// Makes the checksums right again.
+    /// Corrects the checksums.
     fn fix(&self, image: &mut [u8]) {
         for number in 1..=self.tables.len() * self.inodes_per_group {
             let at = self.inode(number);
@@ -247,7 +249,7 @@ impl Subject {
     }
 }
 
-/// One change at the start of `bytes`.
+/// Makes one change at the start of `bytes`.
 fn change(bytes: &mut [u8], random: &mut Random) {
     const WORDS: [u32; 8] = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x1_0000, 12];
     let width = [1, 2, 4][random.below(3)].min(bytes.len());

@@ -1,10 +1,11 @@
-//! The judgement of others on the same tree: the crate ext4-view, and the folder the image was made from.
+//! Comparisons of a tree with two oracles: the crate ext4-view, and the folder of which the image was
+//! made.
 use super::walk::{Seen, Tree};
 use interfaces::file_system::FileType;
 use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
-/// Compares with ext4-view: every name, type, mode, owner, length and content. `false` where it
-/// does not read such images.
+/// Compares with ext4-view: every name, type, mode, owner, length and content. Returns `false` if it
+/// cannot read such images.
 pub fn compare_with_ext4_view(image: &[u8], tree: &Tree) -> bool {
     let oracle = match ext4_view::Ext4::load(Box::new(image.to_vec())) {
         Ok(oracle) => oracle,
@@ -51,7 +52,7 @@ fn compare_contents(oracle: &ext4_view::Ext4, path: &[u8], seen: &Seen) {
     assert!(seen.contents.as_ref() == Ok(&theirs), "{}", String::from_utf8_lossy(path));
 }
 
-/// Compares with the folder: every name of it is there with the same content, links and size.
+/// Compares with the folder: every name of it must exist with the same content, links and size.
 pub fn compare_with_folder(folder: &Path, tree: &Tree) {
     assert_eq!(tree.errors, []);
     compare_folder(folder, b"", tree);

@@ -17,14 +17,14 @@ pub struct Seen {
     pub xattrs: Result<BTreeMap<Vec<u8>, Vec<u8>>, FsError>,
 }
 
-/// Bounds of a walk.
+/// The limits of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Names in all.
+    /// Most names.
     pub names: usize,
-    /// Levels of directories.
+    /// Most levels of directories.
     pub depth: usize,
-    /// Pages read of each file.
+    /// Most pages read of each file.
     pub pages: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Tree {
     pub errors: Vec<(Vec<u8>, FsError)>,
 }
 
-/// Walks from the root.
+/// Walks the tree from the root.
 pub fn walk(fs: &dyn FileSystem, budget: Budget) -> Tree {
     let mut tree = Tree::default();
     let mut names = budget.names;
@@ -103,7 +103,8 @@ fn see(fs: &dyn FileSystem, attributes: Attributes, budget: Budget) -> Seen {
 /// Pages read at once.
 const BATCH: u64 = 48;
 
-/// Reads a file from the start, skipping what its blocks say must be one huge hole.
+/// Reads a file from the start. Skips a part that by the number of its blocks must be one huge
+/// hole.
 fn read(fs: &dyn FileSystem, attributes: &Attributes, pages: u64) -> Result<Vec<u8>, FsError> {
     let end = attributes.size.div_ceil(PAGE_BYTES as u64).min(pages);
     let mut contents = Vec::new();
@@ -122,7 +123,7 @@ fn read(fs: &dyn FileSystem, attributes: &Attributes, pages: u64) -> Result<Vec<
     Ok(contents)
 }
 
-/// Collects what a transfer tells.
+/// A sink that records the results of a transfer.
 #[derive(Default)]
 pub struct Sink {
     told: Mutex<BTreeMap<u64, Result<(), FsError>>>,
@@ -141,7 +142,7 @@ impl PageSink for Sink {
 }
 
 impl Sink {
-    /// Waits until `count` pages were told; the first error.
+    /// Waits for the results of `count` pages. Returns the first error.
     pub fn wait(&self, count: u64) -> Result<(), FsError> {
         let told = self.told.lock().unwrap();
         let told = self.changed.wait_while(told, |told| (told.len() as u64) < count).unwrap();

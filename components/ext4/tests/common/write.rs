@@ -1,4 +1,4 @@
-//! Writing through the interface, and what the stock tools say of the result.
+//! Writing through the interface, and checking the result by the stock tools.
 use super::{
     device::{Completion, MemoryBlock},
     image::{Recipe, run},
@@ -19,18 +19,18 @@ pub struct World {
 }
 
 impl World {
-    /// An empty volume.
+    /// Makes an empty volume.
     pub fn empty(options: &'static [&'static str], kib: usize) -> World {
         let folder = TempDir::new().unwrap();
         World::of(Recipe::new(options, kib).make(folder.path()))
     }
 
-    /// The volume of an image.
+    /// Mounts the volume of an image.
     pub fn of(image: Vec<u8>) -> World {
         World::with(MemoryBlock::writable(image, Completion::AtOnce, 128))
     }
 
-    /// The volume on a device.
+    /// Mounts the volume on a device.
     pub fn with(device: Arc<MemoryBlock>) -> World {
         let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
         assert!(!fs.mount_info().is_read_only, "it can be written");
@@ -47,13 +47,13 @@ impl World {
     }
 }
 
-/// Everything is durable, and in place.
+/// Makes everything durable, and writes it in place.
 pub fn settle(fs: &dyn FileSystem) {
     fs.sync().unwrap();
     fs.put_in_place().unwrap();
 }
 
-/// e2fsck finds nothing.
+/// Checks that e2fsck finds no fault.
 pub fn check(image: &[u8]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("image");
@@ -66,7 +66,7 @@ pub fn fsck(path: &Path, arguments: &[&str], good: &[i32]) -> String {
     run("e2fsck", &[arguments, &[path.to_str().unwrap()]].concat(), good)
 }
 
-/// The attributes of a new inode of a type.
+/// Returns the attributes of a new inode of a type.
 pub fn new(file_type: FileType) -> NewInode<'static> {
     NewInode {
         file_type,
@@ -80,7 +80,7 @@ pub fn new(file_type: FileType) -> NewInode<'static> {
     }
 }
 
-/// Makes a file or directory and gives up its count.
+/// Creates a file or directory and forgets it.
 pub fn make(
     fs: &dyn FileSystem,
     directory: InodeNumber,
@@ -92,7 +92,7 @@ pub fn make(
     made.inode
 }
 
-/// Writes bytes as a page cache does: whole pages, the rest of each as it is.
+/// Writes bytes as a page cache does: whole pages, of which the other bytes stay.
 pub fn write(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -102,7 +102,7 @@ pub fn write(
     write_by(write_pages, fs, inode, offset, data)
 }
 
-/// The same along with a sync.
+/// Writes bytes in the same way, along with a sync.
 pub fn write_and_sync(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -112,7 +112,7 @@ pub fn write_and_sync(
     write_by(write_pages_along, fs, inode, offset, data)
 }
 
-/// [`write_pages`], or its like.
+/// A function such as [`write_pages`].
 type WritePages = fn(&dyn FileSystem, InodeNumber, u64, &[u8], u64) -> Result<(), FsError>;
 
 fn write_by(
@@ -150,7 +150,8 @@ pub fn write_pages(
     })
 }
 
-/// Writes whole pages along with a sync of the inode, and waits for every one; what became of these, else of the sync.
+/// Writes whole pages along with a sync of the inode, and waits for every page. Returns the first error of these, else
+/// the result of the sync.
 pub fn write_pages_along(
     fs: &dyn FileSystem,
     inode: InodeNumber,
@@ -164,7 +165,7 @@ pub fn write_pages_along(
     })
 }
 
-/// Has `write` write `bytes`, and waits for every page; the outcome of these, else that of `write`.
+/// Writes `bytes` by `write`, and waits for every page. Returns the first error of these, else the result of `write`.
 fn written(
     bytes: &[u8],
     write: impl FnOnce(Vec<Frame>, &Arc<dyn PageSink>) -> Result<(), FsError>,

@@ -1,6 +1,6 @@
-//! Bitmaps: a bit a block or inode of a group, set where it is in use.
+//! Bitmaps with a bit for each block or inode of a group; the bit of one in use is set.
 
-/// Whether a bit is set; bits beyond the end are.
+/// Returns whether a bit is set; bits beyond the end count as set.
 pub(crate) fn is_set(bitmap: &[u8], bit: usize) -> bool {
     bitmap.get(bit / 8).is_none_or(|byte| byte & (1 << (bit % 8)) != 0)
 }
@@ -28,7 +28,7 @@ fn change(bitmap: &mut [u8], first: usize, count: usize, of: impl Fn(u8, u8) -> 
     }
 }
 
-/// The first clear bit from `from` on and below `end`.
+/// Returns the first clear bit from `from` on and below `end`.
 pub(crate) fn find_clear(bitmap: &[u8], from: usize, end: usize) -> Option<usize> {
     let mut bit = from;
     while bit < end {
@@ -50,7 +50,7 @@ pub(crate) fn find_clear(bitmap: &[u8], from: usize, end: usize) -> Option<usize
     None
 }
 
-/// Bits looked at together.
+/// Number of bits that are examined together.
 const WORD_BITS: usize = 64;
 
 /// Counts the words from the start that have every bit set.
@@ -59,7 +59,7 @@ fn full_words(bitmap: &[u8]) -> usize {
     words.take_while(|word| **word == [0xff; WORD_BITS / 8]).count()
 }
 
-/// Clear bits from `from` on, at most `max`.
+/// Returns the number of clear bits from `from` on, at most `max`.
 pub(crate) fn run_at(bitmap: &[u8], from: usize, max: usize) -> usize {
     let mut bit = from;
     while bit - from < max {

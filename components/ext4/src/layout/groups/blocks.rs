@@ -1,9 +1,9 @@
-//! Runs of blocks: found near a goal, in the goal's group first, freed.
+//! Runs of blocks: found near a goal, in the goal's group first, and freed.
 //!
-//! A run is claimed before it is looked for ([`super::space`]).
+//! The caller claims a run before it looks for one ([`super::space`]).
 //!
-//! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group;
-//! a run is taken whole where one is long enough, so that a dirty run is one allocation.
+//! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group. A whole run is
+//! taken if one is long enough, so that a dirty run needs one allocation.
 use super::{
     Account, Groups, bitmap, descriptor::bring, free::Free, group::Group, layout::first_bitmap,
 };
@@ -29,11 +29,10 @@ enum Wanted {
     Any,
 }
 
-/// Allocates up to `want` consecutive blocks near `goal`; returns the first and how many.
+/// Allocates up to `want` consecutive blocks near `goal`. Returns the first and their number.
 ///
 /// # Errors
-/// [`FsError::NoSpace`] where `account` has none; [`FsError::Corrupt`] for a bitmap that makes no
-/// sense; what I/O met.
+/// [`FsError::NoSpace`] if `account` has none; [`FsError::Corrupt`] for a malformed bitmap; errors of I/O.
 pub(crate) fn allocate(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -149,8 +148,8 @@ pub(crate) fn fill<T>(
     volume.store.fill(operation, block, change)
 }
 
-/// Puts zeroes into the cache for the chunk with `block`, which was just allocated, if the other blocks in it
-/// are free: the chunk need not be read to be changed. Nobody allocates one of them meanwhile.
+/// Puts zeroes into the cache for the chunk with `block`, which was just allocated, if the other blocks in it are
+/// free, so the chunk need not be read to be changed. No other thread allocates one of them meanwhile.
 ///
 /// # Errors
 /// The error of the bitmap's read if the device refuses it; [`FsError::Corrupt`] if the bitmap's checksum is wrong.
@@ -194,8 +193,8 @@ pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Changes the bitmap of a group, which is made first where it was not; it was looked at
-/// ([`with_bits`]).
+/// Changes the bitmap of a group. The bitmap was loaded before ([`with_bits`]); one that was never made is made
+/// first.
 fn change(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -232,10 +231,10 @@ pub(super) fn initialise(
     Ok(())
 }
 
-/// Frees `count` blocks from `start` on; they are not used again before this is durable.
+/// Frees `count` blocks from `start` on. They are not used again before this is durable.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where one of them is free or no block a file can have; what I/O met.
+/// [`FsError::Corrupt`] if one of them is free or cannot belong to a file; errors of I/O.
 pub(crate) fn free(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -273,8 +272,8 @@ pub(crate) fn free(
     Ok(())
 }
 
-/// Calls `visit` with each run of at least `minimum` free blocks of a group within `range`; none of
-/// them is allocated meanwhile.
+/// Calls `visit` with each run of at least `minimum` free blocks of a group within `range`. None of them is
+/// allocated meanwhile.
 ///
 /// # Errors
 /// Errors of reading the bitmap, and those of `visit`.

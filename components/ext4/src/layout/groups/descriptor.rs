@@ -1,4 +1,4 @@
-//! Group descriptors: where a group's bitmaps and inode table are, and what it counts.
+//! Group descriptors: the places of a group's bitmaps and inode table, and the group's counts.
 use super::group::Group;
 use crate::{
     layout::{
@@ -18,7 +18,7 @@ use crate::{
 use interfaces::file_system::FsError;
 use zerocopy::FromBytes;
 
-/// The inode table of a group, which lies on the volume, for who only reads.
+/// Returns the start of the inode table of a group, for a volume that is only read.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum, a table beyond the volume, or a group whose
@@ -32,14 +32,14 @@ pub(crate) fn inode_table(store: &Store, geometry: &Geometry, number: u32) -> Re
     Ok(group.inode_table)
 }
 
-/// The block of a group's descriptor, and where in it.
+/// Returns the block of a group's descriptor, and its range in the block.
 fn place(geometry: &Geometry, number: u32) -> (u64, usize) {
     let per_block = (geometry.block_bytes / geometry.descriptor_bytes) as u32;
     let block = descriptor_block(geometry, number / per_block);
     (block, (number % per_block) as usize * geometry.descriptor_bytes)
 }
 
-/// The bytes of a descriptor, its checksum verified.
+/// Returns the block of a descriptor, its checksum verified.
 fn load(store: &Store, geometry: &Geometry, number: u32) -> Result<BlockRef, FsError> {
     let (block, offset) = place(geometry, number);
     let part = store.part(block, offset, geometry.descriptor_bytes, 1)?;
@@ -82,7 +82,7 @@ fn decode(geometry: &Geometry, bytes: &[u8]) -> Result<Group, FsError> {
     }
 }
 
-/// A descriptor, all of it checked, for who changes the group.
+/// Reads a descriptor and checks all of it, for a volume that is written.
 ///
 /// # Errors
 /// [`FsError::Corrupt`]; as [`Store::block`].
@@ -170,7 +170,7 @@ pub(super) fn store_counts(
 fn descriptor_block(geometry: &Geometry, index: u32) -> u64 {
     let is_meta = geometry.incompat.contains(Incompat::META_BG);
     if !is_meta || index < geometry.first_meta_group {
-        // In front of a 1 KiB superblock lies one block even where groups begin with block 0.
+        // With blocks of 1 KiB one block lies before the superblock, even if groups begin with block 0.
         let superblock = u64::from(geometry.block_bytes == 1024);
         return superblock + 1 + u64::from(index);
     }
@@ -180,7 +180,7 @@ fn descriptor_block(geometry: &Geometry, index: u32) -> u64 {
     first.saturating_add(u64::from(has_superblock(geometry, group)))
 }
 
-/// A copy of the superblock lies at the group's beginning.
+/// Returns whether a copy of the superblock is at the group's beginning.
 pub(super) fn has_superblock(geometry: &Geometry, group: u64) -> bool {
     if group == 0 {
         return true;
@@ -199,7 +199,7 @@ fn is_power_of(mut number: u64, base: u64) -> bool {
     number == 1
 }
 
-/// The checksum a descriptor should have, if the volume has them.
+/// Computes the checksum of a descriptor, if the volume has them.
 fn checksum(geometry: &Geometry, group: u32, bytes: &[u8]) -> Option<u16> {
     let before = bytes.get(..CHECKSUM_OFFSET)?;
     let after = bytes.get(CHECKSUM_OFFSET + 2..)?;

@@ -11,10 +11,10 @@ pub(super) struct Free<'a> {
 }
 
 impl Free<'_> {
-    /// A run near the goal `from`: right behind it if there is one, else the first below `end` that is `want` long, else
-    /// the longest. First block, and how many.
+    /// Finds a run near the goal `from`: right behind it if there is one, else the first below `end` that is `want`
+    /// long, else the longest. Returns its first block and its length.
     pub(super) fn find(self, from: usize, end: usize, want: usize) -> Option<(usize, usize)> {
-        // Right behind the goal even a short run is good: the file goes on there.
+        // Right behind the goal even a short run is good, because the file continues there.
         let behind = self.run_at(from, want.min(end.saturating_sub(from)));
         if from > 0 && (behind == want || (behind > 0 && want - behind < want / 2)) {
             return Some((from, behind));
@@ -25,7 +25,7 @@ impl Free<'_> {
         }
     }
 
-    /// The first run from `from` on and below `end`; of a longer one the first `max` blocks.
+    /// Returns the first run from `from` on and below `end`; of a longer one the first `max` blocks.
     pub(super) fn next(self, from: usize, end: usize, max: usize) -> Option<(usize, usize)> {
         let mut at = from;
         while let Some(start) = bitmap::find_clear(self.bits, at, end) {
@@ -63,7 +63,7 @@ impl Free<'_> {
     }
 }
 
-/// The longer of two runs, the first where they are alike.
+/// Returns the longer of two runs; the first if they are equal.
 fn longer(one: Option<(usize, usize)>, other: Option<(usize, usize)>) -> Option<(usize, usize)> {
     let length = |run: Option<(usize, usize)>| run.map_or(0, |(_, length)| length);
     if length(other) > length(one) { other } else { one }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(free.next(26, 28, 100), None);
     }
 
-    /// As a bitmap in which what is pending is set has it.
+    /// Compares with a bitmap in which the pending blocks are set.
     #[test]
     fn what_is_pending_is_as_if_it_were_in_use() {
         const BITS: usize = 96;

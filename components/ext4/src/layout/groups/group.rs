@@ -5,7 +5,7 @@ use crate::layout::{
     superblock::Geometry,
 };
 
-/// One group, as its descriptor has it.
+/// A block group, as its descriptor describes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) block_bitmap: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Group {
     pub(crate) flags: u16,
     pub(crate) block_bitmap_checksum: u32,
     pub(crate) inode_bitmap_checksum: u32,
-    /// Each inode of the group before this one is in use.
+    /// Number of inodes at the start of the group that are all in use.
     pub(crate) inodes_in_use: u32,
     /// Blocks of the group freed by transactions not yet durable.
     pub(super) pending: Ranges,
@@ -36,17 +36,17 @@ pub(super) struct Unsummed {
 }
 
 impl Group {
-    /// The block bitmap was never made.
+    /// Returns whether the block bitmap was never made.
     pub(super) fn has_unused_blocks(&self) -> bool {
         self.flags & BLOCKS_UNUSED != 0
     }
 
-    /// The bits that a checksum of a bitmap has in the descriptor.
+    /// Returns the mask of the bits of a bitmap's checksum in the descriptor.
     pub(super) fn checksum_mask(&self, geometry: &Geometry) -> u32 {
         if geometry.descriptor_bytes >= 64 { u32::MAX } else { 0xffff }
     }
 
-    /// The inode bitmap and table were never used.
+    /// Returns whether the inode bitmap and table were never used.
     pub(super) fn has_unused_inodes(&self) -> bool {
         self.flags & INODES_UNUSED != 0
     }

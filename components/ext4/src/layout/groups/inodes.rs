@@ -1,9 +1,8 @@
 //! Inodes: allocated near their directory, directories spread over the volume, freed.
 //!
-//! As Orlov's allocator has it: a directory under the root goes to the group with the fewest
-//! directories among those with more than the average free, so that trees spread; any other goes to
-//! its parent's group, or a near one that is not much fuller than the average. Files go to their
-//! directory's group.
+//! This is Orlov's allocator: a directory under the root goes to the group with the fewest directories
+//! among those with more than the average free, so that trees spread; any other goes to its parent's
+//! group, or a near one that is not much fuller than the average. Files go to their directory's group.
 //!
 //! Source: Linux fs/ext4/ialloc.c; G. Orlov, "Directory allocation algorithm for FFS" (2001).
 use super::{bitmap, blocks, descriptor::bring, group::Group};
@@ -18,16 +17,16 @@ use rt::PAGE_BYTES;
 /// The kind of an inode, as far as its place goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A directory.
+    /// The inode is a directory.
     Directory,
-    /// Anything else.
+    /// The inode is of another type.
     Other,
 }
 
-/// Allocates an inode near `parent`; its table entry is still what it was.
+/// Allocates an inode near `parent`. Its entry in the table is not changed.
 ///
 /// # Errors
-/// [`FsError::NoSpace`]; [`FsError::Corrupt`] for a bitmap that makes no sense; what I/O met.
+/// [`FsError::NoSpace`]; [`FsError::Corrupt`] for a malformed bitmap; errors of I/O.
 pub(crate) fn allocate(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -50,7 +49,7 @@ pub(crate) fn allocate(
     Err(FsError::NoSpace)
 }
 
-/// The group to begin with for a directory.
+/// Returns the group at which the search for a directory's inode begins.
 fn place_directory(volume: &Volume, home: u32, is_top: bool) -> Result<u32, FsError> {
     let groups = volume.groups()?;
     let count = groups.count();
@@ -112,7 +111,7 @@ fn take(
     group.inodes_in_use = found.map_or(per_group, |(bit, _)| bit as u32 + 1);
     let Some((bit, unused)) = found else { return Ok(None) };
     if let Some(chunk) = unused {
-        // As on Linux: no inode in it is in use, so it need not be read.
+        // As on Linux, the chunk need not be read, because no inode in it is in use.
         volume.store.put_zeroes(chunk)?;
     }
     group.free_inodes -= 1;
@@ -126,8 +125,8 @@ fn take(
     Ok(Some(number * per_group + bit as u32 + 1))
 }
 
-/// The chunk of the device with inode `bit` of the inode table at block `table`, and the inodes in it;
-/// `None` where it holds anything else.
+/// Returns the chunk of the device with inode `bit` of the inode table at block `table`, and the inodes
+/// in it; `None` if it contains anything else.
 fn chunk_of(volume: &Volume, table: u64, bit: usize) -> Option<(u64, Range<usize>)> {
     let geometry = &volume.geometry;
     let start = table.checked_mul(geometry.block_bytes as u64)?;
@@ -140,7 +139,7 @@ fn chunk_of(volume: &Volume, table: u64, bit: usize) -> Option<(u64, Range<usize
     (is_whole && inodes.end <= geometry.inodes_per_group as usize).then_some((chunk, inodes))
 }
 
-/// Changes the bitmap of a group, which is made first where it was not, and is right where it was.
+/// Changes the bitmap of a group, which is made first if it never was. An existing bitmap was verified.
 fn change<T>(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -180,10 +179,10 @@ pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Whether an inode is marked as in use.
+/// Returns whether an inode is marked as in use.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where the volume has no such inode, or its bitmap makes no sense; what I/O met.
+/// [`FsError::Corrupt`] if the volume has no such inode, or its bitmap is malformed; errors of I/O.
 pub(crate) fn is_used(volume: &Volume, inode: u32) -> Result<bool, FsError> {
     let (number, bit) = volume.geometry.inode_group(inode).ok_or(FsError::Corrupt)?;
     let group = volume.groups()?.lock(number)?;
@@ -201,7 +200,7 @@ pub(crate) fn is_used(volume: &Volume, inode: u32) -> Result<bool, FsError> {
 /// Frees an inode.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where it is free; what I/O met.
+/// [`FsError::Corrupt`] if it is free; errors of I/O.
 pub(crate) fn free(
     volume: &Volume,
     operation: &Operation<'_>,

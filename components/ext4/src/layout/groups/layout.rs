@@ -3,7 +3,7 @@ use super::{Groups, bitmap, descriptor::has_superblock};
 use crate::layout::{features::Incompat, superblock::Geometry};
 use alloc::{vec, vec::Vec};
 
-/// The block bitmap that a group begins with.
+/// Makes the initial block bitmap of a group.
 pub(super) fn first_bitmap(geometry: &Geometry, groups: &Groups, number: u32) -> Vec<u8> {
     let mut bits = vec![0; geometry.block_bytes];
     bitmap::set(&mut bits, 0, copies(geometry, number));
@@ -17,7 +17,7 @@ pub(super) fn first_bitmap(geometry: &Geometry, groups: &Groups, number: u32) ->
             bitmap::set(&mut bits, (from - start) as usize, (end - from) as usize);
         }
     };
-    // With flex_bg those of other groups lie here too.
+    // With flex_bg a group also contains bitmaps and tables of other groups.
     groups.fixed().for_each(|(block, count)| mark(block, count));
     bits
 }

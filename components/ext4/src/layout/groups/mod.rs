@@ -7,8 +7,8 @@
 //! A group in memory is what counts. Its descriptor is written, and its bitmaps are summed, once a
 //! transaction, when that ends ([`seal::seal`]), not at each change.
 //!
-//! A group can be "uninitialised": its bitmap on the device means nothing, and is made when it is
-//! first needed.
+//! A group can be "uninitialised": its bitmap on the device is meaningless, and is made when it is first
+//! needed.
 pub(crate) mod bitmap;
 pub(crate) mod blocks;
 pub(crate) mod descriptor;
@@ -42,26 +42,26 @@ lock_class! {
 /// Fewest blocks a group for a volume to be written.
 const BLOCKS_PER_GROUP_MIN: u64 = 256;
 
-/// The fields of a group that are known without its lock.
+/// The fields of a group that can be read without its lock.
 #[derive(Debug)]
 struct Fixed {
     /// Blocks of its bitmaps and its inode table, and how many.
     places: [(u64, u64); 3],
-    /// Its inodes were ever used.
+    /// Inodes of the group have been used.
     has_inodes: AtomicBool,
 }
 
-/// All groups, and what the superblock counts.
+/// All groups, and the counts of the superblock.
 pub(crate) struct Groups {
     groups: Vec<Mutex<Group>>,
     fixed: Vec<Fixed>,
     space: Space,
     free_inodes: AtomicU64,
-    /// Inodes without names.
+    /// The inodes without names.
     pub(crate) orphans: Orphans,
     /// A file of 2 GiB or more was made.
     pub(crate) has_large_file: AtomicBool,
-    /// Generation of the next inode.
+    /// Generation number of the next inode.
     generation: AtomicU32,
     _charge: Charge,
 }
@@ -70,8 +70,8 @@ impl Groups {
     /// Reads every descriptor.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where one makes no sense, [`FsError::Unsupported`] for groups too small
-    /// or not of whole bytes of a bitmap; `NoMemory`, `Io`.
+    /// [`FsError::Corrupt`] if one is malformed, [`FsError::Unsupported`] for groups that are too small
+    /// or whose bitmaps are not whole bytes; `NoMemory`, `Io`.
     pub(crate) fn load(store: &Store, geometry: &Geometry) -> Result<Groups, FsError> {
         let bits = geometry.block_bytes as u64 * 8;
         let is_usual = (BLOCKS_PER_GROUP_MIN..=bits).contains(&geometry.blocks_per_group)
@@ -110,7 +110,7 @@ impl Groups {
         })
     }
 
-    /// A group, locked.
+    /// Locks a group.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the volume has no such group.
@@ -118,17 +118,17 @@ impl Groups {
         self.groups.get(number as usize).map(|group| group.lock()).ok_or(FsError::Corrupt)
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub(crate) fn count(&self) -> u32 {
         self.groups.len() as u32
     }
 
-    /// The groups' bitmaps and tables.
+    /// Iterates over the groups' bitmaps and tables.
     fn fixed(&self) -> impl Iterator<Item = (u64, u64)> {
         self.fixed.iter().flat_map(|fixed| fixed.places)
     }
 
-    /// The start of a group's inode table.
+    /// Returns the start of a group's inode table.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the volume has no such group.
@@ -137,17 +137,17 @@ impl Groups {
         fixed.map(|Fixed { places: [.., (table, _)], .. }| *table).ok_or(FsError::Corrupt)
     }
 
-    /// The start of a group's inode table, if inodes of the group were ever used.
+    /// Returns the start of a group's inode table, if inodes of the group were ever used.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where the volume has no such group, or none of its inodes was ever used.
+    /// [`FsError::Corrupt`] if the volume has no such group, or none of its inodes was ever used.
     pub(crate) fn used_inode_table(&self, number: u32) -> Result<u64, FsError> {
         let fixed = self.fixed.get(number as usize).ok_or(FsError::Corrupt)?;
         let is_used = fixed.has_inodes.load(Acquire);
         if is_used { self.inode_table(number) } else { Err(FsError::Corrupt) }
     }
 
-    /// The inodes of a group are used from now on.
+    /// Notes that inodes of a group are used from now on.
     fn note_inodes(&self, number: u32) {
         if let Some(fixed) = self.fixed.get(number as usize) {
             fixed.has_inodes.store(true, Release);
@@ -159,12 +159,12 @@ impl Groups {
         self.space.free()
     }
 
-    /// Blocks that are free and that nobody has claimed.
+    /// Returns the number of blocks that are free and not claimed.
     pub(crate) fn usable_blocks(&self) -> u64 {
         self.space.usable()
     }
 
-    /// Of those, the ones that unprivileged callers may use.
+    /// Returns the number of those that unprivileged callers may use.
     pub(crate) fn available_blocks(&self) -> u64 {
         self.space.available()
     }
@@ -174,23 +174,23 @@ impl Groups {
         self.space.set_judge(is_privileged);
     }
 
-    /// Whether `blocks` more blocks cannot be claimed now, but more may once the running transaction
-    /// is durable.
+    /// Returns whether `blocks` more blocks cannot be claimed now, but more may be once the running
+    /// transaction is durable.
     pub(crate) fn must_wait_for(&self, blocks: u64, account: Account) -> bool {
         self.space.must_wait_for(blocks, account)
     }
 
-    /// Whether blocks wait for a commit to be used again.
+    /// Returns whether freed blocks wait for a commit before they can be used again.
     pub(crate) fn has_pending(&self) -> bool {
         self.space.pending() > 0
     }
 
-    /// Inodes free.
+    /// Returns the number of free inodes.
     pub(crate) fn free_inodes(&self) -> u64 {
         self.free_inodes.load(Relaxed)
     }
 
-    /// Claims blocks for a delayed write, for the calling thread.
+    /// Claims blocks for a delayed write of the calling thread.
     ///
     /// # Errors
     /// [`FsError::NoSpace`].
@@ -198,7 +198,7 @@ impl Groups {
         self.space.claim(blocks, blocks, Account::Caller).map(|_| ())
     }
 
-    /// Gives back what delayed writes had claimed, less what was taken of it.
+    /// Gives back blocks that delayed writes had claimed, less those that were taken.
     pub(crate) fn unreserve(&self, blocks: u64, taken: u64) {
         self.space.settle(blocks, taken);
     }
@@ -214,7 +214,7 @@ impl Groups {
         }
     }
 
-    /// A generation for a new inode.
+    /// Returns a generation number for a new inode.
     pub(crate) fn next_generation(&self) -> u32 {
         self.generation.fetch_add(0x9e37_79b9, Relaxed)
     }

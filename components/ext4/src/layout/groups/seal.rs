@@ -3,8 +3,8 @@ use super::{blocks, descriptor, group::Unsummed, inodes};
 use crate::layout::volume::Volume;
 use interfaces::file_system::FsError;
 
-/// Sums the bitmaps and writes the descriptors of the groups that the running transaction, which
-/// nobody is at work on, has changed.
+/// Computes the checksums of the bitmaps, and writes the descriptors, of the groups that the running
+/// transaction has changed. No operation is under way.
 ///
 /// # Errors
 /// As [`crate::store::Store::block`]; the transaction must not be written then.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! free in the bitmaps = unclaimed | claimed (delayed writes, allocations under way) | pending
-//! unclaimed           = for everybody | root's blocks | the pool
+//! unclaimed           = for all callers | root's blocks | the pool
 //! ```
-//! A block that is pending was freed by a transaction that is not durable yet. It backs no claim, so
-//! every claim is backed by a block that can be taken now: a delayed write that was accepted finds
-//! its blocks. The pool is kept for changes that must not fail for want of a node of an extent tree.
+//! A block that is pending was freed by a transaction that is not durable yet. It backs no claim, so every claim is
+//! backed by a block that can be taken now: a delayed write that was accepted finds its blocks. The pool is kept for
+//! changes that must not fail for lack of a node of an extent tree.
 //!
 //! Locks: none. `unclaimed` alone decides a claim, in one atomic step.
 //!
@@ -15,20 +15,20 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 use interfaces::file_system::{FsError, ReservedFor};
 use rt::sync::Once;
 
-/// The limit of what an allocation may claim.
+/// The limit of the blocks that an allocation may claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
     /// Blocks that a delayed write has claimed before.
     Delayed,
-    /// The calling thread's: root's blocks are for privileged callers only, the pool is for none.
+    /// The calling thread's: root's blocks are for privileged callers only, the pool for none.
     Caller,
-    /// All that is unclaimed: for a change that must not fail.
+    /// All unclaimed blocks, for a change that must not fail.
     Pool,
 }
 
 /// The free blocks of a volume.
 pub(super) struct Space {
-    /// Clear in the bitmaps.
+    /// Blocks that are clear in the bitmaps.
     free: AtomicU64,
     /// Free, not pending and not claimed.
     unclaimed: AtomicI64,
@@ -37,13 +37,13 @@ pub(super) struct Space {
     /// Blocks for privileged callers, and for changes that must not fail.
     root: i64,
     pool: i64,
-    /// The user and the group that root's blocks serve, beside privileged callers.
+    /// The user and the group that may use root's blocks, in addition to privileged callers.
     owner: ReservedFor,
     is_privileged: Once<fn(ReservedFor) -> bool>,
 }
 
 impl Space {
-    /// `free` blocks, of which `root` and `pool` are kept.
+    /// Makes the account of `free` blocks, of which `root` and `pool` are kept.
     pub(super) fn new(free: u64, (root, pool): (u64, u64), owner: ReservedFor) -> Space {
         Space {
             free: AtomicU64::new(free),
@@ -66,14 +66,14 @@ impl Space {
         self.free.load(Relaxed)
     }
 
-    /// Blocks that nobody has claimed, with those that are pending.
+    /// Returns the number of blocks that are not claimed, pending ones included.
     pub(super) fn usable(&self) -> u64 {
         let pending = signed(self.pending.load(Relaxed));
         let usable = self.unclaimed.load(Acquire).saturating_add(pending);
         u64::try_from(usable).unwrap_or(0)
     }
 
-    /// Blocks that are not kept for privileged callers, of those [`Space::usable`].
+    /// Returns the number of these blocks that are not kept for privileged callers.
     pub(super) fn available(&self) -> u64 {
         self.usable().saturating_sub((self.root + self.pool) as u64)
     }
@@ -83,7 +83,7 @@ impl Space {
         self.pending.load(Relaxed)
     }
 
-    /// Whether a claim of `blocks` would be refused now, and a commit would add to what is unclaimed.
+    /// Returns whether a claim of `blocks` would be refused now, and a commit would add unclaimed blocks.
     pub(super) fn must_wait_for(&self, blocks: u64, account: Account) -> bool {
         if self.pending() == 0 {
             return false;
@@ -126,14 +126,14 @@ impl Space {
         before.ok().and_then(granted).ok_or(FsError::NoSpace)
     }
 
-    /// Returns the number of blocks that the calling thread may not claim. The thread's privileges are looked up only
-    /// here: when the unclaimed blocks run low.
+    /// Returns the number of blocks that the calling thread may not claim. The thread's privileges are checked only
+    /// here, when the unclaimed blocks run low.
     fn kept_from_caller(&self) -> i64 {
         let is_privileged = self.is_privileged.get().is_some_and(|asked| asked(self.owner));
         if is_privileged { self.pool } else { self.root + self.pool }
     }
 
-    /// Changes what is unclaimed: claims given back, less what was taken without one.
+    /// Changes the number of unclaimed blocks: adds claims given back, and subtracts blocks taken without a claim.
     pub(super) fn settle(&self, given_back: u64, taken: u64) {
         let more = signed(given_back).saturating_sub(signed(taken));
         if more != 0 {
@@ -141,7 +141,7 @@ impl Space {
         }
     }
 
-    /// Claimed blocks were taken.
+    /// Notes that claimed blocks were taken.
     pub(super) fn note_taken(&self, blocks: u64) {
         self.free.fetch_sub(blocks, Relaxed);
     }

@@ -16,11 +16,11 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const ENTRY_BYTES: usize = 8;
 /// Bytes of the tail of a leaf.
 pub(crate) const TAIL_BYTES: usize = 12;
-/// Type in a tail.
+/// The type number in a tail.
 pub(crate) const TAIL_TYPE: u8 = 0xde;
 /// The place of the root's tree information.
 pub(crate) const ROOT_INFO_OFFSET: usize = 24;
-/// Bytes of it.
+/// Length of the root's information in bytes.
 pub(crate) const ROOT_INFO_BYTES: u8 = 8;
 /// The places of the root's limit and count.
 pub(crate) const ROOT_COUNT_OFFSET: usize = 32;

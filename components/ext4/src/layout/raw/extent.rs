@@ -9,7 +9,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// `eh_magic`.
+/// Magic number of a header (`eh_magic`).
 pub(crate) const MAGIC: u16 = 0xf30a;
 /// Bytes of a header and of an entry.
 pub(crate) const ENTRY_BYTES: usize = 12;

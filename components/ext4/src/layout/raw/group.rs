@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const INODES_UNUSED: u16 = 1;
 /// `bg_flags`: the block bitmap was never made.
 pub(crate) const BLOCKS_UNUSED: u16 = 2;
-/// The place of the checksum.
+/// Offset of the checksum.
 pub(crate) const CHECKSUM_OFFSET: usize = 30;
 
 /// The first 32 bytes.

@@ -10,9 +10,9 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Bytes of every inode, and where the extra part begins.
+/// Size of the base part of every inode, and so the offset of the extra part.
 pub(crate) const BASE_BYTES: usize = 128;
-/// Bytes of the body.
+/// Size of the body in bytes.
 pub(crate) const BODY_BYTES: usize = 60;
 /// The place of the checksum's low half.
 pub(crate) const CHECKSUM_LOW_OFFSET: usize = 124;
@@ -60,13 +60,13 @@ pub(crate) const FLAG_INLINE_DATA: u32 = 0x1000_0000;
 /// `i_flags` that a new inode takes over from its directory: compression, sync, no dump, no atime,
 /// append-only and immutable not among them.
 pub(crate) const FLAGS_INHERITED: u32 = 0x0001_00c8;
-/// `i_flags` that programs may set: sync, immutable, append-only, no dump, no atime and what means nothing (secure deletion,
-/// undelete, compression, no tail); of a directory also synchronous changes and top.
+/// `i_flags` that programs may set: sync, immutable, append-only, no dump, no atime and those without an effect (secure
+/// deletion, undelete, compression, no tail); for a directory also synchronous changes and top.
 pub(crate) const FLAGS_SETTABLE: u32 = 0x80ff;
 pub(crate) const FLAGS_SETTABLE_DIRECTORY: u32 = 0x3_80ff;
-/// `i_flags` that programs are told of.
+/// `i_flags` that programs are shown.
 pub(crate) const FLAGS_VISIBLE: u32 = 0x705b_dfff;
-/// Those of them that no program changes, whatever it asks for (directory index, whole file system blocks, inline data).
+/// Those of the visible flags that no program can change (directory index, whole file system blocks, inline data).
 pub(crate) const FLAGS_KEPT: u32 = FLAGS_VISIBLE & !0x604b_c0ff;
 /// `i_flags` that cannot be read: encrypted, value inode of an attribute.
 pub(crate) const FLAGS_UNREADABLE: u32 = 0x800 | 0x20_0000;
@@ -104,7 +104,7 @@ const _: () = assert!(size_of::<RawInode>() == BASE_BYTES);
 const _: () = assert!(core::mem::offset_of!(RawInode, body) == 40);
 const _: () = assert!(core::mem::offset_of!(RawInode, checksum_low) == CHECKSUM_LOW_OFFSET);
 
-/// The extra part; what lies beyond the inode's own extra bytes is to be taken as zero.
+/// The extra part; bytes beyond the inode's own extra bytes count as zero.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawExtra {

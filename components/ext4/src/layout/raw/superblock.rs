@@ -12,32 +12,32 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Its place on the device.
+/// Offset of the superblock on the device.
 pub(crate) const SUPERBLOCK_OFFSET: usize = 1024;
-/// `s_magic`.
+/// Magic number of the superblock (`s_magic`).
 pub(crate) const MAGIC: u16 = 0xef53;
 /// `s_flags`: directory hashes take characters as unsigned.
 pub(crate) const FLAG_UNSIGNED_HASH: u32 = 2;
 /// `s_checksum_type`: CRC-32C.
 pub(crate) const CHECKSUM_CRC32C: u8 = 1;
 
-/// `s_errors`: what an error does by default: continue.
+/// `s_errors`: by default writing continues after an error.
 pub(crate) const ERRORS_CONTINUE: u16 = 1;
-/// Bytes of the superblock.
+/// Size of the superblock in bytes.
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
 /// Free blocks, and their high half.
 pub(crate) const FREE_BLOCKS_OFFSET: usize = 12;
-/// Free inodes.
+/// Offset of the number of free inodes.
 pub(crate) const FREE_INODES_OFFSET: usize = 16;
-/// When it was mounted, and written.
+/// Offset of the time of the last mount.
 pub(crate) const MOUNT_TIME_OFFSET: usize = 44;
-/// When it was written.
+/// Offset of the time of the last write.
 pub(crate) const WRITE_TIME_OFFSET: usize = 48;
-/// Mounts since the last check.
+/// Offset of the number of mounts since the last check.
 pub(crate) const MOUNT_COUNT_OFFSET: usize = 52;
 /// `s_state`.
 pub(crate) const STATE_OFFSET: usize = 58;
-/// Incompatible features.
+/// Offset of the incompatible features.
 pub(crate) const INCOMPAT_OFFSET: usize = 96;
 /// Features that forbid writing where unknown.
 pub(crate) const READ_ONLY_COMPAT_OFFSET: usize = 100;
@@ -133,5 +133,5 @@ const _: () = assert!(core::mem::offset_of!(RawSuperblock, overhead) == 584);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, checksum_seed) == 624);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, checksum) == CHECKSUM_OFFSET);
 
-/// Bytes the superblock's checksum covers.
+/// Offset of the checksum, and so also the number of bytes that it covers.
 pub(crate) const CHECKSUM_OFFSET: usize = 1020;

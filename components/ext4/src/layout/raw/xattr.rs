@@ -10,9 +10,9 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// `h_magic`.
+/// Magic number of a block or an area (`h_magic`).
 pub(crate) const MAGIC: u32 = 0xea02_0000;
-/// Bytes of a block's header.
+/// Length of a block's header in bytes.
 pub(crate) const HEADER_BYTES: usize = 32;
 /// The place of a block's number of references.
 pub(crate) const REFERENCES_OFFSET: usize = 4;

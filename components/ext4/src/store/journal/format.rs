@@ -15,13 +15,13 @@
 
 /// First word of every block of the journal's own.
 pub(crate) const MAGIC: u32 = 0xc03b_3998;
-/// Type of a descriptor.
+/// Type number of a descriptor.
 pub(crate) const DESCRIPTOR: u32 = 1;
-/// Type of a commit block.
+/// Type number of a commit block.
 pub(crate) const COMMIT: u32 = 2;
-/// Types of the superblock.
+/// Type numbers of the superblock.
 pub(crate) const SUPERBLOCKS: [u32; 2] = [3, 4];
-/// Type of a revoke block.
+/// Type number of a revoke block.
 pub(crate) const REVOKE: u32 = 5;
 /// Bytes of a header, after which tags begin.
 pub(crate) const HEADER_BYTES: usize = 12;
@@ -29,28 +29,28 @@ pub(crate) const HEADER_BYTES: usize = 12;
 pub(crate) const REVOKED_OFFSET: usize = 16;
 /// Bytes of the checksum that ends descriptors and revoke blocks.
 pub(crate) const TAIL_BYTES: usize = 4;
-/// Bytes of the uuid behind a tag that does not say "the same".
+/// Length of the uuid behind a tag without the flag `TAG_SAME_UUID`.
 pub(crate) const UUID_BYTES: usize = 16;
 
-/// Superblock: bytes of a block.
+/// Superblock: offset of the size of a block.
 pub(crate) const BLOCK_BYTES_OFFSET: usize = 12;
-/// Superblock: blocks of the journal.
+/// Superblock: offset of the number of blocks.
 pub(crate) const LENGTH_OFFSET: usize = 16;
 /// Superblock: first block of the log.
 pub(crate) const FIRST_OFFSET: usize = 20;
 /// Superblock: sequence of the first transaction to be replayed.
 pub(crate) const SEQUENCE_OFFSET: usize = 24;
-/// Superblock: where it begins; zero where the journal is empty.
+/// Superblock: offset of the start of the log, which is zero if the journal is empty.
 pub(crate) const START_OFFSET: usize = 28;
-/// Superblock: compatible features.
+/// Superblock: offset of the compatible features.
 pub(crate) const COMPAT_OFFSET: usize = 36;
-/// Superblock: incompatible features.
+/// Superblock: offset of the incompatible features.
 pub(crate) const INCOMPAT_OFFSET: usize = 40;
 /// Superblock: identity, from which checksums begin.
 pub(crate) const UUID_OFFSET: usize = 48;
-/// Superblock: kind of checksum.
+/// Superblock: offset of the type of checksum.
 pub(crate) const CHECKSUM_TYPE_OFFSET: usize = 80;
-/// Superblock: its checksum.
+/// Superblock: offset of its checksum.
 pub(crate) const CHECKSUM_OFFSET: usize = 252;
 /// Bytes of the superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
@@ -61,7 +61,7 @@ pub(crate) const FEATURE_CHECKSUM_V1: u32 = 1;
 pub(crate) const FEATURE_REVOKE: u32 = 1;
 /// Feature: block numbers of 64 bits.
 pub(crate) const FEATURE_WIDE: u32 = 2;
-/// Feature: commit blocks may precede what they commit.
+/// Feature: commit blocks may be written before the blocks that they commit.
 pub(crate) const FEATURE_ASYNC_COMMIT: u32 = 4;
 /// Feature: checksums, 16 bits a tag.
 pub(crate) const FEATURE_CHECKSUM_V2: u32 = 8;
@@ -70,18 +70,19 @@ pub(crate) const FEATURE_CHECKSUM_V3: u32 = 16;
 
 /// Tag: the block began with the magic, which was cleared.
 pub(crate) const TAG_ESCAPED: u32 = 1;
-/// Tag: no uuid follows.
+/// Flag of a tag: no uuid follows.
 pub(crate) const TAG_SAME_UUID: u32 = 2;
 /// Tag: the last of its descriptor.
 pub(crate) const TAG_LAST: u32 = 8;
 /// Bytes of a tag with `FEATURE_CHECKSUM_V3`.
 pub(crate) const TAG_V3_BYTES: usize = 16;
 
-/// Commit block: kind and size of its checksum of the transaction (v1), both zero where it has none.
+/// Commit block: offset of the type and size of the transaction's checksum (v1), both zero if it has
+/// none.
 pub(crate) const COMMIT_CHECKSUM_TYPE_OFFSET: usize = 12;
 /// The kind and size of a CRC-32.
 pub(crate) const COMMIT_CRC32: [u8; 2] = [1, 4];
-/// Commit block: where its checksum is.
+/// Commit block: offset of its checksum.
 pub(crate) const COMMIT_CHECKSUM_OFFSET: usize = 16;
-/// Commit block: when.
+/// Commit block: offset of its time.
 pub(crate) const COMMIT_SECONDS_OFFSET: usize = 48;

@@ -1,4 +1,4 @@
-//! The journal (jbd2): where it lies, its own superblock, and which of its formats it speaks.
+//! The journal (jbd2): its place, its own superblock, and the format of its checksums.
 //!
 //! [`replay`] puts what a volume's journal holds in place when it is mounted, after [`scan`] has found where it ends
 //! and that nothing of it is damaged; [`mod@write`] appends transactions. Blocks of the log form a ring from `first` to `length`.
@@ -26,14 +26,14 @@ const LOG_BLOCKS_MIN: u32 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checksums {
     None,
-    /// Of a whole transaction, in its commit block. Read only.
+    /// One checksum for a whole transaction, in its commit block. Supported for reading only.
     V1,
     V2,
     V3,
 }
 
 impl Checksums {
-    /// Each block of the log has one, and the superblock.
+    /// Returns whether each block of the log, and the superblock, has a checksum.
     fn are_of_blocks(self) -> bool {
         matches!(self, Checksums::V2 | Checksums::V3)
     }
@@ -49,19 +49,19 @@ pub(crate) struct Location {
     pub(crate) area: VolumeArea,
 }
 
-/// A volume's journal.
+/// The journal of a volume.
 pub(crate) struct Journal {
     /// As in [`Location`].
     runs: Vec<(u64, u64)>,
     area: VolumeArea,
-    /// Its superblock as it is on the device.
+    /// The journal's superblock as it is on the device.
     raw: Vec<u8>,
     checksums: Checksums,
-    /// Commit blocks may be on the device before what they commit.
+    /// Commit blocks may be on the device before the blocks that they commit.
     is_asynchronous: bool,
     is_wide: bool,
     seed: u32,
-    /// First block of the log and the one behind its last.
+    /// First block of the log, and the one behind its last.
     first: u32,
     end: u32,
     /// Block where the next transaction begins.
@@ -76,8 +76,7 @@ impl Journal {
     /// The journal that lies at `location`.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where it makes no sense, [`FsError::Unsupported`] for features not
-    /// known; what reading it met.
+    /// [`FsError::Corrupt`] if it is malformed, [`FsError::Unsupported`] for unknown features; errors of reading it.
     pub(crate) fn open(device: &Device, location: Location) -> Result<Journal, FsError> {
         let (start, _) = *location.runs.first().ok_or(FsError::Corrupt)?;
         let mut raw = device.read_block(location.area.block_bytes, start)?;
@@ -133,22 +132,22 @@ impl Journal {
         })
     }
 
-    /// Long enough for transactions to be written to it.
+    /// Returns whether it is long enough for transactions to be written to it.
     pub(crate) fn is_usable(&self) -> bool {
         self.end - self.first >= LOG_BLOCKS_MIN
     }
 
-    /// The start of the log that is to be replayed; zero where it is empty.
+    /// Returns the start of the log to be replayed; zero if it is empty.
     fn start(&self) -> u32 {
         big32(&self.raw, START_OFFSET).unwrap_or(0)
     }
 
-    /// Blocks of the log.
+    /// Returns the number of blocks of the log.
     pub(crate) fn capacity(&self) -> u32 {
         self.end - self.first
     }
 
-    /// The block on the volume of block `at` of the journal.
+    /// Returns the number on the volume of block `at` of the journal.
     fn place(&self, at: u32) -> Result<u64, FsError> {
         let mut left = u64::from(at);
         for (start, count) in &self.runs {
@@ -160,7 +159,7 @@ impl Journal {
         Err(FsError::Corrupt)
     }
 
-    /// The block of the log that follows `at`, a number of blocks later.
+    /// Returns the block of the log that is `blocks` blocks behind `at`.
     fn after(&self, at: u32, blocks: u32) -> u32 {
         self.first + (at - self.first + blocks) % self.capacity()
     }
@@ -180,7 +179,7 @@ impl Journal {
         if self.checksums.are_of_blocks() { TAIL_BYTES } else { 0 }
     }
 
-    /// The checksum of a logged block.
+    /// Computes the checksum of a logged block.
     fn block_checksum(&self, sequence: u32, bytes: &[u8]) -> u32 {
         crc32c(crc32c(self.seed, &sequence.to_be_bytes()), bytes)
     }

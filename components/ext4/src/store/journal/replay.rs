@@ -1,9 +1,9 @@
-//! Replay of a journal: what its committed transactions hold is put in place, the newest version of
-//! each block, unless a later transaction revoked it.
+//! Replay of a journal: the blocks of its committed transactions are written in place, the newest version of each
+//! block, unless a later transaction revoked it.
 //!
-//! First the end of the log is found ([`super::scan`]). Two passes over the log until there follow: the first remembers
-//! from which transaction on a block is revoked, the second checks each logged block and remembers where the newest
-//! version lies. Only then is anything written. Bounded by the log's length.
+//! First the end of the log is found ([`super::scan`]). Then there are two passes over the log up to the end: the first
+//! remembers the transaction up to which each block is revoked, the second checks each logged block and remembers the
+//! place of its newest version. Only then is anything written. The work is bounded by the log's length.
 use super::{Checksums, Journal, format::*};
 use crate::store::{
     bytes::{big32, put_big32},
@@ -13,7 +13,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 use interfaces::file_system::FsError;
 use rt::{PAGE_BYTES, memory::Charge};
 
-/// One logged block of a transaction.
+/// A logged block of a transaction.
 pub(super) struct Tag {
     block: u64,
     flags: u32,
@@ -29,7 +29,7 @@ struct Version {
 
 /// The cost of one remembered block.
 const REMEMBERED_BYTES: usize = 64;
-/// Chunks read at once where the log is looked through.
+/// Chunks that are read at once when the log is scanned.
 const CHUNKS_AT_ONCE: u64 = 64;
 
 /// The findings of the transactions so far.
@@ -41,7 +41,7 @@ struct Found {
 }
 
 impl Found {
-    /// The log chooses how much there is to remember.
+    /// Charges memory, because the log decides how much must be remembered.
     fn pay(&mut self) -> Result<(), FsError> {
         let bytes = (self.versions.len() + self.revoked.len()) * REMEMBERED_BYTES;
         let missing = bytes.saturating_sub(self.charge.bytes());
@@ -49,17 +49,17 @@ impl Found {
     }
 
     fn is_revoked(&self, block: u64, sequence: u32) -> bool {
-        // Sequences wrap around.
+        // Sequence numbers wrap around.
         self.revoked.get(&block).is_some_and(|by| by.wrapping_sub(sequence) as i32 >= 0)
     }
 }
 
 impl Journal {
-    /// Puts everything in place that the journal holds, and empties it. Returns the blocks written.
+    /// Writes all blocks of the journal in place, and empties it. Returns the number of blocks written.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] with nothing written, where a committed transaction is damaged or a block logged lies
-    /// outside the volume; what I/O met.
+    /// [`FsError::Corrupt`], with nothing written, if a committed transaction is damaged or a logged block is outside
+    /// the volume; errors of I/O.
     pub(crate) fn replay(&mut self, device: &Device, mount_seconds: u32) -> Result<u64, FsError> {
         let start = self.start();
         if start == 0 {
@@ -88,7 +88,7 @@ impl Journal {
         device.read_block(self.area.block_bytes, self.place(at)?)
     }
 
-    /// Says where the log is damaged.
+    /// Reports the place at which the log is damaged.
     pub(super) fn damage(&self, device: &Device, sequence: u32, at: u32) -> FsError {
         let name = device.name();
         log::error!(
@@ -117,7 +117,7 @@ impl Journal {
         Ok(found)
     }
 
-    /// Hands the blocks of the log's own until transaction `end` to `visit`: kind, bytes, and the place behind it
+    /// Calls `visit` with the log's own blocks until transaction `end`: type, bytes, and the place behind the block,
     /// with the transaction.
     fn walk(
         &self,
@@ -188,7 +188,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The tags of a descriptor.
+    /// Returns the tags of a descriptor.
     pub(super) fn tags(&self, bytes: &[u8]) -> Vec<Tag> {
         let end = bytes.len() - self.tail_bytes();
         let mut tags = Vec::new();

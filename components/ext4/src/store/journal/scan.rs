@@ -24,11 +24,11 @@ const SHARE_LOOKED_THROUGH: u32 = 2;
 /// Bytes of a commit block that say something; the rest is zero, and may be torn off by a power cut.
 const COMMIT_BYTES: usize = 512;
 
-/// Whether the log goes on.
+/// The result of looking at a block: whether the log continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Further,
-    /// Here it ends, and no later part of it counts.
+    /// The log ends here, and no later part of it is valid.
     End,
 }
 
@@ -41,14 +41,14 @@ struct Scan<'a> {
     /// The next block, and how many of the log are left from there.
     at: u32,
     left: u32,
-    /// The transaction the next block must belong to, and the block where it began.
+    /// The transaction to which the next block must belong, and the block at which it began.
     sequence: u32,
     began: u32,
-    /// Seconds of the last commit; before there is one, of the last mount.
+    /// Time of the last commit in seconds; before the first commit, that of the last mount.
     last_seconds: u64,
     /// Block of the running transaction that has a wrong checksum.
     suspect: Option<u32>,
-    /// The transaction whose commit block has a wrong checksum, where that is no damage by itself.
+    /// The transaction whose commit block has a wrong checksum, if that alone does not prove damage.
     interrupted: Option<u32>,
     /// CRC-32 of the running transaction (v1).
     sum: u32,
@@ -59,7 +59,7 @@ impl Journal {
     /// `mount_seconds`.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where a committed transaction is damaged; what reading met.
+    /// [`FsError::Corrupt`] if a committed transaction is damaged; errors of reading.
     pub(super) fn find_end(
         &self,
         device: &Device,
@@ -93,7 +93,7 @@ impl Journal {
         Ok(scan.end())
     }
 
-    /// Whether a descriptor or a revoke block has the checksum it should have.
+    /// Returns whether a descriptor or a revoke block has the right checksum.
     fn is_sum_right(&self, bytes: &[u8]) -> bool {
         let at = bytes.len() - TAIL_BYTES;
         let mut copy = bytes.to_vec();
@@ -101,7 +101,7 @@ impl Journal {
         !self.checksums.are_of_blocks() || big32(bytes, at) == Some(crc32c(self.seed, &copy))
     }
 
-    /// Whether a commit block has the checksum it should have, be it with what a torn write left behind it.
+    /// Returns whether a commit block has the right checksum, possibly with remains of a torn write behind it.
     fn is_commit_right(&self, bytes: &[u8]) -> bool {
         let mut copy = bytes.to_vec();
         put_big32(&mut copy, COMMIT_CHECKSUM_OFFSET, 0);
@@ -116,7 +116,7 @@ impl Journal {
 }
 
 impl Scan<'_> {
-    /// The next block, if it is one of the log's own of the running transaction.
+    /// Takes the next block, if it is one of the log's own blocks of the present transaction.
     fn take(&mut self) -> Result<Option<Vec<u8>>, FsError> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         let bytes = self.journal.read(self.device, self.at)?;
@@ -133,7 +133,7 @@ impl Scan<'_> {
         self.interrupted.unwrap_or(self.sequence)
     }
 
-    /// The block just taken.
+    /// Returns the number of the block that was just taken.
     fn taken(&self) -> u32 {
         self.journal.after(self.at, self.journal.capacity() - 1)
     }
@@ -176,7 +176,7 @@ impl Scan<'_> {
             return Err(self.journal.damage(self.device, self.sequence, block));
         }
         match self.interrupted {
-            // The commit of a later transaction says that this one was not just interrupted.
+            // The commit of a later transaction shows that this one was not just interrupted.
             Some(sequence) if is_right => {
                 return Err(self.journal.damage(self.device, sequence, self.taken()));
             }
@@ -191,7 +191,7 @@ impl Scan<'_> {
         Ok(Next::Further)
     }
 
-    /// The checksum of a transaction (v1), where its commit block has one.
+    /// Returns whether the checksum of a transaction (v1) is right, if its commit block has one.
     fn is_transaction_right(&self, bytes: &[u8]) -> bool {
         let kind = bytes.get(COMMIT_CHECKSUM_TYPE_OFFSET..).and_then(|rest| rest.first_chunk());
         let found = big32(bytes, COMMIT_CHECKSUM_OFFSET);
@@ -226,7 +226,7 @@ impl Scan<'_> {
     }
 }
 
-/// When a commit block was made: seconds since 1970.
+/// Returns the time of a commit block in seconds since 1970.
 fn commit_seconds(bytes: &[u8]) -> u64 {
     let word = |offset| big32(bytes, offset).map_or(0, u64::from);
     word(COMMIT_SECONDS_OFFSET) << 32 | word(COMMIT_SECONDS_OFFSET + 4)

@@ -4,8 +4,8 @@
 //! transaction   [revoke blocks] | descriptor | its blocks | descriptor ... | commit
 //!               <------------------ then a flush ----------------------->  then the commit, a flush
 //! ```
-//! The journal's superblock says where the log begins once it holds something; it is written with
-//! the first transaction, and when the log's blocks are in place.
+//! The journal's superblock has the start of a log that is not empty. It is written with the first transaction, and when the
+//! log's blocks are in place.
 use super::{Checksums, Journal, format::*};
 use crate::store::{
     bytes::{big32, put, put_big32},
@@ -15,7 +15,7 @@ use crate::store::{
 use alloc::{borrow::Cow, vec, vec::Vec};
 use interfaces::{block::Request, file_system::FsError};
 
-/// Blocks that are summed without letting others go first.
+/// Number of blocks that are summed without a pause for other threads.
 const SHORT_BLOCKS: usize = 16;
 
 /// A block of metadata to be logged: its number, and its bytes.
@@ -61,17 +61,17 @@ impl Journal {
         self.write_super(device, 0, self.sequence)
     }
 
-    /// The log holds nothing.
+    /// Returns whether the log is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// The log is filled so far that what it holds should be put in place.
+    /// Returns whether the log is so full that its blocks should be written in place.
     pub(crate) fn is_half_full(&self) -> bool {
         self.used > self.capacity() / 2
     }
 
-    /// Whether a transaction of that size fits behind what the log holds.
+    /// Returns whether a transaction of that size fits in the rest of the log.
     pub(crate) fn has_room(&self, blocks: usize, revoked: usize) -> bool {
         let needed = blocks + self.descriptors(blocks) + self.revoke_blocks(revoked) + 1;
         needed < (self.capacity() - self.used) as usize
@@ -98,7 +98,7 @@ impl Journal {
         revoked.div_ceil(self.revokes_per_block())
     }
 
-    /// Appends a transaction, whose data `data` writes; all of it is durable when this returns.
+    /// Appends a transaction, whose data `data` writes. All of it is durable when this returns.
     ///
     /// # Errors
     /// As [`Device::write_in_turn`]; the log is then as it was.
@@ -119,7 +119,7 @@ impl Journal {
             log.push(Cow::Owned(self.descriptor(part, &copies)));
             log.extend(copies);
             if part.len() > SHORT_BLOCKS {
-                // Summing a large transaction is long work: who changes metadata meanwhile goes first.
+                // Computing the checksums of a large transaction is long work, so threads that change metadata run first.
                 rt::thread::yield_now();
             }
         }
@@ -141,8 +141,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes away the commit block of a transaction of that size that [`Journal::append`] could not append: it may be on the
-    /// device all the same, and other blocks come before it.
+    /// Erases the commit block of a transaction of that size that [`Journal::append`] could not append. The block may be on
+    /// the device nevertheless, while blocks before it are missing.
     ///
     /// # Errors
     /// As [`Device::write`] and [`Device::flush`].
@@ -158,7 +158,7 @@ impl Journal {
         device.flush()
     }
 
-    /// Everything logged is in place and flushed: the log is empty.
+    /// Empties the log: everything logged is in place and flushed.
     ///
     /// # Errors
     /// As [`Device::write`].
@@ -230,7 +230,7 @@ impl Journal {
             }
             at += self.tag_bytes();
             if index == 0 {
-                // The uuid of the journal's user: zero, as Linux has it for an internal journal.
+                // The uuid of the journal's user is zero, as Linux has it for an internal journal.
                 at += UUID_BYTES;
             }
         }
@@ -250,7 +250,7 @@ impl Journal {
     }
 }
 
-/// A block that begins as the journal's own do is logged with that word cleared.
+/// Clears the first word of a block that begins like the journal's own blocks, for logging.
 fn escape(bytes: &[u8]) -> Cow<'_, [u8]> {
     if big32(bytes, 0) != Some(MAGIC) {
         return Cow::Borrowed(bytes);
