@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-/// Names a C library looks for beside `__vdso_NAME`.
+/// Names under which a C library looks the functions up, besides `__vdso_NAME`.
 const ALIASES: [&str; 5] = ["clock_gettime", "gettimeofday", "time", "clock_getres", "getcpu"];
 
 fn main() {
@@ -48,7 +48,7 @@ fn link(source: &Path, object: &Path, out: &Path) {
     run(linker.arg("-o").arg(out.join("vdso.so")).arg(object));
 }
 
-/// The linker that comes with the toolchain.
+/// Returns the path of the linker that comes with the toolchain.
 fn linker() -> PathBuf {
     let output = rustc().args(["--print", "sysroot"]).output().expect("rustc runs");
     let sysroot = String::from_utf8(output.stdout).expect("a path");

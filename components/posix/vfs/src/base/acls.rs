@@ -4,7 +4,7 @@ use acl::Acl;
 use alloc::sync::Arc;
 use rt::memory::Charge;
 
-/// The two lists.
+/// The two kinds of list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AclKind {
     /// The users that may use it.
@@ -14,7 +14,7 @@ pub(crate) enum AclKind {
 }
 
 impl AclKind {
-    /// The list an attribute's name stands for.
+    /// Returns the kind of list that an attribute's name stands for.
     pub(crate) fn named(name: &[u8]) -> Option<AclKind> {
         match name {
             acl::ACCESS_NAME => Some(AclKind::Access),
@@ -38,7 +38,7 @@ impl AclKind {
     }
 }
 
-/// A list with what it is charged.
+/// A list in memory with its memory charge.
 pub(crate) struct Kept {
     list: Acl,
     _charge: Charge,
@@ -58,7 +58,7 @@ impl core::ops::Deref for Kept {
     }
 }
 
-/// The lists that were found.
+/// The lists that were read.
 pub(crate) struct Acls {
     pub(crate) access: Option<Arc<Kept>>,
     pub(crate) default: Option<Arc<Kept>>,

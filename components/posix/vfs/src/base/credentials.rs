@@ -9,89 +9,89 @@ use bitflags::bitflags;
 pub struct Ids {
     /// The user that started the program.
     pub real: u32,
-    /// The user whose rights it has.
+    /// The user id whose rights the process has.
     pub effective: u32,
     /// The user that `effective` may go back to.
     pub saved: u32,
-    /// The user whose rights it has on files; follows `effective`.
+    /// The user id whose rights the process has on files; follows `effective`.
     pub fs: u32,
 }
 
 impl Ids {
-    /// All four the same.
+    /// Makes a set in which all four ids are `id`.
     pub const fn all(id: u32) -> Ids {
         Ids { real: id, effective: id, saved: id, fs: id }
     }
 }
 
 bitflags! {
-    /// Capabilities, by Linux's bit numbers.
+    /// A set of capabilities; the bit numbers are those of Linux.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Capabilities: u64 {
-        /// Change owners at will.
+        /// Change the owners of files.
         const CHOWN = 1 << 0;
         /// Bypass read, write and execute checks.
         const DAC_OVERRIDE = 1 << 1;
         /// Bypass read checks, and search checks of directories.
         const DAC_READ_SEARCH = 1 << 2;
-        /// Do what only a file's owner may.
+        /// Use the rights of a file's owner on any file.
         const FOWNER = 1 << 3;
-        /// Keep setuid and setgid bits where they would be cleared.
+        /// Keep setuid and setgid bits that a change would clear.
         const FSETID = 1 << 4;
-        /// Signal anyone.
+        /// Send signals to any process.
         const KILL = 1 << 5;
-        /// Change group ids at will.
+        /// Change group ids to any value.
         const SETGID = 1 << 6;
-        /// Change user ids at will.
+        /// Change user ids to any value.
         const SETUID = 1 << 7;
         /// Add to and take from the capability sets.
         const SETPCAP = 1 << 8;
-        /// Set the immutable and append-only flags.
+        /// Set the immutable and append-only flags of files.
         const LINUX_IMMUTABLE = 1 << 9;
         /// Configure networks; sockets beyond their limits.
         const NET_ADMIN = 1 << 12;
-        /// Lock memory.
+        /// Lock memory (mlock(2)).
         const IPC_LOCK = 1 << 14;
-        /// Use objects of System V IPC whatever their permissions.
+        /// Use objects of System V IPC regardless of their permissions.
         const IPC_OWNER = 1 << 15;
-        /// Reach what is the machine's.
+        /// Use the machine's I/O ports and memory directly.
         const SYS_RAWIO = 1 << 17;
-        /// chroot.
+        /// Call chroot(2).
         const SYS_CHROOT = 1 << 18;
-        /// Trace anyone.
+        /// Trace any process.
         const SYS_PTRACE = 1 << 19;
         /// Mount, set the host name, and much more.
         const SYS_ADMIN = 1 << 21;
-        /// Power off and restart.
+        /// Power the machine off and restart it.
         const SYS_BOOT = 1 << 22;
-        /// Raise priorities.
+        /// Raise the priority of processes.
         const SYS_NICE = 1 << 23;
-        /// Pass resource limits.
+        /// Exceed resource limits.
         const SYS_RESOURCE = 1 << 24;
-        /// Set the clock.
+        /// Set the system clock.
         const SYS_TIME = 1 << 25;
         /// Configure terminals.
         const SYS_TTY_CONFIG = 1 << 26;
         /// Make device nodes.
         const MKNOD = 1 << 27;
-        /// Leases on files of others.
+        /// Take leases on files of other users.
         const LEASE = 1 << 28;
         /// Change a login uid that is set.
         const AUDIT_CONTROL = 1 << 30;
-        /// Give capabilities to files.
+        /// Attach capabilities to files.
         const SETFCAP = 1 << 31;
         /// Read the kernel's log.
         const SYSLOG = 1 << 34;
-        /// Timers that wake the machine.
+        /// Set timers that wake the machine.
         const WAKE_ALARM = 1 << 35;
-        /// Choose the ids of processes.
+        /// Choose the ids of new processes.
         const CHECKPOINT_RESTORE = 1 << 40;
-        /// The capabilities that a change of the file-system user takes and gives (`CAP_FS_SET`): these, and
+        /// The capabilities that are added or removed when the file-system user id changes (`CAP_FS_SET`): these, and
         /// CAP_MAC_OVERRIDE.
         const FILES = Self::CHOWN.bits() | Self::DAC_OVERRIDE.bits()
             | Self::DAC_READ_SEARCH.bits() | Self::FOWNER.bits() | Self::FSETID.bits()
             | Self::LINUX_IMMUTABLE.bits() | Self::MKNOD.bits() | 1 << 32;
-        /// Every capability Linux names (bits 0 to 40).
+        /// Every capability that Linux defines (bits 0 to 40).
         const ALL = (1 << 41) - 1;
     }
 }
@@ -101,13 +101,13 @@ bitflags! {
 pub struct CapabilitySets {
     /// The capabilities that `effective` may hold.
     pub permitted: Capabilities,
-    /// The capabilities that count.
+    /// Capabilities that permission checks use.
     pub effective: Capabilities,
-    /// Kept across execve for files that inherit.
+    /// Capabilities kept across execve of files that have them in their inheritable set.
     pub inheritable: Capabilities,
     /// The capabilities that execve may ever give.
     pub bounding: Capabilities,
-    /// Kept across execve of plain programs.
+    /// Capabilities kept across execve of programs without file capabilities.
     pub ambient: Capabilities,
 }
 
@@ -121,7 +121,7 @@ impl acl::Subject for Credentials {
 }
 
 impl CapabilitySets {
-    /// As of the first process.
+    /// The sets of the first process.
     pub const FULL: CapabilitySets = CapabilitySets {
         permitted: Capabilities::ALL,
         effective: Capabilities::ALL,
@@ -129,7 +129,7 @@ impl CapabilitySets {
         bounding: Capabilities::ALL,
         ambient: Capabilities::empty(),
     };
-    /// None held, all could be given by execve.
+    /// The sets of a process that holds no capability and may get any of them by execve.
     pub const NONE: CapabilitySets = CapabilitySets {
         permitted: Capabilities::empty(),
         effective: Capabilities::empty(),
@@ -139,24 +139,24 @@ impl CapabilitySets {
     };
 }
 
-/// On whose behalf something is done.
+/// Identity and rights with which an operation is done: user, groups and capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// User ids.
+    /// The user ids.
     pub user: Ids,
-    /// Group ids.
+    /// The group ids.
     pub group: Ids,
-    /// Supplementary groups, ascending.
+    /// The supplementary groups in ascending order.
     pub groups: Arc<[u32]>,
-    /// Capability sets.
+    /// The capability sets.
     pub capabilities: CapabilitySets,
-    /// `SECBIT_` bits of prctl(2).
+    /// The `SECBIT_` bits of prctl(2).
     pub secure_bits: u32,
 }
 
 impl Credentials {
-    /// It has other rights than `old`, by its ids, or more, by its capabilities: a process that changes so is not to be
-    /// looked into by its user any more (Linux's `commit_creds`).
+    /// Returns whether these credentials have other ids or more capabilities than `old`. After such a change the
+    /// process may no longer be inspected by its own user (Linux's `commit_creds`).
     pub fn departs_from(&self, old: &Credentials) -> bool {
         let rights = |who: &Credentials| {
             (who.user.effective, who.user.fs, who.group.effective, who.group.fs)
@@ -164,7 +164,7 @@ impl Credentials {
         rights(self) != rights(old)
             || !old.capabilities.permitted.contains(self.capabilities.permitted)
     }
-    /// The superuser.
+    /// Makes the credentials of the superuser.
     pub fn root() -> Credentials {
         Credentials {
             user: Ids::all(0),
@@ -174,7 +174,7 @@ impl Credentials {
             secure_bits: 0,
         }
     }
-    /// An ordinary user.
+    /// Makes the credentials of an ordinary user.
     pub fn user(user: u32, group: u32, groups: &[u32]) -> Credentials {
         let mut groups = groups.to_vec();
         groups.sort_unstable();
@@ -186,15 +186,16 @@ impl Credentials {
             secure_bits: 0,
         }
     }
-    /// All of `wanted` are effective.
+    /// Returns whether all of `wanted` are effective.
     pub fn has(&self, wanted: Capabilities) -> bool {
         self.capabilities.effective.contains(wanted)
     }
-    /// `group` is the file-system group or a supplementary one.
+    /// Returns whether `group` is the file-system group or a supplementary group.
     pub fn is_in_group(&self, group: u32) -> bool {
         self.group.fs == group || self.groups.binary_search(&group).is_ok()
     }
-    /// As access(2) looks at files: with the real ids, and capabilities only for real root.
+    /// Returns the credentials that access(2) uses: with the real ids, and with capabilities only if the real user is
+    /// root.
     pub fn with_real_ids(&self) -> Credentials {
         let mut real = self.clone();
         real.user.fs = self.user.real;

@@ -1,4 +1,4 @@
-//! Errno: the one type in which the personality reports failure, and the one table from file-system errors.
+//! [`Errno`]: the one type in which the personality reports failure, and the one table from file-system errors.
 use interfaces::file_system::FsError;
 use linux_raw_sys::errno as raw;
 
@@ -22,9 +22,10 @@ EPROTOTYPE EBADR ESOCKTNOSUPPORT EIDRM ENOMSG EADDRINUSE EADDRNOTAVAIL ECONNREFU
 impl Errno {
     /// Internal: restart the call after the signal unless a handler without SA_RESTART ran (then EINTR).
     pub const RESTART: Errno = Errno(512);
-    /// Internal: restart the call after the signal, whatever ran.
+    /// Internal: the call is restarted after the signal, even if a handler ran.
     pub const RESTART_ALWAYS: Errno = Errno(513);
-    /// Internal: go on through restart_syscall if no handler ran, else EINTR (made by `Task::restart_as`).
+    /// Internal: the call continues through restart_syscall if no handler ran, else fails with EINTR (made by
+    /// `Task::restart_as`).
     pub const RESTART_BLOCK: Errno = Errno(516);
     /// Internal: restart only if no handler ran (sleep, poll: EINTR after any handler).
     pub const RESTART_NO_HANDLER: Errno = Errno(514);

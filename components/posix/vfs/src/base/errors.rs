@@ -1,11 +1,13 @@
-//! Errors of writes nobody waited for, kept until told (the semantics of Linux's `errseq_t`).
+//! Errors of writes for which no thread waited, kept until they are reported (the semantics of
+//! Linux's `errseq_t`).
 //!
-//! [`ErrorSequence`] is what failed, [`Told`] how far one open description was told. Each
-//! description hears of an error once, by fsync; one opened later hears of it only if nobody did.
+//! [`ErrorSequence`] is the record of the failures of a file, [`Told`] the position up to which one
+//! open description has been given them. Each description reports an error once, by fsync; a
+//! description that is opened later reports it only if no other one did.
 use crate::base::errno::Errno;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The word: errors so far, whether the last was told, which it was.
+/// The word holds the number of errors so far, whether the last one was reported, and its errno.
 const COUNT_SHIFT: u32 = 17;
 const WAS_TOLD: u64 = 1 << 16;
 
@@ -13,7 +15,7 @@ const WAS_TOLD: u64 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct ErrorSequence(AtomicU64);
 
-/// The errors that a description was told of.
+/// The position up to which one description has reported errors.
 #[derive(Debug)]
 pub(crate) struct Told(AtomicU64);
 
@@ -21,20 +23,20 @@ impl ErrorSequence {
     pub(crate) fn new() -> ErrorSequence {
         ErrorSequence(AtomicU64::new(WAS_TOLD))
     }
-    /// An error, to be told.
+    /// Records an error that is to be reported.
     pub(crate) fn record(&self, error: Errno) {
         let next = |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | error.0);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
-    /// The position at which a new description begins.
+    /// Returns the position at which a new description begins.
     pub(crate) fn sample(&self) -> Told {
         let word = self.0.load(Ordering::Relaxed);
         Told(AtomicU64::new(if word & WAS_TOLD != 0 { word >> COUNT_SHIFT } else { 0 }))
     }
-    /// The last error since `told`, which moves on.
+    /// Reports the last error since `told`, and moves `told` past it.
     ///
     /// # Errors
-    /// The one recorded.
+    /// The recorded error.
     pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
         let word = self.0.load(Ordering::Relaxed);
         let count = word >> COUNT_SHIFT;
@@ -42,7 +44,7 @@ impl ErrorSequence {
         {
             return Ok(());
         }
-        // An error recorded meanwhile is another one, and not told.
+        // An error recorded meanwhile is another one, and not reported.
         let seen = word | WAS_TOLD;
         let _ = self.0.compare_exchange(word, seen, Ordering::Relaxed, Ordering::Relaxed);
         Err(Errno(u64::from(word as u16)))

@@ -17,18 +17,18 @@ bitflags! {
     /// The steps of sync_file_range(2), with its values.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct RangeSteps: u32 {
-        /// Wait for what is being written.
+        /// Wait for pages that are being written already.
         const WAIT_BEFORE = 1;
-        /// Start writing what is dirty.
+        /// Start writing dirty pages.
         const WRITE = 2;
-        /// Wait for that.
+        /// Wait for the writes that were started.
         const WAIT_AFTER = 4;
     }
 }
 
 /// Pages of something that can be mapped: a file's page cache, or shared anonymous memory.
 pub trait Mappable: Send + Sync {
-    /// The frame of page `index`, read in if need be; for a shared store the page is made dirty.
+    /// Returns the frame of page `index`, read from storage if necessary; for a shared store the page is made dirty.
     ///
     /// # Errors
     /// `ENXIO` beyond the end (SIGBUS), `EIO`, `ENOMEM`.
@@ -36,41 +36,43 @@ pub trait Mappable: Send + Sync {
     /// Calls `visit(index, frame)` for the pages of `first .. first + count` in memory and up to
     /// date (fault-around); never blocks for I/O.
     fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame));
-    /// From now on `watcher` is told when pages go away (truncation), until it is dropped.
-    /// Called once a mapping is made, before its first [`Mappable::page`].
+    /// Registers `watcher`, which is told of pages that are removed (truncation), until it is dropped. Called once a mapping
+    /// is made, before its first [`Mappable::page`].
     fn watch(&self, watcher: Weak<dyn Watcher>) {
         let _ = watcher;
     }
-    /// Forgets the watchers that have ended: a weak reference keeps the memory of what it named.
+    /// Removes the watchers that have ended: a weak reference keeps the memory of its object allocated.
     fn forget_ended_watchers(&self) {}
-    /// Forgets the contents of pages `first .. first + count` (`MADV_REMOVE`, a hole); `false`
-    /// where it does not do that.
+    /// Discards the contents of pages `first .. first + count` (`MADV_REMOVE`, a hole). Returns `false` if the object does not
+    /// support that.
     fn discard(&self, first: u64, count: u64) -> bool {
         let _ = (first, count);
         false
     }
-    /// No new shared mapping may be stored to (a seal); asked with the map locked in which it is made.
+    /// Returns whether a seal forbids new shared mappings with write access; called with the address space's map locked in
+    /// which the mapping is made.
     fn refuses_stores(&self) -> bool {
         false
     }
-    /// A number no other mappable thing has, by which a [`Watcher`] knows it; 0 if it never shrinks.
+    /// Returns a number that no other mappable object has, by which a [`Watcher`] knows it; 0 if the object never shrinks.
     fn identity(&self) -> u64 {
         0
     }
 }
 
-/// Somebody who maps pages of a [`Mappable`], an address space.
+/// An address space that maps pages of a [`Mappable`] and is told of their removal.
 pub trait Watcher: Send + Sync {
-    /// Pages from `first` on are no longer part of the [`Mappable`] with this identity: what is mapped of them is to be
-    /// unmapped before this returns. The size has changed already, so that a fault that looks
-    /// now gets `ENXIO`; a fault that got its frame before must have mapped it before this
-    /// unmaps (hold the region's lock over [`Mappable::page`] and the mapping, and take it here).
+    /// Called when pages from `first` on are no longer part of the [`Mappable`] with this identity: mappings of them must be
+    /// removed before this returns. The size has changed already, so that a later fault gets `ENXIO`; a fault that got its
+    /// frame before must have mapped it before this removes the mapping (hold the region's lock over [`Mappable::page`] and
+    /// the mapping, and take it here).
     fn truncated(&self, identity: u64, first: u64);
-    /// Pages `first .. first + count` are about to be written to storage: write access to them is
-    /// to be taken before this returns, so that the next store asks [`Mappable::page`] again. As
-    /// with truncation, a fault that got its frame for writing before must not map it after.
+    /// Called when pages `first .. first + count` are about to be written to storage: write access to them must be removed
+    /// before this returns, so that the next store calls [`Mappable::page`] again. As with truncation, a fault that got its
+    /// frame for writing before must not map it after.
     fn cleaned(&self, identity: u64, first: u64, count: u64);
-    /// The thing with this identity is mapped shared in a way that may be stored to, now or after an mprotect.
+    /// Returns whether the object with this identity is mapped shared in a way that may be stored to, now or after an
+    /// mprotect.
     fn may_store(&self, identity: u64) -> bool;
 }
 
@@ -79,18 +81,18 @@ pub trait Watcher: Send + Sync {
 pub struct IoFlags {
     /// Do not block: `EAGAIN` (O_NONBLOCK or RWF_NOWAIT).
     pub is_nonblocking: bool,
-    /// Write at the end (O_APPEND).
+    /// Write at the end of the file (O_APPEND).
     pub is_append: bool,
 }
 
-/// From where lseek counts.
+/// The position from which lseek counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
-    /// The start.
+    /// The start of the file.
     Start,
     /// The present offset.
     Current,
-    /// The end.
+    /// The end of the file.
     End,
     /// The next byte of data at or after the position.
     Data,
@@ -98,7 +100,7 @@ pub enum Whence {
     Hole,
 }
 
-/// The last position there is (`loff_t`).
+/// The greatest file position (`loff_t`).
 pub const POSITION_MAX: u64 = i64::MAX as u64;
 
 /// The places that lseek(2) may go to.
@@ -106,11 +108,11 @@ pub const POSITION_MAX: u64 = i64::MAX as u64;
 pub enum Places {
     /// Anywhere up to this position; the end is [`File::end`].
     UpTo(u64),
-    /// Anywhere from the start on: there is no end, and there are no holes.
+    /// Any position from 0 on: there is no end, and there are no holes.
     Endless,
-    /// As [`Places::Endless`], at any of 2^64 addresses of memory.
+    /// Any of 2^64 addresses of memory; otherwise like [`Places::Endless`].
     Addresses,
-    /// To the start, wherever it is told to go (devices without places).
+    /// Always position 0, whatever position is asked for (devices without positions).
     Start,
 }
 
@@ -167,15 +169,16 @@ pub trait SendRoom: Send + Sync {
 /// A default answers as Linux does for a file that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait File: Send + Sync {
-    /// Bytes of the kernel's memory that would be free if nobody had the file: the share of this one where other files have
-    /// them, too. Files that it holds in its turn are asked through `survey`.
+    /// Returns the bytes of kernel memory that would be freed if this file were closed: its share, if other files use the same
+    /// memory. Files that it holds itself are counted through `survey`.
     ///
     /// # Locks
-    /// Only such as are free now ([`rt::sync::Mutex::try_lock`]): the out-of-memory killer asks, whoever waits for memory.
+    /// Only locks that are free now ([`rt::sync::Mutex::try_lock`]): the out-of-memory killer calls this, whatever locks the
+    /// threads waiting for memory hold.
     fn held_bytes(&self, survey: &mut Survey) -> usize {
         0
     }
-    /// Can be positioned (lseek, pread); else `ESPIPE`.
+    /// Returns whether it has a position (lseek, pread); if not, such calls fail with `ESPIPE`.
     fn is_seekable(&self) -> bool {
         false
     }
@@ -183,19 +186,19 @@ pub trait File: Send + Sync {
     fn places(&self) -> Places {
         Places::UpTo(POSITION_MAX)
     }
-    /// The position that SEEK_END counts from.
+    /// Returns the position that SEEK_END counts from.
     fn end(&self) -> u64 {
         self.size()
     }
-    /// May be opened with O_DIRECT.
+    /// Returns whether it may be opened with O_DIRECT.
     fn can_be_direct(&self) -> bool {
         false
     }
-    /// Has nothing to be read, whatever is asked for: a readv of no bytes says so, too.
+    /// Returns whether it never supports reading: then even a readv of no bytes fails.
     fn lacks_read(&self) -> bool {
         false
     }
-    /// As [`File::lacks_read`], of write.
+    /// Returns whether it never supports writing, as [`File::lacks_read`] does for reading.
     fn lacks_write(&self) -> bool {
         false
     }
@@ -218,23 +221,24 @@ pub trait File: Send + Sync {
     ) -> Result<(usize, u64), Errno> {
         Err(Errno::EINVAL)
     }
-    /// Whether splice and sendfile may write to it: not to what takes bytes by other rules than a file.
+    /// Returns whether splice and sendfile may write to it: not if it treats written bytes otherwise than a file.
     fn takes_spliced(&self) -> bool {
         true
     }
-    /// Whether it takes any bytes without looking at them, wherever they are written.
+    /// Returns whether it accepts and discards any bytes at any position.
     fn discards(&self) -> bool {
         false
     }
-    /// Whether splice may read from it: not from what gives records of its own.
+    /// Returns whether splice may read from it: not if it returns records of its own.
     fn gives_spliced(&self) -> bool {
         true
     }
-    /// Whether it says what it is ready for; what does not is always ready, is not asked, and epoll refuses it.
+    /// Returns whether it implements readiness; a file that does not is always ready, its `poll` is not called, and epoll
+    /// refuses it.
     fn is_watchable(&self) -> bool {
         !self.is_seekable()
     }
-    /// The events that it is ready for now. Where `table` is given, it is added to the file's wait queues first.
+    /// Returns the events that it is ready for now. If `table` is given, it is added to the file's wait queues first.
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         Ready::ALWAYS
     }
@@ -250,15 +254,15 @@ pub trait File: Send + Sync {
     fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn size(&self) -> u64 {
         0
     }
-    /// The first byte at or after `offset` that is data or hole, as `whence` says. By default
-    /// all is data, with a hole at the end.
+    /// Returns the first byte at or after `offset` that is data or hole, as `whence` says. By default all is data, with a hole
+    /// at the end.
     ///
     /// # Errors
-    /// `ENXIO` at or beyond the end, or where no data follows.
+    /// `ENXIO` at or beyond the end, or if no data follows.
     fn seek_extent(&self, offset: u64, whence: Whence) -> Result<u64, Errno> {
         let end = self.end();
         match whence {
@@ -267,49 +271,49 @@ pub trait File: Send + Sync {
             _ => Ok(offset),
         }
     }
-    /// The object to map; `ENODEV` where it cannot be.
+    /// Returns the object to map.
     ///
     /// # Errors
-    /// `ENODEV`.
+    /// `ENODEV` if the file cannot be mapped.
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         Err(Errno::ENODEV)
     }
-    /// ftruncate.
+    /// Sets the length (ftruncate).
     ///
     /// # Errors
     /// `EINVAL`.
     fn truncate(&self, size: u64) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
-    /// fallocate. The range is not empty.
+    /// Allocates or frees the space of a range that is not empty (fallocate).
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where it makes no sense; `ENOSPC`, `EFBIG`, `EROFS`.
+    /// `EOPNOTSUPP` if the file has no such space; `ENOSPC`, `EFBIG`, `EROFS`.
     fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// fsync, fdatasync.
+    /// Makes the contents durable (fsync, fdatasync).
     ///
     /// # Errors
-    /// `EINVAL` where it makes no sense.
+    /// `EINVAL` if the file has no storage.
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
-    /// Its lines in `/proc/PID/fdinfo` beyond position and flags.
+    /// Returns its lines in `/proc/PID/fdinfo` besides position and flags.
     fn details(&self) -> String {
         String::new()
     }
-    /// sync_file_range: writes bytes `start .. end`, as `steps` say; nothing is made durable.
+    /// Writes bytes `start .. end` to storage, as `steps` say (sync_file_range); nothing is made durable.
     ///
     /// # Errors
-    /// `EIO` and what else writing met, where it waits.
+    /// `EIO` and other errors of the writes, if it waits.
     fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {
         Ok(())
     }
-    /// For downcasts by the personality (terminals, pipes, sockets).
+    /// Returns the object for downcasts by the personality (terminals, pipes, sockets).
     fn as_any(&self) -> &dyn core::any::Any;
     /// A descriptor of the file was closed, by a thread of the process that had it; others may be open.
     fn descriptor_closed(&self) {}
-    /// The last description was closed.
+    /// Called when the last description was closed.
     fn closed(&self) {}
 }

@@ -7,7 +7,7 @@ use interfaces::file_system::ReservedFor;
 /// Work to do, or done with, between storage and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageIo {
-    /// Pages are being read.
+    /// Pages are read from storage.
     Read,
     /// Pages became dirty, and will be written.
     Write,

@@ -4,17 +4,17 @@ use rt::memory::Frame;
 
 /// Takes bytes: a program's buffers (`memory::UserSink`) or a kernel slice ([`SliceSink`]).
 pub trait Sink {
-    /// Room left, in bytes.
+    /// Returns the room left, in bytes.
     fn remaining(&self) -> usize;
-    /// Takes at most `data.len()` bytes; returns how many.
+    /// Accepts at most `data.len()` bytes and returns their number.
     ///
     /// # Errors
-    /// `EFAULT` if none could be taken.
+    /// `EFAULT` if it could accept none.
     fn put(&mut self, data: &[u8]) -> Result<usize, Errno>;
-    /// Takes all of `data`, for which there is room: a record that is not whole is of no use.
+    /// Accepts all of `data`, for which there is room: a record that is not whole is of no use.
     ///
     /// # Errors
-    /// `EFAULT` if some of it could not be taken.
+    /// `EFAULT` if it could not accept all of it.
     fn put_whole(&mut self, data: &[u8]) -> Result<usize, Errno> {
         let count = self.put(data)?;
         if count == data.len() { Ok(count) } else { Err(Errno::EFAULT) }
@@ -24,26 +24,26 @@ pub trait Sink {
     /// # Errors
     /// As [`Sink::put`].
     fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno>;
-    /// Takes `length` zeroes.
+    /// Accepts `length` zeroes.
     ///
     /// # Errors
     /// As [`Sink::put`].
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno>;
 }
 
-/// Gives bytes.
+/// A source of bytes.
 pub trait Source {
-    /// Bytes left.
+    /// Returns the number of bytes left.
     fn remaining(&self) -> usize;
-    /// Gives at most `out.len()` bytes; returns how many.
+    /// Copies at most `out.len()` bytes to `out` and returns their number.
     ///
     /// # Errors
-    /// `EFAULT` if none could be given.
+    /// `EFAULT` if none could be copied.
     fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno>;
-    /// Fills `out`, for which there are bytes enough.
+    /// Fills `out`, for which there are enough bytes.
     ///
     /// # Errors
-    /// `EFAULT` if some of them could not be given.
+    /// `EFAULT` if not all could be copied.
     fn take_whole(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
         let count = self.take(out)?;
         if count == out.len() { Ok(count) } else { Err(Errno::EFAULT) }
@@ -98,13 +98,13 @@ impl Sink for SliceSink<'_> {
     }
 }
 
-/// A kernel slice that gives bytes.
+/// A source of the bytes of a kernel slice.
 pub struct SliceSource<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> SliceSource<'a> {
-    /// Gives the bytes of `data`.
+    /// Makes a source of the bytes of `data`.
     pub fn new(data: &'a [u8]) -> SliceSource<'a> {
         SliceSource { rest: data }
     }
@@ -135,14 +135,14 @@ impl Source for SliceSource<'_> {
     }
 }
 
-/// The first bytes of another source, as many as there is room for.
+/// The first bytes of another source, up to a limit.
 pub struct Limited<'a> {
     source: &'a mut dyn Source,
     room: usize,
 }
 
 impl<'a> Limited<'a> {
-    /// At most `room` bytes of `source`.
+    /// Makes a source of at most `room` bytes of `source`.
     pub fn new(source: &'a mut dyn Source, room: u64) -> Limited<'a> {
         Limited { source, room: usize::try_from(room).unwrap_or(usize::MAX) }
     }

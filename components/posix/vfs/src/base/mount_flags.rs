@@ -3,7 +3,7 @@ use alloc::string::String;
 use bitflags::bitflags;
 
 bitflags! {
-    /// Per-mount flags; the values are those of mount(2).
+    /// Flags of a mount; the values are those of mount(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct MountFlags: u32 {
         /// MS_RDONLY
@@ -26,7 +26,7 @@ bitflags! {
 }
 
 impl MountFlags {
-    /// As `/proc/mounts` names them.
+    /// Returns the flags as `/proc/mounts` names them.
     pub fn describe(self) -> String {
         let names = [
             (MountFlags::NO_SETUID, ",nosuid"),

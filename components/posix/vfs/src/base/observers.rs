@@ -20,29 +20,29 @@ bitflags! {
     /// The events (the values of inotify).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Events: u32 {
-        /// It was read.
+        /// The file was read.
         const ACCESS = 0x1;
-        /// It was written or truncated.
+        /// The file was written or truncated.
         const MODIFY = 0x2;
         /// Its attributes, or the number of its names, changed.
         const ATTRIBUTES = 0x4;
         /// A description open for writing was closed.
         const CLOSE_WRITE = 0x8;
-        /// Another was.
+        /// A description that was not open for writing was closed.
         const CLOSE_READ = 0x10;
-        /// It was opened.
+        /// The file was opened.
         const OPEN = 0x20;
-        /// A name left the directory.
+        /// A name was moved out of the directory.
         const MOVED_FROM = 0x40;
-        /// A name came into the directory.
+        /// A name was moved into the directory.
         const MOVED_TO = 0x80;
         /// A name was made in the directory.
         const CREATE = 0x100;
         /// A name was taken from the directory.
         const DELETE = 0x200;
-        /// It is no more.
+        /// The file itself was deleted.
         const DELETE_SELF = 0x400;
-        /// It was moved.
+        /// The file itself was moved.
         const MOVE_SELF = 0x800;
         /// Its file system was unmounted.
         const UNMOUNT = 0x2000;
@@ -51,29 +51,29 @@ bitflags! {
     }
 }
 
-/// Something that happened.
+/// An event as an observer sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Happening<'a> {
     /// The event.
     pub events: Events,
-    /// To which name of the directory observed; `None`: to what is observed itself.
+    /// The name in the observed directory that the event is about; `None` if it is about the observed vnode itself.
     pub name: Option<&'a [u8]>,
-    /// Joins the two halves of a rename; else 0.
+    /// Joins the two halves of a rename; 0 for other events.
     pub cookie: u32,
-    /// It happened through a description whose name has been taken away already.
+    /// The event came through a description whose name has been removed already.
     pub is_unlinked: bool,
 }
 
-/// Somebody told of what happens to a vnode.
+/// A receiver of the events of a vnode.
 pub trait Observer: Send + Sync {
-    /// It happened.
+    /// Called for each event.
     fn happened(&self, happening: &Happening<'_>);
 }
 
-/// Observers in the whole system.
+/// Number of observers in the whole system.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Anybody observes anything.
+/// Returns whether there is any observer.
 #[inline]
 pub(crate) fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed) > 0

@@ -1,9 +1,9 @@
-//! Waiting for one of many: [`WaitQueue`]s that files own, and the [`PollTable`] of who waits.
+//! Waiting for one of many files: [`WaitQueue`]s that files own, and the [`PollTable`] of a waiting thread.
 //!
-//! A table tells its [`Watcher`], held weakly by the queues: the event of a waiting thread, or an
-//! entry of an epoll. A watcher that is told alone ([`PollTable::telling_alone`]) is passed over where another one
-//! with the same interest has taken a change. Lock order: a queue's lock is held while its watchers are told, and an
-//! epoll's entry then wakes the epoll's own queue, so queues nest (outer: the file's).
+//! A table tells its [`Watcher`], held weakly by the queues: the event of a waiting thread, or an entry of an epoll. A
+//! watcher that is told alone ([`PollTable::telling_alone`]) is skipped if another one with the same interest has taken
+//! a change. Lock order: a queue's lock is held while its watchers are told, and an epoll's entry then wakes the epoll's
+//! own queue, so queues nest (outer: the file's).
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -38,18 +38,18 @@ bitflags! {
         const WRITE_NORMAL = 0x100;
         /// POLLRDHUP
         const READ_HANGUP = 0x2000;
-        /// A file that does not say what it is ready for is ready for this.
+        /// The events of a file that does not implement readiness: always readable and writable.
         const ALWAYS = 0x001 | 0x004 | 0x040 | 0x100;
     }
 }
 
 static QUEUE: LockClass = LockClass::nestable("vfs.wait_queue");
 
-/// The receiver of a change.
+/// The receiver of the changes of a file.
 pub trait Watcher: Send + Sync {
-    /// A file that is watched changed; must not block.
+    /// Called when a watched file changed; must not block.
     fn changed(&self);
-    /// As [`Watcher::changed`], of a watcher that is told alone; whether somebody waited for it.
+    /// Does the same as [`Watcher::changed`] for a watcher that is told alone. Returns whether a thread waited for it.
     fn changed_alone(&self) -> bool {
         self.changed();
         true
@@ -59,7 +59,7 @@ pub trait Watcher: Send + Sync {
 /// A watcher in a queue.
 struct Watching {
     watcher: Weak<dyn Watcher>,
-    /// The event it waits for, where it is told alone; else nothing.
+    /// The events that it waits for, if it is told alone; else empty.
     alone: Ready,
 }
 
@@ -69,7 +69,7 @@ impl Watcher for Event {
     }
 }
 
-/// Threads waiting for a change of something. Waking costs one load where nobody waits.
+/// Threads that wait for a change of an object. Waking costs one load if there are none.
 pub struct WaitQueue {
     event: Event,
     watching: AtomicUsize,
@@ -77,7 +77,7 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub const fn new() -> WaitQueue {
         WaitQueue {
             event: Event::new(),
@@ -85,7 +85,7 @@ impl WaitQueue {
             watchers: Mutex::new(&QUEUE, Vec::new()),
         }
     }
-    /// To be taken before the condition is checked.
+    /// Returns a ticket. It must be taken before the condition is checked.
     pub fn ticket(&self) -> Ticket {
         self.event.ticket()
     }
@@ -93,7 +93,7 @@ impl WaitQueue {
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Woken {
         self.event.wait(ticket, deadline, true)
     }
-    /// Something changed: wakes every waiter. Of those that are told alone, one for each kind of interest.
+    /// Wakes every waiter after a change. Of the watchers that are told alone, wakes one for each kind of interest.
     pub fn wake(&self) {
         self.event.signal();
         if !self.is_watched() {
@@ -115,7 +115,7 @@ impl WaitQueue {
             tell_alone(&watchers);
         }
     }
-    /// A poll, select or epoll looks at it.
+    /// Returns whether a poll, select or epoll watches it.
     pub fn is_watched(&self) -> bool {
         self.watching.load(Ordering::SeqCst) > 0
     }
@@ -127,8 +127,8 @@ impl WaitQueue {
     }
 }
 
-/// Tells those that are told alone, the longest watching first, until everything that any of them waits for was taken by
-/// one: a wake does not say what changed.
+/// Tells the watchers that are told alone, the longest watching first, until every event that any of them waits for was
+/// taken by one: a wake does not say which event occurred.
 #[cold]
 fn tell_alone(watchers: &[Watching]) {
     let mut taken = Ready::empty();
@@ -148,7 +148,7 @@ impl Default for WaitQueue {
     }
 }
 
-/// A watcher's place on many queues, for poll, select and epoll.
+/// A watcher's entries in many queues, for poll, select and epoll.
 pub struct PollTable {
     watcher: Weak<dyn Watcher>,
     alone: Ready,
@@ -157,7 +157,7 @@ pub struct PollTable {
 }
 
 impl PollTable {
-    /// A table to wait with, that counts wakes from now on.
+    /// Makes a table for waiting that counts wakes from now on.
     pub fn new() -> PollTable {
         let event = Arc::new(Event::new());
         let start = event.ticket();
@@ -165,12 +165,12 @@ impl PollTable {
         let own = Some((event, start));
         PollTable { watcher: Arc::downgrade(&watcher), alone: Ready::empty(), own }
     }
-    /// A table for somebody who is told instead of waiting. It is watched until `watcher` ends.
+    /// Makes a table for a watcher that is told instead of waiting. It is used until `watcher` ends.
     pub fn telling(watcher: Weak<dyn Watcher>) -> PollTable {
         PollTable { watcher, alone: Ready::empty(), own: None }
     }
-    /// As [`PollTable::telling`], for a watcher that waits for `events` and need not be told of a change that another
-    /// such one has taken.
+    /// Does the same as [`PollTable::telling`] for a watcher that waits for `events` and need not be told of a change
+    /// that another such watcher has taken.
     pub fn telling_alone(watcher: Weak<dyn Watcher>, events: Ready) -> PollTable {
         PollTable { watcher, alone: events, own: None }
     }
@@ -194,23 +194,23 @@ impl Default for PollTable {
     }
 }
 
-/// Changes of something that a file shows, of which poll tells each description once (POLLPRI and POLLERR).
+/// Changes of the contents of a file, each of which poll reports once to each description (POLLPRI and POLLERR).
 pub struct Changes {
     count: AtomicU64,
     queue: WaitQueue,
 }
 
 impl Changes {
-    /// None yet.
+    /// Makes a record without changes.
     pub const fn new() -> Changes {
         Changes { count: AtomicU64::new(0), queue: WaitQueue::new() }
     }
-    /// There is another one.
+    /// Records another change.
     pub fn tell(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.queue.wake();
     }
-    /// Those that nobody was told of, for one description.
+    /// Returns the view of one description, which begins with no unreported change.
     pub fn since_now(self: &Arc<Changes>) -> Unseen {
         Unseen { changes: self.clone(), seen: AtomicU64::new(self.count.load(Ordering::SeqCst)) }
     }
@@ -222,7 +222,7 @@ impl Default for Changes {
     }
 }
 
-/// The changes that one description was not told of.
+/// The changes that one description has not reported yet.
 pub struct Unseen {
     changes: Arc<Changes>,
     seen: AtomicU64,

@@ -15,7 +15,7 @@ pub(crate) struct DirectoryFile {
     path: Path,
 }
 
-/// Positions 0 and 1 are `.` and `..`; those of the file system follow.
+/// Position of `..`. Positions 0 and 1 are `.` and `..`; those of the file system follow.
 const POSITION_PARENT: u64 = 1;
 const POSITION_FIRST: u64 = 2;
 
@@ -74,7 +74,8 @@ impl DirectoryFile {
     ) -> Result<(), Errno> {
         let (mut has_dots, mut result) = (false, Ok(()));
         node.entries(position.saturating_sub(POSITION_FIRST), &mut |entry| {
-            // They come with the first entry: what the directory shows is there then.
+            // The entries `.` and `..` are passed with the first other entry: it shows that the object of the
+            // directory still exists.
             if !has_dots {
                 has_dots = true;
                 self.take_dots(position, take)?;
@@ -88,7 +89,8 @@ impl DirectoryFile {
     }
 }
 
-/// Hands an entry on with its position behind those of `.` and `..`; `EOVERFLOW` is the `result` where there is none.
+/// Passes an entry on with its position moved behind those of `.` and `..`; sets `result` to `EOVERFLOW` if there is
+/// no such position.
 #[inline]
 fn take_shifted(
     entry: &DirectoryEntry<&[u8]>,

@@ -18,12 +18,12 @@ lock_class! {
 /// Most bytes one write to a generated file takes.
 const WRITE_BYTES_MAX: usize = 4096;
 
-/// An open file with what `node` generates at each read from offset 0.
+/// Makes an open file whose content `node` generates at each read from offset 0.
 pub fn file_of(node: Arc<dyn Node>) -> Arc<dyn File> {
     Arc::new(GeneratedFile::new(node))
 }
 
-/// As [`file_of`], where poll tells of `changes` since now, and of `quiet` while there are none.
+/// Makes the same file as [`file_of`], whose poll reports `changes` since now, and returns `quiet` while there are none.
 pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>, quiet: Ready) -> Arc<dyn File> {
     let changes = Some((changes.since_now(), quiet));
     Arc::new(GeneratedFile { changes, ..GeneratedFile::new(node) })
@@ -33,7 +33,7 @@ pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>, quiet: Ready
 pub(crate) struct GeneratedFile {
     node: Arc<dyn Node>,
     content: Mutex<Option<Arc<[u8]>>>,
-    /// Of what it shows, where that tells of them.
+    /// Changes of the content that poll reports, if it reports any, and the events without a change.
     changes: Option<(Unseen, Ready)>,
 }
 

@@ -1,7 +1,7 @@
-//! Open file descriptions: [`OpenFile`], what descriptors share after dup and fork.
+//! Open file descriptions: an [`OpenFile`] is the state that descriptors share after dup and fork.
 //!
-//! Locks: `offset` is held for the length of a read or write that moves it (POSIX: such calls on
-//! one description are atomic to each other), above every lock of a vnode.
+//! Locks: `offset` is held for the length of a read or write that moves it (POSIX: such calls on one description are
+//! atomic to each other), above every lock of a vnode.
 use crate::{
     base::{
         errno::Errno,
@@ -32,11 +32,11 @@ lock_class! {
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Flags fcntl(F_SETFL) may change.
+/// Flags that fcntl(F_SETFL) may change.
 pub const SETTABLE_FLAGS: u32 =
     raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
 
-/// Whether a description keeps its vnode from being executed.
+/// Tells whether a description keeps its vnode from being executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteCount {
     Held,
@@ -49,15 +49,15 @@ pub struct OpenFile {
     path: Path,
     flags: AtomicU32,
     offset: Mutex<u64>,
-    /// The errors that syncfs has told of.
+    /// The position up to which syncfs has reported errors.
     told: Told,
     writes: WriteCount,
     owner: Slot,
 }
 
 impl OpenFile {
-    /// A description of something the personality made itself (a pipe's end, a socket): `path`
-    /// as of [`Path::anonymous`], `flags` as of open(2).
+    /// Makes a description of a file that the personality made itself (a pipe's end, a socket): `path` is one of
+    /// [`Path::anonymous`], `flags` are those of open(2).
     pub fn new(file: Arc<dyn File>, path: Path, flags: u32) -> Arc<OpenFile> {
         OpenFile::counted(file, path, flags, WriteCount::None)
     }
@@ -74,63 +74,63 @@ impl OpenFile {
         LIVE.fetch_add(1, Ordering::Relaxed);
         Arc::new(OpenFile { file, path, flags, offset, told, writes, owner })
     }
-    /// Descriptions there are now, in the whole system.
+    /// Returns the number of descriptions in the whole system.
     pub fn count() -> usize {
         LIVE.load(Ordering::Relaxed)
     }
-    /// The open file.
+    /// Returns the open file.
     #[inline]
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
-    /// The path by which it was found.
+    /// Returns the path by which it was found.
     #[inline]
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// The slot in which the personality keeps the receiver of signals (F_SETOWN).
+    /// Returns the slot in which the personality keeps the receiver of signals (F_SETOWN).
     pub fn owner(&self) -> &Slot {
         &self.owner
     }
-    /// The vnode of the place it was found at.
+    /// Returns the vnode of the place at which it was found.
     #[inline]
     pub fn vnode(&self) -> &Arc<Vnode> {
         self.path.vnode()
     }
-    /// open(2)'s flags without those that matter at open only.
+    /// Returns open(2)'s flags without those that matter at open only.
     #[inline]
     pub fn flags(&self) -> u32 {
         self.flags.load(Ordering::Relaxed)
     }
-    /// fcntl(F_SETFL): sets what may be set of `flags`, as one step.
+    /// Sets the flags that may be changed (fcntl(F_SETFL)), as one step.
     pub fn set_flags(&self, flags: u32) {
         let merge = |now: u32| Some(now & !SETTABLE_FLAGS | flags & SETTABLE_FLAGS);
         let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
     }
-    /// Opened with O_PATH: names a place and does no input or output.
+    /// Returns whether it was opened with O_PATH: it names a place and does no input or output.
     #[inline]
     pub fn is_path_only(&self) -> bool {
         self.flags() & raw::O_PATH != 0
     }
-    /// May be read.
+    /// Returns whether it is open for reading.
     #[inline]
     pub fn is_readable(&self) -> bool {
         let flags = self.flags();
         flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_RDONLY | raw::O_RDWR)
     }
-    /// May be written.
+    /// Returns whether it is open for writing.
     #[inline]
     pub fn is_writable(&self) -> bool {
         let flags = self.flags();
         flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR)
     }
-    /// Notes an access to it that is no read: it was mapped.
+    /// Records an access that is not a read: it was mapped.
     pub fn touch_accessed(&self) {
         if self.flags() & raw::O_NOATIME == 0 {
             self.vnode().touch_accessed(self.path.mount.flags());
         }
     }
-    /// The start of the next read or write.
+    /// Returns the start of the next read or write.
     pub fn offset(&self) -> u64 {
         *self.offset.lock()
     }
@@ -143,14 +143,14 @@ impl OpenFile {
             is_append: flags & raw::O_APPEND != 0,
         }
     }
-    /// read(2): at the offset, which moves on.
+    /// Reads at the offset, and moves it (read(2)).
     ///
     /// # Errors
-    /// `EBADF` if it is not open for reading, and what the file says.
+    /// `EBADF` if it is not open for reading, and errors of the file.
     pub fn read(&self, sink: &mut dyn Sink) -> Result<usize, Errno> {
         self.read_with(sink, self.io_flags())
     }
-    /// As [`OpenFile::read`], done as `flags` say (preadv2(2) with offset -1).
+    /// Does the same as [`OpenFile::read`], with `flags` (preadv2(2) with offset -1).
     ///
     /// # Errors
     /// As [`OpenFile::read`].
@@ -168,14 +168,14 @@ impl OpenFile {
         self.moved(count, Events::ACCESS);
         Ok(count)
     }
-    /// write(2): at the offset, or at the end with O_APPEND; the offset moves on.
+    /// Writes at the offset, or at the end with O_APPEND, and moves the offset (write(2)).
     ///
     /// # Errors
-    /// `EBADF` if it is not open for writing, and what the file says.
+    /// `EBADF` if it is not open for writing, and errors of the file.
     pub fn write(&self, source: &mut dyn Source) -> Result<usize, Errno> {
         self.write_with(source, self.io_flags())
     }
-    /// As [`OpenFile::write`], done as `flags` say (pwritev2(2) with offset -1).
+    /// Does the same as [`OpenFile::write`], with `flags` (pwritev2(2) with offset -1).
     ///
     /// # Errors
     /// As [`OpenFile::write`].
@@ -199,10 +199,10 @@ impl OpenFile {
     pub fn note_discarded(&self, count: usize) {
         self.moved(count, Events::MODIFY);
     }
-    /// pread(2).
+    /// Reads at a given position (pread(2)).
     ///
     /// # Errors
-    /// `ESPIPE` of a stream; else as [`OpenFile::read`].
+    /// `ESPIPE` for a stream; else those of [`OpenFile::read`].
     pub fn read_at(
         &self,
         offset: u64,
@@ -216,10 +216,10 @@ impl OpenFile {
         self.moved(count, Events::ACCESS);
         Ok(count)
     }
-    /// pwrite(2); with O_APPEND at the end, as Linux does.
+    /// Writes at a given position (pwrite(2)); with O_APPEND at the end, as Linux does.
     ///
     /// # Errors
-    /// `ESPIPE` of a stream; else as [`OpenFile::write`].
+    /// `ESPIPE` for a stream; else those of [`OpenFile::write`].
     pub fn write_at(
         &self,
         offset: u64,
@@ -233,10 +233,10 @@ impl OpenFile {
         self.moved(count, Events::MODIFY);
         Ok(count)
     }
-    /// lseek(2).
+    /// Moves the offset (lseek(2)).
     ///
     /// # Errors
-    /// `ESPIPE` of a stream, `EINVAL` before the start, `ENXIO` (data, hole) beyond the end.
+    /// `ESPIPE` for a stream, `EINVAL` before the start, `ENXIO` (data, hole) beyond the end.
     pub fn seek(&self, distance: i64, whence: Whence) -> Result<u64, Errno> {
         if self.is_path_only() {
             return Err(Errno::EBADF);
@@ -273,11 +273,11 @@ impl OpenFile {
         *offset = to.ok_or(Errno::EINVAL)?;
         Ok(*offset)
     }
-    /// getdents(2): hands entries to `take` from the offset on until it refuses one by `false`;
-    /// the offset moves past those taken. Returns how many were.
+    /// Passes directory entries from the offset on to `take` until it refuses one by `false` (getdents(2)); the offset
+    /// moves past the accepted entries. Returns their number.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTDIR`, and what the directory says.
+    /// `EBADF`, `ENOTDIR`, and errors of the directory.
     pub fn read_directory(
         &self,
         take: &mut dyn FnMut(&DirectoryEntry<&[u8]>) -> bool,
@@ -294,26 +294,26 @@ impl OpenFile {
             ControlFlow::Continue(())
         });
         *offset = next;
-        // Those taken are told of: the offset is behind them.
+        // The call succeeds if entries were accepted: the offset is behind them.
         if count == 0 {
             read?;
         }
         self.tell(Events::ACCESS);
         Ok(count)
     }
-    /// syncfs(2): writes everything of its file system.
+    /// Writes everything of its file system (syncfs(2)).
     ///
     /// # Errors
-    /// Errors of the file system, and errors of writing that this description was not told of.
+    /// Errors of the file system, and errors of writing that this description has not reported yet.
     pub fn sync_file_system(&self) -> Result<(), Errno> {
         let instance = self.vnode().instance();
         let synced = instance.sync();
         instance.throttle().errors().check(&self.told).and(synced)
     }
-    /// ftruncate(2).
+    /// Sets the length of the file (ftruncate(2)).
     ///
     /// # Errors
-    /// `EINVAL` if it is not open for writing, and what the file says.
+    /// `EINVAL` if it is not open for writing, and errors of the file.
     pub fn truncate(&self, size: u64) -> Result<(), Errno> {
         if self.is_path_only() {
             return Err(Errno::EBADF);
@@ -325,7 +325,7 @@ impl OpenFile {
         notify::about_dentry(&self.path.dentry, Events::MODIFY);
         Ok(())
     }
-    /// fallocate(2).
+    /// Allocates or frees space of the file (fallocate(2)).
     ///
     /// # Errors
     /// Errors of the file.
@@ -337,7 +337,7 @@ impl OpenFile {
     /// Checks a range of bytes as Linux's `rw_verify_area` does.
     ///
     /// # Errors
-    /// `EINVAL` for a length or an end beyond the last position that there is. Of memory, whose positions are addresses,
+    /// `EINVAL` for a length or an end beyond the greatest position. For memory, whose positions are addresses,
     /// `EOVERFLOW` beyond the last address.
     #[inline]
     pub fn check_range(&self, start: u64, length: u64) -> Result<(), Errno> {

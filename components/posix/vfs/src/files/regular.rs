@@ -23,14 +23,14 @@ lock_class! {
     static READAHEAD = "vfs.file.readahead";
 }
 
-/// Whether writes take setuid and setgid away (the opener lacks CAP_FSETID).
+/// Tells whether writes clear setuid and setgid bits (the opener lacks CAP_FSETID).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Privilege {
     Kept,
     Stripped,
 }
 
-/// Whether reads count as access (not with O_NOATIME).
+/// Tells whether reads change the access time (not with O_NOATIME).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessTime {
     Kept,
@@ -154,7 +154,7 @@ impl File for RegularFile {
         let end = end.ok_or(Errno::EFBIG)?;
         let _contents = self.vnode.contents().write();
         self.vnode.check_sealed_space(end, how)?;
-        // First, as it may fail: what is moved must not be moved again.
+        // Comes first, as it may fail: bytes must not be taken from the source twice.
         self.strip_privilege()?;
         match self.pages.backing() {
             Backing::Storage => allocate_stored(&self.vnode, offset..end, how)?,
@@ -166,7 +166,7 @@ impl File for RegularFile {
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         let kind = if data_only { SyncKind::Data } else { SyncKind::All };
         let synced = self.vnode.sync(kind);
-        // The sync has told its error itself: the check is made all the same.
+        // The sync has reported its own error: the check is made in any case.
         self.pages.check(&self.told).and(synced)
     }
     fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {
@@ -220,7 +220,7 @@ pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
     }
 }
 
-/// fallocate of a file on storage, whose `contents` lock the caller holds to write.
+/// Does fallocate for a file on storage, whose `contents` lock the caller holds to write.
 fn allocate_stored(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<(), Errno> {
     let pages = vnode.pages().ok_or(Errno::ENODEV)?;
     let (fs, size) = (vnode.instance().file_system()?, pages.size());
@@ -240,7 +240,7 @@ fn allocate_stored(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<
     })
 }
 
-/// fallocate of a file that lives in the page cache only.
+/// Does fallocate for a file that exists in the page cache only.
 fn allocate_kept(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<(), Errno> {
     let pages = vnode.pages().ok_or(Errno::ENODEV)?;
     let (end, size) = (range.end, pages.size());

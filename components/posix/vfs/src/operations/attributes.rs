@@ -29,32 +29,32 @@ pub struct Status {
     pub device: (u32, u32),
     /// Number of the mount it was found through.
     pub mount_id: u64,
-    /// It is the top of its mount.
+    /// The place is the root of its mount.
     pub is_mount_root: bool,
 }
 
 /// The setting of one of the times by utimensat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSetting {
-    /// UTIME_OMIT: it stays.
+    /// UTIME_OMIT: the time is not changed.
     Omit,
-    /// UTIME_NOW: the present.
+    /// UTIME_NOW: the present time.
     Now,
-    /// This.
+    /// The given time.
     At(FileTime),
 }
 
-/// With which ids access(2) looks.
+/// The ids that access(2) uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessIds {
-    /// The real ones.
+    /// The real ids.
     Real,
-    /// The effective ones (AT_EACCESS).
+    /// The effective ids (AT_EACCESS).
     Effective,
 }
 
 impl Path {
-    /// stat(2) of this place.
+    /// Returns the attributes of this place (stat(2)).
     #[inline]
     pub fn status(&self) -> Status {
         Status {
@@ -67,10 +67,10 @@ impl Path {
 }
 
 impl Caller<'_> {
-    /// access(2), faccessat2(2). An empty `want` asks whether it exists.
+    /// Checks access to a file (access(2), faccessat2(2)). An empty `want` asks whether it exists.
     ///
     /// # Errors
-    /// `EACCES`, `EROFS`, and as [`Caller::walk`].
+    /// `EACCES`, `EROFS`, and those of [`Caller::walk`].
     pub fn access(
         &self,
         base: Base<'_>,
@@ -97,10 +97,10 @@ impl Caller<'_> {
         }
         permission::check_path(&place, credentials, want)
     }
-    /// readlink(2) of a place walked to without following.
+    /// Returns the text of a symbolic link, which was walked to without following it (readlink(2)).
     ///
     /// # Errors
-    /// `EINVAL` if it is no symbolic link.
+    /// `EINVAL` if it is not a symbolic link.
     pub fn read_link(&self, place: &Path) -> Result<Vec<u8>, Errno> {
         let vnode = place.vnode();
         if vnode.file_type() != FileType::Symlink {
@@ -112,10 +112,10 @@ impl Caller<'_> {
         vnode.touch_accessed(place.mount.flags());
         Ok(vnode.link_target()?.to_vec())
     }
-    /// chmod(2). An access control list follows.
+    /// Changes the permissions (chmod(2)) and the access control list with them.
     ///
     /// # Errors
-    /// `EPERM` for others than the owner, `EROFS`, `EOPNOTSUPP` for a symbolic link.
+    /// `EPERM` if the caller is not the owner, `EROFS`, `EOPNOTSUPP` for a symbolic link.
     pub fn change_mode(&self, place: &Path, mode: u16) -> Result<(), Errno> {
         let vnode = place.vnode();
         place.mount.check_writable()?;
@@ -143,7 +143,8 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
-    /// chown(2); `None` leaves an id. Takes setuid and setgid of programs away.
+    /// Changes owner and group (chown(2)); `None` leaves an id unchanged. Removes setuid and setgid bits of
+    /// programs.
     ///
     /// # Errors
     /// `EPERM`, `EROFS`.
@@ -177,10 +178,10 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
-    /// utimensat(2).
+    /// Sets the times (utimensat(2)).
     ///
     /// # Errors
-    /// `EPERM`; `EACCES` where both times are now and the file cannot be written; `EROFS`.
+    /// `EPERM`; `EACCES` if both times are the present one and the file cannot be written; `EROFS`.
     pub fn set_times(
         &self,
         place: &Path,
@@ -214,11 +215,11 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, events);
         Ok(())
     }
-    /// FS_IOC_SETFLAGS.
+    /// Sets the inode flags (FS_IOC_SETFLAGS).
     ///
     /// # Errors
-    /// `EPERM` for others than the owner, and without CAP_LINUX_IMMUTABLE where that is about what may be changed;
-    /// `EOPNOTSUPP`, `EROFS`.
+    /// `EPERM` if the caller is not the owner, and without CAP_LINUX_IMMUTABLE for the immutable and append-only
+    /// flags; `EOPNOTSUPP`, `EROFS`.
     pub fn set_flags(&self, place: &Path, flags: u32) -> Result<(), Errno> {
         let vnode = place.vnode();
         place.mount.check_writable()?;
@@ -232,7 +233,7 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
-    /// truncate(2) of a place.
+    /// Sets the length of the file at a place (truncate(2)).
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL`, `EACCES`, `EROFS`, `ETXTBSY`, `EFBIG`.

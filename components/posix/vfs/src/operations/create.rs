@@ -29,9 +29,9 @@ use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError, NewAcls, NewInode};
 
-/// Permission bits mkdir takes.
+/// Permission bits that mkdir accepts.
 const DIRECTORY_MODE: u16 = 0o1777;
-/// Those of every symbolic link.
+/// The permissions of every symbolic link.
 const LINK_MODE: u16 = 0o777;
 /// Permission bits a file may have.
 const FILE_MODE: u16 = 0o7777;
@@ -39,7 +39,7 @@ const FILE_MODE: u16 = 0o7777;
 /// The longest name of a file without one: `#` and its inode's number.
 const UNNAMED_BYTES: usize = 21;
 
-/// A file to be made.
+/// The properties of a file to be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFile<'a> {
     file_type: FileType,
@@ -49,11 +49,12 @@ pub(crate) struct NewFile<'a> {
 }
 
 impl NewFile<'_> {
-    /// Neither device nor link.
+    /// Makes the properties of a file that is neither a device nor a link.
     pub(crate) fn plain(file_type: FileType, mode: u16) -> NewFile<'static> {
         NewFile { file_type, mode: mode & FILE_MODE, device: (0, 0), target: b"" }
     }
-    /// A caller that may not make devices still makes the mark of a removed name in overlays: the character device 0, 0.
+    /// Checks the right to make a device. A caller without it still may make the mark of a removed name in overlays: the
+    /// character device 0, 0.
     fn check_device(&self, caller: &Caller<'_>) -> Result<(), Errno> {
         let is_allowed = match self.file_type {
             FileType::Character => self.device == (0, 0),
@@ -66,7 +67,7 @@ impl NewFile<'_> {
             Err(Errno::EPERM)
         }
     }
-    /// The inode it becomes in `directory`, which passes on its group where it is setgid, and `inherited`.
+    /// Returns the inode to be made in `directory`, which passes on `inherited` and, if it is setgid, its group.
     fn inode<'n>(
         &'n self,
         caller: &Caller<'_>,
@@ -101,9 +102,9 @@ impl NewFile<'_> {
     }
 }
 
-/// The access that something new gets by the access control list that its directory hands on.
+/// The permissions and lists that a new file gets from the default access control list of its directory.
 struct Inherited {
-    /// Permissions it does not get: the caller's umask, or what the list does not allow.
+    /// Permissions that it does not get: the caller's umask, or those that the list does not allow.
     umask: u16,
     lists: Option<Box<Lists>>,
 }
@@ -115,7 +116,7 @@ struct Lists {
 }
 
 impl Inherited {
-    /// Of `directory`, for what `new` says.
+    /// Returns the inheritance from `directory` for the file `new`.
     ///
     /// # Errors
     /// Errors of reading the list.
@@ -147,7 +148,7 @@ impl Inherited {
     }
 }
 
-/// A program cannot be made setgid for a group its maker is not in.
+/// Returns the mode without setgid for a program, if its maker is not a member of the group.
 fn without_foreign_group(mode: u16, group: u32, who: &Credentials) -> u16 {
     let is_program = mode & (SET_GROUP | GROUP_EXECUTE) == SET_GROUP | GROUP_EXECUTE;
     let is_member = who.is_in_group(group) || who.has(Capabilities::FSETID);
@@ -196,7 +197,7 @@ pub(crate) fn create_named(
     Ok(Path { mount: parent.mount.clone(), dentry })
 }
 
-/// As [`create_named`], in a generated directory: regular files only.
+/// Does the same as [`create_named`] in a generated directory: regular files only.
 fn create_generated(
     caller: &Caller<'_>,
     parent: &Path,
@@ -241,8 +242,8 @@ fn keep_name(
     Ok(dentry)
 }
 
-/// Makes a regular file without a name in the file system of `directory`; `label` is what its links
-/// read, by default its inode's number.
+/// Makes a regular file without a name in the file system of `directory`; `label` is the text of its links, by default
+/// its inode's number.
 pub(crate) fn create_unnamed(
     caller: &Caller<'_>,
     directory: &Path,
@@ -272,18 +273,18 @@ pub(crate) fn create_unnamed(
 }
 
 impl Caller<'_> {
-    /// mkdir(2).
+    /// Makes a directory (mkdir(2)).
     ///
     /// # Errors
-    /// As mkdir(2).
+    /// Those of mkdir(2).
     pub fn make_directory(&self, base: Base<'_>, path: &[u8], mode: u16) -> Result<(), Errno> {
         self.make(base, path, &NewFile::plain(FileType::Directory, mode & DIRECTORY_MODE))?;
         Ok(())
     }
-    /// mknod(2): a regular file, FIFO, socket or device node; where it is.
+    /// Makes a regular file, FIFO, socket or device node (mknod(2)) and returns its place.
     ///
     /// # Errors
-    /// As mknod(2); `EPERM` for devices without CAP_MKNOD and for directories.
+    /// Those of mknod(2); `EPERM` for devices without CAP_MKNOD and for directories.
     pub fn make_node(
         &self,
         base: Base<'_>,
@@ -299,10 +300,10 @@ impl Caller<'_> {
         let new = NewFile { device, ..NewFile::plain(file_type, mode) };
         self.make(base, path, &new)
     }
-    /// symlink(2): makes `path` a link with the text `target`.
+    /// Makes `path` a symbolic link with the text `target` (symlink(2)).
     ///
     /// # Errors
-    /// As symlink(2).
+    /// Those of symlink(2).
     pub fn make_link(&self, target: &[u8], base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         match target.len() {
             0 => return Err(Errno::ENOENT),
@@ -333,10 +334,10 @@ impl Caller<'_> {
         }
         create_named(self, &parent.path, name, new)
     }
-    /// Whether a generated directory has the name, where one that it has not might be made.
+    /// Returns whether a generated directory has the name, before another one is made.
     ///
     /// # Errors
-    /// `ENOENT` of procfs: Linux looks no name up that is not there, whatever for.
+    /// `ENOENT` for procfs: Linux fails every lookup there of a name that does not exist, even to create it.
     pub(super) fn is_generated_there(&self, directory: &Path, name: &[u8]) -> Result<bool, Errno> {
         let is_proc = directory.mount.instance().info().type_name == "proc";
         match self.lookup(&directory.dentry, name) {
@@ -344,10 +345,10 @@ impl Caller<'_> {
             found => Ok(found?.is_some()),
         }
     }
-    /// link(2): gives `place` (already walked to) another name.
+    /// Gives `place` (walked to already) another name (link(2)).
     ///
     /// # Errors
-    /// As link(2): `EXDEV`, `EPERM` for directories, `EEXIST`, `EMLINK` ...
+    /// Those of link(2): `EXDEV`, `EPERM` for directories, `EEXIST`, `EMLINK` ...
     pub fn link(&self, place: &Path, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };

@@ -1,4 +1,4 @@
-//! Extended attributes (xattr(7)), and those of them that are access control lists (acl(5)).
+//! Extended attributes (xattr(7)), including those that are access control lists (acl(5)).
 use crate::{
     base::{acls::AclKind, credentials::Capabilities, errno::Errno, observers::Events, time},
     tree::{
@@ -21,7 +21,7 @@ use interfaces::file_system::{Backing, FileSystem, XattrMode};
 /// Bytes of the longest name (XATTR_NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
 
-/// A list as setxattr(2) takes it; without entries it is none.
+/// Decodes a list in the format of setxattr(2); one without entries means that there is no list.
 fn decode_list(value: &[u8]) -> Result<Option<Vec<Entry>>, Errno> {
     if value.is_empty() {
         return Ok(None);
@@ -36,16 +36,17 @@ fn check_takes_acls(vnode: &Vnode) -> Result<(), Errno> {
     if vnode.takes_acls() { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// An attribute of that name is an access control list; setxattr(2)'s flags mean nothing for one.
+/// Returns whether the attribute `name` is an access control list, for which setxattr(2)'s flags are
+/// ignored.
 pub fn is_acl_name(name: &[u8]) -> bool {
     AclKind::named(name).is_some()
 }
 
 impl Caller<'_> {
-    /// getxattr(2): the value of `name` (`user.x`).
+    /// Returns the value of the attribute `name` (`user.x`; getxattr(2)).
     ///
     /// # Errors
-    /// `ENODATA`, `EOPNOTSUPP` for a namespace nobody keeps, `EACCES`, `ERANGE` for a bad name.
+    /// `ENODATA`, `EOPNOTSUPP` for an unknown namespace, `EACCES`, `ERANGE` for a bad name.
     pub fn get_attribute(&self, place: &Path, name: &[u8]) -> Result<Vec<u8>, Errno> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(Errno::ERANGE);
@@ -61,7 +62,7 @@ impl Caller<'_> {
         let value = fs.get_xattr(vnode.inode(), name)?;
         Ok(if name == capabilities::NAME { capabilities::shown(value) } else { value })
     }
-    /// listxattr(2): the names, each ended by a NUL.
+    /// Returns the names of the attributes, each ended by a NUL (listxattr(2)).
     ///
     /// # Errors
     /// Errors of the file system.
@@ -81,10 +82,11 @@ impl Caller<'_> {
         }
         Ok(names)
     }
-    /// setxattr(2).
+    /// Sets an attribute (setxattr(2)).
     ///
     /// # Errors
-    /// `EEXIST`, `ENODATA` as `mode` says; `EPERM`, `EACCES`, `EROFS`, `EOPNOTSUPP`, `ENOSPC`.
+    /// `EEXIST` and `ENODATA` according to `mode`; `EPERM`, `EACCES`, `EROFS`, `EOPNOTSUPP`,
+    /// `ENOSPC`.
     pub fn set_attribute(
         &self,
         place: &Path,
@@ -110,10 +112,10 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
-    /// removexattr(2).
+    /// Removes an attribute (removexattr(2)).
     ///
     /// # Errors
-    /// `ENODATA`, and as [`Caller::set_attribute`].
+    /// `ENODATA`, and those of [`Caller::set_attribute`].
     pub fn remove_attribute(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
         if let Some(kind) = AclKind::named(name) {
             place.mount.check_writable()?;
@@ -127,7 +129,8 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
-    /// Sets or takes away an access control list; one that says no more than a mode is only the mode.
+    /// Sets or removes an access control list; a list that is equivalent to a mode is stored as the
+    /// mode only.
     fn set_list(
         &self,
         place: &Path,
@@ -158,7 +161,7 @@ impl Caller<'_> {
                 let kept = Some(list).filter(|list| !list.is_mode());
                 vnode.set_acl(kind, kept, Some(mode))?;
             }
-            // Linux's file systems in memory take setgid away also with the list, or with none.
+            // Linux's file systems in memory remove setgid also when the list is set or removed.
             (AclKind::Access, None) if vnode.instance().info().backing == Backing::Cache => {
                 let mode = self.kept_mode(vnode, vnode.permissions());
                 vnode.set_acl(kind, None, Some(mode))?;
@@ -169,7 +172,7 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
-    /// `mode` without setgid, which only a member of the group may give or who has CAP_FSETID.
+    /// Returns `mode` without setgid, unless the caller is a member of the group or has CAP_FSETID.
     fn kept_mode(&self, vnode: &Vnode, mode: u16) -> u16 {
         let is_member = self.credentials.is_in_group(vnode.owner().1);
         match is_member || self.credentials.has(Capabilities::FSETID) {
@@ -177,10 +180,10 @@ impl Caller<'_> {
             false => mode & !SET_GROUP,
         }
     }
-    /// The attribute `name` may be set, if the file system keeps such.
+    /// Checks that the attribute `name` may be set, if the file system supports such attributes.
     ///
     /// # Errors
-    /// As [`Caller::set_attribute`].
+    /// Those of [`Caller::set_attribute`].
     pub fn check_attribute_change(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
         self.check_change(place, name).map(drop)
     }

@@ -28,7 +28,7 @@ use alloc::sync::Arc;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 
-/// The arguments of open(2) beside the path.
+/// The arguments of open(2) besides the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenHow {
     /// O_ flags.
@@ -40,18 +40,18 @@ pub struct OpenHow {
 }
 
 impl OpenHow {
-    /// As open(2) without O_CREAT.
+    /// Makes the arguments of open(2) without O_CREAT.
     pub fn new(flags: u32) -> OpenHow {
         OpenHow { flags, mode: 0, resolve: Walk::empty() }
     }
-    /// As open(2) with `mode`.
+    /// Makes the arguments of open(2) with `mode`.
     pub fn with_mode(flags: u32, mode: u16) -> OpenHow {
         OpenHow { flags, mode, resolve: Walk::empty() }
     }
     fn has(&self, flag: u32) -> bool {
         self.flags & flag == flag
     }
-    /// Permissions the flags ask for.
+    /// Returns the permissions that the flags ask for.
     fn want(&self) -> Want {
         let mut want = match self.flags & raw::O_ACCMODE {
             raw::O_RDONLY => Want::READ,
@@ -69,7 +69,7 @@ impl OpenHow {
         walk.set(Walk::DIRECTORY, self.has(raw::O_DIRECTORY));
         walk
     }
-    /// Refuses what makes no sense.
+    /// Refuses invalid flags.
     fn checked(mut self) -> Result<OpenHow, Errno> {
         if self.has(raw::O_PATH) {
             self.flags &= raw::O_PATH | raw::O_DIRECTORY | raw::O_NOFOLLOW | raw::O_CLOEXEC;
@@ -90,7 +90,7 @@ impl OpenHow {
 /// `__O_TMPFILE`, which means something only with O_DIRECTORY.
 const TMPFILE_BIT: u32 = raw::O_TMPFILE & !raw::O_DIRECTORY;
 
-/// Whether the file was there before: a new one may be opened whatever its mode.
+/// Tells whether the file existed before: a new one may be opened regardless of its mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Found,
@@ -98,7 +98,7 @@ enum Origin {
 }
 
 impl Caller<'_> {
-    /// Opens what `path` names, as open(2) and openat2(2).
+    /// Opens the file that `path` names, as open(2) and openat2(2) do.
     ///
     /// # Errors
     /// As open(2).
@@ -122,8 +122,8 @@ impl Caller<'_> {
     pub fn open_path(&self, place: &Path, how: OpenHow) -> Result<Arc<OpenFile>, Errno> {
         self.open_place(place, how.checked()?, Origin::Found)
     }
-    /// Opens a new file in `mount` that never has a name and whose links read `label`, with `mode` as it is
-    /// (memfd_create(2)). As on Linux it can be run while it is open.
+    /// Opens a new file in `mount` that never has a name and whose links read `label`, with exactly `mode`
+    /// (memfd_create(2)). As on Linux it can be executed while it is open.
     ///
     /// # Errors
     /// `ENOMEM`, `ENOSPC`, `ENFILE`.
@@ -143,10 +143,10 @@ impl Caller<'_> {
             Ok(OpenFile::new(self.open_kind(&place, how)?, place, how.flags))
         })
     }
-    /// Opens a program to be run: for reading, if it may be executed.
+    /// Opens a program to be executed: for reading, if it may be executed.
     ///
     /// # Errors
-    /// `EACCES` where it may not be run, and as open(2).
+    /// `EACCES` if it may not be executed, and those of open(2).
     pub fn open_executable(
         &self,
         base: Base<'_>,
@@ -211,7 +211,7 @@ impl Caller<'_> {
             return self.open_place(&walker.at, how, Origin::Found);
         }
     }
-    /// Creates and opens; `None` if somebody else has created it meanwhile.
+    /// Creates and opens a file; returns `None` if another thread has created it meanwhile.
     fn create_at(
         &self,
         parent: &Path,

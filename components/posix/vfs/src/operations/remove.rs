@@ -12,10 +12,10 @@ use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
 
 impl Caller<'_> {
-    /// unlink(2).
+    /// Removes the name of a file that is not a directory (unlink(2)).
     ///
     /// # Errors
-    /// As unlink(2): `EISDIR` for a directory, `EBUSY` for a mount point ...
+    /// Those of unlink(2): `EISDIR` for a directory, `EBUSY` for a mount point ...
     pub fn unlink(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EISDIR) };
@@ -50,10 +50,10 @@ impl Caller<'_> {
         tell_removed(directory, name, victim);
         Ok(())
     }
-    /// rmdir(2).
+    /// Removes an empty directory (rmdir(2)).
     ///
     /// # Errors
-    /// As rmdir(2).
+    /// Those of rmdir(2).
     pub fn remove_directory(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         let parent = self.walk_parent(base, path)?;
         let name = match &parent.last {
@@ -91,7 +91,8 @@ impl Caller<'_> {
         tell_removed(directory, name, victim);
         Ok(())
     }
-    /// As [`Caller::unlink`], in a generated directory whose names come and go.
+    /// Does the same as [`Caller::unlink`] in a generated directory in which programs make and
+    /// remove names.
     fn unlink_generated(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
         parent.path.mount.check_writable()?;
         let directory = parent.path.vnode();
@@ -104,7 +105,7 @@ impl Caller<'_> {
         notify::about_name(directory, name, victim.vnode(), Events::DELETE);
         Ok(())
     }
-    /// The directory can be written; nothing generated can be removed.
+    /// Checks that the directory can be written; no name of a generated directory can be removed.
     fn check_stored(&self, directory: &Path, name: &[u8], wanted: Victim) -> Result<(), Errno> {
         directory.mount.check_writable()?;
         let Some(node) = directory.vnode().node() else { return Ok(()) };
@@ -120,28 +121,28 @@ impl Caller<'_> {
     }
 }
 
-/// The file that a call takes away.
+/// The kind of file that a call removes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Directory,
     Other,
 }
 
-/// Tells observers of a name that was taken away; its file's, if it ends with it, first.
+/// Reports to observers that a name was removed; if its file ends with it, that is reported first.
 fn tell_removed(directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
     let vnode = victim.vnode().clone();
     drop(victim);
     notify::about_name(directory, name, &vnode, Events::DELETE);
 }
 
-/// Mends caches after the name of `victim` was taken away; it is locked still.
+/// Updates caches after the name of `victim` was removed; the name is still locked.
 fn forget_name(directory: &Vnode, key: &Key<'_>, name: Arc<[u8]>, victim: &Dentry) {
     directory.instance().names().insert(key, name, None);
     drop_victim(victim);
     directory.outdate();
 }
 
-/// Marks a dentry whose name is gone, and learns what is left of its inode.
+/// Marks a dentry as removed, and updates the attributes of its inode.
 pub(super) fn drop_victim(victim: &Dentry) {
     victim.set_deleted(true);
     let vnode = victim.vnode();

@@ -1,7 +1,7 @@
 //! Moving names: rename and renameat2.
 //!
-//! Locks: the file system's rename lock, then both directories (the upper one first, else by
-//! inode number), then a directory that is replaced.
+//! Locks: the file system's rename lock, then both directories (the upper one first, else by inode number), then a
+//! directory that is replaced.
 use crate::{
     base::{errno::Errno, time},
     pages::cache::WHOLE,
@@ -19,15 +19,15 @@ use rt::sync::WriteGuard;
 /// The treatment of the target of a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
-    /// Replace it.
+    /// The target is replaced.
     Replace,
-    /// It must not exist (RENAME_NOREPLACE).
+    /// The target must not exist (RENAME_NOREPLACE).
     NoReplace,
-    /// Both change places (RENAME_EXCHANGE).
+    /// Source and target are exchanged (RENAME_EXCHANGE).
     Exchange,
 }
 
-/// One side of a rename.
+/// The source or the target of a rename.
 struct Side<'a> {
     directory: &'a Path,
     name: &'a Arc<[u8]>,
@@ -38,11 +38,11 @@ impl Side<'_> {
     fn vnode(&self) -> &Arc<Vnode> {
         self.directory.vnode()
     }
-    /// Its name in the name cache.
+    /// Returns the key of its name in the name cache.
     fn key(&self) -> Key<'_> {
         self.directory.dentry.key(self.name)
     }
-    /// Notes in the name cache what the name stands for now.
+    /// Records in the name cache the dentry that the name now has.
     fn note(&self, dentry: Option<&Arc<Dentry>>) {
         let instance = self.vnode().instance();
         let names = instance.names();
@@ -61,10 +61,10 @@ struct Directories<'a> {
 }
 
 impl Caller<'_> {
-    /// rename(2), renameat2(2).
+    /// Renames a file (rename(2), renameat2(2)).
     ///
     /// # Errors
-    /// As rename(2).
+    /// Those of rename(2).
     pub fn rename(
         &self,
         from: (Base<'_>, &[u8]),
@@ -90,7 +90,8 @@ impl Caller<'_> {
         let _directories = lock_directories(from.directory, to.directory);
         self.rename_locked(&from, &to, mode)
     }
-    /// Names that nobody may move, but to where they are. In procfs the new one must be there, too.
+    /// Fails for names of generated directories, which cannot be moved; a rename of such a name to itself succeeds.
+    /// In procfs the new name must exist, too.
     fn rename_generated(
         &self,
         from: &Side<'_>,
@@ -184,7 +185,7 @@ fn lock_directories<'a>(from: &'a Path, to: &'a Path) -> Directories<'a> {
     Directories { _first: first.contents().write(), _second: Some(second.contents().write()) }
 }
 
-/// Checks what there is against what is asked for.
+/// Checks the existing names against `how`.
 fn check_shape(
     source: &Arc<Dentry>,
     from: &Side<'_>,
@@ -214,7 +215,7 @@ fn check_shape(
     Ok(())
 }
 
-/// A directory replaces only a directory, anything else only something else.
+/// Checks that a directory replaces only a directory, and another file only another file.
 fn check_kinds(source: &Dentry, target: &Dentry) -> Result<(), Errno> {
     match (source.vnode().is_directory(), target.vnode().is_directory()) {
         (true, false) => Err(Errno::ENOTDIR),
@@ -294,8 +295,8 @@ fn move_kept(
     Ok(())
 }
 
-/// Starts writing the dirty pages of a file that is about to take the name of another, where the file system orders
-/// such data before the name: a crash then leaves one of both files whole. Waits for no write.
+/// Starts writing the dirty pages of a file that is about to get the name of another, if the file system orders
+/// such data before the name: a crash then leaves one of both files whole. Does not wait for the writes.
 fn write_before_replacing(source: &Vnode) {
     if source.instance().info().writes_replacements
         && let Some(pages) = source.pages()

@@ -1,14 +1,14 @@
-//! Writing dirty pages behind the writers' backs: one thread a file system on storage (B7).
+//! Writing dirty pages in the background: one thread for each file system on storage (B7).
 //!
 //! A [`Flusher`] lists the files ([`WriteBack`], a vnode) that have something storage has not, oldest first. Its thread
 //! looks every five seconds and writes what is older than thirty; it writes the oldest at once
 //! while there are more dirty pages than [`tally::limits`] allow in the background, and everything
 //! when memory is short. Writers are slowed by the [`Throttle`] that it shares with the page caches.
 //!
-//! A vnode with a name is held by the list, so that its pages live until they are written; one
-//! without is only noted, and its pages go with its last user. Locks: `flush.list` is a leaf;
-//! vnodes taken from the list are dropped without it. `flush.round` comes before it, and before all locks that writing
-//! takes: it is held from where vnodes leave the list until they are written. Source: Linux's vm.dirty_* sysctls.
+//! A vnode with a name is held by the list, so that its pages live until they are written; the list holds one without
+//! a name weakly, and its pages end with its last user. Locks: `flush.list` is a leaf; vnodes taken from the list are
+//! dropped without it. `flush.round` comes before it, and before all locks that writing takes: it is held from the
+//! moment vnodes leave the list until they are written. Source: Linux's vm.dirty_* sysctls.
 use crate::pages::{
     tally,
     throttle::{Throttle, is_over},
@@ -34,11 +34,11 @@ lock_class! {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// `vm.dirty_writeback_centisecs`.
+/// Time between two looks of the thread (`vm.dirty_writeback_centisecs`).
 const INTERVAL_NS: u64 = 5 * SECOND_NS;
-/// `vm.dirty_expire_centisecs`.
+/// Age from which dirty pages are written (`vm.dirty_expire_centisecs`).
 const AGE_NS: u64 = 30 * SECOND_NS;
-/// Vnodes whose writes are under way at once.
+/// Number of vnodes whose writes are under way at once.
 const ROUND_VNODES: usize = 64;
 
 /// A file that can be dirty, as the flusher of its file system sees it.
@@ -55,13 +55,13 @@ pub(crate) trait WriteBack: Send + Sync + 'static {
 
 /// A listed file.
 enum Held<V> {
-    /// Has a name: lives until it is written.
+    /// The vnode has a name: it lives until it is written.
     Named(Arc<V>),
-    /// Has none: lives as long as it is used.
+    /// The vnode has no name: it lives as long as it is used.
     Unnamed(Weak<V>),
 }
 
-/// When it became dirty, and which inode.
+/// The time at which the vnode became dirty, and its inode number.
 type Key = (u64, InodeNumber);
 
 /// The part of a file system that is to be written.
@@ -87,7 +87,7 @@ impl<V: WriteBack> Flusher<V> {
             is_ended: AtomicBool::new(false),
         })
     }
-    /// Lists a vnode that has something to be written; starts the thread where there is none.
+    /// Lists a vnode with changes to be written; starts the thread if there is none.
     pub(crate) fn enlist(self: &Arc<Self>, vnode: &Arc<V>, links: u32) {
         let now = rt::time::now().0.max(1);
         {
@@ -106,7 +106,7 @@ impl<V: WriteBack> Flusher<V> {
             self.start();
         }
     }
-    /// The vnode has lost its last name: only its users keep it from now on.
+    /// Called when the vnode has lost its last name: from now on only its users keep it.
     pub(crate) fn loosen(&self, vnode: &Arc<V>) {
         let mut list = self.list.lock();
         let key = (vnode.listed_ns().load(Ordering::Relaxed), vnode.inode());
@@ -116,7 +116,7 @@ impl<V: WriteBack> Flusher<V> {
         drop(list);
         drop(held);
     }
-    /// The vnode ends: the list need not keep it.
+    /// Called when the vnode ends: removes it from the list.
     pub(crate) fn delist(&self, vnode: &V) {
         if vnode.listed_ns().load(Ordering::Relaxed) == 0 {
             return;
@@ -149,10 +149,8 @@ impl<V: WriteBack> Flusher<V> {
         }
         taken
     }
-    /// Has `write` write every vnode that was listed when this was called, a bounded number at a time. Vnodes that the
-    /// flusher's thread took off the list before are written when this returns.
-    ///
-    /// Locks: `vfs.flush.round`, during all of it.
+    /// Calls `write` with every vnode that was listed when this was called, a bounded number at a time. Vnodes that
+    /// the flusher's thread removed from the list before are written when this returns.
     pub(crate) fn take_all(&self, mut write: impl FnMut(&[Arc<V>])) {
         let now = rt::time::now().0;
         let _round = self.round.lock();
@@ -164,8 +162,8 @@ impl<V: WriteBack> Flusher<V> {
             write(&batch);
         }
     }
-    /// The listed vnodes, those first that became dirty first, a bounded number at a time. Those listed
-    /// before the first step are not missed, unless they are taken off.
+    /// Returns the listed vnodes in the order in which they became dirty, a bounded number at a time. Vnodes listed
+    /// before the first step are included, unless they are removed from the list.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<V>>> {
         let mut next = Some((0, InodeNumber::MIN));
         core::iter::from_fn(move || {
@@ -184,7 +182,7 @@ impl<V: WriteBack> Flusher<V> {
     fn is_empty(&self) -> bool {
         self.list.lock().is_empty()
     }
-    /// Nothing will be written any more; the thread ends.
+    /// Ends the thread: nothing will be written any more.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.throttle.wake().signal();
@@ -213,7 +211,7 @@ impl<V: WriteBack> Flusher<V> {
             self.throttle.wake().wait(ticket, deadline, false);
         }
     }
-    /// Writes what is due now; says whether there may be more.
+    /// Writes the vnodes that are due now. Returns whether there may be more.
     fn round(&self) -> bool {
         let now = rt::time::now().0;
         let is_urgent = self.throttle.is_urgent().swap(false, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Giving memory back: clean pages of storage and names nobody holds (architecture.md, "Memory of programs").
+//! Freeing memory: clean pages of storage and unused names (architecture.md, "Memory of programs").
 use crate::{
     base::{errno::Errno, host::Host},
     pages::{
@@ -8,18 +8,18 @@ use crate::{
 };
 use rt::{NoMemory, memory::Frame};
 
-/// Pages asked back when an allocation was refused.
+/// Number of pages to free when an allocation was refused.
 const RECLAIM_PAGES: usize = 64;
-/// Rounds of a reclaim: the first only unmarks what was used.
+/// Number of rounds of a reclaim: the first only clears the marks of recent use.
 const ROUNDS: usize = 2;
 
 /// The cache grows freely while one frame in this many is free.
 const FREE_SHARE: u64 = 8;
-/// One frame in this many is dropped beyond that, so that the next growth need not drop again.
+/// One frame in this many is dropped in addition, so that the next growth need not drop again.
 const SLACK_SHARE: u64 = 64;
 
-/// Before `pages` more are used: drops pages of the cache where memory is short, so that programs
-/// and the kernel's own objects find some. To be called with no lock of a file held.
+/// Called before `pages` more are used: drops pages of the cache if memory is short, so that programs and the
+/// kernel's own objects find free memory. To be called with no lock of a file held.
 pub fn make_room(pages: usize) {
     let memory = rt::memory::statistics();
     let wanted = memory.total_frames / FREE_SHARE + pages as u64;
@@ -32,11 +32,11 @@ pub fn make_room(pages: usize) {
     }
 }
 
-/// Drops up to `pages` clean pages, and names and other objects not used lately; returns how many pages
-/// that may have freed, for objects of the heap an estimate.
+/// Drops up to `pages` clean pages, and names and other objects that were not used lately. Returns the number of
+/// pages that may have become free; for objects of the heap it is an estimate.
 ///
-/// Allocates nothing that grows with the number of files. Locks: takes vnode tables and page indexes
-/// one at a time; to be called with none held.
+/// Allocates nothing that grows with the number of files. Locks: takes vnode tables and page indexes one at a
+/// time; to be called with none held.
 pub fn shrink(pages: usize) -> usize {
     let mut goal = Goal::new(pages);
     for store in stores::all() {
@@ -48,8 +48,8 @@ pub fn shrink(pages: usize) -> usize {
     goal.freed()
 }
 
-/// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
-/// first. Returns the pages dropped.
+/// Does the same as [`shrink`], and drops recently used objects as well; if that frees nothing, dirty pages are
+/// written first. Returns the number of pages dropped.
 pub fn reclaim(pages: usize) -> usize {
     loop {
         let freed = (0..ROUNDS).map(|_| shrink(pages)).find(|freed| *freed > 0).unwrap_or(0);
@@ -63,7 +63,8 @@ pub fn reclaim(pages: usize) -> usize {
     }
 }
 
-/// Tries after the last resort was called; the victim may need what the caller holds.
+/// Number of tries after the last resort was called; the program that is to end may need a lock that the caller
+/// holds.
 const LAST_TRIES: usize = 100;
 
 /// A frame that the caller cannot do without.
@@ -101,23 +102,24 @@ fn retried_after_refusal<T>(
     operate()
 }
 
-/// Makes memory for one more try of what lacked it; `refusals` counts them.
+/// Frees memory for one more try of a failed operation; `refusals` counts the tries.
 ///
 /// # Errors
-/// `ENOMEM` where there is nothing left to try.
+/// `ENOMEM` if there is nothing left to try.
 pub(crate) fn after_refusal(refusals: &mut usize, host: &dyn Host) -> Result<(), Errno> {
     *refusals += 1;
     if *refusals <= LAST_TRIES && make_memory(host) { Ok(()) } else { Err(Errno::ENOMEM) }
 }
 
-/// Whether there is memory again, or soon.
+/// Frees memory. Returns whether there is memory again, or soon will be.
 fn make_memory(host: &dyn Host) -> bool {
     reclaim(RECLAIM_PAGES) > 0 || host.relieve()
 }
 
 /// Gives back all that can be without writing.
 pub fn drop_caches() {
-    // The first round unmarks what was used, the next may free what hung on what it dropped.
+    // The first round clears the marks of recent use, and the next may free objects that were kept by those it
+    // dropped.
     let mut idle_rounds = 0;
     while idle_rounds < ROUNDS {
         idle_rounds = if shrink(usize::MAX) > 0 { 0 } else { idle_rounds + 1 };
@@ -125,7 +127,7 @@ pub fn drop_caches() {
     rt::memory::shrink();
 }
 
-/// Runs an allocation, and again after giving memory back where it was refused.
+/// Runs an allocation, and again after freeing memory if it was refused.
 pub(crate) fn with_reclaim<T>(
     mut allocate: impl FnMut() -> Result<T, NoMemory>,
 ) -> Result<T, Errno> {

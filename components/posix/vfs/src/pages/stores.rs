@@ -36,7 +36,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Store>> {
     ALL.lock().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Names, with what hangs on them, that fill about a page of the heap.
+/// Number of names, with the objects they keep, that fill about a page of the heap.
 const NAMES_A_PAGE: usize = 4;
 
 /// Pages to be given back, and those that were.

@@ -5,9 +5,9 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// `vm.dirty_background_ratio`, as a share.
+/// `vm.dirty_background_ratio`, as a divisor of the memory.
 const BACKGROUND_SHARE: u64 = 10;
-/// `vm.dirty_ratio`, as a share.
+/// `vm.dirty_ratio`, as a divisor of the memory.
 const HARD_SHARE: u64 = 5;
 
 static CACHED: AtomicU64 = AtomicU64::new(0);
@@ -30,19 +30,19 @@ pub(crate) struct Tally {
 /// Pages of all file systems on storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyPages {
-    /// Dirty now.
+    /// Pages that are dirty now.
     pub dirty: u64,
-    /// Being written now.
+    /// Pages that are being written now.
     pub writing: u64,
-    /// Became dirty, ever.
+    /// Pages that became dirty since the start.
     pub soiled: u64,
-    /// Were written, ever.
+    /// Pages written since the start.
     pub written: u64,
-    /// Were read from storage, ever.
+    /// Pages read from storage since the start.
     pub read: u64,
-    /// Reads and writes whose end woke who waited for it, ever.
+    /// Reads and writes whose end woke a waiting thread, since the start.
     pub awaited: u64,
-    /// Those that ended while nobody waited: read ahead, written back.
+    /// Reads and writes that ended while no thread waited (readahead, write-back), since the start.
     pub unawaited: u64,
 }
 
@@ -69,12 +69,12 @@ pub fn stored_pages() -> u64 {
     STORED.load(Ordering::Relaxed)
 }
 
-/// Pages came from storage.
+/// Counts pages that were read from storage.
 pub(crate) fn note_read(pages: u64) {
     READ.fetch_add(pages, Ordering::Relaxed);
 }
 
-/// A read or write of pages has ended, and somebody waited for it or not (M2).
+/// Counts the end of a read or write of pages, for which a thread waited or not (M2).
 pub(crate) fn note_end(is_awaited: bool) {
     let count = if is_awaited { &AWAITED } else { &UNAWAITED };
     count.fetch_add(1, Ordering::Relaxed);
@@ -85,11 +85,12 @@ pub(crate) fn note_end(is_awaited: bool) {
 pub struct Limits {
     /// Pages above which writing begins in the background.
     pub background: u64,
-    /// Pages above which writers wait.
+    /// Number of dirty pages above which writers wait.
     pub hard: u64,
 }
 
-/// The limits now. Memory that programs have filled is not the files' to soil.
+/// Returns the current limits. Memory that programs have filled does not count as available for
+/// dirty pages.
 pub fn limits() -> Limits {
     let memory = rt::memory::statistics();
     let busy = DIRTY.load(Ordering::Relaxed) + WRITING.load(Ordering::Relaxed);
@@ -99,18 +100,18 @@ pub fn limits() -> Limits {
 }
 
 impl Tally {
-    /// For a file system on storage.
+    /// Makes the counts of a file system on storage.
     pub(crate) fn of_storage() -> Arc<Tally> {
         Tally::make(true)
     }
-    /// For one whose pages are never written.
+    /// Makes the counts of a file system whose pages are never written.
     pub(crate) fn of_cache() -> Arc<Tally> {
         Tally::make(false)
     }
     fn make(is_counted: bool) -> Arc<Tally> {
         Arc::new(Tally { dirty: AtomicU64::new(0), is_counted })
     }
-    /// Pages dirty now.
+    /// Returns the number of pages that are dirty now.
     pub(crate) fn dirty(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed)
     }

@@ -20,10 +20,10 @@ use rt::{
 
 /// Time that a writer waits for one write to end before it looks again.
 const PAUSE_NS: u64 = 1_000_000_000 / 5;
-/// Pauses without any write ending after which a writer goes on: the device hangs.
+/// Number of pauses without the end of any write after which a writer continues: the device hangs.
 const FRUITLESS_PAUSES: u32 = 5;
 
-/// A write has ended, on whatever file system.
+/// Event of the end of a write, on any file system.
 static PROGRESS: Event = Event::new();
 
 /// The dirty pages of one file system.
@@ -51,11 +51,11 @@ impl Throttle {
     pub(crate) fn host(&self) -> &'static dyn Host {
         self.host
     }
-    /// Counts of its pages.
+    /// Returns the counts of its pages.
     pub(crate) fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
-    /// Errors of all its files, for syncfs.
+    /// Returns the errors of all its files, for syncfs.
     pub(crate) fn errors(&self) -> &ErrorSequence {
         &self.errors
     }
@@ -104,8 +104,8 @@ impl Throttle {
     }
 }
 
-/// Has every file system write its dirty pages, and waits a little for some to be written.
-/// Says whether there was anything to wait for.
+/// Makes every file system write its dirty pages, and waits a little for some to be written. Returns whether there was
+/// anything to wait for.
 pub(crate) fn write_for_room() -> bool {
     let ticket = PROGRESS.ticket();
     let pages = tally::dirty_pages();
@@ -116,7 +116,7 @@ pub(crate) fn write_for_room() -> bool {
     pause(ticket) != Woken::TimedOut
 }
 
-/// Has every file system write its dirty pages now.
+/// Makes every file system write its dirty pages now.
 pub(crate) fn hurry_all() {
     if tally::dirty_pages().dirty > 0 {
         stores::all().iter().for_each(|store| store.hurry_flusher());

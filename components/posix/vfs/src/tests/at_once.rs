@@ -1,7 +1,8 @@
-//! Names looked up, made, moved and taken away at once.
+//! Tests of names that are looked up, made, moved and removed at once.
 //!
-//! [`Watched`] is a file system on storage that takes its time and asserts what the personality promises a file
-//! system: who changes a name has it alone, who takes a directory away or renames has it whole.
+//! [`Watched`] is a slow file system on storage. It asserts the guarantees of the personality to a file system:
+//! a thread that changes a name holds it exclusively, and a thread that removes or renames a directory holds
+//! the whole directory exclusively.
 use super::{World, shelf::Shelf};
 use crate::{Active, Base, Errno, Path};
 use interfaces::file_system::{
@@ -21,11 +22,11 @@ use std::{
 /// The files that a call under way concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
-    /// It asks for a name.
+    /// A lookup of a name.
     Looks(InodeNumber, Vec<u8>),
-    /// It makes a name or takes it away.
+    /// A call that makes or removes a name.
     Changes(InodeNumber, Vec<u8>),
-    /// All names of a directory.
+    /// A call that uses all names of a directory.
     Whole(InodeNumber),
 }
 
@@ -50,7 +51,7 @@ struct Watched {
     below: Shelf,
     under_way: Mutex<Vec<Scope>>,
     news: Condvar,
-    /// Calls wait until so many are under way, once.
+    /// Number of calls that must be under way before the waiting ones go on; used once.
     company: AtomicUsize,
     turn: AtomicUsize,
 }
@@ -101,7 +102,7 @@ impl Watched {
             _ => {}
         }
     }
-    /// The inode a name stands for, beneath all caches.
+    /// Returns the inode that a name has in the file system itself, without any cache.
     fn stored(&self, directory: InodeNumber, name: &[u8]) -> Option<InodeNumber> {
         let found = self.below.lookup(directory, name).ok()?;
         self.below.forget(found.inode, 1);
@@ -333,7 +334,7 @@ fn nothing_is_made_in_a_directory_that_was_taken_away() {
             if made.is_ok() && round % 2 == 0 {
                 assert_eq!(world.unlink(&path), Ok(()));
             } else if made.is_ok() {
-                // While its name is there its directory stays.
+                // While the name exists, its directory exists.
                 assert!(!world.walk("/d").unwrap().vnode().is_dead());
                 assert_eq!(world.unlink(&path), Ok(()));
             } else if is_gone {

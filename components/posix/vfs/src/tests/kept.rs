@@ -1,4 +1,5 @@
-//! Files that live in the caches alone: what a directory shows and counts, what an inode takes, what comes back.
+//! Tests of files that exist in the caches only: contents and counts of a directory, the space of an inode and
+//! its release.
 use super::World;
 use crate::{Active, Base, Errno, OpenHow, Path, operations::RenameMode};
 use linux_raw_sys::general as raw;
@@ -25,7 +26,7 @@ fn link(world: &World, from: &str, to: &str) -> Result<(), Errno> {
     world.caller().link(&world.walk_link(from)?, Base::Cwd, to.as_bytes())
 }
 
-/// Names and where a reader goes on behind each, at most `most` from `position` on.
+/// Returns at most `most` names from `position` on, each with the position at which a reader continues after it.
 fn shown(world: &World, path: &str, position: u64, most: usize) -> Vec<(String, u64)> {
     let directory = world.open(path, raw::O_RDONLY | raw::O_DIRECTORY).unwrap();
     let mut names = Vec::new();
@@ -94,7 +95,7 @@ fn names_are_found_at_their_positions_whatever_gaps_there_are() {
         create(&world, &format!("/{number}")).unwrap();
     }
     let mut left: Vec<u32> = (0..500).collect();
-    // By strides: gaps in the middle, at the front and at the back.
+    // The stride decides which names are removed: gaps in the middle, at the front and at the back.
     for (stride, offset) in [(3, 1), (2, 0), (5, 4), (7, 6), (1, 0)] {
         let gone: Vec<u32> = left.iter().copied().skip(offset).step_by(stride).collect();
         for number in &gone {
@@ -220,7 +221,7 @@ fn all_goes_with_the_last_mount_but_what_is_held() {
     assert_eq!(Arc::strong_count(&fs), 1);
 }
 
-/// A small xorshift generator, one a thread.
+/// Returns the next number of a small xorshift generator; each thread has its own.
 fn next(state: &mut u64) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -230,7 +231,7 @@ fn next(state: &mut u64) -> usize {
 
 const DIRECTORIES: [&str; 5] = ["", "/p", "/p/q", "/p/q/r", "/p/q/r/s"];
 
-/// One random change of a small tree.
+/// Makes one random change of a small tree.
 fn storm(world: &World, random: &mut u64) {
     let mut place = || {
         let directory = DIRECTORIES[next(random) % DIRECTORIES.len()];
@@ -287,6 +288,6 @@ fn a_storm_of_changes_from_four_threads_keeps_a_tree_and_its_counts() {
         assert_eq!(names as u32, *links);
     }
     let instance = world.root.vnode().instance();
-    // Each name stands for an inode of the limit, and so does the root.
+    // Each name uses one inode of the limit, and so does the root.
     assert_eq!(free(&world), 10_000 - 1 - instance.names().len() as u64);
 }

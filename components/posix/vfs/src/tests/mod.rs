@@ -26,7 +26,7 @@ use std::sync::{Arc, RwLock};
 /// tests that count requests to read.
 pub(super) static RECLAIM: RwLock<()> = RwLock::new(());
 
-/// A namespace over a fresh tmpfs, and somebody in it.
+/// A namespace over a fresh tmpfs, and a caller in it.
 pub(super) struct World {
     pub namespace: Arc<Namespace>,
     pub root: Path,
@@ -50,7 +50,7 @@ impl World {
         let root = namespace.root();
         World { namespace, cwd: root.clone(), root, who: Credentials::root(), umask: 0o022 }
     }
-    /// The same namespace for somebody else.
+    /// Returns the same namespace with another caller.
     pub fn with(&self, who: Credentials) -> World {
         World {
             namespace: self.namespace.clone(),

@@ -1,7 +1,9 @@
-//! A model disk with a file system of one directory: writes end later, in any order, perhaps badly.
+//! A model of a disk with a file system of one directory: writes end later, in any order, and may
+//! fail.
 //!
-//! It asserts what [`FileSystem::write_pages`] asks of its caller: no page is written twice at once,
-//! every page has room set aside, no length is set and no block is moved while a write is under way.
+//! It asserts the requirements of [`FileSystem::write_pages`] on its caller: no page is written
+//! twice at once, every page has reserved room, no length is set and no block is moved while a write
+//! is under way.
 use interfaces::file_system::{
     Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
     FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry,
@@ -28,7 +30,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The bytes that a reader of the disk would find.
+    /// Returns the bytes that a reader of the disk would find.
     pub fn bytes(&self) -> Vec<u8> {
         let mut all = vec![0; self.attributes.size as usize];
         for (index, page) in &self.pages {
@@ -42,13 +44,13 @@ impl Stored {
     }
 }
 
-/// A transfer on its way.
+/// A transfer under way.
 struct Transfer {
     is_write: bool,
     inode: InodeNumber,
     page: u64,
     frame: Frame,
-    /// The page being written, where the device has taken it already.
+    /// The page being written, if the device has read it already.
     taken: Option<Page>,
     size: u64,
     tag: u64,
@@ -66,11 +68,11 @@ pub struct Disk {
     pub room: u64,
     /// Writes wait while it is set, their bytes taken before.
     pub is_stuck: bool,
-    /// Pages of every file whose writes fail.
+    /// Page numbers whose writes fail, in every file.
     pub bad: HashSet<u64>,
-    /// Every run given to `write_pages`: inode, first, pages.
+    /// Every run given to `write_pages`: inode, first page, number of pages.
     pub runs: Vec<(InodeNumber, u64, usize)>,
-    /// For each rename, the pages of the file that were given to `write_pages` before.
+    /// For each rename, the number of pages of the file that were given to `write_pages` before.
     pub sent_at_rename: Vec<usize>,
     pub inode_syncs: Vec<(InodeNumber, SyncKind)>,
     /// The next listing from there on or behind lacks memory.
@@ -86,7 +88,7 @@ pub struct Model {
     news: Condvar,
 }
 
-/// A disk without a file, with room for `room` pages.
+/// Makes a disk without files, with room for `room` pages.
 pub fn model(room: u64) -> Arc<Model> {
     let disk = Disk { next: ROOT + 1, random: 88172645463325252, room, ..Disk::default() };
     let model = Arc::new(Model { disk: Mutex::new(disk), news: Condvar::new() });
@@ -182,7 +184,7 @@ impl Model {
     pub fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap()
     }
-    /// The file called `name`, as it is on the disk now.
+    /// Returns the present state on the disk of the file called `name`.
     pub fn stored(&self, name: &str) -> Stored {
         let disk = self.disk();
         disk.files[&disk.names[name.as_bytes()]].clone()
@@ -191,7 +193,8 @@ impl Model {
         self.disk().is_stuck = false;
         self.news.notify_all();
     }
-    /// Does one transfer, any of those waiting; `false` when the model has ended.
+    /// Completes one transfer, a random one of those waiting. Returns `false` when the model has
+    /// ended.
     fn work(&self) -> bool {
         let mut disk = self.disk();
         if disk.is_ended {

@@ -1,8 +1,9 @@
-//! The same random operations here and on the host's Linux must have the same outcome.
+//! Compares random operations here with the same operations on the host's Linux: the outcome must
+//! be the same.
 //!
 //! The test starts itself again as a process with its root in an empty directory (so that `..` and
-//! absolute paths mean the same on both sides and nothing else can be hurt); that needs root,
-//! without which it passes untested and says so.
+//! absolute paths mean the same on both sides and no other file can be damaged); that needs root.
+//! Without root the test passes with a message and tests nothing.
 use super::{World, get, put};
 use crate::{Base, Errno, OpenHow, Walk};
 use linux_raw_sys::general as raw;

@@ -1,4 +1,4 @@
-//! The rights of users.
+//! Tests of the rights of users.
 use super::{World, put};
 use crate::{
     Base, Credentials, Errno, Walk,

@@ -20,7 +20,7 @@ type Inodes = BTreeMap<InodeNumber, Inode>;
 
 pub(super) struct Shelf(Mutex<Inodes>);
 
-/// Takes a name away; frees what it named.
+/// Removes a name, and frees its inode.
 fn take(inodes: &mut Inodes, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, FsError> {
     let directory = inodes.get_mut(&directory).ok_or(FsError::NotFound)?;
     let inode = directory.names.remove(name).ok_or(FsError::NotFound)?;

@@ -1,9 +1,10 @@
-//! Space of a file system that lives in the cache: its limit, what files take, what comes back.
+//! Tests of the space of a file system in the cache: its limit, the space that files use, and its
+//! release.
 use super::{World, put};
 use crate::{Active, Errno, file::Allocation, io::SliceSource};
 use linux_raw_sys::general as raw;
 
-/// A world of `pages` pages.
+/// Makes a world with a file system of `pages` pages.
 fn world(pages: u64) -> World {
     let options =
         tmpfs::Options { size_bytes: Some(pages * 4096), permissions: 0o755, ..Default::default() };

@@ -1,4 +1,5 @@
-//! Files on storage: a read-only file system whose pages arrive later, on another thread.
+//! Tests of files on storage, with a read-only file system whose pages arrive later, on another
+//! thread.
 use super::World;
 use crate::{Active, Errno, file::IoFlags, io::SliceSink};
 use interfaces::file_system::{

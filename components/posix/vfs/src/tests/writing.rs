@@ -40,7 +40,7 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 4096) as u8).collect()
 }
 
-/// Drops every clean page.
+/// Drops every clean page of the file.
 fn forget_pages(file: &OpenFile) {
     let pages = file.vnode().pages().unwrap();
     while pages.resident_pages() > 0 {
@@ -130,8 +130,8 @@ fn names_are_not_all_that_is_given_back() {
     for number in 0..1000 {
         assert!(world.walk(&format!("/absent{number}")).is_err());
     }
-    // A first call only unmarks what was used lately, and pages of other tests go, too. Eight calls give back at most 512 of the
-    // 1,000 names.
+    // A first call only clears the marks of recent use, and pages of other tests are dropped, too. Eight calls free at most 512
+    // of the 1,000 names.
     let is_shrunk = || pages.resident_pages() <= 100 - 32;
     for _ in 0..8 {
         if !is_shrunk() {
@@ -249,7 +249,7 @@ fn a_full_disk_refuses_the_write_that_does_not_fit_and_nothing_else() {
     assert_eq!(object.page(11, true).err(), Some(Errno::ENOSPC), "a store to a hole");
 }
 
-/// Somebody who maps a file: which pages may be stored to.
+/// A watcher in place of an address space: it records which pages may be stored to.
 #[derive(Default)]
 struct Mapping(Mutex<std::collections::HashSet<u64>>);
 

@@ -28,21 +28,22 @@ struct State {
     is_closed: bool,
 }
 
-/// The cache of an object.
+/// The cache of one object.
 pub struct ChildCache(Mutex<State>);
 
 impl ChildCache {
-    /// An empty one.
+    /// Makes an empty cache.
     pub fn new() -> ChildCache {
         ChildCache(Mutex::new(&CHILDREN, State::default()))
     }
-    /// The dentry at `place` of the directory whose dentry has the number `parent`.
+    /// Returns the dentry at `place` of the directory whose dentry has the number `parent`.
     pub(crate) fn get(&self, parent: u64, place: u64) -> Option<Arc<Dentry>> {
         let state = self.0.lock();
         let is_it = |entry: &&Entry| entry.parent == parent && entry.place == place;
         state.entries.iter().find(is_it).map(|entry| entry.dentry.clone())
     }
-    /// Keeps `dentry`, for the oldest where there are many. Without memory, or after the end, nothing is kept.
+    /// Adds `dentry`, in place of the oldest one if the cache is full. If memory is short or the object has ended, nothing
+    /// is added.
     pub(crate) fn put(&self, parent: u64, place: u64, dentry: &Arc<Dentry>) {
         let entry = Entry { parent, place, dentry: dentry.clone() };
         let mut state = self.0.lock();

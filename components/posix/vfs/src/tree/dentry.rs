@@ -12,7 +12,7 @@ lock_class! {
     static LINK = "vfs.dentry.link";
 }
 
-/// Heap bytes of a dentry beside its name, with allocation overhead.
+/// Heap bytes of a dentry besides its name, with the allocator's overhead.
 const DENTRY_BYTES: usize = 192;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -30,7 +30,7 @@ impl Promised {
         let charge = Charge::take(DENTRY_BYTES + name.len())?;
         Ok(Promised { name: Arc::from(name), charge })
     }
-    /// The same memory for another name, which is no longer.
+    /// Uses the same memory for another name, in case that is not longer.
     pub(crate) fn renamed(self, name: &[u8]) -> Promised {
         Promised { name: Arc::from(name), ..self }
     }
@@ -42,27 +42,29 @@ struct Link {
     name: Arc<[u8]>,
 }
 
-/// A name of a vnode.
+/// A directory entry: a name of a vnode.
 pub struct Dentry {
     id: u64,
     vnode: Arc<Vnode>,
     link: Mutex<Link>,
     is_deleted: AtomicBool,
     mounts: AtomicU32,
-    /// Position in the names of its directory, if those hold it; changed with the names locked.
+    /// Position in the list of names of its directory, if the directory has such a list; changed
+    /// with that list locked.
     position: AtomicU64,
     _charge: Charge,
 }
 
 impl Dentry {
-    /// The root of a tree, or a thing without a place (a pipe), which `name` then describes.
+    /// Makes the dentry of the root of a tree, or of an object without a place in a tree (a pipe),
+    /// which `name` then describes.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn root(name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, NoMemory> {
         Ok(Dentry::make(None, Promised::take(name)?, vnode))
     }
-    /// `name` in `parent`; not yet in the name cache.
+    /// Makes the dentry of `name` in `parent`, not yet in the name cache.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -73,7 +75,7 @@ impl Dentry {
     ) -> Result<Arc<Dentry>, NoMemory> {
         Ok(Dentry::promised(parent, Promised::take(name)?, vnode))
     }
-    /// As [`Dentry::child`], of a name promised before.
+    /// Does the same as [`Dentry::child`], with memory allocated before.
     pub(crate) fn promised(
         parent: &Arc<Dentry>,
         promised: Promised,
@@ -92,28 +94,28 @@ impl Dentry {
             _charge: promised.charge,
         })
     }
-    /// Number never used again; the name cache hashes it as the parent of a name.
+    /// Returns a number that is never used again; the name cache hashes it as the parent of a name.
     pub fn id(&self) -> u64 {
         self.id
     }
-    /// `name` in this directory, as its file system's name cache knows it.
+    /// Returns the key of `name` in this directory for the name cache of its file system.
     #[inline]
     pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         self.vnode.instance().names().key(self.id, name)
     }
-    /// The vnode that it names.
+    /// Returns the vnode that it names.
     pub fn vnode(&self) -> &Arc<Vnode> {
         &self.vnode
     }
-    /// The directory it is in; `None` for a root.
+    /// Returns its directory; `None` for a root.
     pub fn parent(&self) -> Option<Arc<Dentry>> {
         self.link.lock().parent.clone()
     }
-    /// Its name now.
+    /// Returns its current name.
     pub fn name(&self) -> Arc<[u8]> {
         self.link.lock().name.clone()
     }
-    /// Parent and name at one moment.
+    /// Returns parent and name, read at one moment.
     pub(crate) fn place(&self) -> (Option<Arc<Dentry>>, Arc<[u8]>) {
         let link = self.link.lock();
         (link.parent.clone(), link.name.clone())
@@ -127,21 +129,21 @@ impl Dentry {
         };
         drop(before);
     }
-    /// Position in the names of its directory.
+    /// Returns its position in the list of names of its directory.
     pub(crate) fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
     }
     pub(crate) fn set_position(&self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
     }
-    /// The name was taken away.
+    /// Returns whether the name was removed.
     pub fn is_deleted(&self) -> bool {
         self.is_deleted.load(Ordering::Acquire)
     }
     pub(crate) fn set_deleted(&self, is_deleted: bool) {
         self.is_deleted.store(is_deleted, Ordering::Release);
     }
-    /// Something is mounted here, in some mount of this tree.
+    /// Returns whether some mount covers this dentry.
     pub fn is_mount_point(&self) -> bool {
         self.mounts.load(Ordering::Acquire) > 0
     }
@@ -151,7 +153,7 @@ impl Dentry {
             Mounted::Fewer => self.mounts.fetch_sub(1, Ordering::AcqRel),
         };
     }
-    /// `self` is `other` or a directory above it. The caller holds the rename lock.
+    /// Returns whether `self` is `other` or a directory above it. The caller holds the rename lock.
     pub(crate) fn is_above_or_same(&self, other: &Arc<Dentry>) -> bool {
         let mut at = Some(other.clone());
         while let Some(dentry) = at {

@@ -33,7 +33,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// The tree under `root` (a dentry of `active`), hanging nowhere yet.
+    /// Makes a mount of the tree under `root` (a dentry of `active`) that is not yet placed
+    /// anywhere.
     pub(crate) fn new(
         source: &str,
         active: Arc<Active>,
@@ -49,20 +50,21 @@ impl Mount {
             at: Mutex::new(&AT, None),
         })
     }
-    /// The tree of `active` for files that the system makes itself; it hangs nowhere.
+    /// Makes a mount of the tree of `active` for files that the system makes itself; it is not
+    /// placed in any namespace.
     pub fn unseen(source: &str, active: Arc<Active>) -> Arc<Mount> {
         let root = active.root().clone();
         Mount::new(source, active, root, MountFlags::empty())
     }
-    /// Number of the mount, never used again.
+    /// Returns the number of the mount, which is never used again.
     pub fn id(&self) -> u64 {
         self.id
     }
-    /// The mounted device, as mount(2) was told: a device, `tmpfs`.
+    /// Returns the source as given to mount(2): a device, or a name such as `tmpfs`.
     pub fn source(&self) -> &str {
         &self.source
     }
-    /// The place of its root in the file system's own tree: `/` but for binds.
+    /// Returns the path of its root in the file system's own tree: `/` except for bind mounts.
     pub fn root_name(&self) -> Vec<u8> {
         let mut names = Upwards::new();
         let guard = self.instance().rename_lock().lock();
@@ -74,23 +76,23 @@ impl Mount {
         drop(guard);
         names.finish()
     }
-    /// The file system.
+    /// Returns the file system.
     pub fn instance(&self) -> &Arc<Instance> {
         self.active.instance()
     }
-    /// The file system in use, for mounting it again.
+    /// Returns the file system in use, for mounting it again.
     pub fn active(&self) -> &Arc<Active> {
         &self.active
     }
-    /// The top of the tree.
+    /// Returns the root of the mounted tree.
     pub fn root(&self) -> &Arc<Dentry> {
         &self.root
     }
-    /// Flags now.
+    /// Returns the current flags.
     pub fn flags(&self) -> MountFlags {
         MountFlags::from_bits_truncate(self.flags.load(Ordering::Relaxed))
     }
-    /// Flags with what the file system itself forbids.
+    /// Returns the flags including the restrictions of the file system itself.
     pub fn seen_flags(&self) -> MountFlags {
         let mut flags = self.flags();
         flags.set(MountFlags::READ_ONLY, self.is_read_only());
@@ -99,22 +101,22 @@ impl Mount {
     pub(crate) fn set_flags(&self, flags: MountFlags) {
         self.flags.store(flags.bits(), Ordering::Relaxed);
     }
-    /// Nothing may be changed through it.
+    /// Returns whether no changes may be made through it.
     pub fn is_read_only(&self) -> bool {
         self.flags().contains(MountFlags::READ_ONLY) || self.instance().refuses_changes()
     }
-    /// `EROFS` where nothing may be changed through it.
+    /// Checks that changes may be made through it.
     ///
     /// # Errors
     /// `EROFS`.
     pub(crate) fn check_writable(&self) -> Result<(), Errno> {
         if self.is_read_only() { Err(Errno::EROFS) } else { Ok(()) }
     }
-    /// The place it covers; `None` for a root and for a mount taken away.
+    /// Returns the place that it covers; `None` for a root and for a mount that was removed.
     pub fn at(&self) -> Option<Path> {
         self.at.lock().clone()
     }
-    /// It hangs over exactly this place.
+    /// Returns whether it covers exactly this place.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         self.at.lock().as_ref().is_some_and(|at| at.is_same(path))
     }
@@ -122,7 +124,7 @@ impl Mount {
         let before = core::mem::replace(&mut *self.at.lock(), at);
         drop(before);
     }
-    /// The answer to `statfs`, and the flags.
+    /// Returns the answer to `statfs`, and the flags.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -134,25 +136,26 @@ impl Mount {
 /// A place in the tree of files.
 #[derive(Clone)]
 pub struct Path {
-    /// Through which mount.
+    /// The mount through which the place is reached.
     pub mount: Arc<Mount>,
-    /// The name.
+    /// The dentry of the place.
     pub dentry: Arc<Dentry>,
 }
 
 /// A path as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathName {
-    /// From the root given; from the top of what is mounted where the root cannot be reached.
+    /// The text from the given root; from the root of the namespace if the given root cannot be
+    /// reached.
     pub text: Vec<u8>,
-    /// The last name was taken away.
+    /// The last name was removed.
     pub is_deleted: bool,
-    /// The root given was found on the way up.
+    /// The given root was found on the way up.
     pub is_reachable: bool,
 }
 
 impl Path {
-    /// A place that no name leads to (a pipe, a socket), shown as `name` and kept by `active`.
+    /// Makes a path that no name leads to (a pipe, a socket), shown as `name` and kept by `active`.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -161,7 +164,8 @@ impl Path {
         let mount = Mount::new("none", active.clone(), root.clone(), MountFlags::empty());
         Ok(Path { mount, dentry: root })
     }
-    /// The file that `node` generates, seen as `name` in this directory of generated files.
+    /// Makes the path of the file that `node` generates, called `name` in this directory of
+    /// generated files.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -170,11 +174,11 @@ impl Path {
         let dentry = Dentry::child(&self.dentry, name, vnode)?;
         Ok(Path { mount: self.mount.clone(), dentry })
     }
-    /// The vnode there.
+    /// Returns the vnode of the place.
     pub fn vnode(&self) -> &Arc<Vnode> {
         self.dentry.vnode()
     }
-    /// The directory it is a name of; `None` for the top of its mount.
+    /// Returns the directory of the place; `None` for the root of its mount.
     pub fn parent(&self) -> Option<Path> {
         if self.is_mount_root() {
             return None;
@@ -184,20 +188,21 @@ impl Path {
         drop(guard);
         Some(Path { mount: self.mount.clone(), dentry: parent? })
     }
-    /// Both are the same place through the same mount.
+    /// Returns whether both are the same place through the same mount.
     pub fn is_same(&self, other: &Path) -> bool {
         self.mount.id == other.mount.id && self.dentry.id() == other.dentry.id()
     }
-    /// It is the top of its mount.
+    /// Returns whether it is the root of its mount.
     pub fn is_mount_root(&self) -> bool {
         self.mount.root.id() == self.dentry.id()
     }
-    /// Its name from `root` downwards (getcwd, /proc/PID/exe).
+    /// Returns its path name from `root` downwards (getcwd, /proc/PID/exe).
     pub fn describe(&self, root: &Path) -> PathName {
         let mut names = Upwards::new();
         let mut at = self.clone();
         let is_reachable = loop {
-            // All names of a file system are looked at together: no rename comes between.
+            // The rename lock is held for all names of one file system, so that no rename comes
+            // between.
             let mount = at.mount.clone();
             let guard = mount.instance().rename_lock().lock();
             while !at.is_same(root) && !at.is_mount_root() {
@@ -220,7 +225,7 @@ impl Path {
 
 /// A path in the making, from its last name to its first.
 struct Upwards {
-    /// Backwards.
+    /// The text, built backwards.
     text: Vec<u8>,
 }
 

@@ -19,7 +19,7 @@ lock_class! {
 }
 
 const SHARDS: usize = 32;
-/// Heap bytes of a negative entry beside its name.
+/// Heap bytes of a negative entry besides its name.
 const ENTRY_BYTES: usize = 96;
 /// A shard is never swept below this many entries.
 const SHARD_ENTRIES_MIN: usize = 64;
@@ -30,7 +30,7 @@ struct Entry<D> {
     hash: u64,
     parent: u64,
     name: Arc<[u8]>,
-    /// `None`: the file system says that there is no such name.
+    /// The dentry; `None` if the file system has said that there is no such name.
     dentry: Option<Arc<D>>,
     was_used: AtomicBool,
     _charge: Option<Charge>,
@@ -41,7 +41,7 @@ struct Shard<D> {
     sweep_at: usize,
 }
 
-/// A name in a directory, hashed once for all that is asked about it.
+/// A name in a directory, hashed once for all operations on it.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'n> {
     parent: u64,
@@ -53,7 +53,7 @@ impl Key<'_> {
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
-    /// The name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &[u8] {
         self.name
     }
@@ -65,11 +65,11 @@ impl Key<'_> {
 
 /// The state of a name in the cache.
 pub(crate) enum Cached<D> {
-    /// It names this.
+    /// The name exists and has this dentry.
     Positive(Arc<D>),
     /// There is no such name.
     Negative,
-    /// Ask the file system.
+    /// The cache does not know the name; the file system must be asked.
     Unknown,
 }
 
@@ -96,17 +96,17 @@ enum Existing {
     Replace,
 }
 
-/// Names of one file system.
+/// The cached names of one file system.
 pub(crate) struct NameCache<D> {
     seed: Seed,
     locks: NameLocks,
-    /// It holds every name.
+    /// The cache is the only record of the names.
     is_kept: bool,
     shards: [RwLock<Shard<D>>; SHARDS],
 }
 
 impl<D> NameCache<D> {
-    /// An empty cache; `is_kept`: of a file system whose names are nowhere else.
+    /// Makes an empty cache; `is_kept` says that the names of the file system are recorded nowhere else.
     pub(crate) fn new(is_kept: bool) -> NameCache<D> {
         let sweep_at = sweep_threshold(0);
         let mut bytes = [0; 16];
@@ -121,12 +121,12 @@ impl<D> NameCache<D> {
             }),
         }
     }
-    /// `name` in the directory `parent`.
+    /// Returns the key of `name` in the directory `parent`.
     #[inline]
     pub(crate) fn key<'n>(&self, parent: u64, name: &'n [u8]) -> Key<'n> {
         Key { parent, name, hash: self.seed.hash(parent, name) }
     }
-    /// The locks of its names.
+    /// Returns the locks of its names.
     pub(crate) fn locks(&self) -> &NameLocks {
         &self.locks
     }
@@ -134,11 +134,11 @@ impl<D> NameCache<D> {
         let [first, ..] = &self.shards;
         self.shards.get((hash >> 48) as usize % SHARDS).unwrap_or(first)
     }
-    /// The state of `name` in the directory `parent`.
+    /// Returns the state of `name` in the directory `parent`.
     pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached<D> {
         self.find(&self.key(parent, name))
     }
-    /// As [`NameCache::get`], of a name hashed before.
+    /// Does the same as [`NameCache::get`] for a name that is hashed already.
     #[inline]
     pub(crate) fn find(&self, key: &Key<'_>) -> Cached<D> {
         let shard = self.shard(key.hash).read();
@@ -154,7 +154,7 @@ impl<D> NameCache<D> {
             None => Cached::Negative,
         }
     }
-    /// Notes a name, replacing what was known of it.
+    /// Inserts a name, replacing its entry if there is one.
     pub(crate) fn insert(&self, key: &Key<'_>, name: Arc<[u8]>, dentry: Option<Arc<D>>) {
         let charge = match &dentry {
             Some(_) => None,
@@ -165,7 +165,7 @@ impl<D> NameCache<D> {
         };
         self.put(key, name, dentry, charge, Existing::Replace);
     }
-    /// As [`NameCache::insert`] of a dentry, unless one is there: then that one.
+    /// Inserts a dentry unless the name has one. Returns the dentry that is in the cache then.
     pub(crate) fn insert_if_absent(
         &self,
         key: &Key<'_>,
@@ -204,7 +204,7 @@ impl<D> NameCache<D> {
         drop((replaced, swept));
         kept
     }
-    /// Forgets what is known of a name.
+    /// Removes the entry of a name.
     pub(crate) fn remove(&self, key: &Key<'_>) {
         let mut shard = self.shard(key.hash).write();
         let found = shard.entries.find_entry(key.hash, |entry| key.is_of(entry)).ok();
@@ -215,7 +215,7 @@ impl<D> NameCache<D> {
         drop(shard);
         drop(removed);
     }
-    /// Drops what was not used since the last sweep; returns how many entries went.
+    /// Drops entries that were not used since the last sweep. Returns their number.
     pub(crate) fn shrink(&self) -> usize {
         if self.is_kept {
             return 0;
@@ -227,22 +227,22 @@ impl<D> NameCache<D> {
         }
         count
     }
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let entries = core::mem::take(&mut shard.write().entries);
             drop(entries);
         }
     }
-    /// Entries now.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().entries.len()).sum()
     }
 }
 
 impl<D> Shard<D> {
-    /// Takes out entries nobody holds that were not used since the last sweep, as many as are
-    /// cheap to hold at once: memory may be short.
+    /// Removes entries that no other object holds and that were not used since the last sweep, at most as many as can be
+    /// held at once with little memory: memory may be short.
     fn sweep(&mut self) -> Vec<Entry<D>> {
         let is_idle = |entry: &mut Entry<D>| {
             let was_used = core::mem::replace(entry.was_used.get_mut(), false);
@@ -269,7 +269,7 @@ const SPARSE: usize = 8;
 /// Entries taken out by one sweep.
 const SWEEP_MOST: usize = 64;
 
-/// Most entries that a shard may have before the next sweep, if `left` remained after the last one.
+/// Returns the number of entries that a shard may have before the next sweep, if `left` remained after the last one.
 fn sweep_threshold(left: usize) -> usize {
     let frames = usize::try_from(rt::memory::statistics().total_frames).unwrap_or(usize::MAX);
     let share = (frames / FRAMES_AN_ENTRY / SHARDS).max(SHARD_ENTRIES_MIN);

@@ -1,9 +1,11 @@
-//! The names of a directory that lives in the name cache alone ([`Backing::Cache`]): the dentries, in the order in
+//! The names of a directory that exists in the name cache only ([`Backing::Cache`]): the dentries, in the order in
 //! which they were made.
 //!
-//! The name cache finds a name; here it is kept while it stands, and found by a position that never changes
-//! meanwhile. A position is given once and never again, so a reader that continues after position `p` sees every name
-//! that was there all the time exactly once, whatever is added or removed. The newest name is shown first, as on Linux.
+//! The name cache finds a name; this list keeps it while it exists, at a position that never changes. A position is
+//! used once and never again, so a reader that continues after position `p` sees every name that existed all the time
+//! exactly once, whatever is added or removed. The newest name is shown first, as on Linux.
+//!
+//! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
 //!
 //! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
 use crate::tree::dentry::Dentry;
@@ -11,7 +13,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{DirectoryEntry, TakeEntry};
 use rt::{NoMemory, memory::Charge};
 
-/// A name's place: its position, and what is there until it is taken away.
+/// A position, and the dentry at it until that is removed.
 type Slot = (u64, Option<Arc<Dentry>>);
 
 /// Slots that are made at first.
@@ -21,9 +23,9 @@ const TOP: u64 = (1 << 62) - 1;
 
 /// The names of one directory.
 pub(crate) struct Names {
-    /// By position, which goes up. The last one is no empty one, nor are most.
+    /// The slots in ascending order of position. The last one is never empty, and at most half of them are.
     slots: Vec<Slot>,
-    /// Names there are.
+    /// Number of names.
     count: usize,
     /// The next position.
     next: u64,
@@ -31,18 +33,18 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// No names.
+    /// Makes an empty list.
     pub(crate) const fn new() -> Names {
         Names { slots: Vec::new(), count: 0, next: 0, charge: Charge::none() }
     }
-    /// There are none.
+    /// Returns whether there are no names.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
-    /// Adds a name behind all others.
+    /// Adds a name after all others.
     ///
     /// # Errors
-    /// [`NoMemory`]; nothing has changed.
+    /// [`NoMemory`], without a change.
     #[inline]
     pub(crate) fn insert(&mut self, dentry: &Arc<Dentry>) -> Result<(), NoMemory> {
         if self.slots.len() == self.slots.capacity() {
@@ -79,12 +81,12 @@ impl Names {
             let _ = self.resize(self.slots.len() * 2);
         }
     }
-    /// Takes all names away.
+    /// Removes all names.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Arc<Dentry>> + use<> {
         let names = core::mem::replace(self, Names { next: self.next, ..Names::new() });
         names.slots.into_iter().filter_map(|slot| slot.1)
     }
-    /// Hands what comes after `shown` to `take`, 0 being before all.
+    /// Passes the names after position `shown` to `take`; 0 is before all.
     pub(crate) fn read(&self, shown: u64, take: &mut TakeEntry<'_>) {
         let end = match shown {
             0 => self.slots.len(),
@@ -105,7 +107,7 @@ impl Names {
             }
         }
     }
-    /// Index of the slot with `position`. Without gaps, that is the distance from the first position.
+    /// Returns the index of the slot with `position`. Without gaps, that is the distance from the first position.
     #[inline]
     fn find(&self, position: u64) -> Option<usize> {
         let distance = position.checked_sub(self.slots.first()?.0)? as usize;
@@ -114,7 +116,7 @@ impl Names {
             _ => self.slots.binary_search_by_key(&position, |slot| slot.0).ok(),
         }
     }
-    /// Makes room for so many slots in all.
+    /// Reserves memory for this many slots in all.
     fn resize(&mut self, slots: usize) -> Result<(), NoMemory> {
         let charge = Charge::take(slots * size_of::<Slot>())?;
         if slots > self.slots.capacity() {

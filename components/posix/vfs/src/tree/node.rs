@@ -28,23 +28,23 @@ pub struct Viewer<'a> {
 /// The last position of a generated file that has an end (Linux's `MAX_NON_LFS`).
 pub const GENERATED_END: u64 = i32::MAX as u64;
 
-/// The node that a generated directory gives for a name.
+/// The node that a generated directory returns for a name.
 pub type Child = Arc<dyn Node>;
 
-/// Something generated. A default answers as Linux does for a node that lacks the operation.
+/// A generated file. The default of each method answers as Linux does for a node that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait Node: Send + Sync {
-    /// The attributes for `stat`. Must not change type or inode number.
+    /// Returns the attributes for `stat`. Type and inode number must not change.
     fn attributes(&self) -> Attributes;
-    /// The permissions of [`Node::attributes`], which each step of a walk looks at.
+    /// Returns the permissions of [`Node::attributes`], which each step of a walk checks.
     fn permissions(&self) -> u16 {
         self.attributes().permissions
     }
-    /// The object that the personality is to find in it by a downcast.
+    /// Returns the object that the personality finds in it by a downcast.
     fn subject(&self) -> Option<&dyn core::any::Any> {
         None
     }
-    /// Whether the calling process may do anything with it, whatever its owner and mode say.
+    /// Returns whether the calling process may use it regardless of its owner and mode.
     fn is_open_to_caller(&self) -> bool {
         false
     }
@@ -55,33 +55,33 @@ pub trait Node: Send + Sync {
     fn lookup(&self, name: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
         Err(Errno::ENOENT)
     }
-    /// Of a directory: what it gives for `name`, where it gives anything, stays the same as long as the directory is there, so
-    /// that it may be cached.
+    /// For a directory: returns whether the result of `name`, once there is one, stays the same as long as the directory
+    /// exists, so that it may be cached.
     fn keeps(&self, name: &[u8]) -> bool {
         false
     }
-    /// Of a directory of files about an object that has a cache of them: calls `act` with that cache and the place of what is
-    /// called `name` there, as long as the object has anything of that name.
+    /// For a directory of files about an object that has a cache of them: calls `act` with that cache and the place of `name`
+    /// in it, if the object has a file of that name.
     fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {}
-    /// Of a directory: hands the entries from `position` (0 first) on to `take`, without `.` and `..`, until it breaks.
+    /// For a directory: passes the entries from `position` (0 first) to `take`, without `.` and `..`, until it breaks.
     ///
     /// # Errors
-    /// `ENOENT` where what it shows has gone, before the first entry.
+    /// `ENOENT` before the first entry if the object that the directory shows has ended.
     fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
-    /// Of a directory: programs make names in it and take them away ([`Node::create`], [`Node::remove`]).
+    /// For a directory: returns whether programs make and remove names in it ([`Node::create`], [`Node::remove`]).
     fn can_change(&self) -> bool {
         false
     }
-    /// Of such a directory: makes a regular file called `name` for the calling task, who may.
+    /// For such a directory: makes a regular file called `name`. The caller has checked that the calling task may.
     ///
     /// # Errors
-    /// `EEXIST`, and as open(2).
+    /// `EEXIST`, and those of open(2).
     fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
         Err(Errno::EPERM)
     }
-    /// Of such a directory: takes `name` away. The calling task may.
+    /// For such a directory: removes `name`. The caller has checked that the calling task may.
     ///
     /// # Errors
     /// `ENOENT`.
@@ -95,28 +95,28 @@ pub trait Node: Send + Sync {
     fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
         Err(Errno::EINVAL)
     }
-    /// Of a magic link: where it leads. `None`: an ordinary link, followed by its text.
+    /// For a magic link: returns the place that it leads to. `None`: an ordinary link, followed by its text.
     ///
     /// # Errors
     /// `EACCES`, `ENOENT`.
     fn follow(&self, viewer: &Viewer<'_>) -> Result<Option<Path>, Errno> {
         Ok(None)
     }
-    /// Of a regular file: its content now. Asked at each read from offset 0.
+    /// For a regular file: generates its content now. Called at each read from offset 0.
     ///
     /// # Errors
-    /// The error that read(2) is to give.
+    /// The error for read(2) to return.
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         Err(Errno::EINVAL)
     }
-    /// Of a regular file: takes what was written (one write is one call).
+    /// For a regular file: accepts written data (one write is one call).
     ///
     /// # Errors
-    /// The error that write(2) is to give.
+    /// The error for write(2) to return.
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
-    /// [`Node::write`], of what was written at `offset` of the file: for files where that matters.
+    /// Does the same as [`Node::write`] for data written at `offset`, for files to which the offset matters.
     ///
     /// # Errors
     /// As [`Node::write`].
@@ -138,7 +138,7 @@ pub trait Node: Send + Sync {
             _ => Places::Endless,
         }
     }
-    /// chmod and chown of it (terminals on /dev/pts): the attributes wanted.
+    /// Sets attributes (chmod and chown of terminals on /dev/pts) to those wanted.
     ///
     /// # Errors
     /// `EPERM`.

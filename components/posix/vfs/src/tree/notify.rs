@@ -28,7 +28,7 @@ fn kind(vnode: &Vnode) -> Events {
     if vnode.is_directory() { Events::DIRECTORY } else { Events::empty() }
 }
 
-/// `events` happened to `vnode`, whatever its name.
+/// Reports `events` of `vnode`, regardless of its name.
 pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
     if is_active() {
         let events = events | kind(vnode);
@@ -37,7 +37,7 @@ pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
     }
 }
 
-/// `events` happened to what `dentry` names.
+/// Reports `events` of the file that `dentry` names.
 #[inline]
 pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
     if is_active() {
@@ -45,7 +45,8 @@ pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
     }
 }
 
-/// As [`about_dentry`], through a description: some do not want to hear of it once the name is gone (IN_EXCL_UNLINK).
+/// Does the same as [`about_dentry`] for events through a description: some observers do not want to be told once the
+/// name is gone (IN_EXCL_UNLINK).
 #[inline]
 pub(crate) fn about_open(dentry: &Dentry, events: Events) {
     if is_active() {
@@ -63,7 +64,7 @@ fn tell_dentry(dentry: &Dentry, events: Events, is_unlinked: bool) {
     dentry.vnode().observers().tell(&happening);
 }
 
-/// `events` happened to `name` of `directory`, which stands for `what`.
+/// Reports `events` of `name` in `directory`, a name of the vnode `what`.
 pub(crate) fn about_name(directory: &Vnode, name: &[u8], what: &Vnode, events: Events) {
     if is_active() {
         tell_name(directory, name, what, (events, 0));
@@ -76,7 +77,7 @@ fn tell_name(directory: &Vnode, name: &[u8], what: &Vnode, (events, cookie): (Ev
     directory.observers().tell(&happening);
 }
 
-/// `what` was moved from one directory and name to another, perhaps in place of `replaced`.
+/// Reports that `what` was moved from one directory and name to another, perhaps in place of `replaced`.
 pub(crate) fn about_move(
     from: (&Vnode, &[u8]),
     to: (&Vnode, &[u8]),
@@ -105,7 +106,7 @@ impl Dentry {
     }
 }
 
-/// `instance` is no longer mounted.
+/// Reports that `instance` is no longer mounted.
 pub(crate) fn about_unmount(instance: &Instance) {
     if is_active() {
         for vnode in instance.batches().flatten() {

@@ -17,10 +17,10 @@ use crate::{
 use alloc::sync::Arc;
 use interfaces::file_system::FsError;
 
-/// Bytes of the longest name.
+/// Greatest length of a name in bytes.
 pub const NAME_MAX: usize = 255;
 
-/// From where a relative path starts.
+/// The directory at which a relative path starts.
 #[derive(Clone, Copy)]
 pub enum Base<'a> {
     /// The working directory (AT_FDCWD).
@@ -29,22 +29,23 @@ pub enum Base<'a> {
     At(&'a Path),
 }
 
-/// On whose behalf files are used. Cheap to make: everything is borrowed.
+/// The process for which files are used: its namespace, credentials and directories. Making one is cheap: all fields
+/// are borrowed.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
     /// The mounts seen.
     pub namespace: &'a Arc<Namespace>,
-    /// Rights.
+    /// Its credentials.
     pub credentials: &'a Credentials,
-    /// The root directory.
+    /// Its root directory.
     pub root: &'a Path,
     /// The working directory.
     pub cwd: &'a Path,
     /// Permission bits that new files do not get.
     pub umask: u16,
-    /// Process id, for generated files (`/proc/self`).
+    /// The process id, for generated files (`/proc/self`).
     pub process: u32,
-    /// Thread id, for generated files (`/proc/thread-self`).
+    /// The thread id, for generated files (`/proc/thread-self`).
     pub thread: u32,
 }
 
@@ -62,13 +63,13 @@ impl<'a> Caller<'a> {
             Base::At(path) => path,
         }
     }
-    /// The file `name` in the directory `parent`, mounts crossed; `None` if there is none.
+    /// Returns the file `name` in the directory `parent`, with mounts crossed; `None` if there is none.
     pub(crate) fn child(&self, parent: &Path, name: &[u8]) -> Result<Option<Path>, Errno> {
         let Some(dentry) = self.lookup(&parent.dentry, name)? else { return Ok(None) };
         let path = Path { mount: parent.mount.clone(), dentry };
         Ok(Some(self.namespace.cross(path)))
     }
-    /// The dentry of `name`, from the name cache or else from the file system.
+    /// Returns the dentry of `name`, from the name cache or else from the file system.
     pub(crate) fn lookup(
         &self,
         parent: &Arc<Dentry>,
@@ -118,7 +119,8 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// As [`Caller::lookup`] in a stored directory, of a name the caller has locked, or all names.
+/// Does the same as [`Caller::lookup`] in a stored directory, for a name that the caller has locked, alone or with
+/// all names.
 pub(crate) fn lookup_locked(
     parent: &Arc<Dentry>,
     key: &Key<'_>,

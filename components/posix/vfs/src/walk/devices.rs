@@ -14,14 +14,14 @@ lock_class! {
     static REGISTRY = "vfs.devices";
 }
 
-/// Something a vnode can stand for beside data: what opening a device node, FIFO or procfs file gives.
+/// An object behind a vnode that holds no data itself: it makes the open file of a device node, FIFO or procfs file.
 pub trait Opener: Send + Sync {
     /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
     ///
     /// # Errors
     /// `ENXIO` for no such device, and as open(2).
     fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
-    /// As [`Opener::open`], for who must know where the node was found (`/dev/ptmx`).
+    /// Does the same as [`Opener::open`], for openers that need the place at which the node was found (`/dev/ptmx`).
     ///
     /// # Errors
     /// As [`Opener::open`].
@@ -30,7 +30,7 @@ pub trait Opener: Send + Sync {
     }
 }
 
-/// The device numbers somebody answers for.
+/// A range of device numbers with their opener.
 #[derive(Clone)]
 struct Range {
     file_type: FileType,
@@ -39,18 +39,19 @@ struct Range {
     opener: Arc<dyn Opener>,
 }
 
-/// Openers by device number, and the one of FIFOs.
+/// The openers by device number, and the opener of FIFOs.
 pub struct Registry {
     ranges: RwLock<Vec<Range>>,
     fifo: RwLock<Option<Arc<dyn Opener>>>,
 }
 
 impl Registry {
-    /// Nothing registered: every open of a node is `ENXIO`.
+    /// Makes an empty registry: every open of a node fails with `ENXIO`.
     pub const fn new() -> Registry {
         Registry { ranges: RwLock::new(&REGISTRY, Vec::new()), fifo: RwLock::new(&REGISTRY, None) }
     }
-    /// `opener` answers for character devices `major`:`minors`. The latest registration wins.
+    /// Makes `opener` the opener of character devices `major`:`minors`. The latest registration
+    /// wins.
     pub fn register_character(
         &self,
         major: u32,
@@ -59,11 +60,11 @@ impl Registry {
     ) {
         self.register(FileType::Character, major, minors, opener);
     }
-    /// `opener` answers for block devices `major`:`minors`.
+    /// Makes `opener` the opener of block devices `major`:`minors`.
     pub fn register_block(&self, major: u32, minors: RangeInclusive<u32>, opener: Arc<dyn Opener>) {
         self.register(FileType::Block, major, minors, opener);
     }
-    /// `opener` answers for every FIFO.
+    /// Makes `opener` the opener of every FIFO.
     pub fn register_fifo(&self, opener: Arc<dyn Opener>) {
         *self.fifo.write() = Some(opener);
     }
@@ -76,10 +77,10 @@ impl Registry {
     ) {
         self.ranges.write().push(Range { file_type, major, minors, opener });
     }
-    /// The opener of a node of `file_type` with device number `device`.
+    /// Returns the opener of a node of `file_type` with device number `device`.
     ///
     /// # Errors
-    /// `ENXIO` where nobody does (also for socket nodes).
+    /// `ENXIO` if no opener is registered (also for socket nodes).
     pub fn opener(
         &self,
         file_type: FileType,

@@ -1,4 +1,4 @@
-//! Namespaces: which mounts a process sees, and where they hang (mount(2), umount(2)).
+//! Namespaces: the mounts that a process sees, and their places (mount(2), umount(2)).
 //!
 //! [`Namespace`] keeps its table behind a reader/writer lock that a path walk takes (shared) only
 //! at dentries where something is mounted. The table's lock is the outermost of this component:
@@ -33,7 +33,7 @@ bitflags! {
     pub struct UnmountFlags: u32 {
         /// MNT_FORCE; treated as nothing, as Linux does for local file systems.
         const FORCE = 1;
-        /// MNT_DETACH: take it out of sight now, end it when nobody uses it.
+        /// MNT_DETACH: remove it from the namespace now, end it once it is no longer used.
         const DETACH = 2;
         /// MNT_EXPIRE
         const EXPIRE = 4;
@@ -45,13 +45,13 @@ bitflags! {
 /// The extent of a remount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The mount (MS_BIND).
+    /// Only the mount (MS_BIND).
     Mount,
-    /// The file system too: it is written no more, or may be again.
+    /// The file system as well: it becomes read-only or writable.
     FileSystem,
 }
 
-/// References to a mount nobody uses: one of the table.
+/// Number of references to a mount that is not used: the one of the table.
 const REFERENCES_IDLE: usize = 1;
 
 /// The mounts of a namespace.
@@ -89,10 +89,10 @@ impl Table {
     }
 }
 
-/// The mounts a process sees.
+/// The mounts that a process sees.
 pub struct Namespace {
     table: RwLock<Table>,
-    /// Of the table, and of flags of what is in it.
+    /// Changes of the table, and of flags of its mounts.
     changes: Arc<Changes>,
     devices: Arc<Registry>,
     host: &'static dyn Host,
@@ -112,7 +112,7 @@ impl Namespace {
         let table = RwLock::new(&TABLE, Table { root: mount, others: Vec::new() });
         Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices, host })
     }
-    /// The notifier of mounts that were made, changed or taken away.
+    /// Returns the notifier of mounts that were made, changed or removed.
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes
     }
@@ -121,22 +121,22 @@ impl Namespace {
     pub(crate) fn host(&self) -> &'static dyn Host {
         self.host
     }
-    /// The openers of device nodes and FIFOs.
+    /// Returns the openers of device nodes and FIFOs.
     pub fn devices(&self) -> &Arc<Registry> {
         &self.devices
     }
-    /// The top of the tree.
+    /// Returns the root of the namespace.
     pub fn root(&self) -> Path {
         let mount = self.table.read().root.clone();
         let path = Path { dentry: mount.root().clone(), mount };
         self.cross(path)
     }
-    /// Every mount, in the order of mounting.
+    /// Returns every mount, in the order of mounting.
     pub fn mounts(&self) -> Vec<Arc<Mount>> {
         let table = self.table.read();
         core::iter::once(&table.root).chain(&table.others).cloned().collect()
     }
-    /// Follows mounts from `path` to the topmost root. Returns `path` if it has none.
+    /// Follows mounts from `path` to the topmost root. Returns `path` if no mount covers it.
     pub(crate) fn cross(&self, mut path: Path) -> Path {
         while path.dentry.is_mount_point() {
             let Some(mount) = self.mounted_at(&path) else { break };
@@ -149,11 +149,11 @@ impl Namespace {
         let table = self.table.read();
         table.others.iter().rev().find(|mount| mount.covers(path)).cloned()
     }
-    /// Mounts the root of `active` over `at`. `source` is what `/proc/mounts` shows.
+    /// Mounts the root of `active` over `at`. `source` is the text that `/proc/mounts` shows.
     ///
     /// # Errors
-    /// `EPERM` without CAP_SYS_ADMIN, `ENOTDIR`, `ENOENT` where `at` was removed, `EBUSY` upon the root of a mount of the
-    /// same file system.
+    /// `EPERM` without CAP_SYS_ADMIN, `ENOTDIR`, `ENOENT` if `at` was removed, `EBUSY` if `at` is the root of a mount of
+    /// the same file system.
     pub fn mount(
         &self,
         who: &Credentials,
@@ -169,15 +169,15 @@ impl Namespace {
         }
         self.attach(Mount::new(source, active, root, flags), at)
     }
-    /// Mounts the tree under `from` over `at` as well (MS_BIND), without what is mounted in it.
+    /// Mounts the tree under `from` over `at` as well (MS_BIND), without the mounts in it.
     ///
     /// # Errors
-    /// `EPERM`; `ENOTDIR` where one is a directory and the other is not.
+    /// `EPERM`; `ENOTDIR` if one is a directory and the other is not.
     pub fn bind(&self, who: &Credentials, from: &Path, at: &Path) -> Result<Arc<Mount>, Errno> {
         check_administrator(who)?;
         self.attach(copy_of(from), at)
     }
-    /// As [`Namespace::bind`], with everything mounted below `from` (MS_REC).
+    /// Does the same as [`Namespace::bind`], with all mounts below `from` (MS_REC).
     ///
     /// # Errors
     /// As [`Namespace::bind`].
@@ -204,10 +204,11 @@ impl Namespace {
         }
         Ok(top)
     }
-    /// Moves the mount whose root `from` is to `to` (MS_MOVE).
+    /// Moves the mount whose root is `from` to `to` (MS_MOVE).
     ///
     /// # Errors
-    /// `EPERM`; `EINVAL` where `from` is no mount or the root; `ELOOP` into itself.
+    /// `EPERM`; `EINVAL` if `from` is not the root of a mount or is the root of the namespace; `ELOOP` if `to` is inside
+    /// it.
     pub fn move_mount(&self, who: &Credentials, from: &Path, to: &Path) -> Result<(), Errno> {
         check_administrator(who)?;
         let mut table = self.table.write();
@@ -229,12 +230,12 @@ impl Namespace {
         self.changes.tell();
         Ok(())
     }
-    /// Makes the mount whose root `new` is the root in place of that whose root `old` is, which goes
+    /// Makes the mount whose root is `new` the root of the namespace and moves the old root mount, whose root is `old`,
     /// to `put` (pivot_root(2)). The caller moves tasks whose root or working directory is `old`.
     ///
     /// # Errors
-    /// `EPERM`; `ENOTDIR`; `EBUSY` where `new` or `put` is on the present root; `EINVAL` where `new`
-    /// or `old` is no mount, or `put` not below `new`.
+    /// `EPERM`; `ENOTDIR`; `EBUSY` if `new` or `put` is on the present root; `EINVAL` if `new` or `old` is not the root
+    /// of a mount, or `put` is not below `new`.
     pub fn pivot(
         &self,
         who: &Credentials,
@@ -280,10 +281,10 @@ impl Namespace {
         self.changes.tell();
         Ok(mount)
     }
-    /// Changes the flags of the mount whose root `path` is (MS_REMOUNT).
+    /// Changes the flags of the mount whose root is `path` (MS_REMOUNT).
     ///
     /// # Errors
-    /// `EPERM`; `EINVAL` where `path` is no mount; `EROFS` where it cannot be written; `EBUSY` where
+    /// `EPERM`; `EINVAL` if `path` is not the root of a mount; `EROFS` if the file system cannot be written; `EBUSY` if
     /// it would become read-only while files are open for writing.
     pub fn remount(
         &self,
@@ -307,11 +308,11 @@ impl Namespace {
         self.changes.tell();
         Ok(())
     }
-    /// Takes away the mount whose root `path` is, or what is mounted over that.
+    /// Removes the mount whose root is `path`, or the mount over it.
     ///
     /// # Errors
-    /// `EPERM`; `EINVAL` where `path` is no mount or the root of everything; `EBUSY` while it is
-    /// used or something is mounted below; `EAGAIN` (EXPIRE is not kept).
+    /// `EPERM`; `EINVAL` if `path` is not the root of a mount or is the root of the namespace; `EBUSY` while it is used
+    /// or has mounts below it; `EAGAIN` (EXPIRE is not supported).
     pub fn unmount(&self, who: &Credentials, path: Path, flags: UnmountFlags) -> Result<(), Errno> {
         check_administrator(who)?;
         if flags.contains(UnmountFlags::EXPIRE) {
@@ -346,7 +347,7 @@ impl Namespace {
     }
 }
 
-/// `path` is `top`, the root of a mount, or below it.
+/// Returns whether `path` is `top`, the root of a mount, or below it.
 fn is_below(path: &Path, top: &Path) -> bool {
     let mut at = Some(path.clone());
     while let Some(place) = at {
@@ -358,7 +359,7 @@ fn is_below(path: &Path, top: &Path) -> bool {
     false
 }
 
-/// Hangs a mount over a place, or takes it from where it hangs. The table is locked to write.
+/// Places a mount over `at`, or removes it from its place. The table is locked to write.
 fn hang(mount: &Mount, at: Option<Path>) {
     let dentry: Option<Arc<Dentry>> = mount.at().map(|before| before.dentry);
     if let Some(before) = dentry {

@@ -1,6 +1,7 @@
 //! A path's text, divided into names.
 
-/// The end of the name that begins at `start`: at a slash or at the end of the text. Words are looked at, not bytes.
+/// Returns the end of the name that begins at `start`: at a slash or at the end of the text. The text is read by
+/// words, not by bytes.
 pub(crate) fn name_end(text: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -22,7 +23,7 @@ pub(crate) fn name_end(text: &[u8], start: usize) -> usize {
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// The lowest byte of a word that is a slash.
+/// Returns the lowest byte of a word that is a slash.
 fn first_slash(word: u64) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let word = word ^ (ONES * b'/' as u64);
@@ -40,7 +41,7 @@ mod tests {
     fn names_end_where_a_look_at_every_byte_finds_the_next_slash() {
         for length in 0..28 {
             for slash in 0..=length {
-                // Bytes beside a slash in value, and ones with the highest bit set, are none.
+                // Bytes next to a slash in value, and bytes with the highest bit set, are not slashes.
                 for other in [b'.', b'0', 0x80 | b'/', 0, 0xff] {
                     let mut text = vec![other; length];
                     text.iter_mut().skip(slash).step_by(3).for_each(|byte| *byte = b'/');

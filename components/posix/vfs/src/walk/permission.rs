@@ -1,4 +1,4 @@
-//! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), acl(5), B7).
+//! Permission checks: the rules of POSIX and Linux for a vnode and some credentials (path_resolution(7), acl(5), B7).
 pub use crate::tree::vnode::capabilities::FileCapabilities;
 use crate::{
     base::{
@@ -16,21 +16,21 @@ use crate::{
 use bitflags::bitflags;
 use interfaces::file_system::FileType;
 
-/// setuid bit.
+/// The setuid bit.
 pub const SET_USER: u16 = 0o4000;
-/// setgid bit.
+/// The setgid bit.
 pub const SET_GROUP: u16 = 0o2000;
-/// Sticky bit.
+/// The sticky bit.
 pub const STICKY: u16 = 0o1000;
 /// Execute permission of the group.
 pub const GROUP_EXECUTE: u16 = 0o010;
 const ANY_EXECUTE: u16 = 0o111;
-/// Permissions of the three classes.
+/// The permission bits of owner, group and others.
 pub(crate) const CLASSES: u16 = 0o777;
 const GROUP_BITS: u16 = 0o070;
 
 bitflags! {
-    /// The access wanted of a file; the values are those of access(2).
+    /// The kinds of access to a file; the values are those of access(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Want: u16 {
         /// X_OK: execute, or search a directory.
@@ -42,10 +42,10 @@ bitflags! {
     }
 }
 
-/// Checks `want` against owner, group, mode and access control list, with root's override.
+/// Checks `want` against owner, group, mode and access control list; root may override them.
 ///
 /// # Errors
-/// `EACCES`; `EPERM` for a write to something immutable; what reading the list met.
+/// `EACCES`; `EPERM` for a write to an immutable file; errors of reading the list.
 #[inline]
 pub fn check(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
     let everyone = (want.bits() & 7) * 0o111;
@@ -70,7 +70,7 @@ fn check_class(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno
         && rights & GROUP_BITS != 0
         && let Some(list) = vnode.acl(AclKind::Access)?
     {
-        // As Linux: where the group (that is, the mask) has nothing, the list is not asked.
+        // As on Linux, the list is not read if the group (that is, the mask) has no permission.
         list.allows(who, (user, group), wanted)
     } else if who.is_in_group(group) {
         rights >> 3 & wanted == wanted
@@ -94,10 +94,10 @@ fn overrides(vnode: &Vnode, who: &Credentials, want: Want, mode: u16) -> bool {
     who.has(Capabilities::DAC_OVERRIDE) && (is_executable || !want.contains(Want::EXECUTE))
 }
 
-/// As [`check`], and nothing on a read-only mount can be written but devices, FIFOs and sockets.
+/// Does the same as [`check`]; also, on a read-only mount only devices, FIFOs and sockets can be written.
 ///
 /// # Errors
-/// `EROFS`, and as [`check`].
+/// `EROFS`, and those of [`check`].
 pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errno> {
     let holds_data = matches!(
         path.vnode().file_type(),
@@ -109,7 +109,7 @@ pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errn
     check(path.vnode(), who, want)
 }
 
-/// May be run as a program: a regular file with execute permission on a mount that allows it.
+/// Checks that a file may be executed as a program: a regular file with execute permission on a mount that allows it.
 ///
 /// # Errors
 /// `EACCES`.
@@ -124,14 +124,15 @@ pub fn check_execute(path: &Path, who: &Credentials) -> Result<(), Errno> {
 /// The user and the group that a program runs as by its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetIds {
-    /// Of the set-user-id bit.
+    /// The owner, if the set-user-id bit is set.
     pub user: Option<u32>,
-    /// Of the set-group-id bit.
+    /// The group, if the set-group-id bit is set.
     pub group: Option<u32>,
 }
 
-/// The ids that the file at `path` gives to a program of it, none where the mount forbids them or `who` may no longer
-/// execute it. Permissions, owner and group are those of one moment: chmod and chown do not come between.
+/// Returns the ids that the file at `path` gives to a process that executes it; none if the mount forbids them or
+/// `who` may no longer execute it. Permissions, owner and group are read at one moment: chmod and chown cannot come
+/// between.
 ///
 /// # Locks
 /// Takes the vnode's `contents` to read.
@@ -153,10 +154,11 @@ pub fn set_ids(path: &Path, who: &Credentials) -> SetIds {
     }
 }
 
-/// The capabilities that the file at `path` gives to a program of it, none where the mount forbids them.
+/// Returns the capabilities that the file at `path` gives to a process that executes it; none if the mount forbids
+/// them.
 ///
 /// # Errors
-/// `EINVAL` where they make no sense, and what the file system says.
+/// `EINVAL` if they are malformed, and errors of the file system.
 pub fn file_capabilities(path: &Path) -> Result<Option<FileCapabilities>, Errno> {
     match path.mount.flags().contains(MountFlags::NO_SETUID) {
         true => Ok(None),
@@ -169,7 +171,7 @@ pub fn is_owner(vnode: &Vnode, who: &Credentials) -> bool {
     vnode.owner().0 == who.user.fs || who.has(Capabilities::FOWNER)
 }
 
-/// A name may be made in `directory`.
+/// Checks that a name may be made in `directory`.
 ///
 /// # Errors
 /// `EACCES`, `EPERM`; `ENOENT` in a directory that was removed.
@@ -180,10 +182,11 @@ pub fn check_create(directory: &Vnode, who: &Credentials) -> Result<(), Errno> {
     check(directory, who, Want::WRITE | Want::EXECUTE)
 }
 
-/// The name of `victim` may be taken from `directory` (sticky directories: own names only).
+/// Checks that the name of `victim` may be removed from `directory` (from a sticky directory only the user's own
+/// names).
 ///
 /// # Errors
-/// `EACCES`; `EPERM` for sticky directories and immutable or append-only things.
+/// `EACCES`; `EPERM` for sticky directories and for immutable or append-only files.
 pub fn check_remove(directory: &Vnode, victim: &Vnode, who: &Credentials) -> Result<(), Errno> {
     check(directory, who, Want::WRITE | Want::EXECUTE)?;
     let is_theirs = victim.owner().0 == who.user.fs || directory.owner().0 == who.user.fs;
@@ -196,8 +199,8 @@ pub fn check_remove(directory: &Vnode, victim: &Vnode, who: &Credentials) -> Res
     Ok(())
 }
 
-/// The mode after somebody else's data was written to a file or its owner changed: without setuid,
-/// and without setgid where that means a group's rights.
+/// Returns the mode of a file after a write by another user or a change of its owner: without setuid, and without
+/// setgid if that gives the rights of a group.
 pub fn without_privilege(mode: u16, group: u32, who: &Credentials) -> u16 {
     let mut mode = mode & !SET_USER;
     let is_member = who.is_in_group(group) || who.has(Capabilities::FSETID);

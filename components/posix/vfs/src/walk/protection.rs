@@ -1,7 +1,7 @@
-//! Rules for directories that everybody may write, as `/tmp` (proc_sys_fs(5), `protected_*`).
+//! Rules for directories that all users may write, such as `/tmp` (proc_sys_fs(5), `protected_*`).
 //!
-//! Somebody could lay a link, FIFO or file there for a program with more rights to stumble over. The
-//! levels begin as Debian sets them and are changed through `/proc/sys/fs`.
+//! An attacker could put a link, FIFO or file there for a program with more rights to use by
+//! mistake. The initial levels are those of Debian; they are changed through `/proc/sys/fs`.
 use crate::{
     base::{credentials::Credentials, errno::Errno},
     tree::vnode::Vnode,
@@ -10,21 +10,21 @@ use crate::{
 use core::sync::atomic::{AtomicU8, Ordering};
 use interfaces::file_system::FileType;
 
-/// Writable by everybody.
+/// The directory is writable by all users.
 const OTHERS_WRITE: u16 = 0o002;
-/// Writable by the group.
+/// The directory is writable by its group.
 const GROUP_WRITE: u16 = 0o020;
 
 /// One of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Following somebody else's symbolic link.
+    /// Following a symbolic link of another user.
     Symlinks,
-    /// Linking to somebody else's file.
+    /// Making a hard link to a file of another user.
     Hardlinks,
-    /// Opening somebody else's FIFO with O_CREAT.
+    /// Opening a FIFO of another user with O_CREAT.
     Fifos,
-    /// Opening somebody else's regular file with O_CREAT.
+    /// Opening a regular file of another user with O_CREAT.
     Regular,
 }
 
@@ -42,7 +42,7 @@ impl Protection {
             Protection::Regular => &REGULAR,
         }
     }
-    /// Level of the rule; 0 is off.
+    /// Returns the level of the rule; 0 is off.
     pub fn level(self) -> u8 {
         self.place().load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Protection {
     }
 }
 
-/// A symbolic link at the end of a path, found in `directory`, may be followed.
+/// Checks that a symbolic link at the end of a path, found in `directory`, may be followed.
 ///
 /// # Errors
 /// `EACCES`.
@@ -83,7 +83,8 @@ pub(crate) fn check_follow(
     }
 }
 
-/// A hard link to `vnode` may be made: by its owner, or where it could be read and written anyway.
+/// Checks that a hard link to `vnode` may be made: by its owner, or by a caller that may read and
+/// write it.
 ///
 /// # Errors
 /// `EPERM`.
@@ -101,7 +102,7 @@ pub(crate) fn check_hard_link(vnode: &Vnode, who: &Credentials) -> Result<(), Er
     }
 }
 
-/// Something that was there already in `directory` may be opened with O_CREAT.
+/// Checks that an existing file in `directory` may be opened with O_CREAT.
 ///
 /// # Errors
 /// `EACCES`.

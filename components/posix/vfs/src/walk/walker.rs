@@ -1,4 +1,4 @@
-//! The path walk: from a text to a place (path_resolution(7), B7).
+//! The path walk: it resolves a text to a place (path_resolution(7), B7).
 //!
 //! A step looks in the name cache without any exclusive lock and allocates nothing; a symbolic link replaces the text that is
 //! left. Locks of a step, each let go before the next: those of [`Caller::lookup`].
@@ -57,7 +57,7 @@ pub(crate) enum Last {
     Dot,
     /// `..`
     DotDot,
-    /// There was none: the path is `/`.
+    /// There is no last name: the path is `/`.
     Root,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum Last {
 pub(crate) struct Parent {
     /// The directory; it was searched for with permission.
     pub path: Path,
-    /// The wanted thing there.
+    /// The last component.
     pub last: Last,
     /// Slashes followed: only a directory will do.
     pub has_slash: bool,
@@ -103,10 +103,10 @@ impl<'a> Caller<'a> {
         let mut walker = Walker::new(self, base, path, Walk::empty())?;
         walker.parent()
     }
-    /// The directory of `path` can be reached.
+    /// Checks that the directory of `path` can be reached.
     ///
     /// # Errors
-    /// As [`Caller::walk`], but of the last name.
+    /// Those of [`Caller::walk`], except for the last name.
     pub fn check_parent(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
         self.walk_parent(base, path).map(drop)
     }
@@ -118,7 +118,7 @@ pub(crate) struct LastPart {
     pub(crate) has_slash: bool,
 }
 
-/// A walk under way: where it is, and the text that is left.
+/// A walk under way: the current place, and the rest of the text.
 pub(crate) struct Walker<'a> {
     caller: &'a Caller<'a>,
     root: &'a Path,
@@ -153,14 +153,14 @@ impl<'a> Walker<'a> {
         let text = Cow::Borrowed(path);
         Ok(Walker { caller, root, flags, at, text, position: 0, links: 0 })
     }
-    /// A link's text that begins with a slash leads from `from` to the root.
+    /// Checks that a link's text that begins with a slash may lead from `from` to the root.
     fn check_absolute(&self, from: &Path) -> Result<(), Errno> {
         let changes_mount = from.mount.id() != self.root.mount.id();
         let is_refused = self.flags.contains(Walk::BENEATH)
             || self.flags.contains(Walk::NO_MOUNTS) && changes_mount;
         if is_refused { Err(Errno::EXDEV) } else { Ok(()) }
     }
-    /// Walks until one component is left; `None` where there is none (`/`).
+    /// Walks until one component is left; returns `None` if there is none (`/`).
     pub(crate) fn go_to_last(&mut self) -> Result<Option<LastPart>, Errno> {
         loop {
             let rest = self.text.get(self.position..).unwrap_or_default();
@@ -177,16 +177,16 @@ impl<'a> Walker<'a> {
             self.step(start..end, true)?;
         }
     }
-    /// The name of a part of the text.
+    /// Returns the name of a part of the text.
     pub(crate) fn name(&self, part: &LastPart) -> &[u8] {
         self.text.get(part.range.clone()).unwrap_or_default()
     }
-    /// Takes the last component. `false`: it was a symbolic link, whose text is to be walked now.
+    /// Takes the last component. Returns `false` if it was a symbolic link, whose text is to be walked now.
     pub(crate) fn step_last(&mut self, last: &LastPart, follow: bool) -> Result<bool, Errno> {
         self.position = last.range.end;
         self.step(last.range.clone(), follow)
     }
-    /// As [`Walker::step_last`], where the caller has looked up what is there.
+    /// Does the same as [`Walker::step_last`] for a component that the caller has looked up.
     pub(crate) fn enter_last(
         &mut self,
         last: &LastPart,
@@ -196,7 +196,7 @@ impl<'a> Walker<'a> {
         self.position = last.range.end;
         self.enter(found, follow)
     }
-    /// The directory walked to and the last component.
+    /// Returns the directory walked to and the last component.
     pub(crate) fn parent(&mut self) -> Result<Parent, Errno> {
         let last = self.go_to_last()?;
         self.check_search()?;
@@ -212,16 +212,16 @@ impl<'a> Walker<'a> {
         };
         Ok(Parent { path, last, has_slash: part.has_slash })
     }
-    /// Walking is over: what is here must be a directory.
+    /// Checks at the end of a walk that the current place is a directory.
     pub(crate) fn check_directory(&self) -> Result<(), Errno> {
         if self.at.vnode().is_directory() { Ok(()) } else { Err(Errno::ENOTDIR) }
     }
-    /// The current place must be a directory that may be searched.
+    /// Checks that the current place is a directory that may be searched.
     pub(crate) fn check_search(&self) -> Result<(), Errno> {
         self.check_directory()?;
         permission::check(self.at.vnode(), self.caller.credentials, Want::EXECUTE)
     }
-    /// Moves by one component; `false` where a link's text has replaced what was left.
+    /// Moves by one component; returns `false` if a link's text has replaced the rest of the text.
     fn step(&mut self, part: Range<usize>, follow: bool) -> Result<bool, Errno> {
         self.check_search()?;
         let name = self.text.get(part).unwrap_or_default();
@@ -287,7 +287,7 @@ impl<'a> Walker<'a> {
         }
         Ok(false)
     }
-    /// Nothing but slashes is left.
+    /// Returns whether nothing but slashes is left.
     fn is_at_end(&self) -> bool {
         self.text.get(self.position..).unwrap_or_default().iter().all(|byte| *byte == b'/')
     }
@@ -305,7 +305,7 @@ impl<'a> Walker<'a> {
         self.at = to;
         Ok(())
     }
-    /// `..`: out of mounts, stopping at the root.
+    /// Takes `..`: leaves mounts whose root is reached, and stops at the root.
     fn up(&mut self) -> Result<(), Errno> {
         let mut at = self.at.clone();
         loop {

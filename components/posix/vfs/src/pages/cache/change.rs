@@ -9,14 +9,14 @@ use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Allocation, Backing, FsError, Seek};
 use rt::{PAGE_BYTES, memory::Frame};
 
-/// Rounds of writing before blocks are moved: the first passes over pages that were stored to while
-/// they were being written, one more is for a device that began anew.
+/// Number of rounds of writing before blocks are moved: the first skips pages that were stored to while they were
+/// being written, one more is for a device that was reset.
 const SETTLE_TRIES: usize = 3;
 
 impl PageCache {
-    /// Sets the size of a file whose pages live here only: pages beyond go (from mappings too),
-    /// the rest of the last one is zeroed. The caller holds the vnode's `contents` lock to write,
-    /// and has told the file system.
+    /// Sets the size of a file whose pages exist in the cache only: pages beyond are removed (from mappings too), and
+    /// the rest of the last one is zeroed. The caller holds the vnode's `contents` lock to write, and has told the
+    /// file system.
     pub(crate) fn truncate(&self, size: u64) {
         let before = self.size();
         if size >= before {
@@ -63,7 +63,8 @@ impl PageCache {
         self.charge(StorageIo::Cancelled, cancelled);
         told
     }
-    /// Takes every page from `first` on, from mappings too, when none is on its way any more; how many were dirty.
+    /// Removes every page from `first` on, also from mappings, once no transfer of such a page is under way. Returns
+    /// the frames and the number of dirty ones.
     fn drop_from(&self, first: u64) -> (Vec<Frame>, u64) {
         self.tell_watchers(first);
         loop {
@@ -77,8 +78,8 @@ impl PageCache {
             let _ = self.arrived.wait(ticket, None, false);
         }
     }
-    /// Zeroes what is behind byte `size` of its page before the file is cut there, on storage too:
-    /// the page is brought in and made dirty, unless nothing is there.
+    /// Zeroes the page of byte `size` from that byte on before the file is cut there, on storage too: the page is read
+    /// and made dirty, unless the file has no data there.
     fn clear_stored_tail(&self, size: u64) -> Result<(), Errno> {
         let (page, within) = (size / PAGE, (size % PAGE) as usize);
         if within == 0 || !self.has_data(page)? {
@@ -90,7 +91,7 @@ impl PageCache {
         self.charge(StorageIo::Write, soiled);
         Ok(())
     }
-    /// The page is dirty, or storage has blocks for it.
+    /// Returns whether the page is dirty, or storage has blocks for it.
     fn has_data(&self, page: u64) -> Result<bool, Errno> {
         let range = page..page + 1;
         {
@@ -134,9 +135,8 @@ impl PageCache {
             self.fs.release(self.inode, gone.len() as u64);
         }
     }
-    /// Changes the blocks of a byte range of a file on storage: `tell` has the file system do it,
-    /// with nothing on its way and what it moves written. The caller holds the vnode's `contents`
-    /// lock to write.
+    /// Changes the blocks of a byte range of a file on storage: `tell` makes the file system do it, while no transfer
+    /// is under way and the pages that move are written. The caller holds the vnode's `contents` lock to write.
     ///
     /// # Errors
     /// Errors of `tell`; nothing is changed then.
@@ -180,11 +180,11 @@ impl PageCache {
         self.size.store(after, Ordering::Release);
         Ok(())
     }
-    /// Writes the pages of a range until none is dirty and none of the file on its way. The caller
-    /// holds `shape` alone, so none becomes dirty anew.
+    /// Writes the pages of a range until none is dirty and no transfer of the file is under way. The caller holds
+    /// `shape` exclusively, so that no page becomes dirty meanwhile.
     ///
     /// # Errors
-    /// `ENOMEM` where a page stays dirty, as it could not be sent.
+    /// `ENOMEM` if a page stays dirty because its write could not be started.
     fn settle(&self, pages: Range<u64>) -> Result<(), Errno> {
         for _ in 0..SETTLE_TRIES {
             self.submit_writes(pages.clone());
@@ -207,8 +207,8 @@ impl PageCache {
     /// Makes a page of every hole in a byte range, beyond the end too; the size stays.
     ///
     /// # Errors
-    /// `ENOSPC` with nothing done, where the file system or all of memory has no room for it; `ENOMEM`, with the pages
-    /// before made.
+    /// `ENOSPC` without a change, if the file system or all of memory has no room for it; `ENOMEM` after some pages
+    /// were made.
     pub(crate) fn allocate(&self, range: Range<u64>) -> Result<(), Errno> {
         let pages = range.start / PAGE..range.end.div_ceil(PAGE);
         let at_least = (pages.end - pages.start).saturating_sub(self.resident_pages());
@@ -246,10 +246,10 @@ impl PageCache {
             frame.zero(within, PAGE_BYTES - within);
         }
     }
-    /// The first byte of data at or after `offset`; `ENXIO` if none is left.
+    /// Returns the first byte of data at or after `offset`.
     ///
     /// # Errors
-    /// `ENXIO`.
+    /// `ENXIO` if there is none.
     pub(crate) fn next_data(&self, offset: u64) -> Result<u64, Errno> {
         let size = self.size();
         if offset >= size {
@@ -261,7 +261,7 @@ impl PageCache {
         let page = self.index.read().next_present(offset / PAGE).ok_or(Errno::ENXIO)?;
         Some((page * PAGE).max(offset)).filter(|at| *at < size).ok_or(Errno::ENXIO)
     }
-    /// The first byte of a hole at or after `offset`; the end counts as one.
+    /// Returns the first byte of a hole at or after `offset`; the end counts as one.
     ///
     /// # Errors
     /// `ENXIO` at or beyond the end.
@@ -276,7 +276,7 @@ impl PageCache {
         let page = self.index.read().next_absent(offset / PAGE);
         Ok((page * PAGE).max(offset).min(size))
     }
-    /// The answer of storage once it has everything.
+    /// Returns the answer of storage after all dirty pages were written.
     fn seek_stored(&self, offset: u64, what: Seek) -> Result<u64, Errno> {
         if self.is_dirty() {
             self.write_and_wait(super::WHOLE);

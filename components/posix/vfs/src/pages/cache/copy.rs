@@ -16,7 +16,7 @@ use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::Backing;
 use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
-/// A long write looks at the limits of dirty pages once in so many pages.
+/// Number of pages after which a long write checks the limits of dirty pages.
 const BALANCE_PAGES: u64 = 32;
 /// Bytes from one look to the next.
 const LOOK_BYTES: usize = 1 << 20;
@@ -33,7 +33,7 @@ impl Look {
     fn new() -> Look {
         Look { next: LOOK_BYTES }
     }
-    /// Whether to stop, with so many bytes done.
+    /// Returns whether to stop, after `done` more bytes.
     #[inline]
     fn must_end(&mut self, pages: &PageCache, done: usize) -> bool {
         done >= self.next && self.look(pages, done)
@@ -146,7 +146,7 @@ impl PageCache {
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             }
-            // A writer of dirty pages alone makes no more of them.
+            // A write that only overwrites dirty pages does not increase their number.
             if soiled > 0
                 && self.backing == Backing::Storage
                 && (at / PAGE).is_multiple_of(BALANCE_PAGES)
@@ -157,8 +157,8 @@ impl PageCache {
         self.charge(StorageIo::Write, soiled);
         Ok(done)
     }
-    /// Copies into one page; counts it in `soiled` if it was clean. The size is moved before the page is made dirty: who
-    /// writes the page then knows of the bytes.
+    /// Copies into one page, and counts it in `soiled` if it was clean. The size is changed before the page is made
+    /// dirty, so that the thread that writes the page includes the new bytes.
     fn write_page(
         &self,
         at: u64,
@@ -183,12 +183,12 @@ impl PageCache {
         *soiled += self.note_written(at, count);
         Ok(count)
     }
-    /// The bytes of a page are there; how many pages became dirty.
+    /// Records that bytes of a page were written. Returns the number of pages that became dirty.
     fn note_written(&self, at: u64, count: usize) -> u64 {
         self.size.fetch_max(at + count as u64, Ordering::AcqRel);
         u64::from(self.index.read().soil(at / PAGE))
     }
-    /// Storage has room for a page about to become dirty.
+    /// Makes sure that storage has room for a page that is about to become dirty.
     pub(super) fn reserve_stored(&self, index: u64) -> Result<(), Errno> {
         if self.backing == Backing::Storage {
             self.fs.reserve_range(self.inode, index, 1)?;
@@ -212,7 +212,7 @@ impl PageCache {
         let count = source.take_into_frame(&frame, within, length)?;
         let must_merge = is_whole && count < PAGE_BYTES;
         if must_merge && self.backing == Backing::Storage && index * PAGE < self.size() {
-            // A whole page was promised and did not come: the rest is what storage has.
+            // The source had a whole page but could not supply all of it: the rest of the page is read from storage.
             let present = self.wait_for(index..index + 1, &self.faults)?;
             return Ok(self.merge(at, count, &frame, &present, soiled));
         }
@@ -221,7 +221,7 @@ impl PageCache {
         }
         self.put_written(at, count, &frame, soiled)
     }
-    /// Puts a written page in place, or its bytes into the page somebody has put there meanwhile.
+    /// Puts a written page in place, or its bytes into the page that another thread has put there meanwhile.
     fn put_written(
         &self,
         at: u64,
@@ -265,7 +265,7 @@ impl PageCache {
     }
 }
 
-/// Copies what a page holds from byte `at` of the file on, at most `left` bytes.
+/// Copies at most `left` bytes of a page, from byte `at` of the file on.
 fn copy_out(frame: &Frame, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
     let within = (at % PAGE) as usize;
     let length = (PAGE_BYTES - within).min(usize::try_from(left).unwrap_or(usize::MAX));

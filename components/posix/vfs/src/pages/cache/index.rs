@@ -1,7 +1,8 @@
-//! The index of a file's pages: chunks of 64, sorted by position, with a bit a page for each state.
+//! The index of a file's pages: chunks of 64 pages, sorted by position, with one bit for each page and
+//! state.
 //!
-//! A page is absent, being read, up to date, or failed or refused (its last read; no frame then). Up-to-date
-//! pages may be dirty, and may be being written; a page stored to while it is written is both.
+//! A page is absent, being read, up to date, or failed or refused (by its last read; it has no frame then).
+//! Up-to-date pages may be dirty, and may be being written; a page stored to while it is written is both.
 //! Bits that readers set (`dirty`, `used`) are atomic; all else changes under the index's write lock.
 pub(super) mod writing;
 
@@ -73,15 +74,15 @@ impl Chunk {
 /// The state of a page.
 #[derive(Debug)]
 pub(super) enum Page {
-    /// Its frame, up to date.
+    /// The page is up to date and has this frame.
     Ready(Frame),
-    /// On its way.
+    /// The page is being read.
     Reading,
     /// The last attempt to read it failed.
     Failed,
     /// The last attempt to read it lacked memory.
     Refused,
-    /// Not in memory.
+    /// The page is not in memory.
     Absent,
 }
 
@@ -95,7 +96,7 @@ pub(super) enum Touch {
 /// A file's share of the tally of its file system.
 struct Share {
     whole: Arc<Tally>,
-    /// Dirty pages of the file.
+    /// Number of dirty pages of the file.
     dirty: AtomicU64,
     /// No page before this one is dirty.
     first_dirty: AtomicU64,
@@ -129,13 +130,13 @@ fn split(index: u64) -> (u64, u64) {
 }
 
 impl Index {
-    /// No pages; dirty ones are counted in `tally`.
+    /// Makes an empty index; dirty pages are counted in `tally`.
     pub(super) fn new(tally: Arc<Tally>) -> Index {
         let tally =
             Share { whole: tally, dirty: AtomicU64::new(0), first_dirty: AtomicU64::new(u64::MAX) };
         Index { chunks: BTreeMap::new(), pages: 0, reading: 0, writing: 0, tally }
     }
-    /// Pages with a frame.
+    /// Returns the number of pages with a frame.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }
@@ -147,11 +148,11 @@ impl Index {
         self.pages -= pages;
         self.tally.whole.shrink(pages);
     }
-    /// Pages on their way.
+    /// Returns the number of pages being read.
     pub(super) fn reading(&self) -> u64 {
         self.reading
     }
-    /// Looks a page up; a ready one is marked used, and dirty where `touch` says so.
+    /// Looks a page up; a ready one is marked used, and dirty if `touch` says so.
     pub(super) fn get(&self, index: u64, touch: Touch) -> Page {
         let (key, slot) = split(index);
         let Some(chunk) = self.chunks.get(&key) else { return Page::Absent };
@@ -172,7 +173,7 @@ impl Index {
             _ => Page::Absent,
         }
     }
-    /// Number of pages of `range` that would have to be read.
+    /// Returns the number of pages of `range` that would have to be read.
     pub(super) fn missing(&self, range: Range<u64>) -> usize {
         let known = self
             .chunks_of(&range)
@@ -180,7 +181,7 @@ impl Index {
         let known: u32 = known.map(u64::count_ones).sum();
         (range.end.saturating_sub(range.start)).saturating_sub(u64::from(known)) as usize
     }
-    /// The chunks that hold pages of `range`, each with its first page.
+    /// Returns the chunks that hold pages of `range`, each with its first page.
     fn chunks_of(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Chunk)> {
         let (first_key, _) = split(range.start);
         let end = range.end;
@@ -194,8 +195,7 @@ impl Index {
             alloc::collections::btree_map::Entry::Vacant(place) => Ok(place.insert(Chunk::new()?)),
         }
     }
-    /// Puts a frame in place as up to date. `Some`: there is one already (or it is being read),
-    /// and the frame comes back.
+    /// Puts a frame in place as up to date. Returns the frame if the page has one already or is being read.
     pub(super) fn insert_ready(
         &mut self,
         index: u64,
@@ -240,7 +240,7 @@ impl Index {
         self.reading += 1;
         Ok(true)
     }
-    /// The read of a page ended well, or not: then its frame comes back.
+    /// Records the end of the read of a page. Returns its frame if the read failed.
     pub(super) fn end_read(&mut self, index: u64, result: Result<(), FsError>) -> Option<Frame> {
         let (key, slot) = split(index);
         let bit = 1 << slot;
@@ -260,7 +260,7 @@ impl Index {
         self.remove_pages(1);
         frame
     }
-    /// Takes every page from `first` on; none is on its way.
+    /// Removes every page from `first` on; no transfer of them is under way.
     pub(super) fn truncate(&mut self, first: u64) -> Vec<Frame> {
         let mut gone = Vec::new();
         let (key, slot) = split(first);
@@ -276,8 +276,8 @@ impl Index {
         self.remove_pages(gone.len() as u64);
         gone
     }
-    /// Takes the pages of a range that nobody else holds; the others are handed out to be zeroed,
-    /// and are clean.
+    /// Removes the pages of a range that have no other user; the others are returned to be zeroed, and
+    /// become clean.
     pub(super) fn punch(&mut self, range: Range<u64>) -> (Vec<Frame>, Vec<Frame>) {
         let (mut gone, mut shared) = (Vec::new(), Vec::new());
         let (first_key, _) = split(range.start);
@@ -302,7 +302,7 @@ impl Index {
         self.remove_pages(gone.len() as u64);
         (gone, shared)
     }
-    /// Takes clean pages that nobody else holds and that were not used since the last time.
+    /// Removes clean pages that have no other user and were not used since the last call.
     pub(super) fn evict(&mut self, most: usize) -> Vec<Frame> {
         let mut gone = Vec::new();
         for chunk in self.chunks.values_mut() {
@@ -323,7 +323,7 @@ impl Index {
         self.remove_pages(gone.len() as u64);
         gone
     }
-    /// Takes the clean pages of a range that nobody else holds.
+    /// Removes the clean pages of a range that have no other user.
     pub(super) fn forget(&mut self, range: Range<u64>) -> Vec<Frame> {
         let mut gone = Vec::new();
         let (first_key, _) = split(range.start);
@@ -357,7 +357,7 @@ impl Index {
             }
         }
     }
-    /// The first page from `first` on that is in memory.
+    /// Returns the first page from `first` on that is in memory.
     pub(super) fn next_present(&self, first: u64) -> Option<u64> {
         let (first_key, slot) = split(first);
         self.chunks.range(first_key..).find_map(|(key, chunk)| {
@@ -365,7 +365,7 @@ impl Index {
             bits(chunk.up_to_date & mask).next().map(|slot| key * CHUNK_PAGES + slot)
         })
     }
-    /// The first page from `first` on that is not in memory.
+    /// Returns the first page from `first` on that is not in memory.
     pub(super) fn next_absent(&self, first: u64) -> u64 {
         let mut index = first;
         while matches!(self.get(index, Touch::Read), Page::Ready(_)) {
@@ -373,7 +373,7 @@ impl Index {
         }
         index
     }
-    /// Dirty pages in ascending order.
+    /// Returns the dirty pages in ascending order.
     #[cfg(test)]
     pub(super) fn dirty_pages(&self) -> Vec<u64> {
         let mut pages = Vec::new();
@@ -398,7 +398,7 @@ fn set_bit(word: &AtomicU64, bit: u64) -> bool {
     word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
 }
 
-/// The slots that pages of `range` have in the chunk of the pages from `base` on: a bit each.
+/// Returns a mask of the slots of `range` in the chunk that begins with page `base`.
 fn slots_in(range: &Range<u64>, base: u64) -> u64 {
     let from = |page: u64| {
         let slot = page.saturating_sub(base).min(CHUNK_PAGES);
@@ -407,7 +407,7 @@ fn slots_in(range: &Range<u64>, base: u64) -> u64 {
     from(range.start) & !from(range.end)
 }
 
-/// Numbers of the bits set.
+/// Returns the numbers of the bits that are set.
 fn bits(word: u64) -> impl Iterator<Item = u64> {
     let next = |rest: &u64| Some(rest & (rest - 1)).filter(|rest| *rest != 0);
     core::iter::successors(Some(word).filter(|word| *word != 0), next)

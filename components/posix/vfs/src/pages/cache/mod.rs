@@ -1,15 +1,15 @@
-//! The page cache of a file: pages by position, brought in when needed and ahead of it (B4).
+//! The page cache of a file: pages by position, read when they are needed and ahead of that (B4).
 //!
-//! [`PageCache`] belongs to one vnode. Readers look pages up under the index's lock shared and copy
-//! from the frames with no lock held. Reads from storage are asynchronous: frames are put in
-//! place as "being read", the file system is asked for each run of them with one call, and the
-//! [`PageSink`] side marks them when they arrive, on the driver's thread, and wakes who waits.
+//! [`PageCache`] belongs to one vnode. Readers look pages up under the index's lock shared and copy from the frames
+//! with no lock held. Reads from storage are asynchronous: frames are put in place as "being read", the file system
+//! is asked for each run of them with one call, and the [`PageSink`] side marks them when they arrive, on the
+//! driver's thread, and wakes the waiting threads.
 //!
-//! A task that changes the size or writes holds the vnode's `contents` lock. `shape` is held shared while
-//! a transfer is started and alone while the file is cut or its blocks are moved, with no transfer
-//! under way: so no transfer ever meets blocks that were given away. `tail` is held by who writes,
-//! and tried by who clears what lies behind the end. The index's lock is never held over a call to
-//! a file system, a copy to or from a program, or a wait.
+//! A task that changes the size or writes holds the vnode's `contents` lock. `shape` is held shared while a transfer
+//! is started, and exclusively while the file is cut or its blocks are moved, with no transfer under way: so a
+//! transfer never uses blocks that were freed. `tail` is held by writers, and tried by a thread that zeroes bytes
+//! behind the end. The index's lock is never held over a call to a file system, a copy to or from a program, or a
+//! wait.
 mod change;
 mod copy;
 mod index;
@@ -46,7 +46,7 @@ lock_class! {
 }
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Every page.
+/// The range of all pages.
 pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
 const SECTORS_A_PAGE: u64 = PAGE / 512;
 /// The read of a page that the thread waiting for the page relies on.
@@ -55,7 +55,7 @@ enum Asked {
     Not,
     /// A read with other pages, by any thread.
     Together,
-    /// A read of this page alone, after the read with others failed.
+    /// Only this page is read, after a read together with others failed.
     Alone,
 }
 
@@ -74,7 +74,7 @@ pub struct PageCache {
     size: AtomicU64,
     /// Whether the vnode knows the blocks that storage uses for it.
     are_blocks_known: AtomicBool,
-    /// Its length was set to zero since it was closed last.
+    /// The length was set to zero since the last close.
     was_emptied: AtomicBool,
     shape: RwLock<()>,
     tail: Mutex<()>,
@@ -113,25 +113,25 @@ impl PageCache {
             watchers: Mutex::new(&WATCHERS, Vec::new()),
         })
     }
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }
-    /// Units of 512 bytes used, where only the cache knows.
+    /// Returns the number of used units of 512 bytes, if only the cache knows it.
     pub(crate) fn blocks(&self) -> Option<u64> {
         (self.backing == Backing::Cache).then(|| self.index.read().pages() * SECTORS_A_PAGE)
     }
-    /// Whether the file system is to be asked for the blocks it uses; who asks does it now, with the vnode's `state`
-    /// locked, and keeps the answer.
+    /// Returns whether the caller must ask the file system for the blocks that it uses. The caller does so now, with
+    /// the vnode's `state` locked, and keeps the answer.
     pub(crate) fn are_blocks_to_be_asked(&self) -> bool {
         !self.are_blocks_known.load(Ordering::Acquire)
             && !self.are_blocks_known.swap(true, Ordering::AcqRel)
     }
-    /// The file system may use other blocks than before: called after what changed them.
+    /// Called after an operation that may have changed the blocks that the file system uses.
     pub(crate) fn note_blocks(&self) {
         self.are_blocks_known.store(false, Ordering::Release);
     }
-    /// Pages in memory.
+    /// Returns the number of pages in memory.
     pub fn resident_pages(&self) -> u64 {
         self.index.read().pages()
     }
@@ -149,7 +149,7 @@ impl PageCache {
     fn live_watchers(&self) -> Vec<Arc<dyn Watcher>> {
         self.watchers.lock().iter().filter_map(Weak::upgrade).collect()
     }
-    /// Somebody maps it shared and may store to it.
+    /// Returns whether some program maps it shared and may store to it.
     pub(crate) fn is_stored_to(&self) -> bool {
         self.live_watchers().iter().any(|watcher| watcher.may_store(self.identity))
     }
@@ -157,7 +157,7 @@ impl PageCache {
         self.watchers.lock().retain(|known| known.strong_count() > 0);
     }
 
-    /// The frame of page `index` for a mapping, brought in if need be; dirty where it is to be
+    /// Returns the frame of page `index` for a mapping, read if necessary; the page is made dirty if it is to be
     /// written to.
     ///
     /// # Errors
@@ -200,12 +200,12 @@ impl PageCache {
             }
         }
     }
-    /// The state of a page; where it is to be written to, storage has room for it then.
+    /// Returns the state of a page; if it is to be written to, storage has room for it afterwards.
     fn find(&self, index: u64, touch: Touch) -> Result<Page, Errno> {
         if touch == Touch::Read || self.backing == Backing::Cache {
             return Ok(self.index.read().get(index, touch));
         }
-        // Nothing may become dirty while the file is cut or moved.
+        // No page may become dirty while the file is cut or its blocks are moved.
         let shape = self.shape.read();
         if index >= self.size().div_ceil(PAGE) {
             return Err(Errno::ENXIO);
@@ -218,7 +218,7 @@ impl PageCache {
         self.charge(StorageIo::Write, soiled);
         Ok(found)
     }
-    /// The calling thread caused I/O of so many pages, where there is storage.
+    /// Reports that the calling thread caused I/O of this many pages, if the file is on storage.
     fn charge(&self, io: StorageIo, pages: u64) {
         if pages > 0 && self.backing == Backing::Storage {
             self.throttle.host().charge(io, pages * PAGE);
@@ -236,8 +236,8 @@ impl PageCache {
             self.index.read().visit(first..end, visit);
         }
     }
-    /// The first page of a range, asked for if need be together with what is planned ahead; where
-    /// that fails it is asked for alone, lest a bad sector near it keep it from being read.
+    /// Waits for the first page of a range, which is requested if necessary together with the pages planned ahead;
+    /// if that fails it is requested alone, so that a bad sector near it does not keep it from being read.
     fn wait_for(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<Frame, Errno> {
         let (mut asked, mut refusals) = (Asked::Not, 0);
         loop {
@@ -285,7 +285,7 @@ impl PageCache {
             result => result,
         }
     }
-    /// Asks for what the reader will want soon; failing does not matter.
+    /// Requests the pages that the reader will probably want soon; failures are ignored.
     fn read_ahead(&self, used: Range<u64>, readahead: &Mutex<Readahead>, hit: Hit) {
         let limit = self.size().div_ceil(PAGE);
         let planned = readahead.lock().plan(used, limit, hit);
@@ -306,7 +306,7 @@ impl PageCache {
         }
         frames.reverse();
         let shape = self.shape.read();
-        // Cut since it was planned: a page behind the end would be read from blocks given away.
+        // The file may have been cut since the plan was made: a page behind the end would be read from freed blocks.
         let range = range.start..range.end.min(self.size().div_ceil(PAGE));
         let runs = self.place_frames(range, frames)?;
         let pages = runs.iter().map(|(_, frames)| frames.len() as u64).sum();
@@ -343,7 +343,7 @@ impl PageCache {
         }
         Ok(runs)
     }
-    /// Makes a page of zeroes where there is none.
+    /// Makes a page of zeroes if there is none.
     fn fill_zeroes(&self, index: u64, touch: Touch) -> Result<(), Errno> {
         let frame = self.allocate_frame(true)?;
         self.put_new(index, frame, touch)
@@ -357,7 +357,7 @@ impl PageCache {
         }
         outcome.map(|_| ())
     }
-    /// As [`PageCache::put_new`], of a page that is set aside: whether it was used.
+    /// Does the same as [`PageCache::put_new`] for a frame that is charged already. Returns whether it was used.
     fn put_reserved(&self, index: u64, frame: Frame, touch: Touch) -> Result<bool, Errno> {
         let there_already = self.index.write().insert_ready(index, frame, touch)?;
         Ok(there_already.is_none())
@@ -373,7 +373,7 @@ impl PageCache {
         };
         gone.len()
     }
-    /// Drops the clean pages of a range that storage has too and nobody else holds.
+    /// Drops the clean pages of a range that are on storage too and have no other user.
     pub fn forget(&self, range: Range<u64>) {
         if self.backing == Backing::Storage {
             let gone = self.index.write().forget(range);
@@ -394,7 +394,7 @@ impl PageCache {
             let _ = self.arrived.wait(ticket, None, false);
         }
     }
-    /// The vnode ends: what was reserved for the pages is given back.
+    /// Called when the vnode ends: releases the space reserved for its pages.
     pub(crate) fn release(&self) {
         let index = self.index.read();
         let (pages, dirty) = match self.backing {
@@ -407,7 +407,7 @@ impl PageCache {
             self.fs.release(self.inode, pages);
         }
     }
-    /// Positions of the pages written since they came.
+    /// Returns the positions of the pages written since they were read.
     #[cfg(test)]
     pub(crate) fn dirty_pages(&self) -> Vec<u64> {
         self.index.read().dirty_pages()

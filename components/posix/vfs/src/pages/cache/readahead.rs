@@ -1,14 +1,14 @@
-//! Readahead: how far to read beyond what is asked for, growing with sequential use.
+//! Readahead: decides how far to read beyond the requested pages, growing with sequential use.
 //!
-//! The window doubles with each sequential step up to [`WINDOW_MAX`]; the next window is asked for
-//! when less than half of the present one is left, so that reads overlap with use. A jump falls
-//! back to what was asked for. Source: the scheme of Linux's on-demand readahead (Wu Fengguang, 2007).
+//! The window doubles with each sequential step up to [`WINDOW_MAX`]; the next window is requested
+//! when less than half of the present one is left, so that reads overlap with use. A jump resets it to
+//! the requested pages. Source: the scheme of Linux's on-demand readahead (Wu Fengguang, 2007).
 use core::ops::Range;
 
 const WINDOW_MIN: u64 = 8;
 const WINDOW_MAX: u64 = 128;
-/// A reader is sequential if it goes on at most so far before where it was seen last: what it
-/// wanted at once may come to it in parts.
+/// A reader is sequential if it continues at most this many pages before its last position: one
+/// request of the reader may arrive in parts.
 const LOOK_BACK: u64 = 16;
 
 /// The position of one reader of a file.
@@ -27,7 +27,8 @@ pub(crate) enum Hit {
 }
 
 impl Readahead {
-    /// The reader wants `wanted`; returns the pages to bring in now, within a file of `limit` pages.
+    /// Records that the reader wants `wanted`. Returns the pages to read now, within a file of `limit`
+    /// pages.
     pub(crate) fn plan(&mut self, wanted: Range<u64>, limit: u64, hit: Hit) -> Option<Range<u64>> {
         let is_next = wanted.start <= self.next && self.next - wanted.start <= LOOK_BACK;
         self.next = if is_next { self.next.max(wanted.end) } else { wanted.end };

@@ -1,10 +1,9 @@
-//! Dirty pages on their way to storage.
+//! Writing dirty pages to storage.
 //!
-//! Whole runs of dirty pages go to the file system, several at once; it hands the frames on to the
-//! device. A page is marked clean, then write-protected wherever it is mapped, then sent: a store
-//! before the protection is in what is sent, one after it faults and makes the page dirty again.
-//! Pages may be stored to while they are sent (they are then sent again), but are never sent twice
-//! at once. [`WriteSink`] hears of the end, on the driver's thread.
+//! Whole runs of dirty pages are passed to the file system, several at once; it passes the frames to the device. A page is
+//! marked clean, then write-protected wherever it is mapped, then sent: a store before the protection is included, one after it
+//! faults and makes the page dirty again. Pages may be stored to while they are sent (they are then sent again), but are never
+//! sent twice at once. [`WriteSink`] is told of the end, on the driver's thread.
 use super::{PAGE, PageCache, WHOLE, index::writing::Written};
 use crate::{
     base::{errno::Errno, errors::Told},
@@ -21,7 +20,7 @@ const RUN_PAGES: usize = 256;
 /// Most pages that are written along with a commit.
 const ALONG_PAGES: u64 = 64;
 
-/// Told how writes ended.
+/// The receiver of the results of writes.
 struct WriteSink(Arc<PageCache>);
 
 impl PageCache {
@@ -31,17 +30,17 @@ impl PageCache {
         let _shape = self.shape.read();
         self.submit_writes(range)
     }
-    /// Whether the length was set to zero since this was asked last.
+    /// Returns whether the length was set to zero since the last call.
     pub(crate) fn take_emptied(&self) -> bool {
         self.was_emptied.load(Ordering::Relaxed) && self.was_emptied.swap(false, Ordering::Relaxed)
     }
-    /// As [`PageCache::start_writes`], unless the file is being cut or moved; `false` then.
+    /// Does the same as [`PageCache::start_writes`]. Returns `false` if the file is being cut or its blocks are being moved.
     pub(crate) fn try_start_writes(&self) -> bool {
         let Some(_shape) = self.shape.try_read() else { return false };
         self.submit_writes(WHOLE);
         true
     }
-    /// The caller holds `shape`.
+    /// Starts writes of the dirty pages of a range. The caller holds `shape`.
     pub(super) fn submit_writes(&self, range: Range<u64>) -> bool {
         // Pages that cannot be written for want of memory would keep theirs.
         rt::memory::with_reserve(|| self.submit_from_reserve(range))
@@ -66,8 +65,9 @@ impl PageCache {
             self.note_blocks();
         }
     }
-    /// Has the file system write the dirty pages along with the [`FileSystem::sync_inode`] that the caller begins at once, where
-    /// they lie side by side and nothing else of the file is being written. Says whether it does: they are waited for after that.
+    /// Makes the file system write the dirty pages along with the [`FileSystem::sync_inode`] that the caller begins at once, if
+    /// they are adjacent and no other page of the file is being written. Returns whether it does: they are waited for after
+    /// that.
     ///
     /// [`FileSystem::sync_inode`]: interfaces::file_system::FileSystem::sync_inode
     pub(crate) fn write_along(&self) -> bool {
@@ -99,9 +99,9 @@ impl PageCache {
         self.note_blocks();
         is_along
     }
-    /// Zeroes what a mapping may have stored behind the file's end; the size, sampled after the
-    /// pages were picked. A writer that extends the file holds `tail`: then its bytes stay, and as
-    /// it makes the page dirty again afterwards the next write clears what is behind them.
+    /// Zeroes bytes that a mapping may have stored behind the file's end. The size is sampled after the pages were chosen. A
+    /// writer that extends the file holds `tail`: then its bytes stay, and as it makes the page dirty again afterwards, the
+    /// next write clears the bytes behind them.
     fn clear_behind_end(&self, first: u64, frames: &[rt::memory::Frame]) -> u64 {
         let _tail = self.tail.try_lock();
         let size = self.size();
@@ -115,7 +115,7 @@ impl PageCache {
         }
         size
     }
-    /// Takes write access to pages from whoever maps them, so that the next store is noticed.
+    /// Makes pages read-only in every mapping, so that the next store is noticed.
     pub(super) fn protect_mapped(&self, first: u64, count: u64) {
         for watcher in self.live_watchers() {
             watcher.cleaned(self.identity, first, count);
@@ -131,38 +131,38 @@ impl PageCache {
             let _ = self.arrived.wait(ticket, None, false);
         }
     }
-    /// Writes what is dirty of a range now, and waits. How it went is asked of [`PageCache::check`].
+    /// Writes the pages of a range that are dirty now, and waits. The result is available from [`PageCache::check`].
     pub(crate) fn write_and_wait(&self, range: Range<u64>) {
         if self.backing == Backing::Cache {
             return;
         }
         let has_passed = self.start_writes(range.clone());
         self.wait_written(range.clone());
-        // A page that was passed over was sent before it was dirty again. One that is passed over now was
-        // taken after we began, so it holds what we are to write.
+        // A skipped page was sent before it became dirty again. A page that is skipped now was taken after this call began, so
+        // it holds the data to be written.
         if has_passed {
             self.start_writes(range.clone());
             self.wait_written(range);
         }
     }
-    /// Slows who makes pages dirty where too many are.
+    /// Slows a thread that makes pages dirty if there are too many of them.
     pub(crate) fn balance(&self) {
         if self.backing == Backing::Storage {
             self.throttle.balance();
         }
     }
-    /// Something of it is to be written.
+    /// Returns whether any page is to be written.
     pub(crate) fn is_dirty(&self) -> bool {
         self.backing == Backing::Storage && self.index.read().is_dirty(WHOLE)
     }
-    /// The first error of which a new description is told.
+    /// Returns the position at which a new description begins to report errors.
     pub(crate) fn told(&self) -> Told {
         self.errors.sample()
     }
-    /// Errors of writing that `told` was not told of.
+    /// Reports the errors of writing since `told`.
     ///
     /// # Errors
-    /// `EIO`, `ENOSPC` and what else the file system met.
+    /// `EIO`, `ENOSPC` and other errors of the file system.
     pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
         self.errors.check(told)
     }

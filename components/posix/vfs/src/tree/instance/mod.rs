@@ -1,8 +1,7 @@
-//! Instances: one mounted file system each, however often its tree is mounted (bind mounts).
+//! Instances: an [`Instance`] is one mounted file system, however often its tree is mounted (bind mounts).
 //!
-//! An [`Instance`] knows its vnodes (one an inode), caches its names. Vnodes
-//! hold their instance; [`Active`] is what mounts hold, and when the last mount goes it breaks
-//! the cycles: names cached and vnodes pinned are let go.
+//! It has a table of its vnodes (one for each inode) and a cache of its names. Vnodes hold their instance; [`Active`] is
+//! the hold of the mounts, and when the last mount goes it breaks the cycles: cached names and pinned vnodes are released.
 //!
 //! A file system that lives in the caches only ([`Backing::Cache`]) is kept: its directories hold the dentries of their
 //! names ([`crate::tree::vnode`]), and these their vnodes, which are in no table. Locks: `vnodes` is a leaf but for
@@ -45,12 +44,13 @@ lock_class! {
     static INSTANCES = "vfs.instances";
 }
 
-/// Parts of the vnode table.
+/// Number of parts of the vnode table.
 pub(crate) const SHARDS: usize = 16;
 /// Vnodes taken from the table at a time.
 const BATCH: usize = 32;
 
-/// Ordered, so that a walk in steps misses none that stays; and it shrinks with the files.
+/// A part of the vnode table. It is ordered, so that a walk in steps finds every vnode that stays; and it shrinks with the
+/// files.
 type Vnodes = BTreeMap<InodeNumber, Weak<Vnode>>;
 
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
@@ -78,7 +78,7 @@ pub struct Instance {
     is_unmounted: AtomicBool,
 }
 
-/// The hold that mounts have on an instance: when it goes, the instance's caches are emptied.
+/// The hold of mounts on an instance: when it is dropped, the instance's caches are emptied.
 pub struct Active {
     instance: Arc<Instance>,
     root: Arc<Dentry>,
@@ -88,7 +88,7 @@ impl Active {
     /// Takes a file system into use, for the tasks of `host`. `device` is the number `stat` shows, `None` for one of its own.
     ///
     /// # Errors
-    /// `ENOMEM`, and what the file system says of its root.
+    /// `ENOMEM`, and errors of the file system about its root.
     pub fn stored(
         host: &'static dyn Host,
         fs: Arc<dyn FileSystem>,
@@ -97,7 +97,7 @@ impl Active {
         let info = fs.mount_info();
         Active::of(host, fs, info, device)
     }
-    /// As [`Active::stored`], with a number of its own and seen as a file system of another type.
+    /// Does the same as [`Active::stored`], with a new device number and shown as a file system of another type.
     ///
     /// # Errors
     /// As [`Active::stored`].
@@ -138,17 +138,17 @@ impl Active {
         let root = Dentry::root(b"/", Vnode::generated(&instance, root))?;
         Ok(Arc::new(Active { instance, root }))
     }
-    /// The file system in use.
+    /// Returns the file system in use.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
     }
-    /// The root of its tree.
+    /// Returns the root of its tree.
     pub fn root(&self) -> &Arc<Dentry> {
         &self.root
     }
 }
 
-/// The magic number of a file system of generated files (statfs(2)).
+/// Returns the magic number of a file system of generated files (statfs(2)).
 fn generated_magic(type_name: &str) -> u32 {
     match type_name {
         "sysfs" => 0x6265_6572,
@@ -161,7 +161,7 @@ fn generated_magic(type_name: &str) -> u32 {
     }
 }
 
-/// The last position of generated files that have an end. Objects without a name have no such bound.
+/// Returns the last position of generated files that have an end. Objects without a name have no such bound.
 fn generated_size_max(type_name: &str) -> u64 {
     match type_name {
         "pipefs" | "sockfs" | "anon_inodefs" => POSITION_MAX,
@@ -177,7 +177,7 @@ impl Drop for Instance {
 }
 
 impl Instance {
-    /// An instance without storage, for generated nodes: a procfs, or all pipes.
+    /// Makes an instance without storage, for generated nodes: a procfs, or all pipes.
     pub fn generated(type_name: &'static str) -> Arc<Instance> {
         let info = MountInfo {
             type_name,
@@ -234,14 +234,14 @@ impl Instance {
         stores::register(Arc::downgrade(&store));
         instance
     }
-    /// The file system behind it.
+    /// Returns the file system behind it.
     ///
     /// # Errors
-    /// `EPERM` where its files are generated.
+    /// `EPERM` if its files are generated.
     pub fn file_system(&self) -> Result<&Arc<dyn FileSystem>, Errno> {
         self.fs.as_ref().ok_or(Errno::EPERM)
     }
-    /// Properties of the file system.
+    /// Returns properties of the file system.
     pub fn info(&self) -> &MountInfo {
         &self.info
     }
@@ -249,24 +249,24 @@ impl Instance {
     pub fn set_options(&self, options: String) {
         self.options.get_or_init(|| options);
     }
-    /// The text given to [`Instance::set_options`], or nothing.
+    /// Returns the text given to [`Instance::set_options`], or an empty text.
     pub fn options(&self) -> &str {
         self.options.get().map(String::as_str).unwrap_or_default()
     }
-    /// The device number `stat` shows for its files.
+    /// Returns the device number that `stat` shows for its files.
     pub fn device(&self) -> (u32, u32) {
         self.device
     }
-    /// It is mounted so that nothing in it changes.
+    /// Returns whether it is mounted read-only.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only.load(Ordering::Relaxed)
     }
-    /// Nothing in it may be changed: it is mounted so, or errors of the medium ended writing. What
-    /// was changed before is still handed to the file system, which refuses it.
+    /// Returns whether no changes are accepted: it is mounted read-only, or errors of the medium ended writing. Changes
+    /// made before are still passed to the file system, which refuses them.
     pub fn refuses_changes(&self) -> bool {
         self.is_read_only() || self.fs.as_ref().is_some_and(|fs| fs.mount_info().is_read_only)
     }
-    /// The writer of its dirty pages.
+    /// Returns the writer of its dirty pages.
     pub(crate) fn flusher(&self) -> &Arc<Flusher<Vnode>> {
         &self.flusher
     }
@@ -277,12 +277,12 @@ impl Instance {
     pub(crate) fn names(&self) -> &NameCache<Dentry> {
         &self.names
     }
-    /// Held while a directory changes its parent, and while a path is read upwards.
+    /// Returns the lock that is held while a directory changes its parent, and while a path is read upwards.
     pub(crate) fn rename_lock(&self) -> &Mutex<()> {
         &self.rename
     }
 
-    /// The vnode of an inode that the file system has just counted up for us.
+    /// Returns the vnode of an inode whose use count the file system has just increased for the caller.
     pub(crate) fn vnode(self: &Arc<Self>, attributes: Attributes) -> Arc<Vnode> {
         let inode = attributes.inode;
         let mut vnodes = self.shard(inode).lock();
@@ -298,7 +298,7 @@ impl Instance {
         }
         vnode
     }
-    /// The vnode of an inode, if it is in use.
+    /// Returns the vnode of an inode, if it is in use.
     pub(crate) fn find(&self, inode: InodeNumber) -> Option<Arc<Vnode>> {
         self.shard(inode).lock().get(&inode)?.upgrade()
     }
@@ -318,18 +318,18 @@ impl Instance {
     pub(crate) fn written(&self) -> &AtomicUsize {
         &self.written
     }
-    /// A vnode was made that is in no table.
+    /// Counts a new vnode that is in no table.
     pub(crate) fn count_kept(&self) {
         self.kept.fetch_add(1, Ordering::Relaxed);
     }
-    /// A vnode that is in no table ended.
+    /// Called when a vnode that is in no table ended.
     pub(crate) fn release_kept(&self, inode: InodeNumber) {
         self.kept.fetch_sub(1, Ordering::Relaxed);
         if let Some(fs) = &self.fs {
             fs.forget(inode, 1);
         }
     }
-    /// A vnode ended: forgets it, and gives its counts back to the file system.
+    /// Called when a vnode ended: removes it from the table, and gives its counts back to the file system.
     pub(crate) fn release(&self, inode: InodeNumber, counts: u64) {
         let mut vnodes = self.shard(inode).lock();
         if vnodes.get(&inode).is_some_and(|known| known.strong_count() == 0) {
@@ -344,8 +344,8 @@ impl Instance {
             fs.forget(inode, counts);
         }
     }
-    /// The vnodes of one of [`SHARDS`] parts, a bounded number at a time. None that is there from the
-    /// first step to the last is missed.
+    /// Returns the vnodes of one of [`SHARDS`] parts, a bounded number at a time. Every vnode that exists from the first
+    /// step to the last is included.
     pub(crate) fn batches_of(&self, part: usize) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
         let mut next = Some(InodeNumber::MIN);
         core::iter::from_fn(move || {
@@ -357,16 +357,16 @@ impl Instance {
             Some(batch)
         })
     }
-    /// Every vnode, as [`Instance::batches_of`] its parts.
+    /// Returns every vnode, a bounded number at a time, part by part as [`Instance::batches_of`] does.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
         (0..SHARDS).flat_map(|part| self.batches_of(part))
     }
-    /// Vnodes in use.
+    /// Returns the number of vnodes in use.
     pub(crate) fn vnode_count(&self) -> usize {
         let tables: usize = self.vnodes.iter().map(|vnodes| vnodes.lock().len()).sum();
         tables + self.kept.load(Ordering::Relaxed)
     }
-    /// Space and inodes.
+    /// Returns space and inodes of the file system.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -383,8 +383,8 @@ impl Instance {
     }
 }
 
-/// A program is about to read media past the file systems on them: those write in place what they keep elsewhere. An error
-/// is the file systems' to tell.
+/// Called before a program reads media past the file systems on them: those write changes to their final places that they
+/// hold elsewhere. An error is reported by the file systems.
 pub fn put_in_place() {
     for fs in instances().iter().filter_map(|instance| instance.fs.clone()) {
         let _ = fs.put_in_place();
@@ -401,7 +401,7 @@ pub fn name_count() -> u64 {
     instances().iter().map(|instance| instance.names().len() as u64).sum()
 }
 
-/// Every instance in use.
+/// Returns every instance in use.
 pub(crate) fn instances() -> Vec<Arc<Instance>> {
     INSTANCES_ALL.lock().iter().filter_map(Weak::upgrade).collect()
 }

@@ -6,19 +6,19 @@ use core::sync::atomic::Ordering;
 use interfaces::file_system::Access;
 
 impl Instance {
-    /// Writes everything: dirty pages, attributes, and what the file system has.
+    /// Writes everything: dirty pages, attributes, and changes that the file system holds.
     ///
     /// # Errors
-    /// The first failure of the file system; those of pages are kept for fsync and syncfs.
+    /// The first failure of the file system; errors of pages are kept for fsync and syncfs.
     pub fn sync(&self) -> Result<(), Errno> {
         let Some(fs) = self.fs.as_ref().filter(|_| !self.is_read_only()) else { return Ok(()) };
         let written = self.write_listed();
         written.and(fs.sync().map_err(Errno::from))
     }
-    /// Hands what storage has not to the file system: dirty pages, attributes.
+    /// Passes changes that are not on storage yet to the file system: dirty pages, attributes.
     fn write_listed(&self) -> Result<(), Errno> {
-        // In the order in which they became dirty, files made one after the other lie so, and so
-        // do their inodes: fewer blocks change in a transaction.
+        // The vnodes come in the order in which they became dirty. Files made one after the other are next to each other
+        // on storage, and so are their inodes: fewer blocks change in a transaction.
         for vnode in self.flusher.batches().flatten() {
             vnode.pages().map(|pages| pages.start_writes(WHOLE));
         }
@@ -38,7 +38,7 @@ impl Instance {
     /// Makes it read-only or writable (`MS_REMOUNT`).
     ///
     /// # Errors
-    /// `EBUSY` while a file is open for writing; `EROFS` where the medium forbids writing; `EIO`.
+    /// `EBUSY` while a file is open for writing; `EROFS` if the medium forbids writing; `EIO`.
     pub(crate) fn remount(&self, access: Access) -> Result<(), Errno> {
         let Some(fs) = &self.fs else { return Ok(()) };
         if access == Access::Writable {
@@ -51,7 +51,7 @@ impl Instance {
             return Ok(());
         }
         let told = self.sync();
-        // Nobody opens a file for writing from here on; who did before is seen.
+        // From here on no file is opened for writing; files opened before are seen by the check.
         self.is_read_only.store(true, Ordering::Relaxed);
         let is_written = self.written.load(Ordering::Acquire) > 0;
         let result = match is_written {
@@ -65,7 +65,7 @@ impl Instance {
     }
 }
 
-/// Writes what is dirty now of the pages of `vnodes`.
+/// Writes the current dirty pages of `vnodes`.
 fn write_and_wait(vnodes: &[Arc<Vnode>]) {
     let pages = || vnodes.iter().filter_map(|vnode| vnode.pages());
     let passed: Vec<_> = pages().filter(|pages| pages.start_writes(WHOLE)).collect();
@@ -73,10 +73,10 @@ fn write_and_wait(vnodes: &[Arc<Vnode>]) {
     passed.into_iter().for_each(|pages| pages.write_and_wait(WHOLE));
 }
 
-/// Has every file system write what is pending.
+/// Makes every file system write its pending changes.
 ///
 /// # Errors
-/// The first failure; the others are tried all the same.
+/// The first failure; the other file systems are written all the same.
 pub fn sync_all() -> Result<(), Errno> {
     let mut result = Ok(());
     for instance in instances() {

@@ -14,7 +14,7 @@ impl Drop for Active {
 }
 
 impl Instance {
-    /// The last mount has gone.
+    /// Called when the last mount is removed: empties the caches.
     fn retire(&self, root: &Arc<Dentry>) {
         notify::about_unmount(self);
         if self.sync().is_err() {
@@ -26,7 +26,7 @@ impl Instance {
         }
         self.end();
     }
-    /// Nothing is written from here on; the medium is marked as unmounted. Only the first time counts.
+    /// Ends writing and marks the medium as unmounted. Only the first call has an effect.
     fn end(&self) {
         self.flusher.end();
         if self.is_ended.swap(true, Ordering::AcqRel) {
@@ -40,7 +40,7 @@ impl Instance {
     }
 }
 
-/// Tells observers of a tree in memory that it is no longer mounted and lets go of all its names, in a loop: it may be
+/// Tells observers of a tree in memory that it is no longer mounted, and drops all its names in a loop: recursion could be
 /// deeper than a stack.
 fn drop_names(root: &Arc<Dentry>) {
     let mut left = vec![root.clone()];
@@ -54,7 +54,7 @@ fn drop_names(root: &Arc<Dentry>) {
     }
 }
 
-/// The machine goes down: writes everything and unmounts every file system, used or not.
+/// Called when the machine goes down: writes everything and unmounts every file system, even if it is in use.
 pub fn shut_down() {
     for instance in instances() {
         if let Err(errno) = instance.sync() {
@@ -64,7 +64,7 @@ pub fn shut_down() {
     instances().iter().for_each(|instance| instance.end());
 }
 
-/// A file system on this device has lost its last mount and is still being written.
+/// Returns whether a file system on this device has lost its last mount and is still being written.
 pub fn is_being_written(device: (u32, u32)) -> bool {
     instances()
         .iter()

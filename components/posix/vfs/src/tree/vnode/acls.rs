@@ -1,4 +1,4 @@
-//! A vnode's access control lists: read when they are first asked for, kept, and dropped when one changes.
+//! The access control lists of a vnode: read when they are first needed, kept, and dropped when one changes.
 use super::Vnode;
 use crate::base::{
     acls::{AclKind, Acls, Kept},
@@ -27,14 +27,14 @@ fn read(fs: &dyn FileSystem, vnode: &Vnode, kind: AclKind) -> Result<Option<Arc<
 }
 
 impl Vnode {
-    /// It may have such lists at all.
+    /// Returns whether the file can have such lists at all.
     pub(crate) fn takes_acls(&self) -> bool {
         self.node.is_none() && self.instance.info().has_acls && self.file_type != FileType::Symlink
     }
-    /// One of its lists.
+    /// Returns one of its lists.
     ///
     /// # Errors
-    /// Errors of the file system; `EIO` for a list that makes no sense.
+    /// Errors of the file system; `EIO` for a malformed list.
     pub(crate) fn acl(&self, kind: AclKind) -> Result<Option<Arc<Kept>>, Errno> {
         if self.rights() & kind.hint() == 0 {
             return Ok(None);
@@ -61,7 +61,7 @@ impl Vnode {
             AclKind::Default => default,
         })
     }
-    /// Sets or takes away one of its lists, and its permissions with it.
+    /// Sets or removes one of its lists, and sets its permissions accordingly.
     ///
     /// # Errors
     /// Errors of the file system.

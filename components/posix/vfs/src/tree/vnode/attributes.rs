@@ -1,4 +1,4 @@
-//! A vnode's attributes: what `stat` tells, how they change, and what of it the file system was not told yet.
+//! Attributes of a vnode: reading and changing them, and passing pending changes to the file system.
 use super::{FLAG_NO_ACCESS_TIME, State, Vnode, pack_owner};
 use crate::base::{
     errno::Errno,
@@ -13,7 +13,7 @@ use rt::sync::MutexGuard;
 const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 
 impl Vnode {
-    /// The answer to `stat`.
+    /// Returns the attributes for `stat`.
     pub fn attributes(&self) -> Attributes {
         if let Some(node) = &self.node {
             return node.attributes();
@@ -28,10 +28,10 @@ impl Vnode {
         Attributes { size: pages.size(), ..state.known }
     }
 
-    /// Changes attributes at once, with what was pending.
+    /// Changes attributes in the file system at once, together with pending changes.
     ///
     /// # Errors
-    /// Errors of the file system; `EPERM` of a generated file that does not take it.
+    /// Errors of the file system; `EPERM` for a generated file that does not support it.
     pub(crate) fn change(&self, change: &AttributeChange) -> Result<(), Errno> {
         if let Some(node) = &self.node {
             let mut wanted = node.attributes();
@@ -40,7 +40,8 @@ impl Vnode {
                 AttributeChange { accessed: None, modified: None, changed: None, ..*change }
                     == AttributeChange::default();
             return match node.set_attributes(&wanted) {
-                // Times are made at each look, and setting them is no error; directories of processes are immutable.
+                // The times of a generated file are made anew at each read, so setting them has no effect and
+                // succeeds; directories of processes are immutable.
                 Err(Errno::EPERM) if is_touch && node.subject().is_none() => Ok(()),
                 outcome => outcome,
             };
@@ -57,7 +58,7 @@ impl Vnode {
         self.mirror(&state.known);
         Ok(())
     }
-    /// Asks for the units of 512 bytes that storage uses for it, those set aside included.
+    /// Asks the file system for the units of 512 bytes that it uses, including reserved ones.
     fn ask_blocks(&self, known: &mut Attributes) {
         if self.instance.is_read_only() {
             return;
@@ -69,14 +70,14 @@ impl Vnode {
             pages.note_blocks();
         }
     }
-    /// Keeps what the file system says of it; its blocks may be others.
+    /// Takes over the attributes that the file system returned; the number of its blocks may have changed.
     fn know(&self, state: &mut State, known: Attributes) {
         state.known = known;
         if let Some(pages) = &self.pages {
             pages.note_blocks();
         }
     }
-    /// Notes that its contents changed now; the file system is told later.
+    /// Records that its contents changed now; the file system is told later.
     pub(crate) fn touch_modified(&self) {
         let now = now();
         {
@@ -138,7 +139,7 @@ impl Vnode {
         self.refresh_locked(&mut state);
         state.known.links
     }
-    /// The file system changed what it keeps beside its attributes, at `now`.
+    /// Records that the file system changed data besides its attributes, at `now`.
     pub(crate) fn note_changed(&self, now: FileTime) {
         if self.instance.is_kept() {
             self.note(&AttributeChange { changed: Some(now), ..Default::default() });
@@ -146,16 +147,17 @@ impl Vnode {
             self.refresh();
         }
     }
-    /// As [`Vnode::refresh`], but asked only when somebody wants to know. What is mirrored here (owner,
-    /// permissions) and the links are as before.
+    /// Marks the attributes as outdated: they are read as by [`Vnode::refresh`], but only when they are needed. The
+    /// mirrored values (owner, permissions) and the links do not change.
     pub(crate) fn outdate(&self) {
         self.is_outdated.store(true, Ordering::Release);
         self.access_due_ns.store(0, Ordering::Relaxed);
     }
-    /// The attributes, none of them outdated.
+    /// Returns the locked attributes, after an update if they are outdated.
     fn up_to_date(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        // Cleared before the file system is asked, under the lock: who finds it cleared finds the answer.
+        // The mark is cleared before the file system is asked, under the lock: a thread that finds it cleared finds
+        // the new attributes.
         if self.is_outdated.load(Ordering::Acquire)
             && self.is_outdated.swap(false, Ordering::AcqRel)
         {
@@ -174,7 +176,7 @@ impl Vnode {
             self.learn(state, fresh);
         }
     }
-    /// Takes over what the file system says after it changed something by itself; what is pending is kept.
+    /// Takes over the attributes of the file system after it changed some by itself; pending changes are kept.
     pub(super) fn learn(&self, state: &mut State, mut fresh: Attributes) {
         let pending = state.pending;
         overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
@@ -190,7 +192,7 @@ impl Vnode {
         self.flags.store(known.flags, Ordering::Release);
         self.access_due_ns.store(0, Ordering::Relaxed);
     }
-    /// Tells the file system what is pending.
+    /// Tells the file system the pending changes.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -205,7 +207,7 @@ impl Vnode {
             Ok(known) => self.know(&mut state, known),
             Err(error) => {
                 if error == FsError::NoMemory {
-                    // Nothing was done: to be told again.
+                    // The file system has changed nothing: the changes stay pending.
                     state.pending = pending;
                 }
                 return Err(error.into());
@@ -227,7 +229,7 @@ pub(super) fn overlay(known: &mut Attributes, change: &AttributeChange) {
     known.flags = change.flags.unwrap_or(known.flags);
 }
 
-/// Adds `newer` to `whole`.
+/// Merges `newer` into `whole`.
 fn merge(whole: &mut AttributeChange, newer: &AttributeChange) {
     whole.permissions = newer.permissions.or(whole.permissions);
     whole.user = newer.user.or(whole.user);

@@ -1,5 +1,5 @@
-//! The capabilities that a file gives to a program of it (`security.capability`, capabilities(7)), which a write, a
-//! truncation and a change of owner take away.
+//! Capabilities that a file gives to a process that executes it (`security.capability`, capabilities(7)). A write, a
+//! truncation and a change of owner remove them.
 //!
 //! A bit beside the mirrored permissions ([`HAS_CAPABILITIES`]) says that there may be some.
 use super::Vnode;
@@ -7,7 +7,7 @@ use crate::base::{credentials::Capabilities, errno::Errno, rights::HAS_CAPABILIT
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{FileType, FsError};
 
-/// Name of the attribute.
+/// Name of the extended attribute.
 pub(crate) const NAME: &[u8] = b"security.capability";
 
 /// Sizes and revisions of `struct vfs_ns_cap_data`.
@@ -21,21 +21,21 @@ const EFFECTIVE: u32 = 1;
 /// The capabilities that a file gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileCapabilities {
-    /// The capabilities that a program gets whoever runs it.
+    /// The capabilities that a process gets in any case.
     pub permitted: Capabilities,
-    /// The capabilities that it gets if its caller may hand them on.
+    /// The capabilities that a process gets if they are in its inheritable set.
     pub inheritable: Capabilities,
-    /// Its capabilities count from its start on.
+    /// The capabilities are effective from the start of the program.
     pub is_effective: bool,
-    /// The user whose namespace the attribute is for; 0 for all.
+    /// The root user of the user namespace that the attribute is for; 0 for all.
     root: u32,
 }
 
 impl FileCapabilities {
-    /// Reads the attribute.
+    /// Parses the attribute.
     ///
     /// # Errors
-    /// `EINVAL` for what is none.
+    /// `EINVAL` if it is malformed.
     pub(crate) fn parse(value: &[u8]) -> Result<FileCapabilities, Errno> {
         let mut words = [0; BYTES_THREE / 4];
         for (word, bytes) in words.iter_mut().zip(value.chunks_exact(4)) {
@@ -57,7 +57,7 @@ impl FileCapabilities {
     }
 }
 
-/// The attribute as getxattr(2) shows it: one for everybody has the older form.
+/// Returns the attribute as getxattr(2) shows it: one for all namespaces has the older format.
 pub(crate) fn shown(mut value: alloc::vec::Vec<u8>) -> alloc::vec::Vec<u8> {
     if value.len() == BYTES_THREE && value.ends_with(&[0; 4]) {
         value.truncate(BYTES_TWO);
@@ -69,10 +69,10 @@ pub(crate) fn shown(mut value: alloc::vec::Vec<u8>) -> alloc::vec::Vec<u8> {
 }
 
 impl Vnode {
-    /// The capabilities that it gives to a program of it.
+    /// Returns the capabilities that it gives to a process that executes it.
     ///
     /// # Errors
-    /// `EINVAL` for an attribute that makes no sense, and what the file system says.
+    /// `EINVAL` for a malformed attribute, and errors of the file system.
     pub(crate) fn capabilities(&self) -> Result<Option<FileCapabilities>, Errno> {
         if self.rights() & HAS_CAPABILITIES == 0 {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Vnode {
         match self.instance.file_system()?.get_xattr(self.inode, NAME) {
             Err(FsError::NoAttribute | FsError::Unsupported) => Ok(None),
             Err(error) => Err(error.into()),
-            // There is one namespace of users.
+            // There is only one user namespace.
             Ok(value) => {
                 FileCapabilities::parse(&value).map(|found| Some(found).filter(|it| it.root == 0))
             }
@@ -106,7 +106,7 @@ impl Vnode {
         self.rights.fetch_and(!HAS_CAPABILITIES, Ordering::Release);
         Ok(())
     }
-    /// An attribute of that name was set.
+    /// Records that the attribute was set.
     pub(crate) fn note_capabilities(&self) {
         let _state = self.state.lock();
         if self.file_type == FileType::Regular {

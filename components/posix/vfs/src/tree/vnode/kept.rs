@@ -1,8 +1,10 @@
-//! Inodes that live here alone ([`Backing::Cache`]): the vnode is the inode, its dentries keep it, and its file system
-//! only counts it against its limits.
+//! Inodes that exist in the caches only ([`Backing::Cache`]): the vnode is the inode, its dentries keep it, and its file
+//! system only counts it against its limits.
 //!
-//! A name stands while its directory's [`Names`] hold its dentry. A thread that makes, moves or removes a name holds the
-//! locks that a file system on storage would be called with.
+//! A name exists while its directory's [`Names`] hold its dentry. A thread that makes, moves or removes a name holds the
+//! locks that it would hold for a call to a file system on storage.
+//!
+//! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
 //!
 //! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
 use super::{State, Vnode, attributes::overlay};
@@ -19,7 +21,7 @@ use interfaces::file_system::{
 };
 use rt::{memory::Charge, sync::Mutex};
 
-/// The size that `stat` tells for a name, as on Linux, which counts `.` and `..` too.
+/// The size that `stat` shows for each name, as on Linux, which counts `.` and `..` too.
 const NAME_BYTES: u64 = 20;
 /// Inode flags that are kept, as Linux's tmpfs does: immutable, append only, no dump, no access time.
 const FLAGS: u32 = 0xf0;
@@ -27,7 +29,7 @@ const FLAGS: u32 = 0xf0;
 const VNODE_BYTES: usize = size_of::<Vnode>() + 32;
 const PAGES_BYTES: usize = size_of::<PageCache>() + 32;
 
-/// Names that a directory gets or loses.
+/// A change of the number of names of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
     More,
@@ -35,7 +37,7 @@ enum Count {
 }
 
 impl Vnode {
-    /// The root of a file system in memory, which its mount holds.
+    /// Makes the root of a file system in memory, which its mount holds.
     ///
     /// # Errors
     /// The error of the file system; `ENOMEM`.
@@ -49,7 +51,7 @@ impl Vnode {
         root.set_uncounted();
         Ok(Arc::new(root))
     }
-    /// A new inode in memory that has `names` names.
+    /// Makes a new inode in memory that has `names` names.
     ///
     /// # Errors
     /// `ENOSPC`, `ENOMEM`.
@@ -73,7 +75,7 @@ impl Vnode {
         instance.count_kept();
         Ok(Arc::new(Vnode::make(instance, known, (None, pages), (target, charge))))
     }
-    /// It ends: what it took is given back.
+    /// Called when the vnode ends: releases its space.
     pub(super) fn end_kept(&self) {
         if let Some(pages) = &self.pages {
             pages.release();
@@ -82,7 +84,7 @@ impl Vnode {
             self.instance.release_kept(self.inode);
         }
     }
-    /// The names of a directory in memory.
+    /// Returns the names of a directory in memory.
     pub(crate) fn names(&self) -> &Mutex<Names> {
         &self.names
     }
@@ -99,7 +101,7 @@ impl Vnode {
     pub(crate) fn drop_name(&self, name: &Dentry, now: FileTime) {
         self.drop_name_at(name.position(), name, now);
     }
-    /// As [`Vnode::drop_name`], of a name that has a place elsewhere, too.
+    /// Does the same as [`Vnode::drop_name`] for a file that has another name, too.
     pub(crate) fn drop_name_at(&self, position: u64, name: &Dentry, now: FileTime) {
         self.names.lock().remove(position);
         self.note_name(name.vnode(), Count::Fewer, now);
@@ -116,11 +118,11 @@ impl Vnode {
         self.note_name(old.vnode(), Count::Fewer, now);
         self.note_name(new.vnode(), Count::More, now);
     }
-    /// This directory shows its names after `position` to `take`.
+    /// Passes the names of this directory after `position` to `take`.
     pub(crate) fn read_names(&self, position: u64, take: &mut TakeEntry<'_>) {
         self.names.lock().read(position, take);
     }
-    /// A name of `what` came to this directory or left it.
+    /// Records that a name of `what` was added to this directory or removed from it.
     #[inline]
     fn note_name(&self, what: &Vnode, count: Count, now: FileTime) {
         let mut state = self.state.lock();
@@ -143,10 +145,10 @@ impl Vnode {
         self.access_due_ns.store(0, Ordering::Relaxed);
         drop(state);
     }
-    /// It gets another name.
+    /// Counts another name of the inode.
     ///
     /// # Errors
-    /// `ENOENT` where it lost its last name, `EMLINK`, `ENOSPC`.
+    /// `ENOENT` if it has lost its last name, `EMLINK`, `ENOSPC`.
     pub(crate) fn gain_name(&self, now: FileTime) -> Result<(), Errno> {
         let mut state = self.state.lock();
         let known = &mut state.known;
@@ -161,7 +163,7 @@ impl Vnode {
         self.end_change(state);
         Ok(())
     }
-    /// It lost a name.
+    /// Counts the loss of a name.
     pub(crate) fn lose_name(&self, now: FileTime) {
         let mut state = self.state.lock();
         let known = &mut state.known;
@@ -173,7 +175,7 @@ impl Vnode {
             fs.release_link();
         }
     }
-    /// It was moved.
+    /// Records that it was moved.
     pub(crate) fn note_move(&self, now: FileTime) {
         let mut state = self.state.lock();
         state.known.changed = now;
@@ -182,7 +184,7 @@ impl Vnode {
     /// Changes attributes.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for inode flags that are not kept.
+    /// `EOPNOTSUPP` for inode flags that are not supported.
     pub(super) fn change_kept(&self, change: &AttributeChange) -> Result<(), Errno> {
         if change.flags.is_some_and(|flags| flags & !FLAGS != 0) {
             return Err(FsError::Unsupported.into());
@@ -192,7 +194,7 @@ impl Vnode {
         self.mirror(&state.known);
         Ok(())
     }
-    /// Sets or takes away an access control list, and permissions with it.
+    /// Sets or removes an access control list, and sets permissions accordingly.
     ///
     /// # Errors
     /// The error of the file system.

@@ -36,7 +36,7 @@ impl Mappable for Vnode {
         self.refuses_stores()
     }
     fn discard(&self, first: u64, count: u64) -> bool {
-        // Without the `contents` lock: the caller holds its address space's, which comes below it.
+        // This is done without the `contents` lock: the caller holds its address space's lock, which comes below it.
         let Some(pages) = &self.pages else { return false };
         let byte = |page: u64| page.saturating_mul(rt::PAGE_BYTES as u64).min(pages.size());
         pages.punch(byte(first)..byte(first.saturating_add(count))).is_ok()

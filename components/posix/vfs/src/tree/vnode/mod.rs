@@ -1,4 +1,4 @@
-//! Vnodes: one per inode of a mounted file system while it is referenced or cached.
+//! Vnodes: a [`Vnode`] is one inode of a mounted file system, in memory while it is referenced or cached.
 //!
 //! A [`Vnode`] holds what is true of the inode whatever its name: attributes, the page cache of a
 //! regular file, the target of a symbolic link, the pipe of a FIFO. Size and times are
@@ -6,8 +6,8 @@
 //!
 //! Locks: `contents` orders changes (size and writes of a regular file; the names of a directory with
 //! [`crate::tree::name_lock`]), `state` guards the attributes and is innermost. Owner, permissions and the next due
-//! access-time update are mirrored in atomics so that a path walk takes no lock here. `acls` guards the access
-//! control lists and is above `state`.
+//! access-time update are mirrored in atomics so that a path walk takes no lock here. `acls` guards the access control
+//! lists and is above `state`.
 mod acls;
 mod attributes;
 pub(crate) mod capabilities;
@@ -45,7 +45,8 @@ lock_class! {
     static CONTENTS = "vfs.file";
 }
 
-/// Rename and removal hold several directories: a parent before its child, else by number.
+/// Lock class of directories. Rename and removal hold several: a parent before its child, else in the order of inode
+/// numbers.
 static DIRECTORY: LockClass = LockClass::nestable("vfs.directory");
 
 /// Permission bits with setuid, setgid and sticky.
@@ -60,10 +61,10 @@ pub const FLAG_NO_DUMP: u32 = 0x40;
 /// `FS_NOATIME_FL`
 pub(crate) const FLAG_NO_ACCESS_TIME: u32 = 0x80;
 
-/// A place where another part of the personality keeps what belongs to a vnode.
+/// A place in which another part of the personality keeps an object that belongs to a vnode.
 pub type Slot = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
 
-/// Attributes as known here, and what of them the file system was not told yet.
+/// The current attributes, and the changes of them that the file system was not told yet.
 struct State {
     known: Attributes,
     pending: AttributeChange,
@@ -80,7 +81,7 @@ pub struct Vnode {
     owner: AtomicU64,
     /// Permission bits, and those of [`rights`]; changed under `state`.
     rights: AtomicU16,
-    /// Read when they are first asked for; few files have any.
+    /// The access control lists, read when they are first needed; few files have any.
     acls: Mutex<Option<Box<Acls>>>,
     flags: AtomicU32,
     access_due_ns: AtomicU64,
@@ -88,18 +89,18 @@ pub struct Vnode {
     is_outdated: AtomicBool,
     state: Mutex<State>,
     contents: RwLock<()>,
-    /// Of a directory that lives in the name cache alone.
+    /// The names of a directory that exists in the name cache only.
     names: Mutex<Names>,
     target: Mutex<Option<Arc<[u8]>>>,
     is_dead: AtomicBool,
-    /// It has no name yet and may be given one.
+    /// The inode has no name yet and may be given one.
     is_linkable: AtomicBool,
     seals: AtomicU8,
     /// Expected lifetime of written data, as set by fcntl(2) (`F_SET_RW_HINT`); nothing depends on it.
     write_hint: AtomicU8,
     counts: AtomicU64,
     writers: AtomicI32,
-    /// When it came on the list of what is to be written; 0 while it is not there.
+    /// Time at which it was put on the list of vnodes to be written; 0 while it is not listed.
     listed_ns: AtomicU64,
     pipe: Slot,
     locks: Slot,
@@ -109,7 +110,7 @@ pub struct Vnode {
 }
 
 impl Vnode {
-    /// A vnode for an inode of a file system, holding one count of it.
+    /// Makes a vnode for an inode of a file system; it takes over one use count of the inode.
     pub(crate) fn stored(instance: &Arc<Instance>, known: Attributes) -> Vnode {
         let pages = match (known.file_type, instance.file_system()) {
             (FileType::Regular, Ok(fs)) => {
@@ -119,7 +120,7 @@ impl Vnode {
         };
         Vnode::make(instance, known, (None, pages), (None, Charge::none()))
     }
-    /// A vnode whose content `node` generates.
+    /// Makes a vnode whose content `node` generates.
     pub fn generated(instance: &Arc<Instance>, node: Arc<dyn Node>) -> Arc<Vnode> {
         let known = node.attributes();
         Arc::new(Vnode::make(instance, known, (Some(node), None), (None, Charge::none())))
@@ -164,49 +165,51 @@ impl Vnode {
         }
     }
 
-    /// The mounted file system it belongs to.
+    /// Returns the mounted file system it belongs to.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
     }
-    /// Its number there.
+    /// Returns its inode number.
     pub fn inode(&self) -> InodeNumber {
         self.inode
     }
-    /// Its type.
+    /// Returns its file type.
     pub fn file_type(&self) -> FileType {
         self.file_type
     }
-    /// It is a directory.
+    /// Returns whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.file_type == FileType::Directory
     }
-    /// It is a regular file.
+    /// Returns whether it is a regular file.
     pub fn is_regular(&self) -> bool {
         self.file_type == FileType::Regular
     }
-    /// Device number (major, minor) of a device node.
+    /// Returns the device number (major, minor) of a device node.
     pub fn device(&self) -> (u32, u32) {
         self.device
     }
-    /// The node that generates it, if any does.
+    /// Returns the node that generates it, if there is one.
     pub fn node(&self) -> Option<&Arc<dyn Node>> {
         self.node.as_ref()
     }
-    /// The storage state at byte `position`, and for how many bytes ([`interfaces::file_system::FileSystem::stored`]).
+    /// Returns how byte `position` is stored, and for how many bytes that holds
+    /// ([`interfaces::file_system::FileSystem::stored`]).
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where it is on no storage; what the file system says.
+    /// `EOPNOTSUPP` if it is not on storage; errors of the file system.
     pub fn on_storage(&self, position: u64, max: u64) -> Result<(Stored, u64), Errno> {
         if self.node.is_some() || self.instance.info().backing != Backing::Storage {
             return Err(Errno::EOPNOTSUPP);
         }
         Ok(self.instance.file_system()?.stored(self.inode, position, max)?)
     }
-    /// The pages of a regular file of a file system.
+    /// Returns the pages of a regular file of a file system.
     pub fn pages(&self) -> Option<&Arc<PageCache>> {
         self.pages.as_ref()
     }
-    /// Pages that are freed with the last who holds it: those of a file without a name, in memory alone.
+    /// Returns the number of pages that are freed with the last user of the vnode: those of a file in memory without a
+    /// name.
     pub fn orphaned_pages(&self) -> u64 {
         let pages = self.pages.as_ref().filter(|pages| pages.backing() == Backing::Cache);
         match pages {
@@ -214,15 +217,15 @@ impl Vnode {
             _ => 0,
         }
     }
-    /// The slot in which the personality keeps the pipe of a FIFO, or the object of another special file.
+    /// Returns the slot in which the personality keeps the pipe of a FIFO, or the object of another special file.
     pub fn pipe(&self) -> &Slot {
         &self.pipe
     }
-    /// The slot in which the personality keeps its file locks.
+    /// Returns the slot in which the personality keeps its file locks.
     pub fn locks(&self) -> &Slot {
         &self.locks
     }
-    /// The observers of its events.
+    /// Returns the observers of its events.
     pub(crate) fn observers(&self) -> &Observers {
         &self.observers
     }
@@ -230,11 +233,11 @@ impl Vnode {
     pub(crate) fn contents(&self) -> &RwLock<()> {
         &self.contents
     }
-    /// A directory that was removed; nothing can be made in it.
+    /// Returns whether it is a directory that was removed; no name can be made in it.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::Acquire)
     }
-    /// It has a name, or was made without one to be given one (O_TMPFILE without O_EXCL).
+    /// Returns whether it has a name, or may get its first one (O_TMPFILE without O_EXCL).
     pub(crate) fn can_be_linked(&self) -> bool {
         self.is_linkable.load(Ordering::Acquire) || self.attributes().links > 0
     }
@@ -252,16 +255,16 @@ impl Vnode {
     pub(crate) fn seal_bits(&self) -> &AtomicU8 {
         &self.seals
     }
-    /// The root of a file system is held by its mount, not by a count.
+    /// Marks the root of a file system, which is held by its mount and not by a use count.
     pub(crate) fn set_uncounted(&self) {
         self.counts.store(0, Ordering::Relaxed);
     }
-    /// The file system has counted the inode up once more for us.
+    /// Records that the file system has increased the inode's use count once more for this vnode.
     pub(crate) fn count_up(&self) {
         self.counts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Owner and group.
+    /// Returns owner and group.
     pub fn owner(&self) -> (u32, u32) {
         let packed = match &self.node {
             Some(node) => pack_owner(&node.attributes()),
@@ -269,7 +272,7 @@ impl Vnode {
         };
         ((packed >> 32) as u32, packed as u32)
     }
-    /// Permission bits with setuid, setgid and sticky.
+    /// Returns the permission bits with setuid, setgid and sticky.
     pub fn permissions(&self) -> u16 {
         self.rights() & PERMISSION_BITS
     }
@@ -281,11 +284,11 @@ impl Vnode {
             None => self.rights.load(Ordering::Acquire),
         }
     }
-    /// Inode flags ([`FLAG_IMMUTABLE`] ...).
+    /// Returns the inode flags ([`FLAG_IMMUTABLE`] ...).
     pub fn flags(&self) -> u32 {
         self.flags.load(Ordering::Acquire)
     }
-    /// Longest length of a file of its file system.
+    /// Returns the greatest length of a file of its file system.
     pub fn size_max(&self) -> u64 {
         self.instance().info().size_max
     }
@@ -297,10 +300,10 @@ impl Vnode {
         }
     }
 
-    /// The target of a symbolic link that is stored (kept after the first time).
+    /// Returns the target of a stored symbolic link (kept after the first call).
     ///
     /// # Errors
-    /// Errors of the file system; `EINVAL` if it is no link.
+    /// Errors of the file system; `EINVAL` if it is not a link.
     pub(crate) fn link_target(&self) -> Result<Arc<[u8]>, Errno> {
         if self.file_type != FileType::Symlink {
             return Err(Errno::EINVAL);

@@ -1,6 +1,6 @@
 //! The seals of a vnode: how they are added, and what they forbid.
 //!
-//! Regular files whose contents live in the page cache alone have them. A vnode's seals are one atomic byte; they are
+//! Regular files whose contents exist in the page cache only can have seals. A vnode's seals are one atomic byte; they are
 //! added with its `contents` lock held to write, so that no write or change of size is under way.
 use super::Vnode;
 use crate::base::{errno::Errno, seals::Seals};
@@ -8,24 +8,24 @@ use core::sync::atomic::Ordering;
 use interfaces::file_system::{Allocation, Backing};
 use rt::PAGE_BYTES;
 
-/// Any of the execute bits.
+/// The execute permissions of all classes.
 const EXECUTE_BITS: u16 = 0o111;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 impl Vnode {
-    /// Its seals; `None` where it cannot have any.
+    /// Returns the seals of the file; `None` if it cannot have any.
     pub fn seals(&self) -> Option<Seals> {
         let pages = self.pages().filter(|pages| pages.backing() == Backing::Cache);
         pages.map(|_| self.known_seals())
     }
-    /// Sets the seals of a file that nobody else knows yet.
+    /// Sets the seals of a new file that no other thread uses yet.
     pub(crate) fn set_seals(&self, seals: Seals) {
         self.seal_bits().store(seals.bits(), Ordering::Release);
     }
     /// Adds seals (`F_ADD_SEALS`).
     ///
     /// # Errors
-    /// `EINVAL` where it cannot have any, `EPERM` behind [`Seals::SEAL`], `EBUSY` for [`Seals::WRITE`] while a shared
+    /// `EINVAL` if the file cannot have any, `EPERM` after [`Seals::SEAL`], `EBUSY` for [`Seals::WRITE`] while a shared
     /// mapping may be stored to.
     pub fn add_seals(&self, mut more: Seals) -> Result<(), Errno> {
         let _contents = self.contents().write();
@@ -48,7 +48,7 @@ impl Vnode {
         }
         Ok(())
     }
-    /// Some shared mapping of it may be stored to, now or after an mprotect.
+    /// Returns whether a shared mapping of it may be stored to, now or after an mprotect.
     fn is_stored_to(&self) -> bool {
         self.pages().is_some_and(|pages| pages.is_stored_to())
     }
@@ -56,13 +56,13 @@ impl Vnode {
     fn known_seals(&self) -> Seals {
         Seals::from_bits_truncate(self.seal_bits().load(Ordering::Acquire))
     }
-    /// Nothing new may be stored through mappings of it.
+    /// Returns whether new stores through mappings are forbidden.
     #[inline]
     pub(crate) fn refuses_stores(&self) -> bool {
         self.known_seals().intersects(Seals::NO_WRITER)
     }
-    /// Number of the `length` bytes that may be written at `start`; `None` if no seal is in the way. A write beyond the end
-    /// of a file that may not grow stops at the file's last whole page, as on Linux. The caller holds `contents`.
+    /// Returns how many of the `length` bytes at `start` may be written; `None` if no seal limits the write. A write beyond
+    /// the end of a file that may not grow stops at the file's last whole page, as on Linux. The caller holds `contents`.
     ///
     /// # Errors
     /// `EPERM` if no byte may be written.
@@ -88,7 +88,7 @@ impl Vnode {
         }
     }
     /// # Errors
-    /// `EPERM` where a seal forbids it to become `size` long.
+    /// `EPERM` if a seal forbids it.
     pub(crate) fn check_sealed_size(&self, size: u64) -> Result<(), Errno> {
         let seals = self.known_seals();
         let is_refused = seals.contains(Seals::SHRINK) && size < self.size()
@@ -96,7 +96,7 @@ impl Vnode {
         if is_refused { Err(Errno::EPERM) } else { Ok(()) }
     }
     /// # Errors
-    /// `EPERM` where a seal forbids to set space aside up to `end`, or to take some away.
+    /// `EPERM` if a seal forbids it.
     pub(crate) fn check_sealed_space(&self, end: u64, how: Allocation) -> Result<(), Errno> {
         let seals = self.known_seals();
         let is_refused = match how {
@@ -111,7 +111,7 @@ impl Vnode {
         if is_refused { Err(Errno::EPERM) } else { Ok(()) }
     }
     /// # Errors
-    /// `EPERM` where a seal forbids it to get these permissions.
+    /// `EPERM` if a seal forbids it.
     pub(crate) fn check_sealed_mode(&self, mode: u16) -> Result<(), Errno> {
         let changes = (self.permissions() ^ mode) & EXECUTE_BITS != 0;
         let is_refused = changes && self.known_seals().contains(Seals::EXECUTE);

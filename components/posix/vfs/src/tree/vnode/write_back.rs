@@ -33,7 +33,7 @@ impl WriteBack for Vnode {
 }
 
 impl Vnode {
-    /// Something of it is to be written: the flusher's list holds it until it was.
+    /// Puts it on the flusher's list, which holds it until its changes are written.
     pub(crate) fn enlist(&self) {
         if self.instance.info().backing == Backing::Storage
             && self.node.is_none()
@@ -44,7 +44,7 @@ impl Vnode {
             self.instance.flusher().enlist(&myself, links);
         }
     }
-    /// Makes its contents durable, and its attributes as `kind` says.
+    /// Makes its contents durable, and its attributes according to `kind`.
     ///
     /// # Errors
     /// Errors of the file system; errors of writing pages are asked of `PageCache::check`.
@@ -64,7 +64,8 @@ impl Vnode {
             pages.write_and_wait(WHOLE);
             flushed?;
         }
-        // Of what is written along others may wait for the end: from there to here nothing waits for anything.
+        // Pages written along with others may complete only at the end: between the start of the write and this call
+        // nothing waits.
         let result = fs.sync_inode(self.inode, kind);
         if is_along {
             pages.wait_written(WHOLE);

@@ -25,7 +25,7 @@ impl Vnode {
             self.instance.written().fetch_sub(1, Ordering::AcqRel);
         }
     }
-    /// Keeps everybody from opening it for writing until the guard goes (a program being run).
+    /// Forbids opening it for writing until the returned guard is dropped (for a program being executed).
     ///
     /// # Errors
     /// `ETXTBSY` while somebody has it open for writing.
@@ -38,7 +38,7 @@ impl Vnode {
     }
 }
 
-/// While it lives, opening the vnode for writing is `ETXTBSY`.
+/// While this guard exists, opening the vnode for writing fails with `ETXTBSY`.
 pub struct DenyWrite {
     vnode: Arc<Vnode>,
 }

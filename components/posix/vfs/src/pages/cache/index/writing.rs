@@ -7,9 +7,9 @@ use rt::memory::Frame;
 /// Outcome of the write of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// Storage has it, or never will: it counts as clean.
+    /// The page is on storage, or never will be: it counts as clean.
     Settled,
-    /// It is still dirty and will be written again.
+    /// The page is still dirty and will be written again.
     Again,
 }
 
@@ -20,11 +20,11 @@ pub(crate) struct Picked {
 }
 
 impl Index {
-    /// Pages being written.
+    /// Returns the number of pages being written.
     pub(crate) fn writing(&self) -> u64 {
         self.writing
     }
-    /// Dirty pages.
+    /// Returns the number of dirty pages.
     pub(crate) fn dirty(&self) -> u64 {
         self.tally.dirty.load(core::sync::atomic::Ordering::Relaxed)
     }
@@ -42,8 +42,8 @@ impl Index {
             was_clean
         })
     }
-    /// As [`Index::get`], of a page that is to be written to. Whether storage had room set aside for it before: from now on it
-    /// counts as having.
+    /// Does the same as [`Index::get`] for a page that is to be written to. Also returns whether storage had reserved room for
+    /// it before; from now on it counts as reserved.
     pub(crate) fn get_for_write(&self, index: u64) -> (Page, bool) {
         let page = self.get(index, Touch::Read);
         let (key, slot) = split(index);
@@ -51,18 +51,18 @@ impl Index {
         let is_reserved = chunk.is_some_and(|chunk| !set_bit(&chunk.reserved, 1 << slot));
         (page, is_reserved)
     }
-    /// Storage has set no room aside for the page.
+    /// Records that storage has no room reserved for the page.
     pub(crate) fn unreserve(&self, index: u64) {
         let (key, slot) = split(index);
         if let Some(chunk) = self.chunks.get(&key) {
             chunk.reserved.fetch_and(!(1 << slot), core::sync::atomic::Ordering::Relaxed);
         }
     }
-    /// Storage may have given up room of any page.
+    /// Called when storage may have released the reserved room of any page.
     pub(crate) fn unreserve_all(&mut self) {
         self.chunks.values_mut().for_each(|chunk| *chunk.reserved.get_mut() = 0);
     }
-    /// Dirty pages from `first` on.
+    /// Returns the number of dirty pages from `first` on.
     pub(crate) fn dirty_from(&self, first: u64) -> u64 {
         let (first_key, slot) = split(first);
         let dirty = self.chunks.range(first_key..).map(|(&key, chunk)| {
@@ -72,8 +72,8 @@ impl Index {
         });
         dirty.sum()
     }
-    /// Takes the first run of dirty pages of a range, at most `most`, for writing; they are clean
-    /// from now on. Pages that are being written already are passed over, and `passed` set.
+    /// Takes the first run of dirty pages of a range, at most `most`, for writing; they become clean. Pages that are being
+    /// written already are skipped, and `passed` is set.
     pub(crate) fn begin_write(
         &mut self,
         range: Range<u64>,
@@ -119,7 +119,7 @@ impl Index {
         }
         picked
     }
-    /// The write of a page has ended.
+    /// Records the end of the write of a page.
     pub(crate) fn end_write(&mut self, index: u64, outcome: Written) {
         let (key, slot) = split(index);
         let bit = 1 << slot;
@@ -133,16 +133,16 @@ impl Index {
             self.soil(index);
         }
     }
-    /// Some page of a range is being written.
+    /// Returns whether a page of the range is being written.
     pub(crate) fn is_writing(&self, range: Range<u64>) -> bool {
         self.writing > 0 && self.any(range, |chunk| chunk.writing)
     }
-    /// Some page of a range is dirty.
+    /// Returns whether a page of the range is dirty.
     pub(crate) fn is_dirty(&self, range: Range<u64>) -> bool {
         self.dirty() > 0
             && self.any(range, |chunk| chunk.dirty.load(core::sync::atomic::Ordering::Relaxed))
     }
-    /// Some page of a range is being read.
+    /// Returns whether a page of the range is being read.
     pub(crate) fn is_reading(&self, range: Range<u64>) -> bool {
         self.reading > 0 && self.any(range, |chunk| chunk.reading)
     }
