@@ -11,13 +11,13 @@ use vfs::Errno;
 
 /// A segment of System V shared memory, as the regions that map it know it.
 pub trait Segment: Send + Sync {
-    /// Its identifier, which `/proc/PID/maps` shows as its inode.
+    /// Returns its identifier, which `/proc/PID/maps` shows as its inode.
     fn id(&self) -> i32;
-    /// The key it was made with.
+    /// Returns the key it was made with.
     fn name(&self) -> i32;
     /// Its length in bytes.
     fn bytes(&self) -> u64;
-    /// A region that maps it came into an address space.
+    /// Called when a region that maps it was added to an address space.
     ///
     /// # Locks
     /// `memory.map` is held.

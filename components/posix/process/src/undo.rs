@@ -28,7 +28,7 @@ pub struct UndoList {
 }
 
 impl UndoList {
-    /// A list of no sets.
+    /// Makes a list without sets.
     pub fn new() -> UndoList {
         let number = NEXT_LIST.fetch_add(1, Ordering::Relaxed);
         UndoList { number, sets: Mutex::new(&LIST, Vec::new()) }

@@ -24,17 +24,17 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-/// Why an operation is refused.
+/// The reason for which an operation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// `EAGAIN`: it would have to wait.
     WouldBlock,
-    /// `ERANGE`: a value beyond what a semaphore holds.
+    /// `ERANGE`: the value is outside the range of a semaphore.
     OutOfRange,
     /// `EIDRM`: the object was removed meanwhile.
     Removed,
     /// `E2BIG`: the message is longer than its receiver takes.
     TooLong,
-    /// `ENOSPC`: there are as many objects as there may be.
+    /// `ENOSPC`: there are as many objects as the limit allows.
     TooMany,
 }

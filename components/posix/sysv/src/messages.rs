@@ -8,7 +8,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 /// A message: its type and its bytes.
 #[derive(Debug)]
 pub struct Message<B> {
-    /// Above 0.
+    /// The type of the message, above 0.
     pub kind: i64,
     /// Its length in bytes.
     pub length: usize,
@@ -19,18 +19,18 @@ pub struct Message<B> {
 /// The choice of a receiver among messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The first one.
+    /// The first message.
     Any,
-    /// The first of this type.
+    /// The first message of this type.
     Equal(i64),
     /// The first of another type (MSG_EXCEPT).
     Except(i64),
-    /// The first of those with the lowest type, if that is at most this.
+    /// The first of the messages with the lowest type, if that is at most this.
     AtMost(i64),
 }
 
 impl Wanted {
-    /// As msgrcv(2) is told.
+    /// Decodes the arguments of msgrcv(2).
     pub fn decode(kind: i64, is_except: bool) -> Wanted {
         match kind {
             0 => Wanted::Any,
@@ -50,10 +50,10 @@ impl Wanted {
     }
 }
 
-/// The wishes of a receiver.
+/// The arguments of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Receive {
-    /// The choice.
+    /// The messages that the receiver wants.
     pub wanted: Wanted,
     /// The longest message that is received; [`usize::MAX`] where longer ones are cut (MSG_NOERROR).
     pub room: usize,
@@ -62,11 +62,11 @@ pub struct Receive {
 /// The answer that wakes a sleeping receiver.
 #[derive(Debug)]
 pub enum Delivery<B> {
-    /// A message.
+    /// The receiver gets a message.
     Message(Message<B>),
     /// Permissions may have changed: it has to ask again.
     Again,
-    /// None is to come.
+    /// The receiver gets an error.
     Refused(Refusal),
 }
 
@@ -85,14 +85,14 @@ struct Sender<W> {
 /// The sleepers that an operation wakes.
 #[derive(Debug)]
 pub struct Woken<B, W> {
-    /// Receivers, and with what.
+    /// The receivers to be woken, and their deliveries.
     pub receivers: Vec<(W, Delivery<B>)>,
-    /// Senders, who try again.
+    /// The senders to be woken, which try again.
     pub senders: Vec<W>,
 }
 
 impl<B, W> Woken<B, W> {
-    /// Nobody.
+    /// Makes an empty list.
     pub fn nobody() -> Woken<B, W> {
         Woken { receivers: Vec::new(), senders: Vec::new() }
     }
@@ -109,7 +109,7 @@ pub struct Queue<B, W> {
 }
 
 impl<B, W: PartialEq + Clone> Queue<B, W> {
-    /// An empty queue that holds at most `bytes_max` bytes, and as many messages.
+    /// Makes an empty queue that holds at most `bytes_max` bytes, and as many messages.
     pub fn new(bytes_max: u64) -> Queue<B, W> {
         Queue {
             messages: VecDeque::new(),
@@ -119,24 +119,24 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
             senders: VecDeque::new(),
         }
     }
-    /// Messages in it.
+    /// Returns the number of messages in it.
     pub fn count(&self) -> usize {
         self.messages.len()
     }
-    /// Their bytes.
+    /// Returns the number of their bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// Bytes that it may hold.
+    /// Returns the number of bytes that it may hold.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
-    /// Whether a message of `length` bytes fits.
+    /// Returns whether a message of `length` bytes fits.
     pub fn has_room(&self, length: usize) -> bool {
         (self.bytes + length) as u64 <= self.bytes_max && (self.count() as u64) < self.bytes_max
     }
-    /// Hands a message that fits to a sleeping receiver, who is told in `woken`, or puts it into the queue. Whether it was
-    /// received.
+    /// Gives a message to a sleeping receiver that wants it, which is added to `woken`, or puts it into the queue. Returns
+    /// whether it was received.
     pub fn send(&mut self, message: Message<B>, woken: &mut Woken<B, W>) -> bool {
         let takes = |receiver: &Receiver<W>| receiver.receive.wanted.takes(message.kind);
         while let Some(at) = self.receivers.iter().position(takes) {
@@ -152,7 +152,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         self.messages.push_back(message);
         false
     }
-    /// Takes a message out, if there is one that is wanted; senders that have room now are woken.
+    /// Removes the first wanted message, if there is one, and wakes senders that have room now.
     ///
     /// # Errors
     /// [`Refusal::TooLong`].
@@ -172,7 +172,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         }
         Ok(message)
     }
-    /// The message at a place in the queue (MSG_COPY).
+    /// Returns the message at a position in the queue (MSG_COPY).
     pub fn at(&self, place: i64) -> Option<&Message<B>> {
         self.messages.get(usize::try_from(place).ok()?)
     }
@@ -185,11 +185,11 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         }
         .map(|(at, _)| at)
     }
-    /// Has a receiver sleep until [`Queue::send`] finds it.
+    /// Makes a receiver sleep until [`Queue::send`] finds it.
     pub fn sleep_receiving(&mut self, receive: Receive, waiter: W) {
         self.receivers.push_back(Receiver { receive, waiter });
     }
-    /// Has the sender of a message of `length` bytes sleep until there may be room.
+    /// Makes the sender of a message of `length` bytes sleep until there may be room.
     pub fn sleep_sending(&mut self, length: usize, waiter: W) {
         self.senders.push_back(Sender { length, waiter });
     }
@@ -200,14 +200,15 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         self.senders.retain(|sender| sender.waiter != *waiter);
         before != self.receivers.len() + self.senders.len()
     }
-    /// IPC_SET: another size. Sleeping receivers ask again, and senders try again who may have room.
+    /// Sets another size (IPC_SET). Sleeping receivers check again, and senders that may have room try again.
     pub fn set_bytes_max(&mut self, bytes_max: u64, woken: &mut Woken<B, W>) {
         self.bytes_max = bytes_max;
         let receivers = self.receivers.drain(..).map(|one| (one.waiter, Delivery::Again));
         woken.receivers.extend(receivers);
         self.wake_senders(woken);
     }
-    /// The queue is removed: every sleeper is woken. Its messages are returned, to be dropped without a lock.
+    /// Called when the queue is removed: wakes every sleeping call. Returns the messages, which are to be dropped without
+    /// a lock.
     pub fn remove(&mut self, woken: &mut Woken<B, W>) -> VecDeque<Message<B>> {
         let refused = || Delivery::Refused(Refusal::Removed);
         woken.receivers.extend(self.receivers.drain(..).map(|one| (one.waiter, refused())));
@@ -215,7 +216,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         self.bytes = 0;
         core::mem::take(&mut self.messages)
     }
-    /// Wakes the senders that have room now. The others go behind those that come later (`ss_wakeup`).
+    /// Wakes the senders that have room now. The others are moved behind those that come later (`ss_wakeup`).
     fn wake_senders(&mut self, woken: &mut Woken<B, W>) {
         let waiting = core::mem::take(&mut self.senders);
         for sender in waiting {
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(queue.remove(&mut woken).len(), 1);
     }
 
-    /// A list of messages, and a search by the words of msgrcv(2).
+    /// Compares the queue with a list of messages, which is searched by the rules of msgrcv(2).
     #[test]
     fn random_messages_agree_with_a_list() {
         let mut random = Random::new(3);

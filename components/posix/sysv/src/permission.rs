@@ -2,7 +2,7 @@
 //!
 //! An object has a creator, who stays, and an owner, whom IPC_SET changes. Both have the rights of the first class.
 
-/// Permission to read, as a mode asks for it.
+/// Read permission, in the bits of all classes.
 pub const READ: u16 = 0o444;
 /// Permission to write (to alter a semaphore).
 pub const WRITE: u16 = 0o222;
@@ -11,26 +11,26 @@ pub const MODE_BITS: u16 = 0o777;
 
 /// The caller of an operation, as far as permissions depend on it.
 pub trait Subject {
-    /// The effective user.
+    /// Returns the effective user.
     fn user(&self) -> u32;
-    /// The effective group, which a new object gets.
+    /// Returns the effective group, which a new object gets.
     fn group(&self) -> u32;
-    /// Whether the caller is in `group`.
+    /// Returns whether the caller is in `group`.
     fn is_in_group(&self, group: u32) -> bool;
-    /// CAP_IPC_OWNER: permissions do not matter.
+    /// Returns whether permissions are ignored (CAP_IPC_OWNER).
     fn ignores_permissions(&self) -> bool;
-    /// CAP_SYS_ADMIN: the caller may change and remove what others own.
+    /// Returns whether the caller may change and remove objects of other users (CAP_SYS_ADMIN).
     fn is_administrator(&self) -> bool;
 }
 
 /// Owner, creator and mode of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// Owner.
+    /// User id of the owner.
     pub user: u32,
     /// The owner's group.
     pub group: u32,
-    /// Creator.
+    /// User id of the creator.
     pub creator: u32,
     /// The creator's group.
     pub creator_group: u32,
@@ -39,7 +39,7 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// The permission of an object that `who` makes with the flags of its `get` call.
+    /// Makes the permission of an object that `who` makes with the flags of its `get` call.
     pub fn new(who: &dyn Subject, flags: i32) -> Permission {
         Permission {
             user: who.user(),
@@ -49,8 +49,8 @@ impl Permission {
             mode: flags as u16 & MODE_BITS,
         }
     }
-    /// Whether `who` may do what `wanted` says. `wanted` is a mode or the flags of a `get` call: what any class is asked
-    /// for, is asked for.
+    /// Returns whether `who` has the permissions in `wanted`, which is a mode or the flags of a `get` call: a permission
+    /// that it has for any class is wanted.
     pub fn allows(&self, who: &dyn Subject, wanted: u16) -> bool {
         let wanted = (wanted >> 6 | wanted >> 3 | wanted) & 7;
         let granted = if self.is_first_class(who) {
@@ -62,7 +62,7 @@ impl Permission {
         };
         wanted & !granted == 0 || who.ignores_permissions()
     }
-    /// Whether `who` may change or remove the object.
+    /// Returns whether `who` may change or remove the object.
     pub fn is_controlled_by(&self, who: &dyn Subject) -> bool {
         self.is_first_class(who) || who.is_administrator()
     }
@@ -70,7 +70,7 @@ impl Permission {
         let user = who.user();
         user == self.creator || user == self.user
     }
-    /// IPC_SET: a new owner and new permission bits.
+    /// Sets a new owner and new permission bits (IPC_SET).
     pub fn set(&mut self, user: u32, group: u32, mode: u16) {
         (self.user, self.group) = (user, group);
         self.mode = self.mode & !MODE_BITS | mode & MODE_BITS;

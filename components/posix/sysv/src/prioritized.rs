@@ -8,7 +8,7 @@ use alloc::{
     vec::Vec,
 };
 
-/// Priorities are below this (MQ_PRIO_MAX).
+/// Number of priorities; each is below this (MQ_PRIO_MAX).
 pub const PRIORITIES: u32 = 32_768;
 
 /// A message.
@@ -32,11 +32,11 @@ struct Sleeper<W, T> {
 /// The way that a message has gone.
 #[derive(Debug)]
 pub enum Sent<B, W> {
-    /// It is in the queue; it is the only one there.
+    /// The message is in the queue and is the only one there.
     First,
-    /// It is in the queue.
+    /// The message is in the queue.
     Queued,
-    /// A sleeping receiver gets it.
+    /// This sleeping receiver gets the message.
     Received(W, Message<B>),
 }
 
@@ -51,19 +51,19 @@ pub struct Queue<B, W> {
     senders: Vec<Sleeper<W, Message<B>>>,
 }
 
-/// Puts a sleeper behind those of its rank and above.
+/// Adds a sleeping call after those of its rank and above.
 fn enter<W, T>(sleepers: &mut Vec<Sleeper<W, T>>, sleeper: Sleeper<W, T>) {
     let at = sleepers.partition_point(|other| other.rank >= sleeper.rank);
     sleepers.insert(at, sleeper);
 }
 
-/// Takes out the first sleeper.
+/// Removes the first sleeping call.
 fn first<W, T>(sleepers: &mut Vec<Sleeper<W, T>>) -> Option<Sleeper<W, T>> {
     (!sleepers.is_empty()).then(|| sleepers.remove(0))
 }
 
 impl<B, W: PartialEq> Queue<B, W> {
-    /// An empty queue of at most `most` messages.
+    /// Makes an empty queue of at most `most` messages.
     pub fn new(most: usize) -> Queue<B, W> {
         Queue {
             most,
@@ -74,15 +74,15 @@ impl<B, W: PartialEq> Queue<B, W> {
             senders: Vec::new(),
         }
     }
-    /// Messages in it.
+    /// Returns the number of messages in it.
     pub fn count(&self) -> usize {
         self.count
     }
-    /// Their bytes.
+    /// Returns the number of their bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// A sender has to wait.
+    /// Returns whether a sender has to wait.
     pub fn is_full(&self) -> bool {
         self.count >= self.most
     }
@@ -101,7 +101,7 @@ impl<B, W: PartialEq> Queue<B, W> {
         self.bytes += message.length;
         self.messages.entry(message.priority).or_default().push_back(message);
     }
-    /// Takes the first message out, and the sender whose message has come in for it.
+    /// Removes the first message. Also returns the sender whose message has taken its place in the queue.
     pub fn receive(&mut self) -> Option<(Message<B>, Option<W>)> {
         let mut highest = self.messages.last_entry()?;
         let message = highest.get_mut().pop_front()?;
@@ -116,11 +116,11 @@ impl<B, W: PartialEq> Queue<B, W> {
         });
         Some((message, sender))
     }
-    /// Has a receiver of this rank sleep.
+    /// Makes a receiver of this rank sleep.
     pub fn sleep_receiving(&mut self, rank: i32, waiter: W) {
         enter(&mut self.receivers, Sleeper { rank, waiter, what: () });
     }
-    /// Has a sender of this rank sleep.
+    /// Makes a sender of this rank sleep.
     pub fn sleep_sending(&mut self, rank: i32, message: Message<B>, waiter: W) {
         enter(&mut self.senders, Sleeper { rank, waiter, what: message });
     }

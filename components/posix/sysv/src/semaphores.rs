@@ -13,7 +13,7 @@ use alloc::{
 
 /// The largest value of a semaphore (SEMVMX), and of an adjustment at a task's end.
 pub const VALUE_MAX: i32 = 32_767;
-/// IPC_NOWAIT of an operation.
+/// Flag of an operation: IPC_NOWAIT.
 pub const NO_WAIT: i16 = 0o4000;
 /// SEM_UNDO of an operation: it is undone at the task's end.
 pub const UNDO: i16 = 0x1000;
@@ -21,22 +21,22 @@ pub const UNDO: i16 = 0x1000;
 /// `struct sembuf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The semaphore.
+    /// Number of the semaphore.
     pub number: u16,
     /// The number that is added; 0: wait for zero.
     pub change: i16,
-    /// [`NO_WAIT`], [`UNDO`].
+    /// Flags: [`NO_WAIT`], [`UNDO`].
     pub flags: i16,
 }
 
-/// Operations of one call, and whose they are.
+/// The operations of one call, with its process.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The operations; their semaphores are in the set.
     pub operations: Vec<Operation>,
-    /// The calling process.
+    /// Id of the calling process.
     pub process: u32,
-    /// The list that keeps what is to be undone, if some operation is ([`Set::prepare_undo`]).
+    /// The list that keeps the changes to be undone, if an operation asks for that ([`Set::prepare_undo`]).
     pub undo: Option<u64>,
 }
 
@@ -49,11 +49,11 @@ impl Request {
 /// The result of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was done.
+    /// The request was done.
     Done,
-    /// It has to wait; hand it to [`Set::sleep`].
+    /// The request has to wait; it is to be passed to [`Set::sleep`].
     Blocked(Blocked),
-    /// It was not done.
+    /// The request was not done.
     Refused(Refusal),
 }
 
@@ -71,7 +71,7 @@ struct Sleeper<W> {
     waiter: W,
 }
 
-/// Waiters that are served, and with what, in the order in which they are to be woken.
+/// The waiters to be woken with their results, in the order in which they are to be woken.
 pub type Woken<W> = Vec<(W, Result<(), Refusal>)>;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,7 +101,7 @@ pub struct Set<W> {
     alter: VecDeque<Sleeper<W>>,
     /// Calls with several operations that alter nothing.
     zero: VecDeque<Sleeper<W>>,
-    /// Sleeping calls with several operations.
+    /// Number of sleeping calls with several operations.
     complex: usize,
     undo: BTreeMap<u64, Adjustments>,
 }
@@ -110,7 +110,7 @@ pub struct Set<W> {
 pub const SEMAPHORE_BYTES: usize = size_of::<Semaphore>() + size_of::<Queues<usize>>();
 
 impl<W: PartialEq> Set<W> {
-    /// A set of `count` semaphores, all zero.
+    /// Makes a set of `count` semaphores, all zero.
     pub fn new(count: usize) -> Set<W> {
         let queues = || Queues { alter: VecDeque::new(), zero: VecDeque::new() };
         Set {
@@ -122,23 +122,23 @@ impl<W: PartialEq> Set<W> {
             undo: BTreeMap::new(),
         }
     }
-    /// Its number of semaphores.
+    /// Returns its number of semaphores.
     pub fn count(&self) -> usize {
         self.semaphores.len()
     }
-    /// The value of a semaphore of the set.
+    /// Returns the value of a semaphore of the set.
     pub fn value(&self, number: usize) -> i32 {
         self.semaphores.get(number).map_or(0, |semaphore| semaphore.value)
     }
-    /// All values.
+    /// Returns all values.
     pub fn values(&self) -> Vec<u16> {
         self.semaphores.iter().map(|semaphore| semaphore.value as u16).collect()
     }
-    /// The process that changed a semaphore last; 0: none.
+    /// Returns the id of the process that changed a semaphore last; 0 if there is none.
     pub fn process(&self, number: usize) -> u32 {
         self.semaphores.get(number).map_or(0, |semaphore| semaphore.process)
     }
-    /// Whether list `list` has a place to keep what is to be undone.
+    /// Returns whether the set has a place for the changes that list `list` undoes.
     pub fn has_undo(&self, list: u64) -> bool {
         self.undo.contains_key(&list)
     }
@@ -148,7 +148,7 @@ impl<W: PartialEq> Set<W> {
         self.undo.entry(list).or_insert_with(|| vec![0; count]);
     }
 
-    /// Does a request, if that can be now, and whatever sleeping calls can be done then.
+    /// Does a request, if that is possible now, and the sleeping calls that become possible by it.
     pub fn operate(&mut self, request: Request, woken: &mut Woken<W>) -> Outcome {
         let mut blocked = Blocked { request, at: 0 };
         match perform(&mut self.semaphores, &mut self.undo, &mut blocked) {
@@ -162,7 +162,7 @@ impl<W: PartialEq> Set<W> {
         }
         Outcome::Done
     }
-    /// Has a request wait until it can be done. Then `waiter` is woken.
+    /// Makes a request wait until it can be done. Then `waiter` is woken.
     pub fn sleep(&mut self, blocked: Blocked, waiter: W) {
         let alters = blocked.request.alters();
         let simple = match blocked.request.operations.as_slice() {
@@ -200,7 +200,7 @@ impl<W: PartialEq> Set<W> {
             queue.remove(at)
         })
     }
-    /// SETVAL. The semaphore's adjustments for SEM_UNDO are forgotten.
+    /// Sets a value (SETVAL). The semaphore's adjustments for SEM_UNDO are dropped.
     pub fn set_value(&mut self, number: usize, value: i32, process: u32, woken: &mut Woken<W>) {
         for adjustments in self.undo.values_mut() {
             if let Some(adjustment) = adjustments.get_mut(number) {
@@ -213,7 +213,7 @@ impl<W: PartialEq> Set<W> {
         self.update(None, woken);
         self.settle();
     }
-    /// SETALL. Whatever was to be undone is forgotten.
+    /// Sets all values (SETALL). All adjustments for SEM_UNDO are dropped.
     pub fn set_all(&mut self, values: &[u16], process: u32, woken: &mut Woken<W>) {
         for (semaphore, value) in self.semaphores.iter_mut().zip(values) {
             *semaphore = Semaphore { value: i32::from(*value), process };
@@ -222,7 +222,8 @@ impl<W: PartialEq> Set<W> {
         self.update(None, woken);
         self.settle();
     }
-    /// The last task of list `list` has ended, in `process`: does what it had to have undone. Values stay in their range.
+    /// Called when the last task of list `list` has ended, in `process`: undoes the changes in the list. Values stay in their
+    /// range.
     pub fn undo(&mut self, list: u64, process: u32, woken: &mut Woken<W>) {
         let Some(adjustments) = self.undo.remove(&list) else { return };
         for (semaphore, adjustment) in self.semaphores.iter_mut().zip(adjustments) {
@@ -234,7 +235,7 @@ impl<W: PartialEq> Set<W> {
         self.update(None, woken);
         self.settle();
     }
-    /// The set is removed: every sleeper is woken.
+    /// Called when the set is removed: wakes every sleeping call.
     pub fn remove(&mut self, woken: &mut Woken<W>) {
         let own = self.queues.iter_mut().flat_map(|queues| [&mut queues.zero, &mut queues.alter]);
         for queue in [&mut self.zero, &mut self.alter].into_iter().chain(own) {
@@ -243,12 +244,12 @@ impl<W: PartialEq> Set<W> {
         self.complex = 0;
         self.undo.clear();
     }
-    /// GETNCNT: calls that sleep until the semaphore grows.
+    /// Returns the number of calls that sleep until the semaphore grows (GETNCNT).
     pub fn waiting_to_take(&self, number: usize) -> usize {
         let own = self.queues.get(number).map_or(0, |queues| queues.alter.len());
         own + self.alter.iter().filter(|sleeper| sleeper.waits_for(number, Wish::Growth)).count()
     }
-    /// GETZCNT: calls that sleep until the semaphore is zero.
+    /// Returns the number of calls that sleep until the semaphore is zero (GETZCNT).
     pub fn waiting_for_zero(&self, number: usize) -> usize {
         let own = self.queues.get(number).map_or(0, |queues| queues.zero.len());
         let all = self.alter.iter().chain(&self.zero);
@@ -270,7 +271,7 @@ impl<W: PartialEq> Set<W> {
             }
         }
     }
-    /// Serves those that wait for zero (`do_smart_wakeup_zero`).
+    /// Serves the calls that wait for zero (`do_smart_wakeup_zero`).
     fn serve_zero_waiters(&mut self, operations: Option<&[Operation]>, woken: &mut Woken<W>) {
         let mut has_zero = false;
         let mut look = |set: &mut Set<W>, number: usize| {
@@ -314,7 +315,7 @@ impl<W: PartialEq> Set<W> {
     /// Serves sleepers that alter the set, of a semaphore's queue or of the set's (`update_queue`).
     fn serve_alterers(&mut self, number: Option<usize>, woken: &mut Woken<W>) {
         let mut at = 0;
-        // Of a semaphore that is zero nothing can be taken.
+        // Nothing can be taken from a semaphore that is zero.
         while number.is_none_or(|number| self.value(number) != 0) {
             let queue = match number {
                 None => &mut self.alter,
@@ -334,7 +335,7 @@ impl<W: PartialEq> Set<W> {
             self.complex -= usize::from(operations.len() > 1);
             if answer.is_ok() {
                 self.serve_zero_waiters(Some(&operations), woken);
-                // A call of one operation only takes: what could not be done before cannot be now.
+                // A call of one operation only takes: a call that was impossible before still is.
                 if !self.alter.is_empty() || operations.len() > 1 {
                     at = 0;
                 }
@@ -342,7 +343,8 @@ impl<W: PartialEq> Set<W> {
             woken.push((served.waiter, answer));
         }
     }
-    /// A call with several operations will sleep: all that alter the set wait in one queue (`merge_queues`).
+    /// Called before a call with several operations sleeps: moves all calls that alter the set into one queue
+    /// (`merge_queues`).
     fn merge(&mut self) {
         for queues in &mut self.queues {
             while let Some(sleeper) = queues.alter.pop_back() {
@@ -373,7 +375,7 @@ enum Wish {
 }
 
 impl<W> Sleeper<W> {
-    /// The operation that cannot be done is of semaphore `number`, and waits for that.
+    /// Returns whether the operation that cannot be done is one on semaphore `number` that waits for `wish`.
     fn waits_for(&self, number: usize, wish: Wish) -> bool {
         self.blocked.request.operations.get(self.blocked.at).is_some_and(|operation| {
             let is_of_kind = match wish {
@@ -385,7 +387,7 @@ impl<W> Sleeper<W> {
     }
 }
 
-/// The result of trying operations.
+/// The result of trying the operations of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Done,
@@ -394,7 +396,7 @@ enum Step {
 }
 
 impl Step {
-    /// The answer that wakes a sleeper; `None`: it sleeps on.
+    /// Returns the answer that wakes a sleeping call; `None` if it continues to sleep.
     fn answer(self) -> Option<Result<(), Refusal>> {
         match self {
             Step::Done => Some(Ok(())),
@@ -404,8 +406,8 @@ impl Step {
     }
 }
 
-/// Does all operations or none (`perform_atomic_semop`). One after the other is done, each on what those before it left;
-/// where one cannot be, those before it are taken back.
+/// Does all operations or none (`perform_atomic_semop`). They are done one after the other, each on the values after the
+/// previous ones; if one is impossible, the previous ones are undone.
 fn perform(
     semaphores: &mut [Semaphore],
     undo: &mut BTreeMap<u64, Adjustments>,

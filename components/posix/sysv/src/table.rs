@@ -6,12 +6,12 @@
 use super::Refusal;
 use alloc::collections::BTreeMap;
 
-/// Indices there are, and the most objects of a kind.
+/// Number of indices, and the most objects of a kind.
 pub const INDICES: u32 = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 15;
-/// Sequence numbers there are.
+/// Number of sequence numbers.
 const SEQUENCES: u32 = i32::MAX as u32 >> INDEX_BITS;
-/// The least range in which indices are given out in turn.
+/// The smallest range within which indices are assigned in turn.
 const RANGE_LEAST: u32 = 64;
 /// The key of an object that no key finds.
 pub const PRIVATE: i32 = 0;
@@ -23,7 +23,7 @@ struct Slot<T> {
     object: T,
 }
 
-/// Objects of one kind.
+/// The objects of one kind.
 #[derive(Debug)]
 pub struct Table<T> {
     slots: BTreeMap<u32, Slot<T>>,
@@ -42,7 +42,7 @@ fn id_of(sequence: u32, index: u32) -> i32 {
 }
 
 impl<T> Table<T> {
-    /// A table without objects.
+    /// Makes a table without objects.
     pub const fn new() -> Table<T> {
         Table {
             slots: BTreeMap::new(),
@@ -52,15 +52,16 @@ impl<T> Table<T> {
             next_index: 0,
         }
     }
-    /// The number of objects.
+    /// Returns the number of objects.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
-    /// The highest index in use.
+    /// Returns the highest index in use.
     pub fn highest(&self) -> Option<u32> {
         self.slots.keys().next_back().copied()
     }
-    /// Enters what `make` makes of the new identifier, if there are fewer than `most` objects. [`PRIVATE`] is no key.
+    /// Adds the object that `make` returns for the new identifier, if there are fewer than `most` objects. [`PRIVATE`] means
+    /// that it has no key.
     ///
     /// # Errors
     /// [`Refusal::TooMany`].
@@ -100,27 +101,27 @@ impl<T> Table<T> {
         };
         free(self.next_index).or_else(|| free(0))
     }
-    /// The object `id`.
+    /// Returns the object `id`.
     pub fn get(&self, id: i32) -> Option<&T> {
         let slot = self.slots.get(&index_of(id))?;
         (id >= 0 && id as u32 >> INDEX_BITS == slot.sequence).then_some(&slot.object)
     }
-    /// The object with the index that `id` has, with its identifier.
+    /// Returns the object with the index in `id`, and its identifier.
     pub fn at(&self, id: i32) -> Option<(i32, &T)> {
         let index = index_of(id);
         self.slots.get(&index).map(|slot| (id_of(slot.sequence, index), &slot.object))
     }
-    /// The object with this key.
+    /// Returns the object with this key.
     pub fn with_key(&self, key: i32) -> Option<&T> {
         let index = self.keys.get(&key)?;
         self.slots.get(index).map(|slot| &slot.object)
     }
-    /// The identifier of the object with this key.
+    /// Returns the identifier of the object with this key.
     pub fn id_of(&self, key: i32) -> Option<i32> {
         let index = *self.keys.get(&key)?;
         self.slots.get(&index).map(|slot| id_of(slot.sequence, index))
     }
-    /// Has no key find the object `id` any more.
+    /// Removes the key of the object `id`, so that it finds the object no more.
     pub fn forget_key(&mut self, id: i32) {
         let Some(slot) = self.slots.get_mut(&index_of(id)) else { return };
         if id as u32 >> INDEX_BITS == slot.sequence && slot.key != PRIVATE {
@@ -128,13 +129,13 @@ impl<T> Table<T> {
             slot.key = PRIVATE;
         }
     }
-    /// Takes the object `id` out.
+    /// Removes the object `id`.
     pub fn remove(&mut self, id: i32) -> Option<T> {
         self.get(id)?;
         self.forget_key(id);
         self.slots.remove(&index_of(id)).map(|slot| slot.object)
     }
-    /// All objects by index.
+    /// Returns all objects in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.values().map(|slot| &slot.object)
     }

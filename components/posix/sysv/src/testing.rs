@@ -4,11 +4,11 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Starts at `seed`.
+    /// Makes a source that starts at `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
-    /// The next number below `most`.
+    /// Returns the next number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

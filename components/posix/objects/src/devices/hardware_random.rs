@@ -1,7 +1,7 @@
 //! Entropy from devices: `/dev/hwrng`, and the seeds of the pool.
 //!
-//! A thread stirs a seed of the first source that gives one into the pool at the start and once a minute. Reads of `/dev/hwrng` get
-//! the sources' bits as they are. Source: Linux `Documentation/admin-guide/hw_random.rst`, `drivers/char/hw_random/core.c`.
+//! A thread mixes a seed of the first working source into the pool at the start and once a minute. Reads of `/dev/hwrng` return
+//! the sources' bits unchanged. Source: Linux `Documentation/admin-guide/hw_random.rst`, `drivers/char/hw_random/core.c`.
 use super::memory::put_pieces;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::entropy::{Entropy, Seed};
@@ -38,17 +38,17 @@ pub fn announce(sources: &[Arc<dyn Entropy>]) {
     }
 }
 
-/// Whether there is a source.
+/// Returns whether there is a source.
 pub fn exists() -> bool {
     SOURCES.get().is_some_and(|sources| !sources.is_empty())
 }
 
-/// A seed of the first source that gives one.
+/// Returns a seed of the first source that has one.
 fn seed(sources: &[Arc<dyn Entropy>]) -> Option<Seed> {
     sources.iter().find_map(|source| source.seed())
 }
 
-/// Seeds the pool, and logs each change between a source that gives seeds and none.
+/// Seeds the pool once a minute, and logs when the sources stop or start giving seeds.
 fn seed_for_ever() {
     let mut did_give = None;
     loop {
@@ -63,18 +63,18 @@ fn seed_for_ever() {
     }
 }
 
-/// Stirs a seed into the pool; `false` where no source gives one.
+/// Mixes a seed into the pool; returns `false` if no source gives one.
 fn seed_pool(sources: &[Arc<dyn Entropy>]) -> bool {
     let seed = seed(sources);
     seed.into_iter().for_each(rt::entropy::add);
     seed.is_some()
 }
 
-/// Opens `/dev/hwrng`.
+/// The opener of `/dev/hwrng`.
 pub struct HardwareRandom;
 
 impl Opener for HardwareRandom {
-    /// It is there to be read only.
+    /// It can be opened for reading only.
     fn open(&self, _: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
         match flags & raw::O_ACCMODE {
             raw::O_RDONLY => Ok(Arc::new(HardwareRandom)),
@@ -116,7 +116,7 @@ mod tests {
     use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use vfs::io::SliceSink;
 
-    /// Gives so many seeds, each of one number four times, and then none.
+    /// A source that gives this many seeds, each made of one number four times, and then none.
     struct Few(AtomicU64);
 
     impl Entropy for Few {

@@ -20,17 +20,17 @@ pub const RANDOM: u32 = 8;
 /// Minor number of `/dev/urandom`.
 pub const URANDOM: u32 = 9;
 
-/// Bits of entropy that are told: a full pool, as Linux calls it.
+/// Number of bits of entropy reported to programs: those of a full pool, as on Linux.
 const ENTROPY_BITS: u32 = 256;
 /// Pages of a mapping of `/dev/zero`: as far as an offset goes.
 const PAGES: u64 = 1 << 51;
-/// Random bytes made at once.
+/// Number of random bytes made at once.
 const PIECE_BYTES: usize = 256;
-/// A long read of random bytes looks for signals once in so many, one of zeroes in so many.
+/// Number of bytes after which a long read of random bytes checks for signals; a read of zeroes has its own number.
 const RANDOM_LOOK_BYTES: usize = 4096;
 const ZEROES_LOOK_BYTES: usize = 1 << 20;
 
-/// Opens the memory devices.
+/// The opener of the memory devices.
 pub struct Memory;
 
 impl Opener for Memory {
@@ -54,17 +54,17 @@ enum Kind {
     Random,
 }
 
-/// One of them, open.
+/// An open memory device.
 pub struct MemoryDevice {
     kind: Kind,
 }
 
 impl MemoryDevice {
-    /// Answers an ioctl: of the random ones (random(4)) how much entropy there is, which is always enough, so that
-    /// nothing that adds or takes any has an effect.
+    /// Answers an ioctl. The random devices (random(4)) report how much entropy there is, which is always enough, so that
+    /// commands to add or remove some have no effect.
     ///
     /// # Errors
-    /// `ENOTTY` of the others; `EINVAL`, `EFAULT`, `EPERM`.
+    /// `ENOTTY` for the other devices; `EINVAL`, `EFAULT`, `EPERM`.
     pub fn ioctl(
         &self,
         task: &Task,
@@ -145,7 +145,7 @@ impl File for MemoryDevice {
     }
 }
 
-/// A signal ends a long read early, with what was read.
+/// Returns whether a signal ends a long read early, with the bytes read so far.
 fn is_signalled() -> bool {
     process::current().is_some_and(|task| task.has_signal())
 }

@@ -1,7 +1,7 @@
 //! Devices as files: memory devices, terminals, disks, and the nodes of `/dev`.
 //!
-//! [`register`] tells the namespace who opens which device number; [`NODES`] is what `/dev` is
-//! filled with at start. Numbers are those of Linux's `devices.txt`.
+//! [`register`] tells the namespace the opener of each device number; [`NODES`] is the initial content of
+//! `/dev`. Numbers are those of Linux's `devices.txt`.
 mod disk;
 pub mod hardware_random;
 mod memory;
@@ -39,12 +39,12 @@ pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
     ("ptmx", FileType::Character, 0o666, devpts::MULTIPLEXER),
 ];
 
-/// The device number of disk `index`.
+/// Returns the device number of disk `index`.
 fn disk_number(index: usize) -> (u32, u32) {
     (DISK_MAJOR, index as u32 * DISK_MINORS)
 }
 
-/// Registers who opens devices and FIFOs.
+/// Registers the openers of devices and FIFOs.
 pub fn register(registry: &Registry, terminals: &[Arc<Terminal>], disks: &[Arc<Device>]) {
     registry.register_fifo(Arc::new(FifoOpener));
     registry.register_character(MEMORY_MAJOR, 0..=u32::from(u8::MAX), Arc::new(memory::Memory));

@@ -32,7 +32,7 @@ impl Opener for Terminals {
     fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
         let (terminal, claim) = match vnode.device() {
             (ALTERNATE_MAJOR, CONTROLLING) => (controlling()?, Claim::Never),
-            // As on Linux, the console never becomes a controlling terminal by being opened.
+            // As on Linux, opening the console never makes it a controlling terminal.
             (ALTERNATE_MAJOR, CONSOLE) => {
                 (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Console)
             }

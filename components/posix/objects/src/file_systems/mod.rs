@@ -1,8 +1,8 @@
-//! Mountable things: file systems by name, and the disks they can be on; told once at start.
+//! Mountable file systems by name, and the disks they can be on; both lists are set once at start.
 //!
-//! A disk is in use once at a time: mounting it again shows the same file system in another place,
-//! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
-//! system is made from a disk, so that two mounts do not make two.
+//! A disk is used by one file system at a time: mounting it again shows the same file system in another place, even
+//! if the first mount was detached and still exists. Lock: `mounted.disks` is held while a file system is made from
+//! a disk, so that two mounts cannot make two.
 mod options;
 
 use crate::devices::Device;
@@ -33,7 +33,7 @@ type Number = (u32, u32);
 /// A type of file systems that need no disk: its name, and a function that makes one by mount options.
 pub type Diskless = (&'static str, fn(&[u8]) -> Result<Arc<Active>, Errno>);
 
-/// The file systems and disks that were told.
+/// The known file systems and disks.
 struct Known {
     devices: Vec<Arc<Device>>,
     diskless: &'static [Diskless],
@@ -60,39 +60,39 @@ pub fn announce(
     });
 }
 
-/// Every disk and partition.
+/// Returns every disk and partition.
 pub fn devices() -> &'static [Arc<Device>] {
     KNOWN.get().map(|known| known.devices.as_slice()).unwrap_or_default()
 }
 
-/// Whether a mount is to be written.
+/// Tells whether a mount is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Nothing is.
+    /// The mount is never written.
     Never,
     /// Writing, if the medium allows it.
     Possible,
 }
 
-/// Names of the types, those that need no disk marked (`/proc/filesystems`).
+/// Returns the names of the types, with a mark on those that need no disk (`/proc/filesystems`).
 pub fn types() -> Vec<(&'static str, bool)> {
     let Some(known) = KNOWN.get() else { return Vec::new() };
     let of_disks = known.disk_makers().map(|(name, _)| (*name, false));
     known.diskless.iter().map(|(name, _)| (*name, true)).chain(of_disks).collect()
 }
 
-/// For types that need no disk.
+/// Used as `disk` for types that need none.
 pub fn no_disk() -> Result<Number, Errno> {
     Err(Errno::ENOTBLK)
 }
 
-/// Mounts a file system of type `type_name`: one of disks on that with the number `disk` finds. A disk in
-/// use already is shared.
+/// Mounts a file system of type `type_name`; if it is one of disks, on the disk with the number that `disk` returns.
+/// A disk in use already is shared.
 ///
 /// # Errors
-/// `ENODEV` for an unknown type, what `disk` says, `ENXIO`, `EACCES` where it is to be
-/// written and the disk refuses that, `EBUSY` while the disk's last file system is being written and where a disk in
-/// use would be written no more, or again, and what the file system says of the disk.
+/// `ENODEV` for an unknown type, errors of `disk`, `ENXIO`, `EACCES` if the mount is to be written and the disk is
+/// read-only, `EBUSY` while the disk's last file system is being written and if the mount would change whether a
+/// disk in use is written, and errors of the file system about the disk.
 pub fn activate(
     type_name: &str,
     disk: impl FnOnce() -> Result<Number, Errno>,
@@ -134,10 +134,10 @@ fn in_memory(type_name: &'static str, options: &[u8]) -> Result<Arc<Active>, Err
     Ok(active)
 }
 
-/// Whether the disk with this number, if it is one, takes what a mount does with it.
+/// Checks that the disk with this number, if it is one, permits the writes of a mount.
 ///
 /// # Errors
-/// `EACCES` where it is to be written and refuses that.
+/// `EACCES` if it is to be written and is read-only.
 pub fn check_medium(number: Number, writes: Writes) -> Result<(), Errno> {
     let device = devices().iter().find(|device| device.number == number);
     match device.is_some_and(|device| device.is_read_only()) && writes != Writes::Never {

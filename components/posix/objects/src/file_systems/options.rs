@@ -1,11 +1,12 @@
-//! Options of a tmpfs in `/proc/mounts`: those that are not the default, as Linux writes them.
+//! Options of a tmpfs in `/proc/mounts`: those that are not the default, in Linux's format.
 use alloc::{format, string::String};
 use rt::PAGE_BYTES;
 
-/// Permissions of a root that nothing was said of.
+/// Permissions of a root if the options do not give any.
 const MODE: u16 = 0o1777;
 
-/// The options of a tmpfs that was mounted with `given` (and took it), each behind a comma.
+/// Returns the options of a tmpfs that was mounted with `given` (and accepted it), each after a
+/// comma.
 pub fn of_tmpfs(given: &[u8]) -> String {
     let given = core::str::from_utf8(given).unwrap_or_default();
     // The last word on each counts.
@@ -35,7 +36,7 @@ pub fn of_tmpfs(given: &[u8]) -> String {
     text
 }
 
-/// A number of bytes, or a percentage of memory.
+/// Parses a number of bytes, or a percentage of memory.
 fn bytes(text: &str) -> Option<u64> {
     match text.strip_suffix('%') {
         Some(part) => {
@@ -46,7 +47,7 @@ fn bytes(text: &str) -> Option<u64> {
     }
 }
 
-/// A number with an optional unit of 2^10, 2^20 or 2^30.
+/// Parses a number with an optional unit of 2^10, 2^20 or 2^30.
 fn scaled(text: &str) -> Option<u64> {
     let shift = match text.as_bytes().last()?.to_ascii_lowercase() {
         b'k' => 10,

@@ -1,9 +1,9 @@
-//! inotify(7): an [`Inotify`] queues what happens to the vnodes it watches.
+//! inotify(7): an [`Inotify`] queues the events of the vnodes it watches.
 //!
 //! A [`Watch`] is the observer at the vnode and is kept, with the vnode, by its instance. Events
 //! come under locks of the file system (see `vfs::notify`), so only leaves are taken then:
-//! `inotify.watches` (which watches there are) and `inotify.queue` (what waits to be read), never
-//! both. A watch that leaves the table is dropped after its lock.
+//! `inotify.watches` (the table of watches) and `inotify.queue` (the events that wait to be read),
+//! never both. A watch that leaves the table is dropped after its lock.
 mod queue;
 mod quota;
 
@@ -35,9 +35,9 @@ lock_class! {
     static QUEUE = "inotify.queue";
 }
 
-/// Bits of a watch that say how, not what.
+/// Bits of a watch's mask that are modes, not events.
 const MODES: u32 = raw::IN_ONESHOT | raw::IN_EXCL_UNLINK;
-/// Told whether asked for or not.
+/// Events that are reported even if they were not asked for.
 const ALWAYS: u32 = raw::IN_UNMOUNT | raw::IN_ISDIR;
 
 /// A vnode watched by an instance.
@@ -67,7 +67,7 @@ impl Watches {
         self.by_vnode.remove(&address(&entry.vnode));
         Some(entry)
     }
-    /// The next number that is free; they are used again only after all others were.
+    /// Returns the next free number; numbers are used again only after all others were.
     fn next_number(&mut self) -> i32 {
         loop {
             self.last_number = self.last_number.checked_add(1).unwrap_or(1);
@@ -93,10 +93,10 @@ pub struct Inotify {
 }
 
 impl Inotify {
-    /// An instance of `user`, watching nothing.
+    /// Makes an instance of `user` without watches.
     ///
     /// # Errors
-    /// `EMFILE` where the user has too many.
+    /// `EMFILE` if the user has too many.
     pub fn new(user: u32) -> Result<Arc<Inotify>, Errno> {
         let share = Share::take(Counted::Instances, user)?;
         Ok(Arc::new_cyclic(|this| Inotify {
@@ -108,10 +108,10 @@ impl Inotify {
             _share: share,
         }))
     }
-    /// Watches `vnode` as `mask` says, or changes how; returns the watch's number.
+    /// Watches `vnode` for the events in `mask`, or changes the mask. Returns the watch's number.
     ///
     /// # Errors
-    /// `EEXIST` with `IN_MASK_CREATE`, `ENOSPC` where the user has too many.
+    /// `EEXIST` with `IN_MASK_CREATE`, `ENOSPC` if the user has too many watches.
     pub fn add(&self, vnode: &Arc<Vnode>, mask: u32) -> Result<i32, Errno> {
         let kept = mask & (raw::IN_ALL_EVENTS | MODES);
         let mut watches = self.watches.lock();
@@ -138,10 +138,10 @@ impl Inotify {
         vnode.observe(Arc::downgrade(&observer));
         Ok(number)
     }
-    /// Watches no longer; the last event of the watch says so.
+    /// Removes a watch; its last event reports that.
     ///
     /// # Errors
-    /// `EINVAL` where there is no such watch.
+    /// `EINVAL` if there is no such watch.
     pub fn remove(&self, number: i32) -> Result<(), Errno> {
         let Entry { watch, vnode } = self.watches.lock().take(number).ok_or(Errno::EINVAL)?;
         drop(watch);
@@ -159,10 +159,10 @@ impl Inotify {
             self.changed.wake();
         }
     }
-    /// The events that fit into `room` bytes, as a read gives them.
+    /// Removes the events that fit into `room` bytes and returns them in the format of a read.
     ///
     /// # Errors
-    /// `EINVAL` where the first does not fit; `EAGAIN` where there are none.
+    /// `EINVAL` if the first does not fit; `EAGAIN` if there are none.
     fn take(&self, room: usize) -> Result<Vec<u8>, Errno> {
         let mut queue = self.queue.lock();
         if queue.is_empty() {
@@ -188,7 +188,8 @@ impl Observer for Watch {
         let is_end = happening.events.intersects(Events::DELETE_SELF | Events::UNMOUNT);
         let is_told = mask & !raw::IN_ISDIR != 0;
         if is_told {
-            // Linux has never said that what was moved or deleted itself is a directory.
+            // Linux does not set the directory bit in events about the move or deletion of the
+            // watched file itself.
             let is_silent = mask & (raw::IN_DELETE_SELF | raw::IN_MOVE_SELF) != 0;
             let mask = if is_silent { mask & !raw::IN_ISDIR } else { mask };
             let mask = if mask & raw::IN_UNMOUNT != 0 { raw::IN_UNMOUNT } else { mask };
@@ -197,7 +198,7 @@ impl Observer for Watch {
             inotify.push(Event { watch: self.number, mask, cookie, name });
         }
         if is_end || is_told && wanted & raw::IN_ONESHOT != 0 {
-            // Somebody else may have removed it meanwhile.
+            // Another thread may have removed it meanwhile.
             let _ = inotify.remove(self.number);
         }
     }
@@ -207,7 +208,7 @@ impl File for Inotify {
     fn signal_source(&self) -> Option<SignalSource<'_>> {
         Some(SignalSource::Readiness)
     }
-    /// lseek does nothing.
+    /// Tells that lseek has no effect.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start
     }

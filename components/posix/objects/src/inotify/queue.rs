@@ -18,27 +18,27 @@ const HEAD_BYTES: usize = 16;
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The watch, -1 for none.
+    /// Number of the watch, -1 for none.
     pub watch: i32,
-    /// The event.
+    /// The event bits.
     pub mask: u32,
     /// Joins the halves of a rename.
     pub cookie: u32,
-    /// The name in the watched directory, where the event is of one.
+    /// The name in the watched directory, if the event is about one.
     pub name: Option<Arc<[u8]>>,
 }
 
 impl Event {
-    /// An event about what is watched itself.
+    /// Makes an event about the watched vnode itself.
     pub fn own(watch: i32, mask: u32) -> Event {
         Event { watch, mask, cookie: 0, name: None }
     }
-    /// Bytes a read gives for it.
+    /// Returns the number of bytes that a read returns for it.
     pub fn bytes(&self) -> usize {
         let name = self.name.as_ref().map_or(0, |name| name.len() + 1);
         HEAD_BYTES + name.next_multiple_of(HEAD_BYTES)
     }
-    /// Appends what a read gives for it.
+    /// Appends the bytes that a read returns for it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let end = out.len() + self.bytes();
         out.extend_from_slice(&self.watch.to_le_bytes());
@@ -60,20 +60,20 @@ pub struct Queue {
     events: VecDeque<Event>,
     bytes: usize,
     has_overflow: bool,
-    /// Events that wait at most.
+    /// Greatest number of waiting events.
     most: usize,
 }
 
 impl Queue {
-    /// No events.
+    /// Makes an empty queue.
     pub fn new() -> Queue {
         Queue { events: VecDeque::new(), bytes: 0, has_overflow: false, most: EVENTS_MAX.size() }
     }
-    /// Nothing waits.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
-    /// Bytes a read of everything gives (`FIONREAD`).
+    /// Returns the number of bytes that a read of everything returns (`FIONREAD`).
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -8,29 +8,29 @@ lock_class! {
     static QUOTA = "inotify.quota";
 }
 
-/// Instances of a user (`/proc/sys/fs/inotify/max_user_instances`).
+/// Most instances of a user (`/proc/sys/fs/inotify/max_user_instances`).
 pub static INSTANCES_MAX: Setting = Setting::count(128);
-/// Watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
+/// Most watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
 pub static WATCHES_MAX: Setting = Setting::count(8192);
 
-/// The objects that are counted.
+/// The kinds of object that are counted for each user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
-    /// Files of inotify_init1(2).
+    /// Instances: files of inotify_init1(2).
     Instances,
-    /// Watches of them.
+    /// Watches of such instances.
     Watches,
 }
 
 static COUNTS: Mutex<BTreeMap<(Counted, u32), usize>> = Mutex::new(&QUOTA, BTreeMap::new());
 
-/// One counted thing of a user, until it is dropped.
+/// One counted object of a user, until it is dropped.
 pub struct Share {
     key: (Counted, u32),
 }
 
 impl Share {
-    /// Counts one more.
+    /// Counts one more object.
     ///
     /// # Errors
     /// `EMFILE` for instances, `ENOSPC` for watches.

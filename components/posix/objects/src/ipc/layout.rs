@@ -74,7 +74,7 @@ const _: () = assert!(size_of::<RawSegmentLimits>() == 72);
 const _: () = assert!(size_of::<RawSegmentUsage>() == 48);
 
 impl RawPermission {
-    /// Of an object with this identifier and key.
+    /// Makes the structure of an object with this identifier and key.
     pub fn new(id: i32, key: i32, permission: &Permission) -> RawPermission {
         RawPermission {
             key,
@@ -87,10 +87,10 @@ impl RawPermission {
             ..RawPermission::default()
         }
     }
-    /// IPC_SET: takes owner and permission bits over.
+    /// Sets owner and permission bits (IPC_SET).
     ///
     /// # Errors
-    /// `EINVAL` for ids that nobody has.
+    /// `EINVAL` for invalid ids.
     pub fn apply(&self, permission: &mut Permission) -> Result<(), Errno> {
         const NOBODY: u32 = u32::MAX;
         if self.user == NOBODY || self.group == NOBODY {
@@ -102,15 +102,15 @@ impl RawPermission {
 }
 
 impl RawPermission {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> i32 {
         self.key
     }
-    /// The mode, with flags.
+    /// Returns the mode, with flags.
     pub fn mode(&self) -> u32 {
         self.mode
     }
-    /// Owner, its group, creator and its group, in columns of `/proc/sysvipc`.
+    /// Returns owner, its group, creator and its group, in the columns of `/proc/sysvipc`.
     pub fn owners(&self) -> alloc::string::String {
         let RawPermission { user, group, creator, creator_group, .. } = self;
         alloc::format!("{user:>5} {group:>5} {creator:>5} {creator_group:>5}")
@@ -155,11 +155,11 @@ pub struct RawSemaphoreLimits {
     pub operations: i32,
     /// `semume`
     pub undo_entries: i32,
-    /// `semusz`, or the sets there are
+    /// `semusz`, or the number of sets
     pub undo_bytes: i32,
     /// `semvmx`
     pub value_max: i32,
-    /// `semaem`, or the semaphores there are
+    /// `semaem`, or the number of semaphores
     pub undo_max: i32,
 }
 
@@ -190,9 +190,9 @@ pub struct RawQueue {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RawQueueLimits {
-    /// `msgpool`, or the queues there are
+    /// `msgpool`, or the number of queues
     pub pool: i32,
-    /// `msgmap`, or the messages there are
+    /// `msgmap`, or the number of messages
     pub map: i32,
     /// `msgmax`
     pub message_bytes: i32,
@@ -206,7 +206,7 @@ pub struct RawQueueLimits {
     pub headers: i32,
     /// `msgseg`
     pub segments: u16,
-    /// Nothing.
+    /// Padding.
     pub padding: u16,
 }
 

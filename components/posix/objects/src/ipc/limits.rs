@@ -1,4 +1,4 @@
-//! Limits of IPC that `/proc/sys/kernel` tells and sets. Read and written without a lock.
+//! Limits of IPC that `/proc/sys/kernel` shows and sets. They are read and written without a lock.
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use vfs::Errno;
 
@@ -19,14 +19,14 @@ impl Limit {
     pub fn get(&self) -> u64 {
         self.value.load(Relaxed)
     }
-    /// The limit at start.
+    /// Returns the limit at start.
     pub fn default(&self) -> u64 {
         self.default
     }
-    /// Sets it.
+    /// Sets the limit.
     ///
     /// # Errors
-    /// `EINVAL` for what it may not be.
+    /// `EINVAL` for a value outside its range.
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         if !(self.least..=self.most).contains(&value) {
             return Err(Errno::EINVAL);
@@ -41,13 +41,14 @@ const OBJECTS_MOST: u64 = sysv::table::INDICES as u64;
 /// Linux's default for limits of shared memory: no limit.
 const UNLIMITED: u64 = u64::MAX - (1 << 24);
 
-/// `shmmax`: bytes of a segment.
+/// `shmmax`: most bytes of a segment.
 pub static SEGMENT_BYTES: Limit = Limit::new(UNLIMITED, 0, u64::MAX);
-/// `shmall`: pages of all segments.
+/// `shmall`: most pages of all segments.
 pub static SEGMENT_PAGES: Limit = Limit::new(UNLIMITED, 0, u64::MAX);
-/// `shmmni`: segments.
+/// `shmmni`: most segments.
 pub static SEGMENTS: Limit = Limit::new(4096, 0, OBJECTS_MOST);
-/// `shm_rmid_forced`: a segment goes when nobody has it attached, if its creator has ended or it ever was attached.
+/// `shm_rmid_forced`: a segment that is attached nowhere is removed if its creator has ended or it was attached
+/// before.
 pub static FORCES_REMOVAL: Limit = Limit::new(0, 0, 1);
 
 /// The most that a setting of an `int` may be.
@@ -59,21 +60,22 @@ pub static SEMAPHORES_A_SET: Limit = Limit::new(32_000, 0, INT_MAX);
 pub static SEMAPHORES: Limit = Limit::new(32_000 * 32_000, 0, INT_MAX);
 /// The third: operations of a call.
 pub static OPERATIONS: Limit = Limit::new(500, 0, INT_MAX);
-/// The fourth: sets.
+/// The fourth value of `sem`: most sets.
 pub static SEMAPHORE_SETS: Limit = Limit::new(32_000, 0, OBJECTS_MOST);
 
-/// `msgmax`: bytes of a message.
+/// `msgmax`: most bytes of a message.
 pub static MESSAGE_BYTES: Limit = Limit::new(8192, 0, INT_MAX);
 /// `msgmnb`: bytes that a new queue holds.
 pub static QUEUE_BYTES: Limit = Limit::new(16_384, 0, INT_MAX);
-/// `msgmni`: queues.
+/// `msgmni`: most queues.
 pub static QUEUES: Limit = Limit::new(32_000, 0, OBJECTS_MOST);
 
-/// Limits of POSIX queues for those with CAP_SYS_RESOURCE, and most that the others' may be.
+/// Limits of POSIX queues for processes with CAP_SYS_RESOURCE, and the greatest values of the limits for other
+/// processes.
 const POSIX_MESSAGES_MOST: u64 = 65_536;
 const POSIX_BYTES_MOST: u64 = 16 << 20;
 
-/// `queues_max`: POSIX queues.
+/// `queues_max`: most POSIX queues.
 pub static POSIX_QUEUES: Limit = Limit::new(256, 0, INT_MAX);
 /// `msg_max`: messages of a POSIX queue.
 pub static POSIX_MESSAGES: Limit = Limit::new(10, 1, POSIX_MESSAGES_MOST);

@@ -29,12 +29,12 @@ lock_class! {
 
 static QUEUES: Registry<MessageQueue> = Registry::new();
 
-/// Bytes of memory that a message takes beside its own.
+/// Bytes of memory that a message needs besides its own.
 const OVERHEAD_BYTES: usize = 80;
 
 /// The bytes of a message.
 pub struct Body {
-    /// The bytes.
+    /// The bytes of the message.
     pub bytes: Vec<u8>,
     _held: Held,
 }
@@ -43,7 +43,7 @@ pub struct Body {
 pub type Message = messages::Message<Body>;
 
 impl Body {
-    /// These bytes, charged to the user of `task`.
+    /// Makes a body of these bytes, charged to the user of `task`.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -51,7 +51,7 @@ impl Body {
         let _held = Held::take(task, bytes.len() + OVERHEAD_BYTES)?;
         Ok(Body { bytes, _held })
     }
-    /// A message of type `kind` with these bytes, which `task` sends.
+    /// Makes a message of type `kind` with these bytes, which `task` sends.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -61,7 +61,7 @@ impl Body {
     }
 }
 
-/// A sleeping call and its answer: a delivery for a receiver; `None` tells a sender to try again.
+/// A sleeping call and its answer: a delivery for a receiver; `None` makes a sender try again.
 type Sleeper = Arc<Waiter<Option<Delivery<Body>>>>;
 
 /// A message queue.
@@ -83,7 +83,7 @@ struct State {
     is_removed: bool,
 }
 
-/// A sleeper and its task.
+/// A waiter and its task.
 #[derive(Clone)]
 struct Owner {
     sleeper: Sleeper,
@@ -97,7 +97,7 @@ impl PartialEq for Owner {
 }
 
 impl State {
-    /// Wakes whom an operation has served. As on Linux, a message that goes to a sleeping receiver names its thread.
+    /// Wakes the calls that an operation has served. As on Linux, a message that goes to a sleeping receiver names its thread.
     fn wake(&mut self, woken: Woken<Body, Owner>) {
         for (owner, delivery) in woken.receivers {
             if matches!(delivery, Delivery::Message(_)) {
@@ -116,10 +116,10 @@ impl Object for MessageQueue {
     }
 }
 
-/// msgget: the identifier of the queue with `key`, or of a new one.
+/// Does msgget: returns the identifier of the queue with `key`, or of a new one.
 ///
 /// # Errors
-/// As msgget(2).
+/// Those of msgget(2).
 pub fn obtain(task: &Task, (key, flags): (i32, i32)) -> Result<i32, Errno> {
     let who = Who::of(task);
     QUEUES.obtain((key, flags), &who, |_| Ok(()), |table| make(table, &who, (key, flags)))
@@ -149,7 +149,7 @@ fn make(
     })
 }
 
-/// Every queue.
+/// Returns the registry of all queues.
 pub fn registry() -> &'static Registry<MessageQueue> {
     &QUEUES
 }
@@ -164,10 +164,10 @@ pub fn sums() -> (usize, usize) {
     table.iter().map(of).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
 }
 
-/// msgsnd: puts a message into the queue `id`, and waits for room unless `flags` say not to.
+/// Does msgsnd: puts a message into the queue `id`, and waits for room unless `flags` forbid it.
 ///
 /// # Errors
-/// As msgsnd(2); `RESTART_NO_HANDLER` when interrupted.
+/// Those of msgsnd(2); `RESTART_NO_HANDLER` when interrupted.
 pub fn send(task: &Task, id: i32, message: Message, flags: i32) -> Result<(), Errno> {
     let object = QUEUES.get(id)?;
     let mut state = object.usable(task, WRITE)?;
@@ -199,10 +199,10 @@ pub fn send(task: &Task, id: i32, message: Message, flags: i32) -> Result<(), Er
     Ok(())
 }
 
-/// msgrcv: takes a message out of the queue `id`, and waits for one unless `flags` say not to.
+/// Does msgrcv: removes a message from the queue `id`, and waits for one unless `flags` forbid it.
 ///
 /// # Errors
-/// As msgrcv(2); `RESTART_NO_HANDLER` when interrupted.
+/// Those of msgrcv(2); `RESTART_NO_HANDLER` when interrupted.
 pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<Message, Errno> {
     let object = QUEUES.get(id)?;
     loop {
@@ -241,11 +241,11 @@ pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<Mes
     }
 }
 
-/// MSG_COPY: type and bytes of the message at `place` in the queue `id`, which stays there. It is at most `room` long: none is
-/// cut, as Linux says where `may_cut`.
+/// Does MSG_COPY: returns type and bytes of the message at `place` in the queue `id`, which stays there. It is at most `room`
+/// long: no message is cut; if `may_cut` the error is that of Linux.
 ///
 /// # Errors
-/// As msgrcv(2).
+/// Those of msgrcv(2).
 pub fn copy(
     task: &Task,
     id: i32,
@@ -263,7 +263,7 @@ pub fn copy(
 }
 
 impl MessageQueue {
-    /// Its state, where `task` has the permission and the queue was not removed meanwhile.
+    /// Locks its state, if `task` has the permission and the queue was not removed meanwhile.
     fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, State>, Errno> {
         let state = self.state.lock();
         if !state.permission.allows(&Who::of(task), wanted) {
@@ -274,7 +274,7 @@ impl MessageQueue {
         }
         Ok(state)
     }
-    /// The answer of IPC_STAT.
+    /// Returns the answer of IPC_STAT.
     pub fn report(&self) -> RawQueue {
         let state = self.state.lock();
         RawQueue {
@@ -287,13 +287,13 @@ impl MessageQueue {
             unused: [0; 2],
         }
     }
-    /// Its identifier.
+    /// Returns its identifier.
     pub fn id(&self) -> i32 {
         self.id
     }
 }
 
-/// IPC_RMID: the queue goes with its messages, and all calls that sleep for it are woken.
+/// Does IPC_RMID: removes the queue with its messages, and wakes all calls that sleep for it.
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`.
@@ -311,7 +311,7 @@ pub fn remove(id: i32, who: &Who) -> Result<(), Errno> {
     Ok(())
 }
 
-/// IPC_SET: owner, permission bits, and how many bytes the queue holds.
+/// Does IPC_SET: sets owner, permission bits, and the size of the queue.
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `EIDRM`.

@@ -1,18 +1,19 @@
-//! System V IPC and POSIX message queues: the objects, and what waits for them. The models are the sub-crate `sysv`.
+//! System V IPC and POSIX message queues: the objects, and the calls that wait for them. The models are in the crate
+//! `sysv`.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `registry` | the objects of one kind, by identifier and key |
-//! | `layout` | structures as programs have them |
+//! | `layout` | the structures of the programs' interface |
 //! | `segment` | shared memory |
 //! | `semaphore` | semaphores |
 //! | `message` | messages |
 //! | `queue` | POSIX message queues |
 //! | `waiter` | sleeping calls |
-//! | `limits` | what `/proc/sys/kernel` sets |
+//! | `limits` | the limits in `/proc/sys/kernel` |
 //! | `text` | `/proc/sysvipc` |
 //!
-//! There is one name space of keys: no namespaces.
+//! There is one name space of keys for all processes.
 //!
 //! Locks, outer first: `memory.map`, then `ipc.registry` (one a kind), then the lock of one object. No memory of a program
 //! is touched under any of them, and no thread waits with one. Source: Linux's `ipc/`, sysvipc(7), mq_overview(7).
@@ -43,11 +44,11 @@ pub const NO_WAIT: i32 = 0o4000;
 pub struct Who(Arc<Credentials>);
 
 impl Who {
-    /// The task as it is now.
+    /// Returns the caller with the task's present credentials.
     pub fn of(task: &Task) -> Who {
         Who(task.credentials())
     }
-    /// Whether it has all of `wanted`.
+    /// Returns whether it has all of `wanted`.
     pub fn has(&self, wanted: Capabilities) -> bool {
         self.0.has(wanted)
     }
@@ -71,7 +72,7 @@ impl Subject for Who {
     }
 }
 
-/// The error of a call that a model refuses.
+/// Returns the error of a call that a model refuses.
 pub fn errno(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::WouldBlock => Errno::EAGAIN,
@@ -82,8 +83,8 @@ pub fn errno(refusal: Refusal) -> Errno {
     }
 }
 
-/// Memory of the kernel that an object takes: charged to the machine and to the user who made it, who has a quarter of
-/// memory for messages of all kinds and sets of semaphores, or half of it where privileged.
+/// Kernel memory of an object: charged to the machine and to the user who made it. A user may have a quarter of memory for
+/// messages of all kinds and sets of semaphores, or half of it if privileged.
 struct Held {
     user: Arc<User>,
     bytes: usize,
@@ -115,7 +116,7 @@ pub fn now_seconds() -> i64 {
     (rt::time::wall_ns() / NS_A_SECOND) as i64
 }
 
-/// The calling process; 0 on the personality's own threads.
+/// Returns the id of the calling process; 0 on the personality's own threads.
 fn current_process() -> u32 {
     process::current().map_or(0, |task| task.process.id())
 }

@@ -15,12 +15,12 @@ lock_class! {
     static REGISTRY = "ipc.registry";
 }
 
-/// Bytes of memory that an object takes beside what it counts itself.
+/// Bytes of memory that an object needs besides those that it counts itself.
 pub const OBJECT_BYTES: usize = 512;
 
 /// An object with an identifier.
 pub trait Object {
-    /// Owner, creator and mode now.
+    /// Returns the present owner, creator and mode.
     fn permission(&self) -> Permission;
 }
 
@@ -30,19 +30,19 @@ pub struct Registry<T> {
 }
 
 impl<T: Object> Registry<T> {
-    /// A registry without objects.
+    /// Makes a registry without objects.
     pub const fn new() -> Registry<T> {
         Registry { table: RwLock::new(&REGISTRY, Table::new()) }
     }
-    /// The table, nothing of which changes.
+    /// Locks the table for reading.
     pub fn read(&self) -> ReadGuard<'_, Table<Arc<T>>> {
         self.table.read()
     }
-    /// The table, to be changed.
+    /// Locks the table for changes.
     pub fn write(&self) -> WriteGuard<'_, Table<Arc<T>>> {
         self.table.write()
     }
-    /// The object `id`.
+    /// Returns the object `id`.
     ///
     /// # Errors
     /// `EINVAL`.
@@ -50,11 +50,11 @@ impl<T: Object> Registry<T> {
     pub fn get(&self, id: i32) -> Result<Arc<T>, Errno> {
         self.read().get(id).cloned().ok_or(Errno::EINVAL)
     }
-    /// The identifier of the object with `key`, or of a new one, as the `get` call with `flags` says. `suits` checks an object
-    /// that is there, `make` makes one, under the registry's lock.
+    /// Returns the identifier of the object with `key`, or of a new one, as the `get` call with `flags` says. `suits` checks
+    /// an existing object, `make` makes a new one, both under the registry's lock.
     ///
     /// # Errors
-    /// `ENOENT`, `EEXIST`, `EACCES`, and what `suits` and `make` say.
+    /// `ENOENT`, `EEXIST`, `EACCES`, and errors of `suits` and `make`.
     pub fn obtain(
         &self,
         (key, flags): (i32, i32),
@@ -78,7 +78,7 @@ impl<T: Object> Registry<T> {
         }
         table.id_of(key).ok_or(Errno::ENOENT)
     }
-    /// The object that a STAT command means, and what the call answers.
+    /// Returns the object that a STAT command names, and the number for the call to return.
     ///
     /// # Errors
     /// `EINVAL`, `EACCES`.
@@ -96,7 +96,7 @@ impl<T: Object> Registry<T> {
         }
         Ok((object.clone(), answer))
     }
-    /// The object `id`, which `who` may change and remove.
+    /// Returns the object `id`, if `who` may change and remove it.
     ///
     /// # Errors
     /// `EINVAL`, `EPERM`.
@@ -107,7 +107,7 @@ impl<T: Object> Registry<T> {
             false => Err(Errno::EPERM),
         }
     }
-    /// The highest index, which the INFO commands answer.
+    /// Returns the highest index, which is the result of the INFO commands.
     pub fn highest(&self) -> u64 {
         self.read().highest().map_or(0, u64::from)
     }
@@ -119,7 +119,7 @@ impl<T: Object> Default for Registry<T> {
     }
 }
 
-/// Enters a new object in `table`, of which there are at most `most`.
+/// Adds a new object to `table`, which may have at most `most`.
 ///
 /// # Errors
 /// `ENOSPC`.
@@ -135,10 +135,10 @@ pub fn enter<T>(
 /// The way in which a STAT command names its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stat {
-    /// IPC_STAT: by its identifier.
+    /// IPC_STAT: the object is named by its identifier.
     Identifier,
     /// SHM_STAT and its like: by its index.
     Index,
-    /// SHM_STAT_ANY and its like: by its index, whatever its permissions.
+    /// SHM_STAT_ANY and similar: the object is named by its index, and its permissions are ignored.
     AnyIndex,
 }

@@ -1,11 +1,11 @@
-//! [`Segment`]: shared memory of System V IPC, and the segments there are (Linux `ipc/shm.c`).
+//! [`Segment`]: shared memory of System V IPC, and the registry of segments (Linux `ipc/shm.c`).
 //!
-//! The pages are an [`Anonymous`] object. A region of an address space that maps it names the segment as its origin; the map
-//! of regions tells the segment of each region that comes and goes ([`Segment::attached`], [`Segment::detached`]), so the number
-//! of attaches is that of regions, as on Linux. `ipc.segment` guards what changes of a segment.
+//! The pages are an [`Anonymous`] object. A region of an address space that maps it names the segment as its origin; the map of
+//! regions tells the segment of each region that is added or removed ([`Segment::attached`], [`Segment::detached`]), so that
+//! the number of attaches is that of regions, as on Linux. `ipc.segment` guards the state of a segment that changes.
 //!
-//! A segment that is to go (IPC_RMID, `shm_rmid_forced`) leaves the registry with its last attach. Its pages go with the last
-//! reference, which a region that was taken out of a map drops without the map's lock.
+//! A segment that is to be removed (IPC_RMID, `shm_rmid_forced`) leaves the registry with its last attach. Its pages are freed
+//! with the last reference, which a region that was removed from a map drops without the map's lock.
 use super::{
     Who, current_process,
     layout::{RawPermission, RawSegment, RawSegmentUsage},
@@ -32,7 +32,7 @@ lock_class! {
 
 /// SHM_DEST, of a mode: the segment goes with its last attach.
 const TO_GO: u16 = 0o1000;
-/// SHM_LOCKED, of a mode.
+/// Bit of a mode: SHM_LOCKED.
 const LOCKED: u16 = 0o2000;
 
 static SEGMENTS: Registry<Segment> = Registry::new();
@@ -52,7 +52,7 @@ pub struct Segment {
 
 struct State {
     permission: Permission,
-    /// As IPC_STAT tells it: none once the segment is to go.
+    /// The key for IPC_STAT: none once the segment is to be removed.
     key: i32,
     attaches: u64,
     attached_s: i64,
@@ -95,21 +95,21 @@ impl Object for Segment {
 pub struct Wanted {
     /// The key, and flags.
     pub named: (i32, i32),
-    /// The length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Its pages need not all be promised (SHM_NORESERVE).
+    /// Not all of its pages need be reserved (SHM_NORESERVE).
     pub may_lack: bool,
     /// The error that a new one is refused with (SHM_HUGETLB).
     pub refusal: Option<Errno>,
 }
 
-/// shmget: the identifier of the segment with a key, or of a new one.
+/// Does shmget: returns the identifier of the segment with a key, or of a new one.
 ///
 /// # Errors
-/// As shmget(2).
+/// Those of shmget(2).
 pub fn obtain(task: &Arc<Task>, wanted: &Wanted) -> Result<i32, Errno> {
     let who = Who::of(task);
-    // Before the registry's lock, which is below that of memory.
+    // This is read before the registry's lock is taken, which is below that of memory.
     let claimant = task.memory().claimant();
     let suits =
         |found: &Segment| if found.bytes < wanted.bytes { Err(Errno::EINVAL) } else { Ok(()) };
@@ -164,7 +164,7 @@ fn make(
 pub struct Hold(Arc<Segment>);
 
 impl Hold {
-    /// Of the segment `id`, to be attached with `wanted` permissions.
+    /// Holds the segment `id`, to be attached with `wanted` permissions.
     ///
     /// # Errors
     /// `EINVAL`, `EACCES`, `EIDRM`.
@@ -181,7 +181,7 @@ impl Hold {
         drop(state);
         Ok(Hold(segment))
     }
-    /// The segment.
+    /// Returns the segment.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.0
     }
@@ -194,7 +194,7 @@ impl Drop for Hold {
 }
 
 impl Segment {
-    /// Its pages.
+    /// Returns its pages.
     pub fn memory(&self) -> &Arc<Anonymous> {
         &self.memory
     }
@@ -208,7 +208,7 @@ impl Segment {
             self.remove_unused();
         }
     }
-    /// Takes the segment out of the registry if it is to go and nobody has attached it meanwhile.
+    /// Removes the segment from the registry if it is to be removed and was not attached meanwhile.
     fn remove_unused(&self) {
         let mut table = SEGMENTS.write();
         let removed = self.remove_locked(&mut table, State::is_to_go);
@@ -228,7 +228,7 @@ impl Segment {
         PAGES.fetch_sub(self.bytes.div_ceil(PAGE), Ordering::Relaxed);
         table.remove(self.id)
     }
-    /// The answer of IPC_STAT.
+    /// Returns the answer of IPC_STAT.
     pub fn report(&self) -> RawSegment {
         let state = self.state.lock();
         RawSegment {
@@ -266,12 +266,12 @@ impl memory::segments::Segment for Segment {
     }
 }
 
-/// Every segment.
+/// Returns the registry of all segments.
 pub fn registry() -> &'static Registry<Segment> {
     &SEGMENTS
 }
 
-/// The answer of SHM_INFO.
+/// Returns the answer of SHM_INFO.
 pub fn usage() -> RawSegmentUsage {
     let table = SEGMENTS.read();
     RawSegmentUsage {
@@ -282,7 +282,7 @@ pub fn usage() -> RawSegmentUsage {
     }
 }
 
-/// IPC_RMID: the segment goes, at once or with its last attach; no key finds it any more.
+/// Does IPC_RMID: removes the segment, at once or with its last attach; its key finds it no more.
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`.
@@ -301,7 +301,7 @@ pub fn remove(id: i32, who: &Who) -> Result<(), Errno> {
     Ok(())
 }
 
-/// IPC_SET.
+/// Sets owner and permission bits (IPC_SET).
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `EIDRM`.
@@ -316,7 +316,7 @@ pub fn set(id: i32, who: &Who, wanted: &RawPermission) -> Result<(), Errno> {
     Ok(())
 }
 
-/// SHM_LOCK and SHM_UNLOCK: nothing is swapped, so that the lock is charged and shown, and no more.
+/// Does SHM_LOCK and SHM_UNLOCK. There is no swapping, so the lock is only charged and shown.
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `EIDRM`; `ENOMEM` above the limit of locked memory.
@@ -353,19 +353,19 @@ pub fn lock(task: &Task, id: i32, is_locked: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A task has ended. With `shm_rmid_forced`, segments that it made and nobody has attached go.
+/// Called when a task has ended. With `shm_rmid_forced`, segments that it made and that are attached nowhere are removed.
 pub fn creator_ended(task: &Task) {
     if task.has_made_segments.load(Ordering::Relaxed) {
         remove_orphans(|creator| core::ptr::eq(creator.as_ptr(), task));
     }
 }
 
-/// `shm_rmid_forced` was set: segments whose creators have ended and that nobody has attached go.
+/// Called when `shm_rmid_forced` was set: segments whose creators have ended and that are attached nowhere are removed.
 pub fn removal_was_forced() {
     remove_orphans(|creator| creator.strong_count() == 0);
 }
 
-/// Has the segments whose creator `is_gone` forget it, and removes those of them that are to go.
+/// Clears the creator of the segments whose creator `is_gone`, and removes those of them that are to be removed.
 fn remove_orphans(is_gone: impl Fn(&Weak<Task>) -> bool) {
     let mut table = SEGMENTS.write();
     let orphans: Vec<Arc<Segment>> = table

@@ -1,4 +1,5 @@
-//! [`SemaphoreSet`]: semaphores of System V IPC, the sets there are, and what tasks undo (Linux `ipc/sem.c`).
+//! [`SemaphoreSet`]: semaphores of System V IPC, the registry of sets, and the changes that are undone at the end of a task
+//! (Linux `ipc/sem.c`).
 //!
 //! The semaphores and their sleepers are a model, [`Set`]. `ipc.semaphores` guards one set. A task's [`UndoList`] knows the
 //! sets that keep adjustments for it.
@@ -37,7 +38,7 @@ static SETS: Registry<SemaphoreSet> = Registry::new();
 /// Semaphores of all sets; changed under the registry's lock.
 static SEMAPHORES: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that a list's adjustments in a set take beside those of each semaphore.
+/// Bytes that the adjustments of a list in one set need besides those of each semaphore.
 const UNDO_BYTES: usize = 96;
 
 type Sleeper = Arc<Waiter<Result<(), Refusal>>>;
@@ -56,13 +57,13 @@ struct State {
     operated_s: i64,
     changed_s: i64,
     is_removed: bool,
-    /// For the places of undo lists.
+    /// Memory charge of the places of undo lists.
     charge: Charge,
     _held: Held,
 }
 
 impl State {
-    /// Wakes sleepers that were served.
+    /// Wakes sleeping calls that were served.
     #[inline]
     fn wake(&mut self, woken: Woken<Sleeper>) {
         if woken.iter().any(|(_, answer)| answer.is_ok()) {
@@ -72,7 +73,7 @@ impl State {
             sleeper.answer(answer);
         }
     }
-    /// Keeps a place for what `list` undoes in `object`.
+    /// Makes a place for the changes in `object` that `list` undoes.
     fn prepare_undo(&mut self, list: &UndoList, object: &Arc<SemaphoreSet>) -> Result<(), Errno> {
         if !self.set.has_undo(list.number()) {
             self.charge.grow(UNDO_BYTES + object.count * size_of::<i16>())?;
@@ -89,10 +90,10 @@ impl Object for SemaphoreSet {
     }
 }
 
-/// semget: the identifier of the set with `key`, or of a new one of `count` semaphores.
+/// Does semget: returns the identifier of the set with `key`, or of a new one of `count` semaphores.
 ///
 /// # Errors
-/// As semget(2).
+/// Those of semget(2).
 pub fn obtain(task: &Task, (key, flags): (i32, i32), count: usize) -> Result<i32, Errno> {
     let who = Who::of(task);
     let suits = |set: &SemaphoreSet| if set.count < count { Err(Errno::EINVAL) } else { Ok(()) };
@@ -132,21 +133,21 @@ fn make(
     Ok(id)
 }
 
-/// Every set.
+/// Returns the registry of all sets.
 pub fn registry() -> &'static Registry<SemaphoreSet> {
     &SETS
 }
 
-/// Semaphores of all sets.
+/// Returns the number of semaphores of all sets.
 pub fn semaphores() -> u64 {
     SEMAPHORES.load(Ordering::Relaxed)
 }
 
-/// semop, semtimedop: does all operations or none, and waits until `deadline` for that to be possible. No signal's handler
-/// has the call made again.
+/// Does semop and semtimedop: does all operations or none, and waits until `deadline` for that to be possible. The call is
+/// never restarted after a signal handler.
 ///
 /// # Errors
-/// As semtimedop(2).
+/// Those of semtimedop(2).
 pub fn operate(
     task: &Task,
     id: i32,
@@ -195,7 +196,7 @@ pub fn operate(
 }
 
 impl SemaphoreSet {
-    /// Its state, where `task` has the permission and the set was not removed meanwhile.
+    /// Locks its state, if `task` has the permission and the set was not removed meanwhile.
     fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, State>, Errno> {
         let state = self.state.lock();
         if !state.permission.allows(&Who::of(task), wanted) {
@@ -210,25 +211,25 @@ impl SemaphoreSet {
         let number = usize::try_from(number).ok().filter(|number| *number < self.count);
         number.ok_or(Errno::EINVAL)
     }
-    /// Its number of semaphores.
+    /// Returns its number of semaphores.
     pub fn count(&self) -> usize {
         self.count
     }
-    /// GETALL.
+    /// Returns all values (GETALL).
     ///
     /// # Errors
     /// `EACCES`, `EIDRM`.
     pub fn values(&self, task: &Task) -> Result<Vec<u16>, Errno> {
         Ok(self.usable(task, READ)?.set.values())
     }
-    /// May `task` alter it?
+    /// Checks that `task` may alter the set.
     ///
     /// # Errors
     /// `EACCES`, `EIDRM`.
     pub fn check_alter(&self, task: &Task) -> Result<(), Errno> {
         self.usable(task, WRITE).map(drop)
     }
-    /// SETALL.
+    /// Sets all values (SETALL).
     ///
     /// # Errors
     /// `EACCES`, `EIDRM`.
@@ -240,7 +241,7 @@ impl SemaphoreSet {
         state.wake(woken);
         Ok(())
     }
-    /// SETVAL, of a value that a semaphore can have.
+    /// Sets a value, which is within the range of a semaphore (SETVAL).
     ///
     /// # Errors
     /// `EINVAL`, `EACCES`, `EIDRM`.
@@ -253,7 +254,7 @@ impl SemaphoreSet {
         state.wake(woken);
         Ok(())
     }
-    /// GETVAL, GETPID, GETNCNT, GETZCNT: what `look` finds of a semaphore.
+    /// Returns the result of `look` for a semaphore (GETVAL, GETPID, GETNCNT, GETZCNT).
     ///
     /// # Errors
     /// `EACCES`, `EINVAL`, `EIDRM`.
@@ -266,7 +267,7 @@ impl SemaphoreSet {
         let state = self.usable(task, READ)?;
         Ok(look(&state.set, self.number(number)?))
     }
-    /// The answer of IPC_STAT.
+    /// Returns the answer of IPC_STAT.
     pub fn report(&self) -> RawSet {
         let state = self.state.lock();
         RawSet {
@@ -277,13 +278,13 @@ impl SemaphoreSet {
             ..RawSet::default()
         }
     }
-    /// Its identifier.
+    /// Returns its identifier.
     pub fn id(&self) -> i32 {
         self.id
     }
 }
 
-/// IPC_RMID: the set goes, and all calls that sleep for it are woken.
+/// Does IPC_RMID: removes the set, and wakes all calls that sleep for it.
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`.
@@ -302,7 +303,7 @@ pub fn remove(id: i32, who: &Who) -> Result<(), Errno> {
     Ok(())
 }
 
-/// IPC_SET.
+/// Sets owner and permission bits (IPC_SET).
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `EIDRM`.

@@ -4,7 +4,7 @@ use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 use memory::segments::Segment as _;
 
-/// `shm`.
+/// Returns the content of `shm`.
 pub fn segments() -> Vec<u8> {
     let mut text = String::from(
         "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
@@ -29,7 +29,7 @@ fn segment_line(segment: &segment::Segment) -> String {
     line
 }
 
-/// `sem`.
+/// Returns the content of `sem`.
 pub fn semaphores() -> Vec<u8> {
     let mut text = String::from(
         "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
@@ -44,7 +44,7 @@ pub fn semaphores() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// `msg`.
+/// Returns the content of `msg`.
 pub fn messages() -> Vec<u8> {
     let mut text = String::from(
         "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      \

@@ -18,19 +18,19 @@ pub struct Waiter<T> {
     event: Event,
 }
 
-/// The end of a sleep.
+/// How a sleep ended.
 #[derive(Debug)]
 pub enum Slept<T> {
     /// The answer came.
     Answered(T),
-    /// The time is over.
+    /// The time limit has passed.
     TimedOut,
     /// A signal is to be handled, or the task stops or ends.
     Interrupted,
 }
 
 impl<T> Waiter<T> {
-    /// Without an answer.
+    /// Makes a waiter without an answer.
     pub fn new() -> Arc<Waiter<T>> {
         Arc::new(Waiter { answer: Mutex::new(&ANSWER, None), event: Event::new() })
     }
@@ -39,12 +39,12 @@ impl<T> Waiter<T> {
         *self.answer.lock() = Some(answer);
         self.event.signal();
     }
-    /// The answer, if it has come.
+    /// Returns the answer, if it has come.
     pub fn take(&self) -> Option<T> {
         self.answer.lock().take()
     }
-    /// Sleeps until the answer comes. Called by `task` itself, with no lock held. After another end, the answer may have come
-    /// meanwhile: look with the object's lock held.
+    /// Sleeps until the answer comes. Called by `task` itself, with no lock held. After another end of the sleep, the answer
+    /// may have come meanwhile: the caller checks with the object's lock held.
     pub fn sleep(&self, task: &Task, deadline: Option<Instant>) -> Slept<T> {
         loop {
             let ticket = self.event.ticket();

@@ -4,9 +4,10 @@ use alloc::vec::Vec;
 use memory::AddressSpace;
 use vfs::Errno;
 
-/// Longest string, NUL included (`MAX_ARG_STRLEN`).
+/// Greatest length of a string, with its NUL (`MAX_ARG_STRLEN`).
 const STRING_BYTES_MAX: usize = 32 * 4096;
-/// Most bytes of all strings and pointers, whatever the stack's limit (three quarters of 8 MiB).
+/// Most bytes of all strings and pointers together, for any limit of the stack (three quarters of 8
+/// MiB).
 const TOTAL_BYTES_MAX: u64 = 6 << 20;
 /// The size that is always allowed (`ARG_MAX`).
 const TOTAL_BYTES_MIN: u64 = 128 << 10;
@@ -20,28 +21,28 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// Adds a string; what comes after a NUL in it is left out.
+    /// Adds a string; a NUL in it ends it.
     pub fn push(&mut self, string: &[u8]) {
         self.bytes.extend(string.iter().take_while(|byte| **byte != 0));
         self.bytes.push(0);
         self.count += 1;
     }
-    /// Number of strings.
+    /// Returns the number of strings.
     pub fn count(&self) -> usize {
         self.count
     }
-    /// All bytes, NULs included.
+    /// Returns the bytes of all strings, with their NULs.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// The strings, without NULs.
+    /// Returns the strings, without NULs.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.split(|byte| *byte == 0).take(self.count)
     }
-    /// Reads the strings that pointers from `address` on name, up to a null one.
+    /// Reads the strings to which the pointers from `address` on point, up to a null pointer.
     ///
     /// # Errors
-    /// `EFAULT`; `E2BIG` where they are more than any program may have.
+    /// `EFAULT`; `E2BIG` if they are more than any program may have.
     pub fn read(memory: &AddressSpace, address: u64) -> Result<Strings, Errno> {
         let mut strings = Strings::default();
         let mut room = TOTAL_BYTES_MAX;
@@ -75,9 +76,9 @@ impl<'a> FromIterator<&'a [u8]> for Strings {
 /// Arguments and environment of a program.
 #[derive(Clone, Debug)]
 pub struct Arguments {
-    /// Arguments; `load` adds an empty first one where there is none.
+    /// The arguments; `load` adds an empty first one if there is none.
     pub arguments: Strings,
-    /// Environment.
+    /// The environment.
     pub environment: Strings,
 }
 
@@ -87,7 +88,7 @@ impl Arguments {
         let rest = self.arguments.iter().skip(1);
         self.arguments = first.iter().map(Vec::as_slice).chain(rest).collect();
     }
-    /// They fit on a stack with the path.
+    /// Checks that arguments, environment and path fit on a stack.
     ///
     /// # Errors
     /// `E2BIG`.

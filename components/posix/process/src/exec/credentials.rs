@@ -13,30 +13,31 @@ const SECBIT_NOROOT: u32 = 1;
 /// `SECBIT_KEEP_CAPS`, cleared by exec.
 const SECBIT_KEEP_CAPS: u32 = 1 << 4;
 
-/// Whether the program has more rights than its caller (`AT_SECURE`).
+/// Tells whether the program has more rights than its caller (`AT_SECURE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secure {
-    /// It has.
+    /// The program has more rights.
     Yes,
-    /// It has not.
+    /// The program has no more rights.
     No,
 }
 
-/// The rights of a program.
+/// The rights of a new program.
 pub struct Rights {
     /// Its credentials.
     pub credentials: Credentials,
-    /// Whether it has more than its caller.
+    /// Whether the program has more rights than its caller.
     pub secure: Secure,
-    /// Its file gives it ids or capabilities, if only those that its caller has: its caller does not choose how it is laid out.
+    /// The program's file sets ids or capabilities, even if its caller has them already: its caller must not choose the
+    /// program's layout.
     pub is_set_id: bool,
 }
 
-/// The rights that a program runs with (Linux `cap_bprm_creds_from_file`).
+/// Returns the rights of a new program (Linux `cap_bprm_creds_from_file`).
 ///
 /// # Errors
-/// `EPERM` where the file's capabilities are to count from the start and some cannot be given; `EINVAL` where they make no
-/// sense.
+/// `EPERM` if the file's capabilities are to be effective from the start and some cannot be given; `EINVAL` if they are
+/// malformed.
 pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Result<Rights, Errno> {
     let old = request.credentials;
     let mut new = old.clone();
@@ -78,7 +79,7 @@ pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Result<Rig
     })
 }
 
-/// Whether others of the caller's user may look into the program, by its credentials.
+/// Returns whether other processes of the caller's user may inspect the program, according to its credentials.
 pub fn dumpable(old: &Credentials, new: &Credentials) -> Dumpable {
     let was_set_id = old.user.effective != old.user.real || old.group.effective != old.group.real;
     if was_set_id || new.departs_from(old) { Dumpable::No } else { Dumpable::Yes }
@@ -89,7 +90,8 @@ fn settle(ids: &mut Ids) {
     ids.fs = ids.effective;
 }
 
-/// Sets what is permitted to a program by its file, or by its user being root; says whether that counts from the start.
+/// Sets the capabilities that the program gets from its file, or because its user is root. Returns whether they are effective
+/// from the start.
 fn take_capabilities(
     new: &mut Credentials,
     old: &Credentials,

@@ -1,4 +1,4 @@
-//! Reading and checking the headers of an ELF file: [`Headers`] can only be what makes sense.
+//! Parsing and checking the headers of an ELF file: [`Headers`] contains valid values only.
 use super::file::Executable;
 use alloc::{vec, vec::Vec};
 use memory::region::{PAGE, page_of};
@@ -12,7 +12,7 @@ use vfs::Errno;
 
 const LE: LittleEndian = LittleEndian;
 const HEADER_BYTES: usize = size_of::<FileHeader64<LittleEndian>>();
-/// Bytes of a program header, as `AT_PHENT` tells.
+/// Bytes of a program header, as reported by `AT_PHENT`.
 pub const ENTRY_BYTES: usize = size_of::<ProgramHeader64<LittleEndian>>();
 /// Most bytes of program headers, as on Linux.
 const TABLE_BYTES_MAX: usize = 65536;
@@ -22,24 +22,24 @@ const INTERPRETER_BYTES_MAX: u64 = 4096;
 /// A loadable segment; its end does not overflow, and `file_bytes <= memory_bytes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Address, before the load bias.
+    /// The address, before the load bias is added.
     pub address: u64,
-    /// Bytes in memory.
+    /// Length in memory in bytes.
     pub memory_bytes: u64,
     /// Offset in the file, congruent to the address by pages.
     pub offset: u64,
-    /// Bytes in the file.
+    /// Length in the file in bytes.
     pub file_bytes: u64,
     /// The accesses that the program is allowed.
     pub protection: Protection,
 }
 
 impl Segment {
-    /// First address after what comes from the file.
+    /// Returns the first address after the part that comes from the file.
     pub fn file_end(&self) -> u64 {
         self.address + self.file_bytes
     }
-    /// First address after it.
+    /// Returns the first address after the segment.
     pub fn end(&self) -> u64 {
         self.address + self.memory_bytes
     }
@@ -48,9 +48,9 @@ impl Segment {
 /// The meaning of the addresses of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As they are.
+    /// The segments are loaded at their addresses.
     Fixed,
-    /// Anywhere, moved together.
+    /// The segments may be loaded anywhere, moved together.
     Movable,
 }
 
@@ -59,7 +59,7 @@ pub enum Kind {
 pub struct Headers {
     /// Fixed or movable.
     pub kind: Kind,
-    /// First instruction, before the bias.
+    /// Address of the first instruction, before the bias is added.
     pub entry: u64,
     /// Segments in the order of the file; at least one.
     pub segments: Vec<Segment>,
@@ -80,10 +80,10 @@ pub struct Headers {
 /// Reads the headers of a program.
 ///
 /// # Errors
-/// `ENOEXEC` where it is no ELF program for this machine or its headers make no sense; `EINVAL`
+/// `ENOEXEC` if it is not an ELF program for this machine or its headers are malformed; `EINVAL`
 /// for segments that cannot be placed; `EIO`, `ENOMEM`.
 pub fn read(program: &Executable) -> Result<Headers, Errno> {
-    // Its first bytes were read before, to tell its format.
+    // The first bytes were read before, to find the file's format.
     let mut bytes = [0; HEADER_BYTES];
     if program.read(0, &mut bytes)? < HEADER_BYTES {
         return Err(Errno::ENOEXEC);

@@ -8,8 +8,8 @@ use vfs::{
     permission::{self, FileCapabilities, SetIds, Want},
 };
 
-/// A file to be executed. Nobody can open it for writing while this lives, so what is read, mapped and decided by its
-/// owner and mode belongs together.
+/// A file to be executed. It cannot be opened for writing while this exists, so that the bytes read, the pages mapped
+/// and the decisions made from owner and mode belong to the same state of the file.
 #[derive(Clone)]
 pub struct Executable {
     pages: Arc<dyn Mappable>,
@@ -19,61 +19,61 @@ pub struct Executable {
 }
 
 impl Executable {
-    /// The program in an open file.
+    /// Makes the program of an open file.
     ///
     /// # Errors
-    /// `EACCES` where it is nothing that has pages; `ETXTBSY` while somebody has it open for writing.
+    /// `EACCES` if the file has no pages; `ETXTBSY` while it is open for writing.
     pub fn new(file: Arc<OpenFile>) -> Result<Executable, Errno> {
         let pages = file.file().mappable().map_err(|_| Errno::EACCES)?;
         let deny_write = Arc::new(file.vnode().deny_write()?);
         let bytes = file.file().size();
         Ok(Executable { pages, bytes, origin: Origin::File(file), _deny_write: Some(deny_write) })
     }
-    /// A program in memory, of `bytes` bytes.
+    /// Makes a program of `bytes` bytes in memory.
     pub fn in_memory(pages: Arc<dyn Mappable>, bytes: u64) -> Executable {
         let origin = Origin::System(Label::SharedAnonymous);
         Executable { pages, bytes, origin, _deny_write: None }
     }
-    /// Its pages.
+    /// Returns its pages.
     pub(super) fn pages(&self) -> &Arc<dyn Mappable> {
         &self.pages
     }
-    /// The open file or object behind it.
+    /// Returns the open file or object behind it.
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }
-    /// The open file, if it is one.
+    /// Returns the open file, if there is one.
     pub(super) fn file(&self) -> Option<Arc<OpenFile>> {
         match &self.origin {
             Origin::File(file) => Some(file.clone()),
             Origin::System(_) | Origin::Segment(_) => None,
         }
     }
-    /// The ids that it gives to its program, if `who` executes it.
+    /// Returns the ids that the file gives to its program if `who` executes it.
     pub(super) fn set_ids(&self, who: &Credentials) -> SetIds {
         match &self.origin {
             Origin::File(file) => permission::set_ids(file.path(), who),
             Origin::System(_) | Origin::Segment(_) => SetIds::default(),
         }
     }
-    /// The capabilities that it gives to its program.
+    /// Returns the capabilities that the file gives to its program.
     ///
     /// # Errors
-    /// `EINVAL` where they make no sense, and what the file system says.
+    /// `EINVAL` if they are malformed, and errors of the file system.
     pub(super) fn capabilities(&self) -> Result<Option<FileCapabilities>, Errno> {
         match &self.origin {
             Origin::File(file) => permission::file_capabilities(file.path()),
             Origin::System(_) | Origin::Segment(_) => Ok(None),
         }
     }
-    /// `who` may read it, not only execute it.
+    /// Returns whether `who` may read the file, not only execute it.
     pub(super) fn is_readable_by(&self, who: &Credentials) -> bool {
         match &self.origin {
             Origin::File(file) => permission::check(file.vnode(), who, Want::READ).is_ok(),
             Origin::System(_) | Origin::Segment(_) => true,
         }
     }
-    /// As [`Executable::read`], which observers of the file hear of (IN_ACCESS).
+    /// Does the same as [`Executable::read`], and tells observers of the file (IN_ACCESS).
     ///
     /// # Errors
     /// As [`Executable::read`].
@@ -84,7 +84,7 @@ impl Executable {
         }
         Ok(count)
     }
-    /// Reads at `offset`; returns how many bytes there were, less than asked for at the end.
+    /// Reads at `offset`; returns the number of bytes, fewer than asked for at the end of the file.
     ///
     /// # Errors
     /// `EIO`, `ENOMEM`.

@@ -15,13 +15,13 @@ use vfs::Errno;
 
 /// A program in memory.
 pub struct Image {
-    /// First instruction to run: the interpreter's, if there is one.
+    /// Address of the first instruction to run: the interpreter's, if there is one.
     pub start: u64,
     /// First instruction of the program (`AT_ENTRY`).
     pub entry: u64,
-    /// Its program headers in memory (`AT_PHDR`).
+    /// Address of the program headers in memory (`AT_PHDR`).
     pub table: u64,
-    /// Their number (`AT_PHNUM`).
+    /// Number of program headers (`AT_PHNUM`).
     pub table_entries: u64,
     /// Base of the interpreter, 0 without one (`AT_BASE`).
     pub interpreter_base: u64,
@@ -34,16 +34,16 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// Its file.
+    /// Returns its file.
     pub fn file(&self) -> &Executable {
         &self.program
     }
 }
 
-/// Opens and checks the interpreter a program asks for.
+/// Opens and checks the interpreter that a program names.
 ///
 /// # Errors
-/// `ELIBBAD` where it is no ELF file; as opening.
+/// `ELIBBAD` if it is not an ELF file; those of opening it.
 pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, Errno> {
     let program = Executable::new(open(name)?)?;
     program.read_observed(0, &mut [0])?;
@@ -114,7 +114,7 @@ fn map_segments(
     Ok(())
 }
 
-/// Maps what comes from the file, then zeroes: the rest of the last page, and whole pages.
+/// Maps the part that comes from the file, then zeroes: the rest of the last page, and whole pages.
 fn map_segment(
     memory: &Arc<AddressSpace>,
     program: &Executable,

@@ -1,11 +1,11 @@
 //! Loading programs: from a file, arguments and environment to a new address space (execve(2)).
 //!
-//! [`load`] and the [`build`] beneath it make everything aside and change nothing of the caller's: where they fail the old
-//! program goes on. The pages of a program are those of the page cache, mapped, not copied.
+//! [`load`] and [`build`], which it calls, make the new program beside the old one and do not change the caller's: if they
+//! fail, the old program continues. The pages of a program are those of the page cache, mapped, not copied.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `request` | what execve asks for, on a task's behalf |
+//! | `request` | the arguments of execve, for a task |
 //! | `file` | a file as pages |
 //! | `elf` | reading and checking ELF headers |
 //! | `image` | mapping segments: program and interpreter |
@@ -15,8 +15,8 @@
 //! | `credentials` | setuid, setgid, capabilities over exec |
 //! | `vdso` | the vDSO and the time page behind it |
 //!
-//! Everything read from a file is outside input: every number is checked before it is used.
-//! Source: System V ABI (gABI, x86-64 psABI), execve(2), vdso(7), getauxval(3).
+//! Everything read from a file is untrusted input: every number is checked before it is used. Source: System V ABI (gABI,
+//! x86-64 psABI), execve(2), vdso(7), getauxval(3).
 pub mod arguments;
 mod credentials;
 pub mod elf;
@@ -47,28 +47,28 @@ use vfs::{Credentials, Errno, OpenFile};
 
 /// Scripts that may name scripts as their interpreters, as on Linux.
 const SCRIPTS_MAX: usize = 5;
-/// Largest soft limit of the stack of a program with more rights than its caller, as on Linux: the caller does not
-/// choose where the rest of its memory lies.
+/// Greatest soft limit of the stack of a program with more rights than its caller, as on Linux: the caller must not choose
+/// the positions of the rest of its memory.
 const SECURE_STACK_BYTES: u64 = 8 << 20;
 
-/// Opens interpreters by their paths.
+/// Function that opens interpreters by their paths.
 pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno> + 'a;
 
 /// A request to load a program.
 pub struct ExecRequest<'a> {
-    /// Its name as the caller gave it: `AT_EXECFN`, and a script's own argument.
+    /// Path of the program as the caller gave it: `AT_EXECFN`, and an argument of a script.
     pub path: &'a [u8],
-    /// The fate of the descriptor that the name goes by, where it goes by one.
+    /// Whether exec closes the descriptor in the path, if there is one in it.
     pub on_exec: OnExec,
-    /// The file behind it.
+    /// The file of the program.
     pub program: Executable,
     /// Arguments and environment.
     pub arguments: Arguments,
-    /// The caller.
+    /// Credentials of the caller.
     pub credentials: &'a Credentials,
     /// setuid and setgid bits count for nothing (`PR_SET_NO_NEW_PRIVS`).
     pub has_no_new_privileges: bool,
-    /// Whether another process shares the caller's directories: then the program gains no rights either.
+    /// Whether another process shares the caller's directories: then the program gains no rights.
     pub sharing: Sharing,
     /// Places are chosen at random (not so with `ADDR_NO_RANDOMIZE`).
     pub is_randomised: bool,
@@ -80,31 +80,30 @@ pub struct ExecRequest<'a> {
 
 /// A program ready to run.
 pub struct Loaded {
-    /// Its memory.
+    /// Its address space.
     pub memory: Arc<AddressSpace>,
-    /// First instruction.
+    /// Address of the first instruction.
     pub entry: u64,
-    /// Stack pointer.
+    /// The stack pointer.
     pub stack: u64,
     /// Its name for `comm`: the last component of the path, cut to 15 bytes.
     pub command: [u8; 16],
     /// The credentials of the loaded program.
     pub credentials: Credentials,
-    /// It runs with more rights than its caller (`AT_SECURE`).
+    /// The program has more rights than its caller (`AT_SECURE`).
     pub is_secure: bool,
-    /// Its file gives it ids.
+    /// The program's file sets ids.
     pub is_set_id: bool,
-    /// Its soft limit of the stack, `RLIMIT_STACK`.
+    /// The soft limit of its stack, `RLIMIT_STACK`.
     pub stack_limit: u64,
 }
 
 /// Loads a program into a new address space.
 ///
 /// # Errors
-/// `ENOEXEC` for no program or one that makes no sense; `E2BIG` for too long arguments; `ELOOP`
-/// for scripts upon scripts; `ENOENT` for a script that its interpreter could not open; `ELIBBAD`
-/// for a bad interpreter; `ETXTBSY` while the file is written;
-/// `ENOMEM`, `EINVAL`, `EPERM` as mmap; and what opening and reading say.
+/// `ENOEXEC` if it is not a valid program; `E2BIG` for too long arguments; `ELOOP` for too many nested scripts; `ENOENT`
+/// for a script that its interpreter could not open; `ELIBBAD` for a bad interpreter; `ETXTBSY` while the file is written;
+/// `ENOMEM`, `EINVAL`, `EPERM` as for mmap; and errors of opening and reading.
 pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     let ExecRequest { path, mut limits, .. } = request;
     let (program, arguments) = script::resolve(&request)?;
@@ -154,8 +153,8 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     })
 }
 
-/// Whether the caller's user may look into the program: not where it has other rights, and not where the caller may not
-/// read the `files` that it is made of.
+/// Returns whether the caller's user may inspect the program: not if it has other rights, and not if the caller may not
+/// read the `files` of which it consists.
 fn dumpable(
     request: &ExecRequest<'_>,
     rights: &Rights,
@@ -168,7 +167,7 @@ fn dumpable(
     }
 }
 
-/// The last component of `path`, as `comm`.
+/// Returns the last component of `path`, in the format of `comm`.
 fn command_of(path: &[u8]) -> [u8; 16] {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let mut command = [0; 16];

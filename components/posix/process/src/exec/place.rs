@@ -15,9 +15,9 @@ const VDSO_PAGES: u64 = 8;
 /// The places of a program's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Base of a movable program.
+    /// Load address of a movable program.
     pub program: u64,
-    /// Mappings are placed below this.
+    /// Address below which mappings are placed.
     pub search_top: u64,
     /// First address after the stack.
     pub stack_end: u64,
@@ -25,7 +25,7 @@ pub struct Place {
     pub vdso: u64,
     /// Distance of the heap from the program's end.
     pub heap_gap: u64,
-    /// Bytes below the stack's end that stay unused, for its lowest address bits.
+    /// Number of unused bytes below the stack's end, which randomise the lowest address bits.
     pub stack_offset: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct Place {
 const STACK_OFFSETS: u64 = 2 * PAGE / 16;
 
 impl Place {
-    /// Chooses places. `stack_limit` is `RLIMIT_STACK`.
+    /// Chooses the positions. `stack_limit` is `RLIMIT_STACK`.
     pub fn choose(is_randomised: bool, stack_limit: u64) -> Place {
         let mut random = [[0; 8]; 6];
         if is_randomised {

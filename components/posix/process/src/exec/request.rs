@@ -22,33 +22,33 @@ pub static RANDOMISES: Setting = Setting::int(2);
 pub struct Program {
     /// `AT_FDCWD`, or the descriptor a relative name starts from.
     pub directory: i32,
-    /// Its path.
+    /// Path of the program.
     pub name: Vec<u8>,
     /// `AT_EMPTY_PATH`, `AT_SYMLINK_NOFOLLOW`.
     pub flags: u32,
-    /// Arguments.
+    /// The arguments.
     pub arguments: Strings,
-    /// Environment.
+    /// The environment.
     pub environment: Strings,
 }
 
 /// A program ready to run.
 pub struct Image {
-    /// Its memory.
+    /// Its address space.
     pub memory: Arc<AddressSpace>,
-    /// First instruction.
+    /// Address of the first instruction.
     pub entry: u64,
-    /// Stack pointer.
+    /// The stack pointer.
     pub stack: u64,
     /// Its name for `comm`, NUL-padded.
     pub command: [u8; 16],
     /// Its credentials.
     pub credentials: Arc<Credentials>,
-    /// It has more rights than its caller.
+    /// The program has more rights than its caller.
     pub is_secure: bool,
-    /// Its file gives it ids.
+    /// The program's file sets ids.
     pub is_set_id: bool,
-    /// Its soft limit of the stack, `RLIMIT_STACK`.
+    /// The soft limit of its stack, `RLIMIT_STACK`.
     pub stack_limit: u64,
 }
 
@@ -60,10 +60,10 @@ pub fn read_strings(memory: &AddressSpace, address: u64) -> Result<Strings, Errn
     Strings::read(memory, address)
 }
 
-/// Loads `program` for `task`, of which nothing is changed. The caller holds the decision of the exec guard.
+/// Loads `program` for `task`, which is not changed. The caller holds the decision of the exec guard.
 ///
 /// # Errors
-/// As execve(2).
+/// Those of execve(2).
 pub fn load(task: &Arc<Task>, program: Program, sharing: Sharing) -> Result<Image, Errno> {
     let scope = Scope::of(task);
     let Opened { file, path, on_exec } = open(task, &scope, &program)?;
@@ -93,7 +93,7 @@ pub fn load(task: &Arc<Task>, program: Program, sharing: Sharing) -> Result<Imag
     })
 }
 
-/// The limits of a process that concern memory.
+/// Returns the limits of a process that concern memory.
 pub fn limits_of(process: &Process) -> LimitValues {
     LimitValues {
         address_space: process.limits.soft(Resource::AddressSpace),
@@ -103,10 +103,10 @@ pub fn limits_of(process: &Process) -> LimitValues {
     }
 }
 
-/// A program that is open.
+/// A program whose file is open.
 struct Opened {
     file: Arc<OpenFile>,
-    /// By which it can be told of.
+    /// The path that `AT_EXECFN` and a script show.
     path: Vec<u8>,
     /// The fate of that descriptor at exec.
     on_exec: OnExec,

@@ -12,15 +12,16 @@ const HEAD_BYTES: usize = 256;
 pub struct Line {
     /// Path of the interpreter.
     pub interpreter: Vec<u8>,
-    /// Its one argument.
+    /// The one argument of the interpreter.
     pub argument: Option<Vec<u8>>,
 }
 
-/// Goes from a script to its interpreter until there is a program that is no script; arguments
-/// change on the way: `script a b` becomes `interpreter argument script a b`.
+/// Replaces a script by its interpreter until the program is not a script; the arguments `script a b` become
+/// `interpreter argument script a b`.
 ///
 /// # Errors
-/// `ENOEXEC`, `ELOOP`, `ENOENT` where the script's descriptor is closed before it could be read, and as opening.
+/// `ENOEXEC`, `ELOOP`, `ENOENT` if the script's descriptor is closed before the interpreter could read it, and
+/// those of opening.
 pub fn resolve(request: &ExecRequest<'_>) -> Result<(Executable, Arguments), Errno> {
     let (mut program, mut arguments) = (request.program.clone(), request.arguments.clone());
     let mut name = request.path.to_vec();
@@ -44,10 +45,10 @@ pub fn resolve(request: &ExecRequest<'_>) -> Result<(Executable, Arguments), Err
     Err(Errno::ELOOP)
 }
 
-/// Reads the first line of a script from the first bytes of its file.
+/// Parses the first line of a script from the first bytes of its file.
 ///
 /// # Errors
-/// `ENOEXEC` where there is no interpreter, or its name may have been cut off.
+/// `ENOEXEC` if there is no interpreter, or its name may be incomplete.
 pub fn parse(head: &[u8; HEAD_BYTES]) -> Result<Line, Errno> {
     let text = head.get(2..HEAD_BYTES - 1).unwrap_or_default();
     let is_blank = |byte: &u8| matches!(*byte, b' ' | b'\t');

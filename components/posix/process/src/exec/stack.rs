@@ -16,12 +16,12 @@ use memory::{AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace, region
 use rt::{memory::Charge, user::Protection};
 use vfs::{Credentials, Errno};
 
-/// Room on the first stack beyond what is on it, as on Linux.
+/// Room on the first stack beyond its contents, as on Linux.
 const SPARE_BYTES: u64 = 128 << 10;
 const PLATFORM: &[u8] = b"x86_64\0";
-/// Ticks a second of times(2), which `AT_CLKTCK` tells.
+/// Ticks of times(2) in a second, as reported by `AT_CLKTCK`.
 const CLOCK_TICKS: u64 = 100;
-/// Bytes of a signal frame beside the extended state, rounded up generously.
+/// Bytes of a signal frame besides the extended state, rounded up generously.
 const SIGNAL_FRAME_BYTES: u64 = 1024;
 
 /// The contents of the first stack.
@@ -30,13 +30,13 @@ pub struct Contents<'a> {
     pub path: &'a [u8],
     /// Arguments and environment.
     pub arguments: &'a Arguments,
-    /// The place of the program.
+    /// The loaded program.
     pub image: &'a Image,
     /// Address of the vDSO.
     pub vdso: Option<u64>,
     /// The credentials of the loaded program.
     pub credentials: &'a Credentials,
-    /// More rights than its caller's.
+    /// The program has more rights than its caller.
     pub is_secure: bool,
 }
 
@@ -47,11 +47,11 @@ struct Builder {
 }
 
 impl Builder {
-    /// Below `end`, with room for so many bytes.
+    /// Makes a builder for contents that end at `end`, with room for `capacity` bytes.
     fn below(end: u64, capacity: usize) -> Builder {
         Builder { end, bytes: Vec::with_capacity(capacity) }
     }
-    /// Makes room for `chunk` below all others and returns its address. Chunks are kept reversed.
+    /// Adds `chunk` below all others and returns its address. Chunks are kept reversed.
     fn push(&mut self, chunk: &[u8]) -> u64 {
         self.bytes.extend(chunk.iter().rev());
         self.end - self.bytes.len() as u64
@@ -70,7 +70,7 @@ impl Builder {
 /// Maps the stack and writes its contents; returns the stack pointer.
 ///
 /// # Errors
-/// `ENOMEM` where it cannot be mapped, `E2BIG` where the limit does not allow it.
+/// `ENOMEM` if it cannot be mapped, `E2BIG` if the limit does not allow it.
 pub fn build(
     memory: &Arc<AddressSpace>,
     place: &Place,
@@ -143,7 +143,7 @@ fn push_strings(
     path
 }
 
-/// Pushes what the auxiliary vector points to, and returns that.
+/// Adds the data to which the auxiliary vector points, and returns the vector.
 fn push_auxiliary(builder: &mut Builder, contents: &Contents<'_>, path: u64) -> Vec<u64> {
     let platform = builder.push(PLATFORM);
     let mut random = [0; 16];
@@ -186,7 +186,7 @@ fn auxiliary(contents: &Contents<'_>, path: u64, platform: u64, random: u64) -> 
     pairs.into_iter().flat_map(|(key, value)| [u64::from(key), value]).collect()
 }
 
-/// The number of arguments and both lists of pointers.
+/// Returns the number of arguments and both lists of pointers as words.
 fn pointer_words(contents: &Contents<'_>, layout: &memory::Layout) -> Vec<u64> {
     let (arguments, environment) = (&contents.arguments.arguments, &contents.arguments.environment);
     let mut words = Vec::with_capacity(arguments.count() + environment.count() + 4);
@@ -209,12 +209,13 @@ fn push_pointers(words: &mut Vec<u64>, strings: &Strings, start: u64) {
     }
 }
 
-/// `AT_HWCAP`: the feature bits of CPUID leaf 1, EDX.
+/// Returns the value of `AT_HWCAP`: the feature bits of CPUID leaf 1, EDX.
 fn processor_features() -> u64 {
     raw_cpuid::CpuId::new().get_feature_info().map_or(0, |_| u64::from(raw_cpuid::cpuid!(1).edx))
 }
 
-/// `AT_HWCAP2`: programs may set their segment bases themselves; the nucleus lets them where they can.
+/// Returns the value of `AT_HWCAP2`: programs may set their segment bases themselves if the processor allows it and the nucleus
+/// enables it.
 fn further_features() -> u64 {
     const FSGSBASE: u64 = 2;
     let has_fsgsbase = raw_cpuid::CpuId::new()

@@ -4,7 +4,7 @@ use alloc::{vec, vec::Vec};
 use memory::{Anonymous, PAGE, region::round_up};
 use rt::memory::Frame;
 
-/// A real program, if the machine has it (`busybox-static`).
+/// Returns a real program, if the machine has it (`busybox-static`).
 fn busybox() -> Option<Vec<u8>> {
     ["/bin/busybox", "/usr/bin/busybox"].iter().find_map(|path| std::fs::read(path).ok())
 }
@@ -40,8 +40,8 @@ fn load_with(bytes: &[u8], arguments: &[&str], environment: &[&str]) -> Result<L
     })
 }
 
-/// A small program: header, and one segment of code per entry of `segments`
-/// (address, offset, file bytes, memory bytes, flags).
+/// Makes a small program: header, and one segment of code for each entry of `segments` (address,
+/// offset, file bytes, memory bytes, flags).
 fn small_elf(kind: u16, segments: &[[u64; 5]]) -> Vec<u8> {
     let mut bytes = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend(kind.to_le_bytes());

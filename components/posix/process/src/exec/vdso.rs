@@ -1,8 +1,9 @@
-//! The vDSO: one page of data and one of code shared by every program, so that the time costs no
-//! system call. The code is `vdso/vdso.rs`; its header draws the data page.
+//! The vDSO: one page of data and one page of code shared by every program, so that programs read
+//! the time without a system call. The code is `vdso/vdso.rs`; its header shows the layout of the
+//! data page.
 //!
-//! The writer is [`update`]: whoever changes the wall clock calls it. `WRITER` makes writers one
-//! at a time; readers follow the sequence word.
+//! The writer is [`update`], which is called after each change of the wall clock. `WRITER` makes
+//! writers run one at a time; readers follow the sequence word.
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{Ordering, fence};
 use memory::{AddressSpace, Anonymous, Label, MapFlags, MapRequest, Origin, PAGE, Place, Source};
@@ -88,11 +89,11 @@ fn write_scale(page: &Frame, sequence: u32, scale: Option<TscScale>) {
     page.write(0, &sequence.wrapping_add(2).to_le_bytes());
 }
 
-/// Maps data and code at `start`; returns the address of the code, where programs find the
-/// vDSO's ELF header. `None` where there is no memory for it: programs do without.
+/// Maps data and code at `start`. Returns the address of the code, at which programs find the
+/// vDSO's ELF header; `None` if memory is short: programs then run without it.
 ///
 /// # Errors
-/// As mmap.
+/// Those of mmap.
 pub fn map(memory: &Arc<AddressSpace>, start: u64) -> Result<Option<u64>, Errno> {
     let Some(shared) = shared() else { return Ok(None) };
     let code = start + PAGE;

@@ -27,11 +27,11 @@ static SOCKETS: Once<Arc<Active>> = Once::new();
 static OTHERS: Once<Arc<Active>> = Once::new();
 static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
-/// Something anonymous: only `stat` sees it.
+/// The node of a file without a name; only `stat` uses it.
 struct Anonymous {
     inode: InodeNumber,
     attributes: Mutex<Attributes>,
-    /// The file that opening it again (through `/proc/self/fd`) gives.
+    /// The file that is returned when it is opened again (through `/proc/self/fd`).
     file: Option<Arc<dyn File>>,
 }
 
@@ -86,7 +86,7 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
     Ok(path)
 }
 
-/// The place of a stream of the host's: to programs it looks like a pipe.
+/// Makes the path of a stream of the host: to programs it looks like a pipe.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -95,7 +95,7 @@ pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     place(pipes()?, &format!("pipe:[{}]", node.inode), node)
 }
 
-/// The place of a new socket, whose number is that of its inode.
+/// Makes the path of a new socket, whose number is its inode number.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -108,17 +108,17 @@ pub fn socket_place(who: &Credentials, number: u64) -> Result<Path, Errno> {
     place(active, &format!("socket:[{number}]"), node)
 }
 
-/// Whether `place` is of a file system that is mounted nowhere.
+/// Returns whether `place` is in a file system that is not mounted.
 pub fn is_nameless(place: &Path) -> bool {
     matches!(place.mount.instance().info().type_name, "pipefs" | "sockfs" | EVENT_TYPE)
 }
 
-/// `place` is one of [`event_place`].
+/// Returns whether `place` was made by [`event_place`].
 pub fn is_event_file(place: &Path) -> bool {
     place.mount.instance().info().type_name == EVENT_TYPE
 }
 
-/// The place of a new event file or the like, shown as `anon_inode:KIND`.
+/// Makes the path of a new event file or similar file, shown as `anon_inode:KIND`.
 ///
 /// # Errors
 /// `ENOMEM`.

@@ -30,7 +30,7 @@ pub struct Places {
 }
 
 impl FsContext {
-    /// Root and working directory are the namespace's root.
+    /// Makes a context whose root and working directory are the namespace's root.
     pub fn new(namespace: Arc<Namespace>) -> FsContext {
         let root = namespace.root();
         let places = Arc::new(Places { working: root.clone(), root });
@@ -41,15 +41,15 @@ impl FsContext {
             users: Users::default(),
         }
     }
-    /// The mounts seen.
+    /// Returns the namespace: the mounts that the tasks see.
     pub fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
     }
-    /// The tasks that use it.
+    /// Returns the count of tasks that use it.
     pub(super) fn users(&self) -> &Users {
         &self.users
     }
-    /// The same again, for fork.
+    /// Makes a copy, for fork.
     pub fn duplicate(&self) -> FsContext {
         FsContext {
             namespace: self.namespace.clone(),
@@ -58,11 +58,11 @@ impl FsContext {
             users: Users::default(),
         }
     }
-    /// Root and working directory.
+    /// Returns root and working directory.
     pub fn places(&self) -> Arc<Places> {
         self.places.read().clone()
     }
-    /// The root.
+    /// Returns the root.
     pub fn root(&self) -> Path {
         self.places.read().root.clone()
     }
@@ -70,7 +70,7 @@ impl FsContext {
     pub fn working(&self) -> Path {
         self.places.read().working.clone()
     }
-    /// Moves to another working directory.
+    /// Changes the working directory.
     pub fn set_working(&self, directory: Path) {
         self.change(|places| Places { root: places.root.clone(), working: directory });
     }
@@ -78,7 +78,7 @@ impl FsContext {
     pub fn set_root(&self, directory: Path) {
         self.change(|places| Places { root: directory, working: places.working.clone() });
     }
-    /// Moves root and working directory from `old` to `new` where they are there (pivot_root).
+    /// Changes root and working directory to `new` if they are `old` (pivot_root).
     pub fn follow_root(&self, old: &Path, new: &Path) {
         let follow = |at: &Path| if at.is_same(old) { new.clone() } else { at.clone() };
         self.change(|places| Places {
@@ -97,7 +97,7 @@ impl FsContext {
     pub fn umask(&self) -> u16 {
         self.umask.load(Ordering::Relaxed)
     }
-    /// Sets the mask (nine bits); returns the one before.
+    /// Sets the mask (nine bits); returns the previous one.
     pub fn set_umask(&self, mask: u16) -> u16 {
         self.umask.swap(mask & 0o777, Ordering::Relaxed)
     }

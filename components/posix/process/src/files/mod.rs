@@ -1,9 +1,9 @@
 //! Open files of processes: descriptor tables ([`Table`]) and file-system contexts ([`FsContext`]).
 //!
 //! A table is shared by the tasks that share `CLONE_FILES`. Its one lock (`files.table`, a leaf)
-//! guards the slots; a description that leaves the table is dropped after the lock, because its
-//! last drop may write, wake or block. `docs/descriptors.md` tells more.
-//! Source: POSIX.1-2017 2.14, dup(2), fcntl(2), close_range(2).
+//! guards the slots; a description that leaves the table is dropped after the lock, because its last
+//! drop may write, wake or block. `docs/descriptors.md` has the details. Source: POSIX.1-2017 2.14,
+//! dup(2), fcntl(2), close_range(2).
 pub mod anonymous;
 pub(crate) mod context;
 pub mod install;

@@ -1,4 +1,4 @@
-//! Notes of directories (F_NOTIFY): a signal when something happens to what is in one.
+//! Directory notifications (F_NOTIFY): a signal for events of the files in a directory.
 //!
 //! A [`Note`] belongs to a description in a descriptor table and goes when a descriptor of it is closed there. It is told
 //! under a directory's lock (see `vfs::notify`) and signals by the description's owner ([`super::notify`]).
@@ -41,17 +41,17 @@ const BAND: u32 = raw::EPOLLIN | raw::EPOLLRDNORM | raw::EPOLLMSG;
 struct Note {
     owner: Arc<dyn Told>,
     directory: Arc<Vnode>,
-    /// Its owner: a description in a table.
+    /// The description in the table to which it belongs.
     file: Weak<OpenFile>,
     table: u64,
     fd: i32,
-    /// The wanted events; none once it was told, unless with DN_MULTISHOT.
+    /// The wanted events; none after the first event, unless DN_MULTISHOT is set.
     mask: AtomicU32,
     /// The cookie of the last name that left.
     moved: AtomicU32,
 }
 
-/// All there are; `COUNT` is their number, for looking without the lock.
+/// All notes; `COUNT` is their number, readable without the lock.
 static ALL: Mutex<Vec<Arc<Note>>> = Mutex::new(&NOTES, Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -120,7 +120,7 @@ pub(super) fn add(
     directory.observe(Arc::downgrade(&observer));
 }
 
-/// A descriptor of `file` was closed in `table`, which is told of its directory no more.
+/// Called when a descriptor of `file` was closed in `table`: the table's tasks are not notified of its directory any more.
 #[inline]
 pub fn descriptor_closed(table: u64, file: &Arc<OpenFile>) {
     if COUNT.load(Acquire) > 0 {

@@ -19,7 +19,7 @@ impl Told for Owner {
 /// more.
 ///
 /// # Errors
-/// `ENOTDIR`, and `EINVAL` where notes are switched off.
+/// `ENOTDIR`, and `EINVAL` if directory notifications are disabled.
 pub fn set(task: &Task, file: &Arc<OpenFile>, fd: i32, events: u32) -> Result<(), Errno> {
     if !IS_ENABLED.load(Relaxed) {
         return Err(Errno::EINVAL);

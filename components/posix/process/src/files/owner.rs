@@ -1,9 +1,10 @@
-//! Signal-driven input and output: whom a description tells when it becomes ready (F_SETOWN, O_ASYNC).
+//! Signal-driven input and output: the receiver of the signals of a description that becomes ready
+//! (F_SETOWN, O_ASYNC).
 //!
-//! An [`Owner`] hangs in the description's slot once it was named, and watches the file's queues
-//! while O_ASYNC is set. It is told under a queue's lock, so it does not look at the file: it says
-//! `POLL_IN` for what can be read and `POLL_OUT` for what can only be written.
-//! Source: fcntl(2), Linux `fs/fcntl.c`.
+//! An [`Owner`] is in the description's slot once a receiver was set, and watches the file's queues while
+//! O_ASYNC is set. It is told under a queue's lock, so it does not look at the file: it reports `POLL_IN`
+//! for a file that can be read and `POLL_OUT` for one that can only be written. Source: fcntl(2), Linux
+//! `fs/fcntl.c`.
 use crate::{
     object::Process,
     signal::{
@@ -35,7 +36,7 @@ lock_class! {
 /// The thread, process or group that gets a description's signals (F_SETOWN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
-    /// Nobody.
+    /// There is no receiver.
     Nobody,
     /// A thread.
     Thread(u32),
@@ -48,7 +49,7 @@ pub enum Whom {
 #[derive(Clone)]
 struct Setting {
     whom: Whom,
-    /// 0: SIGIO, without details.
+    /// The signal to send; 0 means SIGIO without details.
     signal: u8,
     fd: i32,
     /// The task that named the owner: it must be allowed to signal the owner.
@@ -84,10 +85,10 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner of `file`, nobody at first.
+    /// Returns the owner of `file`, which has no receiver at first.
     ///
     /// # Errors
-    /// `EINVAL` where its slot is used for something else.
+    /// `EINVAL` if its slot is used for something else.
     pub fn of(file: &OpenFile) -> Result<Arc<Owner>, Errno> {
         let mut slot = file.owner().lock();
         let code = if file.is_readable() { info::POLL_IN } else { info::POLL_OUT };
@@ -105,29 +106,29 @@ impl Owner {
         let kept = slot.get_or_insert_with(|| make()).clone();
         kept.downcast::<Owner>().map_err(|_| Errno::EINVAL)
     }
-    /// Names whom to tell; `by` must be allowed to signal it when the time comes.
+    /// Sets the receiver; `by` must be allowed to signal it when a signal is sent.
     pub fn set_whom(&self, whom: Whom, by: Arc<Credentials>) {
         let mut setting = self.setting.lock();
         (setting.whom, setting.by) = (whom, Some(by));
     }
-    /// The receiver of the signals.
+    /// Returns the receiver of the signals.
     pub fn whom(&self) -> Whom {
         self.setting.lock().whom
     }
-    /// The user, real and effective, that named whom it tells.
+    /// Returns the real and effective user id of the process that set the receiver.
     pub fn users(&self) -> [u32; 2] {
         let by = self.setting.lock().by.clone();
         by.map_or([0; 2], |by| [by.user.real, by.user.effective])
     }
-    /// The signal to tell by, 0 for SIGIO without details.
+    /// Sets the signal to send, 0 for SIGIO without details.
     pub fn set_signal(&self, signal: u8) {
         self.setting.lock().signal = signal;
     }
-    /// The signal it tells by.
+    /// Returns the signal to send.
     pub fn signal(&self) -> u8 {
         self.setting.lock().signal
     }
-    /// O_ASYNC was set through descriptor `fd`.
+    /// Called when O_ASYNC was set through descriptor `fd`.
     pub fn turn_on(&self, file: &OpenFile, fd: i32) {
         let Some(source) = file.file().signal_source() else { return };
         self.setting.lock().fd = fd;
@@ -148,12 +149,13 @@ impl Owner {
             }
         }
     }
-    /// Tells whoever is to be told that `code` (one of [`info`]'s) with `band` is true of descriptor `fd`.
+    /// Sends the receiver the signal that `code` (one of [`info`]'s) with `band` is true of descriptor
+    /// `fd`.
     pub fn tell(&self, code: i32, band: u32, fd: i32) {
         let setting = self.setting.lock().clone();
         setting.tell(code, band, fd);
     }
-    /// Tells of its descriptor that it can be read or written, as `code` says.
+    /// Sends the signal that its descriptor can be read or written, as `code` says.
     fn tell_of(&self, code: i32) {
         let setting = self.setting.lock().clone();
         let band = match code {
@@ -162,7 +164,7 @@ impl Owner {
         };
         setting.tell(code, u32::from(band.bits()), setting.fd);
     }
-    /// O_ASYNC was taken away.
+    /// Called when O_ASYNC was cleared.
     pub fn turn_off(&self) {
         self.is_on.store(false, Ordering::Release);
     }
@@ -182,7 +184,7 @@ impl Watcher for Owner {
 }
 
 impl Setting {
-    /// As [`Owner::tell`].
+    /// Sends the signal, as [`Owner::tell`] does.
     fn tell(&self, code: i32, band: u32, fd: i32) {
         let message = match self.signal {
             0 => Info::kernel(SIGIO),
@@ -208,7 +210,7 @@ impl Setting {
 
 /// The permission of one process to signal another.
 trait MaySignal {
-    /// Root, or the same user.
+    /// Returns whether the receiver may be signalled: by root, or by the same user.
     fn may_signal(&self, process: &Process) -> bool;
 }
 

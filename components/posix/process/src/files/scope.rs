@@ -14,7 +14,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The task as it is now.
+    /// Makes the scope of the task's present state.
     #[inline]
     pub fn of(task: &Task) -> Scope {
         let fs = task.fs();
@@ -26,20 +26,20 @@ impl Scope {
             thread: task.id(),
         }
     }
-    /// As access(2) looks at files: with the real ids.
+    /// Changes the scope to the real ids, which access(2) uses.
     pub fn with_real_ids(mut self) -> Scope {
         self.credentials = Arc::new(self.credentials.with_real_ids());
         self
     }
-    /// The credentials of the task.
+    /// Returns the credentials of the task.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
-    /// Root and working directory, mask and the mounts.
+    /// Returns root and working directory, mask and mounts.
     pub fn fs(&self) -> &FsContext {
         &self.fs
     }
-    /// For walks and operations.
+    /// Returns the caller for walks and operations.
     pub fn caller(&self) -> Caller<'_> {
         Caller {
             namespace: self.fs.namespace(),

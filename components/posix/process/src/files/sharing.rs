@@ -1,9 +1,8 @@
-//! The tasks that share an [`FsContext`], and what an exec makes of that.
+//! The count of tasks that share an [`FsContext`], and its use in an exec.
 //!
 //! [`FsHold`] is a task's use of a context. [`FsExec`] tells an exec whether another process uses the context, and
-//! keeps others from joining until the exec has ended. A program that another process can move to another root or
-//! working directory gets no rights of its file.
-//! Source: Linux, `check_unsafe_exec` and `copy_fs`.
+//! keeps other tasks from joining until the exec has ended. If another process can change a program's root or working
+//! directory, the program does not get the rights of its file. Source: Linux, `check_unsafe_exec` and `copy_fs`.
 use super::context::FsContext;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +10,17 @@ use vfs::Errno;
 
 /// The number of tasks, in the low bits.
 const COUNT: u64 = (1 << 31) - 1;
-/// A process of the users executes a program: nobody joins.
+/// Flag: a process of the users executes a program, and no task may join.
 const IN_EXEC: u64 = 1 << 31;
-/// Added at each change, so that a comparison notices one user that came and another that went.
+/// Added at each change, so that a comparison detects that one user joined and another left.
 const CHANGE: u64 = 1 << 32;
 
-/// Whether other processes use the context of a process that executes a program.
+/// Tells whether other processes use the context of a process that executes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Only its own threads use it, and nobody joins until the exec has ended.
+    /// Only the process's own threads use it, and no task joins until the exec has ended.
     Own,
-    /// Others use it.
+    /// Other processes use it.
     Shared,
 }
 
@@ -66,16 +65,16 @@ pub struct FsHold {
 }
 
 impl FsHold {
-    /// The first task's use of a context.
+    /// Makes the first task's use of a context.
     pub fn first(context: Arc<FsContext>) -> FsHold {
         context.users().add_first();
         FsHold { context, is_counted: true }
     }
-    /// The use of a task that has ended and looks up no more names.
+    /// Makes the use of a task that has ended and looks up no more names.
     pub fn ended(context: Arc<FsContext>) -> FsHold {
         FsHold { context, is_counted: false }
     }
-    /// One more task's use of it (`CLONE_FS`).
+    /// Makes one more task's use of it (`CLONE_FS`).
     ///
     /// # Errors
     /// `EAGAIN` while a process of its users executes a program.
@@ -83,7 +82,7 @@ impl FsHold {
         context.users().join()?;
         Ok(FsHold { context, is_counted: true })
     }
-    /// The context.
+    /// Returns the context.
     pub fn context(&self) -> &Arc<FsContext> {
         &self.context
     }
@@ -109,7 +108,7 @@ impl FsExec {
         let sharing = context.users().begin_exec(own_users);
         FsExec { context, sharing }
     }
-    /// Whether other processes use the context.
+    /// Returns whether other processes use the context.
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
@@ -151,7 +150,7 @@ mod tests {
         let sharing = users.begin_exec(|| {
             round.set(round.get() + 1);
             if round.get() == 1 {
-                // A thread of its own comes, is counted, and goes again; the other process stays.
+                // A thread of the executing process joins, is counted, and leaves again; the other process stays.
                 users.join().unwrap();
                 users.leave();
                 return 2;

@@ -7,24 +7,24 @@ use memory::setting::Setting;
 use rt::memory::Charge;
 use vfs::Errno;
 
-/// No table grows beyond this.
+/// Greatest number of descriptors of a table.
 pub const DESCRIPTORS_MAX: usize = 1 << 20;
-/// The largest limit of descriptors that may be set, and one more than the largest new descriptor (`/proc/sys/fs/nr_open`).
-/// More than [`DESCRIPTORS_MAX`] there never are.
+/// Greatest limit of descriptors that may be set, and one more than the greatest new descriptor (`/proc/sys/fs/nr_open`). A
+/// table never has more than [`DESCRIPTORS_MAX`].
 pub static NEW_MAX: Setting = Setting::new(DESCRIPTORS_MAX as i64, 64, 0x7fff_ffc0);
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// The fate of a descriptor at exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExec {
-    /// It stays open.
+    /// The descriptor stays open.
     Keep,
-    /// It is closed (`FD_CLOEXEC`).
+    /// The descriptor is closed (`FD_CLOEXEC`).
     Close,
 }
 
 impl OnExec {
-    /// `Close` if any bit of `flag` is in `flags`.
+    /// Returns `Close` if any bit of `flag` is in `flags`.
     pub fn from_flag(flags: u32, flag: u32) -> OnExec {
         if flags & flag != 0 { OnExec::Close } else { OnExec::Keep }
     }
@@ -41,7 +41,7 @@ pub struct Slots<F> {
 }
 
 impl<F: Clone> Slots<F> {
-    /// No descriptors.
+    /// Makes an empty list.
     pub const fn new() -> Slots<F> {
         Slots {
             files: Vec::new(),
@@ -51,25 +51,25 @@ impl<F: Clone> Slots<F> {
             charge: Charge::none(),
         }
     }
-    /// The file at `fd`.
+    /// Returns the file at `fd`.
     #[inline]
     pub fn get(&self, fd: usize) -> Option<&F> {
         self.files.get(fd)?.as_ref()
     }
-    /// Beyond the highest descriptor there is room for.
+    /// Returns the number of descriptors for which there is room.
     pub fn size(&self) -> usize {
         self.files.len()
     }
-    /// The fate of `fd` at exec.
+    /// Returns whether exec closes `fd`.
     pub fn on_exec(&self, fd: usize) -> OnExec {
         let word = self.close_on_exec.get(fd / WORD_BITS).copied().unwrap_or(0);
         if word >> (fd % WORD_BITS) & 1 != 0 { OnExec::Close } else { OnExec::Keep }
     }
-    /// Says what exec shall do with `fd`.
+    /// Sets whether exec closes `fd`.
     pub fn set_on_exec(&mut self, fd: usize, on_exec: OnExec) {
         set_bit(&mut self.close_on_exec, fd, on_exec == OnExec::Close);
     }
-    /// The lowest free descriptor from `lowest` up.
+    /// Returns the lowest free descriptor from `lowest` up.
     pub fn free_from(&self, lowest: usize) -> usize {
         let mut index = (lowest / WORD_BITS).max(self.first_free_word);
         let mut skipped = if index == lowest / WORD_BITS { lowest % WORD_BITS } else { 0 };
@@ -86,7 +86,7 @@ impl<F: Clone> Slots<F> {
     /// Puts `file` at the lowest free descriptor from `lowest` below `limit`.
     ///
     /// # Errors
-    /// `EMFILE` where there is none, `ENOMEM`.
+    /// `EMFILE` if there is none, `ENOMEM`.
     pub fn insert(
         &mut self,
         file: F,
@@ -101,7 +101,7 @@ impl<F: Clone> Slots<F> {
         self.put(fd, file, on_exec)?;
         Ok(fd)
     }
-    /// Puts `file` at `fd`; returns what was there.
+    /// Puts `file` at `fd`; returns the file that was there.
     ///
     /// # Errors
     /// `EBADF` beyond [`DESCRIPTORS_MAX`], `ENOMEM`.
@@ -116,7 +116,7 @@ impl<F: Clone> Slots<F> {
         }
         Ok(before)
     }
-    /// Empties `fd`; returns what was there.
+    /// Empties `fd`; returns the file that was there.
     pub fn take(&mut self, fd: usize) -> Option<F> {
         let before = self.files.get_mut(fd)?.take()?;
         set_bit(&mut self.used, fd, false);
@@ -124,15 +124,15 @@ impl<F: Clone> Slots<F> {
         self.first_free_word = self.first_free_word.min(fd / WORD_BITS);
         Some(before)
     }
-    /// The next descriptor in use from `from` up.
+    /// Returns the next descriptor in use from `from` up.
     pub fn next_used(&self, from: usize) -> Option<usize> {
         next_set(&self.used, from)
     }
-    /// The next descriptor from `from` up that exec closes.
+    /// Returns the next descriptor from `from` up that exec closes.
     pub fn next_closing(&self, from: usize) -> Option<usize> {
         next_set(&self.close_on_exec, from)
     }
-    /// The same descriptors again, for fork.
+    /// Makes a list with the same descriptors, for fork.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -149,7 +149,7 @@ impl<F: Clone> Slots<F> {
         copy.first_free_word = self.first_free_word;
         Ok(copy)
     }
-    /// `fd` can be put in place without more memory.
+    /// Returns whether `fd` can be used without more memory.
     pub fn has_room(&self, fd: usize) -> bool {
         fd < self.files.len()
     }

@@ -42,7 +42,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new() -> Table {
         Table::with(Slots::new())
     }
@@ -50,7 +50,7 @@ impl Table {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Table { id, slots: RwLock::new(&TABLE, slots) }
     }
-    /// Its number, never used again: the owner of POSIX file locks.
+    /// Returns its number, which is never used again: the owner of POSIX file locks.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -69,7 +69,7 @@ impl Table {
     pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>, Errno> {
         self.look_up().get(fd).cloned()
     }
-    /// To look up several: nothing changes in between.
+    /// Locks the table for looking up several descriptors: it does not change in between.
     pub fn look_up(&self) -> LookUp<'_> {
         LookUp(self.slots.read())
     }
@@ -87,7 +87,8 @@ impl Table {
         let fd = self.slots.write().insert(file, lowest, limit, on_exec)?;
         Ok(fd as u64)
     }
-    /// A descriptor below `limit` is free and has room, so that an open, which may create, may go on.
+    /// Checks that a descriptor below `limit` is free and has memory, before an open that may create
+    /// a file.
     ///
     /// # Errors
     /// `EMFILE`, `ENOMEM`.
@@ -103,7 +104,7 @@ impl Table {
         drop(slots);
         self.slots.write().grow(fd)
     }
-    /// The two lowest free descriptors below `limit`, which stay free.
+    /// Returns the two lowest free descriptors below `limit`, which stay free.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -116,10 +117,11 @@ impl Table {
         }
         Ok([first as i32, second as i32])
     }
-    /// Makes `to` stand for what `from` does, in one step (`dup2`); what was at `to` is closed.
+    /// Makes `to` refer to the description of `from`, in one step (`dup2`); the old description of
+    /// `to` is closed.
     ///
     /// # Errors
-    /// `EBADF` where `from` is not open or `to` is not below `limit`, `ENOMEM`.
+    /// `EBADF` if `from` is not open or `to` is not below `limit`, `ENOMEM`.
     pub fn replace(&self, from: i32, to: i32, limit: usize, on_exec: OnExec) -> Result<(), Errno> {
         let (from, to) = (index(from)?, index(to)?);
         if to >= limit {
@@ -133,10 +135,10 @@ impl Table {
         self.closed(before);
         Ok(())
     }
-    /// Makes `to` stand for `file`; what was there is closed.
+    /// Makes `to` refer to `file`; its old description is closed.
     ///
     /// # Errors
-    /// `EBADF` where `to` is not below `limit`, `ENOMEM`.
+    /// `EBADF` if `to` is not below `limit`, `ENOMEM`.
     pub fn put(
         &self,
         file: Arc<OpenFile>,
@@ -214,7 +216,7 @@ impl Table {
         slots.set_on_exec(fd, on_exec);
         Ok(())
     }
-    /// Closes what exec closes.
+    /// Closes the descriptors that exec closes.
     pub fn close_on_exec(&self) {
         let mut removed = Vec::new();
         {
@@ -237,7 +239,7 @@ impl Table {
         let bytes: usize = files.map(|file| survey.share_of(file)).sum();
         (bytes / PAGE_BYTES) as u64
     }
-    /// Beyond the highest descriptor there was room for so far.
+    /// Returns the number of descriptors for which there has been room so far.
     pub fn size(&self) -> usize {
         self.slots.read().size()
     }

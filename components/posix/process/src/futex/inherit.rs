@@ -1,12 +1,12 @@
-//! Futexes that pass on priority (FUTEX_LOCK_PI and its kin): the word holds the owner's thread id.
+//! Futexes that pass on priority (FUTEX_LOCK_PI and its kin): the futex word holds the owner's thread id.
 //!
 //! ```text
-//! word: 31 somebody waits   30 the owner ended with it   29..0 thread id of the owner, 0: free
+//! word: 31 a thread waits   30 the owner ended while it had the lock   29..0 thread id of the owner, 0: free
 //! ```
-//! Only a lock that somebody waits for is known here: who owns it, and who waits in which order. The owner runs at the
-//! highest real-time priority of who waits for any of its locks, and so on along the chain of owners (K6). The kernel hands
-//! a lock over: it writes the next owner's id before that runs. Where an owner ends with the lock, its heir writes the word
-//! itself, in its own memory ([`settle`]).
+//! Only a lock with waiting threads is in the table: its owner, and the threads in the order in which they wait. The owner
+//! runs at the highest real-time priority of the threads that wait for any of its locks, and so on along the chain of owners
+//! (K6). The kernel hands a lock over: it writes the next owner's id before that thread runs. If an owner ends while it has
+//! the lock, the next owner writes the word itself, in its own memory ([`settle`]).
 //!
 //! Locks: `futex.inheritance`, one for all: a change of priority goes along the chain in one step. User words are
 //! accessed under it with faults refused, as in [`super`]; under it `process.tree` is read. A bucket's lock comes before it.
@@ -36,20 +36,20 @@ lock_class! {
     static INHERITANCE = "futex.inheritance";
 }
 
-/// Longest chain of owners that wait for others (Linux's `max_lock_depth`).
+/// Greatest length of a chain of owners that wait for others (Linux's `max_lock_depth`).
 const DEPTH_MAX: usize = 1024;
 
 /// The states of a waiter's grant.
 mod grant {
-    /// It waits.
+    /// The task still waits.
     pub const NONE: u8 = 0;
-    /// The lock is its own, and the word says so.
+    /// The task owns the lock, and the word says so.
     pub const WHOLE: u8 = 1;
     /// The lock is its own, the word is to be written.
     pub const UNSETTLED: u8 = 2;
 }
 
-/// A task that waits.
+/// A waiting task.
 pub(super) struct Waiter {
     task: Arc<Task>,
     granted: AtomicU8,
@@ -67,7 +67,7 @@ impl Waiter {
             _object: object,
         })
     }
-    /// Tells that the lock is its own, as `granted` says.
+    /// Makes the waiter the owner of the lock, in the state `granted`.
     fn give(&self, granted: u8) {
         self.granted.store(granted, Ordering::Release);
         self.event.signal();
@@ -80,7 +80,7 @@ struct Place {
     waiter: Arc<Waiter>,
 }
 
-/// A lock that somebody waits for.
+/// A lock for which at least one task waits.
 struct Lock {
     owner: Arc<Task>,
     queue: Vec<Place>,
@@ -97,15 +97,15 @@ impl Lock {
         let at = self.queue.iter().position(|place| Arc::ptr_eq(&place.waiter.task, task))?;
         Some(self.queue.remove(at))
     }
-    /// `task` waits with this priority.
+    /// Returns whether `task` waits with this priority.
     fn knows(&self, task: &Arc<Task>, priority: u32) -> bool {
         let mut places = self.queue.iter();
         places.any(|place| place.priority == priority && Arc::ptr_eq(&place.waiter.task, task))
     }
-    /// A word that reads so is one of this lock.
+    /// Returns whether the value `word` of the futex word fits this lock.
     fn agrees(&self, word: u32) -> bool {
         let owner = word & TID_MASK;
-        // Nobody's: the owner has gone through its robust list and is about to pass its locks on.
+        // The word has no owner: the last owner has gone through its robust list and is about to pass its locks on.
         self.is_unsettled || owner == self.owner.id() || owner == 0 && word & OWNER_DIED != 0
     }
     fn highest(&self) -> u32 {
@@ -113,7 +113,7 @@ impl Lock {
     }
 }
 
-/// All locks that somebody waits for.
+/// All locks for which a task waits.
 struct Table {
     locks: BTreeMap<Key, Lock>,
     /// The locks a task owns, by its id.
@@ -130,14 +130,14 @@ static TABLE: Mutex<Table> = Mutex::new(
 /// The result of one look at the word.
 enum Step<T> {
     Done(T),
-    /// It changed meanwhile.
+    /// The word changed meanwhile; the step is to be done again.
     Again,
-    /// It is not there, or not to be written to.
+    /// The word is not mapped, or cannot be written.
     Fault,
 }
 
 impl Table {
-    /// Enters a lock among those of `owner`.
+    /// Adds a lock to those of `owner`.
     fn own(&mut self, key: Key, owner: &Arc<Task>) {
         owner.begin_owning();
         self.owned.entry(owner.id()).or_default().push(key);
@@ -150,12 +150,12 @@ impl Table {
             }
         }
     }
-    /// The highest priority that waits for a lock of `task`.
+    /// Returns the highest priority of the tasks that wait for a lock of `task`.
     fn inherited(&self, task: &Task) -> u32 {
         let keys = self.owned.get(&task.id()).into_iter().flatten();
         keys.filter_map(|key| self.locks.get(key)).map(Lock::highest).max().unwrap_or(0)
     }
-    /// Whether `owner` waits, through others perhaps, for `task`.
+    /// Returns whether `owner` waits for `task`, directly or through other owners.
     fn waits_for(&self, owner: &Arc<Task>, task: &Arc<Task>) -> bool {
         let mut at = owner;
         for _ in 0..DEPTH_MAX {
@@ -170,7 +170,7 @@ impl Table {
         }
         true
     }
-    /// Has `task`, and who it waits for, run at the priority that is due now.
+    /// Updates the priority of `task`, and of the chain of owners that it waits for.
     fn spread(&mut self, task: &Arc<Task>) {
         let mut task = task.clone();
         for _ in 0..DEPTH_MAX {
@@ -187,7 +187,7 @@ impl Table {
             task = owner;
         }
     }
-    /// Makes the first in the queue of `key` its owner, as `granted` says; who that is.
+    /// Makes the first in the queue of `key` its owner, in the state `granted`. Returns that task.
     fn hand_over(&mut self, key: Key, granted: u8) -> Option<Arc<Task>> {
         let lock = self.locks.get_mut(&key)?;
         let before = lock.owner.clone();
@@ -208,7 +208,7 @@ impl Table {
         self.spread(&before);
         Some(heir)
     }
-    /// Forgets a lock nobody waits for.
+    /// Removes a lock for which no task waits.
     fn forget_unawaited(&mut self, key: &Key) {
         let is_idle =
             self.locks.get(key).is_some_and(|lock| lock.queue.is_empty() && !lock.is_unsettled);
@@ -227,7 +227,7 @@ struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// Does `step` with the table locked until it comes to an end.
+    /// Does `step` with the table locked until it completes.
     fn look<T>(
         &self,
         mut step: impl FnMut(&mut Table, u32) -> Result<Step<T>, Errno>,
@@ -249,7 +249,8 @@ impl Word<'_> {
             }
         }
     }
-    /// The owner that `found` names is no thread. As on Linux, the word says that somebody waits, although nobody can.
+    /// Handles an owner in `found` that is not a thread: as on Linux, the bit for waiting threads is set although no thread
+    /// can wait.
     fn refuse<T>(&self, found: u32) -> Result<Step<T>, Errno> {
         match self.replace(found, found | WAITERS) {
             Step::Done(()) => Err(Errno::ESRCH),
@@ -257,7 +258,7 @@ impl Word<'_> {
             Step::Fault => Ok(Step::Fault),
         }
     }
-    /// Replaces `old` by `new`.
+    /// Replaces the word `old` by `new`.
     fn replace(&self, old: u32, new: u32) -> Step<()> {
         match self.memory.user().compare_exchange(self.address, old, new) {
             Ok(found) if found == old => Step::Done(()),
@@ -270,8 +271,8 @@ impl Word<'_> {
 /// Takes the lock at `address`, waiting for it until `deadline`.
 ///
 /// # Errors
-/// `EDEADLK` where the caller has it or would wait for itself, `ESRCH` for an owner that is no thread, `EINVAL` for a word
-/// that contradicts what is known, `ETIMEDOUT`, `EFAULT`; `RESTART_ALWAYS` when interrupted.
+/// `EDEADLK` if the caller has it or would wait for itself, `ESRCH` for an owner that is not a thread, `EINVAL` for a word
+/// that contradicts the table, `ETIMEDOUT`, `EFAULT`; `RESTART_ALWAYS` when interrupted.
 pub fn lock(
     task: &Arc<Task>,
     (address, scope): (u64, Scope),
@@ -294,8 +295,8 @@ pub fn lock(
     })
 }
 
-/// Waits until the lock is `waiter`'s. Where the wait ends before, `leave` takes it out of the queue and says which error
-/// that is; `None` where the lock is its own by now.
+/// Waits until `waiter` owns the lock. If the wait ends before, `leave` removes the waiter from the queue and returns the
+/// error; it returns `None` if the waiter owns the lock by then.
 fn await_grant(
     word: &Word<'_>,
     waiter: &Waiter,
@@ -316,12 +317,12 @@ fn await_grant(
     }
 }
 
-/// FUTEX_WAIT_REQUEUE_PI: waits while the word at `address` is `expected`, to be made wait for the lock at `second`
-/// ([`requeue`]); has that lock in the end.
+/// Does FUTEX_WAIT_REQUEUE_PI: waits while the word at `address` is `expected`, until [`requeue`] moves the task to the lock
+/// at `second`. The task owns that lock at the end.
 ///
 /// # Errors
-/// `EAGAIN` if the word differs, and when interrupted behind the lock; `ETIMEDOUT`, `EINVAL`, `EFAULT`; `RESTART_ALWAYS`
-/// when interrupted before.
+/// `EAGAIN` if the word differs, and when interrupted while it waits for the lock; `ETIMEDOUT`, `EINVAL`, `EFAULT`;
+/// `RESTART_ALWAYS` when interrupted before.
 pub fn wait_and_lock(
     task: &Arc<Task>,
     (address, second, scope): (u64, u64, Scope),
@@ -348,11 +349,12 @@ pub fn wait_and_lock(
     })
 }
 
-/// FUTEX_CMP_REQUEUE_PI: while the word at `from` is `expected`, gives the lock at `to` to the first who waits for `from`,
-/// if it is free, and has it and at most `limit` others wait for it; returns how many in all.
+/// Does FUTEX_CMP_REQUEUE_PI: while the word at `from` is `expected`, gives the lock at `to`, if it is free, to the first
+/// task that waits for `from`, and makes it and at most `limit` others wait for the lock. Returns the number of all these
+/// tasks.
 ///
 /// # Errors
-/// `EAGAIN` if the word differs, `EINVAL` where somebody waits for something else, and as [`lock`] for those.
+/// `EAGAIN` if the word differs, `EINVAL` if a task waits for another lock, and those of [`lock`].
 pub fn requeue(
     memory: &Arc<AddressSpace>,
     (from, to, scope): (u64, u64, Scope),
@@ -392,7 +394,7 @@ pub fn requeue(
     }
 }
 
-/// Has the first who waits for `source` wait for the lock at `word`, or gives it that; `false` if nobody waits.
+/// Makes the first task that waits for `source` wait for the lock at `word`, or its owner; returns `false` if no task waits.
 fn move_first(word: &Word<'_>, bucket: &mut Bucket, source: &Key) -> Result<Step<bool>, Errno> {
     let Some(entry) = table::first(bucket, source) else { return Ok(Step::Done(false)) };
     let Some((waiter, wanted)) = entry.wanted_lock() else { return Err(Errno::EINVAL) };
@@ -414,7 +416,7 @@ fn move_first(word: &Word<'_>, bucket: &mut Bucket, source: &Key) -> Result<Step
 /// Takes the lock at `address` if it is free.
 ///
 /// # Errors
-/// `EAGAIN` where it is not; as [`lock`].
+/// `EAGAIN` if it is not; those of [`lock`].
 pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
     let key = key(&memory, address, scope, Access::Write)?;
@@ -428,10 +430,10 @@ pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), 
     })
 }
 
-/// Gives the lock at `address` to who has waited for it, if anybody has.
+/// Gives the lock at `address` to the task that is first in its queue, if there is one.
 ///
 /// # Errors
-/// `EPERM` where it is not the caller's, `EINVAL` where what is known says so, `EFAULT`.
+/// `EPERM` if the caller does not own it, `EINVAL` if the table says so, `EFAULT`.
 pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
     // The owner is checked before the right to write, as on Linux.
@@ -458,7 +460,7 @@ pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Er
 }
 
 impl Table {
-    /// Takes the lock if the word says it is free; `None` if it is another's.
+    /// Takes the lock if the word says it is free; returns `None` if another task owns it.
     fn take(
         &mut self,
         word: &Word<'_>,
@@ -538,7 +540,7 @@ impl<T> Step<T> {
     }
 }
 
-/// Writes the word of a lock whose owner ended: it is `task`'s now, and says that the one before died with it.
+/// Writes the word of a lock whose owner ended: it says that `task` is the owner, and that the previous one died with it.
 fn settle(word: &Word<'_>, task: &Arc<Task>) -> Result<(), Errno> {
     let settled = word.look(|table, found| {
         let step = word.replace(found, OWNER_DIED | WAITERS | task.id());
@@ -548,7 +550,7 @@ fn settle(word: &Word<'_>, task: &Arc<Task>) -> Result<(), Errno> {
         Ok(step)
     });
     if settled.is_err() {
-        // The word cannot be written any more: nobody can learn whose it is.
+        // The word cannot be written any more: no thread can find out the owner.
         let mut table = TABLE.lock();
         table.settled(&word.key);
         let _ = table.hand_over(word.key, grant::UNSETTLED);
@@ -565,7 +567,7 @@ impl Table {
     }
 }
 
-/// Passes on the locks that `task` has, as it ends or leaves its memory. After its robust list was gone through.
+/// Passes on the locks of `task` when it ends or leaves its memory, after its robust list was handled.
 pub fn release_all(task: &Arc<Task>) {
     if !task.leave_locks() {
         return;
@@ -579,7 +581,7 @@ pub fn release_all(task: &Arc<Task>) {
     }
 }
 
-/// To be called when the priority of `task` was changed: it may wait for somebody.
+/// Called when the priority of `task` was changed: the owner it waits for may have to change, too.
 pub fn priority_changed(task: &Arc<Task>) {
     TABLE.lock().spread(task);
 }

@@ -1,10 +1,9 @@
 //! Futexes: waiting for words of user memory.
 //!
-//! A waiter hangs in the bucket of its key. The word is loaded under the bucket's lock, so a wake
-//! after a change of the word is never missed; a page fault there lets the lock go, is answered,
-//! and the step is done again. A private key is an address in an address space, whether anything is
-//! there or not. A shared one is a place in the object mapped there, or an address where memory is the
-//! program's own; it must be there.
+//! A waiter is in the hash bucket of its key. The word is loaded under the bucket's lock, so a wake after a change
+//! of the word is never missed; after a page fault there the lock is released, the page is brought in, and the step
+//! is done again. A private key is an address in an address space, whether it is mapped or not. A shared one is a
+//! place in the object mapped there, or an address of the program's private memory; it must be mapped.
 //!
 //! Locks: `futex.bucket`; requeue takes two, the lower index first. Source: futex(2).
 pub mod inherit;
@@ -24,26 +23,27 @@ pub use vector::{VECTOR_MAX, Wanted, wait_for_any};
 /// Matches every waiter and every waker.
 pub const ANY: u32 = u32::MAX;
 
-/// Of a lock word (robust, or one that passes on priority): somebody waits.
+/// Bit of a lock word (of a robust or priority-inheriting lock): a thread waits.
 const WAITERS: u32 = 0x8000_0000;
-/// Its owner ended with it.
+/// Bit of a lock word: its owner ended while it had the lock.
 const OWNER_DIED: u32 = 0x4000_0000;
-/// The owner's thread id.
+/// Bits of a lock word: the owner's thread id.
 const TID_MASK: u32 = 0x3fff_ffff;
 
-/// Whether other address spaces may wait for the same word.
+/// Tells whether other address spaces may wait for the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// FUTEX_PRIVATE_FLAG.
     Private,
-    /// Not so.
+    /// FUTEX_PRIVATE_FLAG is not set.
     Shared,
 }
 
-/// The key of the word at `address`, that is to be accessed as `access` says.
+/// Returns the key of the word at `address`, which is to be accessed as `access` says.
 ///
 /// # Errors
-/// `EINVAL` for a misaligned address, `EFAULT` for one that is no program's; of a shared one, for what is not there.
+/// `EINVAL` for a misaligned address, `EFAULT` for one outside the range of programs; for a shared word, also for
+/// one that is not mapped.
 #[inline]
 pub fn key(
     memory: &Arc<AddressSpace>,
@@ -72,7 +72,8 @@ fn own_key(memory: &Arc<AddressSpace>, address: u64, kind: Kind) -> Key {
     Key { object: Arc::as_ptr(memory) as usize, offset: address, kind }
 }
 
-/// As [`key`] for a word to be written, with the object mapped there: while it is held its number is not another's.
+/// Does the same as [`key`] for a word to be written, and returns the object mapped there: while it is held its
+/// number cannot be another object's.
 fn held_key(
     memory: &Arc<AddressSpace>,
     address: u64,
@@ -81,7 +82,7 @@ fn held_key(
     key_and(memory, address, scope, Access::Write, Arc::clone)
 }
 
-/// The key, and what `take` makes of the object that has the word.
+/// Returns the key, and the result of `take` for the object that has the word.
 fn key_and<T>(
     memory: &Arc<AddressSpace>,
     address: u64,
@@ -100,14 +101,14 @@ fn key_and<T>(
     let Some(found) = memory.shared_place(address, access, in_object)? else {
         return Ok((own_key(memory, address, Kind::Own), None));
     };
-    // The object may end before.
+    // The object may end before that.
     if memory.user().atomic_load(address).is_err() {
         memory.fault(address, Access::Read).map_err(|_| Errno::EFAULT)?;
     }
     Ok(found)
 }
 
-/// Waits while the word is `expected`, until a wake whose set meets `set`.
+/// Waits while the word is `expected`, until a wake whose bit set has a bit in common with `set`.
 ///
 /// # Errors
 /// `EAGAIN` if the word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
@@ -162,7 +163,7 @@ fn enqueue(
     }
 }
 
-/// Wakes at most `count` waiters whose set meets `set`; returns how many.
+/// Wakes at most `count` waiters whose bit set has a bit in common with `set`. Returns their number.
 ///
 /// # Errors
 /// `EINVAL`, `EFAULT` for the address.
@@ -181,7 +182,7 @@ pub fn wake(
     Ok(table::wake(&mut table::bucket(&key).lock(), &key, count, set))
 }
 
-/// As [`wake`] for any waiter of a shared word.
+/// Does the same as [`wake`] for any waiter of a shared word.
 ///
 /// # Errors
 /// As [`wake`].
@@ -192,15 +193,15 @@ pub fn wake_shared(memory: &Arc<AddressSpace>, address: u64, count: u32) -> Resu
 /// The arguments of FUTEX_REQUEUE and FUTEX_CMP_REQUEUE.
 #[derive(Clone, Copy, Debug)]
 pub struct Requeue {
-    /// Wakes at most so many.
+    /// Greatest number of waiters to wake.
     pub wake: u32,
-    /// Moves at most so many to the second word.
+    /// Greatest number of waiters to move to the second word.
     pub requeue: u32,
-    /// Only if the first word is this.
+    /// The value that the first word must have, if any.
     pub expected: Option<u32>,
 }
 
-/// Wakes some waiters of `from` and moves others to `to`; returns woken and moved.
+/// Wakes some waiters of `from` and moves others to `to`. Returns the numbers of woken and moved ones.
 ///
 /// # Errors
 /// `EAGAIN` if the word differs; `EFAULT`, `EINVAL` for the addresses.
@@ -232,8 +233,8 @@ pub fn requeue(
     }
 }
 
-/// FUTEX_WAKE_OP: changes the second word as `operation` says, wakes `first` waiters of the first
-/// word and, if the second held what `operation` compares with, `second` waiters of the second.
+/// Does FUTEX_WAKE_OP: changes the second word as `operation` says, wakes `first` waiters of the first word and, if
+/// the comparison in `operation` is true of the second word's old value, `second` waiters of the second.
 ///
 /// # Errors
 /// `ENOSYS` for an unknown operation; `EFAULT`, `EINVAL` for the addresses.

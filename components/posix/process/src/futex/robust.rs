@@ -52,7 +52,7 @@ pub fn release_list(task: &Task) {
         let address = (pending & !PI_BIT).wrapping_add(offset);
         let _ = release(&memory, address, task.id());
         if pending & PI_BIT == 0 && memory.user().atomic_load(address) == Ok(0) {
-            // It may have let the lock go and not come to wake anybody.
+            // The task may have released the lock and ended before it woke a waiter.
             let _ = wake_shared(&memory, address, 1);
         }
     }

@@ -17,22 +17,22 @@ const BUCKETS: usize = 256;
 /// The identity of a futex word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// An address, said to be private.
+    /// An address in a private key.
     Private,
-    /// An address, said to be shared: it meets no private one.
+    /// An address in a shared key: it is not equal to any private one.
     Own,
-    /// A place in an object.
+    /// A position in an object.
     Object,
 }
 
-/// Names a futex word.
+/// The identity of a futex word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The address space, or the object mapped.
     pub object: usize,
     /// Address, or offset in the object.
     pub offset: u64,
-    /// Its kind and name.
+    /// The kind and number of the name space of the word.
     pub kind: Kind,
 }
 
@@ -47,13 +47,13 @@ impl Key {
 /// The means of waking a waiter.
 enum Bell {
     Own(Event),
-    /// With other waiters of the same task.
+    /// By an event that it shares with other waiters of the same task.
     Common(Arc<Event>),
-    /// By being given the lock with this key, for which it is to wait once it is taken out here (FUTEX_WAIT_REQUEUE_PI).
+    /// By getting the lock with this key, for which it is to wait once it is removed here (FUTEX_WAIT_REQUEUE_PI).
     Lock(Arc<inherit::Waiter>, Key),
 }
 
-/// One waiting task, at one word.
+/// A task waiting for one word.
 pub(super) struct Waiter {
     /// Changed by requeue, with both buckets held.
     key: Mutex<Key>,
@@ -66,11 +66,11 @@ impl Waiter {
     pub(super) fn new(key: Key, set: u32) -> Waiter {
         Waiter::with(key, set, Bell::Own(Event::new()))
     }
-    /// One of several that wake their task by `event`.
+    /// Makes one of several waiters that wake their task by `event`.
     pub(super) fn of_many(key: Key, event: &Arc<Event>) -> Waiter {
         Waiter::with(key, super::ANY, Bell::Common(event.clone()))
     }
-    /// One that waits to be made wait for the lock at `target`, as `waiter`.
+    /// Makes a waiter that is to be moved to the lock at `target`, as `waiter`.
     pub(super) fn of_lock(key: Key, waiter: &Arc<inherit::Waiter>, target: Key) -> Waiter {
         Waiter::with(key, super::ANY, Bell::Lock(waiter.clone(), target))
     }
@@ -84,7 +84,7 @@ impl Waiter {
             Bell::Lock(waiter, _) => &waiter.event,
         }
     }
-    /// As whom it is to wait for which lock; `None` where it waits to be woken.
+    /// Returns the waiter and the key of the lock for which it is to wait; `None` if it waits to be woken.
     pub(super) fn wanted_lock(&self) -> Option<(&Arc<inherit::Waiter>, Key)> {
         match &self.bell {
             Bell::Lock(waiter, target) => Some((waiter, *target)),
@@ -118,7 +118,7 @@ fn at(index: usize) -> &'static Mutex<Bucket> {
     TABLE.get(index).unwrap_or(first)
 }
 
-/// Gives back what a bucket needed for many waiters, once there is none.
+/// Frees the memory that a bucket needed for many waiters, once it is empty.
 fn settle(bucket: &mut Bucket) {
     #[cold]
     fn give_back(bucket: &mut Bucket) {
@@ -139,7 +139,7 @@ pub fn shrink() {
     }
 }
 
-/// Wakes at most `count` waiters of `key` whose set meets `set`, the longest waiting first.
+/// Wakes at most `count` waiters of `key` whose bit set has a bit in common with `set`, the longest waiting first.
 pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 {
     if bucket.is_empty() {
         return 0;
@@ -161,12 +161,12 @@ pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 
     woken
 }
 
-/// The longest waiting of `key`.
+/// Returns the longest waiting waiter of `key`.
 pub(super) fn first(bucket: &Bucket, key: &Key) -> Option<Arc<Waiter>> {
     bucket.iter().find(|waiter| waiter.is_at(key)).cloned()
 }
 
-/// Takes `waiter` out of its bucket for good: it waits elsewhere.
+/// Removes `waiter` from its bucket for good: it waits elsewhere.
 pub(super) fn take_out(bucket: &mut Bucket, waiter: &Arc<Waiter>) {
     waiter.woken.store(true, Ordering::Release);
     bucket.retain(|other| !Arc::ptr_eq(other, waiter));

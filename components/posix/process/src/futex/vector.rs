@@ -14,11 +14,11 @@ pub const VECTOR_MAX: usize = 128;
 /// A word that is waited for, while it holds a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Its place.
+    /// Address of the word.
     pub address: u64,
     /// The processes that may wait for it.
     pub scope: Scope,
-    /// The value.
+    /// The value that the word must have.
     pub expected: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Sets of semaphores against what semop(2) promises.
+//! Tests of semaphore sets against the rules of semop(2).
 use super::*;
 use crate::testing::Random;
 
@@ -10,7 +10,7 @@ fn request(operations: &[Operation]) -> Request {
     Request { operations: operations.to_vec(), process: 7, undo: None }
 }
 
-/// Does the operations or has `waiter` sleep; whom it woke.
+/// Does the operations or makes `waiter` sleep. Returns the waiters that were woken.
 fn operate(set: &mut Set<u32>, operations: &[Operation], waiter: u32) -> Vec<u32> {
     let mut woken = Vec::new();
     if let Outcome::Blocked(blocked) = set.operate(request(operations), &mut woken) {
@@ -127,7 +127,7 @@ fn removal_wakes_everybody() {
     assert!(woken.iter().all(|(_, answer)| *answer == Err(Refusal::Removed)));
 }
 
-/// Whether operations could be done to these values, one after the other.
+/// Returns the values after the operations, done one after the other, if they are possible.
 fn done_to(values: &[i32], operations: &[Operation]) -> Option<Vec<i32>> {
     let mut values = values.to_vec();
     for operation in operations {
@@ -143,7 +143,8 @@ fn done_to(values: &[i32], operations: &[Operation]) -> Option<Vec<i32>> {
     Some(values)
 }
 
-/// The model keeps values and sleepers. Whoever the set serves, in its order, could be served then; nobody who is left could.
+/// Compares the set with a model of values and sleeping calls: every call that the set serves, in its order, is possible
+/// then, and none of the remaining ones is.
 #[test]
 fn random_operations_serve_whoever_can_be_served() {
     const COUNT: u64 = 3;
@@ -175,7 +176,7 @@ fn random_operations_serve_whoever_can_be_served() {
             }
             Outcome::Refused(refusal) => panic!("{refusal:?}"),
         }
-        // Those that wait for zero are told of before the call that they saw the zero of.
+        // Calls that wait for zero are reported before the call that changes that zero.
         let mut late: Vec<Vec<Operation>> = Vec::new();
         for (waiter, answer) in woken {
             assert_eq!(answer, Ok(()));
@@ -209,7 +210,8 @@ fn random_operations_serve_whoever_can_be_served() {
     }
 }
 
-/// The values after all were served, each as soon as it could be. Sleepers wait for zero without a change, or take.
+/// Returns the values after all calls were served, each as soon as it was possible. A sleeping call waits for zero without a
+/// change, or takes.
 fn in_some_order(values: &[i32], mut served: Vec<Vec<Operation>>) -> Option<Vec<i32>> {
     let mut values = values.to_vec();
     while !served.is_empty() {

@@ -1,4 +1,4 @@
-//! A block device that counts what passes through it, for `/proc/diskstats` and `/sys/block`.
+//! A block device that counts its requests, for `/proc/diskstats` and `/sys/block`.
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::block::{
@@ -17,7 +17,7 @@ struct Row {
 }
 
 impl Row {
-    /// A request of so many sectors took so long.
+    /// Counts a request of `sectors` sectors that took `time_ns`.
     fn add(&self, sectors: u64, time_ns: u64) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.sectors.fetch_add(sectors, Ordering::Relaxed);
@@ -25,7 +25,7 @@ impl Row {
     }
 }
 
-/// Counts of one device.
+/// The counters of one device.
 #[derive(Debug, Default)]
 pub struct Statistics {
     reads: Row,
@@ -63,7 +63,8 @@ impl Statistics {
         let load = |row: &Row| row.sectors.load(Ordering::Relaxed);
         (load(&self.reads), load(&self.writes))
     }
-    /// The columns of `/proc/diskstats` after the name: reads, writes, in flight, discards, flushes.
+    /// Returns the columns of `/proc/diskstats` after the name: reads, writes, in flight, discards,
+    /// flushes.
     pub fn columns(&self) -> String {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let ms = |count: &AtomicU64| load(count) / MILLISECOND_NS;
@@ -85,18 +86,19 @@ impl Statistics {
     }
 }
 
-/// The device.
+/// A block device with counters.
 pub struct Counted {
     inner: Arc<dyn Block>,
     statistics: Arc<Statistics>,
 }
 
 impl Counted {
-    /// Counts what `inner` does.
+    /// Makes a device that counts the requests of `inner`.
     pub fn new(inner: Arc<dyn Block>) -> Counted {
         Counted { inner, statistics: Arc::default() }
     }
-    /// Counts `requests` as begun; the sink counts them as they end, and tells `sink`.
+    /// Counts `requests` as begun. The returned sink counts them as they end, and passes each end on
+    /// to `sink`.
     fn count(&self, requests: &[Request], sink: &Arc<dyn BlockSink>) -> Arc<dyn BlockSink> {
         let started = rt::time::now();
         self.statistics.begin(requests.len() as u64, started);
@@ -109,7 +111,7 @@ impl Counted {
             requests: requests.collect(),
         })
     }
-    /// The counters.
+    /// Returns the counters.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }
@@ -174,7 +176,7 @@ impl BlockSink for SequenceSink {
     }
 }
 
-/// Counts the requests of one batch as they are done.
+/// A sink that counts the requests of one batch as they end.
 struct CountingSink {
     sink: Arc<dyn BlockSink>,
     statistics: Arc<Statistics>,

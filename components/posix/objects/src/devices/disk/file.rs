@@ -28,7 +28,8 @@ impl BlockFile {
     /// Answers an ioctl.
     ///
     /// # Errors
-    /// `ENOTTY`, `EFAULT`; `EACCES` of a setting; `EBADF`, `EINVAL`, `EOPNOTSUPP`, `EIO` of a discard.
+    /// `ENOTTY`, `EFAULT`; `EACCES` for a setting; `EBADF`, `EINVAL`, `EOPNOTSUPP`, `EIO` for a
+    /// discard.
     pub fn ioctl(
         &self,
         task: &Task,
@@ -66,7 +67,8 @@ impl BlockFile {
         }
         Ok(0)
     }
-    /// The range a program gives: first byte and bytes, whole sectors within the disk.
+    /// Discards or zeroes the range that the program gives: first byte and number of bytes, whole
+    /// sectors within the disk.
     fn reshape(&self, memory: &AddressSpace, at: u64, how: Allocation) -> Result<(), Errno> {
         if !self.pages.is_writable() {
             return Err(Errno::EBADF);

@@ -3,13 +3,14 @@
 //! | file | what |
 //! | --- | --- |
 //! | `table`, `slice` | partition tables; a partition as a block device |
-//! | `volume`, `file` | a disk as a file system of one file; that file open |
-//! | `counted` | what passes through a device, counted |
+//! | `volume`, `file` | a disk as a file system of one file; the open file of it |
+//! | `counted` | a block device that counts its requests |
 //! | `wait` | one request, waited for |
 //!
-//! The cache of a disk lives from the first open to the last close, which writes what is dirty. A
-//! file system mounted from the disk does not share it: it is written when the disk is mounted,
-//! and not kept true while it is. Lock: `disk.cache` is a leaf but for making the cache.
+//! The cache of a disk lives from the first open to the last close, which writes the dirty pages. A
+//! file system mounted from the disk does not share it: the cache is written when the disk is
+//! mounted, and not kept up to date while it is. Lock: `disk.cache` is a leaf except for making the
+//! cache.
 mod counted;
 mod file;
 mod slice;
@@ -48,22 +49,22 @@ lock_class! {
 pub struct Device {
     /// Name without `/dev/`.
     pub name: String,
-    /// Major and minor number.
+    /// Device number: major and minor.
     pub number: (u32, u32),
-    /// The device.
+    /// The block device.
     pub block: Arc<dyn Block>,
-    /// It is a part of a disk.
+    /// The device is a partition of a disk.
     pub is_partition: bool,
     /// Counters of the requests that passed through it.
     pub statistics: Arc<Statistics>,
-    /// It was set read-only (BLKROSET).
+    /// The device was set read-only (BLKROSET).
     is_protected: AtomicBool,
     /// Pages read ahead, as set; it has no effect.
     read_ahead_pages: AtomicU64,
     cache: Mutex<Weak<Active>>,
 }
 
-/// Sectors of a page.
+/// Number of sectors of a page.
 const PAGE_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
 /// Pages that a description reads ahead at most.
 const READ_AHEAD_PAGES: u64 = 128;
@@ -92,18 +93,19 @@ impl Device {
             cache,
         })
     }
-    /// Neither programs nor new mounts write it: it cannot be written, or was set so.
+    /// Returns whether neither programs nor new mounts may write it: the device is read-only, or
+    /// was set so.
     pub fn is_read_only(&self) -> bool {
         self.block.info().is_read_only || self.is_protected.load(Ordering::Relaxed)
     }
     fn set_read_only(&self, is_read_only: bool) {
         self.is_protected.store(is_read_only, Ordering::Relaxed);
     }
-    /// Sectors read ahead.
+    /// Returns the number of sectors read ahead.
     pub fn read_ahead_sectors(&self) -> u64 {
         self.read_ahead_pages.load(Ordering::Relaxed) * PAGE_SECTORS
     }
-    /// Sets them, in whole pages.
+    /// Sets the number of sectors read ahead, rounded to whole pages.
     pub fn set_read_ahead(&self, sectors: u64) {
         let pages = (sectors / PAGE_SECTORS).min(u64::from(u32::MAX));
         self.read_ahead_pages.store(pages, Ordering::Relaxed);
@@ -118,7 +120,8 @@ impl Device {
         *kept = Arc::downgrade(&active);
         Ok(active)
     }
-    /// Writes what programs wrote to the disk itself: a file system is about to read it.
+    /// Writes the pages that programs wrote to the disk itself, before a file system reads the
+    /// disk.
     ///
     /// # Errors
     /// Errors of the device.
@@ -128,7 +131,7 @@ impl Device {
     }
 }
 
-/// Every disk and every partition found on it, numbered as Linux does.
+/// Returns every disk and every partition found on it, with the numbers of Linux.
 pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
     let mut all = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
@@ -147,7 +150,7 @@ pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
     all
 }
 
-/// Reads whole sectors, a page at a time; `false` where that failed.
+/// Reads whole sectors, one page at a time; returns `false` if that failed.
 fn read_sectors(disk: &Arc<dyn Block>, first: u64, out: &mut [u8]) -> bool {
     let Ok(frame) = Frame::allocate(true) else { return false };
     let mut sector = first;
@@ -163,7 +166,7 @@ fn read_sectors(disk: &Arc<dyn Block>, first: u64, out: &mut [u8]) -> bool {
     true
 }
 
-/// Registers an opener for each.
+/// Registers an opener for each device.
 pub fn register(registry: &Registry, devices: &[Arc<Device>]) {
     for device in devices {
         let (major, minor) = device.number;
@@ -171,7 +174,7 @@ pub fn register(registry: &Registry, devices: &[Arc<Device>]) {
     }
 }
 
-/// Opens one device.
+/// The opener of one device.
 struct DeviceOpener(Arc<Device>);
 
 impl Opener for DeviceOpener {

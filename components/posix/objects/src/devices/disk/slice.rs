@@ -12,16 +12,16 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The partition `part` of `disk`, which lies within it.
+    /// Makes a block device of the partition `part` of `disk`, which lies within the disk.
     pub fn new(disk: &Arc<dyn Block>, part: Partition) -> Slice {
         Slice { disk: disk.clone(), part }
     }
-    /// Whether a request lies within the partition.
+    /// Returns whether a request lies within the partition.
     fn has(&self, request: &Request) -> bool {
         let end = request.sector.checked_add(Slice::sectors(request));
         end.is_some_and(|end| end <= self.part.sectors)
     }
-    /// Sectors a request covers.
+    /// Returns the number of sectors of a request.
     fn sectors(request: &Request) -> u64 {
         match request.operation {
             Operation::Flush => 0,

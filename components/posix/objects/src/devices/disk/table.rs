@@ -23,21 +23,21 @@ const TYPES_EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 /// First number of a logical partition.
 const LOGICAL: usize = 5;
 
-/// A part of a disk.
+/// A partition of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number, from 1.
+    /// Its number, from 1 on.
     pub number: usize,
-    /// First sector.
+    /// Its first sector.
     pub start: u64,
-    /// Length.
+    /// Its length in sectors.
     pub sectors: u64,
 }
 
-/// Reads sectors: the first, and where the bytes go. `false` where that failed.
+/// Function that reads sectors, given the first sector and the buffer; returns `false` if that failed.
 pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
 
-/// The partitions of a disk of `sectors` sectors.
+/// Returns the partitions of a disk of `sectors` sectors.
 pub fn partitions(sectors: u64, read: &mut Read<'_>) -> Vec<Partition> {
     let mut mbr = [0; SECTOR_BYTES];
     if !read(0, &mut mbr) || !is_mbr(&mbr) {
@@ -86,7 +86,7 @@ fn mbr_partitions(mbr: &[u8; SECTOR_BYTES], read: &mut Read<'_>) -> Vec<Partitio
         let Some(entry) = mbr_entry(mbr, index) else { continue };
         found.push(Partition { number: index + 1, start: entry.start, sectors: entry.sectors });
         if TYPES_EXTENDED.contains(&entry.kind) {
-            // Linux shows two sectors of an extended partition, so that nobody makes a file system of it.
+            // Linux shows two sectors of an extended partition, so that no file system is made on it.
             if let Some(part) = found.last_mut() {
                 part.sectors = part.sectors.min(2);
             }
@@ -96,7 +96,8 @@ fn mbr_partitions(mbr: &[u8; SECTOR_BYTES], read: &mut Read<'_>) -> Vec<Partitio
     found
 }
 
-/// Each link of the chain has one partition and the place of the next link, relative to the first.
+/// Adds the logical partitions. Each link of their chain has one partition and the position of the next
+/// link, relative to the first.
 fn logical_partitions(extended: u64, found: &mut Vec<Partition>, read: &mut Read<'_>) {
     let mut link = extended;
     for number in LOGICAL..=PARTITIONS_MAX {
@@ -114,7 +115,7 @@ fn logical_partitions(extended: u64, found: &mut Vec<Partition>, read: &mut Read
     }
 }
 
-/// The partitions of the GPT whose header is at sector `at`, if it is whole.
+/// Returns the partitions of the GPT whose header is at sector `at`, if it is valid.
 fn gpt(at: u64, sectors: u64, read: &mut Read<'_>) -> Option<Vec<Partition>> {
     let mut header = [0; SECTOR_BYTES];
     if !read(at, &mut header) || !header.starts_with(b"EFI PART") {
@@ -155,7 +156,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
-/// CRC-32 of IEEE 802.3.
+/// Returns the CRC-32 of IEEE 802.3.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |mut sum, byte| {
         sum ^= u32::from(*byte);

@@ -12,20 +12,21 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 
 const SECTORS_A_PAGE: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
-/// The one file's number.
+/// Number of the one file.
 const INODE: InodeNumber = 1;
-/// Segments of zeroes sent at once where the device makes none itself.
+/// Number of segments of zeroes sent at once if the device cannot make zeroes itself.
 const ZERO_SEGMENTS: u64 = 64;
 
 /// A file system with one file: the disk.
 pub struct Volume {
     disk: Arc<dyn Block>,
-    /// Something was written here since the last flush: whoever only reads a disk waits for none.
+    /// Something was written here since the last flush: a program that only reads a disk need not
+    /// wait for a flush.
     was_written: AtomicBool,
 }
 
 impl Volume {
-    /// The disk as a file.
+    /// Makes a file system of the disk.
     pub fn new(disk: Arc<dyn Block>) -> Volume {
         Volume { disk, was_written: AtomicBool::new(false) }
     }
@@ -40,7 +41,7 @@ impl Volume {
     fn bytes(&self) -> u64 {
         self.disk.info().sectors * SECTOR_BYTES as u64
     }
-    /// The request for page `index`; what is cut off it lies beyond the end.
+    /// Returns the request for page `index`, cut off at the end of the disk.
     fn request(&self, operation: Operation, index: u64, frame: Frame, sectors: u64) -> Request {
         let first = index.saturating_mul(SECTORS_A_PAGE);
         let length = sectors.saturating_sub(first).min(SECTORS_A_PAGE) as usize * SECTOR_BYTES;
@@ -50,7 +51,7 @@ impl Volume {
         let segment = Segment { frame, offset: 0, length: length as u32 };
         Request { tag: index, operation, sector: first, segments: alloc::vec![segment] }
     }
-    /// Moves pages; `sink` hears of each.
+    /// Transfers pages; `sink` is told of each.
     fn transfer(
         &self,
         operation: Operation,
@@ -77,7 +78,7 @@ impl Volume {
         let transfer: Arc<dyn BlockSink> = Arc::new(Transfer { sink: sink.clone(), tag });
         self.disk.submit(&mut batch, &transfer);
     }
-    /// Makes zeroes of sectors, by sending them where the device does not.
+    /// Writes zeroes to sectors; sends them as data if the device cannot make them itself.
     fn write_zeroes(&self, first: u64, sectors: u64) -> Result<(), BlockError> {
         if self.disk.info().has_write_zeroes {
             return run(&self.disk, Operation::WriteZeroes { sectors }, first, Vec::new());
@@ -162,7 +163,7 @@ impl FileSystem for Volume {
             may_have_acls: false,
         })
     }
-    /// Times of the inside are nobody's; the length is the disk's.
+    /// The times are not stored, and the length is that of the disk.
     fn set_attributes(
         &self,
         inode: InodeNumber,
@@ -219,7 +220,8 @@ impl FileSystem for Volume {
         self.attributes(inode)
     }
     fn forget(&self, _: InodeNumber, _: u64) {}
-    /// Blocks that others wrote past this cache are flushed too (fsync(2)).
+    /// Flushes the device, so that blocks written without this cache are made durable too
+    /// (fsync(2)).
     fn sync_inode(&self, _: InodeNumber, _: SyncKind) -> Result<(), FsError> {
         self.flush()
     }

@@ -1,4 +1,4 @@
-//! One request at a time, waited for: what cannot go on without the answer.
+//! Does one request and waits for it, for callers that cannot go on without the answer.
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::block::{Block, BlockError, BlockSink, Operation, Request, Segment};
 use rt::{

@@ -1,7 +1,7 @@
 //! [`Directory`]: the names of message queues, which the file system `mqueue` shows wherever it is mounted.
 //!
-//! There is one such directory. Files made in it are queues of the usual shape. `ipc.queues` guards the names and is above the
-//! locks of a queue; the directory's own attributes are a leaf.
+//! There is one such directory. A file made in it is a queue of the default shape. `ipc.queues` guards the names and is above
+//! the locks of a queue; the directory's own attributes are a leaf.
 use super::{ATTRIBUTES, PosixQueue, QueueFile, Shape};
 use alloc::{collections::BTreeMap, sync::Arc};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
@@ -20,11 +20,11 @@ lock_class! {
     static NAMES = "ipc.queues";
 }
 
-/// Name of the type.
+/// Name of the file system type.
 pub const TYPE_NAME: &str = "mqueue";
 pub(super) const ROOT_INODE: u64 = 1;
 const ROOT_MODE: u16 = 0o1777;
-/// Bytes that stat(2) tells of a directory for a name.
+/// Bytes that stat(2) reports of a directory for each name.
 const NAME_BYTES: u64 = 20;
 
 /// A name's place, and its queue.
@@ -46,7 +46,7 @@ pub struct Directory {
     attributes: Mutex<Attributes>,
 }
 
-/// The directory, and where the calls find it.
+/// The directory, and its place for the calls.
 struct Known {
     directory: Arc<Directory>,
     active: Arc<Active>,
@@ -67,7 +67,7 @@ fn known() -> Result<&'static Known, Errno> {
     })
 }
 
-/// The file system, to be mounted. There are no options.
+/// Returns the file system for mounting it. There are no options.
 ///
 /// # Errors
 /// `EINVAL`, `ENOMEM`.
@@ -78,7 +78,7 @@ pub fn activate(options: &[u8]) -> Result<Arc<Active>, Errno> {
     Ok(known()?.active.clone())
 }
 
-/// The directory.
+/// Returns the directory.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -86,7 +86,7 @@ pub fn directory() -> Result<&'static Arc<Directory>, Errno> {
     Ok(&known()?.directory)
 }
 
-/// The place where the calls see it.
+/// Returns the place at which the calls find it.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -96,7 +96,7 @@ pub fn place() -> Result<Path, Errno> {
 }
 
 impl Directory {
-    /// The queue called `name`.
+    /// Returns the queue called `name`.
     pub fn find(&self, name: &[u8]) -> Option<Arc<PosixQueue>> {
         self.names.lock().named.get(name).map(|named| named.queue.clone())
     }
@@ -182,7 +182,7 @@ impl Node for Directory {
 pub struct QueueNode(Arc<PosixQueue>);
 
 impl QueueNode {
-    /// Of `queue`.
+    /// Makes the node of `queue`.
     pub fn new(queue: Arc<PosixQueue>) -> QueueNode {
         QueueNode(queue)
     }
@@ -205,7 +205,7 @@ impl PosixQueue {
     fn inode(&self) -> u64 {
         self.attributes.lock().inode
     }
-    /// Its name was taken away.
+    /// Called when its name was removed.
     fn unnamed(&self) {
         let mut attributes = self.attributes.lock();
         (attributes.links, attributes.changed) = (0, vfs::now());

@@ -18,11 +18,11 @@ const NOT_AT_ALL: i32 = 1;
 pub struct QueueFile(Arc<PosixQueue>);
 
 impl QueueFile {
-    /// Of `queue`.
+    /// Makes the file of `queue`.
     pub fn new(queue: Arc<PosixQueue>) -> QueueFile {
         QueueFile(queue)
     }
-    /// The queue.
+    /// Returns the queue.
     pub fn queue(&self) -> &PosixQueue {
         &self.0
     }
@@ -63,7 +63,7 @@ impl File for QueueFile {
         self.0.touch(Times::Access);
         Ok(count)
     }
-    /// As on Linux, which changes the size that stat(2) tells and no more.
+    /// Has no effect, as on Linux, which only changes the size that stat(2) reports.
     fn truncate(&self, _: u64) -> Result<(), Errno> {
         Ok(())
     }

@@ -5,9 +5,9 @@
 //! | `directory` | the names of queues, as the file system `mqueue` shows them |
 //! | `file` | an open queue |
 //!
-//! The messages and sleepers are a model, [`Queue`]. `ipc.queue` guards it and who is to be notified, `ipc.queue.attributes` what
-//! stat(2) tells; both are leaves. A signal is sent after the lock. A queue charges all that it may hold to its user, within
-//! RLIMIT_MSGQUEUE, and each message's memory while it is there.
+//! The messages and sleepers are a model, [`Queue`]. `ipc.queue` guards it and the process to be notified,
+//! `ipc.queue.attributes` the attributes for stat(2); both are leaves. A signal is sent after the lock. The user of a queue is
+//! charged with its greatest content, within RLIMIT_MSGQUEUE, and with the memory of each message while it is in the queue.
 pub mod directory;
 pub mod file;
 
@@ -43,13 +43,13 @@ lock_class! {
     static ATTRIBUTES = "ipc.queue.attributes";
 }
 
-/// Bytes that stat(2) tells of a queue.
+/// Bytes that stat(2) reports of a queue.
 const FILE_BYTES: u64 = 80;
-/// Limits for those with CAP_SYS_RESOURCE.
+/// Greatest limits for processes with CAP_SYS_RESOURCE.
 const MESSAGES_HARD: i64 = 65_536;
 const BYTES_HARD: i64 = 16 << 20;
 
-/// Queues there are, those without a name included.
+/// Number of queues, including those without a name.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Processes that are to be notified.
 static NOTICES: AtomicUsize = AtomicUsize::new(0);
@@ -61,7 +61,7 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(directory::ROOT_INODE + 1);
 pub struct Shape {
     /// Most messages.
     pub messages: i64,
-    /// Most bytes of one.
+    /// Greatest length of a message in bytes.
     pub bytes: i64,
 }
 
@@ -74,7 +74,8 @@ impl Shape {
             bytes: least(&limits::POSIX_BYTES, &limits::POSIX_BYTES_USUAL) as i64,
         }
     }
-    /// Bytes that a queue of this shape charges, as Linux counts: its messages, and what they are kept in.
+    /// Returns the bytes that a queue of this shape is charged with, as Linux counts: its messages, and the structures that
+    /// hold them.
     ///
     /// # Errors
     /// `EINVAL` beyond the limits; `EOVERFLOW`.
@@ -100,14 +101,14 @@ impl Shape {
 struct Notice {
     process: Weak<Process>,
     id: u32,
-    /// None: not by a signal.
+    /// The signal to send; `None` if the notification is not a signal.
     signal: Option<NoticeSignal>,
 }
 
 struct NoticeSignal {
     number: u8,
     value: u64,
-    /// The program that asked: the process is not told when it runs another.
+    /// The memory of the program that asked: the process is not notified once it runs another program.
     memory: Weak<AddressSpace>,
 }
 
@@ -134,12 +135,12 @@ impl Drop for Notice {
     }
 }
 
-/// The notification that mq_notify(3) asks for.
+/// A notification that mq_notify(3) asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
-    /// Not at all: nobody else can ask.
+    /// No notification is sent, but no other process can ask for one.
     Nothing,
-    /// By this signal with this value.
+    /// This signal is sent, with this value.
     Signal(u8, u64),
 }
 
@@ -163,12 +164,12 @@ impl Drop for Charged {
     }
 }
 
-/// Counts a queue as long as it lives.
+/// Counts a queue as long as this exists.
 struct Counted;
 
 impl Counted {
     /// # Errors
-    /// `ENOSPC` where there are as many as there may be.
+    /// `ENOSPC` if there are as many as the limit allows.
     fn new(who: &Credentials) -> Result<Counted, Errno> {
         let most = match who.has(Capabilities::SYS_RESOURCE) {
             true => usize::MAX,
@@ -199,22 +200,22 @@ pub struct PosixQueue {
     _counted: Counted,
 }
 
-/// The patience of a call.
+/// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all: `EAGAIN`.
+    /// It does not wait: `EAGAIN`.
     Not,
-    /// For ever.
+    /// It waits without a limit.
     ForEver,
-    /// Until the wall clock shows these nanoseconds: `ETIMEDOUT`.
+    /// It waits until the wall clock shows these nanoseconds: `ETIMEDOUT`.
     Until(u64),
 }
 
 impl PosixQueue {
-    /// A queue that `task` makes.
+    /// Makes a queue for `task`.
     ///
     /// # Errors
-    /// `ENOSPC` for too many queues, `EINVAL` for a shape beyond the limits, `EMFILE` for the user's.
+    /// `ENOSPC` for too many queues, `EINVAL` for a shape beyond the limits, `EMFILE` beyond the user's limit.
     fn new(task: &Task, permissions: u16, shape: Shape) -> Result<Arc<PosixQueue>, Errno> {
         let who = task.credentials();
         let charge = Charge::take(OBJECT_BYTES)?;
@@ -240,15 +241,15 @@ impl PosixQueue {
             _counted: counted,
         }))
     }
-    /// Its size.
+    /// Returns its shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
-    /// Messages in it.
+    /// Returns the number of messages in it.
     pub fn count(&self) -> usize {
         self.state.lock().queue.count()
     }
-    /// mq_timedsend: puts a message into the queue.
+    /// Does mq_timedsend: puts a message into the queue.
     ///
     /// # Errors
     /// `EMSGSIZE`, `EAGAIN`, `ETIMEDOUT`, `ENOMEM`; `RESTART` when interrupted.
@@ -285,7 +286,8 @@ impl PosixQueue {
         self.changed.wake();
         Ok(())
     }
-    /// mq_timedreceive: takes the first message out, waiting as [`PosixQueue::send`]; its priority and its bytes.
+    /// Does mq_timedreceive: removes the first message, waiting as [`PosixQueue::send`] does. Returns its priority and its
+    /// bytes.
     ///
     /// # Errors
     /// `EAGAIN`, `ETIMEDOUT`; `RESTART` when interrupted.
@@ -338,10 +340,10 @@ impl PosixQueue {
             }
         }
     }
-    /// mq_notify: has the process of `task` be notified once, or not any more.
+    /// Does mq_notify: lets the process of `task` be notified once, or not any more.
     ///
     /// # Errors
-    /// `EBUSY` where a process is to be notified already.
+    /// `EBUSY` if a process is to be notified already.
     pub fn notify(&self, task: &Task, notify: Option<Notify>) -> Result<(), Errno> {
         let Some(notify) = notify else {
             self.forget_notice(task.process.id());
@@ -374,7 +376,7 @@ impl PosixQueue {
             self.touch(Times::Access);
         }
     }
-    /// Notes the present in what stat(2) tells.
+    /// Sets the given times that stat(2) reports to the present.
     pub fn touch(&self, times: Times) {
         let now = vfs::now();
         let mut attributes = self.attributes.lock();
@@ -388,13 +390,13 @@ impl PosixQueue {
 /// The times that an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// All three.
+    /// All three times.
     All,
-    /// Not that of the last modification.
+    /// All but the time of the last modification.
     Access,
 }
 
-/// The rank by which sleepers are served: real-time priorities, then nice values.
+/// Returns the rank by which sleeping calls are served: real-time priorities, then nice values.
 fn rank(task: &Task) -> i32 {
     const REAL_TIME: i32 = 100;
     match task.effective_priority() {
