@@ -12,11 +12,11 @@ use rt::{
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Answers at one address before the access is given up. More than one is needed only while other
-/// threads change the map under us.
+/// Number of faults handled at one address before the access is given up. More than one is needed only while
+/// other threads change the map.
 const TRIES: u32 = 64;
 
-/// Making pages present looks so often whether its task is to end.
+/// Number of bytes after which making pages present checks whether the calling task is to end.
 const LOOK_BYTES: u64 = 1 << 20;
 
 /// Bytes a string is read by at first; most paths are shorter.
@@ -28,7 +28,7 @@ const INLINE_BYTES: usize = 64;
 /// A string of a program: a short one costs no heap.
 #[derive(Clone, Debug)]
 pub enum Text {
-    /// The bytes, and how many.
+    /// The bytes, and their number.
     Inline([u8; INLINE_BYTES], usize),
     /// The bytes of a longer one.
     Heap(Vec<u8>),
@@ -51,7 +51,7 @@ impl Deref for Text {
     }
 }
 
-/// Counts how often the same address faulted.
+/// Counts the faults at the same address.
 #[derive(Default)]
 pub(super) struct Tries {
     address: u64,
@@ -59,7 +59,7 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// Answers `fault`, or gives up on it.
+    /// Handles `fault`, or gives up after too many.
     pub(super) fn answer(&mut self, memory: &AddressSpace, fault: Fault) -> Result<(), Errno> {
         if fault.address != self.address {
             *self = Tries { address: fault.address, count: 0 };
@@ -142,7 +142,7 @@ impl AddressSpace {
     /// Reads a value.
     ///
     /// # Errors
-    /// As [`AddressSpace::read_bytes`].
+    /// Those of [`AddressSpace::read_bytes`].
     #[inline(always)]
     pub fn read<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, Errno> {
         let mut value = T::new_zeroed();
@@ -162,26 +162,26 @@ impl AddressSpace {
             Err(_) => self.write_with_faults(address, value.as_bytes()),
         }
     }
-    /// Reads `count` values in a row.
+    /// Reads `count` consecutive values.
     ///
     /// # Errors
-    /// As [`AddressSpace::read_bytes`]; `ENOMEM` where they would not fit into memory.
+    /// Those of [`AddressSpace::read_bytes`]; `ENOMEM` if they do not fit into memory.
     pub fn read_array<T: FromBytes + IntoBytes + Immutable>(
         &self,
         address: u64,
         count: usize,
     ) -> Result<Vec<T>, Errno> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?;
-        // A page is what a call may take without asking.
+        // A call may use one page without a charge.
         let _charge = (bytes > PAGE_BYTES).then(|| Charge::take(bytes)).transpose()?;
         let mut values = T::new_vec_zeroed(count).map_err(|_| Errno::ENOMEM)?;
         self.read_bytes(address, values.as_mut_slice().as_mut_bytes())?;
         Ok(values)
     }
-    /// Reads a NUL-terminated string of at most `max` bytes, NUL included; returned without it.
+    /// Reads a NUL-terminated string of at most `max` bytes, with the NUL. The result is without it.
     ///
     /// # Errors
-    /// `EFAULT`; `ENAMETOOLONG` where there is no NUL in `max` bytes.
+    /// `EFAULT`; `ENAMETOOLONG` if there is no NUL in `max` bytes.
     pub fn read_string(&self, address: u64, max: usize) -> Result<Vec<u8>, Errno> {
         let mut string = Vec::new();
         let mut tries = Tries::default();
@@ -206,10 +206,11 @@ impl AddressSpace {
         }
         Err(Errno::ENAMETOOLONG)
     }
-    /// As [`AddressSpace::read_string`], without heap where it is short and its memory is there.
+    /// Does the same as [`AddressSpace::read_string`], without using the heap if the string is short and its
+    /// memory is present.
     ///
     /// # Errors
-    /// As [`AddressSpace::read_string`].
+    /// Those of [`AddressSpace::read_string`].
     pub fn read_text(&self, address: u64, max: usize) -> Result<Text, Errno> {
         let mut bytes = [0; INLINE_BYTES];
         match self.user().read_string(address, &mut bytes) {
@@ -238,7 +239,7 @@ impl AddressSpace {
     /// Atomically loads the user word at `address`.
     ///
     /// # Errors
-    /// `EINVAL` where it is not aligned, `EFAULT`.
+    /// `EINVAL` if it is not aligned, `EFAULT`.
     pub fn load_word(&self, address: u64) -> Result<u32, Errno> {
         check_word(address)?;
         let mut tries = Tries::default();
@@ -249,10 +250,10 @@ impl AddressSpace {
             }
         }
     }
-    /// Atomic compare-exchange on a user word; the value found.
+    /// Does an atomic compare-exchange on a user word. Returns the old value.
     ///
     /// # Errors
-    /// As [`AddressSpace::load_word`].
+    /// Those of [`AddressSpace::load_word`].
     pub fn exchange_word(&self, address: u64, old: u32, new: u32) -> Result<u32, Errno> {
         check_word(address)?;
         let mut tries = Tries::default();
@@ -263,11 +264,11 @@ impl AddressSpace {
             }
         }
     }
-    /// Makes the pages of `start .. start + length` present, writable ones for stores; no more of them where
+    /// Makes the pages of `start .. start + length` present, and writable if `access` is a store; stops if
     /// the calling task is to end.
     ///
     /// # Errors
-    /// The first bad access.
+    /// The first failing access.
     pub fn populate(&self, start: u64, length: u64, access: Access) -> Result<(), BadAccess> {
         let end = start.saturating_add(length);
         let mut page = super::region::page_of(start);

@@ -1,4 +1,4 @@
-//! madvise, mincore and msync.
+//! The calls madvise, mincore and msync.
 use super::{
     mapping::checked_end,
     region::{Backing, Flags, Origin, PAGE, Region, range, round_up},
@@ -15,33 +15,34 @@ use vfs::{
 /// The advice of madvise, by effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Nothing to be done: order of access, large pages, merging, cold memory.
+    /// The advice has no effect: order of access, large pages, merging, cold memory.
     Nothing,
     /// The pages go; anonymous memory reads as zeroes afterwards.
     DontNeed {
-        /// Locked memory too.
+        /// Locked memory is included.
         with_locked: bool,
     },
-    /// Private anonymous pages may go.
+    /// The contents of private anonymous pages may be dropped.
     Free,
-    /// Read the object's pages in.
+    /// The object's pages are read.
     WillNeed,
     /// Take the pages out of the object too.
     Remove,
-    /// Sets and takes away flags of the regions.
+    /// Flags of the regions are set and cleared.
     Mark {
-        /// Set.
+        /// Flags to set.
         set: Flags,
-        /// Taken away.
+        /// Flags to clear.
         clear: Flags,
     },
-    /// Enter the pages.
+    /// The pages are made present for this access.
     Populate(Access),
-    /// Make large pages of them, which the memory does by itself where it can.
+    /// The pages are to be made large ones, which the memory does by itself if possible.
     Collapse,
 }
 
-/// Pages read at once for who says what will be needed: what Linux asks of a disk in one request, however much is said.
+/// Most pages read at once for `MADV_WILLNEED`: the number that Linux reads from a disk in one request, however long the
+/// range is.
 const READ_AHEAD_PAGES: u64 = 320;
 
 /// Reads the first of `pages` pages of an object into memory (readahead(2), `MADV_WILLNEED`).
@@ -54,10 +55,10 @@ pub fn read_ahead(object: &dyn Mappable, first: u64, pages: u64) -> Result<(), E
 }
 
 impl AddressSpace {
-    /// madvise. As on Linux, holes do not stop it but make it `ENOMEM` at the end.
+    /// Does madvise. As on Linux, holes do not stop it, but make the result `ENOMEM`.
     ///
     /// # Errors
-    /// `EINVAL` for a misaligned start or advice that the memory cannot take; `ENOMEM`; `EFAULT`.
+    /// `EINVAL` for a misaligned start or advice that the memory does not support; `ENOMEM`; `EFAULT`.
     pub fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Errno> {
         let end =
             round_up(bytes).and_then(|bytes| start.checked_add(bytes)).ok_or(Errno::EINVAL)?;
@@ -93,7 +94,7 @@ impl AddressSpace {
         if is_covered { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
-    /// The memory allows what is to enter its pages, up to the first hole.
+    /// Checks that the regions up to the first hole allow the access for which pages are made present.
     fn check_populated(&self, start: u64, end: u64, access: Access) -> Result<(), Errno> {
         let map = self.map.read();
         let end = map.covered_end(start, end);
@@ -108,7 +109,7 @@ impl AddressSpace {
         if is_any_refused { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// All regions have room for a large page, and are not told to have none.
+    /// Checks that all regions have room for a large page, and do not forbid large pages.
     fn check_collapsible(&self, start: u64, end: u64) -> Result<(), Errno> {
         let map = self.map.read();
         let can_be_large = |region: &Region| {
@@ -157,7 +158,7 @@ impl AddressSpace {
         })
     }
 
-    /// The objects' parts between `start` and `end`: object, first page, pages.
+    /// Returns the parts of objects between `start` and `end`: object, first page, number of pages.
     fn objects(&self, start: u64, end: u64) -> Vec<(Arc<dyn Mappable>, u64, u64)> {
         let map = self.map.read();
         map.overlapping(start, end)
@@ -178,7 +179,7 @@ impl AddressSpace {
         }
     }
 
-    /// `MADV_REMOVE`: shared anonymous memory forgets its pages.
+    /// Does `MADV_REMOVE`: drops pages of shared anonymous memory.
     fn remove_contents(&self, start: u64, end: u64) -> Result<(), Errno> {
         let map = self.map.write();
         for region in map.overlapping(start, end) {
@@ -199,11 +200,12 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// mincore for `who`: one byte a page up to the first hole, 1 where the page is in memory. Pages of a file that `who`
-    /// neither owns nor may write all count as present: which of them are cached tells what others do with the file.
+    /// Does mincore for `who`: returns one byte for each page up to the first hole, 1 if the page is in memory. Pages of
+    /// a file that `who` neither owns nor may write all count as present: the cached ones would show how other programs
+    /// use the file.
     ///
     /// # Errors
-    /// `EINVAL` for a misaligned start; `ENOMEM` where that is not mapped.
+    /// `EINVAL` for a misaligned start; `ENOMEM` if it is not mapped.
     pub fn residency(&self, start: u64, pages: usize, who: &Credentials) -> Result<Vec<u8>, Errno> {
         let end = checked_end(start, pages as u64 * PAGE).ok_or(Errno::ENOMEM)?;
         let map = self.map.read();
@@ -237,18 +239,17 @@ impl AddressSpace {
         Ok(present)
     }
 
-    /// The shared files mapped between `start` and `end`, for msync.
+    /// Returns the shared files mapped between `start` and `end`, for msync.
     ///
     /// # Errors
-    /// `EINVAL`; `ENOMEM` where something is not mapped; `EBUSY` where `invalidates` and some of it
-    /// is locked.
+    /// `EINVAL`; `ENOMEM` if part of it is not mapped; `EBUSY` if `invalidates` and part of it is locked.
     pub fn files_to_sync(
         &self,
         start: u64,
         bytes: u64,
         invalidates: bool,
     ) -> Result<Vec<Arc<OpenFile>>, Errno> {
-        // A length that overflows with its last page is none.
+        // A length that overflows when rounded to pages counts as zero.
         let bytes = bytes.wrapping_add(PAGE - 1) & !(PAGE - 1);
         if bytes == 0 {
             return Ok(Vec::new());
@@ -279,7 +280,7 @@ impl AddressSpace {
     }
 }
 
-/// `who` owns the file behind a region, or might write it; there is no file.
+/// Returns whether `who` owns the file behind a region, or may write it, or there is no file.
 fn may_know_residency(backing: &Backing, who: &Credentials) -> bool {
     match backing {
         Backing::Object { origin: Origin::File(file), .. } => {

@@ -19,7 +19,7 @@ lock_class! {
 /// Frames of all shared memory without a file.
 static RESIDENT: AtomicU64 = AtomicU64::new(0);
 
-/// Frames of all shared memory without a file (`Shmem`, beside files in memory).
+/// Returns the number of frames of all shared memory without a file (part of `Shmem`, besides files in memory).
 pub fn resident_pages() -> u64 {
     RESIDENT.load(Ordering::Relaxed)
 }
@@ -41,21 +41,21 @@ struct Table {
 }
 
 impl Anonymous {
-    /// Memory of `pages` pages, none of which takes room yet; `commitment` says how many are promised.
+    /// Makes memory of `pages` pages, none of which has a frame yet; `commitment` counts the reserved ones.
     pub fn new(pages: u64, commitment: Commitment) -> Arc<Anonymous> {
         Anonymous::with_frames(pages, HashMap::new(), Charge::none(), commitment)
     }
-    /// As [`Anonymous::new`], for memory that address spaces share which do not know each other: no page is taken back from
-    /// some of them (`MADV_REMOVE`).
+    /// Does the same as [`Anonymous::new`] for memory that unrelated address spaces share: no page can be removed from some
+    /// of them only (`MADV_REMOVE`).
     pub fn of_segment(pages: u64, commitment: Commitment) -> Arc<Anonymous> {
         let frames = Mutex::new(&FRAMES, Table { frames: HashMap::new(), charge: Charge::none() });
         Arc::new(Anonymous { pages, frames, gives_back: false, _commitment: commitment })
     }
-    /// Pages that have a frame.
+    /// Returns the number of pages that have a frame.
     pub fn resident_pages(&self) -> u64 {
         self.frames.lock().frames.len() as u64
     }
-    /// Memory whose pages are `frames` (the vDSO).
+    /// Makes memory whose pages are `frames` (the vDSO).
     ///
     /// # Errors
     /// [`NoMemory`].

@@ -1,8 +1,9 @@
-//! Pages that programs are promised: how many all of them may ask for, whether they use them or not.
+//! Committed memory: the number of pages that all programs may ask for, whether they use them or not.
 //!
-//! A private mapping counts from when it may first be written to, unless it is `MAP_NORESERVE`; shared memory without
-//! a file counts while it exists, pages of memory file systems while they are there. Reads and changes without a lock.
-//! Source: Linux's `Documentation/mm/overcommit-accounting.rst` and `admin-guide/sysctl/vm.rst`.
+//! A private mapping counts from the time at which it may first be written to, unless it is `MAP_NORESERVE`; shared
+//! memory without a file counts while it exists, pages of memory file systems while they are present. The counts are
+//! read and changed without a lock. Source: Linux's `Documentation/mm/overcommit-accounting.rst` and
+//! `admin-guide/sysctl/vm.rst`.
 use super::{
     map::Map,
     region::{PAGE, Region},
@@ -36,13 +37,13 @@ pub enum Limit {
 }
 
 const KIB_A_PAGE: u64 = PAGE / 1024;
-/// [`LIMIT`] is in KiB where this is set, else in hundredths.
+/// Flag of [`LIMIT`]: it is in KiB if this is set, else a percentage of memory.
 const IS_KIB: u64 = 1 << 63;
-/// Hundredths of memory, unless somebody says otherwise.
+/// Default limit as a percentage of memory.
 const PERCENT: u64 = 50;
 /// Part of a space that its owner is refused for its own sake.
 const OWN_PART: u64 = 32;
-/// Part of the machine that a reserve is at most, unless somebody says otherwise.
+/// Divisor of the machine's memory that gives the greatest default of a reserve.
 const RESERVE_PART: u64 = 32;
 
 /// Pages of mappings and of shared memory without a file.
@@ -55,26 +56,27 @@ static LIMIT: AtomicU64 = AtomicU64::new(PERCENT);
 pub struct Reserve {
     /// The configured size; [`UNSET`] at first.
     kib: AtomicU64,
-    /// At most this where nothing was.
+    /// Greatest default in KiB.
     max_kib: u64,
 }
 
 const UNSET: u64 = u64::MAX;
 
-/// `vm.user_reserve_kbytes`: what no single space is promised, so that its owner can still begin something.
+/// `vm.user_reserve_kbytes`: memory that no single address space may commit, so that its owner can still start another
+/// program.
 pub static USER_RESERVE: Reserve = Reserve { kib: AtomicU64::new(UNSET), max_kib: 128 << 10 };
-/// `vm.admin_reserve_kbytes`: what only who has CAP_SYS_ADMIN is promised.
+/// `vm.admin_reserve_kbytes`: memory that only processes with CAP_SYS_ADMIN may commit.
 pub static ADMIN_RESERVE: Reserve = Reserve { kib: AtomicU64::new(UNSET), max_kib: 8 << 10 };
 
 impl Reserve {
-    /// Its size in KiB.
+    /// Returns its size in KiB.
     pub fn kib(&self) -> u64 {
         match self.kib.load(Relaxed) {
             UNSET => (total_pages() * KIB_A_PAGE / RESERVE_PART).min(self.max_kib),
             kib => kib,
         }
     }
-    /// Sets it.
+    /// Sets its size in KiB.
     pub fn set_kib(&self, kib: u64) {
         self.kib.store(kib.min(UNSET - 1), Relaxed);
     }
@@ -83,7 +85,7 @@ impl Reserve {
     }
 }
 
-/// The machine's, which stay as many as they are.
+/// Returns the number of the machine's pages, which never changes.
 fn total_pages() -> u64 {
     static TOTAL: AtomicU64 = AtomicU64::new(0);
     match TOTAL.load(Relaxed) {
@@ -96,7 +98,7 @@ fn total_pages() -> u64 {
     }
 }
 
-/// The policy in force.
+/// Returns the current policy.
 pub fn policy() -> Policy {
     match POLICY.load(Relaxed) {
         0 => Policy::Heuristic,
@@ -105,7 +107,7 @@ pub fn policy() -> Policy {
     }
 }
 
-/// Changes what is refused; what was promised stays.
+/// Sets the policy for new requests; committed memory stays committed.
 pub fn set_policy(policy: Policy) {
     POLICY.store(policy as u8, Relaxed);
 }
@@ -135,12 +137,12 @@ pub fn limit_pages() -> u64 {
     }
 }
 
-/// Pages promised to all (`Committed_AS`).
+/// Returns the number of pages committed by all programs (`Committed_AS`).
 pub fn committed_pages() -> u64 {
     COMMITTED.load(SeqCst) + vfs::cached_pages().saturating_sub(vfs::stored_pages())
 }
 
-/// Counts a change.
+/// Adds a change to the number of committed pages.
 pub(super) fn count(change: u64) {
     if change != 0 {
         COMMITTED.fetch_add(change, SeqCst);
@@ -210,8 +212,8 @@ impl AddressSpace {
         let reserved = if self.owner.is_administrator() { 0 } else { ADMIN_RESERVE.pages() };
         Claimant { kept_pages: reserved + (map.total_pages / OWN_PART).min(USER_RESERVE.pages()) }
     }
-    /// May `region` be entered into `map`, or written to from now on? Under [`Policy::Strict`] it is counted at once,
-    /// so that nobody else is promised the same.
+    /// Checks that `region` may be added to `map`, or be written to from now on. Under [`Policy::Strict`] it is
+    /// counted at once, so that no other request gets the same memory.
     ///
     /// # Errors
     /// `ENOMEM`.

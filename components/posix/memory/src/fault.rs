@@ -1,8 +1,8 @@
-//! Answering page faults: which region, which pages, entered how (docs/memory.md tells the way).
+//! Page faults: finds the region and makes pages present (docs/memory.md describes the steps).
 //!
-//! A fault holds the map's lock to read. Where an object must read from storage it lets go, waits,
-//! and looks everything up afresh with the frame in hand. Several faults on one page are settled
-//! by `Space`: a page already present stays, and making a page writable is one operation.
+//! A fault holds the map's lock to read. If an object must read from storage, the fault releases the lock, waits, and looks
+//! everything up again with the frame it got. Several faults on one page are settled by `Space`: a page already present stays,
+//! and making a page writable is one operation.
 use super::{
     fault_counts::{self, FaultKind},
     map::{GUARD_GAP, Map, lowest},
@@ -22,7 +22,7 @@ use vfs::{
     file::{Mappable, Watcher},
 };
 
-/// Pages entered around a fault on an object whose pages are in memory (Linux's 64 KiB).
+/// Number of pages made present around a fault on an object whose pages are in memory (Linux's 64 KiB).
 const AROUND_OBJECT: u64 = 16;
 /// Pages entered around a store to anonymous memory; from the second store in a row on twice as many each time, ahead of
 /// it, up to [`AHEAD_MAX`].
@@ -40,7 +40,7 @@ const SEGV_ACCERR: i32 = 2;
 const BUS_ADRERR: i32 = 2;
 const SI_KERNEL: i32 = 0x80;
 
-/// The access is wrong: the signal its thread gets, with `si_code`.
+/// A bad access: the signal that its thread gets, with `si_code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadAccess {
     /// Number of the signal: SIGSEGV, SIGBUS, or SIGKILL where memory ran out.
@@ -50,13 +50,13 @@ pub struct BadAccess {
 }
 
 impl BadAccess {
-    /// Nothing is mapped there.
+    /// The access to an address that is not mapped.
     pub const UNMAPPED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_MAPERR };
     /// The mapping does not allow the access.
     pub const DENIED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_ACCERR };
     /// The object has no such page, or it could not be read.
     pub const NO_PAGE: BadAccess = BadAccess { signal: SIGBUS, code: BUS_ADRERR };
-    /// Memory ran out.
+    /// The access for which there was no memory.
     pub const NO_MEMORY: BadAccess = BadAccess { signal: SIGKILL, code: SI_KERNEL };
 }
 
@@ -66,13 +66,13 @@ impl From<NoMemory> for BadAccess {
     }
 }
 
-/// Reclaim rounds of the page cache that a fault without memory asks for before it gives up: a
-/// round may free nothing and only unmark pages that were used lately.
+/// Number of reclaim rounds of the page cache that a fault without memory makes before it gives up: a round may free nothing
+/// and only clear marks of recent use.
 const RECLAIMS: u32 = 4;
 /// Faults of a space from one look at free memory to the next: programs that grow take the room of
 /// the page cache before they meet the reserve.
 const FAULTS_A_LOOK: u64 = 32;
-/// Pages asked back at once.
+/// Number of pages to reclaim at once.
 const RECLAIM_PAGES: usize = 256;
 
 /// A page of an object, fetched without the map's lock.
@@ -88,7 +88,7 @@ struct Fetched {
 
 /// The result of one look at the map.
 enum Step {
-    /// The page is there; the program can go on.
+    /// The page is present; the program can continue.
     Done,
     /// The object must be asked for page `index` first, without the lock.
     Fetch { object: Arc<dyn Mappable>, index: u64, is_for_write: bool },
@@ -101,13 +101,13 @@ fn is_resident(object: &Arc<dyn Mappable>, index: u64) -> bool {
 }
 
 impl AddressSpace {
-    /// Answers a fault: `access` at `address` could not be done.
+    /// Handles a fault: `access` at `address` was not possible.
     ///
     /// # Errors
-    /// [`BadAccess`], to be sent as a signal, or `EFAULT` where the personality accessed.
+    /// [`BadAccess`], to be sent as a signal, or `EFAULT` for an access by the personality.
     ///
     /// # Locks
-    /// `memory.map`, to read (to write where the stack grows).
+    /// `memory.map`, to read (to write if the stack grows).
     pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, BadAccess> {
         let mut kind = FaultKind::Minor;
         let page = page_of(address);
@@ -214,7 +214,8 @@ impl AddressSpace {
         Ok(Step::Done)
     }
 
-    /// The pages to enter for a fault on anonymous memory: more the longer faults have followed one another.
+    /// Returns the pages to make present for a fault on anonymous memory: the more, the longer faults have followed one
+    /// another.
     fn ahead(&self, region: &Region, page: u64, (expected, last): (u64, u64)) -> (u64, u64) {
         if expected != page {
             return window(region, page, AROUND_ANONYMOUS);
@@ -223,14 +224,14 @@ impl AddressSpace {
         (page, self.small_until(region, page).min(page + pages * PAGE))
     }
 
-    /// Notes what a fault on anonymous memory entered, and so where the next in a row would be. Several threads may spoil each
-    /// other's notes, no more.
+    /// Records the pages that a fault on anonymous memory made present, and so the address of the next fault in sequence.
+    /// Threads may overwrite each other's records; that affects speed only.
     fn expect_fault(&self, start: u64, end: u64) {
-        // Of a page's address the low bits are free.
+        // The low bits of a page's address are unused.
         self.ahead.store(end | ((end - start) / PAGE), Ordering::Relaxed);
     }
 
-    /// A load from an object: its pages around that are in memory, else the fetched one.
+    /// Handles a load from an object: maps its pages around that are in memory, else the fetched one.
     fn enter_object(
         &self,
         region: &Region,
@@ -250,7 +251,7 @@ impl AddressSpace {
         Ok(Step::Fetch { object: object.clone(), index, is_for_write: false })
     }
 
-    /// Maps the object's pages in memory around `page`; says whether that one is now mapped.
+    /// Maps the object's pages in memory around `page`. Returns whether `page` is mapped now.
     fn map_resident(
         &self,
         region: &Region,
@@ -287,7 +288,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// A store to a private mapping of an object: a copy of the page takes its place.
+    /// Handles a store to a private mapping of an object: replaces the page by a copy.
     fn copy_in_place(
         &self,
         region: &Region,
@@ -316,7 +317,7 @@ impl AddressSpace {
         Ok(Step::Done)
     }
 
-    /// A store to a shared mapping: the object is told first, so that it knows the page is dirty.
+    /// Handles a store to a shared mapping: the object is told first, so that it knows the page is dirty.
     fn enter_shared(
         &self,
         region: &Region,
@@ -343,7 +344,7 @@ impl AddressSpace {
         Ok(Step::Done)
     }
 
-    /// Extends the stack above `page` down to it, if there is one and it may.
+    /// Extends the stack above `page` down to it, if there is one and its limit allows it.
     fn grow_stack(&self, page: u64) -> Result<(), BadAccess> {
         let limits = self.limits.get();
         let is_below_stack = |map: &Map| {
@@ -377,7 +378,7 @@ impl AddressSpace {
     }
 }
 
-/// A stack that reached down to `page` would come too near to `below`.
+/// Returns whether a stack extended down to `page` would be too near to `below`.
 fn is_too_near(below: &Region, page: u64) -> bool {
     let is_guarded = !below.flags.contains(Flags::GROWS_DOWN) && !below.protection.is_empty();
     is_guarded && page.saturating_sub(below.end) < GUARD_GAP
@@ -407,7 +408,7 @@ impl Watcher for AddressSpace {
     }
 }
 
-/// The parts of regions that map pages `first .. end` of an object.
+/// Returns the parts of regions that map pages `first .. end` of an object.
 fn mapped_parts(
     map: &Map,
     identity: u64,
@@ -444,15 +445,15 @@ fn one(page: u64) -> Result<PageRange, BadAccess> {
     PageRange::new(page, 1).ok_or(BadAccess::UNMAPPED)
 }
 
-/// The aligned window of `pages` pages around `page`, cut to the region.
+/// Returns the aligned window of `pages` pages around `page`, cut to the region.
 fn window(region: &Region, page: u64, pages: u64) -> (u64, u64) {
     let bytes = pages * PAGE;
     let start = page - page % bytes;
     (start.max(region.start), (start + bytes).min(region.end))
 }
 
-/// One frame of zeroes, mapped wherever untouched memory is read. Its creator's reference stays,
-/// so every store finds it shared and makes a copy.
+/// Returns the one frame of zeroes that is mapped wherever untouched memory is read. Its creator keeps a reference, so every
+/// store finds it shared and makes a copy.
 pub(super) fn zero_frame() -> Result<Frame, NoMemory> {
     static ZERO: Once<Option<Frame>> = Once::new();
     match ZERO.get_or_init(|| Frame::allocate(true).ok()) {
@@ -483,7 +484,7 @@ impl Run {
 }
 
 impl AddressSpace {
-    /// Notes how many pages are resident, for the peak; called where it is cheap.
+    /// Records the number of resident pages, for the peak; called at points where it is inexpensive.
     pub(super) fn note_resident(&self) {
         self.peak_pages.fetch_max(self.space.resident_pages() as u64, Ordering::Relaxed);
     }

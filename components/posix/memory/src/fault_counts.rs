@@ -1,12 +1,12 @@
-//! Numbers of page faults, as getrusage(2) tells them, and those of the whole system.
+//! Numbers of page faults, as reported by getrusage(2), and those of the whole system.
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether a fault had to wait for storage.
+/// Tells whether a fault had to wait for storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The page was made, or found in memory.
     Minor,
-    /// It had to be read.
+    /// The page had to be read from storage.
     Major,
 }
 
@@ -61,9 +61,9 @@ pub fn of_system() -> Faults {
 /// Numbers of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Without I/O.
+    /// Faults without I/O.
     pub minor: u64,
-    /// With I/O.
+    /// Faults with I/O.
     pub major: u64,
 }
 

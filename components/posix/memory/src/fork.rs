@@ -20,7 +20,7 @@ const SPACE_PAGES: usize = 64;
 /// The bytes that one page table maps.
 const TABLE_BYTES: u64 = 2 << 20;
 
-/// Regions of a kind that follow one another, with what is free around them as far as their page tables reach.
+/// Consecutive regions of one kind, with the free addresses around them as far as their page tables reach.
 #[derive(Clone, Copy)]
 struct Run {
     start: u64,
@@ -29,8 +29,8 @@ struct Run {
 }
 
 impl AddressSpace {
-    /// A copy of this address space for a child. Only ranges with pages of their own are gone
-    /// through; pages of objects are entered again by faults.
+    /// Makes a copy of this address space for a child. Only ranges with private pages are visited; pages of objects are
+    /// made present again by faults.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -62,7 +62,7 @@ impl AddressSpace {
         Ok(child)
     }
 
-    /// Has `child` share what pages of its own this space has.
+    /// Shares the private pages of this address space with `child`.
     fn share_pages(&self, map: &Map, child: &AddressSpace) -> Result<(), NoMemory> {
         let mut pending: Option<Run> = None;
         let mut free_from = 0;
@@ -98,7 +98,7 @@ impl AddressSpace {
     }
 }
 
-/// Enters what the child inherits into its map.
+/// Adds the regions that the child inherits to its map.
 fn copy_regions(parent: &Map, child: &AddressSpace, map: &mut Map) -> Result<(), Errno> {
     for region in parent.iter().filter(is_inherited) {
         let mut reserved = map.reserve(1)?;

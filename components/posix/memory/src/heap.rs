@@ -1,4 +1,4 @@
-//! The program break.
+//! The program break (brk).
 use super::{
     region::{Backing, Flags, PAGE, Region, round_up},
     space::AddressSpace,
@@ -8,8 +8,8 @@ use rt::user::{Protection, USER_END};
 use vfs::Errno;
 
 impl AddressSpace {
-    /// Sets the program break to `wanted` if it can be, and returns the break as it then is
-    /// (brk(2) as the kernel does it: no error).
+    /// Sets the program break to `wanted` if possible, and returns the resulting break (brk(2) as
+    /// the kernel implements it: without errors).
     ///
     /// # Locks
     /// `memory.layout`, then `memory.map`.

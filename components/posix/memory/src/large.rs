@@ -1,10 +1,9 @@
 //! Large pages for private anonymous memory (Linux's transparent huge pages).
 //!
-//! One is entered whole, and cleared whole, where faults in a row reached its start: the rest is about to be touched too, and
-//! who touches a page here and there pays for no more than these. Where a program asked for large pages (`MADV_HUGEPAGE`)
-//! its first touch enters one. A later change of a part of one makes pages of it again; nothing joins pages
-//! to large ones.
-//! Source: Linux, `Documentation/admin-guide/mm/transhuge.rst`, madvise(2), prctl(2).
+//! A large page is mapped and cleared as a whole if consecutive faults have reached its start: the rest is probably about to
+//! be used too, and a program that uses single pages here and there does not pay for more than these. If a program asked for
+//! large pages (`MADV_HUGEPAGE`), its first access maps one. A later change of a part of one splits it into small pages; small
+//! pages are never joined to large ones. Source: Linux, `Documentation/admin-guide/mm/transhuge.rst`, madvise(2), prctl(2).
 use super::{
     region::{Flags, PAGE, Region, range},
     space::AddressSpace,
@@ -15,7 +14,7 @@ use vfs::Errno;
 
 /// Bytes of a large page, as addresses count.
 pub(super) const LARGE: u64 = LARGE_BYTES as u64;
-/// So many pages the last fault in a row entered where the next may enter a large one.
+/// Number of pages that the last fault in sequence must have made present before the next may map a large page.
 const PAGES_IN_A_ROW: u64 = super::fault::AHEAD_MAX;
 
 /// The system's policy for entering large pages.
@@ -23,9 +22,9 @@ const PAGES_IN_A_ROW: u64 = super::fault::AHEAD_MAX;
 enum Policy {
     /// Large pages wherever faults in a row, or the program, ask for them.
     Always,
-    /// Large pages where the program asks for them.
+    /// Large pages are used if the program asks for them.
     Advised,
-    /// No large pages.
+    /// Large pages are not used.
     Never,
 }
 
@@ -39,7 +38,7 @@ fn policy() -> Policy {
     POLICIES.get(index).map_or(Policy::Never, |(policy, _)| *policy)
 }
 
-/// All words, that which holds in brackets: `/sys/kernel/mm/transparent_hugepage/enabled`.
+/// Returns all policy names, the current one in brackets: `/sys/kernel/mm/transparent_hugepage/enabled`.
 pub fn policy_text() -> alloc::string::String {
     let words = POLICIES.map(|(policy, word)| match policy == self::policy() {
         true => alloc::format!("[{word}]"),
@@ -60,15 +59,15 @@ pub fn set_policy(data: &[u8]) -> Result<(), Errno> {
 }
 
 impl AddressSpace {
-    /// Whether its programs have large pages at all (`PR_SET_THP_DISABLE`).
+    /// Returns whether large pages are enabled for its programs (`PR_SET_THP_DISABLE`).
     pub fn has_large_pages(&self) -> bool {
         !self.lacks_large_pages.load(Ordering::Relaxed)
     }
-    /// Sets it.
+    /// Enables or disables large pages for its programs.
     pub fn set_large_pages(&self, has: bool) {
         self.lacks_large_pages.store(!has, Ordering::Relaxed);
     }
-    /// Whether `region` may get large pages: there is room for one, and nobody is against it.
+    /// Returns whether `region` may get large pages: there is room for one, and neither the policy nor the program forbids it.
     pub(super) fn takes_large(&self, region: &Region) -> bool {
         let is_wanted = match policy() {
             Policy::Always => !region.flags.contains(Flags::NO_LARGE),
@@ -82,8 +81,8 @@ impl AddressSpace {
             && self.has_large_pages()
             && first.saturating_add(LARGE) <= region.end
     }
-    /// The large page to be entered for a fault at `page`. `expected` is where the next fault in a row would be and `last` how
-    /// many pages the one before entered.
+    /// Returns the large page to map for a fault at `page`. `expected` is the address of the next fault in sequence, and
+    /// `last` the number of pages that the previous one made present.
     pub(super) fn large_at(
         &self,
         region: &Region,
@@ -96,7 +95,7 @@ impl AddressSpace {
         let is_due = is_whole && (is_in_a_row || region.flags.contains(Flags::LARGE));
         if is_due && self.takes_large(region) { range(start, start + LARGE) } else { None }
     }
-    /// The first large page that faults in a row may enter: they stop entering small pages ahead of `page` there.
+    /// Returns the first large page that consecutive faults may map: they map small pages ahead of `page` only up to it.
     pub(super) fn small_until(&self, region: &Region, page: u64) -> u64 {
         let next = (page + PAGE).next_multiple_of(LARGE);
         let is_there = next.saturating_add(LARGE) <= region.end && self.takes_large(region);

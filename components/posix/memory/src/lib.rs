@@ -1,8 +1,7 @@
 //! Memory of programs: [`AddressSpace`], a map of regions over objects above rt's `Space` (B4, B5).
 //!
-//! The [`map::Map`] says what may be there; `rt::user::Space` says what is there now. A fault
-//! looks a region up and enters pages: zeroes, an object's frames, or a private copy. Every other
-//! operation works by range on both.
+//! The [`map::Map`] says which pages may be present; `rt::user::Space` says which are present now. A fault looks a region up
+//! and makes pages present: zeroes, an object's frames, or a private copy. Every other operation works by range on both.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -19,15 +18,14 @@
 //! | `owner` | what the layer of processes does for a space |
 //! | `fork`, `report` | fork by range; what /proc shows |
 //!
-//! Locks: `memory.map` is a reader/writer lock. A fault holds it to read while it enters pages
-//! and never while an object reads from storage; what changes regions holds it to write *and
-//! takes the pages out of the space before it lets go*. So a fault that races an munmap either
-//! comes first and its page is taken out, or looks the region up afresh and does not find it.
-//! A page fetched without the lock is thrown away where a truncation came between, or the writing
-//! of pages to storage: that takes write access from the mapping, so that the next store is seen.
-//! Under `memory.map` only objects' `resident` (page cache locks) and rt are called; user memory is never
-//! accessed with it held. Regions taken out are dropped after it (they may close files).
-//! Source: POSIX.1-2017, Linux's manual pages; Mach's vm_map/vm_object split.
+//! Locks: `memory.map` is a reader/writer lock. A fault holds it to read while it makes pages present and never while an
+//! object reads from storage; an operation that changes regions holds it to write *and removes the pages from the space
+//! before it releases the lock*. So a fault that races an munmap either comes first and its page is removed, or looks the
+//! region up again and does not find it. A page fetched without the lock is discarded if a truncation came between, or the
+//! writing of pages to storage: that removes write access from the mapping, so that the next store is noticed. Under
+//! `memory.map` only objects' `resident` (page cache locks) and rt are called; user memory is never accessed with it held.
+//! Removed regions are dropped after it (they may close files). Source: POSIX.1-2017, Linux's manual pages; Mach's
+//! vm_map/vm_object split.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -1,5 +1,5 @@
-//! mlock and its family. There is no swap, and pages of files are not taken while mapped, so
-//! locking is: entering the pages now, and keeping account.
+//! mlock and related calls. There is no swap, and pages of files are not removed while mapped, so locking means making the
+//! pages present now, and counting them.
 use super::{
     mapping::checked_end,
     region::{Flags, PAGE, Region, page_of},
@@ -9,21 +9,21 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use vfs::Errno;
 
-/// Whether the pages are entered when they are locked.
+/// Tells whether the pages are made present when they are locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entering {
-    /// Now.
+    /// They are made present at once.
     Now,
-    /// When they are first used (`MLOCK_ONFAULT`).
+    /// They are made present when they are first used (`MLOCK_ONFAULT`).
     OnFault,
 }
 
 impl AddressSpace {
-    /// mlock, mlock2.
+    /// Does mlock and mlock2.
     ///
     /// # Errors
-    /// `ENOMEM` on overflow, for a hole or the limit, and where what is locked cannot be touched; `EPERM` where
-    /// the limit is 0; `EAGAIN` where there is no memory for the pages.
+    /// `ENOMEM` on overflow, for a hole, if the limit is exceeded, and if a page cannot be accessed; `EPERM` if the limit is
+    /// 0; `EAGAIN` if there is no memory for the pages.
     pub fn lock_pages(&self, start: u64, bytes: u64, entering: Entering) -> Result<(), Errno> {
         let limit = self.limits.get().locked;
         if limit == 0 {
@@ -40,7 +40,7 @@ impl AddressSpace {
             if locked.saturating_mul(PAGE) > limit {
                 return Err(Errno::ENOMEM);
             }
-            // Behind a hole nothing is locked, as on Linux.
+            // Nothing behind a hole is locked, as on Linux.
             let covered_end = map.covered_end(start, end);
             let (is_covered, end) = (covered_end == end, covered_end);
             let mut reserved = map.reserve(2)?;
@@ -61,7 +61,7 @@ impl AddressSpace {
         }
         Ok(())
     }
-    /// munlock.
+    /// Does munlock.
     ///
     /// # Errors
     /// `EINVAL` on overflow; `ENOMEM` for a hole.
@@ -75,10 +75,10 @@ impl AddressSpace {
             if is_covered { Ok(()) } else { Err(Errno::ENOMEM) }
         })
     }
-    /// mlockall: everything mapped now, and what is mapped later, as asked.
+    /// Does mlockall: locks current mappings, future ones, or both.
     ///
     /// # Errors
-    /// `ENOMEM` where the limit is passed; `EPERM` where it is 0.
+    /// `ENOMEM` if the limit is exceeded; `EPERM` if it is 0.
     pub fn lock_all(&self, now: Option<Entering>, is_future: bool) -> Result<(), Errno> {
         let limit = self.limits.get().locked;
         if limit == 0 {
@@ -96,7 +96,7 @@ impl AddressSpace {
         }
         Ok(())
     }
-    /// munlockall.
+    /// Does munlockall.
     pub fn unlock_all(&self) {
         self.locks_future.store(false, Ordering::Relaxed);
         let _ = self.update(|map| {
@@ -107,11 +107,11 @@ impl AddressSpace {
     }
 }
 
-/// The pages that `start .. start + bytes` touches; `None` of no bytes, which a length that overflows with its last page is,
-/// too.
+/// Returns the pages that `start .. start + bytes` touches; `None` for a length of zero, and also for a length that
+/// overflows with its last page.
 ///
 /// # Errors
-/// `beyond` where they end behind the last address there is, `ENOMEM` where they end behind a program's.
+/// `beyond` if they end behind the last address, `ENOMEM` if they end behind the last address of programs.
 fn outer_pages(start: u64, bytes: u64, beyond: Errno) -> Result<Option<(u64, u64)>, Errno> {
     let first = page_of(start);
     let bytes = bytes.wrapping_add(start - first).wrapping_add(PAGE - 1) & !(PAGE - 1);

@@ -10,10 +10,10 @@ use vfs::Errno;
 
 /// Most regions of an address space (`/proc/sys/vm/max_map_count`).
 pub static REGIONS_MAX: Setting = Setting::count(65530);
-/// The lowest address that may be mapped, as `/proc/sys/vm/mmap_min_addr` says.
+/// The lowest address that may be mapped, as set in `/proc/sys/vm/mmap_min_addr`.
 pub static LOWEST: Setting = Setting::new(0x1_0000, 0, USER_END as i64);
 
-/// The lowest address that may be mapped: never the first page.
+/// Returns the lowest address that may be mapped: never the first page.
 pub fn lowest() -> u64 {
     page_of((LOWEST.get() as u64).saturating_add(PAGE - 1)).max(PAGE)
 }
@@ -33,7 +33,7 @@ struct Entry {
 pub struct Reserved(Vec<Charge>);
 
 impl Reserved {
-    /// A charge from the reserve; a free one beyond it cannot happen while callers reserve enough.
+    /// Returns a charge from the reserve; callers have reserved enough, so that it is never empty.
     fn take(&mut self) -> Charge {
         self.0.pop().unwrap_or_else(Charge::none)
     }
@@ -42,13 +42,13 @@ impl Reserved {
 /// The regions of an address space, with their sums.
 pub struct Map {
     entries: BTreeMap<u64, Entry>,
-    /// Pages of all regions.
+    /// Number of pages of all regions.
     pub total_pages: u64,
-    /// Pages that count against `RLIMIT_DATA`.
+    /// Number of pages that count against `RLIMIT_DATA`.
     pub data_pages: u64,
-    /// Pages of locked regions.
+    /// Number of pages of locked regions.
     pub locked_pages: u64,
-    /// Pages promised ([`Region::committed_pages`]).
+    /// Number of committed pages ([`Region::committed_pages`]).
     pub committed_pages: u64,
     /// Pages counted as promised ahead of the change that is under way.
     pub promised_pages: u64,
@@ -57,7 +57,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map without regions that places new ones below `search_top`.
+    /// Makes a map without regions that places new ones below `search_top`.
     pub fn new(search_top: u64) -> Map {
         Map {
             entries: BTreeMap::new(),
@@ -69,31 +69,31 @@ impl Map {
             search_top,
         }
     }
-    /// Number of regions.
+    /// Returns the number of regions.
     pub fn count(&self) -> usize {
         self.entries.len()
     }
-    /// All regions, in order.
+    /// Returns all regions, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Region> {
         self.entries.values().map(|entry| &entry.region)
     }
-    /// The region `address` lies in.
+    /// Returns the region in which `address` lies.
     pub fn find(&self, address: u64) -> Option<&Region> {
         self.at_or_below(address).filter(|region| region.contains(address))
     }
     fn at_or_below(&self, address: u64) -> Option<&Region> {
         self.entries.range(..=address).next_back().map(|(_, entry)| &entry.region)
     }
-    /// The first region that ends above `address`: the one it lies in, or the next.
+    /// Returns the first region that ends above `address`: the one in which it lies, or the next.
     pub fn at_or_above(&self, address: u64) -> Option<&Region> {
         self.find(address)
             .or_else(|| self.entries.range(address..).next().map(|(_, entry)| &entry.region))
     }
-    /// The regions that start at `address` or above.
+    /// Returns the regions that start at `address` or above.
     pub fn from(&self, address: u64) -> impl Iterator<Item = &Region> {
         self.entries.range(address..).map(|(_, entry)| &entry.region)
     }
-    /// The last region that starts below `address`.
+    /// Returns the last region that starts below `address`.
     pub fn below(&self, address: u64) -> Option<&Region> {
         self.entries.range(..address).next_back().map(|(_, entry)| &entry.region)
     }
@@ -103,11 +103,11 @@ impl Map {
         let end = end.max(from);
         self.entries.range(from..end).map(|(_, entry)| &entry.region)
     }
-    /// Whole of `start .. end` is in regions.
+    /// Returns whether the whole of `start .. end` is in regions.
     pub fn covers(&self, start: u64, end: u64) -> bool {
         self.covered_end(start, end) == end
     }
-    /// Start of the first hole in `start .. end`; `end` if there is none.
+    /// Returns the start of the first hole in `start .. end`; `end` if there is none.
     pub fn covered_end(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         for region in self.overlapping(start, end) {
@@ -144,7 +144,7 @@ impl Map {
         add(&mut self.locked_pages, region.flags.contains(Flags::LOCKED));
         add(&mut self.committed_pages, region.is_committed());
     }
-    /// Enters `region`; nothing overlaps it. Joins it with its neighbours where they are alike.
+    /// Adds `region`, which nothing overlaps, and joins it with its neighbours if they are alike.
     pub fn insert(&mut self, region: Region, reserved: &mut Reserved) {
         let (start, end) = (region.start, region.end);
         attached(&region);
@@ -161,7 +161,7 @@ impl Map {
         self.account(&entry.region, -1);
         Some(entry)
     }
-    /// Makes the region that ends at `boundary` and the one that starts there one, if alike.
+    /// Joins the region that ends at `boundary` with the one that starts there, if they are alike.
     fn join(&mut self, boundary: u64) {
         let Some(left) = self.below(boundary).filter(|left| left.end == boundary) else { return };
         let left_start = left.start;
@@ -180,7 +180,7 @@ impl Map {
             self.enter(entry.region, entry._charge);
         }
     }
-    /// Makes a region start at `boundary`, if one lies across it.
+    /// Splits a region at `boundary`, if one lies across it.
     fn split(&mut self, boundary: u64, reserved: &mut Reserved) {
         let Some(whole) = self.find(boundary).filter(|whole| whole.start < boundary) else {
             return;
@@ -190,8 +190,8 @@ impl Map {
         attached(&right);
         self.enter(right, reserved.take());
     }
-    /// Takes away everything between `start` and `end`; what it was comes back, to be dropped
-    /// after the lock. May take two charges.
+    /// Removes everything between `start` and `end`. The regions are returned, to be dropped after
+    /// the lock. May use two charges.
     pub fn remove(&mut self, start: u64, end: u64, reserved: &mut Reserved) -> Vec<Region> {
         self.split(start, reserved);
         self.split(end, reserved);
@@ -228,7 +228,7 @@ impl Map {
             self.enter(entry.region, entry._charge);
         }
     }
-    /// The address space ends: segments lose their attaches.
+    /// Called when the address space ends: tells segments that they are no longer attached.
     pub fn end(&self) {
         self.iter().for_each(detached);
     }
@@ -237,12 +237,12 @@ impl Map {
         self.set_end(start, to);
         self.join(to);
     }
-    /// Nothing lies between `start` and `end`, and no stack above needs the room.
+    /// Returns whether nothing lies between `start` and `end`, and no stack above needs the room.
     pub fn is_free(&self, start: u64, end: u64) -> bool {
         self.overlapping(start, end).next().is_none()
             && self.at_or_above(end).is_none_or(|above| end <= low_edge(above))
     }
-    /// Room for `bytes` between `bottom` and `top`, as high as possible.
+    /// Finds room for `bytes` between `bottom` and `top`, as high as possible.
     pub fn find_room_below(&self, bytes: u64, bottom: u64, top: u64) -> Option<u64> {
         let mut high = match self.at_or_above(top) {
             Some(above) => top.min(low_edge(above)),
@@ -256,7 +256,7 @@ impl Map {
         }
         high.checked_sub(bytes).filter(|start| *start >= bottom)
     }
-    /// Room for `bytes` anywhere: below the search's top, else above it.
+    /// Finds room for `bytes` anywhere: below the search's top, else above it.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -267,7 +267,7 @@ impl Map {
     }
 }
 
-/// Tells the segment behind a region that it came.
+/// Tells the segment behind a region that it was added.
 fn attached(region: &Region) {
     if let Some(segment) = region.segment() {
         segment.attached();
@@ -281,7 +281,7 @@ fn detached(region: &Region) {
     }
 }
 
-/// First address below `region` that must stay free of others.
+/// Returns the first address below `region` that must stay free of other regions.
 fn low_edge(region: &Region) -> u64 {
     match region.flags.contains(Flags::GROWS_DOWN) {
         true => region.start.saturating_sub(GUARD_GAP),

@@ -1,4 +1,4 @@
-//! mmap and munmap.
+//! The calls mmap and munmap.
 use super::{
     anonymous::Anonymous,
     commit::{self, Commitment, Policy},
@@ -16,22 +16,22 @@ use vfs::{
     file::{Mappable, Watcher},
 };
 
-/// End of the addresses `MAP_32BIT` asks for, and their start, as on Linux.
+/// Start and end of the addresses for `MAP_32BIT`, as on Linux.
 const LOW_AREA: (u64, u64) = (0x4000_0000, 0x8000_0000);
 
 bitflags! {
     /// Flags of a request for a mapping.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct MapFlags: u8 {
-        /// Do not count as committed.
+        /// The pages do not count as committed.
         const NO_RESERVE = 1;
         /// Grows down on faults below it.
         const GROWS_DOWN = 2;
-        /// Lock in memory.
+        /// The pages are locked in memory.
         const LOCKED = 4;
-        /// Enter the pages now.
+        /// The pages are made present at once.
         const POPULATE = 8;
-        /// In the low 2 GiB.
+        /// The address must be in the low 2 GiB.
         const LOW = 16;
     }
 }
@@ -39,30 +39,30 @@ bitflags! {
 /// The wanted place of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Anywhere.
+    /// At any address.
     Anywhere,
-    /// There if it is free, else anywhere.
+    /// At this address if it is free, else at any.
     Hint(u64),
-    /// There; what was there goes.
+    /// At this address; present mappings there are replaced.
     Fixed(u64),
-    /// There, or `EEXIST`.
+    /// At this address; `EEXIST` if it is not free.
     FixedFree(u64),
 }
 
 /// The object that a mapping is of.
 #[derive(Clone)]
 pub enum Source {
-    /// Zeroes, private.
+    /// Private zeroes.
     Anonymous,
     /// Zeroes, shared with children.
     SharedAnonymous,
-    /// An object.
+    /// The pages of an object.
     Object {
-        /// The object.
+        /// The object to map.
         object: Arc<dyn Mappable>,
-        /// Its first page.
+        /// First page of the object.
         first: u64,
-        /// The file or object behind it.
+        /// The file or other source behind it.
         origin: Origin,
         /// The maximum protection that mprotect may set.
         allowed: Protection,
@@ -87,7 +87,7 @@ pub struct MapRequest {
 }
 
 impl MapRequest {
-    /// Private zeroes at `place`.
+    /// Makes a request for private zeroes at `place`.
     pub fn anonymous(place: Place, bytes: u64, protection: Protection) -> MapRequest {
         let flags = MapFlags::empty();
         MapRequest { place, bytes, protection, flags, source: Source::Anonymous }
@@ -95,12 +95,13 @@ impl MapRequest {
 }
 
 impl AddressSpace {
-    /// Maps; returns the address.
+    /// Maps memory. Returns the address.
     ///
     /// # Errors
-    /// `EINVAL` for a length of 0 or a misaligned fixed address; `EEXIST`; `EPERM` below the lowest
-    /// address, for stores to what is sealed, and where it is to be locked and nothing may be; `EAGAIN` where the limit of
-    /// locked memory is passed; `ENOMEM` for no room, too many regions, a limit passed, or more than the machine has.
+    /// `EINVAL` for a length of 0 or a misaligned fixed address; `EEXIST`; `EPERM` below the lowest address, for stores to
+    /// a sealed file, and for locking if no memory may be locked; `EAGAIN` if the limit of locked memory is exceeded;
+    /// `ENOMEM` if there is no room, for too many regions, if a limit is exceeded, or for more memory than the machine
+    /// has.
     pub fn map(self: &Arc<Self>, request: &MapRequest) -> Result<u64, Errno> {
         if request.bytes == 0 {
             return Err(Errno::EINVAL);
@@ -132,7 +133,7 @@ impl AddressSpace {
         }
         Ok(start)
     }
-    /// The region as asked for, not placed yet.
+    /// Returns the requested region, without its place.
     fn region_of(&self, request: &MapRequest, bytes: u64) -> Result<Region, Errno> {
         let everything = Protection::all();
         let is_strict = commit::policy() == Policy::Strict;
@@ -161,7 +162,7 @@ impl AddressSpace {
         let protection = request.protection;
         Ok(Region { start: 0, end: bytes, protection, allowed, flags, backing })
     }
-    /// Shared memory, of which all is promised at once unless it `may_lack` memory.
+    /// Makes shared memory, all of which is committed at once unless it `may_lack` memory.
     fn shared_anonymous(&self, pages: u64, may_lack: bool) -> Result<Backing, Errno> {
         let commitment = match may_lack {
             true => Commitment::none(),
@@ -173,8 +174,8 @@ impl AddressSpace {
     /// Unmaps everything between `start` and `start + bytes`.
     ///
     /// # Errors
-    /// `EINVAL` for a misaligned start, a length of 0, or a range that is no program's; `ENOMEM`
-    /// where the split would make too many regions, or a page table shared since a fork must be copied.
+    /// `EINVAL` for a misaligned start, a length of 0, or a range outside the addresses of programs; `ENOMEM` if the split
+    /// would make too many regions, or a page table shared since a fork must be copied.
     pub fn unmap(&self, start: u64, bytes: u64) -> Result<(), Errno> {
         let end = checked_end(start, bytes).ok_or(Errno::EINVAL)?;
         if end == start {
@@ -184,8 +185,8 @@ impl AddressSpace {
         drop(removed);
         Ok(())
     }
-    /// Takes regions and pages between `start` and `end` out, then lets `fill` enter up to `more`
-    /// regions. Nothing is changed where charges are refused.
+    /// Removes regions and pages between `start` and `end`, then calls `fill` to add up to `more` regions. Nothing is
+    /// changed if charges are refused.
     pub(super) fn take_out(
         &self,
         map: &mut Map,
@@ -207,7 +208,7 @@ impl AddressSpace {
         fill(map, &mut reserved);
         Ok(removed)
     }
-    /// The limits allow `region`, which may replace what is there.
+    /// Checks that the limits allow `region`, which may replace present mappings.
     pub(super) fn check_limits(&self, map: &Map, region: &Region) -> Result<(), Errno> {
         let limits = self.limits.get();
         let replaced: u64 = map
@@ -228,10 +229,10 @@ impl AddressSpace {
         }
         Ok(())
     }
-    /// Enters the pages of a region as far as that goes.
+    /// Makes the pages of a region present until one fails.
     ///
     /// # Errors
-    /// `ENOMEM` where a page is nobody's to touch, or is not there; `EAGAIN` for want of memory.
+    /// `ENOMEM` if a page cannot be accessed, or does not exist; `EAGAIN` if memory is short.
     pub(super) fn populate_region(&self, region: &Region) -> Result<(), Errno> {
         let access = match region.protection {
             none if none.is_empty() => return Err(Errno::ENOMEM),
@@ -245,7 +246,7 @@ impl AddressSpace {
             _ => Errno::ENOMEM,
         })
     }
-    /// Has the region's object tell us when pages go away.
+    /// Registers with the region's object to be told of removed pages.
     pub(super) fn watch_object(self: &Arc<Self>, region: &Region) {
         if let Backing::Object { object, .. } = &region.backing
             && object.identity() != 0
@@ -256,13 +257,13 @@ impl AddressSpace {
     }
 }
 
-/// `start .. start + bytes` rounded up; `None` where it is misaligned or not a program's.
+/// Returns `start .. start + bytes` rounded up; `None` if it is misaligned or outside the addresses of programs.
 pub(super) fn checked_end(start: u64, bytes: u64) -> Option<u64> {
     let end = start.checked_add(round_up(bytes)?)?;
     (start.is_multiple_of(PAGE) && end <= USER_END).then_some(end)
 }
 
-/// A shared mapping of a file sealed against writes is never stored to.
+/// Removes the write permission of a shared mapping of a file that is sealed against writes.
 fn heed_seals(region: &mut Region) -> Result<(), Errno> {
     if let Backing::Object { object, .. } = &region.backing
         && region.may_be_stored_to()

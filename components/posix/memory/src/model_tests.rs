@@ -1,4 +1,4 @@
-//! Random sequences of operations against a simple model: a map from page to what it is.
+//! Compares random sequences of operations with a simple model: a map from page to its state.
 use super::{
     mapping::*,
     region::*,
@@ -63,7 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The holder of a page's byte.
 #[derive(Clone, Copy, PartialEq)]
 enum Cell {
-    /// The page's own.
+    /// The page has a private frame with this content.
     Own(u8),
     /// The file's page, not stored to yet.
     File(u64),
@@ -76,10 +76,10 @@ struct Page {
     cell: Cell,
     origin: Cell,
     protection: Protection,
-    /// It may hold what was written, so it does not join pages that never could (`WAS_WRITABLE`;
-    /// Linux does the same by `VM_ACCOUNT` once a page was touched).
+    /// The page may hold written data, so it does not join pages that were never writable
+    /// (`WAS_WRITABLE`; Linux does the same by `VM_ACCOUNT` once a page was accessed).
     was_writable: bool,
-    /// Number of the mapping and page in it: what mremap sees as one region.
+    /// Number of the mapping and page in it: mremap treats pages with one number as one region.
     part: (u64, u64),
 }
 
@@ -87,7 +87,7 @@ struct Model {
     pages: HashMap<u64, Page>,
     file: Vec<u8>,
     shared: HashMap<(u64, u64), u8>,
-    /// Pages of the shared objects.
+    /// Number of pages of the shared objects.
     sizes: HashMap<u64, u64>,
     mappings: u64,
     /// Numbers of the mappings whose stores reach the file.
@@ -129,7 +129,7 @@ impl Model {
         }
         Ok(())
     }
-    /// The page lies beyond the end of its object.
+    /// Returns whether the page lies beyond the end of its object.
     fn is_beyond(&self, page: u64) -> bool {
         self.pages.get(&page).is_some_and(|found| match found.cell {
             Cell::Own(_) => false,

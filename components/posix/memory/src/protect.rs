@@ -1,4 +1,4 @@
-//! mprotect.
+//! The call mprotect.
 use super::{
     map::Map,
     mapping::checked_end,
@@ -9,12 +9,12 @@ use rt::user::Protection;
 use vfs::Errno;
 
 impl AddressSpace {
-    /// Changes what the program may do between `start` and `start + bytes`. As on Linux, what lies
-    /// before a hole or a refusal is changed already when the error comes.
+    /// Changes the access that is allowed between `start` and `start + bytes`. As on Linux, the
+    /// part before a hole or a refusal is changed already when the call fails.
     ///
     /// # Errors
     /// `EINVAL` for a misaligned start; `ENOMEM` for a hole, a limit or too many regions; `EACCES`
-    /// where the object does not allow it.
+    /// if the object does not allow it.
     pub fn protect(&self, start: u64, bytes: u64, protection: Protection) -> Result<(), Errno> {
         if !start.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
@@ -25,10 +25,10 @@ impl AddressSpace {
         }
         self.update(|map| self.protect_range(map, start, end, protection))
     }
-    /// The start of the region at `address` that grows down, for `PROT_GROWSDOWN`.
+    /// Returns the start of the region at `address` that grows down, for `PROT_GROWSDOWN`.
     ///
     /// # Errors
-    /// `ENOMEM` where nothing is mapped, `EINVAL` where it does not grow.
+    /// `ENOMEM` if nothing is mapped, `EINVAL` if the region does not grow.
     pub fn growing_start(&self, address: u64) -> Result<u64, Errno> {
         let map = self.map.read();
         let region = map.find(address).ok_or(Errno::ENOMEM)?;
@@ -70,7 +70,7 @@ impl AddressSpace {
         }
         Ok(())
     }
-    /// `RLIMIT_DATA` allows what becomes data.
+    /// Checks that `RLIMIT_DATA` allows the part to become data.
     fn check_data(&self, map: &Map, part: &Region) -> Result<(), Errno> {
         match (map.data_pages + part.pages()).saturating_mul(PAGE) > self.limits.get().data {
             true => Err(Errno::ENOMEM),

@@ -19,27 +19,27 @@ bitflags! {
     /// Further properties of a region.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Flags: u16 {
-        /// Stores are seen by everybody who maps the object.
+        /// Stores are seen by all programs that map the object.
         const SHARED = 1 << 0;
         /// Grows down on a fault below it (the stack).
         const GROWS_DOWN = 1 << 1;
-        /// Not counted as committed.
+        /// The pages do not count as committed.
         const NO_RESERVE = 1 << 2;
-        /// Locked in memory (mlock).
+        /// The pages are locked in memory (mlock).
         const LOCKED = 1 << 3;
-        /// fork leaves it out.
+        /// fork does not copy the region.
         const DONT_FORK = 1 << 4;
         /// The child of a fork sees zeroes.
         const WIPE_ON_FORK = 1 << 5;
-        /// Left out of core dumps.
+        /// The region is not part of core dumps.
         const DONT_DUMP = 1 << 6;
         /// Could be written to at some time, so private copies of pages may be present.
         const WAS_WRITABLE = 1 << 7;
-        /// Belongs to the system (vDSO): neither grown, nor advised on.
+        /// The region belongs to the system (vDSO): it does not grow, and advice is refused.
         const SPECIAL = 1 << 8;
         /// The program wants large pages.
         const LARGE = 1 << 9;
-        /// The program wants none.
+        /// The program forbids large pages.
         const NO_LARGE = 1 << 10;
     }
 }
@@ -56,7 +56,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// As `/proc/PID/maps` shows it.
+    /// Returns the name that `/proc/PID/maps` shows.
     pub fn text(self) -> &'static str {
         match self {
             Label::Vdso => "[vdso]",
@@ -71,7 +71,7 @@ impl Label {
 pub enum Origin {
     /// An open file; the region keeps it open.
     File(Arc<OpenFile>),
-    /// Something the system made.
+    /// Memory that the system made.
     System(Label),
     /// A segment of System V shared memory, which counts the regions that map it.
     Segment(Arc<dyn Segment>),
@@ -84,17 +84,17 @@ pub enum Backing {
     Anonymous,
     /// An object's pages from `first` on.
     Object {
-        /// The object.
+        /// The mapped object.
         object: Arc<dyn Mappable>,
         /// The object's page at the region's start.
         first: u64,
-        /// The file or name behind it.
+        /// The file or other source behind it.
         origin: Origin,
     },
 }
 
 impl Backing {
-    /// The backing `pages` pages further on.
+    /// Returns the backing `pages` pages further on.
     fn advanced(&self, pages: u64) -> Backing {
         match self {
             Backing::Anonymous => Backing::Anonymous,
@@ -105,7 +105,7 @@ impl Backing {
             },
         }
     }
-    /// `next` is what follows `pages` pages after this.
+    /// Returns whether `next` is the backing `pages` pages after this.
     fn is_followed_by(&self, next: &Backing, pages: u64) -> bool {
         match (self, next) {
             (Backing::Anonymous, Backing::Anonymous) => true,
@@ -127,13 +127,13 @@ impl Origin {
         match (self, other) {
             (Origin::File(one), Origin::File(other)) => Arc::ptr_eq(one, other),
             (Origin::System(one), Origin::System(other)) => one == other,
-            // Each region is an attach of its own.
+            // Each region of a segment is an attach of its own, and is not joined.
             _ => false,
         }
     }
 }
 
-/// The two are one object (compared by address; the table of methods may be another copy).
+/// Returns whether both are one object (compared by address; the table of methods may be another copy).
 pub fn is_same_object(one: &Arc<dyn Mappable>, other: &Arc<dyn Mappable>) -> bool {
     core::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
@@ -141,7 +141,7 @@ pub fn is_same_object(one: &Arc<dyn Mappable>, other: &Arc<dyn Mappable>) -> boo
 /// A run of pages that behave alike. `start < end`, both page-aligned and below `USER_END`.
 #[derive(Clone)]
 pub struct Region {
-    /// First address.
+    /// First address of the region.
     pub start: u64,
     /// First address after it.
     pub end: u64,
@@ -156,15 +156,16 @@ pub struct Region {
 }
 
 impl Region {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> u64 {
         self.end - self.start
     }
-    /// Length in pages.
+    /// Returns the length in pages.
     pub fn pages(&self) -> u64 {
         self.bytes() / PAGE
     }
-    /// The frames that its object has for the pages at `addresses`, which ascend, each put in its place in `own`.
+    /// Gets the frames that its object has for the pages at `addresses`, which ascend, each at the same index in
+    /// `own`.
     pub fn object_frames(&self, addresses: &[u64], own: &mut [Option<FrameId>]) {
         let Backing::Object { object, first, .. } = &self.backing else { return };
         let index_of = |address: u64| first.wrapping_add((address - self.start) / PAGE);
@@ -178,15 +179,15 @@ impl Region {
             }
         });
     }
-    /// Its pages.
+    /// Returns its pages.
     pub fn range(&self) -> Option<PageRange> {
         range(self.start, self.end)
     }
-    /// `address` lies in it.
+    /// Returns whether `address` lies in it.
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
-    /// Stores are the program's own.
+    /// Returns whether stores are private to the program.
     pub fn is_private(&self) -> bool {
         !self.flags.contains(Flags::SHARED)
     }
@@ -194,15 +195,15 @@ impl Region {
     pub fn may_be_stored_to(&self) -> bool {
         !self.is_private() && self.allowed.contains(Protection::WRITE)
     }
-    /// It can be written to, or once could.
+    /// Returns whether it can be written to, or once could.
     pub fn was_writable(&self) -> bool {
         self.flags.contains(Flags::WAS_WRITABLE)
     }
-    /// Zeroes, private.
+    /// Returns whether it is private memory without an object.
     pub fn is_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous)
     }
-    /// Its object is nowhere but in memory: a file of tmpfs, shared memory without a name.
+    /// Returns whether its object exists in memory only: a file of tmpfs, shared memory without a name.
     pub fn is_in_memory(&self) -> bool {
         match &self.backing {
             Backing::Object { origin: Origin::File(file), .. } => {
@@ -215,22 +216,23 @@ impl Region {
             Backing::Anonymous => false,
         }
     }
-    /// The segment of System V shared memory that it maps.
+    /// Returns the segment of System V shared memory that it maps.
     pub fn segment(&self) -> Option<&Arc<dyn Segment>> {
         match &self.backing {
             Backing::Object { origin: Origin::Segment(segment), .. } => Some(segment),
             _ => None,
         }
     }
-    /// Pages not shared with anybody may be present: fork must clone them.
+    /// Returns whether private pages may be present, which fork must clone.
     pub fn may_have_copies(&self) -> bool {
         self.is_private() && (self.is_anonymous() || self.was_writable())
     }
-    /// Its pages are promised, used or not: they are private and can be written to, or once could.
+    /// Returns whether its pages are committed, used or not: they are private and can be written to, or once
+    /// could.
     pub fn is_committed(&self) -> bool {
         self.was_writable() && !self.flags.contains(Flags::NO_RESERVE)
     }
-    /// Number of its pages that are promised: all or none.
+    /// Returns the number of its committed pages: all or none.
     pub fn committed_pages(&self) -> u64 {
         if self.is_committed() { self.pages() } else { 0 }
     }
@@ -240,25 +242,24 @@ impl Region {
             && self.protection.contains(Protection::WRITE)
             && !self.flags.contains(Flags::GROWS_DOWN)
     }
-    /// The protection of a page that may be stored to. As on every x86, what may be used at all
-    /// may be loaded from.
+    /// Returns the protection of a page that may be stored to. As on every x86, any accessible page may be read.
     pub fn page_protection(&self) -> Protection {
         match self.protection.is_empty() {
             true => Protection::empty(),
             false => self.protection | Protection::READ,
         }
     }
-    /// The protection with which pages are entered before a store was seen: write access to
-    /// private pages is given one page at a time, where the page is the program's own.
+    /// Returns the protection with which pages are made present before a store: write access to private pages is
+    /// given one page at a time, once the page is the program's own.
     pub fn read_protection(&self) -> Protection {
         self.page_protection().difference(Protection::WRITE)
     }
-    /// The part of it from `start` to `end`, which lie in it.
+    /// Returns the part of it from `start` to `end`, which lie in it.
     pub fn part(&self, start: u64, end: u64) -> Region {
         let backing = self.backing.advanced((start - self.start) / PAGE);
         Region { start, end, backing, ..self.clone() }
     }
-    /// `next` follows it and behaves the same: the two can be one.
+    /// Returns whether `next` follows it and behaves the same, so that the two can be one.
     pub fn is_followed_by(&self, next: &Region) -> bool {
         self.end == next.start
             && self.protection == next.protection
@@ -268,7 +269,7 @@ impl Region {
     }
 }
 
-/// The pages from `start` to `end`; `None` where they are not aligned or not a program's.
+/// Returns the pages from `start` to `end`; `None` if they are not aligned or outside the addresses of programs.
 pub fn range(start: u64, end: u64) -> Option<PageRange> {
     let pages = usize::try_from(end.checked_sub(start)? / PAGE).ok()?;
     PageRange::new(start, pages)
@@ -279,7 +280,7 @@ pub fn page_of(address: u64) -> u64 {
     address & !(PAGE - 1)
 }
 
-/// `length` rounded up to whole pages; `None` on overflow.
+/// Returns `length` rounded up to whole pages; `None` on overflow.
 pub fn round_up(length: u64) -> Option<u64> {
     length.checked_next_multiple_of(PAGE)
 }

@@ -14,9 +14,9 @@ bitflags! {
     /// `MREMAP_` flags.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct RemapFlags: u32 {
-        /// The region may move.
+        /// The region may be moved.
         const MAY_MOVE = 1;
-        /// It moves to the address given; what was there goes.
+        /// The region is moved to the given address; present mappings there are replaced.
         const FIXED = 2;
         /// The old addresses stay mapped, empty.
         const DONT_UNMAP = 4;
@@ -33,22 +33,23 @@ struct Remap {
 }
 
 impl Remap {
-    /// The bytes that the old region and the new one share.
+    /// Returns the number of bytes that the old region and the new one share.
     fn kept_bytes(&self) -> u64 {
         self.old_bytes.min(self.new_bytes)
     }
-    /// It goes to another place, whatever its size.
+    /// Returns whether the region is moved to another place, whatever its size.
     fn moves(&self) -> bool {
         self.target.is_some() || self.flags.contains(RemapFlags::DONT_UNMAP)
     }
 }
 
 impl AddressSpace {
-    /// Makes the `old_bytes` at `old` `new_bytes` long, where `flags` say; returns where they are.
+    /// Changes the length of the `old_bytes` at `old` to `new_bytes`, and moves them if `flags` say
+    /// so. Returns the address.
     ///
     /// # Errors
-    /// `EINVAL` for senseless arguments; `EFAULT` where `old` is not one region; `ENOMEM` for no
-    /// room or a limit; `EAGAIN` for the limit of locked memory.
+    /// `EINVAL` for invalid arguments; `EFAULT` if `old` is not one region; `ENOMEM` if there is no
+    /// room or a limit is exceeded; `EAGAIN` for the limit of locked memory.
     pub fn remap(
         self: &Arc<Self>,
         old: u64,
@@ -154,7 +155,7 @@ impl AddressSpace {
         Ok((target, grown))
     }
 
-    /// Moves pages, all or none.
+    /// Moves all pages or none.
     fn move_pages(&self, pages: PageRange, target: u64) -> Result<(), Errno> {
         if self.space.move_range(pages, target).is_ok() {
             return Ok(());
@@ -182,12 +183,12 @@ impl AddressSpace {
             map.change(remap.old, old_end, reserved, |region| region.flags.remove(Flags::LOCKED));
             return;
         }
-        // Its pages have moved.
+        // The pages of the old region have been moved already.
         removed.extend(map.remove(remap.old, old_end, reserved));
     }
 }
 
-/// Checks what is wrong whatever is mapped.
+/// Makes the checks that do not depend on mappings.
 fn check_shape(
     old: u64,
     (old_bytes, new_bytes): (u64, u64),
@@ -239,7 +240,8 @@ fn check_region(region: &Region, remap: &Remap) -> Result<(), Errno> {
     if remap.flags.contains(RemapFlags::DONT_UNMAP) && region.flags.contains(Flags::SPECIAL) {
         return Err(Errno::EINVAL);
     }
-    // The part that is cut off may be of several regions; so may the rest, where it stays in place.
+    // The part that is cut off may consist of several regions; so may the rest, if it stays in
+    // place.
     let only_shrinks = !remap.moves() && remap.new_bytes <= remap.old_bytes;
     if !only_shrinks && remap.old + remap.kept_bytes() > region.end {
         return Err(Errno::EFAULT);

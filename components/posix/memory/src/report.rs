@@ -9,52 +9,52 @@ use core::{ops::Range, sync::atomic::Ordering};
 use rt::user::{Access, Mapping, Protection};
 use vfs::{Errno, OpenFile, file::Mappable};
 
-/// Sizes, in pages.
+/// Sizes of an address space, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Mapped.
+    /// Mapped pages.
     pub total: u64,
-    /// Most mapped so far.
+    /// Most mapped pages so far.
     pub peak_total: u64,
-    /// Present.
+    /// Present pages.
     pub resident: u64,
-    /// Most present so far.
+    /// Most present pages so far.
     pub peak_resident: u64,
-    /// Page tables.
+    /// Pages of page tables.
     pub tables: u64,
-    /// Private and writable, stacks apart.
+    /// Private writable pages, without stacks.
     pub data: u64,
-    /// The stack.
+    /// Pages of the stack.
     pub stack: u64,
-    /// Code of the program.
+    /// Pages of the program's code.
     pub code: u64,
     /// Executable pages of other files.
     pub libraries: u64,
-    /// Locked.
+    /// Locked pages.
     pub locked: u64,
 }
 
 /// Present pages that are an object's own, not copies made of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectPages {
-    /// Of files on storage.
+    /// Pages of files on storage.
     pub files: u64,
-    /// Of files in memory, and of shared memory without a name.
+    /// Pages of files in memory, and of shared memory without a name.
     pub shared_memory: u64,
 }
 
 /// The name in a line of `/proc/PID/maps`.
 #[derive(Clone)]
 pub enum Name {
-    /// Nothing.
+    /// The region has no name.
     None,
     /// `[heap]`.
     Heap,
     /// `[stack]`.
     Stack,
-    /// `[vdso]`, `[vvar]`, `/dev/zero (deleted)`.
+    /// Memory of the system: `[vdso]`, `[vvar]`, `/dev/zero (deleted)`.
     System(Label),
-    /// A file.
+    /// The region maps a file.
     File(Arc<OpenFile>),
     /// A segment of System V shared memory: its key and its identifier.
     Segment(i32, i32),
@@ -63,7 +63,7 @@ pub enum Name {
 /// A line of `/proc/PID/maps`.
 #[derive(Clone)]
 pub struct RegionReport {
-    /// First address.
+    /// First address of the region.
     pub start: u64,
     /// First address after it.
     pub end: u64,
@@ -71,43 +71,43 @@ pub struct RegionReport {
     pub protection: Protection,
     /// The maximum protection that mprotect may set.
     pub allowed: Protection,
-    /// Shared.
+    /// The mapping is shared.
     pub is_shared: bool,
-    /// Byte offset in the file.
+    /// Offset of the region in the file in bytes.
     pub offset: u64,
     /// Its name.
     pub name: Name,
     /// Flags.
     pub flags: Flags,
-    /// Large pages may be entered.
+    /// Large pages may be used.
     pub takes_large: bool,
 }
 
-/// The amount that [`Usage::share`] counts for a page that nobody else maps.
+/// The amount that [`Usage::share`] counts for a page that only one address space maps.
 pub const SHARE_ONE: u64 = 1 << 12;
 
 /// Present pages of a region, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// All of them.
+    /// All present pages.
     pub pages: u64,
-    /// Each divided among those who map it, in parts of [`SHARE_ONE`].
+    /// All pages, each divided by the number of address spaces that map it, in parts of [`SHARE_ONE`].
     pub share: u64,
     /// The dirty ones' part of it.
     pub dirty_share: u64,
-    /// Mapped by others too and as they are in their file.
+    /// Pages that other address spaces map too and that are unchanged from their file.
     pub shared_clean: u64,
-    /// Mapped by others too and written.
+    /// Pages that other address spaces map too and that were written.
     pub shared_dirty: u64,
-    /// Mapped here alone and as they are in their file.
+    /// Pages mapped only here that are unchanged from their file.
     pub private_clean: u64,
-    /// Mapped here alone and written.
+    /// Pages mapped only here that were written.
     pub private_dirty: u64,
-    /// Accessed since they were mapped.
+    /// Pages accessed since they were mapped.
     pub accessed: u64,
-    /// Of no object.
+    /// Pages that belong to no object.
     pub anonymous: u64,
-    /// In large pages.
+    /// Pages that are part of large pages.
     pub large: u64,
 }
 
@@ -116,16 +116,16 @@ pub struct Usage {
 pub struct PresentPage {
     /// Address of the page.
     pub address: u64,
-    /// Its entry in the page table.
+    /// The page's entry in the page table.
     pub mapping: Mapping,
-    /// It is its object's own, and no private copy.
+    /// The page belongs to its object, and is not a private copy.
     pub is_of_object: bool,
     /// Number of mappings of the page, judged by the references to its frame; at least 1.
     pub mappers: u32,
 }
 
 impl Usage {
-    /// The sums of both.
+    /// Returns the sums of both.
     pub fn plus(&self, other: &Usage) -> Usage {
         Usage {
             pages: self.pages + other.pages,
@@ -143,11 +143,11 @@ impl Usage {
 }
 
 impl AddressSpace {
-    /// Faults resolved so far.
+    /// Returns the number of faults so far.
     pub fn faults(&self) -> Faults {
         self.faults.get()
     }
-    /// Sizes of it now.
+    /// Returns its current sizes.
     pub fn sizes(&self) -> Sizes {
         let layout = self.layout();
         let map = self.map.read();
@@ -172,7 +172,7 @@ impl AddressSpace {
             locked: map.locked_pages,
         }
     }
-    /// The largest resident size seen, in pages.
+    /// Returns the largest resident size so far, in pages.
     pub fn peak_resident(&self) -> u64 {
         self.note_resident();
         self.peak_pages.load(Ordering::Relaxed)
@@ -187,7 +187,7 @@ impl AddressSpace {
             let count =
                 if region.is_in_memory() { &mut pages.shared_memory } else { &mut pages.files };
             if !region.is_private() || !region.was_writable() {
-                // No page of it can be a copy.
+                // No page of such a region can be a copy.
                 *count += self.present_pages(region.start..region.end);
                 continue;
             }
@@ -197,17 +197,18 @@ impl AddressSpace {
         }
         pages
     }
-    /// Every region, in order.
+    /// Returns every region, in order.
     pub fn regions(&self) -> Vec<RegionReport> {
         let layout = self.layout();
         self.map.read().iter().map(|region| self.describe(region, &layout)).collect()
     }
-    /// Applies `take` to the place in an object that `address` stands for, by which futexes of several processes
-    /// meet: the object and the byte offset. `None` where the word is this address space's own.
+    /// Calls `take` with the position in an object that `address` refers to, by which futexes of several
+    /// processes find each other: the object and the byte offset. Passes `None` if the word is private to this
+    /// address space.
     ///
     /// # Errors
-    /// `EFAULT` where `access` to the word is not allowed, and for memory that nobody can store to and that is no
-    /// object's.
+    /// `EFAULT` if `access` to the word is not allowed, and for memory that is never writable and belongs to no
+    /// object.
     ///
     /// # Locks
     /// `memory.map`, to read, over `take`.
@@ -236,7 +237,7 @@ impl AddressSpace {
         let offset = first.wrapping_mul(PAGE).wrapping_add(address - region.start);
         Ok(Some(take(object, offset)))
     }
-    /// The page of `region` at `address` is a private copy.
+    /// Returns whether the page of `region` at `address` is a private copy.
     fn is_copied(&self, region: &Region, address: u64) -> bool {
         let page = page_of(address);
         let mut is_copied = false;
@@ -245,7 +246,7 @@ impl AddressSpace {
         });
         is_copied
     }
-    /// Every region, in order, with what is present of it.
+    /// Returns every region, in order, with the use of its present pages.
     ///
     /// # Locks
     /// `memory.map`, to read.
@@ -289,7 +290,7 @@ impl AddressSpace {
             for (&address, own) in found.iter().zip(own) {
                 let Some(mapping) = self.space.query(address) else { continue };
                 let is_of_object = own == Some(mapping.frame.id());
-                // One reference is ours, and one its object's.
+                // One reference is held by this mapping, and one by its object.
                 let others = 1 + u32::from(is_of_object);
                 let mappers = mapping.frame.references().saturating_sub(others).max(1);
                 take(&PresentPage { address, mapping, is_of_object, mappers });

@@ -32,18 +32,18 @@ fn is_same(one: &Arc<dyn Segment>, other: &Arc<dyn Segment>) -> bool {
 }
 
 impl AddressSpace {
-    /// Pages of all its regions.
+    /// Returns the number of pages of all its regions.
     ///
     /// # Locks
     /// `memory.map`, to read.
     pub fn total_pages(&self) -> u64 {
         self.map.read().total_pages
     }
-    /// shmdt: takes out the segment that is attached at `address`. As on Linux it may be in pieces: the first of them from
-    /// there on says which segment, and the others are found by their places.
+    /// Does shmdt: unmaps the segment that is attached at `address`. As on Linux it may be in pieces: the first of them
+    /// from there on tells the segment, and the others are found by their places.
     ///
     /// # Errors
-    /// `EINVAL` where none is attached; `ENOMEM` as [`AddressSpace::unmap`].
+    /// `EINVAL` if none is attached; `ENOMEM` as for [`AddressSpace::unmap`].
     pub fn detach(&self, address: u64) -> Result<(), Errno> {
         if !address.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
@@ -77,14 +77,14 @@ pub fn segment_memory(
     Ok(Anonymous::of_segment(pages, commitment))
 }
 
-/// The segment that `region` has at the place where it was attached at `address`.
+/// Returns the segment of `region`, if the region is at its place of an attach at `address`.
 fn segment_at(region: &Region, address: u64) -> Option<&Arc<dyn Segment>> {
     let Backing::Object { first, .. } = &region.backing else { return None };
     let distance = region.start.checked_sub(address)?;
     region.segment().filter(|_| distance / PAGE == *first)
 }
 
-/// The pieces of the segment that was attached at `address`.
+/// Returns the pieces of the segment that was attached at `address`.
 fn pieces(map: &Map, address: u64) -> Option<Vec<(u64, u64)>> {
     let mut regions = map.from(address);
     let (first, segment) =

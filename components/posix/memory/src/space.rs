@@ -19,7 +19,7 @@ lock_class! {
     static LAYOUT = "memory.layout";
 }
 
-/// fork holds the parent's and, inside, the new child's, which nobody else knows yet.
+/// Lock class of maps: fork holds the parent's and, inside, the new child's, which no other thread uses yet.
 static MAP: LockClass = LockClass::nestable("memory.map");
 
 /// The resource limits that concern memory, in bytes; read without a lock.
@@ -57,36 +57,36 @@ impl Default for LimitValues {
 /// Addresses of a program's parts, for `/proc/PID/{stat,cmdline,environ,auxv}` and brk.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// Code: first and last address.
+    /// First and last address of the code.
     pub code: (u64, u64),
-    /// Initialised data.
+    /// First and last address of the initialised data.
     pub data: (u64, u64),
     /// Start of the heap.
     pub heap_start: u64,
     /// The program break.
     pub heap_end: u64,
-    /// Stack pointer at the start.
+    /// The initial stack pointer.
     pub stack_start: u64,
-    /// Argument strings.
+    /// Addresses of the argument strings.
     pub arguments: (u64, u64),
-    /// Environment strings.
+    /// Addresses of the environment strings.
     pub environment: (u64, u64),
-    /// Auxiliary vector.
+    /// Addresses of the auxiliary vector.
     pub auxiliary: (u64, u64),
 }
 
-/// The program that runs in a space; while it does nobody may write to it.
+/// The program that runs in an address space; meanwhile its file cannot be written.
 struct Executable {
     file: Arc<OpenFile>,
     _deny_write: DenyWrite,
 }
 
-/// Whether programs with the same user may look into an address space (`PR_SET_DUMPABLE`).
+/// Tells whether programs of the same user may inspect an address space (`PR_SET_DUMPABLE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dumpable {
-    /// They may.
+    /// They may inspect it.
     Yes,
-    /// Only those that may look into any process: the program has rights, or is from a file, that its user has not.
+    /// Only programs that may inspect any process may: the program has rights, or is from a file, that its user has not.
     No,
 }
 
@@ -110,7 +110,7 @@ pub struct AddressSpace {
     /// End of the range that the last fault on anonymous memory entered: the next fault in a row is there. The low bits hold
     /// the number of pages entered.
     pub(super) ahead: AtomicU64,
-    /// `PR_SET_THP_DISABLE`.
+    /// Large pages are disabled (`PR_SET_THP_DISABLE`).
     pub(super) lacks_large_pages: AtomicBool,
     pub(super) is_undumpable: AtomicBool,
 }
@@ -142,21 +142,22 @@ impl AddressSpace {
             is_undumpable: AtomicBool::new(false),
         }))
     }
-    /// The memory barriers its programs registered for, as `syscall/barrier.rs` keeps them.
+    /// Returns the memory barriers for which its programs registered, as used by `syscall/barrier.rs`.
     pub fn barriers(&self) -> &AtomicU32 {
         &self.barriers
     }
-    /// An empty address space.
+    /// Makes an empty address space.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn new(owner: &'static dyn Owner) -> Result<Arc<AddressSpace>, NoMemory> {
         AddressSpace::with_top(owner, DEFAULT_TOP)
     }
-    /// The space of processes without one: nothing is ever mapped, every access is `EFAULT`.
+    /// Returns the address space of processes without one: nothing is ever mapped, every access is `EFAULT`.
     ///
     /// # Panics
-    /// Never after start: it is made by the first caller, at start.
+    ///
+    /// Never after start: it is made by the first call, at start.
     pub fn absent() -> Arc<AddressSpace> {
         static ABSENT: Once<Arc<AddressSpace>> = Once::new();
         ABSENT
@@ -170,7 +171,7 @@ impl AddressSpace {
             })
             .clone()
     }
-    /// Its space in rt, for running programs and for futex words.
+    /// Returns its space in rt, for running programs and for futex words.
     pub fn user(&self) -> &Space {
         &self.space
     }
@@ -178,19 +179,19 @@ impl AddressSpace {
     pub fn set_limits(&self, values: LimitValues) {
         self.limits.set(values);
     }
-    /// The places of the parts of the program.
+    /// Returns the addresses of the parts of the program.
     pub fn layout(&self) -> Layout {
         self.layout.lock().clone()
     }
-    /// Changes where the parts of the program are (exec, `PR_SET_MM`).
+    /// Sets the addresses of the parts of the program (exec, `PR_SET_MM`).
     pub fn set_layout(&self, layout: Layout) {
         *self.layout.lock() = layout;
     }
-    /// The program that runs in it (`/proc/PID/exe`).
+    /// Returns the program that runs in it (`/proc/PID/exe`).
     pub fn executable(&self) -> Option<Arc<OpenFile>> {
         self.executable.lock().as_ref().map(|executable| executable.file.clone())
     }
-    /// Says which program runs in it.
+    /// Sets the program that runs in it.
     ///
     /// # Errors
     /// `ETXTBSY` while somebody has it open for writing.
@@ -200,7 +201,7 @@ impl AddressSpace {
         drop(before);
         Ok(())
     }
-    /// Whether others with the same user may look into it.
+    /// Returns whether programs of the same user may inspect it.
     pub fn dumpable(&self) -> Dumpable {
         match self.is_undumpable.load(Ordering::Relaxed) {
             true => Dumpable::No,
@@ -211,14 +212,14 @@ impl AddressSpace {
     pub fn set_dumpable(&self, dumpable: Dumpable) {
         self.is_undumpable.store(dumpable == Dumpable::No, Ordering::Relaxed);
     }
-    /// Room for `bytes`, free at the moment.
+    /// Returns the address of free room for `bytes`; it is free at this moment only.
     ///
     /// # Errors
     /// `ENOMEM`.
     pub fn find_room(&self, bytes: u64) -> Result<u64, Errno> {
         self.map.read().find_room(region::round_up(bytes).ok_or(Errno::ENOMEM)?)
     }
-    /// Notes the sums after a change, for peaks and the system's committed memory.
+    /// Records the sums after a change, for peaks and the system's committed memory.
     pub(super) fn note_sizes(&self, map: &mut Map, committed_before: u64) {
         self.peak_total_pages.fetch_max(map.total_pages, Ordering::Relaxed);
         let counted = committed_before + core::mem::take(&mut map.promised_pages);
@@ -237,7 +238,7 @@ impl AddressSpace {
     }
 }
 
-/// The top from which room is searched in a space nobody laid out.
+/// The top below which room is searched in an address space without a layout.
 const DEFAULT_TOP: u64 = 0x7fff_f7ff_f000;
 
 impl Limits {

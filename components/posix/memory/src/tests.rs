@@ -16,7 +16,7 @@ const READ: Protection = Protection::READ;
 const BOTH: Protection = Protection::READ.union(Protection::WRITE);
 const AT: u64 = 0x10_0000;
 
-/// A file whose pages are read in on demand.
+/// A file whose pages are read on demand.
 pub(super) struct TestFile {
     pub pages: StdMutex<BTreeMap<u64, Frame>>,
     pub bytes: StdMutex<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! Moving data between files and a program's buffers with one copy: [`UserSink`], [`UserSource`].
 //!
-//! Both walk a list of buffers ([`IoVec`]). A bad address ends the transfer: what was moved before
-//! it counts, and only a transfer that moved nothing is `EFAULT`, as on Linux.
+//! Both go through a list of buffers ([`IoVec`]). A bad address ends the transfer: the bytes before it count, and
+//! only a transfer that moved nothing fails with `EFAULT`, as on Linux.
 use super::{access::Tries, space::AddressSpace};
 use alloc::{sync::Arc, vec::Vec};
 use rt::{
@@ -25,7 +25,7 @@ pub const BYTES_MAX: u64 = 0x7fff_f000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct IoVec {
-    /// First address.
+    /// First address of the buffer.
     pub address: u64,
     /// Length in bytes.
     pub length: u64,
@@ -59,7 +59,7 @@ impl AddressSpace {
                 &mut room.many
             }
         };
-        // A length that is negative is found before a buffer that lies wrong.
+        // A negative length is reported before a buffer outside the addresses of programs.
         check_lengths(buffers)?;
         let mut left = BYTES_MAX;
         for buffer in buffers.iter_mut() {
@@ -69,7 +69,8 @@ impl AddressSpace {
         }
         Ok(buffers)
     }
-    /// Reads `count` iovecs at `address` that are of other memory than this: where they lie is not looked at.
+    /// Reads `count` iovecs at `address` that describe buffers of another address space: the addresses of the
+    /// buffers are not checked.
     ///
     /// # Errors
     /// `EINVAL` for too many or a length that is negative; `EFAULT`.
@@ -83,13 +84,13 @@ impl AddressSpace {
     }
 }
 
-/// No length is negative.
+/// Checks that no length is negative.
 fn check_lengths(buffers: &[IoVec]) -> Result<(), Errno> {
     let are_lengths = buffers.iter().all(|buffer| buffer.length <= i64::MAX as u64);
     if are_lengths { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// The buffer lies where a program's memory can be.
+/// Checks that the buffer lies within the addresses of programs.
 fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
     match buffer.address.checked_add(buffer.length) {
         Some(end) if end <= USER_END + super::region::PAGE => Ok(()),
@@ -97,7 +98,8 @@ fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
     }
 }
 
-/// `length` bytes at `address` lie where a program's memory can be, whether there is any or not.
+/// Checks that the `length` bytes at `address` lie within the addresses of programs, whether they are mapped or
+/// not.
 ///
 /// # Errors
 /// `EFAULT`.
@@ -170,11 +172,11 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// A program's buffers as the place where a read's bytes go.
+/// A program's buffers as the destination of a read.
 pub struct UserSink<'b>(Cursor<'b>);
 
 impl<'b> UserSink<'b> {
-    /// Into one buffer.
+    /// Makes the sink of one buffer.
     ///
     /// # Errors
     /// `EFAULT` where it cannot be a program's memory.
@@ -185,7 +187,7 @@ impl<'b> UserSink<'b> {
     ) -> Result<UserSink<'b>, Errno> {
         Cursor::one(memory, address, length).map(UserSink)
     }
-    /// Into buffers from [`AddressSpace::read_iovecs`].
+    /// Makes the sink of buffers from [`AddressSpace::read_iovecs`].
     pub fn vectored(memory: &Arc<AddressSpace>, buffers: &'b [IoVec]) -> UserSink<'b> {
         UserSink(Cursor::new(memory.clone(), buffers))
     }
@@ -211,11 +213,11 @@ impl Sink for UserSink<'_> {
     }
 }
 
-/// A program's buffers as the place where a write's bytes come from.
+/// A program's buffers as the source of a write.
 pub struct UserSource<'b>(Cursor<'b>);
 
 impl<'b> UserSource<'b> {
-    /// From one buffer.
+    /// Makes the source of one buffer.
     ///
     /// # Errors
     /// `EFAULT` where it cannot be a program's memory.
@@ -226,7 +228,7 @@ impl<'b> UserSource<'b> {
     ) -> Result<UserSource<'b>, Errno> {
         Cursor::one(memory, address, length).map(UserSource)
     }
-    /// From buffers from [`AddressSpace::read_iovecs`].
+    /// Makes the source of buffers from [`AddressSpace::read_iovecs`].
     pub fn vectored(memory: &Arc<AddressSpace>, buffers: &'b [IoVec]) -> UserSource<'b> {
         UserSource(Cursor::new(memory.clone(), buffers))
     }

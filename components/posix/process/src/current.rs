@@ -16,19 +16,19 @@ fn running() -> &'static RwLock<HashMap<u64, Arc<Task>>> {
     RUNNING.get_or_init(|| RwLock::new(&CURRENT, HashMap::new()))
 }
 
-/// The task whose rt thread is calling, where a system call's task is not at hand (device openers,
-/// procfs). `None` on the personality's own threads.
+/// Returns the task whose rt thread is calling, for code that is not given the task of a system call (device openers,
+/// procfs); `None` on the personality's own threads.
 pub fn current() -> Option<Arc<Task>> {
     running().read().get(&rt::thread::current().0).cloned()
 }
 
-/// Whether the calling task is to end; not on the personality's own threads.
+/// Returns whether the calling task is to end; `false` on the personality's own threads.
 pub fn is_current_ending() -> bool {
     current().is_some_and(|task| task.is_ending())
 }
 
-/// Whether the calling task may use blocks that a volume reserves: as the user or in the group that they
-/// are for, or with `CAP_SYS_RESOURCE` (mke2fs(8), tune2fs(8)). The personality's own threads may not.
+/// Returns whether the calling task may use blocks that a volume reserves: as the user or in the group for which they are
+/// reserved, or with `CAP_SYS_RESOURCE` (mke2fs(8), tune2fs(8)). The personality's own threads may not.
 pub fn may_use_reserved(reserved: ReservedFor) -> bool {
     current().is_some_and(|task| {
         let credentials = task.credentials();
@@ -43,14 +43,14 @@ pub fn enter(task: &Arc<Task>) {
     running().write().insert(rt::thread::current().0, task.clone());
 }
 
-/// Undoes [`enter`].
+/// Reverses [`enter`].
 pub fn leave() {
     let task = running().write().remove(&rt::thread::current().0);
-    // Not with the lock held: what goes with it may ask for the current task.
+    // This is done without the lock: objects that are dropped with it may ask for the current task.
     drop(task);
 }
 
-/// The calling thread caused I/O of storage: its task's, if it has one.
+/// Charges I/O of storage to the task of the calling thread, if it has one.
 pub fn charge(io: StorageIo, bytes: u64) {
     let count = match io {
         StorageIo::Read => Count::BytesRead,

@@ -1,15 +1,15 @@
-//! [`ExecGuard`]: makes an exec one step for everybody who decides by what it changes.
+//! [`ExecGuard`]: makes an exec one step for every thread whose decisions depend on the data that the exec changes.
 //!
 //! It has two halves, as Linux has `cred_guard_mutex` and `exec_update_lock`:
 //!
-//! | half | held by | for how long |
+//! | half | held by | time |
 //! | --- | --- | --- |
-//! | the decision | execve, and seccomp with `TSYNC` | from the first look at the file to the end of the change |
-//! | the commit | execve to write; each look into a process to read | while credentials and memory are replaced |
+//! | the decision | execve, and seccomp with `TSYNC` | from the first read of the file to the end of the change |
+//! | the commit | execve to write; each inspection of a process to read | while credentials and memory are replaced |
 //!
-//! The decision may be held for as long as a disk takes. The task that waits for it can be killed: an exec ends the
-//! other threads of its process, some of which may wait here. The commit is held for a few stores and never while
-//! anything waits.
+//! The decision may be held during disk reads. The task that waits for it can be killed: an exec ends the other
+//! threads of its process, some of which may wait here. The commit is held for a few stores and never during a
+//! wait.
 //!
 //! Lock order: the decision, then the commit, then all locks of `process`.
 //! Source: Linux, `fs/exec.c`; `docs/rights.md`.
@@ -31,7 +31,7 @@ pub struct ExecGuard {
     commit: RwLock<()>,
 }
 
-/// The right to decide on an exec of the process, or to change what such a decision depends on.
+/// The right to decide on an exec of the process, or to change data on which such a decision depends.
 pub struct Decision<'a>(&'a ExecGuard);
 
 impl ExecGuard {
@@ -62,7 +62,7 @@ impl ExecGuard {
     pub(super) fn hold_commit(&self) -> ReadGuard<'_, ()> {
         self.commit.read()
     }
-    /// Keeps everybody from looking into the process while the answer lives.
+    /// Forbids inspecting the process until the returned guard is dropped.
     pub(super) fn begin_commit(&self) -> WriteGuard<'_, ()> {
         self.commit.write()
     }

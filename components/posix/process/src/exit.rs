@@ -1,4 +1,4 @@
-//! The end of tasks and processes: zombies, orphans, who is told.
+//! The end of tasks and processes: zombies, orphans, and reports to parents.
 use crate::{
     files::sharing::FsHold,
     futex,
@@ -26,13 +26,13 @@ pub fn end_task(task: &Task, status: ExitStatus) {
     task.raise_attention(super::task::attention::EXIT);
 }
 
-/// Ends the whole group (exit_group(2)).
+/// Ends the whole thread group (exit_group(2)).
 pub fn end_group(task: &Task, status: ExitStatus) {
     send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
     task.raise_attention(super::task::attention::EXIT);
 }
 
-/// The last thing a task's thread does.
+/// Called as the last step of a task's thread.
 pub fn task_ended(task: &Arc<Task>) {
     profile::note(task, profile::END_NS);
     release_memory_words(task);
@@ -40,7 +40,7 @@ pub fn task_ended(task: &Arc<Task>) {
     task.drop_guard();
     leave_directories(task);
     task.io_priority.store(0, Ordering::Relaxed);
-    // Before others find the children at another thread of the process.
+    // This comes before other tasks can find the children at another thread of the process.
     if task.has_children.load(Ordering::Relaxed) && task.process.signals.lock().tasks.len() > 1 {
         tell_children(task);
     }
@@ -58,16 +58,16 @@ pub fn task_ended(task: &Arc<Task>) {
     }
 }
 
-/// Lets root and working directory go (whoever hears of the end may unmount them): the task stands
-/// where process 1 does.
+/// Drops root and working directory (a program that is told of the end may unmount them): the task gets the
+/// directories of process 1.
 fn leave_directories(task: &Task) {
     if let Some(init) = tree::task(INIT) {
         task.set_fs(FsHold::ended(init.fs()));
     }
 }
 
-/// The changes that a task makes to words of its memory as it leaves it (end or exec): robust futexes are
-/// marked, locks with priority inheritance passed on, the thread id word is cleared and a waiter woken.
+/// Makes the changes to words of its memory when a task leaves it (end or exec): robust futexes are marked, locks
+/// with priority inheritance passed on, the thread id word is cleared and a waiter woken.
 pub fn release_memory_words(task: &Arc<Task>) {
     futex::robust::release_list(task);
     futex::inherit::release_all(task);
@@ -80,7 +80,8 @@ pub fn release_memory_words(task: &Arc<Task>) {
     }
 }
 
-/// Takes the task out of its group; the group's status if it was the last, whose own counts where none was set.
+/// Removes the task from its group. Returns the group's status if it was the last one; its own status counts if
+/// the group has none.
 fn leave_group(task: &Arc<Task>) -> Option<ExitStatus> {
     let process = &task.process;
     let time = rt::thread::cpu_time(rt::thread::current()).unwrap_or_default();
@@ -120,7 +121,7 @@ fn end_process(last: &Task, status: ExitStatus) {
     power::process_ended(process, status);
 }
 
-/// Tells the children of a thread that ends, though others of its process go on (PR_SET_PDEATHSIG).
+/// Signals the children of a thread that ends while other threads of its process go on (PR_SET_PDEATHSIG).
 fn tell_children(task: &Task) {
     let (process, user) = (&task.process, task.credentials().user.real);
     let mut wakes = Wakes::default();
@@ -136,7 +137,7 @@ fn tell_children(task: &Task) {
     wakes.deliver();
 }
 
-/// Gives the address space back.
+/// Releases the address space.
 fn release_memory(process: &Process) {
     let memory = process.set_memory(None);
     if let Some(memory) = &memory {
@@ -147,8 +148,8 @@ fn release_memory(process: &Process) {
     process.released.signal();
 }
 
-/// Makes the process a zombie, or nothing at all if its parent does not care; gives its children
-/// away. All who are to hear of it have their signals before anybody can see it.
+/// Makes the process a zombie, or removes it at once if its parent ignores its end; passes its children on. The
+/// signals about it are sent before another process can see its end.
 fn bury(last: &Task, status: ExitStatus, wakes: &mut Wakes) {
     let (process, user) = (&last.process, last.credentials().user.real);
     let death = |number| Info::from_process(number, info::SI_USER, process.id(), user);
@@ -180,7 +181,7 @@ fn bury(last: &Task, status: ExitStatus, wakes: &mut Wakes) {
     }
 }
 
-/// Nobody is left who could continue the stopped members of `group`.
+/// Continues the stopped members of `group` if no process is left that could continue them.
 fn continue_orphans(tree: &Tree, group: u32, wakes: &mut Wakes) {
     for number in [SIGHUP, SIGCONT] {
         for member in tree.group(group) {
@@ -212,7 +213,7 @@ fn wants_zombie(parent: &Process, process: &Process) -> bool {
     action.handler != action::IGNORE && action.flags & flags::NOCLDWAIT == 0
 }
 
-/// The nearest ancestor that takes orphans in.
+/// Returns the nearest ancestor that adopts orphans.
 fn heir(tree: &Tree, process: &Process) -> u32 {
     let mut next = process.parent_id();
     while let Some(ancestor) = tree.process(next) {
@@ -224,9 +225,9 @@ fn heir(tree: &Tree, process: &Process) -> u32 {
     INIT
 }
 
-/// Groups that have stopped members and might lose the only parent that could continue them: the
-/// process's own, and those of its children, where the tie is of one group to another in a session. Only those not
-/// orphaned already.
+/// Returns the groups with stopped members that may lose the last parent that could continue them: the process's
+/// own, and those of its children, if the parent and child are in different groups of one session. Groups that are
+/// orphaned already are not included.
 fn stopped_groups_touched(tree: &Tree, process: &Process) -> Vec<u32> {
     let is_tie = |child: &Process, parent: &Process| {
         child.group() != parent.group() && child.session().id() == parent.session().id()

@@ -85,7 +85,7 @@ bitflags! {
     }
 }
 
-/// The flags that ask for namespaces, which there are none of.
+/// The flags that ask for namespaces, which are not supported.
 const NAMESPACES: CloneFlags = CloneFlags::NEWNS
     .union(CloneFlags::NEWCGROUP)
     .union(CloneFlags::NEWUTS)
@@ -98,11 +98,11 @@ const NAMESPACES: CloneFlags = CloneFlags::NEWNS
 /// The arguments of clone.
 #[derive(Clone, Copy, Debug)]
 pub struct CloneRequest {
-    /// The shared objects, and more.
+    /// The flags: shared objects and options.
     pub flags: CloneFlags,
     /// The place in the parent's memory for the descriptor of `CLONE_PIDFD`.
     pub pidfd: u64,
-    /// Signal for the parent at the end, 0 none.
+    /// Signal for the parent at the end; 0 means none.
     pub exit_signal: u8,
     /// Stack pointer of the child, 0 the parent's.
     pub stack: u64,
@@ -115,7 +115,7 @@ pub struct CloneRequest {
 }
 
 impl CloneRequest {
-    /// fork(2).
+    /// Makes the request of fork(2).
     pub fn fork() -> CloneRequest {
         CloneRequest {
             flags: CloneFlags::empty(),
@@ -145,7 +145,8 @@ impl CloneRequest {
     }
 }
 
-/// There are no namespaces, which is said to who might have had one.
+/// Refuses flags that ask for namespaces, which are not supported, with the error that a privileged or unprivileged caller
+/// gets.
 pub fn check_namespaces(task: &Task, flags: CloneFlags) -> Result<(), Errno> {
     if !flags.intersects(NAMESPACES) {
         return Ok(());
@@ -154,11 +155,11 @@ pub fn check_namespaces(task: &Task, flags: CloneFlags) -> Result<(), Errno> {
     Err(if is_privileged { Errno::EINVAL } else { Errno::EPERM })
 }
 
-/// Makes the child and starts it; returns its id. A vfork parent waits until the child has given
-/// the memory back.
+/// Makes the child and starts it; returns its id. A vfork parent waits until the child has left the memory.
 ///
 /// # Errors
-/// `EINVAL`, `EPERM` for flags; `EPERM` for a base that is no program's address; `EAGAIN` for too many processes, `ENOMEM`.
+/// `EINVAL`, `EPERM` for flags; `EPERM` for a segment base outside the addresses of programs; `EAGAIN` for too many
+/// processes, `ENOMEM`.
 pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Result<u64, Errno> {
     request.check(task)?;
     check_process_limit(task)?;
@@ -337,7 +338,7 @@ fn child_actions(from: &Process, request: &CloneRequest) -> Arc<Mutex<Dispositio
     Dispositions::shared(copy)
 }
 
-/// The descriptor of `CLONE_PIDFD`, which the parent's memory is told.
+/// Opens the descriptor of `CLONE_PIDFD`, and writes its number to the parent's memory.
 fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Option<i32>, Errno> {
     if !request.flags.contains(CloneFlags::PIDFD) {
         return Ok(None);
@@ -384,7 +385,7 @@ fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno>
     let task = child.clone();
     start_thread(child, move || {
         task.set_thread(rt::thread::current());
-        // The image is our own thread's state; a back end that refuses it leaves the initial state.
+        // The image is the state of this thread; if a back end refuses it, the initial state stays.
         let _ = rt::user::load_extended(&extended);
         drop(extended);
         rt::user::set_bases(bases);
@@ -392,12 +393,12 @@ fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno>
     })
 }
 
-/// Starts the thread of `child`, and has it be known: its creator may go on before it runs, and change how it is scheduled.
+/// Starts the thread of `child`, and registers it: the creator may continue before it runs, and change its scheduling.
 fn start_thread(child: &Task, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     let name = format!("task {}", child.id());
     let policy = child.own_policy();
     child.set_thread(rt::thread::spawn(&name, policy, body)?);
-    // A caller that found it in the tree before its thread was known changed only the fields read here.
+    // A caller that found it in the tree before its thread was registered changed only the fields read here.
     fence(Ordering::SeqCst);
     if child.rt_policy() != policy {
         child.follow_policy();
@@ -408,11 +409,11 @@ fn start_thread(child: &Task, body: impl FnOnce() + Send + 'static) -> Result<()
     Ok(())
 }
 
-/// Makes a process without memory for a creator in the kernel. Its thread runs `body`, which
-/// gives it memory (exec), and then enters user mode; if `body` fails the process exits with 127.
+/// Makes a process without memory for a creator in the kernel. Its thread runs `body`, which loads a program into it
+/// (exec), and then enters user mode; if `body` fails the process exits with 127.
 ///
 /// # Errors
-/// As [`clone`].
+/// Those of [`clone`].
 pub fn spawn(
     task: &Arc<Task>,
     request: &CloneRequest,
@@ -424,10 +425,10 @@ pub fn spawn(
     Ok(child.id())
 }
 
-/// Starts the first task of a process without memory; its thread does what [`spawn`] says.
+/// Starts the first task of a process without memory, as [`spawn`] describes.
 ///
 /// # Errors
-/// `ENOMEM`, `EAGAIN`; the process is then not there.
+/// `ENOMEM`, `EAGAIN`; the process does not exist then.
 pub(super) fn begin(
     task: &Arc<Task>,
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
@@ -447,7 +448,7 @@ pub(super) fn begin(
     started.inspect_err(|_| unmake(task))
 }
 
-/// Takes back a child whose thread could not be started.
+/// Removes a child whose thread could not be started.
 fn unmake(child: &Arc<Task>) {
     let process = &child.process;
     let mut tree = tree::write();

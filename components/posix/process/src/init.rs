@@ -1,4 +1,4 @@
-//! Process 1, and how the machine goes down.
+//! Process 1, and shutting the machine down.
 //!
 //! If the parameter `init=` names a program, that program is process 1 ([`run_program`]), as on Linux: it gets no signal
 //! that it does not handle ([`ProcessSignals::is_unkillable`](crate::signal::ProcessSignals)), and its end stops the
@@ -35,7 +35,8 @@ use core::sync::atomic::Ordering;
 use rt::{power::Action, time::Instant, user::Context};
 use vfs::{Credentials, Errno};
 
-/// The keys Ctrl, Alt and Del were pressed: restarts the machine, or has process 1 decide (reboot(2), LINUX_REBOOT_CMD_CAD_OFF).
+/// Called when the keys Ctrl, Alt and Del were pressed: restarts the machine, or signals process 1 (reboot(2),
+/// LINUX_REBOOT_CMD_CAD_OFF).
 pub fn keys_pressed() {
     if system::RESTARTS_BY_KEYS.load(Ordering::Relaxed) {
         return ask(Action::Restart);
@@ -104,7 +105,7 @@ pub enum Outcome {
     Ended(ExitStatus),
     /// The program that was to be process 1 could not be started.
     Failed(Errno),
-    /// A program asked for this.
+    /// A program asked for this action.
     Asked(Action),
 }
 
@@ -144,7 +145,7 @@ pub fn run_program(
     }
 }
 
-/// Waits for every child until `leader` has ended or a program asked for the end.
+/// Waits for every child until `leader` has ended or a program has asked for a power action.
 pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
     let options = Options::EXITED | Options::ALL;
     loop {
@@ -166,7 +167,7 @@ pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
     }
 }
 
-/// Kills every process, but for a process 1 that lives in the kernel, and waits for their ends, but not longer than `deadline`.
+/// Kills every process, except for a process 1 that lives in the kernel, and waits for their ends until `deadline`.
 pub fn kill_all(deadline: Instant) {
     IS_GOING_DOWN.store(true, Ordering::Relaxed);
     loop {
@@ -184,7 +185,7 @@ pub fn kill_all(deadline: Instant) {
     }
 }
 
-/// The processes that run programs.
+/// Returns the processes that run programs.
 fn programs() -> Vec<Arc<Process>> {
     let runs = |process: &&Arc<Process>| !is_in_kernel(process) && process.ended().is_none();
     tree::read().processes().filter(runs).cloned().collect()

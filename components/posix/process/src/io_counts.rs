@@ -10,7 +10,7 @@ use core::{
 pub enum Count {
     /// Bytes that calls of the kind of read(2) answered.
     CharactersRead,
-    /// Bytes that calls of the kind of write(2) took.
+    /// Bytes written by calls like write(2).
     CharactersWritten,
     /// Such calls.
     ReadCalls,
@@ -20,25 +20,25 @@ pub enum Count {
     BytesRead,
     /// Bytes of pages that were to be written to storage.
     BytesWritten,
-    /// Those of them that went before they were.
+    /// Bytes of written pages that were dropped before they were stored.
     BytesCancelled,
 }
 
 const COUNTS: usize = 7;
-/// Their names in proc(5).
+/// The names of the counts in proc(5).
 pub const NAMES: [&str; COUNTS] =
     ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes"];
 
-/// Counts of one task, whose own thread alone adds to them.
+/// The counts of one task; only its own thread adds to them.
 #[derive(Debug, Default)]
 pub struct IoCounts([AtomicU64; COUNTS]);
 
-/// Numbers by [`Count`].
+/// The values of the counts, indexed by [`Count`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io(pub [u64; COUNTS]);
 
 impl IoCounts {
-    /// Nothing yet.
+    /// Makes counts of zero.
     pub const fn new() -> IoCounts {
         IoCounts([const { AtomicU64::new(0) }; COUNTS])
     }
@@ -47,17 +47,17 @@ impl IoCounts {
             place.store(place.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }
     }
-    /// A call read `bytes`.
+    /// Counts a call that read `bytes`.
     pub fn note_read(&self, bytes: u64) {
         self.add(Count::CharactersRead, bytes);
         self.add(Count::ReadCalls, 1);
     }
-    /// A call wrote `bytes`.
+    /// Counts a call that wrote `bytes`.
     pub fn note_written(&self, bytes: u64) {
         self.add(Count::CharactersWritten, bytes);
         self.add(Count::WriteCalls, 1);
     }
-    /// The counts now.
+    /// Returns the present counts.
     pub fn get(&self) -> Io {
         Io(array::from_fn(|at| self.0.get(at).map_or(0, |count| count.load(Ordering::Relaxed))))
     }

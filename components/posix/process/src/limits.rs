@@ -30,7 +30,7 @@ pub enum Resource {
 /// A soft and a hard limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The enforced limit.
+    /// The enforced limit (soft).
     pub soft: u64,
     /// Highest soft limit that an unprivileged process may set.
     pub hard: u64,
@@ -44,7 +44,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Descriptors it may have open.
+    /// Returns the most descriptors that it may have open.
     pub fn open_files(&self) -> usize {
         usize::try_from(self.soft(Resource::OpenFiles)).unwrap_or(usize::MAX)
     }
@@ -69,11 +69,12 @@ impl Limits {
         limits.set(raw::RLIMIT_SIGPENDING, Limit { soft: half, hard: half });
         limits
     }
-    /// The enforced limit of `resource`.
+    /// Returns the enforced limit of `resource`.
     pub fn soft(&self, resource: Resource) -> u64 {
         self.get(resource as u32).map_or(INFINITY, |limit| limit.soft)
     }
-    /// The pair of Linux's number `resource`, if there is such a resource.
+    /// Returns both limits of the resource with Linux's number `resource`, if there is such a
+    /// resource.
     pub fn get(&self, resource: u32) -> Option<Limit> {
         let index = resource as usize;
         Some(Limit {

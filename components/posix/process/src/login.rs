@@ -4,27 +4,27 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::Errno;
 
-/// No user has logged in; there is no session (`AUDIT_UID_UNSET`, `AUDIT_SID_UNSET`).
+/// Value for "no user has logged in" and "no session" (`AUDIT_UID_UNSET`, `AUDIT_SID_UNSET`).
 pub const UNSET: u32 = u32::MAX;
 
-/// The session begun last.
+/// Number of the last session.
 static LAST_SESSION: AtomicU32 = AtomicU32::new(0);
 
 /// The user in the low half of a word and the session in the high one, so that both change in one step.
 pub struct Login(AtomicU64);
 
 impl Login {
-    /// Nobody has logged in.
+    /// Makes the state of a task for which no user has logged in.
     pub const fn none() -> Login {
         Login(AtomicU64::new(u64::MAX))
     }
 
-    /// The login uid, or [`UNSET`].
+    /// Returns the login uid, or [`UNSET`].
     pub fn user(&self) -> u32 {
         self.0.load(Ordering::Relaxed) as u32
     }
 
-    /// The session, or [`UNSET`].
+    /// Returns the session, or [`UNSET`].
     pub fn session(&self) -> u32 {
         (self.0.load(Ordering::Relaxed) >> 32) as u32
     }
@@ -42,13 +42,13 @@ impl Login {
         Ok(())
     }
 
-    /// Takes over what `creator` has.
+    /// Copies the values of `creator`.
     pub(super) fn inherit(&self, creator: &Login) {
         self.0.store(creator.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
-/// A number that is not [`UNSET`].
+/// Returns the number of a new session, never [`UNSET`].
 fn next_session() -> u32 {
     let next = || LAST_SESSION.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     match next() {

@@ -42,7 +42,7 @@ pub struct Usage {
     pub children: CpuTime,
     /// Largest resident size seen, in pages.
     pub peak_pages: u64,
-    /// The same of the children.
+    /// Largest resident size of a child that was waited for, in pages.
     pub children_peak_pages: u64,
     /// Faults in address spaces it no longer has.
     pub faults: Faults,
@@ -63,10 +63,10 @@ pub struct Process {
     pub(super) group: AtomicU32,
     session: Mutex<Arc<Session>>,
     terminal: Mutex<Option<Arc<dyn ControllingTerminal>>>,
-    /// Of a leader whose terminal was hung up: the group that was in its foreground, 0 none.
+    /// For a leader whose terminal was hung up: the group that was in its foreground; 0 means none.
     pub lost_foreground: AtomicU32,
     memory: Mutex<Option<Arc<AddressSpace>>>,
-    /// Makes its exec one step for everybody else.
+    /// Guard that makes an exec of the process one step for other threads.
     pub exec_guard: ExecGuard,
     /// Signals pending for the process, its stop, its end and its tasks.
     pub signals: Mutex<ProcessSignals>,
@@ -74,25 +74,26 @@ pub struct Process {
     pub timers: Mutex<ProcessTimers>,
     /// Resources used by tasks that have ended and by children waited for.
     pub usage: Mutex<Usage>,
-    /// Resource limits.
+    /// The resource limits.
     pub limits: Limits,
-    /// When it was started.
+    /// The time at which it was started.
     pub started: Instant,
     /// A child changed state, or a wait must look again.
     pub child_event: Event,
-    /// A stopped process goes on, or is to end.
+    /// Event: a stopped process continues, or is to end.
     pub stop_event: Event,
     /// A signal became pending for the process or a task of it (signalfd waits here).
     pub signal_arrived: WaitQueue,
     /// A task of the group ended.
     pub task_event: Event,
-    /// The whole group ended.
+    /// Event: the whole group has ended.
     pub end: WaitQueue,
-    /// The address space was given back by exec or exit.
+    /// Event: exec or exit has released the address space.
     pub released: Event,
     /// The address space is the parent's, with the faults it has counted (CLONE_VM).
     pub is_borrowing: AtomicBool,
-    /// It became a user's whose limit of processes had been passed: it may run no other program until that is over.
+    /// When the user of the process changed, the new user's limit of processes was exceeded: it may run no other
+    /// program while that is so.
     pub exceeds_limit: AtomicBool,
     /// It has executed a program since it was made.
     pub has_executed: AtomicBool,
@@ -102,13 +103,13 @@ pub struct Process {
     pub parent_death_signal: AtomicU8,
     /// The thread of its parent that made it: a wait for own children alone (`__WNOTHREAD`) finds it there.
     pub parent_thread: AtomicU32,
-    /// The signal its parent gets at its end (0 none).
+    /// The signal that its parent gets at its end (0 means none).
     pub exit_signal: AtomicU8,
     /// As personality(2) gave it.
     pub personality: AtomicU32,
-    /// `oom_score_adj`, from -1000 to 1000.
+    /// Value of `oom_score_adj`, from -1000 to 1000.
     pub oom_adjustment: AtomicI32,
-    /// Of `/proc`; closed when nobody finds it by its number any more.
+    /// The cache of its files in `/proc`; closed when it can be found by its number no more.
     pub files_about_it: ChildCache,
     owner: AtomicU32,
     last_command: Mutex<[u8; 16]>,
@@ -118,26 +119,26 @@ pub struct Process {
 pub struct ProcessParts {
     /// The layers above.
     pub upcalls: &'static dyn Upcalls,
-    /// Parent's id.
+    /// The parent's id.
     pub parent: u32,
     /// Process group.
     pub group: u32,
     /// Session.
     pub session: Arc<Session>,
-    /// Address space; none for a process that lives in the kernel only.
+    /// The address space; `None` for a process that lives in the kernel only.
     pub memory: Option<Arc<AddressSpace>>,
-    /// Signal dispositions.
+    /// The signal dispositions.
     pub actions: Arc<Mutex<Dispositions>>,
-    /// Limits.
+    /// The resource limits.
     pub limits: Limits,
     /// Signal for the parent at the end.
     pub exit_signal: u8,
-    /// Real user id.
+    /// The real user id.
     pub owner: u32,
 }
 
 impl Process {
-    /// A process without tasks.
+    /// Makes a process without tasks.
     pub fn new(id: u32, parts: ProcessParts) -> Process {
         Process {
             id,
@@ -174,7 +175,7 @@ impl Process {
             last_command: Mutex::new(&USAGE, [0; 16]),
         }
     }
-    /// Process id (thread group id).
+    /// Returns the process id (thread group id).
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -193,28 +194,28 @@ impl Process {
     pub(super) fn set_session(&self, session: Arc<Session>) {
         *self.session.lock() = session;
     }
-    /// The controlling terminal.
+    /// Returns the controlling terminal.
     pub fn terminal(&self) -> Option<Arc<dyn ControllingTerminal>> {
         self.terminal.lock().clone()
     }
-    /// Sets or takes away the controlling terminal.
+    /// Sets or removes the controlling terminal.
     pub fn set_terminal(&self, terminal: Option<Arc<dyn ControllingTerminal>>) {
         let before = core::mem::replace(&mut *self.terminal.lock(), terminal);
         drop(before);
     }
-    /// The address space, `None` after its end and for kernel-side processes.
+    /// Returns the address space; `None` after its end and for kernel-side processes.
     pub fn try_memory(&self) -> Option<Arc<AddressSpace>> {
         self.memory.lock().clone()
     }
-    /// The address space; an empty one where there is none (every access is `EFAULT`).
+    /// Returns the address space; an empty one if there is none (every access is `EFAULT`).
     pub fn memory(&self) -> Arc<AddressSpace> {
         self.try_memory().unwrap_or_else(AddressSpace::absent)
     }
-    /// Replaces the address space; returns the one before.
+    /// Replaces the address space; returns the previous one.
     pub fn set_memory(&self, memory: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
         core::mem::replace(&mut *self.memory.lock(), memory)
     }
-    /// The action for `signal`.
+    /// Returns the action for `signal`.
     ///
     /// Locks: takes `process.signals`, then `process.dispositions`.
     pub fn action(&self, signal: u8) -> Action {
@@ -226,7 +227,7 @@ impl Process {
         self.oom_adjustment.store(adjustment, Ordering::Relaxed);
         self.personality.store(from.personality.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    /// Real user id, of its oldest task or the one that ended last.
+    /// Returns the real user id of its oldest task, or of the one that ended last.
     pub fn real_user(&self) -> u32 {
         self.owner.load(Ordering::Relaxed)
     }
@@ -234,14 +235,14 @@ impl Process {
     pub fn set_real_user(&self, user: u32) {
         self.owner.store(user, Ordering::Relaxed);
     }
-    /// Name of the task that ended last (a zombie's `comm`).
+    /// Returns the name of the task that ended last (a zombie's `comm`).
     pub fn last_command(&self) -> [u8; 16] {
         *self.last_command.lock()
     }
     pub(super) fn set_last_command(&self, command: [u8; 16]) {
         *self.last_command.lock() = command;
     }
-    /// The tasks alive now.
+    /// Returns the tasks that are alive.
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
     }
@@ -249,19 +250,19 @@ impl Process {
     pub fn task_ids(&self) -> Vec<u32> {
         self.signals.lock().tasks.iter().map(|task| task.id()).collect()
     }
-    /// Number of tasks alive now.
+    /// Returns the number of tasks that are alive.
     pub fn task_count(&self) -> usize {
         self.signals.lock().tasks.len()
     }
-    /// Whether `task` is one of the tasks alive now.
+    /// Returns whether `task` is one of its tasks that are alive.
     pub fn has_task(&self, task: &Arc<Task>) -> bool {
         self.signals.lock().tasks.iter().any(|it| Arc::ptr_eq(it, task))
     }
-    /// The oldest of the tasks alive now.
+    /// Returns the oldest of the tasks that are alive.
     pub fn oldest_task(&self) -> Option<Arc<Task>> {
         self.signals.lock().tasks.first().cloned()
     }
-    /// Exit status of the process, once it has ended.
+    /// Returns the exit status of the process, once it has ended.
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended
     }
@@ -276,7 +277,7 @@ impl Process {
         }
         sum
     }
-    /// Notes what `memory`, which it no longer has, tells of its use.
+    /// Records the resource usage of `memory`, which it no longer has.
     pub(super) fn note_usage(&self, memory: &AddressSpace) {
         let mut usage = self.usage.lock();
         usage.peak_pages = usage.peak_pages.max(memory.peak_resident());
@@ -284,13 +285,13 @@ impl Process {
             usage.faults += memory.faults();
         }
     }
-    /// The I/O of all its tasks, ended ones included.
+    /// Returns the I/O counts of all its tasks, including ended ones.
     pub fn io(&self) -> Io {
         let mut sum = self.usage.lock().io;
         self.signals.lock().tasks.iter().for_each(|task| sum += task.io.get());
         sum
     }
-    /// Processor time of all its threads, ended ones included.
+    /// Returns the processor time of all its threads, including ended ones.
     pub fn cpu_time(&self) -> CpuTime {
         let mut sum = self.usage.lock().own;
         for task in &self.signals.lock().tasks {
@@ -308,7 +309,7 @@ pub fn add_time(sum: &mut CpuTime, more: &CpuTime) {
     sum.forced_switches += more.forced_switches;
 }
 
-/// Nanoseconds in the hundredths of a second in which Linux tells process times (`USER_HZ`).
+/// Converts nanoseconds to the hundredths of a second in which Linux reports process times (`USER_HZ`).
 pub fn ticks(ns: u64) -> u64 {
     ns / 10_000_000
 }

@@ -1,13 +1,12 @@
-//! The out-of-memory killer: when nothing can be given back any more, the process that frees most
-//! at the least loss is killed, and the log says so.
+//! The out-of-memory killer: when no memory can be freed otherwise, it kills the process whose end frees most memory, and logs
+//! that.
 //!
 //! The choice is Linux's `oom_badness`: resident pages and page tables (all that the space has), shifted by the process's
-//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. What
-//! its descriptors alone hold counts as well ([`vfs::File::held_bytes`]): files without names (memfd_create(2), O_TMPFILE on
-//! tmpfs), frames of pipes, messages of sockets, and all these in descriptors that are on their way in messages. Linux counts
-//! none of it, so that a program which fills a pipe sees others killed. One victim at a time: who finds
-//! memory refused meanwhile waits for it to end. Lock: `oom.victim` is held while one is chosen, above
-//! `process.tree` and `files.table`.
+//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. Memory that only its descriptors
+//! hold counts as well ([`vfs::File::held_bytes`]): files without names (memfd_create(2), O_TMPFILE on tmpfs), frames of
+//! pipes, messages of sockets, and all these in descriptors that are in messages under way. Linux counts none of it, so that
+//! it kills other programs when a program fills pipes. There is one victim at a time: a thread whose allocation fails
+//! meanwhile waits for it to end. Lock: `oom.victim` is held while a victim is chosen, above `process.tree` and `files.table`.
 use crate::{
     current,
     object::Process,
@@ -34,11 +33,11 @@ lock_class! {
 
 /// `oom_score_adj` from which a process is never chosen.
 pub const NEVER: i32 = -1000;
-/// Largest `oom_score_adj`, and what the whole of memory counts.
+/// Greatest `oom_score_adj`, and the score of a process that uses all of memory.
 pub const ALWAYS: i32 = 1000;
 /// Time that a thread in need of memory waits for the victim before it tries again.
 const WAIT_NS: u64 = 20_000_000;
-/// Pages asked back at a time to fill the kernel's reserve, and how often.
+/// Number of pages to free in each of the tries to fill the kernel's reserve.
 const FILL_PAGES: usize = 64;
 const FILL_TRIES: usize = 100;
 /// Most times that a call refused with `ENOMEM` is tried again.
@@ -72,15 +71,14 @@ fn held_pages(process: &Process) -> u64 {
     process.tasks().iter().map(|task| task.held_pages(&mut seen)).sum()
 }
 
-/// The value of `/proc/PID/oom_score`: from 0, never chosen, to about 1333.
+/// Returns the value of `/proc/PID/oom_score`: from 0, never chosen, to about 1333.
 pub fn score(process: &Process) -> u64 {
     let total = rt::memory::statistics().total_frames.max(1);
     badness(process).map_or(0, |pages| (1000 + pages * 1000 / total) * 2 / 3)
 }
 
-/// Memory was refused and nothing could be given back: has a process end, and waits a little for
-/// the memory, unless there is some again. `false`: there is none to be killed, or the caller is to
-/// end itself.
+/// Called when memory was refused and nothing could be freed: ends a process, and waits a little for its memory, unless some
+/// is free again. Returns `false` if there is no process to kill, or the caller itself is to end.
 pub fn relieve() -> bool {
     if current::is_current_ending() {
         return false;
@@ -118,8 +116,8 @@ pub fn relieve_unlocked(task: &Task) -> bool {
     task.process.upcalls.collect_unreachable() || relieve()
 }
 
-/// Before a system call begins: where the kernel had to use what it keeps for itself, that is filled
-/// again, so that no call begins without memory to end with. A task that is to end goes on.
+/// Called before a system call begins: fills the kernel's reserve again if it was used, so that no call begins without enough
+/// memory to complete. A task that is to end continues.
 #[inline]
 pub fn fill_reserve(task: &Task) {
     if rt::memory::is_short() {
@@ -137,9 +135,9 @@ fn fill_reserve_slowly(task: &Task) {
     }
 }
 
-/// Does again what ended in `ENOMEM`, after making memory, as long as there is too little for programs.
-/// A call that ends so has done nothing. A call that is refused [`REFUSALS_MAX`] times in a row with enough memory before and
-/// after it asked for too much. One such refusal shows nothing: others may have taken the memory, or given it back, meanwhile.
+/// Repeats a call that failed with `ENOMEM`, after freeing memory, as long as there is too little for programs. A call that
+/// fails so has had no effect. A call that is refused [`REFUSALS_MAX`] times in a row with enough memory before and after it
+/// asked for too much. One such refusal proves nothing: other threads may have used and freed the memory meanwhile.
 #[cold]
 pub fn retried(task: &Task, call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
     retried_while(|| !task.is_ending(), || relieve_unlocked(task), call)
@@ -168,7 +166,7 @@ fn retried_while(
     Err(Errno::ENOMEM)
 }
 
-/// The process has given its memory back: it is nobody's hope any more.
+/// Called when the process has released its memory: it is no longer the victim for which threads wait.
 pub fn memory_released(process: &Process) {
     let mut last = last().lock();
     if core::ptr::eq(last.as_ptr(), process) {
@@ -181,13 +179,13 @@ fn is_dying(process: &Arc<Process>) -> bool {
 }
 
 enum Choice {
-    /// Memory came back before anybody was chosen.
+    /// Memory became free before a victim was chosen.
     NotNeeded,
     Nobody,
     Victim(Arc<Process>),
 }
 
-/// The victim that is dying already, or a new one, killed now.
+/// Returns the victim that is ending already, or kills a new one.
 fn choose() -> Choice {
     let mut last = last().lock();
     if let Some(dying) = last.upgrade() {

@@ -9,18 +9,18 @@ use vfs::{
     poll::PollTable,
 };
 
-/// The file.
+/// The file of a process.
 pub struct ProcessFile(Arc<Process>);
 
 impl ProcessFile {
-    /// Of `process`, which may have ended already.
+    /// Makes the file of `process`, which may have ended already.
     pub fn new(process: Arc<Process>) -> ProcessFile {
         ProcessFile(process)
     }
-    /// The process.
+    /// Returns the process.
     ///
     /// # Errors
-    /// `ESRCH` where it was waited for.
+    /// `ESRCH` if it was waited for.
     pub fn process(&self) -> Result<&Arc<Process>, Errno> {
         if tree::is_there(&self.0) { Ok(&self.0) } else { Err(Errno::ESRCH) }
     }

@@ -15,11 +15,11 @@ const ACTIONS: [Action; 3] = [Action::Off, Action::Restart, Action::Halt];
 /// The wait status of a process that has not ended.
 pub(crate) const RUNS: u32 = u32::MAX;
 
-/// The place in [`ACTIONS`] of what a program asked for first, counted from 1.
+/// Index in [`ACTIONS`] of the first request of a program, counted from 1; 0 means none.
 pub(crate) static REQUEST: AtomicU8 = AtomicU8::new(0);
-/// A request came, process 1 ended or, once the machine goes down, some process did.
+/// Event of a request, of the end of process 1 or, once the machine goes down, of the end of any process.
 pub(crate) static NEWS: News = News::new();
-/// Process 1 is a program's.
+/// Process 1 runs a program.
 pub(crate) static IS_PROGRAM: AtomicBool = AtomicBool::new(false);
 /// Wait status of process 1 after its end; [`RUNS`] before.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(RUNS);
@@ -28,7 +28,7 @@ pub(crate) static FAILURE: AtomicU64 = AtomicU64::new(0);
 /// The machine goes down: each process that ends is news.
 pub(crate) static IS_GOING_DOWN: AtomicBool = AtomicBool::new(false);
 
-/// Asks for `action`; the first to ask is heard.
+/// Requests `action`; only the first request has an effect.
 pub fn ask(action: Action) {
     let place = ACTIONS.iter().position(|known| *known == action).unwrap_or(0) as u8 + 1;
     let _ = REQUEST.compare_exchange(0, place, Ordering::AcqRel, Ordering::Relaxed);
@@ -49,7 +49,7 @@ pub fn is_in_kernel(process: &Process) -> bool {
     process.id() == INIT && !IS_PROGRAM.load(Ordering::Relaxed)
 }
 
-/// A program signalled the process 1 that lives in the kernel.
+/// Called when a program signalled the process 1 that lives in the kernel.
 pub fn signalled(signal: u8) {
     match signal {
         SIGTERM => ask(Action::Restart),
@@ -59,7 +59,7 @@ pub fn signalled(signal: u8) {
     }
 }
 
-/// `process` has ended with `status`, and whoever waits for it was told.
+/// Called when `process` has ended with `status`, and its parent was told.
 pub fn process_ended(process: &Process, status: ExitStatus) {
     if process.id() == INIT {
         ENDED.store(status.wait_word(), Ordering::Release);

@@ -1,5 +1,5 @@
-//! `/proc/skerry/profile`: the sampling profiler (B9), switched by writing samples a second, and read, which takes what was
-//! collected; for root alone. A line a sample:
+//! `/proc/skerry/profile`: the sampling profiler (B9), for root only. Writing a number sets the samples per second, and
+//! reading removes the collected samples. There is one line for each sample:
 //!
 //! ```text
 //! # rate 1000, lost 0
@@ -7,11 +7,11 @@
 //! 0 5120034711 12 12 ffffffff8028a220,ffffffff80289d10 401a20 sh
 //! ```
 //!
-//! KERNEL and PROGRAM are addresses, the instruction first, then the calls that led there; `-` for none. Threads that are no
-//! program's have PID 0 and their own name.
+//! KERNEL and PROGRAM are addresses, the instruction first, then the calls that led there; `-` for none. Threads that do not
+//! belong to a program have PID 0 and their own name.
 //!
-//! The nucleus knows threads. Their processes are looked up when the file is read, and where that has changed since the sample
-//! ([`note`]) from [`FORMER`], which is empty while the profiler is off. Neither lock is held while another is taken.
+//! The nucleus knows threads only. Their processes are looked up when the file is read, and if they have changed since the
+//! sample ([`note`]) from [`FORMER`], which is empty while the profiler is off. Neither lock is held while another is taken.
 use crate::{task::Task, tree};
 use alloc::{collections::VecDeque, format, string::String, vec::Vec};
 use core::{
@@ -32,15 +32,15 @@ lock_class! {
     static FORMERS = "posix.profile.former";
 }
 
-/// Samples a second.
+/// Number of samples per second.
 static RATE: AtomicU64 = AtomicU64::new(0);
-/// One reader at a time.
+/// Held by a reader, so that there is one at a time.
 static READER: Mutex<()> = Mutex::new(&READING, ());
 /// Former owners of threads, in the order in which they ended.
 static FORMER: Mutex<VecDeque<(u64, Owner)>> = Mutex::new(&FORMERS, VecDeque::new());
 /// Most that are kept; the oldest go.
 const FORMER_MAX: usize = 1 << 14;
-/// More than any line has.
+/// Upper bound of the length of a line.
 const LINE_BYTES: usize = 2048;
 
 /// The owner of a thread, now or until some time.
@@ -59,10 +59,10 @@ impl Owner {
     }
 }
 
-/// After a task has ended, the time that its thread still runs is counted as the task's, so long.
+/// Time for which a thread still counts as its task's after the task has ended.
 pub const END_NS: u64 = 1_000_000_000;
 
-/// `task` ends, or gets another name: samples until `longer_ns` from now are of what it was.
+/// Called when `task` ends or gets another name: samples until `longer_ns` from now belong to its old state.
 #[inline]
 pub fn note(task: &Task, longer_ns: u64) {
     if RATE.load(Relaxed) != 0 {
@@ -88,10 +88,10 @@ fn remember(task: &Task, longer_ns: u64) {
     }
 }
 
-/// Samples `data`, a number, times a second from now on.
+/// Sets the samples per second to the number in `data`.
 ///
 /// # Errors
-/// `EINVAL` for anything else or too much, `ENOMEM`.
+/// `EINVAL` if it is not a number or too large, `ENOMEM`.
 pub fn set_rate(data: &[u8]) -> Result<(), Errno> {
     let text = core::str::from_utf8(data.trim_ascii()).map_err(|_| Errno::EINVAL)?;
     let rate = text.parse().ok().filter(|&rate| rate <= RATE_MAX).ok_or(Errno::EINVAL)?;
@@ -100,19 +100,19 @@ pub fn set_rate(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The owners of threads now.
+/// Returns the present owners of threads.
 fn owners() -> HashMap<u64, Owner> {
     let processes: Vec<_> = tree::read().processes().cloned().collect();
     let tasks = processes.iter().flat_map(|process| process.tasks());
     tasks.map(|task| (task.thread().0, Owner::of(&task, u64::MAX))).collect()
 }
 
-/// Takes what was collected until now, as far as there is memory for it.
+/// Removes and returns the collected samples, as far as there is memory for them.
 pub fn contents() -> Vec<u8> {
     let _reader = READER.lock();
     let started_ns = time::now().0;
     let mut known: HashMap<u64, Vec<Owner>> = HashMap::new();
-    // In this order: who ends meanwhile is among both.
+    // The order matters: a task that ends meanwhile is in both lists.
     let present = owners();
     let former: Vec<_> = FORMER.lock().iter().copied().collect();
     for (thread, owner) in former.into_iter().chain(present) {
@@ -132,7 +132,7 @@ pub fn contents() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The owner of a thread at `time_ns`: `owners` are in order.
+/// Returns the owner of a thread at `time_ns`; `owners` are in order.
 fn owner(owners: &[Owner], time_ns: u64) -> Option<&Owner> {
     owners.iter().find(|owner| time_ns <= owner.until_ns)
 }

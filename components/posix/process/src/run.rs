@@ -1,8 +1,8 @@
-//! The main loop of a task: user mode, a trap, its answer, and back.
+//! The main loop of a task: it runs user mode, handles a trap, and returns.
 //!
-//! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
-//! load of the task's attention, `Context::run` again: no lock, no allocation. A task that may not make every
-//! call goes another way, which asks its guard first (`seccomp`).
+//! The fast path of a system call is: `Context::run` returns, one table look-up, the handler, one load of the task's
+//! attention, `Context::run` again: no lock, no allocation. A task that may not make every call takes another path,
+//! which asks its guard first (`seccomp`).
 use crate::{
     call::{self, Call, Table},
     current, exit, files, oom, rseq,
@@ -34,9 +34,9 @@ const FIRST_INTERNAL_CODE: u64 = 512;
 pub enum SystemCalls {
     /// The processor that runs their program.
     Anywhere,
-    /// On the first processor, as Mach's `unix_master` has it (M1): for comparison. Programs, their faults and the
-    /// kernel's own threads run anywhere. A task that changes its affinity by a call ends that call on a processor of
-    /// the new set.
+    /// System calls run on the first processor, as with Mach's `unix_master` (M1), for comparison. Programs, their
+    /// faults and the kernel's own threads run anywhere. A task that changes its affinity by a call ends that call on
+    /// a processor of the new set.
     Master,
 }
 
@@ -49,7 +49,7 @@ impl SystemCalls {
     }
 }
 
-/// The objects that a task's calls use, until its attention says that it has others.
+/// The objects that a task's calls use, until its attention says that it has new ones.
 struct Held {
     memory: Arc<AddressSpace>,
     files: Arc<files::table::Table>,
@@ -105,7 +105,7 @@ fn run_with(
     current::leave();
 }
 
-/// Runs the task to its end, or until its calls are to use something else.
+/// Runs the task to its end, or until its calls are to use other objects.
 fn run_holding(
     task: &Arc<Task>,
     held: &Held,
@@ -117,7 +117,7 @@ fn run_holding(
     let mut interrupted = None;
     loop {
         if task.attention() != 0 || interrupted.is_some() {
-            // After an exec signals are delivered in the new memory.
+            // After an exec, signals are delivered in the new memory.
             if interrupted.is_none() && is_to_reload(task) {
                 return Next::Run;
             }
@@ -142,7 +142,7 @@ fn run_holding(
     }
 }
 
-/// Takes note that the task's calls are to use something else.
+/// Returns whether the task's calls are to use other objects, and clears that mark.
 fn is_to_reload(task: &Task) -> bool {
     let is_so = task.attention() & attention::RELOAD != 0;
     if is_so {
@@ -169,12 +169,12 @@ fn answer(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
     None
 }
 
-/// Makes of a call's error the caller's rax, or the interruption that it says.
+/// Converts a call's error into the caller's rax, or into the interruption that it stands for.
 #[inline(never)]
 fn failed(table: &Table, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
     let (task, number) = (call.task, call.context.registers.rax);
     let result = match errno {
-        // It has done nothing: the arguments are where they were.
+        // The call has had no effect: its arguments are unchanged.
         Errno::ENOMEM => oom::retried(task, || table.dispatch(call, number)),
         errno => Err(errno),
     };
@@ -188,7 +188,7 @@ fn failed(table: &Table, call: &mut Call<'_>, errno: Errno) -> Result<u64, Inter
     }
 }
 
-/// The same, on the first processor.
+/// Does the same as above on the first processor.
 fn answer_on_master(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
     let task = call.task;
     rt::thread::set_affinity(task.thread(), MASTER);
@@ -229,7 +229,7 @@ fn page_fault(
     raise(task, context, state, Info::fault(bad.signal, bad.code, address));
 }
 
-/// Signal and code of a processor exception, as Linux gives them.
+/// Returns signal and code of a processor exception, as on Linux.
 fn exception(task: &Arc<Task>, context: &Context, vector: u8, error_code: u64) {
     const FPE_INTDIV: i32 = 1;
     const TRAP_TRACE: i32 = 2;
@@ -263,8 +263,8 @@ fn raise(task: &Arc<Task>, context: &Context, state: FaultState, info: Info) {
     send::force(task, info);
 }
 
-/// `si_code` of a floating-point exception: the first unmasked one, from the x87 status and control
-/// words (vector 16) or MXCSR (vector 19).
+/// Returns the `si_code` of a floating-point exception: that of the first unmasked one, from the x87 status and
+/// control words (vector 16) or MXCSR (vector 19).
 fn float_code(vector: u8) -> i32 {
     let mut image = alloc::vec![0; rt::user::extended_bytes()];
     if !rt::user::save_extended(&mut image) {

@@ -1,17 +1,17 @@
-//! Sessions, and what processes need of their controlling terminals. Process groups are numbers
-//! kept by [`super::tree`].
+//! Sessions, and the interface to their controlling terminals. Process groups are numbers kept by
+//! [`super::tree`].
 use crate::object::Process;
 use core::any::Any;
 
 /// The operations of a controlling terminal that processes need; implemented by the terminals above.
 pub trait ControllingTerminal: Send + Sync {
-    /// Major and minor number, for `/proc/PID/stat`.
+    /// Returns major and minor number, for `/proc/PID/stat`.
     fn device(&self) -> (u32, u32);
-    /// The foreground process group, 0 if there is none.
+    /// Returns the foreground process group, 0 if there is none.
     fn foreground(&self) -> u32;
-    /// The leader of its session ends: the session loses the terminal.
+    /// Called when the leader of its session ends: the session loses the terminal.
     fn leader_ended(&self, leader: &Process);
-    /// For downcasts by the terminal code.
+    /// Returns the object for downcasts by the terminal code.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -21,11 +21,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session.
+    /// Makes a session.
     pub fn new(id: u32) -> Session {
         Session { id }
     }
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> u32 {
         self.id
     }

@@ -3,21 +3,21 @@
 /// Exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It called exit with these eight bits.
+    /// The process called exit with these eight bits.
     Exited(u8),
-    /// This signal ended it (never with a core dump: none is written).
+    /// This signal ended the process (never with a core dump: none is written).
     Signalled(u8),
 }
 
 impl ExitStatus {
-    /// The word wait4(2) stores.
+    /// Returns the word that wait4(2) stores.
     pub fn wait_word(self) -> u32 {
         match self {
             ExitStatus::Exited(code) => u32::from(code) << 8,
             ExitStatus::Signalled(signal) => u32::from(signal),
         }
     }
-    /// Reverses [`ExitStatus::wait_word`].
+    /// Converts a word of [`ExitStatus::wait_word`] back.
     pub fn from_wait_word(word: u32) -> ExitStatus {
         match word as u8 {
             0 => ExitStatus::Exited((word >> 8) as u8),
@@ -26,7 +26,7 @@ impl ExitStatus {
     }
 }
 
-/// The word for a stopped child.
+/// Returns the word for a stopped child.
 pub fn stopped_word(signal: u8) -> u32 {
     u32::from(signal) << 8 | 0x7f
 }

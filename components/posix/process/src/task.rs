@@ -51,25 +51,25 @@ pub mod attention {
 
 /// Bits of `Task::ownership`.
 mod ownership {
-    /// Somebody waits for a lock it has, or has waited.
+    /// Another task waits for a lock that it has, or has waited.
     pub const OWNS: u32 = 1;
-    /// It has passed its locks on.
+    /// The task has passed its locks on.
     pub const LEFT: u32 = 2;
 }
 
 /// The effect of `restart_syscall`: the interrupted call, with the rest of its time.
 #[derive(Clone, Copy)]
 pub struct Restart {
-    /// The function to call.
+    /// The function that continues the call.
     pub handler: Handler,
-    /// With these arguments.
+    /// The arguments of the function.
     pub args: [u64; 6],
 }
 
 /// One Linux thread. Its processor state lives on the stack of its rt thread.
 pub struct Task {
     id: AtomicU32,
-    /// The thread group.
+    /// The thread group to which it belongs.
     pub process: Arc<Process>,
     thread: AtomicU64,
     attention: AtomicU32,
@@ -82,15 +82,15 @@ pub struct Task {
     command: Mutex<[u8; 16]>,
     restart: Mutex<Option<Restart>>,
     guard: Mutex<Option<Guard>>,
-    /// No exec gives it more rights than it has.
+    /// No exec gives the task more rights than it has.
     pub no_new_privileges: AtomicBool,
     /// Signals pending for the task, its mask and its alternate stack.
     pub signals: Mutex<TaskSignals>,
     exit_status: AtomicU32,
     /// Address of the word that is cleared, and whose waiter is woken, when the task leaves its memory (set_tid_address(2)).
     pub clear_child_tid: AtomicU64,
-    /// The task left the memory that it was made with, by exec or its end: a creator that waits for that (CLONE_VFORK) may
-    /// go on.
+    /// Event: the task left the memory that it was made with, by exec or its end; a creator that waits for that
+    /// (CLONE_VFORK) may continue.
     pub(super) left_memory: Event,
     has_left_memory: AtomicBool,
     /// Address of the head of its list of robust futexes (set_robust_list(2)).
@@ -105,27 +105,29 @@ pub struct Task {
     pub real_time_priority: AtomicU32,
     /// Its children are neither real-time nor of a nice value below 0.
     pub is_reset_on_fork: AtomicBool,
-    /// The highest real-time priority that waits for one of its locks ([`crate::futex::inherit`]); 0: none.
+    /// The highest real-time priority of the tasks that wait for one of its locks ([`crate::futex::inherit`]); 0 if there
+    /// is none.
     inherited_priority: AtomicU32,
-    /// Whether somebody has waited for a lock of its own, and whether it passed them all on.
+    /// Whether a task has waited for one of its locks, and whether it passed them all on.
     ownership: AtomicU32,
     /// The processors that it may run on, a bit each.
     pub affinity: AtomicU64,
-    /// Faults of its program.
+    /// Counts of the page faults of its program.
     pub faults: FaultCounts,
     /// Counts of its input and output.
     pub io: IoCounts,
     /// The user that logged in, and the session.
     pub login: Login,
-    /// As ioprio_set(2) gave it.
+    /// The I/O priority set by ioprio_set(2).
     pub io_priority: AtomicU32,
-    /// It has made processes.
+    /// The task has made processes.
     pub has_children: AtomicBool,
-    /// Processor time for which it got signals of a timer of its process, less what others got for it.
+    /// Processor time for which it got signals of a timer of its process, less the time for which other tasks got signals
+    /// on its behalf.
     pub signalled_ns: AtomicI64,
-    /// It has made segments of shared memory (shmget(2)).
+    /// The task has made segments of shared memory (shmget(2)).
     pub has_made_segments: AtomicBool,
-    /// The list of semaphores that it undoes at its end, once it has asked for that.
+    /// The list of semaphore changes that are undone at its end, once it has asked for that.
     undo: Mutex<Option<Arc<UndoList>>>,
     /// The account of its real user, kept from its first use on.
     account: Mutex<Option<Arc<User>>>,
@@ -133,20 +135,20 @@ pub struct Task {
 
 /// The parts that the creator of a task gives it.
 pub struct TaskParts {
-    /// Descriptor table.
+    /// The descriptor table.
     pub files: Arc<Table>,
-    /// Root, working directory, umask.
+    /// Root, working directory and umask.
     pub fs: FsHold,
-    /// Its credentials.
+    /// The credentials of the task.
     pub credentials: Arc<Credentials>,
-    /// Name, NUL-padded.
+    /// The name, NUL-padded.
     pub command: [u8; 16],
-    /// Signal mask and alternate stack.
+    /// The signal mask and alternate stack.
     pub signals: TaskSignals,
 }
 
 impl Task {
-    /// A task that is not yet running.
+    /// Makes a task that is not yet running.
     pub fn new(id: u32, process: Arc<Process>, parts: TaskParts) -> Task {
         Task {
             id: AtomicU32::new(id),
@@ -187,7 +189,7 @@ impl Task {
             account: Mutex::new(&ACCOUNT, None),
         }
     }
-    /// Thread id as gettid(2) tells it.
+    /// Returns the thread id as reported by gettid(2).
     pub fn id(&self) -> u32 {
         self.id.load(Ordering::Relaxed)
     }
@@ -195,7 +197,7 @@ impl Task {
     pub fn set_id(&self, id: u32) {
         self.id.store(id, Ordering::Relaxed);
     }
-    /// The rt thread that runs it.
+    /// Returns the rt thread that runs it.
     pub fn thread(&self) -> ThreadId {
         ThreadId(self.thread.load(Ordering::Acquire))
     }
@@ -203,7 +205,7 @@ impl Task {
     pub fn set_thread(&self, thread: ThreadId) {
         self.thread.store(thread.0, Ordering::Release);
     }
-    /// The descriptor table. A task that has ended has an empty one.
+    /// Returns the descriptor table. A task that has ended has an empty one.
     pub fn files(&self) -> Arc<Table> {
         self.files.lock().clone().unwrap_or_else(|| Arc::new(Table::new()))
     }
@@ -237,11 +239,11 @@ impl Task {
     pub fn credentials(&self) -> Arc<Credentials> {
         self.credentials.lock().clone()
     }
-    /// Its real user id.
+    /// Returns its real user id.
     pub fn real_user(&self) -> u32 {
         self.credentials.lock().user.real
     }
-    /// The account of its real user.
+    /// Returns the account of its real user.
     pub fn account(&self) -> Arc<User> {
         let user = self.real_user();
         let mut account = self.account.lock();
@@ -256,15 +258,15 @@ impl Task {
         let who = self.credentials();
         !who.has(Capabilities::SYS_RESOURCE) && !who.has(Capabilities::SYS_ADMIN)
     }
-    /// Changes who the task is.
+    /// Changes the credentials of the task.
     pub fn set_credentials(&self, credentials: Arc<Credentials>) {
         *self.credentials.lock() = credentials;
     }
-    /// The address space.
+    /// Returns the address space.
     pub fn memory(&self) -> Arc<AddressSpace> {
         self.process.memory()
     }
-    /// Its name, NUL-padded (`comm`).
+    /// Returns its name, NUL-padded (`comm`).
     pub fn command(&self) -> [u8; 16] {
         *self.command.lock()
     }
@@ -276,11 +278,11 @@ impl Task {
         }
         *self.command.lock() = command;
     }
-    /// A signal waits to be handled, or the task is to stop or end: an interruptible wait must return.
+    /// Returns whether a signal waits to be handled, or the task is to stop or end: an interruptible wait must return then.
     pub fn has_signal(&self) -> bool {
         self.attention() & (attention::SIGNAL | attention::STOP | attention::EXIT) != 0
     }
-    /// It runs its program, as far as a look from outside can tell.
+    /// Returns whether it seems to run its program, as seen by another thread.
     pub fn is_in_user_mode(&self) -> bool {
         !self.in_call.load(Ordering::Relaxed)
     }
@@ -295,46 +297,47 @@ impl Task {
         self.set_in_call(false);
         done
     }
-    /// The task is to end: a killable wait must return.
+    /// Returns whether the task is to end: a killable wait must return then.
     pub fn is_ending(&self) -> bool {
         self.attention() & attention::EXIT != 0
     }
-    /// Exit status of the task, unless its group ends with a status of its own.
+    /// Returns the exit status of the task, unless its group ends with a status of its own.
     pub(super) fn exit_status(&self) -> ExitStatus {
         ExitStatus::from_wait_word(self.exit_status.load(Ordering::Relaxed))
     }
     pub(super) fn set_exit_status(&self, status: ExitStatus) {
         self.exit_status.store(status.wait_word(), Ordering::Relaxed);
     }
-    /// The guard that says which calls it may make; `None`: all.
+    /// Returns the guard that decides which calls it may make; `None` if it may make all.
     pub fn guard(&self) -> Option<Guard> {
         self.guard.lock().clone()
     }
-    /// Has `guard` say which calls it may make, from when it looks at its attention. Under `process.signals`.
+    /// Sets the guard that decides which calls it may make, from its next check of its attention on. The caller holds
+    /// `process.signals`.
     pub fn set_guard(&self, guard: Guard) {
         let old = self.guard.lock().replace(guard);
         drop(old);
         self.raise_attention(attention::RELOAD);
     }
-    /// At its end: it calls nothing any more.
+    /// Drops the guard at its end: it makes no more calls.
     pub(super) fn drop_guard(&self) {
         let old = self.guard.lock().take();
         drop(old);
     }
-    /// Its list of what is to be undone of semaphores; a new one at first.
+    /// Returns its list of semaphore changes to be undone; makes one if there is none.
     pub fn undo_list(&self) -> Arc<UndoList> {
         self.undo.lock().get_or_insert_with(|| Arc::new(UndoList::new())).clone()
     }
-    /// The list, which it has no longer.
+    /// Removes and returns that list.
     pub fn take_undo_list(&self) -> Option<Arc<UndoList>> {
         self.undo.lock().take()
     }
-    /// Has the list of `creator` (CLONE_SYSVSEM).
+    /// Shares the list of `creator` (CLONE_SYSVSEM).
     pub(super) fn share_undo_list(&self, creator: &Task) {
         *self.undo.lock() = Some(creator.undo_list());
     }
-    /// A new task is confined as its creator. The guard comes first: a task that is given one by another thread was
-    /// refused new privileges before.
+    /// Copies the confinement of the creator to a new task. The guard comes first: a task to which another thread gives one
+    /// was refused new privileges before.
     pub(super) fn inherit_confinement(&self, from: &Task) {
         *self.guard.lock() = from.guard();
         let is_confined = from.no_new_privileges.load(Ordering::Relaxed);
@@ -355,41 +358,42 @@ impl Task {
         self.io_priority.store(from.io_priority.load(Ordering::Relaxed), Ordering::Relaxed);
         self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    /// Its real-time priority, its own or that of who waits for it; 0: none.
+    /// Returns its real-time priority, its own or that of a waiting task; 0 if there is none.
     pub fn effective_priority(&self) -> u32 {
         let own = self.real_time_priority.load(Ordering::Relaxed);
         own.max(self.inherited_priority.load(Ordering::Relaxed))
     }
-    /// Has it run at least at this real-time priority.
+    /// Makes it run at least at this real-time priority.
     pub fn inherit_priority(&self, priority: u32) {
         if self.inherited_priority.swap(priority, Ordering::Relaxed) != priority {
             self.follow_policy();
         }
     }
-    /// Has its thread be scheduled as was just stored. Where that is not known yet, `fork::start_thread` does.
+    /// Applies the stored scheduling policy to its thread. If the thread is not registered yet, `fork::start_thread` does
+    /// so.
     pub fn follow_policy(&self) {
         fence(Ordering::SeqCst);
         rt::thread::set_policy(self.thread(), self.rt_policy());
     }
-    /// Has its thread run where was just stored, likewise.
+    /// Applies the stored affinity to its thread in the same way.
     pub fn follow_affinity(&self) {
         fence(Ordering::SeqCst);
         let affinity = self.affinity.load(Ordering::Relaxed);
         rt::thread::set_affinity(self.thread(), Affinity(affinity));
     }
-    /// Notes that somebody waits for a lock of its own; `false` if it has passed its locks on and gets no more.
+    /// Records that a task waits for one of its locks. Returns `false` if it has passed its locks on and gets no more.
     pub fn begin_owning(&self) -> bool {
         self.ownership.fetch_or(ownership::OWNS, Ordering::AcqRel) & ownership::LEFT == 0
     }
-    /// It passes its locks on and gets no more; `false` if nobody has waited for any.
+    /// Records that it passes its locks on and gets no more. Returns `false` if no task has waited for any.
     pub fn leave_locks(&self) -> bool {
         self.ownership.fetch_or(ownership::LEFT, Ordering::AcqRel) & ownership::OWNS != 0
     }
-    /// It may own locks again, after an exec.
+    /// Allows it to own locks again, after an exec.
     pub fn forget_locks(&self) {
         self.ownership.store(0, Ordering::Release);
     }
-    /// The policy by which rt schedules the task now: its own, with a priority that it may have inherited.
+    /// Returns the policy by which rt schedules the task now: its own, with a priority that it may have inherited.
     pub fn rt_policy(&self) -> Policy {
         let priority = self.effective_priority();
         match self.own_policy() {
@@ -398,7 +402,7 @@ impl Task {
             _ => Policy::Fifo(priority as u8),
         }
     }
-    /// The policy by which rt is to schedule the task, and its children, without inherited priorities.
+    /// Returns the policy by which rt is to schedule the task and its children, without inherited priorities.
     pub fn own_policy(&self) -> Policy {
         let priority = self.real_time_priority.load(Ordering::Relaxed) as u8;
         match self.policy.load(Ordering::Relaxed) {
@@ -426,25 +430,26 @@ impl Task {
         self.raise_attention(bits);
         rt::thread::kick(self.thread());
     }
-    /// [`Task::summon`], but for the calling task, which must look by itself before it waits.
+    /// Does the same as [`Task::summon`], except for the calling task, which must check its attention itself before it
+    /// waits.
     pub fn summon_others(&self, bits: u32) {
         self.raise_attention(bits);
         if self.thread() != rt::thread::current() {
             rt::thread::kick(self.thread());
         }
     }
-    /// Arranges that the interrupted call goes on as `handler(args)` if no signal handler runs;
-    /// a call returns what this returns.
+    /// Makes the interrupted call continue as `handler(args)` if no signal handler runs. The call returns the result of
+    /// this function.
     pub fn restart_as(&self, handler: Handler, args: [u64; 6]) -> Errno {
         *self.restart.lock() = Some(Restart { handler, args });
         Errno::RESTART_BLOCK
     }
-    /// Lets a creator that waits for this task's exec or end go on.
+    /// Lets a creator that waits for this task's exec or end continue.
     pub(super) fn note_left_memory(&self) {
         self.has_left_memory.store(true, Ordering::Release);
         self.left_memory.signal();
     }
-    /// It has executed, or ended.
+    /// Returns whether it has executed another program, or ended.
     pub(super) fn has_left_memory(&self) -> bool {
         self.has_left_memory.load(Ordering::Acquire)
     }

@@ -1,7 +1,8 @@
-//! Looks into another process: who may look, and what is seen (ptrace(2), "Ptrace access mode checking").
+//! Inspection of another process: the permission checks, and the data that is read (ptrace(2), "Ptrace access mode
+//! checking").
 //!
-//! [`look`] checks the rights and takes what was asked for in one step: no exec of the process replaces its credentials
-//! and its memory between the two. The data taken is that of the program whose rights were checked.
+//! [`look`] checks the rights and reads the data in one step: no exec of the process replaces its credentials and its
+//! memory between the two. The data is that of the program whose rights were checked.
 use crate::{object::Process, task::Task};
 use alloc::sync::Arc;
 use memory::{AddressSpace, Dumpable};
@@ -16,7 +17,7 @@ pub enum Mode {
     Files,
 }
 
-/// The process or the one task of it that is looked into.
+/// The process, or one task of it, that is inspected.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     process: &'a Process,
@@ -24,15 +25,15 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The process, with the credentials of its oldest task.
+    /// Makes a target of the process, with the credentials of its oldest task.
     pub fn process(process: &'a Process) -> Target<'a> {
         Target { process, task: None }
     }
-    /// One task of `process`.
+    /// Makes a target of one task of `process`.
     pub fn task(process: &'a Process, task: &'a Arc<Task>) -> Target<'a> {
         Target { process, task: Some(task) }
     }
-    /// The task, unless it has ended.
+    /// Returns the task, unless it has ended.
     fn alive(self) -> Option<Arc<Task>> {
         let state = self.process.signals.lock();
         let is_it = |task: &&Arc<Task>| self.task.is_none_or(|wanted| Arc::ptr_eq(task, wanted));
@@ -40,10 +41,10 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Gives what `take` finds in `target`, if `caller` may look into it. `take` must not wait.
+/// Returns the result of `take` for `target`, if `caller` may inspect it. `take` must not wait.
 ///
 /// # Errors
-/// `EPERM`; `ESRCH` where it has ended.
+/// `EPERM`; `ESRCH` if it has ended.
 ///
 /// # Locks
 /// Holds the commit of the target's exec guard; `take` may take locks of `process`.
@@ -59,15 +60,15 @@ pub fn look<T>(
     Ok(take(&task))
 }
 
-/// The memory of `target`, if `caller` may look into it.
+/// Returns the memory of `target`, if `caller` may inspect it.
 ///
 /// # Errors
-/// As [`look`]; `ESRCH` where it has none.
+/// Those of [`look`]; `ESRCH` if it has none.
 pub fn memory(caller: &Task, target: Target<'_>) -> Result<Arc<AddressSpace>, Errno> {
     look(caller, Mode::Real, target, |task| task.process.try_memory())?.ok_or(Errno::ESRCH)
 }
 
-/// `caller` may look into `task`, whose process executes nothing meanwhile.
+/// Checks that `caller` may inspect `task`, whose process has no exec under way.
 fn check(caller: &Task, mode: Mode, task: &Task) -> Result<(), Errno> {
     if Arc::ptr_eq(&caller.process, &task.process) {
         return Ok(());

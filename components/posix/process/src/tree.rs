@@ -1,4 +1,4 @@
-//! Every process, task, process group and session by number, and the family ties.
+//! Every process, task, process group and session by number, and the relations of parents and children.
 //!
 //! One reader/writer lock guards all of it (`process.tree`); it is the outermost lock of the
 //! personality and held only for map operations, for sending signals to a group, and while a child
@@ -32,9 +32,11 @@ pub struct Node {
     pub process: Arc<Process>,
     /// Ids of its children, oldest first.
     pub children: Vec<u32>,
-    /// Its first task, once that has ended: it is asked for its schedule until the process was waited for.
+    /// Its first task, once that has ended: its scheduling can be queried until the process was waited
+    /// for.
     ended_leader: Option<Arc<Task>>,
-    /// Its count against its user's limit: itself until it was waited for, and each further thread.
+    /// Its count against its user's limit: one for the process until it was waited for, and one for each
+    /// further thread.
     tasks: u64,
 }
 
@@ -51,7 +53,7 @@ pub struct Tree {
     forks: u64,
 }
 
-/// Processes by what they are members of; none is empty.
+/// Process ids by the group or session of which they are members; no list is empty.
 #[derive(Default)]
 struct Members(HashMap<u32, Vec<u32>>);
 
@@ -65,7 +67,7 @@ impl Members {
     fn insert(&mut self, id: u32, member: u32) {
         self.0.entry(id).or_default().push(member);
     }
-    /// Most leave soon after they came, so that they are looked for from the end.
+    /// Most members leave soon after they were added, so the search begins at the end.
     fn remove(&mut self, id: u32, member: u32) {
         let Some(members) = self.0.get_mut(&id) else { return };
         let place = members.iter().rposition(|other| *other == member);
@@ -82,38 +84,38 @@ fn tree() -> &'static RwLock<Tree> {
     TREE.get_or_init(|| RwLock::new(&TREE_LOCK, Tree::default()))
 }
 
-/// Looks into the tree.
+/// Locks the tree for reading.
 pub fn read() -> ReadGuard<'static, Tree> {
     tree().read()
 }
 
-/// Changes the tree.
+/// Locks the tree for changes.
 pub fn write() -> WriteGuard<'static, Tree> {
     tree().write()
 }
 
-/// The process `id`, zombies included.
+/// Returns the process `id`, zombies included.
 pub fn process(id: u32) -> Option<Arc<Process>> {
     read().process(id)
 }
 
-/// The task `id` if it is alive.
+/// Returns the task `id` if it is alive.
 pub fn task(id: u32) -> Option<Arc<Task>> {
     read().tasks.get(&id).cloned()
 }
 
-/// As [`task`], or the first task of the process `id`, although it has ended.
+/// Returns the task `id` if it is alive, or the first task of the process `id` even if it has ended.
 pub fn known_task(id: u32) -> Option<Arc<Task>> {
     let tree = read();
     tree.tasks.get(&id).or_else(|| tree.nodes.get(&id)?.ended_leader.as_ref()).cloned()
 }
 
-/// `task` has not ended.
+/// Returns whether `task` has not ended.
 pub fn is_alive(task: &Arc<Task>) -> bool {
     self::task(task.id()).is_some_and(|now| Arc::ptr_eq(&now, task))
 }
 
-/// The process `id`, or the one that task `id` is of.
+/// Returns the process `id`, or the one to which task `id` belongs.
 pub fn process_of(id: u32) -> Option<Arc<Process>> {
     let tree = read();
     tree.process(id).or_else(|| tree.tasks.get(&id).map(|task| task.process.clone()))
@@ -124,7 +126,7 @@ pub fn is_there(process: &Arc<Process>) -> bool {
     self::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, process))
 }
 
-/// Gives a process, and what it counts, to real user `user`.
+/// Moves a process, with its count, to real user `user`.
 pub fn set_real_user(process: &Process, user: u32) {
     if process.real_user() == user {
         return;
@@ -152,7 +154,7 @@ pub fn tasks_max() -> u64 {
 }
 
 impl Tree {
-    /// A number nobody uses as process, task, group or session.
+    /// Returns a number that is not in use for a process, task, group or session.
     ///
     /// # Errors
     /// `EAGAIN` if all are taken.
@@ -167,7 +169,7 @@ impl Tree {
         }
         Err(Errno::EAGAIN)
     }
-    /// Has the next number be the first free one behind `last`.
+    /// Makes the next number the first free one after `last`.
     pub fn set_last_id(&mut self, last: u32) {
         self.last = last;
     }
@@ -186,23 +188,23 @@ impl Tree {
     pub fn forks(&self) -> u64 {
         self.forks
     }
-    /// The last id given out (`/proc/loadavg`).
+    /// Returns the last id assigned (`/proc/loadavg`).
     pub fn last_id(&self) -> u32 {
         self.last
     }
-    /// Tasks alive.
+    /// Returns the number of tasks that are alive.
     pub fn task_count(&self) -> usize {
         self.tasks.len()
     }
-    /// The process `id`.
+    /// Returns the process `id`.
     pub fn process(&self, id: u32) -> Option<Arc<Process>> {
         self.nodes.get(&id).map(|node| node.process.clone())
     }
-    /// Every process, by id.
+    /// Returns every process, ordered by id.
     pub fn processes(&self) -> impl Iterator<Item = &Arc<Process>> {
         self.nodes.values().map(|node| &node.process)
     }
-    /// The tasks of `processes`, and the first ones of those where that has ended.
+    /// Returns the tasks of `processes`, including first tasks that have ended.
     ///
     /// # Locks
     /// `process.signals` of each.
@@ -213,32 +215,32 @@ impl Tree {
         let ended = |process: &Process| self.nodes.get(&process.id())?.ended_leader.clone();
         processes.flat_map(|process| process.tasks().into_iter().chain(ended(process))).collect()
     }
-    /// The children of `id`, oldest first.
+    /// Returns the children of `id`, oldest first.
     pub fn children(&self, id: u32) -> impl Iterator<Item = &Arc<Process>> {
         let children = self.nodes.get(&id).map_or(&[][..], |node| &node.children);
         children.iter().filter_map(|child| self.nodes.get(child).map(|node| &node.process))
     }
-    /// Process `id`, where it is a child of `parent`.
+    /// Returns the process `id`, if it is a child of `parent`.
     pub fn child(&self, parent: u32, id: u32) -> Option<&Arc<Process>> {
         let process = self.nodes.get(&id).map(|node| &node.process);
         process.filter(|process| process.parent_id() == parent)
     }
-    /// The processes of group `group`.
+    /// Returns the processes of group `group`.
     pub fn group(&self, group: u32) -> impl Iterator<Item = &Arc<Process>> {
         self.listed(self.groups.of(group))
     }
-    /// The processes of session `session`.
+    /// Returns the processes of session `session`.
     pub fn session(&self, session: u32) -> impl Iterator<Item = &Arc<Process>> {
         self.listed(self.sessions.of(session))
     }
     fn listed(&self, ids: impl Iterator<Item = u32>) -> impl Iterator<Item = &Arc<Process>> {
         ids.filter_map(|id| self.nodes.get(&id).map(|node| &node.process))
     }
-    /// The count of real user `user`: threads, and processes that were not waited for.
+    /// Returns the count of real user `user`: threads, and processes that were not waited for.
     pub fn user_tasks(&self, user: u32) -> u64 {
         self.users.get(&user).copied().unwrap_or(0)
     }
-    /// The group has a member.
+    /// Returns whether the group has a member.
     pub fn has_group(&self, group: u32) -> bool {
         self.groups.has(group)
     }
@@ -289,8 +291,8 @@ impl Tree {
             release(&mut self.users, process.real_user(), 1);
         }
     }
-    /// Gives every child of `id` to `heir`, who is told of their ends by SIGCHLD whatever they
-    /// were made with; returns the children.
+    /// Moves every child of `id` to `heir`, which is told of their ends by SIGCHLD, whatever signal they
+    /// were made with. Returns the children.
     pub fn reparent(&mut self, id: u32, heir: u32) -> Vec<Arc<Process>> {
         let children = self
             .nodes
@@ -321,8 +323,8 @@ impl Tree {
         process.set_terminal(None);
         self.set_group(process, process.id());
     }
-    /// No member of `group` has a parent in another group of the same session: nobody could
-    /// continue it (POSIX "orphaned process group"). `without` is a process about to end.
+    /// Returns whether no member of `group` has a parent in another group of the same session, so that no
+    /// process could continue it (POSIX "orphaned process group"). `without` is a process about to end.
     pub fn is_orphaned(&self, group: u32, without: Option<u32>) -> bool {
         !self.group(group).any(|member| {
             Some(member.id()) != without

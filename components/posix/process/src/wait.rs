@@ -12,24 +12,24 @@ use core::sync::atomic::Ordering;
 use rt::thread::Woken;
 use vfs::Errno;
 
-/// The children that count.
+/// The children for which a call waits.
 #[derive(Clone, Copy)]
 pub enum Which<'a> {
-    /// All.
+    /// All children.
     Any,
-    /// This one.
+    /// The child with this id.
     Process(u32),
-    /// Those of a process group.
+    /// The children in a process group.
     Group(u32),
-    /// This one, whatever its number came to be.
+    /// This child, regardless of its number.
     Exactly(&'a Arc<Process>),
 }
 
 bitflags! {
-    /// Options, by their Linux values.
+    /// Options of a wait; the values are Linux's.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options: u32 {
-        /// Do not block.
+        /// Return at once if there is no event.
         const NO_HANG = 1;
         /// Report stops (WSTOPPED).
         const UNTRACED = 2;
@@ -39,11 +39,11 @@ bitflags! {
         const CONTINUED = 8;
         /// Leave the child waitable.
         const NO_WAIT = 0x0100_0000;
-        /// Not the children of other threads.
+        /// Exclude children of other threads.
         const NO_THREAD = 0x2000_0000;
-        /// Children of any exit signal.
+        /// Include children with any exit signal.
         const ALL = 0x4000_0000;
-        /// Only children whose exit signal is not SIGCHLD.
+        /// Include only children whose exit signal is not SIGCHLD.
         const CLONE = 0x8000_0000;
     }
 }
@@ -51,20 +51,20 @@ bitflags! {
 /// An event of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It ended.
+    /// The child ended.
     Ended(ExitStatus),
-    /// It was stopped by this signal.
+    /// The child was stopped by this signal.
     Stopped(u8),
-    /// It goes on.
+    /// The child continued.
     Continued,
 }
 
-/// A report of one child.
+/// A report on one child.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     /// Its process id.
     pub id: u32,
-    /// Its real user.
+    /// Its real user id.
     pub user: u32,
     /// The event.
     pub event: Event,
@@ -72,7 +72,7 @@ pub struct Report {
     pub usage: Usage,
 }
 
-/// Waits until a child of `task`'s process has something to report. `None` with `NO_HANG` if none has.
+/// Waits until a child of `task`'s process has an event to report. Returns `None` with `NO_HANG` if none has.
 ///
 /// # Errors
 /// `ECHILD` if no child can ever match, `RESTART` when interrupted.
@@ -87,14 +87,14 @@ pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Re
             return Ok(None);
         }
         if process.child_event.wait(ticket, None, true) == Woken::Kicked {
-            // The signal may be that of the very child: then it is no interruption.
+            // The signal may be that of a child with an event: then the wait is not interrupted.
             let report = look_for(process, Some(task), which, options)?;
             return report.map(Some).ok_or(Errno::RESTART);
         }
     }
 }
 
-/// One look at the children of `process`.
+/// Checks the children of `process` once.
 ///
 /// # Errors
 /// `ECHILD`.
@@ -106,7 +106,7 @@ pub fn look(
     look_for(process, None, which, options)
 }
 
-/// As [`look`], for the thread `own`, whose children alone may be meant.
+/// Does the same as [`look`] for the thread `own`, to whose children the wait may be limited.
 fn look_for(
     process: &Process,
     own: Option<&Task>,
@@ -117,7 +117,7 @@ fn look_for(
     let is_own = |child: &&Arc<Process>| own.is_none_or(|task| is_of(child, task));
     let mut tree = tree::write();
     let found = match which {
-        // Found by its number, however many others there are.
+        // The child is found by its number, however many others there are.
         Which::Process(id) => {
             first_event(tree.child(process.id(), id).filter(is_own), which, options)
         }
@@ -139,7 +139,8 @@ fn look_for(
     Ok(Some(Report { id: child.id(), user: child.real_user(), event, usage }))
 }
 
-/// Whether `child` belongs to `task`: that made it, or is the oldest thread left where the one that did has ended.
+/// Returns whether `child` belongs to `task`: it made the child, or it is the oldest remaining thread after the
+/// maker has ended.
 pub fn is_of(child: &Process, task: &Task) -> bool {
     let maker = child.parent_thread.load(Ordering::Relaxed);
     if maker == task.id() {
@@ -150,11 +151,11 @@ pub fn is_of(child: &Process, task: &Task) -> bool {
     is_oldest && tasks.iter().all(|other| other.id() != maker)
 }
 
-/// The first of `children` that matches and has something to report.
+/// Returns the first of `children` that matches and has an event to report.
 ///
 /// # Errors
-/// `ECHILD` where none can ever have: none matches, or those that match have ended and ends are not asked for
-/// (Linux `wait_consider_task`).
+/// `ECHILD` if none can ever have one: none matches, or those that match have ended and ends are not wanted (Linux
+/// `wait_consider_task`).
 fn first_event<'a>(
     children: impl IntoIterator<Item = &'a Arc<Process>>,
     which: Which<'_>,
@@ -183,7 +184,7 @@ fn matches(child: &Arc<Process>, which: Which<'_>, options: Options) -> bool {
     is_named && (options.contains(Options::ALL) || is_clone == options.contains(Options::CLONE))
 }
 
-/// The report of `child`, consumed unless `NO_WAIT`.
+/// Returns the event of `child`, which is consumed unless `NO_WAIT` is set.
 fn event_of(child: &Process, options: Options) -> Option<Event> {
     let mut state = child.signals.lock();
     if let Some(status) = state.ended {

@@ -1,8 +1,8 @@
 //! [`Buffer`]: the bytes in a pipe, in a queue of frames.
 //!
-//! Each segment is a part of one frame, so a byte is copied once on the way in and once on the way
-//! out. A short write is added to the last segment where it fits whole, so that many short writes
-//! do not use a frame each; a packet (`O_DIRECT`) keeps its segment. The pipe's lock guards it.
+//! Each segment is a part of one frame, so a byte is copied once on the way in and once on the way out. A
+//! short write is added to the last segment if it fits whole, so that many short writes do not use a
+//! frame each; a packet (`O_DIRECT`) keeps its segment. The pipe's lock guards it.
 use alloc::{collections::VecDeque, vec::Vec};
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{
@@ -16,14 +16,14 @@ const SPARE_FRAMES: usize = 2;
 /// Mode in which the bytes of a write are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As a stream.
+    /// The bytes are a stream.
     Stream,
-    /// Each write (of at most a frame) is read by itself.
+    /// Each write (of at most a frame) is a packet that is read by itself.
     Packet,
 }
 
-/// A part of a frame. The frame may be in other pipes or in a file's cache as well: only one
-/// that nobody else holds is written again.
+/// A part of a frame. The frame may be in other pipes or in a file's cache as well: bytes are added only
+/// to a frame that has no other user.
 pub(super) struct Segment {
     pub(super) frame: Frame,
     pub(super) start: usize,
@@ -32,12 +32,12 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The first `length` bytes again; the frame is shared.
+    /// Returns the first `length` bytes; the frame is shared.
     pub(super) fn head(&self, length: usize) -> Segment {
         let length = length.min(self.length);
         Segment { frame: self.frame.clone(), start: self.start, length, mode: self.mode }
     }
-    /// Forgets the first `length` bytes.
+    /// Drops the first `length` bytes.
     pub(super) fn skip(&mut self, length: usize) {
         let length = length.min(self.length);
         self.start += length;
@@ -50,33 +50,34 @@ pub struct Buffer {
     segments: VecDeque<Segment>,
     spare: Vec<Frame>,
     slots: usize,
-    /// Slots promised to somebody who is filling frames elsewhere, or used by what is taken out.
+    /// Number of slots reserved for frames that are being filled elsewhere, or for segments that were
+    /// removed for a while.
     reserved: usize,
     bytes: usize,
 }
 
 impl Buffer {
-    /// Empty, for `slots` frames.
+    /// Makes an empty buffer for `slots` frames.
     pub const fn new(slots: usize) -> Buffer {
         Buffer { segments: VecDeque::new(), spare: Vec::new(), slots, reserved: 0, bytes: 0 }
     }
-    /// Bytes in it.
+    /// Returns the number of bytes in it.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// Nothing can be read.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
-    /// No frame is free.
+    /// Returns whether no frame can be added.
     pub fn is_full(&self) -> bool {
         self.free() == 0
     }
-    /// Frames that may be added.
+    /// Returns the number of frames that may be added.
     pub fn free(&self) -> usize {
         self.slots.saturating_sub(self.segments.len() + self.reserved)
     }
-    /// Frames it may hold.
+    /// Returns the number of frames that it may hold.
     pub fn slots(&self) -> usize {
         self.slots
     }
@@ -84,10 +85,10 @@ impl Buffer {
     pub fn frames(&self) -> usize {
         self.segments.len() + self.spare.len()
     }
-    /// Changes how many frames it may hold.
+    /// Changes the number of frames that it may hold.
     ///
     /// # Errors
-    /// `EBUSY` where it holds more now.
+    /// `EBUSY` if it holds more now.
     pub fn resize(&mut self, slots: usize) -> Result<(), Errno> {
         if slots < self.segments.len() + self.reserved {
             return Err(Errno::EBUSY);
@@ -95,7 +96,7 @@ impl Buffer {
         self.slots = slots;
         Ok(())
     }
-    /// Throws everything away.
+    /// Drops all bytes.
     pub fn clear(&mut self) {
         self.segments.clear();
         self.spare.clear();
@@ -139,7 +140,7 @@ impl Buffer {
                 self.keep(frame);
                 Ok(0)
             }
-            // A frame that is not filled as far as it should be is not kept.
+            // A frame that was not filled as far as planned is not kept.
             Ok(length) if length < wanted => {
                 self.keep(frame);
                 Err(Errno::EFAULT)
@@ -190,16 +191,16 @@ impl Buffer {
         self.reserved += count;
         count
     }
-    /// Gives slots back.
+    /// Releases reserved slots.
     pub(super) fn unreserve(&mut self, count: usize) {
         self.reserved = self.reserved.saturating_sub(count);
     }
-    /// Adds a segment behind the others. The caller has seen to the room.
+    /// Adds a segment after the others. The caller has checked that there is room.
     pub(super) fn push(&mut self, segment: Segment) {
         self.bytes += segment.length;
         self.segments.push_back(segment);
     }
-    /// Puts a segment that was taken out back before the others.
+    /// Puts a removed segment back before the others.
     pub(super) fn put_back(&mut self, segment: Segment) {
         self.bytes += segment.length;
         self.segments.push_front(segment);
@@ -229,7 +230,7 @@ impl Buffer {
         }
         done
     }
-    /// The segments, first to last.
+    /// Returns the segments, first to last.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter()
     }

@@ -26,7 +26,7 @@ impl Opener for FifoOpener {
             raw::O_RDWR => pipe.end(Direction::Both, flags),
             _ => return Err(Errno::EINVAL),
         };
-        // As fifo_open of Linux answers where pipe(2) says ENFILE.
+        // The error is that of Linux's fifo_open, while pipe(2) fails with ENFILE.
         end.map(|end| end as Arc<dyn File>).map_err(|error| match error {
             Errno::ENFILE => Errno::ENOMEM,
             error => error,

@@ -1,4 +1,5 @@
-//! Limits of pipes, and what a pipe charges to its user (pipe(7), "/proc files"; Linux `fs/pipe.c`).
+//! Limits of pipes, and the memory that a user is charged for pipes (pipe(7), "/proc files"; Linux
+//! `fs/pipe.c`).
 use super::SLOTS;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,7 +16,7 @@ const SLOTS_LEAST: usize = 2;
 /// The soft limit at start: Linux's, or an eighth of a small memory.
 const PAGES_SOFT: usize = 16_384;
 const SOFT_SHARE: usize = 8;
-/// Largest size there may be.
+/// Greatest size of any pipe.
 const SIZE_END: usize = 1 << 31;
 
 /// `/proc/sys/fs/pipe-max-size`, in bytes.
@@ -36,7 +37,7 @@ pub enum Limit {
     Size,
     /// Pages of a user's pipes from which on new ones are small.
     Soft,
-    /// Pages of a user's pipes from which on there are no new ones.
+    /// Number of pages of a user's pipes above which no new pipe can be made.
     Hard,
 }
 
@@ -67,7 +68,7 @@ impl Limit {
     }
 }
 
-/// The size that a pipe gets where `bytes` are asked for.
+/// Returns the size that a pipe gets for a request of `bytes`.
 ///
 /// # Errors
 /// `EINVAL` beyond 2 GiB.
@@ -110,14 +111,15 @@ impl Share {
         }
         Ok(share)
     }
-    /// Pages charged.
+    /// Returns the number of charged pages.
     pub fn pages(&self) -> usize {
         self.pages
     }
-    /// Charges `pages` instead.
+    /// Changes the charge to `pages`.
     ///
     /// # Errors
-    /// `EPERM` where it grows beyond [`Limit::Size`], or with its user above a limit, without privilege.
+    /// `EPERM` if it grows beyond [`Limit::Size`], or its user would be above a limit, without
+    /// privilege.
     pub fn change(&mut self, pages: usize) -> Result<(), Errno> {
         let before = self.pages;
         let grows = pages > before;

@@ -45,16 +45,17 @@ struct State {
     buffer: Buffer,
     readers: usize,
     writers: usize,
-    /// Ends opened so far, so that a FIFO's opener sees one that came and went.
+    /// Number of read ends opened so far, so that the opener of a FIFO notices one that was closed
+    /// again.
     readers_seen: u64,
     writers_seen: u64,
-    /// Somebody has taken bytes out and may put some back: other readers wait.
+    /// A splice has removed bytes and may put some back: other readers wait.
     is_borrowed: bool,
     /// The pages that are charged to a user while the pipe has ends.
     share: Option<Share>,
 }
 
-/// A pipe: what both ends share.
+/// A pipe: the object that both ends share.
 pub struct Pipe {
     state: Mutex<State>,
     readable: WaitQueue,
@@ -66,9 +67,9 @@ pub struct Pipe {
 pub enum Direction {
     /// The end returned first by pipe(2).
     Read,
-    /// The other end.
+    /// The end is written.
     Write,
-    /// A FIFO opened with O_RDWR.
+    /// Both: a FIFO opened with O_RDWR.
     Both,
 }
 
@@ -85,7 +86,7 @@ impl Direction {
 pub struct End {
     pipe: Arc<Pipe>,
     direction: Direction,
-    /// Is [`Mode::Packet`] (`O_DIRECT`) if not 0.
+    /// Not 0 if the end's mode is [`Mode::Packet`] (`O_DIRECT`).
     is_packet: AtomicU32,
     /// Other ends (a reader's writers, a writer's readers) seen when it was opened, `u64::MAX` if one
     /// was there: opening waits, and no hang-up is reported, until there was another.
@@ -99,7 +100,7 @@ impl Default for Pipe {
 }
 
 impl Pipe {
-    /// A pipe without ends.
+    /// Makes a pipe without ends.
     pub fn new() -> Pipe {
         let state = State {
             buffer: Buffer::new(SLOTS),
@@ -116,20 +117,20 @@ impl Pipe {
             writable: WaitQueue::new(),
         }
     }
-    /// Both ends of a new pipe: to read, to write.
+    /// Makes a pipe and returns both ends: the first to read, the second to write.
     ///
     /// # Errors
-    /// As [`Pipe::end`].
+    /// Those of [`Pipe::end`].
     pub fn pair(flags: u32) -> Result<(Arc<End>, Arc<End>), Errno> {
         let pipe = Arc::new(Pipe::new());
         let reader = pipe.end(Direction::Read, flags)?;
         let writer = pipe.end(Direction::Write, flags)?;
         Ok((reader, writer))
     }
-    /// Another end. The first one charges the pipe to the calling user.
+    /// Makes another end. The first one charges the pipe to the calling user.
     ///
     /// # Errors
-    /// `ENFILE` where the user's pipes have as many pages as they may.
+    /// `ENFILE` if the user's pipes have reached the limit of pages.
     fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Result<Arc<End>, Errno> {
         let mut state = self.state.lock();
         if state.share.is_none() {
@@ -287,7 +288,7 @@ fn fill(
     Ok(done)
 }
 
-/// Signals the calling task that nobody will read what it writes (SIGPIPE).
+/// Sends the calling task the signal that its data has no reader (SIGPIPE).
 pub fn broken_pipe() {
     if let Some(task) = process::current() {
         signal::send_own(&task, signal::SIGPIPE);
@@ -295,30 +296,31 @@ pub fn broken_pipe() {
 }
 
 impl End {
-    /// It is an end to be read.
+    /// Returns whether it is a read end.
     pub fn reads(&self) -> bool {
         self.direction.reads()
     }
-    /// It is an end to be written.
+    /// Returns whether it is a write end.
     pub fn writes(&self) -> bool {
         self.direction.writes()
     }
-    /// The pipe.
+    /// Returns the pipe.
     pub fn pipe(&self) -> &Arc<Pipe> {
         &self.pipe
     }
-    /// Bytes to be read (`FIONREAD`).
+    /// Returns the number of bytes to be read (`FIONREAD`).
     pub fn readable_bytes(&self) -> usize {
         self.pipe.state.lock().buffer.bytes()
     }
-    /// `F_GETPIPE_SZ`.
+    /// Returns the size (`F_GETPIPE_SZ`).
     pub fn size(&self) -> usize {
         self.pipe.state.lock().buffer.slots() * PAGE_BYTES
     }
-    /// `F_SETPIPE_SZ`, rounded up to a power of two of pages; returns the size.
+    /// Sets the size, rounded up to a power of two of pages (`F_SETPIPE_SZ`). Returns the new size.
     ///
     /// # Errors
-    /// `EBUSY` where more is in it, `EINVAL` beyond 2 GiB, `EPERM` where the user may not have so much.
+    /// `EBUSY` if the pipe has more bytes, `EINVAL` beyond 2 GiB, `EPERM` if the user's limit does not
+    /// allow it.
     pub fn set_size(&self, bytes: usize) -> Result<usize, Errno> {
         let size = limits::rounded(bytes)?;
         let pages = size / PAGE_BYTES;
@@ -335,11 +337,11 @@ impl End {
         self.pipe.writable.wake();
         Ok(size)
     }
-    /// The description's flags were set: `O_DIRECT` makes packets.
+    /// Called when the description's flags were set: `O_DIRECT` makes packets.
     pub fn flags_changed(&self, flags: u32) {
         self.is_packet.store(flags & raw::O_DIRECT, Ordering::Relaxed);
     }
-    /// Both are ends of one pipe.
+    /// Returns whether both are ends of one pipe.
     pub fn is_same_pipe(&self, other: &End) -> bool {
         Arc::ptr_eq(&self.pipe, &other.pipe)
     }
@@ -384,7 +386,7 @@ impl File for End {
         }
         ready
     }
-    /// The end's share of the frames. A pipe that somebody works with counts as one of the usual size.
+    /// Returns the end's share of the frames. A pipe that is locked counts as one of the default size.
     fn held_bytes(&self, _: &mut Survey) -> usize {
         let frames = match self.pipe.state.try_lock() {
             Some(state) => state.buffer.frames(),

@@ -13,7 +13,7 @@ use vfs::{
 /// Segments in order. The first is kept in place: one by itself, as most parcels have, takes nothing from the heap.
 #[derive(Default)]
 pub(super) struct Segments {
-    /// Is there unless all are gone.
+    /// The first segment; `None` only if the parcel is empty.
     first: Option<Segment>,
     rest: VecDeque<Segment>,
 }
@@ -52,7 +52,7 @@ impl Segments {
     }
 }
 
-/// Bytes in order.
+/// A sequence of bytes.
 #[derive(Default)]
 pub struct Parcel {
     pub(super) segments: Segments,
@@ -60,7 +60,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Nothing.
+    /// Makes an empty parcel.
     pub fn new() -> Parcel {
         Parcel::default()
     }
@@ -72,7 +72,7 @@ impl Parcel {
         self.bytes += segment.length;
         self.segments.push_back(segment);
     }
-    /// Forgets the first `length` bytes, which somebody took elsewhere.
+    /// Drops the first `length` bytes, which were used.
     pub fn skip(&mut self, mut length: usize) {
         while let Some(first) = self.segments.front_mut().filter(|_| length > 0) {
             let step = length.min(first.length);

@@ -1,9 +1,9 @@
 //! Moving frames into, out of and between pipes: splice(2), tee(2).
 //!
-//! While a file is read or written the pipe's lock is not held. Frames coming in have their slots
-//! set aside ([`Reservation`]); bytes going out are taken out, and what the file did not take is
-//! put back at the front, readers waiting meanwhile ([`Borrowed`]). Two pipes are locked in the
-//! order of their addresses. Source: splice(2), Linux `fs/splice.c`.
+//! While a file is read or written the pipe's lock is not held. Slots are reserved for incoming
+//! frames ([`Reservation`]); outgoing bytes are removed from the pipe, and the ones that the file
+//! did not accept are put back at the front, while readers wait ([`Borrowed`]). Two pipes are
+//! locked in the order of their addresses. Source: splice(2), Linux `fs/splice.c`.
 use super::{End, Pipe, State, broken_pipe, parcel::Parcel};
 use alloc::sync::Arc;
 use core::mem;
@@ -21,7 +21,7 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Number of slots set aside.
+    /// Returns the number of reserved slots.
     pub fn slots(&self) -> usize {
         self.slots
     }
@@ -52,11 +52,11 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Bytes taken out of a pipe; those that are left are put back when it is dropped.
+/// Bytes removed from a pipe; the remaining ones are put back when it is dropped.
 pub struct Borrowed<'a> {
     pipe: &'a Pipe,
     slots: usize,
-    /// The bytes.
+    /// The removed bytes.
     pub parcel: Parcel,
 }
 
@@ -77,9 +77,9 @@ impl Drop for Borrowed<'_> {
 /// The fate of the bytes in the first of two pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// They leave it (splice).
+    /// The bytes are removed from the pipe (splice).
     Move,
-    /// They stay (tee).
+    /// The bytes stay in the pipe (tee).
     Copy,
 }
 
@@ -90,7 +90,7 @@ enum Obstacle {
 }
 
 impl End {
-    /// Somebody may read what goes in here.
+    /// Checks that the pipe has a reader.
     ///
     /// # Errors
     /// `EPIPE` (with SIGPIPE) without readers.
@@ -115,7 +115,7 @@ impl End {
                 broken_pipe();
                 return Err(Errno::EPIPE);
             }
-            // A range that begins within a page needs one more.
+            // A range that begins within a page needs one frame more.
             let slots = state.buffer.reserve(bytes.div_ceil(PAGE_BYTES).saturating_add(1));
             drop(state);
             if slots > 0 {
@@ -148,7 +148,8 @@ impl End {
         self.pipe.writable.wake();
         Ok(done)
     }
-    /// The state once there are bytes that nobody has borrowed; `None` at the end.
+    /// Waits for bytes that are not borrowed, and returns the locked state; `None` at the end of
+    /// the stream.
     #[inline]
     fn wait_for_bytes(&self, flags: IoFlags) -> Result<Option<MutexGuard<'_, State>>, Errno> {
         let pipe = &*self.pipe;
@@ -170,11 +171,11 @@ impl End {
             }
         }
     }
-    /// Moves or copies up to `bytes` bytes to another pipe without touching them, waiting until
-    /// there are bytes and room; 0 at the end.
+    /// Moves or copies up to `bytes` bytes to another pipe by sharing frames, and waits until there
+    /// are bytes and room. Returns 0 at the end of the stream.
     ///
     /// # Errors
-    /// `EINVAL` for one and the same pipe, `EPIPE`, `EAGAIN`, `RESTART`.
+    /// `EINVAL` if both are the same pipe, `EPIPE`, `EAGAIN`, `RESTART`.
     pub fn transfer(
         &self,
         output: &End,
@@ -204,10 +205,10 @@ impl End {
             }
         }
     }
-    /// Writes what fits once there is room for anything (vmsplice).
+    /// Waits until there is room for a byte, then writes as many as fit (vmsplice).
     ///
     /// # Errors
-    /// As [`End::reserve`], and those of `source`.
+    /// Those of [`End::reserve`], and those of `source`.
     pub fn write_part(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
         let reservation = self.reserve(source.remaining(), flags)?;
         let mut parcel = Parcel::new();
@@ -230,13 +231,13 @@ impl End {
 fn take_out<'a>(pipe: &'a Pipe, state: &mut State, bytes: usize) -> Borrowed<'a> {
     let mut parcel = Parcel::new();
     state.buffer.take_each(bytes, |segment| parcel.push(segment));
-    // They keep their slots, so that what is left fits when it comes back.
+    // The removed segments keep their slots, so that the remaining ones fit when they are put back.
     let slots = state.buffer.reserve(parcel.segments.len());
     state.is_borrowed = true;
     Borrowed { pipe, slots, parcel }
 }
 
-/// Both states, locked in the order of their addresses.
+/// Locks both states in the order of their addresses.
 fn lock_both<'a>(
     first: &'a Arc<Pipe>,
     second: &'a Arc<Pipe>,
@@ -259,7 +260,7 @@ fn transfer_now(
     let (mut from, mut to) = lock_both(input, output);
     let is_empty = from.is_borrowed || from.buffer.is_empty();
     let is_over = is_empty && !from.is_borrowed && from.writers == 0;
-    // Data is waited for before it matters whether anybody reads.
+    // The wait for data comes before the check that there is a reader.
     if is_empty && !is_over {
         return Ok(Err(Obstacle::NoData));
     }

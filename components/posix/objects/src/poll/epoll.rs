@@ -29,7 +29,7 @@ lock_class! {
     static ENTRY = "epoll.entry";
 }
 
-/// Bits of `events` that say how, not what.
+/// Bits of `events` that are modes, not events.
 const MODE_BITS: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLWAKEUP | raw::EPOLLEXCLUSIVE;
 
 /// Always of interest, until a one-shot entry has fired (Linux `ep_insert`, `ep_modify`).
@@ -40,7 +40,7 @@ const ALWAYS: u32 = raw::EPOLLERR | raw::EPOLLHUP;
 pub struct Interest {
     /// `EPOLLIN` and its like, with the mode bits.
     pub events: u32,
-    /// Handed back as it is.
+    /// Value that is returned to the program unchanged.
     pub data: u64,
 }
 
@@ -55,14 +55,14 @@ pub enum Change {
     Delete,
 }
 
-/// A file watched.
+/// A watched file.
 struct Entry {
     epoll: Weak<Epoll>,
     this: Weak<Entry>,
     file: Weak<OpenFile>,
     fd: i32,
     interest: Mutex<Interest>,
-    /// It is told at each wait, as long as its file is ready.
+    /// It is level-triggered: it is reported at each wait, as long as its file is ready.
     is_level: AtomicBool,
     is_queued: AtomicBool,
     is_deleted: AtomicBool,
@@ -72,14 +72,15 @@ impl Interest {
     fn is_level(self) -> bool {
         self.events & (raw::EPOLLONESHOT | raw::EPOLLET) == 0
     }
-    /// The same with what is always of interest.
+    /// Returns the interest with the events that are always included.
     fn with_errors(self) -> Interest {
         Interest { events: self.events | ALWAYS, ..self }
     }
 }
 
 impl Entry {
-    /// The wanted events that its file is ready for, and the interest; `None` where there is none, or it is gone.
+    /// Returns the wanted events that its file is ready for, and the interest; `None` if there are none, or the file was
+    /// closed.
     #[inline]
     fn look(&self, table: Option<&PollTable>) -> Option<(u32, Interest)> {
         if self.is_deleted.load(Ordering::Acquire) {
@@ -87,11 +88,11 @@ impl Entry {
         }
         let file = self.file.upgrade()?;
         let interest = *self.interest.lock();
-        // A one-shot entry that has fired asks for nothing.
+        // A one-shot entry that has fired has no wanted events.
         let found = file.file().poll(table) & asked(interest);
         (!found.is_empty()).then(|| (u32::from(found.bits()), interest))
     }
-    /// Has a one-shot entry ask for nothing until it is modified; `false` where it did so already.
+    /// Clears the wanted events of a one-shot entry until it is modified. Returns `false` if they were cleared already.
     fn disarm(&self) -> bool {
         let mut interest = self.interest.lock();
         let was_armed = interest.events & !MODE_BITS != 0;
@@ -125,13 +126,13 @@ pub struct Epoll {
     changed: WaitQueue,
     /// Threads in [`Epoll::wait`] that found nothing.
     waiting: AtomicUsize,
-    /// One of them was not woken yet.
+    /// A waiting thread was not woken yet.
     is_awaited: AtomicBool,
     nesting: Nesting,
 }
 
 impl Epoll {
-    /// Watches nothing.
+    /// Makes an epoll without entries.
     pub fn new() -> Arc<Epoll> {
         Arc::new_cyclic(|this| Epoll {
             this: this.clone(),
@@ -143,23 +144,23 @@ impl Epoll {
             nesting: Nesting::new(),
         })
     }
-    /// Whether an epoll may watch `file`.
+    /// Checks that an epoll may watch `file`.
     ///
     /// # Errors
-    /// `EPERM` of a file that is always ready.
+    /// `EPERM` for a file that is always ready.
     pub fn check_watchable(file: &OpenFile) -> Result<(), Errno> {
         match file.vnode().is_directory() || !file.file().is_watchable() {
             true => Err(Errno::EPERM),
             false => Ok(()),
         }
     }
-    /// epoll_ctl(2) for `fd`, which stands for `file`.
+    /// Does epoll_ctl(2) for `fd`, a descriptor of `file`.
     ///
     /// # Errors
-    /// `EEXIST`, `ENOENT`, `EPERM` of a file that is always ready, `ELOOP`, `EINVAL`.
+    /// `EEXIST`, `ENOENT`, `EPERM` for a file that is always ready, `ELOOP`, `EINVAL`.
     pub fn control(&self, fd: i32, file: &Arc<OpenFile>, change: Change) -> Result<(), Errno> {
         Self::check_watchable(file)?;
-        // Two epolls added to each other at once must not both find the way free.
+        // If two epolls are added to each other at once, only one may succeed.
         let mut nesting = None;
         let inner = file.file().as_any().downcast_ref::<Epoll>();
         if let Change::Add(interest) = change {
@@ -238,18 +239,18 @@ impl Epoll {
         self.changed.wake();
         was_awaited
     }
-    /// Its part in the nesting of epolls.
+    /// Returns its part in the nesting of epolls.
     pub(super) fn nesting(&self) -> &Nesting {
         &self.nesting
     }
-    /// The files that it watches and that are epolls.
+    /// Returns the watched files that are epolls.
     pub(super) fn inner(&self) -> Vec<Arc<OpenFile>> {
         let mut files: Vec<_> =
             self.entries.lock().iter().filter_map(|entry| entry.file.upgrade()).collect();
         files.retain(|file| file.file().as_any().is::<Epoll>());
         files
     }
-    /// It watches `inner`.
+    /// Returns whether it watches `inner`.
     pub(super) fn watches(&self, inner: &Epoll) -> bool {
         let is_it = |file: &Arc<OpenFile>| {
             file.file()
@@ -259,8 +260,8 @@ impl Epoll {
         };
         self.inner().iter().any(is_it)
     }
-    /// Waits until something is ready, and tells at most `max` of it, with what it is ready for as its events; nothing
-    /// after `deadline`. No lock is held while it tells.
+    /// Waits until a file is ready, and calls `tell` for at most `max` ready entries, with the ready events; returns
+    /// without any after `deadline`. No lock is held during `tell`.
     ///
     /// # Errors
     /// `EINTR` for a signal.
@@ -289,7 +290,7 @@ impl Epoll {
     ) -> Result<(), Errno> {
         let mut woken = Woken::Signalled;
         loop {
-            // Set before it looks: a change after the look takes it back.
+            // The flag is set before the files are checked: a change after the check clears it.
             self.is_awaited.store(true, Ordering::SeqCst);
             let ticket = self.changed.ticket();
             let has_told = self.harvest(max, tell);
@@ -302,11 +303,12 @@ impl Epoll {
             woken = self.changed.wait(ticket, deadline);
         }
     }
-    /// Takes what is ready off the list and tells it; level-triggered entries go back to its end. Whether there was any.
+    /// Removes ready entries from the list and reports them; level-triggered ones are added to its end again. Returns
+    /// whether there was any.
     fn harvest(&self, max: usize, tell: &mut impl FnMut(Interest)) -> bool {
         let mut told = 0;
         let mut ready = self.ready.lock();
-        // One alone that is told again and again stays where it is.
+        // A single level-triggered entry stays in its place.
         if ready.len() == 1
             && let Some(only) = ready.front().filter(|only| only.is_level.load(Ordering::Acquire))
         {
@@ -329,7 +331,7 @@ impl Epoll {
             entry.is_queued.store(false, Ordering::Release);
             let found = entry.look(None);
             let mode = found.map_or(raw::EPOLLET, |(_, interest)| interest.events);
-            // Of several waits that look at a one-shot entry at once, the one that disarms it tells.
+            // If several waits find a one-shot entry at once, the one that disarms it reports it.
             let is_told = mode & raw::EPOLLONESHOT == 0 || entry.disarm();
             if let Some((events, interest)) = found
                 && is_told
@@ -347,12 +349,12 @@ impl Epoll {
     }
 }
 
-/// The events among the bits of an interest.
+/// Returns the events among the bits of an interest.
 fn asked(interest: Interest) -> Ready {
     Ready::from_bits_truncate(interest.events as u16)
 }
 
-/// EPOLLEXCLUSIVE is for plain files and plain events only.
+/// Checks that EPOLLEXCLUSIVE is used with simple files and simple events only.
 fn check_exclusive(interest: Interest, file: &OpenFile) -> Result<(), Errno> {
     const ALLOWED: u32 = raw::EPOLLIN
         | raw::EPOLLOUT
@@ -373,7 +375,7 @@ impl File for Epoll {
     fn lacks_write(&self) -> bool {
         true
     }
-    /// lseek does nothing.
+    /// Tells that lseek has no effect.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start
     }

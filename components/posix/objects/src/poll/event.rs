@@ -15,15 +15,15 @@ lock_class! {
 
 /// Bytes of the number read and written.
 const NUMBER_BYTES: usize = size_of::<u64>();
-/// The counter's largest value.
+/// Greatest value of the counter.
 const COUNT_MAX: u64 = u64::MAX - 1;
 
 /// The amount that a read takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// The whole count.
+    /// A read returns the whole count.
     Whole,
-    /// One (EFD_SEMAPHORE).
+    /// A read returns one (EFD_SEMAPHORE).
     One,
 }
 
@@ -38,7 +38,7 @@ pub struct EventCounter {
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 impl EventCounter {
-    /// A counter that begins at `count`.
+    /// Makes a counter that begins at `count`.
     pub fn new(count: u64, mode: ReadMode) -> EventCounter {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         EventCounter { count: Mutex::new(&COUNT, count), mode, id, changed: WaitQueue::new() }
@@ -81,7 +81,7 @@ impl EventCounter {
 }
 
 impl File for EventCounter {
-    /// lseek does nothing.
+    /// Tells that lseek has no effect.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start
     }

@@ -1,7 +1,7 @@
 //! Waiting until one of several files is ready: the one loop under poll and select ([`wait_ready`]).
 //!
-//! Each file adds itself to a [`PollTable`] before it is looked at, so that no change between look
-//! and wait is lost; a call that finds something at once, or must not wait, makes no table.
+//! Each file adds itself to a [`PollTable`] before its state is read, so that no change between the check and the wait is
+//! lost; a call that finds a ready file at once, or must not wait, makes no table.
 mod epoll;
 mod event;
 mod nesting;
@@ -21,8 +21,8 @@ use alloc::sync::Arc;
 use rt::thread::Woken;
 use vfs::{Errno, OpenFile, file::Ready, poll::PollTable};
 
-/// The events of `events` that `file` is ready for, where that is known without asking it: a file that cannot tell is always
-/// ready, and one that cannot be polled is INVALID.
+/// Returns the events of `events` that `file` is ready for, if that is known without calling it: a file that does not
+/// implement readiness is always ready, and a missing file is INVALID.
 #[inline]
 pub fn known(file: Option<&Arc<OpenFile>>, events: Ready) -> Option<Ready> {
     match file {
@@ -33,7 +33,7 @@ pub fn known(file: Option<&Arc<OpenFile>>, events: Ready) -> Option<Ready> {
     }
 }
 
-/// One file that is to be asked, and what is wanted of it.
+/// A file to be polled, and the wanted events.
 pub struct Wanted {
     file: Arc<OpenFile>,
     events: Ready,
@@ -42,15 +42,15 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// To wait for `events` of `file`, which the caller knows as `at`.
+    /// Makes an entry for `events` of `file`, which the caller identifies by `at`.
     pub fn new(file: Arc<OpenFile>, events: Ready, at: usize) -> Wanted {
         Wanted { file, events, found: Ready::empty(), at }
     }
-    /// The events that were found.
+    /// Returns the events that were found.
     pub fn found(&self) -> Ready {
         self.found
     }
-    /// The number by which the caller knows it.
+    /// Returns the number by which the caller identifies it.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -65,7 +65,7 @@ fn look(wanted: &mut [Wanted], table: Option<&PollTable>) -> bool {
     wanted.iter_mut().filter_map(|wanted| wanted.look(table).then_some(())).count() > 0
 }
 
-/// Waits until one of `wanted` is ready or the time is over; what is ready stands in `found`.
+/// Waits until one of `wanted` is ready or the time has passed; the ready events are in `found`.
 ///
 /// # Errors
 /// `RESTART_NO_HANDLER` for a signal.

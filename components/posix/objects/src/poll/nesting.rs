@@ -1,8 +1,8 @@
-//! Epolls that watch epolls: no circle, and no chain longer than Linux's (`EP_MAX_NESTS`).
+//! Checks of epolls that watch epolls: no cycle, and no chain longer than Linux's (`EP_MAX_NESTS`).
 //!
-//! [`check`] is called before an epoll is added to another one and answers a guard of `epoll.nesting`, which is held
-//! until it was added: two that are added to each other at once must not both find the way free. Each epoll keeps what
-//! one check found out about it, so that one with many ways to it is looked at once.
+//! [`check`] is called before an epoll is added to another one and returns a guard of `epoll.nesting`, which is held
+//! until it was added: if two are added to each other at once, only one may succeed. Each epoll keeps the result of
+//! the last check, so that one that is reached in many ways is visited once.
 use super::Epoll;
 use alloc::{
     sync::{Arc, Weak},
@@ -25,7 +25,7 @@ static CHECKS: Mutex<u64> = Mutex::new(&NESTING, 0);
 
 /// Epolls on the longest chain, but one.
 const DEPTH_MAX: u64 = 4;
-/// Depth of what leads back to the epoll that is added to.
+/// Depth of an epoll that leads back to the one it is to be added to.
 const ENDLESS: u64 = DEPTH_MAX + 1;
 
 /// An epoll's part in the nesting.
@@ -38,18 +38,18 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    /// Of an epoll that nobody watches.
+    /// Makes the state of an epoll that is not watched.
     pub(super) fn new() -> Nesting {
         let above = Mutex::new(&ABOVE, Vec::new());
         Nesting { above, checked: AtomicU64::new(0), depth: AtomicU64::new(0) }
     }
-    /// `epoll` watches it now.
+    /// Records that `epoll` watches it now.
     pub(super) fn add_above(&self, epoll: &Weak<Epoll>) {
         let mut above = self.above.lock();
         above.retain(|known| known.strong_count() > 0 && !known.ptr_eq(epoll));
         above.push(epoll.clone());
     }
-    /// The depth that `check` found, else what `look` finds.
+    /// Returns the depth found in this check; calls `look` if it is not known yet.
     fn depth_of(&self, check: u64, look: impl FnOnce() -> u64) -> u64 {
         if self.checked.load(Ordering::Relaxed) != check {
             self.checked.store(check, Ordering::Relaxed);
@@ -60,10 +60,10 @@ impl Nesting {
     }
 }
 
-/// `outer` may watch `inner`.
+/// Checks that `outer` may watch `inner`.
 ///
 /// # Errors
-/// `EINVAL` where both are one; `ELOOP` where `inner` leads to `outer`, or the chain becomes too long.
+/// `EINVAL` if both are the same; `ELOOP` if `inner` leads to `outer`, or the chain becomes too long.
 pub(super) fn check(outer: &Epoll, inner: &Epoll) -> Result<MutexGuard<'static, u64>, Errno> {
     if core::ptr::eq(inner, outer) {
         return Err(Errno::EINVAL);
@@ -78,7 +78,7 @@ pub(super) fn check(outer: &Epoll, inner: &Epoll) -> Result<MutexGuard<'static, 
     if below + 1 + above > DEPTH_MAX { Err(Errno::ELOOP) } else { Ok(checks) }
 }
 
-/// Epolls on the longest chain below `epoll`; too many where it leads to `target`.
+/// Returns the number of epolls on the longest chain below `epoll`; too many if it leads to `target`.
 fn depth_below(epoll: &Epoll, target: &Epoll, check: u64, nested: u64) -> u64 {
     epoll.nesting().depth_of(check, || {
         let mut deepest = 0;

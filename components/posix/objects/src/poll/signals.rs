@@ -30,7 +30,7 @@ pub struct SignalFile {
 }
 
 impl SignalFile {
-    /// A file that takes the signals of `wanted`.
+    /// Makes a file that takes the signals in `wanted`.
     pub fn new(wanted: SignalSet) -> SignalFile {
         SignalFile { wanted: AtomicU64::new(wanted & !signal::UNBLOCKABLE) }
     }
@@ -65,7 +65,7 @@ impl File for SignalFile {
     fn lacks_write(&self) -> bool {
         true
     }
-    /// lseek does nothing.
+    /// Tells that lseek has no effect.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start
     }
@@ -108,7 +108,7 @@ impl File for SignalFile {
     }
 }
 
-/// A `struct signalfd_siginfo`; which fields mean something depends on the code.
+/// Returns a `struct signalfd_siginfo`; the code decides which fields have a meaning.
 fn record(info: &Info) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     put(&mut record, 0, &info.signal.to_le_bytes());

@@ -26,7 +26,7 @@ fn take(file: &OpenFile) -> Result<u64, Errno> {
     Ok(u64::from_le_bytes(out))
 }
 
-/// The data of at most `max` ready entries.
+/// Returns the data of at most `max` ready entries.
 fn told(epoll: &Epoll, max: usize, deadline: Option<rt::time::Instant>) -> Vec<u64> {
     let mut found = Vec::new();
     epoll.wait(max, deadline, |event| found.push(event.data)).unwrap();

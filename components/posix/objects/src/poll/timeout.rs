@@ -6,23 +6,23 @@ use vfs::Errno;
 const NS_A_SECOND: u64 = 1_000_000_000;
 const NS_A_MICROSECOND: u64 = 1000;
 
-/// When to stop waiting.
+/// The time at which a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// Not to wait at all.
+    /// At once: the call does not wait.
     Now,
-    /// At this moment.
+    /// At this time.
     At(Instant),
-    /// When something happens.
+    /// Never: the call waits for an event.
     Never,
 }
 
 impl Timeout {
-    /// `ns` from now.
+    /// Makes a limit `ns` from now.
     pub fn after_ns(ns: u64) -> Timeout {
         if ns == 0 { Timeout::Now } else { Timeout::At(rt::time::now().after_ns(ns)) }
     }
-    /// For the waits of `rt`.
+    /// Returns the deadline for the waits of `rt`.
     pub fn deadline(self) -> Option<Instant> {
         match self {
             Timeout::Now => Some(rt::time::now()),
@@ -30,7 +30,7 @@ impl Timeout {
             Timeout::Never => None,
         }
     }
-    /// From the `struct timespec` at `address`; null is never.
+    /// Reads the limit from the `struct timespec` at `address`; a null address means never.
     ///
     /// # Errors
     /// `EINVAL`, `EFAULT`.
@@ -43,7 +43,8 @@ impl Timeout {
         let ns = u64::try_from(ns).ok().filter(|ns| *ns < NS_A_SECOND).ok_or(Errno::EINVAL)?;
         Ok(Timeout::after_ns(seconds.saturating_mul(NS_A_SECOND).saturating_add(ns)))
     }
-    /// From the `struct timeval` at `address`, whose microseconds may pass a second.
+    /// Reads the limit from the `struct timeval` at `address`, whose microseconds may exceed a
+    /// second.
     ///
     /// # Errors
     /// `EINVAL`, `EFAULT`.
@@ -64,13 +65,13 @@ impl Timeout {
             Timeout::Never => None,
         }
     }
-    /// Tells the program what is left, as Linux does; memory that cannot be written is let be.
+    /// Writes the remaining time to the program, as Linux does; a failing write is ignored.
     pub fn write_rest(self, memory: &AddressSpace, address: u64) {
         if let Some(ns) = self.rest_ns() {
             let _ = memory.write(address, &[ns / NS_A_SECOND, ns % NS_A_SECOND]);
         }
     }
-    /// As [`Timeout::write_rest`], in microseconds.
+    /// Does the same as [`Timeout::write_rest`] in microseconds.
     pub fn write_rest_timeval(self, memory: &AddressSpace, address: u64) {
         if let Some(ns) = self.rest_ns() {
             let micros = ns % NS_A_SECOND / NS_A_MICROSECOND;

@@ -27,15 +27,16 @@ lock_class! {
     static STATE = "timerfd.state";
 }
 
-/// Bytes of the count a read gives.
+/// Bytes of the count that a read returns.
 const COUNT_BYTES: usize = size_of::<u64>();
 
 /// The arguments of timerfd_settime(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The first expiry: a time of the clock with `TFD_TIMER_ABSTIME`, else from now; 0 is never.
+    /// The first expiration: a time of the clock with `TFD_TIMER_ABSTIME`, else a time from now; 0
+    /// is never.
     pub value_ns: u64,
-    /// Between expiries; 0 for one only.
+    /// The time between expirations; 0 if there is only one.
     pub interval_ns: u64,
     /// `TFD_TIMER_` flags.
     pub flags: u32,
@@ -45,7 +46,7 @@ struct State {
     schedule: Schedule,
     /// The clock the deadline counts on.
     base: Clock,
-    /// Expiries not read yet.
+    /// Number of expirations not read yet.
     expiries: u64,
     /// The wall clock was set and the timer is to say so.
     is_cancelled: bool,
@@ -62,7 +63,7 @@ pub struct TimerFile {
 }
 
 impl TimerFile {
-    /// A timer on `clock`, which Linux calls `number`; not armed.
+    /// Makes a timer on `clock`, whose Linux number is `number`; it is not armed.
     pub fn new(number: u32, clock: Clock) -> Arc<TimerFile> {
         let state = State {
             schedule: Schedule::default(),
@@ -82,10 +83,11 @@ impl TimerFile {
         wall::watch(watcher);
         timer
     }
-    /// Arms or disarms it; returns what was left and the interval before.
+    /// Arms or disarms it. Returns the remaining time and the interval before.
     ///
     /// # Errors
-    /// `ECANCELED` where the wall clock was set since and nobody was told; it is armed all the same.
+    /// `ECANCELED` if the wall clock was set since the last call and no read has reported it; the
+    /// timer is armed in any case.
     pub fn set(&self, setting: Setting) -> Result<(u64, u64), Errno> {
         let is_absolute = setting.flags & raw::TFD_TIMER_ABSTIME != 0;
         let mut state = self.state.lock();
@@ -105,7 +107,7 @@ impl TimerFile {
             false => Ok(before),
         }
     }
-    /// The rest of the time, and the interval.
+    /// Returns the remaining time and the interval.
     pub fn left(&self) -> (u64, u64) {
         let mut state = self.state.lock();
         let left = state.look();
@@ -117,7 +119,7 @@ impl TimerFile {
         let base = state.base;
         state.schedule.arm(base, Target::Alarm(alarm));
     }
-    /// The expiries since the last time; `None` where there were none.
+    /// Returns the number of expirations since the last call; `None` if there were none.
     fn take(&self) -> Option<Result<u64, Errno>> {
         let mut state = self.state.lock();
         if core::mem::take(&mut state.is_cancelled) {
@@ -135,7 +137,7 @@ impl TimerFile {
 }
 
 impl State {
-    /// Counts what has expired; what is left then, and the interval.
+    /// Counts the expirations. Returns the remaining time and the interval after that.
     fn look(&mut self) -> (u64, u64) {
         let now = self.base.now_ns();
         self.expiries += self.schedule.expire(now);
@@ -185,7 +187,7 @@ impl File for TimerFile {
     fn lacks_write(&self) -> bool {
         true
     }
-    /// lseek does nothing.
+    /// Tells that lseek has no effect.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start
     }

@@ -1,7 +1,7 @@
-//! `/proc/skerry/components`, `isolated` and `control`: the components, and steering those that are isolated.
+//! `/proc/skerry/components`, `isolated` and `control`: the components, and orders to those that are isolated.
 //!
-//! `components` is a table of all, a line each; `isolated` says all that is known of each isolated one, as lines
-//! of a name and a value with an empty line between components. Writing `ORDER NAME` to `control` (by root; `start`,
+//! `components` is a table with one line for each; `isolated` has the full state of each isolated one, as lines of a
+//! name and a value with an empty line between components. Writing `ORDER NAME` to `control` (by root; `start`,
 //! `stop`, `restart`, `kill`) carries the order out before the write returns.
 use super::registry;
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
@@ -17,7 +17,7 @@ fn statuses() -> Vec<Status> {
     registry::supervisor().map(|supervisor| supervisor.status()).unwrap_or_default()
 }
 
-/// The columns of an isolated component: numbers, and the reason of its last end.
+/// Returns the columns of an isolated component: numbers, and the reason of its last end.
 fn columns(status: &Status) -> (String, &str) {
     let refused: u64 = status.refused.iter().map(|&(_, count)| count).sum();
     let numbers = format!(
@@ -34,7 +34,7 @@ fn columns(status: &Status) -> (String, &str) {
     (numbers, status.endings.first().map_or("-", |ending| &ending.cause))
 }
 
-/// The table.
+/// Returns the table of components.
 pub fn components() -> Vec<u8> {
     let mut text = format!(
         "{:<18}{:<8}{:<11}{:>12}{:>9}{:>11}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}  {:<13}{}\n",
@@ -88,7 +88,7 @@ pub fn components() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// All that is known of each isolated component.
+/// Returns the full state of each isolated component.
 pub fn isolated() -> Vec<u8> {
     let all: Vec<String> = statuses().iter().map(details).collect();
     all.join("\n").into_bytes()
@@ -150,7 +150,7 @@ pub fn control(data: &[u8]) -> Result<(), Errno> {
     })
 }
 
-/// `/proc/driver/rtc`: the clock that runs while the machine is off, as it is now.
+/// Returns `/proc/driver/rtc`: the present state of the clock that runs while the machine is off.
 pub fn clock() -> Vec<u8> {
     let Some(ns) = registry::clock().and_then(|clock| clock.read_ns()) else { return Vec::new() };
     let seconds = ns / 1_000_000_000;
@@ -162,7 +162,7 @@ pub fn clock() -> Vec<u8> {
     .into_bytes()
 }
 
-/// Year, month and day of the `days`th day after 1970-01-01, by counting from 1 March of year 0 (as the
+/// Returns year, month and day of the `days`th day after 1970-01-01, by counting from 1 March of year 0 (as the
 /// proleptic Gregorian calendar repeats every 400 years).
 fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_BEFORE_1970: u64 = 719_468;

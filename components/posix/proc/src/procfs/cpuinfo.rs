@@ -1,9 +1,10 @@
-//! `/proc/cpuinfo`: what CPUID says, in Linux's words (proc(5); Intel SDM volume 2, CPUID).
+//! `/proc/cpuinfo`: the processors' properties from CPUID, with Linux's names (proc(5); Intel SDM
+//! volume 2, CPUID).
 use alloc::{string::String, vec::Vec};
 use core::fmt::Write;
 use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
-/// One paragraph a processor.
+/// Returns one paragraph for each processor.
 pub fn cpuinfo() -> Vec<u8> {
     let id = CpuId::new();
     let count = rt::thread::processors().0;
@@ -50,7 +51,7 @@ pub fn cpuinfo() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Kilohertz of the time stamp counter.
+/// Returns the rate of the time stamp counter in kilohertz.
 fn tsc_khz() -> u64 {
     let scale = rt::time::tsc_scale();
     scale.map_or(0, |scale| {
@@ -58,14 +59,14 @@ fn tsc_khz() -> u64 {
     })
 }
 
-/// An extended leaf of CPUID, where there is one.
+/// Returns an extended leaf of CPUID, if the processor has it.
 fn extended_leaf(number: u32) -> Option<CpuIdResult> {
     const EXTENDED_LEAVES: u32 = 0x8000_0000;
     let last = CpuIdReaderNative.cpuid1(EXTENDED_LEAVES).eax;
     (number <= last).then(|| CpuIdReaderNative.cpuid1(number))
 }
 
-/// Pages of 4 KiB that the second level of the translation buffers holds, where AMD's leaf says so.
+/// Returns the number of pages of 4 KiB in the second-level TLB, if AMD's leaf has it.
 fn second_tlb_pages() -> Option<u32> {
     const CACHES: u32 = 0x8000_0006;
     const ENTRIES: u32 = 0xfff;
@@ -74,7 +75,7 @@ fn second_tlb_pages() -> Option<u32> {
     (pages > 0).then_some(pages)
 }
 
-/// The words in which Linux names the power management of AMD's leaf.
+/// Returns Linux's names of the power management features in AMD's leaf.
 fn power_words() -> String {
     const POWER: u32 = 0x8000_0007;
     const WORDS: [&str; 13] = [

@@ -13,13 +13,13 @@ use vfs::{
 /// The two directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// `fd`.
+    /// The directory `fd`.
     Links,
-    /// `fdinfo`.
+    /// The directory `fdinfo`.
     Reports,
 }
 
-/// The directory.
+/// A directory of descriptors.
 pub struct Descriptors {
     subject: Subject,
     inode: u64,
@@ -27,7 +27,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Of `subject`.
+    /// Makes the directory of `subject`.
     pub fn new(subject: Subject, inode: u64, view: View) -> Descriptors {
         Descriptors { subject, inode, view }
     }
@@ -41,7 +41,8 @@ impl Node for Descriptors {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Directory, self.permissions(), self.subject.owner())
     }
-    /// A process's own descriptors stay open to it when its files belong to root (after setuid), as on Linux.
+    /// A process may use the directory of its own descriptors even if its files belong to root (after
+    /// setuid), as on Linux.
     fn is_open_to_caller(&self) -> bool {
         self.view == View::Links
             && process::current()
@@ -85,14 +86,14 @@ impl Node for Descriptors {
         let visited =
             self.subject.look_up(|task| task.files().visit_descriptors(from, &mut take_number));
         match visited {
-            // A process that was not waited for has none.
+            // A process that was not waited for has no descriptors, and an empty directory.
             Err(Errno::ENOENT) if !self.subject.is_gone() => Ok(()),
             visited => visited.map(drop),
         }
     }
 }
 
-/// A descriptor's number, without leading zeroes.
+/// Parses a descriptor's number, without leading zeroes.
 fn parse(name: &[u8]) -> Option<i32> {
     match name {
         b"0" => Some(0),
@@ -100,7 +101,8 @@ fn parse(name: &[u8]) -> Option<i32> {
     }
 }
 
-/// A descriptor of a process. It is looked up at each use: another file may have it by then, or none.
+/// The node of a descriptor of a process. It is looked up at each use: the descriptor may have been closed or
+/// reused.
 struct Descriptor {
     subject: Subject,
     inode: u64,
@@ -108,7 +110,7 @@ struct Descriptor {
 }
 
 impl Descriptor {
-    /// Its file, if the calling task may look into the process.
+    /// Returns its file, if the calling task may inspect the process.
     ///
     /// # Errors
     /// `EACCES`, `ENOENT`.

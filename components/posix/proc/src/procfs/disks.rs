@@ -25,7 +25,8 @@ pub fn partitions() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// KiB read from and written to all disks. Traffic of a partition counts as its disk's, too.
+/// Returns the KiB read from and written to all disks. Traffic of a partition counts as its disk's,
+/// too.
 pub fn paged_kib() -> (u64, u64) {
     let disks = file_systems::devices().iter().filter(|device| !device.is_partition);
     disks.map(|disk| disk.statistics.sectors()).fold((0, 0), |sum, (read, written)| {
@@ -33,7 +34,7 @@ pub fn paged_kib() -> (u64, u64) {
     })
 }
 
-/// There is no swap.
+/// Returns an empty list: there is no swap.
 pub fn swaps() -> Vec<u8> {
     b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".to_vec()
 }

@@ -1,7 +1,7 @@
 //! `/proc/kpageflags` and `/proc/kpagecount`: a word for each frame, by its number in `/proc/PID/pagemap`.
 //!
-//! A frame's owners are not known here: all address spaces are gone through for those that map it. A frame that no program
-//! maps has no flags and the count 0. Source: Linux `Documentation/admin-guide/mm/pagemap.rst`.
+//! The users of a frame are not recorded: all address spaces are searched for mappings of it. A frame that no program maps
+//! has no flags and the count 0. Source: Linux `Documentation/admin-guide/mm/pagemap.rst`.
 use alloc::{sync::Arc, vec, vec::Vec};
 use memory::{AddressSpace, report::PresentPage};
 use process::tree;
@@ -23,7 +23,7 @@ const MAPPED: u64 = 1 << 11;
 const ANONYMOUS: u64 = 1 << 12;
 const SWAP_BACKED: u64 = 1 << 14;
 
-/// The meaning of the words.
+/// The meaning of the words of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// Number of mappings of the frame.
@@ -45,7 +45,7 @@ impl FrameWords {
             }
         }
     }
-    /// The words of the frames from `first` on.
+    /// Fills in the words of the frames from `first` on.
     fn fill(&self, first: u64, words: &mut [u64]) {
         words.fill(0);
         for memory in spaces() {
@@ -60,7 +60,8 @@ impl FrameWords {
     }
 }
 
-/// The number behind that of the last frame that a program has: memory has holes, so it may be above the count of frames.
+/// Returns the number after that of the last frame that a program has: memory has holes, so it may be above the count of
+/// frames.
 fn frames_end() -> u64 {
     let mut end = 0;
     for memory in spaces() {
@@ -71,7 +72,7 @@ fn frames_end() -> u64 {
     end
 }
 
-/// Every address space, once.
+/// Returns every address space, once.
 fn spaces() -> Vec<Arc<AddressSpace>> {
     let processes: Vec<_> = tree::read().processes().cloned().collect();
     let mut spaces: Vec<_> = processes.iter().filter_map(|process| process.try_memory()).collect();
@@ -85,7 +86,7 @@ impl File for FrameWords {
         true
     }
     /// # Errors
-    /// `EINVAL` where it is not whole words.
+    /// `EINVAL` if offset or length are not multiples of a word.
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let wanted = sink.remaining() as u64;
         if !offset.is_multiple_of(WORD_BYTES) || !wanted.is_multiple_of(WORD_BYTES) {

@@ -10,7 +10,7 @@ use objects::ipc::{
 };
 use vfs::Errno;
 
-/// `/proc/sysvipc`.
+/// The files of `/proc/sysvipc`.
 pub const OBJECTS: Table = &[
     ("msg", Item::File(text::messages)),
     ("sem", Item::File(text::semaphores)),
@@ -21,20 +21,20 @@ fn set(limit: &Limit, data: &[u8]) -> Result<(), Errno> {
     limit.set(parsed(data)?)
 }
 
-/// `shmmax`.
+/// The file `shmmax`.
 pub const SEGMENT_BYTES: Item = Item::Writable(
     || number(limits::SEGMENT_BYTES.get()),
     |data| set(&limits::SEGMENT_BYTES, data),
 );
-/// `shmall`.
+/// The file `shmall`.
 pub const SEGMENT_PAGES: Item = Item::Writable(
     || number(limits::SEGMENT_PAGES.get()),
     |data| set(&limits::SEGMENT_PAGES, data),
 );
-/// `shmmni`.
+/// The file `shmmni`.
 pub const SEGMENTS: Item =
     Item::Writable(|| number(limits::SEGMENTS.get()), |data| set(&limits::SEGMENTS, data));
-/// `shm_rmid_forced`.
+/// The file `shm_rmid_forced`.
 pub const FORCES_REMOVAL: Item =
     Item::Writable(|| number(limits::FORCES_REMOVAL.get()), set_forced_removal);
 
@@ -46,7 +46,7 @@ fn set_forced_removal(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `sem`: four limits.
+/// The file `sem`, which has four limits.
 pub const SEMAPHORES: Item = Item::Writable(semaphores, set_semaphores);
 
 const OF_SEMAPHORES: [&Limit; 4] =
@@ -57,7 +57,7 @@ fn semaphores() -> Vec<u8> {
     format!("{first}\t{second}\t{third}\t{fourth}\n").into_bytes()
 }
 
-/// As many of the limits as there are numbers; none where one of them cannot be.
+/// Sets as many of the limits as there are numbers; none if one of the numbers is not valid.
 fn set_semaphores(data: &[u8]) -> Result<(), Errno> {
     let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
     let numbers: Result<Vec<u64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
@@ -68,19 +68,19 @@ fn set_semaphores(data: &[u8]) -> Result<(), Errno> {
     OF_SEMAPHORES.iter().zip(numbers).try_for_each(|(limit, number)| limit.set(number))
 }
 
-/// `msgmax`.
+/// The file `msgmax`.
 pub const MESSAGE_BYTES: Item = Item::Writable(
     || number(limits::MESSAGE_BYTES.get()),
     |data| set(&limits::MESSAGE_BYTES, data),
 );
-/// `msgmnb`.
+/// The file `msgmnb`.
 pub const QUEUE_BYTES: Item =
     Item::Writable(|| number(limits::QUEUE_BYTES.get()), |data| set(&limits::QUEUE_BYTES, data));
-/// `msgmni`.
+/// The file `msgmni`.
 pub const QUEUES: Item =
     Item::Writable(|| number(limits::QUEUES.get()), |data| set(&limits::QUEUES, data));
 
-/// `/proc/sys/fs/mqueue`.
+/// The files of `/proc/sys/fs/mqueue`.
 pub const POSIX_QUEUES: Table = &[
     (
         "msg_default",

@@ -7,19 +7,19 @@ use vfs::{Capabilities, Errno};
 /// Bytes of a write that are looked at.
 const TEXT_BYTES: usize = 34;
 
-/// The login uid, without a newline.
+/// Returns the login uid, without a newline.
 pub fn user(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let task = subject.task().ok_or(Errno::ESRCH)?;
     Ok(format!("{}", task.login.user()).into_bytes())
 }
 
-/// The session, without a newline.
+/// Returns the session, without a newline.
 pub fn session(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let task = subject.task().ok_or(Errno::ESRCH)?;
     Ok(format!("{}", task.login.session()).into_bytes())
 }
 
-/// A task sets its own, in one write.
+/// Sets the login uid of the calling task itself, from one write.
 pub fn set_user(subject: &Subject, offset: u64, data: &[u8]) -> Result<(), Errno> {
     let task = process::current().ok_or(Errno::EPERM)?;
     let named = subject.thread.as_ref().map_or(subject.process.id(), |thread| thread.id());
@@ -32,7 +32,8 @@ pub fn set_user(subject: &Subject, offset: u64, data: &[u8]) -> Result<(), Errno
     task.login.set(number(data)?, || task.credentials().has(Capabilities::AUDIT_CONTROL))
 }
 
-/// A decimal number as `kstrtouint` takes it: perhaps with a plus before it, and a newline behind it.
+/// Parses a decimal number as `kstrtouint` does: an optional plus sign, and an optional newline at
+/// the end.
 fn number(data: &[u8]) -> Result<u32, Errno> {
     let data = data.get(..TEXT_BYTES).unwrap_or(data);
     let text = data.split(|byte| *byte == 0).next().unwrap_or_default();

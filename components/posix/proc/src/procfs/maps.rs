@@ -1,4 +1,4 @@
-//! `/proc/PID/maps`, `smaps` and `smaps_rollup`: a process's regions, and what is present of them.
+//! `/proc/PID/maps`, `smaps` and `smaps_rollup`: the regions of a process, and the use of their present pages.
 use super::{process::Subject, report::path_text};
 use alloc::{format, vec::Vec};
 use memory::{
@@ -16,7 +16,7 @@ const NAME_COLUMN: usize = 73;
 /// A line, with a name that is not long.
 const LINE_BYTES: usize = 128;
 
-/// A line a region.
+/// Returns one line for each region.
 pub fn maps(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
     let Some(memory) = memory else { return Ok(Vec::new()) };
     let root = root(subject);
@@ -28,7 +28,8 @@ pub fn maps(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>,
     Ok(text)
 }
 
-/// The same, each with its present pages. Pages that processes share by way of one page table count as private.
+/// Returns the regions, each with its present pages. Pages that processes share through one page table count as
+/// private.
 pub fn details(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
     let Some(memory) = memory else { return Ok(Vec::new()) };
     let root = root(subject);
@@ -53,7 +54,7 @@ pub fn details(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u
     Ok(text)
 }
 
-/// The sums over all regions.
+/// Returns the sums over all regions.
 pub fn sums(_: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
     let Some(memory) = memory else { return Err(Errno::ESRCH) };
     let usages = memory.usages();
@@ -158,7 +159,7 @@ fn write_usage(text: &mut Vec<u8>, usage: &Usage, is_locked: bool) {
     write_sizes(text, &lines);
 }
 
-/// The words of `VmFlags` and whether they hold.
+/// Returns the words of `VmFlags`, each with whether it applies.
 fn words(region: &RegionReport) -> [(bool, &'static str); 17] {
     let (allows, is) =
         (|what| region.protection.contains(what), |flag| region.flags.contains(flag));
@@ -167,7 +168,7 @@ fn words(region: &RegionReport) -> [(bool, &'static str); 17] {
         (allows(Protection::READ), "rd"),
         (allows(Protection::WRITE), "wr"),
         (allows(Protection::EXECUTE), "ex"),
-        // As on Linux: where nothing can ever be stored, nothing is shared either.
+        // As on Linux, a region that can never be written does not count as shared either.
         (region.is_shared && may(Protection::WRITE), "sh"),
         (may(Protection::READ), "mr"),
         (may(Protection::WRITE), "mw"),

@@ -1,5 +1,6 @@
-//! Files that show a program's memory: parts of it (`environ`, `auxv`), all of it (`mem`), and what is where in it
-//! (`pagemap`). It is that of the address space there was when they were opened, also after an exec; nothing once that has gone.
+//! Files that show a program's memory: parts of it (`environ`, `auxv`), all of it (`mem`), and its mappings (`pagemap`). Such a
+//! file shows the address space that the process had when the file was opened, also after an exec; it is empty once that
+//! address space has ended.
 use alloc::{sync::Weak, vec};
 use memory::{AddressSpace, Layout, report::PresentPage};
 use rt::{PAGE_BYTES, user::USER_END};
@@ -24,7 +25,7 @@ pub struct MemoryText {
 }
 
 impl MemoryText {
-    /// Shows `part` of `memory`.
+    /// Makes a file that shows `part` of `memory`.
     pub fn new(memory: Weak<AddressSpace>, part: Part) -> MemoryText {
         MemoryText { memory, part }
     }
@@ -54,11 +55,11 @@ impl File for MemoryText {
     }
 }
 
-/// All of a program's memory, an offset being an address.
+/// A file with all of a program's memory; its offsets are addresses.
 pub struct WholeMemory(pub Weak<AddressSpace>);
 
 impl WholeMemory {
-    /// Moves at most `most` bytes by pieces within a page, until one cannot be reached: `EIO` where that is the first.
+    /// Copies at most `most` bytes in pieces within a page, until a piece cannot be accessed: `EIO` if that is the first.
     fn each(
         offset: u64,
         most: usize,
@@ -119,7 +120,7 @@ impl File for WholeMemory {
 
 /// A word for each page that a program can have (Documentation/admin-guide/mm/pagemap.rst).
 pub struct PageMap {
-    /// The owner of the memory.
+    /// The address space that is shown.
     pub memory: Weak<AddressSpace>,
     /// The opener may know the numbers of frames.
     pub shows_frames: bool,
@@ -133,7 +134,7 @@ impl PageMap {
     const PRESENT: u64 = 1 << 63;
     const OF_OBJECT: u64 = 1 << 61;
     const EXCLUSIVE: u64 = 1 << 56;
-    /// Written since `clear_refs` was, which there is not.
+    /// Flag: the page was written since the last write to `clear_refs`, which is not supported.
     const SOFT_DIRTY: u64 = 1 << 55;
 
     fn word(&self, page: &PresentPage) -> u64 {
@@ -153,7 +154,7 @@ impl File for PageMap {
         Places::Addresses
     }
     /// # Errors
-    /// `EINVAL` where it is not whole words.
+    /// `EINVAL` if offset or length are not multiples of a word.
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         if !offset.is_multiple_of(WORD_BYTES)
             || !(sink.remaining() as u64).is_multiple_of(WORD_BYTES)

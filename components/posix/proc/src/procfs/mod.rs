@@ -1,4 +1,4 @@
-//! `/proc`: what the system and its processes are doing, as text in Linux's formats.
+//! `/proc`: the state of the system and its processes, as text in Linux's formats.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | `registry` | what the machine was started with |
 //! | `components` | `/proc/skerry`: components and their supervisor; `/proc/driver/rtc` |
 //! | `sysrq` | `/proc/sysrq-trigger` |
-//! | `cpuinfo` | the processors, as CPUID tells of them |
+//! | `cpuinfo` | the properties of the processors from CPUID |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
 //! | `report`, `status` | contents of a process's files |
 //! | `login` | `loginuid` and `sessionid` |
@@ -16,9 +16,9 @@
 //! | `memory_text` | files that show memory as it was at open |
 //! | `disks`, `settings` | disks; `/proc/sys` |
 //!
-//! Inode numbers: the fixed part counts from 1; a process's are its id shifted left by 32, plus
-//! the task's id shifted by 8 within `task`, plus the place in the table.
-//! Source: proc(5), Linux `Documentation/filesystems/proc.rst`.
+//! Inode numbers: the fixed part counts from 1; the numbers of a process are its id shifted left by
+//! 32, plus the task's id shifted by 8 within `task`, plus the index in the table. Source: proc(5),
+//! Linux `Documentation/filesystems/proc.rst`.
 mod components;
 mod cpuinfo;
 mod descriptors;
@@ -43,7 +43,7 @@ use ::process::Process;
 use alloc::sync::Arc;
 use vfs::{Active, Errno, generated::Node};
 
-/// The process whose directory `/proc/PID` is `node`.
+/// Returns the process whose directory `/proc/PID` is `node`.
 pub fn process_of(node: &dyn Node) -> Option<Arc<Process>> {
     let subject = node.subject()?.downcast_ref::<process::Subject>()?;
     subject.thread.is_none().then(|| subject.process.clone())

@@ -28,24 +28,25 @@ use vfs::{
 /// A process, or one thread of it.
 #[derive(Clone)]
 pub struct Subject {
-    /// The process.
+    /// The process of the directory.
     pub process: Arc<Process>,
-    /// The thread, where one was named.
+    /// The thread, if the directory is that of one.
     pub thread: Option<Arc<Task>>,
 }
 
 impl Subject {
-    /// The thread named, else the process's oldest; none if it has ended.
+    /// Returns that thread, else the process's oldest; `None` if it has ended.
     pub fn task(&self) -> Option<Arc<Task>> {
         self.thread.clone().or_else(|| self.process.oldest_task())
     }
-    /// As [`Subject::task`], or the first task of a process that was not waited for.
+    /// Does the same as [`Subject::task`], and returns the first task of a process that has ended but
+    /// was not waited for.
     pub fn known_task(&self) -> Option<Arc<Task>> {
         self.task().or_else(|| tree::known_task(self.process.id()))
     }
-    /// The process was waited for, or the thread has ended: nothing more is told of it.
+    /// Returns whether the process was waited for, or the thread has ended: its files no longer exist.
     pub fn is_gone(&self) -> bool {
-        // One with a task was not waited for.
+        // A process with a task was not waited for.
         let is_known = self.process.task_count() > 0
             || tree::process(self.process.id())
                 .is_some_and(|process| Arc::ptr_eq(&process, &self.process));
@@ -54,11 +55,11 @@ impl Subject {
         !is_known || self.thread.as_ref().is_some_and(has_ended)
     }
     /// # Errors
-    /// `error` where it is gone.
+    /// `error` if it is.
     pub fn check_known(&self, error: Errno) -> Result<(), Errno> {
         if self.is_gone() { Err(error) } else { Ok(()) }
     }
-    /// Effective user and group of its files; root's for what may not be read by its own user.
+    /// Returns effective user and group as owner of its files; root if its own user may not inspect it.
     pub fn owner(&self) -> (u32, u32) {
         let memory = self.process.try_memory();
         match memory {
@@ -66,17 +67,17 @@ impl Subject {
             _ => (0, 0),
         }
     }
-    /// Effective user and group of its directory, which says no more than that it is there.
+    /// Returns effective user and group as owner of its directory, which shows nothing secret.
     fn user(&self) -> (u32, u32) {
         self.known_task().map_or((0, 0), |task| {
             let credentials = task.credentials();
             (credentials.user.effective, credentials.group.effective)
         })
     }
-    /// Gives what `take` finds in the task, if the calling task may look into it ([`trace::look`]).
+    /// Returns the result of `take` for the task, if the calling task may inspect it ([`trace::look`]).
     ///
     /// # Errors
-    /// `EACCES`; `ESRCH` where it has ended.
+    /// `EACCES`; `ESRCH` if it has ended.
     pub fn look<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
         let caller = process::current().ok_or(Errno::EACCES)?;
         let target = match &self.thread {
@@ -88,7 +89,8 @@ impl Subject {
             other => other,
         })
     }
-    /// As [`Subject::look`], of names in its directories: those of a task that has ended are not there.
+    /// Does the same as [`Subject::look`] for names in its directories: the names of a task that has
+    /// ended do not exist.
     ///
     /// # Errors
     /// `EACCES`, `ENOENT`.
@@ -98,7 +100,8 @@ impl Subject {
             other => other,
         })
     }
-    /// The cache of its files. A thread's would stay until its process ends: it has none.
+    /// Returns the cache of its files. A thread has none, as its files would stay until its process
+    /// ends.
     pub fn cache(&self) -> Option<&ChildCache> {
         self.thread.is_none().then_some(&self.process.files_about_it)
     }
@@ -107,7 +110,7 @@ impl Subject {
     }
 }
 
-/// Inode number of place `place` in a process's or thread's directory.
+/// Returns the inode number of entry `place` in a process's or thread's directory.
 pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
     u64::from(process) << 32 | u64::from(thread) << 8 | place
 }
@@ -115,9 +118,10 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 #[derive(Clone, Copy)]
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
-    /// To be opened and read by those alone that may look into the process.
+    /// A file that only tasks that may inspect the process may open and read.
     Secret(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
-    /// Tells of the memory there was when it was opened, to those that might look into the process then.
+    /// A file about the address space at the time of its opening, for tasks that might inspect the
+    /// process then.
     Map(MapText),
     Memory(MemoryView),
     Link(fn(&Task) -> Option<Path>),
@@ -164,11 +168,11 @@ const ITEMS: &[(&str, Item)] = &[
     (CHILDREN, Item::File(0o444, report::children)),
 ];
 
-/// The directories of descriptors.
+/// Number of the directories of descriptors.
 const DESCRIPTORS: u32 = 2;
 /// The one file that a thread has and a process has not.
 const CHILDREN: &str = "children";
-/// Files that tell the same of all processes: they are read also once theirs is gone.
+/// Files with the same content for all processes: they can be read after the process has ended.
 const COMMON: [&str; 6] = ["uid_map", "gid_map", "setgroups", "mounts", "mountinfo", "mountstats"];
 
 /// The directory of a process or thread.
@@ -180,18 +184,18 @@ pub struct ProcessDirectory {
 /// The place of a directory of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In `/proc`.
+    /// A directory in `/proc`.
     Root,
-    /// In the `task` of its process.
+    /// A directory in the `task` directory of its process.
     Tasks,
 }
 
 impl ProcessDirectory {
-    /// `/proc/PID`.
+    /// Makes `/proc/PID`.
     pub fn of_process(process: Arc<Process>) -> ProcessDirectory {
         ProcessDirectory { subject: Subject { process, thread: None }, place: Place::Root }
     }
-    /// `/proc/TID`, which is not listed.
+    /// Makes `/proc/TID`, which is not listed.
     pub fn of_thread(task: Arc<Task>) -> ProcessDirectory {
         let subject = Subject { process: task.process.clone(), thread: Some(task) };
         ProcessDirectory { subject, place: Place::Root }
@@ -209,7 +213,7 @@ impl ProcessDirectory {
     }
 }
 
-/// Of the directory of a process or thread.
+/// Permissions of the directory of a process or thread.
 const PERMISSIONS: u16 = 0o555;
 
 fn type_of(item: &Item) -> FileType {
@@ -288,7 +292,7 @@ impl Node for ProcessFile {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, self.permissions, self.subject.owner())
     }
-    /// The files whose contents Linux makes in one piece have an end.
+    /// Files whose contents Linux makes in one piece have an end.
     fn places(&self) -> Places {
         match self.name {
             "oom_score_adj" => Places::UpTo(POSITION_MAX),
@@ -334,7 +338,8 @@ impl Node for ProcessFile {
     }
 }
 
-/// The memory of `subject`, if the calling task may look into it; none where it has none or has ended.
+/// Returns the memory of `subject`, if the calling task may inspect it; an empty reference if it has
+/// none or has ended.
 fn memory_of(subject: &Subject) -> Result<Weak<AddressSpace>, Errno> {
     match subject.look(|task| task.process.try_memory()) {
         Ok(Some(memory)) => Ok(Arc::downgrade(&memory)),
@@ -343,7 +348,7 @@ fn memory_of(subject: &Subject) -> Result<Weak<AddressSpace>, Errno> {
     }
 }
 
-/// The text that describes memory; `None`: the memory is there no more.
+/// Function that makes a text about memory; it gets `None` if the memory has ended.
 type MapText = fn(&Subject, Option<&AddressSpace>) -> Result<Vec<u8>, Errno>;
 
 struct MapFile {
@@ -384,11 +389,11 @@ impl Node for OpenMap {
 /// The views of memory in files.
 #[derive(Clone, Copy)]
 enum MemoryView {
-    /// By [`MemoryText`].
+    /// A part of memory, shown by [`MemoryText`].
     Part(Part),
-    /// By [`WholeMemory`].
+    /// All memory, shown by [`WholeMemory`].
     Whole,
-    /// By [`PageMap`].
+    /// The mappings, shown by [`PageMap`].
     Pages,
 }
 
@@ -441,7 +446,7 @@ impl Node for ProcessLink {
     }
 }
 
-/// `/proc/PID/task`.
+/// The directory `/proc/PID/task`.
 struct Threads {
     subject: Subject,
     inode: u64,
@@ -473,7 +478,7 @@ impl Node for Threads {
             return Err(Errno::ENOENT);
         }
         let alive = process.tasks().into_iter().find(|task| task.id() == id);
-        // The first one is there, too, where it has ended.
+        // The first thread is listed even if it has ended.
         let thread = alive.or_else(|| tree::known_task(id));
         let subject = Subject { process, thread };
         Ok(Arc::new(ProcessDirectory { subject, place: Place::Tasks }))

@@ -22,13 +22,13 @@ pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
     name.text
 }
 
-/// The program that runs.
+/// Returns the path of the running program.
 pub fn executable(task: &Task) -> Option<Path> {
     let memory = task.process.try_memory()?;
     memory.executable().map(|file| file.path().clone())
 }
 
-/// `/proc/PID/io`: of a thread, or of all and the children waited for.
+/// Returns `/proc/PID/io`: of a thread, or of all threads and the children waited for.
 pub fn io(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let io = match &subject.thread {
         Some(task) => task.io.get(),
@@ -52,7 +52,7 @@ pub fn command(subject: &Subject) -> String {
     String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// One letter and its word.
+/// Returns the letter and the word of its state.
 pub fn state(subject: &Subject) -> (char, &'static str) {
     let process = &subject.process;
     if subject.thread.as_ref().is_some_and(|task| !tree::is_alive(task)) {
@@ -86,12 +86,12 @@ pub fn oom_adjustment(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{}\n", subject.process.oom_adjustment.load(Ordering::Relaxed)).into_bytes())
 }
 
-/// A number as Linux's kstrtoint reads it from what was written: up to a NUL, decimal, octal or hexadecimal.
+/// Parses a number as Linux's kstrtoint does: up to a NUL, decimal, octal or hexadecimal.
 ///
 /// # Errors
-/// `EINVAL` for what is none, `ERANGE` for one that is too large.
+/// `EINVAL` for an invalid number, `ERANGE` for one that is too large.
 fn number(text: &[u8]) -> Result<i32, Errno> {
-    /// Of a longer text no more is looked at.
+    /// Number of bytes of the text that are read.
     const BYTES_MAX: usize = 12;
     let text = text.get(..BYTES_MAX).unwrap_or(text);
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -112,7 +112,7 @@ fn number(text: &[u8]) -> Result<i32, Errno> {
     i32::try_from(if is_negative { -value } else { value }).map_err(|_| Errno::ERANGE)
 }
 
-/// The processes that a thread has made and not waited for, oldest first, each followed by a blank.
+/// Returns the processes that a thread has made and not waited for, oldest first, each followed by a blank.
 pub fn children(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let Some(task) = &subject.thread else { return Ok(Vec::new()) };
     let tree = tree::read();
@@ -120,7 +120,7 @@ pub fn children(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(own.flat_map(|child| format!("{} ", child.id()).into_bytes()).collect())
 }
 
-/// Anybody may make himself worse; better than before needs CAP_SYS_RESOURCE.
+/// Sets the OOM adjustment. Any process may raise its own; a lower value than before needs CAP_SYS_RESOURCE.
 pub fn set_oom_adjustment(subject: &Subject, text: &[u8]) -> Result<(), Errno> {
     let wanted = number(text)?;
     if !(oom::NEVER..=oom::ALWAYS).contains(&wanted) {
@@ -136,7 +136,7 @@ pub fn set_oom_adjustment(subject: &Subject, text: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Terminal number as stat shows it, and the foreground group.
+/// Returns the terminal number as stat shows it, and the foreground group.
 fn terminal(process: &Process) -> (u32, i64) {
     match process.terminal() {
         Some(terminal) => {
@@ -290,7 +290,7 @@ pub fn personality(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{personality:08x}\n").into_bytes())
 }
 
-/// A thread of the same process may rename it.
+/// Sets the name of a thread; only threads of the same process may.
 pub fn set_comm(subject: &Subject, data: &[u8]) -> Result<(), Errno> {
     let own = process::current().ok_or(Errno::EINVAL)?;
     if own.process.id() != subject.process.id() {
@@ -340,10 +340,10 @@ fn namespace(subject: &Subject) -> Result<(Arc<Namespace>, Path), Errno> {
     Ok((fs.namespace().clone(), fs.root()))
 }
 
-/// A mount, and where it is from a root.
+/// A mount, and its path from a root.
 type SeenMount = (Arc<Mount>, Vec<u8>);
 
-/// The mounts that can be reached from the root of the process.
+/// Returns the mounts that can be reached from the root of the process.
 fn seen_mounts(subject: &Subject) -> Result<Vec<SeenMount>, Errno> {
     let (namespace, root) = namespace(subject)?;
     let seen = |mount: Arc<Mount>| {
@@ -387,7 +387,7 @@ pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(text.finish())
 }
 
-/// The file systems mounted, in words.
+/// Returns the mounted file systems as sentences.
 pub fn mountstats(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
     for (mount, place) in seen_mounts(subject)? {
@@ -399,7 +399,7 @@ pub fn mountstats(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(text)
 }
 
-/// Every user and group stands for itself.
+/// Returns the map in which every user and group id is mapped to itself.
 pub fn identity_map(_: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{:10} {:10} {:10}\n", 0, 0, u32::MAX).into_bytes())
 }

@@ -1,4 +1,4 @@
-//! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
+//! `/proc/sys/fs`, and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that have no effect.
 use alloc::{format, vec::Vec};
 use core::{
     str::FromStr,
@@ -18,19 +18,20 @@ lock_class! {
     static CORE = "settings.core_pattern";
 }
 
-/// `overflowuid` and `overflowgid` of `fs`, then those of `kernel`: ids for what has none. They are only told.
+/// `overflowuid` and `overflowgid` of `fs`, then those of `kernel`: ids for files and processes without one. They have no
+/// effect.
 pub static OVERFLOW: [Setting; 4] = [const { Setting::new(65_534, 0, 65_535) }; 4];
-/// `core_uses_pid` and `core_pipe_limit`, which are only told: no core is dumped.
+/// `core_uses_pid` and `core_pipe_limit`, which have no effect: no core is dumped.
 pub static CORE_USES_ID: Setting = Setting::int(0);
-/// See [`CORE_USES_ID`].
+/// The value of `core_pipe_limit`; see [`CORE_USES_ID`].
 pub static CORE_PIPE_LIMIT: Setting = Setting::int(0);
-/// See [`slice`].
+/// The value of `sched_rr_timeslice_ms`; see [`slice`].
 pub static SLICE_MS: Setting = Setting::int(SLICE_MS_DEFAULT);
 const SLICE_MS_DEFAULT: i32 = 100;
-/// The value set as `file-max`; 0: none.
+/// The value set as `file-max`; 0 if none was.
 static FILE_MAX: Setting = Setting::new(0, 0, i64::MAX);
 
-/// A number and a newline.
+/// Returns a number and a newline.
 pub fn number(value: impl core::fmt::Display) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
@@ -52,7 +53,7 @@ fn descriptions_max() -> u64 {
     rt::memory::statistics().total_frames * KIB_A_FRAME / KIB_A_DESCRIPTION
 }
 
-/// `file-max`: as many descriptions as were said, or as memory allows. It is only told.
+/// Returns `file-max`: the number of descriptions that was set, or the one that memory allows. It has no effect.
 pub fn file_max() -> Vec<u8> {
     match FILE_MAX.get() {
         0 => number(descriptions_max()),
@@ -69,7 +70,7 @@ pub fn file_count() -> Vec<u8> {
     format!("{}\t0\t{}\n", vfs::OpenFile::count(), descriptions_max()).into_bytes()
 }
 
-/// A limit of pipes.
+/// Returns a limit of pipes.
 pub fn pipe_limit(which: Limit) -> Vec<u8> {
     number(which.get())
 }
@@ -79,17 +80,17 @@ pub fn set_pipe_limit(which: Limit, data: &[u8]) -> Result<(), Errno> {
     which.set(parsed(data)?)
 }
 
-/// The number that was written, or the first of several.
+/// Parses the written number, or the first of several.
 ///
 /// # Errors
-/// `EINVAL` for what is none.
+/// `EINVAL` if it is invalid.
 pub fn parsed<T: FromStr>(data: &[u8]) -> Result<T, Errno> {
     let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
     let first = text.split_ascii_whitespace().next().ok_or(Errno::EINVAL)?;
     first.parse().map_err(|_| Errno::EINVAL)
 }
 
-/// `overcommit_memory`: what is refused.
+/// Returns `overcommit_memory`: the policy by which requests for memory are refused.
 pub fn overcommit() -> Vec<u8> {
     number(commit::policy() as u8)
 }
@@ -105,7 +106,7 @@ pub fn set_overcommit(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `overcommit_ratio`: hundredths of memory that are promised at most; 0 where that is said in KiB.
+/// Returns `overcommit_ratio`: the percentage of memory that may be committed; 0 if the limit is set in KiB.
 pub fn overcommit_ratio() -> Vec<u8> {
     number(match commit::limit() {
         commit::Limit::Percent(percent) => percent,
@@ -120,7 +121,7 @@ pub fn set_overcommit_ratio(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `overcommit_kbytes`: KiB that are promised at most; 0 where that is said in hundredths.
+/// Returns `overcommit_kbytes`: the KiB that may be committed; 0 if the limit is set as a percentage.
 pub fn overcommit_kib() -> Vec<u8> {
     number(match commit::limit() {
         commit::Limit::Percent(_) => 0,
@@ -144,7 +145,7 @@ fn set_switch(switch: &AtomicBool, data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `ctrl-alt-del`: whether the keys restart the machine at once, or ask init to (reboot(2)).
+/// Returns `ctrl-alt-del`: whether the keys restart the machine at once, or signal init (reboot(2)).
 pub fn restart_keys() -> Vec<u8> {
     number(u8::from(system::RESTARTS_BY_KEYS.load(Ordering::Relaxed)))
 }
@@ -154,7 +155,7 @@ pub fn set_restart_keys(data: &[u8]) -> Result<(), Errno> {
     set_switch(&system::RESTARTS_BY_KEYS, data)
 }
 
-/// `dir-notify-enable`: whether directories send notes (fcntl's F_NOTIFY).
+/// Returns `dir-notify-enable`: whether directory notifications are enabled (fcntl's F_NOTIFY).
 pub fn notes() -> Vec<u8> {
     number(u8::from(notes::IS_ENABLED.load(Ordering::Relaxed)))
 }
@@ -164,7 +165,7 @@ pub fn set_notes(data: &[u8]) -> Result<(), Errno> {
     set_switch(&notes::IS_ENABLED, data)
 }
 
-/// `dmesg_restrict`: whether only who has CAP_SYSLOG reads the kernel's log.
+/// Returns `dmesg_restrict`: whether only processes with CAP_SYSLOG may read the kernel's log.
 pub fn log_secrecy() -> Vec<u8> {
     number(u8::from(system::HIDES_LOG.load(Ordering::Relaxed)))
 }
@@ -177,10 +178,10 @@ pub fn set_log_secrecy(data: &[u8]) -> Result<(), Errno> {
 /// Bytes of `core_pattern`, without its end.
 const PATTERN_BYTES_MAX: usize = 127;
 
-/// The value set as `core_pattern`; empty: none.
+/// The value set as `core_pattern`; `None` if none was.
 static PATTERN: Mutex<Option<Vec<u8>>> = Mutex::new(&CORE, None);
 
-/// `core_pattern`: what core dumps would be called. It is only told.
+/// Returns `core_pattern`: the file name for core dumps. It has no effect.
 pub fn core_pattern() -> Vec<u8> {
     let mut text = PATTERN.lock().clone().unwrap_or_else(|| b"core".to_vec());
     text.push(b'\n');
@@ -195,13 +196,14 @@ pub fn set_core_pattern(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `printk`: the levels of the console, of a message without one, the least of the console and its first one.
+/// Returns `printk`: the level of the console, the level of a message without one, the lowest level of the console and its
+/// initial one.
 pub fn console_levels() -> Vec<u8> {
     let [console, message, least, first] = system::CONSOLE_LEVELS.each_ref().map(Setting::get);
     format!("{console}\t{message}\t{least}\t{first}\n").into_bytes()
 }
 
-/// Sets as many of them as are given.
+/// Sets as many of these levels as are given.
 pub fn set_console_levels(data: &[u8]) -> Result<(), Errno> {
     let levels = &system::CONSOLE_LEVELS;
     let mut count = 0;
@@ -213,12 +215,12 @@ pub fn set_console_levels(data: &[u8]) -> Result<(), Errno> {
     if count == 0 { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
-/// `tainted`: bits that were set, and are never taken back.
+/// Returns `tainted`: bits that were set, and are never cleared.
 pub fn taints() -> Vec<u8> {
     number(system::TAINTS.load(Ordering::Relaxed))
 }
 
-/// Sets more of them.
+/// Sets more of these bits.
 pub fn set_taints(data: &[u8]) -> Result<(), Errno> {
     const KNOWN: u64 = (1 << 20) - 1;
     let bits = setting::first_number(data)?;
@@ -226,12 +228,12 @@ pub fn set_taints(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `ns_last_pid`: the number that a task got last.
+/// Returns `ns_last_pid`: the last id that a task got.
 pub fn last_id() -> Vec<u8> {
     number(tree::read().last_id())
 }
 
-/// Has the next task get the number behind this one.
+/// Makes the next task get the id after this one.
 pub fn set_last_id(data: &[u8]) -> Result<(), Errno> {
     let may = process::current().is_some_and(|task| {
         let credentials = task.credentials();
@@ -247,12 +249,12 @@ pub fn set_last_id(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `sched_rr_timeslice_ms`: how long a task with SCHED_RR is said to run. It is only told.
+/// Returns `sched_rr_timeslice_ms`: the reported time slice of a task with SCHED_RR. It has no effect.
 pub fn slice() -> Vec<u8> {
     SLICE_MS.text()
 }
 
-/// Sets it; what is not positive is the default.
+/// Sets `sched_rr_timeslice_ms`; a value that is not positive means the default.
 pub fn set_slice(data: &[u8]) -> Result<(), Errno> {
     SLICE_MS.set(data)?;
     if SLICE_MS.get() <= 0 {
@@ -261,7 +263,7 @@ pub fn set_slice(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `mmap_min_addr`: the lowest address that may be mapped.
+/// Returns `mmap_min_addr`: the lowest address that may be mapped.
 pub fn lowest() -> Vec<u8> {
     map::LOWEST.text()
 }

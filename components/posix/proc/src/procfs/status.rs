@@ -1,4 +1,4 @@
-//! `/proc/PID/status`.
+//! The content of `/proc/PID/status`.
 use super::{
     process::Subject,
     report::{command, state},
@@ -139,7 +139,7 @@ fn write_signals(text: &mut Text, subject: &Subject) {
     }
 }
 
-/// A line with a set of 64 members.
+/// Writes a line with a set of 64 members.
 fn write_set(text: &mut Text, name: &str, set: u64) {
     text.put(name).put(":\t").hex(set, 16).put("\n");
 }
@@ -166,7 +166,7 @@ fn write_rights(text: &mut Text, task: &Task) {
     text.put(processor_list(allowed)).put("\nMems_allowed:\t1\nMems_allowed_list:\t0\n");
 }
 
-/// The processors of a mask as ranges: `0-2,5`.
+/// Returns the processors of a mask as ranges: `0-2,5`.
 fn processor_list(mask: u64) -> String {
     let has = |at: u32| mask.checked_shr(at).is_some_and(|rest| rest & 1 != 0);
     let mut text = String::new();

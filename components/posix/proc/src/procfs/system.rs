@@ -20,7 +20,7 @@ pub fn meminfo() -> Vec<u8> {
     let pages = vfs::dirty_pages();
     let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
     let kernel = (memory.heap_frames + memory.stack_frames + memory.table_frames) * PAGE_KIB;
-    // The rest, after all other counts: programs' pages, and those that are lent to devices.
+    // The rest after all other counts: pages of programs, and pages that devices use.
     let anonymous = total.saturating_sub(free + kernel + cached + shared);
     let lines = [
         ("MemTotal", total),
@@ -107,7 +107,7 @@ pub fn stat() -> Vec<u8> {
     text.put("intr ").number(interrupts).put("\nctxt ").number(switches);
     text.put("\nbtime ").number(boot_seconds).put("\nprocesses ").number(forks);
     text.put("\nprocs_running ").number(running as u64).put("\nprocs_blocked 0\n");
-    // Of what Linux counts as soft interrupts there is none.
+    // There are no soft interrupts in Linux's sense.
     text.put("softirq 0 0 0 0 0 0 0 0 0 0 0\n");
     text.finish()
 }
@@ -124,7 +124,7 @@ pub fn file_locks() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The events of Linux's list that exist here, in its order. Nothing is ever swapped.
+/// Returns the events of Linux's list that exist here, in its order. Nothing is ever swapped.
 pub fn memory_events() -> Vec<u8> {
     let memory = rt::memory::statistics();
     let (pages, limits) = (vfs::dirty_pages(), vfs::limits());
@@ -184,7 +184,7 @@ pub fn devices() -> Vec<u8> {
         .filter(|(_, file_type, ..)| *file_type == FileType::Character)
         .map(|(name, _, _, (major, _))| (*major, *name))
         .collect();
-    // Serial ports have their major also where there is none.
+    // Serial ports have their major number even if the machine has none.
     majors.push((4, "ttyS"));
     majors.sort_unstable_by_key(|(major, _)| *major);
     for (major, name) in majors {
@@ -242,7 +242,7 @@ pub fn set_protection(which: Protection, data: &[u8]) -> Result<(), Errno> {
     which.set_level(text.trim().parse().map_err(|_| Errno::EINVAL)?)
 }
 
-/// A random UUID of version 4.
+/// Returns a random UUID of version 4.
 pub fn uuid() -> Vec<u8> {
     let mut bytes = [0; 16];
     rt::entropy::fill(&mut bytes);
@@ -279,7 +279,7 @@ pub fn pages() -> Vec<u8> {
     lines.into_bytes()
 }
 
-/// The time that each processor spent on each activity since boot, to the nanosecond.
+/// Returns the time that each processor spent on each activity since boot, in nanoseconds.
 pub fn processors() -> Vec<u8> {
     let mut text =
         format!("{:<9} {:>16} {:>16} {:>12}\n", "processor", "busy_ns", "idle_ns", "switches");

@@ -36,21 +36,21 @@ const ROOT_INODE: u64 = 1;
 /// Names a directory of a table has at most.
 const TABLE_MAX: u64 = 64;
 const ROOT_USER: (u32, u32) = (0, 0);
-/// Of `/proc`.
+/// Permissions of `/proc`.
 const PERMISSIONS: u16 = 0o555;
 
 /// The meaning of a name in a table.
 #[derive(Clone, Copy)]
 pub enum Item {
-    /// A file with this content.
+    /// A file with the content that this function returns.
     File(fn() -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
-    /// As [`Item::Writable`], where poll tells of changes.
+    /// A file like [`Item::Writable`], whose poll reports changes.
     Name(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>, fn() -> &'static Arc<Changes>),
-    /// A number that root sets.
+    /// A number that root may set.
     Number(&'static Setting),
-    /// A file that anyone may open to write; who may set it is asked then.
+    /// A file that any user may open to write; the right to set it is checked at the write.
     Open(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
     /// Words about frames, which only root may open.
     Frames(About),
@@ -58,13 +58,13 @@ pub enum Item {
     Private(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
     /// A file that only root may open, to write.
     Trigger(fn(&[u8]) -> Result<(), Errno>),
-    /// A directory.
+    /// A directory with this table.
     Directory(Table),
-    /// A symbolic link whose text depends on who asks.
+    /// A symbolic link whose text depends on the caller.
     Link(fn(&Viewer<'_>) -> Vec<u8>),
 }
 
-/// Names and what they stand for.
+/// A table of names with their items.
 pub type Table = &'static [(&'static str, Item)];
 
 const ROOT: Table = &[
@@ -241,7 +241,7 @@ const RANDOM: Table = &[
     ("uuid", Item::File(system::uuid)),
     ("entropy_avail", Item::File(|| b"256\n".to_vec())),
     ("poolsize", Item::File(|| b"256\n".to_vec())),
-    // As on Linux, what is written is taken and ignored.
+    // As on Linux, written data is accepted and ignored.
     ("write_wakeup_threshold", Item::Writable(|| b"256\n".to_vec(), |_| Ok(()))),
     ("urandom_min_reseed_secs", Item::Writable(|| b"60\n".to_vec(), |_| Ok(()))),
 ];
@@ -302,7 +302,7 @@ fn file_type(item: &Item) -> (FileType, u16) {
     }
 }
 
-/// Whether the number is of `/proc/sys` or of anything below it.
+/// Returns whether the inode number is that of `/proc/sys` or of a file below it.
 fn is_setting(inode: u64) -> bool {
     let mut at = inode;
     loop {
@@ -318,7 +318,7 @@ fn child_inode(parent: u64, index: usize) -> u64 {
     parent * TABLE_MAX + index as u64 + 1
 }
 
-/// Number of directories in `table`.
+/// Returns the number of directories in `table`.
 fn directories(table: Table) -> u32 {
     table.iter().filter(|(_, item)| matches!(item, Item::Directory(_))).count() as u32
 }
@@ -346,7 +346,7 @@ impl Node for Fixed {
         let (file_type, permissions) = file_type(&self.item);
         let known = attributes(self.inode, file_type, permissions, ROOT_USER);
         match self.item {
-            // Linux does not count the links of those of settings.
+            // Linux does not count the links of directories of settings.
             Item::Directory(_) if is_setting(self.inode) => Attributes { links: 1, ..known },
             Item::Directory(table) => Attributes { links: 2 + directories(table), ..known },
             _ => known,
@@ -355,7 +355,7 @@ impl Node for Fixed {
     fn permissions(&self) -> u16 {
         file_type(&self.item).1
     }
-    /// A setting has an end, at which it has no bytes; the text of another file is a sequence.
+    /// A setting has an end, after which it has no bytes; the text of another file is a sequence.
     fn places(&self) -> Places {
         match self.item {
             Item::Directory(_) => Places::UpTo(GENERATED_END),
@@ -406,7 +406,7 @@ impl Node for Fixed {
             _ => Err(Errno::EIO),
         }
     }
-    /// Data written at an offset behind a number's start is ignored, and so is empty data (`sysctl_writes_strict`).
+    /// Data written at an offset after a number's start is ignored, and so is empty data (`sysctl_writes_strict`).
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         match self.item {
             Item::Number(_) | Item::Open(..) if offset > 0 || data.is_empty() => Ok(()),
@@ -475,7 +475,7 @@ impl Node for Root {
     }
 }
 
-/// A decimal id without leading zeroes.
+/// Parses a decimal id without leading zeroes.
 pub fn parse_id(name: &[u8]) -> Option<u32> {
     if matches!(name, [] | [b'0', ..]) {
         return None;
@@ -486,7 +486,7 @@ pub fn parse_id(name: &[u8]) -> Option<u32> {
     })
 }
 
-/// `number` in decimal, with room for more of a path.
+/// Returns `number` in decimal, with room for more of a path.
 pub fn number_text(number: u64) -> Vec<u8> {
     const ROOM_BYTES: usize = 32;
     let mut text = Vec::with_capacity(ROOM_BYTES);

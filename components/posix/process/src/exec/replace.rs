@@ -1,8 +1,8 @@
-//! execve: one process, another program.
+//! execve: replaces the program of a process.
 //!
-//! The new program is loaded into a fresh address space first, so that every failure is reported
-//! to a caller that still is what it was. Then the other threads end, and only after that the
-//! process changes: memory, dispositions, descriptors, credentials, name.
+//! The new program is loaded into a new address space first, so that every failure is reported to an unchanged
+//! caller. Then the other threads are ended, and only after that the process changes: memory, dispositions,
+//! descriptors, credentials, name.
 //!
 //! All of it is under the process's exec guard ([`crate::exec_guard`]): what the rights of the program are decided by
 //! does not change until it has them.
@@ -23,8 +23,8 @@ use memory::AddressSpace;
 use rt::user::{Bases, Context, Registers};
 use vfs::Errno;
 
-/// Flags of the personality that a file that gives ids clears (`PER_CLEAR_ON_SETID`): `READ_IMPLIES_EXEC`,
-/// `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
+/// Flags of the personality that are cleared by a program whose file sets ids (`PER_CLEAR_ON_SETID`):
+/// `READ_IMPLIES_EXEC`, `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
 const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000;
 
 /// Loads `program` and makes `task` run it: `context` enters it.
@@ -49,7 +49,8 @@ pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Res
     changed
 }
 
-/// The user whose the process became has no more processes than it may; nobody counts them who never exceeded that.
+/// Checks that the process's new user does not exceed the limit of processes; the count is made only if the limit was
+/// exceeded when the user changed.
 fn check_process_limit(process: &Process) -> Result<(), Errno> {
     let flag = &process.exceeds_limit;
     if flag.load(Ordering::Relaxed) {
@@ -62,7 +63,7 @@ fn check_process_limit(process: &Process) -> Result<(), Errno> {
     Ok(())
 }
 
-/// As [`execute`], for a task in the kernel that runs its first program.
+/// Does the same as [`execute`] for a task in the kernel that runs its first program.
 ///
 /// # Errors
 /// As [`execute`].
@@ -144,7 +145,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
         process.memory().set_large_pages(old.has_large_pages());
         process.note_usage(&old);
     }
-    // A pipe's end that closes here tells others that the new program is there.
+    // The end of a pipe that closes here may tell another program that the new program runs.
     task.files().close_on_exec();
     apply_limits(process);
     process.released.signal();
@@ -178,7 +179,7 @@ fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
 
 fn unshare_files(task: &Task) -> Result<(), Errno> {
     let files = task.files();
-    // Ours, the task's and that of its loop are three references: more means that somebody shares the table.
+    // This reference, the task's and that of its loop are three: more means that another task shares the table.
     if Arc::strong_count(&files) > 3 {
         task.set_files(Some(Arc::new(files.duplicate()?)));
     }

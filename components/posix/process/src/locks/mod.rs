@@ -1,9 +1,10 @@
 //! File locks: POSIX record locks, open-file-description locks and flock(2) locks.
 //!
-//! A [`FileLocks`] hangs in the slot of a vnode once somebody locks it; `locks.list` guards it and
-//! is a leaf. POSIX locks belong to a descriptor table and go when any descriptor of the file is
-//! closed there; the others belong to a description and go with it (they hold it weakly, and what
-//! is gone is swept at the next look). Source: fcntl_locking(2), flock(2).
+//! A [`FileLocks`] is in the slot of a vnode once the file was locked; `locks.list` guards it and
+//! is a leaf. POSIX locks belong to a descriptor table and are removed when any descriptor of the
+//! file is closed there; the others belong to a description and end with it (they hold it weakly,
+//! and locks without a description are removed at the next access). Source: fcntl_locking(2),
+//! flock(2).
 mod range;
 #[cfg(test)]
 mod tests;
@@ -29,14 +30,14 @@ lock_class! {
 /// The owner of a lock.
 #[derive(Clone)]
 pub enum Owner {
-    /// A descriptor table's (POSIX), by its number; with the process that asked.
+    /// A descriptor table (POSIX), by its number, with the process that asked.
     Table {
-        /// [`crate::files::Table::id`].
+        /// The table's number, [`crate::files::Table::id`].
         table: u64,
-        /// Shown by F_GETLK.
+        /// The process that F_GETLK shows.
         process: u32,
     },
-    /// A description's.
+    /// A description.
     Description {
         /// The description.
         file: Weak<OpenFile>,
@@ -58,7 +59,7 @@ impl Owner {
     fn is_gone(&self) -> bool {
         matches!(self, Owner::Description { file, .. } if file.strong_count() == 0)
     }
-    /// The process F_GETLK shows; -1 for a description.
+    /// Returns the process that F_GETLK shows; -1 for a description.
     pub fn process(&self) -> i32 {
         match self {
             Owner::Table { process, .. } => *process as i32,
@@ -70,18 +71,18 @@ impl Owner {
 /// The two kinds of locks; they do not see each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// fcntl(2).
+    /// Locks of fcntl(2).
     Records,
-    /// flock(2), always the whole file.
+    /// Locks of flock(2), which always cover the whole file.
     Whole,
 }
 
-/// The reaction to a lock that somebody else holds.
+/// The reaction to a conflicting lock of another owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
-    /// `EAGAIN`.
+    /// The call fails with `EAGAIN`.
     Fail,
-    /// Wait, interruptibly.
+    /// The call waits, interruptibly.
     Wait,
 }
 
@@ -102,13 +103,13 @@ impl Lists {
 
 /// The locks on one file.
 pub struct FileLocks {
-    /// Device and inode.
+    /// Device and inode number of the file.
     file: ((u32, u32), u64),
     lists: Mutex<Lists>,
     changed: WaitQueue,
 }
 
-/// Every file somebody locked, for `/proc/locks`.
+/// Every locked file, for `/proc/locks`.
 static LOCKED: Mutex<Vec<Weak<FileLocks>>> = Mutex::new(&LOCKED_FILES, Vec::new());
 
 /// Tables that wait for a lock of another: (waiter, holder), to find deadlocks.
@@ -123,10 +124,10 @@ impl FileLocks {
         known.push(Arc::downgrade(&locks));
         locks
     }
-    /// The locks on `vnode`.
+    /// Returns the locks on `vnode`.
     ///
     /// # Errors
-    /// `ENOLCK` where its slot is used for something else.
+    /// `ENOLCK` if its slot is used for something else.
     pub fn of(vnode: &Vnode) -> Result<Arc<FileLocks>, Errno> {
         let mut slot = vnode.locks().lock();
         let kept = slot
@@ -137,7 +138,7 @@ impl FileLocks {
     fn existing(vnode: &Vnode) -> Option<Arc<FileLocks>> {
         vnode.locks().lock().clone()?.downcast::<FileLocks>().ok()
     }
-    /// The locks as `/proc/locks` shows them, without their numbers.
+    /// Returns the locks as `/proc/locks` shows them, without their numbers.
     fn lines(&self) -> Vec<String> {
         let mut lists = self.lists.lock();
         let mut lines = Vec::new();
@@ -165,22 +166,22 @@ impl FileLocks {
             "{kind} ADVISORY  {access} {process} {major:02x}:{minor:02x}:{inode} {first} {last}"
         )
     }
-    /// A lock of somebody else that keeps `owner` from `kind` on `range`.
+    /// Returns a lock of another owner that conflicts with a lock of `kind` on `range` for `owner`.
     pub fn conflict(&self, world: World, owner: &Owner, kind: Kind, range: Range) -> Option<Held> {
         let mut lists = self.lists.lock();
         let list = lists.of(world);
         list.retain(|held| !held.owner.is_gone());
         first_conflict(list, owner, kind, range).cloned()
     }
-    /// Takes away what `owner` holds of `range`.
+    /// Removes the locks of `owner` on `range`.
     pub fn unlock(&self, world: World, owner: &Owner, range: Range) {
         remove(self.lists.lock().of(world), owner, range);
         self.changed.wake();
     }
-    /// Locks `range` for `owner`, instead of what it held of it.
+    /// Locks `range` for `owner`, in place of its previous locks on it.
     ///
     /// # Errors
-    /// `EAGAIN`, `EDEADLK` where waiting would be for ever, `RESTART`.
+    /// `EAGAIN`, `EDEADLK` if the wait would never end, `RESTART`.
     pub fn lock(
         &self,
         world: World,
@@ -219,13 +220,13 @@ impl FileLocks {
     }
 }
 
-/// Every lock, a line each (`/proc/locks`).
+/// Returns every lock, one line each (`/proc/locks`).
 pub fn report() -> Vec<String> {
     let files: Vec<_> = LOCKED.lock().iter().filter_map(Weak::upgrade).collect();
     files.iter().flat_map(|locks| locks.lines()).collect()
 }
 
-/// The locks on `vnode`, a line each (`/proc/PID/fdinfo`).
+/// Returns the locks on `vnode`, one line each (`/proc/PID/fdinfo`).
 pub fn report_of(vnode: &Vnode) -> Vec<String> {
     FileLocks::existing(vnode).map(|locks| locks.lines()).unwrap_or_default()
 }
@@ -266,8 +267,8 @@ impl Drop for Waiting {
     }
 }
 
-/// A descriptor of `file` was closed in `table`: its POSIX locks on the file go, and with the last
-/// reference those of the description.
+/// Called when a descriptor of `file` was closed in `table`: removes its POSIX locks on the file,
+/// and with the last reference those of the description.
 pub fn descriptor_closed(table: u64, file: Arc<OpenFile>) {
     let Some(locks) = FileLocks::existing(file.vnode()) else { return };
     let owner = Owner::Table { table, process: 0 };

@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 /// Shared or exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// F_RDLCK, LOCK_SH.
+    /// A shared lock: F_RDLCK, LOCK_SH.
     Shared,
-    /// F_WRLCK, LOCK_EX.
+    /// An exclusive lock: F_WRLCK, LOCK_EX.
     Exclusive,
 }
 
-/// Bytes `first ..= last`.
+/// The bytes `first ..= last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// First byte.
@@ -21,7 +21,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The whole file.
+    /// The range of the whole file.
     pub const ALL: Range = Range { first: 0, last: i64::MAX as u64 };
 
     fn overlaps(self, other: Range) -> bool {
@@ -39,11 +39,11 @@ pub struct Held {
     pub owner: Owner,
     /// Shared or exclusive.
     pub kind: Kind,
-    /// On what.
+    /// The locked range.
     pub range: Range,
 }
 
-/// The lowest lock of another owner that excludes `kind` on `range`.
+/// Returns the lowest lock of another owner that excludes `kind` on `range`.
 pub(super) fn first_conflict<'a>(
     list: &'a [Held],
     owner: &Owner,
@@ -58,7 +58,7 @@ pub(super) fn first_conflict<'a>(
     list.iter().filter(excludes).min_by_key(|held| held.range.first)
 }
 
-/// Takes `range` away from what `owner` holds, splitting where need be.
+/// Removes `range` from the locks of `owner`, splitting them if necessary.
 pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
     let mut rest = Vec::new();
     list.retain(|held| {
@@ -78,7 +78,7 @@ pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
     list.extend(rest);
 }
 
-/// Adds a lock, joined with the same owner's of the same kind beside it.
+/// Adds a lock, joined with adjacent ones of the same owner and kind.
 pub(super) fn add(list: &mut Vec<Held>, mut new: Held) {
     list.retain(|held| {
         let is_joined = held.owner.is_same(&new.owner)

@@ -1,4 +1,4 @@
-//! Behaviour of file locks.
+//! Tests of file locks.
 use super::{range::*, *};
 
 fn table(number: u64) -> Owner {

@@ -1,14 +1,14 @@
-//! Restartable sequences (rseq(2)): a thread keeps up to date in its program's memory which processor it runs on, and
-//! a section of its program that must not be interrupted is begun again where it was.
+//! Restartable sequences (rseq(2)): the kernel keeps the number of the processor on which a thread runs up to date in
+//! the memory of its program, and restarts a section of the program that must not be interrupted.
 //!
 //! ```text
 //! area     0 cpu_id_start | 4 cpu_id | 8 section | 16 flags | 20 node_id | 24 mm_cid | 28 end
 //! section  0 version 0 | 4 flags 0 | 8 start | 16 length | 24 abort      4 bytes before abort: the signature
 //! ```
 //!
-//! The nucleus says when the thread was moved or preempted ([`rt::user::report_moves`]): as a kick, before its program
-//! goes on. Nothing is executed for a thread that stays where it is, nor for one that never asked.
-//! Source: rseq(2), Linux kernel/rseq.c.
+//! The nucleus reports that the thread was moved or preempted ([`rt::user::report_moves`]) as a kick, before its
+//! program continues. A thread that stays on its processor, or has not registered, costs nothing. Source: rseq(2),
+//! Linux kernel/rseq.c.
 pub(crate) mod registration;
 
 pub use registration::Registration;
@@ -23,11 +23,11 @@ use rt::user::{Context, USER_END};
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes of an area up to the last field there is (`AT_RSEQ_FEATURE_SIZE`).
+/// Bytes of an area up to its last field (`AT_RSEQ_FEATURE_SIZE`).
 pub const FEATURE_BYTES: u64 = 28;
 /// Alignment of an area, in bytes (`AT_RSEQ_ALIGN`).
 pub const ALIGNMENT: u64 = 32;
-/// Bytes of the first areas there were, and of the least there are.
+/// Bytes of the first version of the area, which is the smallest.
 const FIRST_BYTES: u32 = 32;
 /// `RSEQ_FLAG_UNREGISTER`
 const UNREGISTER: u32 = 1;
@@ -60,10 +60,10 @@ struct Section {
     abort: u64,
 }
 
-/// rseq(2) of the calling task.
+/// Does rseq(2) for the calling task.
 ///
 /// # Errors
-/// `EINVAL`, `EPERM` for another signature, `EBUSY` for the same again, `EFAULT`.
+/// `EINVAL`, `EPERM` for another signature, `EBUSY` for a repeated registration, `EFAULT`.
 pub fn change(
     task: &Arc<Task>,
     memory: &AddressSpace,
@@ -101,12 +101,12 @@ pub fn change(
     Ok(())
 }
 
-/// The calling task is to be told of moves from here on; what its program sees is set.
+/// Starts the reports of moves of the calling task, and sets the area.
 pub fn begin(task: &Arc<Task>, memory: &AddressSpace) {
-    // First: a move after the processor was looked at is told.
+    // This comes first: a move after the processor was read is reported.
     rt::user::report_moves(true);
     let address = task.rseq.address();
-    // Nothing counts as seen: all is written.
+    // All fields are written, whatever the program has there.
     let unknown = Area { cpu: [NO_CPU; 2], section: 0, flags: 0, node: [NO_CPU; 2], end: 0 };
     let told = tell(memory, address, &unknown);
     if told.is_err() {
@@ -114,7 +114,7 @@ pub fn begin(task: &Arc<Task>, memory: &AddressSpace) {
     }
 }
 
-/// The calling task was perhaps moved or preempted: its section is aborted, and its program sees where it runs.
+/// Called when the calling task may have been moved or preempted: aborts its section, and updates its area.
 #[cold]
 pub fn moved(task: &Arc<Task>, memory: &AddressSpace, context: &mut Context) {
     if settle(task, memory, context).is_err() {
@@ -122,10 +122,10 @@ pub fn moved(task: &Arc<Task>, memory: &AddressSpace, context: &mut Context) {
     }
 }
 
-/// A signal's handler is about to be entered: the section is aborted. Where it runs the program is told at each move.
+/// Called before a signal handler is entered: aborts the section. The processor is updated at each move.
 ///
 /// # Errors
-/// Something of it cannot be read or written, or makes no sense: the program is to get SIGSEGV.
+/// The area cannot be read or written, or is malformed: the program is to get SIGSEGV.
 pub fn interrupt(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
     let address = task.rseq.address().saturating_add(SECTION_OFFSET);
     match memory.read::<u64>(address)? {
@@ -147,7 +147,7 @@ fn settle(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(
     tell(memory, address, &area)
 }
 
-/// The address at which a program that is at `rip` goes on instead; `None` where it is in no section.
+/// Returns the address at which a program that is at `rip` continues instead; `None` if it is in no section.
 fn abort_of(
     memory: &AddressSpace,
     area: &Area,
@@ -175,13 +175,13 @@ fn abort_of(
     if section.flags != 0 || area.flags != 0 { Err(Errno::EINVAL) } else { Ok(Some(abort)) }
 }
 
-/// Writes where the calling thread runs, as far as that is not what is there.
+/// Writes the processor of the calling thread, if it is not in the area already.
 fn tell(memory: &AddressSpace, address: u64, seen: &Area) -> Result<(), Errno> {
     let cpu = rt::thread::processors().1 as u32;
     if seen.cpu != [cpu, cpu] {
         memory.write(address, &[cpu, cpu])?;
     }
-    // No two threads run on one processor at once: its number tells those of a program apart too.
+    // No two threads run on one processor at once: its number also serves to tell the threads of a program apart.
     if seen.node != [0, cpu] {
         memory.write(address.saturating_add(NODE_OFFSET), &[0, cpu])?;
     }

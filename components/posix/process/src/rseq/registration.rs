@@ -2,10 +2,10 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use vfs::Errno;
 
-/// The area of a task, at first none. Only the task itself changes it, and its creator before it runs.
+/// The registered area of a task, at first none. Only the task itself changes it, and its creator before it runs.
 #[derive(Default)]
 pub struct Registration {
-    /// 0: there is none.
+    /// The address; 0 if there is none.
     address: AtomicU64,
     bytes: AtomicU32,
     signature: AtomicU32,
@@ -17,16 +17,16 @@ impl Registration {
     pub(super) fn address(&self) -> u64 {
         self.address.load(Relaxed)
     }
-    /// There is one.
+    /// Returns whether an area is registered.
     #[inline]
     pub fn is_there(&self) -> bool {
         self.address.load(Relaxed) != 0
     }
-    /// As that of `other` (fork).
+    /// Copies the registration of `other` (fork).
     pub fn copy(&self, other: &Registration) {
         self.set(other.address.load(Relaxed), other.bytes.load(Relaxed), other.signature());
     }
-    /// Ends it (exec).
+    /// Removes the registration (exec).
     pub fn end(&self) {
         if self.is_there() {
             rt::user::report_moves(false);
@@ -41,7 +41,7 @@ impl Registration {
     pub(super) fn signature(&self) -> u32 {
         self.signature.load(Relaxed)
     }
-    /// `address`, `bytes` and `signature` are what was registered.
+    /// Checks that `address`, `bytes` and `signature` are those of the registration.
     pub(super) fn check(&self, address: u64, bytes: u32, signature: u32) -> Result<(), Errno> {
         if self.address.load(Relaxed) != address || self.bytes.load(Relaxed) != bytes {
             return Err(Errno::EINVAL);

@@ -18,7 +18,7 @@ pub fn write_decimal(text: &mut Vec<u8>, number: u64) {
 pub struct Text(Vec<u8>);
 
 impl Text {
-    /// An empty text with room for so many bytes.
+    /// Makes an empty text with room for `bytes` bytes.
     pub fn with_room(bytes: usize) -> Text {
         Text(Vec::with_capacity(bytes))
     }
@@ -59,7 +59,7 @@ impl Text {
     pub fn line(&mut self, name: &str, number: impl Into<u64>) -> &mut Text {
         self.put(name).put(":\t").number(number).put("\n")
     }
-    /// The text.
+    /// Returns the bytes of the text.
     pub fn finish(self) -> Vec<u8> {
         self.0
     }
@@ -77,7 +77,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// Those of a number in decimal.
+    /// Makes the digits of a number in decimal.
     pub fn decimal(number: u64) -> Digits {
         Digits::new(number, 10, 1)
     }
@@ -96,7 +96,7 @@ impl Digits {
         }
         Digits { digits, start: DIGITS_MAX.saturating_sub(count.max(width)) }
     }
-    /// They, as text.
+    /// Returns the digits as text.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.digits.get(self.start..).unwrap_or_default()
