@@ -185,7 +185,7 @@ pub(crate) struct Completing {
     pub(crate) window: DmaWindow,
 }
 
-/// What the taker of completions does next.
+/// The next step of the taker of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// There are more completions.

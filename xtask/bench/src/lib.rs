@@ -1,5 +1,7 @@
 //! `./x bench`: the suites. Those that compare sides by the probes of `bench/probes` are run by `compared`; the experiments
 //! have a module each.
+#![forbid(unsafe_code)]
+
 mod axis;
 mod boot;
 mod causes;

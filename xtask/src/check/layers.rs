@@ -94,6 +94,7 @@ fn may(from: &Crate, to: &Crate, orders: &Orders) -> bool {
         (Floor::Rt, Floor::Nucleus) | (Floor::Interfaces, Floor::Rt | Floor::Interfaces) => true,
         (Floor::Component, Floor::Rt | Floor::Interfaces) => true,
         (Floor::Component, Floor::Component) => is_below(from, to, orders),
+        (Floor::Tool, Floor::Tool) => true,
         _ => false,
     }
 }

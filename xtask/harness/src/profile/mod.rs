@@ -1,5 +1,5 @@
-//! Where the kernel spends a command's instructions (B9, as McRae's "Hardware Profiling of Kernels", Figure 3): what each
-//! function executed, the path of calls, a flame graph, a trace to look at. Described in `docs/profile.md`.
+//! The profile of a command: the instructions that the kernel executes for it (B9, as McRae's "Hardware Profiling of Kernels",
+//! Figure 3), by function and by path of calls, as a flame graph and as a trace. `docs/profile.md` describes it.
 //!
 //! [`calls::follow`] runs any machine so, between the marks of a program in it or for a whole session; [`Profile`] is what
 //! comes of it, and [`report`] says it. [`sample`] has the system sample itself instead.

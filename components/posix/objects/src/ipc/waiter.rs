@@ -18,7 +18,7 @@ pub struct Waiter<T> {
     event: Event,
 }
 
-/// How a sleep ended.
+/// The end of a sleep.
 #[derive(Debug)]
 pub enum Slept<T> {
     /// The answer came.

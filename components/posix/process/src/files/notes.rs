@@ -85,7 +85,7 @@ impl Observer for Note {
     }
 }
 
-/// What the owner of a description is told by.
+/// The owner of a description, as the receiver of its signals.
 pub trait Told: Send + Sync {
     /// Something happened, as a signal's `si_code`, `si_band` and descriptor say.
     fn tell(&self, code: i32, band: u32, fd: i32);

@@ -200,7 +200,7 @@ pub struct PosixQueue {
     _counted: Counted,
 }
 
-/// How long a call waits.
+/// The time that a call waits at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// It does not wait: `EAGAIN`.
