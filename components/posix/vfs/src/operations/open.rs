@@ -160,6 +160,8 @@ impl Caller<'_> {
         permission::check_execute(&place, self.credentials)?;
         self.open_place(&place, OpenHow::new(raw::O_RDONLY), Origin::Created)
     }
+    /// Opens a file without a name (O_TMPFILE); out of the way of opens of what is there.
+    #[inline(never)]
     fn open_unnamed(
         &self,
         base: Base<'_>,
@@ -174,6 +176,8 @@ impl Caller<'_> {
         }
         self.open_place(&place, how, Origin::Created)
     }
+    /// Opens what a name stands for, or makes it (O_CREAT); out of the way of opens of what is there.
+    #[inline(never)]
     fn open_or_create(
         &self,
         base: Base<'_>,

@@ -50,6 +50,7 @@ impl PageCache {
     ///
     /// # Errors
     /// `EFAULT`, `EIO`, `ENOMEM` where nothing was copied before.
+    #[inline]
     pub(crate) fn read(
         &self,
         offset: u64,
@@ -73,6 +74,7 @@ impl PageCache {
         Ok(done)
     }
     /// Copies a run of pages, or of zeroes, of at most `left` bytes.
+    #[inline]
     fn read_some(
         &self,
         at: u64,
