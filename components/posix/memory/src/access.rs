@@ -1,7 +1,7 @@
 //! The personality's own access to user memory: bytes, values, strings, with faults answered.
 //!
 //! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
-use super::{fault::BadAccess, space::AddressSpace};
+use super::{fault::FaultError, space::AddressSpace};
 use alloc::vec::Vec;
 use core::ops::Deref;
 use rt::{
@@ -71,9 +71,9 @@ impl Tries {
         loop {
             match memory.fault(fault.address, fault.access) {
                 Ok(_) => return Ok(()),
-                Err(BadAccess::NO_MEMORY)
+                Err(FaultError::NoMemory)
                     if !memory.user().is_out_of_tables() && memory.owner.relieve() => {}
-                Err(BadAccess::NO_MEMORY) => return Err(Errno::ENOMEM),
+                Err(FaultError::NoMemory) => return Err(Errno::ENOMEM),
                 Err(_) => return Err(Errno::EFAULT),
             }
         }
@@ -269,7 +269,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// The first failing access.
-    pub fn populate(&self, start: u64, length: u64, access: Access) -> Result<(), BadAccess> {
+    pub fn populate(&self, start: u64, length: u64, access: Access) -> Result<(), FaultError> {
         let end = start.saturating_add(length);
         let mut page = super::region::page_of(start);
         while page < end {

@@ -32,37 +32,22 @@ pub(super) const AHEAD_MAX: u64 = 32;
 /// may be sparse, share one frame of zeroes until a store.
 const SMALL_PAGES: u64 = 512;
 
-const SIGKILL: u8 = 9;
-const SIGBUS: u8 = 7;
-const SIGSEGV: u8 = 11;
-const SEGV_MAPERR: i32 = 1;
-const SEGV_ACCERR: i32 = 2;
-const BUS_ADRERR: i32 = 2;
-const SI_KERNEL: i32 = 0x80;
-
-/// A bad access: the signal that its thread gets, with `si_code`.
+/// The reason why a fault was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadAccess {
-    /// Number of the signal: SIGSEGV, SIGBUS, or SIGKILL where memory ran out.
-    pub signal: u8,
-    /// `si_code`.
-    pub code: i32,
-}
-
-impl BadAccess {
-    /// The access to an address that is not mapped.
-    pub const UNMAPPED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_MAPERR };
+pub enum FaultError {
+    /// Nothing is mapped at the address.
+    Unmapped,
     /// The mapping does not allow the access.
-    pub const DENIED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_ACCERR };
+    Denied,
     /// The object has no such page, or it could not be read.
-    pub const NO_PAGE: BadAccess = BadAccess { signal: SIGBUS, code: BUS_ADRERR };
-    /// The access for which there was no memory.
-    pub const NO_MEMORY: BadAccess = BadAccess { signal: SIGKILL, code: SI_KERNEL };
+    NoPage,
+    /// Memory for the page was refused.
+    NoMemory,
 }
 
-impl From<NoMemory> for BadAccess {
+impl From<NoMemory> for FaultError {
     fn from(_: NoMemory) -> Self {
-        BadAccess::NO_MEMORY
+        FaultError::NoMemory
     }
 }
 
@@ -104,11 +89,11 @@ impl AddressSpace {
     /// Handles a fault: `access` at `address` was not possible.
     ///
     /// # Errors
-    /// [`BadAccess`], to be sent as a signal, or `EFAULT` for an access by the personality.
+    /// The reason; to a program it is a signal, to the personality's own access `EFAULT`.
     ///
     /// # Locks
     /// `memory.map`, to read (to write if the stack grows).
-    pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, BadAccess> {
+    pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, FaultError> {
         let mut kind = FaultKind::Minor;
         let page = page_of(address);
         if self.faults.get().minor.is_multiple_of(FAULTS_A_LOOK) {
@@ -132,7 +117,7 @@ impl AddressSpace {
                     fault_counts::add_to_system(kind);
                     return Ok(kind);
                 }
-                Err(BadAccess::NO_MEMORY)
+                Err(FaultError::NoMemory)
                     if reclaims < RECLAIMS && !self.space.is_out_of_tables() =>
                 {
                     drop(map);
@@ -158,7 +143,7 @@ impl AddressSpace {
         page: u64,
         access: Access,
         fetched: Option<Fetched>,
-    ) -> Result<Step, BadAccess> {
+    ) -> Result<Step, FaultError> {
         match &region.backing {
             Backing::Anonymous => self.enter_anonymous(region, page, access),
             Backing::Object { object, first, .. } => {
@@ -185,7 +170,7 @@ impl AddressSpace {
         region: &Region,
         page: u64,
         access: Access,
-    ) -> Result<Step, BadAccess> {
+    ) -> Result<Step, FaultError> {
         if access == Access::Write {
             if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
                 return Ok(Step::Done);
@@ -207,7 +192,7 @@ impl AddressSpace {
         }
         let (start, end) = self.ahead(region, page, last);
         self.expect_fault(start, end);
-        let pages = range(start, end).ok_or(BadAccess::UNMAPPED)?;
+        let pages = range(start, end).ok_or(FaultError::Unmapped)?;
         if self.space.map_zeroed(pages, region.page_protection()).is_err() {
             self.space.map_zeroed(one(page)?, region.page_protection())?;
         }
@@ -239,7 +224,7 @@ impl AddressSpace {
         page: u64,
         index: u64,
         fetched: Option<Fetched>,
-    ) -> Result<Step, BadAccess> {
+    ) -> Result<Step, FaultError> {
         let protection = region.read_protection();
         if let Some(fetched) = fetched {
             self.space.map(one(page)?, &[fetched.frame], protection)?;
@@ -296,7 +281,7 @@ impl AddressSpace {
         page: u64,
         index: u64,
         fetched: Option<Fetched>,
-    ) -> Result<Step, BadAccess> {
+    ) -> Result<Step, FaultError> {
         if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
             return Ok(Step::Done);
         }
@@ -325,7 +310,7 @@ impl AddressSpace {
         page: u64,
         index: u64,
         fetched: Option<Fetched>,
-    ) -> Result<Step, BadAccess> {
+    ) -> Result<Step, FaultError> {
         let Some(fetched) = fetched.filter(|fetched| fetched.is_for_write) else {
             return Ok(Step::Fetch { object: object.clone(), index, is_for_write: true });
         };
@@ -345,16 +330,16 @@ impl AddressSpace {
     }
 
     /// Extends the stack above `page` down to it, if there is one and its limit allows it.
-    fn grow_stack(&self, page: u64) -> Result<(), BadAccess> {
+    fn grow_stack(&self, page: u64) -> Result<(), FaultError> {
         let limits = self.limits.get();
         let is_below_stack = |map: &Map| {
             map.at_or_above(page).is_some_and(|above| above.flags.contains(Flags::GROWS_DOWN))
         };
         if !(lowest()..USER_END).contains(&page) || !is_below_stack(&self.map.read()) {
-            return Err(BadAccess::UNMAPPED);
+            return Err(FaultError::Unmapped);
         }
         let mut map = self.map.write();
-        let Some(stack) = map.at_or_above(page) else { return Err(BadAccess::UNMAPPED) };
+        let Some(stack) = map.at_or_above(page) else { return Err(FaultError::Unmapped) };
         if stack.contains(page) {
             return Ok(());
         }
@@ -365,7 +350,7 @@ impl AddressSpace {
             || (map.total_pages + more).saturating_mul(PAGE) > limits.address_space
             || map.below(page).is_some_and(|below| is_too_near(below, page));
         if is_refused {
-            return Err(BadAccess::UNMAPPED);
+            return Err(FaultError::Unmapped);
         }
         let addition = Region { start: page, end: start, ..stack.clone() };
         let committed = map.committed_pages;
@@ -374,7 +359,7 @@ impl AddressSpace {
             map.extend_down(start, page);
         }
         self.note_sizes(&mut map, committed);
-        promised.map_err(|_| BadAccess::UNMAPPED)
+        promised.map_err(|_| FaultError::Unmapped)
     }
 }
 
@@ -428,21 +413,21 @@ fn mapped_parts(
     })
 }
 
-fn check_access(region: &Region, access: Access) -> Result<(), BadAccess> {
+fn check_access(region: &Region, access: Access) -> Result<(), FaultError> {
     let is_allowed = match access {
         Access::Read => !region.protection.is_empty(),
         Access::Write => region.protection.contains(Protection::WRITE),
         Access::Execute => region.protection.contains(Protection::EXECUTE),
     };
-    if is_allowed { Ok(()) } else { Err(BadAccess::DENIED) }
+    if is_allowed { Ok(()) } else { Err(FaultError::Denied) }
 }
 
-fn bad_page(error: Errno) -> BadAccess {
-    if error == Errno::ENOMEM { BadAccess::NO_MEMORY } else { BadAccess::NO_PAGE }
+fn bad_page(error: Errno) -> FaultError {
+    if error == Errno::ENOMEM { FaultError::NoMemory } else { FaultError::NoPage }
 }
 
-fn one(page: u64) -> Result<PageRange, BadAccess> {
-    PageRange::new(page, 1).ok_or(BadAccess::UNMAPPED)
+fn one(page: u64) -> Result<PageRange, FaultError> {
+    PageRange::new(page, 1).ok_or(FaultError::Unmapped)
 }
 
 /// Returns the aligned window of `pages` pages around `page`, cut to the region.

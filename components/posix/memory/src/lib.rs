@@ -61,7 +61,7 @@ mod tests;
 pub use access::Text;
 pub use advice::Advice;
 pub use anonymous::Anonymous;
-pub use fault::BadAccess;
+pub use fault::FaultError;
 pub use fault_counts::{FaultCounts, FaultKind, Faults};
 pub use mapping::{MapFlags, MapRequest, Place, Source};
 pub use owner::Owner;

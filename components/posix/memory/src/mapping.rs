@@ -2,7 +2,7 @@
 use super::{
     anonymous::Anonymous,
     commit::{self, Commitment, Policy},
-    fault::BadAccess,
+    fault::FaultError,
     map::{Map, lowest},
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of, range, round_up},
     space::AddressSpace,
@@ -242,7 +242,7 @@ impl AddressSpace {
             _ => Access::Execute,
         };
         self.populate(region.start, region.bytes(), access).map_err(|error| match error {
-            BadAccess::NO_MEMORY => Errno::EAGAIN,
+            FaultError::NoMemory => Errno::EAGAIN,
             _ => Errno::ENOMEM,
         })
     }

@@ -125,10 +125,10 @@ fn bad_accesses_say_why() {
     let memory = space();
     map(&memory, AT, 1, READ);
     map(&memory, AT + PAGE, 1, Protection::empty());
-    assert_eq!(memory.fault(AT - 1, Access::Read), Err(BadAccess::UNMAPPED));
-    assert_eq!(memory.fault(AT, Access::Write), Err(BadAccess::DENIED));
-    assert_eq!(memory.fault(AT, Access::Execute), Err(BadAccess::DENIED));
-    assert_eq!(memory.fault(AT + PAGE, Access::Read), Err(BadAccess::DENIED));
+    assert_eq!(memory.fault(AT - 1, Access::Read), Err(FaultError::Unmapped));
+    assert_eq!(memory.fault(AT, Access::Write), Err(FaultError::Denied));
+    assert_eq!(memory.fault(AT, Access::Execute), Err(FaultError::Denied));
+    assert_eq!(memory.fault(AT + PAGE, Access::Read), Err(FaultError::Denied));
     assert_eq!(memory.write(AT, &1u8), Err(Errno::EFAULT));
     assert_eq!(memory.read::<u64>(u64::MAX - 3), Err(Errno::EFAULT));
     assert_eq!(memory.read::<u64>(0), Err(Errno::EFAULT));
@@ -235,10 +235,10 @@ fn pages_beyond_a_files_end_are_bus_errors_also_after_truncation() {
     let file = TestFile::new(&vec![7; 2 * PAGE as usize]);
     let memory = space();
     let at = memory.map(&map_file(&file, Place::Anywhere, 4, READ, true)).unwrap();
-    assert_eq!(memory.fault(at + 2 * PAGE, Access::Read), Err(BadAccess::NO_PAGE));
+    assert_eq!(memory.fault(at + 2 * PAGE, Access::Read), Err(FaultError::NoPage));
     assert_eq!(memory.read::<u8>(at + PAGE).unwrap(), 7);
     file.truncate(1);
-    assert_eq!(memory.fault(at + PAGE, Access::Read), Err(BadAccess::NO_PAGE));
+    assert_eq!(memory.fault(at + PAGE, Access::Read), Err(FaultError::NoPage));
     assert_eq!(memory.read::<u8>(at + PAGE), Err(Errno::EFAULT));
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
 }

@@ -9,8 +9,8 @@ use crate::{
     seccomp::{self, filter::Guard},
     signal::{
         deliver::{self, Interrupted, Next},
-        info::Info,
-        number::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP},
+        info::{Info, SI_KERNEL},
+        number::{SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP},
         send,
         state::FaultState,
     },
@@ -18,7 +18,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use memory::{AddressSpace, BadAccess};
+use memory::{AddressSpace, FaultError};
 use rt::{
     sync::Once,
     thread::Affinity,
@@ -206,11 +206,11 @@ fn page_fault(
     let bad = loop {
         match memory.fault(address, access) {
             Ok(kind) => return task.faults.add(kind),
-            Err(BadAccess::NO_MEMORY) if memory.user().is_out_of_tables() => {
+            Err(FaultError::NoMemory) if memory.user().is_out_of_tables() => {
                 oom::report_tables(&task.process, memory);
-                break BadAccess::NO_MEMORY;
+                break FaultError::NoMemory;
             }
-            Err(BadAccess::NO_MEMORY) if oom::relieve_unlocked(task) => {
+            Err(FaultError::NoMemory) if oom::relieve_unlocked(task) => {
                 // The victim may be this very process.
                 if task.has_signal() {
                     return;
@@ -226,7 +226,20 @@ fn page_fault(
             Access::Execute => 0x14,
         };
     let state = FaultState { vector: PAGE_FAULT_VECTOR, error_code, address };
-    raise(task, context, state, Info::fault(bad.signal, bad.code, address));
+    raise(task, context, state, signal_of(bad, address));
+}
+
+/// Returns the signal that a program gets for a fault which was not answered.
+fn signal_of(error: FaultError, address: u64) -> Info {
+    const SEGV_MAPERR: i32 = 1;
+    const SEGV_ACCERR: i32 = 2;
+    const BUS_ADRERR: i32 = 2;
+    match error {
+        FaultError::Unmapped => Info::fault(SIGSEGV, SEGV_MAPERR, address),
+        FaultError::Denied => Info::fault(SIGSEGV, SEGV_ACCERR, address),
+        FaultError::NoPage => Info::fault(SIGBUS, BUS_ADRERR, address),
+        FaultError::NoMemory => Info::fault(SIGKILL, SI_KERNEL, address),
+    }
 }
 
 /// Returns signal and code of a processor exception, as on Linux.
