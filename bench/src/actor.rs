@@ -5,9 +5,9 @@
 pub const NEW_REGION: u64 = 1;
 /// Makes an endpoint.
 pub const NEW_ENDPOINT: u64 = 2;
-/// Gives its capability, with the rights in word 0 (1 to serve, 2 to write), and answers with the gift.
+/// Gives its capability, with the rights in word 0 (1 to serve, 2 to write), and answers with the derivation.
 pub const GIVE: u64 = 3;
-/// Takes back its last gift.
+/// Takes back its last derivation.
 pub const TAKE_BACK: u64 = 4;
 /// Answers with a copy of its capability.
 pub const COPY: u64 = 5;
@@ -44,7 +44,7 @@ pub const COPY_TO: u64 = 19;
 /// Copies the words at offsets 0, 8 and 16 of that window, each changed by word 0, to offsets 24, 32 and 40; answers
 /// with their sum.
 pub const COPY_LISTS: u64 = 20;
-/// Copies one, two, three ... to offset 0 of that window, in a thread of its own, until the window is taken back
+/// Copies one, two, three ... to offset 0 of that window, in a thread of its own, until the window is revoked
 /// ([`RESULTS`]).
 pub const COPY_ON: u64 = 21;
 /// Answers with as many words as it gets, each increased by one.
@@ -57,7 +57,7 @@ pub const WAKE: u64 = 24;
 pub const WAIT: u64 = 25;
 /// Starts two threads that wait for each other in turn, for ever, at the word of its region whose number is in word 0.
 pub const PASS: u64 = 26;
-/// Answer of [`COPY_FROM`] and [`COPY_TO`] if the window was taken back.
+/// Answer of [`COPY_FROM`] and [`COPY_TO`] if the window was revoked.
 pub const COPY_GONE: u64 = u64::MAX;
 /// Answer of [`COPY_FROM`] and [`COPY_TO`] if the offset is not in the window.
 pub const COPY_FAULT: u64 = u64::MAX - 1;

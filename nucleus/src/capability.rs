@@ -1,5 +1,5 @@
 //! Capabilities: the rights of isolated components (K3), named by handles in a [`Table`]. They are copied and moved along
-//! with messages. A [`Gift`] is a copy that can be taken back.
+//! with messages. A [`Derivation`] is a copy that can be revoked.
 use crate::{
     dma::DmaBuffer,
     irq::Interrupt,
@@ -9,14 +9,14 @@ use crate::{
 use ::calls::{MAY_READ, MAY_SERVE, MAY_WRITE};
 use alloc::sync::Arc;
 use core::ops::Deref;
-pub use ipc::Gift;
+pub use ipc::Derivation;
 use program::Access;
 
 /// The table of a component's capabilities.
 pub type Table = ipc::Table<Capability>;
 
-fn is_over(gift: &Option<Arc<Gift>>) -> bool {
-    gift.as_ref().is_some_and(|gift| gift.is_over())
+fn is_over(derivation: &Option<Arc<Derivation>>) -> bool {
+    derivation.as_ref().is_some_and(|derivation| derivation.is_over())
 }
 
 /// The right of a holder of an endpoint.
@@ -37,13 +37,13 @@ pub struct EndpointRight {
     pub badge: u64,
     /// The right.
     pub right: Right,
-    gift: Option<Arc<Gift>>,
+    derivation: Option<Arc<Derivation>>,
 }
 
 impl EndpointRight {
     /// Returns the right to serve `endpoint`.
     pub fn to(endpoint: Arc<Endpoint>) -> EndpointRight {
-        EndpointRight { endpoint, badge: 0, right: Right::Serve, gift: None }
+        EndpointRight { endpoint, badge: 0, right: Right::Serve, derivation: None }
     }
 
     /// Returns the right to call the endpoint with `badge`.
@@ -51,17 +51,17 @@ impl EndpointRight {
         EndpointRight { badge, right: Right::Call, ..self.clone() }
     }
 
-    /// Signals `bits` at the endpoint, unless the right was taken back. Interrupt handlers may call this.
+    /// Signals `bits` at the endpoint, unless the right was revoked. Interrupt handlers may call this.
     pub fn signal(&self, bits: u64) {
         if !self.is_over() {
             self.endpoint.signal(bits);
         }
     }
 
-    /// Returns whether the right was taken back.
+    /// Returns whether the right was revoked.
     #[inline]
     pub fn is_over(&self) -> bool {
-        is_over(&self.gift)
+        is_over(&self.derivation)
     }
 }
 
@@ -71,19 +71,19 @@ pub struct Region {
     buffer: Arc<DmaBuffer>,
     /// The region may also be mapped for writing.
     pub can_write: bool,
-    gift: Option<Arc<Gift>>,
+    derivation: Option<Arc<Derivation>>,
 }
 
 impl From<Arc<DmaBuffer>> for Region {
     fn from(buffer: Arc<DmaBuffer>) -> Region {
-        Region { buffer, can_write: true, gift: None }
+        Region { buffer, can_write: true, derivation: None }
     }
 }
 
 impl Region {
-    /// Returns whether the right may be taken back.
+    /// Returns whether the right may be revoked.
     pub fn is_given(&self) -> bool {
-        self.gift.is_some()
+        self.derivation.is_some()
     }
 }
 
@@ -101,24 +101,24 @@ pub struct Window {
     start: u64,
     bytes: u64,
     rights: u64,
-    gift: Option<Arc<Gift>>,
+    derivation: Option<Arc<Derivation>>,
 }
 
 impl Window {
     /// Makes a window on `bytes` bytes from `start` of `space`; `None` if the range passes the end of user space.
     pub fn new(space: &Arc<Inner>, start: u64, bytes: u64, rights: u64) -> Option<Window> {
         let end = start.checked_add(bytes)?;
-        let window = Window { space: space.clone(), start, bytes, rights, gift: None };
+        let window = Window { space: space.clone(), start, bytes, rights, derivation: None };
         (end <= USER_END).then_some(window)
     }
 
-    /// Waits until copies that were under way when the window was taken back have stopped.
+    /// Waits until copies that were under way when the window was revoked have stopped.
     pub fn settle(&self) {
         drop(self.space.lock.lock());
     }
 
     /// Copies `bytes` bytes between `offset` of the window and `own` of the calling thread's space. Returns the number
-    /// copied. Bytes outside the window or not present, and bytes after the window was taken back, are not copied.
+    /// copied. Bytes outside the window or not present, and bytes after the window was revoked, are not copied.
     pub fn copy(&self, own: u64, offset: u64, bytes: u64, access: Access) -> u64 {
         let right = if access == Access::Write { MAY_WRITE } else { MAY_READ };
         let shown = self.bytes.saturating_sub(offset).min(bytes);
@@ -126,7 +126,7 @@ impl Window {
             return 0;
         }
         let place = self.start.saturating_add(offset);
-        self.space.copy_across(place, own, shown, access, || !is_over(&self.gift))
+        self.space.copy_across(place, own, shown, access, || !is_over(&self.derivation))
     }
 }
 
@@ -141,26 +141,26 @@ pub enum Capability {
     Interrupt(Arc<Interrupt>),
     /// A range of a component's memory, for copying.
     Window(Window),
-    /// An object whose right was taken back.
+    /// An object whose right was revoked.
     Gone,
 }
 
 impl Capability {
-    fn gift(&mut self) -> Option<&mut Option<Arc<Gift>>> {
+    fn derivation(&mut self) -> Option<&mut Option<Arc<Derivation>>> {
         match self {
-            Capability::Endpoint(EndpointRight { gift, .. })
-            | Capability::Region(Region { gift, .. })
-            | Capability::Window(Window { gift, .. }) => Some(gift),
+            Capability::Endpoint(EndpointRight { derivation, .. })
+            | Capability::Region(Region { derivation, .. })
+            | Capability::Window(Window { derivation, .. }) => Some(derivation),
             Capability::Interrupt(_) | Capability::Gone => None,
         }
     }
 
-    /// Returns whether the right was taken back.
+    /// Returns whether the right was revoked.
     pub fn is_over(&self) -> bool {
         match self {
-            Capability::Endpoint(EndpointRight { gift, .. })
-            | Capability::Region(Region { gift, .. })
-            | Capability::Window(Window { gift, .. }) => is_over(gift),
+            Capability::Endpoint(EndpointRight { derivation, .. })
+            | Capability::Region(Region { derivation, .. })
+            | Capability::Window(Window { derivation, .. }) => is_over(derivation),
             Capability::Interrupt(_) => false,
             Capability::Gone => true,
         }
@@ -168,7 +168,7 @@ impl Capability {
 
     /// Makes a copy to be given to others, with at most `rights`. Returns `None` for a capability that cannot be given, or
     /// was given on too often.
-    pub fn give(&self, rights: u64, badge: u64) -> Option<(Capability, Arc<Gift>)> {
+    pub fn give(&self, rights: u64, badge: u64) -> Option<(Capability, Arc<Derivation>)> {
         let mut copy = self.clone();
         match &mut copy {
             Capability::Endpoint(to) if to.right == Right::Serve && rights & MAY_SERVE == 0 => {
@@ -178,9 +178,9 @@ impl Capability {
             Capability::Window(window) => window.rights &= rights,
             _ => {}
         }
-        let place = copy.gift()?;
-        let gift = Gift::new(place.take())?;
-        *place = Some(gift.clone());
-        Some((copy, gift))
+        let place = copy.derivation()?;
+        let derivation = Derivation::new(place.take())?;
+        *place = Some(derivation.clone());
+        Some((copy, derivation))
     }
 }

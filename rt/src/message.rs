@@ -3,7 +3,7 @@
 //! An [`Endpoint`] is the place where a server receives and its clients call. A [`Message`] is at most [`MESSAGE_WORDS`] words
 //! and one [`Capability`]. Bits that are signalled at an endpoint come to its receiver before any message. The death of a
 //! server ends the calls that it had received with [`Error::Restarted`]; calls not yet received wait for its successor. A
-//! capability given as a [`Gift`] can be taken back. Each step costs one system call; a call and its reply are three steps (the
+//! capability given as a [`Derivation`] can be revoked. Each step costs one system call; a call and its reply are three steps (the
 //! call, and the server's reply-and-receive before and after it).
 use crate::{memory::Region, time::Instant, world};
 use core::{fmt, mem::MaybeUninit};
@@ -22,7 +22,7 @@ pub enum Capability {
     View(crate::window::View),
 }
 
-/// Rights that holders of a [`Gift`] have in addition to calling and reading.
+/// Rights that holders of a [`Derivation`] have in addition to calling and reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// The right to serve at an endpoint.
@@ -31,29 +31,29 @@ pub struct Rights {
     pub can_write: bool,
 }
 
-/// A copy of a capability that can be taken back: when this is dropped, all holders of it or of copies made of it lose it. Its
+/// A copy of a capability that can be revoked: when this is dropped, all holders of it or of copies made of it lose it. Its
 /// endpoint is then [`Error::Gone`] to them, also for threads that wait there; a call that was received is still answered. An
-/// isolated component that then touches memory given this way is ended. The end of a component takes back its gifts. The kernel
+/// isolated component that then touches memory given this way is ended. The end of a component revokes its derivations. The kernel
 /// world, which is trusted, keeps memory that it was given.
 #[derive(Debug)]
-pub struct Gift {
+pub struct Derivation {
     capability: Capability,
-    gift: world::message::GiftHandle,
+    derivation: world::message::DerivationHandle,
 }
 
-impl Gift {
+impl Derivation {
     /// Gives `capability` with at most `rights`. A right to call that is made from a right to serve has `badge`; any other has
-    /// its own badge. Cost as a system call: one, and one when it is taken back.
+    /// its own badge. Cost as a system call: one, and one when it is revoked.
     ///
     /// # Errors
-    /// [`crate::NoMemory`], also if it was given on too often (16 times) or was taken back.
+    /// [`crate::NoMemory`], also if it was given on too often (16 times) or was revoked.
     pub fn new(
         capability: &Capability,
         rights: Rights,
         badge: u64,
-    ) -> Result<Gift, crate::NoMemory> {
-        let (capability, gift) = world::message::give(capability, rights, badge)?;
-        Ok(Gift { capability, gift })
+    ) -> Result<Derivation, crate::NoMemory> {
+        let (capability, derivation) = world::message::give(capability, rights, badge)?;
+        Ok(Derivation { capability, derivation })
     }
     /// Returns the capability to send.
     pub fn capability(&self) -> Capability {
@@ -61,9 +61,9 @@ impl Gift {
     }
 }
 
-impl Drop for Gift {
+impl Drop for Derivation {
     fn drop(&mut self) {
-        world::message::take_back(&self.gift);
+        world::message::revoke(&self.derivation);
     }
 }
 

@@ -85,20 +85,20 @@ impl Bell {
         }
         self.region.wake(self.word);
     }
-    /// Calls `attendant` now, and for ever whenever the bell is rung. The attendant takes the entries in the ring and announces
+    /// Calls `handler` now, and for ever whenever the bell is rung. The handler takes the entries in the ring and announces
     /// the wait before it returns. It does not wait for the other party, and may be called on several threads at once. In the
     /// kernel world the ringing thread calls it, so no switch to another thread is needed. In other worlds a thread called
     /// `name` waits for the bell and calls it.
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn attend(
+    pub fn set_handler(
         &self,
         name: &str,
         policy: Policy,
-        attendant: impl Fn() + Send + Sync + 'static,
+        handler: impl Fn() + Send + Sync + 'static,
     ) -> Result<(), NoMemory> {
-        world::thread::attend(self.clone(), name, policy, Box::new(attendant))
+        world::thread::set_handler(self.clone(), name, policy, Box::new(handler))
     }
     /// Returns the bell's word, for functions that wait for it.
     #[cfg(all(target_os = "none", not(skerry_process)))]
@@ -116,21 +116,21 @@ impl Bell {
 
 /// Attends a bell with a thread of its own.
 #[cfg(not(all(target_os = "none", not(skerry_process))))]
-pub(crate) fn attend_by_thread(
+pub(crate) fn handle_by_thread(
     bell: Bell,
     name: &str,
     policy: Policy,
-    attendant: Attendant,
+    handler: WakeHandler,
 ) -> Result<(), NoMemory> {
     let serve = move || loop {
-        attendant();
+        handler();
         bell.wait(None);
     };
     crate::thread::spawn(name, policy, serve).map(drop)
 }
 
 /// The function that is called when a bell is rung.
-pub(crate) type Attendant = Box<dyn Fn() + Send + Sync>;
+pub(crate) type WakeHandler = Box<dyn Fn() + Send + Sync>;
 
 #[cfg(all(test, not(target_os = "none")))]
 mod tests {
@@ -191,7 +191,7 @@ mod tests {
         let bell = part.consumer_bell();
         bell.answer(producer.push(&0).unwrap());
         let (says, hears) = mpsc::channel();
-        let attendant = move || {
+        let handler = move || {
             let mut consumer = consumer.lock().unwrap();
             loop {
                 while let Some((number, _)) = consumer.pop().unwrap() {
@@ -202,7 +202,7 @@ mod tests {
                 }
             }
         };
-        bell.attend("attendant", Policy::Fair { nice: 0 }, attendant).unwrap();
+        bell.set_handler("handler", Policy::Fair { nice: 0 }, handler).unwrap();
         for number in 0..1_000 {
             assert_eq!(hears.recv().unwrap(), number);
             bell.answer(producer.push(&(number + 1)).unwrap());

@@ -10,7 +10,7 @@ mod component {
     use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use rt::{
         memory::Region,
-        message::{self, Capability, Endpoint, Gift, Message, Rights},
+        message::{self, Capability, Derivation, Endpoint, Message, Rights},
         thread::{self, Policy, Woken},
         window::{Access, CopyError, View, Window},
     };
@@ -20,7 +20,7 @@ mod component {
     struct Actor {
         region: Option<Region>,
         endpoint: Option<Endpoint>,
-        gift: Option<Gift>,
+        derivation: Option<Derivation>,
         window: Option<Window>,
         view: Option<View>,
         results: Arc<AtomicU64>,
@@ -131,9 +131,9 @@ mod component {
                 GIVE => self.held().and_then(|held| {
                     let [word, _] = words;
                     let rights = Rights { can_serve: word & 1 != 0, can_write: word & 2 != 0 };
-                    let gift = Gift::new(&held, rights, BADGE).ok()?;
-                    along = Some(gift.capability());
-                    self.gift = Some(gift);
+                    let derivation = Derivation::new(&held, rights, BADGE).ok()?;
+                    along = Some(derivation.capability());
+                    self.derivation = Some(derivation);
                     Some(1)
                 }),
                 // As a copy, or moved where nobody else here has it.
@@ -185,7 +185,7 @@ mod component {
                     self.endpoint = Some(endpoint);
                     1
                 }),
-                TAKE_BACK => self.gift.take().map(|_| 1),
+                TAKE_BACK => self.derivation.take().map(|_| 1),
                 SHUT => self.window.take().map(|_| 1),
                 COPY_FROM => self.copy_from(word),
                 COPY_TO => self.copy_to(word, second),
@@ -239,7 +239,7 @@ mod component {
         while at.iter().all(|at| at.load(SeqCst) != SEEN_TOO_LATE) {
             core::hint::spin_loop();
         }
-        panic!("seen after it was taken back");
+        panic!("seen after it was revoked");
     }
 
     /// Waits until the word says that it is the turn of `mine`, and gives the turn to the other thread.

@@ -79,7 +79,7 @@ pub(crate) fn entries_for(request: &Request) -> usize {
 }
 
 /// Returns whether `request` can be encoded in entries.
-pub(crate) fn is_sayable(request: &Request) -> bool {
+pub(crate) fn is_encodable(request: &Request) -> bool {
     let fits = |segment: &Segment| {
         u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
     };

@@ -2,6 +2,7 @@
 //!
 //! If driver and client live in different worlds, the client has a [`BlockProxy`] and the driver a [`BlockService`]. They
 //! exchange messages ([`BlockControl`]) and share two rings of plain data.
+mod combiner;
 mod control;
 mod course;
 mod doubts;
@@ -13,7 +14,6 @@ mod server;
 mod slots;
 #[cfg(test)]
 mod tests;
-mod turn;
 
 pub use control::*;
 pub use course::{Course, Owner};

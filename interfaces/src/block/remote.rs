@@ -7,16 +7,16 @@
 //! sent nothing more and is reported to the supervisor.
 //!
 //! Each direction has its lock: the [`Link`]'s is held to send, and that of [`Completing`](super::slots::Completing), which
-//! comes after it, to take completions. A thread that finds another one sending hands its requests over ([`Turn`]). Sinks are
-//! called without locks by the thread that rings ([`rt::ring::Bell::attend`]). In the kernel world that is the driver's own
+//! comes after it, to take completions. A thread that finds another one sending hands its requests over ([`Combiner`]). Sinks are
+//! called without locks by the thread that rings ([`rt::ring::Bell::set_handler`]). In the kernel world that is the driver's own
 //! thread, so a completion wakes the waiting thread without a third thread between them (M2).
 use super::{
     Block, BlockError, BlockInfo, BlockSink, Operation, Request, Segment, Sequence,
+    combiner::Combiner,
     control::{BlockControl, BlockControlClient},
     entries,
     flights::Flights,
     slots::{self, BATCH, Ended, Next, Slots},
-    turn::Turn,
 };
 use crate::{
     AttachError,
@@ -68,7 +68,7 @@ pub struct BlockProxy {
     pub(super) control: BlockControlClient,
     pub(super) link: Link<Flights>,
     pub(super) slots: Arc<Slots>,
-    turn: Turn,
+    combiner: Combiner,
     /// Signalled when requests have ended.
     pub(super) room: Event,
     /// Signalled when frames could not be lent or an error is held back.
@@ -94,15 +94,24 @@ impl BlockProxy {
         let info = info.info().ok_or(AttachError::Senseless)?;
         let link = Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new, on_corrupt)?;
         let slots = link.lock().traffic.slots();
-        let (turn, room, troubled) = (Turn::new(), Event::new(), Event::new());
+        let (combiner, room, troubled) = (Combiner::new(), Event::new(), Event::new());
         let watch = Mutex::new(&WATCH, Watch::default());
-        let proxy =
-            Arc::new(BlockProxy { info, control, link, slots, turn, room, troubled, runs, watch });
+        let proxy = Arc::new(BlockProxy {
+            info,
+            control,
+            link,
+            slots,
+            combiner,
+            room,
+            troubled,
+            runs,
+            watch,
+        });
         proxy.restarted()?;
         let policy = Policy::Fair { nice: COMPLETION_NICE };
         let name = format!("{}/remote", proxy.info.name);
         let (attends, tends) = (proxy.clone(), proxy.clone());
-        proxy.link.bell.attend(&name, policy, move || attends.complete_all())?;
+        proxy.link.bell.set_handler(&name, policy, move || attends.complete_all())?;
         thread::spawn(&name, policy, move || tends.tend())?;
         Ok(proxy)
     }
@@ -204,16 +213,16 @@ impl BlockProxy {
         doorbell
     }
 
-    /// Sends a batch, or ends it if the device is closed. Blocks while there is no room. If this thread has the turn, it ends
-    /// the turn before it wakes others, because these would keep it from ending it.
-    fn send_all(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>, mut has_turn: bool) {
+    /// Sends a batch, or ends it if the device is closed. Blocks while there is no room. If this thread is the combiner, it ends
+    /// that role before it wakes others, because these would keep it from ending it.
+    fn send_all(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>, mut is_combiner: bool) {
         let mut batch = batch.into_iter();
         loop {
             let ticket = self.room.ticket();
             let sent = self.send_some(&mut batch, sink);
             let is_over = sent.is_err() || batch.as_slice().is_empty();
             let mut doorbell = sent.unwrap_or(Ok(Doorbell::Silent));
-            if core::mem::take(&mut has_turn) && self.turn.end() {
+            if core::mem::take(&mut is_combiner) && self.combiner.end() {
                 doorbell = self.send_handed(doorbell);
             }
             self.link.answer(doorbell);
@@ -229,13 +238,13 @@ impl BlockProxy {
         }
     }
 
-    /// Sends the batches that were handed over, as the holder of the turn, and ends the turn. Returns whether the driver must
+    /// Sends the batches that were queued, as the combiner, and ends that role. Returns whether the driver must
     /// be woken, also for the earlier `doorbell`. The driver is woken before this thread waits for room, because nobody else
     /// would make room.
     #[cold]
     fn send_handed(&self, mut doorbell: Result<Doorbell, Corrupt>) -> Result<Doorbell, Corrupt> {
         loop {
-            while let Some((batch, sink)) = self.turn.next() {
+            while let Some((batch, sink)) = self.combiner.next() {
                 let mut batch = batch.into_iter();
                 let sent = self.send_some(&mut batch, &sink);
                 doorbell = join(doorbell, sent.unwrap_or(Ok(Doorbell::Silent)));
@@ -245,7 +254,7 @@ impl BlockProxy {
                     self.send_all(batch.collect(), &sink, false);
                 }
             }
-            if !self.turn.end() {
+            if !self.combiner.end() {
                 return doorbell;
             }
         }
@@ -318,7 +327,7 @@ fn clear(request: &Request) {
 /// Removes from `batch` the requests that entries cannot encode, and tells their sink.
 #[cold]
 fn refuse_unsayable(batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
-    for request in batch.extract_if(.., |request| !entries::is_sayable(request)) {
+    for request in batch.extract_if(.., |request| !entries::is_encodable(request)) {
         sink.completed(request.tag, Err(BlockError::Invalid));
     }
 }
@@ -329,14 +338,14 @@ impl Block for BlockProxy {
     }
 
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
-        if !batch.iter().all(entries::is_sayable) {
+        if !batch.iter().all(entries::is_encodable) {
             refuse_unsayable(batch, sink);
         }
         batch.iter().for_each(clear);
         let mut batch = core::mem::take(batch);
-        let has_turn = self.turn.take();
-        if !has_turn {
-            match self.turn.hand((batch, sink.clone())) {
+        let is_combiner = self.combiner.take();
+        if !is_combiner {
+            match self.combiner.hand((batch, sink.clone())) {
                 Ok(false) => return,
                 Ok(true) => {
                     let doorbell = self.send_handed(Ok(Doorbell::Silent));
@@ -345,11 +354,11 @@ impl Block for BlockProxy {
                 Err((all, _)) => batch = all,
             }
         }
-        self.send_all(batch, sink, has_turn);
+        self.send_all(batch, sink, is_combiner);
     }
 
     fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
-        if !entries::is_sayable(&request) {
+        if !entries::is_encodable(&request) {
             return Err(request);
         }
         clear(&request);
@@ -366,7 +375,7 @@ impl Block for BlockProxy {
     }
 
     fn start(&self, sequence: Sequence, sink: &Arc<dyn BlockSink>) -> Result<(), Sequence> {
-        if !sequence.is_sound() || !sequence.requests().all(entries::is_sayable) {
+        if !sequence.is_sound() || !sequence.requests().all(entries::is_encodable) {
             return Err(sequence);
         }
         let doorbell = {
@@ -391,8 +400,8 @@ impl BlockProxy {
         batch: Vec<Request>,
         sink: &Arc<dyn BlockSink>,
     ) {
-        assert!(self.turn.take());
-        assert!(matches!(self.turn.hand((handed, sink.clone())), Ok(false)));
+        assert!(self.combiner.take());
+        assert!(matches!(self.combiner.hand((handed, sink.clone())), Ok(false)));
         self.send_all(batch, sink, true);
     }
     /// Blocks until an error is held back.

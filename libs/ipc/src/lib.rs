@@ -24,12 +24,12 @@
 
 extern crate alloc;
 
+mod derivation;
 mod endpoint;
-mod gift;
 mod message;
 mod table;
 
+pub use derivation::Derivation;
 pub use endpoint::{Endpoint, Links, Next, Party, Phase, Serving, Threads};
-pub use gift::Gift;
 pub use message::{Error, Header, INLINE_WORDS, MESSAGE_WORDS, Message};
 pub use table::Table;

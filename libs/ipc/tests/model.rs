@@ -4,7 +4,7 @@
 //! The threads of a model are in an array. A blocked thread is claimed by the thread that changes its
 //! state from `BLOCKED`; exactly one succeeds. A lost wake-up is a deadlock, which loom reports; a
 //! second reply, or a message read while it is written, fails an assertion or loom's cells.
-use ipc::{Endpoint, Error, Gift, Header, Message, Next, Party, Serving, Table, Threads};
+use ipc::{Derivation, Endpoint, Error, Header, Message, Next, Party, Serving, Table, Threads};
 #[cfg(loom)]
 use loom::{
     sync::{Mutex, atomic::AtomicU32},
@@ -463,23 +463,23 @@ fn a_receiver_that_is_turned_away_takes_no_message_along() {
     });
 }
 
-/// Tests that a capability that is put into a table while its gift is taken back is not there
+/// Tests that a capability that is put into a table while its derivation is revoked  is not there
 /// afterwards.
 #[test]
 fn nothing_of_a_gift_is_left_in_a_table() {
     explore(|| {
-        let gift = Gift::new(None).unwrap();
-        let table = Arc::new(Mutex::new(Table::<Arc<Gift>>::new()));
+        let derivation = Derivation::new(None).unwrap();
+        let table = Arc::new(Mutex::new(Table::<Arc<Derivation>>::new()));
         let receivers = [(); 2].map(|()| {
-            let (gift, table) = (gift.clone(), table.clone());
+            let (derivation, table) = (derivation.clone(), table.clone());
             thread::spawn(move || {
                 let mut table = table.lock().unwrap();
-                if !gift.is_over() {
-                    table.insert(gift).unwrap();
+                if !derivation.is_over() {
+                    table.insert(derivation).unwrap();
                 }
             })
         });
-        gift.end();
+        derivation.end();
         let mut from = 0;
         loop {
             let mut table = table.lock().unwrap();

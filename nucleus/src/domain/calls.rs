@@ -6,12 +6,12 @@ mod wait;
 
 use super::{
     Domain,
-    gifts::take_back,
+    derivations::revoke,
     run::{self, Start},
 };
 use crate::{
     arch::{cpu, percpu, smp},
-    capability::{Capability, EndpointRight, Gift, Right},
+    capability::{Capability, Derivation, EndpointRight, Right},
     entropy,
     irq::Interrupt,
     spin::NoInterrupts,
@@ -495,7 +495,7 @@ impl Domain {
     /// Makes `handle`, which is reserved, name `capability`.
     pub(super) fn put(&self, handle: u64, capability: Capability) {
         let mut held = self.held.lock();
-        // A thread that takes the capability back searches this table after it has ended the gift.
+        // A thread that takes the capability back searches this table after it has ended the derivation.
         let is_over = capability.is_over();
         held.fill(handle, if is_over { Capability::Gone } else { capability });
     }
@@ -520,10 +520,10 @@ impl Domain {
     }
 
     fn revoke(&self, handle: u64) -> Done {
-        let is_it = |&mut (of, _): &mut (u64, Arc<Gift>)| of == handle;
+        let is_it = |&mut (of, _): &mut (u64, Arc<Derivation>)| of == handle;
         let given = self.taken.lock().given.extract_if(.., is_it).next();
-        let (_, gift) = given.ok_or(Status::Refused)?;
-        take_back([gift]);
+        let (_, derivation) = given.ok_or(Status::Refused)?;
+        revoke([derivation]);
         Ok(())
     }
 

@@ -8,17 +8,17 @@
 //! Locks, each a leaf except `mapped`: `mapped` (over `held`, `taken` and the space's), `held` (capabilities; one that is
 //! removed is dropped after the lock is released), `taken`, `threads`, `end`.
 mod calls;
+mod derivations;
 mod devices;
-mod gifts;
 mod memory;
 mod run;
 
+pub use derivations::revoke;
 pub use devices::watch_faults;
-pub use gifts::take_back;
 
 use crate::{
     arch::{iommu::Window, pci, smp},
-    capability::{Capability, Gift, Table},
+    capability::{Capability, Derivation, Table},
     device,
     dma::{DmaBuffer, Loan},
     memory::{
@@ -46,8 +46,8 @@ struct Taken {
     ports: Ranges,
     functions: Vec<u16>,
     transports: Vec<u64>,
-    /// Capabilities that the domain gave: the handle of each, and the gift that ends it.
-    given: Vec<(u64, Arc<Gift>)>,
+    /// Capabilities that the domain gave: the handle of each, and the derivation that ends it.
+    given: Vec<(u64, Arc<Derivation>)>,
     /// Loan of the memory that outlives the domain to its devices.
     kept: Option<Loan>,
     /// Mapped registers: physical address, and address in the space.
@@ -137,7 +137,7 @@ impl Domain {
             strays: AtomicU32::new(0),
             share: share.map(Arc::new),
         });
-        gifts::enter(&domain);
+        derivations::enter(&domain);
         Ok(domain)
     }
 
@@ -273,8 +273,8 @@ impl Domain {
         taken.transports.into_iter().for_each(device::quiesce_transport);
         taken.ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
         drop(taken.kept);
-        // Its gifts are taken back from all holders.
-        take_back(taken.given.into_iter().map(|(_, gift)| gift));
+        // Its derivations are revoked from all holders.
+        revoke(taken.given.into_iter().map(|(_, derivation)| derivation));
         let held = self.held.lock().drain();
         drop(held);
         self.has_ended.store(1, Release);
@@ -312,7 +312,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        gifts::leave();
+        derivations::leave();
         self.uncharge(self.pages.load(Relaxed));
         objects::count(Kind::Domain, -1);
     }

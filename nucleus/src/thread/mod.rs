@@ -54,7 +54,7 @@ pub use scheduler::{
     reschedule_if_wanted, yield_now,
 };
 pub use timers::timer_interrupt;
-pub use wait::{Attendant, attend, park, unpark, wait_on, wake};
+pub use wait::{WakeHandler, park, set_handler, unpark, wait_on, wake};
 pub use watchdog::start as start_watchdog;
 
 pub use program::{CpuTime, Policy};
@@ -98,7 +98,7 @@ pub struct Thread {
     own_policy: AtomicU32,
     /// The share of its component; `None` without a limit.
     share: Option<Arc<Share>>,
-    /// The thread runs an attendant, and may hold locks that others want.
+    /// The thread runs an handler, and may hold locks that others want.
     is_attending: AtomicBool,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
@@ -267,7 +267,7 @@ impl Thread {
     }
 
     /// Returns whether the thread's component has used up its share of the present period. This does not count while the
-    /// thread runs an attendant.
+    /// thread runs an handler.
     #[inline(always)]
     fn is_over_share(&self) -> bool {
         let is_over = |share: &Share| share.is_used_up(time::now_ns);

@@ -2,7 +2,7 @@
 //!
 //! Waiters are in a bucket by the word's address. A waker first claims a blocked thread (`Thread::claim`: BLOCKED to WAKING).
 //! Of waker, deadline and kick only one succeeds, and it sets the result of the wait. Comparing the word and blocking are one
-//! step because both sides hold the bucket. A word in shared memory can have an attendant ([`attend`]), which is called in the
+//! step because both sides hold the bucket. A word in shared memory can have an handler ([`set_handler`]), which is called in the
 //! place of a waiter.
 use super::{
     BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, consume_kick, current,
@@ -35,21 +35,21 @@ const BUCKETS: usize = 256;
 /// The waiters by the words of one hash.
 struct Bucket {
     waiters: Fifo<Ref>,
-    attendants: Option<&'static Attended>,
+    handlers: Option<&'static HandledWord>,
 }
 
-/// A word with an attendant. It exists for ever.
-struct Attended {
+/// A word with an handler. It exists for ever.
+struct HandledWord {
     address: usize,
-    attendant: Attendant,
-    next: Option<&'static Attended>,
+    handler: WakeHandler,
+    next: Option<&'static HandledWord>,
 }
 
 /// A function that is called when a word is woken, by the waking thread, as if it were the body of a thread that had waited.
-pub type Attendant = Box<dyn Fn() + Send + Sync>;
+pub type WakeHandler = Box<dyn Fn() + Send + Sync>;
 
 static TABLE: [SpinLock<Bucket>; BUCKETS] = [const {
-    SpinLock::new(class!("nucleus.wait"), Bucket { waiters: Fifo::new(), attendants: None })
+    SpinLock::new(class!("nucleus.wait"), Bucket { waiters: Fifo::new(), handlers: None })
 }; BUCKETS];
 
 fn bucket(address: usize) -> &'static SpinLock<Bucket> {
@@ -168,23 +168,23 @@ fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
     if outcome == KICKED { Outcome::Kicked } else { Outcome::TimedOut }
 }
 
-/// Calls `attendant`, which keeps the memory of `word`, whenever the word is woken from now on. A waker of the word may block.
-pub fn attend(word: &AtomicU32, attendant: Attendant) {
+/// Calls `handler`, which keeps the memory of `word`, whenever the word is woken from now on. A waker of the word may block.
+pub fn set_handler(word: &AtomicU32, handler: WakeHandler) {
     let address = core::ptr::from_ref(word).addr();
-    let attended = Box::leak(Box::new(Attended { address, attendant, next: None }));
+    let handled = Box::leak(Box::new(HandledWord { address, handler, next: None }));
     let mut bucket = bucket(address).lock();
-    attended.next = bucket.attendants;
-    bucket.attendants = Some(attended);
+    handled.next = bucket.handlers;
+    bucket.handlers = Some(handled);
 }
 
-/// Wakes up to `count` threads that wait on `word`. Returns how many. Only the address of `word` counts. Calls its attendant,
+/// Wakes up to `count` threads that wait on `word`. Returns how many. Only the address of `word` counts. Calls its handler,
 /// if it has one.
 ///
 /// All are taken at once: a thread that waits again before this returns is not woken again.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let address = core::ptr::from_ref(word).addr();
     let (mut others, mut woken) = (Fifo::new(), 0);
-    let (first, attended) = {
+    let (first, handled) = {
         let mut bucket = bucket(address).lock();
         let first = if count > 0 { take(&mut bucket, address) } else { None };
         woken += u32::from(first.is_some());
@@ -194,8 +194,8 @@ pub fn wake(word: &AtomicU32, count: u32) -> u32 {
             others.push_back(&mut Links, thread);
             woken += 1;
         }
-        let mut all = core::iter::successors(bucket.attendants, |attended| attended.next);
-        (first, all.find(|attended| attended.address == address))
+        let mut all = core::iter::successors(bucket.handlers, |handled| handled.next);
+        (first, all.find(|handled| handled.address == address))
     };
     if let Some(first) = first {
         let _hold = NoPreempt::new();
@@ -205,18 +205,18 @@ pub fn wake(word: &AtomicU32, count: u32) -> u32 {
             scheduler::unblock(thread.get());
         }
     }
-    if let Some(attended) = attended {
-        attended.call();
+    if let Some(handled) = handled {
+        handled.call();
     }
     woken
 }
 
-impl Attended {
+impl HandledWord {
     /// The caller does not sink during the call; if it should have, it does afterwards.
     fn call(&self) {
         let me = current();
         let was_attending = me.is_attending.swap(true, Relaxed);
-        (self.attendant)();
+        (self.handler)();
         me.is_attending.store(was_attending, Relaxed);
         if me.is_over_share() {
             let _off = NoInterrupts::new();

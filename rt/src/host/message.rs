@@ -7,7 +7,7 @@ use crate::{
     NoMemory,
     message::{Capability, Endpoint, Message, Rights, Step},
 };
-use ipc::{Error, Gift, Header, INLINE_WORDS, MESSAGE_WORDS, Next, Party, Serving, Threads};
+use ipc::{Derivation, Error, Header, INLINE_WORDS, MESSAGE_WORDS, Next, Party, Serving, Threads};
 use std::{
     collections::HashMap,
     sync::{Arc, Condvar, Mutex},
@@ -28,8 +28,8 @@ struct Member {
     state: State,
     words: [u64; MESSAGE_WORDS],
     capability: Option<Capability>,
-    /// The gift by which the right came to this holder.
-    gift: Option<Arc<Gift>>,
+    /// The derivation by which the right came to this holder.
+    derivation: Option<Arc<Derivation>>,
 }
 
 impl Default for Member {
@@ -40,7 +40,7 @@ impl Default for Member {
             state: State::Runs,
             words: [0; MESSAGE_WORDS],
             capability: None,
-            gift: None,
+            derivation: None,
         }
     }
 }
@@ -101,48 +101,49 @@ pub(crate) struct EndpointHandle {
     place: Arc<Place>,
     badge: u64,
     can_serve: bool,
-    gift: Option<Arc<Gift>>,
+    derivation: Option<Arc<Derivation>>,
 }
 
 impl EndpointHandle {
     fn is_over(&self) -> bool {
-        self.gift.as_ref().is_some_and(|gift| gift.is_over())
+        self.derivation.as_ref().is_some_and(|derivation| derivation.is_over())
     }
 }
 
-/// The end of a gift, and the place where its holders wait.
+/// The end of a derivation, and the place where its holders wait.
 #[derive(Debug)]
-pub(crate) struct GiftHandle(Arc<Gift>, Option<Arc<Place>>);
+pub(crate) struct DerivationHandle(Arc<Derivation>, Option<Arc<Place>>);
 
 pub(crate) fn give(
     capability: &Capability,
     rights: Rights,
     badge: u64,
-) -> Result<(Capability, GiftHandle), NoMemory> {
+) -> Result<(Capability, DerivationHandle), NoMemory> {
     match capability {
         // Memory cannot be taken away from a thread of the host.
         Capability::Region(_) => {
-            let gift = Gift::new(None).ok_or(NoMemory)?;
-            Ok((capability.clone(), GiftHandle(gift, None)))
+            let derivation = Derivation::new(None).ok_or(NoMemory)?;
+            Ok((capability.clone(), DerivationHandle(derivation, None)))
         }
         Capability::Endpoint(Endpoint(of)) => {
-            let gift = Gift::new(of.gift.clone()).ok_or(NoMemory)?;
+            let derivation = Derivation::new(of.derivation.clone()).ok_or(NoMemory)?;
             let can_serve = of.can_serve && rights.can_serve;
             let badge = if of.can_serve && !can_serve { badge } else { of.badge };
             let place = of.place.clone();
-            let handle = GiftHandle(gift.clone(), Some(place.clone()));
-            let given = EndpointHandle { place, badge, can_serve, gift: Some(gift) };
+            let handle = DerivationHandle(derivation.clone(), Some(place.clone()));
+            let given = EndpointHandle { place, badge, can_serve, derivation: Some(derivation) };
             Ok((Capability::Endpoint(Endpoint(given)), handle))
         }
     }
 }
 
-pub(crate) fn take_back(GiftHandle(gift, place): &GiftHandle) {
-    gift.end();
+pub(crate) fn revoke(DerivationHandle(derivation, place): &DerivationHandle) {
+    derivation.end();
     let Some(place) = place else { return };
     let mut locked = lock(&place.locked);
     let Locked { endpoint, members } = &mut *locked;
-    let is_over = |member: &Member| member.gift.as_ref().is_some_and(|gift| gift.is_over());
+    let is_over =
+        |member: &Member| member.derivation.as_ref().is_some_and(|derivation| derivation.is_over());
     let all = members.0.iter();
     let meant: Vec<u64> =
         all.filter(|(_, member)| is_over(member)).map(|(&thread, _)| thread).collect();
@@ -151,7 +152,7 @@ pub(crate) fn take_back(GiftHandle(gift, place): &GiftHandle) {
 }
 
 pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
-    Ok(EndpointHandle { place: Arc::default(), badge: 0, can_serve: true, gift: None })
+    Ok(EndpointHandle { place: Arc::default(), badge: 0, can_serve: true, derivation: None })
 }
 
 pub(crate) fn endpoint_badged(
@@ -170,14 +171,14 @@ pub(crate) fn step(
 ) -> Result<(), Error> {
     let me = current();
     let mut locked = lock(&handle.place.locked);
-    // A thread that takes the gift back ends it before it looks for waiting threads.
+    // A thread that revokes the derivation ends it before it looks for waiting threads.
     let serves = matches!(step, Step::Receive | Step::Reply | Step::ReplyAndReceive);
     if handle.is_over() || serves && !handle.can_serve {
         return Err(Error::Gone);
     }
     let Locked { endpoint, members } = &mut *locked;
     let member = members.of(me);
-    member.gift = handle.gift.clone();
+    member.derivation = handle.derivation.clone();
     let length = message.words().len();
     let header = Header::new(message.label, length);
     member.capability = message.capability.take();
@@ -247,7 +248,7 @@ pub(crate) fn end_server(handle: &EndpointHandle) {
 
 #[cfg(test)]
 mod tests {
-    use crate::message::{Capability, Endpoint, Error, Gift, Message, Rights};
+    use crate::message::{Capability, Derivation, Endpoint, Error, Message, Rights};
     use crate::{memory::Region, time};
     use std::{sync::atomic::Ordering::Relaxed, thread};
 
@@ -280,9 +281,11 @@ mod tests {
     #[test]
     fn what_was_given_is_taken_back_from_those_who_wait_by_it() {
         let server = Endpoint::new().unwrap();
-        let gift = Gift::new(&Capability::Endpoint(server.clone()), Rights::default(), 7).unwrap();
-        let Capability::Endpoint(given) = gift.capability() else { panic!() };
-        let on = Gift::new(&Capability::Endpoint(given.clone()), Rights::default(), 8).unwrap();
+        let derivation =
+            Derivation::new(&Capability::Endpoint(server.clone()), Rights::default(), 7).unwrap();
+        let Capability::Endpoint(given) = derivation.capability() else { panic!() };
+        let on =
+            Derivation::new(&Capability::Endpoint(given.clone()), Rights::default(), 8).unwrap();
         let Capability::Endpoint(given_on) = on.capability() else { panic!() };
         let calls = [given.clone(), given_on]
             .map(|endpoint| thread::spawn(move || endpoint.call(&mut Message::new(1), None)));
@@ -290,7 +293,7 @@ mod tests {
         server.receive(&mut message, None).unwrap();
         assert_eq!(message.badge(), 7);
         assert_eq!(given.receive(&mut Message::new(0), None), Err(Error::Gone));
-        drop(gift);
+        drop(derivation);
         server.reply(&mut message).unwrap();
         let mut ends = calls.map(|call| call.join().unwrap());
         ends.sort_by_key(Result::is_err);
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!(given.call(&mut message, None), Err(Error::Gone));
         let soon = Some(time::now().after_ns(1_000_000));
         assert_eq!(server.receive(&mut message, soon), Err(Error::TimedOut));
-        let late = Gift::new(&Capability::Endpoint(given), Rights::default(), 7).unwrap();
+        let late = Derivation::new(&Capability::Endpoint(given), Rights::default(), 7).unwrap();
         let Capability::Endpoint(late) = late.capability() else { panic!() };
         assert_eq!(late.call(&mut message, None), Err(Error::Gone));
     }

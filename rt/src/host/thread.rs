@@ -4,7 +4,7 @@
 //! enter it when they first ask. Futex waiters are in hashed buckets. Lock order: bucket, then
 //! `Control::state`.
 use super::{control, time::host_instant};
-pub(crate) use crate::ring::attend_by_thread as attend;
+pub(crate) use crate::ring::handle_by_thread as set_handler;
 use crate::{
     NoMemory,
     thread::{CpuTime, Policy, Woken},

@@ -23,21 +23,22 @@ pub(crate) fn endpoint_badged(
     Ok(handle.badged(badge))
 }
 
-pub(crate) type GiftHandle = Arc<capability::Gift>;
+pub(crate) type DerivationHandle = Arc<capability::Derivation>;
 
 pub(crate) fn give(
     capability: &Capability,
     Rights { can_serve, can_write }: Rights,
     badge: u64,
-) -> Result<(Capability, GiftHandle), NoMemory> {
+) -> Result<(Capability, DerivationHandle), NoMemory> {
     let serve = if can_serve { calls::MAY_SERVE } else { 0 };
     let write = if can_write { calls::MAY_WRITE } else { 0 };
-    let (copy, gift) = to_nucleus(capability.clone()).give(serve | write, badge).ok_or(NoMemory)?;
-    Ok((from_nucleus(copy).ok_or(NoMemory)?, gift))
+    let (copy, derivation) =
+        to_nucleus(capability.clone()).give(serve | write, badge).ok_or(NoMemory)?;
+    Ok((from_nucleus(copy).ok_or(NoMemory)?, derivation))
 }
 
-pub(crate) fn take_back(gift: &GiftHandle) {
-    domain::take_back([gift.clone()]);
+pub(crate) fn revoke(derivation: &DerivationHandle) {
+    domain::revoke([derivation.clone()]);
 }
 
 pub(super) fn to_nucleus(capability: Capability) -> capability::Capability {

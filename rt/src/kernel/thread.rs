@@ -1,7 +1,7 @@
 //! Threads of the kernel world.
 use crate::{
     NoMemory,
-    ring::{Attendant, Bell},
+    ring::{Bell, WakeHandler},
     thread::Policy,
 };
 use nucleus::arch::{percpu, smp};
@@ -12,16 +12,16 @@ pub(crate) use nucleus::thread::{
     unpark, wait_on, wake, yield_now,
 };
 
-/// Attends a bell: each thread that rings enters the nucleus, which calls the attendant on it.
-pub(crate) fn attend(
+/// Attends a bell: each thread that rings enters the nucleus, which calls the handler on it.
+pub(crate) fn set_handler(
     bell: Bell,
     _name: &str,
     _policy: Policy,
-    attendant: Attendant,
+    handler: WakeHandler,
 ) -> Result<(), NoMemory> {
-    nucleus::thread::attend(bell.word().ok_or(NoMemory)?, attendant);
+    nucleus::thread::set_handler(bell.word().ok_or(NoMemory)?, handler);
     bell.ring();
-    // The bell is attended for ever, so its memory stays.
+    // The bell is handled for ever, so its memory stays.
     core::mem::forget(bell);
     Ok(())
 }

@@ -64,14 +64,14 @@ fn handle_of(capability: &Capability) -> u64 {
     }
 }
 
-/// Handle of a copy that was given; giving it back takes the gift back.
-pub(crate) type GiftHandle = u64;
+/// Handle of a copy that was given; giving it back revokes the derivation.
+pub(crate) type DerivationHandle = u64;
 
 pub(crate) fn give(
     capability: &Capability,
     Rights { can_serve, can_write }: Rights,
     badge: u64,
-) -> Result<(Capability, GiftHandle), NoMemory> {
+) -> Result<(Capability, DerivationHandle), NoMemory> {
     let serve = if can_serve { MAY_SERVE } else { 0 };
     let write = if can_write { MAY_WRITE | MAY_READ } else { MAY_READ };
     let arguments = [handle_of(capability), serve | write, badge];
@@ -88,9 +88,9 @@ pub(crate) fn give(
     Ok((copy, given))
 }
 
-pub(crate) fn take_back(gift: &GiftHandle) {
+pub(crate) fn revoke(derivation: &DerivationHandle) {
     // SAFETY: what it unmaps is others', or was got and given on here, whose words are looked at by the original handle.
-    let _ = unsafe { ask_with_memory(Call::Revoke, &[*gift]) };
+    let _ = unsafe { ask_with_memory(Call::Revoke, &[*derivation]) };
 }
 
 /// Returns the handle of the capability to send. The capability is moved if nobody else in this component has it.

@@ -6,7 +6,7 @@
 //! thread and its spawner have let go of it. For the thread this is its last store, after which it uses no memory of
 //! its own.
 use super::call::{ask, ask_with_memory, until};
-pub(crate) use crate::ring::attend_by_thread as attend;
+pub(crate) use crate::ring::handle_by_thread as set_handler;
 use crate::{
     NoMemory, PAGE_BYTES,
     thread::{CpuTime, Policy, Woken},

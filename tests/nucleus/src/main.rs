@@ -14,11 +14,11 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod costs;
 #[cfg(target_os = "none")]
+mod derivations;
+#[cfg(target_os = "none")]
 mod devices;
 #[cfg(target_os = "none")]
 mod domains;
-#[cfg(target_os = "none")]
-mod gifts;
 #[cfg(target_os = "none")]
 mod hostile;
 #[cfg(target_os = "none")]

@@ -1,7 +1,7 @@
 //! Tests of shares: a component loops in many threads, and its share of the processors' time limits it.
 use crate::{
+    derivations,
     domains::{self, does, first, second},
-    gifts,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use calls::{Call, Grants, IMAGE_BASE, SERVICE};
@@ -144,17 +144,17 @@ pub fn loops_leave_the_rest_to_others() {
     thread::set_policy(me, Policy::Fair { nice: 0 });
 }
 
-/// The processor time that an attendant needs, and the thread that computes beside it.
-const ATTENDS_NS: u64 = 30_000_000;
+/// The processor time that a handler needs, and the thread that computes beside it.
+const HANDLER_NS: u64 = 30_000_000;
 static BESIDE_NS: AtomicU64 = AtomicU64::new(0);
 static BESIDE: AtomicU64 = AtomicU64::new(0);
 
-/// Returns a bell whose attendant needs [`ATTENDS_NS`].
+/// Returns a bell whose handler needs [`HANDLER_NS`].
 pub fn bell() -> &'static Region {
     static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
-    gifts::bell(&BELL, || {
+    derivations::bell(&BELL, || {
         let (me, beside) = (thread::current_number(), BESIDE.load(SeqCst));
-        let (until_ns, before_ns) = (run_ns(me) + ATTENDS_NS, run_ns(beside));
+        let (until_ns, before_ns) = (run_ns(me) + HANDLER_NS, run_ns(beside));
         while run_ns(me) < until_ns {
             core::hint::spin_loop();
         }
@@ -164,7 +164,7 @@ pub fn bell() -> &'static Region {
 
 /// Tests that a component that rings a bell again and again sinks in between, but not while it does work that others may wait
 /// for.
-pub fn attendant_does_not_sink() {
+pub fn handler_does_not_sink() {
     let me = thread::current_number();
     thread::set_policy(me, Policy::Fifo(99));
     let busy = Busy::start();
@@ -191,8 +191,8 @@ pub fn attendant_does_not_sink() {
     domain.kill("test");
     let beside_ns = BESIDE_NS.load(SeqCst);
     log::info!("beside who rings: {percent} %, and {beside_ns} ns while it attends");
-    assert!(beside_ns <= ATTENDS_NS, "an attendant sank for {beside_ns} ns");
-    // 70 where each period begins with an attendant.
+    assert!(beside_ns <= HANDLER_NS, "a handler sank for {beside_ns} ns");
+    // 70 where each period begins with a handler.
     assert!((40..90).contains(&percent), "others have {percent} % beside who rings");
     thread::set_policy(me, Policy::Fair { nice: 0 });
 }

@@ -1,6 +1,7 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
 use crate::{
-    costs, devices, domains, gifts, hostile, memory, messages, ports, program, shares, threads,
+    costs, derivations, devices, domains, hostile, memory, messages, ports, program, shares,
+    threads,
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -51,7 +52,7 @@ const TESTS: &[(&str, fn())] = &[
     ("log lines are limited", domains::log_lines_are_limited),
     ("a domain in a loop is killed", domains::loop_is_killed),
     ("loops leave to others what is not their share", shares::loops_leave_the_rest_to_others),
-    ("an attendant does not sink", shares::attendant_does_not_sink),
+    ("a handler does not sink", shares::handler_does_not_sink),
     ("loops disturb nobody", shares::loops_disturb_nobody),
     ("idle time is anybody's", shares::idle_time_is_anybodys),
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
@@ -68,19 +69,19 @@ const TESTS: &[(&str, fn())] = &[
     ("threads of a domain call each other", domains::calls_within),
     ("domains signal each other", domains::signal_each_other),
     ("a killed client is not answered", domains::killed_client_is_not_answered),
-    ("memory is taken back from everybody", gifts::memory_is_taken_back),
-    ("words are taken back", gifts::words_are_taken_back),
-    ("those who wait are ended", gifts::those_who_wait_are_ended),
-    ("words are attended", gifts::words_are_attended),
-    ("gifts end with their giver", gifts::gifts_end_with_their_giver),
-    ("memory given to be read is not written", gifts::memory_is_read_only),
-    ("capabilities move", gifts::capabilities_move),
-    ("what does not move along stays", gifts::what_does_not_go_stays),
-    ("endpoints are taken back from who waits", gifts::endpoints_are_taken_back),
-    ("gifts have limits", gifts::gifts_have_limits),
-    ("long messages arrive whole", gifts::long_messages_arrive_whole),
-    ("a window shows what it shows", gifts::windows_show_what_they_show),
-    ("memory that was taken back is free", gifts::taken_back_memory_is_free),
+    ("memory is revoked from everybody", derivations::memory_is_taken_back),
+    ("words are revoked", derivations::words_are_taken_back),
+    ("those who wait are ended", derivations::those_who_wait_are_ended),
+    ("woken words are handled", derivations::woken_words_are_handled),
+    ("derivations end with their giver", derivations::gifts_end_with_their_giver),
+    ("memory given to be read is not written", derivations::memory_is_read_only),
+    ("capabilities move", derivations::capabilities_move),
+    ("what does not move along stays", derivations::what_does_not_go_stays),
+    ("endpoints are revoked from who waits", derivations::endpoints_are_taken_back),
+    ("derivations have limits", derivations::gifts_have_limits),
+    ("long messages arrive whole", derivations::long_messages_arrive_whole),
+    ("a window shows what it shows", derivations::windows_show_what_they_show),
+    ("memory that was revoked is free", derivations::taken_back_memory_is_free),
     ("a hostile component harms nobody", hostile::harms_nobody),
     ("extended state is checked and kept", program::extended_state),
     (
@@ -136,7 +137,7 @@ fn warm_up() {
     in_threads(1, |_| domains::device_is_quiesced());
     in_threads(1, |_| domains::each_grant_counts());
     in_threads(1, |_| devices::only_what_is_lent_is_reached());
-    in_threads(1, |_| gifts::words_are_attended());
+    in_threads(1, |_| derivations::woken_words_are_handled());
     in_threads(1, |_| drop(shares::bell()));
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }

@@ -4,7 +4,7 @@
 //! one by one. All ports' queues are set up in advance (queues cannot be added later); a port's buffers are allocated when it
 //! is announced.
 use crate::{
-    control::{Control, MESSAGE_BYTES, Tell, Told},
+    control::{Control, DeviceMessage, MESSAGE_BYTES, Tell},
     ledger::{BUFFERS, Ledger, PortLedger},
     port::{BUFFER_BYTES, ConsolePort},
     slots::Slots,
@@ -318,19 +318,19 @@ impl Console {
         self.ports().iter().try_for_each(|port| port.service(scratch))
     }
 
-    fn obey(&self, number: u32, told: Told) -> Result<(), Error> {
-        if told == Told::Add {
+    fn obey(&self, number: u32, told: DeviceMessage) -> Result<(), Error> {
+        if told == DeviceMessage::Add {
             return self.add_port(number);
         }
         let port = self.ports.lock().get(&number).cloned();
         let Some(port) = port else { return Ok(()) };
         match told {
-            Told::Add => {}
-            Told::Remove => port.set_open(false),
-            Told::IsConsole => self.make_console(number),
-            Told::Resize { rows, columns } => port.set_window(rows, columns),
-            Told::Open(is_open) => port.set_open(is_open),
-            Told::Name(name) => port.set_name(name),
+            DeviceMessage::Add => {}
+            DeviceMessage::Remove => port.set_open(false),
+            DeviceMessage::IsConsole => self.make_console(number),
+            DeviceMessage::Resize { rows, columns } => port.set_window(rows, columns),
+            DeviceMessage::Open(is_open) => port.set_open(is_open),
+            DeviceMessage::Name(name) => port.set_name(name),
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ mod event {
 
 /// A message from the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum DeviceMessage {
     Add,
     Remove,
     IsConsole,
@@ -59,23 +59,23 @@ impl Tell {
 }
 
 /// Decodes a message into its port and contents; `None` if it is invalid.
-pub(crate) fn decode(message: &[u8]) -> Option<(u32, Told)> {
+pub(crate) fn decode(message: &[u8]) -> Option<(u32, DeviceMessage)> {
     let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
     let word = u64::from_le_bytes(*header);
     let (port, kind, value) = (word as u32, (word >> 32) as u16, (word >> 48) as u16);
     let told = match kind {
-        event::DEVICE_ADD => Told::Add,
-        event::DEVICE_REMOVE => Told::Remove,
-        event::CONSOLE_PORT => Told::IsConsole,
+        event::DEVICE_ADD => DeviceMessage::Add,
+        event::DEVICE_REMOVE => DeviceMessage::Remove,
+        event::CONSOLE_PORT => DeviceMessage::IsConsole,
         event::RESIZE => {
             let [c0, c1, r0, r1] = *payload.first_chunk::<4>()?;
             let (columns, rows) = (u16::from_le_bytes([c0, c1]), u16::from_le_bytes([r0, r1]));
-            Told::Resize { rows, columns }
+            DeviceMessage::Resize { rows, columns }
         }
-        event::PORT_OPEN => Told::Open(value != 0),
+        event::PORT_OPEN => DeviceMessage::Open(value != 0),
         event::PORT_NAME => {
             let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
-            Told::Name(String::from_utf8_lossy(payload.get(..end)?).into_owned())
+            DeviceMessage::Name(String::from_utf8_lossy(payload.get(..end)?).into_owned())
         }
         _ => return None,
     };
@@ -123,7 +123,7 @@ impl Control {
     }
 
     /// Takes the next valid message of the device.
-    pub(crate) fn receive(&mut self) -> Result<Option<(u32, Told)>, Error> {
+    pub(crate) fn receive(&mut self) -> Result<Option<(u32, DeviceMessage)>, Error> {
         while let Some(filled) = self.input.take()? {
             let mut message = [0; MESSAGE_BYTES];
             let bytes = filled.bytes.min(MESSAGE_BYTES);

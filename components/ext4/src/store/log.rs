@@ -128,13 +128,13 @@ impl Log {
 
     /// Makes the caller the committer, after any other committer.
     pub(crate) fn begin_commit(&self) -> Committing<'_> {
-        Committing { committer: self.committer.lock(), _told: Told(&self.ended) }
+        Committing { committer: self.committer.lock(), _signals: SignalsOnDrop(&self.ended) }
     }
 
     /// Makes the caller the committer, unless there is one; the end of a commit is signalled.
     pub(crate) fn try_commit(&self) -> Option<Committing<'_>> {
         let committer = self.committer.try_lock()?;
-        Some(Committing { committer, _told: Told(&self.ended) })
+        Some(Committing { committer, _signals: SignalsOnDrop(&self.ended) })
     }
 
     /// Number of the running transaction.
@@ -270,7 +270,7 @@ impl Log {
 /// The right to commit. When it is dropped, threads that wait for a commit are told.
 pub(crate) struct Committing<'a> {
     committer: MutexGuard<'a, Committer>,
-    _told: Told<'a>,
+    _signals: SignalsOnDrop<'a>,
 }
 
 impl Deref for Committing<'_> {
@@ -287,9 +287,9 @@ impl DerefMut for Committing<'_> {
 }
 
 /// Signals its event when it goes.
-struct Told<'a>(&'a Event);
+struct SignalsOnDrop<'a>(&'a Event);
 
-impl Drop for Told<'_> {
+impl Drop for SignalsOnDrop<'_> {
     fn drop(&mut self) {
         self.0.signal();
     }

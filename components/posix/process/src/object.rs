@@ -66,7 +66,7 @@ pub struct Process {
     /// For a leader whose terminal was hung up: the group that was in its foreground; 0 means none.
     pub lost_foreground: AtomicU32,
     memory: Mutex<Option<Arc<AddressSpace>>>,
-    /// Guard that makes an exec of the process one step for other threads.
+    /// Confinement that makes an exec of the process one step for other threads.
     pub exec_guard: ExecGuard,
     /// Signals pending for the process, its stop, its end and its tasks.
     pub signals: Mutex<ProcessSignals>,

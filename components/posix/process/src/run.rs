@@ -6,7 +6,7 @@
 use crate::{
     call::{self, Call, Table},
     current, exit, files, oom, rseq,
-    seccomp::{self, filter::Guard},
+    seccomp::{self, filter::Confinement},
     signal::{
         deliver::{self, Interrupted, Next},
         info::{Info, SI_KERNEL},
@@ -53,7 +53,7 @@ impl SystemCalls {
 struct Held {
     memory: Arc<AddressSpace>,
     files: Arc<files::table::Table>,
-    guard: Option<Guard>,
+    guard: Option<Confinement>,
 }
 
 impl Held {

@@ -6,7 +6,7 @@ use crate::{
     login::Login,
     object::Process,
     rseq::registration::Registration,
-    seccomp::filter::Guard,
+    seccomp::filter::Confinement,
     signal::state::TaskSignals,
     status::ExitStatus,
     undo::UndoList,
@@ -75,13 +75,13 @@ pub struct Task {
     attention: AtomicU32,
     in_call: AtomicBool,
     /// Stands still in a stop; under `process.signals`.
-    pub is_standing: AtomicBool,
+    pub is_stopped: AtomicBool,
     files: Mutex<Option<Arc<Table>>>,
     fs: Mutex<FsHold>,
     credentials: Mutex<Arc<Credentials>>,
     command: Mutex<[u8; 16]>,
     restart: Mutex<Option<Restart>>,
-    guard: Mutex<Option<Guard>>,
+    guard: Mutex<Option<Confinement>>,
     /// No exec gives the task more rights than it has.
     pub no_new_privileges: AtomicBool,
     /// Signals pending for the task, its mask and its alternate stack.
@@ -156,7 +156,7 @@ impl Task {
             thread: AtomicU64::new(0),
             attention: AtomicU32::new(0),
             in_call: AtomicBool::new(false),
-            is_standing: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             files: Mutex::new(&FILES, Some(parts.files)),
             fs: Mutex::new(&FS, parts.fs),
             credentials: Mutex::new(&CREDENTIALS, parts.credentials),
@@ -309,12 +309,12 @@ impl Task {
         self.exit_status.store(status.wait_word(), Ordering::Relaxed);
     }
     /// Returns the guard that decides which calls it may make; `None` if it may make all.
-    pub fn guard(&self) -> Option<Guard> {
+    pub fn guard(&self) -> Option<Confinement> {
         self.guard.lock().clone()
     }
     /// Sets the guard that decides which calls it may make, from its next check of its attention on. The caller holds
     /// `process.signals`.
-    pub fn set_guard(&self, guard: Guard) {
+    pub fn set_guard(&self, guard: Confinement) {
         let old = self.guard.lock().replace(guard);
         drop(old);
         self.raise_attention(attention::RELOAD);

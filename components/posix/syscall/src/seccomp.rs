@@ -10,7 +10,7 @@ use process::{
     call::Call,
     files::install::install_anonymous,
     seccomp::{
-        Filter, Guard, Prepared, audit,
+        Confinement, Filter, Prepared, audit,
         listener::{self, Notices, Patience},
     },
 };
@@ -117,7 +117,7 @@ fn set_strict(task: &Task) -> Result<u64, Errno> {
     if task.guard().is_some() {
         return Err(Errno::EINVAL);
     }
-    task.set_guard(Guard::Strict);
+    task.set_guard(Confinement::Strict);
     Ok(0)
 }
 
@@ -154,8 +154,8 @@ fn set_filter(
         let state = task.process.signals.lock();
         let before = match task.guard() {
             None => None,
-            Some(Guard::Filtered(filter)) => Some(filter),
-            Some(Guard::Strict) => return Err(Errno::EINVAL),
+            Some(Confinement::Filtered(filter)) => Some(filter),
+            Some(Confinement::Strict) => return Err(Errno::EINVAL),
         };
         if notices.is_some() && before.as_ref().is_some_and(|chain| chain.has_listener()) {
             return Err(Errno::EBUSY);
@@ -176,9 +176,9 @@ fn set_filter(
             // First: who has the filter without this could execute a program with more rights under it.
             let is_confined = task.no_new_privileges.load(Ordering::Relaxed);
             other.no_new_privileges.fetch_or(is_confined, Ordering::Relaxed);
-            other.set_guard(Guard::Filtered(filter.clone()));
+            other.set_guard(Confinement::Filtered(filter.clone()));
         }
-        task.set_guard(Guard::Filtered(filter.clone()));
+        task.set_guard(Confinement::Filtered(filter.clone()));
         others
     };
     if !others.is_empty() {
@@ -191,8 +191,8 @@ fn set_filter(
 fn is_behind(task: &Task, before: Option<&Filter>) -> bool {
     match task.guard() {
         None => true,
-        Some(Guard::Filtered(own)) => before.is_some_and(|chain| chain.descends_from(&own)),
-        Some(Guard::Strict) => false,
+        Some(Confinement::Filtered(own)) => before.is_some_and(|chain| chain.descends_from(&own)),
+        Some(Confinement::Strict) => false,
     }
 }
 

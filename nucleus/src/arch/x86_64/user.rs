@@ -286,7 +286,7 @@ fn make_ready(space: &Space) -> Option<Trap> {
     }
     // Checked again after a reschedule, because a kick may have come while other threads ran.
     while thread::wants_attention(me) {
-        if let Some(trap) = attend(me) {
+        if let Some(trap) = consume_attention(me) {
             return Some(trap);
         }
     }
@@ -304,7 +304,7 @@ fn make_ready(space: &Space) -> Option<Trap> {
 }
 
 /// Consumes a kick or gives the processor away. Interrupts are off, or on if it returns a trap.
-fn attend(me: &Thread) -> Option<Trap> {
+fn consume_attention(me: &Thread) -> Option<Trap> {
     let is_kicked = thread::consume_kick(me);
     if !is_kicked {
         thread::reschedule();

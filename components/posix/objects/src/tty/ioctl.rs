@@ -103,7 +103,7 @@ impl Terminal {
             raw::TCOOFF => self.set_flow_by_call(Flow::Stop),
             raw::TCOON => {
                 self.set_flow_by_call(Flow::Start);
-                self.attend();
+                self.process_pending();
             }
             raw::TCIOFF => self.send_character(raw::VSTOP),
             raw::TCION => self.send_character(raw::VSTART),

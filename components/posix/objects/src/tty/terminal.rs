@@ -192,7 +192,7 @@ impl Terminal {
         }
         self.readable.wake();
         self.started.wake();
-        self.attend();
+        self.process_pending();
     }
     /// The window's size.
     pub fn window(&self) -> Window {
@@ -219,7 +219,7 @@ impl Terminal {
     /// As if `byte` had been typed (`TIOCSTI`).
     pub(super) fn simulate(&self, byte: u8) {
         self.arrivals.lock().bytes.push_back(byte);
-        self.attend();
+        self.process_pending();
     }
     /// Throws away what came in and was not looked at yet.
     pub(super) fn flush_arrivals(&self) {
@@ -244,13 +244,13 @@ impl Terminal {
     pub(super) fn bring(&self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.arrivals.lock().bytes.extend(bytes);
-            self.attend();
+            self.process_pending();
         }
     }
     /// There may be input to take or echo to show: sees to it, or has the terminal's thread do so.
     ///
     /// Locks: none of the terminal's may be held.
-    pub(super) fn attend(&self) {
+    pub(super) fn process_pending(&self) {
         match self.worker {
             Worker::Thread => self.work.signal(),
             Worker::Caller => {
@@ -372,7 +372,7 @@ impl PortSink for Terminal {
         arrivals.bytes.extend(bytes.iter().take(taken));
         arrivals.has_refused |= taken < bytes.len();
         drop(arrivals);
-        self.attend();
+        self.process_pending();
         taken
     }
     fn connected(&self, is_open: bool) {

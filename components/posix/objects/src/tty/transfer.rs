@@ -68,7 +68,7 @@ impl TerminalFile {
         let is_canonical = settings.is_canonical();
         let is_over = taken.is_line_end || (is_canonical && input.readable(&settings) == 0);
         drop(input);
-        terminal.attend();
+        terminal.process_pending();
         let mut put = 0;
         while put < taken.count {
             match sink.put(piece.get(put..taken.count).unwrap_or_default()) {

@@ -39,7 +39,7 @@ const MEANINGS: [(Events, u32); 5] = [
 const BAND: u32 = raw::EPOLLIN | raw::EPOLLRDNORM | raw::EPOLLMSG;
 
 struct Note {
-    owner: Arc<dyn Told>,
+    owner: Arc<dyn NoteReceiver>,
     directory: Arc<Vnode>,
     /// The description in the table to which it belongs.
     file: Weak<OpenFile>,
@@ -86,14 +86,14 @@ impl Observer for Note {
 }
 
 /// The owner of a description, as the receiver of its signals.
-pub trait Told: Send + Sync {
+pub trait NoteReceiver: Send + Sync {
     /// Something happened, as a signal's `si_code`, `si_band` and descriptor say.
     fn tell(&self, code: i32, band: u32, fd: i32);
 }
 
 /// Has `owner` told of `events` in the directory open as `file`, descriptor `fd` of `table`, beside those asked for before.
 pub(super) fn add(
-    owner: Arc<dyn Told>,
+    owner: Arc<dyn NoteReceiver>,
     file: &Arc<OpenFile>,
     (table, fd): (u64, i32),
     events: u32,

@@ -1,6 +1,6 @@
 //! F_NOTIFY of fcntl(2): signals of what happens in a directory. The notes are in [`super::notes`].
 use super::{
-    notes::{self, IS_ENABLED, Told},
+    notes::{self, IS_ENABLED, NoteReceiver},
     owner::{Owner, Whom},
 };
 use crate::task::Task;
@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile};
 
-impl Told for Owner {
+impl NoteReceiver for Owner {
     fn tell(&self, code: i32, band: u32, fd: i32) {
         Owner::tell(self, code, band, fd);
     }

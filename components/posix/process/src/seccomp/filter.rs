@@ -1,4 +1,4 @@
-//! [`Guard`] and [`Filter`]: the calls that a task may make.
+//! [`Confinement`] and [`Filter`]: the calls that a task may make.
 use super::listener::Notices;
 use alloc::sync::Arc;
 use bpf::{Call, NUMBERS, Program};
@@ -30,34 +30,34 @@ pub mod action {
 
 /// The calls that a task may make.
 #[derive(Clone)]
-pub enum Guard {
+pub enum Confinement {
     /// read, write, exit and rt_sigreturn.
     Strict,
     /// The calls that all filters of the chain let through.
     Filtered(Arc<Filter>),
 }
 
-impl Guard {
+impl Confinement {
     /// As prctl(`PR_GET_SECCOMP`) tells it.
     pub fn mode(&self) -> u32 {
         match self {
-            Guard::Strict => 1,
-            Guard::Filtered(_) => 2,
+            Confinement::Strict => 1,
+            Confinement::Filtered(_) => 2,
         }
     }
     /// Number of filters.
     pub fn filters(&self) -> u32 {
         match self {
-            Guard::Strict => 0,
-            Guard::Filtered(filter) => filter.count,
+            Confinement::Strict => 0,
+            Confinement::Filtered(filter) => filter.count,
         }
     }
     /// Whether `number` may be called with any arguments.
     #[inline]
     pub(super) fn allows(&self, number: u32) -> bool {
         match self {
-            Guard::Filtered(filter) => filter.allowed.has(number),
-            Guard::Strict => matches!(
+            Confinement::Filtered(filter) => filter.allowed.has(number),
+            Confinement::Strict => matches!(
                 number,
                 raw::__NR_read | raw::__NR_write | raw::__NR_exit | raw::__NR_rt_sigreturn
             ),
@@ -260,7 +260,7 @@ mod tests {
     fn what_every_filter_allows_by_its_number_is_a_bit() {
         let one = chain(&[only(7, action::KILL_THREAD)]);
         let both = put(&only(8, action::LOG), Some(one.clone())).unwrap();
-        let guards = [Guard::Filtered(one.clone()), Guard::Filtered(both.clone())];
+        let guards = [Confinement::Filtered(one.clone()), Confinement::Filtered(both.clone())];
         assert_eq!([6, 7, 8].map(|number| guards[0].allows(number)), [true, false, true]);
         assert_eq!([6, 7, 8].map(|number| guards[1].allows(number)), [true, false, false]);
         assert!(!guards[0].allows(NUMBERS as u32) && !guards[0].allows(u32::MAX));

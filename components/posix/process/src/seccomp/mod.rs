@@ -1,6 +1,6 @@
 //! seccomp(2): what says which calls a task may make.
 //!
-//! A task has no [`Guard`] or one for ever; [`process::run`](crate::run) has a loop of its own for tasks with one,
+//! A task has no [`Confinement`] or one for ever; [`process::run`](crate::run) has a loop of its own for tasks with one,
 //! so that others pay nothing. [`Filter`]s never change: those that a task adds point at those it had, which others may have
 //! too. A call whose number is allowed whatever its arguments are is one bit; for any other the chain is asked
 //! ([`verdict`]). Guards change under `process.signals` (`syscall/seccomp.rs`). [`audit`] is what the log is told,
@@ -11,5 +11,5 @@ pub(crate) mod filter;
 pub mod listener;
 mod verdict;
 
-pub use filter::{Filter, Guard, Prepared, action};
+pub use filter::{Confinement, Filter, Prepared, action};
 pub use verdict::check;

@@ -1,7 +1,7 @@
 //! The verdict on a call that is not allowed whatever its arguments are.
 use super::{
     audit,
-    filter::{Answer, Filter, Guard, action},
+    filter::{Answer, Confinement, Filter, action},
     listener::Reply,
 };
 use crate::{
@@ -27,7 +27,7 @@ use vfs::Errno;
 /// a call whose wait for a listener was interrupted.
 #[inline]
 pub fn check(
-    guard: &Guard,
+    guard: &Confinement,
     task: &Arc<Task>,
     context: &mut Context,
 ) -> Result<(), Option<Interrupted>> {
@@ -38,14 +38,14 @@ pub fn check(
 
 #[inline(never)]
 fn judge(
-    guard: &Guard,
+    guard: &Confinement,
     task: &Arc<Task>,
     context: &mut Context,
     number: u32,
 ) -> Result<(), Option<Interrupted>> {
     let registers = &mut context.registers;
     let mut refused = audit::Call { number, pointer: registers.rip, signal: 0, action: 0 };
-    let Guard::Filtered(filter) = guard else {
+    let Confinement::Filtered(filter) = guard else {
         audit::tell(task, &audit::Call { signal: SIGKILL, ..refused }, true);
         exit::end_task(task, ExitStatus::Signalled(SIGKILL));
         return Err(None);

@@ -99,7 +99,7 @@ pub fn stand_still(task: &Arc<Task>) {
 fn stands(task: &Task) -> bool {
     let state = task.process.signals.lock();
     let stands = state.stop != StopState::Running && !task.is_ending();
-    task.is_standing.store(stands, Ordering::Relaxed);
+    task.is_stopped.store(stands, Ordering::Relaxed);
     if state.stop == StopState::Running {
         task.lower_attention(attention::STOP);
     }
@@ -122,7 +122,7 @@ pub fn complete(process: &Process) {
 
 fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
     let StopState::Stopping(signal) = state.stop else { return None };
-    let has_stopped = |task: &Arc<Task>| task.is_standing.load(Ordering::Relaxed);
+    let has_stopped = |task: &Arc<Task>| task.is_stopped.load(Ordering::Relaxed);
     if state.tasks.is_empty() || !state.tasks.iter().all(has_stopped) {
         return None;
     }

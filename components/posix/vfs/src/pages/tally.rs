@@ -16,7 +16,7 @@ static DIRTY: AtomicU64 = AtomicU64::new(0);
 static WRITING: AtomicU64 = AtomicU64::new(0);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static READ: AtomicU64 = AtomicU64::new(0);
-static SOILED: AtomicU64 = AtomicU64::new(0);
+static DIRTIED: AtomicU64 = AtomicU64::new(0);
 static AWAITED: AtomicU64 = AtomicU64::new(0);
 static UNAWAITED: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +35,7 @@ pub struct DirtyPages {
     /// Pages that are being written now.
     pub writing: u64,
     /// Pages that became dirty since the start.
-    pub soiled: u64,
+    pub dirtied: u64,
     /// Pages written since the start.
     pub written: u64,
     /// Pages read from storage since the start.
@@ -51,7 +51,7 @@ pub fn dirty_pages() -> DirtyPages {
     DirtyPages {
         dirty: DIRTY.load(Ordering::Relaxed),
         writing: WRITING.load(Ordering::Relaxed),
-        soiled: SOILED.load(Ordering::Relaxed),
+        dirtied: DIRTIED.load(Ordering::Relaxed),
         written: WRITTEN.load(Ordering::Relaxed),
         read: READ.load(Ordering::Relaxed),
         awaited: AWAITED.load(Ordering::Relaxed),
@@ -127,11 +127,11 @@ impl Tally {
             STORED.fetch_sub(pages, Ordering::Relaxed);
         }
     }
-    pub(crate) fn soil(&self, pages: u64) {
+    pub(crate) fn mark_dirty(&self, pages: u64) {
         self.dirty.fetch_add(pages, Ordering::Relaxed);
         if self.is_counted {
             DIRTY.fetch_add(pages, Ordering::Relaxed);
-            SOILED.fetch_add(pages, Ordering::Relaxed);
+            DIRTIED.fetch_add(pages, Ordering::Relaxed);
         }
     }
     pub(crate) fn clean(&self, pages: u64) {

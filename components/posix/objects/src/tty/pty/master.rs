@@ -131,7 +131,7 @@ impl Master {
     /// The slave's output has room again.
     fn room_made(&self) {
         self.slave.started.wake();
-        self.slave.attend();
+        self.slave.process_pending();
     }
     /// Bytes a write takes now.
     fn write_room(&self) -> usize {

@@ -87,8 +87,8 @@ impl PageCache {
         }
         let frame = self.page(page, true)?;
         frame.zero(within, PAGE_BYTES - within);
-        let soiled = u64::from(self.index.read().soil(page));
-        self.charge(StorageIo::Write, soiled);
+        let dirtied = u64::from(self.index.read().mark_dirty(page));
+        self.charge(StorageIo::Write, dirtied);
         Ok(())
     }
     /// Returns whether the page is dirty, or storage has blocks for it.

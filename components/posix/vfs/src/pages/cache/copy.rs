@@ -139,33 +139,33 @@ impl PageCache {
         if offset > self.size() {
             self.zero_tail(self.size());
         }
-        let (mut done, mut soiled, mut look) = (0, 0, Look::new());
+        let (mut done, mut dirtied, mut look) = (0, 0, Look::new());
         while source.remaining() > 0 && !look.must_end(self, done) {
             let at = offset + done as u64;
-            match self.write_page(at, source, &mut soiled) {
+            match self.write_page(at, source, &mut dirtied) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             }
             // A write that only overwrites dirty pages does not increase their number.
-            if soiled > 0
+            if dirtied > 0
                 && self.backing == Backing::Storage
                 && (at / PAGE).is_multiple_of(BALANCE_PAGES)
             {
                 self.throttle.balance();
             }
         }
-        self.charge(StorageIo::Write, soiled);
+        self.charge(StorageIo::Write, dirtied);
         Ok(done)
     }
-    /// Copies into one page, and counts it in `soiled` if it was clean. The size is changed before the page is made
+    /// Copies into one page, and counts it in `dirtied` if it was clean. The size is changed before the page is made
     /// dirty, so that the thread that writes the page includes the new bytes.
     fn write_page(
         &self,
         at: u64,
         source: &mut dyn Source,
-        soiled: &mut u64,
+        dirtied: &mut u64,
     ) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let length = source.remaining().min(PAGE_BYTES - within);
@@ -175,20 +175,20 @@ impl PageCache {
         if found.is_none() && self.backing == Backing::Storage && !is_new {
             found = Some(self.wait_for(index..index + 1, &self.faults)?);
         }
-        let Some(frame) = found else { return self.write_new_page(at, length, source, soiled) };
+        let Some(frame) = found else { return self.write_new_page(at, length, source, dirtied) };
         let reserved = if is_reserved { Ok(()) } else { self.reserve_stored(index) };
         let taken = reserved.and_then(|()| source.take_into_frame(&frame, within, length));
         if taken.is_err() {
             self.index.read().unreserve(index);
         }
         let count = taken?;
-        *soiled += self.note_written(at, count);
+        *dirtied += self.note_written(at, count);
         Ok(count)
     }
     /// Records that bytes of a page were written. Returns the number of pages that became dirty.
     fn note_written(&self, at: u64, count: usize) -> u64 {
         self.size.fetch_max(at + count as u64, Ordering::AcqRel);
-        u64::from(self.index.read().soil(at / PAGE))
+        u64::from(self.index.read().mark_dirty(at / PAGE))
     }
     /// Makes sure that storage has room for a page that is about to become dirty.
     pub(super) fn reserve_stored(&self, index: u64) -> Result<(), Errno> {
@@ -204,7 +204,7 @@ impl PageCache {
         at: u64,
         length: usize,
         source: &mut dyn Source,
-        soiled: &mut u64,
+        dirtied: &mut u64,
     ) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let is_whole = length == PAGE_BYTES;
@@ -216,12 +216,12 @@ impl PageCache {
         if must_merge && self.backing == Backing::Storage && index * PAGE < self.size() {
             // The source had a whole page but could not supply all of it: the rest of the page is read from storage.
             let present = self.wait_for(index..index + 1, &self.faults)?;
-            return Ok(self.merge(at, count, &frame, &present, soiled));
+            return Ok(self.merge(at, count, &frame, &present, dirtied));
         }
         if must_merge {
             frame.zero(count, PAGE_BYTES - count);
         }
-        self.put_written(at, count, &frame, soiled)
+        self.put_written(at, count, &frame, dirtied)
     }
     /// Puts a written page in place, or its bytes into the page that another thread has put there meanwhile.
     fn put_written(
@@ -229,7 +229,7 @@ impl PageCache {
         at: u64,
         count: usize,
         frame: &Frame,
-        soiled: &mut u64,
+        dirtied: &mut u64,
     ) -> Result<usize, Errno> {
         let index = at / PAGE;
         loop {
@@ -238,10 +238,10 @@ impl PageCache {
             let found = self.index.read().get(index, Touch::Read);
             match found {
                 Page::Ready(present) if present.id() == frame.id() => {
-                    *soiled += self.note_written(at, count);
+                    *dirtied += self.note_written(at, count);
                     return Ok(count);
                 }
-                Page::Ready(present) => return Ok(self.merge(at, count, frame, &present, soiled)),
+                Page::Ready(present) => return Ok(self.merge(at, count, frame, &present, dirtied)),
                 Page::Reading => {
                     let _ = self.arrived.wait(ticket, None, false);
                 }
@@ -256,13 +256,13 @@ impl PageCache {
         count: usize,
         frame: &Frame,
         present: &Frame,
-        soiled: &mut u64,
+        dirtied: &mut u64,
     ) -> usize {
         let within = (at % PAGE) as usize;
         let mut bytes = alloc::vec![0; count];
         frame.read(within, &mut bytes);
         present.write(within, &bytes);
-        *soiled += self.note_written(at, count);
+        *dirtied += self.note_written(at, count);
         count
     }
 }

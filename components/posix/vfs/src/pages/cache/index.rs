@@ -103,12 +103,12 @@ struct Share {
 }
 
 impl Share {
-    fn soil(&self, page: u64) {
+    fn mark_dirty(&self, page: u64) {
         self.dirty.fetch_add(1, Ordering::Relaxed);
         if page < self.first_dirty.load(Ordering::Relaxed) {
             self.first_dirty.fetch_min(page, Ordering::Relaxed);
         }
-        self.whole.soil(1);
+        self.whole.mark_dirty(1);
     }
     fn clean(&self, pages: u64) {
         self.dirty.fetch_sub(pages, Ordering::Relaxed);
@@ -162,7 +162,7 @@ impl Index {
         {
             set_bit(&chunk.used, bit);
             if touch == Touch::Write && set_bit(&chunk.dirty, bit) {
-                self.tally.soil(index);
+                self.tally.mark_dirty(index);
             }
             return Page::Ready(frame.clone());
         }
@@ -217,7 +217,7 @@ impl Index {
         *chunk.used.get_mut() |= bit;
         if touch == Touch::Write {
             *chunk.dirty.get_mut() |= bit;
-            self.tally.soil(index);
+            self.tally.mark_dirty(index);
         }
         self.add_pages(1);
         Ok(None)

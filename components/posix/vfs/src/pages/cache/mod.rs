@@ -213,9 +213,9 @@ impl PageCache {
         self.reserve_stored(index)?;
         let pages = self.index.read();
         let found = pages.get(index, Touch::Read);
-        let soiled = u64::from(pages.soil(index));
+        let dirtied = u64::from(pages.mark_dirty(index));
         drop((pages, shape));
-        self.charge(StorageIo::Write, soiled);
+        self.charge(StorageIo::Write, dirtied);
         Ok(found)
     }
     /// Reports that the calling thread caused I/O of this many pages, if the file is on storage.

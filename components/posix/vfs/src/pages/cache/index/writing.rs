@@ -29,7 +29,7 @@ impl Index {
         self.tally.dirty.load(core::sync::atomic::Ordering::Relaxed)
     }
     /// Notes that the page `index` was written to, if it is ready; whether it was clean.
-    pub(crate) fn soil(&self, index: u64) -> bool {
+    pub(crate) fn mark_dirty(&self, index: u64) -> bool {
         let (key, slot) = split(index);
         let bit = 1 << slot;
         let chunk = self.chunks.get(&key).filter(|chunk| chunk.up_to_date & bit != 0);
@@ -37,7 +37,7 @@ impl Index {
             set_bit(&chunk.used, bit);
             let was_clean = set_bit(&chunk.dirty, bit);
             if was_clean {
-                self.tally.soil(index);
+                self.tally.mark_dirty(index);
             }
             was_clean
         })
@@ -130,7 +130,7 @@ impl Index {
         self.writing -= 1;
         self.tally.whole.end_write(1);
         if outcome == Written::Again {
-            self.soil(index);
+            self.mark_dirty(index);
         }
     }
     /// Returns whether a page of the range is being written.

@@ -1,4 +1,4 @@
-//! Tests of gifts that components make and take back. The component `actor` does as ordered (`bench/src/bin/actor.rs`).
+//! Tests of derivations that components make and take back. The component `actor` does as ordered (`bench/src/bin/actor.rs`).
 use crate::{costs::components, domains};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use calls::{Call, Status};
@@ -81,7 +81,7 @@ impl Actor {
         self.try_tell(TAKE, 0, Some(capability)).expect("an answer").0.expect("taken");
     }
 
-    /// Passes its right to `other` as a gift.
+    /// Passes its right to `other` as a derivation.
     fn give(&self, other: &Actor, rights: u64) {
         other.take(self.get(GIVE, rights));
     }
@@ -120,7 +120,7 @@ fn soon(ns: u64) -> Wait {
     Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false }
 }
 
-/// Tests that memory that was taken back is gone from all holders, whatever they do meanwhile and whomever they gave it to.
+/// Tests that memory that was revoked is gone from all holders, whatever they do meanwhile and whomever they gave it to.
 pub fn memory_is_taken_back() {
     for rounds in 0..8 {
         let [owner, first, second] = [(); 3].map(|()| Actor::new());
@@ -140,7 +140,7 @@ pub fn memory_is_taken_back() {
             let end = lost.domain.wait_end(soon(10_000_000_000).deadline_ns).expect("an end");
             assert!(end.cause.starts_with("page fault: Read"), "{}", end.cause);
         }
-        assert!(first.domain.usage().memory_bytes < used, "charged for what was taken back");
+        assert!(first.domain.usage().memory_bytes < used, "charged for what was revoked");
         // The owner still has it, and can give it again.
         let third = Actor::new();
         owner.give(&third, 0);
@@ -148,7 +148,7 @@ pub fn memory_is_taken_back() {
     }
 }
 
-/// Tests that a holder of memory that was taken back cannot wait at a word of it or read it, though it did before.
+/// Tests that a holder of memory that was revoked cannot wait at a word of it or read it, though it did before.
 pub fn words_are_taken_back() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -182,20 +182,20 @@ fn word_of(bell: &Region) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(bell.words()[1].as_ptr().cast()) }
 }
 
-/// Returns the bell at `place`, which exists for ever: a thread that wakes the word at 8 runs `attendant`.
-pub fn bell(place: &AtomicPtr<Region>, attendant: fn()) -> &'static Region {
+/// Returns the bell at `place`, which exists for ever: a thread that wakes the word at 8 runs `handler`.
+pub fn bell(place: &AtomicPtr<Region>, handler: fn()) -> &'static Region {
     if place.load(SeqCst).is_null() {
         let memory = Arc::new(DmaBuffer::allocate(4096).expect("memory"));
         let bell: &'static Region = Box::leak(Box::new(memory.into()));
         place.store(ptr::from_ref(bell).cast_mut(), SeqCst);
-        thread::attend(word_of(bell), Box::new(attendant));
+        thread::set_handler(word_of(bell), Box::new(handler));
     }
     // SAFETY: made above, for ever.
     unsafe { &*place.load(SeqCst) }
 }
 
-/// Tests that a thread that wakes a word calls its attendant, in a component or not; other words have none.
-pub fn words_are_attended() {
+/// Tests that a thread that wakes a word calls its handler, in a component or not; other words have none.
+pub fn woken_words_are_handled() {
     static RUNG: AtomicU32 = AtomicU32::new(0);
     static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
     let bell = bell(&BELL, || drop(RUNG.fetch_add(1, SeqCst)));
@@ -212,7 +212,7 @@ pub fn words_are_attended() {
     assert_eq!(RUNG.load(SeqCst), 5);
 }
 
-/// Tests that a gift ends with its giver; the receiver's own objects stay.
+/// Tests that a derivation ends with its giver; the receiver's own objects stay.
 pub fn gifts_end_with_their_giver() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -233,7 +233,7 @@ pub fn memory_is_read_only() {
     owner.tell(WRITE, 6);
     owner.give(&reader, 1);
     reader.give(&other, 3);
-    // The other one is tried first, because its gift ends with the reader.
+    // The other one is tried first, because its derivation ends with the reader.
     for denied in [other, reader] {
         assert_eq!(denied.tell(READ, 0), 6);
         assert!(denied.dies_of(WRITE, 7).starts_with("page fault: Write"));
@@ -258,7 +258,7 @@ pub fn capabilities_move() {
     assert_eq!(owner.refused() + other.refused(), 0);
 }
 
-/// Tests that a thread that calls or waits to serve by a right that is taken back goes on, parked or not, before and after it
+/// Tests that a thread that calls or waits to serve by a right that is revoked goes on, parked or not, before and after it
 /// blocks. A call that was received is answered.
 pub fn endpoints_are_taken_back() {
     let gone = Error::Gone as u64;
@@ -294,8 +294,8 @@ pub fn endpoints_are_taken_back() {
     assert_eq!(other.results(1), 0);
 }
 
-/// Tests the limits of gifts: a right to call gives no right to serve, only the giver takes back, and interrupts cannot be
-/// given. A message area cannot be in memory that can be taken back.
+/// Tests the limits of derivations: a right to call gives no right to serve, only the giver takes back, and interrupts cannot be
+/// given. A message area cannot be in memory that can be revoked.
 pub fn gifts_have_limits() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_ENDPOINT, 0);
@@ -352,7 +352,7 @@ pub fn taken_back_memory_is_free() {
     assert!(lost < 256, "{lost} frames gone");
 }
 
-/// Tests that bytes in a window are copied in the allowed directions, and none beyond it; nor after it was taken back, nor
+/// Tests that bytes in a window are copied in the allowed directions, and none beyond it; nor after it was revoked, nor
 /// after its owner's end.
 pub fn windows_show_what_they_show() {
     const READ_WRITE: u64 = 6;

@@ -1,8 +1,8 @@
-//! Taking gifts back from all holders: their capabilities, their mappings, and the waits of threads by these
+//! Revoking derivations from all holders: their capabilities, their mappings, and the waits of threads by these
 //! capabilities.
 use super::{Domain, memory::Mapped};
 use crate::{
-    capability::{Capability, EndpointRight, Gift, Window},
+    capability::{Capability, Derivation, EndpointRight, Window},
     domain::calls::Done,
     memory::shootdown,
     spin::SpinLock,
@@ -18,7 +18,7 @@ use program::{Access, Registers};
 /// All domains.
 static ALL: SpinLock<Vec<Weak<Domain>>> = SpinLock::new(class!("nucleus.domain.all"), Vec::new());
 
-/// Enters `domain` in the list of domains that may hold gifts.
+/// Enters `domain` in the list of domains that may hold derivations.
 pub(super) fn enter(domain: &Arc<Domain>) {
     ALL.lock().push(Arc::downgrade(domain));
 }
@@ -28,9 +28,9 @@ pub(super) fn leave() {
     ALL.lock().retain(|one| one.strong_count() > 0);
 }
 
-/// Ends `gifts`. When this returns, no holder has the gift or a copy made of it.
-pub fn take_back(gifts: impl IntoIterator<Item = Arc<Gift>>) {
-    if gifts.into_iter().map(|gift| gift.end()).count() > 0 {
+/// Ends `derivations`. When this returns, no holder has the derivation or a copy made of it.
+pub fn revoke(derivations: impl IntoIterator<Item = Arc<Derivation>>) {
+    if derivations.into_iter().map(|derivation| derivation.end()).count() > 0 {
         let all = ALL.lock().clone();
         all.iter().filter_map(Weak::upgrade).for_each(|domain| domain.lose());
     }
@@ -44,9 +44,9 @@ impl Domain {
         rights: u64,
         badge: u64,
     ) -> Result<u64, Status> {
-        let (copy, gift) = capability.give(rights, badge).ok_or(Status::Refused)?;
+        let (copy, derivation) = capability.give(rights, badge).ok_or(Status::Refused)?;
         let handle = self.grant(copy)?;
-        self.taken.lock().given.push((handle, gift));
+        self.taken.lock().given.push((handle, derivation));
         Ok(handle)
     }
 
@@ -81,7 +81,7 @@ impl Domain {
         list.iter().try_for_each(|piece| copy(piece.map(u64::from_le_bytes)))
     }
 
-    /// Removes from the domain all capabilities that were taken back.
+    /// Removes from the domain all capabilities that were revoked.
     fn lose(&self) {
         let mut slot = 0;
         loop {

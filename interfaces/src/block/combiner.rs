@@ -1,7 +1,8 @@
-//! The turn to send. One thread at a time has it; others hand their requests over to that thread instead of waiting.
+//! Flat combining of senders (Hendler and others, 2010): one thread at a time is the combiner, which sends its own requests and
+//! those that other threads queue for it instead of waiting.
 //!
-//! A thread that ends its turn looks for requests handed over meanwhile, and a thread that hands some over looks
-//! whether the turn has ended meanwhile. At least one of the two sees the other.
+//! The combiner drains the queued batches before it stops, and a thread that queues one checks whether the combiner has stopped
+//! meanwhile. At least one of the two sees the other.
 use super::{BlockSink, Request};
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -17,31 +18,31 @@ const HANDED_MAX: usize = 16;
 /// Requests and the sink that is told of their ends.
 pub(crate) type Batch = (Vec<Request>, Arc<dyn BlockSink>);
 
-/// The turn to send, and the batches handed over to its holder.
-pub(crate) struct Turn {
+/// The role of the combiner, and the batches queued for it.
+pub(crate) struct Combiner {
     is_taken: AtomicBool,
     has_handed: AtomicBool,
     handed: Mutex<VecDeque<Batch>>,
 }
 
-impl Turn {
-    /// Makes a turn that no thread has.
-    pub(crate) fn new() -> Turn {
-        Turn {
+impl Combiner {
+    /// Makes one without a combiner.
+    pub(crate) fn new() -> Combiner {
+        Combiner {
             is_taken: AtomicBool::new(false),
             has_handed: AtomicBool::new(false),
             handed: Mutex::new(&HANDED, VecDeque::with_capacity(HANDED_MAX)),
         }
     }
 
-    /// Takes the turn. Returns `false` if another thread has it.
+    /// Makes this thread the combiner. Returns `false` if another thread is it.
     #[inline]
     #[must_use]
     pub(crate) fn take(&self) -> bool {
         !self.is_taken.swap(true, SeqCst)
     }
 
-    /// Ends the turn. Returns whether it was taken again, because batches were handed over.
+    /// Ends the role of this thread. Returns whether it took the role again, because batches were queued.
     #[inline]
     #[must_use]
     pub(crate) fn end(&self) -> bool {
@@ -49,8 +50,7 @@ impl Turn {
         self.has_handed.load(SeqCst) && self.take()
     }
 
-    /// Hands a batch over to the thread that has the turn. Returns whether this thread has taken the turn, because no
-    /// thread has it any more.
+    /// Queues a batch for the combiner. Returns whether this thread became the combiner, because there was none any more.
     ///
     /// # Errors
     /// The batch, if too many were handed over.
