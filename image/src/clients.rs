@@ -19,7 +19,7 @@ use rt::{
 };
 use supervisor::Supervisor;
 
-/// Timeout of a call, a restart of the component included.
+/// Timeout of a call, including a restart of the component.
 const DEADLINE_NS: u64 = 10_000_000_000;
 /// Timeout of the call by which a successor takes memory that is shared with it.
 const ATTACH_NS: u64 = 1_000_000_000;

@@ -3,11 +3,6 @@
 //! In the kernel world the components' ports and lines are granted to all of them together, and a driver is granted its devices
 //! by being started. The supervisor starts the isolated components before all others; clients of their interfaces stand for
 //! them.
-//!
-//! [`start`]: from the tables of a [`System`] to a running personality.
-//!
-//! In the kernel world the components' ports and lines are granted to all of them together; a driver is granted its devices by
-//! being started. The supervisor starts the isolated components before all others; clients of their interfaces stand for them.
 use crate::clients;
 use ::supervisor::{Plan, Supervisor};
 use alloc::{sync::Arc, vec::Vec};

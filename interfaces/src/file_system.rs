@@ -362,7 +362,7 @@ pub trait FileSystem: Send + Sync {
     /// partial blocks of a hole are cleared on storage here, in cached pages by the caller.
     ///
     /// # Errors
-    /// [`FsError::Invalid`] where a range of `Collapse` or `Insert` is not made of whole blocks or
+    /// [`FsError::Invalid`] if a range of `Collapse` or `Insert` is not made of whole blocks or
     /// passes the end, `NoSpace`, `FileTooBig`, `Unsupported`.
     fn allocate(
         &self,
@@ -575,7 +575,7 @@ pub trait FileSystem: Send + Sync {
     /// Changes the access of the mount (`MS_REMOUNT`). A change to read-only acts like `unmount`, but reads go on.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] where the medium, its features or its errors forbid writing.
+    /// [`FsError::ReadOnly`] if the medium, its features or its errors forbid writing.
     fn remount(&self, access: Access) -> Result<(), FsError> {
         match (access, self.mount_info().is_read_only) {
             (Access::Writable, true) => Err(FsError::ReadOnly),
@@ -586,7 +586,7 @@ pub trait FileSystem: Send + Sync {
     /// (`FITRIM`). Returns the number of bytes that the device was told of.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] where the device takes no discards.
+    /// [`FsError::Unsupported`] if the device takes no discards.
     fn trim(&self, start: u64, length: u64, minimum: u64) -> Result<u64, FsError> {
         let _ = (start, length, minimum);
         Err(FsError::Unsupported)

@@ -2,11 +2,6 @@
 //!
 //! A component's crate has a function `start` that returns its offers. The kernel of a system takes them directly; in the
 //! process world [`serve`] answers messages for each of them.
-//!
-//! [`Offer`]: an instance that a component offers to the system that starts it, in whichever world.
-//!
-//! A component's crate has a function `start` that returns its offers. The kernel of a system takes them as they are; in the process
-//! world [`serve`] puts the server of its interface before each.
 use crate::{
     block::Block,
     clock::Clock,

@@ -38,7 +38,7 @@ impl<'m> Reader<'m> {
     /// Reads the arguments of a call, `words` words behind the instance.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`] where there are more or fewer.
+    /// [`Refusal::Malformed`] if there are more or fewer.
     #[inline]
     pub fn of_call(message: &'m mut Message, words: usize) -> Result<Reader<'m>, Refusal> {
         let (all, capability) = message.parts();
@@ -48,7 +48,7 @@ impl<'m> Reader<'m> {
     /// Reads the result, `words` words.
     ///
     /// # Errors
-    /// As [`Reader::of_call`].
+    /// Those of [`Reader::of_call`].
     #[inline]
     pub fn of_answer(message: &'m mut Message, words: usize) -> Result<Reader<'m>, Refusal> {
         let (all, capability) = message.parts();

@@ -6,9 +6,9 @@ use core::ops::Range;
 use firmware::symbols::{self, HEADER_BYTES};
 use x86::chain;
 
-/// Frames printed at most.
+/// Most frames that are printed.
 const MAX_FRAMES: usize = 48;
-/// A caller's frame lies at most this far above its callee's.
+/// Greatest distance of a caller's frame from its callee's.
 const MAX_FRAME_BYTES: u64 = 32 * 1024;
 
 #[used]

@@ -17,7 +17,7 @@ use x86::port::{Ranges, overlap};
 
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(class!("nucleus.device.mapped"), Vec::new());
 static PORTS: SpinLock<Ranges> = SpinLock::new(class!("nucleus.device.ports"), Ranges::new());
-/// The ports that the system description lets components open.
+/// The ports that the system description allows components to open.
 static GRANTED_PORTS: SpinLock<Ranges> =
     SpinLock::new(class!("nucleus.device.granted_ports"), Ranges::new());
 static GRANTED_LINES: SpinLock<Vec<u32>> =
@@ -109,7 +109,7 @@ pub fn transports() -> Vec<MmioDevice> {
 /// Maps the registers of a transport.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where no transport lies there.
+/// [`DeviceError::NotFound`] if no transport lies there.
 pub fn open_transport(base: u64, bytes: u64) -> Result<Registers, DeviceError> {
     let known = transports().into_iter().any(|found| found.base == base && bytes <= found.bytes);
     if known { Ok(map(base, bytes)) } else { Err(DeviceError::NotFound) }
@@ -150,7 +150,7 @@ pub fn quiesce_transport(base: u64) {
 /// Maps a memory BAR.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where it is empty or of ports.
+/// [`DeviceError::NotFound`] if it is empty or of ports.
 pub fn map_bar(address: u16, index: u8) -> Result<Registers, DeviceError> {
     let (base, bytes) = pci::find(address)?.bar(index)?;
     Ok(map(base, bytes))
@@ -159,7 +159,7 @@ pub fn map_bar(address: u16, index: u8) -> Result<Registers, DeviceError> {
 /// Binds MSI-X table entry `entry` to a new interrupt and turns MSI-X on.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where there is no such entry, `Refused` where vectors ran out.
+/// [`DeviceError::NotFound`] if there is no such entry, `Refused` if vectors ran out.
 pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
     let function = pci::find(address)?;
     let at = pci::msix_entry(&pci::Ports, &function, entry).ok_or(DeviceError::NotFound)?;
@@ -175,12 +175,12 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
     Ok(interrupt)
 }
 
-/// Lets components open `count` ports from `first`.
+/// Allows components to open `count` ports from `first`.
 pub fn grant_ports(first: u16, count: u16) {
     GRANTED_PORTS.lock().add((first, count));
 }
 
-/// Lets components open `line`.
+/// Allows components to open `line`.
 pub fn grant_line(line: u32) {
     GRANTED_LINES.lock().push(line);
 }
@@ -188,7 +188,7 @@ pub fn grant_line(line: u32) {
 /// Takes an interrupt line; a transport's needs no grant.
 ///
 /// # Errors
-/// [`DeviceError::Refused`] where it was not granted, [`DeviceError::NotFound`] where no controller
+/// [`DeviceError::Refused`] if it was not granted, [`DeviceError::NotFound`] if no controller
 /// has it or vectors ran out.
 pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
     let is_transport = transports().iter().any(|found| found.interrupt == line);
@@ -201,7 +201,7 @@ pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
 /// Takes an interrupt line for a caller that was granted it.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where no controller has it or vectors ran out.
+/// [`DeviceError::NotFound`] if no controller has it or vectors ran out.
 pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError> {
     let told = acpi::tables().line(line);
     let how = Line { is_level: told.is_level || is_transport, ..told };
@@ -211,7 +211,7 @@ pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError
 /// Takes `count` ports from `first`.
 ///
 /// # Errors
-/// [`DeviceError::Refused`] where one was not granted, or the nucleus or another has it.
+/// [`DeviceError::Refused`] if one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     let is_granted = GRANTED_PORTS.lock().has((first, count));
     if is_granted { take_ports(first, count) } else { Err(DeviceError::Refused) }
@@ -220,7 +220,7 @@ pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
 /// Takes `count` ports from `first` for a caller that was granted them.
 ///
 /// # Errors
-/// [`DeviceError::Refused`] where the nucleus or another has one.
+/// [`DeviceError::Refused`] if the nucleus or another has one.
 pub fn take_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     let wanted = (first, count);
     let mut taken = PORTS.lock();
@@ -231,7 +231,7 @@ pub fn take_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Gives ports back.
+/// Releases ports.
 pub fn close_ports(first: u16, count: u16) {
     PORTS.lock().remove((first, count));
 }

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
 
-/// A buffer; given back when dropped.
+/// A buffer; its memory is freed when it is dropped.
 #[derive(Debug)]
 pub struct DmaBuffer {
     physical: u64,
@@ -64,7 +64,7 @@ impl DmaBuffer {
     /// Lends the buffer to `window`, for reading and writing.
     ///
     /// # Errors
-    /// As [`Window::lend`].
+    /// Those of [`Window::lend`].
     pub fn lend(&self, window: &Arc<Window>) -> Result<Loan, NoMemory> {
         window.lend(self.frames().map(|frame| (frame, Access::Both)))?;
         Ok(Loan { window: window.clone(), physical: self.physical, pages: self.pages })
@@ -73,7 +73,7 @@ impl DmaBuffer {
     /// Allocates like [`DmaBuffer::allocate`] and holds `charge` as long as the buffer lives.
     ///
     /// # Errors
-    /// As [`DmaBuffer::allocate`].
+    /// Those of [`DmaBuffer::allocate`].
     pub fn charged(bytes: usize, charge: Charge) -> Result<DmaBuffer, NoMemory> {
         let mut buffer = DmaBuffer::allocate(bytes)?;
         buffer.charge = Some(charge);

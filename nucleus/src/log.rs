@@ -104,7 +104,7 @@ pub fn contents() -> (u64, Vec<u8>) {
     (start, bytes)
 }
 
-/// Frees the log's lock, whoever holds it.
+/// Frees the log's lock, which any processor may hold.
 ///
 /// # Safety
 /// Only while panicking, when every other processor is stopped or its log output does not matter.

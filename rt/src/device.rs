@@ -39,7 +39,7 @@ impl PciDevice {
         world::device::pci_open(function.address.0)?;
         Ok(PciDevice { function })
     }
-    /// The function that was opened.
+    /// Returns the function that was opened.
     pub fn function(&self) -> PciFunction {
         self.function
     }
@@ -50,7 +50,7 @@ impl PciDevice {
     /// Maps memory BAR `index` (0 to 5).
     ///
     /// # Errors
-    /// [`DeviceError::NotFound`] where the BAR is empty or an I/O BAR.
+    /// [`DeviceError::NotFound`] if the BAR is empty or an I/O BAR.
     pub fn bar(&self, index: u8) -> Result<Mmio, DeviceError> {
         world::device::pci_bar(self.function.address.0, index).map(Mmio)
     }
@@ -135,7 +135,7 @@ impl Ports {
     /// Takes `count` ports from `first`; one owner at a time.
     ///
     /// # Errors
-    /// [`DeviceError::Refused`] where the nucleus or another owns one of them.
+    /// [`DeviceError::Refused`] if the nucleus or another owns one of them.
     pub fn open(first: u16, count: u16) -> Result<Ports, DeviceError> {
         world::device::ports_open(first, count)?;
         Ok(Ports { first, count })
@@ -276,7 +276,7 @@ impl Drop for Ports {
     }
 }
 
-/// An interrupt, waited for by one thread at a time.
+/// An interrupt, for which one thread at a time may wait.
 #[derive(Debug)]
 pub struct Interrupt(pub(crate) world::device::InterruptHandle);
 
@@ -298,7 +298,7 @@ impl Interrupt {
     /// when the interrupt comes.
     ///
     /// # Errors
-    /// [`DeviceError::Refused`] where the endpoint was taken away.
+    /// [`DeviceError::Refused`] if the endpoint was taken away.
     pub fn bind(&self, endpoint: &Endpoint, bits: u64) -> Result<(), DeviceError> {
         self.0.bind_to(&endpoint.0, bits)
     }
@@ -412,7 +412,7 @@ impl DmaBuffer {
     }
 }
 
-/// A full memory barrier between processor and device (virtio's rule before reading `avail_event`).
+/// Executes a full memory barrier between processor and device (virtio's rule before reading `avail_event`).
 pub fn fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }

@@ -29,7 +29,7 @@ impl Domain {
     /// Maps `bytes` of new memory at page-aligned `start` and copies `data` to its beginning.
     ///
     /// # Errors
-    /// [`NoMemory`], also where the grant is used up or the address is not a component's.
+    /// [`NoMemory`], also if the grant is used up or the address is not a component's.
     pub fn load(
         &self,
         start: u64,
@@ -43,7 +43,7 @@ impl Domain {
     /// Maps `region` at page-aligned `start`, read-only.
     ///
     /// # Errors
-    /// As [`Domain::load`].
+    /// Those of [`Domain::load`].
     pub fn show(
         &self,
         start: u64,
@@ -58,7 +58,7 @@ impl Domain {
     /// [`calls::SERVICE`].
     ///
     /// # Errors
-    /// [`NoMemory`] where its table is full.
+    /// [`NoMemory`] if its table is full.
     pub fn grant(&self, capability: Capability) -> Result<u64, NoMemory> {
         world::domain::grant(&self.0, capability)
     }

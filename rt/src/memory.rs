@@ -10,7 +10,7 @@ pub use program::Statistics;
 
 static COPIED: AtomicU64 = AtomicU64::new(0);
 
-/// A charge against the system's memory, given back when dropped.
+/// A charge against the system's memory, which ends when this is dropped.
 ///
 /// Stable Rust's collections cannot fail gracefully, so an operation whose size a program chooses
 /// takes its charge first (`?` gives `ENOMEM`); after that its allocations do not fail.
@@ -95,7 +95,7 @@ impl Frame {
         }
         Ok(())
     }
-    /// Number of the frame.
+    /// Returns the number of the frame.
     pub fn id(&self) -> FrameId {
         self.0
     }
@@ -119,8 +119,8 @@ impl Frame {
     pub fn exclusive(&mut self) -> Option<&mut [u8; PAGE_BYTES]> {
         world::memory::frame_exclusive(self)
     }
-    /// Copies from the frame at `offset` to `out`. Bytes beyond the frame's end are not copied;
-    /// returns the number copied.
+    /// Copies from the frame at `offset` to `out`. Bytes beyond the frame's end are not copied. Returns the number of bytes
+    /// copied.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
         let length = out.len().min(PAGE_BYTES.saturating_sub(offset));
         COPIED.fetch_add(length as u64, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl Frame {
         }
         length
     }
-    /// Copies `data` into the frame at `offset`; returns the number of bytes that fitted.
+    /// Copies `data` into the frame at `offset`. Returns the number of bytes that fitted.
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
         let length = data.len().min(PAGE_BYTES.saturating_sub(offset));
         COPIED.fetch_add(length as u64, Ordering::Relaxed);

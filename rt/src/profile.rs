@@ -42,7 +42,7 @@ pub fn set_rate(rate: u64) -> Result<(), NoMemory> {
 pub struct Sample {
     /// Time of the sample.
     pub time_ns: u64,
-    /// The thread that ran.
+    /// Number of the thread that ran.
     pub thread: u64,
     /// Its name, NUL-padded.
     pub name: [u8; 16],

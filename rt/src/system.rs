@@ -19,12 +19,12 @@ pub fn parameter(name: &str) -> Option<&'static str> {
     values.last()
 }
 
-/// Counts of every kernel object type, for `/proc/skerry/objects`.
+/// Returns the counts of every kernel object type, for `/proc/skerry/objects`.
 pub fn objects() -> Vec<ObjectCount> {
     crate::world::system::objects()
 }
 
-/// The lock table for `/proc/skerry/locks` (M4): every class of the lock kit.
+/// Returns the lock table for `/proc/skerry/locks` (M4): every class of the lock kit.
 pub fn locks() -> Vec<sync::class::Report> {
     sync::class::reports()
 }
@@ -64,7 +64,7 @@ pub fn log_threads(why: &str) {
     crate::world::system::log_threads(format_args!("{why}"));
 }
 
-/// Interrupts taken, by name, one number a processor (`/proc/interrupts`).
+/// Returns the numbers of interrupts taken, by name, one for each processor (`/proc/interrupts`).
 pub fn interrupts() -> Vec<(String, Vec<u64>)> {
     crate::world::system::interrupts()
 }

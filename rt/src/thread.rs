@@ -8,7 +8,7 @@ pub use sync::Outcome as Woken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub u64);
 
-/// A set of processors, one bit each.
+/// A set of processors, with one bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Affinity(pub u64);
 
@@ -57,7 +57,7 @@ pub fn kick(thread: ThreadId) {
     world::thread::kick(thread.0);
 }
 
-/// Consumes a pending kick of the calling thread and says whether there was one.
+/// Consumes a pending kick of the calling thread. Returns whether there was one.
 pub fn take_kick() -> bool {
     world::thread::take_kick()
 }

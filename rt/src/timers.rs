@@ -39,7 +39,7 @@ impl Timers {
     /// Receives as [`Endpoint::receive`] does. The bits of timers that are due come alone or with signalled bits.
     ///
     /// # Errors
-    /// As [`Endpoint::receive`].
+    /// Those of [`Endpoint::receive`].
     pub fn receive(
         &mut self,
         endpoint: &Endpoint,
@@ -57,7 +57,7 @@ impl Timers {
     /// Replies and receives as [`Endpoint::reply_and_receive`] does, with timers as [`Timers::receive`].
     ///
     /// # Errors
-    /// As [`Endpoint::reply_and_receive`].
+    /// Those of [`Endpoint::reply_and_receive`].
     pub fn reply_and_receive(
         &mut self,
         endpoint: &Endpoint,

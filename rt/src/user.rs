@@ -28,22 +28,22 @@ pub struct PageRange {
 }
 
 impl PageRange {
-    /// The range, if it is aligned and lies in the lower half.
+    /// Makes the range, if it is aligned and lies in the lower half.
     pub fn new(start: u64, pages: usize) -> Option<PageRange> {
         let bytes = (pages as u64).checked_mul(PAGE_BYTES as u64)?;
         let end = start.checked_add(bytes)?;
         (start.is_multiple_of(PAGE_BYTES as u64) && end <= USER_END)
             .then_some(PageRange { start, pages })
     }
-    /// First address.
+    /// Returns the first address.
     pub fn start(&self) -> u64 {
         self.start
     }
-    /// First address after it.
+    /// Returns the first address after it.
     pub fn end(&self) -> u64 {
         self.start + (self.pages * PAGE_BYTES) as u64
     }
-    /// Length in pages.
+    /// Returns the length in pages.
     pub fn pages(&self) -> usize {
         self.pages
     }
@@ -76,8 +76,8 @@ impl Space {
     pub fn new() -> Result<Space, NoMemory> {
         world::user::SpaceHandle::new().map(Space)
     }
-    /// Maps `frames` at consecutive pages from `start`; pages already present stay as they are.
-    /// Returns how many were newly mapped. Frames whose number beyond the range's end are ignored.
+    /// Maps `frames` at consecutive pages from `start`; pages already present stay as they are. Returns the number of newly
+    /// mapped pages. Frames whose number beyond the range's end are ignored.
     ///
     /// # Errors
     /// [`NoMemory`] for page tables; pages before that stay mapped.
@@ -159,7 +159,7 @@ impl Space {
     ) -> Result<Unshared, NoMemory> {
         self.0.make_writable(address, protection | Protection::WRITE)
     }
-    /// The present page at `address`, if any.
+    /// Returns the present page at `address`, if there is one.
     pub fn query(&self, address: u64) -> Option<Mapping> {
         let page = self.0.query(address)?;
         Some(Mapping {
@@ -261,7 +261,7 @@ impl Space {
     /// `out.len()` if there was no NUL in that many bytes.
     ///
     /// # Errors
-    /// [`Fault`] where memory ended before the NUL.
+    /// [`Fault`] if memory ended before the NUL.
     #[inline]
     pub fn read_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
         self.0.copy_in_string(address, out)
@@ -309,7 +309,7 @@ pub fn extended_bytes() -> usize {
     world::user::extended_bytes()
 }
 
-/// The XCR0 mask whose state [`save_extended`] saves.
+/// Returns the XCR0 mask whose state [`save_extended`] saves.
 #[inline]
 pub fn extended_mask() -> u64 {
     world::user::extended_mask()
@@ -321,8 +321,8 @@ pub fn save_extended(out: &mut [u8]) -> bool {
     world::user::extended().copy_out(out)
 }
 
-/// Loads user extended state for the calling thread. The image is checked (reserved bits, XCOMP,
-/// MXCSR); `false` leaves the state as it was.
+/// Loads user extended state for the calling thread. The image is checked (reserved bits, XCOMP, MXCSR). Returns `false`,
+/// without a change of the state, if the image is invalid.
 #[must_use]
 pub fn load_extended(image: &[u8]) -> bool {
     world::user::extended().copy_in(image)

@@ -80,14 +80,14 @@ impl View {
     /// Does [`View::read`] for each piece, at its offset. Cost as a system call: one for [`COPY_LIST_MAX`] pieces.
     ///
     /// # Errors
-    /// As [`View::read`]; the pieces before were copied.
+    /// Those of [`View::read`]; the pieces before were copied.
     pub fn read_all(&self, pieces: &mut [(usize, &mut [u8])]) -> Result<(), CopyError> {
         pieces.chunks_mut(COPY_LIST_MAX).try_for_each(|some| world::window::read_all(&self.0, some))
     }
     /// Does [`View::write`] for each piece, at its offset. Cost as a system call: one for [`COPY_LIST_MAX`] pieces.
     ///
     /// # Errors
-    /// As [`View::write`]; the pieces before were copied.
+    /// Those of [`View::write`]; the pieces before were copied.
     pub fn write_all(&self, pieces: &[(usize, &[u8])]) -> Result<(), CopyError> {
         pieces.chunks(COPY_LIST_MAX).try_for_each(|some| world::window::write_all(&self.0, some))
     }

@@ -146,7 +146,7 @@ fn calls(options: &Options, is_starved: bool) -> String {
     counted_after(&all(count.min(FIRST_CALLS)), &all(count))
 }
 
-/// Races, of all calls or with one that is named.
+/// Returns the command of the races, of all calls or of a named one.
 fn rights(options: &Options) -> String {
     let only = options.only.first().map(String::as_str).unwrap_or_default();
     format!("/abi/rights {} {} '{only}'", options.count.unwrap_or(400), options.seed)
@@ -241,7 +241,7 @@ fn on_host(options: &Options, package: &str, name: &str, (what, count): (&str, u
     Ok(u8::from(!status.success()))
 }
 
-/// Milliseconds from QEMU's start to the prompt: alternating, medians and their ratio (acceptance 5).
+/// Measures the milliseconds from QEMU's start to the prompt: alternating, medians and their ratio (acceptance 5).
 fn boot(options: &Options) -> Result<u8> {
     let rounds = options.count.unwrap_or(7).max(1);
     let kernel = build::image("default", &Features::default())?;

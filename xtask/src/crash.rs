@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-/// Boots, kills, mends and compares once.
+/// Boots, kills, repairs and compares once.
 fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Round> {
     let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
     let disk = shell::build_path(&format!("crash-{round}.ext4"))?;

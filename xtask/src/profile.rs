@@ -105,7 +105,7 @@ fn title(options: &Options) -> String {
     format!("`{command}` on {system}, {cpus} processor{plural}")
 }
 
-/// Says how a run ended that did not end as its command did.
+/// Returns a message on the end of a run that did not end with the status of its command.
 fn status(outcome: &Outcome) -> u8 {
     if !matches!(outcome, Outcome::Session(_)) {
         eprintln!("x: {outcome}");

@@ -79,7 +79,7 @@ pub struct Options {
 
 /// The least memory that a root of busybox boots in, in MiB.
 const MEMORY_LEAST_MIB: u32 = 12;
-/// `./x run`.
+/// Runs `./x run`.
 ///
 /// # Errors
 /// The reason why the run did not start.

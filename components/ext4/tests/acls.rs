@@ -1,4 +1,4 @@
-//! Access control lists on disk, as the stock tools write and read them.
+//! Tests of access control lists on disk, as the stock tools write and read them.
 mod common;
 
 use acl::{ACCESS_NAME, DEFAULT_NAME, Entry, Tag};
@@ -10,7 +10,7 @@ use interfaces::file_system::*;
 use tempfile::TempDir;
 
 const ROOT: InodeNumber = 2;
-/// The on-disk form of [`list`], as debugfs shows it.
+/// The on-disk form of [`list`], in the output of debugfs.
 const SHOWN: &str = "(36) = 01 00 00 00 01 00 06 00 02 00 04 00 e8 03 00 00 04 00 04 00 \
                      08 00 07 00 32 00 00 00 10 00 05 00 20 00 00 00";
 

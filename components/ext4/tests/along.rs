@@ -77,7 +77,7 @@ fn data_written_over_old_data_and_refused_is_told_of_and_no_error_of_the_journal
         if result.is_err() {
             expected = pattern(4 * PAGE, 1);
         }
-        // All of it is one request.
+        // All of it is written by one request.
         assert!(found == expected, "{left}");
     }
 }
@@ -138,7 +138,7 @@ fn it_is_durable_before_the_commit_block_whichever_thread_commits() {
                 for round in 0..ROUNDS {
                     let bytes = pattern(PAGE, number * ROUNDS + round);
                     write_and_sync(&**fs, file, (round * PAGE) as u64, &bytes).unwrap();
-                    // A flush has followed each write by then.
+                    // By now a flush has followed each write.
                     let events = device.events.lock().unwrap();
                     let events = events.as_ref().unwrap();
                     let is_it =

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 const ROOT: InodeNumber = 2;
 const OPERATIONS: usize = 220;
 
-/// Contents of a file that are on stable storage from one event on until another.
+/// Contents of a file that are on stable storage from one event to another.
 struct Promise {
     path: String,
     contents: Vec<u8>,
@@ -47,7 +47,7 @@ impl Work {
         self.world.device.events.lock().unwrap().as_ref().unwrap().len()
     }
 
-    /// Promises of a path hold no longer.
+    /// Ends the promises of a path.
     fn touch(&mut self, path: &str) {
         let now = self.events();
         let mine = self.promises.iter_mut().filter(|one| one.path == path);

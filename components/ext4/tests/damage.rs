@@ -81,7 +81,7 @@ impl Log {
         let has_sums = word(&image, at + 40) & 24 != 0;
         let ring = (0..end - first).map(|step| first + (start - first + step) % (end - first));
         let ring: Vec<usize> = ring.map(|block| journal[block]).collect();
-        // The last commit of this log: sequences go up from the first.
+        // The last block of a commit of this log is used: sequence numbers increase from the first.
         let is_commit = |block: &usize| {
             let bytes = &image[block * block_bytes..];
             let number = word(bytes, 8).wrapping_sub(sequence);
@@ -92,7 +92,7 @@ impl Log {
         Log { image, block_bytes, blocks, has_sums }
     }
 
-    /// Blocks that the verdict is not about: superblock, and the journal's.
+    /// Returns the blocks that differ, except those on which the verdict does not depend: the superblock, and the journal's.
     fn differ(&self, one: &[u8], other: &[u8]) -> Vec<usize> {
         let size = self.block_bytes;
         let is_own = |block: &usize| {
@@ -123,7 +123,8 @@ impl Log {
         image
     }
 
-    /// Damages everything in turn; how often recovery was refused here, by e2fsck, and cases in all.
+    /// Damages everything in turn. Returns how often recovery was refused here, how often by e2fsck, and the number of
+    /// cases.
     fn compare(&self) -> [usize; 3] {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("image");
@@ -135,7 +136,7 @@ impl Log {
         let last = self.last_transaction();
         let stride = (self.blocks.len() / 30).max(1);
         for place in (0..self.blocks.len()).step_by(stride) {
-            // Without checksums a damaged tag writes anywhere, be it far behind the volume's end.
+            // Without checksums a damaged tag writes anywhere, be it far beyond the volume's end.
             for how in (0..8).filter(|how| self.has_sums || *how != 3) {
                 let image = self.damaged(place, how, &mut random);
                 let what = format!("block {place} of {}, damage {how}", self.blocks.len());
@@ -145,7 +146,7 @@ impl Log {
                         refused += 1;
                         match theirs {
                             Verdict::Refused => refused_by_e2fsck += 1,
-                            // More than e2fsck sees: it lost something.
+                            // This component noticed more than e2fsck, which lost data.
                             Verdict::Replayed(theirs) => {
                                 assert!(self.has_sums, "{what}: e2fsck has no objection");
                                 assert_ne!(self.differ(&whole, &theirs), [0; 0], "{what}");
@@ -250,7 +251,7 @@ fn own(options: &'static [&'static str], block_bytes: usize) -> Log {
     };
     let mut number = 0;
     loop {
-        // Some transactions behind an empty log, again and again until they pass the ring's end.
+        // Adds some transactions after an empty log, again and again until they pass the ring's end.
         fs.sync().unwrap();
         for _ in 0..8 {
             change(number);

@@ -337,7 +337,8 @@ fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go(
     settle(fs);
     let before = fs.usage().unwrap();
     let file = fs.create(ROOT, b"sparse", &new(FileType::Regular)).unwrap().inode;
-    // 84 entries a node: four in the root, so beyond 4 * 84 * 84 pieces a third level is needed.
+    // A node has 84 entries and the root four, so beyond 4 * 84 * 84 pieces a third level is
+    // needed.
     let pieces = 4 * 84 * 84 + 500;
     for piece in 0..pieces {
         let size = piece * 40 * 4096 + 1024;

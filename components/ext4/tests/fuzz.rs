@@ -118,7 +118,7 @@ fn peak_kib() -> u64 {
 #[test]
 fn mutated_images_neither_panic_nor_hang_nor_eat_memory() {
     static CURRENT: AtomicU64 = AtomicU64::new(u64::MAX);
-    // Miri wants every thread at its end.
+    // Miri requires that every thread ends.
     if !cfg!(miri) {
         watch(&CURRENT);
     }

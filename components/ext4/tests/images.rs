@@ -1,4 +1,5 @@
-//! Whole images of the stock tools, compared with ext4-view and with the folder they were made from.
+//! Compares whole images of the stock tools with ext4-view and with the folder from which they were
+//! made.
 mod common;
 
 use common::{
@@ -11,7 +12,7 @@ use ext4::{Ext4, MountError, Options, Recovery, mount};
 use interfaces::file_system::*;
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
-/// Features ext4-view does not read; such images are compared with the folder only.
+/// Features that ext4-view does not support; such images are compared with the folder only.
 const UNREAD_BY_ORACLE: [&str; 3] = ["inline_data", "meta_bg", "mmp"];
 
 fn open(image: &[u8]) -> Arc<Ext4> {
@@ -24,7 +25,7 @@ fn mount_error(image: &[u8]) -> MountError {
     mount(device, Options::default()).err().expect("refused")
 }
 
-/// Makes the image, walks it both ways of completion, and compares.
+/// Makes the image, walks it with both orders of completion, and compares.
 fn check(recipe: &Recipe, names: usize) -> (Vec<u8>, Tree) {
     let folder = source(names);
     let image = recipe.make(folder.path());

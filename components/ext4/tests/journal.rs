@@ -52,7 +52,7 @@ impl Dirty {
         run("debugfs", &["-w", "-f", &self.path("script"), &self.path("image")], &[0])
     }
 
-    /// Appends transactions: blocks of the file by place with their contents, or places revoked.
+    /// Appends transactions: blocks of the file by place with their contents, or revoked places.
     fn log(&self, version: u32, transactions: &[(&[usize], Option<Vec<u8>>)]) {
         let mut script = match version {
             0 => "jo\n".to_string(),

@@ -9,7 +9,7 @@ const ROOT: InodeNumber = 2;
 const PAGE: usize = 4096;
 /// More extents than one operation moves or frees.
 const PARTS: usize = 100;
-/// Refusals tried before a change must have got through.
+/// Most refusals before a change must have succeeded.
 const GRANTS_MOST: usize = 2000;
 
 fn text(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<u8> {
@@ -31,8 +31,8 @@ fn in_parts(fs: &dyn FileSystem) -> (InodeNumber, Vec<u8>) {
     (file, expected)
 }
 
-/// Makes a change again and again, each time granting one allocation more, until it is not refused.
-/// A refused call must have left everything.
+/// Makes a change again and again, each time granting one allocation more, until it is not refused. A
+/// refused call must have changed nothing.
 fn until_granted(
     apply: impl Fn(&mut Vec<u8>),
     change: impl Fn(&dyn FileSystem, InodeNumber) -> Result<Attributes, FsError>,

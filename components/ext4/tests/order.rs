@@ -25,7 +25,7 @@ fn open(image: &[u8]) -> Arc<Ext4> {
     mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).unwrap()
 }
 
-/// The images for which Linux's answers were recorded.
+/// Returns the images for which Linux's answers were recorded.
 fn subjects() -> [(&'static str, Recipe); 4] {
     let plain = Recipe::new(&["-b", "4096", "-E", SEED_OPTION], 16 << 10).indexed();
     let inline = ["-b", "4096", "-O", "inline_data", "-I", "256", "-E", SEED_OPTION];
@@ -74,7 +74,7 @@ fn list(fs: &Ext4, directory: InodeNumber, max: usize) -> Vec<(u64, Vec<u8>)> {
     }
 }
 
-/// Lists in steps of several lengths, which must not matter.
+/// Lists the directory in steps of several lengths, which must not change the result.
 fn list_all_ways(fs: &Ext4, directory: InodeNumber) -> Vec<(u64, Vec<u8>)> {
     let whole = list(fs, directory, usize::MAX);
     for max in [1, 2, 3, 64] {

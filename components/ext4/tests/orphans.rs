@@ -1,5 +1,5 @@
-//! Files cut and freed by several threads at once: the list of orphans is empty at the end, and no
-//! inode keeps a link of it.
+//! Tests files cut and freed by several threads at once: at the end the list of orphans is empty,
+//! and no inode keeps a link of it.
 mod common;
 
 use common::{image::pattern, write::*};
@@ -8,7 +8,7 @@ use interfaces::file_system::*;
 const THREADS: usize = 4;
 const ROUNDS: usize = 6000;
 
-/// Makes files, cuts them and takes their names away, some while they are held.
+/// Makes files, cuts them and removes their names, some while they are held.
 fn churn(fs: &dyn FileSystem, directory: InodeNumber, thread: usize) {
     let data = pattern(9000, thread);
     for round in 0..ROUNDS {

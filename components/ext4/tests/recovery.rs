@@ -20,9 +20,9 @@ use tempfile::TempDir;
 
 const ROOT: InodeNumber = 2;
 const STEPS: usize = 400;
-/// Points that one workload is cut at.
+/// Number of points at which one workload is cut.
 const POINTS_A_WORKLOAD: u64 = 20;
-/// Crashes of one recovery at most.
+/// Most crashes of one recovery.
 const CRASHES_MAX: usize = 4;
 
 const SHAPES: [(&[&str], usize); 4] = [
@@ -237,7 +237,7 @@ fn a_list_of_orphans_that_makes_no_sense_marks_the_volume() {
     let second = link_of(&image, head);
     let next = u32::from_le_bytes(image[second..second + 4].try_into().unwrap());
     assert!(next > 10 && next != head, "{next}");
-    // A loop, a reserved inode, one beyond the last, one that is free.
+    // The bad links: a loop, a reserved inode, one beyond the last, one that is free.
     for bad in [head, 8, 1 << 30, 500] {
         let mut damaged = image.clone();
         let at = link_of(&image, next);

@@ -30,7 +30,7 @@ const EMPTIED: u32 = raw::O_CREAT | raw::O_TRUNC | raw::O_WRONLY;
 /// The way in which a file gets its next version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
-    /// Written as another, which takes its name.
+    /// The version is written to another file, which takes the name.
     Rename,
     /// The file is opened with O_TRUNC.
     Open,

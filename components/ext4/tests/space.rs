@@ -60,7 +60,7 @@ fn delay_all(fs: &dyn FileSystem, inode: InodeNumber, first: u64, step: u64) -> 
     pages.take_while(|page| fs.reserve_range(inode, *page, 1).is_ok()).collect()
 }
 
-/// Takes all that the caller may have, in small and smaller pieces.
+/// Allocates all blocks that the caller may have, in smaller and smaller pieces.
 fn fill_up(fs: &dyn FileSystem, inode: InodeNumber) {
     let mut first = 0;
     for pages in [1024, 64, 8, 1] {
@@ -167,7 +167,7 @@ fn holes_are_made_on_a_full_volume() {
         for page in (1..1000).step_by(2) {
             let hole = fs.allocate(file, Allocation::PunchHole, page * PAGE, PAGE, NOW);
             assert!(hole.is_ok(), "{shape:?}: page {page}: {hole:?}");
-            // The block that the hole gave back is used up at once.
+            // The block that the hole freed is used up at once.
             let _ = privileged(|| allocate(fs, other, 100_000 + page, 1));
         }
         let read = read_pages(fs, file, 0, 1024).unwrap();

@@ -23,7 +23,7 @@ use std::{
 use tempfile::TempDir;
 
 const ROOT: InodeNumber = 2;
-/// Far longer than any of this takes.
+/// Time limit, far longer than any of the operations takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Batch = (Vec<Request>, Arc<dyn BlockSink>);
@@ -154,7 +154,7 @@ fn inodes_and_blocks_used_again_beside_others_keep_what_the_others_hold() {
                     _ => fs.remove_directory(ROOT, name.as_bytes(), common::write::NOW).unwrap(),
                 }
             }
-            // Mounted again, nothing is in memory.
+            // After the remount nothing is in memory.
             world = World::of(world.finish());
         }
         world.finish();

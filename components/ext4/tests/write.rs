@@ -1,4 +1,4 @@
-//! Writing: judged by e2fsck, by ext4-view, by reading again, and by counting requests.
+//! Tests of writing: checked by e2fsck, by ext4-view, by reading again, and by counting requests.
 mod common;
 
 use common::{
@@ -11,7 +11,7 @@ use interfaces::file_system::*;
 use std::sync::atomic::Ordering::SeqCst;
 
 const ROOT: InodeNumber = 2;
-/// Shapes of volumes that every test of names goes over.
+/// Kinds of volumes with which every test of names is made.
 const SHAPES: [&[&str]; 4] = [
     &[],
     &["-b", "1024", "-O", "^has_journal"],

@@ -35,7 +35,7 @@ pub struct Plan {
     pub kept_bytes: usize,
     /// Most interrupt vectors at once.
     pub vectors: usize,
-    /// Most lines of the log a second, and most at once after a pause.
+    /// Most lines of the log in a second, and most at once after a pause.
     pub log_lines: (u32, u32),
     /// Most threads.
     pub threads: usize,

@@ -20,7 +20,7 @@ const VALUE_MAX: usize = 65536;
 /// Charge for an inode's entry.
 const EXTRA_BYTES: usize = size_of::<(InodeNumber, Extra)>() + 16;
 
-/// The extras of one inode.
+/// The extended attributes of one inode, with their memory charges.
 struct Extra {
     /// Memory charged to the mount's limit of inodes.
     bytes: u64,

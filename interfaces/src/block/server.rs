@@ -226,7 +226,7 @@ impl Session {
     }
 }
 
-/// Result of [`Session::gather`].
+/// Result of [`gather`].
 enum Taken {
     /// The ring has more requests.
     Some,

@@ -296,7 +296,7 @@ impl Slots {
     /// Takes completions into `ended`. If there are no more, or one is malformed, it announces the wait.
     ///
     /// # Errors
-    /// As [`Slots::complete`].
+    /// Those of [`Slots::complete`].
     #[inline]
     pub(crate) fn take_completions(
         &self,

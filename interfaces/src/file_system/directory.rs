@@ -39,7 +39,7 @@ impl DirectoryEntry<&[u8]> {
 /// Returns at most `max` entries of a directory from `position` on.
 ///
 /// # Errors
-/// As [`FileSystem::read_directory`].
+/// Those of [`FileSystem::read_directory`].
 pub fn list_directory(
     fs: &dyn FileSystem,
     directory: InodeNumber,

@@ -1,6 +1,4 @@
 //! [`Stored`]: the place of a part of a file on its device.
-//!
-//! [`Stored`]: what a file system tells of where a file is.
 
 /// The storage of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,7 +55,7 @@ pub fn to_portable(entries: &[Entry]) -> Vec<u8> {
 /// Reads the form on disk.
 ///
 /// # Errors
-/// As [`from_portable`].
+/// Those of [`from_portable`].
 pub fn from_disk(bytes: &[u8]) -> Result<Vec<Entry>, FormError> {
     let (version, mut rest) = header(bytes)?;
     if version != VERSION_DISK {

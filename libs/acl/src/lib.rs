@@ -90,7 +90,7 @@ impl Acl {
         }
         (least == rank(Tag::Other)).then_some(Acl(entries))
     }
-    /// The entries.
+    /// Returns the entries.
     pub fn entries(&self) -> &[Entry] {
         &self.0
     }

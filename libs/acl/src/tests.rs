@@ -128,7 +128,7 @@ proptest! {
         prop_assert_eq!(from_disk(&to_disk(&list)), Ok(list));
     }
 
-    /// Random bytes, most of them behind a valid header and with tags that exist.
+    /// Tests random bytes, most of them after a valid header and with tags that exist.
     #[test]
     fn damaged_lists_are_refused_or_read(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
@@ -165,7 +165,7 @@ proptest! {
         prop_assert_eq!(list.inherited(mode).mode(), mode & list.mode());
     }
 
-    /// A list without names allows the same as its mode.
+    /// Tests that a list without names allows the same as its mode.
     #[test]
     fn a_list_that_is_a_mode_decides_as_the_mode(mode in 0..0o1000_u16, wanted in 0..8_u16) {
         let mut list = Acl::new(vec![

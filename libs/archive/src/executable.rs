@@ -44,7 +44,7 @@ impl fmt::Display for Malformed {
 /// A segment to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Address of its first page.
+    /// Address of the segment's first page.
     pub address: u64,
     /// Bytes of memory, in whole pages.
     pub bytes: u64,

@@ -1,6 +1,4 @@
 //! [`Operation`]: a decoded instruction of eight bytes; [`run`] executes them.
-//!
-//! [`Operation`]: an instruction as it is run, eight bytes; [`run`].
 use crate::{CELLS, Call, row::Row};
 
 /// An operation on the accumulator and a second number.

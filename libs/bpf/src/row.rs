@@ -1,8 +1,5 @@
 //! [`Row`]: a run of tests for one value after another, to which programs compile lists of values. The program searches
 //! for the accumulator among all values when it reaches the first test.
-//!
-//! [`Row`]: tests for one value after another, as lists of values become. Where a program comes to the first of them the
-//! accumulator is searched for among all.
 use crate::operation::{Jumps, Operation};
 use alloc::{boxed::Box, vec::Vec};
 

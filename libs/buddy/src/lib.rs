@@ -121,7 +121,7 @@ impl<'a> Buddy<'a> {
         self.link(frame, order);
     }
 
-    /// Gives back `count` frames from `start`, as the largest aligned blocks there are.
+    /// Frees `count` frames from `start`, as the largest aligned blocks there are.
     pub fn free_range(&mut self, start: u32, count: usize) {
         let (mut frame, end) = (start as usize, start as usize + count);
         while frame < end {

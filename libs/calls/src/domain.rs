@@ -42,7 +42,7 @@ pub enum PortAccess {
     Call,
 }
 
-/// The grants of a domain; an absent one is denied.
+/// The grants of a domain; the default of each denies it.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
     /// The command line that the domain sees: its own parameters behind the system's.
@@ -65,7 +65,7 @@ pub struct Grants {
     pub memory_bytes: usize,
     /// Most interrupt vectors at once.
     pub vectors: usize,
-    /// Most lines of the log a second, and most at once after a pause.
+    /// Most lines of the log in a second, and most at once after a pause.
     pub log_lines: (u32, u32),
     /// Most threads.
     pub threads: usize,
@@ -106,7 +106,7 @@ impl End {
         End { cause: cause.into(), registers: Registers::default(), calls: Vec::new() }
     }
 
-    /// Describes in words the fault or exception of `trap`.
+    /// Returns a description of the fault or exception of `trap`.
     pub fn cause_of(trap: Trap) -> String {
         match trap {
             Trap::PageFault { address, access, .. } => {

@@ -15,7 +15,7 @@ pub struct Quota {
     most: usize,
 }
 
-/// Things taken from a [`Quota`], given back when dropped.
+/// An amount taken from a [`Quota`], which is given back when dropped.
 #[derive(Debug)]
 pub struct Held {
     quota: Arc<Quota>,

@@ -8,7 +8,7 @@
 
 /// Number of requests between fresh seeds.
 pub const RESEED_AFTER: u32 = 4096;
-/// Bytes of a block.
+/// Length of a block in bytes.
 const BLOCK_BYTES: usize = 64;
 /// A key.
 type Key = [u32; 8];

@@ -1,6 +1,4 @@
 //! [`Sources`]: the texts of all descriptions of the source tree.
-//!
-//! [`Sources`]: the texts of all descriptions of the tree.
 use std::{
     collections::BTreeMap,
     fs, io,

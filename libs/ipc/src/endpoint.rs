@@ -95,7 +95,7 @@ pub enum Next<T> {
     HandOver(T),
 }
 
-/// The meeting place of threads; see the crate.
+/// An endpoint: the object at which threads exchange messages; see the crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<T> {
     queued: Fifo<T>,

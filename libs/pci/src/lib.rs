@@ -34,7 +34,7 @@ const COMMAND_NO_INTX: u32 = 1 << 10;
 
 /// Access to configuration space, by aligned longs.
 pub trait Config {
-    /// Reads the long at `offset` of function `address`; all ones where there is no function.
+    /// Reads the long at `offset` of function `address`; returns all ones if there is no function.
     fn read(&self, address: u16, offset: u16) -> u32;
     /// Writes the long at `offset` of function `address`.
     fn write(&self, address: u16, offset: u16, value: u32);

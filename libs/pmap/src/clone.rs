@@ -15,7 +15,7 @@ const PAGES_TO_SHARE: usize = 64;
 /// Flags of the entry above a leaf table that is shared.
 const SHARED: Entry = TABLE.difference(Entry::WRITE);
 
-/// The result of cloning.
+/// The result of cloning a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cloned {
     /// Number of pages shared.

@@ -1,6 +1,4 @@
 //! [`Counts`]: the numbers of pages and tables of a space, and its maximum of tables.
-//!
-//! [`Counts`]: pages and tables of a space, and how many tables it may have.
 use crate::LEAF_BYTES;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

@@ -237,7 +237,7 @@ pub fn free_tree<P: Pmap>(space: &P, frame: u32, level: u32) {
     space.free_table(frame);
 }
 
-/// Lets go of the leaf of `entry`. The last space that had a shared table also frees its pages.
+/// Releases the leaf of `entry`. The last space that had a shared table also frees its pages.
 pub(crate) fn let_go<P: Pmap>(space: &P, entry: Entry) {
     if entry.contains(Entry::LARGE) {
         space.count_large(-1);

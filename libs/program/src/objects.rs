@@ -36,7 +36,7 @@ kinds! {
     ExtendedState = "extended state",
     /// Interrupts held by drivers.
     Interrupt = "interrupt",
-    /// Objects of the kernel heap in use (those in slabs; how many were ever made is not counted).
+    /// Objects of the kernel heap in use (those in slabs; the number ever made is not counted).
     HeapObject = "heap object",
     /// Isolated components.
     Domain = "domain",

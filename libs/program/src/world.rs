@@ -134,7 +134,7 @@ impl CpuTime {
         [self.user_ns, self.system_ns, last]
     }
 
-    /// Reverses [`CpuTime::words`].
+    /// Makes the time from [`CpuTime::words`].
     pub fn of_words([user_ns, system_ns, last]: [u64; 3]) -> CpuTime {
         CpuTime {
             user_ns,
@@ -216,7 +216,7 @@ pub struct Statistics {
 pub struct PciAddress(pub u16);
 
 impl core::fmt::Display for PciAddress {
-    /// `BUS:DEVICE.FUNCTION`, as lspci prints it.
+    /// Writes `BUS:DEVICE.FUNCTION`, the format of lspci.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{:02x}:{:02x}.{}", self.0 >> 8, self.0 >> 3 & 0x1f, self.0 & 7)
     }
@@ -294,7 +294,7 @@ impl PortStep {
         let head = (self.is_write as u64) << 24 | (self.width as u64) << 16 | self.port as u64;
         ((self.value as u64) << 32 | head).to_le_bytes()
     }
-    /// Reverses [`PortStep::pack`].
+    /// Makes the step from the result of [`PortStep::pack`].
     pub const fn unpack(packed: [u8; 8]) -> PortStep {
         let word = u64::from_le_bytes(packed);
         let value = (word >> 32) as u32;

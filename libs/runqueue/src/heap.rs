@@ -42,7 +42,7 @@ pub trait Store<K> {
     fn node(&mut self, of: K) -> &mut Node<K>;
 }
 
-/// The heap.
+/// A pairing heap.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap<K> {
     root: Option<K>,

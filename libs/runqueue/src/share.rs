@@ -32,7 +32,7 @@ fn is_of_now(word: u64, now_ns: impl FnOnce() -> u64) -> bool {
     word & PERIOD_MASK == period(now_ns())
 }
 
-/// A share.
+/// A share of the processors' time.
 #[derive(Debug)]
 pub struct Share {
     /// Greatest word that does not exceed the quota.
@@ -45,7 +45,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Makes a share of `percent` of the time of so many processors; `None` if that is all their time.
+    /// Makes a share of `percent` of the time of this many processors; `None` if that is all their time.
     pub fn new(percent: u8, processors: usize) -> Option<Share> {
         let quota_ns = PERIOD_NS / 100 * u64::from(percent) * processors as u64;
         (percent < 100).then_some(Share {

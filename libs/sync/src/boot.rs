@@ -1,6 +1,4 @@
 //! [`BootCell`]: a value that boot writes once, before other processors run.
-//!
-//! [`BootCell`]: what boot writes once, before other processors run.
 use core::cell::UnsafeCell;
 
 /// A cell that boot writes once, before other processors run.

@@ -40,7 +40,7 @@ pub struct Entry {
     pub place: &'static Location<'static>,
 }
 
-/// Most locks a thread's list remembers; deeper ones go unchecked.
+/// Most locks in a thread's list; further ones are not checked.
 const DEPTH: usize = 24;
 
 /// The locks that a thread holds, in the order in which it took them.

@@ -41,7 +41,7 @@ impl<P: Platform> RawEvent<P> {
     }
 
     /// Blocks until there was a signal since `ticket`, the deadline (monotonic nanoseconds), or a
-    /// kick where `interruptible`.
+    /// kick if `interruptible`.
     ///
     /// # Panics
     /// With `check`: with a spin lock held.

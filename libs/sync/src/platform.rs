@@ -26,7 +26,7 @@ pub trait Platform {
         deadline_ns: Option<u64>,
         interruptible: bool,
     ) -> Outcome;
-    /// Wakes up to `count` threads that wait on `word`; returns how many. `word` is only an
+    /// Wakes up to `count` threads that wait on `word`. Returns their number. `word` is only an
     /// address here: its memory may be gone already.
     fn wake(word: &AtomicU32, count: u32) -> u32;
     /// Returns a unique number of the calling thread.

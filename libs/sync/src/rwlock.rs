@@ -1,8 +1,8 @@
-//! A blocking lock for many readers or one writer; a waiting writer holds new readers off, so
+//! A blocking lock for many readers or one writer; a waiting writer keeps new readers waiting, so
 //! writers do not starve.
 //!
-//! The state word counts readers in its low 30 bits (all ones: a writer has it) and has a bit each
-//! for waiting readers and waiting writers. Readers sleep on the state word, writers on
+//! The state word counts readers in its low 30 bits (all ones: a writer has it) and has one bit for
+//! waiting readers and one for waiting writers. Readers sleep on the state word, writers on
 //! `writer_turn`, a counter that moves each time a writer is called. The last one out calls a
 //! writer if any waits, else all readers. Source: the algorithm of Rust's std
 //! (`sys/sync/rwlock/futex.rs`).

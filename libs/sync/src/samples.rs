@@ -37,7 +37,7 @@ impl<M: AsRef<[AtomicU64]>> Samples<M> {
         }
     }
 
-    /// Adds a sample, or counts it as lost. Cost: a store a word, no lock.
+    /// Adds a sample, or counts it as lost. Cost: one store for each word, no lock.
     pub fn push(&self, sample: impl IntoIterator<Item = u64>) {
         let written = self.written.load(Relaxed);
         let end = self.taken.load(Acquire) + self.words.as_ref().len() as u64;

@@ -6,7 +6,7 @@ pub const fn ms(ns: u64) -> u64 {
     ns / 1_000_000
 }
 
-/// The activity of a thread.
+/// The activity of a thread: running, ready or blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// The thread has a processor.

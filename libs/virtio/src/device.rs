@@ -134,7 +134,7 @@ impl Device {
     /// Sets a queue up as [`Device::queue`] does, in `memory` if that is given; it is cleared.
     ///
     /// # Errors
-    /// As [`Device::queue`], or the memory is too short.
+    /// Those of [`Device::queue`], or the memory is too short.
     pub fn queue_in<T>(
         &self,
         plan: QueuePlan,

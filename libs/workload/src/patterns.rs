@@ -82,7 +82,7 @@ pub fn contents(seed: u64, worker: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Checks that `found` can be the files of a worker after a crash, once the worker told of `told` steps.
+/// Checks that `found` can be the files of a worker after a crash, once the worker has reported `told` steps.
 ///
 /// # Errors
 /// A description of the difference if `found` cannot be these files.

@@ -27,9 +27,9 @@ use ipc::{Header, Message};
 use program::Registers;
 use wait::{Word, known_word};
 
-/// Longest text taken from a component.
+/// Greatest length of a text that a component passes.
 const TEXT_MAX: usize = 512;
-/// Most random bytes a call gives.
+/// Most random bytes that a call returns.
 const ENTROPY_MAX: usize = 256;
 
 /// A capability that an earlier, granted call looked up. It is valid while the table's version is the same.
@@ -382,7 +382,7 @@ fn keep_kick(is_kicked: &mut bool) {
     thread::may_not_pass();
 }
 
-/// The capability that goes along with a message being sent.
+/// The capability that is sent with a message.
 struct Given {
     handle: u64,
     is_moved: bool,

@@ -154,7 +154,7 @@ impl Domain {
     /// Maps new memory at `start` and copies `data` to its beginning.
     ///
     /// # Errors
-    /// [`NoMemory`], also where the grant is used up.
+    /// [`NoMemory`], also if the grant is used up.
     pub fn load(
         &self,
         start: u64,
@@ -172,7 +172,7 @@ impl Domain {
     /// Maps `buffer`, charged to the domain, with `rights`, but never for writing.
     ///
     /// # Errors
-    /// As [`Domain::load`].
+    /// Those of [`Domain::load`].
     pub fn show(&self, at: u64, buffer: &DmaBuffer, rights: Protection) -> Result<(), NoMemory> {
         let frames: Vec<u32> = buffer.frames().collect();
         self.charge(frames.len()).map_err(|_| NoMemory)?;

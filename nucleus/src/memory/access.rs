@@ -24,7 +24,7 @@ trait Job {
     /// Does `length` bytes at `user`, `done` bytes into the job. Returns the number of bytes not done.
     ///
     /// # Safety
-    /// As for `usercopy::copy_user`, or `user` is valid kernel memory.
+    /// The same as for `usercopy::copy_user`, or `user` is valid kernel memory.
     unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize;
 }
 
@@ -247,7 +247,7 @@ impl Inner {
     /// bytes.
     ///
     /// # Errors
-    /// [`Fault`] where memory ended before the NUL.
+    /// [`Fault`] if memory ended before the NUL.
     pub fn copy_in_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
         const PIECE: usize = 64;
         let mut done = 0;

@@ -1,4 +1,4 @@
-//! Charges: promises of memory, refused before they could not be kept.
+//! Charges: memory is reserved before it is used, and refused if there is not enough.
 use super::{NoMemory, PAGE, frames};
 use crate::objects::{self, Kind};
 use ::calls::Quota;

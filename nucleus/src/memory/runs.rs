@@ -36,7 +36,7 @@ struct Retired {
 }
 
 struct Runs {
-    /// Bytes of each part that were ever used.
+    /// Number of bytes of each part that were ever used.
     fresh: [u64; ORDERS],
     /// Address of each part's first free run, 0 for none.
     free: [u64; ORDERS],

@@ -33,7 +33,7 @@ pub struct Inner {
     /// Guards the tables.
     pub lock: PreemptLock<()>,
     counts: Counts,
-    /// The quota that the tables are charged to, if the space is a domain's.
+    /// The quota to which the tables are charged, if the space is a domain's.
     quota: Option<Arc<Quota>>,
 }
 

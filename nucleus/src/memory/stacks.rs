@@ -27,7 +27,7 @@ const BATCH: usize = 16;
 /// last trim.
 static FREE: SpinLock<Slots<SLOTS>> = SpinLock::new(class!("nucleus.stacks"), Slots::new());
 
-/// A kernel stack; goes back to the cache when dropped.
+/// A kernel stack, which is returned to the cache when dropped.
 #[derive(Debug)]
 pub struct Stack(u16);
 

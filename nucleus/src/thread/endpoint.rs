@@ -128,7 +128,7 @@ pub fn with_along<R>(along: &mut Along<'_>, act: impl FnOnce() -> R) -> R {
 }
 
 /// Sets the area for the words of the calling thread's messages that do not travel in registers: 64 words that the thread
-/// keeps in place, or null. Returns the area before.
+/// keeps in place, or null. Returns the previous area.
 pub fn set_message_area(area: *mut u64) -> *mut u64 {
     current().message_area.swap(area, Relaxed)
 }

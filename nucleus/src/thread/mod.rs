@@ -378,7 +378,7 @@ pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
 /// Starts a thread.
 ///
 /// # Errors
-/// [`NoMemory`] where its stack or itself was refused.
+/// [`NoMemory`] if its stack or itself was refused.
 pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
     spawn_known(name, policy, None, body, |_| {})
 }
@@ -387,7 +387,7 @@ pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
 /// runs.
 ///
 /// # Errors
-/// As [`spawn`].
+/// Those of [`spawn`].
 pub fn spawn_known(
     name: &str,
     policy: Policy,

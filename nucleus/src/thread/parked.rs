@@ -136,7 +136,7 @@ impl Thread {
 /// The result of a step that was tried on the fast path. If the fast path is taken, the function does not return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fast {
-    /// Nothing was done.
+    /// The call had no effect.
     NotDone,
     /// The step was done on the general path; the received message is in the registers.
     Done(Result<(), Error>),

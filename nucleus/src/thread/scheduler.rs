@@ -73,7 +73,7 @@ pub fn idle_stack(_cpu: usize) -> u64 {
     top
 }
 
-/// The idle thread's loop. Interrupts are off at entry.
+/// Runs the idle thread's loop. Interrupts are off at entry.
 pub fn idle() -> ! {
     loop {
         cpu::disable_interrupts();

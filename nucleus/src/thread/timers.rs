@@ -49,7 +49,7 @@ pub fn arm(me: &Thread, deadline_ns: u64) {
     program(deadline_ns);
 }
 
-/// Undoes [`arm`] if the deadline has not passed.
+/// Cancels [`arm`] if the deadline has not passed.
 pub fn disarm(me: &Thread) {
     let mut heap = TIMERS[me.timer_cpu.load(Relaxed) as usize].lock();
     if me.is_timer_armed.load(Relaxed) {

@@ -85,7 +85,7 @@ pub fn end_server(endpoint: &crate::message::Endpoint) {
     super::message::end_server(&endpoint.0);
 }
 
-/// Sets what [`Context::run`] does on this thread and the threads it spawns from now on.
+/// Sets the function that [`Context::run`] calls on this thread and on threads that it spawns from now on.
 pub fn set_program(program: impl Fn(&mut Context, &Space) -> Trap + Send + Sync + 'static) {
     PROGRAM.set(Some(Arc::new(program)));
 }
@@ -98,8 +98,7 @@ pub(super) fn inherit_program(program: Option<Program>) {
     PROGRAM.set(program);
 }
 
-/// Lets `count` allocations and charges of this thread succeed and refuses all later ones; `None`
-/// refuses none.
+/// Lets `count` allocations and charges of this thread succeed, and refuses all later ones; `None` refuses none.
 pub fn refuse_after(count: Option<usize>) {
     GRANTS.set(count);
 }

@@ -111,7 +111,7 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
 /// component.
 ///
 /// # Safety
-/// As [`exchange`].
+/// The same as for [`exchange`].
 #[inline(always)]
 pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Step {
     let status: u64;
@@ -151,7 +151,7 @@ pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
     deadline_ns.unwrap_or(FOREVER)
 }
 
-/// A capability in the component's table; given back when dropped.
+/// A capability in the component's table, which is given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Handle(pub(super) u64);
 

@@ -141,7 +141,7 @@ impl Pieces {
     /// Frees memory that has no list.
     ///
     /// # Safety
-    /// As for [`Pieces::give`].
+    /// The same as for [`Pieces::give`].
     #[cold]
     #[inline(never)]
     unsafe fn give_large(&mut self, memory: *mut u8, layout: Layout) {

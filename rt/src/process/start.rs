@@ -22,7 +22,7 @@ unsafe extern "Rust" {
     safe fn component_main();
 }
 
-/// The work of the main thread.
+/// Runs the main thread.
 pub(super) fn main() {
     log::init();
     component_main();

@@ -50,7 +50,7 @@ pub(crate) fn write(window: &Handle, offset: usize, data: &[u8]) -> Result<(), C
 /// Copies the pieces, each given by address, offset and number of bytes.
 ///
 /// # Safety
-/// As [`ask_with_memory`].
+/// The same as for [`ask_with_memory`].
 unsafe fn copy_all(
     window: &Handle,
     pieces: impl Iterator<Item = (usize, usize, usize)>,

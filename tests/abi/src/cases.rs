@@ -3,7 +3,7 @@ use crate::{Scratch, isolated};
 
 pub use crate::returns::setting::{at, map, raw, room};
 
-/// An address that no program has.
+/// An address outside the range of programs.
 pub const KERNEL: i64 = -0x8000_0000_0000;
 /// Number of a process that does not exist.
 pub const ABSENT: i64 = 0x3fff_fff0;

@@ -44,7 +44,7 @@ pub fn may_pass_limits() -> bool {
     u64::from_str_radix(set.trim(), 16).expect("a set") & SYS_RESOURCE != 0
 }
 
-/// A file of `/proc/sys`, set back when dropped.
+/// A file of `/proc/sys`, whose old text is restored when this is dropped.
 pub struct Setting {
     path: String,
     before: String,
@@ -169,7 +169,7 @@ pub fn semop(id: i32, operations: &[libc::sembuf]) -> Result<i64, i32> {
     check(unsafe { libc::semop(id, operations.as_mut_ptr(), operations.len()) })
 }
 
-/// Does operations on semaphores as [`semop`] does, for at most so many milliseconds.
+/// Does operations on semaphores as [`semop`] does, for at most this many milliseconds.
 ///
 /// # Errors
 /// The error number.
@@ -265,7 +265,7 @@ pub fn msgsnd(id: i32, kind: i64, bytes: &[u8], flags: i32) -> Result<i64, i32> 
     check(unsafe { libc::msgsnd(id, message.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// Receives a message of at most `room` bytes: its type and its bytes.
+/// Receives a message of at most `room` bytes. Returns its type and its bytes.
 ///
 /// # Errors
 /// The error number.
@@ -353,7 +353,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Makes the shape of a queue of so many messages of so many bytes.
+    /// Makes the shape of a queue of this many messages of this many bytes.
     pub fn new(maxmsg: i64, msgsize: i64) -> Shape {
         Shape { maxmsg, msgsize, ..Shape::default() }
     }
@@ -413,7 +413,7 @@ pub fn mq_send(fd: i32, bytes: &[u8], priority: u32) -> Result<i64, i32> {
     mq_send_until(fd, bytes, priority, None)
 }
 
-/// Receives a message of at most `room` bytes, until a time of the wall clock: its priority and its bytes.
+/// Receives a message of at most `room` bytes, until a time of the wall clock. Returns its priority and its bytes.
 ///
 /// # Errors
 /// The error number.

@@ -5,7 +5,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Number of times that each signal came to [`count`].
+/// How often each signal was handled by [`count`].
 static SIGNALS: [AtomicI32; 65] = [const { AtomicI32::new(0) }; 65];
 
 /// A signal handler that counts.
@@ -16,7 +16,7 @@ pub extern "C" fn count(signal: i32) {
 /// A signal handler that does nothing.
 pub extern "C" fn nothing(_: i32) {}
 
-/// Returns the number of times that `signal` came to [`count`].
+/// Returns how often `signal` was handled by [`count`].
 pub fn counted(signal: i32) -> i32 {
     SIGNALS[signal as usize].load(Ordering::SeqCst)
 }
@@ -34,7 +34,7 @@ pub fn limited(body: impl FnOnce()) {
     });
 }
 
-/// Sleeps for so many milliseconds.
+/// Sleeps for this many milliseconds.
 pub fn pause_ms(ms: u64) {
     std::thread::sleep(std::time::Duration::from_millis(ms));
 }
@@ -45,7 +45,7 @@ pub fn ignore(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Gives a signal its default action back.
+/// Resets a signal to its default action.
 pub fn reset(signal: i32) {
     // SAFETY: the default action has no conditions.
     unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -95,7 +95,7 @@ fn install_panic_hook() {
     });
 }
 
-/// Forks; `body` runs in the child, which exits 0 after it or 101 if it panicked. Returns the child.
+/// Forks. `body` runs in the child, which exits 0 after it or 101 if it panicked. Returns the child's id.
 pub fn fork(body: impl FnOnce()) -> libc::pid_t {
     install_panic_hook();
     // SAFETY: the harness's only other thread waits for this one and holds nothing.

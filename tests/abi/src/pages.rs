@@ -26,7 +26,7 @@ impl Pages {
     pub fn at(self, page: usize) -> *mut usize {
         self.0.wrapping_add(page * PAGE).cast()
     }
-    /// Address of a page, as calls take it.
+    /// Returns the address of a page, in the type that calls use.
     pub fn area(self, page: usize) -> *mut c_void {
         self.at(page).cast()
     }

@@ -3,7 +3,7 @@ use crate::{c, check, must, read, write, zeroed};
 
 /// Longest time the line discipline may take.
 const PATIENCE_MS: i32 = 5000;
-/// Silence after which a screen is taken as finished.
+/// Time without output after which a screen counts as finished.
 const QUIET_MS: i32 = 40;
 
 /// Both ends of a pseudo-terminal; the slave is not a controlling terminal.

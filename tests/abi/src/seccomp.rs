@@ -8,7 +8,7 @@ pub const KILL_PROCESS: u32 = 0x8000_0000;
 pub const KILL_THREAD: u32 = 0;
 /// Answer: SIGSYS is sent.
 pub const TRAP: u32 = 0x0003_0000;
-/// The call answers the error in the low half.
+/// The call fails with the error in the low half.
 pub const ERRNO: u32 = 0x0005_0000;
 /// Answer: a listener decides.
 pub const USER_NOTIF: u32 = 0x7fc0_0000;

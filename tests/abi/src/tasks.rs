@@ -4,7 +4,7 @@ use std::arch::asm;
 /// Bytes of a stack of [`Stack`].
 const BYTES: usize = 64 * 1024;
 
-/// Memory for a task's stack; it stays for ever.
+/// Memory for a task's stack, which is never freed.
 #[derive(Clone, Copy)]
 pub struct Stack(*mut u8);
 
@@ -67,7 +67,7 @@ pub unsafe fn start(
 /// is SIGCHLD if one may be given.
 ///
 /// # Safety
-/// As for [`start`].
+/// The same as for [`start`].
 pub unsafe fn start3(
     flags: u64,
     stack: Stack,

@@ -1,4 +1,5 @@
-//! Accesses that count: reads that find nothing, mappings, directories, copies.
+//! Tests of accesses that change the access time: reads without bytes, mappings, directories,
+//! copies.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

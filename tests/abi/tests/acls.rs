@@ -162,7 +162,7 @@ fn a_list_is_kept_and_its_mode_is_the_files() {
         assert_eq!(get(&file, ACCESS), Ok(list(FULL)));
         assert_eq!((mode(&file), names(&file)), (0o4750, vec![ACCESS]));
         assert_eq!(get(&file, DEFAULT), Err(ENODATA));
-        // Flags that other attributes heed mean nothing here.
+        // Flags that matter for other attributes have no effect here.
         let flags = XATTR_CREATE | XATTR_REPLACE;
         assert_eq!(set_bytes(&file, ACCESS, &list(FULL), flags), Ok(0));
         assert_eq!(set_bytes(&file, ACCESS, &list(FULL), 4), Err(EINVAL));

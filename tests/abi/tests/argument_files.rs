@@ -1,5 +1,5 @@
-//! Which error of calls on files and names is found first where several arguments are wrong, case by case
-//! (`./x campaign arguments` found these). Run as root.
+//! Tests which error comes first if several arguments of calls on files and names are wrong (`./x
+//! campaign arguments` found these cases). To be run as root.
 use abi::{
     c,
     cases::{KERNEL, all, at, in_folder, map, no, of, raw, room},

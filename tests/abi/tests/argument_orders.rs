@@ -8,7 +8,7 @@
 use abi::*;
 use std::ptr::null_mut;
 
-/// An address that no program has.
+/// An address outside the range of programs.
 const KERNEL: usize = 0xffff_8000_0000_0000;
 
 fn epoll() -> i32 {

@@ -1,4 +1,4 @@
-//! Processes by files (pidfd_open and its kin), and other processes' memory.
+//! Processes by files (pidfd_open and related calls), and other processes' memory.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -79,7 +79,7 @@ fn pidfd_open_refuses_what_names_no_process() {
         assert_eq!(pidfd_open(-1, 0), Err(libc::EINVAL));
         assert_eq!(pidfd_open(1, 1), Err(libc::EINVAL));
         assert_eq!(pidfd_open(NOBODY, 0), Err(libc::ESRCH));
-        // A thread that leads no process.
+        // A thread that does not lead a process.
         let id = unsafe { libc::getpid() };
         let found = std::thread::spawn(move || {
             let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
@@ -104,7 +104,7 @@ fn signals_go_through_a_pidfd_or_a_directory_of_proc() {
         assert_eq!(call(libc::SYS_pidfd_send_signal, flagged), Err(libc::EINVAL));
         let (reader, _writer) = pipe();
         assert_eq!(send(reader, libc::SIGTERM), Err(libc::EBADF));
-        // Information must be of that signal, and not pretend to be the kernel's.
+        // The information must be about that signal, and must not look like the kernel's.
         let mut info: libc::siginfo_t = unsafe { zeroed() };
         (info.si_signo, info.si_code) = (libc::SIGUSR1, libc::SI_QUEUE);
         let with = |signal: i32, info: &libc::siginfo_t| {

@@ -401,7 +401,8 @@ fn a_setuid_script_runs_as_its_caller() {
     isolated(|| {
         let scratch = open_scratch();
         let program = copy(scratch.path("p"), (0, 0), 0o755);
-        // The script's own path is an argument between: a second filter that names no other test.
+        // The script's own path is an argument in between: as a second filter it matches no other
+        // test.
         let text = format!("#!{}\n", program.display());
         let script = scratch.file("s", text.as_bytes());
         // SAFETY: a NUL-terminated path.

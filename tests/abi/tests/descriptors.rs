@@ -314,7 +314,7 @@ fn poll_names_a_closed_descriptor_and_skips_a_negative_one() {
 #[test]
 fn poll_tells_of_every_descriptor_whichever_is_bad() {
     isolated(|| {
-        // More than are looked up at once, one in three bad.
+        // There are more than are looked up at once, and one in three is bad.
         let (reader, writer) = pipe();
         write(writer, b"x").unwrap();
         let fd = |index: i32| [reader, 900, -1][index as usize % 3];

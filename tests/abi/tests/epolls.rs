@@ -48,7 +48,7 @@ struct Waiters {
 }
 
 impl Waiters {
-    /// Starts one for each of `epolls`; all sleep when this returns.
+    /// Starts one thread for each of `epolls`; all sleep when this returns.
     fn start(epolls: &[i32]) -> Waiters {
         let woken = Arc::new(AtomicU32::new(0));
         let mut threads = Vec::new();
@@ -72,7 +72,7 @@ impl Waiters {
             thread::yield_now();
         }
     }
-    /// Returns the number of threads that woke, after a pause for those on their way.
+    /// Returns the number of threads that woke, after a pause for those that are waking.
     fn settled(&self) -> u32 {
         thread::sleep(std::time::Duration::from_millis(100));
         self.woken.load(SeqCst)
@@ -201,7 +201,7 @@ fn epolls_do_not_watch_in_a_circle() {
             assert_eq!(control(three[one], ADD, three[2], IN), Err(libc::ELOOP));
         }
         assert_eq!(control(three[0], ADD, three[0], IN), Err(libc::EINVAL));
-        // An epoll that is watched already closes no circle.
+        // Adding an epoll that is watched already makes no cycle.
         assert_eq!(control(three[2], ADD, three[1], IN), Err(libc::EEXIST));
         // Two paths to one epoll are not a cycle.
         let top = epoll();

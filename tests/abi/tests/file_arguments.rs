@@ -1,4 +1,5 @@
-//! Which error calls on files give where several arguments are wrong; `./x campaign arguments` found these.
+//! Tests which error comes first if several arguments of calls on files are wrong (`./x campaign arguments`
+//! found these cases).
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -8,7 +9,7 @@
 use abi::*;
 use std::ptr::null_mut;
 
-/// An address that no program has.
+/// An address outside the range of programs.
 const KERNEL: *mut i64 = 0xffff_8000_0000_0000_usize as *mut i64;
 
 fn splice(from: (i32, *mut i64), to: (i32, *mut i64)) -> Result<i64, i32> {

@@ -139,7 +139,7 @@ fn capabilities_are_set_by_who_may_and_as_they_must_be() {
     });
 }
 
-/// Gives every capability up but these, of the first 32.
+/// Drops every capability except these, of the first 32.
 fn drop_but(kept: u32) {
     let header = [0x2008_0522u32, 0];
     let data = [kept, kept, 0, 0, 0, 0];
@@ -301,7 +301,7 @@ fn who_may_gain_nothing_gains_nothing_by_a_file() {
         let sets = sets_of(&path, || become_user(NOBODY)).unwrap();
         assert_eq!(sets[0], raw);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        // Nor on a mount without set-user-id programs.
+        // They have no effect on a mount without set-user-id programs either.
         must(unsafe { libc::unshare(libc::CLONE_FS) });
         let folder = c(scratch.path(""));
         let (at, none) = (folder.as_ptr(), std::ptr::null());

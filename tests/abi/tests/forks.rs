@@ -65,7 +65,7 @@ fn forks_of_forks_have_their_own() {
     });
 }
 
-/// Unmaps, protects, discards and moves parts of it, and then looks at the rest.
+/// Unmaps, protects, discards and moves parts of it, and then checks the rest.
 fn rearrange(pages: Pages) {
     unsafe {
         must(libc::munmap(pages.area(10), 5 * PAGE));
@@ -134,7 +134,7 @@ fn memory_outlives_the_parent() {
             let (gone_reader, gone_writer) = pipe();
             fork(|| {
                 unsafe { must(libc::close(gone_writer)) };
-                // The end of the file is the end of the parent.
+                // The read end reports the end of the file when the parent has ended.
                 assert_eq!(read(gone_reader, 1).unwrap().len(), 0);
                 pages.check(|_| false, 0);
                 (0..PAGES).step_by(2).for_each(|page| pages.set(page, 1 << 20));

@@ -53,7 +53,7 @@ fn raise() {
     must(unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) });
 }
 
-/// Sends itself a signal with `seed` in vector registers, by one instruction; whether they were kept.
+/// Sends itself a signal with `seed` in vector registers, by one instruction. Returns whether they were kept.
 fn keeps_vectors(seed: u8) -> bool {
     let filled: [[u8; 32]; 4] = std::array::from_fn(|at| [seed ^ (at as u8 * 0x11); 32]);
     let mut found = [[0u8; 32]; 4];

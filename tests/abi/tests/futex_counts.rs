@@ -70,7 +70,7 @@ impl Waiters {
             }
         }
     }
-    /// Wakes as many as are left at `address`, which must be `count`, and waits for all.
+    /// Wakes the remaining waiters at `address`, which must be `count`, and waits for all threads.
     fn end(self, address: usize, scope: i32, count: i64) {
         assert_eq!(futex(address, WAKE | scope, i32::MAX, 0, 0, 0), Ok(count));
         for thread in self.threads {
@@ -89,7 +89,7 @@ fn map(pages: usize, protection: i32, flags: i32, fd: i32) -> usize {
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
-/// Address space that nothing is mapped at.
+/// Returns a range of addresses that is not mapped.
 fn hole() -> usize {
     let at = map(1, BOTH, ANONYMOUS, -1);
     must(unsafe { libc::munmap(at as *mut _, PAGE) });
@@ -153,7 +153,7 @@ fn a_wake_of_none_or_fewer_wakes_one() {
                 waiters.end(at(&word), PRIVATE, 1);
             }
         }
-        // An operation on the second word counts likewise.
+        // An operation on the second word counts in the same way.
         let other = AtomicU32::new(0);
         for count in [0, -1] {
             let (mut one, mut two) = (Waiters::default(), Waiters::default());
@@ -289,7 +289,7 @@ fn a_time_that_is_wrong_is_told_before_the_clock() {
                 assert_eq!(call(0, 1), Err(libc::ENOSYS), "before the word");
             }
         }
-        // Commands without a time do not look at it.
+        // Commands without a time ignore the argument.
         for operation in [WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, 8, 7, 10, 12] {
             let result = futex(at(&word), operation | REAL_TIME, 1, 8, at(&word), 0);
             assert_eq!(result, Err(libc::ENOSYS), "{operation}");

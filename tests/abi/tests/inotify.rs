@@ -440,7 +440,7 @@ fn a_program_is_read_as_it_is_executed() {
             let all = events(fd).into_iter().filter(|(watch, ..)| *watch == watched);
             all.map(|(_, mask, _)| mask).collect::<Vec<_>>()
         };
-        // Events that are alike in a row are one.
+        // Equal consecutive events are merged.
         assert_eq!(masks_of(1), [IN_OPEN, IN_ACCESS, IN_CLOSE_NOWRITE]);
         watch(fd, &script, IN_ALL_EVENTS);
         watch(fd, &empty, IN_ALL_EVENTS);

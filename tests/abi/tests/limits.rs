@@ -251,7 +251,7 @@ fn faults_memory_and_switches_are_counted() {
             }
         };
         let before = usage(libc::RUSAGE_SELF);
-        // A kernel may enter up to 32 pages at a fault.
+        // A kernel may map up to 32 pages at a fault.
         touch(1000);
         thread::sleep(Duration::from_millis(5));
         let after = usage(libc::RUSAGE_SELF);

@@ -20,7 +20,7 @@ fn login() -> (u32, u32) {
     (number("/proc/self/loginuid"), number("/proc/self/sessionid"))
 }
 
-/// Writes `text` in one call; the error number.
+/// Writes `text` in one call. Returns the error number.
 fn put(path: &str, text: &str) -> Result<(), i32> {
     let file = OpenOptions::new()
         .write(true)
@@ -82,7 +82,7 @@ fn what_is_no_login_uid_is_refused() {
     isolated(|| {
         let before = login();
         for wrong in ["", "\n", "-1", " 1", "1 ", "one", "0x10", "1\n\n", "+"] {
-            // A write of nothing is refused as a number of no digits is.
+            // An empty write is refused like a text without digits.
             assert_eq!(log_in(wrong), Err(EINVAL), "{wrong:?}");
         }
         assert_eq!(log_in("4294967296"), Err(ERANGE));
@@ -99,8 +99,7 @@ fn whoever_has_none_may_set_it_and_then_needs_the_capability() {
         assert_eq!(log_in("4294967295"), Ok(()));
         let child = fork(|| {
             become_user(1000);
-            // The files of a process that is not dumpable are root's.
-            // SAFETY: a plain number.
+            // The files of a process that is not dumpable belong to root. SAFETY: a plain number.
             must(unsafe { prctl(PR_SET_DUMPABLE, 1) });
             assert_eq!(log_in("1000"), Ok(()));
             let before = login();

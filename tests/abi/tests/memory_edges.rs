@@ -100,7 +100,7 @@ fn shrinking_takes_away_what_is_behind_whatever_it_is() {
             assert_eq!(remap(at, (8, 1), flags, null_mut()), Ok(at));
             assert_eq!(mapped(at, 8), "m-------");
             assert_eq!(remap(at.wrapping_add(PAGE), (4, 1), flags, null_mut()), Err(libc::EFAULT));
-            // The same size over several regions changes nothing.
+            // Keeping the size of several regions changes nothing.
             let at = map(4, BOTH, ANONYMOUS).unwrap();
             protect(at, 1, 1, READ);
             assert_eq!(remap(at, (4, 2), flags, null_mut()), Ok(at), "what is kept is of two");
@@ -256,7 +256,7 @@ fn shared_mappings_tell_what_may_become_of_them() {
         assert_eq!(flags_of(write, BOTH, shared), "rw-s rd wr sh mr mw me ms");
         assert_eq!(flags_of(write, READ, shared), "r--s rd sh mr mw me ms");
         assert_eq!(flags_of(write, NONE, shared), "---s sh mr mw me ms");
-        // A file that was opened to be read alone never becomes writable here: nothing is shared.
+        // A file that was opened only for reading never becomes writable here: nothing is shared.
         assert_eq!(flags_of(read, READ, shared), "r--s rd mr me ms");
         assert_eq!(flags_of(read, NONE, shared), "---s mr me ms");
         assert_eq!(flags_of(read, READ, private), "r--p rd mr mw me");

@@ -19,7 +19,7 @@ const SIGEV_NONE: i32 = 1;
 const SIGEV_THREAD: i32 = 2;
 const SI_MESGQ: i32 = -3;
 
-/// Returns the wall clock's time so many milliseconds from now.
+/// Returns the wall clock's time this many milliseconds from now.
 fn after(ms: i64) -> Option<libc::timespec> {
     let ns = clock_ns(libc::CLOCK_REALTIME) as i64 + ms * 1_000_000;
     Some(libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 })

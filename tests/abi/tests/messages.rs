@@ -42,7 +42,7 @@ fn take(id: i32, kind: i64, flags: i32) -> Result<(i64, u8), i32> {
     msgrcv(id, 100, kind, flags | IPC_NOWAIT).map(|(kind, bytes)| (kind, bytes[0]))
 }
 
-/// Sets how many bytes the queue holds.
+/// Sets the number of bytes that the queue holds.
 fn set_bytes(id: i32, bytes: u64) -> Result<i64, i32> {
     let mut status = msg_status(id).unwrap();
     status.msg_qbytes = bytes;
@@ -168,7 +168,7 @@ fn a_message_can_be_copied_by_its_place() {
         assert_eq!(msgrcv(id, 9, 0, MSG_COPY), Err(libc::EINVAL));
         assert_eq!(msgrcv(id, 9, 0, copy | MSG_EXCEPT), Err(libc::EINVAL));
         let found = msgrcv(id, 9, 1, copy);
-        // Linux may have been built without.
+        // Linux may have been built without this call.
         if found != Err(libc::ENOSYS) {
             assert_eq!(found, Ok((6, vec![60])));
             assert_eq!(msgrcv(id, 9, 0, copy), Ok((5, vec![50])));
@@ -371,7 +371,7 @@ fn few_may_make_a_queue_larger_than_the_limit() {
 #[test]
 fn the_status_tells_who_did_what_and_when() {
     alone(|| {
-        // Linux takes the seconds of its last tick.
+        // Linux uses the seconds of its last tick.
         let start = unsafe { libc::time(null_mut()) } - 1;
         let id = msgget(key(3), IPC_CREAT | 0o640).unwrap();
         let status = msg_status(id).unwrap();

@@ -53,7 +53,7 @@ fn links_of_a_mount_without_links_are_not_followed() {
         assert_eq!(open(at.join("l"), create, 0o600), Err(libc::ELOOP));
         assert_eq!(open(at.join("l"), create | libc::O_EXCL, 0o600), Err(libc::EEXIST));
         assert_eq!(check(unsafe { libc::chdir(c(at.join("l")).as_ptr()) }), Err(libc::ELOOP));
-        // The link itself can be looked at, and links from elsewhere lead in.
+        // The link itself can be read, and links from elsewhere lead into the mount.
         assert_eq!(fs::read_link(at.join("l")).unwrap(), Path::new("d"));
         assert!(fs::symlink_metadata(at.join("l")).unwrap().is_symlink());
         let place = open(at.join("l"), libc::O_PATH | libc::O_NOFOLLOW, 0);
@@ -119,7 +119,7 @@ fn a_file_system_is_not_mounted_upon_itself() {
             fs::create_dir(&other).unwrap();
             assert_eq!(mount(kind, &other, kind, 0), Ok(0));
             assert_eq!(stat(&other).unwrap().st_dev, device, "it is one");
-            // Upon a directory of it, and as a bind, it may be.
+            // It may be mounted on a directory of it, and as a bind.
             let source = other.to_str().unwrap();
             assert_eq!(mount(source, &other, "", libc::MS_BIND), Ok(0));
             assert_eq!(mount(kind, &other, kind, 0), Err(libc::EBUSY));

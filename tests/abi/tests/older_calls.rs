@@ -1,4 +1,5 @@
-//! Calls that newer ones stand in for and C libraries no longer make: by their numbers, as old programs make them.
+//! Tests of calls that newer ones replace and C libraries no longer make: they are made by their numbers, as in
+//! old programs.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

@@ -103,7 +103,7 @@ fn who_maps_the_same_sees_the_same_frame_and_only_root_its_number() {
             seen[0] & FRAME
         };
         assert_ne!(both(), 0);
-        // The opener counts, not the reader.
+        // The rights of the opener count, not those of the reader.
         let of_root = pagemap("self").unwrap();
         let at = map(1, BOTH, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
         store(at);
@@ -170,7 +170,7 @@ fn tables_kib() -> u64 {
     line.trim().strip_suffix(" kB").and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// Bytes that a page table maps, and how many tables the tests have made.
+/// Number of bytes that a page table maps, and the number of tables that the tests have made.
 const TABLE: usize = 2 << 20;
 const TABLES: usize = 64;
 /// Size of the tables above those that the tests make, and of those that the test program itself

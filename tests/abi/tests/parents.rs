@@ -70,7 +70,7 @@ fn children_of_a_thread_that_has_ended_are_the_oldest_threads() {
             assert_eq!(wait4(-1, WNOTHREAD | libc::WNOHANG), Err(libc::ECHILD));
         });
         let child = thread::spawn(move || waiting(reader, writer)).join().unwrap();
-        // A thread is joined before the kernel has forgotten it.
+        // A thread is joined before the kernel has freed it.
         while wait4(child, WNOTHREAD | libc::WNOHANG) == Err(libc::ECHILD) {
             thread::yield_now();
         }

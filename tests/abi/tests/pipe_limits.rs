@@ -32,7 +32,7 @@ fn resize(end: i32, bytes: usize) -> Result<usize, i32> {
     check(size).map(|size| size as usize)
 }
 
-/// Runs `test` as an ordinary user who may have many descriptors.
+/// Runs `test` as an ordinary user, with a high limit of descriptors.
 fn with_pipes_of(user: u32, test: impl FnOnce()) {
     isolated(|| {
         let most = libc::rlimit { rlim_cur: DESCRIPTORS, rlim_max: DESCRIPTORS };
@@ -66,7 +66,8 @@ fn above_the_soft_limit_a_new_pipe_of_a_user_is_small_and_none_grows() {
         let pages: usize = large.iter().take(grown).map(|&end| size(end) / PAGE).sum();
         assert!(pages <= soft, "{pages} pages, and {soft} are the limit");
         while size(pipe()[1]) > 2 * PAGE {}
-        // A few pages may be left below the limit: not enough for a usual pipe, enough for a small one to grow.
+        // A few pages may be left below the limit: not enough for a pipe of the default size, enough for a
+        // small one to grow.
         while resize(pipe()[1], 4 * PAGE).is_ok() {}
         let [_, small] = pipe();
         assert_eq!(size(small), 2 * PAGE);
@@ -89,7 +90,7 @@ fn a_pipe_that_is_closed_or_made_smaller_counts_less() {
         assert_eq!(resize(last, largest), Ok(largest));
         let other = *take_all().last().unwrap();
         for &end in &large[2..4] {
-            // The other end has the number before.
+            // The other end has the previous number.
             must(unsafe { libc::close(end - 1) });
             must(unsafe { libc::close(end) });
         }

@@ -1,4 +1,4 @@
-//! Files by a descriptor of a folder and a name in it (openat(2) and its kin), how far a path may lead (openat2(2)),
+//! Files by a descriptor of a folder and a name in it (openat(2) and related calls), how far a path may lead (openat2(2)),
 //! and where paths begin (fchdir(2), chroot(2)).
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -217,7 +217,7 @@ fn openat2_keeps_a_path_within_what_it_is_told() {
         assert_eq!(text(&magic, NO_MAGICLINKS), Err(libc::ELOOP));
         assert_eq!(text("/proc/version", NO_XDEV), Err(libc::EXDEV));
         assert_eq!(text("../file", NO_XDEV), is("outer"));
-        // The last name of a link that is not to be followed is the link.
+        // If a link is not to be followed, the walk ends at the link itself.
         let how = How { flags: (libc::O_PATH | libc::O_NOFOLLOW) as u64, ..resolving(NO_SYMLINKS) };
         assert!(openat2(inner, "near", how).is_ok());
         let new =

@@ -181,7 +181,7 @@ fn sendfile_stops_at_the_largest_position_of_either_file_system() {
         assert_eq!(sendfile(small, large, Some(&mut { most - 3 }), 10), Ok(3));
         let (_reader, writer) = pipe();
         assert_eq!(sendfile(writer, large, Some(&mut { most }), 20), Ok(10));
-        // The output's own position is bounded when it is written.
+        // The limit applies to the output's own position when it is written.
         must(unsafe { libc::lseek(small, most, libc::SEEK_SET) });
         assert_eq!(sendfile(small, large, Some(&mut 0), 1), Err(libc::EFBIG));
         must(unsafe { libc::lseek(large, LAST, libc::SEEK_SET) });
@@ -209,7 +209,7 @@ fn splice_refuses_ranges_beyond_the_last_position() {
             // Before Linux 6.8 the room in the pipe limited the count first.
             let whole = splice((file, Some(0)), (writer, None), ALL);
             assert!(matches!(whole, Ok(5) | Err(libc::EINVAL)), "{whole:?}");
-            // A position counts for nothing between pipes.
+            // A position is ignored between pipes.
             let (_other, into) = pipe();
             write(writer, b"abc").unwrap();
             assert!(splice((reader, None), (into, None), ALL).unwrap() >= 3);

@@ -15,7 +15,7 @@ use std::{fs, path::Path, ptr};
 
 const PAGE: usize = 4096;
 
-/// `pages` new anonymous pages, a region of their own: a page on either side may not be touched.
+/// Maps `pages` new anonymous pages as a region of their own: a page on either side cannot be accessed.
 fn anonymous(pages: usize, flags: i32) -> *mut u8 {
     let (length, flags) = ((pages + 2) * PAGE, flags | libc::MAP_ANONYMOUS);
     let all = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
@@ -39,7 +39,7 @@ fn smaps_counts_what_is_present() {
         unsafe { libc::madvise(at.cast(), 64 * PAGE, libc::MADV_NOHUGEPAGE) };
         store(at, [0, 1, 2, 40, 63]);
         let lines = smaps::lines_at(at);
-        // Neighbours may come with a page, or not.
+        // Neighbouring pages may become present with a page, or not.
         let present = kib(&lines, "Rss");
         assert!((20..=256).contains(&present), "{present}");
         assert_eq!(kib(&lines, "Size"), 256);
@@ -63,7 +63,7 @@ fn smaps_counts_what_is_present() {
 #[test]
 fn status_and_statm_tell_anonymous_memory_from_files_and_shared_memory() {
     const PAGES: usize = 1024;
-    // Linux counts a processor's changes apart until they are some.
+    // Linux counts a processor's changes separately until there are several.
     const FEW: i64 = 256;
     let sizes = || {
         let text = fs::read_to_string("/proc/self/status").unwrap();
@@ -115,7 +115,7 @@ fn smaps_divides_shared_pages_among_those_who_map_them() {
             close(writer);
             read(reader, 1).unwrap();
         });
-        // The child has them too once it was there.
+        // The child has the pages too if they were present before.
         let shared = loop {
             let lines = smaps::lines_at(at);
             if kib(&lines, "Shared_Dirty") == 64 {
@@ -172,7 +172,8 @@ fn where_memory_lies_is_not_for_everybody() {
             let stat = fs::read_to_string(format!("/proc/{parent}/stat")).unwrap();
             let (_, fields) = stat.rsplit_once(") ").unwrap();
             let fields: Vec<&str> = fields.split(' ').collect();
-            // Code from and to, the stack; data and heap, arguments and environment.
+            // The fields are: start and end of the code, the stack; data and heap, arguments and
+            // environment.
             assert_eq!(fields[23..26], ["1", "1", "0"]);
             assert_eq!(fields[42..49], ["0"; 7]);
         });

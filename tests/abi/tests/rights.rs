@@ -408,7 +408,7 @@ fn a_program_with_more_rights_is_laid_out_as_its_caller_did_not_choose() {
 fn the_end_of_its_parent_ends_a_program_unless_it_has_more_rights() {
     isolated(|| {
         must(unsafe { prctl(PR_SET_CHILD_SUBREAPER, 1) });
-        // A program that nothing ends is a failure.
+        // If nothing ends the program, the test fails.
         unsafe { alarm(20) };
         let scratch = open_scratch();
         let program = secret_program(&scratch, (0, 0), 0o755);

@@ -51,7 +51,7 @@ global_asm!(
     "cmp dword ptr [rdx], 0",
     "je abi_rseq_begin",
     "abi_rseq_end:",
-    // The section does not outlive the call.
+    // The section ends with the call.
     "mov qword ptr [rdi + 8], 0",
     "xor eax, eax",
     "ret",

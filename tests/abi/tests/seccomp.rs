@@ -474,7 +474,7 @@ fn waiting_thread(
 #[test]
 fn programs_are_checked_as_linux_checks_them() {
     isolated(|| {
-        // Beside a thread that cannot follow, a good program is not kept.
+        // If another thread cannot get the filter, even a valid program is not installed.
         let (_, stay, handle) = waiting_thread(|| install(&[answer(ALLOW)]));
         let is_good = |program: &[Instruction]| match install_with(program, TSYNC | TSYNC_ESRCH) {
             Err(libc::ESRCH) => true,
@@ -517,7 +517,7 @@ fn programs_are_checked_as_linux_checks_them() {
             let program = [instruction(code, then, otherwise, constant), answer(ALLOW)];
             assert_eq!(is_good(&program), is_right, "{code:#x} {then} {otherwise} {constant:#x}");
         }
-        // A cell that was stored to on one way only; no end.
+        // A memory cell is stored to on one path only; there is no end.
         let one_way = |otherwise| {
             [
                 load(0),
@@ -680,7 +680,7 @@ fn a_synchronised_filter_is_every_thread_s_at_once() {
                             return is_told(2, 2);
                         }
                         assert!(!must_be, "thread {number} called after all had the filter");
-                        // Some are in their program most of the time.
+                        // Some threads are in their program most of the time.
                         (0..number * 1000).for_each(|_| std::hint::spin_loop());
                     }
                 })

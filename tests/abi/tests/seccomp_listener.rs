@@ -294,7 +294,7 @@ fn listener_of_child(body: impl FnOnce()) -> (libc::pid_t, i32) {
 fn descriptors_are_put_into_the_table_of_who_waits() {
     isolated(|| {
         let (child, listener) = listener_of_child(|| {
-            // The first two calls answer where something was put, the third puts it at 77.
+            // The first two calls return the number of the new descriptor, the third puts it at 77.
             let fd = call(SUBJECT) as i32;
             assert_eq!(read(fd, 1), Ok(vec![b'a']));
             let fd = call(SUBJECT) as i32;

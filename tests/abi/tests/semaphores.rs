@@ -492,7 +492,7 @@ fn permissions_are_checked() {
 #[test]
 fn the_status_tells_times_and_owners() {
     alone(|| {
-        // Linux takes the seconds of its last tick.
+        // Linux uses the seconds of its last tick.
         let start = unsafe { libc::time(null_mut()) } - 1;
         let id = semget(key(3), 4, IPC_CREAT | 0o640).unwrap();
         let status = sem_status(id).unwrap();

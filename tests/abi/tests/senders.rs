@@ -133,7 +133,7 @@ fn a_receive_of_no_bytes_waits_for_a_message_and_a_read_does_not() {
             assert_eq!(read(one, 0), Ok(vec![]));
             assert_eq!(receive(one, 0, NOW | libc::MSG_PEEK), Ok(0));
             assert_eq!(receive(one, 0, NOW), Ok(0));
-            // A message has gone, bytes of a stream have not.
+            // A message is removed, bytes of a stream are not.
             let left = if kind == libc::SOCK_STREAM { Ok(3) } else { Err(libc::EAGAIN) };
             assert_eq!(receive(one, 10, NOW), left);
             let child = fork(|| {

@@ -295,7 +295,7 @@ fn reading_ahead_and_writing_everything_back_can_be_asked_for() {
     });
 }
 
-/// Returns the pending signals, as a mask of so many bytes.
+/// Returns the pending signals, as a mask of this many bytes.
 fn pending(bytes: usize) -> Result<u64, i32> {
     let mut mask = 0u64;
     check(unsafe { libc::syscall(libc::SYS_rt_sigpending, &mut mask, bytes) }).map(|_| mask)

@@ -130,7 +130,7 @@ fn a_removed_segments_identifier_is_not_used_again_soon() {
 #[test]
 fn the_status_tells_who_did_what_and_when() {
     alone(|| {
-        // Linux takes the seconds of its last tick.
+        // Linux uses the seconds of its last tick.
         let start = unsafe { libc::time(null_mut()) } - 1;
         let id = shmget(key(2), PAGE + 1, IPC_CREAT | 0o640).unwrap();
         let status = shm_status(id).unwrap();

@@ -636,7 +636,8 @@ fn sockets_that_hold_only_each_other_are_closed() {
         close(writer);
         close(one);
         close(other);
-        // Linux collects at once, or a moment later in a worker; another socket's end makes it look again.
+        // Linux collects at once, or a moment later in a worker; the end of another socket starts the
+        // collection again.
         let (third, fourth) = pair(STREAM);
         close(third);
         close(fourth);

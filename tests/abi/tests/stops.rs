@@ -121,7 +121,7 @@ fn an_orphan_ends_by_sigchld_whatever_it_was_made_with() {
             // SAFETY: as fork(2), but for the signal.
             let orphan = must(unsafe { syscall(SYS_clone, SIGUSR1, 0, 0, 0, 0) });
             if orphan == 0 {
-                // Goes on when the pipe's last writer has closed it.
+                // The process continues when the pipe's last writer has closed it.
                 close(tell);
                 let _ = read(told, 1);
                 // SAFETY: ends the copy at once.

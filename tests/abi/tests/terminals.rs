@@ -139,7 +139,7 @@ fn a_reader_that_waits_learns_of_the_hang_up() {
         let pty = Pty::new();
         let child = fork(|| {
             close(pty.master);
-            // Linux wakes readers before it hangs up: which of the two they see first is open.
+            // Linux wakes readers before it hangs up: they may see either first.
             let result = read(pty.slave, 1);
             assert!(result == Err(EIO) || result == Ok(Vec::new()), "{result:?}");
         });

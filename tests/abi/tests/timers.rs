@@ -1,4 +1,4 @@
-//! Timers of processes: timer_create(2) and its kin, intervals (setitimer(2)) and alarms; clocks that few may set.
+//! Timers of processes: timer_create(2) and related calls, intervals (setitimer(2)) and alarms; clocks that few may set.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -72,7 +72,7 @@ fn block(signal: i32) -> libc::sigset_t {
     set
 }
 
-/// Takes a signal of `set` that comes within so long.
+/// Takes a signal of `set` that comes within `within_ns`.
 fn take(set: &libc::sigset_t, within_ns: u64) -> Result<libc::siginfo_t, i32> {
     let mut info: libc::siginfo_t = unsafe { zeroed() };
     check(unsafe { libc::sigtimedwait(set, &mut info, &spec(within_ns)) }).map(|_| info)
@@ -156,7 +156,7 @@ fn timers_that_make_no_sense_are_refused() {
     isolated(|| {
         let signal = libc::SIGEV_SIGNAL;
         assert_eq!(create(1000, signal, libc::SIGUSR1), Err(libc::EINVAL));
-        // Clocks that can only be looked at.
+        // These clocks can only be read.
         let now: libc::timespec = unsafe { zeroed() };
         let sleep = |clock: i32| {
             let call = libc::SYS_clock_nanosleep;
@@ -252,7 +252,7 @@ fn old_calls_tell_the_time_of_the_new_one() {
         let mut stored = 0i64;
         let told = must(unsafe { libc::syscall(libc::SYS_time, &mut stored) });
         assert_eq!(told, stored);
-        // The second is that of the last tick.
+        // The reported second is that of the last tick.
         assert!((told as u64).abs_diff(now() / SECOND_NS) <= 1);
         let bad = unsafe { libc::syscall(libc::SYS_time, 8usize) };
         assert_eq!(check(bad), Err(libc::EFAULT));

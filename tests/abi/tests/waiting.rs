@@ -164,7 +164,7 @@ fn an_epoll_one_shot_is_told_to_one_of_many_waits() {
             for round in 1..=ROUNDS {
                 write(writer, b"x").unwrap();
                 control(epoll, libc::EPOLL_CTL_MOD, reader, once).unwrap();
-                // Further changes while it is looked at put it on the ready list again.
+                // Further changes while it is being read put it on the ready list again.
                 write(writer, b"yz").unwrap();
                 while told.load(order) < round {
                     std::thread::yield_now();

@@ -70,7 +70,7 @@ impl Actor {
         answer.expect("done")
     }
 
-    /// Tells it to answer with a capability.
+    /// Orders the component to answer with a capability.
     fn get(&self, order: u64, word: u64) -> Capability {
         let (answer, came) = self.try_tell(order, word, None).expect("an answer");
         assert_eq!(answer, Some(1));
@@ -400,7 +400,7 @@ pub fn windows_show_what_they_show() {
     assert_eq!(owner.refused() + other.refused(), 0);
 }
 
-/// Messages of every length arrive whole, both ways.
+/// Tests that messages of every length arrive whole, in both directions.
 pub fn long_messages_arrive_whole() {
     let [server, client] = [(); 2].map(|()| Actor::new());
     client.take(domains::call(&server.service));

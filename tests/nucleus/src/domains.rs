@@ -176,7 +176,7 @@ pub fn each_grant_counts() {
             grants.log_lines = (1, 1);
         },
     );
-    // A line without a vector for it.
+    // The line has no free vector.
     let no_vector = Grants { lines: [LINE as u32].into(), vectors: 0, ..grants(0) };
     assert_eq!(attempt(Call::InterruptOpen, &first(LINE), no_vector), [1]);
     // Four pages of tables and one of code; where mappings go are two tables more.
@@ -210,7 +210,8 @@ fn is_needed(call: Call, arguments: &[u8], give: impl FnOnce(&mut Grants)) {
     assert_eq!(attempt(call, arguments, with), [], "{call:?} with its grant");
 }
 
-/// Makes `call` once; how often which call was refused, which must be this one and tell its caller.
+/// Makes `call` once. Returns how often each call was refused; only this one may be, and its caller must get the
+/// error.
 fn attempt(call: Call, arguments: &[u8], granted: Grants) -> Vec<u32> {
     // A thread may be started at the first instruction. test eax, eax; jz over ud2
     let leave = does(Call::Exit);

@@ -24,7 +24,7 @@ use nucleus::{
 /// Threads of the hostile component at first; it may start as many more.
 const THREADS: usize = 4;
 const MEMORY_BYTES: usize = 1 << 20;
-/// Kernel calls of one life at most, and nanoseconds without any after which it is ended.
+/// Most kernel calls of one life, and the nanoseconds without a call after which it is ended.
 const LIFE: u64 = 40_000;
 const STUCK_NS: u64 = 20_000_000;
 /// The capability that its handles name beside its own endpoint.
@@ -251,12 +251,12 @@ fn codes(seed: u64) -> (vec::Vec<u8>, &'static [u8]) {
     (hostile, victim)
 }
 
-/// The best that its threads may have.
+/// The best policy that its threads may have.
 const POLICY: Policy = Policy::Fair { nice: 10 };
 
-/// The victims, which must not notice.
+/// The victims, which must not be affected.
 struct Victims {
-    /// Served by a thread of the kernel world, and by a component.
+    /// Endpoints that a thread of the kernel world and a component serve.
     endpoints: [Arc<Endpoint>; 2],
     is_over: AtomicBool,
     /// Calls that were answered, and threads that have not left.
@@ -301,7 +301,7 @@ impl Victims {
         }
     }
 
-    /// Calls both and looks at every answer.
+    /// Calls both and checks every answer.
     fn call(&self) {
         let mut word = 0;
         while !self.is_over() {
@@ -309,7 +309,7 @@ impl Victims {
                 word += 1;
                 let mut now =
                     Message { header: Header::new(1, 1), badge: 0, words: [word, 0, 0, 0] };
-                // The server is busy with others at times, but not for long.
+                // The server is busy with other callers at times, but not for long.
                 let answered = endpoint.call(&mut now, soon(5_000_000_000));
                 if answered.is_err() {
                     thread::log_all(format_args!("endpoint {index} does not answer"));
@@ -321,7 +321,7 @@ impl Victims {
         }
     }
 
-    /// Uses up a processor.
+    /// Uses all the time of a processor.
     fn burn(&self) {
         while !self.is_over() {
             core::hint::spin_loop();

@@ -32,7 +32,7 @@ pub fn frames_come_back() {
     });
 }
 
-/// Objects of all sizes keep their contents.
+/// Tests that objects of all sizes keep their contents.
 pub fn heap_objects_do_not_overlap() {
     in_threads(4, |thread| {
         let mut held: Vec<Vec<u8>> = Vec::new();
@@ -181,7 +181,7 @@ pub fn clone_shares_tables() {
     child.write(address(1000), &[1]).expect("writable");
 }
 
-/// Spaces that share tables are made, written and dropped by all processors at once.
+/// Tests spaces that share tables and are made, written and dropped by all processors at once.
 pub fn shared_tables_are_let_go_by_the_last() {
     let parent = Arc::new(Space::new().expect("a space"));
     assert_eq!(parent.map_zeroed(address(0), 1024, READ_WRITE), Ok(1024));

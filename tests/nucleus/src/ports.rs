@@ -70,7 +70,7 @@ pub fn only_open_ports_are_accessed() {
     faulted_at(&domains::start(&reads, 0, Vec::new()), 5);
     for access in [PortAccess::Map, PortAccess::Trap, PortAccess::Call] {
         faulted_at(&granted(access, &reads, &[], Vec::new()), 5);
-        // 0x300 is behind the last one.
+        // 0x300 is after the last one.
         let beyond = [&opens()[..], &reads, &in_dx(0x300), &IN].concat();
         faulted_at(&granted(access, &beyond, &[], Vec::new()), beyond.len() - 1);
         let shut = [&first(0x2f8)[..], &does(Call::PortsClose)].concat();

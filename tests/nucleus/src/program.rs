@@ -32,7 +32,7 @@ pub fn start() -> Registers {
     Registers { rip: CODE, rsp: DATA + PAGE as u64, ..Registers::default() }
 }
 
-/// NMIs come while a program has loaded a GS base that looks like the kernel's, and on its ways in and out.
+/// Tests NMIs that come while a program has loaded a GS base that looks like the kernel's, and during entry and exit.
 pub fn non_maskable_interrupts_find_their_processor() {
     use core::sync::atomic::AtomicBool;
     const ROUNDS: u32 = 3000;
@@ -187,7 +187,7 @@ pub fn kick_ends_a_loop() {
     assert!(!thread::take_kick());
 }
 
-/// Threads in one space count by `lock inc` while pages come and go under them.
+/// Tests threads in one space that count by `lock inc` while pages are mapped and unmapped under them.
 pub fn many_in_one_space() {
     // 1: lock inc dword [rdi]; mov rax, [rsi]; dec ecx; jnz 1b; syscall
     let code = [0xf0, 0xff, 0x07, 0x48, 0x8b, 0x06, 0xff, 0xc9, 0x75, 0xf6, 0x0f, 0x05];
@@ -221,7 +221,7 @@ pub fn many_in_one_space() {
     assert_eq!(space.atomic_load(DATA), Ok(4 * ROUNDS as u32));
 }
 
-/// Addresses and flags that must not be obeyed.
+/// Tests that addresses and flags that are not allowed are refused.
 pub fn bad_registers_are_refused() {
     let space = with_code(&[0x0f, 0x05]);
     for rip in [0x8000_0000_0000, 0x7fff_ffff_f000, 0xffff_ffff_8000_0000, u64::MAX, 1 << 63] {

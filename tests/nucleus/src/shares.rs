@@ -197,7 +197,7 @@ pub fn handler_does_not_sink() {
     thread::set_policy(me, Policy::Fair { nice: 0 });
 }
 
-/// Others call each other and end while a component loops beyond its share.
+/// Tests that other components call each other and end while a component loops beyond its share.
 pub fn loops_disturb_nobody() {
     let looping = start(Policy::Fair { nice: -20 }, 10);
     let endpoint = Arc::new(Endpoint::new());

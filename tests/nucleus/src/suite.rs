@@ -90,8 +90,7 @@ const TESTS: &[(&str, fn())] = &[
     ),
 ];
 
-/// Runs every test and switches off. With the value `overflow` it uses up its stack instead, and
-/// the panic that must come of that is the test.
+/// Runs every test and powers off. With the value `overflow` it uses up its stack instead, and the resulting panic is the test.
 #[unsafe(no_mangle)]
 fn skerry_start() {
     if params::get("skerry.selftest") == Some("overflow") {
@@ -124,7 +123,7 @@ fn skerry_start() {
     power::off()
 }
 
-/// Runs `body` instead of the tests, on one processor, and switches off.
+/// Runs `body` instead of the tests, on one processor, and powers off.
 fn one_of(body: fn()) {
     in_threads(1, move |_| body());
     log::info!("selftest: done");

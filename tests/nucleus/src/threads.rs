@@ -49,7 +49,7 @@ pub fn deadline_ends_a_wait() {
     });
 }
 
-/// Pairs pass a ball back and forth.
+/// Tests that pairs of threads wake each other without a lost wake-up.
 pub fn no_wake_up_is_lost() {
     let balls: Arc<[AtomicU32; 4]> = Arc::new([const { AtomicU32::new(0) }; 4]);
     in_threads(8, move |index| {
@@ -93,7 +93,7 @@ pub fn kick_is_kept() {
     }
 }
 
-/// Threads that loop share their processor with one that must stop them.
+/// Tests that looping threads share their processor with one that must stop them.
 pub fn loops_are_preempted() {
     let stop = Arc::new(AtomicU32::new(0));
     let own = stop.clone();
@@ -155,7 +155,7 @@ pub fn real_time_goes_first() {
     }
 }
 
-/// Calls itself until the stack ends; the answer is more than it can hold.
+/// Calls itself until the stack ends; the depth is more than the stack can hold.
 #[inline(never)]
 pub fn use_up_stack(depth: u64) -> u64 {
     let frame = core::hint::black_box([depth; 16]);

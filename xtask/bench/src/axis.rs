@@ -4,7 +4,7 @@ use super::{
     side::Unit,
 };
 
-/// Pixels between two numbers of an axis at least.
+/// Least distance of two numbers of an axis in pixels.
 const APART: f64 = 8.0;
 /// Most steps of an axis with evenly spaced values.
 const STEPS_MAX: f64 = 6.0;
@@ -32,7 +32,7 @@ impl Axis {
         Axis { least: 0.0, most: steps * step, base: None, from, to, ticks }
     }
 
-    /// Powers of `base` about all of `values`.
+    /// Returns the powers of `base` around all of `values`.
     pub fn powers(base: f64, values: impl Iterator<Item = f64>, (from, to): Point) -> Axis {
         let values = values.filter(|value| *value > 0.0).map(|value| value.log(base));
         let (least, most) =

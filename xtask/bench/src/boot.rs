@@ -55,7 +55,7 @@ pub fn rows(sides: &[Side], image: &Path, boots: u32) -> Result<Vec<Row>> {
     Ok(vec![first, prompt, bash, memory, size])
 }
 
-/// Nanoseconds to the first program and to the prompt.
+/// Returns the nanoseconds to the first program and to the prompt.
 fn times(side: &Side, image: &Path, root: &Path, initrd: &Path) -> Result<(f64, f64)> {
     let (first, prompt) = match &side.what {
         Kernel::Linux(linux) => {

@@ -1,4 +1,4 @@
-//! Bars as a drawing of its own.
+//! Bar charts as separate drawings.
 use super::{
     axis::{self, Axis},
     draw::{Anchor, Area, Drawing, text_width, widest},
@@ -46,7 +46,7 @@ fn drawing(title: &str, unit: &str, bars: &[Bar], (name, mark): (&str, f64)) -> 
     let at = axis.place(mark);
     drawing.line(&[(at, TOP - 4.0), (at, bottom)], "one");
     let said = format!("{name} {mark:.0}");
-    // Over its line, as far as the drawing reaches.
+    // The label is above its line, within the drawing.
     let place = (at - text_width(&said) / 2.0).clamp(LEFT, (end - text_width(&said)).max(LEFT));
     drawing.label((place, TOP - 10.0), Anchor::Start, &said, "bad");
     drawing

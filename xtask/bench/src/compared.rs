@@ -104,7 +104,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     report(options, &results)
 }
 
-/// Has a build with lock statistics of the first system run `mach`, once and not timed.
+/// Makes a build with lock statistics of the first system run `mach`, once and not timed.
 fn most_missed(results: &Results, image: &Path, filter: Option<&str>) -> Result<Vec<Lock>> {
     let Some(system) = results.systems.first() else { return Ok(Vec::new()) };
     let features = Features { statistics: true, ..Features::default() };

@@ -30,7 +30,7 @@ svg .axis{stroke:var(--ink)}svg .grid{stroke:var(--rule)}svg .one{stroke:var(--b
 pub const PATTERN: &str = "<defs><pattern id=\"stripes\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">\
 <rect width=\"4\" height=\"4\" fill=\"var(--page)\"/><path d=\"M0,4 L4,0\" stroke=\"var(--main)\" stroke-width=\"1.5\"/></pattern></defs>";
 
-/// A place: right and down, in pixels.
+/// A point: right and down, in pixels.
 pub type Point = (f64, f64);
 
 /// A rectangular area.

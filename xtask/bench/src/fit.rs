@@ -14,7 +14,7 @@ pub struct Fit {
     pub within: f64,
     /// Share of the variance that the line explains.
     pub r2: f64,
-    /// Points left out: more than [`FAR`] deviations from a line that such points do not bend.
+    /// Number of ignored points: more than [`FAR`] deviations from a line that such points do not affect.
     pub outliers: usize,
 }
 

@@ -116,7 +116,7 @@ pub fn line(drawing: &mut Drawing, past: &Past, area: Area) {
     let known = || past.iter().flatten();
     let (least, most) =
         known().fold((f64::INFINITY, 0.0_f64), |(a, b), &it| (it.min(a), it.max(b)));
-    // A line that goes from edge to edge shows a change of a twentieth at least.
+    // A line from edge to edge shows a change of at least a twentieth.
     let spread = (most - least).max(most / 20.0);
     let middle = f64::midpoint(least, most);
     let steps = past.len().saturating_sub(1).max(1) as f64;

@@ -20,7 +20,7 @@ table{border-collapse:collapse}tr:nth-child(even){background:var(--even)}.wide{o
 /// A part of the page under a heading of its own.
 struct Section {
     title: String,
-    /// Said behind its line of the table of contents.
+    /// Text that follows the part's line in the table of contents.
     note: String,
     body: String,
 }

@@ -253,7 +253,7 @@ pub fn run(options: &Options) -> Result<u8> {
 /// Rows of the table of functions.
 const FUNCTIONS: usize = 40;
 
-/// Follows the calls of a row's measurements, and of them alone.
+/// Follows the calls of a row's measurements, and of no others.
 fn profiled(options: &Options, row: &str) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let systems = options.systems();

@@ -34,7 +34,7 @@ pub struct Measured {
 pub struct Said {
     /// Measurements by ticks of the time stamp counter.
     pub measured: Vec<Measured>,
-    /// Ticks a nanosecond of the host, and how far off that may be.
+    /// Ticks in a nanosecond of the host, and the error of that number.
     pub rate: Option<(f64, f64)>,
     /// All probes came to their end.
     pub is_whole: bool,
@@ -129,7 +129,7 @@ pub fn image() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Looks whether any probe of `suites` has a name that holds `filter`. The probes were built, by [`image`].
+/// Checks that a probe of `suites` has a name that contains `filter`. The probes were built, by [`image`].
 ///
 /// # Errors
 /// None has.

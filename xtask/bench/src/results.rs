@@ -184,7 +184,7 @@ const CLOCK_BAR: f64 = 1.02;
 const USER_BAR: f64 = 1.005;
 /// The bar of a row that executes system calls.
 const CALL_BAR: f64 = 0.9;
-/// Rows that a design makes cheap: the beginnings of their names.
+/// Rows that a design makes inexpensive: the beginnings of their names.
 const HALF: [&str; 10] = [
     "fork+exit",
     "forkit",
@@ -213,7 +213,7 @@ fn instruction_bar(name: &str) -> f64 {
     let is_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     match name {
         "prime" => USER_BAR,
-        // A row of cached contents, not of maps.
+        // A row about cached contents, not about maps.
         "mmap cached, 1 MB" => CALL_BAR,
         _ if is_of(&HALF) => 0.5,
         _ if is_of(&SEVEN_TENTHS) => 0.7,

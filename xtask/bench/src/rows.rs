@@ -1,4 +1,4 @@
-//! A chapter of the page as a drawing: of each row its costs, its ratios and how they went over the recorded runs.
+//! A chapter of the page as a drawing: of each row its costs, its ratios and their history over the recorded runs.
 use super::{
     axis::{self, Axis},
     draw::{Anchor, Area, Drawing, text_width, widest},
@@ -87,7 +87,7 @@ impl Columns {
         }
     }
 
-    /// Names of the columns, axes above and below the rows, and the legend.
+    /// Draws the names of the columns, axes above and below the rows, and the legend.
     fn frame(&self, drawing: &mut Drawing, results: &Results, rows: &[&Row], runs: &[Run]) {
         let unit = rows.first().map_or(Unit::Clock, |row| row.unit);
         let (first, ratio) = (self.names + GAP, self.names + GAP + COSTS + GAP);

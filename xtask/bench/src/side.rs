@@ -176,11 +176,11 @@ impl Side {
     }
 }
 
-/// Boots' time stamp counters all run at the rate of the host's: within this of each other.
+/// Greatest difference between the rates of time stamp counters of two boots: all run at the rate of the host's.
 const RATES_WITHIN: f64 = 0.02;
 
-/// Ticks a nanosecond of the host, and how far off that may be, from the boot that ran longest: a guest's kernel has no
-/// say in it.
+/// Ticks a nanosecond of the host, and the error of that number, from the boot that ran longest; it does not depend on the
+/// guest's kernel.
 #[derive(Debug, Default)]
 pub struct Rate(Option<(f64, f64)>);
 

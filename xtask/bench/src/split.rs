@@ -13,11 +13,11 @@ use std::{
 
 /// Line that the guest prints when it starts to call for ever.
 const CALLING: &str = "bench: calling";
-/// Longest time until it does, and until enough was logged.
+/// Time limit of the wait for the mark, and for a log of sufficient length.
 const LONGEST: Duration = Duration::from_secs(120);
 /// Bytes of log that hold some rounds.
 const TAIL: u64 = 4 << 20;
-/// Rounds to choose the usual one from.
+/// Number of rounds from which the usual one is chosen.
 const ROUNDS_MIN: usize = 20;
 const USER_END: u64 = 1 << 47;
 

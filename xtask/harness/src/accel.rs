@@ -13,9 +13,9 @@ use crate::{
 use anyhow::Result;
 use std::fs;
 
-/// More than a boot takes under KVM, by far.
+/// Time limit of a boot, far more than one takes under KVM.
 const LIMIT_SECONDS: u64 = 10;
-/// Some hosts' guests stop only now and then.
+/// Number of boots: on some hosts guests stop only occasionally.
 const BOOTS: u32 = 3;
 
 /// Returns TCG if `config` counts instructions, else the accelerator that the user asked for, else KVM if `config` boots under

@@ -100,7 +100,7 @@ pub fn system(name: &str) -> Result<System> {
     sources.system(name).map_err(anyhow::Error::msg)
 }
 
-/// Builds the kernel that is the nucleus and its tests; its path.
+/// Builds the kernel that is the nucleus and its tests. Returns its path.
 ///
 /// # Errors
 /// The compiler's messages.
@@ -117,7 +117,7 @@ pub fn nucleus_tests() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// [`nucleus_tests`] with the names of its functions and lines.
+/// Returns the path of [`nucleus_tests`] with the names of its functions and lines.
 pub fn nucleus_tests_symbols() -> PathBuf {
     shell::root().join("target/kernel/x86_64-unknown-none/release/nucleus-tests")
 }

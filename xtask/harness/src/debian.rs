@@ -99,7 +99,7 @@ fn set_up_init(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Names the set of packages, and the release.
+/// Returns a key of the set of packages, and the release.
 fn key(names: &BTreeSet<&str>) -> u32 {
     let mut hasher = DefaultHasher::new();
     (SUITE, names).hash(&mut hasher);

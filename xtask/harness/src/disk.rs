@@ -31,7 +31,7 @@ pub fn default_root() -> Result<PathBuf> {
 /// Returns the image to boot from. `given` is an image, a folder to pack, `debian` (with `packages`), or nothing.
 ///
 /// # Errors
-/// As for [`default_root`]; also if `given` does not exist.
+/// Those of [`default_root`]; also if `given` does not exist.
 pub fn root_image(given: Option<&Path>, packages: &[String]) -> Result<PathBuf> {
     match given {
         None => default_root(),

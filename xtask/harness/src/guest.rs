@@ -201,7 +201,8 @@ pub fn has_run(code: i32, complaints: &Path) -> bool {
     }
 }
 
-/// Words in the messages of QEMU's IOMMU about each access that it refuses a device: the guest's affair.
+/// Words in the messages of QEMU's IOMMU about each access that it refuses a device; they are about the
+/// guest.
 const REFUSED_ACCESS: [&str; 2] = ["vtd_", "New fault is not recorded"];
 
 /// Returns QEMU's messages without its warnings and those about refused accesses of devices.

@@ -34,7 +34,7 @@ fn with_flags(cargo: &mut Command) -> &mut Command {
     cargo.env("RUSTFLAGS", FLAGS.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS")
 }
 
-/// Builds the isolated components of `system`; the path of their archive.
+/// Builds the isolated components of `system`. Returns the path of their archive.
 ///
 /// # Errors
 /// The compiler's messages, or an executable that no nucleus would load.
@@ -56,7 +56,7 @@ pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
     pack(&programs, &format!("isolated-{}{suffix}.archive", system.name))
 }
 
-/// Links the executable of `member`; its path.
+/// Links the executable of `member`. Returns its path.
 fn program(libraries: &Libraries, member: &Member, folder: &Path) -> Result<PathBuf> {
     let path = folder.join(&member.name);
     // Names of functions stay for backtraces; the rest would be half of the image.
@@ -76,10 +76,10 @@ fn program(libraries: &Libraries, member: &Member, folder: &Path) -> Result<Path
 const PROBES: [&str; 6] =
     ["actor", "interface-client", "interface-server", "plain-client", "plain-server", "ports"];
 
-/// Builds [`PROBES`]; the path of their archive.
+/// Builds [`PROBES`]. Returns the path of their archive.
 ///
 /// # Errors
-/// As [`archive`].
+/// Those of [`archive`].
 pub fn probes() -> Result<PathBuf> {
     let folder = shell::root().join("target/isolated");
     let mut cargo = shell::cargo();

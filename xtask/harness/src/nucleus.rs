@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A boot that takes longer hangs.
+/// Time after which a boot counts as hung.
 pub const LONGEST: Duration = Duration::from_secs(240);
 /// For the tests and measurements of ports.
 pub const SECOND_SERIAL_PORT: [&str; 2] = ["-serial", "null"];

@@ -149,7 +149,7 @@ impl Config {
 
     fn processor_arguments(&self) -> Vec<String> {
         let machine = match self.machine {
-            // The IOMMU remaps interrupts only where QEMU has the I/O APIC.
+            // The IOMMU remaps interrupts only if QEMU has the I/O APIC.
             Machine::Q35 if self.accel == Accel::Kvm && self.has_iommu => {
                 "q35,kernel-irqchip=split"
             }

@@ -1,6 +1,4 @@
 //! [`Random`]: a small pseudo-random generator (xorshift64), so that a seed determines a whole run.
-//!
-//! [`Random`]: a small generator (xorshift64), so that a seed tells everything.
 
 /// Numbers that look random and follow from their seed.
 pub struct Random(u64);

@@ -3,7 +3,7 @@ use crate::qemu;
 use anyhow::{Context, Result};
 use std::{os::unix::net::UnixListener, process::Command};
 
-/// A socket a name, waiting for QEMU.
+/// Sockets of the given names, on which this program waits for QEMU.
 pub struct Sockets<const N: usize> {
     folder: tempfile::TempDir,
     named: [(&'static str, UnixListener); N],

@@ -79,7 +79,7 @@ fn symbols_header(elf: &[u8]) -> Option<usize> {
     })
 }
 
-/// Address (less [`KERNEL_BASE`]) and name of every function, ascending, one an address.
+/// Returns address (less [`KERNEL_BASE`]) and name of every function in ascending order, one for each address.
 pub fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     const SYMBOL_TABLE: u64 = 2;
     const FUNCTION: u8 = 2;

@@ -92,7 +92,7 @@ pub fn run(options: &super::Options) -> Result<u8> {
 /// Tries the sample of `./x test`. Differences beyond the accepted ones are failures.
 ///
 /// # Errors
-/// As for [`run`].
+/// Those of [`run`].
 pub fn sample(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     const NAME: &str = "a sample of every argument";
     if !filter.is_none_or(|filter| NAME.contains(filter)) {
@@ -227,7 +227,7 @@ fn kind(linux: &str, skerry: &str) -> String {
     format!("another effect on {}", subjects.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
-/// Refuses a family that nothing describes, before anything is built.
+/// Refuses a family without a description, before anything is built.
 fn check_family(family: &str) -> Result<()> {
     let described = |family: &str| format!("{DESCRIPTIONS}/{family}.txt");
     let is_one =

@@ -21,7 +21,7 @@ const SECONDS: u64 = 3;
 /// next; a leak recurs in each.
 const AGAIN: u32 = 3;
 
-/// The end of a stressor on one system.
+/// The result of a stressor on one system.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
     /// Status of stress-ng (stress-ng(1), EXIT STATUS).

@@ -53,7 +53,7 @@ pub fn crate_counts(one: &Crate) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Lines that are neither blank nor comment, numbered from 1.
+/// Returns the lines that are neither blank nor comment, numbered from 1.
 pub fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()

@@ -1,4 +1,4 @@
-//! The house rules that no other tool checks: sizes, opening comments, where unsafe may stand.
+//! The house rules that no other tool checks: sizes, opening comments, places of unsafe code.
 use super::{
     Crate, comments,
     count::{code_lines, is_test_file},

@@ -39,8 +39,8 @@ impl Terminal {
     pub fn new() -> Result<Terminal> {
         Ok(Terminal(Sockets::new(["terminal", "monitor"])?))
     }
-    /// Adds the console and the monitor to QEMU's command line. Where the console is the serial port of the kernel's log, that is
-    /// also kept in the file `serial_log`.
+    /// Adds the console and the monitor to QEMU's command line. If the console is the serial port of the kernel's log, that is
+    /// also written to the file `serial_log`.
     pub fn add_to(&self, qemu: &mut Command, serial_log: Option<&Path>) {
         self.0.add_to(qemu);
         match serial_log {

@@ -217,7 +217,7 @@ fn boot(config: &Config, case: &Case) -> Result<std::result::Result<(), String>>
     Ok(Ok(()))
 }
 
-/// QEMU's arguments for `count` disks without a file behind them.
+/// Returns QEMU's arguments for `count` disks without a file.
 fn empty_disks(count: u32) -> Vec<String> {
     const FIRST_SLOT: u32 = 0x10;
     const FUNCTIONS: u32 = 8;

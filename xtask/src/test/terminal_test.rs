@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 enum Step {
     /// Types a text. Output before it does not count from here on.
     Type(&'static str),
-    /// Waits until this has been shown.
+    /// Waits until this text has been shown.
     Expect(&'static str),
     /// Sets the window's rows and columns.
     Resize(u16, u16),
@@ -130,7 +130,7 @@ const SERIAL: &[Step] = &[
     Expect("\nbegun\r"),
     Type("\x03"),
     Expect(PROMPT),
-    // More than the chip's FIFO, both ways.
+    // The text is longer than the chip's FIFO, in both directions.
     Type("seq 1000 1999 | md5sum; echo 0123456789012345678901234567890123456789 >/dev/console\r"),
     Expect("\n54b022b0bb28abd0d1e5ff1b42c49d0f"),
     Expect("\n0123456789012345678901234567890123456789\r"),
@@ -224,7 +224,7 @@ const DEBIAN: [Seat; 1] = [Seat {
 /// Does [`run`] in a Debian root.
 ///
 /// # Errors
-/// As for [`run`].
+/// Those of [`run`].
 pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     if DEBIAN.iter().any(|seat| seat.is_chosen(filter)) {
         // It is made here, because within the session that would take longer than a step may.

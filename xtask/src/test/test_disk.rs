@@ -68,7 +68,7 @@ enum Place {
     Page(String, usize),
     /// The block of the inode table with a file's inode.
     Inode(String),
-    /// The journal's blocks but for its superblock.
+    /// The journal's blocks except its superblock.
     Journal,
     Anywhere,
 }
@@ -80,7 +80,7 @@ enum After {
     /// `e2fsck -fn` finds no fault.
     #[default]
     Clean,
-    /// `e2fsck -p` mends without a question, and then finds nothing.
+    /// `e2fsck -p` repairs without a question, and then finds nothing.
     Mends,
 }
 

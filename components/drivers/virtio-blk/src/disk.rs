@@ -186,7 +186,7 @@ impl Disk {
         }
     }
 
-    /// Resets the device for good and ends every request.
+    /// Resets the device permanently and ends every request.
     fn fail_all(&self, error: BlockError) {
         self.is_dead.store(true, Release);
         // Memory in flight is freed only when the device cannot access it any more.

@@ -1,4 +1,4 @@
-//! A virtqueue with buffers of equal size in DMA memory, one a slot.
+//! A virtqueue with buffers of equal size in DMA memory, one for each slot.
 use crate::ledger::PortLedger;
 use alloc::{collections::VecDeque, vec::Vec};
 use rt::device::DmaBuffer;

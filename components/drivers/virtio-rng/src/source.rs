@@ -35,7 +35,7 @@ struct State {
     health: Health,
     /// Bytes that passed the tests and were not handed out yet.
     fresh: Vec<u8>,
-    /// The device broke the protocol and was reset for good.
+    /// The device broke the protocol and was reset permanently.
     is_dead: bool,
 }
 

@@ -36,7 +36,7 @@ const EXTRA_BYTES: usize = 32;
 /// change it meanwhile.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::create`].
+/// Those of [`interfaces::file_system::FileSystem::create`].
 pub(crate) fn create(
     mount: &Mount,
     directory: &Node,
@@ -105,7 +105,7 @@ fn add_entry(
 /// Makes an inode without a name, held once.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::create_unnamed`].
+/// Those of [`interfaces::file_system::FileSystem::create_unnamed`].
 pub(crate) fn create_unnamed(
     mount: &Mount,
     directory: &Node,
@@ -189,7 +189,7 @@ fn check_target(volume: &Volume, target: &[u8]) -> Result<(), FsError> {
     if target.len() > max { Err(FsError::NameTooLong) } else { Ok(()) }
 }
 
-/// Gives a new inode its body.
+/// Writes the body of a new inode.
 fn fill(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -224,7 +224,7 @@ fn fill(
     Ok(())
 }
 
-/// Frees an inode just made that got no name.
+/// Frees a new inode that got no name.
 fn unmake(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Result<(), FsError> {
     while !file_size::step(volume, operation, inode, 0..u64::MAX)? {}
     file_size::free(volume, operation, inode)
@@ -233,7 +233,7 @@ fn unmake(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Resu
 /// Gives an inode another name.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::link`].
+/// Those of [`interfaces::file_system::FileSystem::link`].
 pub(crate) fn link(
     mount: &Mount,
     node: &Node,

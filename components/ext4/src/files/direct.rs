@@ -9,7 +9,7 @@ use interfaces::file_system::FsError;
 /// Clears bytes of one block on the device, if it holds data.
 ///
 /// # Errors
-/// As [`map::map`]; errors of I/O.
+/// Those of [`map::map`]; errors of I/O.
 pub(crate) fn clear(volume: &Volume, inode: &Inode, bytes: Range<u64>) -> Result<(), FsError> {
     if bytes.start >= bytes.end || inode.has_flag(FLAG_INLINE_DATA) {
         return Ok(());

@@ -35,7 +35,7 @@ const STEP_MOVES: usize = 16;
 /// Changes the blocks of a range of bytes.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::allocate`].
+/// Those of [`interfaces::file_system::FileSystem::allocate`].
 pub(crate) fn allocate(
     mount: &Mount,
     node: &Node,
@@ -119,7 +119,7 @@ fn block_bytes(volume: &Volume) -> u64 {
     volume.geometry.block_bytes as u64
 }
 
-/// Blocks that read as zeroes for every hole that `bytes` touches.
+/// Allocates blocks that read as zeroes for every hole that `bytes` touches.
 fn fill(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let end = bytes.end.div_ceil(block_bytes(volume));
@@ -149,7 +149,7 @@ fn clear_ends(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), Fs
     direct::clear(volume, &inode, tail)
 }
 
-/// Gives back the whole blocks of a range and clears the rest of it.
+/// Frees the whole blocks of a range and clears the rest of it.
 fn punch(mount: &Mount, node: &Node, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     clear_ends(volume, node, bytes)?;
@@ -273,7 +273,7 @@ fn relocate(
 /// Returns the first byte at or after `position` that is data, or in a hole.
 ///
 /// # Errors
-/// [`FsError::NotFound`] if there is none; as [`extent::find`].
+/// [`FsError::NotFound`] if there is none; those of [`extent::find`].
 pub(crate) fn seek(
     volume: &Volume,
     inode: &Inode,
@@ -306,7 +306,7 @@ pub(crate) fn seek(
 /// with that state.
 ///
 /// # Errors
-/// [`FsError::Unsupported`] for a file without extents; as [`extent::find`].
+/// [`FsError::Unsupported`] for a file without extents; those of [`extent::find`].
 pub(crate) fn stored(
     volume: &Volume,
     inode: &Inode,

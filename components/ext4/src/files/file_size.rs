@@ -1,7 +1,7 @@
 //! Lengths of files: cut, grown, and freed whole.
 //!
 //! A cut goes from the end in steps, each one operation over a bounded number of extents; the file is
-//! on the list of orphans until the last, so that a crash in between leaves nothing behind the end.
+//! on the list of orphans until the last, so that a crash in between leaves nothing after the end.
 use crate::{
     files::{direct, inline_edit, orphans},
     layout::{
@@ -122,7 +122,7 @@ pub(crate) fn check_regular(inode: &Inode) -> Result<(), FsError> {
     }
 }
 
-/// Frees the blocks behind the end of a file on the list of orphans, and removes it from the list.
+/// Frees the blocks after the end of a file on the list of orphans, and removes it from the list.
 ///
 /// # Errors
 /// As [`extent_edit::remove`]; what freeing met.
@@ -185,7 +185,7 @@ pub(crate) fn step(
 /// Frees an inode without names, and all its blocks.
 ///
 /// # Errors
-/// As [`extent_edit::remove`]; errors of freeing. It stays on the list of orphans then.
+/// Those of [`extent_edit::remove`]; errors of freeing. It stays on the list of orphans then.
 pub(crate) fn delete(mount: &Mount, node: &Node) -> Result<(), FsError> {
     let volume = &mount.volume;
     loop {

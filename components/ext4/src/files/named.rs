@@ -19,7 +19,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber};
 use rt::sync::WriteGuard;
 
-/// Times a name is looked up again because it changed meanwhile.
+/// Most times that a name is looked up again because it changed meanwhile.
 pub(crate) const RETRIES_MAX: usize = 64;
 
 /// Inodes locked for a change.
@@ -69,7 +69,7 @@ pub(crate) fn touch(directory: &mut Inode, now: FileTime) {
     (directory.attributes.modified, directory.attributes.changed) = (now, now);
 }
 
-/// The findings in a directory that was locked to be read.
+/// The result of a lookup in a directory that was locked to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<T> {
     turn: u64,
@@ -94,7 +94,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), FsError> {
     if name.len() > 255 { Err(FsError::NameTooLong) } else { Ok(()) }
 }
 
-/// Takes the name off an inode: without names it is an orphan.
+/// Counts the loss of a name of an inode: without names it becomes an orphan.
 pub(crate) fn unname(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -119,7 +119,7 @@ pub(crate) fn hold(
 ) -> Result<(Arc<Node>, Option<Seen<Place>>), FsError> {
     let volume = &mount.volume;
     check_name(name)?;
-    // Locked until the inode is held: while the name is there it is not freed.
+    // The directory is locked until the inode is held: while the name exists, the inode is not freed.
     let parent = directory.read();
     check_parent(&parent)?;
     let (number, seen) = match parent.has_flag(FLAG_INLINE_DATA) {
@@ -135,7 +135,7 @@ pub(crate) fn hold(
     Ok((mount.inodes.hold(volume, number)?, seen))
 }
 
-/// Gives up counts of an inode, which is freed if they were the last and it has no name.
+/// Drops counts of an inode, which is freed if they were the last and it has no name.
 pub(crate) fn let_go(mount: &Mount, inode: InodeNumber, count: u64) {
     let volume = &mount.volume;
     let Some(node) = mount.inodes.forget(inode, count) else { return };
@@ -158,7 +158,7 @@ pub(crate) fn let_go(mount: &Mount, inode: InodeNumber, count: u64) {
 pub(crate) enum Kind {
     /// Any type but a directory.
     File,
-    /// An empty directory.
+    /// The name is that of an empty directory.
     Directory,
 }
 
@@ -168,7 +168,7 @@ pub(crate) enum Outcome {
     Done,
     /// There was nothing to change.
     Nothing,
-    /// A name stands for another inode than before.
+    /// The name has got another inode.
     Changed,
 }
 

@@ -5,7 +5,7 @@ use crate::{
 };
 use interfaces::file_system::FsError;
 
-/// Puts an inode on the list; the caller stores it.
+/// Adds an inode to the list; the caller stores it.
 ///
 /// # Errors
 /// [`FsError::ReadOnly`].
@@ -18,7 +18,7 @@ pub(crate) fn add(volume: &Volume, inode: &mut Inode) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Takes an inode off the list; the caller stores it.
+/// Removes an inode from the list; the caller stores it.
 ///
 /// # Errors
 /// Errors of storing its neighbour.

@@ -20,7 +20,7 @@ use interfaces::file_system::{FileTime, FsError};
 /// Removes a name.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::unlink`] and `remove_directory`.
+/// Those of [`interfaces::file_system::FileSystem::unlink`] and `remove_directory`.
 pub(crate) fn remove(
     mount: &Mount,
     directory: &Node,

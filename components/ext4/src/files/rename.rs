@@ -26,7 +26,7 @@ type Name<'a> = (&'a Node, &'a [u8]);
 /// the inode without a name.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::rename`].
+/// Those of [`interfaces::file_system::FileSystem::rename`].
 pub(crate) fn rename(
     mount: &Mount,
     from: Name<'_>,
@@ -67,8 +67,8 @@ pub(crate) fn rename(
     .map(|_| ())
 }
 
-/// Makes an inode durable that is about to take the name of another, without a journal: new inodes come last, so that
-/// a crash would find the name to stand for a free one, and the inode it stood for gone.
+/// Makes an inode durable that is about to take the name of another, without a journal: new inodes are written last,
+/// so that a crash would otherwise leave the name with a free inode, and the old inode lost.
 fn settle_new(mount: &Mount, from: Name<'_>, to: Name<'_>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let number_of = |name: Name<'_>| {
@@ -87,7 +87,7 @@ fn settle_new(mount: &Mount, from: Name<'_>, to: Name<'_>) -> Result<(), FsError
 /// Exchanges two names.
 ///
 /// # Errors
-/// As [`interfaces::file_system::FileSystem::exchange`].
+/// Those of [`interfaces::file_system::FileSystem::exchange`].
 pub(crate) fn exchange(
     mount: &Mount,
     from: Name<'_>,
@@ -151,7 +151,7 @@ fn number_of(
     }
 }
 
-/// A name on its way from one place to another, everything it touches locked.
+/// A rename under way, with all that it changes locked.
 struct Step<'n> {
     from: Name<'n>,
     to: Name<'n>,
@@ -261,7 +261,7 @@ impl<'n> Step<'n> {
     /// Removes the old name.
     fn take(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
         let changes_parent = self.changes_parent()?;
-        // Putting the new name in may have moved the old one.
+        // Adding the new name may have moved the old one.
         let parent = of(&mut self.locked, self.from.0.number)?;
         let place = directory_edit::locate(volume, parent, self.from.1)?;
         if place.inode != self.moved.number {

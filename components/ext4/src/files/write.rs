@@ -1,7 +1,7 @@
 //! Writing pages of files to the device.
 //!
 //! Blocks are allocated when the pages come (delayed allocation): one allocation for each run of pages without blocks,
-//! behind the file's last ones. The blocks are mapped in the running transaction, which becomes durable only after the data
+//! after the file's last ones. The blocks are mapped in the running transaction, which becomes durable only after the data
 //! is on the device. Blocks whose data the device refuses are first marked as unwritten. So no crash exposes the old
 //! contents of a block.
 //!
@@ -41,21 +41,21 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Most commits that a write waits for while others take the blocks that these free.
 const RESERVE_TRIES: usize = 3;
 
-/// The storage of a file at a place.
+/// The storage of a file at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
     /// A hole.
     Hole,
-    /// Blocks never written, from this one on.
+    /// Blocks that were never written, from this one on.
     Unwritten(u64),
-    /// Data, from this block on.
+    /// Blocks with data, from this one on.
     Written(u64),
 }
 
 /// Returns the storage of a file at block `logical`, and the number of blocks with that storage.
 ///
 /// # Errors
-/// As [`extent::find`].
+/// Those of [`extent::find`].
 pub(crate) fn mapping(
     volume: &Volume,
     inode: &Inode,
@@ -93,7 +93,7 @@ pub(crate) fn write_pages(
     }
 }
 
-/// Keeps the writes of pages for the commit that follows, or starts them; whether they are kept.
+/// Keeps the writes of pages for the commit that follows, or starts them. Returns whether they are kept.
 pub(crate) fn write_along(
     mount: &Mount,
     node: &Node,
@@ -123,7 +123,8 @@ enum Start {
     Along,
 }
 
-/// Starts writing the first of some pages; returns how many, and whether they are all and kept. The rest waits for a commit.
+/// Starts writing the first of some pages. Returns their number, and whether they are all and kept. The rest waits for a
+/// commit.
 fn write_some(
     mount: &Mount,
     node: &Node,
@@ -196,7 +197,7 @@ fn blocks_a_page(volume: &Volume) -> u64 {
     PAGE / volume.geometry.block_bytes as u64
 }
 
-/// Moves inline data out; their block is one that was set aside, if the first page is delayed.
+/// Moves inline data out of the inode. The block for it is a reserved one, if the first page is delayed.
 fn move_out(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -209,7 +210,7 @@ fn move_out(
     let before = inode.attributes.blocks;
     inline_edit::move_out(volume, operation, inode, Account::Delayed)?;
     let taken = u64::from(inode.attributes.blocks > before);
-    // The page gives back all of its blocks when it is written.
+    // The reservation of all blocks of the page ends when it is written.
     volume.groups()?.unreserve(0, taken);
     Ok(())
 }
@@ -272,7 +273,7 @@ fn must_pause(volume: &Volume) -> bool {
     groups.is_ok_and(|groups| groups.must_wait_for(METADATA_BLOCKS, Account::Pool))
 }
 
-/// Pages that have all of their blocks now are not set aside any more; `taken` of the blocks were.
+/// Ends the reservation of pages that have all of their blocks now; `taken` of the blocks were reserved.
 fn settle(volume: &Volume, node: &Node, (logical, blocks): (u64, u64), taken: u64) {
     let each = blocks_a_page(volume);
     let (first, end) = (logical / each, (logical + blocks) / each);
@@ -323,7 +324,7 @@ fn goal(volume: &Volume, inode: &Inode, logical: u32) -> Result<u64, FsError> {
 /// many. The nodes that a delayed write needs come from the pool.
 ///
 /// # Errors
-/// [`FsError::NoSpace`], [`FsError::FileTooBig`]; as [`extent_edit::edit`].
+/// [`FsError::NoSpace`], [`FsError::FileTooBig`]; those of [`extent_edit::edit`].
 pub(crate) fn fill_hole(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -348,7 +349,7 @@ pub(crate) fn fill_hole(
 /// Reserves blocks for pages that have none. If blocks are needed that were just freed, these are made durable first.
 ///
 /// # Errors
-/// [`FsError::NoSpace`]; as [`extent::find`].
+/// [`FsError::NoSpace`]; those of [`extent::find`].
 pub(crate) fn reserve(mount: &Mount, node: &Node, first: u64, pages: u64) -> Result<(), FsError> {
     let volume = &mount.volume;
     volume.store.health.check_writable()?;

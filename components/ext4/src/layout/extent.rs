@@ -82,7 +82,7 @@ impl Extent {
         Ok(Extent { first, count, start, is_written })
     }
 
-    /// Returns the block of the file behind its last one.
+    /// Returns the block of the file after its last one.
     pub(crate) fn end(&self) -> u64 {
         u64::from(self.first) + u64::from(self.count)
     }
@@ -91,7 +91,7 @@ impl Extent {
 /// Returns the last extent that begins at or before block `logical`, and the start of the next one.
 ///
 /// # Errors
-/// As [`map`].
+/// Those of [`map`].
 pub(crate) fn find(
     volume: &Volume,
     inode: &Inode,

@@ -36,7 +36,7 @@ const ROOT_ENTRIES: usize = (BODY_BYTES - ENTRY_BYTES) / ENTRY_BYTES;
 
 type Entry = [u8; ENTRY_BYTES];
 
-/// Most nodes one change may visit; larger ones are made in steps.
+/// Most nodes that one change may visit; larger changes are made in steps.
 const NODES_MAX: u32 = 1024;
 
 /// The contents of mapped blocks.
@@ -57,14 +57,14 @@ struct Plan<'a> {
     operation: &'a Operation<'a>,
     inode: &'a Inode,
     range: Range<u64>,
-    /// The account that new nodes are claimed from.
+    /// The account from which new nodes are claimed.
     account: Account,
     /// Nodes to be written in place.
     writes: Vec<(u64, u16, Vec<Entry>)>,
     /// Allocated blocks, with the depth and the entries that each will hold.
     fresh: Vec<(u64, u16, Vec<Entry>)>,
     freed: Vec<u64>,
-    /// Nodes that may still be visited.
+    /// Number of nodes that may still be visited.
     budget: u32,
 }
 
@@ -266,7 +266,7 @@ fn is_in_order(extents: &[Extent]) -> bool {
     extents.is_sorted_by(|a, b| a.end() <= u64::from(b.first))
 }
 
-/// Joins neighbours that continue each other.
+/// Joins adjacent extents that are contiguous on the volume.
 fn merge(extents: &mut Vec<Extent>) {
     extents.dedup_by(|next, last| {
         let max = if last.is_written { u32::from(WRITTEN_MAX) } else { UNWRITTEN_MAX };
@@ -362,7 +362,8 @@ pub(crate) fn convert(
         for extent in &old {
             let [before, inside, behind] = cut(extent, &range);
             let inside = inside.map(|inside| Extent { is_written, ..inside });
-            // A run of the longest length written is one too long for its opposite.
+            // A run of the greatest length of a written extent is one block too long for an unwritten
+            // one.
             let halves = inside.map(|whole| halve(&whole));
             let inside = halves.into_iter().flatten().flatten();
             extents.extend(before.into_iter().chain(inside).chain(behind));

@@ -62,7 +62,7 @@ const READABLE: Incompat = Incompat::FILETYPE
 /// The features that allow writing, in addition to those that allow reading.
 const WRITABLE: ReadOnlyCompat = ReadOnlyCompat::all();
 
-/// Says whether features keep a volume from being written: unknown ones, a guard against two writers, no
+/// Returns whether features keep a volume from being written: unknown ones, a guard against two writers, no
 /// extents.
 pub(crate) fn forbids_writing(incompat: Incompat, read_only_compat: u32) -> bool {
     read_only_compat & !WRITABLE.bits() != 0
@@ -70,7 +70,7 @@ pub(crate) fn forbids_writing(incompat: Incompat, read_only_compat: u32) -> bool
         || !incompat.contains(Incompat::EXTENTS)
 }
 
-/// Names as `mke2fs -O` and `dumpe2fs` know them.
+/// The names that `mke2fs -O` and `dumpe2fs` use.
 const NAMES: [(Incompat, &str); 6] = [
     (Incompat::COMPRESSION, "compression"),
     (Incompat::JOURNAL_DEV, "journal_dev"),

@@ -14,9 +14,9 @@ use interfaces::file_system::{Attributes, FileTime, FileType, FsError};
 use rt::{PAGE_BYTES, memory::Charge};
 use zerocopy::FromBytes;
 
-/// Chunks of an inode table read at once: inodes of one directory lie together.
+/// Number of chunks of an inode table that are read at once: inodes of one directory are close together.
 const TABLE_CHUNKS_AHEAD: u64 = 4;
-/// The cost of a held inode, map entry and allocation headers included.
+/// Memory charge of a held inode, including map entry and allocation headers.
 const HELD_BYTES: usize = size_of::<Inode>() + 96;
 
 /// An inode that was checked.
@@ -27,7 +27,7 @@ pub(crate) struct Inode {
     pub(crate) attributes: Attributes,
     /// Block map, extent tree, target or inline data.
     pub(crate) body: [u8; BODY_BYTES],
-    /// The seed of its blocks' checksums.
+    /// The seed of the checksums of its blocks.
     pub(crate) seed: u32,
     /// Bytes between the base part and the attributes in the inode.
     pub(crate) extra_bytes: usize,
@@ -35,7 +35,8 @@ pub(crate) struct Inode {
     pub(crate) attribute_block: u64,
     /// Time of its deletion, or the next inode on the list of orphans.
     pub(crate) deleted: u32,
-    /// Number of times that it was locked to be changed. A finding about the inode holds until the number changes.
+    /// Number of times that it was locked to be changed. A result of a search in the inode is valid until the
+    /// number changes.
     pub(crate) turn: u64,
     /// For a directory that is searched block by block: the block where the last name was found.
     pub(crate) last_found: AtomicU32,
@@ -56,7 +57,7 @@ impl Inode {
     /// Reads an inode as [`Inode::load`] does, even if it has no name.
     ///
     /// # Errors
-    /// As [`Inode::load`].
+    /// Those of [`Inode::load`].
     pub(crate) fn load_orphan(volume: &Volume, number: u32) -> Result<Inode, FsError> {
         let part = raw_inode(volume, number)?;
         let geometry = &volume.geometry;
@@ -174,7 +175,7 @@ pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsErro
 /// Returns the block of an inode that is in use, and its range in the block.
 ///
 /// # Errors
-/// As [`raw_inode`].
+/// Those of [`raw_inode`].
 pub(crate) fn inode_place(volume: &Volume, number: u32) -> Result<(u64, usize), FsError> {
     let geometry = &volume.geometry;
     let (group, index) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;

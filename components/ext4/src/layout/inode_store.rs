@@ -1,4 +1,4 @@
-//! Inodes on their way to the inode table: fields encoded, the checksum made.
+//! Writing inodes to the inode table: encoding the fields, and making the checksum.
 use crate::{
     layout::{
         features::{Incompat, ReadOnlyCompat},
@@ -16,7 +16,7 @@ use crate::{
 };
 use interfaces::file_system::{FileTime, FileType, FsError};
 
-/// Most links an inode counts; a directory with more counts one (`dir_nlink`).
+/// Most links that an inode counts; a directory with more counts one (`dir_nlink`).
 pub(crate) const LINKS_MAX: u32 = 65_000;
 
 /// The former contents of an inode in the table.

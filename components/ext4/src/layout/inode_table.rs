@@ -83,7 +83,7 @@ impl Node {
         self.kept.load(Acquire)
     }
 
-    /// Pages for which blocks are set aside, each counted as `blocks` blocks: adds some.
+    /// Adds pages for which blocks are reserved, each counted as `blocks` blocks.
     pub(crate) fn delay(
         &self,
         groups: &Groups,
@@ -99,7 +99,7 @@ impl Node {
         Ok(())
     }
 
-    /// Pages for which blocks are set aside.
+    /// Returns the number of pages for which blocks are reserved.
     pub(crate) fn delayed_pages(&self) -> u64 {
         self.delayed.lock().count()
     }

@@ -2,7 +2,7 @@
 use core::fmt;
 use interfaces::file_system::FsError;
 
-/// Why a volume cannot be mounted.
+/// The reason why a volume cannot be mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountError {
     /// The device has no ext2, ext3 or ext4 superblock.
@@ -17,7 +17,7 @@ pub enum MountError {
     BlockSize(u32),
     /// The superblock's checksum is wrong.
     Checksum,
-    /// A field of the superblock, or the root directory, makes no sense.
+    /// A field of the superblock, or the root directory, is malformed.
     Corrupt(&'static str),
     /// The journal must be replayed, and the device cannot be written.
     NeedsRecovery,

@@ -63,7 +63,7 @@ impl Orphans {
         list.head = inode;
     }
 
-    /// Adds one behind `last`, the end of the list (0: it is empty).
+    /// Adds an inode after `last`, the end of the list (0 if it is empty).
     pub(crate) fn append(&self, last: u32, inode: u32) {
         let mut list = self.list.lock();
         match list.links.get_mut(&last) {

@@ -47,7 +47,7 @@ impl Ranges {
         self.0.insert(start, end);
     }
 
-    /// Takes `count` numbers out; returns how many of them were there.
+    /// Removes `count` numbers. Returns how many of them were present.
     pub(crate) fn remove(&mut self, first: u64, count: u64) -> u64 {
         let end = first.saturating_add(count);
         let mut removed = 0;

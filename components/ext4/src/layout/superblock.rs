@@ -16,7 +16,7 @@ use zerocopy::FromBytes;
 
 /// Number of the root directory.
 pub(crate) const ROOT_INODE: u32 = 2;
-/// `log_block_size` of 4 KiB, the page: larger blocks would need reads across frames.
+/// `log_block_size` of 4 KiB, the size of a page: larger blocks would need reads across frames.
 const LOG_BLOCK_MAX: u32 = 2;
 /// Most blocks reserved for metadata.
 const METADATA_BLOCKS_MAX: u64 = 4096;
@@ -36,7 +36,7 @@ pub(crate) struct Geometry {
     pub(crate) groups: u32,
     /// Number of inodes.
     pub(crate) inodes: u32,
-    /// Inodes a group, at least one.
+    /// Number of inodes of a group, at least one.
     pub(crate) inodes_per_group: u32,
     /// Blocks of a group.
     pub(crate) blocks_per_group: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Geometry {
     pub(crate) first_inode: u32,
     /// Size of a group descriptor in bytes.
     pub(crate) descriptor_bytes: usize,
-    /// Blocks behind the descriptors kept for growing.
+    /// Blocks after the descriptors kept for growing.
     pub(crate) reserved_descriptors: u16,
     /// Bytes of the extra part of new inodes.
     pub(crate) extra_bytes: u16,
@@ -74,7 +74,7 @@ pub(crate) struct Geometry {
     pub(crate) needs_recovery: bool,
     /// Marked as having errors, or not unmounted.
     pub(crate) is_unclean: bool,
-    /// Features, or the lack of them, forbid writing.
+    /// The features of the volume forbid writing.
     pub(crate) forbids_writing: bool,
     /// Blocks kept for privileged users, and for changes that must not fail.
     pub(crate) kept_blocks: (u64, u64),
@@ -264,7 +264,7 @@ impl Geometry {
         VolumeArea { block_bytes: self.block_bytes, first, end: self.blocks }
     }
 
-    /// Blocks `start ..` of that many lie on the volume, behind the superblock.
+    /// Returns whether `count` blocks from `start` on lie on the volume, after the superblock.
     pub(crate) fn holds(&self, start: u64, count: u64) -> bool {
         self.area().holds(start, count)
     }

@@ -33,13 +33,13 @@ const REFRESH_SECONDS: u64 = 60;
 pub(crate) enum Mark {
     /// The volume was mounted for writing.
     Mounted,
-    /// The journal is about to hold something.
+    /// The journal is about to get a transaction.
     Recovery,
-    /// The journal holds nothing, and the volume is about to be left.
+    /// The journal has no transaction, and the volume is about to be unmounted.
     Settled,
     /// Errors were found.
     Errors,
-    /// Unmounted, or read-only from now on.
+    /// The volume is unmounted, or read-only from now on.
     Left,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Volume {
     pub(crate) geometry: Geometry,
     /// The blocks.
     pub(crate) store: Store,
-    /// Block groups; there once the volume was writable.
+    /// The block groups, which exist once the volume was writable.
     groups: Once<Groups>,
     is_privileged: Once<fn(ReservedFor) -> bool>,
 }
@@ -32,7 +32,7 @@ impl Volume {
         self.groups.get().ok_or(FsError::ReadOnly)
     }
 
-    /// Takes the block groups in, once.
+    /// Sets the block groups, once.
     pub(crate) fn set_groups(&self, groups: Groups) {
         let groups = self.groups.get_or_init(|| groups);
         if let Some(is_privileged) = self.is_privileged.get() {
@@ -40,7 +40,8 @@ impl Volume {
         }
     }
 
-    /// Says how to ask whether the calling thread may use root's blocks. Only the first call counts.
+    /// Sets the function that tells whether the calling thread may use root's blocks. Only the first
+    /// call counts.
     pub(crate) fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
         self.is_privileged.get_or_init(|| is_privileged);
         if let Ok(groups) = self.groups() {

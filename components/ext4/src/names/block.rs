@@ -95,7 +95,7 @@ fn is_node_sum_right(seed: u32, bytes: &[u8], count_offset: usize) -> bool {
     }
 }
 
-/// Makes the checksum of a root or node.
+/// Updates the checksum of a root or node.
 pub(crate) fn seal_node(volume: &Volume, seed: u32, bytes: &mut [u8], count_offset: usize) {
     if !volume.geometry.has_checksums() {
         return;

@@ -82,7 +82,7 @@ fn scan_area(
 /// Hands the names from `position` on to `take`.
 ///
 /// # Errors
-/// As [`scan`]; [`FsError::NoMemory`].
+/// Those of [`scan`]; [`FsError::NoMemory`].
 pub(crate) fn list(
     volume: &Volume,
     directory: &Inode,
@@ -96,10 +96,10 @@ pub(crate) fn list(
     scan(volume, directory, position, &mut |next, entry| take(&entry.shown(next)))
 }
 
-/// Returns the inode that `name` stands for, found by the hash tree if there is one, else by reading all entries.
+/// Returns the inode with the name `name`, found by the hash tree if there is one, else by reading all entries.
 ///
 /// # Errors
-/// [`FsError::NotFound`]; else as [`scan`].
+/// [`FsError::NotFound`]; else those of [`scan`].
 pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u32, FsError> {
     directory.check_directory()?;
     if name.len() > 255 {

@@ -25,7 +25,7 @@ use interfaces::file_system::{FileType, FsError};
 /// Returns the place of `name`.
 ///
 /// # Errors
-/// [`FsError::NotFound`]; as [`directory::find`].
+/// [`FsError::NotFound`]; those of [`directory::find`].
 pub(crate) fn locate(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Place, FsError> {
     if htree::has_tree(volume, directory) {
         match htree::find(volume, directory, name)? {
@@ -50,7 +50,7 @@ pub(crate) fn locate(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<
 /// Finds the entry of `name` in a block. A directory in its inode is moved to a block first.
 ///
 /// # Errors
-/// As [`locate`] and [`inline_edit::move_out`].
+/// Those of [`locate`] and [`inline_edit::move_out`].
 pub(crate) fn locate_or_move(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -66,7 +66,7 @@ pub(crate) fn locate_or_move(
 /// Checks that the name does not exist. Returns the place for it, if one was found on the way.
 ///
 /// # Errors
-/// [`FsError::Exists`]; as [`directory::find`].
+/// [`FsError::Exists`]; those of [`directory::find`].
 pub(crate) fn check_absent(
     volume: &Volume,
     directory: &Inode,
@@ -117,7 +117,7 @@ pub(crate) fn add(
         return htree_edit::add(volume, operation, directory, entry);
     }
     if directory.has_flag(FLAG_INDEX) {
-        // A volume without the feature: its tree would not be kept in step.
+        // A volume without the feature cannot be changed: its tree would not be updated.
         return Err(FsError::Unsupported);
     }
     let count = block_count(volume, directory);
@@ -143,7 +143,7 @@ pub(crate) fn add(
 /// Gives a new directory its first block, with `.` and `..`.
 ///
 /// # Errors
-/// As [`append`].
+/// Those of [`append`].
 pub(crate) fn make(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -192,7 +192,7 @@ pub(crate) fn set_parent(
 /// Returns whether a directory has no names but `.` and `..`.
 ///
 /// # Errors
-/// As [`directory::scan`].
+/// Those of [`directory::scan`].
 pub(crate) fn is_empty(volume: &Volume, directory: &Inode) -> Result<bool, FsError> {
     let mut is_empty = true;
     directory::scan(volume, directory, 0, &mut |_, _| {

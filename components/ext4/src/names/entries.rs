@@ -20,7 +20,7 @@ const INLINE_FIRST: usize = 4;
 pub(crate) struct Entry<'a> {
     /// Inode, zero if the entry is free.
     pub(crate) inode: u32,
-    /// Name, not empty unless the entry is free.
+    /// The name, which is not empty unless the entry is free.
     pub(crate) name: &'a [u8],
     /// Type, if the directory knows it.
     pub(crate) file_type: Option<FileType>,
@@ -67,7 +67,7 @@ impl<'a> Span<'a> {
     /// Returns whether the entry is in use and has the name `name`.
     #[inline]
     pub(crate) fn is(&self, name: &[u8]) -> bool {
-        // The names of a directory more often begin alike than they end alike.
+        // Names in one directory more often have the same beginning than the same end.
         self.name.len() == name.len()
             && self.name.iter().rev().eq(name.iter().rev())
             && self.inode != 0
@@ -229,7 +229,7 @@ pub(crate) struct Place {
     pub(crate) inode: u32,
 }
 
-/// An entry to be put in.
+/// An entry that is to be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEntry<'a> {
     /// Name of the entry.
@@ -256,7 +256,7 @@ pub(crate) fn encode_type(volume: &Volume, file_type: FileType) -> u8 {
     }
 }
 
-/// Bytes an entry with that name needs.
+/// Returns the bytes that an entry with that name needs.
 pub(crate) fn needed(name: &[u8]) -> usize {
     (ENTRY_BYTES + name.len()).next_multiple_of(4)
 }

@@ -17,7 +17,7 @@ enum Characters {
     Unsigned,
 }
 
-/// A hash as a tree's root and the superblock name it.
+/// The hash function of a tree: its kind, the sign of characters, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash {
     kind: Kind,
@@ -100,7 +100,7 @@ impl Hash {
         hash << 1
     }
 
-    /// Mixes the name in, `4 * N` bytes a round.
+    /// Mixes the name in, `4 * N` bytes in each round.
     fn rounds<const N: usize>(
         &self,
         name: &[u8],

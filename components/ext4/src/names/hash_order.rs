@@ -25,15 +25,15 @@ use core::ops::{ControlFlow, Range};
 use interfaces::file_system::{FsError, TakeEntry};
 use rt::memory::Charge;
 
-/// A position behind every name.
+/// A position after every name.
 const POSITION_END: u64 = ((END >> 1) as u64) << 32;
 /// Bytes of the shortest entry with a name.
 const NAME_BYTES_MIN: usize = 12;
 
-/// Hands the names from `position` on to `take`; `false` where Linux would not use hashes.
+/// Passes the names from `position` on to `take`; returns `false` if Linux would not use hashes.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where an entry makes no sense or is in a leaf it does not belong to;
+/// [`FsError::Corrupt`] if an entry makes no sense or is in a leaf it does not belong to;
 /// [`FsError::NoMemory`]; as [`crate::store::Store::block`].
 pub(crate) fn list(
     volume: &Volume,
@@ -97,7 +97,7 @@ impl Source {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     hash: NameHash,
-    /// The source, and the place in it.
+    /// The source, and the position in it.
     source: u32,
     offset: u32,
 }
@@ -140,8 +140,8 @@ impl Group {
         Ok(())
     }
 
-    /// Linux's order: by hash; names of one hash as its chain has them, each but the first put
-    /// behind the first.
+    /// Sorts the names in Linux's order: by hash; of the names with one hash, each new one is put
+    /// directly after the first.
     fn sort(&mut self) {
         self.keys.sort_unstable();
         for chain in self.keys.chunk_by_mut(|a, b| a.hash == b.hash) {
@@ -157,7 +157,7 @@ struct Listing<'a, 't> {
     volume: &'a Volume,
     position: u64,
     take: &'a mut TakeEntry<'t>,
-    /// The first position no name got yet.
+    /// The first position that no name has got yet.
     free: u64,
     /// The last name of the group before, to be listed when the position of the next is known.
     before: Option<(Group, Key)>,
@@ -179,7 +179,7 @@ impl Listing<'_, '_> {
         Ok(())
     }
 
-    /// Hands out the names of the last group.
+    /// Passes on the names of the last group.
     fn end_with(&mut self, group: Group) {
         if self.add(group).is_continue()
             && let Some((group, key)) = self.before.take()

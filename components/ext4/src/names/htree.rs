@@ -71,7 +71,7 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Se
 /// of the leaf to which `name` belongs.
 ///
 /// # Errors
-/// As [`find`].
+/// Those of [`find`].
 pub(crate) fn find_passing(
     volume: &Volume,
     directory: &Inode,
@@ -102,7 +102,7 @@ fn budget(volume: &Volume, directory: &Inode) -> u64 {
     directory.attributes.size / volume.geometry.block_bytes as u64
 }
 
-/// The root of a tree this component can use.
+/// The root of a tree that this component can use.
 pub(crate) struct Root {
     block: BlockRef,
     /// The hash of the tree.
@@ -135,7 +135,7 @@ pub(crate) fn levels_max(volume: &Volume) -> u8 {
     if is_large { LEVELS_MAX_LARGE } else { LEVELS_MAX }
 }
 
-/// A leaf, and the hashes its names have.
+/// A leaf, and the range of hashes of its names.
 pub(crate) struct Leaf {
     pub(crate) block: BlockRef,
     /// Least major hash.
@@ -263,7 +263,7 @@ pub(crate) fn block_of(pair: &[u8; PAIR_BYTES]) -> u64 {
 }
 
 impl<P: FnMut(block::Leaf, &Span<'_>)> Descent<'_, P> {
-    /// Searches the children that may hold the name; `levels` of nodes are below.
+    /// Searches the children that may hold the name; there are `levels` levels of nodes below.
     fn search(&mut self, pairs: &[[u8; PAIR_BYTES]], levels: u8) -> Result<Search, FsError> {
         let Some((first, others)) = pairs.split_first() else { return Ok(Search::NoTree) };
         let before = others.partition_point(|pair| hash_of(pair) <= self.hash);

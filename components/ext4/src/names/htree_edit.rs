@@ -37,7 +37,7 @@ use interfaces::file_system::FsError;
 
 type Pair = [u8; PAIR_BYTES];
 
-/// Splits one entry may need: leaf, nodes, root, each level once, and some for names of one hash.
+/// Most splits for one entry: leaf, nodes, root, each level once, and some for names of one hash.
 const ROUNDS_MAX: usize = 16;
 
 /// A root or node on the way to a leaf.
@@ -67,7 +67,7 @@ fn pair(hash: u32, block: u64) -> Pair {
     pair
 }
 
-/// Pairs a root or node has room for.
+/// Returns the number of pairs for which a root or node has room.
 fn limit(volume: &Volume, count_offset: usize) -> usize {
     let tail = if volume.geometry.has_checksums() { PAIR_BYTES } else { 0 };
     (volume.geometry.block_bytes - count_offset - tail) / PAIR_BYTES
@@ -192,7 +192,7 @@ pub(crate) fn add(
             match (is_full(parent), above.len()) {
                 (false, _) => split_node(volume, operation, inode, parent, lowest)?,
                 (true, 1) => grow(volume, operation, inode, parent, levels)?,
-                // Three levels: the node above must be split first.
+                // The tree would get three levels: the node above must be split first.
                 (true, _) => match above.split_last().and_then(|(_, rest)| rest.last()) {
                     Some(top) if !is_full(top) => {
                         split_node(volume, operation, inode, top, parent)?;
@@ -272,7 +272,8 @@ fn split_leaf(
         return Err(FsError::Corrupt);
     };
     let (Some(last), Some(first)) = (lower.last(), upper.first()) else {
-        // A leaf of one name that has no room for another: blocks of 1 KiB hold at least three.
+        // A leaf of one name without room for another is corrupt: blocks of 1 KiB hold at least
+        // three names.
         return Err(FsError::Corrupt);
     };
     let goes_on = u32::from(last.hash == first.hash);

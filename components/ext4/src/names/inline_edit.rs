@@ -38,7 +38,8 @@ pub(crate) fn strip(
     Ok(())
 }
 
-/// Allocates the block for the data, then strips the inode of them: nothing is half done without space.
+/// Allocates the block for the data, then removes them from the inode: if there is no space, nothing is
+/// changed.
 ///
 /// # Errors
 /// [`FsError::NoSpace`]; as [`strip`].

@@ -25,7 +25,7 @@ use crate::{
 };
 use interfaces::file_system::{FileType, FsError};
 
-/// Room for an entry in a leaf, until the directory is changed.
+/// Room for an entry in a leaf, which exists until the directory is changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     leaf: Leaf,
@@ -130,7 +130,7 @@ pub(crate) fn append(
 /// Appends the block `start`, which was just allocated, as [`append`] does.
 ///
 /// # Errors
-/// As [`append`]; the block is free again then.
+/// Those of [`append`]; the block is free again then.
 pub(crate) fn append_block(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -148,7 +148,7 @@ pub(crate) fn append_block(
     blocks::fill(volume, operation, start, fill)?;
     directory.add_blocks(&volume.geometry, 1);
     directory.attributes.size += volume.geometry.block_bytes as u64;
-    // The caller may fail later; the block is there.
+    // The caller may fail later; the block exists already.
     directory.store(volume, operation, Before::Itself)?;
     Ok(logical)
 }
@@ -186,7 +186,7 @@ pub(crate) fn remove(
     })
 }
 
-/// Makes an entry name another inode.
+/// Makes an entry refer to another inode.
 ///
 /// # Errors
 /// Errors of I/O.

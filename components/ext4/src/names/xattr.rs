@@ -24,7 +24,7 @@ const CLASSES: [(u8, &[u8]); 7] = [
 ];
 /// Class number of access control lists.
 pub(crate) const ACL_ACCESS: u8 = 2;
-/// Class of the lists a directory hands on.
+/// Class of the lists that a directory passes on to new files.
 pub(crate) const ACL_DEFAULT: u8 = 3;
 /// Class number of inline data.
 pub(crate) const SYSTEM: u8 = 7;
@@ -105,7 +105,7 @@ impl Area {
     }
 }
 
-/// Returns the area behind the inode's extra part, if it has one.
+/// Returns the area after the inode's extra part, if it has one.
 fn in_inode(volume: &Volume, inode: &Inode) -> Result<Option<Area>, FsError> {
     let part = raw_inode(volume, inode.number)?;
     let start = BASE_BYTES + inode.extra_bytes;
@@ -204,7 +204,7 @@ pub(crate) fn list(volume: &Volume, inode: &Inode) -> Result<Vec<Vec<u8>>, FsErr
     Ok(names)
 }
 
-/// Class and rest of a full name; a class that is a whole name goes before its prefix.
+/// Splits a full name into class and rest; a class that is a whole name comes before its prefix.
 pub(crate) fn split(name: &[u8]) -> Option<(u8, &[u8])> {
     let whole = CLASSES.iter().find(|(_, prefix)| *prefix == name && !prefix.ends_with(b"."));
     if let Some((class, _)) = whole {

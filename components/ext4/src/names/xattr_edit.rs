@@ -75,7 +75,7 @@ pub(crate) fn set(
 /// Takes an attribute away by its full name; stores the inode.
 ///
 /// # Errors
-/// [`FsError::NoAttribute`]; as [`set`].
+/// [`FsError::NoAttribute`]; those of [`set`].
 pub(crate) fn remove(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn remove(
 /// Gives an inode just stored its access control lists.
 ///
 /// # Errors
-/// As [`set`].
+/// Those of [`set`].
 pub(crate) fn set_new(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -112,7 +112,7 @@ pub(crate) fn set_new(
 /// stores the inode.
 ///
 /// # Errors
-/// As [`set`]; nothing has changed then.
+/// Those of [`set`]; nothing has changed then.
 pub(crate) fn set_acl(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -146,7 +146,7 @@ fn acl_on_disk(value: &[u8]) -> Result<Vec<u8>, FsError> {
 /// Takes the attribute of inline data away; stores the inode.
 ///
 /// # Errors
-/// As [`remove`].
+/// Those of [`remove`].
 pub(crate) fn drop_inline(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -168,7 +168,7 @@ fn decode_name(name: &[u8]) -> Result<(u8, &[u8]), FsError> {
     if rest.len() > NAME_BYTES_MAX { Err(FsError::Invalid) } else { Ok((class, rest)) }
 }
 
-/// Takes an attribute out of the areas; whether it was there.
+/// Removes an attribute from the areas. Returns whether it was there.
 fn take(areas: &mut [Vec<Attribute>; 2], class: u8, name: &[u8]) -> bool {
     let before: usize = areas.iter().map(Vec::len).sum();
     for area in areas.iter_mut() {
@@ -177,7 +177,7 @@ fn take(areas: &mut [Vec<Attribute>; 2], class: u8, name: &[u8]) -> bool {
     areas.iter().map(Vec::len).sum::<usize>() < before
 }
 
-/// Bytes of the area in the inode.
+/// Returns the length of the area in the inode in bytes.
 fn inner_bytes(volume: &Volume, inode: &Inode) -> usize {
     match inode.extra_bytes {
         0 => 0,

@@ -57,7 +57,7 @@ pub(crate) fn requests_of(along: &[Along]) -> Vec<Request> {
     along.iter().flat_map(|along| &along.requests).cloned().collect()
 }
 
-/// Ends writes that were taken along: they are durable.
+/// Ends writes that were kept for a commit: they are durable.
 pub(crate) fn end(along: Vec<Along>) {
     along.into_iter().for_each(|along| along.end(Ok(())));
 }

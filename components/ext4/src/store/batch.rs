@@ -12,7 +12,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Number of segments for which room is made at once, if there are as many pages.
 const EXPECTED_SEGMENTS: usize = 16;
 
-/// Requests on their way to becoming a transfer.
+/// Requests that are being collected for a transfer.
 pub(crate) struct Batch<'a> {
     operation: Operation,
     /// The frames of the pages.
@@ -48,7 +48,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Pages that `bytes` bytes from `at` touch have failed.
+    /// Fails the pages that `bytes` bytes from `at` touch.
     pub(crate) fn fail(&mut self, at: u64, bytes: u64, error: FsError) {
         for (page, ..) in parts(at, bytes) {
             if let Some(page) = self.pages.get_mut(page) {
@@ -57,7 +57,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Moves `bytes` bytes from `at` of the transfer, on the device from `sector` on.
+    /// Adds `bytes` bytes from `at` of the transfer, which are on the device from `sector` on.
     pub(crate) fn add(&mut self, at: u64, bytes: u64, mut sector: u64) {
         for (page, offset, length) in parts(at, bytes) {
             let Some(frame) = self.frames.get(page) else { return };
@@ -90,7 +90,7 @@ impl Batch<'_> {
                 return;
             }
         }
-        // The next request is most often its continuation.
+        // The next request is usually the continuation of the last one.
         let expected = self.frames.len().saturating_sub(page).min(EXPECTED_SEGMENTS);
         let mut segments = Vec::with_capacity(expected);
         segments.push(part);
@@ -109,7 +109,7 @@ impl Batch<'_> {
     }
 }
 
-/// Bytes `at .. at + bytes` by page: page, offset, length.
+/// Splits bytes `at .. at + bytes` by page: page, offset, length.
 fn parts(at: u64, bytes: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let end = at.saturating_add(bytes);
     let mut at = at;

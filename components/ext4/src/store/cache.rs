@@ -38,7 +38,7 @@ const CHUNK_EXTRA_BYTES: usize = 128;
 /// Number of shards, a power of two.
 const SHARDS: u64 = 8;
 
-/// 4 KiB of the device.
+/// A piece of 4 KiB of the device.
 pub(crate) struct Chunk {
     bytes: ChunkBytes,
     verified: AtomicU8,
@@ -54,7 +54,7 @@ pub(crate) struct Chunk {
 struct State {
     /// The running transaction changed the chunk.
     is_dirty: bool,
-    /// Committed, but not yet in place on the device.
+    /// The changes are committed, but not yet in place on the device.
     is_logged: bool,
 }
 
@@ -64,7 +64,7 @@ struct Noted {
     transaction: u64,
     /// Class of each block, by its offset in the chunk.
     classes: [Option<Class>; UNITS],
-    /// Seeds of the blocks that are to be summed, likewise.
+    /// Seeds of the blocks that need a new checksum.
     unsummed: [Option<u32>; UNITS],
 }
 
@@ -76,10 +76,10 @@ struct Slot {
     noted: Noted,
 }
 
-/// A change of a block as the log wants to know of it.
+/// A change of a block, as the log records it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
-    /// The running transaction, which does not end meanwhile.
+    /// The running transaction, which cannot end meanwhile.
     pub(crate) transaction: u64,
     /// The block's offset in its chunk.
     pub(crate) offset: usize,
@@ -105,7 +105,7 @@ struct Slots {
     /// Index of each chunk in `all`, by the chunk's number.
     places: HashTable<usize>,
     seed: Seed,
-    /// The slot that goes next, unless it was used.
+    /// Index of the next slot to be dropped, unless it was used.
     hand: usize,
 }
 
@@ -133,7 +133,7 @@ impl Cache {
         self.limit * SHARDS as usize
     }
 
-    /// Drops up to `most` chunks that may go; returns how many did.
+    /// Drops up to `most` chunks that may be dropped. Returns their number.
     pub(crate) fn shrink(&self, most: usize) -> usize {
         let mut count = 0;
         for shard in &self.shards {
@@ -142,7 +142,7 @@ impl Cache {
             }
             let mut slots = shard.lock();
             if slots.all.is_empty() {
-                // An emptied table keeps its room.
+                // A new table is made because an emptied one keeps its memory.
                 *slots = Slots::new(slots.seed);
             }
         }
@@ -165,7 +165,7 @@ impl Cache {
             return Ok(Arc::clone(&slot.chunk));
         }
         let mut found = None;
-        // Reading ahead must not keep the chunk from being read.
+        // A failure of the read-ahead must not make the read of the chunk fail.
         let read = match device.read(number, ahead.max(1)) {
             Err(FsError::Io) if ahead > 1 => device.read(number, 1),
             read => read,
@@ -288,7 +288,7 @@ impl Cache {
         Some(Arc::clone(&slot.chunk))
     }
 
-    /// Takes note that the logged changes of the chunk are in place.
+    /// Called when the logged changes of the chunk are in place.
     pub(crate) fn settle(&self, number: u64) {
         if let Ok(shard) = self.shard(number)
             && let Some(slot) = shard.lock().get_mut(number)
@@ -357,7 +357,7 @@ impl Slot {
         self.was_used = true;
         self.state.is_dirty = true;
         if Arc::get_mut(&mut self.chunk).is_none() {
-            // A change on its way must not fail: without a charge the copy lives uncharged.
+            // A change under way must not fail: without a charge the copy exists uncharged.
             let charge = Charge::take(PAGE_BYTES + CHUNK_EXTRA_BYTES).unwrap_or(Charge::none());
             let verified = self.chunk.verified.load(Relaxed);
             self.chunk = Arc::new(Chunk::new(self.chunk.bytes.clone(), verified, charge));
@@ -390,7 +390,7 @@ impl Slots {
         self.all.get_mut(place)
     }
 
-    /// Adds a chunk that is not there.
+    /// Adds a chunk that is not in the table.
     fn insert(&mut self, number: u64, chunk: Arc<Chunk>) {
         let Slots { all, places, seed, .. } = self;
         let (state, noted) = (State::default(), Noted::default());
@@ -418,8 +418,7 @@ impl Slots {
         Some(slot.chunk)
     }
 
-    /// Takes out the next chunk from the hand on that may go and was not used since the hand last
-    /// passed it.
+    /// Removes the next chunk from the hand on that may be dropped and was not used since the hand last passed it.
     fn evict(&mut self) -> Option<Arc<Chunk>> {
         // The second round finds every mark cleared.
         for _ in 0..2 * self.all.len() {

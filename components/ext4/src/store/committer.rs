@@ -2,7 +2,7 @@
 use crate::store::{cache::Chunk, journal::Journal};
 use alloc::{collections::BTreeMap, sync::Arc};
 
-/// The committer: the journal, and its changes that are not in place.
+/// The committer: the journal, and the changes in it that are not in place yet.
 #[derive(Default)]
 pub(crate) struct Committer {
     /// The journal, if transactions are logged.

@@ -23,9 +23,9 @@ lock_class! {
     static LATER = "ext4.later";
 }
 
-/// Frames set aside for metadata on its way to the device.
+/// Reserved frames for metadata that is written to the device.
 const FRAMES_RESERVED: usize = 32;
-/// Most frames of a batch, where memory is not short.
+/// Most frames of a batch, if memory is not short.
 const FRAMES_MAX: usize = 256;
 
 /// Sectors of a chunk: the unit of metadata reads, one frame.
@@ -62,7 +62,7 @@ impl Device {
         self.info.sectors.saturating_mul(SECTOR_BYTES as u64)
     }
 
-    /// Chunks that begin on the device.
+    /// Returns the number of chunks that begin on the device.
     pub(crate) fn chunks(&self) -> u64 {
         self.info.sectors.div_ceil(CHUNK_SECTORS)
     }
@@ -87,7 +87,7 @@ impl Device {
         self.info.has_discard
     }
 
-    /// Sets the frames for writing aside.
+    /// Reserves the frames for writing.
     ///
     /// # Errors
     /// [`FsError::NoMemory`].
@@ -164,7 +164,7 @@ impl Device {
     /// Runs `data` and flushes it, waiting once.
     ///
     /// # Errors
-    /// The error of `data`, or else as [`Device::flush`].
+    /// The error of `data`, or else those of [`Device::flush`].
     pub(crate) fn write_and_flush(&self, data: Vec<Request>) -> Result<(), Refusal> {
         let of_data = data.len();
         self.run_in_turn((data, of_data), self.info.has_flush.then(flush_request))
@@ -223,7 +223,7 @@ impl Device {
         self.run(vec![flush_request()])
     }
 
-    /// Tells the device that the contents of `sectors` sectors are not needed any more.
+    /// Tells the device that the contents of `sectors` sectors are no longer needed.
     ///
     /// # Errors
     /// `Io`, `Restarted`.
@@ -348,7 +348,7 @@ impl From<FsError> for Refusal {
 struct Packing {
     pages: usize,
     used: usize,
-    /// The sector behind the last piece.
+    /// The sector after the last piece.
     end: u64,
 }
 
@@ -390,7 +390,7 @@ fn extend(frames: &mut Vec<Frame>, pages: usize) -> usize {
     let set_aside = frames.len();
     let missing = pages.min(FRAMES_MAX).saturating_sub(set_aside);
     if missing > 0 && !rt::memory::is_short() {
-        // Without them it takes more batches.
+        // If they cannot be allocated, there are more batches.
         let _ = Frame::allocate_many(missing, false, frames);
     }
     set_aside
@@ -439,7 +439,7 @@ struct Waiter {
 }
 
 impl Waiter {
-    /// Makes a waiter for so many requests.
+    /// Makes a waiter for `count` requests.
     fn new(requests: usize) -> Arc<Waiter> {
         Arc::new(Waiter {
             left: AtomicUsize::new(requests),
@@ -449,7 +449,7 @@ impl Waiter {
         })
     }
 
-    /// Waits for all; the tag of a request that failed, and its error.
+    /// Waits for all requests. Returns the tag of a request that failed, and its error.
     fn wait(&self, block: &BlockHandle) -> Result<(), (u64, FsError)> {
         loop {
             let ticket = self.event.ticket();

@@ -18,7 +18,7 @@ pub enum ErrorPolicy {
     RemountReadOnly = 2,
 }
 
-/// The operations allowed on the volume now.
+/// The operations that are allowed on the volume now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
@@ -110,7 +110,7 @@ impl Health {
         }
     }
 
-    /// Errors were found, now or before the mount.
+    /// Returns whether errors were found, now or before the mount.
     pub(crate) fn has_errors(&self) -> bool {
         self.has_errors.load(Acquire)
     }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use hash::Seed;
 use rt::{memory::Charge, sync::Once};
 
-/// Searches of a block that go without an index: blocks that change often are not worth one.
+/// Number of searches of a block without an index: for blocks that change often it is not worth making one.
 const SEARCHES_WITHOUT: u8 = 2;
 /// Keys begin at multiples of this.
 const UNIT_BYTES: usize = 4;
@@ -21,7 +21,7 @@ const SEED: [u8; 16] = *b"names in a block";
 #[derive(Default)]
 pub(crate) struct Searched {
     searches: AtomicU8,
-    /// `None` within: the block cannot have one, or there was no memory.
+    /// The index; `None` in it if the block cannot have one, or there was no memory.
     index: Once<Option<Index>>,
 }
 

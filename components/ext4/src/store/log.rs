@@ -36,7 +36,7 @@ pub(crate) struct Running {
     pub(crate) blocks: BTreeMap<u64, Class>,
     /// Metadata blocks that were freed: their versions in older transactions must not be replayed.
     pub(crate) revoked: BTreeSet<u64>,
-    /// Blocks freed, to be used again once it is durable.
+    /// Blocks that were freed, to be used again once the transaction is durable.
     pub(crate) freed: Vec<(u64, u64)>,
     /// Inodes that were allocated.
     pub(crate) new_inodes: BTreeSet<u32>,
@@ -46,7 +46,7 @@ pub(crate) struct Running {
     pub(crate) failed: Vec<FailedRun>,
 }
 
-/// Blocks of a file that were mapped for data the device then refused.
+/// Blocks of a file that were mapped for data which the device then refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedRun {
     /// Number of the file's inode.
@@ -75,10 +75,10 @@ pub(crate) struct Log {
     committed: AtomicU64,
     /// The last transaction of which blocks were lost; zero if there is none.
     lossy: AtomicU64,
-    /// Requests for data on their way, of transactions with even and odd numbers.
+    /// Numbers of requests for data under way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
     data_ended: Event,
-    /// Threads that make a file durable, now and ever.
+    /// Number of threads that are making a file durable, and the number since the mount.
     pub(crate) syncing: AtomicUsize,
     pub(crate) joined: AtomicUsize,
     /// Signalled when a commit has ended.
@@ -89,7 +89,7 @@ pub(crate) struct Log {
     written: AtomicU64,
     flushed: AtomicU64,
     has_journal: AtomicBool,
-    /// Blocks a transaction may change before the next operation makes it end.
+    /// Number of blocks that a transaction may change before the next operation ends it.
     limit: AtomicUsize,
 }
 
@@ -121,7 +121,7 @@ impl Log {
         self.limit.fetch_min(limit.max(16), Relaxed);
     }
 
-    /// Blocks a transaction should not exceed.
+    /// Returns the number of blocks that a transaction should not exceed.
     pub(crate) fn limit(&self) -> usize {
         self.limit.load(Relaxed)
     }
@@ -181,7 +181,7 @@ impl Log {
         self.written.load(Acquire)
     }
 
-    /// Notes that a flush has followed the first `written` writes, as [`Log::written`] counts them.
+    /// Records that a flush has followed the first `written` writes, as counted by [`Log::written`].
     pub(crate) fn note_flushed(&self, written: u64) {
         self.flushed.fetch_max(written, AcqRel);
     }
@@ -202,7 +202,7 @@ impl Log {
         Operation { log: self, has_changed: Cell::new(false), _shared: shared }
     }
 
-    /// Waits until no operation is on its way, and holds the next ones off.
+    /// Waits until no operation is under way, and makes new ones wait.
     pub(crate) fn stop(&self) -> WriteGuard<'_, ()> {
         self.operations.write()
     }
@@ -286,7 +286,7 @@ impl DerefMut for Committing<'_> {
     }
 }
 
-/// Signals its event when it goes.
+/// Signals its event when it is dropped.
 struct SignalsOnDrop<'a>(&'a Event);
 
 impl Drop for SignalsOnDrop<'_> {
@@ -344,7 +344,8 @@ impl Operation<'_> {
         self.log.running().groups.insert(number);
     }
 
-    /// Blocks were freed. Of metadata, nothing that was logged is to be written in place any more.
+    /// Called when blocks were freed. Logged blocks of metadata among them are not to be written in place any
+    /// more.
     pub(crate) fn note_freed(&self, start: u64, count: u64, content: Content) {
         let mut running = self.log.running();
         running.freed.push((start, count));

@@ -60,7 +60,7 @@ impl Store {
         self.health.abort(self.device.name(), error);
     }
 
-    /// Writes data that was to be taken along by itself, and waits. The caller commits.
+    /// Writes data by itself that was to be written along with a commit, and waits. The caller commits.
     pub(crate) fn write_alone(&self, along: Vec<Along>) {
         along::write_alone(&self.device, &self.log, along);
     }
@@ -118,7 +118,7 @@ impl Store {
     /// read to be changed.
     ///
     /// # Errors
-    /// As [`Cache::put_zeroes`].
+    /// Those of [`Cache::put_zeroes`].
     pub(crate) fn put_zeroes(&self, number: u64) -> Result<(), FsError> {
         self.cache.put_zeroes(number)
     }
@@ -220,7 +220,7 @@ impl Store {
         }
     }
 
-    /// Drops up to `chunks` cached chunks that may go; returns how many.
+    /// Drops up to `chunks` cached chunks. Returns their number.
     pub(crate) fn shrink(&self, chunks: usize) -> usize {
         self.cache.shrink(chunks)
     }
@@ -239,7 +239,7 @@ impl Store {
         Some((self.cache.seal(chunk, start, whole)?, start))
     }
 
-    /// Takes note that the logged changes of the block's chunk are in place.
+    /// Called when the logged changes of the block's chunk are in place.
     pub(crate) fn settle(&self, block: u64) {
         if let Ok((chunk, _)) = self.place(block) {
             self.cache.settle(chunk);

@@ -19,13 +19,13 @@ lock_class! {
 /// A page of a transfer.
 #[derive(Clone, Copy)]
 pub(crate) struct Page {
-    /// Requests that fill a part of it.
+    /// Number of requests that fill a part of it.
     pub(crate) requests: u32,
     /// The result so far.
     pub(crate) result: Result<(), FsError>,
 }
 
-/// The page with the file's end, to be cleared from `offset` once it is read.
+/// The page with the file's end, which is cleared from `offset` on once it is read.
 pub(crate) struct Tail {
     /// Index of the page in the transfer.
     pub(crate) page: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Tail {
     pub(crate) offset: usize,
 }
 
-/// The client that waits for the pages, and its name for them.
+/// The client that waits for the pages, and its tag for the transfer.
 #[derive(Clone)]
 pub(crate) struct Client {
     /// The sink that is told of pages.
@@ -47,7 +47,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Tells of pages `range` of the transfer.
+    /// Reports pages `range` of the transfer to the client.
     pub(crate) fn tell(&self, range: Range<usize>, result: Result<(), FsError>) {
         if !range.is_empty() {
             let first = self.first.saturating_add(range.start as u64);
@@ -62,7 +62,7 @@ pub(crate) struct Writing {
     pub(crate) log: Arc<Log>,
     /// The volume's blocks.
     pub(crate) area: VolumeArea,
-    /// The transaction its blocks were mapped by.
+    /// The transaction that mapped its blocks.
     pub(crate) transaction: u64,
     /// Number of the file's inode.
     pub(crate) inode: u32,
@@ -103,7 +103,7 @@ enum Counted {
 pub(crate) struct Transfer {
     client: Client,
     tail: Option<Tail>,
-    /// Pages each request touches, ascending: holes between contiguous blocks are not among them.
+    /// Pages that each request touches, ascending: pages in holes between contiguous blocks are not among them.
     touched: Vec<Vec<usize>>,
     pages: Mutex<Vec<Page>>,
     writing: Option<Writing>,
@@ -126,7 +126,7 @@ impl Transfer {
         Transfer { writing: Some(writing), ..self }
     }
 
-    /// Tells of the pages that wait for no request.
+    /// Reports the pages that wait for no request.
     pub(crate) fn tell_idle(&self) {
         let idle: Vec<_> = {
             let pages = self.pages.lock();

@@ -38,9 +38,9 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use interfaces::file_system::FsError;
 
-/// Most times that a commit is put off for threads that are about to join it.
+/// Most times that a commit is delayed for threads that are about to join it.
 const JOINS_MAX: usize = 16;
-/// Blocks that are committed without letting operations go first.
+/// Number of blocks that are committed without letting operations go first.
 const SHORT_BLOCKS: usize = 16;
 
 /// A transaction that ended.
@@ -123,7 +123,7 @@ impl Mount {
         }
     }
 
-    /// Lets other threads go first that are about to make files durable, as long as more come: one commit is enough for all.
+    /// Waits for other threads that are about to make files durable, as long as more come: one commit is enough for all.
     fn let_join(&self) {
         let store = &self.volume.store;
         for _ in 0..JOINS_MAX {

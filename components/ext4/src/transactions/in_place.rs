@@ -9,7 +9,7 @@ use crate::{
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use interfaces::file_system::FsError;
 
-/// A block as a transaction left it.
+/// The contents of a block at the end of a transaction.
 #[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) class: Class,

@@ -3,10 +3,10 @@ use crate::{layout::groups::Account, store::log::Operation, transactions::mount:
 use interfaces::file_system::FsError;
 use rt::memory::Charge;
 
-/// Blocks an operation may allocate for metadata.
+/// Most blocks that an operation may allocate for metadata.
 pub(crate) const METADATA_BLOCKS: u64 = 64;
 
-/// Memory that must be free before an operation begins: more than one usually takes.
+/// Memory that must be free before an operation begins: more than one usually needs.
 const OPERATION_BYTES: usize = 128 * 1024;
 
 impl Mount {
@@ -33,7 +33,7 @@ impl Mount {
         change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
         self.volume.store.health.check_writable()?;
-        // Refused here, before anything is changed; once begun, it may use the reserve.
+        // A refusal here comes before any change; an operation that has begun may use the reserve.
         Charge::take(OPERATION_BYTES).map_err(|_| FsError::NoMemory)?;
         self.limit_running()?;
         let needed = blocks.saturating_add(METADATA_BLOCKS);

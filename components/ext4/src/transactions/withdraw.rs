@@ -13,7 +13,7 @@ impl Mount {
     /// Marks blocks whose data the device refused as unwritten.
     ///
     /// # Errors
-    /// As [`extent_edit::edit`].
+    /// Those of [`extent_edit::edit`].
     pub(crate) fn withdraw(&self, failed: &[FailedRun]) -> Result<(), FsError> {
         let volume = &self.volume;
         for run in failed {

@@ -42,7 +42,7 @@ impl Ext4 {
         result.inspect_err(|_| self.mount.let_go())
     }
 
-    /// Writes everything and leaves the volume; nothing may be written after.
+    /// Writes everything and marks the volume as unmounted; no writes may follow.
     pub(crate) fn leave(&self) -> Result<(), FsError> {
         let volume = &self.mount.volume;
         if volume.groups().is_err() || volume.store.health.check_writable().is_err() {

@@ -1,4 +1,5 @@
-//! The interface: each call finds its inode and hands over to the family's file.
+//! The implementation of the interface: each call finds its inode and calls the function of its
+//! family's file.
 use crate::{
     files::{
         create, file_range, file_size,
@@ -54,12 +55,12 @@ impl Ext4 {
         self.mount.inodes.hold(&self.mount.volume, found)
     }
 
-    /// Inodes held now, the root among them.
+    /// Returns the number of inodes held now, including the root.
     pub fn held_inodes(&self) -> usize {
         self.mount.inodes.count()
     }
 
-    /// Changes the attributes of an inode in memory and brings it into the running transaction.
+    /// Changes the attributes of an inode in memory and adds it to the running transaction.
     fn change(&self, node: &Node, of: impl FnOnce(&mut Attributes)) -> Result<Attributes, FsError> {
         self.mount.operate(|operation| {
             let mut inode = node.write();
@@ -71,7 +72,7 @@ impl Ext4 {
     }
 }
 
-/// Applies everything but a length; of times the nearest that an inode can hold.
+/// Applies all changes except the length; times are rounded to those that an inode can hold.
 fn apply(change: &AttributeChange, attributes: &mut Attributes) {
     let set = |to: &mut FileTime, from: Option<FileTime>| *to = from.map_or(*to, storable);
     attributes.permissions = change.permissions.unwrap_or(attributes.permissions) & 0o7777;
@@ -383,7 +384,7 @@ impl FileSystem for Ext4 {
     }
 
     fn forget(&self, inode: InodeNumber, count: u64) {
-        // The root's count is the mount's own.
+        // The root's count belongs to the mount.
         if inode != u64::from(ROOT_INODE) {
             named::let_go(&self.mount, inode, count);
         }

@@ -35,7 +35,7 @@ pub struct Options {
     pub access: Access,
     /// Reaction to an error on the medium; `None` for that of the superblock.
     pub errors: Option<ErrorPolicy>,
-    /// The treatment of a journal with changes not yet in place.
+    /// The treatment of a journal whose changes are not all in place.
     pub recovery: Recovery,
     /// Access control lists are used (with `noacl` existing ones are ignored).
     pub has_acls: bool,
@@ -46,7 +46,7 @@ pub struct Options {
     pub commit_ns: u64,
 }
 
-/// The treatment of a journal with changes not yet in place.
+/// The treatment of a journal whose changes are not all in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// The journal is replayed, even for a read-only mount.

@@ -39,7 +39,8 @@ pub(crate) fn make_writable(mount: &Mount) -> Result<(), FsError> {
     clean_orphans(mount)
 }
 
-/// Frees the inodes that a crash left without names, unless the volume has errors: then `e2fsck` is to look first.
+/// Frees the inodes that a crash left without names, unless the volume has errors: then `e2fsck` is to check it
+/// first.
 fn clean_orphans(mount: &Mount) -> Result<(), FsError> {
     let volume = &mount.volume;
     let name = volume.store.device.name();

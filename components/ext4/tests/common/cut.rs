@@ -27,7 +27,7 @@ pub fn crashed(
             late.push((*sector + (part * block / 512) as u64, bytes));
         }
     }
-    // Sometimes nearly everything got through, sometimes nearly nothing.
+    // The share varies, so that sometimes nearly all writes got through, sometimes nearly none.
     let share = random.below(11);
     for place in (1..late.len()).rev() {
         late.swap(place, random.below(place + 1));

@@ -8,9 +8,9 @@ use std::sync::{
 /// The time and the order in which requests complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// In order, before `submit` returns.
+    /// Requests end in order, before `submit` returns.
     AtOnce,
-    /// In reverse, on a thread of its own.
+    /// Requests end in reverse order, on a separate thread.
     Reversed,
 }
 
@@ -19,7 +19,7 @@ pub enum Completion {
 pub enum Event {
     /// Bytes were written at a sector.
     Write(u64, Vec<u8>),
-    /// Everything before is on stable storage.
+    /// Everything before this event is on stable storage.
     Flush,
 }
 
@@ -43,9 +43,10 @@ pub struct MemoryBlock {
     pub batches: Mutex<Vec<Vec<u64>>>,
     /// Every request fails.
     pub is_broken: AtomicBool,
-    /// Sectors that err: on which operation, and for how many requests more.
+    /// Sectors that fail: for which operation, and for how many more requests.
     pub faults: Arc<Mutex<Vec<Fault>>>,
-    /// Requests offered; every other is refused, as by a device that is full for a moment.
+    /// Number of requests offered; every other one is refused, as by a device that is full for a
+    /// moment.
     pub offered: AtomicUsize,
 }
 

@@ -58,11 +58,11 @@ enum Kind {
     Directory(u32),
     Extents(u32),
     Attributes,
-    /// Without a checksum: indirect blocks, directories without `metadata_csum`.
+    /// A block without a checksum: indirect blocks, directories without `metadata_csum`.
     Plain,
 }
 
-/// An image and where its metadata is, learnt while it was sound.
+/// An image with the places of its metadata, which were found while it was undamaged.
 pub struct Subject {
     image: Vec<u8>,
     block_bytes: usize,
@@ -72,7 +72,7 @@ pub struct Subject {
     tables: Vec<usize>,
     seed: u32,
     blocks: BTreeMap<usize, Kind>,
-    /// Offsets and lengths worth changing: superblock, descriptors, inodes, blocks.
+    /// Offsets and lengths of the pieces to change: superblock, descriptors, inodes, blocks.
     targets: [Vec<(usize, usize)>; 4],
     has_checksums: bool,
 }
@@ -129,7 +129,7 @@ impl Subject {
         crc32c(sum, &self.image[at + 100..at + 104])
     }
 
-    /// Remembers an inode in use and the metadata blocks it leads to, one level deep.
+    /// Records an inode in use and the metadata blocks to which it leads, one level deep.
     fn learn(&mut self, number: usize) {
         let at = self.inode(number);
         let mode = get16(&self.image, at);
@@ -169,7 +169,7 @@ impl Subject {
         }
     }
 
-    /// Remembers the blocks of a block map: indirect ones, and direct ones of directories.
+    /// Records the blocks of a block map: indirect ones, and direct ones of directories.
     fn learn_map(&mut self, body: usize, is_directory: bool) {
         for slot in if is_directory { 0..15 } else { 12..15 } {
             let block = get32(&self.image, body + slot * 4) * self.block_bytes;

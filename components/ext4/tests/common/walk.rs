@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex},
 };
 
-/// The facts seen of one inode.
+/// The data read of one inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Attributes.
@@ -33,7 +33,7 @@ impl Budget {
     pub const WHOLE: Budget = Budget { names: 1_000_000, depth: 100, pages: 2_000_000 };
 }
 
-/// Everything, by path; errors of directories and lookups by path too.
+/// All files by path, with errors of directories and lookups.
 #[derive(Default)]
 pub struct Tree {
     pub seen: BTreeMap<Vec<u8>, Seen>,

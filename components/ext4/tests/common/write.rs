@@ -37,7 +37,7 @@ impl World {
         World { fs, device }
     }
 
-    /// Unmounts, has e2fsck find nothing, and returns the image.
+    /// Unmounts, checks that e2fsck finds no errors, and returns the image.
     pub fn finish(self) -> Vec<u8> {
         assert_eq!(self.fs.held_inodes(), 1, "everything but the root is forgotten");
         self.fs.unmount().unwrap();

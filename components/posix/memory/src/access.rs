@@ -1,6 +1,6 @@
-//! The personality's own access to user memory: bytes, values, strings, with faults answered.
+//! The personality's own access to user memory: bytes, values, strings, with faults handled.
 //!
-//! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
+//! Any address is allowed: access to one that is not the program's fails with `EFAULT`. Nothing here panics.
 use super::{fault::FaultError, space::AddressSpace};
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -19,13 +19,13 @@ const TRIES: u32 = 64;
 /// Number of bytes after which making pages present checks whether the calling task is to end.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Bytes a string is read by at first; most paths are shorter.
+/// Number of bytes of a string that are read at first; most paths are shorter.
 const STRING_STEP: usize = 256;
 
-/// Bytes of a [`Text`] that lie in it.
+/// Number of bytes of a [`Text`] that are stored in it.
 const INLINE_BYTES: usize = 64;
 
-/// A string of a program: a short one costs no heap.
+/// A string of a program; a short one needs no heap.
 #[derive(Clone, Debug)]
 pub enum Text {
     /// The bytes, and their number.

@@ -17,7 +17,7 @@ use vfs::{
 pub enum Advice {
     /// The advice has no effect: order of access, large pages, merging, cold memory.
     Nothing,
-    /// The pages go; anonymous memory reads as zeroes afterwards.
+    /// The pages are dropped; anonymous memory reads as zeroes afterwards.
     DontNeed {
         /// Locked memory is included.
         with_locked: bool,
@@ -26,7 +26,7 @@ pub enum Advice {
     Free,
     /// The object's pages are read.
     WillNeed,
-    /// Take the pages out of the object too.
+    /// The pages are removed from the object too.
     Remove,
     /// Flags of the regions are set and cleared.
     Mark {
@@ -122,7 +122,7 @@ impl AddressSpace {
         if are_all { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
-    /// Takes the pages out of the space, up to the first region that may not lose them.
+    /// Removes the pages from the space, up to the first region that must keep them.
     fn discard(
         &self,
         start: u64,

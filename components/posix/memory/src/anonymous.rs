@@ -16,7 +16,7 @@ lock_class! {
     static FRAMES = "memory.anonymous";
 }
 
-/// Frames of all shared memory without a file.
+/// Number of frames of all shared memory without a file.
 static RESIDENT: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of frames of all shared memory without a file (part of `Shmem`, besides files in memory).
@@ -24,7 +24,7 @@ pub fn resident_pages() -> u64 {
     RESIDENT.load(Ordering::Relaxed)
 }
 
-/// Heap bytes a frame costs in the table.
+/// Heap bytes of a frame's entry in the table.
 const SLOT_BYTES: usize = 24;
 
 /// Shared memory of a fixed number of pages.

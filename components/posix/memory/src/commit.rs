@@ -19,15 +19,15 @@ use vfs::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// A single request for more than the machine has.
+    /// A single request is refused if it is for more than the machine has.
     Heuristic = 0,
     /// Nothing.
     Always = 1,
-    /// A request that would raise the sum of all promises above [`limit_pages`].
+    /// A request is refused if it would raise the sum of all commitments above [`limit_pages`].
     Strict = 2,
 }
 
-/// Most memory that [`Policy::Strict`] promises (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
+/// Most memory that [`Policy::Strict`] allows to be committed (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// A percentage of the machine's memory.
@@ -41,7 +41,7 @@ const KIB_A_PAGE: u64 = PAGE / 1024;
 const IS_KIB: u64 = 1 << 63;
 /// Default limit as a percentage of memory.
 const PERCENT: u64 = 50;
-/// Part of a space that its owner is refused for its own sake.
+/// Divisor of an address space's size that gives the part which its owner cannot commit.
 const OWN_PART: u64 = 32;
 /// Divisor of the machine's memory that gives the greatest default of a reserve.
 const RESERVE_PART: u64 = 32;
@@ -51,7 +51,7 @@ static COMMITTED: AtomicU64 = AtomicU64::new(0);
 static POLICY: AtomicU8 = AtomicU8::new(Policy::Heuristic as u8);
 static LIMIT: AtomicU64 = AtomicU64::new(PERCENT);
 
-/// Memory that is kept from some under [`Policy::Strict`].
+/// Memory that some processes cannot commit under [`Policy::Strict`].
 #[derive(Debug)]
 pub struct Reserve {
     /// The configured size; [`UNSET`] at first.
@@ -167,7 +167,7 @@ impl Claimant {
     }
 }
 
-/// Shared memory without a file: promised while this lives.
+/// The commitment of shared memory without a file, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Commitment(u64);
 

@@ -24,12 +24,12 @@ use vfs::{
 
 /// Number of pages made present around a fault on an object whose pages are in memory (Linux's 64 KiB).
 const AROUND_OBJECT: u64 = 16;
-/// Pages entered around a store to anonymous memory; from the second store in a row on twice as many each time, ahead of
-/// it, up to [`AHEAD_MAX`].
+/// Number of pages made present around a store to anonymous memory; from the second store in sequence on twice as many each
+/// time, ahead of it, up to [`AHEAD_MAX`].
 const AROUND_ANONYMOUS: u64 = 4;
 pub(super) const AHEAD_MAX: u64 = 32;
-/// Anonymous regions up to this long get memory of their own at the first load; larger ones, which
-/// may be sparse, share one frame of zeroes until a store.
+/// Anonymous regions up to this number of pages get memory of their own at the first load; larger ones, which may be sparse,
+/// share one frame of zeroes until a store.
 const SMALL_PAGES: u64 = 512;
 
 /// The reason why a fault was not answered.
@@ -54,8 +54,8 @@ impl From<NoMemory> for FaultError {
 /// Number of reclaim rounds of the page cache that a fault without memory makes before it gives up: a round may free nothing
 /// and only clear marks of recent use.
 const RECLAIMS: u32 = 4;
-/// Faults of a space from one look at free memory to the next: programs that grow take the room of
-/// the page cache before they meet the reserve.
+/// Number of faults of an address space between two checks of free memory: programs that grow use the memory of the page cache
+/// before they reach the reserve.
 const FAULTS_A_LOOK: u64 = 32;
 /// Number of pages to reclaim at once.
 const RECLAIM_PAGES: usize = 256;
@@ -66,12 +66,12 @@ struct Fetched {
     index: u64,
     is_for_write: bool,
     frame: Frame,
-    /// [`AddressSpace::changes`] before it was fetched: if that moved, the page may be gone, or on
-    /// its way to storage.
+    /// [`AddressSpace::changes`] before it was fetched: if that has changed, the page may have been removed, or may be being
+    /// written to storage.
     changes: u64,
 }
 
-/// The result of one look at the map.
+/// The result of one lookup in the map.
 enum Step {
     /// The page is present; the program can continue.
     Done,
@@ -164,7 +164,7 @@ impl AddressSpace {
         }
     }
 
-    /// Zeroes, or a copy of a page that a fork shared.
+    /// Handles a fault on anonymous memory: maps zeroes, or a copy of a page that a fork shared.
     fn enter_anonymous(
         &self,
         region: &Region,
@@ -447,7 +447,7 @@ pub(super) fn zero_frame() -> Result<Frame, NoMemory> {
     }
 }
 
-/// Consecutive frames on their way into a space.
+/// Consecutive frames that are being mapped.
 struct Run {
     first: u64,
     frames: Vec<Frame>,

@@ -40,7 +40,8 @@ struct Shard(FaultCounts);
 
 const SHARDS: usize = 16;
 
-/// Faults since boot; a thread counts in the shard of its number, so that processors rarely meet.
+/// Faults since boot; each thread counts in the shard of its number, so that processors rarely use
+/// the same cache line.
 static SYSTEM: [Shard; SHARDS] = [const { Shard(FaultCounts::new()) }; SHARDS];
 
 /// Counts one fault for the whole system.

@@ -15,7 +15,7 @@ use rt::{
 };
 use vfs::Errno;
 
-/// Pages that a small new space will need at once: tables, stack, first copies.
+/// Number of pages that a new address space will soon need: tables, stack, first copies.
 const SPACE_PAGES: usize = 64;
 /// The bytes that one page table maps.
 const TABLE_BYTES: u64 = 2 << 20;

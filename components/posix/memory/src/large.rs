@@ -12,15 +12,15 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use rt::user::{LARGE_BYTES, PageRange};
 use vfs::Errno;
 
-/// Bytes of a large page, as addresses count.
+/// Bytes of a large page, in the type of addresses.
 pub(super) const LARGE: u64 = LARGE_BYTES as u64;
 /// Number of pages that the last fault in sequence must have made present before the next may map a large page.
 const PAGES_IN_A_ROW: u64 = super::fault::AHEAD_MAX;
 
-/// The system's policy for entering large pages.
+/// The system's policy for large pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// Large pages wherever faults in a row, or the program, ask for them.
+    /// Large pages are used wherever consecutive faults, or the program, ask for them.
     Always,
     /// Large pages are used if the program asks for them.
     Advised,

@@ -91,7 +91,7 @@ impl AddressSpace {
         let Some(entering) = now else { return Ok(()) };
         let regions: Vec<Region> = self.map.read().iter().cloned().collect();
         for region in regions.iter().filter(|region| !region.flags.contains(Flags::SPECIAL)) {
-            // A region that went meanwhile needs no locking.
+            // A region that was removed meanwhile needs no locking.
             let _ = self.lock_pages(region.start, region.bytes(), entering);
         }
         Ok(())
@@ -111,7 +111,7 @@ impl AddressSpace {
 /// overflows with its last page.
 ///
 /// # Errors
-/// `beyond` if they end behind the last address, `ENOMEM` if they end behind the last address of programs.
+/// `beyond` if they end after the last address, `ENOMEM` if they end after the last address of programs.
 fn outer_pages(start: u64, bytes: u64, beyond: Errno) -> Result<Option<(u64, u64)>, Errno> {
     let first = page_of(start);
     let bytes = bytes.wrapping_add(start - first).wrapping_add(PAGE - 1) & !(PAGE - 1);

@@ -50,7 +50,7 @@ pub struct Map {
     pub locked_pages: u64,
     /// Number of committed pages ([`Region::committed_pages`]).
     pub committed_pages: u64,
-    /// Pages counted as promised ahead of the change that is under way.
+    /// Number of pages committed ahead of the change that is under way.
     pub promised_pages: u64,
     /// Address below which new regions are placed; the search for room goes downwards from it.
     pub search_top: u64,
@@ -121,7 +121,7 @@ impl Map {
     /// Takes the charges for `count` new regions.
     ///
     /// # Errors
-    /// `ENOMEM` where memory was refused or there would be too many regions.
+    /// `ENOMEM` if memory was refused or there would be too many regions.
     pub fn reserve(&self, count: usize) -> Result<Reserved, Errno> {
         if self.count() + count > REGIONS_MAX.size() + 2 {
             return Err(Errno::ENOMEM);
@@ -200,7 +200,7 @@ impl Map {
         let removed = starts.into_iter().filter_map(|at| self.leave(at));
         removed.map(|entry| entry.region).inspect(detached).collect()
     }
-    /// Changes every region (or part of one) between `start` and `end`. May take two charges.
+    /// Changes every region (or part of one) between `start` and `end`. May use two charges.
     pub fn change(
         &mut self,
         start: u64,
@@ -232,7 +232,7 @@ impl Map {
     pub fn end(&self) {
         self.iter().for_each(detached);
     }
-    /// Moves the end of the region at `start` up to `to`; nothing is there.
+    /// Moves the end of the region at `start` up to `to`; the range is free.
     pub fn extend_up(&mut self, start: u64, to: u64) {
         self.set_end(start, to);
         self.join(to);
@@ -274,7 +274,7 @@ fn attached(region: &Region) {
     }
 }
 
-/// Tells the segment behind a region that it goes.
+/// Tells the segment behind a region that it is removed.
 fn detached(region: &Region) {
     if let Some(segment) = region.segment() {
         segment.detached();

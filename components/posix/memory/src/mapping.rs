@@ -49,7 +49,7 @@ pub enum Place {
     FixedFree(u64),
 }
 
-/// The object that a mapping is of.
+/// The source of the pages of a mapping.
 #[derive(Clone)]
 pub enum Source {
     /// Private zeroes.

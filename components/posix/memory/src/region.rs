@@ -33,7 +33,7 @@ bitflags! {
         const WIPE_ON_FORK = 1 << 5;
         /// The region is not part of core dumps.
         const DONT_DUMP = 1 << 6;
-        /// Could be written to at some time, so private copies of pages may be present.
+        /// The region could be written to at some time, so private copies of pages may be present.
         const WAS_WRITABLE = 1 << 7;
         /// The region belongs to the system (vDSO): it does not grow, and advice is refused.
         const SPECIAL = 1 << 8;
@@ -191,7 +191,7 @@ impl Region {
     pub fn is_private(&self) -> bool {
         !self.flags.contains(Flags::SHARED)
     }
-    /// Stores change the object, now or after an mprotect.
+    /// Returns whether stores change the object, now or after an mprotect.
     pub fn may_be_stored_to(&self) -> bool {
         !self.is_private() && self.allowed.contains(Protection::WRITE)
     }
@@ -236,7 +236,7 @@ impl Region {
     pub fn committed_pages(&self) -> u64 {
         if self.is_committed() { self.pages() } else { 0 }
     }
-    /// Counts against `RLIMIT_DATA`: private, writable, no stack.
+    /// Returns whether it counts against `RLIMIT_DATA`: private, writable, not a stack.
     pub fn is_data(&self) -> bool {
         self.is_private()
             && self.protection.contains(Protection::WRITE)
@@ -275,7 +275,7 @@ pub fn range(start: u64, end: u64) -> Option<PageRange> {
     PageRange::new(start, pages)
 }
 
-/// `address` rounded down to a page.
+/// Returns `address` rounded down to a page.
 pub fn page_of(address: u64) -> u64 {
     address & !(PAGE - 1)
 }

@@ -73,7 +73,7 @@ impl AddressSpace {
         Ok(address)
     }
 
-    /// Returns the address, and the part that is new.
+    /// Does the remap. Returns the address, and the part that is new.
     fn apply_remap(
         &self,
         map: &mut Map,
@@ -160,7 +160,7 @@ impl AddressSpace {
         if self.space.move_range(pages, target).is_ok() {
             return Ok(());
         }
-        // The tables of the old place are still there, so the way back needs no memory.
+        // The tables of the old place still exist, so moving the pages back needs no memory.
         if let Some(moved) = PageRange::new(target, pages.pages()) {
             let _ = self.space.move_range(moved, pages.start());
         }

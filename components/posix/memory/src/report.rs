@@ -93,7 +93,7 @@ pub struct Usage {
     pub pages: u64,
     /// All pages, each divided by the number of address spaces that map it, in parts of [`SHARE_ONE`].
     pub share: u64,
-    /// The dirty ones' part of it.
+    /// The part of `share` that dirty pages have.
     pub dirty_share: u64,
     /// Pages that other address spaces map too and that are unchanged from their file.
     pub shared_clean: u64,
@@ -177,7 +177,7 @@ impl AddressSpace {
         self.note_resident();
         self.peak_pages.load(Ordering::Relaxed)
     }
-    /// Counts the pages of objects that are present. Goes through them all.
+    /// Counts the present pages of objects by visiting them all.
     ///
     /// # Locks
     /// `memory.map`, to read.
@@ -255,7 +255,7 @@ impl AddressSpace {
         let map = self.map.read();
         map.iter().map(|region| (self.describe(region, &layout), self.usage(region))).collect()
     }
-    /// Hands every present page from `start` to before `end` to `take`, in order.
+    /// Passes every present page from `start` to before `end` to `take`, in order.
     ///
     /// # Locks
     /// `memory.map`, to read.

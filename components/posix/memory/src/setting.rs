@@ -11,24 +11,24 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A number that is `value` at first and can be set from `least` to `most`.
+    /// Makes a number that is `value` at first and can be set from `least` to `most`.
     pub const fn new(value: i64, least: i64, most: i64) -> Setting {
         Setting { value: AtomicI64::new(value), least, most }
     }
-    /// One that only has to be an `int`.
+    /// Makes a number that can have any value of an `int`.
     pub const fn int(value: i32) -> Setting {
         Setting::new(value as i64, i32::MIN as i64, i32::MAX as i64)
     }
-    /// One that is an `int` and not negative.
+    /// Makes a number that can have any value of an `int` that is not negative.
     pub const fn count(value: u32) -> Setting {
         Setting::new(value as i64, 0, i32::MAX as i64)
     }
-    /// The number now.
+    /// Returns the current number.
     #[inline]
     pub fn get(&self) -> i64 {
         self.value.load(Relaxed)
     }
-    /// The number of one that is not negative, as a size.
+    /// Returns a number that is never negative, as a size.
     #[inline]
     pub fn size(&self) -> usize {
         usize::try_from(self.get()).unwrap_or(0)
@@ -37,14 +37,14 @@ impl Setting {
     pub fn put(&self, value: i64) {
         self.value.store(value, Relaxed);
     }
-    /// As it is read.
+    /// Returns the text that a read of the setting returns.
     pub fn text(&self) -> Vec<u8> {
         format!("{}\n", self.get()).into_bytes()
     }
-    /// Sets it to what was written.
+    /// Sets it to the written number.
     ///
     /// # Errors
-    /// `EINVAL` for no number, and for one out of bounds.
+    /// `EINVAL` if the text is not a number, and for one out of bounds.
     pub fn set(&self, written: &[u8]) -> Result<(), Errno> {
         let value = first_number(written)?;
         if !(self.least..=self.most).contains(&value) {
@@ -55,15 +55,16 @@ impl Setting {
     }
 }
 
-/// The first of the numbers that were written; what follows it is ignored.
+/// Returns the first of the written numbers; the rest of the text is ignored.
 ///
 /// # Errors
-/// `EINVAL` where there is none.
+/// `EINVAL` if there is none.
 pub fn first_number(written: &[u8]) -> Result<i64, Errno> {
     numbers(written).next().ok_or(Errno::EINVAL)?
 }
 
-/// The numbers that were written, up to a NUL: blanks between them, a sign, and base 8, 10 or 16 as in C.
+/// Returns the written numbers, up to a NUL: separated by blanks, with an optional sign, and in base 8,
+/// 10 or 16 as in C.
 pub fn numbers(written: &[u8]) -> impl Iterator<Item = Result<i64, Errno>> {
     let text = written.split(|byte| *byte == 0).next().unwrap_or_default();
     let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

@@ -102,13 +102,12 @@ pub struct AddressSpace {
     pub(super) faults: FaultCounts,
     pub(super) peak_total_pages: AtomicU64,
     pub(super) locks_future: AtomicBool,
-    /// Moves when pages of something mapped here go or are written to storage, with the map's lock
-    /// held to write.
+    /// Changes when pages of a mapped object are removed or written to storage, with the map's lock held to write.
     pub(super) changes: AtomicU64,
-    /// The memory barriers it registered for (membarrier(2)).
+    /// The memory barriers for which it is registered (membarrier(2)).
     pub(super) barriers: AtomicU32,
-    /// End of the range that the last fault on anonymous memory entered: the next fault in a row is there. The low bits hold
-    /// the number of pages entered.
+    /// End of the range that the last fault on anonymous memory made present: the next fault in sequence is there. The low
+    /// bits hold the number of these pages.
     pub(super) ahead: AtomicU64,
     /// Large pages are disabled (`PR_SET_THP_DISABLE`).
     pub(super) lacks_large_pages: AtomicBool,
@@ -208,7 +207,7 @@ impl AddressSpace {
             false => Dumpable::Yes,
         }
     }
-    /// Changes that (prctl, exec, a change of ids).
+    /// Sets that (prctl, exec, a change of ids).
     pub fn set_dumpable(&self, dumpable: Dumpable) {
         self.is_undumpable.store(dumpable == Dumpable::No, Ordering::Relaxed);
     }
@@ -225,7 +224,7 @@ impl AddressSpace {
         let counted = committed_before + core::mem::take(&mut map.promised_pages);
         commit::count(map.committed_pages.wrapping_sub(counted));
     }
-    /// Changes the map by `change`, which also takes pages out of the space where regions go.
+    /// Changes the map by `change`, which also removes the pages of removed regions from the space.
     pub(super) fn update<T>(
         &self,
         change: impl FnOnce(&mut Map) -> Result<T, Errno>,

@@ -1,4 +1,4 @@
-//! Behaviours of address spaces on the host's software page tables.
+//! Tests of address spaces on the host's software page tables.
 use super::{mapping::*, region::*, *};
 use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 use rt::{

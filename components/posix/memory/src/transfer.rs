@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub const BUFFERS_MAX: usize = 1024;
 /// Buffers that need no heap (`UIO_FASTIOV`).
 const FEW: usize = 8;
-/// Most bytes one call moves (`MAX_RW_COUNT`).
+/// Most bytes that one call moves (`MAX_RW_COUNT`).
 pub const BYTES_MAX: u64 = 0x7fff_f000;
 
 /// One buffer of a program (`struct iovec`).
@@ -31,7 +31,7 @@ pub struct IoVec {
     pub length: u64,
 }
 
-/// The room of a call for the buffers that it reads ([`AddressSpace::read_iovecs`]).
+/// The memory of a call for the buffers that it reads ([`AddressSpace::read_iovecs`]).
 #[derive(Default)]
 pub struct Room {
     few: [IoVec; FEW],
@@ -129,7 +129,7 @@ impl<'b> Cursor<'b> {
         let memory = memory.clone();
         Ok(Cursor { memory, current: buffer, rest: &[], remaining: buffer.length })
     }
-    /// Address of the next byte, and the number of bytes that fit there; `None` at the end.
+    /// Returns the address of the next byte, and the number of bytes that fit there; `None` at the end.
     fn next(&mut self) -> Option<(u64, usize)> {
         while self.current.length == 0 {
             (self.current, self.rest) = self.rest.split_first().map(|(one, rest)| (*one, rest))?;

@@ -10,15 +10,16 @@ use vfs::{Errno, OpenFile};
 pub struct Call<'a> {
     /// The calling task.
     pub task: &'a Arc<Task>,
-    /// Its memory as it came: exec's new one is the next call's.
+    /// Its memory at the beginning of the call: a new one from exec is used by the next call.
     pub memory: &'a Arc<AddressSpace>,
-    /// Its descriptors as it came: those that unshare and exec give are the next call's.
+    /// Its descriptors at the beginning of the call: new ones from unshare and exec are used by the next
+    /// call.
     pub files: &'a Arc<Descriptors>,
     /// Registers of the caller, which hold its arguments; rip is past the `syscall` instruction.
     pub context: &'a mut Context,
 }
 
-/// A function that answers a call.
+/// A function that does a call.
 pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
 
 /// Numbers below this are in the table.
@@ -41,7 +42,7 @@ impl Table {
     /// The error of the call; `ENOSYS` if there is no such call.
     #[inline]
     pub fn dispatch(&self, call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
-        // As on Linux, the low half is the number.
+        // As on Linux, the low half of the register is the number.
         match self.handlers.get(number as u32 as usize) {
             Some(handler) => handler(call),
             None => (self.absent)(call),
@@ -49,19 +50,19 @@ impl Table {
     }
 }
 
-/// The value of rax after a call failed.
+/// Returns the value of rax after a call failed.
 pub fn failure(errno: Errno) -> u64 {
     errno.0.wrapping_neg()
 }
 
 impl Call<'_> {
-    /// Its six arguments.
+    /// Returns its six arguments.
     #[inline(always)]
     pub fn args(&self) -> [u64; 6] {
         let r = &self.context.registers;
         [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
     }
-    /// Answers with `handler` as if `args` were the arguments; the caller's registers keep what they hold.
+    /// Calls `handler` with `args` in place of the arguments; the caller's registers do not change.
     pub fn with(&mut self, args: [u64; 6], handler: Handler) -> Result<u64, Errno> {
         let own = self.args();
         self.set_args(args);
@@ -73,22 +74,22 @@ impl Call<'_> {
         let r = &mut self.context.registers;
         [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = args;
     }
-    /// Argument `index` as the `int` it is in C.
+    /// Returns argument `index` as the `int` it is in C.
     #[inline(always)]
     pub fn int(&self, index: usize) -> i32 {
         self.args().get(index).copied().unwrap_or(0) as i32
     }
-    /// Argument `index` as the `unsigned int` it is in C.
+    /// Returns argument `index` as the `unsigned int` it is in C.
     #[inline(always)]
     pub fn uint(&self, index: usize) -> u32 {
         self.args().get(index).copied().unwrap_or(0) as u32
     }
-    /// Argument `index`, an address, a length or another whole word.
+    /// Returns argument `index`, an address, a length or another whole word.
     #[inline(always)]
     pub fn word(&self, index: usize) -> u64 {
         self.args().get(index).copied().unwrap_or(0)
     }
-    /// The open file whose descriptor is argument `index`.
+    /// Returns the open file whose descriptor is argument `index`.
     ///
     /// # Errors
     /// `EBADF`.
@@ -96,7 +97,7 @@ impl Call<'_> {
     pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
         self.files.get(self.int(index))
     }
-    /// As [`Call::file`], refusing one opened with O_PATH.
+    /// Does the same as [`Call::file`], and refuses a file opened with O_PATH.
     ///
     /// # Errors
     /// `EBADF`.

@@ -38,7 +38,7 @@ pub fn may_use_reserved(reserved: ReservedFor) -> bool {
     })
 }
 
-/// Makes [`current`] answer `task` on this thread.
+/// Makes [`current`] return `task` on this thread.
 pub fn enter(task: &Arc<Task>) {
     running().write().insert(rt::thread::current().0, task.clone());
 }

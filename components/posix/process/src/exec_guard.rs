@@ -42,7 +42,7 @@ impl ExecGuard {
             commit: RwLock::new(&COMMIT, ()),
         }
     }
-    /// Waits until no other task of the process decides.
+    /// Waits until no other task of the process has the decision, and takes it.
     ///
     /// # Errors
     /// `RESTART` if the calling task `is_ending`: it returns to no program.
@@ -58,7 +58,7 @@ impl ExecGuard {
             self.decided.wait(ticket, None, true);
         }
     }
-    /// Keeps an exec from replacing credentials and memory while the answer lives.
+    /// Keeps an exec from replacing credentials and memory until the returned guard is dropped.
     pub(super) fn hold_commit(&self) -> ReadGuard<'_, ()> {
         self.commit.read()
     }

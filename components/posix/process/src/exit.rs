@@ -259,7 +259,7 @@ fn death_notice(process: &Process, status: ExitStatus, exit_signal: u8) -> Info 
     info
 }
 
-/// The leader of a session ends: its terminal is let go and the foreground group hung up.
+/// Called when the leader of a session ends: releases its terminal and hangs the foreground group up.
 fn leader_ended(leader: &Process) {
     if let Some(terminal) = leader.terminal() {
         return terminal.leader_ended(leader);

@@ -25,7 +25,7 @@ use rt::{
 use vfs::{Errno, credentials::Capabilities};
 
 bitflags! {
-    /// `CLONE_` flags, by their Linux values, the exit signal left out.
+    /// `CLONE_` flags with Linux's values, without the exit signal.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CloneFlags: u64 {
         /// `CLONE_VM`
@@ -100,13 +100,13 @@ const NAMESPACES: CloneFlags = CloneFlags::NEWNS
 pub struct CloneRequest {
     /// The flags: shared objects and options.
     pub flags: CloneFlags,
-    /// The place in the parent's memory for the descriptor of `CLONE_PIDFD`.
+    /// Address in the parent's memory to which the descriptor of `CLONE_PIDFD` is written.
     pub pidfd: u64,
     /// Signal for the parent at the end; 0 means none.
     pub exit_signal: u8,
-    /// Stack pointer of the child, 0 the parent's.
+    /// Stack pointer of the child; 0 means the parent's.
     pub stack: u64,
-    /// The place in the parent's memory for the id.
+    /// Address in the parent's memory to which the id is written.
     pub parent_tid: u64,
     /// Address in the child's memory that gets the id and is cleared when the child ends.
     pub child_tid: u64,

@@ -46,7 +46,7 @@ pub fn keys_pressed() {
     }
 }
 
-/// Process 1 with its task, in group and session `group`.
+/// Makes process 1 with its task, in group and session `group`.
 fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Task> {
     let process = Arc::new(Process::new(
         INIT,

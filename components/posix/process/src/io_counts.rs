@@ -1,4 +1,4 @@
-//! Bytes and calls of tasks' I/O, as getrusage(2) and `/proc/PID/io` tell it (proc(5)).
+//! Counts of the I/O of tasks, as reported by getrusage(2) and `/proc/PID/io` (proc(5)).
 use core::{
     array,
     ops::AddAssign,
@@ -8,7 +8,7 @@ use core::{
 /// The counters, in the order of `/proc/PID/io`.
 #[derive(Clone, Copy, Debug)]
 pub enum Count {
-    /// Bytes that calls of the kind of read(2) answered.
+    /// Bytes returned by calls like read(2).
     CharactersRead,
     /// Bytes written by calls like write(2).
     CharactersWritten,

@@ -78,19 +78,19 @@ pub struct Process {
     pub limits: Limits,
     /// The time at which it was started.
     pub started: Instant,
-    /// A child changed state, or a wait must look again.
+    /// Event: a child changed state, or a wait must check again.
     pub child_event: Event,
     /// Event: a stopped process continues, or is to end.
     pub stop_event: Event,
-    /// A signal became pending for the process or a task of it (signalfd waits here).
+    /// Wait queue: a signal became pending for the process or a task of it (signalfd waits here).
     pub signal_arrived: WaitQueue,
-    /// A task of the group ended.
+    /// Event: a task of the group ended.
     pub task_event: Event,
     /// Event: the whole group has ended.
     pub end: WaitQueue,
     /// Event: exec or exit has released the address space.
     pub released: Event,
-    /// The address space is the parent's, with the faults it has counted (CLONE_VM).
+    /// The address space is the parent's, including its counts of faults (CLONE_VM).
     pub is_borrowing: AtomicBool,
     /// When the user of the process changed, the new user's limit of processes was exceeded: it may run no other
     /// program while that is so.
@@ -101,7 +101,7 @@ pub struct Process {
     pub is_subreaper: AtomicBool,
     /// The signal that it gets when its parent ends (PR_SET_PDEATHSIG); 0: none.
     pub parent_death_signal: AtomicU8,
-    /// The thread of its parent that made it: a wait for own children alone (`__WNOTHREAD`) finds it there.
+    /// The thread of its parent that made it: a wait for the thread's own children (`__WNOTHREAD`) uses it.
     pub parent_thread: AtomicU32,
     /// The signal that its parent gets at its end (0 means none).
     pub exit_signal: AtomicU8,
@@ -179,7 +179,7 @@ impl Process {
     pub fn id(&self) -> u32 {
         self.id
     }
-    /// Parent's id, 0 for the first process.
+    /// Returns the parent's id, 0 for the first process.
     pub fn parent_id(&self) -> u32 {
         self.parent.load(Ordering::Relaxed)
     }
@@ -246,7 +246,7 @@ impl Process {
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
     }
-    /// Ids of the tasks alive now.
+    /// Returns the ids of the tasks that are alive.
     pub fn task_ids(&self) -> Vec<u32> {
         self.signals.lock().tasks.iter().map(|task| task.id()).collect()
     }
@@ -266,8 +266,8 @@ impl Process {
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended
     }
-    /// Faults of all its threads, ended ones included. Those in memory that it borrows are the
-    /// lender's.
+    /// Returns the faults of all its threads, including ended ones. Faults in borrowed memory count for the
+    /// lender.
     pub fn faults(&self) -> Faults {
         let mut sum = self.usage.lock().faults;
         if let Some(memory) =

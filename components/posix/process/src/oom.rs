@@ -65,7 +65,7 @@ fn badness(process: &Process) -> Option<u64> {
     Some(pages.saturating_add_signed(shift).max(1))
 }
 
-/// Pages of memory that go with the descriptors of `process`. Tasks may have tables of their own.
+/// Returns the number of pages of memory that are freed with the descriptors of `process`. Tasks may have tables of their own.
 fn held_pages(process: &Process) -> u64 {
     let mut seen = Vec::new();
     process.tasks().iter().map(|task| task.held_pages(&mut seen)).sum()
@@ -207,7 +207,7 @@ fn choose() -> Choice {
     Choice::Victim(victim)
 }
 
-/// Logs that `process` ends because its space has as many page tables as a space may have.
+/// Logs that `process` ends because its address space has reached the limit of page tables.
 pub fn report_tables(process: &Process, memory: &AddressSpace) {
     log::warn!(
         "Out of page tables: process {} ends with pgtables:{}kB, rss:{}kB",

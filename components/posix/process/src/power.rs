@@ -10,7 +10,7 @@ use crate::{
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use rt::{power::Action, sync::Event as News};
 
-/// The meanings of [`REQUEST`], from 1 on.
+/// The actions that [`REQUEST`] counts, from 1 on.
 const ACTIONS: [Action; 3] = [Action::Off, Action::Restart, Action::Halt];
 /// The wait status of a process that has not ended.
 pub(crate) const RUNS: u32 = u32::MAX;
@@ -23,9 +23,9 @@ pub(crate) static NEWS: News = News::new();
 pub(crate) static IS_PROGRAM: AtomicBool = AtomicBool::new(false);
 /// Wait status of process 1 after its end; [`RUNS`] before.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(RUNS);
-/// Error number with which the program of process 1 could not be started; 0 if it could.
+/// Error number because of which the program of process 1 could not be started; 0 if it could.
 pub(crate) static FAILURE: AtomicU64 = AtomicU64::new(0);
-/// The machine goes down: each process that ends is news.
+/// The machine goes down: each process that ends signals [`NEWS`].
 pub(crate) static IS_GOING_DOWN: AtomicBool = AtomicBool::new(false);
 
 /// Requests `action`; only the first request has an effect.
@@ -44,7 +44,7 @@ pub(crate) fn request() -> Option<Action> {
     ACTIONS.get(place).copied()
 }
 
-/// `process` is process 1 and lives in the kernel.
+/// Returns whether `process` is process 1 and lives in the kernel.
 pub fn is_in_kernel(process: &Process) -> bool {
     process.id() == INIT && !IS_PROGRAM.load(Ordering::Relaxed)
 }

@@ -38,7 +38,7 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 static READER: Mutex<()> = Mutex::new(&READING, ());
 /// Former owners of threads, in the order in which they ended.
 static FORMER: Mutex<VecDeque<(u64, Owner)>> = Mutex::new(&FORMERS, VecDeque::new());
-/// Most that are kept; the oldest go.
+/// Most owners that are kept; the oldest are dropped.
 const FORMER_MAX: usize = 1 << 14;
 /// Upper bound of the length of a line.
 const LINE_BYTES: usize = 2048;
@@ -127,7 +127,7 @@ pub fn contents() -> Vec<u8> {
             line(&mut text, processor, &sample, owner(owners, sample.time_ns));
         }
     }
-    // Samples left are later, but where memory was short.
+    // The remaining samples are later ones, unless memory was short.
     FORMER.lock().retain(|(_, owner)| owner.until_ns >= started_ns);
     text.into_bytes()
 }

@@ -32,7 +32,7 @@ const FIRST_INTERNAL_CODE: u64 = 512;
 /// The processors that run system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemCalls {
-    /// The processor that runs their program.
+    /// The processor on which their program runs.
     Anywhere,
     /// System calls run on the first processor, as with Mach's `unix_master` (M1), for comparison. Programs, their
     /// faults and the kernel's own threads run anywhere. A task that changes its affinity by a call ends that call on
@@ -43,7 +43,7 @@ pub enum SystemCalls {
 static SYSTEM_CALLS: Once<SystemCalls> = Once::new();
 
 impl SystemCalls {
-    /// Makes it so for all tasks to come.
+    /// Sets the processors for all tasks made later.
     pub fn choose(self) {
         SYSTEM_CALLS.get_or_init(|| self);
     }
@@ -151,7 +151,7 @@ fn is_to_reload(task: &Task) -> bool {
     is_so
 }
 
-/// Answers a system call; returns it if it was interrupted.
+/// Does a system call; returns it if it was interrupted.
 #[inline(always)]
 fn answer(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
     let number = call.context.registers.rax;

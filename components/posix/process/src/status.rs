@@ -31,7 +31,7 @@ pub fn stopped_word(signal: u8) -> u32 {
     u32::from(signal) << 8 | 0x7f
 }
 
-/// The word for a continued child.
+/// The word of a continued child.
 pub const CONTINUED_WORD: u32 = 0xffff;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The system's name, and its load.
 //!
-//! Locks: `system.names` is a leaf. The load is a decaying average of the threads that could run,
-//! sampled every five seconds by whoever asks first after that.
+//! Locks: `system.names` is a leaf. The load is a decaying average of the runnable threads, sampled every five
+//! seconds by the first thread that reads it after that time.
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use memory::setting::Setting;
@@ -17,28 +17,28 @@ lock_class! {
     static LOAD = "system.load";
 }
 
-/// `uname -r`: the Linux whose interface this is.
+/// `uname -r`: the Linux version whose interface this is.
 pub const RELEASE: &str = "6.1.0-skerry";
 /// `uname -v`.
 pub const VERSION: &str = concat!("#1 SMP PREEMPT Skerry ", env!("CARGO_PKG_VERSION"));
-/// Longest host name.
+/// Greatest length of a host name in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// The keys Ctrl, Alt and Del restart the machine at once (LINUX_REBOOT_CMD_CAD_ON, `/proc/sys/kernel/ctrl-alt-del`).
 pub static RESTARTS_BY_KEYS: AtomicBool = AtomicBool::new(true);
-/// Only who has CAP_SYSLOG reads the kernel's log (`/proc/sys/kernel/dmesg_restrict`): Debian's default.
+/// Only processes with CAP_SYSLOG may read the kernel's log (`/proc/sys/kernel/dmesg_restrict`): Debian's default.
 pub static HIDES_LOG: AtomicBool = AtomicBool::new(true);
 
-/// Levels of the console (`/proc/sys/kernel/printk`, syslog(2)): they are only told.
+/// Levels of the console (`/proc/sys/kernel/printk`, syslog(2)), which have no effect.
 pub static CONSOLE_LEVELS: [Setting; 4] =
     [Setting::int(4), Setting::int(4), Setting::int(1), Setting::int(7)];
-/// `/proc/sys/kernel/tainted`.
+/// The bits of `/proc/sys/kernel/tainted`.
 pub static TAINTS: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes of a name of [`Names`] with its NUL.
 const FIELD_BYTES: usize = NAME_BYTES_MAX + 1;
 
-/// `struct new_utsname`: what uname(2) tells.
+/// `struct new_utsname`: the result of uname(2).
 #[derive(Clone, Copy, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Names {
@@ -51,7 +51,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The same with another machine.
+    /// Returns the names with another machine name.
     pub fn with_machine(self, machine: &[u8]) -> Names {
         Names { machine: field(machine), ..self }
     }
@@ -69,7 +69,7 @@ static STATE: Mutex<Names> = Mutex::new(
     },
 );
 
-/// `text`, cut to [`NAME_BYTES_MAX`], with zeros behind it.
+/// Returns `text`, cut to [`NAME_BYTES_MAX`] and padded with zeros.
 const fn field(text: &[u8]) -> [u8; FIELD_BYTES] {
     let mut field = [0; FIELD_BYTES];
     let bytes = if text.len() < NAME_BYTES_MAX { text.len() } else { NAME_BYTES_MAX };
@@ -77,45 +77,45 @@ const fn field(text: &[u8]) -> [u8; FIELD_BYTES] {
     field
 }
 
-/// A field up to its NUL.
+/// Returns a field up to its NUL.
 fn text(field: &[u8; FIELD_BYTES]) -> Vec<u8> {
     field.iter().copied().take_while(|byte| *byte != 0).collect()
 }
 
-/// All names.
+/// Returns the system's names.
 pub fn names() -> Names {
     *STATE.lock()
 }
 
-/// The host's name.
+/// Returns the host's name.
 pub fn host_name() -> Vec<u8> {
     text(&names().host)
 }
 
-/// The domain's name.
+/// Returns the domain's name.
 pub fn domain_name() -> Vec<u8> {
     text(&names().domain)
 }
 
-/// Names the host.
+/// Sets the host's name.
 pub fn set_host_name(name: &[u8]) {
     STATE.lock().host = field(name);
     host_changes().tell();
 }
 
-/// Names the domain.
+/// Sets the domain's name.
 pub fn set_domain_name(name: &[u8]) {
     STATE.lock().domain = field(name);
     domain_changes().tell();
 }
 
-/// Changes of the host's name, for poll.
+/// Returns the changes of the host's name, for poll.
 pub fn host_changes() -> &'static Arc<Changes> {
     static CHANGES: Once<Arc<Changes>> = Once::new();
     CHANGES.get_or_init(Arc::default)
 }
 
-/// Changes of the domain's name.
+/// Returns the changes of the domain's name, for poll.
 pub fn domain_changes() -> &'static Arc<Changes> {
     static CHANGES: Once<Arc<Changes>> = Once::new();
     CHANGES.get_or_init(Arc::default)
@@ -123,7 +123,7 @@ pub fn domain_changes() -> &'static Arc<Changes> {
 
 const SAMPLE_NS: u64 = 5_000_000_000;
 const FIXED_ONE: u64 = 1 << 11;
-/// The share of the old load that a sample leaves: over 1, 5 and 15 minutes, as fixed point.
+/// The part of the old load that remains after a sample: over 1, 5 and 15 minutes, as fixed point.
 const DECAY: [u64; 3] = [1884, 2014, 2037];
 const SAMPLES_MAX: u64 = 1000;
 
@@ -135,7 +135,7 @@ struct Load {
 
 static AVERAGE: Mutex<Load> = Mutex::new(&LOAD, Load { sampled_ns: 0, averages: [0; 3] });
 
-/// The load averages over 1, 5 and 15 minutes with 11 bits below the point.
+/// Returns the load averages over 1, 5 and 15 minutes with 11 bits after the binary point.
 pub fn load() -> [u64; 3] {
     let active = rt::system::runnable_threads() as u64 * FIXED_ONE;
     let now = rt::time::now().0;

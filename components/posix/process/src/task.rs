@@ -35,7 +35,7 @@ lock_class! {
     pub(super) static SIGNALS = "task.signals";
 }
 
-/// Bits of [`Task::attention`]: why the way back to user mode is not the short one.
+/// Bits of [`Task::attention`]: the reasons for which the return to user mode takes the slow path.
 pub mod attention {
     /// A signal that is not blocked is pending.
     pub const SIGNAL: u32 = 1;
@@ -43,7 +43,7 @@ pub mod attention {
     pub const STOP: u32 = 2;
     /// The task is to end.
     pub const EXIT: u32 = 4;
-    /// A temporary signal mask is to be taken back.
+    /// A temporary signal mask is to be replaced by the saved one.
     pub const MASK: u32 = 8;
     /// The address space, the descriptor table or the guard was replaced.
     pub const RELOAD: u32 = 16;
@@ -57,7 +57,7 @@ mod ownership {
     pub const LEFT: u32 = 2;
 }
 
-/// The effect of `restart_syscall`: the interrupted call, with the rest of its time.
+/// The continuation for `restart_syscall`: the interrupted call, with the rest of its time.
 #[derive(Clone, Copy)]
 pub struct Restart {
     /// The function that continues the call.
@@ -74,7 +74,7 @@ pub struct Task {
     thread: AtomicU64,
     attention: AtomicU32,
     in_call: AtomicBool,
-    /// Stands still in a stop; under `process.signals`.
+    /// The task is stopped; changed under `process.signals`.
     pub is_stopped: AtomicBool,
     files: Mutex<Option<Arc<Table>>>,
     fs: Mutex<FsHold>,
@@ -270,7 +270,7 @@ impl Task {
     pub fn command(&self) -> [u8; 16] {
         *self.command.lock()
     }
-    /// Names it; cut to 15 bytes.
+    /// Sets its name, cut to 15 bytes.
     pub fn set_command(&self, name: &[u8]) {
         let mut command = [0; 16];
         for (to, from) in command.iter_mut().take(15).zip(name) {
@@ -290,7 +290,7 @@ impl Task {
     pub(super) fn set_in_call(&self, is_in_call: bool) {
         self.in_call.store(is_in_call, Ordering::Relaxed);
     }
-    /// Does `step` as part of a call.
+    /// Runs `step` as part of a call.
     pub fn in_call<T>(&self, step: impl FnOnce() -> T) -> T {
         self.set_in_call(true);
         let done = step();
@@ -425,7 +425,7 @@ impl Task {
     pub fn lower_attention(&self, bits: u32) {
         self.attention.fetch_and(!bits, Ordering::AcqRel);
     }
-    /// Raises `bits` and makes the thread look.
+    /// Raises `bits` and makes the thread check its attention.
     pub fn summon(&self, bits: u32) {
         self.raise_attention(bits);
         rt::thread::kick(self.thread());

@@ -77,7 +77,7 @@ fn check(caller: &Task, mode: Mode, task: &Task) -> Result<(), Errno> {
     if own.has(Capabilities::SYS_PTRACE) {
         return Ok(());
     }
-    // The credentials before the flag: a task that changes them clears it first.
+    // The credentials are read before the flag: a task that changes them clears it first.
     let their = task.credentials();
     let memory = task.process.try_memory();
     let is_dumpable = memory.is_none_or(|memory| memory.dumpable() == Dumpable::Yes);

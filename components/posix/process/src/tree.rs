@@ -22,7 +22,7 @@ lock_class! {
 pub const INIT: u32 = 1;
 /// Ids are below this (`/proc/sys/kernel/pid_max`, with Linux's default and bounds).
 pub static ID_MAX: Setting = Setting::new(32768, 301, 1 << 22);
-/// Tasks there may be, once that was set (`/proc/sys/kernel/threads-max`); 0: by memory.
+/// Most tasks, if that was set (`/proc/sys/kernel/threads-max`); 0 means that memory decides.
 pub static TASKS_MAX: Setting = Setting::new(0, 1, i32::MAX as i64);
 const ID_FIRST_AFTER_WRAP: u32 = 300;
 
@@ -40,7 +40,7 @@ pub struct Node {
     tasks: u64,
 }
 
-/// The maps.
+/// Processes, tasks, groups and sessions by number.
 #[derive(Default)]
 pub struct Tree {
     nodes: BTreeMap<u32, Node>,
@@ -121,7 +121,7 @@ pub fn process_of(id: u32) -> Option<Arc<Process>> {
     tree.process(id).or_else(|| tree.tasks.get(&id).map(|task| task.process.clone()))
 }
 
-/// `process` was not waited for yet: its number is still its own.
+/// Returns whether `process` was not waited for yet: its number is still its own.
 pub fn is_there(process: &Arc<Process>) -> bool {
     self::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, process))
 }
@@ -140,7 +140,7 @@ pub fn set_real_user(process: &Process, user: u32) {
     process.set_real_user(user);
 }
 
-/// Tasks there may be: as many as an eighth of memory has room for with 16 KiB each, Linux's measure.
+/// Returns the most tasks: those for which an eighth of memory has room with 16 KiB each, as on Linux.
 pub fn tasks_max() -> u64 {
     const FRAMES_A_TASK: u64 = 32;
     const LEAST: u64 = 20;
@@ -179,12 +179,12 @@ impl Tree {
             || self.groups.has(id)
             || self.sessions.has(id)
     }
-    /// Takes `id` without asking: for the first process.
+    /// Takes `id` without a check, for the first process.
     pub fn reserve(&mut self, id: u32) {
         self.last = self.last.max(id);
         self.forks += 1;
     }
-    /// Processes and threads made since boot (`/proc/stat`).
+    /// Returns the number of processes and threads made since boot (`/proc/stat`).
     pub fn forks(&self) -> u64 {
         self.forks
     }
@@ -255,7 +255,7 @@ impl Tree {
         }
         self.nodes.insert(id, Node { process, children: Vec::new(), ended_leader: None, tasks: 1 });
     }
-    /// Takes away a process that was waited for.
+    /// Removes a process that was waited for.
     pub fn remove(&mut self, process: &Process) {
         let Some(node) = self.nodes.remove(&process.id()) else { return };
         release(&mut self.users, process.real_user(), node.tasks);
@@ -279,7 +279,7 @@ impl Tree {
         }
         self.tasks.insert(task.id(), task);
     }
-    /// Takes away a task that ended.
+    /// Removes a task that ended.
     pub fn remove_task(&mut self, id: u32) {
         let Some(task) = self.tasks.remove(&id) else { return };
         let process = &task.process;

@@ -21,7 +21,7 @@ pub trait UndoneSet: Send + Sync {
     fn undo(&self, list: u64, process: u32);
 }
 
-/// The sets in which tasks have something to be undone at their end.
+/// The sets in which changes are to be undone at the end of the tasks that share this list.
 pub struct UndoList {
     number: u64,
     sets: Mutex<Vec<Weak<dyn UndoneSet>>>,

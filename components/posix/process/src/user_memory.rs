@@ -19,7 +19,7 @@ lock_class! {
     static LOCK = "user_memory.users";
 }
 
-/// Messages of one user may take this part of memory.
+/// Messages of one user may use one part in this many of memory.
 const MESSAGES_SHARE: usize = 4;
 
 static USERS: Mutex<BTreeMap<u32, Weak<User>>> = Mutex::new(&LOCK, BTreeMap::new());
@@ -35,7 +35,7 @@ pub struct User {
 }
 
 impl User {
-    /// The account of the user with the real id `id`.
+    /// Returns the account of the user with the real id `id`.
     pub fn of(id: u32) -> Arc<User> {
         let mut users = USERS.lock();
         if let Some(user) = users.get(&id).and_then(Weak::upgrade) {
@@ -47,18 +47,18 @@ impl User {
         users.insert(id, Arc::downgrade(&user));
         user
     }
-    /// The id.
+    /// Returns the user id.
     pub fn id(&self) -> u32 {
         self.id
     }
-    /// Pages that its pipes may hold, after `by` more.
+    /// Adds `by` to the number of pages that the user's pipes may hold. Returns the sum.
     pub fn add_pipe_pages(&self, by: isize) -> usize {
         self.pipe_pages.fetch_add(by as usize, Relaxed).wrapping_add_signed(by)
     }
     /// Charges pages of segments that are locked (SHM_LOCK).
     ///
     /// # Errors
-    /// `ENOMEM` where the user would have more than `most`.
+    /// `ENOMEM` if the user would have more than `most`.
     pub fn add_locked_pages(&self, pages: u64, most: u64) -> Result<(), Errno> {
         let sum = |now: u64| now.checked_add(pages).filter(|sum| *sum <= most);
         match self.locked_pages.fetch_update(Relaxed, Relaxed, sum) {
@@ -66,10 +66,10 @@ impl User {
             Err(_) => Err(Errno::ENOMEM),
         }
     }
-    /// Charges what a POSIX message queue may hold.
+    /// Charges the greatest content of a POSIX message queue.
     ///
     /// # Errors
-    /// `EMFILE` where the user's queues would hold more than `most`.
+    /// `EMFILE` if the user's queues would hold more than `most`.
     pub fn add_queue_bytes(&self, bytes: u64, most: u64) -> Result<(), Errno> {
         let sum = |now: u64| now.checked_add(bytes).filter(|sum| *sum <= most);
         match self.queue_bytes.fetch_update(Relaxed, Relaxed, sum) {
@@ -77,11 +77,11 @@ impl User {
             Err(_) => Err(Errno::EMFILE),
         }
     }
-    /// Takes such a charge back.
+    /// Reverses such a charge.
     pub fn remove_queue_bytes(&self, bytes: u64) {
         self.queue_bytes.fetch_sub(bytes, Relaxed);
     }
-    /// Takes a charge of [`User::add_locked_pages`] back.
+    /// Reverses a charge of [`User::add_locked_pages`].
     pub fn remove_locked_pages(&self, pages: u64) {
         self.locked_pages.fetch_sub(pages, Relaxed);
     }
@@ -104,7 +104,7 @@ impl User {
         }
         Ok(())
     }
-    /// Takes the charge of a message back.
+    /// Reverses the charge of a message.
     #[inline]
     pub fn remove_message(&self, bytes: usize) {
         self.message_bytes.fetch_sub(bytes, Relaxed);
@@ -114,20 +114,20 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         let mut users = USERS.lock();
-        // Another may have come in its place meanwhile.
+        // Another account may have replaced it meanwhile.
         if users.get(&self.id).is_some_and(|user| user.strong_count() == 0) {
             users.remove(&self.id);
         }
     }
 }
 
-/// Bytes that messages of one user may take.
+/// Returns the number of bytes that messages of one user may take.
 fn messages_max() -> usize {
     static MAX: Once<usize> = Once::new();
     *MAX.get_or_init(|| frames() * PAGE_BYTES / MESSAGES_SHARE)
 }
 
-/// Frames of the machine.
+/// Returns the number of frames of the machine.
 pub fn frames() -> usize {
     rt::memory::statistics().total_frames as usize
 }

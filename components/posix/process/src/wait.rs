@@ -68,7 +68,7 @@ pub struct Report {
     pub user: u32,
     /// The event.
     pub event: Event,
-    /// The usage of it and its children.
+    /// The resource usage of it and its children.
     pub usage: Usage,
 }
 

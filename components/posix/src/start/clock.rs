@@ -1,7 +1,7 @@
-//! The wall clock at the start: set by the real-time clock, which is asked again where it gives no time.
+//! The wall clock at the start: it is set from the real-time clock, which is read again later if it fails.
 //!
-//! Until somebody sets the wall clock, each mounted volume moves it forward to the last time that the volume knows
-//! (`rt::time::raise_wall_ns`).
+//! Until a program sets the wall clock, each mounted volume moves it forward to the last time recorded on the
+//! volume (`rt::time::raise_wall_ns`).
 use alloc::sync::Arc;
 use interfaces::clock::Clock;
 use process::time::wall;
@@ -10,12 +10,12 @@ use rt::{
     time,
 };
 
-/// The pause before the clock is asked for the second time; doubled for each further time.
+/// The pause before the clock is read for the second time; doubled for each further time.
 const FIRST_PAUSE_NS: u64 = 1_000_000_000;
 /// The longest pause.
 const LONGEST_PAUSE_NS: u64 = 64 * FIRST_PAUSE_NS;
 
-/// Sets the wall clock by `clock`. Where that gives no time, logs a warning and leaves a thread that asks again.
+/// Sets the wall clock from `clock`. If that fails, logs a warning and starts a thread that tries again.
 pub fn set_wall(clock: Option<&Arc<dyn Clock>>) {
     let Some(clock) = clock else {
         log::warn!(
@@ -41,7 +41,8 @@ pub fn set_wall(clock: Option<&Arc<dyn Clock>>) {
     }
 }
 
-/// Asks `clock` until it gives a time, which is returned, or `is_set` says that a program has set the wall clock.
+/// Reads `clock` until it succeeds, and returns the time, or until `is_set` says that a program has set the wall
+/// clock.
 fn ask_again(clock: &dyn Clock, first_pause_ns: u64, is_set: impl Fn() -> bool) -> Option<u64> {
     let mut pause_ns = first_pause_ns;
     loop {
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
     use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-    /// Gives no time until it was asked so often.
+    /// A clock that fails this many times at first.
     struct Late(AtomicU64);
 
     impl Clock for Late {

@@ -1,5 +1,5 @@
-//! The control port of a session run for the host (`./x run --exec`): the command comes in as a
-//! 32-bit little-endian length and that many bytes; how it ended goes out as one line.
+//! The control port of a session run for the host (`./x run --exec`): the command is received as a
+//! 32-bit little-endian length and that many bytes; the exit status is sent as one line.
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
@@ -13,7 +13,7 @@ lock_class! {
 }
 
 const LENGTH_BYTES: usize = 4;
-/// Longest command taken.
+/// Greatest length of a command.
 const COMMAND_MAX: usize = 1 << 20;
 
 /// The control messages received so far.
@@ -25,7 +25,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens on `port`.
+    /// Makes a reader of `port`.
     pub fn new(port: Arc<dyn Port>) -> Arc<Control> {
         let control = Arc::new(Control {
             port: port.clone(),
@@ -37,8 +37,8 @@ impl Control {
         control
     }
 
-    /// Waits for the whole command; `None` where the host closed the port before its end, or
-    /// announced one longer than is taken.
+    /// Waits for the whole command; returns `None` if the host closed the port before its end, or
+    /// announced one that is too long.
     pub fn command(&self) -> Option<Vec<u8>> {
         loop {
             let ticket = self.news.ticket();
@@ -61,7 +61,7 @@ impl Control {
         }
     }
 
-    /// Tells the host, and waits until it was taken.
+    /// Sends a line to the host, and waits until it was received.
     pub fn tell(&self, line: &str) {
         self.port.send(line.as_bytes());
         self.port.drain();

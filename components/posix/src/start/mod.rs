@@ -1,7 +1,7 @@
-//! The start of the personality: from block devices, ports and file systems to a running session,
-//! and down again when the session has ended.
+//! The start of the personality: from block devices, ports and file systems to a running session, and the shutdown when
+//! the session has ended.
 //!
-//! [`start`] is called once by whoever wired the components. Kernel parameters: `root=` (a disk's
+//! [`start`] is called once by the image, after it has connected the components. Kernel parameters: `root=` (a disk's
 //! name, the first if absent), `init=` (the program that is process 1), `skerry.shell=` (another program than the shell),
 //! `skerry.exec` (a session on named ports instead of the terminal: [`session`]), `skerry.rows`, `skerry.columns`.
 mod clock;
@@ -24,15 +24,15 @@ use rt::power::{self, Action};
 pub use proc::procfs::registry::{Component, State};
 pub use process::run::SystemCalls;
 
-/// The parts that the personality is started with.
+/// The parts with which the personality is started.
 pub struct Boot {
-    /// Disks, in order of discovery.
+    /// The disks, in order of discovery.
     pub disks: Vec<Arc<dyn Block>>,
     /// Byte streams: terminals and the session's.
     pub ports: Vec<Arc<dyn Port>>,
     /// The clock that runs while the machine is off.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Sources of entropy beside the processor.
+    /// Sources of entropy besides the processor.
     pub entropy: Vec<Arc<dyn Entropy>>,
     /// File systems by type name.
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
@@ -44,10 +44,10 @@ pub struct Boot {
     pub system_calls: SystemCalls,
 }
 
-/// Why the machine stops although nobody asked for it.
+/// The reason for which the machine stops although no program asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It could not start.
+    /// The system could not start.
     Unstarted(String),
     /// Process 1 could not be started, or has ended.
     NoInit(String),
@@ -62,10 +62,10 @@ impl core::fmt::Display for End {
     }
 }
 
-/// Runs the system until its session ends or a program asks for the end, then takes the machine down.
+/// Runs the system until its session ends or a program asks for a power action, then shuts the machine down.
 ///
 /// # Errors
-/// Why there is nothing to run; the caller stops the machine with these words.
+/// The reason for which there is nothing to run; the caller stops the machine with this message.
 pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     let started = core::mem::take(&mut boot.components);
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());

@@ -1,4 +1,5 @@
-//! The first mounts: the root from a disk, tmpfs over what programs write to, `/dev`, `/proc`.
+//! The first mounts: the root from a disk, tmpfs over directories that programs write to, `/dev`,
+//! `/proc`.
 use super::Boot;
 use alloc::{format, string::String, sync::Arc};
 use interfaces::file_system::FileType;
@@ -12,9 +13,9 @@ use proc::{procfs, sysfs};
 use process::HOST;
 use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
 
-/// The places of a tmpfs if the root has the directory: place, mode.
+/// The directories that get a tmpfs if the root has them: place, mode.
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
-/// More of them where the root is read-only.
+/// More such directories if the root is read-only.
 const SCRATCH_READ_ONLY: [(&str, &str); 1] = [("/var", "mode=755")];
 /// File systems without disks, in Linux's order.
 const DISKLESS: &[Diskless] = &[
@@ -66,7 +67,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
         report(directory, caller.make_directory(Base::Cwd, directory.as_bytes(), 0o755));
     }
     report("/proc", mount(&caller, "proc", "", "/proc", plain));
-    // Not every root has the directory.
+    // Not every root has this directory.
     let _ = mount(&caller, "sysfs", "", "/sys", plain);
     report("/dev", mount_devices(&caller, terminals, &disks));
     report("/dev/pts", mount_pseudo_terminals(&caller));
@@ -99,21 +100,21 @@ fn mount(
     Ok(())
 }
 
-/// A devpts as Debian mounts it.
+/// Mounts a devpts with Debian's options.
 fn mount_pseudo_terminals(caller: &Caller<'_>) -> Result<(), Errno> {
     caller.make_directory(Base::Cwd, b"/dev/pts", 0o755)?;
     let flags = MountFlags::NO_SETUID | MountFlags::NO_EXECUTE;
     mount(caller, devpts::TYPE_NAME, "gid=5,mode=620,ptmxmode=000", "/dev/pts", flags)
 }
 
-/// Message queues where Debian has them.
+/// Mounts the file system of message queues in Debian's place.
 fn mount_queues(caller: &Caller<'_>) -> Result<(), Errno> {
     caller.make_directory(Base::Cwd, b"/dev/mqueue", 0o755)?;
     let flags = MountFlags::NO_SETUID | MountFlags::NO_DEVICES | MountFlags::NO_EXECUTE;
     mount(caller, queue::directory::TYPE_NAME, "", "/dev/mqueue", flags)
 }
 
-/// A tree with the nodes of every device.
+/// Mounts a tree with the nodes of every device.
 fn mount_devices(
     caller: &Caller<'_>,
     terminals: &[Arc<Terminal>],

@@ -1,6 +1,6 @@
-//! The kernel parameters of the start. Those that nobody here knows are named in the log and, as on Linux, are arguments and
-//! environment of the program that `init=` names, as is all that follows the word `--`.
-//! Source: Linux `init/main.c`, `unknown_bootoption`; `lib/cmdline.c`, `next_arg`.
+//! The kernel parameters of the start. Unknown parameters are logged and, as on Linux, are passed as arguments and
+//! environment to the program that `init=` names, as is all that follows the word `--`. Source: Linux `init/main.c`,
+//! `unknown_bootoption`; `lib/cmdline.c`, `next_arg`.
 use alloc::{string::String, vec::Vec};
 
 /// Parameters of the personality, of the nucleus and of the runtime. A loader may add `BOOT_IMAGE`.
@@ -23,10 +23,10 @@ const KNOWN: [&str; 16] = [
     "virtio_mmio.device",
 ];
 
-/// Words behind this one belong to the first program.
+/// Word after which all words belong to the first program.
 const END: &str = "--";
 
-/// The words of `line`. Blanks between double quotes part none, and the quotes are left out.
+/// Returns the words of `line`. Blanks between double quotes do not separate words, and the quotes are removed.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -59,19 +59,19 @@ fn is_known(word: &str) -> bool {
 /// The words of the command line for the first program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ForProgram {
-    /// Its arguments, without its name.
+    /// The program's arguments, without its name.
     pub arguments: Vec<String>,
-    /// Additions to its environment, `NAME=VALUE`.
+    /// Additions to the program's environment, `NAME=VALUE`.
     pub environment: Vec<String>,
 }
 
 impl ForProgram {
-    /// Takes it out of `line`.
+    /// Parses `line`.
     pub fn of(line: &str) -> ForProgram {
         let mut given = ForProgram::default();
         let mut is_behind = false;
         for word in words(line) {
-            // QEMU's microvm adds its transports at the end, wherever that is.
+            // QEMU's microvm adds its transports at the end, even after other words.
             let is_transport = name(&word) == "virtio_mmio.device";
             let is_of_kernel = is_known(&word) || name(&word).contains('.');
             if is_behind && !is_transport {
@@ -90,13 +90,13 @@ impl ForProgram {
     }
 }
 
-/// The words of `line` that are no parameter of this kernel, without those behind `--`.
+/// Returns the words of `line` that are not a parameter of this kernel, without those after `--`.
 fn unknown(line: &str) -> Vec<String> {
     let words = words(line).into_iter().take_while(|word| word != END);
     words.filter(|word| !is_known(word)).collect()
 }
 
-/// Names unknown parameters in the log.
+/// Logs unknown parameters.
 pub fn report_unknown() {
     let unknown = unknown(rt::system::command_line());
     if !unknown.is_empty() {

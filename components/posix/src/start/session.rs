@@ -1,14 +1,13 @@
-//! The session: who the first program talks to, and what happens when it has ended.
+//! The session: the standard files of the first program, and the shutdown after its end.
 //!
-//! With the parameter `skerry.exec` the host's ports `skerry.stdin`, `skerry.stdout` and
-//! `skerry.stderr` are the standard files of `/bin/sh -c COMMAND`, plain streams of bytes, and
-//! `skerry.control` carries the command and the end. Else a login shell (or `skerry.shell=PATH`) leads a
-//! session on the terminal. Either way the machine goes down when the leader has ended, after what
-//! was written has left.
+//! With the parameter `skerry.exec` the host's ports `skerry.stdin`, `skerry.stdout` and `skerry.stderr` are the standard files
+//! of `/bin/sh -c COMMAND`, plain streams of bytes, and `skerry.control` carries the command and the exit status. Else a login
+//! shell (or `skerry.shell=PATH`) leads a session on the terminal. In both cases the machine is shut down when the leader has
+//! ended, after all written output was sent.
 //!
 //! With `init=PATH` there is no session: that program is process 1, its standard files are the host's streams, or else
-//! `/dev/console`, and the host's command comes to its arguments as `-c COMMAND`. The machine goes down when a program asks
-//! for it; the end of process 1 is the kernel's.
+//! `/dev/console`, and the host's command is added to its arguments as `-c COMMAND`. The machine is shut down when a program
+//! asks for it; if process 1 ends, the kernel stops.
 use super::upcalls::Personality;
 use super::{End, control::Control, parameters::ForProgram, window};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
@@ -27,7 +26,7 @@ use vfs::{Base, Errno, Namespace, OpenFile, OpenHow};
 
 /// Time that programs have to end at power off.
 const KILL_NS: u64 = 2_000_000_000;
-/// Default window.
+/// Default size of the window.
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 80;
 /// Numbers of terminals by the names of their ports: `hvc0`, `ttyS0` and those that follow.
@@ -38,14 +37,14 @@ const PATH: &[u8] = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 enum Files {
     /// Streams of the host: stdin, stdout, stderr, and the control port.
     Streams([Arc<Stream>; 3], Arc<Control>),
-    /// The console terminal.
+    /// The session is on the console terminal.
     Console,
 }
 
 /// A session to be run.
 pub struct Session {
     ports: Vec<Arc<dyn Port>>,
-    /// The console, if there is one, and others.
+    /// The console, if there is one, and other terminals.
     terminals: Vec<Arc<Terminal>>,
     files: Files,
 }
@@ -54,7 +53,7 @@ fn parameter_number(name: &str, or: u16) -> u16 {
     rt::system::parameter(name).and_then(|text| text.parse().ok()).unwrap_or(or)
 }
 
-/// The number of the terminal over a port of that name.
+/// Returns the number of the terminal over a port of that name.
 fn terminal_number(name: &str) -> Option<(u32, u32)> {
     NUMBERS.iter().find_map(|(start, (major, first))| {
         let index: u32 = name.strip_prefix(start)?.parse().ok()?;
@@ -62,11 +61,11 @@ fn terminal_number(name: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// The port that the kernel's log goes to.
+/// Name of the port to which the kernel's log is written.
 const LOG_PORT: &str = "ttyS0";
 
-/// A terminal over each console port, virtio ports first; the first is the console. The port of the log is one only where there
-/// is no other.
+/// Makes a terminal over each console port, virtio ports first; the first is the console. The port of the log is used only if
+/// there is no other.
 fn make_terminals(ports: &[Arc<dyn Port>]) -> Vec<Arc<Terminal>> {
     let mut consoles: Vec<_> = ports.iter().filter(|port| port.is_console()).collect();
     consoles.sort_by_key(|port| !port.name().starts_with("hvc"));
@@ -87,10 +86,10 @@ fn make_terminal(port: &Arc<dyn Port>) -> Option<Arc<Terminal>> {
 }
 
 impl Session {
-    /// Takes the ports the session needs.
+    /// Takes the ports that the session needs.
     ///
     /// # Errors
-    /// In words, where a port is missing.
+    /// A message, if a port is missing.
     pub fn prepare(ports: &[Arc<dyn Port>]) -> Result<Session, String> {
         let named = |name: &str| {
             let found = ports.iter().find(|port| port.name() == name).cloned();
@@ -114,7 +113,7 @@ impl Session {
         Ok(Session { ports: ports.to_vec(), terminals, files })
     }
 
-    /// The terminals over ports; the first is the console.
+    /// Returns the terminals over ports; the first is the console.
     pub fn terminals(&self) -> &[Arc<Terminal>] {
         &self.terminals
     }
@@ -155,7 +154,7 @@ impl Session {
             .map_err(|errno| format!("cannot start the session's leader: {errno:?}"))
     }
 
-    /// Runs the program at `path` as process 1 until a program asks for the end of the machine.
+    /// Runs the program at `path` as process 1 until a program asks to stop the machine.
     fn run_first(&self, fs: Arc<files::FsContext>, path: &str) -> Result<Outcome, End> {
         let given = ForProgram::of(rt::system::command_line());
         let arguments = core::iter::once(path).chain(given.arguments.iter().map(String::as_str));
@@ -208,7 +207,7 @@ impl Session {
     }
 }
 
-/// The command that the host sends.
+/// Returns the command that the host sends.
 fn command_of(control: &Control) -> Result<Vec<u8>, String> {
     let command = control.command();
     command.ok_or_else(|| String::from("the control port closed before the command came"))
@@ -216,9 +215,9 @@ fn command_of(control: &Control) -> Result<Vec<u8>, String> {
 
 /// The standard files of the leader.
 enum Standard {
-    /// stdin, stdout, stderr.
+    /// Streams for stdin, stdout, stderr.
     Streams([Arc<Stream>; 3]),
-    /// All three are the terminal with this path, which becomes the session's by being opened.
+    /// All three are the terminal with this path; opening it makes it the session's terminal.
     Terminal(String),
 }
 
@@ -235,12 +234,12 @@ fn command_program(command: Vec<u8>) -> Command {
     }
 }
 
-/// The value of a parameter that names a program.
+/// Returns the value of a parameter that names a program.
 fn named_program(parameter: &str) -> Option<&'static str> {
     rt::system::parameter(parameter).filter(|path| !path.is_empty())
 }
 
-/// The login shell, or the program that `skerry.shell=` names.
+/// Returns the login shell, or the program that `skerry.shell=` names.
 fn console_program() -> Command {
     match named_program("skerry.shell") {
         Some(path) => {
@@ -252,7 +251,7 @@ fn console_program() -> Command {
     }
 }
 
-/// The leader's first steps, on its own thread: session, standard files, program.
+/// Does the leader's first steps, on its own thread: session, standard files, program.
 fn lead(
     task: &Arc<Task>,
     context: &mut Context,

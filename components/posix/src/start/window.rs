@@ -1,5 +1,5 @@
-//! The host's port `skerry.window`: a line `ROWS COLUMNS` when the terminal `./x run` is in changes, and a line [`RESTART_KEYS`]
-//! when the user has these keys pressed.
+//! The host's port `skerry.window`: a line `ROWS COLUMNS` when the terminal of `./x run` changes its size, and a line
+//! [`RESTART_KEYS`] when the user requests these keys.
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
 use objects::tty::Terminal;
@@ -14,10 +14,10 @@ lock_class! {
 pub const PORT_NAME: &str = "skerry.window";
 /// The keys Ctrl, Alt and Del.
 const RESTART_KEYS: &[u8] = b"ctrl-alt-del";
-/// Longest line that could be one.
+/// Greatest length of such a line.
 const LINE_MAX: usize = 16;
 
-/// The line that is coming in.
+/// The console, and the line that is being received.
 struct Window {
     console: Arc<Terminal>,
     line: Mutex<Vec<u8>>,

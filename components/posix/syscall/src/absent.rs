@@ -1,11 +1,12 @@
-//! Calls that are not there: `ENOSYS`, named once a number in the log, with the program that asked for them.
+//! Calls that are not implemented: they fail with `ENOSYS`, and each number is logged once, with the program
+//! that called it.
 use core::sync::atomic::{AtomicU64, Ordering};
 use process::call::{Call, NUMBERS};
 use vfs::Errno;
 
 static SEEN: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];
 
-/// The handler of every number nobody registered.
+/// The handler of every number without a call.
 ///
 /// # Errors
 /// Always `ENOSYS`.
@@ -29,10 +30,10 @@ pub fn not_implemented(call: &mut Call<'_>) -> Result<u64, Errno> {
     Err(Errno::ENOSYS)
 }
 
-/// Linux's calls, `NUMBER NAME` a line.
+/// Linux's calls, one `NUMBER NAME` on each line.
 const LINUX_CALLS: &str = include_str!("../tests/linux_calls.txt");
 
-/// The name of the system call `number` on Linux.
+/// Returns the name of the system call `number` on Linux.
 fn name(number: u32) -> Option<&'static str> {
     let lines = LINUX_CALLS.lines().filter_map(|line| line.split_once(' '));
     let mut named = lines.filter(|(text, _)| text.parse() == Ok(number));

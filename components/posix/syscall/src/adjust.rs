@@ -1,8 +1,7 @@
-//! adjtimex(2) and its kin: what is told of the wall clock's discipline, and what may be set of it.
+//! adjtimex(2) and related calls: the reported discipline of the wall clock, and the values that may be set.
 //!
-//! The clock is stepped (`ADJ_SETOFFSET`) and never slewed: what would make it faster or slower is refused. The rest is kept
-//! for whoever disciplines it, and told to all.
-//! Source: adjtimex(2), Linux kernel/time/ntp.c.
+//! The clock is stepped (`ADJ_SETOFFSET`) and never slewed: requests to make it faster or slower are refused. The other
+//! values are kept for the program that disciplines it, and reported to all. Source: adjtimex(2), Linux kernel/time/ntp.c.
 use super::entry::Entry;
 use linux_raw_sys::general as raw;
 use process::{
@@ -13,7 +12,7 @@ use rt::{lock_class, sync::Mutex};
 use vfs::{Errno, credentials::Capabilities};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_adjtimex, "adjtimex", "slewing the clock", adjtimex),
     Entry::partial(raw::__NR_clock_adjtime, "clock_adjtime", "slewing the clock", clock_adjtime),
@@ -34,7 +33,7 @@ const SET_OFFSET: u32 = 0x100;
 const MICROSECONDS: u32 = 0x1000;
 const NANOSECONDS: u32 = 0x2000;
 const TICK: u32 = 0x4000;
-/// adjtime(3): alone, and only to be read with the next.
+/// Flag of adjtime(3): it is used alone, or with the next one only to read.
 const ADJUST: u32 = 0x8000;
 const READ_ONLY: u32 = 0x2000;
 
@@ -46,13 +45,13 @@ const READ_ONLY_STATUS: i32 = 0xff00;
 const IN_NANOSECONDS: i32 = 0x2000;
 /// `TIME_ERROR`: the clock is not synchronised.
 const NOT_SYNCHRONISED: u64 = 5;
-/// Largest error there is, in microseconds.
+/// Greatest error in microseconds.
 const ERROR_MAX: i64 = 16_000_000;
-/// Parts of a million by which a clock may be off, shifted by 16: told, and not used.
+/// Reported tolerance of the clock in parts per million, shifted by 16; it has no effect.
 const TOLERANCE: i64 = 500 << 16;
 const CONSTANT_MAX: i64 = 10;
 const TAI_MAX: i64 = 100_000;
-/// Microseconds between ticks of USER_HZ, and how far from it may be asked for.
+/// Microseconds between ticks of USER_HZ; the greatest difference that may be requested follows.
 const TICK_US: i64 = 10_000;
 const TICKS_US: core::ops::RangeInclusive<i64> = 9_000..=11_000;
 
@@ -74,7 +73,7 @@ struct Timex {
     seconds: i64,
     fraction: i64,
     tick: i64,
-    /// Of a signal once a second, which there is not.
+    /// Values of a signal once a second, which does not exist here.
     pulse: [i64; 2],
     shift: i64,
     pulse_errors: [i64; 5],
@@ -159,7 +158,7 @@ fn adjust(call: &Call<'_>, mut wanted: Timex, address: u64) -> Result<u64, Errno
     Ok(if kept.status & UNSYNCHRONISED != 0 { NOT_SYNCHRONISED } else { 0 })
 }
 
-/// Makes the changes asked for, all or none.
+/// Makes all requested changes or none.
 fn change(wanted: &Timex, is_adjusting: bool) -> Result<(), Errno> {
     let modes = wanted.modes;
     if !is_adjusting && modes & TICK != 0 && !TICKS_US.contains(&wanted.tick) {
@@ -202,7 +201,7 @@ fn change(wanted: &Timex, is_adjusting: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sets the clock forward or back.
+/// Steps the clock forward or back.
 fn step(wanted: &Timex) -> Result<(), Errno> {
     let unit = if wanted.modes & NANOSECONDS != 0 { 1 } else { 1000 };
     let second = SECOND_NS as i64 / unit;

@@ -1,4 +1,4 @@
-//! The half of fcntl and ioctl about signal-driven input and output: F_SETOWN, F_SETSIG, FIOASYNC and their kin.
+//! The half of fcntl and ioctl about signal-driven input and output: F_SETOWN, F_SETSIG, FIOASYNC and related commands.
 use linux_raw_sys::{general as raw, ioctl as request};
 use objects::socket::Socket;
 use process::{
@@ -26,7 +26,7 @@ const GROUP: i32 = 2;
 /// Answers fcntl's `command`.
 ///
 /// # Errors
-/// `EINVAL` for other commands, `ESRCH` for an owner that is not there, `EFAULT`.
+/// `EINVAL` for other commands, `ESRCH` for an owner that does not exist, `EFAULT`.
 pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Errno> {
     match command {
         raw::F_SETOWN => set_owner(call, file, plain(call.int(2))?),
@@ -56,10 +56,11 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
     }
 }
 
-/// Answers the requests of ioctl(2) about it: FIOASYNC of all files, the others of sockets alone; `None` for other requests.
+/// Answers the requests of ioctl(2) about the owner: FIOASYNC for all files, the others for sockets only; returns `None` for
+/// other requests.
 ///
 /// # Errors
-/// `ENOTTY` of a file that sends no signals, and as [`control`].
+/// `ENOTTY` for a file that sends no signals, and those of [`control`].
 pub fn request(
     call: &Call<'_>,
     file: &OpenFile,
@@ -91,10 +92,10 @@ pub fn request(
     Ok(Some(0))
 }
 
-/// O_ASYNC of descriptor `fd` may have changed from what it was in the flags `before`.
+/// Called when O_ASYNC of descriptor `fd` may have changed; `before` has the old flags.
 ///
 /// # Errors
-/// As [`Owner::of`].
+/// Those of [`Owner::of`].
 pub fn flag_changed(file: &OpenFile, fd: i32, before: u32) -> Result<(), Errno> {
     let is_on = file.flags() & raw::FASYNC != 0;
     match before & raw::FASYNC != 0 {
@@ -105,7 +106,7 @@ pub fn flag_changed(file: &OpenFile, fd: i32, before: u32) -> Result<(), Errno> 
     Ok(())
 }
 
-/// The owner as F_GETOWN tells it: a group as a negative number.
+/// Returns the owner as F_GETOWN does: a group as a negative number.
 fn owner_of(file: &OpenFile) -> Result<i64, Errno> {
     Ok(match Owner::of(file)?.whom() {
         Whom::Nobody => 0,
@@ -114,7 +115,7 @@ fn owner_of(file: &OpenFile) -> Result<i64, Errno> {
     })
 }
 
-/// A process, or a group as a negative number.
+/// Decodes the number of a process, or of a group as a negative number.
 fn plain(id: i32) -> Result<(i32, i32), Errno> {
     match id {
         0.. => Ok((PROCESS, id)),

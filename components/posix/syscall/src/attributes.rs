@@ -1,4 +1,4 @@
-//! Attributes: chmod, chown, times, umask.
+//! Calls about attributes: chmod, chown, times, umask.
 use super::{
     entry::Entry,
     open::mode,
@@ -10,7 +10,7 @@ use linux_raw_sys::general as raw;
 use process::{call::Call, files::Scope};
 use vfs::{Errno, OpenFile, Path, Walk, operations::attributes::TimeSetting};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_chmod, "chmod", chmod),
     Entry::whole(raw::__NR_fchmod, "fchmod", fchmod),
@@ -60,7 +60,7 @@ fn fchmod(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// An id argument; all ones leaves it.
+/// Decodes an id argument; all ones leaves the id unchanged.
 fn id(argument: u32) -> Option<u32> {
     (argument != u32::MAX).then_some(argument)
 }
@@ -104,7 +104,7 @@ fn umask(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(u64::from(call.task.fs().set_umask(mode(call.uint(0)))))
 }
 
-/// Accessed and modified, as a call wants them.
+/// The times of access and modification that a call sets.
 type Times = (TimeSetting, TimeSetting);
 
 const BOTH_NOW: Times = (TimeSetting::Now, TimeSetting::Now);
@@ -154,7 +154,7 @@ fn read_timevals(call: &Call<'_>, address: u64) -> Result<Times, Errno> {
     Ok((time(seconds, micros)?, time(then_seconds, then_micros)?))
 }
 
-/// The descriptor that a null path stands for; it is not the working directory.
+/// Returns the descriptor for which a null path stands; it is not the working directory.
 fn itself(call: &Call<'_>) -> Result<Option<Arc<OpenFile>>, Errno> {
     let is_itself = call.word(1) == 0 && call.int(0) != raw::AT_FDCWD;
     if is_itself { call.working_file(0).map(Some) } else { Ok(None) }
@@ -174,7 +174,7 @@ fn utimensat(call: &mut Call<'_>) -> Result<u64, Errno> {
     if is_itself && call.uint(3) != 0 {
         return Err(Errno::EINVAL);
     }
-    // The times are looked at when the file is found.
+    // The times are read after the file was found.
     if let Some(file) = itself(call)? {
         return set_times(&scope, file.path(), times_of(times)?);
     }

@@ -1,4 +1,4 @@
-//! rseq and membarrier: threads that keep out of each other's way without locks.
+//! The calls rseq and membarrier, with which threads synchronise without locks.
 use super::entry::Entry;
 use core::{arch::x86_64::__cpuid, sync::atomic::Ordering};
 use linux_raw_sys::general as raw;
@@ -6,7 +6,7 @@ use process::{Task, call::Call, rseq};
 use rt::thread::Affinity;
 use vfs::Errno;
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_rseq, "rseq", rseq_call),
     Entry::whole(raw::__NR_membarrier, "membarrier", membarrier),
@@ -30,15 +30,15 @@ const RSEQ: i32 = 128;
 const REGISTER_RSEQ: i32 = 256;
 const GET_REGISTRATIONS: i32 = 512;
 const ALL: i32 = 2 * GET_REGISTRATIONS - 1;
-/// `MEMBARRIER_CMD_FLAG_CPU`: on one processor only.
+/// `MEMBARRIER_CMD_FLAG_CPU`: the barrier is for one processor only.
 const FLAG_CPU: u32 = 1;
 
-/// The barriers an address space registered for, by the commands that did.
+/// The commands for which an address space is registered.
 const PRIVATE: u32 = REGISTER_PRIVATE_EXPEDITED as u32;
-/// Beside those: for plain private ones themselves, not only by another's registration.
+/// Registration of the simple private barrier by its own command, not only by that of another one.
 const IS_PLAIN: u32 = 1;
 
-/// The bit that registers a command; as on Linux the others are shown as private ones too.
+/// Returns the bit that registers a command; as on Linux the others are reported as private ones too.
 fn registered_by(command: i32) -> u32 {
     match command {
         REGISTER_PRIVATE_EXPEDITED => PRIVATE | IS_PLAIN,
@@ -47,9 +47,9 @@ fn registered_by(command: i32) -> u32 {
     }
 }
 
-/// A switch of threads is a full barrier on its processor, and restarts the sequence of who is switched away. rt has no
-/// call that makes other processors pass one, so the caller visits each of them ([`visit_processors`]), where
-/// its CPUID is what makes the processor fetch anew what it executes next.
+/// Does membarrier(2). A switch of threads is a full barrier on its processor, and restarts the sequence of the thread
+/// that is switched away. rt has no call that makes other processors execute a barrier, so the caller visits each of
+/// them ([`visit_processors`]), where its CPUID makes the processor fetch its next instructions again.
 fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (command, flags) = (call.int(0), call.uint(1));
     if flags != 0 && (command != RSEQ || flags != FLAG_CPU) {
@@ -84,19 +84,19 @@ fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Runs the calling thread on every processor once: whatever ran there was switched away.
+/// Runs the calling thread on every processor once: each other thread that ran there was switched away.
 pub(super) fn visit_processors(task: &Task) {
     visit_each(task, 0..rt::thread::processors().0);
 }
 
-/// As [`visit_processors`], on one; none where there is no such processor.
+/// Does the same as [`visit_processors`] on one processor; has no effect if there is no such processor.
 fn visit(task: &Task, processor: i32) {
     match usize::try_from(processor) {
         Ok(processor) if processor < rt::thread::processors().0 => {
             visit_each(task, processor..processor + 1);
         }
         Ok(_) => {}
-        // As Linux, a negative number is no choice.
+        // As on Linux, a negative number means all processors.
         Err(_) => visit_processors(task),
     }
 }

@@ -11,10 +11,10 @@ use vfs::{
     io::{Limited, Source},
 };
 
-/// Writes to `file` at `offset`, or at the description's, as far as the limit allows.
+/// Writes to `file` at `offset`, or at the description's offset, up to the limit.
 ///
 /// # Errors
-/// `EFBIG` with SIGXFSZ beyond the limit; else as write(2).
+/// `EFBIG` with SIGXFSZ beyond the limit; else those of write(2).
 pub fn write(
     task: &Arc<Task>,
     file: &OpenFile,
@@ -41,10 +41,10 @@ pub fn write(
     }
 }
 
-/// Bytes that may be written to `file` at `position`.
+/// Returns the number of bytes that may be written to `file` at `position`.
 ///
 /// # Errors
-/// `EFBIG` where none may, with SIGXFSZ beyond the task's limit.
+/// `EFBIG` if none may be, with SIGXFSZ beyond the task's limit.
 pub fn room(task: &Arc<Task>, file: &OpenFile, position: u64) -> Result<u64, Errno> {
     const LARGEST: u64 = i64::MAX as u64;
     if let Some(limit) = size_limit(task, file)
@@ -60,19 +60,22 @@ pub fn room(task: &Arc<Task>, file: &OpenFile, position: u64) -> Result<u64, Err
     Ok(limit.wrapping_sub(position))
 }
 
-/// The size no regular file may pass by this task's writes, if there is one.
+/// Returns the greatest size that this task may give to the file, if there is a limit.
 fn size_limit(task: &Task, file: &OpenFile) -> Option<u64> {
     let limit = task.process.limits.soft(Resource::FileSize);
     (limit != INFINITY && file.vnode().is_regular()).then_some(limit)
 }
 
-/// Sends SIGXFSZ; the error that goes with it.
+/// Sends SIGXFSZ. Returns the error that belongs to it.
 pub fn too_large(task: &Arc<Task>) -> Errno {
     signal::send_own(task, signal::SIGXFSZ);
     Errno::EFBIG
 }
 
-/// `EFBIG` and SIGXFSZ where nothing may be written at `at`; else what is within the limit.
+/// Limits a source at position `at` to the limit.
+///
+/// # Errors
+/// `EFBIG` with SIGXFSZ if no byte may be written.
 fn bound<'a>(
     task: &Arc<Task>,
     source: &'a mut dyn Source,

@@ -1,5 +1,5 @@
-//! Capabilities: capget, capset, what prctl says of them, and what a change of user does to them
-//! (capabilities(7)).
+//! Capabilities: capget, capset, the options of prctl about them, and the effect of a change of
+//! user (capabilities(7)).
 use super::{credentials, entry::Entry};
 use alloc::vec::Vec;
 use linux_raw_sys::{general as raw, prctl};
@@ -10,7 +10,7 @@ use vfs::{
 };
 use zerocopy::IntoBytes;
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_capget, "capget", capget),
     Entry::whole(raw::__NR_capset, "capset", capset),
@@ -23,12 +23,13 @@ const KEEP_CAPS: u32 = 1 << 4;
 const KEEP_CAPS_LOCKED: u32 = 1 << 5;
 /// `SECBIT_NO_CAP_AMBIENT_RAISE`
 const NO_AMBIENT_RAISE: u32 = 1 << 6;
-/// Every securebit with its lock.
+/// All secure bits with their locks.
 const SECURE_BITS: u32 = 0xff;
-/// The locks among them, each one above what it locks.
+/// The lock bits among them, each next above the bit that it locks.
 const SECURE_LOCKS: u32 = 0xaa;
 
-/// Adjusts the capability sets after a change from the user `old` (`SECURE_NO_SETUID_FIXUP` aside).
+/// Changes the capability sets after a change from the user `old`, unless `SECURE_NO_SETUID_FIXUP`
+/// is set.
 pub fn follow_user(new: &mut Credentials, old: Ids) {
     if new.secure_bits & NO_SETUID_FIXUP != 0 {
         return;
@@ -59,10 +60,10 @@ fn decode_capability(number: u64) -> Result<Capabilities, Errno> {
     Ok(Capabilities::from_bits_truncate(1 << bit))
 }
 
-/// The options of prctl(2) that are about capabilities.
+/// Does the options of prctl(2) that are about capabilities.
 ///
 /// # Errors
-/// As prctl(2); `EINVAL` for any other option.
+/// Those of prctl(2); `EINVAL` for any other option.
 pub fn prctl(task: &Task, option: u32, arguments: [u64; 4]) -> Result<u64, Errno> {
     let [second, third, fourth, fifth] = arguments;
     match option {
@@ -135,7 +136,7 @@ fn keep_capabilities(task: &Task, value: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Locked bits stay, locks stay, unknown bits are refused.
+/// Sets the secure bits. Locked bits and locks must not change, and unknown bits are refused.
 fn set_secure_bits(task: &Task, value: u64) -> Result<u64, Errno> {
     let old = task.credentials();
     let wanted = u32::try_from(value).map_err(|_| Errno::EPERM)?;
@@ -154,7 +155,8 @@ const VERSION_1: u32 = 0x1998_0330;
 const VERSION_2: u32 = 0x2007_1026;
 const VERSION_3: u32 = 0x2008_0522;
 
-/// Reads the header: number of 32-bit halves and the process; answers a wrong version with ours.
+/// Reads the header. Returns the number of 32-bit halves and the process; a wrong version is
+/// replaced by the supported one.
 fn read_header(call: &Call<'_>) -> Result<(usize, u32), Errno> {
     let memory = call.memory;
     let [version, id] = memory.read::<[u32; 2]>(call.word(0))?;

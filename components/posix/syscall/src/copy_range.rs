@@ -1,5 +1,5 @@
-//! copy_file_range(2). What is wrong is told in Linux's order (`vfs_copy_file_range`, `generic_copy_file_checks`):
-//! descriptors, positions, flags, kinds, modes, file systems, then the range.
+//! copy_file_range(2). Errors are checked in Linux's order (`vfs_copy_file_range`, `generic_copy_file_checks`): descriptors,
+//! positions, flags, kinds, modes, file systems, then the range.
 use super::{
     bounded,
     entry::Entry,
@@ -11,7 +11,7 @@ use memory::transfer::BYTES_MAX;
 use process::call::Call;
 use vfs::{Errno, FLAG_IMMUTABLE, OpenFile};
 
-/// The call of this file.
+/// The system call that this file implements.
 pub const CALLS: &[Entry] =
     &[Entry::whole(raw::__NR_copy_file_range, "copy_file_range", copy_file_range)];
 
@@ -34,7 +34,7 @@ impl Side {
     fn write_back(&self, call: &Call<'_>, place: Place) -> Result<(), Errno> {
         place.map_or(Ok(()), |position| call.memory.write(self.at, &position))
     }
-    /// `length` bytes from its position are positions of a file.
+    /// Checks that `length` bytes from its position are positions of a file.
     fn check(&self, length: u64) -> Result<(), Errno> {
         let end = self.position.checked_add(length);
         match end.is_some_and(|end| self.position.max(end) <= i64::MAX as u64) {

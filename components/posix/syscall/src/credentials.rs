@@ -11,7 +11,7 @@ use vfs::{
 };
 use zerocopy::IntoBytes;
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getuid, "getuid", |call| {
         Ok(u64::from(call.task.credentials().user.real))
@@ -74,7 +74,7 @@ fn get_three(call: &Call<'_>, ids: Ids) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Gives the task new ids of one kind, with what follows for capabilities (capabilities(7)).
+/// Gives the task new ids of one kind, and changes its capabilities accordingly (capabilities(7)).
 fn apply(task: &Task, kind: Kind, ids: Ids) {
     let mut new = (*task.credentials()).clone();
     let old = new.user;
@@ -88,7 +88,7 @@ fn apply(task: &Task, kind: Kind, ids: Ids) {
     install(task, new);
 }
 
-/// As [`apply`], of ids that processes are counted by.
+/// Does the same as [`apply`] for the ids by which processes are counted.
 fn change(task: &Task, kind: Kind, ids: Ids) {
     if kind == Kind::User {
         note_process_limit(&task.process, ids.real);
@@ -96,18 +96,20 @@ fn change(task: &Task, kind: Kind, ids: Ids) {
     apply(task, kind, ids);
 }
 
-/// Whether `user` has more processes than it may is asked when the process, which is to be theirs, runs another
-/// program: many a program does not look at what setuid says (execve(2), EAGAIN).
+/// Records whether `user` now has more processes than the limit allows. It is checked when the process, which
+/// is to be the user's, runs another program: many programs ignore the result of setuid (execve(2), EAGAIN).
 fn note_process_limit(process: &Process, user: u32) {
     let is_over = tree::read().user_tasks(user) > process.limits.soft(Resource::Processes);
     process.exceeds_limit.store(user != 0 && is_over, Ordering::Relaxed);
 }
 
-/// Puts new credentials in place. A process whose rights have changed is nobody's to look into.
+/// Puts new credentials in place. If its rights have changed, the process may no longer be inspected by its
+/// user.
 pub(super) fn install(task: &Task, new: Credentials) {
     let old = task.credentials();
     if new.departs_from(&old) {
-        // Before the credentials: nobody finds the new ones with a memory that may still be looked into.
+        // This comes before the credentials: no thread can find the new ones with a memory that may still be
+        // inspected.
         if let Some(memory) = task.process.try_memory() {
             memory.set_dumpable(Dumpable::No);
         }

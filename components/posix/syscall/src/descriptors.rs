@@ -1,4 +1,4 @@
-//! Descriptors: close, dup and their relatives, pipes, lseek.
+//! Calls about descriptors: close, dup and related ones, pipes, lseek.
 use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -12,7 +12,7 @@ use process::{
 };
 use vfs::{Errno, OpenFile, Whence};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_close, "close", close),
     Entry::whole(raw::__NR_close_range, "close_range", close_range),
@@ -24,9 +24,9 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_pipe2, "pipe2", pipe2),
 ];
 
-/// Give the caller a table of its own first.
+/// Flag: the caller gets a table of its own first.
 const CLOSE_RANGE_UNSHARE: u32 = 2;
-/// Close at exec only.
+/// Flag: the descriptors are closed at exec only.
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
 fn close(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -100,7 +100,7 @@ fn pipe2(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
-    /// `O_NOTIFICATION_PIPE`, of Linux with watch queues.
+    /// Flag `O_NOTIFICATION_PIPE` of a Linux with watch queues.
     const NOTIFIES: u32 = raw::O_EXCL;
     if flags & !(raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_DIRECT | NOTIFIES) != 0 {
         return Err(Errno::EINVAL);

@@ -1,4 +1,4 @@
-//! Directories: getdents, mkdir, rmdir, chdir, chroot, getcwd.
+//! Calls about directories: getdents, mkdir, rmdir, chdir, chroot, getcwd.
 use super::{entry::Entry, open::mode, place::Named};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -14,7 +14,7 @@ use zerocopy::{
     little_endian::{U16, U64},
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getdents, "getdents", getdents),
     Entry::whole(raw::__NR_getdents64, "getdents64", getdents64),
@@ -27,19 +27,19 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getcwd, "getcwd", getcwd),
 ];
 
-/// Most bytes of entries gathered at a time, whatever the program's buffer.
+/// Most bytes of entries collected at a time, for a buffer of any length.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// Bytes for which there is room from the first entry on.
+/// Number of bytes reserved before the first entry.
 const FIRST_BYTES: usize = 512;
 
 /// Bytes before the type or the name: inode, offset, length.
 const HEADER_BYTES: usize = 8 + 8 + 2;
 
-/// Bytes of an entry beside its name, in both layouts: inode, offset, length, type, NUL.
+/// Bytes of an entry besides its name, in both layouts: inode, offset, length, type, NUL.
 const FIXED_BYTES: usize = 8 + 8 + 2 + 1 + 1;
 
-/// Layout of a directory entry.
+/// The layout of a directory entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// `struct linux_dirent`: inode, offset, length, name, NUL, type in the last byte.
@@ -59,7 +59,7 @@ struct Header {
 }
 
 impl Layout {
-    /// Appends `entry`, padded to 8 bytes; `false` if it does not fit into `max` bytes.
+    /// Appends `entry`, padded to 8 bytes; returns `false` if it does not fit into `max` bytes.
     fn append(self, entry: &DirectoryEntry<&[u8]>, max: usize, out: &mut Vec<u8>) -> bool {
         let length = (FIXED_BYTES + entry.name.len() + 7) & !7;
         let Ok(length_field) = u16::try_from(length) else { return true };
@@ -82,7 +82,7 @@ impl Layout {
             out.pop();
         }
         out.extend_from_slice(entry.name);
-        // As many zeroes as there can be, of which those that are too many go: their number is known here.
+        // The greatest possible number of zeroes is added and then shortened: a constant length is faster.
         out.extend_from_slice(&[0; 16]);
         out.truncate(start + length);
         if let (Layout::Old, Some(last)) = (self, out.last_mut()) {
@@ -92,7 +92,7 @@ impl Layout {
     }
 }
 
-/// `DT_` of a type.
+/// Returns the `DT_` constant of a type.
 fn directory_type(file_type: FileType) -> u8 {
     (file_type as u16 >> 12) as u8
 }
@@ -124,14 +124,15 @@ fn read_entries(call: &Call<'_>, layout: Layout) -> Result<u64, Errno> {
     }
 }
 
-/// Whether the directory may have entries for which there is still room.
+/// Tells whether the directory may have more entries for which there is room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
     None,
     More,
 }
 
-/// Hands entries to the program, at most `room` bytes and [`GATHER_BYTES`] of them, `done` bytes into its buffer.
+/// Writes entries to the program, at most `room` bytes and [`GATHER_BYTES`] of them, `done` bytes into its
+/// buffer.
 fn gather(
     call: &Call<'_>,
     file: &OpenFile,
@@ -157,7 +158,7 @@ fn gather(
     Ok((bytes.len(), rest))
 }
 
-/// Hands over the whole entries of `bytes` before the address that is bad, and sets the position behind them.
+/// Writes the whole entries of `bytes` before the bad address, and sets the position after them.
 #[cold]
 fn take_back(
     call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! epoll and eventfd.
+//! The calls of epoll and eventfd.
 use super::{entry::Entry, poll::set_mask};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -8,7 +8,7 @@ use process::{call::Call, files::install::install_anonymous};
 use vfs::{Errno, OpenFile};
 use zerocopy::{Immutable, IntoBytes};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_epoll_create, "epoll_create", create),
     Entry::whole(raw::__NR_epoll_create1, "epoll_create1", create1),
@@ -30,9 +30,9 @@ struct RawEvent {
 
 const EVENT_BYTES: usize = size_of::<RawEvent>();
 const _: () = assert!(EVENT_BYTES == 12);
-/// Events written at once.
+/// Number of events written at once.
 const EVENTS_A_WRITE: usize = 4;
-/// Most events of one wait.
+/// Greatest number of events of one wait.
 const EVENTS_MAX: usize = i32::MAX as usize / EVENT_BYTES;
 const NS_A_MILLISECOND: u64 = 1_000_000;
 
@@ -118,10 +118,10 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     answer.finish()
 }
 
-/// Events on their way to the program.
+/// Writes events to the program.
 struct Answer<'a> {
     memory: &'a AddressSpace,
-    /// The place of the next.
+    /// Address of the next event.
     at: u64,
     batch: [RawEvent; EVENTS_A_WRITE],
     held: usize,

@@ -1,24 +1,24 @@
-//! FS_IOC_FIEMAP: where a file is on its storage (Linux `Documentation/filesystems/fiemap.rst`).
+//! FS_IOC_FIEMAP: the extents of a file on its storage (Linux `Documentation/filesystems/fiemap.rst`).
 //!
 //! ```text
 //! 0 start  8 length  16 flags  20 mapped  24 room  28 reserved   32 extents, of 56 bytes each:
 //! 0 logical  8 physical  16 length  24 reserved  40 flags  44 reserved
 //! ```
-//! Dirty pages are written first, asked for (FIEMAP_FLAG_SYNC) or not, so that no extent is still to be
-//! placed. Extended attributes in blocks of their own (FIEMAP_FLAG_XATTR) are not told (`EBADR`).
+//! Dirty pages are written first, with FIEMAP_FLAG_SYNC or without, so that every extent has its blocks. Extended
+//! attributes in blocks of their own (FIEMAP_FLAG_XATTR) are not reported (`EBADR`).
 use interfaces::file_system::Stored;
 use process::call::Call;
 use vfs::{Errno, OpenFile, file::RangeSteps};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const FLAG_SYNC: u32 = 1;
-/// Of an extent: it is the last one.
+/// Flag of an extent: it is the last one.
 const LAST: u32 = 1;
-/// Of an extent: it is not made of whole blocks.
+/// Flag of an extent: it is not made of whole blocks.
 const NOT_ALIGNED: u32 = 0x100;
-/// Of an extent: it lies beside the inode.
+/// Flag of an extent: it is stored beside the inode.
 const INLINE: u32 = 0x200;
-/// Of an extent: it reads as zeroes.
+/// Flag of an extent: it reads as zeroes.
 const UNWRITTEN: u32 = 0x800;
 
 /// `struct fiemap`.
@@ -47,15 +47,15 @@ struct Extent {
 
 const REQUEST_BYTES: u64 = size_of::<Request>() as u64;
 const EXTENT_BYTES: u64 = size_of::<Extent>() as u64;
-/// Most extents that may be asked for.
+/// Most extents that may be requested.
 const ROOM_MAX: u32 = (u32::MAX - REQUEST_BYTES as u32) / EXTENT_BYTES as u32;
 const _: () = assert!(REQUEST_BYTES == 32 && EXTENT_BYTES == 56);
 
-/// Answers FS_IOC_FIEMAP for `file`; `address` is the program's request, which gets the answer.
+/// Answers FS_IOC_FIEMAP for `file`; `address` is the program's request, to which the answer is written.
 ///
 /// # Errors
-/// `EOPNOTSUPP` of what is on no storage, `EFAULT`, `EINVAL`, `EFBIG`, `EBADR` for flags that are not known, which are
-/// left in the request; what the file system says.
+/// `EOPNOTSUPP` for a file that is not on storage, `EFAULT`, `EINVAL`, `EFBIG`, `EBADR` for unknown flags, which are
+/// left in the request; errors of the file system.
 pub fn map(call: &Call<'_>, file: &OpenFile, address: u64) -> Result<u64, Errno> {
     let vnode = file.vnode();
     if !vnode.is_regular() && !vnode.is_directory() {
@@ -97,7 +97,7 @@ fn check(request: &mut Request) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes the extents of the range to `at`, as many as there is room for; none where they are only counted.
+/// Writes the extents of the range to `at`, as many as fit; none if they are only counted.
 fn report(call: &Call<'_>, file: &OpenFile, at: u64, request: &mut Request) -> Result<(), Errno> {
     let block = u64::from(file.vnode().instance().info().block_bytes.max(1));
     let end = request.start + request.length;
@@ -132,7 +132,7 @@ fn extent(stored: Stored, logical: u64, length: u64) -> Option<Extent> {
     Some(Extent { logical, physical, length, reserved: [0; 2], flags, rest: [0; 3] })
 }
 
-/// Whether there is room for another extent.
+/// Tells whether there is room for another extent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Left,

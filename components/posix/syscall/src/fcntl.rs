@@ -1,4 +1,4 @@
-//! fcntl and flock.
+//! The calls fcntl and flock.
 use super::{async_owner, entry::Entry};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use process::{
 use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_fcntl, "fcntl", "leases (none is given)", fcntl),
     Entry::whole(raw::__NR_flock, "flock", flock),
@@ -72,7 +72,7 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         F_OFD_GETLK => report_lock(call, &file, description_owner(call, &file)?),
         F_OFD_SETLK => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Fail),
         F_OFD_SETLKW => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Wait),
-        // Nobody holds a lease, and none is given.
+        // Leases do not exist.
         raw::F_GETLEASE => Ok(u64::from(raw::F_UNLCK)),
         raw::F_SETLEASE => refuse_lease(call, &file),
         raw::F_GET_RW_HINT => {
@@ -85,7 +85,7 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// No lease is given, as where somebody else has the file open.
+/// Refuses a lease with the error for a file that another process has open.
 fn refuse_lease(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     let who = call.task.credentials();
     let is_theirs = file.vnode().owner().0 == who.user.fs;
@@ -96,7 +96,7 @@ fn refuse_lease(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     Err(if is_kind && file.vnode().is_regular() { Errno::EAGAIN } else { Errno::EINVAL })
 }
 
-/// Keeps how long what is written will live, to be told again.
+/// Records the expected lifetime of written data, which is only reported again.
 fn set_write_hint(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     let hint: u64 = call.memory.read(call.word(2))?;
     let is_known = hint <= u64::from(raw::RWH_WRITE_LIFE_EXTREME);
@@ -185,7 +185,7 @@ fn kind_of(number: u16) -> Result<Kind, Errno> {
     }
 }
 
-/// The bytes a `struct flock` means.
+/// Returns the range of bytes in a `struct flock`.
 fn range_of(lock: &RawLock, file: &OpenFile) -> Result<Range, Errno> {
     let from = match u32::from(lock.whence) {
         raw::SEEK_SET => 0,
@@ -249,7 +249,7 @@ fn report_lock(call: &Call<'_>, file: &Arc<OpenFile>, owner: Owner) -> Result<u6
     Ok(0)
 }
 
-/// LOCK_MAND, of locks that Linux had and never enforced: any command with it does nothing.
+/// LOCK_MAND, a flag of locks that Linux had and never enforced: any command with it has no effect.
 const MANDATORY: u32 = 32;
 
 fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -15,7 +15,7 @@ use rt::time::Instant;
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_futex, "futex", futex),
     Entry::whole(raw::__NR_futex_waitv, "futex_waitv", futex_waitv),
@@ -25,22 +25,22 @@ pub const CALLS: &[Entry] = &[
 
 const COMMAND_MASK: u32 = 0x7f;
 
-/// Commands that may name their clock.
+/// Returns whether the command may select its clock by a flag.
 fn names_clock(command: u32) -> bool {
     matches!(command, raw::FUTEX_WAIT_BITSET | raw::FUTEX_LOCK_PI2 | raw::FUTEX_WAIT_REQUEUE_PI)
 }
 
-/// Commands whose fourth argument is a time.
+/// Returns whether the fourth argument of the command is a time.
 fn has_deadline(command: u32) -> bool {
     names_clock(command) || matches!(command, raw::FUTEX_WAIT | raw::FUTEX_LOCK_PI)
 }
 
-/// A number of waiters to wake, of which there is always one: what is not positive counts as 1.
+/// Returns a number of waiters to wake: a number that is not positive counts as 1.
 fn at_least_one(count: u32) -> u32 {
     (count as i32).max(1) as u32
 }
 
-/// A number of waiters to wake or to move.
+/// Decodes a number of waiters to wake or to move.
 ///
 /// # Errors
 /// `EINVAL` for a negative one.
@@ -59,7 +59,7 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
         let woken = futex::wake(memory, address, scope, at_least_one(value), futex::ANY)?;
         return Ok(u64::from(woken));
     }
-    // A time that is wrong is told first.
+    // An invalid time is reported first.
     let deadline = if has_deadline(command) { deadline(call)? } else { None };
     if operation & raw::FUTEX_CLOCK_REALTIME != 0 && !names_clock(command) {
         return Err(Errno::ENOSYS);
@@ -122,8 +122,8 @@ fn wait(
     timed_wait(call, [address, scope_word, u64::from(value), u64::from(set), deadline.0, 0])
 }
 
-/// FUTEX_WAIT counts from now on the monotonic clock, FUTEX_LOCK_PI means a time of the wall clock, others one of the clock
-/// their flag names.
+/// Returns the deadline. The time of FUTEX_WAIT is relative to now on the monotonic clock, that of FUTEX_LOCK_PI one of the
+/// wall clock, and that of other commands one of the clock that their flag names.
 fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
     if call.word(3) == 0 {
         return Ok(None);
@@ -139,7 +139,7 @@ fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
     }))
 }
 
-/// A wait with a deadline, which restart_syscall continues: address, is shared, value, set, deadline.
+/// Does a wait with a deadline, which restart_syscall continues: address, is shared, value, set, deadline.
 fn timed_wait(call: &Call<'_>, args: [u64; 6]) -> Result<u64, Errno> {
     let [address, scope, value, set, deadline, _] = args;
     let scope = if scope == 0 { Scope::Private } else { Scope::Shared };

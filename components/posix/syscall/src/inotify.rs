@@ -1,4 +1,4 @@
-//! inotify_init1, inotify_add_watch, inotify_rm_watch.
+//! The calls inotify_init1, inotify_add_watch, inotify_rm_watch.
 use super::{entry::Entry, place::Named};
 use linux_raw_sys::general as raw;
 use objects::inotify::Inotify;
@@ -11,7 +11,7 @@ use vfs::{
     permission::{Want, check_path},
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_inotify_init, "inotify_init", init),
     Entry::whole(raw::__NR_inotify_init1, "inotify_init1", init1),
@@ -19,7 +19,7 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_inotify_rm_watch, "inotify_rm_watch", remove),
 ];
 
-/// Every bit a watch's mask may have.
+/// Every bit that a watch's mask may have.
 const KNOWN: u32 = raw::IN_ALL_EVENTS
     | raw::IN_UNMOUNT
     | raw::IN_Q_OVERFLOW

@@ -1,4 +1,5 @@
-//! ioprio_set and ioprio_get: kept for each thread and told; disks are served in order of position.
+//! ioprio_set and ioprio_get: the priority is kept for each thread and reported, without an effect;
+//! disks are served in order of position.
 use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -6,7 +7,7 @@ use linux_raw_sys::general as raw;
 use process::{Task, call::Call, tree};
 use vfs::{Capabilities, Errno};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_ioprio_set, "ioprio_set", "an effect on disks", set),
     Entry::whole(raw::__NR_ioprio_get, "ioprio_get", get),
@@ -20,7 +21,7 @@ const CLASS_NONE: u32 = 0;
 const CLASS_REAL_TIME: u32 = 1;
 const CLASS_BEST_EFFORT: u32 = 2;
 const CLASS_IDLE: u32 = 3;
-/// Level of a thread that asked for none.
+/// Level of a thread that has not set one.
 const LEVEL_DEFAULT: u32 = 4;
 
 const WHO_PROCESS: u32 = 1;
@@ -39,7 +40,7 @@ fn targets(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
             tree.known_tasks(tree.group(group))
         }
         WHO_USER => {
-            // On Linux, too, 0 is the administrator here, and not the caller.
+            // As on Linux, 0 is the administrator here, and not the caller.
             let tree = tree::read();
             tree.known_tasks(tree.processes().filter(|process| process.real_user() == id))
         }
@@ -85,6 +86,6 @@ fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.uint(0) == WHO_PROCESS && call.uint(1) == 0 {
         return Ok(u64::from(shown(call.task)));
     }
-    // Lower numbers are the better ones.
+    // The lower number is the better priority.
     Ok(u64::from(targets(call)?.iter().map(shown).min().unwrap_or(0)))
 }

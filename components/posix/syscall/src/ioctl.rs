@@ -1,4 +1,4 @@
-//! ioctl: what every file answers, then what its kind does.
+//! ioctl: the requests that every file supports, then those of its kind.
 use super::{async_owner, entry::Entry, extents};
 use alloc::sync::Arc;
 use interfaces::{block::SECTOR_BYTES, file_system::FileType};
@@ -17,7 +17,7 @@ use process::{
 };
 use vfs::{Errno, OpenFile};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[Entry::partial(
     raw::__NR_ioctl,
     "ioctl",
@@ -55,7 +55,8 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Flags as FS_IOC_GETFLAGS numbers them, and as FS_IOC_FSGETXATTR does: immutable, append, sync, noatime, nodump.
+/// Flags with the numbers of FS_IOC_GETFLAGS, and with those of FS_IOC_FSGETXATTR: immutable, append, sync, noatime,
+/// nodump.
 const XFS_FLAGS: [(u32, u32); 5] =
     [(0x10, 0x8), (0x20, 0x10), (0x8, 0x20), (0x80, 0x40), (0x40, 0x80)];
 
@@ -102,7 +103,7 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
             request::FS_IOC_GETFLAGS => return get_flags(call, file, argument),
             request::FS_IOC_SETFLAGS => return set_flags(call, file, argument),
             request::FS_IOC_FSGETXATTR => return get_more_flags(call, file, argument),
-            // No file system tells its blocks.
+            // No file system reports its blocks.
             request::FIBMAP if file.vnode().is_regular() => {
                 let may_ask = call.task.credentials().has(vfs::Capabilities::SYS_RAWIO);
                 return Err(if may_ask { Errno::EINVAL } else { Errno::EPERM });
@@ -128,8 +129,8 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
     Ok(0)
 }
 
-/// FICLONE, FICLONERANGE (ioctl_ficlone(2)) and FIDEDUPERANGE: no file system here shares blocks, which is said after what
-/// else is wrong.
+/// Answers FICLONE, FICLONERANGE (ioctl_ficlone(2)) and FIDEDUPERANGE: no file system here shares blocks, which is
+/// reported after other errors.
 fn share_blocks(
     call: &Call<'_>,
     file: &OpenFile,
@@ -164,7 +165,7 @@ fn check_shareable(file: &OpenFile) -> Result<(), Errno> {
     if file.vnode().is_regular() { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// Inode flags that programs are told of.
+/// Inode flags that are shown to programs.
 const FLAGS_VISIBLE: u32 = 0x705b_dfff;
 
 fn get_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Errno> {
@@ -175,7 +176,7 @@ fn get_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Err
     Ok(0)
 }
 
-/// FS_IOC_FSGETXATTR: the flags again, as XFS numbers them. `struct fsxattr`: flags, hints, extents, project.
+/// Answers FS_IOC_FSGETXATTR: the same flags with the numbers of XFS. `struct fsxattr`: flags, hints, extents, project.
 fn get_more_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Errno> {
     if file.vnode().node().is_some() {
         return Err(Errno::ENOTTY);

@@ -1,4 +1,4 @@
-//! The table of system calls: one file a family, each with its `CALLS`, indexed here by number.
+//! The table of system calls: one file for each family, with its `CALLS`, indexed here by number.
 //!
 //! [`Table::dispatch`] is the hot path: one bounds check, one load, one indirect call; no lock, no
 //! allocation. A number nobody registered answers `ENOSYS` and is named once in the log. The
@@ -65,7 +65,7 @@ pub use entry::{Entry, Status};
 
 use ::process::call::{Handler, NUMBERS, Table};
 
-/// The families. A family file registers here with one line.
+/// The tables of all families. A family file is added here with one line.
 pub const FAMILIES: &[&[Entry]] = &[
     attributes::CALLS,
     descriptors::CALLS,

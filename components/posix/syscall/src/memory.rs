@@ -10,7 +10,7 @@ use process::{call::Call, exec};
 use rt::user::{Access, Protection, USER_END};
 use vfs::{Capabilities, Errno, MountFlags, OpenFile};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_mmap, "mmap", "MAP_HUGETLB, MAP_SYNC", mmap),
     Entry::whole(raw::__NR_munmap, "munmap", munmap),
@@ -28,11 +28,11 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_munlockall, "munlockall", munlockall),
 ];
 
-/// Pages mincore answers for at once.
+/// Number of pages that mincore reports at once.
 const MINCORE_PAGES: u64 = 4096;
 /// Flags without effect, here as on Linux.
 const IGNORED: u32 = raw::MAP_DENYWRITE | raw::MAP_EXECUTABLE | raw::MAP_STACK | raw::MAP_NONBLOCK;
-/// `MAP_HUGE_SHIFT`ed size of huge pages.
+/// Mask of the size of huge pages, at `MAP_HUGE_SHIFT`.
 const HUGE_SIZE: u32 = 0x3f << 26;
 const PROT_KNOWN: u32 = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC | PROT_SEM;
 const PROT_SEM: u32 = 8;
@@ -89,7 +89,7 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
     })
 }
 
-/// A fixed place too low is refused before the kind of the mapping is looked at.
+/// Refuses a fixed place that is too low, before the kind of the mapping is checked.
 fn check_low(call: &Call<'_>) -> Result<(), Errno> {
     let (address, bytes) = (call.word(0), call.word(1));
     let is_fixed = call.uint(3) & (raw::MAP_FIXED | raw::MAP_FIXED_NOREPLACE) != 0;
@@ -129,7 +129,7 @@ fn anonymous_source(flags: u32) -> Result<Source, Errno> {
     }
 }
 
-/// The file's offset at the end of the mapping can be told.
+/// Checks that the file's offset at the end of the mapping is a valid position.
 fn check_extent(bytes: u64, offset: u64) -> Result<(), Errno> {
     let length = round_up(bytes).filter(|length| *length <= USER_END).ok_or(Errno::ENOMEM)?;
     match offset.checked_add(length) {
@@ -180,7 +180,7 @@ fn file_source(
     Ok(Source::Object { object, first, origin: Origin::File(file), allowed, is_shared })
 }
 
-/// `MAP_SHARED_VALIDATE` refuses flags it does not know.
+/// Refuses unknown flags of `MAP_SHARED_VALIDATE`.
 fn check_known(flags: u32) -> Result<(), Errno> {
     let known = raw::MAP_TYPE
         | raw::MAP_FIXED
@@ -230,7 +230,7 @@ fn mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn pkey_mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
-    // The first key is the one that all memory has; of no memory any key will do.
+    // The first key belongs to all memory; for an empty range every key is valid.
     let has_key = !matches!(call.int(3), -1 | 0) && call.word(1) != 0;
     if has_key { Err(Errno::EINVAL) } else { mprotect(call) }
 }

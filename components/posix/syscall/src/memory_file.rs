@@ -1,4 +1,4 @@
-//! memfd_create.
+//! The call memfd_create.
 use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -10,21 +10,21 @@ use process::{
 use rt::sync::Once;
 use vfs::{Errno, Mount, Seals};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] =
     &[Entry::partial(raw::__NR_memfd_create, "memfd_create", "MFD_HUGETLB", memfd_create)];
 
 const FLAGS: u32 = raw::MFD_CLOEXEC | raw::MFD_ALLOW_SEALING | raw::MFD_NOEXEC_SEAL | raw::MFD_EXEC;
 /// `MFD_HUGETLB` and the size of its pages.
 const HUGE: u32 = raw::MFD_HUGETLB | raw::MFD_HUGE_MASK << raw::MFD_HUGE_SHIFT;
-/// The prefix of a link to such a file.
+/// The prefix of the link text of such a file.
 const PREFIX: &[u8] = b"memfd:";
 /// The longest name with the NUL after it.
 const NAME_BYTES: usize = vfs::NAME_MAX - PREFIX.len() + 1;
 const MODE: u16 = 0o777;
 const MODE_NO_EXEC: u16 = 0o666;
 
-/// The file system of these files, without a limit but memory.
+/// Returns the file system of these files, which only memory limits.
 fn mount() -> Result<&'static Arc<Mount>, Errno> {
     static MOUNT: Once<Arc<Mount>> = Once::new();
     MOUNT.get_or_try_init(|| {

@@ -12,7 +12,7 @@ use process::call::Call;
 use sysv::messages::{Receive, Wanted};
 use vfs::Errno;
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_msgget, "msgget", msgget),
     Entry::whole(raw::__NR_msgsnd, "msgsnd", msgsnd),
@@ -32,7 +32,7 @@ const MSG_STAT: i32 = 11;
 const MSG_INFO: i32 = 12;
 const MSG_STAT_ANY: i32 = 13;
 
-/// Bytes of a message's type, which are before its own.
+/// Bytes of a message's type, which come before the message's own.
 const KIND_BYTES: u64 = size_of::<i64>() as u64;
 
 fn msgget(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -60,7 +60,7 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
         if flags & MSG_EXCEPT != 0 || flags & NO_WAIT == 0 {
             return Err(Errno::EINVAL);
         }
-        // Linux makes room for the copy from what the program has there, before it looks for the queue.
+        // Linux reads the program's buffer for the copy, before it looks the queue up.
         let most = room.min(limits::MESSAGE_BYTES.get() as usize);
         call.memory.read_array::<u8>(address, most)?;
         let (kind, bytes) = message::copy(call.task, id, kind, (room, may_cut))?;
@@ -73,13 +73,13 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
     put(call, address, message.kind, bytes)
 }
 
-/// Gives a message to the program. Where that is not possible, it is lost, as on Linux.
+/// Copies a message to the program. If that is not possible, the message is lost, as on Linux.
 fn put(call: &Call<'_>, address: u64, kind: i64, bytes: &[u8]) -> Result<u64, Errno> {
     let put = call
         .memory
         .write(address, &kind)
         .and_then(|()| call.memory.write_bytes(address.wrapping_add(KIND_BYTES), bytes));
-    // Not to be made again: the message has gone.
+    // The call must not be restarted: the message was removed.
     put.map_err(|_| Errno::EFAULT)?;
     Ok(bytes.len() as u64)
 }
@@ -114,7 +114,7 @@ fn stat(call: &Call<'_>, who: &Who, stat: Stat) -> Result<u64, Errno> {
     Ok(answer)
 }
 
-/// `struct msginfo`: the limits, and sums of what there is instead of three of them.
+/// Returns `struct msginfo`: the limits, with present sums instead of three of them.
 fn info(has_sums: bool) -> RawQueueLimits {
     const SEGMENT_BYTES: i32 = 16;
     const SEGMENTS: u16 = 0xffff;

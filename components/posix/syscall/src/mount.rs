@@ -1,4 +1,4 @@
-//! mount and umount.
+//! The calls mount and umount.
 use super::{entry::Entry, place::Named};
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use interfaces::file_system::FileType;
@@ -10,7 +10,7 @@ use vfs::{
     namespace::{Reach, UnmountFlags},
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(
         raw::__NR_mount,
@@ -22,14 +22,14 @@ pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_umount2, "umount2", "MNT_EXPIRE never unmounts", unmount),
 ];
 
-/// Flags kept by a mount.
+/// Flags that a mount keeps.
 const KEPT: MountFlags = MountFlags::all();
-/// Flags that say how mounts propagate.
+/// Flags of the propagation of mounts.
 const PROPAGATION: u32 = raw::MS_SHARED | raw::MS_PRIVATE | raw::MS_SLAVE | raw::MS_UNBINDABLE;
 /// `MS_MGC_VAL` in the upper half is ignored.
 const MAGIC: u32 = 0xc0ed_0000;
 const MAGIC_MASK: u32 = 0xffff_0000;
-/// Bytes of options taken.
+/// Number of bytes of options that are read.
 const OPTIONS_BYTES: usize = 4096;
 
 fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -38,7 +38,7 @@ fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
         flags &= !MAGIC_MASK;
     }
     let scope = Scope::of(call.task);
-    // Linux copies all texts before it looks at the place.
+    // Linux copies all texts before it checks the place.
     let [source, type_name] = [text(call, 0)?, text(call, 2)?];
     if call.word(4) != 0 {
         call.memory.read::<u8>(call.word(4))?;
@@ -73,7 +73,7 @@ fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Every mount is private already.
+/// Accepts only private propagation: every mount is private already.
 fn check_propagation(flags: u32, at: &Path) -> Result<u64, Errno> {
     match flags & PROPAGATION {
         raw::MS_PRIVATE if at.is_mount_root() => Ok(0),
@@ -81,7 +81,7 @@ fn check_propagation(flags: u32, at: &Path) -> Result<u64, Errno> {
     }
 }
 
-/// The text whose address is argument `index`; nothing for no address.
+/// Reads the text whose address is argument `index`; a null address gives an empty text.
 fn text(call: &Call<'_>, index: usize) -> Result<Vec<u8>, Errno> {
     match call.word(index) {
         0 => Ok(Vec::new()),
@@ -121,7 +121,7 @@ fn writes(flags: MountFlags) -> Writes {
     }
 }
 
-/// The number of the disk that `source` names.
+/// Returns the number of the disk that `source` names.
 fn disk_of(scope: &Scope, source: &[u8]) -> Result<(u32, u32), Errno> {
     if source.is_empty() {
         return Err(Errno::EINVAL);

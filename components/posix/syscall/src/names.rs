@@ -1,4 +1,4 @@
-//! Names: unlink, rename, link, symlink, readlink, mknod.
+//! Calls about names: unlink, rename, link, symlink, readlink, mknod.
 use super::{entry::Entry, place::Named, stat::decode_device};
 use alloc::vec::Vec;
 use interfaces::file_system::FileType;
@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 use process::{call::Call, files::Scope};
 use vfs::{Capabilities, Errno, PATH_MAX, Path, Walk, operations::RenameMode};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_unlink, "unlink", unlink),
     Entry::whole(raw::__NR_unlinkat, "unlinkat", unlinkat),
@@ -75,7 +75,7 @@ fn renameat2(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let (from, to) = both_names(call)?;
     if flags & raw::RENAME_WHITEOUT != 0 {
-        // As of a file system that makes none, which says so after what is wrong with the names.
+        // The error is that of a file system without such files, and is reported after errors of the names.
         let scope = Scope::of(call.task);
         scope.caller().check_parent(from.base(), &from.path)?;
         scope.caller().check_parent(to.base(), &to.path)?;
@@ -84,7 +84,7 @@ fn renameat2(call: &mut Call<'_>) -> Result<u64, Errno> {
     move_name(call, &from, &to, mode)
 }
 
-/// The old name and the new one. The way to the old one is gone before the new one's descriptor is looked at.
+/// Returns the old name and the new one. The walk to the old one is checked before the new one's descriptor.
 fn both_names(call: &Call<'_>) -> Result<(Named, Named), Errno> {
     let from = Named::from_directory(call, 0, 1)?;
     match Named::from_directory(call, 2, 3) {
@@ -122,7 +122,7 @@ fn linkat(call: &mut Call<'_>) -> Result<u64, Errno> {
     if walk.contains(Walk::EMPTY) && !can_search {
         return Err(Errno::ENOENT);
     }
-    // The file is found before the new name is looked at.
+    // The file is found before the new name is checked.
     let scope = Scope::of(call.task);
     let place = Named::at(call, 0, 1)?.walk(&scope, walk)?;
     let to = Named::from_directory(call, 2, 3)?;
@@ -140,7 +140,7 @@ fn symlinkat(call: &mut Call<'_>) -> Result<u64, Errno> {
     make_link(call, &target, &Named::from_directory(call, 1, 2)?)
 }
 
-/// The target of a symbolic link, which is read before the name.
+/// Returns the target of a symbolic link, which is read before the name.
 fn link_target(call: &Call<'_>) -> Result<Vec<u8>, Errno> {
     let target = call.memory.read_string(call.word(0), PATH_MAX)?;
     if target.is_empty() { Err(Errno::ENOENT) } else { Ok(target) }

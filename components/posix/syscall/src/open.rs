@@ -1,4 +1,4 @@
-//! open and its relatives.
+//! The call open and related calls.
 use super::{entry::Entry, place::Named};
 use linux_raw_sys::general as raw;
 use process::{
@@ -12,7 +12,7 @@ use process::{
 use vfs::{Errno, OpenHow, Walk};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_open, "open", open),
     Entry::whole(raw::__NR_openat, "openat", openat),
@@ -30,7 +30,7 @@ struct RawHow {
 }
 
 const RAW_HOW_BYTES: usize = size_of::<RawHow>();
-/// Flags open(2) knows; openat2 refuses others, the older calls ignore them.
+/// Flags of open(2); openat2 refuses others, the older calls ignore them.
 const KNOWN_FLAGS: u32 = raw::O_ACCMODE
     | raw::O_CREAT
     | raw::O_EXCL
@@ -131,12 +131,12 @@ fn open_named(call: &Call<'_>, named: &Named, how: OpenHow) -> Result<u64, Errno
     let scope = Scope::of(call.task);
     let file = scope.caller().open(named.base(), &named.path, how)?;
     let on_exec = OnExec::from_flag(how.flags, raw::O_CLOEXEC);
-    // The room that was checked may be another thread's now. The call is not made again for it: it may
+    // The room that was checked may be another thread's now. The call is not repeated for that: it may
     // have created the file, which O_EXCL would then find.
     vfs::retried(HOST, || install(call.task, file.clone(), on_exec))
 }
 
-/// The permission bits of a mode argument.
+/// Returns the permission bits of a mode argument.
 pub fn mode(argument: u32) -> u16 {
     (argument & 0o7777) as u16
 }

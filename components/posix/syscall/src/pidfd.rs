@@ -1,4 +1,4 @@
-//! Processes by files: pidfd_open, pidfd_send_signal, pidfd_getfd.
+//! Calls about processes as files: pidfd_open, pidfd_send_signal, pidfd_getfd.
 use super::{
     entry::Entry,
     signal::{check_info, check_permission, decode_signal},
@@ -20,7 +20,7 @@ use process::{
 };
 use vfs::{Errno, OpenFile};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_pidfd_open, "pidfd_open", open),
     Entry::whole(raw::__NR_pidfd_send_signal, "pidfd_send_signal", send_signal),
@@ -30,10 +30,10 @@ pub const CALLS: &[Entry] = &[
 /// `PIDFD_NONBLOCK`
 const NONBLOCK: u32 = raw::O_NONBLOCK;
 
-/// The process that `file` is of.
+/// Returns the process of the pidfd `file`.
 ///
 /// # Errors
-/// `EBADF` where it is of none.
+/// `EBADF` if it is not a pidfd.
 pub fn of(file: &OpenFile) -> Result<&ProcessFile, Errno> {
     file.file().as_any().downcast_ref::<ProcessFile>().ok_or(Errno::EBADF)
 }
@@ -45,13 +45,13 @@ fn open(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     match tree::process(id as u32) {
         Some(process) => pidfd::install(call.task, &process, flags),
-        // A thread that leads no process.
+        // The id is that of a thread that does not lead a process.
         None if tree::task(id as u32).is_some() => Err(Errno::EINVAL),
         None => Err(Errno::ESRCH),
     }
 }
 
-/// Also of a directory `/proc/PID`.
+/// Returns the process of a pidfd or of a directory `/proc/PID`.
 fn named(file: &OpenFile) -> Result<Arc<Process>, Errno> {
     match of(file) {
         Ok(file) => file.process().cloned(),

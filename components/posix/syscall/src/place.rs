@@ -5,7 +5,7 @@ use memory::Text;
 use process::{call::Call, files::Scope};
 use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk};
 
-/// A path argument and what it starts from.
+/// A path argument and the directory at which it starts.
 pub struct Named {
     directory: Option<Arc<OpenFile>>,
     /// The path as the program gave it.
@@ -21,10 +21,10 @@ impl Named {
         let path = call.memory.read_text(call.word(path), PATH_MAX)?;
         Named::from(call, call.int(directory), path)
     }
-    /// As [`Named::at`], of a call that takes no empty path, which it finds before a descriptor that is not open.
+    /// Does the same as [`Named::at`] for a call that refuses an empty path, which it checks before the descriptor.
     ///
     /// # Errors
-    /// As [`Named::at`]; `ENOENT` of an empty path.
+    /// Those of [`Named::at`]; `ENOENT` for an empty path.
     pub fn from_directory(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
         let path = call.memory.read_text(call.word(path), PATH_MAX)?;
         if path.is_empty() {
@@ -40,7 +40,8 @@ impl Named {
         let path = call.memory.read_text(call.word(path), PATH_MAX)?;
         Ok(Named { directory: None, path })
     }
-    /// As [`Named::at`], where a null path stands for the descriptor itself (utimensat, statx).
+    /// Does the same as [`Named::at`] for calls in which a null path stands for the descriptor itself (utimensat,
+    /// statx).
     ///
     /// # Errors
     /// As [`Named::at`].
@@ -50,7 +51,7 @@ impl Named {
         }
         Named::at(call, directory, path)
     }
-    /// As [`Named::at`], where the descriptor of a scoped walk counts for a path from the root, too: it is the root.
+    /// Does the same as [`Named::at`] for a scoped walk, whose descriptor is also the root of absolute paths.
     ///
     /// # Errors
     /// As [`Named::at`].
@@ -77,22 +78,22 @@ impl Named {
         let directory = if is_cwd { None } else { Some(call.files.get(directory)?) };
         Ok(Named { directory, path })
     }
-    /// The descriptor, where an empty path stands for it.
+    /// Returns the descriptor if an empty path stands for it.
     pub fn itself(&self, walk: Walk) -> Option<&OpenFile> {
         let file = self.directory.as_deref()?;
         (walk.contains(Walk::EMPTY) && self.path.is_empty()).then_some(file)
     }
-    /// From where to walk.
+    /// Returns the directory at which the walk starts.
     pub fn base(&self) -> Base<'_> {
         match &self.directory {
             Some(file) => Base::At(file.path()),
             None => Base::Cwd,
         }
     }
-    /// Walks there.
+    /// Walks to the place.
     ///
     /// # Errors
-    /// As [`vfs::Caller::walk`].
+    /// Those of [`vfs::Caller::walk`].
     pub fn walk(&self, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
         scope.caller().walk(self.base(), &self.path, walk)
     }

@@ -1,4 +1,4 @@
-//! poll and ppoll.
+//! The calls poll and ppoll.
 use super::entry::Entry;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
@@ -9,11 +9,11 @@ use rt::{PAGE_BYTES, time::Instant};
 use vfs::{Errno, file::Ready};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] =
     &[Entry::whole(raw::__NR_poll, "poll", poll), Entry::whole(raw::__NR_ppoll, "ppoll", ppoll)];
 
-/// `struct pollfd`. What is wanted gives place to what is found now; `found` stays what it was before.
+/// `struct pollfd`. During the call the wanted events are replaced by those that are found; `found` keeps its old value.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct RawPoll {
@@ -23,16 +23,16 @@ struct RawPoll {
 }
 
 impl RawPoll {
-    /// The wanted events, and errors, which always are wanted.
+    /// Removes the wanted events, and adds errors, which are always wanted.
     fn take_wanted(&mut self) -> Ready {
         let wanted = core::mem::take(&mut self.wanted);
         Ready::from_bits_truncate(wanted) | Ready::ERROR | Ready::HANGUP
     }
 }
 
-/// So many entries need no heap.
+/// Number of entries up to which no heap is used.
 const FEW: usize = 16;
-/// So many descriptors are looked up under one lock.
+/// Number of descriptors that are looked up under one lock.
 const LOOKED_UP: usize = 64;
 const NS_A_MILLISECOND: u64 = 1_000_000;
 
@@ -44,7 +44,7 @@ fn poll(call: &mut Call<'_>) -> Result<u64, Errno> {
     poll_restartable(call, timeout)
 }
 
-/// Continues an interrupted poll: with the moment at which it ends.
+/// Continues an interrupted poll, given the time at which it ends.
 fn poll_again(call: &mut Call<'_>) -> Result<u64, Errno> {
     let timeout = match call.word(2) {
         u64::MAX => Timeout::Never,
@@ -85,7 +85,7 @@ pub fn set_mask(call: &Call<'_>, address: u64, bytes: u64) -> Result<(), Errno> 
     }
     signal::set_temporary_mask(call.task, call.memory.read::<u64>(address)?);
     if call.task.has_signal() {
-        // A signal that was blocked until now ends the wait as one that comes during it.
+        // A signal that was blocked until now ends the wait as one that comes during it does.
         rt::thread::kick(call.task.thread());
     }
     Ok(())
@@ -146,7 +146,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     tell(call, address, entries)
 }
 
-/// As [`poll_until`] of a single descriptor, which needs no list.
+/// Does the same as [`poll_until`] for a single descriptor, without a list.
 fn poll_one(call: &Call<'_>, entry: &mut RawPoll, timeout: Timeout) -> Result<(), Errno> {
     let events = entry.take_wanted();
     if entry.fd < 0 {
@@ -173,8 +173,8 @@ fn poll_one(call: &Call<'_>, entry: &mut RawPoll, timeout: Timeout) -> Result<()
     Ok(())
 }
 
-/// Writes what was found, and counts where that is anything. What stands there already is written once a page, so that memory
-/// that cannot be written is found.
+/// Writes the events that were found, and counts the entries with events. An unchanged value is written once for each page,
+/// so that memory that cannot be written is noticed.
 fn tell(call: &Call<'_>, address: u64, entries: &[RawPoll]) -> Result<u64, Errno> {
     const WORD: usize = core::mem::offset_of!(RawPoll, found);
     let (mut count, mut page) = (0, None);

@@ -1,4 +1,4 @@
-//! Processes: making, executing, ending, waiting; ids, groups and sessions.
+//! Calls about processes: making, executing, ending, waiting; ids, groups and sessions.
 use super::{entry::Entry, pidfd};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use rt::thread::CpuTime;
 use vfs::Errno;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getpid, "getpid", getpid),
     Entry::whole(raw::__NR_gettid, "gettid", gettid),
@@ -71,7 +71,7 @@ fn clone(call: &mut Call<'_>) -> Result<u64, Errno> {
     const SIGNAL_MASK: u64 = 0xff;
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args();
     let bits = flags & u64::from(u32::MAX) & !SIGNAL_MASK;
-    // There is one place for both.
+    // The call has only one address for both.
     if bits & CloneFlags::PIDFD.bits() != 0 && bits & CloneFlags::PARENT_SETTID.bits() != 0 {
         return Err(Errno::EINVAL);
     }
@@ -257,7 +257,7 @@ fn wait_word(event: Event) -> u32 {
     }
 }
 
-/// As Linux does, stores zeroes where no child is reported, also where the call fails.
+/// Does waitid(2). As Linux does, it stores zeroes if no child is reported, also if the call fails.
 fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
     let report = report_by_id(call);
     let (info_at, usage_at) = (call.word(2), call.word(4));
@@ -277,7 +277,7 @@ fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
     report.map(|_| 0)
 }
 
-/// Waits as the arguments of waitid(2) say.
+/// Waits according to the arguments of waitid(2).
 fn report_by_id(call: &Call<'_>) -> Result<Option<Report>, Errno> {
     let options = Options::from_bits(call.uint(3)).ok_or(Errno::EINVAL)?;
     if !options.intersects(Options::EXITED | Options::UNTRACED | Options::CONTINUED) {
@@ -305,7 +305,7 @@ fn report_by_id(call: &Call<'_>) -> Result<Option<Report>, Errno> {
     Ok(report)
 }
 
-/// `si_signo`, `si_code`, `si_pid`, `si_uid`, `si_status`.
+/// Returns `si_signo`, `si_code`, `si_pid`, `si_uid`, `si_status`.
 fn info_words(report: &Report) -> (u32, u32, u32, u32, u32) {
     let (code, status) = match report.event {
         Event::Ended(ExitStatus::Exited(code)) => (1, code),
@@ -326,7 +326,7 @@ pub struct ResourceUsage {
     shared_text: [u64; 3],
     faults: [u64; 2],
     swaps: u64,
-    /// Of 512 bytes: read from storage, and to be written there.
+    /// Blocks of 512 bytes: read from storage, and to be written there.
     blocks: [u64; 2],
     messages: [u64; 2],
     signals: u64,
@@ -335,7 +335,8 @@ pub struct ResourceUsage {
 }
 
 impl ResourceUsage {
-    /// From times, faults, what was read and written, and the largest resident size.
+    /// Makes the structure from times, faults, bytes read and written, and the largest resident
+    /// size.
     pub fn new(time: &CpuTime, faults: Faults, io: Io, peak_pages: u64) -> ResourceUsage {
         const PAGE_KIB: u64 = 4;
         const BLOCK_BYTES: u64 = 512;
@@ -363,7 +364,7 @@ fn usage_of_child(usage: &Usage) -> ResourceUsage {
     ResourceUsage::new(&time, faults, io, usage.peak_pages.max(usage.children_peak_pages))
 }
 
-/// The process `id` of a call, 0 being the caller's.
+/// Returns the process `id` of a call, 0 being the caller's.
 fn named(call: &Call<'_>, id: i32) -> Result<Arc<Process>, Errno> {
     match id {
         0 => Ok(call.task.process.clone()),

@@ -1,4 +1,4 @@
-//! Other processes' memory: process_vm_readv, process_vm_writev.
+//! Access to other processes' memory: process_vm_readv, process_vm_writev.
 use super::entry::Entry;
 use alloc::{sync::Arc, vec, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -15,26 +15,26 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_process_vm_readv, "process_vm_readv", read),
     Entry::whole(raw::__NR_process_vm_writev, "process_vm_writev", write),
 ];
 
-/// The buffers of both sides, and the other's memory.
+/// The buffers of both sides, and the memory of the other process.
 struct Request<'r> {
     own: &'r [IoVec],
     their: Vec<IoVec>,
     memory: Arc<AddressSpace>,
 }
 
-/// No buffer has any room: then the other process is not looked for.
+/// Returns whether no buffer has any room: then the other process is not looked up.
 fn are_empty(buffers: &[IoVec]) -> bool {
     buffers.iter().all(|buffer| buffer.length == 0)
 }
 
 impl<'r> Request<'r> {
-    /// `None` where there is nothing to move.
+    /// Reads the request; returns `None` if there is nothing to move.
     fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<Request<'r>>, Errno> {
         let [_, own_at, own_count, their_at, their_count, flags] = call.args();
         if flags != 0 {
@@ -59,8 +59,9 @@ impl<'r> Request<'r> {
         };
         Ok(Some(Request { own, their, memory }))
     }
-    /// Calls `part(memory, address, piece)` for pieces of the other's buffers, none across a page, as long as it moves
-    /// the whole of each. Says how many bytes it moved, or why none.
+    /// Calls `part(memory, address, piece)` for pieces of the other process's buffers, none of which crosses a page
+    /// boundary, until one is not moved completely. Returns the number of bytes moved, or the error if there were
+    /// none.
     fn each(
         &self,
         task: &Task,

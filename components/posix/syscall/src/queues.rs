@@ -23,7 +23,7 @@ use vfs::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_mq_open, "mq_open", mq_open),
     Entry::whole(raw::__NR_mq_unlink, "mq_unlink", mq_unlink),
@@ -62,16 +62,16 @@ struct RawEvent {
 const SIGEV_SIGNAL: i32 = 0;
 const SIGEV_NONE: i32 = 1;
 const SIGEV_THREAD: i32 = 2;
-/// Bytes that SIGEV_THREAD has the kernel send back.
+/// Bytes that the kernel sends back for SIGEV_THREAD.
 const COOKIE_BYTES: usize = 32;
 
-/// The name at argument 0; only the directory of queues is looked at.
+/// Returns the name at argument 0; it is looked up in the directory of queues only.
 fn name(call: &Call<'_>) -> Result<memory::Text, Errno> {
     let name = call.memory.read_text(call.word(0), PATH_MAX)?;
     if name.is_empty() { Err(Errno::ENOENT) } else { Ok(name) }
 }
 
-/// `name` can be looked up in the directory of queues.
+/// Checks that `name` can be looked up in the directory of queues.
 fn check_name(name: &[u8], directory: &Path, scope: &Scope) -> Result<(), Errno> {
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
         return Err(Errno::EACCES);
@@ -107,7 +107,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
     vfs::retried(HOST, || install(call.task, file.clone(), OnExec::Close))
 }
 
-/// The place where a queue is seen; the name in `directory` may be another's meanwhile.
+/// Returns the path of a queue; the name in `directory` may belong to another queue meanwhile.
 fn place_of(queue: &Arc<PosixQueue>, directory: &Path, name: &[u8]) -> Result<Path, Errno> {
     let node: Arc<dyn Node> = Arc::new(QueueNode::new(queue.clone()));
     directory.generated_child(name, node)
@@ -142,7 +142,7 @@ fn mq_unlink(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// The queue open at argument 0.
+/// Returns the queue open at argument 0.
 fn opened(call: &Call<'_>) -> Result<Arc<OpenFile>, Errno> {
     let file = call.files.get(call.int(0))?;
     queue_of(&file)?;
@@ -154,7 +154,7 @@ fn queue_of(file: &OpenFile) -> Result<&PosixQueue, Errno> {
     open.map(QueueFile::queue).ok_or(Errno::EBADF)
 }
 
-/// The time at argument 4, until which to wait: for ever where that is null.
+/// Returns the time limit at argument 4; a null address means that there is none.
 fn wait(call: &Call<'_>) -> Result<Wait, Errno> {
     match call.word(4) {
         0 => Ok(Wait::ForEver),
@@ -162,7 +162,7 @@ fn wait(call: &Call<'_>) -> Result<Wait, Errno> {
     }
 }
 
-/// `wait`, if the open queue is one that is waited for.
+/// Returns `wait`, or no wait if the queue was opened non-blocking.
 fn of_open(file: &OpenFile, wait: Wait) -> Wait {
     if file.flags() & raw::O_NONBLOCK != 0 { Wait::Not } else { wait }
 }
@@ -202,7 +202,7 @@ fn mq_timedreceive(call: &mut Call<'_>) -> Result<u64, Errno> {
         0 => Ok(()),
         at => call.memory.write(at, &priority),
     };
-    // The message has gone: the call is not to be made again.
+    // The message was removed: the call must not be restarted.
     told.and_then(|()| call.memory.write_bytes(address, &bytes)).map_err(|_| Errno::EFAULT)?;
     Ok(bytes.len() as u64)
 }
@@ -227,7 +227,7 @@ fn read_notify(call: &Call<'_>, address: u64) -> Result<Notify, Errno> {
         },
         SIGEV_THREAD => {
             call.memory.read::<[u8; COOKIE_BYTES]>(event.value)?;
-            // The descriptor is to be a netlink socket, and there are none.
+            // The descriptor is to be a netlink socket, which do not exist here.
             let file = call.files.get(event.signal)?;
             let is_socket = file.file().as_any().is::<objects::socket::Socket>();
             Err(if is_socket { Errno::EINVAL } else { Errno::ENOTSOCK })

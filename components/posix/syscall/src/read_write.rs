@@ -1,4 +1,4 @@
-//! read, write and their relatives: pread, readv, preadv2 ...
+//! The calls read, write and related ones: pread, readv, preadv2 ...
 use super::{bounded, entry::Entry};
 use alloc::sync::Arc;
 use interfaces::file_system::Backing;
@@ -11,7 +11,7 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_read, "read", read),
     Entry::whole(raw::__NR_write, "write", write),
@@ -30,7 +30,7 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_pwritev2, "pwritev2", pwritev2),
 ];
 
-/// Flags of preadv2 and pwritev2 that mean something here.
+/// Flags of preadv2 and pwritev2 that are supported.
 const KNOWN_FLAGS: u32 =
     raw::RWF_HIPRI | raw::RWF_DSYNC | raw::RWF_SYNC | raw::RWF_NOWAIT | raw::RWF_APPEND;
 
@@ -145,7 +145,8 @@ fn noted(call: &Call<'_>, outcome: Result<usize, Errno>) -> Result<u64, Errno> {
     outcome
 }
 
-/// Writes at `offset`, or at the description's, with flags of pwritev2; counts it, and makes it durable where that is asked for.
+/// Writes at `offset`, or at the description's offset, with flags of pwritev2; counts the bytes, and makes them durable if the
+/// flags ask for it.
 fn write_to(
     task: &Arc<Task>,
     file: &OpenFile,
@@ -160,8 +161,8 @@ fn write_to(
     Ok(count as u64)
 }
 
-/// Makes what was written durable where the flags ask for it. `ENOMEM` would say that nothing was
-/// written, and the call would be made again.
+/// Makes written data durable if the flags ask for it. The error is never `ENOMEM`: it would mean that nothing was written, and
+/// the call would be repeated.
 pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     let is_whole = file.flags() & raw::O_SYNC == raw::O_SYNC || flags & raw::RWF_SYNC != 0;
     let is_data = file.flags() & raw::O_DSYNC != 0 || flags & raw::RWF_DSYNC != 0;
@@ -182,8 +183,8 @@ fn user_source(call: &Call<'_>) -> Result<UserSource<'static>, Errno> {
     UserSource::new(call.memory, call.word(1), call.word(2))
 }
 
-/// The buffers of a vectored read, which are looked at before the file's mode; `None` where they have no room at all, and the
-/// file is not asked.
+/// Reads the buffers of a vectored read, before the file's mode is checked; returns `None` if they have no room at all, and the
+/// file is not used.
 fn vectored_sink<'r>(
     call: &Call<'_>,
     file: &OpenFile,
@@ -199,7 +200,7 @@ fn vectored_sink<'r>(
     Ok((sink.remaining() > 0).then_some(sink))
 }
 
-/// As [`vectored_sink`], of a write.
+/// Does the same as [`vectored_sink`] for a write.
 fn vectored_source<'r>(
     call: &Call<'_>,
     file: &OpenFile,
@@ -223,12 +224,12 @@ pub(super) fn offset(value: u64) -> Result<u64, Errno> {
     if value > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(value) }
 }
 
-/// The file can be read and written as the flags of preadv2 and pwritev2 say.
+/// Checks that the file supports the flags of preadv2 and pwritev2.
 fn check_flags(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     let vnode = file.vnode();
     let is_known = flags & !KNOWN_FLAGS == 0;
     let is_plain = flags & !raw::RWF_HIPRI == 0;
-    // As on Linux, files in memory do not say whether they would wait.
+    // As on Linux, files in memory do not support reads that must not wait.
     let is_in_memory = vnode.instance().info().backing == Backing::Cache;
     let is_waited_for = flags & raw::RWF_NOWAIT != 0 && vnode.is_regular() && is_in_memory;
     let is_taken = is_known && !is_waited_for && (is_plain || !vnode.is_directory());

@@ -1,4 +1,4 @@
-//! Scheduling: priorities, policies, processor affinity.
+//! Scheduling calls: priorities, policies, processor affinity.
 use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use vfs::{Errno, credentials::Capabilities};
 
 mod attributes;
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_sched_yield, "sched_yield", sched_yield),
     Entry::whole(raw::__NR_sched_setscheduler, "sched_setscheduler", sched_setscheduler),
@@ -47,7 +47,7 @@ fn sched_yield(_: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// The task `id`, 0 being the caller. One that ended with its process is there until that was waited for.
+/// Returns the task `id`, 0 being the caller. A first task that has ended can be named until its process was waited for.
 fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     match u32::try_from(id) {
         Ok(0) => Ok(call.task.clone()),
@@ -56,7 +56,7 @@ fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     }
 }
 
-/// The same for the calls that have no number wrong but nobody's.
+/// Does the same as [`named`] for calls that fail with `ESRCH` for a negative number, too.
 fn named_or_nobody(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     named(call, id).map_err(|_| Errno::ESRCH)
 }
@@ -98,7 +98,7 @@ fn set_policy(
     let before_policy = target.policy.swap(policy, Ordering::Relaxed);
     let before_priority = target.real_time_priority.swap(priority, Ordering::Relaxed);
     target.is_reset_on_fork.store(is_reset_on_fork, Ordering::Relaxed);
-    // As on Linux, a task that gets what it has keeps its place in its run queue.
+    // As on Linux, a task whose policy and priority do not change keeps its place in its run queue.
     if (before_policy, before_priority) != (policy, priority) {
         target.follow_policy();
         inherit::priority_changed(target);
@@ -106,8 +106,9 @@ fn set_policy(
     Ok(0)
 }
 
-/// Without privileges a real-time policy is taken within RLIMIT_RTPRIO and may be kept with a priority that is no higher,
-/// and who left the fair for SCHED_IDLE comes back where RLIMIT_NICE allows the nice value (sched(7)).
+/// Returns whether the policy may be set: without privileges a real-time policy is allowed within RLIMIT_RTPRIO and may
+/// be kept with a priority that is no higher, and a task may leave SCHED_IDLE if RLIMIT_NICE allows its nice value
+/// (sched(7)).
 fn may_take(target: &Task, policy: u32, priority: u32) -> bool {
     let limits = &target.process.limits;
     let before = target.policy.load(Ordering::Relaxed);
@@ -121,12 +122,13 @@ fn may_take(target: &Task, policy: u32, priority: u32) -> bool {
         || allows_nice(target, target.nice.load(Ordering::Relaxed))
 }
 
-/// RLIMIT_NICE allows `nice`.
+/// Returns whether RLIMIT_NICE allows `nice`.
 fn allows_nice(target: &Task, nice: i32) -> bool {
     (NICE_LIMIT_BASE - i64::from(nice)) as u64 <= target.process.limits.soft(Resource::Nice)
 }
 
-/// The priority at `address`, of the task `id`. A negative one, which none is, is found out with the policy.
+/// Reads the priority at `address` for the task `id`. A negative one, which is never valid, is refused together with the
+/// policy.
 fn read_priority(call: &Call<'_>, id: i32, address: u64) -> Result<u32, Errno> {
     if address == 0 || id < 0 {
         return Err(Errno::EINVAL);
@@ -223,7 +225,7 @@ fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(MASK_BYTES as u64)
 }
 
-/// The tasks that `which` and `who` of getpriority(2) name.
+/// Returns the tasks that `which` and `who` of getpriority(2) name.
 fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let who = call.uint(1);
     let own = &call.task;
@@ -246,7 +248,7 @@ fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     if found.is_empty() { Err(Errno::ESRCH) } else { Ok(found) }
 }
 
-/// getpriority and setpriority are of the calling task.
+/// Returns whether getpriority or setpriority is about the calling task.
 fn is_own_priority(call: &Call<'_>) -> bool {
     call.uint(0) == raw::PRIO_PROCESS && call.int(1) == 0
 }

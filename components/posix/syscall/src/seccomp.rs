@@ -1,4 +1,5 @@
-//! seccomp and its older form, prctl(`PR_SET_SECCOMP`): a task gives calls up, for itself or for all its process's tasks.
+//! seccomp and its older form, prctl(`PR_SET_SECCOMP`): a task gives up system calls, for itself or for all tasks of its
+//! process.
 use super::{barrier::visit_processors, entry::Entry};
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
@@ -16,7 +17,7 @@ use process::{
 };
 use vfs::{Errno, credentials::Capabilities};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[Entry::whole(raw::__NR_seccomp, "seccomp", |call| {
     operate(call, call.uint(0), call.uint(1), call.word(2))
 })];
@@ -27,25 +28,26 @@ const GET_ACTION_AVAIL: u32 = 2;
 const GET_NOTIF_SIZES: u32 = 3;
 
 bitflags! {
-    /// `SECCOMP_FILTER_FLAG_`, by their Linux values.
+    /// Flags `SECCOMP_FILTER_FLAG_...`; the values are Linux's.
     #[derive(Clone, Copy)]
     struct Flags: u32 {
         /// All tasks of the process get the filter.
         const TSYNC = 1;
-        /// The log is told of what it refuses.
+        /// Calls that the filter refuses are logged.
         const LOG = 2;
-        /// No speculation is to be held back: none is.
+        /// Speculation need not be prevented; it never is.
         const SPEC_ALLOW = 4;
-        /// The answer is a file that listens to it.
+        /// The result is a file that listens to the filter.
         const NEW_LISTENER = 8;
-        /// With `TSYNC`: if a task cannot get the filter, the call fails with `ESRCH` and does not tell which task.
+        /// With `TSYNC`: if a task cannot get the filter, the call fails with `ESRCH` and does not return that task's id.
         const TSYNC_ESRCH = 16;
         /// A task whose call a listener has received is interrupted by its end only.
         const WAIT_KILLABLE_RECV = 32;
     }
 }
 
-/// Flags that make sense together: of a number the caller could not tell whether it is a descriptor or a thread.
+/// Decodes the flags and refuses invalid combinations: the caller could not tell whether the result is a descriptor or a
+/// thread.
 fn decode_flags(bits: u32) -> Result<Flags, Errno> {
     let flags = Flags::from_bits(bits).ok_or(Errno::EINVAL)?;
     let listens = flags.contains(Flags::NEW_LISTENER);
@@ -80,7 +82,7 @@ fn operate(call: &Call<'_>, operation: u32, flags: u32, address: u64) -> Result<
     }
 }
 
-/// prctl(`PR_SET_SECCOMP`, `mode`, `filter`).
+/// Does prctl(`PR_SET_SECCOMP`, `mode`, `filter`).
 pub(super) fn set_by_prctl(call: &Call<'_>, mode: u64, filter: u64) -> Result<u64, Errno> {
     match mode {
         1 => operate(call, SET_MODE_STRICT, 0, 0),
@@ -89,12 +91,13 @@ pub(super) fn set_by_prctl(call: &Call<'_>, mode: u64, filter: u64) -> Result<u6
     }
 }
 
-/// prctl(`PR_GET_SECCOMP`).
+/// Does prctl(`PR_GET_SECCOMP`).
 pub(super) fn mode(task: &Task) -> u64 {
     task.guard().map_or(0, |guard| u64::from(guard.mode()))
 }
 
-/// The program that a `struct sock_fprog` at `address` names: a count in 16 bits, and eight bytes further where it is.
+/// Reads the program that a `struct sock_fprog` at `address` describes: a count in 16 bits, and the program's address
+/// eight bytes further.
 fn prepare(call: &Call<'_>, address: u64) -> Result<Prepared, Errno> {
     let [count, program] = call.memory.read::<[u64; 2]>(address)?;
     let count = usize::from(count as u16);
@@ -121,7 +124,7 @@ fn set_strict(task: &Task) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// As [`set_filter`]; the answer is the listener's descriptor.
+/// Does the same as [`set_filter`], and returns the listener's descriptor.
 fn set_filter_and_listen(call: &Call<'_>, prepared: Prepared, flags: Flags) -> Result<u64, Errno> {
     let patience = match flags.contains(Flags::WAIT_KILLABLE_RECV) {
         true => Patience::Killable,
@@ -136,8 +139,8 @@ fn set_filter_and_listen(call: &Call<'_>, prepared: Prepared, flags: Flags) -> R
     Ok(fd)
 }
 
-/// Puts a filter before those of the task. Where another of its tasks cannot have it, nobody gets it, and the answer is
-/// that one's id. No task that gets one has an exec under way: its rights would be decided without the filter.
+/// Puts a filter before those of the task. If another task of the process cannot get it, no task does, and the result is
+/// that task's id. No task that gets one has an exec under way: its rights would be decided without the filter.
 fn set_filter(
     task: &Arc<Task>,
     prepared: Prepared,
@@ -148,7 +151,8 @@ fn set_filter(
         true => Some(task.process.exec_guard.decide(|| task.is_ending())?),
         false => None,
     };
-    // Declared outside the lock: a filter that no task gets ends after it, because that wakes the pollers of its listener.
+    // The variable is declared outside the lock: a filter that no task gets is dropped after it, because that wakes the
+    // pollers of its listener.
     let filter;
     let others = {
         let state = task.process.signals.lock();
@@ -173,7 +177,8 @@ fn set_filter(
             return if is_silent { Err(Errno::ESRCH) } else { Ok(u64::from(apart.id())) };
         }
         for other in &others {
-            // First: who has the filter without this could execute a program with more rights under it.
+            // This comes first: a task that has the filter without it could execute a program with more rights under the
+            // filter.
             let is_confined = task.no_new_privileges.load(Ordering::Relaxed);
             other.no_new_privileges.fetch_or(is_confined, Ordering::Relaxed);
             other.set_guard(Confinement::Filtered(filter.clone()));
@@ -187,7 +192,7 @@ fn set_filter(
     Ok(0)
 }
 
-/// Whether all that `task` is refused is refused by the chain `before`, too.
+/// Returns whether all filters of `task` are also in the chain `before`.
 fn is_behind(task: &Task, before: Option<&Filter>) -> bool {
     match task.guard() {
         None => true,
@@ -196,11 +201,12 @@ fn is_behind(task: &Task, before: Option<&Filter>) -> bool {
     }
 }
 
-/// Has `others`, whose attention says that they have another guard, look at it before they make another call.
+/// Makes `others`, whose attention says that they have another guard, check it before they make another call.
 ///
-/// A task in a call looks at its end, and is not kicked: that would interrupt the call. A task in its program is kicked
-/// out of it. A visit to each processor comes between saying and asking where they are, as neither they nor this
-/// thread have a barrier there, and another one after the kicks, as those are not waited for.
+/// A task in a call checks its attention at the call's end, and is not kicked: that would interrupt the call. A task in
+/// its program is kicked out of it. A visit to each processor comes between setting the attention and reading the state of
+/// the tasks, as neither they nor this thread have a barrier there, and another one after the kicks, as those are not
+/// waited for.
 fn have_looked(task: &Task, others: &[Arc<Task>]) {
     visit_processors(task);
     for other in others.iter().filter(|other| other.is_in_user_mode()) {

@@ -1,4 +1,4 @@
-//! select and pselect6.
+//! The calls select and pselect6.
 use super::{entry::Entry, poll::set_mask};
 use alloc::{vec, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -7,14 +7,15 @@ use process::call::Call;
 use rt::memory::Charge;
 use vfs::{Errno, file::Ready};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_select, "select", select),
     Entry::whole(raw::__NR_pselect6, "pselect6", pselect),
 ];
 
 const WORD_BITS: usize = u64::BITS as usize;
-/// The events that make a descriptor readable, writable, exceptional; one that cannot be polled is all of them.
+/// The events for which a descriptor is readable, writable, exceptional; one that cannot be polled is in all
+/// three sets.
 const EVENTS: [Ready; 3] = [
     Ready::IN
         .union(Ready::READ_NORMAL)
@@ -46,10 +47,11 @@ fn pselect(call: &mut Call<'_>) -> Result<u64, Errno> {
     result
 }
 
-/// So many words of each set need no heap.
+/// Number of words of each set up to which no heap is used.
 const FEW: usize = 4;
 
-/// The sets of a call: what is asked, and what of it was found, each for every kind of [`EVENTS`], `words` long.
+/// The sets of a call: the wanted descriptors and the ready ones, each for every kind of [`EVENTS`], `words`
+/// long.
 struct Sets<'a> {
     asked: &'a mut [u64],
     found: &'a mut [u64],
@@ -58,11 +60,11 @@ struct Sets<'a> {
 }
 
 impl Sets<'_> {
-    /// Words `at` of what is asked.
+    /// Returns words `at` of the wanted descriptors.
     fn asked(&self, at: usize) -> [u64; EVENTS.len()] {
         core::array::from_fn(|kind| self.asked.get(kind * self.words + at).copied().unwrap_or(0))
     }
-    /// Notes that `fd` is `ready`.
+    /// Records that `fd` is `ready`.
     #[inline]
     fn found(&mut self, fd: usize, ready: Ready) {
         let (at, bit) = (fd / WORD_BITS, 1 << (fd % WORD_BITS));
@@ -144,7 +146,7 @@ fn addresses(call: &Call<'_>) -> [u64; EVENTS.len()] {
     [call.word(1), call.word(2), call.word(3)]
 }
 
-/// Reads the sets that there are, up to descriptor `count`.
+/// Reads the sets that are given, up to descriptor `count`.
 fn read_sets(call: &Call<'_>, sets: &mut Sets<'_>, count: usize) -> Result<(), Errno> {
     let words = sets.words;
     for (kind, address) in addresses(call).into_iter().enumerate() {
@@ -157,7 +159,7 @@ fn read_sets(call: &Call<'_>, sets: &mut Sets<'_>, count: usize) -> Result<(), E
     Ok(())
 }
 
-/// Takes out what is not below `count`.
+/// Clears the bits from `count` on.
 fn clear_from(set: &mut [u64], count: usize) {
     if let Some(last) = set.get_mut(count / WORD_BITS) {
         *last &= (1 << (count % WORD_BITS)) - 1;

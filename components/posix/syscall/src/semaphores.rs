@@ -14,7 +14,7 @@ use rt::time::Instant;
 use sysv::semaphores::{Operation, VALUE_MAX};
 use vfs::Errno;
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_semget, "semget", semget),
     Entry::whole(raw::__NR_semop, "semop", semop),
@@ -150,7 +150,7 @@ fn look(call: &Call<'_>, id: i32, command: i32) -> Result<u64, Errno> {
     })
 }
 
-/// `struct seminfo`: the limits, and sums of what there is instead of two of them.
+/// Returns `struct seminfo`: the limits, with present sums instead of two of them.
 fn info(has_sums: bool) -> RawSemaphoreLimits {
     const SEMUSZ: i32 = 20;
     let all = limits::SEMAPHORES.get() as i32;

@@ -13,7 +13,7 @@ use process::call::Call;
 use rt::user::Protection;
 use vfs::{Capabilities, Errno};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_shmget, "shmget", "huge pages (SHM_HUGETLB: ENOMEM)", shmget),
     Entry::whole(raw::__NR_shmat, "shmat", shmat),
@@ -23,10 +23,10 @@ pub const CALLS: &[Entry] = &[
 
 const SHM_HUGETLB: i32 = 0o4000;
 const SHM_NORESERVE: i32 = 0o10000;
-/// The place of the size of huge pages, as the power of two.
+/// Position of the exponent of the size of huge pages.
 const HUGE_SHIFT: i32 = 26;
 const HUGE_MASK: i32 = 0x3f;
-/// 2 MiB; 0 stands for it.
+/// Exponent of 2 MiB, the size for which 0 stands.
 const HUGE_BITS: i32 = 21;
 
 const SHM_RDONLY: i32 = 0o10000;
@@ -55,7 +55,8 @@ fn shmget(call: &mut Call<'_>) -> Result<u64, Errno> {
     segment::obtain(call.task, &wanted).map(|id| id as u64)
 }
 
-/// There are no huge pages, which is said to a caller who might have had one.
+/// Returns the error for huge pages, which do not exist: it depends on whether the caller would be
+/// allowed to use them.
 fn huge_refusal(call: &Call<'_>, flags: i32) -> Errno {
     if !matches!(flags >> HUGE_SHIFT & HUGE_MASK, 0 | HUGE_BITS) {
         return Errno::EINVAL;
@@ -98,7 +99,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
         },
     };
     limited_memory(call).map(&request).map_err(|error| match error {
-        // Something is mapped at the place that was asked for.
+        // Memory is mapped at the requested place.
         Errno::EEXIST => Errno::EINVAL,
         other => other,
     })

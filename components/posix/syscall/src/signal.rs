@@ -1,4 +1,4 @@
-//! Signals: actions, masks, sending, waiting, the alternate stack.
+//! Calls about signals: actions, masks, sending, waiting, the alternate stack.
 use super::entry::Entry;
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -19,7 +19,7 @@ use process::{
 use rt::thread::Woken;
 use vfs::{Errno, credentials::Capabilities};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_rt_sigaction, "rt_sigaction", rt_sigaction),
     Entry::whole(raw::__NR_rt_sigprocmask, "rt_sigprocmask", rt_sigprocmask),
@@ -43,7 +43,7 @@ fn check_set_bytes(bytes: u64) -> Result<(), Errno> {
     if bytes == SET_BYTES { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// A signal number, 0 allowed.
+/// Decodes a signal number; 0 is allowed.
 pub(super) fn decode_signal(number: i32) -> Result<u8, Errno> {
     u8::try_from(number).ok().filter(|signal| *signal <= LAST).ok_or(Errno::EINVAL)
 }
@@ -52,7 +52,7 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [_, new_at, old_at, bytes, ..] = call.args();
     check_set_bytes(bytes)?;
     let (memory, process) = (call.memory, &call.task.process);
-    // A bad address comes before a bad signal, as on Linux.
+    // A bad address is reported before a bad signal, as on Linux.
     let mut new = Action::default();
     if new_at != 0 {
         new = memory.read(new_at)?;
@@ -76,7 +76,8 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Sets an action, after the one before went to `old`; what is ignored from now on is no longer pending.
+/// Sets an action, after the previous one was passed to `old`; signals that are ignored from now on are removed from the
+/// queues.
 #[inline]
 fn replace_action(process: &Process, signal: u8, new: &Action, old: Option<&mut Action>) {
     let mut state = process.signals.lock();
@@ -227,7 +228,7 @@ fn restart_syscall(call: &mut Call<'_>) -> Result<u64, Errno> {
     call.with(restart.args, restart.handler)
 }
 
-/// The caller may signal `target`: privileged, the same user, or SIGCONT within the session.
+/// Checks that the caller may signal `target`: it is privileged, has the same user, or sends SIGCONT within the session.
 pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Result<(), Errno> {
     if task.process.id() == target.id() {
         return Ok(());
@@ -249,12 +250,12 @@ pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Res
     if is_same { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// The signal, 0 allowed. Where the target is not there, that comes before a number that is no signal's.
+/// Returns the signal; 0 is allowed. A missing target is reported before an invalid number.
 fn signal_for(number: i32, is_there: impl FnOnce() -> bool) -> Result<u8, Errno> {
     decode_signal(number).map_err(|error| if is_there() { error } else { Errno::ESRCH })
 }
 
-/// kill(2) of `id` has a target.
+/// Returns whether kill(2) of `id` has a target.
 fn is_target(id: i32) -> bool {
     match id {
         0 | -1 => true,
@@ -278,7 +279,7 @@ fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
     kill_many(call.task, || tree::read().group(group).cloned().collect(), info)
 }
 
-/// Everybody but the caller and process 1. That some may not be signalled is no error.
+/// Signals all processes except the caller and process 1. Processes that may not be signalled are skipped without an error.
 fn kill_all(task: &Task, info: Info) -> Result<u64, Errno> {
     let own = task.process.id();
     let is_other = |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own;
@@ -303,10 +304,11 @@ fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Signals those that `find` names. SIGKILL reaches also their children that were made meanwhile: a killed process makes none.
+/// Signals the processes that `find` returns. SIGKILL is also sent to their children that were made meanwhile: a killed
+/// process makes none.
 ///
 /// # Errors
-/// None could be signalled: `ESRCH` where there was none.
+/// No process could be signalled: `ESRCH` if there was none.
 fn kill_many(task: &Task, find: impl Fn() -> Vec<Arc<Process>>, info: Info) -> Result<u64, Errno> {
     let mut result = Err(Errno::ESRCH);
     let mut seen = BTreeSet::new();
@@ -358,14 +360,14 @@ fn send_to_thread(
     Ok(0)
 }
 
-/// Whether a thread runs, or ended and is only remembered by its process.
+/// Tells whether a thread is alive, or has ended and is only remembered by its process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Running,
     Ended,
 }
 
-/// Sends to a thread; one that has ended takes nothing, and that is no error.
+/// Sends to a thread; one that has ended gets nothing, and that is not an error.
 fn send_to_known(target: &Arc<Task>, life: Life, info: Info) -> Result<(), Errno> {
     match life {
         Life::Running => signal::send_to_task(target, info),
@@ -373,7 +375,7 @@ fn send_to_known(target: &Arc<Task>, life: Life, info: Info) -> Result<(), Errno
     }
 }
 
-/// The thread, although it ended, where its process was not waited for and it is the first one of it.
+/// Returns the thread; a first thread that has ended is found until its process was waited for.
 fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, Life), Errno> {
     let id = u32::try_from(thread).ok().filter(|id| *id != 0).ok_or(Errno::EINVAL)?;
     let found = match tree::task(id) {
@@ -386,10 +388,11 @@ fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, Life), Err
     }
 }
 
-/// The information that a program gives with a signal. It may not pretend to be the kernel or kill(2) towards others.
+/// Checks the information that a program gives with a signal. It must not look like that of the kernel or of kill(2), except
+/// to the caller itself.
 ///
 /// # Errors
-/// `E2BIG` where there is more than can be told, `EPERM`.
+/// `E2BIG` if there is more than can be stored, `EPERM`.
 pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
     if !given.is_whole() {
         return Err(Errno::E2BIG);
@@ -401,8 +404,8 @@ pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
     Ok(info.unmarked())
 }
 
-/// The information at argument `info`, with the signal that is argument `number`. It is the caller's own where the target is
-/// the calling thread.
+/// Reads the information at argument `info`, with the signal that is argument `number`. `is_own` says that the target is the
+/// calling thread.
 fn read_info(call: &Call<'_>, (number, info): (usize, usize), is_own: bool) -> Result<Info, Errno> {
     let mut whole = call.memory.read::<UserInfo>(call.word(info))?;
     whole.info.signal = call.int(number);
@@ -419,7 +422,7 @@ fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let is_own = call.uint(1) == call.task.id();
     let info = read_info(call, (2, 3), is_own);
-    // A bad address comes before a bad target, and that before what the information may not say.
+    // A bad address is reported before a bad target, and that before invalid information.
     let is_read = matches!(info, Ok(_) | Err(Errno::EPERM));
     if is_read && (call.int(0) <= 0 || call.int(1) <= 0) {
         return Err(Errno::EINVAL);

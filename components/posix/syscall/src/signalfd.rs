@@ -1,4 +1,4 @@
-//! signalfd and signalfd4.
+//! The calls signalfd and signalfd4.
 use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -6,7 +6,7 @@ use objects::poll::SignalFile;
 use process::{call::Call, files::install::install_anonymous, signal::SignalSet};
 use vfs::Errno;
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_signalfd, "signalfd", signalfd),
     Entry::whole(raw::__NR_signalfd4, "signalfd4", signalfd4),
@@ -20,7 +20,7 @@ fn signalfd4(call: &mut Call<'_>) -> Result<u64, Errno> {
     open(call, call.uint(3))
 }
 
-/// Makes a file, or changes the set of the one given.
+/// Makes a file, or changes the set of the given one.
 fn open(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     if call.word(2) != size_of::<SignalSet>() as u64 {
         return Err(Errno::EINVAL);

@@ -1,4 +1,4 @@
-//! The socket calls, over AF_UNIX; other families answer EAFNOSUPPORT.
+//! The socket calls, for AF_UNIX; other families fail with EAFNOSUPPORT.
 use super::{
     entry::Entry,
     socket_message::{Header, Request, receive_one, send_one},
@@ -23,7 +23,7 @@ use vfs::{Errno, OpenFile};
 
 const NO_URGENT: &str = "MSG_OOB";
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_socket, "socket", "families but AF_UNIX (EAFNOSUPPORT)", socket),
     Entry::whole(raw::__NR_socketpair, "socketpair", socketpair),
@@ -51,30 +51,30 @@ const SOCK_NONBLOCK: u32 = raw::O_NONBLOCK;
 const TYPE_FLAGS: u32 = SOCK_CLOEXEC | SOCK_NONBLOCK;
 /// The kind of socket within a type.
 const KIND_BITS: u32 = 0xf;
-/// Types are below this.
+/// Number above all socket types.
 const KINDS: u32 = 11;
 const MSG_WAITFORONE: u32 = 0x10000;
-/// Messages of one sendmmsg or recvmmsg at most.
+/// Most messages of one sendmmsg or recvmmsg.
 const MESSAGES_MAX: u32 = 1024;
 
-/// A socket that a descriptor stands for.
+/// A socket with its descriptor's description.
 pub struct Opened {
     /// The description.
     pub file: Arc<OpenFile>,
 }
 
 impl Opened {
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> Result<&Socket, Errno> {
         self.file.file().as_any().downcast_ref::<Socket>().ok_or(Errno::ENOTSOCK)
     }
-    /// Calls do not wait, as O_NONBLOCK or `flags` (of a message) say.
+    /// Returns whether calls must not wait, because of O_NONBLOCK or `flags` (of a message).
     pub fn is_nonblocking(&self, flags: u32) -> bool {
         flags & net::MSG_DONTWAIT != 0 || self.file.io_flags().is_nonblocking
     }
 }
 
-/// The socket whose descriptor is argument 0.
+/// Returns the socket whose descriptor is argument 0.
 ///
 /// # Errors
 /// `EBADF`, `ENOTSOCK`.
@@ -84,7 +84,7 @@ pub fn opened(call: &Call<'_>) -> Result<Opened, Errno> {
     Ok(opened)
 }
 
-/// The caller as a peer sees it (SO_PEERCRED): effective ids and groups.
+/// Returns the identity of the caller that a peer sees (SO_PEERCRED): effective ids and groups.
 fn party(task: &Task) -> Party {
     let who = task.credentials();
     let identity = Identity {
@@ -95,7 +95,7 @@ fn party(task: &Task) -> Party {
     (identity, who.groups.to_vec())
 }
 
-/// Kind and flags of a type argument, for a family.
+/// Decodes kind and flags of a type argument, for a family.
 fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
     check_type_flags(kind)?;
     if !(0..net::AF_MAX as i32).contains(&family) {
@@ -112,7 +112,7 @@ fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
     }
     match kind & KIND_BITS {
         net::SOCK_STREAM => Ok(Kind::Stream),
-        // Raw ones have always been datagrams here.
+        // Linux treats raw sockets of this family as datagrams.
         net::SOCK_DGRAM | net::SOCK_RAW => Ok(Kind::Datagram),
         net::SOCK_SEQPACKET => Ok(Kind::Packet),
         _ => Err(Errno::ESOCKTNOSUPPORT),
@@ -140,7 +140,7 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     let kind = match kind_of(call.int(0), flags, call.int(2)) {
         Ok(kind) => kind,
         Err(error) => {
-            // As on Linux, the descriptors are chosen and told before the rest is looked at.
+            // As on Linux, the descriptors are chosen and stored before the rest is checked.
             let told = call.files.free_pair(descriptor_limit(call.task))?;
             call.memory.write(call.word(3), &told)?;
             return Err(error);
@@ -160,7 +160,7 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     both.map(|()| 0)
 }
 
-/// An address as a program gives it, of whatever family.
+/// An address of any family in a program's format.
 #[derive(Clone, Copy)]
 pub struct Given {
     bytes: [u8; net::_K_SS_MAXSIZE as usize],
@@ -171,7 +171,7 @@ impl Given {
     /// Reads `length` bytes at `address`.
     ///
     /// # Errors
-    /// `EINVAL` for a length that no address has, `EFAULT`.
+    /// `EINVAL` for an invalid length, `EFAULT`.
     pub fn read(memory: &AddressSpace, address: u64, length: i32) -> Result<Given, Errno> {
         let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
         let mut bytes = [0; net::_K_SS_MAXSIZE as usize];
@@ -179,7 +179,7 @@ impl Given {
         memory.read_bytes(address, place)?;
         Ok(Given { bytes, length })
     }
-    /// The address, of this family.
+    /// Parses the address, which must be of this family.
     ///
     /// # Errors
     /// `EINVAL` for another family.
@@ -188,15 +188,15 @@ impl Given {
     }
 }
 
-/// The address of `length` bytes at `address`.
+/// Reads and parses the address of `length` bytes at `address`.
 ///
 /// # Errors
-/// `EINVAL` for a length that is none or a family that is not AF_UNIX, `EFAULT`.
+/// `EINVAL` for an invalid length or a family that is not AF_UNIX, `EFAULT`.
 fn read_address(memory: &AddressSpace, address: u64, length: i32) -> Result<Address, Errno> {
     Given::read(memory, address, length)?.parse()
 }
 
-/// Tells a program an address: as much of it as there is room for, and its length.
+/// Writes an address and its length to a program: as much of it as there is room for.
 ///
 /// # Errors
 /// `EINVAL` for a negative length, `EFAULT`.
@@ -212,7 +212,7 @@ pub fn write_address(
     memory.write(length_at, &(length as i32))
 }
 
-/// Writes as much of an address as there is room for; how long it is.
+/// Writes as much of an address as there is room for. Returns its whole length.
 ///
 /// # Errors
 /// `EFAULT`.
@@ -254,7 +254,7 @@ fn connect(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// The address of connect(2) is of AF_UNSPEC.
+/// Returns whether the address of connect(2) is of AF_UNSPEC.
 fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
     if call.int(2) < size_of::<u16>() as i32 {
         return Ok(false);
@@ -262,7 +262,8 @@ fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
     Ok(u32::from(call.memory.read::<u16>(call.word(1))?) == net::AF_UNSPEC)
 }
 
-/// A socket that passes its identity has a name to be answered by (SO_PASSCRED, unix(7)).
+/// Gives a name to a socket that passes its identity, so that it can be answered (SO_PASSCRED,
+/// unix(7)).
 pub fn name_if_told(socket: &Socket, scope: &Scope) -> Result<(), Errno> {
     let passes = socket.options.passes_identity.load(core::sync::atomic::Ordering::Relaxed);
     if passes && socket.name() == Address::None {
@@ -342,7 +343,7 @@ fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(if is_real { found.length } else { found.count } as u64)
 }
 
-/// As [`write_address`]; one without a name has no length.
+/// Does the same as [`write_address`]; a sender without a name has length 0.
 fn tell_sender(
     memory: &AddressSpace,
     name: &Address,
@@ -367,7 +368,7 @@ fn recvmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
     receive_one(call, &opened, call.word(1), call.uint(2))
 }
 
-/// Bytes of a `struct mmsghdr`, and where in it the length stands.
+/// Bytes of a `struct mmsghdr`, and the offset of the length in it.
 const MANY_BYTES: u64 = 64;
 const LENGTH_AT: u64 = 56;
 
@@ -409,7 +410,7 @@ fn recvmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
         if is_for_one {
             flags |= net::MSG_DONTWAIT;
         }
-        // Looked at after each message only, as Linux does.
+        // The time is checked after each message only, as on Linux.
         let is_late = match timeout {
             Timeout::Now => true,
             Timeout::At(until) => rt::time::now() >= until,

@@ -1,4 +1,4 @@
-//! Messages as programs give and get them: `struct msghdr` and what goes with the bytes (cmsg(3)).
+//! Messages in the format of programs: `struct msghdr` and the control data beside the bytes (cmsg(3)).
 use super::socket::{Given, Opened, name_if_told, write_within};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -46,20 +46,20 @@ struct ControlHeader {
 }
 
 const CONTROL_BYTES: usize = size_of::<ControlHeader>();
-/// Most bytes of control that may be sent (`net.core.optmem_max`).
+/// Most bytes of control data that may be sent (`net.core.optmem_max`).
 const CONTROL_MAX: usize = 20_480;
 const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
 const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;
 const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
 
-/// The parts that are sent with the bytes, and the manner.
+/// The data that is sent with the bytes, and the flags.
 #[derive(Default)]
 pub struct Request<'a> {
     /// `MSG_` flags.
     pub flags: u32,
-    /// To whom, if not to the peer.
+    /// The destination, if it is not the peer.
     pub to: Option<&'a Given>,
-    /// The identity to give, if not the caller's own.
+    /// The identity to state, if not the caller's own.
     pub identity: Option<Identity>,
     /// Descriptions to be passed.
     pub files: Vec<Arc<OpenFile>>,
@@ -81,7 +81,7 @@ pub fn send(
     }
     let socket = opened.socket()?;
     let scope = Scope::of(call.task);
-    // Streams and packets go to the peer, whatever the address.
+    // Streams and packets are sent to the peer for any address.
     let to = match (to, socket.kind()) {
         (Some(_), Kind::Stream) => return Err(socket.refuses_address()),
         (Some(to), Kind::Datagram) => Some(to.parse()?),
@@ -99,7 +99,7 @@ pub fn send(
     Ok(socket.send(source, to, along, how)? as u64)
 }
 
-/// Descriptions on their way; a user may not have more there than a process may have open.
+/// Puts descriptions into a message; a user may not have more under way than a process may have open.
 fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
     let who = task.credentials();
     let is_free = who.has(Capabilities::SYS_RESOURCE) || who.has(Capabilities::SYS_ADMIN);
@@ -127,10 +127,10 @@ pub fn receive(opened: &Opened, sink: &mut UserSink<'_>, flags: u32) -> Result<R
     opened.socket()?.receive(sink, how)
 }
 
-/// sendmsg(2).
+/// Does sendmsg(2).
 ///
 /// # Errors
-/// `EMSGSIZE` for too many buffers, `EINVAL`, `EFAULT`, and as [`send`].
+/// `EMSGSIZE` for too many buffers, `EINVAL`, `EFAULT`, and those of [`send`].
 pub fn send_one(
     call: &Call<'_>,
     opened: &Opened,
@@ -190,7 +190,7 @@ fn add_files(call: &Call<'_>, data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Re
     Ok(())
 }
 
-/// The identity that a program gives; another one than its own only with the right to.
+/// Checks the identity that a program states; one that is not its own needs the right to state it.
 fn check_identity(task: &Task, data: &[u8]) -> Result<Identity, Errno> {
     let [process, user, group] = <[u32; 3]>::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
     let who = task.credentials();
@@ -210,10 +210,10 @@ fn check_identity(task: &Task, data: &[u8]) -> Result<Identity, Errno> {
     Ok(Identity { process, user, group })
 }
 
-/// recvmsg(2) with the `struct msghdr` at `at`.
+/// Does recvmsg(2) with the `struct msghdr` at `at`.
 ///
 /// # Errors
-/// `EMSGSIZE` for too many buffers, `EINVAL`, `EFAULT`, and as [`receive`].
+/// `EMSGSIZE` for too many buffers, `EINVAL`, `EFAULT`, and those of [`receive`].
 pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Result<u64, Errno> {
     let header: Header = call.memory.read(at)?;
     if header.name_length < 0 {
@@ -260,7 +260,7 @@ fn tell_name(memory: &AddressSpace, header: &Header, name: &Address) -> Result<i
     Ok(length as i32)
 }
 
-/// The control part of a message that a program gets.
+/// The control data of a message that a program receives.
 struct Control<'a> {
     memory: &'a AddressSpace,
     header: &'a mut Header,
@@ -268,7 +268,7 @@ struct Control<'a> {
 }
 
 impl Control<'_> {
-    /// Address of the next control message, and the bytes of room there.
+    /// Returns the address of the next control message, and the number of bytes of room there.
     fn place(&self) -> (u64, usize) {
         let room = match self.header.control {
             0 => 0,
@@ -279,7 +279,7 @@ impl Control<'_> {
     fn cut(&mut self) {
         self.header.flags |= net::MSG_CTRUNC;
     }
-    /// Adds one, as much of it as there is room for.
+    /// Adds one item, as much of it as there is room for.
     fn put(&mut self, kind: i32, data: &[u8]) -> Result<(), Errno> {
         let (at, room) = self.place();
         if room < CONTROL_BYTES {
@@ -298,7 +298,7 @@ impl Control<'_> {
         self.used += length.next_multiple_of(size_of::<u64>()).min(room) as u64;
         Ok(())
     }
-    /// Gives the program descriptors, as many as there is room for; the others are closed.
+    /// Installs descriptors in the program, as many as there is room for; the others are closed.
     fn put_files(
         &mut self,
         task: &Task,

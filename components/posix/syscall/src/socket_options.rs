@@ -14,13 +14,13 @@ use zerocopy::IntoBytes;
 
 const NS_A_SECOND: u64 = 1_000_000_000;
 const NS_A_MICROSECOND: u64 = 1000;
-/// Least SO_SNDBUF and SO_RCVBUF, as Linux keeps them.
+/// Smallest SO_SNDBUF and SO_RCVBUF, as on Linux.
 const SEND_BUFFER_MIN: usize = 4608;
 const RECEIVE_BUFFER_MIN: usize = 2304;
 /// Highest SO_PRIORITY without CAP_NET_ADMIN.
 const PRIORITY_MAX: i32 = 6;
 
-/// Switches that mean nothing to AF_UNIX, and are kept to be told.
+/// Options without an effect on AF_UNIX, whose values are kept and reported.
 const KEPT: &[u32] = &[
     net::SO_REUSEADDR,
     net::SO_DONTROUTE,
@@ -44,7 +44,7 @@ fn option(call: &Call<'_>) -> Result<u32, Errno> {
     if call.uint(1) == net::SOL_SOCKET { Ok(call.uint(2)) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// setsockopt(2).
+/// Does setsockopt(2).
 ///
 /// # Errors
 /// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `EDOM`, `EPERM`, `EACCES`, `EFAULT`.
@@ -68,7 +68,7 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
             let mut name = [0; DEVICE_BYTES];
             let place = name.get_mut(..length.min(DEVICE_BYTES)).unwrap_or_default();
             call.memory.read_bytes(at, place)?;
-            // There are no devices.
+            // There are no network devices.
             return if name[0] == 0 { Ok(0) } else { Err(Errno::ENODEV) };
         }
         _ => {}
@@ -129,7 +129,7 @@ fn set_number(
             }
             keep(socket, option, value);
         }
-        // There is no route to be told about, and no filter.
+        // There are no routes and no filters.
         net::SO_BSDCOMPAT | net::SO_CNX_ADVICE => {}
         net::SO_DETACH_FILTER => return Err(Errno::ENOENT),
         net::SO_LOCK_FILTER if value == 0 && is_kept(socket, option) => return Err(Errno::EPERM),
@@ -161,7 +161,7 @@ fn is_kept(socket: &Socket, option: u32) -> bool {
     socket.options.kept.load(Ordering::Relaxed) >> option & 1 != 0
 }
 
-/// Nanoseconds of a `struct timeval`; 0, which is for ever, of none.
+/// Reads the nanoseconds of a `struct timeval`; a time of 0 means no limit and gives 0.
 fn read_timeout(memory: &AddressSpace, at: u64, length: usize) -> Result<u64, Errno> {
     if length < size_of::<[i64; 2]>() {
         return Err(Errno::EINVAL);
@@ -170,7 +170,7 @@ fn read_timeout(memory: &AddressSpace, at: u64, length: usize) -> Result<u64, Er
     let micros = u64::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
     let micros = micros.ok_or(Errno::EDOM)?;
     let Ok(seconds) = u64::try_from(seconds) else {
-        // Linux takes a negative time for none at all.
+        // Linux treats a negative time as one that has passed.
         return Ok(1);
     };
     Ok(seconds.saturating_mul(NS_A_SECOND).saturating_add(micros * NS_A_MICROSECOND))
@@ -180,10 +180,10 @@ fn timeval(ns: u64) -> [u64; 2] {
     [ns / NS_A_SECOND, ns % NS_A_SECOND / NS_A_MICROSECOND]
 }
 
-/// getsockopt(2).
+/// Does getsockopt(2).
 ///
 /// # Errors
-/// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `ENODATA`, `ERANGE` where groups do not fit, `EFAULT`.
+/// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `ENODATA`, `ERANGE` if groups do not fit, `EFAULT`.
 pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let socket = opened.socket()?;
@@ -212,7 +212,7 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             answer(call, told.as_bytes(), room)
         }
         net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
-        // No device, and no filter.
+        // There are no devices and no filters.
         net::SO_BINDTODEVICE | net::SO_GET_FILTER => answer_nothing(call),
         net::SO_COOKIE => {
             if room < size_of::<u64>() {
@@ -221,7 +221,7 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             answer(call, socket.number().as_bytes(), room)
         }
         net::SO_PEERNAME => {
-            // It takes no longer room than the name, which is what Linux refuses.
+            // Linux refuses room for more bytes than the name has.
             socket.peer_name()?.with_bytes(|bytes| match bytes.len() < room {
                 true => Err(Errno::EINVAL),
                 false => answer(call, bytes, room),
@@ -276,7 +276,7 @@ fn peer_groups(call: &Call<'_>, peer: Option<Party>, room: usize) -> Result<u64,
     answer(call, &bytes, room)
 }
 
-/// Tells a value, as much of it as there is room for, and how much that is.
+/// Writes as much of a value as there is room for, and the number of bytes written.
 fn answer(call: &Call<'_>, value: &[u8], room: usize) -> Result<u64, Errno> {
     let told = value.get(..room.min(value.len())).unwrap_or_default();
     call.memory.write_bytes(call.word(3), told)?;

@@ -1,4 +1,4 @@
-//! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
+//! Calls about space and durability of files: truncate, fallocate, fadvise, readahead, sync and related ones.
 use super::{bounded, entry::Entry, place::Named};
 use alloc::sync::Arc;
 use interfaces::file_system::FileType;
@@ -15,7 +15,7 @@ use vfs::{
     file::{Allocation, RangeSteps},
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_truncate, "truncate", truncate),
     Entry::whole(raw::__NR_ftruncate, "ftruncate", ftruncate),
@@ -38,7 +38,7 @@ fn size(argument: u64) -> Result<u64, Errno> {
     if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
 }
 
-/// A file may not grow beyond RLIMIT_FSIZE.
+/// Checks that the file does not grow beyond RLIMIT_FSIZE.
 fn check_limit(task: &Arc<Task>, present: u64, wanted: u64) -> Result<(), Errno> {
     let limit = task.process.limits.soft(Resource::FileSize);
     if limit == INFINITY || wanted <= limit || wanted <= present {
@@ -64,7 +64,7 @@ fn ftruncate(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Modes that change the places of data, or make it a file's own, go with no other.
+/// Checks the mode: modes that move data, or unshare blocks, cannot be combined with others.
 fn check_mode(mode: u32) -> Result<(), Errno> {
     const ALONE: [(u32, u32); 3] = [
         (raw::FALLOC_FL_COLLAPSE_RANGE, 0),
@@ -124,7 +124,8 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Drops what is said not to be needed. Other advice is taken as read: readahead finds sequential use by itself.
+/// Does fadvise64(2): drops pages that are not needed. Other advice has no effect: readahead detects sequential
+/// use by itself.
 fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
     const PAGE: u64 = rt::PAGE_BYTES as u64;
     let file = call.working_file(0)?;
@@ -140,7 +141,7 @@ fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
     {
         let end = if length == 0 { u64::MAX } else { start.saturating_add(length) };
         let _ = file.file().write_range(start, end.min(i64::MAX as u64), RangeSteps::WRITE);
-        // A page that is only in part not needed stays, but for the last one.
+        // A page that is only partly in the range stays, except for the last one.
         let end = if end >= pages.size() { u64::MAX } else { end };
         pages.forget(start.div_ceil(PAGE)..(end / PAGE).max(start.div_ceil(PAGE)));
     }
@@ -155,7 +156,7 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !is_of_pages(&file) || (call.word(2) as i64) < 0 {
         return Err(Errno::EINVAL);
     }
-    // A file without pages, as one of /proc, is taken as read.
+    // For a file without pages, such as one of /proc, the call has no effect.
     let Ok(object) = file.file().mappable() else { return Ok(0) };
     let first = call.word(1) / rt::PAGE_BYTES as u64;
     let bytes = call.word(2).min(BYTES_MAX).min(file.file().size().saturating_sub(call.word(1)));
@@ -163,7 +164,7 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// A regular file or a disk.
+/// Returns whether it is a regular file or a disk.
 fn is_of_pages(file: &OpenFile) -> bool {
     matches!(file.vnode().file_type(), FileType::Regular | FileType::Block)
 }

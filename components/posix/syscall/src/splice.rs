@@ -1,8 +1,8 @@
 //! Data between two files without a program's memory: sendfile, splice, tee, vmsplice, and the copy of
 //! [`super::copy_range`].
 //!
-//! Everything moves as a [`Parcel`] of frames. What goes into a pipe is the file's cached frames
-//! themselves; what goes into a file is copied once, from frame to frame. vmsplice copies, too.
+//! All data is moved as a [`Parcel`] of frames. A pipe gets the file's cached frames themselves; data
+//! for a file is copied once, from frame to frame. vmsplice copies, too.
 use super::{
     bounded,
     entry::Entry,
@@ -20,7 +20,7 @@ use vfs::{
     io::Source,
 };
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_sendfile, "sendfile", sendfile),
     Entry::whole(raw::__NR_splice, "splice", splice),
@@ -28,7 +28,7 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_vmsplice, "vmsplice", vmsplice),
 ];
 
-/// Frames of one step between two files.
+/// Number of frames in one step between two files.
 const STEP_FRAMES: usize = 16;
 const KNOWN_FLAGS: u32 =
     raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
@@ -66,12 +66,12 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
             if !is_seekable && input.file().places() != Places::Start {
                 return Err(Errno::EINVAL);
             }
-            // With nothing to copy, neither file is asked.
+            // If there is nothing to copy, neither file is used.
             match length {
                 0 => 0,
                 _ => {
                     check_gives(&input)?;
-                    // Linux reads before it asks the output, which takes nothing without an error.
+                    // Linux reads before it checks the output, so that an empty read has no error.
                     match check_takes(&output) {
                         Err(_) if is_at_end(&input, position) => 0,
                         Err(error) => return Err(error),
@@ -88,10 +88,10 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(count)
 }
 
-/// The bytes of `length` from `position` on that both files can have.
+/// Returns the number of bytes, at most `length` from `position` on, that both files can have.
 ///
 /// # Errors
-/// `EOVERFLOW` where that is none.
+/// `EOVERFLOW` if there are none.
 fn within_files(
     input: &OpenFile,
     output: &OpenFile,
@@ -108,7 +108,7 @@ fn within_files(
     }
 }
 
-/// Checks a file that is no pipe and is to take `length` bytes at `place`.
+/// Checks a file, not a pipe, to which `length` bytes are to be written at `place`.
 fn check_target(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
     check_position(output, place, length)?;
     check_takes(output)
@@ -118,7 +118,7 @@ fn check_takes(output: &OpenFile) -> Result<(), Errno> {
     if output.file().takes_spliced() { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// Whether a regular file ends before `position`.
+/// Returns whether a regular file ends before `position`.
 fn is_at_end(input: &OpenFile, position: u64) -> bool {
     input.vnode().is_regular() && position >= input.vnode().size()
 }
@@ -128,7 +128,7 @@ fn check_gives(input: &OpenFile) -> Result<(), Errno> {
     if gives { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// Checks the place of what goes to a file that is no pipe.
+/// Checks the position of a write to a file that is not a pipe.
 fn check_position(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
     if output.io_flags().is_append {
         return Err(Errno::EINVAL);
@@ -157,7 +157,7 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
     if has_place(source, 1) || has_place(target, 3) {
         return Err(Errno::ESPIPE);
     }
-    // Linux reads the positions, the output's first, before it looks at the modes.
+    // Linux reads the positions, the output's first, before it checks the modes.
     let (mut to, mut from) =
         (read_place(call.memory, call.word(3))?, read_place(call.memory, call.word(1))?);
     check_readable(&input)?;
@@ -229,7 +229,8 @@ fn check_flags(flags: u32) -> Result<(), Errno> {
     if flags & !KNOWN_FLAGS == 0 { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// The pipe is not waited for if the flags say so, or the description of either end.
+/// Returns the flags of the call: it does not wait for the pipe if its flags or the description of
+/// either end say so.
 fn splice_flags(flags: u32, files: [(Option<&End>, &OpenFile); 2]) -> IoFlags {
     let is_asked = flags & raw::SPLICE_F_NONBLOCK != 0;
     let is_set =
@@ -237,7 +238,7 @@ fn splice_flags(flags: u32, files: [(Option<&End>, &OpenFile); 2]) -> IoFlags {
     IoFlags { is_nonblocking: is_asked || files.iter().any(is_set), is_append: false }
 }
 
-/// A position of the call's own needs a file that has positions.
+/// Checks that a file has positions, if the call gives one.
 fn check_place(file: &OpenFile, place: Place) -> Result<(), Errno> {
     match place {
         Some(_) if !file.file().is_seekable() => Err(Errno::EINVAL),
@@ -259,7 +260,7 @@ fn write_place(memory: &AddressSpace, at: u64, place: Place) -> Result<(), Errno
     }
 }
 
-/// Reads into at most `slots` frames; a place given moves on.
+/// Reads into at most `slots` frames; a given position is moved.
 fn read_parcel(
     input: &OpenFile,
     from: &mut Place,
@@ -309,7 +310,7 @@ fn pipe_to_file(
     write_parcel(task, output, to, &mut borrowed.parcel)
 }
 
-/// Writes all of `parcel` if the file takes it; what it does not take is left.
+/// Writes all of `parcel` if the file accepts it; the rest stays in the parcel.
 fn write_parcel(
     task: &Arc<Task>,
     output: &OpenFile,
@@ -325,7 +326,7 @@ fn write_parcel(
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         };
-        // A file may take bytes without looking at them (`/dev/null`).
+        // A file may accept bytes without reading them (`/dev/null`).
         parcel.skip(count.saturating_sub(before - parcel.remaining()));
         *to = to.map(|at| at + count as u64);
         done += count as u64;
@@ -334,8 +335,8 @@ fn write_parcel(
     Ok(done)
 }
 
-/// Copies up to `length` bytes; places that are given move on, else the offsets of the files do. A
-/// signal ends it early, with what was copied.
+/// Copies up to `length` bytes; given positions are moved, else the offsets of the files. A signal
+/// ends it early, with the bytes copied so far.
 pub(super) fn copy(
     task: &Arc<Task>,
     (input, from): (&OpenFile, &mut Place),
@@ -355,7 +356,7 @@ pub(super) fn copy(
             Ok(step) => step,
             Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
         };
-        // Only what was written counts as read, so that nothing is lost.
+        // Only written bytes count as read, so that no data is lost.
         match from {
             Some(from) => *from = position + written,
             None => {

@@ -1,4 +1,4 @@
-//! stat and its relatives, access, statfs.
+//! The calls stat and related ones, access, statfs.
 use super::{
     entry::Entry,
     place::{Named, walk_flags},
@@ -19,7 +19,7 @@ use vfs::{
 };
 use zerocopy::{Immutable, IntoBytes};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_stat, "stat", stat),
     Entry::whole(raw::__NR_lstat, "lstat", lstat),
@@ -70,7 +70,7 @@ struct RawStatx {
     size: u64,
     blocks: u64,
     known_attributes: u64,
-    /// Accessed, created, changed, modified.
+    /// Times of access, creation, change, modification.
     times: [RawTime; 4],
     represented: [u32; 2],
     device: [u32; 2],
@@ -114,16 +114,16 @@ struct RawStatfs {
 
 const _: () = assert!(size_of::<RawStatfs>() == 120);
 
-/// `ST_VALID`: the flags mean something.
+/// `ST_VALID`: the flags are valid.
 const ST_VALID: u32 = 0x20;
 
-/// A device number as `dev_t` holds it.
+/// Encodes a device number as `dev_t`.
 pub fn encode_device((major, minor): (u32, u32)) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32
 }
 
-/// The device number a `dev_t` holds.
+/// Decodes the device number in a `dev_t`.
 pub fn decode_device(number: u64) -> (u32, u32) {
     let major = number >> 8 & 0xfff | number >> 32 & 0xffff_f000;
     let minor = number & 0xff | number >> 12 & 0xffff_ff00;
@@ -186,7 +186,7 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
     Ok(0)
 }
 
-/// Type and permissions; Linux shows no type for what no name leads to (event files).
+/// Returns type and permissions; Linux shows no type for objects that have no name (event files).
 fn mode_of(place: &Path, attributes: &Attributes) -> u32 {
     let file_type = if is_event_file(place) { 0 } else { attributes.file_type as u16 };
     u32::from(file_type | attributes.permissions)
@@ -209,7 +209,8 @@ fn statx(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// The attributes that Linux's file system of this type has, whether any file does; the rest is every mount's.
+/// Returns the attributes that Linux's file system of this type supports, even if no file has them; the other
+/// attributes are those of every mount.
 fn known_attributes(type_name: &str) -> u32 {
     const ALL: u32 = raw::STATX_ATTR_AUTOMOUNT | raw::STATX_ATTR_MOUNT_ROOT | raw::STATX_ATTR_DAX;
     const KEPT: u32 = raw::STATX_ATTR_IMMUTABLE | raw::STATX_ATTR_APPEND | raw::STATX_ATTR_NODUMP;
@@ -316,7 +317,7 @@ fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// `ST_RDONLY`, `ST_NOSUID` ... as statfs(2) numbers them.
+/// Returns `ST_RDONLY`, `ST_NOSUID` ... with the values of statfs(2).
 fn statfs_flags(flags: MountFlags) -> u32 {
     const ST_NOSYMFOLLOW: u32 = 8192;
     let same = MountFlags::READ_ONLY
@@ -329,7 +330,7 @@ fn statfs_flags(flags: MountFlags) -> u32 {
     (flags & same).bits() | no_links
 }
 
-/// `ST_RELATIME`, where access times are kept so.
+/// Returns `ST_RELATIME` if access times are updated in that way.
 fn relatime(flags: MountFlags) -> u32 {
     const ST_RELATIME: u32 = 4096;
     let timed = MountFlags::NO_ACCESS_TIME | MountFlags::STRICT_ACCESS_TIME;

@@ -1,4 +1,5 @@
-//! The kernel's log, as syslog(2) has it: a line a record, its level in angle brackets before it.
+//! The kernel's log in the format of syslog(2): one line for each record, with its level in angle
+//! brackets at the beginning.
 use super::entry::Entry;
 use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use process::{
 };
 use vfs::{Errno, credentials::Capabilities};
 
-/// The call of this file.
+/// The system call that this file implements.
 pub const CALLS: &[Entry] = &[Entry::partial(
     raw::__NR_syslog,
     "syslog",
@@ -17,7 +18,8 @@ pub const CALLS: &[Entry] = &[Entry::partial(
     syslog,
 )];
 
-/// As much of the log, in bytes ever written to it, is not shown again (SYSLOG_ACTION_CLEAR).
+/// Position in the log, in bytes ever written to it, before which records are not shown again
+/// (SYSLOG_ACTION_CLEAR).
 static CLEARED: AtomicU64 = AtomicU64::new(0);
 
 /// Actions of syslog(2).
@@ -58,15 +60,15 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
             console.put(i64::from(call.int(2)).max(least.get()));
             Ok(0)
         }
-        // Nobody reads it bit by bit.
+        // Partial reads are not supported.
         action::SIZE_UNREAD => Ok(records(&rt::system::log().text).len() as u64),
-        // Levels need room too.
+        // The levels need room too.
         action::SIZE_BUFFER => Ok(2 * rt::system::LOG_BYTES as u64),
         _ => Err(Errno::EINVAL),
     }
 }
 
-/// The newest records that find room, whole.
+/// Returns the newest whole records for which there is room.
 fn read(call: &Call<'_>, clears: bool) -> Result<u64, Errno> {
     let room = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
     if call.word(1) == 0 {
@@ -85,7 +87,7 @@ fn read(call: &Call<'_>, clears: bool) -> Result<u64, Errno> {
     Ok(part.len() as u64)
 }
 
-/// Lines of our log, `[seconds] LEVEL component: text`, as Linux writes them.
+/// Converts lines of this kernel's log, `[seconds] LEVEL component: text`, to Linux's format.
 fn records(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let mut records = Vec::with_capacity(text.len() + text.len() / 16);
@@ -103,7 +105,7 @@ fn records(text: &[u8]) -> Vec<u8> {
     records
 }
 
-/// The name of a level in front of a record.
+/// Returns the name of a level at the beginning of a record.
 fn priority(letter: &str) -> Option<&'static str> {
     match letter {
         "E" => Some("<3>"),
@@ -114,7 +116,7 @@ fn priority(letter: &str) -> Option<&'static str> {
     }
 }
 
-/// The whole lines at the end of `text` that are at most `room` bytes.
+/// Returns the whole lines at the end of `text` that are at most `room` bytes.
 fn newest(text: &[u8], room: usize) -> &[u8] {
     let Some(cut) = text.len().checked_sub(room).filter(|&cut| cut > 0) else { return text };
     // A line that begins right at the cut fits: the byte before is the end of another.

@@ -1,4 +1,5 @@
-//! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
+//! Calls about the system as a whole, and about properties of the calling process: uname, sysinfo,
+//! limits, usage, prctl.
 use super::{capabilities, entry::Entry, process::ResourceUsage, seccomp};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -19,7 +20,7 @@ use rt::{power::Action, user::Bases};
 use vfs::{Errno, credentials::Capabilities, io::Sink};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_uname, "uname", uname),
     Entry::whole(raw::__NR_sethostname, "sethostname", |call| {
@@ -58,7 +59,7 @@ pub const CALLS: &[Entry] = &[
 
 /// `PER_MASK`.
 const PERSONA_MASK: u32 = 0xff;
-/// `PER_LINUX32`: programs that ask are told of a 32-bit processor.
+/// `PER_LINUX32`: the name of a 32-bit processor is reported.
 const PERSONA_LINUX32: u32 = 8;
 
 fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -111,7 +112,7 @@ fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let page = rt::PAGE_BYTES as u64;
     let information = SystemInformation {
         uptime_seconds: (rt::time::now().0 / process::time::SECOND_NS) as i64,
-        // Fixed point: 16 bits below the point here, 11 in the load itself.
+        // The result has 16 bits after the point, the load itself 11.
         loads: system::load().map(|load| load << 5),
         memory: memory.total_frames * page,
         memory_free: memory.free_frames * page,
@@ -229,7 +230,7 @@ fn set_limit(
     Ok(())
 }
 
-/// There is a process of that number.
+/// Returns whether there is a process with that number.
 fn is_process(number: u64) -> bool {
     u32::try_from(number).ok().and_then(tree::process).is_some()
 }
@@ -287,7 +288,8 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Ok(u64::from(!memory.has_large_pages()));
         }
         prctl::PR_GET_TIMERSLACK => return Ok(50_000),
-        // There is one way of accounting time, and every program may read the time stamp counter.
+        // There is only one way of accounting time, and every program may read the time stamp
+        // counter.
         prctl::PR_GET_TIMING => return Ok(u64::from(prctl::PR_TIMING_STATISTICAL)),
         prctl::PR_SET_TIMING if second == u64::from(prctl::PR_TIMING_STATISTICAL) => {}
         prctl::PR_GET_TSC => memory.write(second, &prctl::PR_TSC_ENABLE)?,
@@ -301,7 +303,7 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         {
             return Err(Errno::EPERM);
         }
-        // Nobody traces, so it does not matter who may.
+        // There are no tracers, so the choice of one has no effect.
         prctl::PR_SET_PTRACER if matches!(second, 0 | u64::MAX) || is_process(second) => {}
         // This arm also takes an option from above with arguments that it refuses. Both answers are EINVAL.
         option => return capabilities::prctl(call.task, option, rest),
@@ -325,7 +327,7 @@ fn arch_prctl(call: &mut Call<'_>) -> Result<u64, Errno> {
         GET_FS => call.memory.write(address, &bases.fs)?,
         GET_GS => call.memory.write(address, &bases.gs)?,
         GET_CPUID => return Ok(1),
-        // As Linux on a processor that cannot have the instruction fault.
+        // The error is Linux's on a processor that cannot make the instruction fault.
         SET_CPUID => return Err(Errno::ENODEV),
         _ => return Err(Errno::EINVAL),
     }
@@ -372,7 +374,7 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
     const RESTART: u32 = 0x0123_4567;
     const HALT: u32 = 0xcdef_0123;
     const POWER_OFF: u32 = 0x4321_fedc;
-    /// With words for the firmware, which are read and not used.
+    /// The command with a text for the firmware, which is read and not used.
     const RESTART_SAYING: u32 = 0xa1b2_c3d4;
     const WORDS_BYTES: usize = 256;
     const CAD_ON: u32 = 0x89ab_cdef;

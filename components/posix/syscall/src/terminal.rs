@@ -1,11 +1,11 @@
-//! vhangup; everything else of terminals is ioctl.
+//! The call vhangup; all other operations on terminals are ioctls.
 use super::entry::Entry;
 use linux_raw_sys::general as raw;
 use objects::tty::job;
 use process::call::Call;
 use vfs::{Errno, credentials::Capabilities};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[Entry::whole(raw::__NR_vhangup, "vhangup", vhangup)];
 
 fn vhangup(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -1,4 +1,4 @@
-//! Clocks, sleeping, interval and POSIX timers.
+//! Calls about clocks, sleeping, interval and POSIX timers.
 use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -17,7 +17,7 @@ use rt::thread::Woken;
 use vfs::{Errno, credentials::Capabilities};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The calls of this file.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_clock_gettime, "clock_gettime", clock_gettime),
     Entry::whole(raw::__NR_clock_getres, "clock_getres", clock_getres),
@@ -69,7 +69,7 @@ fn check_time(task: &Task) -> Result<(), Errno> {
     if task.credentials().has(Capabilities::SYS_TIME) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// To wake the machine is a privilege.
+/// Checks the privilege to wake the machine.
 pub(super) fn check_alarm(task: &Task, clock: i32) -> Result<(), Errno> {
     let is_allowed = !Clock::is_alarm(clock) || task.credentials().has(Capabilities::WAKE_ALARM);
     if is_allowed { Ok(()) } else { Err(Errno::EPERM) }
@@ -82,7 +82,7 @@ fn clock_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let time = call.memory.read::<Timespec>(call.word(1))?;
     if number != 0 {
-        // Nobody sets the time that a process took.
+        // The time that a process took cannot be set.
         return Clock::decode(call.task, number).and(Err(Errno::EPERM));
     }
     set_wall(call.task, time.to_ns()?)
@@ -187,8 +187,8 @@ fn sleep_relative(
     Err(call.task.restart_as(continue_sleep, [process, deadline_ns, left_at, 0, 0, 0]))
 }
 
-/// Continues a relative sleep for restart_syscall: arguments are process (0: monotonic clock),
-/// deadline, and where the rest goes.
+/// Continues a relative sleep for restart_syscall: arguments are process (0: monotonic clock), deadline, and
+/// the address for the remaining time.
 fn continue_sleep(call: &mut Call<'_>) -> Result<u64, Errno> {
     let clock = match call.uint(0) {
         0 => Clock::Monotonic,
@@ -266,7 +266,8 @@ fn timer_create(call: &mut Call<'_>) -> Result<u64, Errno> {
         0 => None,
         at => Some(memory.read::<SignalEvent>(at)?),
     };
-    // A clock whose process is not there, or that is not for everybody, is found when the timer has its number.
+    // A clock whose process does not exist, or that is not available to all, is refused once the timer has its
+    // number.
     let clock = match Clock::decode_timed(call.task, number) {
         Err(Errno::EOPNOTSUPP) => return Err(Errno::EOPNOTSUPP),
         clock => clock.and_then(|clock| check_alarm(call.task, number).map(|()| clock)),
@@ -321,7 +322,7 @@ impl TimerValue {
     }
 }
 
-/// `value_ns` from now on `clock`; 0 is never.
+/// Returns the deadline `value_ns` from now on `clock`; 0 means never.
 fn deadline(clock: Clock, value_ns: u64) -> (Clock, Option<u64>) {
     (clock, (value_ns != 0).then(|| clock.now_ns().saturating_add(value_ns)))
 }

@@ -1,4 +1,4 @@
-//! timerfd_create, timerfd_settime, timerfd_gettime.
+//! The calls timerfd_create, timerfd_settime, timerfd_gettime.
 use super::{
     entry::Entry,
     time::{TimerValue, check_alarm},
@@ -13,7 +13,7 @@ use process::{
 };
 use vfs::{Errno, OpenFile};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_timerfd_create, "timerfd_create", create),
     Entry::whole(raw::__NR_timerfd_settime, "timerfd_settime", set),

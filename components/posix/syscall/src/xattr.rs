@@ -1,4 +1,4 @@
-//! Extended attributes.
+//! Calls about extended attributes.
 use super::{entry::Entry, place::Named};
 use alloc::{vec, vec::Vec};
 use interfaces::file_system::XattrMode;
@@ -7,7 +7,7 @@ use objects::socket::{Kind, Socket};
 use process::{call::Call, files::Scope};
 use vfs::{Errno, Path, Walk, operations::extended::is_acl_name};
 
-/// The family's calls.
+/// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getxattr, "getxattr", getxattr),
     Entry::whole(raw::__NR_lgetxattr, "lgetxattr", lgetxattr),
@@ -25,7 +25,7 @@ pub const CALLS: &[Entry] = &[
 
 /// Bytes of the longest name and its NUL.
 const NAME_BYTES: usize = 256;
-/// Both flags of setxattr.
+/// The two flags of setxattr.
 const BOTH: u32 = raw::XATTR_CREATE | raw::XATTR_REPLACE;
 
 /// The one attribute of a socket: the name of its protocol.
@@ -35,7 +35,7 @@ fn protocol_of(socket: &Socket) -> &'static [u8] {
     if socket.kind() == Kind::Stream { b"UNIX-STREAM\0" } else { b"UNIX\0" }
 }
 
-/// Walks to argument 0.
+/// Walks to the path at argument 0.
 fn named(call: &Call<'_>, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
     Named::cwd(call, 0)?.walk(scope, walk)
 }
@@ -68,7 +68,7 @@ fn get(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
     answer(call, &value, call.word(2), call.word(3))
 }
 
-/// The name at argument 1.
+/// Reads the name at argument 1.
 fn attribute_name(call: &Call<'_>) -> Result<Vec<u8>, Errno> {
     match call.memory.read_string(call.word(1), NAME_BYTES) {
         Err(Errno::ENAMETOOLONG) => Err(Errno::ERANGE),
@@ -102,7 +102,7 @@ fn list(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
     answer(call, &names, call.word(1), call.word(2))
 }
 
-/// Hands `value` out; a size of zero asks for the length only.
+/// Writes `value` to the program; a size of zero asks for the length only.
 fn answer(call: &Call<'_>, value: &[u8], address: u64, room: u64) -> Result<u64, Errno> {
     if room == 0 {
         return Ok(value.len() as u64);
@@ -131,11 +131,11 @@ fn fsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     New::read(call)?.set(&Scope::of(call.task), file.path())
 }
 
-/// An attribute to be set, as the arguments say.
+/// The attribute to be set by the arguments.
 struct New {
     name: Vec<u8>,
     value: Vec<u8>,
-    /// `None`: it must be there, and must not be.
+    /// Whether the attribute must exist, or must not; `None` if either is allowed.
     mode: Option<XattrMode>,
 }
 

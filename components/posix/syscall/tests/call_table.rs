@@ -8,7 +8,7 @@ use std::{
 };
 use syscall::{Entry, FAMILIES, Status};
 
-/// Number and name of every call, as `linux_raw_sys` knows them.
+/// Number and name of every call in `linux_raw_sys`.
 const LINUX: &str = include_str!("linux_calls.txt");
 
 fn entries() -> BTreeMap<u32, &'static Entry> {
@@ -66,7 +66,7 @@ fn the_page_is_up_to_date() {
     assert_eq!(written.len(), table.len(), "run UPDATE=1 cargo test -p syscall --test call_table");
 }
 
-/// The code of every file in `folder` and below, without whole lines of comment.
+/// Returns the code of every file in `folder` and below, without lines that are only a comment.
 fn sources(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -85,7 +85,7 @@ fn sources(folder: &Path) -> String {
 fn every_whole_call_is_made_by_an_abi_test() {
     let text = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/abi"));
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    // By its number, or as a function of that name, called or handed on.
+    // A call is made by its number, or by a function of that name that is called or passed on.
     let is_made = |name: &str| {
         text.match_indices(name).any(|(at, _)| {
             let before = &text.as_bytes()[..at];

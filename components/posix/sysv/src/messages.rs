@@ -16,14 +16,14 @@ pub struct Message<B> {
     pub body: B,
 }
 
-/// The choice of a receiver among messages.
+/// The messages that a receiver accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The first message.
     Any,
     /// The first message of this type.
     Equal(i64),
-    /// The first of another type (MSG_EXCEPT).
+    /// The first message of another type (MSG_EXCEPT).
     Except(i64),
     /// The first of the messages with the lowest type, if that is at most this.
     AtMost(i64),
@@ -55,7 +55,7 @@ impl Wanted {
 pub struct Receive {
     /// The messages that the receiver wants.
     pub wanted: Wanted,
-    /// The longest message that is received; [`usize::MAX`] where longer ones are cut (MSG_NOERROR).
+    /// Greatest length of a message that is received; [`usize::MAX`] if longer ones are cut (MSG_NOERROR).
     pub room: usize,
 }
 
@@ -64,7 +64,7 @@ pub struct Receive {
 pub enum Delivery<B> {
     /// The receiver gets a message.
     Message(Message<B>),
-    /// Permissions may have changed: it has to ask again.
+    /// The receiver must ask again, because permissions may have changed.
     Again,
     /// The receiver gets an error.
     Refused(Refusal),
@@ -193,7 +193,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
     pub fn sleep_sending(&mut self, length: usize, waiter: W) {
         self.senders.push_back(Sender { length, waiter });
     }
-    /// Takes a sleeper out; `false` if it was woken before.
+    /// Removes a sleeping call; returns `false` if it was woken before.
     pub fn leave(&mut self, waiter: &W) -> bool {
         let before = self.receivers.len() + self.senders.len();
         self.receivers.retain(|receiver| receiver.waiter != *waiter);

@@ -9,7 +9,7 @@ pub const WRITE: u16 = 0o222;
 /// The bits of a mode that are permissions.
 pub const MODE_BITS: u16 = 0o777;
 
-/// The caller of an operation, as far as permissions depend on it.
+/// The caller of an operation: the properties on which permissions depend.
 pub trait Subject {
     /// Returns the effective user.
     fn user(&self) -> u32;

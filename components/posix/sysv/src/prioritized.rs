@@ -29,7 +29,7 @@ struct Sleeper<W, T> {
     what: T,
 }
 
-/// The way that a message has gone.
+/// The result of sending a message.
 #[derive(Debug)]
 pub enum Sent<B, W> {
     /// The message is in the queue and is the only one there.
@@ -86,7 +86,7 @@ impl<B, W: PartialEq> Queue<B, W> {
     pub fn is_full(&self) -> bool {
         self.count >= self.most
     }
-    /// Puts a message into a queue that is not full, or hands it to a sleeping receiver.
+    /// Puts a message into a queue that is not full, or gives it to a sleeping receiver.
     pub fn send(&mut self, message: Message<B>) -> Sent<B, W> {
         match first(&mut self.receivers) {
             Some(receiver) => Sent::Received(receiver.waiter, message),
@@ -124,7 +124,7 @@ impl<B, W: PartialEq> Queue<B, W> {
     pub fn sleep_sending(&mut self, rank: i32, message: Message<B>, waiter: W) {
         enter(&mut self.senders, Sleeper { rank, waiter, what: message });
     }
-    /// Takes a sleeper out; `false` if it was served before. A sender's message goes.
+    /// Removes a sleeping call, with the message of a sender; returns `false` if it was served before.
     pub fn leave(&mut self, waiter: &W) -> bool {
         let before = self.receivers.len() + self.senders.len();
         self.receivers.retain(|sleeper| sleeper.waiter != *waiter);

@@ -15,7 +15,7 @@ use alloc::{
 pub const VALUE_MAX: i32 = 32_767;
 /// Flag of an operation: IPC_NOWAIT.
 pub const NO_WAIT: i16 = 0o4000;
-/// SEM_UNDO of an operation: it is undone at the task's end.
+/// Flag of an operation, SEM_UNDO: it is undone at the task's end.
 pub const UNDO: i16 = 0x1000;
 
 /// `struct sembuf`.
@@ -23,7 +23,7 @@ pub const UNDO: i16 = 0x1000;
 pub struct Operation {
     /// Number of the semaphore.
     pub number: u16,
-    /// The number that is added; 0: wait for zero.
+    /// The number that is added; 0 waits for zero.
     pub change: i16,
     /// Flags: [`NO_WAIT`], [`UNDO`].
     pub flags: i16,
@@ -186,7 +186,7 @@ impl<W: PartialEq> Set<W> {
         };
         queue.push_back(sleeper);
     }
-    /// Takes a sleeping call out: it was interrupted. `false` if it was served before.
+    /// Removes a sleeping call that was interrupted. Returns `false` if it was served before.
     pub fn leave(&mut self, waiter: &W) -> bool {
         let Some(left) = self.take_out(waiter) else { return false };
         self.complex -= usize::from(left.blocked.request.operations.len() > 1);
@@ -256,7 +256,7 @@ impl<W: PartialEq> Set<W> {
         own + all.filter(|sleeper| sleeper.waits_for(number, Wish::Zero)).count()
     }
 
-    /// Serves the sleepers that can be, after `operations` were done, or after any change (`do_smart_update`).
+    /// Serves the sleeping calls that are possible, after `operations` were done, or after any change (`do_smart_update`).
     fn update(&mut self, operations: Option<&[Operation]>, woken: &mut Woken<W>) {
         self.serve_zero_waiters(operations, woken);
         if !self.alter.is_empty() {
@@ -352,7 +352,8 @@ impl<W: PartialEq> Set<W> {
             }
         }
     }
-    /// Gives each semaphore its queue again if no call with several operations sleeps any more (`unmerge_queues`).
+    /// Moves calls back to the queue of their semaphore if no call with several operations sleeps any more
+    /// (`unmerge_queues`).
     fn settle(&mut self) {
         if self.complex > 0 {
             return;

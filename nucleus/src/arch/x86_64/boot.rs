@@ -156,12 +156,12 @@ unsafe extern "C" {
     static __symbols_start: u8;
 }
 
-/// Physical address of the first page tables' root.
+/// Returns the physical address of the first page tables' root.
 pub fn boot_root() -> u64 {
     (&raw const boot_pml4) as u64 - KERNEL_BASE
 }
 
-/// Top of the boot processor's stack.
+/// Returns the top of the boot processor's stack.
 pub fn stack_top() -> u64 {
     (&raw const boot_stack_top) as u64
 }

@@ -211,7 +211,7 @@ pub unsafe fn prepare(kernel_stack: u64) -> u64 {
 /// stack are given up.
 ///
 /// # Safety
-/// As for `switch::switch`, and nothing on the caller's stack above `from` is needed any more.
+/// The same as for `switch::switch`, and nothing on the caller's stack above `from` is needed any more.
 pub unsafe fn switch_parked(to: u64, previous: *mut u8, from: u64) -> ! {
     // SAFETY: as the caller says.
     unsafe { skerry_switch_parked(to, previous, from) }

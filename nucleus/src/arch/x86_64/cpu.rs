@@ -43,7 +43,7 @@ port_access!(in32, out32, u32, "eax");
 /// Writes bytes to a port, one after the other.
 ///
 /// # Safety
-/// As [`out8`], for each byte.
+/// The same as for [`out8`], for each byte.
 #[inline]
 pub unsafe fn out_bytes(port: u16, bytes: &[u8]) {
     // SAFETY: reads exactly `bytes`; the caller answers for the device.

@@ -24,7 +24,7 @@ static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
 /// The state components that XSAVE and XRSTOR are asked for; 0 if the processor has only FXSAVE and FXRSTOR.
 static REQUEST: AtomicU32 = AtomicU32::new(0);
 static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
-/// The owner of the state in each processor's registers (the address of its [`State`]).
+/// The thread whose state is in each processor's registers (the address of its [`State`]).
 static OWNERS: [AtomicPtr<State>; percpu::MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
 
@@ -119,7 +119,7 @@ unsafe fn load(area: *mut u8) {
 /// the registers then keep their state.
 ///
 /// # Safety
-/// As [`usercopy::save_extended`].
+/// The same as for [`usercopy::save_extended`].
 #[inline]
 pub unsafe fn take(area: *mut u8, components: u32) -> bool {
     // SAFETY: as the caller says; CLEAN is a whole area in its first state, for every mask.
@@ -266,7 +266,7 @@ impl State {
     /// `false` if one of the two fails. Only the state's thread calls this.
     ///
     /// # Safety
-    /// As for `act` with `at` and [`bytes`].
+    /// The same as for `act` with `at` and [`bytes`].
     #[inline]
     pub unsafe fn transfer(&self, at: *mut u8, act: usercopy::Transfer) -> bool {
         let _off = NoInterrupts::new();

@@ -22,7 +22,7 @@ pub const MAX_CPUS: usize = firmware::acpi::MAX_PROCESSORS;
 pub struct PerCpu {
     /// Address of this structure, so that it can be loaded through GS.
     pub this: AtomicPtr<PerCpu>,
-    /// Scratch for the system call entry: the program's stack pointer.
+    /// Scratch word of the system call entry: the program's stack pointer.
     pub user_rsp: AtomicU64,
     /// The end of the `Registers` in which entry from user mode stores the program's registers.
     pub registers_end: AtomicPtr<program::Registers>,
@@ -34,7 +34,7 @@ pub struct PerCpu {
     pub current: AtomicPtr<u8>,
     /// Whether the scheduler must run on this processor, and how soon. Any processor may set it.
     pub need_resched: AtomicU32,
-    /// Depth of interrupt handlers under way.
+    /// Nesting depth of interrupt handlers under way.
     pub interrupt_nesting: AtomicU32,
     /// Stack pointer that entry from user mode loads.
     pub kernel_rsp: AtomicU64,
@@ -78,8 +78,6 @@ impl PerCpu {
 }
 
 /// Value of [`PerCpu::need_resched`]: reschedule when the running thread enters user mode or blocks.
-///
-/// [`PerCpu::need_resched`]: when the thread that runs goes to user mode, or blocks.
 const RESCHEDULE_LATER: u32 = 1;
 /// Value of [`PerCpu::need_resched`]: reschedule as soon as the running thread may be preempted.
 const RESCHEDULE_NOW: u32 = 2;

@@ -169,7 +169,7 @@ pub unsafe fn start_others(page: u64) {
 /// Starts the processor with local APIC `id`. Returns whether it answered.
 ///
 /// # Safety
-/// As for [`start_others`]; the trampoline is placed and no other processor is starting.
+/// The same as for [`start_others`]; the trampoline is placed and no other processor is starting.
 unsafe fn start(id: u32, page: u64) -> bool {
     let number = online();
     heap::prepare_cpu(number);

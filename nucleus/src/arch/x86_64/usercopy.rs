@@ -255,7 +255,7 @@ type Routine = unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize;
 /// Copies by `routine`, with access to user pages if `IS_USER`. Returns the number of bytes not copied.
 ///
 /// # Safety
-/// As for [`copy_user`] or [`copy_raw`].
+/// The same as for [`copy_user`] or [`copy_raw`].
 #[inline(always)]
 unsafe fn step<const IS_USER: bool>(routine: Routine, (to, from, length): Piece) -> usize {
     // SAFETY: as the caller says; faults on the user side are fixed up.
@@ -327,7 +327,7 @@ pub unsafe fn copy_user(to: *mut u8, from: *const u8, length: usize) -> usize {
 /// Zeroes user memory. Returns the number of bytes not zeroed.
 ///
 /// # Safety
-/// As [`copy_user`].
+/// The same as for [`copy_user`].
 #[inline]
 pub unsafe fn zero_user(to: *mut u8, length: usize) -> usize {
     // SAFETY: as above.
@@ -337,7 +337,7 @@ pub unsafe fn zero_user(to: *mut u8, length: usize) -> usize {
 /// Compares and exchanges a user word. Returns the value found, or `None` after a fault.
 ///
 /// # Safety
-/// As for [`copy_user`]; the word is aligned to 4.
+/// The same as for [`copy_user`]; the word is aligned to 4.
 #[inline]
 pub unsafe fn exchange_user(word: u64, old: u32, new: u32) -> Option<u32> {
     // SAFETY: as above.
@@ -347,7 +347,7 @@ pub unsafe fn exchange_user(word: u64, old: u32, new: u32) -> Option<u32> {
 /// Loads a user word. Returns `None` after a fault.
 ///
 /// # Safety
-/// As [`exchange_user`].
+/// The same as for [`exchange_user`].
 #[inline]
 pub unsafe fn load_user(word: u64) -> Option<u32> {
     // SAFETY: as above.
@@ -372,7 +372,7 @@ pub unsafe fn save_extended(area: *mut u8, components: u32) -> bool {
 /// part of it may then be loaded.
 ///
 /// # Safety
-/// As [`save_extended`].
+/// The same as for [`save_extended`].
 #[inline]
 pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
     // SAFETY: as above.
@@ -383,7 +383,7 @@ pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
 /// user memory and cannot be stored to.
 ///
 /// # Safety
-/// As for [`save_extended`]; `initial` is aligned to 64, large enough for `components`, and valid for the processor.
+/// The same as for [`save_extended`]; `initial` is aligned to 64, large enough for `components`, and valid for the processor.
 #[inline]
 pub unsafe fn take_extended(area: *mut u8, components: u32, initial: *const u8) -> bool {
     // SAFETY: as above.

@@ -87,7 +87,7 @@ pub fn difference(before: &State, after: &State, is_memory_volatile: bool) -> St
         state.get(name).map_or("-".to_owned(), String::clone)
     };
     let changed = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
-    // Beside the prepared addresses, systems have mappings of their own.
+    // Systems have mappings of their own besides the prepared addresses.
     let pages = |state: &BTreeMap<String, String>, name: &str| -> i64 {
         state.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
     };
@@ -153,7 +153,7 @@ fn add_descriptors(state: &mut State) {
         let mut stat: libc::stat = unsafe { zeroed() };
         call(libc::SYS_fstat, fd, room(&mut stat), 0);
         let mut waiting = 0i32;
-        // A terminal hands bytes over later, and a directory's or a file's length is elsewhere.
+        // A terminal delivers bytes later, and the length of a directory or file is reported elsewhere.
         let is_terminal = ["master", "tty"].contains(&descriptor_name(fd).as_str());
         if !is_terminal && !matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) {
             call(libc::SYS_ioctl, fd, FIONREAD, room(&mut waiting));
@@ -226,7 +226,7 @@ fn add_process(state: &mut State, folder: &Path) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     for (name, text) in status.lines().filter_map(|line| line.split_once(':')) {
         if STATUS.contains(&name) {
-            // The ticking of a case handles SIGALRM and may have it pending.
+            // The timer of a case handles SIGALRM and may leave it pending.
             const ALARM: u64 = 1 << (libc::SIGALRM - 1);
             let text = match (name.starts_with("Sig") || name == "ShdPnd")
                 .then(|| u64::from_str_radix(text.trim(), 16))
@@ -255,7 +255,7 @@ fn add_process(state: &mut State, folder: &Path) {
     state.insert("scheduling".into(), format!("{nice} {policy}"));
 }
 
-/// Bytes of a file that are looked at.
+/// Number of bytes of a file that are compared.
 const MOST_BYTES: u64 = 1 << 16;
 
 /// Adds the files beneath `path`. If memory is volatile, so is the mapped file `file`.

@@ -17,7 +17,7 @@ use std::{path::PathBuf, time::Duration};
 
 pub use describe::described;
 
-/// Bytes of a report; a longer effect is cut.
+/// Length of a report in bytes; a longer effect is cut.
 const REPORT_BYTES: usize = 4096;
 
 /// A described call with its arguments.
@@ -46,7 +46,7 @@ impl Runner {
         Runner { watchdog: Watchdog::new(bound), folder, report: map_shared(REPORT_BYTES) }
     }
 
-    /// Runs `described`; its answer and its effect in one line.
+    /// Runs `described`. Returns its answer and its effect in one line.
     pub fn run(&self, described: &Described) -> String {
         let _turn = described.call.is_of_all().then(state::Turn::take);
         state::remove(&self.folder);

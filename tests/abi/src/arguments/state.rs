@@ -58,7 +58,7 @@ const DESCRIPTORS: [&str; 33] = [
 ];
 /// Number of the first prepared descriptor.
 const FIRST: i64 = 10;
-/// Descriptors that a look goes through.
+/// Number of descriptors that are checked.
 pub const MOST: i64 = 64;
 
 /// Paths by their names. Each takes 64 bytes in memory.
@@ -372,7 +372,7 @@ fn terminal() -> [i64; 2] {
 
 /// Moves descriptors to the numbers from [`FIRST`] on, and closes all others.
 fn place(made: &[i64]) {
-    // First beyond all of them, then to their places.
+    // The descriptors are first moved beyond all of them, then to their places.
     const AWAY: i64 = 200;
     let move_to = |fd: i64, to: i64| {
         let flags = raw(libc::SYS_fcntl, [fd, 1, 0, 0, 0, 0]);
@@ -383,7 +383,7 @@ fn place(made: &[i64]) {
     (AWAY..).zip(made).for_each(|(to, fd)| move_to(*fd, to));
     raw(libc::SYS_close_range, [3, AWAY - 1, 0, 0, 0, 0]);
     (0..made.len() as i64).for_each(|number| move_to(AWAY + number, FIRST + number));
-    // The streams are alike on all systems.
+    // The streams are the same on all systems.
     raw(libc::SYS_dup3, [0, 2, 0, 0, 0, 0]);
 }
 

@@ -30,9 +30,9 @@ const HEAP_GRANULE: i64 = 16;
 const COUNTS_MAX: usize = 32;
 const NAME_BYTES: usize = 24;
 const FILE_BYTES: usize = 4096;
-/// The caches that a processor may keep, judged by `free or kept` alone.
+/// The caches that a processor may keep, of which only `free or kept` is compared.
 const CACHES: [&str; 5] = ["stack", "slab", "heap_frames", "table_frames", "free_frames"];
-/// Readings in a row that must agree: an ended process is on its way out for a moment.
+/// Number of consecutive readings that must agree: an ended process takes a moment to be freed.
 const AGREEING: usize = 10;
 const READINGS_MAX: usize = 500;
 const USE: &str = "counted [--after FIRST] [--again TIMES] COMMAND";
@@ -58,7 +58,7 @@ enum Likeness {
 }
 
 impl Reading {
-    /// Reads with buffers on the stack only.
+    /// Takes a reading with buffers on the stack only.
     fn take() -> Reading {
         let mut text = [0; FILE_BYTES];
         let length = read_objects(&mut text);

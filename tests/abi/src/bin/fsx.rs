@@ -12,7 +12,7 @@ use std::{
 const LONGEST: usize = 512 * 1024;
 /// Greatest length of one operation.
 const MOST: usize = 64 * 1024;
-/// Collapse and insert want whole blocks.
+/// Unit in which collapse and insert work: a block.
 const BLOCK: usize = 4096;
 const PAGE: usize = 4096;
 
@@ -21,7 +21,7 @@ struct Exerciser {
     file: File,
     model: Vec<u8>,
     state: u64,
-    /// The operations that the file system refused.
+    /// Number of operations that the file system refused.
     refused: u64,
 }
 
@@ -118,7 +118,7 @@ impl Exerciser {
     fn write(&mut self) -> Result<(), String> {
         let (mut start, length) = self.range();
         if self.below(10) == 0 {
-            // Past the end, leaving a hole.
+            // The range begins past the end, which leaves a hole.
             start = (start + self.below(MOST)).min(LONGEST - length);
         }
         let bytes = self.fill(length);
@@ -141,7 +141,7 @@ impl Exerciser {
         self.compare("read", start, &bytes[..count])
     }
 
-    /// Maps the pages of a range within the file and hands them over.
+    /// Maps the pages of a range within the file and passes them on.
     fn mapped(
         &mut self,
         start: usize,

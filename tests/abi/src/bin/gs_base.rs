@@ -9,7 +9,7 @@ use std::{
 const BASES: [u64; 3] = [0xffff_8000_0000_0000, 0xffff_ffff_8100_0000, u64::MAX];
 const LOOKS: u64 = 10_000;
 
-/// Loads `base` and looks again and again whether it is there; the number of times that it was not.
+/// Loads `base` and checks again and again that it is there. Returns the number of times that it was not.
 fn lost(base: u64) -> u64 {
     let mut lost = 0;
     // SAFETY: the processor has the instruction (`main` asks); nothing of std uses GS.

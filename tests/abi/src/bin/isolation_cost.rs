@@ -23,7 +23,7 @@ const POINT: i32 = 3;
 const BEGIN: i32 = 1;
 const END: i32 = 2;
 
-/// Tells QEMU's plugin.
+/// Reports a mark to QEMU's plugin.
 fn mark<const NUMBER: i32>() {
     // SAFETY: an instruction without effect.
     unsafe { std::arch::asm!("nop dword ptr [rax + {}]", const 0x534b_0000 + NUMBER) };

@@ -26,7 +26,7 @@ fn close(descriptors: &[i32]) {
     }
 }
 
-/// Writes pieces of `bytes` until no more is taken.
+/// Writes pieces of `bytes` until the descriptor accepts no more.
 fn fill(descriptor: i32, bytes: usize) -> io::Result<()> {
     let data = vec![1_u8; bytes];
     loop {
@@ -40,7 +40,7 @@ fn fill(descriptor: i32, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// A pipe full of bytes.
+/// Makes a pipe full of bytes.
 fn full_pipe() -> io::Result<[i32; 2]> {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors.

@@ -39,7 +39,7 @@ fn set(name: &str, value: impl ToString) {
     fs::write(format!("{SETTINGS}/{name}"), value.to_string()).expect("root's rights");
 }
 
-/// Bytes of a line of /proc/meminfo.
+/// Returns the number of bytes in a line of /proc/meminfo.
 fn meminfo(name: &str) -> usize {
     let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

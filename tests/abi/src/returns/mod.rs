@@ -190,7 +190,7 @@ impl Watchdog {
             (_, None) => Outcome::Hung,
         }
     }
-    /// Waits for `child`, at most as long as the bound; its wait status.
+    /// Waits for `child`, at most as long as the bound. Returns its wait status.
     fn wait(&self, child: libc::pid_t) -> Option<i32> {
         const YIELDS: u32 = 100;
         let (start, mut looks) = (Instant::now(), 0);

@@ -3,7 +3,7 @@ use super::{CALLING, RETURNED, note};
 use crate::{c, must, zeroed};
 use std::arch::asm;
 
-/// A time after which helpers act.
+/// Time after which helper processes act.
 const SOON_MS: i64 = 4;
 
 /// Makes a system call. Returns its answer; an error is the negated number.
@@ -63,12 +63,12 @@ pub fn subsets(flags: &[i64]) -> Vec<i64> {
     (0..1 << flags.len()).map(sum).collect()
 }
 
-/// Returns a time of so many milliseconds.
+/// Returns a time of this many milliseconds.
 pub fn ms(ms: i64) -> [i64; 2] {
     [ms / 1000, ms % 1000 * 1_000_000]
 }
 
-/// Sleeps for so many milliseconds.
+/// Sleeps for this many milliseconds.
 pub fn sleep_ms(count: i64) {
     raw(libc::SYS_nanosleep, [at(&ms(count)), 0, 0, 0, 0, 0]);
 }
@@ -255,7 +255,7 @@ pub fn open(kind: Kind) -> i32 {
     }
 }
 
-/// A zeroed `siginfo_t`.
+/// Returns a zeroed `siginfo_t`.
 pub fn siginfo() -> libc::siginfo_t {
     // SAFETY: plain numbers.
     unsafe { zeroed() }

@@ -112,7 +112,7 @@ fn wait4(target: &str, state: Child, flags: i64) -> i64 {
     made(libc::SYS_wait4, [id, at(&0i32), flags, 0, 0, 0])
 }
 
-/// Sleeps, timers and waits for signals.
+/// Adds the cases of sleeps, timers and waits for signals.
 pub fn sleep(cases: &mut Cases) {
     for clock in 0..16 {
         for flags in [0, 1, 2] {

@@ -62,7 +62,7 @@ fn life() -> u64 {
     life
 }
 
-/// Answers so many messages.
+/// Answers this many messages.
 fn answer(endpoint: &Endpoint, count: usize) {
     let mut message = Message::new(0);
     for _ in 0..count {

@@ -36,7 +36,7 @@ rt::lock_class! {
     static STATE = "hostile.state";
 }
 
-/// Lives that begin before the system is that old end early.
+/// Age of the system before which lives of the driver end early.
 const SURELY_NS: u64 = 300_000_000;
 const FIRST_BLOCK: u64 = 256;
 const BLOCKS: u64 = 64;
@@ -65,11 +65,11 @@ enum Behaviour {
     Well,
     /// Drops requests, and denies them when asked.
     DropAndDeny,
-    /// Forgets requests, and claims to have them.
+    /// Drops requests, and claims to have them.
     DropAndClaim,
     /// Does requests in another order.
     Reorder,
-    /// Says that reads of the second disk are done, and does nothing.
+    /// Reports reads of the second disk as done, and does nothing.
     FalseRead,
     /// Reports writes as done that it has not done.
     FalseWrite,
@@ -83,7 +83,7 @@ enum Behaviour {
     Twice,
     /// Ends a request that does not exist.
     ForNothing,
-    /// Says that it wrote more than a ring holds.
+    /// Reports more written entries than a ring holds.
     RingCount,
     /// Makes the device read memory that was not lent.
     StrayRead,
@@ -99,11 +99,11 @@ enum Behaviour {
     GrabThreads,
     /// Writes log lines without pause.
     GrabLog,
-    /// Does one request now and then.
+    /// Does one request at long intervals.
     Loris,
     /// Answers pings, but does nothing else.
     PingsOnly,
-    /// Answers nothing any more.
+    /// Answers no more messages.
     Silent,
     /// Computes on all processors.
     Loop,
@@ -111,7 +111,7 @@ enum Behaviour {
     Crash,
     /// Ends its main thread, which answers messages.
     MainEnds,
-    /// Answers everything with words that make no sense.
+    /// Answers everything with invalid words.
     BadAnswers,
     /// Takes all interrupt vectors it can get.
     GrabVectors,
@@ -259,7 +259,7 @@ impl Hostile {
         }
     }
 
-    /// Says that more was written than a ring holds, and has the client look.
+    /// Reports that more was written than a ring holds, and has the client look.
     fn corrupt_ring(&self) {
         let rings = self.rings.lock().clone();
         let ring = rings.and_then(|rings| Part::of(&rings, COMPLETIONS_WORD, COMPLETION_WORDS));

@@ -12,7 +12,7 @@ use interfaces::{
 };
 use rt::message::{self, Message};
 
-/// Lives that begin before the system is that old end early; the disks' driver is waited for before.
+/// Age of the system before which lives of the driver end early; the driver waits for the disks' driver before.
 const SURELY_NS: u64 = 1_000_000_000;
 
 /// The component's main function.

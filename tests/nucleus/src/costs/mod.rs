@@ -1,5 +1,5 @@
 //! The cost of the hot paths, by the time-stamp counter; under `-icount shift=0` that is in instructions
-//! (one nanosecond each), so `ns` is the number to read there.
+//! (one nanosecond each), so `ns` is the relevant number there.
 pub mod components;
 pub mod ports;
 pub mod probes;

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 /// The timer's vector: `TIMER_VECTOR` of `nucleus/src/arch/x86_64/apic.rs`.
 const TIMER: u32 = 0xef;
-/// The session's first program is executed, and its end is cleaned up after.
+/// Functions that execute the session's first program, and that clean up after its end.
 const SESSION: [&str; 2] = ["process::exec::replace::execute", "process::init::kill_all"];
 const STUBS: &str = "skerry_stubs";
 /// Instructions of programs and isolated components.
@@ -37,7 +37,7 @@ pub struct Wanted {
     pub trace: Vec<u64>,
     /// Most entries and exits that are listed.
     pub events: u64,
-    /// The run's end at the latest.
+    /// The latest end of the run.
     pub limit_seconds: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The caller claims a run before it looks for one ([`super::space`]).
 //!
-//! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group. A whole run is
+//! As in the Fast File System, a file's blocks go after its last ones, else to its inode's group. A whole run is
 //! taken if one is long enough, so that a dirty run needs one allocation.
 use super::{
     Account, Groups, bitmap, descriptor::bring, free::Free, group::Group, layout::first_bitmap,
@@ -19,7 +19,7 @@ use core::ops::Range;
 use interfaces::file_system::FsError;
 use rt::PAGE_BYTES;
 
-/// Groups searched for a run of the whole length before a shorter one is taken.
+/// Number of groups that are searched for a run of the whole length before a shorter one is taken.
 const SEARCH_GROUPS: u32 = 16;
 
 /// The length that a run must have.
@@ -50,7 +50,7 @@ pub(crate) fn allocate(
     found
 }
 
-/// Takes up to `want` blocks, which are claimed.
+/// Searches for a run of up to `want` blocks, which are claimed.
 fn search(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -111,7 +111,7 @@ fn take(
     Ok(Some((volume.geometry.group_start(number) + start as u64, length as u64)))
 }
 
-/// Shows `look` the block bitmap of a group.
+/// Calls `look` with the block bitmap of a group.
 fn with_bits<T>(
     volume: &Volume,
     groups: &Groups,
@@ -169,7 +169,7 @@ fn put_zeroes_around(volume: &Volume, block: u64) -> Result<(), FsError> {
     if are_free { volume.store.put_zeroes(chunk) } else { Ok(()) }
 }
 
-/// Shows `look` which blocks of a group may be taken.
+/// Calls `look` with the blocks of a group that may be taken.
 fn with_free<T>(
     volume: &Volume,
     groups: &Groups,
@@ -185,7 +185,7 @@ fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
     crc32c(volume.geometry.checksum_seed, bits.get(..covered).unwrap_or(bits))
 }
 
-/// Sums the bitmap of a group.
+/// Updates the checksum of the bitmap of a group.
 pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
     let block = volume.store.block(group.block_bitmap)?;
     group.block_bitmap_checksum =
@@ -218,7 +218,7 @@ fn change(
     Ok(())
 }
 
-/// Makes the block bitmap of a group unless it was.
+/// Initialises the block bitmap of a group if that was not done yet.
 pub(super) fn initialise(
     volume: &Volume,
     operation: &Operation<'_>,

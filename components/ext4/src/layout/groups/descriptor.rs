@@ -165,7 +165,7 @@ pub(super) fn store_counts(
     })
 }
 
-/// Returns the block that holds descriptor block `index`: behind the superblock, or (`meta_bg`) in the first group it
+/// Returns the block that holds descriptor block `index`: after the superblock, or (`meta_bg`) in the first group it
 /// describes.
 fn descriptor_block(geometry: &Geometry, index: u32) -> u64 {
     let is_meta = geometry.incompat.contains(Incompat::META_BG);

@@ -14,7 +14,7 @@ impl Free<'_> {
     /// Finds a run near the goal `from`: right behind it if there is one, else the first below `end` that is `want`
     /// long, else the longest. Returns its first block and its length.
     pub(super) fn find(self, from: usize, end: usize, want: usize) -> Option<(usize, usize)> {
-        // Right behind the goal even a short run is good, because the file continues there.
+        // Right after the goal even a short run is good, because the file continues there.
         let behind = self.run_at(from, want.min(end.saturating_sub(from)));
         if from > 0 && (behind == want || (behind > 0 && want - behind < want / 2)) {
             return Some((from, behind));

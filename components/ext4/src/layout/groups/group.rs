@@ -14,14 +14,14 @@ pub(crate) struct Group {
     pub(crate) free_blocks: u32,
     pub(crate) free_inodes: u32,
     pub(crate) directories: u32,
-    /// Inodes at the table's end never used.
+    /// Number of inodes at the table's end that were never used.
     pub(crate) unused_inodes: u32,
     pub(crate) flags: u16,
     pub(crate) block_bitmap_checksum: u32,
     pub(crate) inode_bitmap_checksum: u32,
     /// Number of inodes at the start of the group that are all in use.
     pub(crate) inodes_in_use: u32,
-    /// Blocks of the group freed by transactions not yet durable.
+    /// Blocks of the group that were freed by transactions which are not durable yet.
     pub(super) pending: Ranges,
     pub(super) unsummed: Unsummed,
 }

@@ -14,7 +14,7 @@ use core::{ops::Range, sync::atomic::Ordering::*};
 use interfaces::file_system::FsError;
 use rt::PAGE_BYTES;
 
-/// The kind of an inode, as far as its place goes.
+/// The kind of an inode, which decides its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The inode is a directory.
@@ -55,7 +55,7 @@ fn place_directory(volume: &Volume, home: u32, is_top: bool) -> Result<u32, FsEr
     let count = groups.count();
     let free_inodes = groups.free_inodes() / u64::from(count);
     let free_blocks = groups.free_blocks() / u64::from(count);
-    // Further down a group may be somewhat fuller than the average.
+    // Below the top a group may be somewhat fuller than the average.
     let (inodes_min, blocks_min) = match is_top {
         true => (free_inodes, free_blocks),
         false => (free_inodes * 3 / 4, free_blocks * 3 / 4),
@@ -171,7 +171,7 @@ fn change<T>(
     Ok(result)
 }
 
-/// Sums the bitmap of a group.
+/// Updates the checksum of the bitmap of a group.
 pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
     let block = volume.store.block(group.inode_bitmap)?;
     group.inode_bitmap_checksum =

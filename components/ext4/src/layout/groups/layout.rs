@@ -22,7 +22,7 @@ pub(super) fn first_bitmap(geometry: &Geometry, groups: &Groups, number: u32) ->
     bits
 }
 
-/// Blocks at a group's beginning with copies of the superblock and the descriptors.
+/// Returns the number of blocks at a group's beginning with copies of the superblock and the descriptors.
 fn copies(geometry: &Geometry, number: u32) -> usize {
     let per_block = (geometry.block_bytes / geometry.descriptor_bytes) as u32;
     let is_meta = geometry.incompat.contains(Incompat::META_BG)

@@ -39,13 +39,13 @@ lock_class! {
     static GROUP = "ext4.group";
 }
 
-/// Fewest blocks a group for a volume to be written.
+/// Fewest blocks of a group on a volume that may be written.
 const BLOCKS_PER_GROUP_MIN: u64 = 256;
 
 /// The fields of a group that can be read without its lock.
 #[derive(Debug)]
 struct Fixed {
-    /// Blocks of its bitmaps and its inode table, and how many.
+    /// Blocks of its bitmaps and its inode table, and the number of blocks of each.
     places: [(u64, u64); 3],
     /// Inodes of the group have been used.
     has_inodes: AtomicBool,
@@ -154,7 +154,7 @@ impl Groups {
         }
     }
 
-    /// Blocks that are clear in the bitmaps.
+    /// Returns the number of blocks that are clear in the bitmaps.
     pub(crate) fn free_blocks(&self) -> u64 {
         self.space.free()
     }
@@ -169,7 +169,8 @@ impl Groups {
         self.space.available()
     }
 
-    /// Says how to ask whether the calling thread may use root's blocks. Only the first call counts.
+    /// Sets the function that tells whether the calling thread may use root's blocks. Only the first call
+    /// counts.
     pub(crate) fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
         self.space.set_judge(is_privileged);
     }
@@ -203,7 +204,7 @@ impl Groups {
         self.space.settle(blocks, taken);
     }
 
-    /// Blocks freed by a transaction that is durable now may be used again.
+    /// Called when a transaction is durable: the blocks that it freed may be used again.
     pub(crate) fn release(&self, geometry: &Geometry, freed: &[(u64, u64)]) {
         for (start, count) in freed {
             for (group, first, count) in geometry.split(*start, *count) {

@@ -18,7 +18,7 @@ use rt::sync::Once;
 /// The limit of the blocks that an allocation may claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// Blocks that a delayed write has claimed before.
+    /// Blocks that a delayed write claimed earlier.
     Delayed,
     /// The calling thread's: root's blocks are for privileged callers only, the pool for none.
     Caller,
@@ -30,11 +30,11 @@ pub(crate) enum Account {
 pub(super) struct Space {
     /// Blocks that are clear in the bitmaps.
     free: AtomicU64,
-    /// Free, not pending and not claimed.
+    /// Number of blocks that are free, not pending and not claimed.
     unclaimed: AtomicI64,
-    /// Freed by transactions that are not durable yet.
+    /// Number of blocks freed by transactions that are not durable yet.
     pending: AtomicU64,
-    /// Blocks for privileged callers, and for changes that must not fail.
+    /// Number of blocks for privileged callers, and for changes that must not fail.
     root: i64,
     pool: i64,
     /// The user and the group that may use root's blocks, in addition to privileged callers.
@@ -56,7 +56,7 @@ impl Space {
         }
     }
 
-    /// Says how to ask whether the calling thread may use root's blocks. Only the first call counts.
+    /// Sets the function that tells whether the calling thread may use root's blocks. Only the first call counts.
     pub(super) fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
         self.is_privileged.get_or_init(|| is_privileged);
     }
@@ -78,7 +78,7 @@ impl Space {
         self.usable().saturating_sub((self.root + self.pool) as u64)
     }
 
-    /// Blocks freed by transactions that are not durable yet.
+    /// Returns the number of blocks freed by transactions that are not durable yet.
     pub(super) fn pending(&self) -> u64 {
         self.pending.load(Relaxed)
     }
@@ -96,7 +96,7 @@ impl Space {
         }
     }
 
-    /// Claims at least `least` and at most `most` blocks; returns how many.
+    /// Claims at least `least` and at most `most` blocks. Returns their number.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]: nothing was claimed then.
@@ -115,7 +115,7 @@ impl Space {
         }
     }
 
-    /// Claims blocks as long as `kept` stay unclaimed.
+    /// Claims blocks as long as `kept` blocks stay unclaimed.
     fn claim_above(&self, kept: i64, (least, most): (u64, u64)) -> Result<u64, FsError> {
         let granted = |unclaimed: i64| {
             let room = u64::try_from(unclaimed.saturating_sub(kept)).unwrap_or(0);
@@ -146,13 +146,13 @@ impl Space {
         self.free.fetch_sub(blocks, Relaxed);
     }
 
-    /// Blocks were freed; they can be claimed when that is durable.
+    /// Called when blocks were freed; they can be claimed when that is durable.
     pub(super) fn note_freed(&self, blocks: u64) {
         self.free.fetch_add(blocks, Relaxed);
         self.pending.fetch_add(blocks, Relaxed);
     }
 
-    /// Blocks that were pending can be claimed.
+    /// Called when blocks that were pending can be claimed.
     pub(super) fn release(&self, blocks: u64) {
         self.unclaimed.fetch_add(signed(blocks), AcqRel);
         self.pending.fetch_sub(blocks, Relaxed);

@@ -57,8 +57,8 @@ pub(crate) const FLAG_HUGE_FILE: u32 = 0x4_0000;
 pub(crate) const FLAG_EXTENTS: u32 = 0x8_0000;
 /// `i_flags`: the body, and an attribute, are the data.
 pub(crate) const FLAG_INLINE_DATA: u32 = 0x1000_0000;
-/// `i_flags` that a new inode takes over from its directory: compression, sync, no dump, no atime,
-/// append-only and immutable not among them.
+/// `i_flags` that a new inode takes over from its directory; compression, sync, no dump, no atime, append-only and
+/// immutable are not among them.
 pub(crate) const FLAGS_INHERITED: u32 = 0x0001_00c8;
 /// `i_flags` that programs may set: sync, immutable, append-only, no dump, no atime and those without an effect (secure
 /// deletion, undelete, compression, no tail); for a directory also synchronous changes and top.
@@ -68,7 +68,7 @@ pub(crate) const FLAGS_SETTABLE_DIRECTORY: u32 = 0x3_80ff;
 pub(crate) const FLAGS_VISIBLE: u32 = 0x705b_dfff;
 /// Those of the visible flags that no program can change (directory index, whole file system blocks, inline data).
 pub(crate) const FLAGS_KEPT: u32 = FLAGS_VISIBLE & !0x604b_c0ff;
-/// `i_flags` that cannot be read: encrypted, value inode of an attribute.
+/// `i_flags` of inodes that cannot be read: encrypted, value inode of an attribute.
 pub(crate) const FLAGS_UNREADABLE: u32 = 0x800 | 0x20_0000;
 
 /// The first 128 bytes.

@@ -39,7 +39,7 @@ pub(crate) const MOUNT_COUNT_OFFSET: usize = 52;
 pub(crate) const STATE_OFFSET: usize = 58;
 /// Offset of the incompatible features.
 pub(crate) const INCOMPAT_OFFSET: usize = 96;
-/// Features that forbid writing where unknown.
+/// Features that forbid writing if they are unknown.
 pub(crate) const READ_ONLY_COMPAT_OFFSET: usize = 100;
 /// First inode of the list of orphans.
 pub(crate) const LAST_ORPHAN_OFFSET: usize = 232;

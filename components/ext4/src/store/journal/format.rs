@@ -46,7 +46,7 @@ pub(crate) const START_OFFSET: usize = 28;
 pub(crate) const COMPAT_OFFSET: usize = 36;
 /// Superblock: offset of the incompatible features.
 pub(crate) const INCOMPAT_OFFSET: usize = 40;
-/// Superblock: identity, from which checksums begin.
+/// Superblock: identity, with which checksums begin.
 pub(crate) const UUID_OFFSET: usize = 48;
 /// Superblock: offset of the type of checksum.
 pub(crate) const CHECKSUM_TYPE_OFFSET: usize = 80;
@@ -63,9 +63,9 @@ pub(crate) const FEATURE_REVOKE: u32 = 1;
 pub(crate) const FEATURE_WIDE: u32 = 2;
 /// Feature: commit blocks may be written before the blocks that they commit.
 pub(crate) const FEATURE_ASYNC_COMMIT: u32 = 4;
-/// Feature: checksums, 16 bits a tag.
+/// Feature: checksums, 16 bits in each tag.
 pub(crate) const FEATURE_CHECKSUM_V2: u32 = 8;
-/// Feature: checksums, 32 bits a tag.
+/// Feature: checksums, 32 bits in each tag.
 pub(crate) const FEATURE_CHECKSUM_V3: u32 = 16;
 
 /// Tag: the block began with the magic, which was cleared.

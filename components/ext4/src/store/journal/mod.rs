@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use format::*;
 use interfaces::file_system::FsError;
 
-/// Fewest blocks of a log that transactions are written to.
+/// Fewest blocks of a log that is used for transactions.
 const LOG_BLOCKS_MIN: u32 = 256;
 
 /// The kind of checksum that protects the log.
@@ -41,7 +41,7 @@ impl Checksums {
 
 /// The blocks of the volume that a journal takes.
 pub(crate) struct Location {
-    /// Consecutive pieces of the journal: first block on the volume, and how many.
+    /// Consecutive pieces of the journal: first block on the volume, and number of blocks.
     pub(crate) runs: Vec<(u64, u64)>,
     /// Their sum.
     pub(crate) blocks: u64,
@@ -61,14 +61,14 @@ pub(crate) struct Journal {
     is_asynchronous: bool,
     is_wide: bool,
     seed: u32,
-    /// First block of the log, and the one behind its last.
+    /// First block of the log, and the one after its last.
     first: u32,
     end: u32,
     /// Block where the next transaction begins.
     head: u32,
     /// Number of the next transaction.
     sequence: u32,
-    /// Blocks between the log's tail and its head.
+    /// Number of blocks between the log's tail and its head.
     used: u32,
 }
 
@@ -164,7 +164,7 @@ impl Journal {
         self.first + (at - self.first + blocks) % self.capacity()
     }
 
-    /// Bytes of a tag, and of its checksum in it.
+    /// Returns the length of a tag in bytes, and of the checksum in it.
     fn tag_bytes(&self) -> usize {
         match (self.checksums, self.is_wide) {
             (Checksums::V3, _) => TAG_V3_BYTES,
@@ -174,7 +174,7 @@ impl Journal {
         }
     }
 
-    /// Bytes at the end of descriptors and revoke blocks that hold their checksum.
+    /// Returns the number of bytes at the end of descriptors and revoke blocks that hold their checksum.
     fn tail_bytes(&self) -> usize {
         if self.checksums.are_of_blocks() { TAIL_BYTES } else { 0 }
     }
@@ -184,7 +184,7 @@ impl Journal {
         crc32c(crc32c(self.seed, &sequence.to_be_bytes()), bytes)
     }
 
-    /// Writes the journal's superblock: the log begins at `start` with `sequence`.
+    /// Writes the journal's superblock, which says that the log begins at `start` with `sequence`.
     fn write_super(&mut self, device: &Device, start: u32, sequence: u32) -> Result<(), FsError> {
         put_big32(&mut self.raw, START_OFFSET, start);
         put_big32(&mut self.raw, SEQUENCE_OFFSET, sequence);

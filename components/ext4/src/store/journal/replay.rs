@@ -27,12 +27,12 @@ struct Version {
     is_escaped: bool,
 }
 
-/// The cost of one remembered block.
+/// Memory charge of one recorded block.
 const REMEMBERED_BYTES: usize = 64;
 /// Chunks that are read at once when the log is scanned.
 const CHUNKS_AT_ONCE: u64 = 64;
 
-/// The findings of the transactions so far.
+/// The blocks found in the transactions so far.
 struct Found {
     versions: BTreeMap<u64, Version>,
     /// Last transaction that revoked a block.
@@ -141,7 +141,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Checks and remembers the blocks that follow a descriptor.
+    /// Checks and records the blocks that follow a descriptor.
     fn take_tags(
         &self,
         device: &Device,
@@ -213,7 +213,7 @@ impl Journal {
         tags
     }
 
-    /// Hands `count` blocks of the log from `first` on to `visit`, with their places; read many at once.
+    /// Passes `count` blocks of the log from `first` on to `visit`, with their places; many are read at once.
     ///
     /// # Errors
     /// The error of the device if a block cannot be read; [`FsError::Corrupt`] if the journal has no such block; the

@@ -5,7 +5,7 @@
 //! changes anything, as jbd2's and `e2fsck`'s does. Blocks of an earlier use of the log also have wrong checksums; they are
 //! recognised by a commit that is older than the one before it.
 //!
-//! If each block has a checksum (v2, v3), a valid commit behind the end shows that the transaction at the end was committed,
+//! If each block has a checksum (v2, v3), a valid commit after the end shows that the transaction at the end was committed,
 //! and that the block at which the log seems to end is damaged. jbd2 does not look for such a commit, and drops the blocks
 //! that follow.
 //!
@@ -19,9 +19,9 @@ use crate::store::{
 use alloc::vec::Vec;
 use interfaces::file_system::FsError;
 
-/// Transactions take at most a quarter of a log: share of it that is looked through for a commit behind its end.
+/// Transactions take at most a quarter of a log: share of it that is looked through for a commit after its end.
 const SHARE_LOOKED_THROUGH: u32 = 2;
-/// Bytes of a commit block that say something; the rest is zero, and may be torn off by a power cut.
+/// Bytes of a commit block that have a meaning; the rest is zero, and may be lost in a power cut.
 const COMMIT_BYTES: usize = 512;
 
 /// The result of looking at a block: whether the log continues.
@@ -32,13 +32,13 @@ enum Next {
     End,
 }
 
-/// A look at the log from its start.
+/// A scan of the log from its start.
 struct Scan<'a> {
     journal: &'a Journal,
     device: &'a Device,
     /// When the volume was mounted last.
     mount_seconds: u32,
-    /// The next block, and how many of the log are left from there.
+    /// The next block, and the number of blocks of the log that are left from there.
     at: u32,
     left: u32,
     /// The transaction to which the next block must belong, and the block at which it began.
@@ -200,7 +200,7 @@ impl Scan<'_> {
         self.journal.checksums != Checksums::V1 || is_unused || is_right
     }
 
-    /// Looks behind the end of the log for the valid commit of the transaction there, or of a later one.
+    /// Looks beyond the end of the log for the valid commit of the transaction there, or of a later one.
     fn look_behind_end(&self) -> Result<(), FsError> {
         if !self.journal.checksums.are_of_blocks() {
             return Ok(());

@@ -101,7 +101,7 @@ impl Journal {
     /// Appends a transaction, whose data `data` writes. All of it is durable when this returns.
     ///
     /// # Errors
-    /// As [`Device::write_in_turn`]; the log is then as it was.
+    /// Those of [`Device::write_in_turn`]; the log is then as it was.
     pub(crate) fn append(
         &mut self,
         device: &Device,
@@ -145,7 +145,7 @@ impl Journal {
     /// the device nevertheless, while blocks before it are missing.
     ///
     /// # Errors
-    /// As [`Device::write`] and [`Device::flush`].
+    /// Those of [`Device::write`] and [`Device::flush`].
     pub(crate) fn erase_commit(
         &self,
         device: &Device,

@@ -27,7 +27,7 @@ const INTERVAL_NS: u64 = 60_000_000_000;
 
 static SOURCES: Once<Vec<Arc<dyn Entropy>>> = Once::new();
 
-/// Names the sources, once, and starts the thread that seeds the pool from them.
+/// Sets the sources, once, and starts the thread that seeds the pool from them.
 pub fn announce(sources: &[Arc<dyn Entropy>]) {
     SOURCES.get_or_init(|| sources.to_vec());
     if !exists() {

@@ -22,7 +22,7 @@ pub const URANDOM: u32 = 9;
 
 /// Number of bits of entropy reported to programs: those of a full pool, as on Linux.
 const ENTROPY_BITS: u32 = 256;
-/// Pages of a mapping of `/dev/zero`: as far as an offset goes.
+/// Number of pages of a mapping of `/dev/zero`: up to the greatest offset.
 const PAGES: u64 = 1 << 51;
 /// Number of random bytes made at once.
 const PIECE_BYTES: usize = 256;

@@ -22,9 +22,9 @@ use vfs::devices::Registry;
 const MEMORY_MAJOR: u32 = 1;
 /// Major number of `/dev/tty` and `/dev/console`.
 const ALTERNATE_MAJOR: u32 = 5;
-/// Major number of virtio disks, as Linux hands it out first.
+/// Major number of virtio disks: the first one that Linux assigns.
 pub const DISK_MAJOR: u32 = 254;
-/// Minor numbers a disk has (partitions).
+/// Number of minor numbers of a disk (partitions).
 pub const DISK_MINORS: u32 = 16;
 
 /// Nodes of `/dev`: name, type, permissions, device number. Terminals and disks are added by their names.

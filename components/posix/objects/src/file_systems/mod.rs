@@ -24,7 +24,7 @@ lock_class! {
     static DISKS = "mounted.disks";
 }
 
-/// The type of files in memory alone.
+/// Type name of the file system in memory.
 const TMPFS: &str = "tmpfs";
 
 /// A device number.
@@ -42,7 +42,7 @@ struct Known {
 }
 
 static KNOWN: Once<Known> = Once::new();
-/// `/dev`, once, however often it is mounted.
+/// The one tree of `/dev`, however often it is mounted.
 static DEVICES: Once<Arc<Active>> = Once::new();
 
 /// Says which disks and types there are, those without disks in the order in which `/proc/filesystems` names them; only the
@@ -70,7 +70,7 @@ pub fn devices() -> &'static [Arc<Device>] {
 pub enum Writes {
     /// The mount is never written.
     Never,
-    /// Writing, if the medium allows it.
+    /// The mount may be written, if the medium allows it.
     Possible,
 }
 

@@ -9,7 +9,7 @@ const MODE: u16 = 0o1777;
 /// comma.
 pub fn of_tmpfs(given: &[u8]) -> String {
     let given = core::str::from_utf8(given).unwrap_or_default();
-    // The last word on each counts.
+    // The last value of each option counts.
     let value = |wanted: &str| {
         let mut options = given.rsplit(',').filter_map(|option| option.split_once('='));
         options.find(|(name, _)| *name == wanted).map(|(_, value)| value)

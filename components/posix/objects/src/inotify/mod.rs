@@ -56,7 +56,7 @@ struct Entry {
 #[derive(Default)]
 struct Watches {
     by_number: BTreeMap<i32, Entry>,
-    /// Numbers by address of the vnode, which its entry keeps alive.
+    /// Numbers of watches by address of the vnode, which the watch keeps alive.
     by_vnode: BTreeMap<usize, i32>,
     last_number: i32,
 }
@@ -149,7 +149,7 @@ impl Inotify {
         self.push(Event::own(number, raw::IN_IGNORED));
         Ok(())
     }
-    /// Bytes that can be read (`FIONREAD`).
+    /// Returns the number of bytes that can be read (`FIONREAD`).
     pub fn readable_bytes(&self) -> usize {
         self.queue.lock().bytes()
     }

@@ -1,4 +1,4 @@
-//! Structures of IPC as programs have them (Linux's x86-64 `ipcbuf.h`, `shmbuf.h`).
+//! Structures of IPC in the format of programs (Linux's x86-64 `ipcbuf.h`, `shmbuf.h`).
 use sysv::permission::Permission;
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -36,7 +36,7 @@ impl Limit {
     }
 }
 
-/// Objects of a kind there may be at most.
+/// Greatest value of a limit of objects.
 const OBJECTS_MOST: u64 = sysv::table::INDICES as u64;
 /// Linux's default for limits of shared memory: no limit.
 const UNLIMITED: u64 = u64::MAX - (1 << 24);
@@ -51,21 +51,21 @@ pub static SEGMENTS: Limit = Limit::new(4096, 0, OBJECTS_MOST);
 /// before.
 pub static FORCES_REMOVAL: Limit = Limit::new(0, 0, 1);
 
-/// The most that a setting of an `int` may be.
+/// Greatest value of a setting that is an `int`.
 const INT_MAX: u64 = i32::MAX as u64;
 
-/// The first number of `sem`: semaphores of a set.
+/// The first value of `sem`: most semaphores of a set.
 pub static SEMAPHORES_A_SET: Limit = Limit::new(32_000, 0, INT_MAX);
-/// The second: semaphores of all sets.
+/// The second value of `sem`: most semaphores of all sets.
 pub static SEMAPHORES: Limit = Limit::new(32_000 * 32_000, 0, INT_MAX);
-/// The third: operations of a call.
+/// The third value of `sem`: most operations of a call.
 pub static OPERATIONS: Limit = Limit::new(500, 0, INT_MAX);
 /// The fourth value of `sem`: most sets.
 pub static SEMAPHORE_SETS: Limit = Limit::new(32_000, 0, OBJECTS_MOST);
 
 /// `msgmax`: most bytes of a message.
 pub static MESSAGE_BYTES: Limit = Limit::new(8192, 0, INT_MAX);
-/// `msgmnb`: bytes that a new queue holds.
+/// `msgmnb`: most bytes of a new queue.
 pub static QUEUE_BYTES: Limit = Limit::new(16_384, 0, INT_MAX);
 /// `msgmni`: most queues.
 pub static QUEUES: Limit = Limit::new(32_000, 0, OBJECTS_MOST);
@@ -77,11 +77,11 @@ const POSIX_BYTES_MOST: u64 = 16 << 20;
 
 /// `queues_max`: most POSIX queues.
 pub static POSIX_QUEUES: Limit = Limit::new(256, 0, INT_MAX);
-/// `msg_max`: messages of a POSIX queue.
+/// `msg_max`: most messages of a POSIX queue.
 pub static POSIX_MESSAGES: Limit = Limit::new(10, 1, POSIX_MESSAGES_MOST);
-/// `msgsize_max`: bytes of a message of one.
+/// `msgsize_max`: most bytes of a message of a POSIX queue.
 pub static POSIX_BYTES: Limit = Limit::new(8192, 128, POSIX_BYTES_MOST);
-/// `msg_default`: messages of a queue that is made without a shape.
+/// `msg_default`: most messages of a queue that is made without attributes.
 pub static POSIX_MESSAGES_USUAL: Limit = Limit::new(10, 1, POSIX_MESSAGES_MOST);
-/// `msgsize_default`: bytes of a message of one.
+/// `msgsize_default`: most bytes of a message of a queue that is made without attributes.
 pub static POSIX_BYTES_USUAL: Limit = Limit::new(8192, 128, POSIX_BYTES_MOST);

@@ -154,7 +154,7 @@ pub fn registry() -> &'static Registry<MessageQueue> {
     &QUEUES
 }
 
-/// Messages of all queues, and their bytes.
+/// Returns the number of messages of all queues, and of their bytes.
 pub fn sums() -> (usize, usize) {
     let of = |queue: &Arc<MessageQueue>| {
         let state = queue.state.lock();

@@ -40,7 +40,7 @@ pub const EXCLUSIVE: i32 = 0o2000;
 /// IPC_NOWAIT.
 pub const NO_WAIT: i32 = 0o4000;
 
-/// The credentials that permissions of objects are checked with.
+/// The credentials with which permissions of objects are checked.
 pub struct Who(Arc<Credentials>);
 
 impl Who {
@@ -110,7 +110,7 @@ impl Drop for Held {
     }
 }
 
-/// Seconds of the wall clock, as the objects' times count.
+/// Returns the seconds of the wall clock, the unit of the objects' times.
 pub fn now_seconds() -> i64 {
     const NS_A_SECOND: u64 = 1_000_000_000;
     (rt::time::wall_ns() / NS_A_SECOND) as i64

@@ -137,7 +137,7 @@ pub fn enter<T>(
 pub enum Stat {
     /// IPC_STAT: the object is named by its identifier.
     Identifier,
-    /// SHM_STAT and its like: by its index.
+    /// SHM_STAT and similar: the object is named by its index.
     Index,
     /// SHM_STAT_ANY and similar: the object is named by its index, and its permissions are ignored.
     AnyIndex,

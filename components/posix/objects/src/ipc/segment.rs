@@ -30,13 +30,13 @@ lock_class! {
     static STATE = "ipc.segment";
 }
 
-/// SHM_DEST, of a mode: the segment goes with its last attach.
+/// Bit of a mode, SHM_DEST: the segment is removed with its last attach.
 const TO_GO: u16 = 0o1000;
 /// Bit of a mode: SHM_LOCKED.
 const LOCKED: u16 = 0o2000;
 
 static SEGMENTS: Registry<Segment> = Registry::new();
-/// Pages of all segments; changed under the registry's lock.
+/// Number of pages of all segments; changed under the registry's lock.
 static PAGES: AtomicU64 = AtomicU64::new(0);
 
 /// A segment of shared memory.
@@ -99,7 +99,7 @@ pub struct Wanted {
     pub bytes: u64,
     /// Not all of its pages need be reserved (SHM_NORESERVE).
     pub may_lack: bool,
-    /// The error that a new one is refused with (SHM_HUGETLB).
+    /// The error with which a new segment is refused (SHM_HUGETLB).
     pub refusal: Option<Errno>,
 }
 
@@ -160,7 +160,7 @@ fn make(
     Ok(id)
 }
 
-/// An attach under way: the segment stays meanwhile.
+/// A hold on a segment during an attach.
 pub struct Hold(Arc<Segment>);
 
 impl Hold {

@@ -35,7 +35,7 @@ lock_class! {
 }
 
 static SETS: Registry<SemaphoreSet> = Registry::new();
-/// Semaphores of all sets; changed under the registry's lock.
+/// Number of semaphores of all sets; changed under the registry's lock.
 static SEMAPHORES: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes that the adjustments of a list in one set need besides those of each semaphore.

@@ -1,4 +1,4 @@
-//! `/proc/sysvipc`: a line an object, as Linux prints them.
+//! `/proc/sysvipc`: one line for each object, in Linux's format.
 use super::{message, segment, semaphore};
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;

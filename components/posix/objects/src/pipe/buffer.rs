@@ -10,7 +10,7 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// Frames kept for the next write.
+/// Number of frames kept for the next write.
 const SPARE_FRAMES: usize = 2;
 
 /// Mode in which the bytes of a write are kept.
@@ -81,7 +81,7 @@ impl Buffer {
     pub fn slots(&self) -> usize {
         self.slots
     }
-    /// Frames it holds, spare ones included.
+    /// Returns the number of frames that it holds, spare ones included.
     pub fn frames(&self) -> usize {
         self.segments.len() + self.spare.len()
     }
@@ -102,8 +102,8 @@ impl Buffer {
         self.spare.clear();
         self.bytes = 0;
     }
-    /// Adds the first bytes of a write to the last segment, so that whole frames remain, if they
-    /// fit there. Returns how many.
+    /// Adds the first bytes of a write to the last segment, so that whole frames remain, if they fit
+    /// there. Returns their number.
     ///
     /// # Errors
     /// `EFAULT`.
@@ -125,7 +125,8 @@ impl Buffer {
         self.bytes += count;
         Ok(count)
     }
-    /// Fills one free frame from `source`; returns the bytes taken. The buffer must not be full.
+    /// Fills one free frame from `source`. Returns the number of bytes taken. The buffer must not be
+    /// full.
     ///
     /// # Errors
     /// `EFAULT`, `ENOMEM`.
@@ -156,7 +157,7 @@ impl Buffer {
             }
         }
     }
-    /// Moves bytes of the first segment to `sink`. Returns how many, and whether the read is over
+    /// Moves bytes of the first segment to `sink`. Returns their number, and whether the read is over
     /// because a packet ended.
     ///
     /// # Errors
@@ -185,7 +186,7 @@ impl Buffer {
             self.spare.push(frame);
         }
     }
-    /// Sets up to `most` free slots aside; returns how many.
+    /// Reserves up to `most` free slots. Returns their number.
     pub(super) fn reserve(&mut self, most: usize) -> usize {
         let count = most.min(self.free());
         self.reserved += count;
@@ -205,7 +206,7 @@ impl Buffer {
         self.bytes += segment.length;
         self.segments.push_front(segment);
     }
-    /// Takes the first segment, cut to `length` bytes; the rest stays.
+    /// Removes the first segment, cut to `length` bytes; the rest stays.
     pub(super) fn take(&mut self, length: usize) -> Option<Segment> {
         let first = self.segments.front_mut()?;
         let taken = if first.length <= length {
@@ -218,7 +219,8 @@ impl Buffer {
         self.bytes -= taken.length;
         Some(taken)
     }
-    /// Takes up to `length` bytes and hands their segments to `each`, first to last; the number of bytes.
+    /// Removes up to `length` bytes and passes their segments to `each`, first to last. Returns the
+    /// number of bytes.
     #[inline]
     pub(super) fn take_each(&mut self, length: usize, mut each: impl FnMut(Segment)) -> usize {
         let mut done = 0;

@@ -9,7 +9,7 @@ use vfs::{
     poll::WaitQueue,
 };
 
-/// Opens FIFOs; the pipe lives in the vnode's slot.
+/// The opener of FIFOs; the pipe is in the vnode's slot.
 pub struct FifoOpener;
 
 impl Opener for FifoOpener {
@@ -59,7 +59,7 @@ fn open_writer(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc
     Ok(end)
 }
 
-/// Waits until `is_met`; a signal takes the end back.
+/// Waits until `is_met` returns `true`; a signal closes the end again.
 fn wait_or_close(
     pipe: &Pipe,
     end: &End,

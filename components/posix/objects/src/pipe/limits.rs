@@ -24,7 +24,7 @@ static SIZE_MAX: AtomicUsize = AtomicUsize::new(1 << 20);
 /// `/proc/sys/fs/pipe-user-pages-hard`; 0 is no limit.
 static HARD: AtomicUsize = AtomicUsize::new(0);
 
-/// `/proc/sys/fs/pipe-user-pages-soft`; 0 is no limit.
+/// Returns `/proc/sys/fs/pipe-user-pages-soft`; 0 means that there is no limit.
 fn soft() -> &'static AtomicUsize {
     static SOFT: Once<AtomicUsize> = Once::new();
     SOFT.get_or_init(|| AtomicUsize::new(PAGES_SOFT.min(user_memory::frames() / SOFT_SHARE)))
@@ -33,9 +33,9 @@ fn soft() -> &'static AtomicUsize {
 /// A limit of pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Bytes that a pipe of an unprivileged user may hold.
+    /// Most bytes of a pipe of an unprivileged user.
     Size,
-    /// Pages of a user's pipes from which on new ones are small.
+    /// Number of pages of a user's pipes above which new ones are small.
     Soft,
     /// Number of pages of a user's pipes above which no new pipe can be made.
     Hard,
@@ -53,10 +53,10 @@ impl Limit {
     pub fn get(self) -> usize {
         self.value().load(Relaxed)
     }
-    /// Sets it. A size is rounded up to a power of two of pages.
+    /// Sets the limit. A size is rounded up to a power of two of pages.
     ///
     /// # Errors
-    /// `EINVAL` of a size that no pipe may have.
+    /// `EINVAL` for a size that no pipe may have.
     pub fn set(self, value: usize) -> Result<(), Errno> {
         let value = if self == Limit::Size { rounded(value)? } else { value };
         self.value().store(value, Relaxed);
@@ -136,7 +136,7 @@ impl Share {
         self.pages = pages;
         Ok(())
     }
-    /// Charges `pages` again, which it had before a change that did not come about.
+    /// Charges `pages` again, the number before a change that failed.
     pub fn put_back(&mut self, pages: usize) {
         self.user.add_pipe_pages(pages as isize - self.pages as isize);
         self.pages = pages;

@@ -35,10 +35,10 @@ use vfs::{
     poll::{PollTable, WaitQueue},
 };
 
-/// splice and tee hold two, in the order of their addresses.
+/// Lock class of pipes; splice and tee hold two, in the order of their addresses.
 static STATE: LockClass = LockClass::nestable("pipe.state");
 
-/// Frames of a new pipe (64 KiB).
+/// Number of frames of a new pipe (64 KiB).
 const SLOTS: usize = 16;
 
 struct State {
@@ -65,7 +65,7 @@ pub struct Pipe {
 /// The direction of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The end returned first by pipe(2).
+    /// The end that pipe(2) returns first, which is read.
     Read,
     /// The end is written.
     Write,
@@ -88,8 +88,8 @@ pub struct End {
     direction: Direction,
     /// Not 0 if the end's mode is [`Mode::Packet`] (`O_DIRECT`).
     is_packet: AtomicU32,
-    /// Other ends (a reader's writers, a writer's readers) seen when it was opened, `u64::MAX` if one
-    /// was there: opening waits, and no hang-up is reported, until there was another.
+    /// Number of other ends (a reader's writers, a writer's readers) when it was opened, `u64::MAX` if
+    /// there was one: opening waits, and no hang-up is reported, until another was opened.
     others_at_open: u64,
 }
 
@@ -230,7 +230,7 @@ impl Pipe {
             return if done > 0 { Ok(done) } else { Err(stopped) };
         }
     }
-    /// Takes as much as fits now. `EPIPE` without readers.
+    /// Takes as many bytes as fit now. Fails with `EPIPE` without readers.
     fn write_some(
         &self,
         source: &mut dyn Source,

@@ -10,7 +10,7 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// Segments in order. The first is kept in place: one by itself, as most parcels have, takes nothing from the heap.
+/// Segments in order. The first is stored in place, so that a parcel with only one, as most have, needs no heap.
 #[derive(Default)]
 pub(super) struct Segments {
     /// The first segment; `None` only if the parcel is empty.
@@ -64,7 +64,7 @@ impl Parcel {
     pub fn new() -> Parcel {
         Parcel::default()
     }
-    /// Takes up to `bytes` bytes, in at most `slots` frames.
+    /// Makes a sink for up to `bytes` bytes, in at most `slots` frames.
     pub fn filling(&mut self, slots: usize, bytes: usize) -> Filling<'_> {
         Filling { parcel: self, slots, bytes }
     }

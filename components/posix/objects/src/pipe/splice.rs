@@ -14,7 +14,7 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// Slots of a pipe set aside to be filled.
+/// Reserved slots of a pipe, which are to be filled.
 pub struct Reservation<'a> {
     pipe: &'a Pipe,
     slots: usize,
@@ -74,7 +74,7 @@ impl Drop for Borrowed<'_> {
     }
 }
 
-/// The fate of the bytes in the first of two pipes.
+/// Whether the bytes in the first of two pipes are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// The bytes are removed from the pipe (splice).
@@ -83,7 +83,7 @@ pub enum Transfer {
     Copy,
 }
 
-/// Why nothing could be transferred now.
+/// The reason why no byte could be transferred now.
 enum Obstacle {
     NoData,
     NoRoom,
@@ -101,7 +101,7 @@ impl End {
         broken_pipe();
         Err(Errno::EPIPE)
     }
-    /// Sets slots aside for up to `bytes` bytes, waiting until one is free.
+    /// Reserves slots for up to `bytes` bytes, waiting until one is free.
     ///
     /// # Errors
     /// `EPIPE` (with SIGPIPE) without readers, `EAGAIN`, `RESTART`.
@@ -129,7 +129,7 @@ impl End {
             }
         }
     }
-    /// Takes up to `bytes` bytes out, waiting for the first; `None` at the end.
+    /// Removes up to `bytes` bytes, waiting for the first; returns `None` at the end of the stream.
     ///
     /// # Errors
     /// `EAGAIN`, `RESTART`.
@@ -137,10 +137,11 @@ impl End {
         let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(None) };
         Ok(Some(take_out(&self.pipe, &mut state, bytes)))
     }
-    /// Throws up to `bytes` bytes away, waiting for the first; how many, 0 at the end.
+    /// Drops up to `bytes` bytes, waiting for the first. Returns their number, 0 at the end of the
+    /// stream.
     ///
     /// # Errors
-    /// As [`End::borrow`].
+    /// Those of [`End::borrow`].
     pub fn discard(&self, bytes: usize, flags: IoFlags) -> Result<usize, Errno> {
         let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(0) };
         let done = state.buffer.take_each(bytes, drop);

@@ -1,4 +1,4 @@
-//! Behaviour of pipes, with threads on both ends.
+//! Tests of pipes, with threads on both ends.
 use super::*;
 use alloc::{vec, vec::Vec};
 use std::thread;

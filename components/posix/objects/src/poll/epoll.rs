@@ -32,13 +32,13 @@ lock_class! {
 /// Bits of `events` that are modes, not events.
 const MODE_BITS: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLWAKEUP | raw::EPOLLEXCLUSIVE;
 
-/// Always of interest, until a one-shot entry has fired (Linux `ep_insert`, `ep_modify`).
+/// Events that are always included, until a one-shot entry has fired (Linux `ep_insert`, `ep_modify`).
 const ALWAYS: u32 = raw::EPOLLERR | raw::EPOLLHUP;
 
 /// `struct epoll_event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
-    /// `EPOLLIN` and its like, with the mode bits.
+    /// `EPOLLIN` and other events, with the mode bits.
     pub events: u32,
     /// Value that is returned to the program unchanged.
     pub data: u64,
@@ -124,7 +124,7 @@ pub struct Epoll {
     entries: Mutex<Vec<Arc<Entry>>>,
     ready: Mutex<VecDeque<Arc<Entry>>>,
     changed: WaitQueue,
-    /// Threads in [`Epoll::wait`] that found nothing.
+    /// Number of threads in [`Epoll::wait`] that found no ready entry.
     waiting: AtomicUsize,
     /// A waiting thread was not woken yet.
     is_awaited: AtomicBool,
@@ -231,7 +231,7 @@ impl Epoll {
             self.ready.lock().push_back(entry);
         }
     }
-    /// Wakes the threads that wait; whether there was one that was not woken yet.
+    /// Wakes the waiting threads. Returns whether there was one that was not woken yet.
     #[inline]
     fn wake(&self) -> bool {
         let was_awaited =

@@ -62,7 +62,7 @@ impl EventCounter {
             None => false,
         }
     }
-    /// Does `step` until it succeeds, waiting between.
+    /// Repeats `step` until it succeeds, waiting between the attempts.
     fn until<T>(&self, flags: IoFlags, mut step: impl FnMut() -> Option<T>) -> Result<T, Errno> {
         loop {
             let ticket = self.changed.ticket();

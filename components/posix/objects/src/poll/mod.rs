@@ -60,7 +60,7 @@ impl Wanted {
     }
 }
 
-/// Looks at every file, not only up to the first that is ready; `true` if one is.
+/// Checks every file, not only up to the first that is ready. Returns `true` if one is.
 fn look(wanted: &mut [Wanted], table: Option<&PollTable>) -> bool {
     wanted.iter_mut().filter_map(|wanted| wanted.look(table).then_some(())).count() > 0
 }

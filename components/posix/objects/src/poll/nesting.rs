@@ -20,10 +20,10 @@ lock_class! {
     static ABOVE = "epoll.above";
 }
 
-/// Number of the last check. Above `epoll.entries` and `epoll.above`.
+/// Number of the last check. This lock is above `epoll.entries` and `epoll.above`.
 static CHECKS: Mutex<u64> = Mutex::new(&NESTING, 0);
 
-/// Epolls on the longest chain, but one.
+/// Greatest length of a chain of epolls, less one.
 const DEPTH_MAX: u64 = 4;
 /// Depth of an epoll that leads back to the one it is to be added to.
 const ENDLESS: u64 = DEPTH_MAX + 1;
@@ -32,7 +32,7 @@ const ENDLESS: u64 = DEPTH_MAX + 1;
 pub(super) struct Nesting {
     /// The epolls that watch it, or did.
     above: Mutex<Vec<Weak<Epoll>>>,
-    /// The check that looked at it last, with the depth found. Changed under [`CHECKS`].
+    /// The check that visited it last, with the depth found. Changed under [`CHECKS`].
     checked: AtomicU64,
     depth: AtomicU64,
 }
@@ -96,7 +96,7 @@ fn depth_below(epoll: &Epoll, target: &Epoll, check: u64, nested: u64) -> u64 {
     })
 }
 
-/// Epolls on the longest chain above `epoll`.
+/// Returns the number of epolls on the longest chain above `epoll`.
 fn depth_above(epoll: &Epoll, check: u64, nested: u64) -> u64 {
     epoll.nesting().depth_of(check, || {
         let above: Vec<Arc<Epoll>> =

@@ -34,7 +34,7 @@ impl SignalFile {
     pub fn new(wanted: SignalSet) -> SignalFile {
         SignalFile { wanted: AtomicU64::new(wanted & !signal::UNBLOCKABLE) }
     }
-    /// Takes the signals of `wanted` from now on.
+    /// Changes the set of signals to `wanted` from now on.
     pub fn set(&self, wanted: SignalSet) {
         self.wanted.store(wanted & !signal::UNBLOCKABLE, Ordering::Release);
         if let Some(task) = process::current() {

@@ -1,4 +1,4 @@
-//! Behaviour of event counters and epoll.
+//! Tests of event counters and epoll.
 use super::*;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;

@@ -44,11 +44,11 @@ pub struct Setting {
 
 struct State {
     schedule: Schedule,
-    /// The clock the deadline counts on.
+    /// The clock of the deadline.
     base: Clock,
     /// Number of expirations not read yet.
     expiries: u64,
-    /// The wall clock was set and the timer is to say so.
+    /// The wall clock was set, and the timer is to report that.
     is_cancelled: bool,
     flags: u32,
 }

@@ -1,4 +1,4 @@
-//! Names of sockets: [`Address`], and who has which abstract one.
+//! Names of sockets: [`Address`], and the table of abstract names.
 use super::{Kind, Socket};
 use alloc::{
     collections::BTreeMap,
@@ -19,26 +19,27 @@ const FAMILY_BYTES: usize = 2;
 /// Bytes of the longest `struct sockaddr_un`.
 pub const ADDRESS_MAX: usize = FAMILY_BYTES + 108;
 const FAMILY: [u8; FAMILY_BYTES] = (net::AF_UNIX as u16).to_le_bytes();
-/// Names that bind(2) without one may give: five hexadecimal digits.
+/// Number of names that bind(2) without a name may give: five hexadecimal digits.
 const AUTOMATIC_NAMES: u32 = 1 << 20;
 
 /// The name of a socket (unix(7)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Address {
-    /// Nothing.
+    /// The socket has no name.
     #[default]
     None,
-    /// The path that bind(2) was given.
+    /// The path that was given to bind(2).
     Path(Arc<[u8]>),
-    /// A name that is no file's.
+    /// A name that is not the name of a file.
     Abstract(Arc<[u8]>),
 }
 
 impl Address {
-    /// The address in a program's `struct sockaddr`. [`Address::None`] is one with a family alone.
+    /// Parses the address in a program's `struct sockaddr`. [`Address::None`] is one with a family
+    /// only.
     ///
     /// # Errors
-    /// `EINVAL` for a length or a family that is not AF_UNIX's.
+    /// `EINVAL` for a length or a family that AF_UNIX does not have.
     pub fn parse(bytes: &[u8]) -> Result<Address, Errno> {
         let (family, name) = bytes.split_at_checked(FAMILY_BYTES).ok_or(Errno::EINVAL)?;
         if family != FAMILY || bytes.len() > ADDRESS_MAX {
@@ -53,7 +54,7 @@ impl Address {
             }
         })
     }
-    /// Hands the `struct sockaddr_un` to `use_it`.
+    /// Calls `use_it` with the `struct sockaddr_un`.
     #[inline]
     pub fn with_bytes<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> R {
         let (before, name, after): (&[u8], &[u8], &[u8]) = match self {
@@ -72,7 +73,8 @@ impl Address {
         }
         use_it(bytes.get(..length).unwrap_or_default())
     }
-    /// As `/proc/net/unix` shows it: abstract names begin with `@`, and NULs are shown so too.
+    /// Returns the address as `/proc/net/unix` shows it: abstract names begin with `@`, which also
+    /// replaces NULs.
     pub fn describe(&self) -> String {
         match self {
             Address::None => String::new(),
@@ -88,7 +90,7 @@ impl Address {
 /// Sockets by abstract name.
 type Names = BTreeMap<Arc<[u8]>, Weak<Socket>>;
 
-/// The sockets of each kind: a name of one kind is free for the others.
+/// The sockets of each kind by abstract name: a name of one kind is free for the others.
 static NAMES: [Mutex<Names>; 3] = [const { Mutex::new(&ABSTRACT, BTreeMap::new()) }; 3];
 
 fn names(kind: Kind) -> &'static Mutex<Names> {
@@ -100,7 +102,7 @@ fn names(kind: Kind) -> &'static Mutex<Names> {
     }
 }
 
-/// The socket of `kind` that has the abstract `name`.
+/// Returns the socket of `kind` that has the abstract `name`.
 pub(super) fn find(kind: Kind, name: &[u8]) -> Option<Arc<Socket>> {
     names(kind).lock().get(name).and_then(Weak::upgrade)
 }
@@ -118,10 +120,10 @@ pub(super) fn take(kind: Kind, name: &Arc<[u8]>, socket: &Weak<Socket>) -> Resul
     Ok(())
 }
 
-/// Gives `socket` some abstract name that nobody has.
+/// Gives `socket` an abstract name that is not in use.
 ///
 /// # Errors
-/// `ENOSPC` where there is none.
+/// `ENOSPC` if there is none.
 pub(super) fn take_any(kind: Kind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
     let mut number = [0; 4];
     rt::entropy::fill(&mut number);
@@ -137,7 +139,7 @@ pub(super) fn take_any(kind: Kind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, E
     Err(Errno::ENOSPC)
 }
 
-/// `name` is free again, if it was of `socket`.
+/// Frees `name`, if it is the name of `socket`.
 pub(super) fn give_back(kind: Kind, name: &[u8], socket: &Weak<Socket>) {
     let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.ptr_eq(socket)) {

@@ -8,10 +8,10 @@ use core::sync::atomic::Ordering;
 use vfs::{Caller, Errno};
 
 impl Socket {
-    /// listen(2).
+    /// Makes the socket accept connections (listen(2)).
     ///
     /// # Errors
-    /// `EOPNOTSUPP` of datagrams, `EINVAL` of one without a name or with a peer.
+    /// `EOPNOTSUPP` for datagrams, `EINVAL` if it has no name or has a peer.
     pub fn listen(&self, limit: usize, who: Party) -> Result<(), Errno> {
         if self.kind == Kind::Datagram {
             return Err(Errno::EOPNOTSUPP);
@@ -34,11 +34,11 @@ impl Socket {
         self.room.wake();
         Ok(())
     }
-    /// connect(2). Datagrams only remember where they go.
+    /// Connects to an address (connect(2)). A datagram socket only records the destination.
     ///
     /// # Errors
-    /// `ECONNREFUSED`, `EISCONN`, `EINVAL`, `EAGAIN` where too many wait, `EPROTOTYPE`, `EPERM` of a peer that has another,
-    /// and what finding the name says.
+    /// `ECONNREFUSED`, `EISCONN`, `EINVAL`, `EAGAIN` if too many connections wait, `EPROTOTYPE`, `EPERM` for a datagram
+    /// socket with another peer, and errors of the lookup of the name.
     pub fn connect(
         &self,
         caller: &Caller<'_>,
@@ -54,7 +54,7 @@ impl Socket {
         }
         let timeout = self.send_deadline();
         loop {
-            // Somebody must listen there before it matters what this one is.
+            // That a socket listens there is checked before the state of this one.
             let to = self.find(caller, address)?;
             let ticket = to.room.ticket();
             to.state.lock().takes_connection()?;
@@ -73,13 +73,13 @@ impl Socket {
             }
         }
     }
-    /// A datagram socket forgets where its messages go (connect(2) to AF_UNSPEC).
+    /// Removes the destination of a datagram socket (connect(2) to AF_UNSPEC).
     pub fn disconnect(&self) {
         if self.kind == Kind::Datagram {
             self.relink(Link::Free);
         }
     }
-    /// A datagram socket gets another peer, or none. Messages of the previous peer are dropped, and that peer is told.
+    /// Sets or removes the peer of a datagram socket. Messages of the previous peer are dropped, and that peer is told.
     fn relink(&self, link: Link) {
         let (before, dropped) = {
             let mut state = self.state.lock();
@@ -115,7 +115,7 @@ impl Socket {
         before.wake_all();
         before.told.wake();
     }
-    /// A datagram socket that has a peer takes messages from that alone.
+    /// Checks that the socket accepts messages of `from`: a datagram socket with a peer accepts only the peer's.
     fn check_takes(&self, from: &Socket) -> Result<(), Errno> {
         let state = self.state.lock();
         match &state.link {
@@ -123,8 +123,7 @@ impl Socket {
             _ => Ok(()),
         }
     }
-    /// Puts a connection of `from` among those that wait, and says which socket is its other end; `None` where too many
-    /// wait.
+    /// Adds a connection of `from` to those that wait. Returns the socket that is its other end; `None` if too many wait.
     fn offer(&self, from: &Socket, who: &Party) -> Result<Option<Arc<Socket>>, Errno> {
         if !self.state.lock().takes_connection()? {
             return Ok(None);
@@ -136,7 +135,7 @@ impl Socket {
             (Ok(true), Link::Listening { waiting, .. }) => waiting.push_back(made.clone()),
             _ => {
                 drop(state);
-                // It was nobody's other end: `from` is not to hear of its going.
+                // It never became the other end of `from`, which must not be told of its end.
                 made.state.lock().link = Link::Free;
                 return takes.map(|_| None);
             }
@@ -145,7 +144,7 @@ impl Socket {
         self.note_arrival();
         Ok(Some(made))
     }
-    /// The socket that accept(2) is to give for a connection of `from`, which has this one's name.
+    /// Makes the socket that accept(2) returns for a connection of `from`; it has this one's name.
     fn other_end(&self, from: &Socket, who: &Party) -> Arc<Socket> {
         let made = Socket::new(self.kind);
         made.is_waiting.store(true, Ordering::Relaxed);
@@ -164,7 +163,7 @@ impl Socket {
         drop(state);
         made
     }
-    /// The connection to `other` stands.
+    /// Records the established connection to `other`.
     fn enter(&self, other: &Arc<Socket>, name: &Address, whose: Party) -> Result<(), Errno> {
         let mut state = self.state.lock();
         if !matches!(state.link, Link::Free) || state.is_closed {
@@ -178,10 +177,10 @@ impl Socket {
         self.budget.freed.wake();
         Ok(())
     }
-    /// accept(2): the other end of the first connection that waits.
+    /// Returns the other end of the first waiting connection (accept(2)).
     ///
     /// # Errors
-    /// `EOPNOTSUPP` of datagrams, `EINVAL` where it does not listen, `EAGAIN`, and for a signal as [`wait`].
+    /// `EOPNOTSUPP` for datagrams, `EINVAL` if it does not listen, `EAGAIN`, and for a signal as [`wait`].
     pub fn accept(&self, is_nonblocking: bool) -> Result<Arc<Socket>, Errno> {
         if self.kind == Kind::Datagram {
             return Err(Errno::EOPNOTSUPP);
@@ -215,10 +214,10 @@ impl Socket {
 }
 
 impl State {
-    /// Another connection may wait here; `false` where too many do.
+    /// Returns whether another connection may wait here; `false` if too many do.
     ///
     /// # Errors
-    /// `ECONNREFUSED` where none is taken.
+    /// `ECONNREFUSED` if it accepts none.
     fn takes_connection(&self) -> Result<bool, Errno> {
         match &self.link {
             Link::Listening { limit, waiting } if !self.shut.contains(Shut::RECEIVE) => {

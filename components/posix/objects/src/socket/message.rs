@@ -18,28 +18,28 @@ use vfs::{
 
 /// Bytes of a message that are kept on the heap; longer ones are kept in frames.
 const HEAP_MAX: usize = 2048;
-/// The cost of a message beside its bytes, as Linux counts it against SO_SNDBUF.
+/// The cost of a message besides its bytes, as Linux counts it against SO_SNDBUF.
 const OVERHEAD: usize = 256 + 320;
-/// Bytes that the sender of a new socket may have on the way (`/proc/sys/net/core/wmem_default`).
+/// Bytes that the sender of a new socket may have under way (`/proc/sys/net/core/wmem_default`).
 pub static BUDGET_DEFAULT: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
-/// Most that SO_SNDBUF may ask for (`/proc/sys/net/core/wmem_max`).
+/// Greatest value of SO_SNDBUF (`/proc/sys/net/core/wmem_max`).
 pub static BUDGET_MAX: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
-/// The value of SO_RCVBUF where none was set (`/proc/sys/net/core/rmem_default`).
+/// The value of SO_RCVBUF if none was set (`/proc/sys/net/core/rmem_default`).
 pub static RECEIVE_DEFAULT: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
-/// Most that SO_RCVBUF may ask for (`/proc/sys/net/core/rmem_max`).
+/// Greatest value of SO_RCVBUF (`/proc/sys/net/core/rmem_max`).
 pub static RECEIVE_MAX: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
-/// Least of these settings, as Linux has them.
+/// Smallest value of these settings, as on Linux.
 const SEND_LEAST: i64 = 4608;
 const RECEIVE_LEAST: i64 = 2304;
 
-/// Send buffer account of a socket: the bytes that it has on the way, and their limit.
+/// Send buffer account of a socket: the bytes that it has under way, and their limit.
 pub struct Budget {
     user: Arc<User>,
     /// The socket is closed.
     is_orphan: AtomicBool,
-    /// A sender found no room, and its owner was not told of any since.
+    /// A sender found no room, and the socket's owner has not been told of room since.
     is_wanted: AtomicBool,
-    /// The name of the socket, which its messages are told to come from also when it has gone.
+    /// The name of the socket, which is reported as the sender of its messages even after it has ended.
     name: Once<Address>,
     used: AtomicUsize,
     limit: AtomicUsize,
@@ -60,27 +60,27 @@ impl Budget {
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
         Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })
     }
-    /// Another message may be made. The last one may go beyond the limit, as on Linux.
+    /// Returns whether another message may be made. The last one may exceed the limit, as on Linux.
     pub fn has_room(&self) -> bool {
         self.used.load(Ordering::SeqCst) < self.limit()
     }
-    /// Enough is free that poll(2) says so.
+    /// Returns whether enough is free for poll(2) to report it.
     pub fn is_writable(&self) -> bool {
         self.used.load(Ordering::SeqCst).saturating_mul(4) <= self.limit()
     }
-    /// The socket has got its name, the only one it ever gets.
+    /// Sets the socket's name, which never changes afterwards.
     pub(super) fn set_name(&self, name: Address) {
         let _ = self.name.set(name);
     }
-    /// The owner is to be told once there is room again.
+    /// Records that the owner is to be told once there is room again.
     pub(super) fn want_room(&self) {
         self.is_wanted.store(true, Ordering::SeqCst);
     }
-    /// Bytes on the way.
+    /// Returns the number of bytes under way.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
-    /// The socket is closed: whoever is to receive its messages answers for them.
+    /// Called when the socket is closed: the receiver of its messages is charged for them.
     pub(super) fn abandon(&self) {
         self.is_orphan.store(true, Ordering::Relaxed);
     }
@@ -93,21 +93,21 @@ impl Budget {
         self.user.remove_message(bytes);
         self.used.fetch_sub(bytes, Ordering::SeqCst);
     }
-    /// SO_SNDBUF.
+    /// Returns the limit (SO_SNDBUF).
     pub fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
-    /// Sets it.
+    /// Sets the limit.
     pub fn set_limit(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
         self.freed.wake();
     }
 }
 
-/// The id that is told where nobody's credentials went with a message (overflowuid, overflowgid).
+/// The id that is reported for a message without credentials (overflowuid, overflowgid).
 const OVERFLOW_ID: u32 = 65_534;
 
-/// The identity of a sender, or of the process behind a socket (`struct ucred`).
+/// The identity of a sender, or of the process that has a socket (`struct ucred`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Process id.
@@ -119,7 +119,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Nobody's.
+    /// The identity of an unknown sender.
     pub const UNKNOWN: Identity = Identity { process: 0, user: OVERFLOW_ID, group: OVERFLOW_ID };
 }
 
@@ -161,7 +161,7 @@ impl Payload {
             Payload::Frames(_, length) => *length,
         }
     }
-    /// Puts bytes from `at` on into `sink`; how many.
+    /// Copies bytes from `at` on to `sink`. Returns their number.
     fn write(&self, at: usize, sink: &mut dyn Sink) -> Result<usize, Errno> {
         let wanted = self.length().saturating_sub(at).min(sink.remaining());
         match self {
@@ -193,31 +193,31 @@ impl Payload {
 /// A datagram, or a piece of a stream.
 pub struct Message {
     payload: Payload,
-    /// Bytes of a stream's piece that were read.
+    /// Number of bytes of a stream's piece that were read.
     taken: usize,
     cost: usize,
     budget: Arc<Budget>,
     _charge: Charge,
-    /// The sender, where anybody is to know.
+    /// The sender, if it is to be reported.
     pub identity: Identity,
-    /// Descriptors sent along.
+    /// The descriptors sent with the message.
     pub rights: Option<Rights>,
 }
 
-/// The parts of a message beside its bytes.
+/// The parts of a message besides its bytes.
 #[derive(Default)]
 pub struct Along {
-    /// The credentials that the sender gives.
+    /// The credentials that the sender states.
     pub identity: Option<Identity>,
-    /// Descriptors.
+    /// The descriptors to pass.
     pub rights: Option<Rights>,
 }
 
 impl Message {
-    /// Takes `length` bytes of `source`.
+    /// Makes a message of `length` bytes of `source`.
     ///
     /// # Errors
-    /// `EFAULT`, `ENOMEM`, `ENOBUFS` where the sender's user has too much on the way.
+    /// `EFAULT`, `ENOMEM`, `ENOBUFS` if the sender's user has too many bytes under way.
     pub fn read(
         source: &mut dyn Source,
         length: usize,
@@ -235,31 +235,32 @@ impl Message {
         let budget = budget.clone();
         Ok(Message { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
     }
-    /// The name that its sender has now, or had last.
+    /// Returns the name that its sender has now, or had last.
     pub fn sender(&self) -> Address {
         self.budget.name.get().cloned().unwrap_or_default()
     }
-    /// Bytes of memory for which the receiver answers: of the message where its sender is gone, of the files in it.
+    /// Returns the bytes of memory that are charged to the receiver: those of the message if its sender has ended,
+    /// and those of the files in it.
     pub(super) fn held_bytes(&self, survey: &mut Survey) -> usize {
         let is_orphan = self.budget.is_orphan.load(Ordering::Relaxed);
         let files = self.rights.iter().flat_map(Rights::files);
         let in_files: usize = files.map(|file| survey.share_of(file)).sum();
         in_files + if is_orphan { self.cost } else { 0 }
     }
-    /// Bytes that were not read yet.
+    /// Returns the number of bytes that were not read yet.
     pub fn left(&self) -> usize {
         self.payload.length() - self.taken
     }
-    /// Puts bytes from `skip` after those read into `sink`; how many.
+    /// Copies bytes from `skip` after those read to `sink`. Returns their number.
     ///
     /// # Errors
-    /// `EFAULT` where it could not put all that there was room for.
+    /// `EFAULT` if not all for which there was room could be copied.
     pub fn write(&self, skip: usize, sink: &mut dyn Sink) -> Result<usize, Errno> {
         let wanted = self.left().saturating_sub(skip).min(sink.remaining());
         let count = self.payload.write(self.taken.saturating_add(skip), sink)?;
         if count < wanted { Err(Errno::EFAULT) } else { Ok(count) }
     }
-    /// `count` more bytes were read.
+    /// Counts `count` more bytes as read.
     pub fn consume(&mut self, count: usize) {
         self.taken = self.taken.saturating_add(count).min(self.payload.length());
     }

@@ -1,10 +1,10 @@
-//! AF_UNIX sockets (unix(7)): [`Socket`], its states, and what connects two.
+//! AF_UNIX sockets (unix(7)): [`Socket`], its states, and connections.
 //!
-//! A message is made whole before it is put into the receiver's inbox, and is taken out or held by `reading` while its
-//! bytes are copied to a program: user memory is never touched under `socket.state`. Two of those are never held at
-//! once: a peer is known weakly and may be gone whenever it is looked for.
-//! Locks: `socket.reading` (a stream's reader) > `socket.flight` > `socket.state` (guards all of a socket but its
-//! options) > wait queues. Parts: [`address`], `connection`, [`message`], [`rights`], [`transfer`] (send and receive).
+//! A message is made whole before it is put into the receiver's inbox, and is removed or held by `reading` while its
+//! bytes are copied to a program: user memory is never touched under `socket.state`. Two locks `socket.state` are never
+//! held at once: the reference to a peer is weak, and the peer may have ended at any time. Locks: `socket.reading` (a
+//! stream's reader) > `socket.flight` > `socket.state` (guards all of a socket but its options) > wait queues. Parts:
+//! [`address`], `connection`, [`message`], [`rights`], [`transfer`] (send and receive).
 pub mod address;
 mod connection;
 pub mod message;
@@ -49,46 +49,46 @@ lock_class! {
 
 /// Most connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
 pub static BACKLOG_MAX: Setting = Setting::count(4096);
-/// Datagrams that wait in the inbox of a new socket before a sender that is not its peer is kept waiting
+/// Number of datagrams in the inbox of a new socket above which a sender that is not its peer waits
 /// (`net.unix.max_dgram_qlen`).
 pub static DATAGRAMS_MAX: Setting = Setting::int(10);
 
 /// Transport type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// SOCK_STREAM: bytes.
+    /// SOCK_STREAM: a stream of bytes.
     Stream = net::SOCK_STREAM as isize,
-    /// SOCK_DGRAM: messages, from anyone.
+    /// SOCK_DGRAM: messages, from any sender.
     Datagram = net::SOCK_DGRAM as isize,
-    /// SOCK_SEQPACKET: messages between two.
+    /// SOCK_SEQPACKET: messages between two sockets.
     Packet = net::SOCK_SEQPACKET as isize,
 }
 
 bitflags! {
-    /// Directions that are over.
+    /// The directions that were shut down.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Shut: u8 {
-        /// Nothing more will be received.
+        /// No more data will be received.
         const RECEIVE = 1;
-        /// Nothing more can be sent.
+        /// No more data can be sent.
         const SEND = 2;
     }
 }
 
 /// The relation of a socket to others.
 enum Link {
-    /// Nothing yet, or no more.
+    /// The socket has no relation, or none any more.
     Free,
     /// It takes connections.
     Listening { limit: usize, waiting: VecDeque<Arc<Socket>> },
-    /// Its messages go there.
+    /// The socket's messages go to this one.
     To(Weak<Socket>, Address),
 }
 
 struct State {
     link: Link,
     inbox: VecDeque<Message>,
-    /// Messages that wait there before a sender that is not its peer is kept waiting.
+    /// Number of messages in the inbox above which a sender that is not its peer waits.
     inbox_most: usize,
     shut: Shut,
     is_closed: bool,
@@ -96,13 +96,13 @@ struct State {
     name: Address,
     /// Path of the node that bears the socket's name; kept as long as the name.
     place: Option<Path>,
-    /// The peer, as SO_PEERCRED tells.
+    /// The peer, as reported by SO_PEERCRED.
     peer: Option<(Identity, Vec<u32>)>,
-    /// The listening party.
+    /// The process that listens.
     listener: (Identity, Vec<u32>),
 }
 
-/// A number of an option, or a flag of one, that can be read without a lock.
+/// The options, and flags of options, that can be read without a lock.
 #[derive(Default)]
 pub struct Options {
     /// SO_PASSCRED
@@ -111,17 +111,17 @@ pub struct Options {
     pub receive_timeout_ns: AtomicU64,
     /// SO_SNDTIMEO in nanoseconds; 0 is never.
     pub send_timeout_ns: AtomicU64,
-    /// SO_PEEK_OFF; negative: off.
+    /// SO_PEEK_OFF; negative if it is off.
     pub peek_offset: AtomicI32,
     /// SO_RCVLOWAT; 0 counts as 1.
     pub low_water: AtomicI32,
-    /// SO_RCVBUF, which AF_UNIX keeps only to tell it; 0: the default.
+    /// SO_RCVBUF, which AF_UNIX only reports; 0 means the default.
     pub receive_buffer: AtomicI32,
-    /// SO_PRIORITY, likewise.
+    /// SO_PRIORITY, without an effect.
     pub priority: AtomicI32,
-    /// SO_LINGER, likewise; negative: off.
+    /// SO_LINGER, without an effect; negative if it is off.
     pub linger_seconds: AtomicI32,
-    /// Options without a meaning here, kept to be told: a bit for each number.
+    /// Values of options without an effect here, one bit for each number.
     pub kept: AtomicU64,
 }
 
@@ -131,29 +131,29 @@ pub struct Socket {
     number: u64,
     kind: Kind,
     state: Mutex<State>,
-    /// accept(2) has not given it to anybody yet.
+    /// accept(2) has not returned it yet.
     is_waiting: AtomicBool,
-    /// Held by who reads a stream, so that readers take turns.
+    /// Held by a reader of a stream, so that readers take turns.
     reading: Mutex<()>,
-    /// Something came, or will not come any more.
+    /// Wait queue for arrivals: data or a connection came, or none will come any more.
     arrived: WaitQueue,
-    /// As `arrived`, for those that are told by a signal.
+    /// The same as `arrived` for owners that get a signal.
     told: WaitQueue,
     /// A place in the inbox or among the waiting connections is free.
     room: WaitQueue,
     budget: Arc<Budget>,
-    /// The options that getsockopt(2) tells.
+    /// The options that getsockopt(2) returns.
     pub options: Options,
 }
 
 static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<Socket>>> = Mutex::new(&ALL, BTreeMap::new());
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// The party that makes a socket, connects it or listens: identity and supplementary groups.
+/// A process that makes a socket, connects it or listens: identity and supplementary groups.
 pub type Party = (Identity, Vec<u32>);
 
 impl Socket {
-    /// A socket without name and peer.
+    /// Makes a socket without name and peer.
     pub fn new(kind: Kind) -> Arc<Socket> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let state = State {
@@ -188,7 +188,7 @@ impl Socket {
         ALL_SOCKETS.lock().insert(number, Arc::downgrade(&socket));
         socket
     }
-    /// Two sockets that are each other's peers (socketpair(2)).
+    /// Makes two sockets that are each other's peers (socketpair(2)).
     pub fn pair(kind: Kind, who: &Party) -> (Arc<Socket>, Arc<Socket>) {
         let (first, second) = (Socket::new(kind), Socket::new(kind));
         for (one, other) in [(&first, &second), (&second, &first)] {
@@ -198,23 +198,23 @@ impl Socket {
         }
         (first, second)
     }
-    /// Its number, by which `/proc` names it.
+    /// Returns its number, by which `/proc` shows it.
     pub fn number(&self) -> u64 {
         self.number
     }
-    /// Transport type of the socket.
+    /// Returns the transport type of the socket.
     pub fn kind(&self) -> Kind {
         self.kind
     }
-    /// Its sender's allowance.
+    /// Returns the budget of its messages under way.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> Address {
         self.state.lock().name.clone()
     }
-    /// Its peer's name.
+    /// Returns its peer's name.
     ///
     /// # Errors
     /// `ENOTCONN`.
@@ -225,7 +225,7 @@ impl Socket {
         };
         Ok(peer.map_or_else(|known| known, |peer| peer.name()))
     }
-    /// The peer; `None` where there is none.
+    /// Returns the peer; `None` if there is none.
     pub fn peer(&self) -> Option<Party> {
         self.state.lock().peer.clone()
     }
@@ -233,14 +233,14 @@ impl Socket {
     pub fn is_listening(&self) -> bool {
         matches!(self.state.lock().link, Link::Listening { .. })
     }
-    /// Takes the error that is to be told (SO_ERROR).
+    /// Returns and clears the pending error (SO_ERROR).
     pub fn take_error(&self) -> Option<Errno> {
         self.state.lock().error.take()
     }
-    /// Bytes to be read: all of a stream's, a datagram's alone (FIONREAD).
+    /// Returns the number of bytes to be read: all of a stream's, or those of the first datagram (FIONREAD).
     ///
     /// # Errors
-    /// `EINVAL` of one that listens.
+    /// `EINVAL` for a listening socket.
     pub fn readable_bytes(&self) -> Result<usize, Errno> {
         let state = self.state.lock();
         match (&state.link, self.kind) {
@@ -249,33 +249,33 @@ impl Socket {
             _ => Ok(state.inbox.iter().map(Message::left).sum()),
         }
     }
-    /// The peer; `None` where there is none any more.
+    /// Returns the peer; `None` if it has ended.
     fn to(&self) -> Option<Arc<Socket>> {
         match &self.state.lock().link {
             Link::To(peer, _) => peer.upgrade(),
             _ => None,
         }
     }
-    /// Until when a call that receives or accepts waits.
+    /// Returns the time limit of calls that receive or accept.
     pub fn receive_deadline(&self) -> Timeout {
         deadline(&self.options.receive_timeout_ns)
     }
-    /// Until when a call that sends or connects waits.
+    /// Returns the time limit of calls that send or connect.
     pub fn send_deadline(&self) -> Timeout {
         deadline(&self.options.send_timeout_ns)
     }
 
-    /// bind(2). A node is made with the permissions `mode`, before the mask.
+    /// Sets its name (bind(2)). A node is made with the permissions `mode`, before the mask.
     ///
     /// # Errors
-    /// `EINVAL` where it has a name, `EADDRINUSE`, and what making its node says.
+    /// `EINVAL` if it has a name, `EADDRINUSE`, and errors of making its node.
     pub fn bind(&self, caller: &Caller<'_>, address: Address, mode: u16) -> Result<(), Errno> {
         if self.state.lock().name != Address::None {
             return match &address {
                 Address::None => Ok(()),
                 Address::Abstract(_) => Err(Errno::EINVAL),
                 Address::Path(path) => Err(match caller.walk(Base::Cwd, path, Walk::empty()) {
-                    // The node is made before it is known that the socket has a name, and taken away again.
+                    // The node is made before the check that the socket has no name, and removed again if it has one.
                     Ok(_) => Errno::EADDRINUSE,
                     Err(Errno::ENOENT) => match caller.check_parent(Base::Cwd, path) {
                         Ok(()) => Errno::EINVAL,
@@ -318,7 +318,7 @@ impl Socket {
         *place.vnode().pipe().lock() = Some(Arc::new(self.this.clone()));
         Ok(place)
     }
-    /// The socket that has an address, for who may write to it.
+    /// Returns the socket with this address, if the caller may write to it.
     fn find(&self, caller: &Caller<'_>, address: &Address) -> Result<Arc<Socket>, Errno> {
         let found = match address {
             Address::None => return Err(Errno::EINVAL),
@@ -337,7 +337,7 @@ impl Socket {
         }
         Ok(found)
     }
-    /// shutdown(2).
+    /// Ends directions of the connection (shutdown(2)).
     pub fn shut_down(&self, directions: Shut) {
         let peer = {
             let mut state = self.state.lock();
@@ -359,7 +359,7 @@ impl Socket {
             }
         }
     }
-    /// Wakes whoever waits for what has come, and signals its owner.
+    /// Wakes the threads that wait for arrivals, and signals the owner.
     #[inline]
     fn note_arrival(&self) {
         self.arrived.wake();
@@ -372,7 +372,7 @@ impl Socket {
         self.room.wake();
         self.budget.freed.wake();
     }
-    /// The other end is gone, and did not read all (`is_reset`).
+    /// Called when the other end was closed; `is_reset` says that it had not read all.
     fn hang_up(&self, is_reset: bool) {
         {
             let mut state = self.state.lock();
@@ -384,7 +384,7 @@ impl Socket {
         self.wake_all();
         self.told.wake();
     }
-    /// Nobody can use it any more.
+    /// Called when the last description was closed.
     fn close(&self, is_unaccepted: bool) {
         let (link, inbox, name, place) = {
             let mut state = self.state.lock();
@@ -409,7 +409,7 @@ impl Socket {
         self.wake_all();
         drop((inbox, place));
     }
-    /// Shows the descriptors in its inbox, and in those of connections that wait in it.
+    /// Calls `visit` with the descriptors in its inbox, and in those of connections that wait in it.
     fn each_rights(&self, visit: &mut dyn FnMut(&rights::Rights)) {
         let waiting: Vec<Arc<Socket>> = {
             let state = self.state.lock();
@@ -424,7 +424,7 @@ impl Socket {
             state.inbox.iter().filter_map(|message| message.rights.as_ref()).for_each(&mut *visit);
         }
     }
-    /// Takes everything out of its inbox and of those of connections that wait in it.
+    /// Removes all messages from its inbox and from those of connections that wait in it.
     fn take_messages(&self) -> Vec<Message> {
         let mut state = self.state.lock();
         let mut all: Vec<Message> = mem::take(&mut state.inbox).into();
@@ -438,7 +438,7 @@ impl Socket {
         }
         all
     }
-    /// Its line in `/proc/net/unix`.
+    /// Returns its line in `/proc/net/unix`.
     fn describe(&self) -> String {
         const ACCEPTS: u32 = 1 << 16;
         const UNCONNECTED: u32 = 1;
@@ -457,7 +457,7 @@ impl Socket {
     }
 }
 
-/// `/proc/net/unix`.
+/// Returns the content of `/proc/net/unix`.
 pub fn table() -> String {
     let all: Vec<Arc<Socket>> = ALL_SOCKETS.lock().values().filter_map(Weak::upgrade).collect();
     let head = "Num       RefCount Protocol Flags    Type St Inode Path\n";
@@ -470,13 +470,13 @@ pub fn table() -> String {
     text
 }
 
-/// Sockets there are now, and were made.
+/// Returns the number of sockets that exist, and of those that were made.
 pub fn counts() -> (u64, u64) {
     (ALL_SOCKETS.lock().len() as u64, NEXT_NUMBER.load(Ordering::Relaxed) - 1)
 }
 
 impl Drop for Socket {
-    /// A connection that nobody came to accept is closed here.
+    /// Closes a connection that was never accepted.
     fn drop(&mut self) {
         ALL_SOCKETS.lock().remove(&self.number);
         if !self.state.get_mut().is_closed {
@@ -491,7 +491,7 @@ impl File for Socket {
         Some(SignalSource::Messages { arrived, freed, room: self.budget.clone() })
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
-        // Unlike recv(2), which waits.
+        // Such a read returns at once, while recv(2) waits.
         if sink.remaining() == 0 {
             return Ok(0);
         }
@@ -535,8 +535,8 @@ impl File for Socket {
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);
         ready
     }
-    /// Returns the bytes of messages that the socket sent and nobody received, and of those that wait in it from senders
-    /// that are gone, files included.
+    /// Returns the bytes of messages that the socket sent and that were not received yet, and of those that wait in it
+    /// from senders that have ended, including the files in them.
     fn held_bytes(&self, survey: &mut Survey) -> usize {
         let sent = self.budget.used();
         let Some(state) = self.state.try_lock() else { return sent };
@@ -566,10 +566,10 @@ fn deadline(option: &AtomicU64) -> Timeout {
     }
 }
 
-/// Waits on a queue; the end of the time is `EAGAIN`, as SO_RCVTIMEO says.
+/// Waits on a queue; the end of the time limit is `EAGAIN`, as for SO_RCVTIMEO.
 ///
 /// # Errors
-/// `EAGAIN`, and for a signal `RESTART`, or `EINTR` of a call that may not wait for ever (signal(7)).
+/// `EAGAIN`, and for a signal `RESTART`, or `EINTR` if the call has a time limit (signal(7)).
 fn wait(queue: &WaitQueue, ticket: rt::sync::Ticket, timeout: Timeout) -> Result<(), Errno> {
     match (queue.wait(ticket, timeout.deadline()), timeout) {
         (Woken::Kicked, Timeout::Never) => Err(Errno::RESTART),

@@ -1,10 +1,10 @@
-//! Descriptors on their way (SCM_RIGHTS), and the collection of sockets that only reach each other.
+//! Descriptors under way in messages (SCM_RIGHTS), and the collection of sockets that only refer to each other.
 //!
-//! [`Rights`] are counted from when their message is put into an inbox until it is taken out (both under
-//! `socket.flight`, above every `socket.state`). A socket's description that nobody but messages holds can be had only
-//! by receiving it; where that needs a socket of which the same is true, it never can, and [`collect`] takes their
-//! messages away. Source: unix(7); the idea is that of Linux's net/unix/garbage.c.
-//! Descriptions are closed in a loop ([`close`]), not one within the other: a chain of them may be longer than a stack.
+//! [`Rights`] are counted from the moment when their message is put into an inbox until it is removed (both under
+//! `socket.flight`, above every `socket.state`). A description of a socket that only messages hold can be reached only by
+//! receiving it; if that needs a socket of which the same is true, it never can be, and [`collect`] removes their messages.
+//! Source: unix(7); the idea is that of Linux's net/unix/garbage.c. Descriptions are closed in a loop ([`close`]), not by
+//! recursion: a chain of them may be longer than a stack.
 use super::Socket;
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -23,39 +23,40 @@ lock_class! {
 /// Most descriptors of one message (`SCM_MAX_FD`).
 pub const RIGHTS_MAX: usize = 253;
 
-/// A description in messages, and in how many.
+/// A description in messages, and the number of these messages.
 struct Flying {
     file: Weak<OpenFile>,
     count: usize,
 }
 
-/// Descriptors in inboxes.
+/// The descriptors in inboxes.
 #[derive(Default)]
 pub(super) struct Flight {
     by_user: BTreeMap<u32, usize>,
-    /// Sockets alone, by the address of their description.
+    /// Only the sockets, by the address of their description.
     sockets: BTreeMap<usize, Flying>,
 }
 
 static IN_FLIGHT: Mutex<Flight> =
     Mutex::new(&FLIGHT, Flight { by_user: BTreeMap::new(), sockets: BTreeMap::new() });
-/// Sockets in flight, so that closing others need not look.
+/// Number of sockets in flight, so that closing other sockets need not check.
 static SOCKETS: AtomicUsize = AtomicUsize::new(0);
 
-/// So few sockets in flight are looked at whenever a socket is closed; more only when they have doubled since. Then sending
-/// descriptors looks at them as well, so that a program which closes nothing leaves no more than that.
+/// Up to this number of sockets in flight, every close of a socket runs the collection; above it only when their number has
+/// doubled since the last one. Then sending descriptors runs it as well, so that a program which closes nothing keeps no
+/// more than that.
 const FEW: usize = 64;
-/// Number of sockets in flight at which they are looked at again.
+/// Number of sockets in flight at which the collection runs again.
 static LOOK_AT: AtomicUsize = AtomicUsize::new(FEW);
 
-/// Descriptors of a message.
+/// The descriptors of a message.
 pub struct Rights {
     files: Vec<Arc<OpenFile>>,
     user: u32,
     is_counted: bool,
 }
 
-/// Descriptors that `user` has in flight.
+/// Returns the number of descriptors that `user` has in flight.
 pub fn count_of(user: u32) -> usize {
     IN_FLIGHT.lock().by_user.get(&user).copied().unwrap_or(0)
 }
@@ -100,27 +101,27 @@ impl Flight {
 }
 
 impl Rights {
-    /// `files`, sent by `user`.
+    /// Makes the rights of `files`, sent by `user`.
     pub fn new(files: Vec<Arc<OpenFile>>, user: u32) -> Rights {
         Rights { files, user, is_counted: false }
     }
-    /// Runs `put`, which puts them into an inbox, and counts them if it did.
+    /// Runs `put`, which puts the rights into an inbox, and counts them if it did.
     pub(super) fn launch<T>(put: impl FnOnce(&mut Launch<'_>) -> T) -> T {
         let mut flight = IN_FLIGHT.lock();
         put(&mut Launch(&mut flight))
     }
-    /// The descriptions, for who received them.
+    /// Returns the descriptions, for the receiver.
     fn land(mut self, flight: &mut Flight) -> Vec<Arc<OpenFile>> {
         if self.is_counted {
             flight.remove(&mut self);
         }
         core::mem::take(&mut self.files)
     }
-    /// The descriptions once more, for who peeks.
+    /// Returns copies of the descriptions, for a peek.
     fn copy(&self) -> Vec<Arc<OpenFile>> {
         self.files.clone()
     }
-    /// The descriptions.
+    /// Returns the descriptions.
     pub(super) fn files(&self) -> &[Arc<OpenFile>] {
         &self.files
     }
@@ -135,21 +136,21 @@ impl Drop for Rights {
     }
 }
 
-/// Descriptors may be put into inboxes and taken out.
+/// The right to put descriptors into inboxes and to remove them; it holds the lock.
 pub(super) struct Launch<'a>(&'a mut Flight);
 
 impl Launch<'_> {
-    /// Counts what was put into an inbox.
+    /// Counts the rights of a message that was put into an inbox.
     pub(super) fn count(&mut self, rights: &mut Option<Rights>) {
         if let Some(rights) = rights {
             self.0.add(rights);
         }
     }
-    /// Takes what a message brought.
+    /// Removes and returns the descriptions of a message.
     pub(super) fn land(&mut self, rights: Option<Rights>) -> Vec<Arc<OpenFile>> {
         rights.map(|rights| rights.land(self.0)).unwrap_or_default()
     }
-    /// The files that a message brought, which stay in it.
+    /// Returns the descriptions of a message, which stay in it.
     pub(super) fn copy(&mut self, rights: &Option<Rights>) -> Vec<Arc<OpenFile>> {
         rights.as_ref().map(Rights::copy).unwrap_or_default()
     }
@@ -157,10 +158,10 @@ impl Launch<'_> {
 
 /// Descriptions to be closed.
 static DOOMED: Mutex<Vec<Arc<OpenFile>>> = Mutex::new(&CLOSING, Vec::new());
-/// Somebody closes them.
+/// A thread is closing them.
 static IS_CLOSING: AtomicBool = AtomicBool::new(false);
 
-/// Lets go of descriptions: whoever is first closes what comes meanwhile, too.
+/// Drops descriptions: the first thread to do so also closes those that are added meanwhile.
 fn close(files: Vec<Arc<OpenFile>>) {
     if files.is_empty() {
         return;
@@ -168,7 +169,7 @@ fn close(files: Vec<Arc<OpenFile>>) {
     DOOMED.lock().extend(files);
     while !DOOMED.lock().is_empty() {
         if IS_CLOSING.swap(true, Ordering::AcqRel) {
-            // Somebody else does, or this thread further up, and looks once more at the end.
+            // Another thread closes them, or an outer call on this thread; it checks the list once more at the end.
             return;
         }
         loop {
@@ -185,12 +186,12 @@ fn close(files: Vec<Arc<OpenFile>>) {
 /// A socket that only messages hold.
 struct Candidate {
     file: Arc<OpenFile>,
-    /// Messages that hold it in inboxes of others than candidates.
+    /// Number of messages that hold it in inboxes of sockets that are not candidates.
     outside: usize,
     holds: Vec<usize>,
 }
 
-/// Collects where a socket was closed.
+/// Runs the collection when a socket was closed.
 pub(super) fn collect_at_close() {
     let count = SOCKETS.load(Ordering::Relaxed);
     if count > 0 && (count <= FEW || count >= LOOK_AT.load(Ordering::Relaxed)) {
@@ -198,7 +199,7 @@ pub(super) fn collect_at_close() {
     }
 }
 
-/// Collects before descriptors are sent. The caller holds no lock.
+/// Runs the collection before descriptors are sent. The caller holds no lock.
 pub fn collect_at_send() {
     let count = SOCKETS.load(Ordering::Relaxed);
     if count > FEW && count >= LOOK_AT.load(Ordering::Relaxed) {
@@ -206,19 +207,19 @@ pub fn collect_at_send() {
     }
 }
 
-/// Collects where memory is short. The caller holds no lock. Returns whether memory may have become free.
+/// Runs the collection if memory is short. The caller holds no lock. Returns whether memory may have become free.
 pub fn collect_for_memory() -> bool {
     SOCKETS.load(Ordering::Relaxed) > 0 && collect() > 0
 }
 
-/// Takes their messages from sockets that can be reached only through each other. Returns the number of these sockets.
+/// Removes the messages of sockets that can be reached only through each other. Returns the number of these sockets.
 fn collect() -> usize {
     let flight = IN_FLIGHT.lock();
     let mut candidates = BTreeMap::new();
     let mut others = Vec::new();
     for (key, flying) in &flight.sockets {
         let Some(file) = flying.file.upgrade() else { continue };
-        // One of the references is ours.
+        // One of the references is held here.
         if Arc::strong_count(&file) - 1 == flying.count {
             let holds = Vec::new();
             candidates.insert(*key, Candidate { file, outside: flying.count, holds });

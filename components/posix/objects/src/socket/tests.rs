@@ -1,4 +1,4 @@
-//! Sockets without programs: what one end puts, the other gets.
+//! Tests of sockets without programs: one end receives what the other end sent.
 use super::{
     message::Along,
     transfer::{Receive, Send},
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Against one queue of bytes.
+    /// Compares a stream with one queue of bytes.
     #[test]
     fn a_stream_is_a_queue_of_bytes(steps in steps()) {
         let (one, other) = pair(Kind::Stream);

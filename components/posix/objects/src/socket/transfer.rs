@@ -1,4 +1,4 @@
-//! Sending and receiving.
+//! Sending and receiving messages.
 use super::{
     Address, Identity, Kind, Link, Message, Shut, Socket, State, message::Along, rights::Rights,
     wait,
@@ -11,7 +11,7 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// Bytes of a piece of a stream at most.
+/// Most bytes of a piece of a stream.
 const PIECE_MAX: usize = 32 << 10;
 /// The part of SO_SNDBUF that a datagram may not use.
 const MARGIN: usize = 32;
@@ -39,26 +39,26 @@ pub struct Receive {
 /// A received message.
 #[derive(Default)]
 pub struct Received {
-    /// Bytes put.
+    /// Number of bytes received.
     pub count: usize,
-    /// Bytes there were: more than `count` of a datagram that did not fit.
+    /// Length of the message: more than `count` for a datagram that did not fit.
     pub length: usize,
-    /// Of whom a datagram is.
+    /// Address of the sender of a datagram.
     pub sender: Address,
-    /// The sender.
+    /// Identity of the sender.
     pub identity: Identity,
     /// Descriptions that came with it.
     pub files: Vec<Arc<OpenFile>>,
 }
 
-/// The identity of the sender: the calling process with its real ids, as Linux fills in.
+/// Returns the identity of the sender: the calling process with its real ids, as Linux fills it in.
 pub fn own_identity() -> Identity {
     let Some(task) = process::current() else { return Identity::default() };
     let who = task.credentials();
     Identity { process: task.process.id(), user: who.user.real, group: who.group.real }
 }
 
-/// Why a message was not put into an inbox.
+/// The reason why a message was not put into an inbox.
 enum Why {
     Error(Errno),
     /// The inbox is full.
@@ -66,11 +66,11 @@ enum Why {
 }
 
 impl Socket {
-    /// Sends what `source` has, to the peer or to an address; returns how many bytes went.
+    /// Sends the bytes of `source` to the peer or to an address. Returns the number of bytes sent.
     ///
     /// # Errors
-    /// `ENOTCONN`, `EPIPE` (with a signal, of a stream), `ECONNREFUSED`, `ECONNRESET`, `EMSGSIZE`, `EAGAIN`, `EFAULT`, and what
-    /// finding the address says.
+    /// `ENOTCONN`, `EPIPE` (with a signal, for a stream), `ECONNREFUSED`, `ECONNRESET`, `EMSGSIZE`, `EAGAIN`, `EFAULT`, and
+    /// errors of the lookup of the address.
     pub fn send(
         &self,
         source: &mut dyn Source,
@@ -93,12 +93,12 @@ impl Socket {
             }
         }
     }
-    /// Why a stream sends nothing to an address.
+    /// Returns the error of a stream that is to send to an address.
     pub fn refuses_address(&self) -> Errno {
         let is_linked = matches!(self.state.lock().link, Link::To(..));
         if is_linked { Errno::EISCONN } else { Errno::EOPNOTSUPP }
     }
-    /// The destination of a datagram that names none; a peer that is gone is none any more.
+    /// Returns the destination of a datagram without an address; a peer that has ended does not count.
     fn destination(&self) -> Result<Arc<Socket>, Errno> {
         let mut state = self.state.lock();
         let Link::To(peer, _) = &state.link else { return Err(Errno::ENOTCONN) };
@@ -108,7 +108,7 @@ impl Socket {
         }
         found.ok_or(Errno::ECONNREFUSED)
     }
-    /// The peer of a connection.
+    /// Returns the peer of a connection.
     fn connected(&self) -> Result<Arc<Socket>, Errno> {
         let mut state = self.state.lock();
         match &state.link {
@@ -164,7 +164,7 @@ impl Socket {
         }
         Ok(())
     }
-    /// Waits until more may be on its way; an error that is to be told comes first.
+    /// Waits until more bytes may be under way; a pending error comes first.
     fn wait_for_budget(&self, how: Send) -> Result<(), Errno> {
         let timeout = self.send_deadline();
         loop {
@@ -227,8 +227,8 @@ impl Socket {
             wait(&to.room, ticket, timeout)?;
         }
     }
-    /// The credentials that go with a message to `other`: those that the sender says, or its own where either end passes
-    /// them (SO_PASSCRED) and where nobody has accepted the other end, which might.
+    /// Returns the credentials for a message to `other`: those that the sender states, or its own if either end passes them
+    /// (SO_PASSCRED) or if the other end was not accepted yet and so might.
     fn identity_to(&self, other: &Socket, said: Option<Identity>) -> Identity {
         let passes = |end: &Socket| end.options.passes_identity.load(Ordering::Relaxed);
         match said {
@@ -239,7 +239,7 @@ impl Socket {
             None => Identity::UNKNOWN,
         }
     }
-    /// The other socket was closed: a datagram socket has no peer then.
+    /// Handles a destination that was closed: a datagram socket loses its peer. Returns the error.
     fn refused_by(&self, to: &Arc<Socket>) -> Errno {
         if self.kind == Kind::Packet {
             return Errno::EPIPE;
@@ -250,13 +250,13 @@ impl Socket {
         }
         Errno::ECONNREFUSED
     }
-    /// Whether `from` would not be kept waiting to put a datagram here.
+    /// Returns whether `from` can put a datagram here without waiting.
     pub(super) fn has_place_for(&self, from: &Socket) -> bool {
         let state = self.state.lock();
         let is_peer = matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&from.this));
         is_peer || !state.is_full()
     }
-    /// Takes `message` and puts it into the inbox, where `check` allows; it stays where it was otherwise.
+    /// Moves `message` into the inbox if `check` allows it; otherwise it stays in its place.
     fn put(
         &self,
         message: &mut Option<Message>,
@@ -293,7 +293,7 @@ impl Socket {
     /// Receives into `sink`.
     ///
     /// # Errors
-    /// `EINVAL` or `ENOTCONN` of one that has no peer, `EAGAIN`, `ECONNRESET`, `EFAULT`, and for a signal as [`wait`].
+    /// `EINVAL` or `ENOTCONN` for a socket without a peer, `EAGAIN`, `ECONNRESET`, `EFAULT`, and for a signal as [`wait`].
     pub fn receive(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
         let is_linked = matches!(self.state.lock().link, Link::To(..));
         match self.kind {
@@ -303,12 +303,12 @@ impl Socket {
             _ => self.receive_message(sink, how),
         }
     }
-    /// Bytes that a peek passes over; `None` where it does not move on.
+    /// Returns the number of bytes that a peek skips; `None` if peeks do not move.
     fn peek_offset(&self, how: Receive) -> Option<usize> {
         let offset = self.options.peek_offset.load(Ordering::Relaxed);
         usize::try_from(offset).ok().filter(|_| how.is_peek)
     }
-    /// A peek passes over `count` more, a read over as many fewer.
+    /// Moves the offset of peeks: a peek adds `count`, a read subtracts it.
     fn move_peek(&self, how: Receive, count: usize) {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         let step = |now: i32| match now {
@@ -358,7 +358,7 @@ impl Socket {
         self.move_peek(how, found.count);
         Ok(found)
     }
-    /// Nothing more comes: an error to be told, or the end; where the inbox is empty.
+    /// Called when the inbox is empty: returns a pending error, or the end of the stream, if no more data can come.
     fn ended_or_error(&self) -> Option<Result<(), Errno>> {
         let mut state = self.state.lock();
         if !state.inbox.is_empty() {
@@ -369,7 +369,7 @@ impl Socket {
         }
         state.shut.contains(Shut::RECEIVE).then_some(Ok(()))
     }
-    /// Moves what is there to `sink`; says whether nothing may follow it in one call (descriptors, another sender). The
+    /// Moves the available bytes to `sink`. Returns whether the call must end after them (descriptors, another sender). The
     /// caller holds `reading`.
     fn read_pieces(
         &self,
@@ -381,7 +381,7 @@ impl Socket {
         let mut skip = self.peek_offset(how).unwrap_or(0);
         let mut peeked = Vec::new();
         let mut result = Ok(false);
-        // One without room for bytes takes what else goes with the first message.
+        // A read without room for bytes takes only the other parts of the first message.
         let mut is_first = found.count == 0 && found.files.is_empty();
         while is_first || sink.remaining() > 0 {
             let Some(mut message) = self.state.lock().inbox.pop_front() else { break };
@@ -428,7 +428,7 @@ impl Socket {
         self.put_back(peeked);
         result
     }
-    /// Puts messages that were taken out back before the others, in their order.
+    /// Puts removed messages back before the others, in their order.
     fn put_back(&self, messages: Vec<Message>) {
         if messages.is_empty() {
             return;
@@ -443,7 +443,7 @@ impl Socket {
             }
         };
         drop(dropped);
-        // A reader that looked meanwhile saw nothing.
+        // A reader may have found the inbox empty meanwhile.
         self.arrived.wake();
     }
     fn receive_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
@@ -469,7 +469,7 @@ impl Socket {
             wait(&self.arrived, ticket, timeout)?;
         }
     }
-    /// One message, if there is one. The caller holds `reading`.
+    /// Reads one message, if there is one. The caller holds `reading`.
     fn read_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Option<Received>, Errno> {
         let mut skip = self.peek_offset(how).unwrap_or(0);
         let mut passed = Vec::new();
@@ -508,7 +508,7 @@ impl Socket {
     }
 }
 
-/// Takes the files of a message that is in no inbox now; they stay in it where it goes back.
+/// Returns the files of a message that is in no inbox now; they stay in it if the message is put back.
 fn take_rights(message: &mut Message, is_peek: bool) -> Vec<Arc<OpenFile>> {
     Rights::launch(|launch| match is_peek {
         true => launch.copy(&message.rights),

@@ -1,39 +1,41 @@
-//! Flow control of output: the two ways it is held back, and what lets it go on.
+//! Flow control of output: the two ways in which output is stopped, and the events that continue
+//! it.
 use super::{input::Flow, line::Notice, terminal::Terminal};
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
 
 bitflags! {
-    /// Why output is held back.
+    /// The reasons for which output is stopped.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) struct OutputFlow: u32 {
         /// The stop character was typed.
         const BY_CHARACTER = 1;
-        /// `tcflow(TCOOFF)`; no character lets it go on.
+        /// `tcflow(TCOOFF)` was called; no character continues output then.
         const BY_CALL = 2;
     }
 }
 
 impl Terminal {
-    /// Output is held back.
+    /// Returns whether output is stopped.
     pub fn is_stopped(&self) -> bool {
         self.flow.load(Ordering::Acquire) != 0
     }
-    /// A character (or a change of settings) holds output back or lets it go on.
+    /// Stops or continues output for a character (or a change of settings).
     pub(super) fn set_flow(&self, flow: Flow) {
         self.change_flow(OutputFlow::BY_CHARACTER, flow);
     }
-    /// `tcflow` holds output back or lets it go on: what `TCOOFF` stopped, `TCOON` starts.
+    /// Stops or continues output for `tcflow`: `TCOON` continues output that `TCOOFF` stopped.
     pub(super) fn set_flow_by_call(&self, flow: Flow) {
         let is_by_call = self.flow.load(Ordering::Acquire) & OutputFlow::BY_CALL.bits() != 0;
         match flow {
             Flow::Stop => self.change_flow(OutputFlow::BY_CALL, flow),
-            // Output stopped by a character before `TCOOFF` goes on with `TCOON`, too.
+            // If a character stopped output before `TCOOFF`, `TCOON` continues it, too.
             Flow::Start if is_by_call => self.change_flow(OutputFlow::all(), flow),
             Flow::Start => {}
         }
     }
-    /// Echo held back meanwhile is shown by the caller, who knows which locks are held.
+    /// Sets or clears the reason `cause`. Echo held back meanwhile is shown by the caller, which
+    /// knows the locks that are held.
     fn change_flow(&self, cause: OutputFlow, flow: Flow) {
         let bits = cause.bits();
         let before = match flow {

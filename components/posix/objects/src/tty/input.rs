@@ -1,15 +1,15 @@
 //! Input processing of a terminal: lines, editing, echo, signals and flow characters (`n_tty`).
 //!
-//! [`Input`] holds a ring of [`BUFFER_BYTES`] bytes between three ever-growing positions:
+//! [`Input`] is a ring of [`BUFFER_BYTES`] bytes between three positions that only grow:
 //!
 //! ```text
 //! tail <= line_end <= head <= tail + BUFFER_BYTES
 //! |  whole lines   |  the line being typed  |        (canonical; raw: all of it is readable)
 //! ```
 //!
-//! A set mark says that a line ends at that byte; a marked 0 is an end of file and is not read as
-//! data. What must happen outside (echo, signals, flow control) is collected in [`Effects`], so the
-//! whole is pure. The terminal's input lock guards it. Source: POSIX chapter 11, Linux `n_tty.c`.
+//! A mark at a byte means that a line ends there; a marked 0 is an end of file and is not read as data.
+//! Effects on other objects (echo, signals, flow control) are collected in [`Effects`], so that this module
+//! has no side effects. The terminal's input lock guards it. Source: POSIX chapter 11, Linux `n_tty.c`.
 use super::{
     output::{Echo, is_continuation, is_control},
     termios::Termios,
@@ -19,39 +19,39 @@ use linux_raw_sys::general as raw;
 
 /// Size of the ring; the longest line with its newline.
 pub const BUFFER_BYTES: usize = 4096;
-/// The byte that stands for a marked end of file (`__DISABLED_CHAR`).
+/// The byte with a mark that stands for an end of file (`__DISABLED_CHAR`).
 const END_OF_FILE: u8 = 0;
 
-/// A signal asked for by a character.
+/// A signal that a character causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySignal {
-    /// `VINTR`: SIGINT.
+    /// The character `VINTR`: SIGINT.
     Interrupt,
-    /// `VQUIT`: SIGQUIT.
+    /// The character `VQUIT`: SIGQUIT.
     Quit,
-    /// `VSUSP`: SIGTSTP.
+    /// The character `VSUSP`: SIGTSTP.
     Suspend,
 }
 
-/// Output is to be held back or to go on.
+/// Whether output is to be stopped or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// `VSTOP`.
+    /// Output is stopped (`VSTOP`).
     Stop,
-    /// `VSTART`, or any character with `IXANY`.
+    /// Output continues: `VSTART`, or any character with `IXANY`.
     Start,
 }
 
-/// The actions that input made necessary outside.
+/// The effects of input on other objects.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// To be shown, in order.
+    /// The echo to be shown, in order.
     pub echoes: Vec<Echo>,
     /// Signals for the foreground group, in order.
     pub signals: Vec<KeySignal>,
-    /// The last word on flow control, if any was said.
+    /// The last change of flow control, if there was one.
     pub flow: Option<Flow>,
-    /// A signal flushed the terminal: output under way is to be thrown away, too.
+    /// A signal flushed the terminal: output under way is to be dropped, too.
     pub is_flushed: bool,
 }
 
@@ -73,7 +73,7 @@ impl Default for Input {
 }
 
 impl Input {
-    /// Empty.
+    /// Makes an empty input.
     pub fn new() -> Input {
         Input {
             ring: Box::new([0; BUFFER_BYTES]),
@@ -85,7 +85,7 @@ impl Input {
             is_erasing: false,
         }
     }
-    /// Takes what came in; stops where the ring has no room for more, and returns how many bytes were taken.
+    /// Processes incoming bytes until the ring is full. Returns the number of processed bytes.
     pub fn receive(&mut self, termios: &Termios, data: &[u8], effects: &mut Effects) -> usize {
         for (taken, byte) in data.iter().enumerate() {
             if !self.make_room(termios) {
@@ -95,19 +95,19 @@ impl Input {
         }
         data.len()
     }
-    /// Bytes a read may take now: whole lines in canonical mode, else everything.
+    /// Returns the number of bytes that a read may take now: whole lines in canonical mode, else all.
     pub fn readable(&self, termios: &Termios) -> usize {
         let end = if termios.is_canonical() { self.line_end } else { self.head };
         end - self.tail
     }
-    /// `FIONREAD`: readable bytes without ends of file.
+    /// Returns the number of readable bytes without ends of file (`FIONREAD`).
     pub fn readable_bytes(&self, termios: &Termios) -> usize {
         let marked_ends = (self.tail..self.line_end)
             .filter(|at| self.mark_at(*at) && self.byte_at(*at) == END_OF_FILE);
         let ends = if termios.is_canonical() { marked_ends.count() } else { 0 };
         self.readable(termios) - ends
     }
-    /// Moves readable bytes to `out`; in canonical mode at most one line. Returns how many.
+    /// Moves readable bytes to `out`; in canonical mode at most one line. Returns their number.
     pub fn take(&mut self, termios: &Termios, out: &mut [u8]) -> Taken {
         let canonical = termios.is_canonical();
         let end = if canonical { self.line_end } else { self.head };
@@ -129,7 +129,7 @@ impl Input {
         }
         Taken { count, is_line_end: false }
     }
-    /// Throws away everything not read (`TCIFLUSH`).
+    /// Drops all input that was not read (`TCIFLUSH`).
     pub fn flush(&mut self) {
         self.marks.fill(false);
         self.tail = self.head;
@@ -137,8 +137,8 @@ impl Input {
         self.is_erasing = false;
         self.is_literal = false;
     }
-    /// The settings changed: what was typed becomes readable when lines end to matter, and the
-    /// other way round.
+    /// Called when the settings changed: typed bytes become readable when canonical mode ends, and the other
+    /// way round.
     pub fn settings_changed(&mut self, old: &Termios, new: &Termios) {
         if old.is_canonical() == new.is_canonical() {
             return;
@@ -177,7 +177,8 @@ impl Input {
         }
         self.head += 1;
     }
-    /// A line that does not end keeps its last place for the newline: later bytes replace each other there.
+    /// Makes room for a byte. A line that does not end keeps its last place for the newline: later bytes
+    /// replace each other there.
     fn make_room(&mut self, termios: &Termios) -> bool {
         let used = self.head - self.tail;
         let needed = if termios.has_input(raw::PARMRK) { 2 } else { 1 };
@@ -221,7 +222,8 @@ impl Input {
         }
         self.accept(termios, byte, effects);
     }
-    /// A return that became a newline is shown as one, while a newline typed is shown as `^J`.
+    /// Accepts a return that was mapped to a newline, which is echoed as a newline, while a typed newline is
+    /// echoed as `^J`.
     fn accept_mapped_newline(&mut self, termios: &Termios, effects: &mut Effects) {
         if termios.has_local(raw::ECHO) {
             self.finish_erasing(effects);
@@ -256,7 +258,7 @@ impl Input {
         }
         true
     }
-    /// The editing characters of canonical mode; `false` for an ordinary byte.
+    /// Handles the editing characters of canonical mode; returns `false` for another byte.
     fn edit(&mut self, termios: &Termios, byte: u8, effects: &mut Effects) -> bool {
         let is = |index| termios.is_character(byte, index);
         let is_extended = termios.has_local(raw::IEXTEN);
@@ -298,7 +300,7 @@ impl Input {
         self.push(byte);
         self.line_end = self.head;
     }
-    /// Takes a byte as data.
+    /// Accepts a byte as data.
     fn accept(&mut self, termios: &Termios, byte: u8, effects: &mut Effects) {
         if termios.has_local(raw::ECHO) {
             self.finish_erasing(effects);
@@ -307,7 +309,7 @@ impl Input {
         self.double_mark(termios, byte);
         self.push(byte);
     }
-    /// With `PARMRK` a 0xff is told from a mark by being doubled.
+    /// Doubles a 0xff with `PARMRK`, which distinguishes it from a mark.
     fn double_mark(&mut self, termios: &Termios, byte: u8) {
         if byte == 0xff && termios.has_input(raw::PARMRK) && !termios.has_input(raw::ISTRIP) {
             self.push(byte);
@@ -414,7 +416,8 @@ impl Input {
             }
         }
     }
-    /// The columns typed before the tab just taken off the line.
+    /// Returns the echo that erases a tab, with the columns typed before the tab that was removed from the
+    /// line.
     fn erased_tab(&self, termios: &Termios) -> Echo {
         let mut columns = 0;
         for at in (self.line_end..self.head).rev() {
@@ -432,12 +435,12 @@ impl Input {
     }
 }
 
-/// The effects of [`Input::take`].
+/// The result of [`Input::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Bytes put.
+    /// Number of bytes taken.
     pub count: usize,
-    /// A line ended there: the read is over (with no bytes: end of file).
+    /// A line ended there, so the read is over (without bytes: end of file).
     pub is_line_end: bool,
 }
 
@@ -462,7 +465,7 @@ fn receive_flow(termios: &Termios, byte: u8, effects: &mut Effects) -> bool {
     true
 }
 
-/// Shows a byte, control characters as `^X` with `ECHOCTL`.
+/// Echoes a byte; control characters as `^X` with `ECHOCTL`.
 fn echo_visible(termios: &Termios, byte: u8, effects: &mut Effects) {
     if termios.has_local(raw::ECHOCTL) && is_control(byte) && byte != b'\t' {
         effects.echoes.extend([Echo::Byte(b'^'), Echo::Byte(byte ^ 0x40)]);

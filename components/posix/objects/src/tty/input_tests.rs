@@ -1,4 +1,5 @@
-//! Behaviour of the line discipline, checked against Linux's `n_tty` (pty sessions on the host).
+//! Tests of the line discipline, whose results were recorded from Linux's `n_tty` (pty sessions on
+//! the host).
 use super::{
     input::{BUFFER_BYTES, Effects, Flow, Input, KeySignal},
     output::OutputState,

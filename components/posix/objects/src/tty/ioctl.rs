@@ -1,4 +1,4 @@
-//! ioctl(2) of terminals (ioctl_tty(2)), but for the settings ([`super::settings`]).
+//! ioctl(2) of terminals (ioctl_tty(2)), except for the settings ([`super::settings`]).
 use super::{
     input::Flow,
     job::{Background, Side, Take},
@@ -13,7 +13,7 @@ impl TerminalFile {
     /// Answers an ioctl.
     ///
     /// # Errors
-    /// `ENOTTY` of an unknown request, `EIO` after a hang-up; `EFAULT`, and as ioctl_tty(2).
+    /// `ENOTTY` for an unknown request, `EIO` after a hang-up; `EFAULT`, and those of ioctl_tty(2).
     pub fn ioctl(&self, task: &Task, command: u32, argument: u64) -> Result<u64, Errno> {
         let terminal = &self.terminal;
         let memory = task.memory();
@@ -37,7 +37,7 @@ impl TerminalFile {
 }
 
 impl Terminal {
-    /// The requests that mean the terminal whichever end of a pty they come from.
+    /// Answers the requests that are the same for both ends of a pty.
     pub(super) fn ioctl(
         &self,
         task: &Task,
@@ -60,7 +60,7 @@ impl Terminal {
                 self.line.drain();
             }
             request::TIOCCBRK => self.check_foreground(Background::Write)?,
-            // The other side has taken all output.
+            // The other side has received all output.
             request::TIOCOUTQ | request::TIOCGETD => memory.write(argument, &0u32)?,
             request::TIOCSETD => {
                 self.check_foreground(Background::Write)?;
@@ -83,7 +83,7 @@ impl Terminal {
         }
         Ok(())
     }
-    /// `TCFLSH`.
+    /// Does `TCFLSH`.
     fn flush(&self, argument: u64) -> Result<(), Errno> {
         self.check_foreground(Background::Write)?;
         match u32::try_from(argument).map_err(|_| Errno::EINVAL)? {
@@ -128,12 +128,12 @@ impl Terminal {
     }
 }
 
-/// A device number as the kernel hands it out in 32 bits.
+/// Encodes a device number in the kernel's format of 32 bits.
 fn encode((major, minor): (u32, u32)) -> u32 {
     (minor & 0xff) | major << 8 | (minor & !0xff) << 12
 }
 
-/// Only `N_TTY` is there.
+/// Sets the line discipline; only `N_TTY` exists.
 fn set_discipline(number: u32) -> Result<(), Errno> {
     if number == 0 { Ok(()) } else { Err(Errno::EINVAL) }
 }

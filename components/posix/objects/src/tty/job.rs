@@ -1,6 +1,6 @@
-//! Job control: whose terminal it is, who is in the foreground, and what others may not do.
+//! Job control: the session and foreground group of a terminal, and the restrictions of background processes.
 //!
-//! A process knows its controlling terminal (children inherit it), the terminal's [`Control`] the
+//! A process refers to its controlling terminal (children inherit it), the terminal's [`Control`] to the
 //! session and its foreground group. Source: POSIX.1-2017 11.1, Linux `tty_jobctrl.c`.
 use super::terminal::Terminal;
 use core::sync::atomic::Ordering;
@@ -12,32 +12,32 @@ use process::{
 };
 use vfs::{Errno, credentials::Capabilities};
 
-/// Session and foreground group of a terminal; 0 is none.
+/// Session and foreground group of a terminal; 0 means none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Control {
     pub session: u32,
     pub foreground: u32,
 }
 
-/// The wish of a background process for its terminal.
+/// The access of a background process to its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Background {
-    /// SIGTTIN
+    /// A read, which is stopped by SIGTTIN.
     Read,
-    /// SIGTTOU
+    /// A write, which is stopped by SIGTTOU.
     Write,
 }
 
 /// Rule for taking a terminal that has a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// The terminal may not be taken.
+    /// The terminal is taken only if it is free.
     IfFree,
-    /// The superuser may take it.
+    /// The superuser may take the terminal from another session.
     ByForce,
 }
 
-/// From where a terminal is asked about its foreground group: the master's side may always ask.
+/// The end at which a terminal is asked about its foreground group: the master's may always ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Terminal,
@@ -45,17 +45,18 @@ pub(super) enum Side {
 }
 
 impl Terminal {
-    /// It is the controlling terminal of `task`.
+    /// Returns whether it is the controlling terminal of `task`.
     pub(super) fn is_controlling(&self, task: &Task) -> bool {
         task.process.terminal().is_some_and(|terminal| self.is(terminal.as_ref()))
     }
     fn is(&self, other: &dyn ControllingTerminal) -> bool {
         other.as_any().downcast_ref::<Terminal>().is_some_and(|other| core::ptr::eq(self, other))
     }
-    /// The calling task may read (or change) the terminal; if it is in the background its group is signalled.
+    /// Checks that the calling task may read (or change) the terminal; if it is in the background, its group
+    /// is signalled.
     ///
     /// # Errors
-    /// `EIO` where it cannot be stopped for it, `RESTART` once it was signalled.
+    /// `EIO` if it cannot be stopped, `RESTART` once it was signalled.
     pub(super) fn check_foreground(&self, wanted: Background) -> Result<(), Errno> {
         let Some(task) = process::current() else { return Ok(()) };
         let foreground = self.control.lock().foreground;
@@ -91,7 +92,8 @@ impl Terminal {
     /// Makes it the controlling terminal of the task's session (`TIOCSCTTY`).
     ///
     /// # Errors
-    /// `EPERM` of who is no session leader, has a terminal, or where the terminal has a session.
+    /// `EPERM` if the task is not a session leader, has a terminal already, or if the terminal has another
+    /// session.
     pub(super) fn acquire(&self, task: &Task, take: Take) -> Result<(), Errno> {
         let session = task.process.session().id();
         let is_leader = session == task.process.id();
@@ -112,7 +114,7 @@ impl Terminal {
         self.forget_in(before);
         Ok(())
     }
-    /// The processes of `session` have no terminal from now on, if they had this.
+    /// Removes this terminal as the controlling one of the processes of `session`.
     fn forget_in(&self, session: u32) {
         if session == 0 {
             return;
@@ -123,10 +125,10 @@ impl Terminal {
             }
         }
     }
-    /// The task gives the terminal up (`TIOCNOTTY`); with a session's leader all its members do.
+    /// Releases the terminal for the task (`TIOCNOTTY`); if it is a session's leader, for all members.
     ///
     /// # Errors
-    /// `ENOTTY` where it is not its terminal.
+    /// `ENOTTY` if it is not its terminal.
     pub(super) fn give_up(&self, task: &Task) -> Result<(), Errno> {
         if !self.is_controlling(task) {
             return Err(Errno::ENOTTY);
@@ -142,8 +144,8 @@ impl Terminal {
         self.forget_in(session);
         Ok(())
     }
-    /// A hang-up: the session loses the terminal; its leader is told, and remembers who was in the
-    /// foreground, to tell them at its end.
+    /// Called for a hang-up: the session loses the terminal; its leader is signalled, and records the
+    /// foreground group, which is signalled at the leader's end.
     pub(super) fn leave_session(&self) {
         let control = core::mem::take(&mut *self.control.lock());
         let leader = tree::process(control.session).filter(|_| control.session != 0);
@@ -159,20 +161,20 @@ impl Terminal {
         let foreground = self.control.lock().foreground;
         signal_group(foreground, number);
     }
-    /// The foreground group (`TIOCGPGRP`), 0 where there is none.
+    /// Returns the foreground group (`TIOCGPGRP`), 0 if there is none.
     ///
     /// # Errors
-    /// `ENOTTY` where it is not the task's terminal.
+    /// `ENOTTY` if it is not the task's terminal.
     pub(super) fn foreground_for(&self, task: &Task, side: Side) -> Result<u32, Errno> {
         match side == Side::Master || self.is_controlling(task) {
             true => Ok(self.foreground()),
             false => Err(Errno::ENOTTY),
         }
     }
-    /// The session (`TIOCGSID`).
+    /// Returns the session (`TIOCGSID`).
     ///
     /// # Errors
-    /// `ENOTTY` where it is not the task's terminal, or has no session.
+    /// `ENOTTY` if it is not the task's terminal, or has no session.
     pub(super) fn session_for(&self, task: &Task, side: Side) -> Result<u32, Errno> {
         self.foreground_for(task, side)?;
         match self.control.lock().session {
@@ -180,10 +182,10 @@ impl Terminal {
             session => Ok(session),
         }
     }
-    /// Puts `group()` in the foreground (`TIOCSPGRP`).
+    /// Makes `group()` the foreground group (`TIOCSPGRP`).
     ///
     /// # Errors
-    /// `ENOTTY`, `EINVAL`, `ESRCH` where there is no such group, `EPERM` where it is in another session.
+    /// `ENOTTY`, `EINVAL`, `ESRCH` if there is no such group, `EPERM` if it is in another session.
     pub(super) fn set_foreground(
         &self,
         task: &Task,
@@ -236,7 +238,7 @@ impl ControllingTerminal for Terminal {
     }
 }
 
-/// The calling task's terminal is hung up (vhangup(2)).
+/// Hangs up the calling task's terminal (vhangup(2)).
 pub fn hang_up_own(task: &Task) {
     let terminal = task.process.terminal();
     let terminal = terminal.as_ref().and_then(|terminal| terminal.as_any().downcast_ref());

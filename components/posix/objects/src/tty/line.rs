@@ -3,56 +3,56 @@ use super::termios::Termios;
 use alloc::{string::String, sync::Arc};
 use interfaces::terminal::Port;
 
-/// The news for the master of a pseudo-terminal in packet mode (`TIOCPKT`).
+/// The events for the master of a pseudo-terminal in packet mode (`TIOCPKT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// Input that was not read was thrown away.
+    /// Input that was not read was dropped.
     FlushedInput,
-    /// Output is held back.
+    /// Output was stopped.
     Stopped,
-    /// Output goes on.
+    /// Output continues.
     Started,
     /// The settings changed from the first to the second.
     Settings(Termios, Termios),
 }
 
-/// Whether somebody has the terminal open.
+/// Tells whether the terminal is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It was opened.
+    /// The terminal was opened.
     Open,
-    /// Its last description was closed.
+    /// The last description of the terminal was closed.
     Closed,
 }
 
 /// The other side of a terminal. Called with `tty.output` held where bytes are sent.
 pub(super) trait Line: Send + Sync {
-    /// Name of the terminal in `/dev`.
+    /// Returns the name of the terminal in `/dev`.
     fn name(&self) -> String;
-    /// Bytes that [`Line::send`] takes without waiting.
+    /// Returns the number of bytes that [`Line::send`] accepts without waiting.
     fn room(&self) -> usize;
-    /// Sends bytes in order; returns how many were taken, fewer only where the other side is gone
-    /// or has no room.
+    /// Sends bytes in order. Returns the number of bytes that were sent; there are fewer only if
+    /// the other side is gone or has no room.
     fn send(&self, bytes: &[u8]) -> usize;
-    /// Waits until the device has taken everything.
+    /// Waits until the device has sent everything.
     fn drain(&self);
-    /// Throws away output that was not taken (`TCOFLUSH`).
+    /// Drops output that was not sent (`TCOFLUSH`).
     fn discard(&self);
-    /// The terminal has room for input again.
+    /// Called when the terminal has room for input again.
     fn resume(&self);
-    /// Something happened that packet mode tells.
+    /// Called for an event that packet mode reports.
     fn notice(&self, notice: Notice);
-    /// Somebody began or ceased to use the terminal.
+    /// Called when the terminal is opened, or its last description closed.
     fn used(&self, by: Use);
-    /// Settings of a fresh terminal.
+    /// Returns the settings of a fresh terminal.
     fn initial(&self) -> Termios;
-    /// The settings as the line can have them.
+    /// Returns the settings as the line supports them.
     fn adapt(&self, settings: Termios) -> Termios;
-    /// It is a pseudo-terminal.
+    /// Returns whether it is a pseudo-terminal.
     fn is_pseudo(&self) -> bool;
 }
 
-/// A device as a line: it waits where it has no room.
+/// A device as a line: sending waits if it has no room.
 pub(super) struct PortLine(pub Arc<dyn Port>);
 
 impl Line for PortLine {
@@ -68,7 +68,7 @@ impl Line for PortLine {
     fn drain(&self) {
         self.0.drain();
     }
-    // Sent bytes are the device's.
+    // Sent bytes cannot be taken back from the device.
     fn discard(&self) {}
     fn resume(&self) {
         self.0.resume();

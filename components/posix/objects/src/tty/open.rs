@@ -1,49 +1,49 @@
-//! Open terminals: [`TerminalFile`], one an open description, and what a hang-up makes of it.
+//! Open terminals: a [`TerminalFile`] is one open description.
 //!
-//! A description belongs to the terminal's life between two hang-ups: after the next one it reads
-//! as ended and takes nothing, while the terminal can be opened anew unless its line is gone. Those of `/dev/console` outlive
-//! hang-ups, as on Linux (`__tty_hangup`, `cons_filp`): process 1 has them all its life.
-//! [`Life`] is guarded by `tty.life`, a leaf.
+//! A description belongs to the terminal's time between two hang-ups: after the next one reads return the end of file and
+//! writes fail, while the terminal can be opened again unless its line is gone. Descriptions of `/dev/console` survive
+//! hang-ups, as on Linux (`__tty_hangup`, `cons_filp`): process 1 has them all its life. [`Life`] is guarded by `tty.life`, a
+//! leaf.
 use super::{line::Use, terminal::Terminal};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, credentials::Capabilities};
 
-/// The users of a terminal.
+/// The open descriptions of a terminal.
 #[derive(Default)]
 pub(super) struct Life {
     opens: u32,
-    /// Nobody may open it but the superuser (`TIOCEXCL`).
+    /// Only the superuser may open it (`TIOCEXCL`).
     pub(super) is_exclusive: bool,
     /// The line is gone for ever.
     is_gone: bool,
 }
 
-/// Whether opening makes a terminal the controlling one.
+/// Tells whether opening makes a terminal the controlling one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// If the session has none and the terminal is free.
+    /// It does if the session has none and the terminal is free.
     IfFree,
-    /// Never (`/dev/tty`).
+    /// It never does (`/dev/tty`).
     Never,
-    /// Never, and the description outlives hang-ups (`/dev/console`).
+    /// It never does, and the description survives hang-ups (`/dev/console`).
     Console,
 }
 
 /// An open terminal.
 pub struct TerminalFile {
     pub(super) terminal: Arc<Terminal>,
-    /// Hang-ups before it was opened; `None`: it outlives them.
+    /// Number of hang-ups before it was opened; `None` if it survives them.
     life: Option<u64>,
 }
 
 impl TerminalFile {
-    /// The open terminal.
+    /// Returns the terminal.
     pub fn terminal(&self) -> &Arc<Terminal> {
         &self.terminal
     }
-    /// The terminal was hung up since.
+    /// Returns whether the terminal was hung up since it was opened.
     pub fn is_hung_up(&self) -> bool {
         self.life.is_some_and(|life| self.terminal.hang_ups.load(Ordering::Acquire) != life)
     }
@@ -67,7 +67,7 @@ impl Terminal {
     /// Opens it with `flags` of open(2): a session leader without a terminal gets it if it is free.
     ///
     /// # Errors
-    /// `EIO` where the line is gone, `EBUSY` where somebody uses it alone.
+    /// `EIO` if the line is gone, `EBUSY` if it is open exclusively.
     pub fn open(self: &Arc<Self>, flags: u32, claim: Claim) -> Result<TerminalFile, Errno> {
         let task = process::current();
         let is_privileged =
@@ -96,19 +96,19 @@ impl Terminal {
         }
         Ok(file)
     }
-    /// The line is gone for ever: no input comes and no open works any more.
+    /// Returns whether the line is gone for ever: no input comes and no open succeeds any more.
     pub(super) fn is_gone(&self) -> bool {
         self.life.lock().is_gone
     }
-    /// The other end has gone for ever (a port closed, a master closed): a hang-up.
+    /// Called when the other end is gone for ever (a port or a master was closed): hangs up.
     pub(super) fn line_gone(&self) {
         let was_gone = core::mem::replace(&mut self.life.lock().is_gone, true);
         if !was_gone {
             self.hang_up();
         }
     }
-    /// Hangs up: open descriptions are dead from now on, the session loses the terminal, its leader
-    /// gets SIGHUP and SIGCONT. Settings and queues are those of a fresh terminal.
+    /// Hangs up: open descriptions are dead from now on, the session loses the terminal, its leader gets SIGHUP and SIGCONT.
+    /// Settings and queues are reset.
     pub fn hang_up(&self) {
         self.hang_ups.fetch_add(1, Ordering::AcqRel);
         self.leave_session();

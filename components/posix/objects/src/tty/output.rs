@@ -1,47 +1,48 @@
 //! Output processing of a terminal: `OPOST`, and the columns that tabs and erasing need.
 //!
-//! Key types: [`OutputState`] (where the cursor is) and [`Echo`] (what input wants shown; made by
-//! [`super::input::Input`] without knowing the column, turned into bytes here in order).
-//! Pure; the terminal's output lock guards it. Source: POSIX chapter 11, Linux `n_tty.c`.
+//! Key types: [`OutputState`] (the column of the cursor) and [`Echo`] (echo of input; made by
+//! [`super::input::Input`] without the column, turned into bytes here in order). The functions have no side effects;
+//! the terminal's output lock guards the state. Source: POSIX chapter 11, Linux `n_tty.c`.
 use super::termios::Termios;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 
-/// Something to show because of input.
+/// An item of echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
-    /// A byte, through output processing.
+    /// A byte, which is shown through output processing.
     Byte(u8),
-    /// Remember this column as the one where the line being typed began.
+    /// The present column is recorded as the start of the line being typed.
     MarkColumn,
-    /// Rub out a tab before which `columns` columns stand since the line began (`is_after_tab`: since the last tab).
+    /// A tab is erased that has `columns` columns before it since the line began (`is_after_tab`: since the last
+    /// tab).
     EraseTab {
-        /// Columns before the tab.
+        /// Number of columns before the tab.
         columns: usize,
-        /// They count from another tab, not from the line's beginning.
+        /// The columns count from another tab, not from the line's beginning.
         is_after_tab: bool,
     },
 }
 
-/// The place of the cursor.
+/// The column of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputState {
     column: usize,
     line_column: usize,
 }
 
-/// A control character in the sense of `ECHOCTL` and column counting.
+/// Returns whether it is a control character in the sense of `ECHOCTL` and column counting.
 pub fn is_control(byte: u8) -> bool {
     byte < 0x20 || byte == 0x7f
 }
 
-/// A byte inside a UTF-8 character, which takes no column of its own.
+/// Returns whether it is a byte inside a UTF-8 character, which takes no column of its own.
 pub fn is_continuation(byte: u8, termios: &Termios) -> bool {
     termios.has_input(raw::IUTF8) && byte & 0xc0 == 0x80
 }
 
 impl OutputState {
-    /// Appends what the terminal is sent for a program's `data`.
+    /// Appends the bytes to be sent to the terminal for a program's `data`.
     pub fn write(&mut self, termios: &Termios, data: &[u8], out: &mut Vec<u8>) {
         if termios.has_output(raw::OPOST) {
             for byte in data {
@@ -51,7 +52,7 @@ impl OutputState {
             out.extend_from_slice(data);
         }
     }
-    /// Appends what the terminal is sent for `echoes`.
+    /// Appends the bytes to be sent to the terminal for `echoes`.
     pub fn echo(&mut self, termios: &Termios, echoes: &[Echo], out: &mut Vec<u8>) {
         for echo in echoes {
             match *echo {

@@ -25,7 +25,7 @@ enum Layout {
     Termio,
 }
 
-/// The layout and time of a request that sets settings.
+/// Returns layout and time of a request that sets settings.
 fn decode_set(command: u32) -> Option<(Layout, When)> {
     Some(match command {
         request::TCSETS => (Layout::Termios, When::Now),
@@ -45,7 +45,7 @@ impl Terminal {
     /// Answers a request about settings.
     ///
     /// # Errors
-    /// `ENOTTY` of another request, `EFAULT`, and as [`Terminal::check_foreground`].
+    /// `ENOTTY` for another request, `EFAULT`, and those of [`Terminal::check_foreground`].
     pub(super) fn ioctl_settings(
         &self,
         task: &Task,

@@ -18,11 +18,11 @@ lock_class! {
     static SENDING = "stream.sending";
 }
 
-/// Bytes kept for readers.
+/// Most bytes kept for readers.
 const ARRIVALS_MAX: usize = 64 << 10;
-/// Room for so many stays when all were read.
+/// Room that stays allocated when all bytes were read.
 const ARRIVALS_KEPT: usize = 1 << 10;
-/// Bytes handed to the port at once.
+/// Number of bytes passed to the port at once.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// A port as a file.
@@ -36,7 +36,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream over `port`, whose input it takes from now on.
+    /// Makes a stream over `port`, whose input it receives from now on.
     pub fn new(port: Arc<dyn Port>) -> Arc<Stream> {
         let stream = Arc::new(Stream {
             port: port.clone(),
@@ -49,11 +49,11 @@ impl Stream {
         port.set_sink(stream.clone());
         stream
     }
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     pub fn readable_bytes(&self) -> usize {
         self.arrivals.lock().len()
     }
-    /// Moves what is there to `sink`.
+    /// Moves the available bytes to `sink`.
     fn read_some(&self, sink: &mut dyn Sink) -> Result<usize, Errno> {
         let piece: Vec<u8> = {
             let mut arrivals = self.arrivals.lock();

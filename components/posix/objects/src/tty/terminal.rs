@@ -42,11 +42,12 @@ lock_class! {
 
 /// Bytes kept between the driver and the line discipline.
 const ARRIVALS_MAX: usize = 4096;
-/// The same of a pty, whose master writes more at once than anybody types. Linux takes 12 to 20 KiB with what is readable.
+/// The same limit for a pty, whose master writes more at once than a person types. Linux accepts 12 to 20 KiB, including
+/// the readable bytes.
 const PTY_ARRIVALS_MAX: usize = 12 << 10;
-/// Echo held back while output is stopped; what is beyond is not shown, as on Linux.
+/// Most bytes of echo held back while output is stopped; further echo is not shown, as on Linux.
 const ECHO_MAX: usize = 4096;
-/// Most bytes that one [`Echo`] becomes (a tab).
+/// Most bytes that one [`Echo`] produces (a tab).
 const ECHO_BYTES_MAX: usize = 8;
 
 /// `struct winsize`.
@@ -55,27 +56,27 @@ const ECHO_BYTES_MAX: usize = 8;
 )]
 #[repr(C)]
 pub struct Window {
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Number of characters in a line.
     pub columns: u16,
-    /// Pixels across, unused.
+    /// Width in pixels, unused.
     pub width_pixels: u16,
-    /// Pixels down, unused.
+    /// Height in pixels, unused.
     pub height_pixels: u16,
 }
 
-/// Input that was not looked at yet.
+/// Input that was not processed yet.
 #[derive(Default)]
 struct Arrivals {
     bytes: VecDeque<u8>,
-    /// Counts flushes, so that bytes taken out before one are not put back after it.
+    /// Number of flushes, so that bytes removed before one are not put back after it.
     flushes: u64,
     /// The driver was told that there was no room.
     has_refused: bool,
 }
 
-/// The thread that runs input through the line discipline.
+/// The thread that processes input by the line discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worker {
     /// A thread of the terminal's own.
@@ -92,7 +93,7 @@ pub struct Terminal {
     worker: Worker,
     settings: Mutex<Termios>,
     pub(super) locked: Mutex<Termios>,
-    /// Held while input is taken, so that it is taken in order.
+    /// Held while input is processed, so that it is processed in order.
     intake: Mutex<()>,
     pub(super) input: Mutex<Input>,
     pub(super) output: Mutex<OutputState>,
@@ -100,20 +101,20 @@ pub struct Terminal {
     echo: Mutex<Vec<Echo>>,
     window: Mutex<Window>,
     pub(super) control: Mutex<Control>,
-    /// Input came, or the other end went away.
+    /// Wait queue for input, or the end of the other side.
     pub(super) readable: WaitQueue,
-    /// Output was started again, or has room again.
+    /// Wait queue: output was continued, or the line has room again.
     pub(super) started: WaitQueue,
-    /// There is work for the terminal's thread.
+    /// Event: the terminal's thread has work.
     work: Event,
     pub(super) flow: AtomicU32,
     pub(super) life: Mutex<Life>,
-    /// Counts hang-ups: a description of before one is dead.
+    /// Number of hang-ups: a description opened before the last one is dead.
     pub(super) hang_ups: AtomicU64,
 }
 
 impl Terminal {
-    /// A terminal over `port`, with device number `device`; its thread runs until the port closes.
+    /// Makes a terminal over `port`, with device number `device`; its thread runs until the port closes.
     ///
     /// # Errors
     /// [`NoMemory`] for the thread.
@@ -131,7 +132,7 @@ impl Terminal {
         port.set_sink(terminal.clone());
         Ok(terminal)
     }
-    /// The terminal of a pty's slave.
+    /// Makes the terminal of a pty's slave.
     pub(super) fn over(line: Arc<dyn Line>, device: (u32, u32)) -> Arc<Terminal> {
         Terminal::make(line, device, Worker::Caller)
     }
@@ -159,23 +160,23 @@ impl Terminal {
             hang_ups: AtomicU64::new(0),
         })
     }
-    /// The terminal as what is counted.
+    /// Returns a counted reference to the terminal.
     pub fn shared(&self) -> Option<Arc<Terminal>> {
         self.this.upgrade()
     }
-    /// Its device number.
+    /// Returns its device number.
     pub fn number(&self) -> (u32, u32) {
         self.device
     }
-    /// Its name in `/dev`.
+    /// Returns its name in `/dev`.
     pub fn name(&self) -> String {
         self.line.name()
     }
-    /// The settings now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Termios {
         *self.settings.lock()
     }
-    /// Changes the settings, as far as the line has them and they are not locked.
+    /// Changes the settings that the line supports and that are not locked.
     pub fn set_settings(&self, new: Termios) {
         let mut input = self.input.lock();
         let locked = *self.locked.lock();
@@ -194,34 +195,34 @@ impl Terminal {
         self.started.wake();
         self.process_pending();
     }
-    /// The window's size.
+    /// Returns the window's size.
     pub fn window(&self) -> Window {
         *self.window.lock()
     }
-    /// The window has another size: the foreground group is told, if it is another.
+    /// Sets the window's size; if it changes, the foreground group is signalled.
     pub fn set_window(&self, window: Window) {
         let before = core::mem::replace(&mut *self.window.lock(), window);
         if before != window {
             self.signal_foreground(signal::SIGWINCH);
         }
     }
-    /// Throws away input that was not read (`TCIFLUSH`).
+    /// Drops input that was not read (`TCIFLUSH`).
     pub(super) fn flush_input(&self) {
         self.flush_arrivals();
         self.input.lock().flush();
         self.line.notice(Notice::FlushedInput);
     }
-    /// Throws away echo that was not shown and output the line has not passed on (`TCOFLUSH`).
+    /// Drops echo that was not shown, and output that the line has not sent (`TCOFLUSH`).
     pub(super) fn flush_output(&self) {
         self.line.discard();
         self.started.wake();
     }
-    /// As if `byte` had been typed (`TIOCSTI`).
+    /// Processes `byte` as if it had been typed (`TIOCSTI`).
     pub(super) fn simulate(&self, byte: u8) {
         self.arrivals.lock().bytes.push_back(byte);
         self.process_pending();
     }
-    /// Throws away what came in and was not looked at yet.
+    /// Drops input that was not processed yet.
     pub(super) fn flush_arrivals(&self) {
         let has_refused = {
             let mut arrivals = self.arrivals.lock();
@@ -233,21 +234,21 @@ impl Terminal {
             self.line.resume();
         }
     }
-    /// Room for [`Terminal::bring`]; where there is none, the line is resumed once there is.
+    /// Returns the room for [`Terminal::bring`]; if there is none, the line is resumed once there is.
     pub(super) fn claim_room(&self) -> usize {
         let mut arrivals = self.arrivals.lock();
         let room = PTY_ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
         arrivals.has_refused |= room == 0;
         room
     }
-    /// Takes input, more than [`Terminal::claim_room`] said if several bring some at once.
+    /// Accepts input, more than [`Terminal::claim_room`] returned if several threads bring some at once.
     pub(super) fn bring(&self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.arrivals.lock().bytes.extend(bytes);
             self.process_pending();
         }
     }
-    /// There may be input to take or echo to show: sees to it, or has the terminal's thread do so.
+    /// Processes input and shows echo, if there is any, or makes the terminal's thread do so.
     ///
     /// Locks: none of the terminal's may be held.
     pub(super) fn process_pending(&self) {
@@ -259,7 +260,7 @@ impl Terminal {
             }
         }
     }
-    /// Settings and flow of a fresh terminal again.
+    /// Resets settings and flow control to those of a fresh terminal.
     pub(super) fn reset(&self) {
         self.flow.store(OutputFlow::empty().bits(), Ordering::Release);
         let mut input = self.input.lock();
@@ -269,11 +270,11 @@ impl Terminal {
         drop(input);
         self.echo.lock().clear();
     }
-    /// Makes the terminal's thread look, where it has one.
+    /// Wakes the terminal's thread, if it has one.
     pub(super) fn wake_worker(&self) {
         self.work.signal();
     }
-    /// The terminal's thread.
+    /// The main function of the terminal's thread.
     fn take_arrivals(&self) {
         while !self.is_gone() {
             let ticket = self.work.ticket();
@@ -283,7 +284,7 @@ impl Terminal {
             }
         }
     }
-    /// Runs what came in through the line discipline; `false` if there was nothing it could take.
+    /// Processes queued input by the line discipline; returns `false` if there was none that it could accept.
     fn take_some(&self) -> bool {
         let _order = self.intake.lock();
         let (bytes, flushes, has_refused) = {
@@ -334,7 +335,7 @@ impl Terminal {
         echo.extend(effects.echoes.into_iter().take(room));
         drop(echo);
         self.show_echo();
-        // After the echo, so that `^C` stands before what the program says to it.
+        // The signals are sent after the echo, so that `^C` is shown before output that the program writes because of it.
         for signal in &effects.signals {
             self.signal_foreground(match signal {
                 KeySignal::Interrupt => signal::SIGINT,

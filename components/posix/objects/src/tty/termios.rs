@@ -9,13 +9,13 @@
 //! ```
 use linux_raw_sys::general as raw;
 
-/// Bytes of `struct termios` as `TCGETS` gives it.
+/// Bytes of `struct termios` for `TCGETS`.
 pub const TERMIOS_BYTES: usize = 36;
-/// Bytes of `struct termios2` as `TCGETS2` gives it.
+/// Bytes of `struct termios2` for `TCGETS2`.
 pub const TERMIOS2_BYTES: usize = 44;
-/// Bytes of `struct termio` as `TCGETA` gives it.
+/// Bytes of `struct termio` for `TCGETA`.
 pub const TERMIO_BYTES: usize = 18;
-/// Control characters in `struct termio`.
+/// Number of control characters in `struct termio`.
 const TERMIO_CHARACTERS: usize = raw::NCC as usize;
 /// Number of control characters.
 pub const CONTROL_CHARACTERS: usize = raw::NCCS as usize;
@@ -34,18 +34,18 @@ pub struct Termios {
     pub control: u32,
     /// Local modes (`ICANON`, `ECHO`, `ISIG` ...).
     pub local: u32,
-    /// Line discipline; only 0 (`N_TTY`) is known.
+    /// Number of the line discipline; only 0 (`N_TTY`) exists.
     pub line: u8,
     /// Control characters, by `VINTR` ...; 0 disables.
     pub characters: [u8; CONTROL_CHARACTERS],
-    /// Input speed, baud.
+    /// Input speed in baud.
     pub input_speed: u32,
-    /// Output speed, baud.
+    /// Output speed in baud.
     pub output_speed: u32,
 }
 
 impl Default for Termios {
-    /// The settings of a fresh terminal on Linux (`tty_std_termios`).
+    /// Returns the settings of a fresh terminal on Linux (`tty_std_termios`).
     fn default() -> Termios {
         let mut characters = [0; CONTROL_CHARACTERS];
         let initial =
@@ -74,7 +74,7 @@ impl Default for Termios {
 }
 
 impl Termios {
-    /// The lock that keeps nothing (`TIOCGLCKTRMIOS`).
+    /// Makes the lock that keeps no setting (`TIOCGLCKTRMIOS`).
     pub fn unlocked() -> Termios {
         Termios {
             input: 0,
@@ -87,7 +87,8 @@ impl Termios {
             output_speed: 0,
         }
     }
-    /// These settings, but those of `old` where `locked` has a bit, or a character that is not 0.
+    /// Returns these settings with those of `old` wherever `locked` has a bit set, or a character
+    /// that is not 0.
     pub fn with_locked(self, locked: &Termios, old: &Termios) -> Termios {
         let keep = |new: u32, old: u32, locked: u32| new & !locked | old & locked;
         let mut characters = self.characters;
@@ -105,31 +106,31 @@ impl Termios {
             ..self
         }
     }
-    /// An input mode is on.
+    /// Returns whether an input mode is on.
     pub fn has_input(&self, flag: u32) -> bool {
         self.input & flag != 0
     }
-    /// An output mode is on.
+    /// Returns whether an output mode is on.
     pub fn has_output(&self, flag: u32) -> bool {
         self.output & flag != 0
     }
-    /// A local mode is on.
+    /// Returns whether a local mode is on.
     pub fn has_local(&self, flag: u32) -> bool {
         self.local & flag != 0
     }
-    /// Reads give whole lines.
+    /// Returns whether reads return whole lines.
     pub fn is_canonical(&self) -> bool {
         self.has_local(raw::ICANON)
     }
-    /// The control character `index` (`VMIN` ...).
+    /// Returns the control character `index` (`VMIN` ...).
     pub fn character(&self, index: u32) -> u8 {
         self.characters.get(index as usize).copied().unwrap_or(0)
     }
-    /// `byte` is the control character `index`, which is not disabled.
+    /// Returns whether `byte` is the control character `index`, and that is not disabled.
     pub fn is_character(&self, byte: u8, index: u32) -> bool {
         byte != 0 && self.character(index) == byte
     }
-    /// As `TCGETS` lays it out.
+    /// Encodes the settings for `TCGETS`.
     pub fn encode(&self) -> [u8; TERMIOS_BYTES] {
         const FLAGS: usize = 4 * size_of::<u32>();
         let mut out = [0; TERMIOS_BYTES];
@@ -144,7 +145,7 @@ impl Termios {
         }
         out
     }
-    /// As `TCGETS2` lays it out.
+    /// Encodes the settings for `TCGETS2`.
     pub fn encode2(&self) -> [u8; TERMIOS2_BYTES] {
         let mut out = [0; TERMIOS2_BYTES];
         let speeds = [self.input_speed, self.output_speed];
@@ -154,7 +155,7 @@ impl Termios {
         }
         out
     }
-    /// As `TCGETA` lays it out: the low halves of the flags, the first characters.
+    /// Encodes the settings for `TCGETA`: the low halves of the flags, the first characters.
     pub fn encode_termio(&self) -> [u8; TERMIO_BYTES] {
         let mut out = [0; TERMIO_BYTES];
         let flags = [self.input, self.output, self.control, self.local];
@@ -166,7 +167,7 @@ impl Termios {
         }
         out
     }
-    /// These settings with what a program handed to `TCSETA`.
+    /// Returns these settings changed by the data that a program passed to `TCSETA`.
     pub fn overlay_termio(&self, bytes: &[u8; TERMIO_BYTES]) -> Termios {
         const HIGH_HALF: u32 = 0xffff_0000;
         let (flags, rest) = bytes.split_at(8);
@@ -180,7 +181,7 @@ impl Termios {
         }
         Termios { input, output, control, local, characters, ..*self }.with_speeds()
     }
-    /// Speeds as the `CBAUD` and `CIBAUD` bits say; `BOTHER` keeps the number.
+    /// Sets the speeds from the `CBAUD` and `CIBAUD` bits; `BOTHER` keeps the number.
     fn with_speeds(mut self) -> Termios {
         let output = self.control & raw::CBAUD;
         let input = self.control >> raw::IBSHIFT & raw::CBAUD;
@@ -194,7 +195,7 @@ impl Termios {
         };
         self
     }
-    /// The settings a program handed to `TCSETS`; speeds follow the `CBAUD` bits.
+    /// Decodes the settings that a program passed to `TCSETS`; speeds follow the `CBAUD` bits.
     pub fn decode(bytes: &[u8; TERMIOS_BYTES]) -> Termios {
         let (flags, rest) = bytes.split_at(16);
         let mut words = flags.chunks_exact(4).map(le32);
@@ -209,7 +210,8 @@ impl Termios {
         Termios { input, output, control, local, line, characters, input_speed, output_speed }
             .with_speeds()
     }
-    /// The settings a program handed to `TCSETS2`; with `BOTHER` the speeds are taken as numbers.
+    /// Decodes the settings that a program passed to `TCSETS2`; with `BOTHER` the speeds are
+    /// numbers.
     pub fn decode2(bytes: &[u8; TERMIOS2_BYTES]) -> Termios {
         let mut head = [0; TERMIOS_BYTES];
         head.copy_from_slice(bytes.split_at(TERMIOS_BYTES).0);
@@ -224,7 +226,7 @@ fn le32(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
 }
 
-/// The baud rate of a `CBAUD` code.
+/// Returns the baud rate of a `CBAUD` code.
 fn speed_of(code: u32) -> Option<u32> {
     const LOW: [u32; 16] =
         [0, 50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400];

@@ -10,11 +10,11 @@ use vfs::{
     poll::PollTable,
 };
 
-/// Bytes moved between locks.
+/// Number of bytes moved between two takings of locks.
 const PIECE_BYTES: usize = 1024;
 const NS_A_DECISECOND: u64 = 100_000_000;
 
-/// When a read that has `done` bytes is over (the four cases of VMIN and VTIME).
+/// Decides whether a read that has `done` bytes is over (the four cases of VMIN and VTIME).
 struct Patience {
     minimum: usize,
     /// Nanoseconds allowed between bytes.
@@ -54,7 +54,8 @@ impl Patience {
 }
 
 impl TerminalFile {
-    /// Moves at most a piece of what can be read; `None` where nothing can. The flag: the read is over.
+    /// Moves at most one piece of the readable bytes; returns `None` if there are none. The flag says
+    /// that the read is over.
     fn read_piece(&self, sink: &mut dyn Sink) -> Option<Result<(usize, bool), Errno>> {
         let mut piece = [0; PIECE_BYTES];
         let wanted = sink.remaining().min(PIECE_BYTES);
@@ -80,7 +81,7 @@ impl TerminalFile {
         }
         Some(Ok((put, is_over || put < taken.count)))
     }
-    /// Waits for input; `Ok` where the read is to look again.
+    /// Waits for input; returns `Ok` if the read is to try again.
     fn wait_readable(
         &self,
         ticket: rt::sync::Ticket,
@@ -95,7 +96,7 @@ impl TerminalFile {
             Woken::Signalled | Woken::TimedOut => Ok(()),
         }
     }
-    /// Waits until output may go on and the line has room.
+    /// Waits until output may continue and the line has room.
     fn wait_room(&self, flags: IoFlags) -> Result<(), Errno> {
         let terminal = &self.terminal;
         loop {
@@ -114,8 +115,8 @@ impl TerminalFile {
             }
         }
     }
-    /// Sends one piece; returns the bytes of `source` sent. A line may be sent more than it has
-    /// room for, by one piece a writer.
+    /// Sends one piece. Returns the number of bytes of `source` that were sent. Each writer may send a
+    /// line one piece more than it has room for.
     fn write_piece(&self, source: &mut dyn Source, bytes: &mut Vec<u8>) -> Result<usize, Errno> {
         let terminal = &self.terminal;
         let mut piece = [0; PIECE_BYTES];
@@ -135,7 +136,7 @@ impl Terminal {
     fn lost_master(&self) -> bool {
         self.line.is_pseudo() && self.is_gone()
     }
-    /// A write would not wait.
+    /// Returns whether a write would not wait.
     fn takes_output(&self) -> bool {
         !self.is_stopped() && self.line.room() > 0
     }
@@ -163,7 +164,8 @@ impl File for TerminalFile {
                     patience.byte_came();
                 }
                 Some(Err(error)) => return if done > 0 { Ok(done) } else { Err(error) },
-                // A master that goes while we wait is an error, any other hang-up the end.
+                // If the master is closed during the wait, the read fails; any other hang-up is the end
+                // of the file.
                 None if done == 0 && self.is_hung_up() && self.terminal.lost_master() => {
                     return Err(Errno::EIO);
                 }

@@ -1,4 +1,4 @@
-//! Behaviour of terminals and streams over a port that tests hold the other end of.
+//! Tests of terminals and streams over a port whose other end the test holds.
 use super::{Claim, Stream, Terminal, TerminalFile, Window};
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
@@ -33,7 +33,7 @@ impl Far {
         let sink = self.sink.lock().unwrap().clone().unwrap();
         sink.connected(false);
     }
-    /// Waits until `text` was shown, and takes it away.
+    /// Waits until `text` was shown, and removes it.
     fn expect(&self, text: &str) {
         let mut shown = self.shown.lock().unwrap();
         while shown.len() < text.len() {
@@ -69,7 +69,7 @@ fn terminal() -> (Arc<Far>, Arc<TerminalFile>) {
     (far, Arc::new(terminal.open(raw::O_RDWR, Claim::Never).unwrap()))
 }
 
-/// A terminal in raw mode with these VMIN and VTIME.
+/// Makes a terminal in raw mode with these VMIN and VTIME.
 fn raw_terminal(minimum: u8, tenths: u8) -> (Arc<Far>, Arc<TerminalFile>) {
     let (far, terminal) = terminal();
     let mut settings = terminal.terminal().settings();

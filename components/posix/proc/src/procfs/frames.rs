@@ -14,7 +14,7 @@ use vfs::{
 use zerocopy::IntoBytes;
 
 const WORD_BYTES: u64 = size_of::<u64>() as u64;
-/// Frames looked for in one go.
+/// Number of frames searched for in one pass.
 const FRAMES_A_STEP: usize = 1 << 14;
 
 const UPTODATE: u64 = 1 << 3;

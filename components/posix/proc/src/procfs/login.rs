@@ -4,7 +4,7 @@ use super::process::Subject;
 use alloc::{format, vec::Vec};
 use vfs::{Capabilities, Errno};
 
-/// Bytes of a write that are looked at.
+/// Number of bytes of a write that are read.
 const TEXT_BYTES: usize = 34;
 
 /// Returns the login uid, without a newline.

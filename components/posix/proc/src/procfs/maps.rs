@@ -13,7 +13,7 @@ use vfs::{
 
 const PAGE_KIB: u64 = 4;
 const NAME_COLUMN: usize = 73;
-/// A line, with a name that is not long.
+/// Typical length of a line, with a name that is not long.
 const LINE_BYTES: usize = 128;
 
 /// Returns one line for each region.

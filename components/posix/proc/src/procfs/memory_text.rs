@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 /// Most bytes of one read.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// First and last address of a part.
+/// Function that returns the first and last address of a part.
 pub type Part = fn(&Layout) -> (u64, u64);
 
 /// An open file of this kind.
@@ -122,12 +122,12 @@ impl File for WholeMemory {
 pub struct PageMap {
     /// The address space that is shown.
     pub memory: Weak<AddressSpace>,
-    /// The opener may know the numbers of frames.
+    /// The numbers of frames are shown: the opener has the right to see them.
     pub shows_frames: bool,
 }
 
 const WORD_BYTES: u64 = size_of::<u64>() as u64;
-/// Pages looked at in one go.
+/// Number of pages read in one pass.
 const PAGES_A_STEP: usize = 512;
 
 impl PageMap {

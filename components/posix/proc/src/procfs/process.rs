@@ -170,7 +170,7 @@ const ITEMS: &[(&str, Item)] = &[
 
 /// Number of the directories of descriptors.
 const DESCRIPTORS: u32 = 2;
-/// The one file that a thread has and a process has not.
+/// Name of the one file that a thread has and a process has not.
 const CHILDREN: &str = "children";
 /// Files with the same content for all processes: they can be read after the process has ended.
 const COMMON: [&str; 6] = ["uid_map", "gid_map", "setgroups", "mounts", "mountinfo", "mountstats"];
@@ -200,7 +200,8 @@ impl ProcessDirectory {
         let subject = Subject { process: task.process.clone(), thread: Some(task) };
         ProcessDirectory { subject, place: Place::Root }
     }
-    /// Names of this directory: one in `task` has no `task`, and alone has `children`.
+    /// Returns the entries of this directory: one in `task` has no `task`, and only such a one has
+    /// `children`.
     fn items(&self) -> impl Iterator<Item = (usize, &'static (&'static str, Item))> {
         let place = self.place;
         ITEMS.iter().enumerate().filter(move |(_, (name, item))| match item {
@@ -317,7 +318,8 @@ impl Node for ProcessFile {
         if !COMMON.contains(&self.name) {
             self.subject.check_known(Errno::ESRCH)?;
         }
-        // Again: the process may have executed another program since the file was opened.
+        // The check is repeated: the process may have executed another program since the file was
+        // opened.
         if self.is_secret {
             self.subject.look(|_| ())?;
         }
@@ -453,7 +455,7 @@ struct Threads {
 }
 
 impl Threads {
-    /// Ids of the threads, the first one included until the process was waited for.
+    /// Returns the ids of the threads, including the first one until the process was waited for.
     fn threads(&self) -> Vec<u32> {
         let process = &self.subject.process;
         let mut ids = process.task_ids();

@@ -7,9 +7,9 @@ use rt::{sync::Once, time::Instant};
 /// State of a component after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Started, and there for whoever uses it.
+    /// The component was started and can be used.
     Running,
-    /// A driver that found nothing to drive.
+    /// The component is a driver that found no device.
     NoDevice,
 }
 
@@ -18,13 +18,13 @@ pub enum State {
 pub struct Component {
     /// Its name.
     pub name: &'static str,
-    /// The world it lives in.
+    /// The world in which it runs.
     pub world: &'static str,
-    /// Interfaces it offers.
+    /// The interfaces that it implements.
     pub implements: &'static [&'static str],
     /// Its state after the start.
     pub state: State,
-    /// When it was started.
+    /// The time at which it was started.
     pub started: Instant,
 }
 
@@ -45,17 +45,17 @@ pub fn announce(
     REGISTRY.get_or_init(|| Registry { components, supervisor, clock });
 }
 
-/// The supervisor of the isolated components, if there are any.
+/// Returns the supervisor of the isolated components, if there are any.
 pub fn supervisor() -> Option<&'static Arc<dyn Supervisor>> {
     REGISTRY.get()?.supervisor.as_ref()
 }
 
-/// Every component that was started, in that order.
+/// Returns every component, in the order of starting.
 pub fn components() -> &'static [Component] {
     REGISTRY.get().map_or(&[], |registry| &registry.components)
 }
 
-/// The clock that runs while the machine is off, if there is one.
+/// Returns the clock that runs while the machine is off, if there is one.
 pub fn clock() -> Option<&'static Arc<dyn Clock>> {
     REGISTRY.get()?.clock.as_ref()
 }

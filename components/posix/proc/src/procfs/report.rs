@@ -9,7 +9,8 @@ use process::{
 };
 use vfs::{Capabilities, Errno, Mount, Path, digits::Text, namespace::Namespace};
 
-/// Returns the text of a link to `path`, as seen from `root`. A thing without a place (a pipe) goes by its own name.
+/// Returns the text of a link to `path`, as seen from `root`. An object without a place (a pipe) is shown by its own
+/// name.
 pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
     let own_name = path.dentry.name();
     if path.is_mount_root() && path.mount.at().is_none() && *own_name != *b"/" {
@@ -269,7 +270,7 @@ pub fn statm(subject: &Subject) -> Result<Vec<u8>, Errno> {
         .into_bytes())
 }
 
-/// Bytes between two addresses of the process's memory, at most a megabyte.
+/// Returns the bytes between two addresses of the process's memory, at most a megabyte.
 fn memory_text(subject: &Subject, range: fn(&memory::Layout) -> (u64, u64)) -> Vec<u8> {
     const BYTES_MAX: u64 = 1 << 20;
     let Some(memory) = subject.process.try_memory() else { return Vec::new() };
@@ -354,7 +355,7 @@ fn seen_mounts(subject: &Subject) -> Result<Vec<SeenMount>, Errno> {
     Ok(namespace.mounts().into_iter().filter_map(seen).collect())
 }
 
-/// Bytes of a line about a mount, at most of them.
+/// Typical upper bound of the length of a line about a mount.
 const MOUNT_LINE_BYTES: usize = 128;
 
 pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
@@ -404,7 +405,7 @@ pub fn identity_map(_: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{:10} {:10} {:10}\n", 0, 0, u32::MAX).into_bytes())
 }
 
-/// Blanks, newlines and backslashes as octal, as fstab(5) wants.
+/// Replaces blanks, newlines and backslashes by octal codes, as fstab(5) requires.
 fn escaped(name: &[u8]) -> Cow<'_, [u8]> {
     const SPECIAL: &[u8] = b" \t\n\\";
     if !name.iter().any(|byte| SPECIAL.contains(byte)) {

@@ -36,7 +36,8 @@ pub fn number(value: impl core::fmt::Display) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
 
-/// `drop_caches`: clean pages of files (1), names and other objects (2), both (3); here any is all that is kept for speed alone.
+/// Does `drop_caches`: drops clean pages of files (1), names and other objects (2), or both (3); here each value drops
+/// everything that is kept for speed only.
 pub fn drop_caches(data: &[u8]) -> Result<(), Errno> {
     if !matches!(data.trim_ascii(), b"1" | b"2" | b"3") {
         return Err(Errno::EINVAL);
@@ -46,7 +47,7 @@ pub fn drop_caches(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Descriptions there may be: as many as memory allows, by Linux's measure of a tenth of it.
+/// Returns the most descriptions: as many as a tenth of memory has room for, as on Linux.
 fn descriptions_max() -> u64 {
     const KIB_A_DESCRIPTION: u64 = 10;
     const KIB_A_FRAME: u64 = 4;

@@ -57,7 +57,7 @@ pub fn meminfo() -> Vec<u8> {
     text.finish()
 }
 
-/// Appends `hundredths` of something with two places behind the point.
+/// Appends `hundredths` of a unit with two digits after the point.
 fn write_hundredths(text: &mut Text, hundredths: u64) -> &mut Text {
     text.number(hundredths / 100).put(".").two_digits(hundredths % 100)
 }
@@ -258,7 +258,8 @@ pub fn boot_id() -> Vec<u8> {
     BOOT_ID.get_or_init(uuid).clone()
 }
 
-/// Pages of files on their way, and the bytes that components copied (contents of files are not).
+/// Returns counts of pages of files under way, and of the bytes that components copied (contents of
+/// files are not copied).
 pub fn pages() -> Vec<u8> {
     let (pages, limits) = (vfs::dirty_pages(), vfs::limits());
     let rows = [

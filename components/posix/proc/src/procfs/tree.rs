@@ -33,7 +33,7 @@ use vfs::{
 };
 
 const ROOT_INODE: u64 = 1;
-/// Names a directory of a table has at most.
+/// Most names in a directory of a table.
 const TABLE_MAX: u64 = 64;
 const ROOT_USER: (u32, u32) = (0, 0);
 /// Permissions of `/proc`.
@@ -52,7 +52,7 @@ pub enum Item {
     Number(&'static Setting),
     /// A file that any user may open to write; the right to set it is checked at the write.
     Open(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
-    /// Words about frames, which only root may open.
+    /// A file of words about frames, which only root may open.
     Frames(About),
     /// A file that only root may open.
     Private(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),

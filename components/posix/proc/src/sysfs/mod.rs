@@ -1,8 +1,8 @@
-//! `/sys`: the devices there are, as Linux's sysfs shows them.
+//! `/sys`: the devices of the machine, in the form of Linux's sysfs.
 //!
-//! The tree is built at each mount, since no device comes or goes later; what changes (counts) is
-//! made at each read. `tree` says what is where, this file makes nodes of it.
-//! Source: sysfs(5), Linux `Documentation/ABI`.
+//! The tree is built at each mount, since devices are neither added nor removed later; contents
+//! that change (counts) are made at each read. `tree` describes the tree, this file makes nodes of
+//! it. Source: sysfs(5), Linux `Documentation/ABI`.
 mod tree;
 
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -17,10 +17,10 @@ use vfs::{
 /// A file's content, made when it is read.
 type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
 
-/// Takes what is written to a file.
+/// Function that accepts data written to a file.
 type Setter = alloc::boxed::Box<dyn Fn(&[u8]) -> Result<(), Errno> + Send + Sync>;
 
-/// The meaning of a name.
+/// The kind of a node.
 enum Kind {
     Directory(Vec<(String, Arc<Entry>)>),
     File(Content, Option<Setter>),

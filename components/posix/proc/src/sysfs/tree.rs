@@ -1,4 +1,4 @@
-//! The places of files in `/sys`: a [`Builder`] puts files at paths, then makes the tree of them.
+//! The tree of `/sys`: a [`Builder`] adds files at paths, then makes the nodes.
 use super::{Content, Entry, Kind, Setter};
 use crate::procfs::parsed;
 use alloc::{
@@ -13,7 +13,7 @@ use objects::{
 };
 use vfs::Errno;
 
-/// A directory or what is in it, while the tree grows.
+/// A directory or file in a tree that is being built.
 enum Draft {
     Directory(BTreeMap<String, Draft>),
     File(Content, Option<Setter>),
@@ -26,7 +26,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// The directory at `path`, made if need be.
+    /// Returns the directory at `path`, which is made if necessary.
     fn directory(&mut self, path: &str) -> Option<&mut BTreeMap<String, Draft>> {
         let mut at = &mut self.root;
         for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -44,11 +44,11 @@ impl Builder {
             names.insert(name.to_owned(), draft);
         }
     }
-    /// A file whose content is made at each read.
+    /// Adds a file whose content is made at each read.
     fn live(&mut self, path: &str, content: impl Fn() -> String + Send + Sync + 'static) {
         self.put(path, Draft::File(Box::new(content), None));
     }
-    /// A file that can be written.
+    /// Adds a file that can be written.
     fn setting(
         &mut self,
         path: &str,
@@ -57,7 +57,7 @@ impl Builder {
     ) {
         self.put(path, Draft::File(Box::new(content), Some(Box::new(set))));
     }
-    /// A file with one line that never changes.
+    /// Adds a file with one line that never changes.
     fn line(&mut self, path: &str, value: impl Display) {
         let text = format!("{value}\n");
         self.live(path, move || text.clone());
@@ -79,11 +79,11 @@ impl Builder {
     }
 }
 
-/// Directories that are there though nothing is in them.
+/// Directories that exist although they are empty.
 const EMPTY: [&str; 8] =
     ["block", "bus", "class/net", "firmware", "fs/cgroup", "kernel/debug", "module", "power"];
 
-/// The whole tree.
+/// Builds the whole tree.
 pub(super) fn build() -> Arc<Entry> {
     let mut builder = Builder { root: BTreeMap::new(), last_inode: 0 };
     for path in EMPTY {
@@ -139,7 +139,7 @@ fn processors(builder: &mut Builder) {
     builder.line("devices/system/node/online", 0);
 }
 
-/// Processors as bits, in words of 32.
+/// Returns a bit mask of processors, in words of 32 bits.
 fn mask(processors: core::ops::Range<usize>) -> String {
     let bits = processors.fold(0u64, |bits, at| bits | 1u64.checked_shl(at as u32).unwrap_or(0));
     match bits >> 32 {
@@ -158,7 +158,7 @@ fn kernel(builder: &mut Builder) {
     builder.line(&format!("{place}/hpage_pmd_size"), rt::user::LARGE_BYTES);
 }
 
-/// A disk, or a partition within its disk.
+/// Adds a disk, or a partition within its disk.
 fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
     let is_whole = |other: &&Arc<Device>| {
         other.number.0 == device.number.0
@@ -216,7 +216,7 @@ fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
     );
 }
 
-/// The device behind the cached pages of a disk, by its number.
+/// Adds the device that represents the cached pages of a disk, by its number.
 fn backing(builder: &mut Builder, device: &Arc<Device>) {
     let (major, minor) = device.number;
     let place = format!("devices/virtual/bdi/{major}:{minor}");
@@ -239,7 +239,7 @@ fn character(builder: &mut Builder, class: &str, name: &str, (major, minor): (u3
     builder.link(&format!("dev/char/{major}:{minor}"), format!("../../{place}"));
 }
 
-/// The way from the directory `place` to `target`, both from the root.
+/// Returns the relative path from the directory `place` to `target`, both given from the root.
 fn up(place: &str, target: &str) -> String {
     format!("{}{target}", "../".repeat(place.split('/').count()))
 }

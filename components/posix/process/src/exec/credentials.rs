@@ -108,7 +108,7 @@ fn take_capabilities(
     }
     let is_root_special = new.secure_bits & SECBIT_NOROOT == 0;
     let (is_real, is_root) = (new.user.real == 0, new.user.effective == 0);
-    // A program that is set-user-id root has of its file's capabilities alone, if it has any.
+    // A set-user-id root program gets only its file's capabilities, if the file has any.
     let is_mixed = from_file.is_some() && is_root && !is_real;
     if is_root_special && !is_mixed {
         if is_real || is_root {

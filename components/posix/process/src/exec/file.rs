@@ -76,7 +76,7 @@ impl Executable {
     /// Does the same as [`Executable::read`], and tells observers of the file (IN_ACCESS).
     ///
     /// # Errors
-    /// As [`Executable::read`].
+    /// Those of [`Executable::read`].
     pub(super) fn read_observed(&self, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
         let count = self.read(offset, out)?;
         if let (Origin::File(file), 1..) = (&self.origin, count) {

@@ -55,7 +55,7 @@ pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, E
 /// Maps a program and its interpreter and lays out the heap.
 ///
 /// # Errors
-/// As mmap.
+/// Those of mmap.
 pub fn map(
     memory: &Arc<AddressSpace>,
     place: &Place,
@@ -156,7 +156,7 @@ fn file_part(program: &Executable, segment: &Segment, start: u64, bytes: u64) ->
     }
 }
 
-/// Notes where code and data are, and puts the heap behind them.
+/// Records the addresses of code and data, and puts the heap after them.
 fn lay_out(
     memory: &AddressSpace,
     place: &Place,

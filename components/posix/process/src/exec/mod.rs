@@ -45,7 +45,7 @@ use credentials::{Rights, Secure};
 use memory::{AddressSpace, Dumpable, LimitValues};
 use vfs::{Credentials, Errno, OpenFile};
 
-/// Scripts that may name scripts as their interpreters, as on Linux.
+/// Most levels of scripts whose interpreters are scripts, as on Linux.
 const SCRIPTS_MAX: usize = 5;
 /// Greatest soft limit of the stack of a program with more rights than its caller, as on Linux: the caller must not choose
 /// the positions of the rest of its memory.
@@ -66,7 +66,7 @@ pub struct ExecRequest<'a> {
     pub arguments: Arguments,
     /// Credentials of the caller.
     pub credentials: &'a Credentials,
-    /// setuid and setgid bits count for nothing (`PR_SET_NO_NEW_PRIVS`).
+    /// setuid and setgid bits have no effect (`PR_SET_NO_NEW_PRIVS`).
     pub has_no_new_privileges: bool,
     /// Whether another process shares the caller's directories: then the program gains no rights.
     pub sharing: Sharing,

@@ -4,7 +4,7 @@ use rt::user::USER_END;
 
 /// The start of movable programs: two thirds of the addresses.
 const PROGRAM_BASE: u64 = USER_END / 3 * 2;
-/// Least and most room kept for the stack.
+/// Least and greatest room that is kept for the stack.
 const STACK_ROOM: (u64, u64) = (128 << 20, USER_END / 6 * 5);
 const STACK_RANDOM_PAGES: u64 = 1 << 22;
 const MAP_RANDOM_PAGES: u64 = 1 << 28;
@@ -12,7 +12,7 @@ const HEAP_RANDOM_PAGES: u64 = (32 << 20) / PAGE;
 /// Pages between the stack and the end of the addresses for the vDSO.
 const VDSO_PAGES: u64 = 8;
 
-/// The places of a program's parts.
+/// The addresses of a program's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Load address of a movable program.
@@ -29,7 +29,7 @@ pub struct Place {
     pub stack_offset: u64,
 }
 
-/// Sixteen-byte units within two pages, by which the stack pointer varies.
+/// Number of sixteen-byte units within two pages, by which the stack pointer varies.
 const STACK_OFFSETS: u64 = 2 * PAGE / 16;
 
 impl Place {

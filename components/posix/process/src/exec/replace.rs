@@ -30,7 +30,7 @@ const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000
 /// Loads `program` and makes `task` run it: `context` enters it.
 ///
 /// # Errors
-/// As execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
+/// Those of execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
 /// an exit: the task ends.
 pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
     let process = &task.process;
@@ -66,7 +66,7 @@ fn check_process_limit(process: &Process) -> Result<(), Errno> {
 /// Does the same as [`execute`] for a task in the kernel that runs its first program.
 ///
 /// # Errors
-/// As [`execute`].
+/// Those of [`execute`].
 pub fn execute_named(
     task: &Arc<Task>,
     context: &mut Context,
@@ -114,7 +114,7 @@ fn end_other_threads(task: &Arc<Task>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits until the task is the only one; `false` if it is itself to end.
+/// Waits until the task is the only one; returns `false` if it is itself to end.
 fn wait_alone(task: &Task) -> bool {
     let process = &task.process;
     loop {
@@ -156,7 +156,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     Ok(())
 }
 
-/// Replaces credentials and memory in one step for all that look into the process; the memory before.
+/// Replaces credentials and memory in one step for all threads that inspect the process. Returns the old memory.
 fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
     let process = &task.process;
     let _commit = process.exec_guard.begin_commit();

@@ -1,4 +1,4 @@
-//! The request of execve, on a task's behalf: [`Program`] in, [`Image`] out.
+//! The request of execve for a task: it makes an [`Image`] of a [`Program`].
 use super::{Arguments, ExecRequest, Executable, Strings, build};
 use crate::{
     files::{scope::Scope, sharing::Sharing, slots::OnExec},
@@ -14,13 +14,14 @@ use vfs::{Base, Credentials, Errno, OpenFile, Walk};
 
 /// `ADDR_NO_RANDOMIZE` of personality(2).
 const ADDR_NO_RANDOMIZE: u32 = 0x004_0000;
-/// Places are chosen at random (`/proc/sys/kernel/randomize_va_space`); the heap always with the rest.
+/// Addresses are chosen at random (`/proc/sys/kernel/randomize_va_space`); the heap is always
+/// included.
 pub static RANDOMISES: Setting = Setting::int(2);
 
 /// A program to be run, as execveat(2) names it.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// `AT_FDCWD`, or the descriptor a relative name starts from.
+    /// `AT_FDCWD`, or the descriptor of the directory at which a relative name starts.
     pub directory: i32,
     /// Path of the program.
     pub name: Vec<u8>,
@@ -108,7 +109,7 @@ struct Opened {
     file: Arc<OpenFile>,
     /// The path that `AT_EXECFN` and a script show.
     path: Vec<u8>,
-    /// The fate of that descriptor at exec.
+    /// Whether exec closes that descriptor.
     on_exec: OnExec,
 }
 

@@ -1,10 +1,10 @@
-//! `#!`: programs that name the program that runs them, by Linux's rules.
+//! `#!`: files that name the program that runs them, by Linux's rules.
 use super::{Arguments, ExecRequest, SCRIPTS_MAX, file::Executable};
 use crate::files::slots::OnExec;
 use alloc::vec::Vec;
 use vfs::Errno;
 
-/// Bytes of a file that are looked at for its kind.
+/// Bytes of a file that are read to find its format.
 const HEAD_BYTES: usize = 256;
 
 /// The first line of a script, parsed.

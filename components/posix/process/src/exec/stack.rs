@@ -122,7 +122,7 @@ fn map_stack(
     memory.map(&request).map(|_| ())
 }
 
-/// Pushes path, environment and arguments, and aligns; the path's address.
+/// Pushes path, environment and arguments, and aligns. Returns the path's address.
 fn push_strings(
     builder: &mut Builder,
     contents: &Contents<'_>,

@@ -1,4 +1,4 @@
-//! Behaviours of loading: a real static program, scripts, limits, and a thousand mutations.
+//! Tests of loading: a real static program, scripts, limits, and a thousand mutations.
 use super::{elf::Kind, script::parse, *};
 use alloc::{vec, vec::Vec};
 use memory::{Anonymous, PAGE, region::round_up};

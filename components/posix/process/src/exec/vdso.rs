@@ -23,7 +23,7 @@ lock_class! {
 /// The shared object built by `build.rs`.
 static CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vdso.so"));
 
-/// The page's sequence after it was first filled.
+/// The page's sequence number after it was first filled.
 const FIRST_SEQUENCE: u32 = 2;
 
 static SHARED: Once<Option<Shared>> = Once::new();
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// Tells programs how time runs now. To be called whenever the wall clock was set.
+/// Updates the data page of programs. To be called whenever the wall clock was set.
 pub fn update() {
     if let Some(shared) = shared() {
         let mut sequence = WRITER.lock();

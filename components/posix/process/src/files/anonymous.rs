@@ -1,4 +1,4 @@
-//! Places of things no name leads to: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
+//! Paths of objects that have no name: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
 use alloc::{format, sync::Arc};
 use core::{
     any::Any,
@@ -19,7 +19,7 @@ lock_class! {
     static ATTRIBUTES = "files.anonymous.attributes";
 }
 
-/// Name of the file system event files belong to.
+/// Name of the file system to which event files belong.
 const EVENT_TYPE: &str = "anon_inodefs";
 
 static PIPES: Once<Arc<Active>> = Once::new();
@@ -39,7 +39,8 @@ impl Node for Anonymous {
     fn attributes(&self) -> Attributes {
         *self.attributes.lock()
     }
-    /// Pipes and sockets have owners, modes and times; the inode of event files is one for all, and fixed.
+    /// Pipes and sockets have owners, modes and times; all event files share one inode, which does not
+    /// change.
     fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
         let mut attributes = self.attributes.lock();
         if attributes.file_type == FileType::Character {

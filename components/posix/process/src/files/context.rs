@@ -23,7 +23,7 @@ pub struct FsContext {
 /// The two directories of a context at one moment.
 #[derive(Clone)]
 pub struct Places {
-    /// `/` and the directory `..` does not leave.
+    /// The directory of `/`, which `..` does not leave.
     pub root: Path,
     /// The working directory.
     pub working: Path,
@@ -93,7 +93,7 @@ impl FsContext {
         drop(places);
         drop(before);
     }
-    /// Permissions new files do not get.
+    /// Returns the permissions that new files do not get.
     pub fn umask(&self) -> u16 {
         self.umask.load(Ordering::Relaxed)
     }

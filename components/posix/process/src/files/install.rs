@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile, file::File};
 
-/// Descriptors the task may have (`RLIMIT_NOFILE`).
+/// Returns the most descriptors that the task may have (`RLIMIT_NOFILE`).
 pub fn descriptor_limit(task: &Task) -> usize {
     task.process.limits.open_files()
 }
@@ -18,7 +18,7 @@ pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64,
     task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
 }
 
-/// Opens something no name leads to, shown as `anon_inode:KIND`; `flags` are open(2)'s.
+/// Opens a file that has no name, shown as `anon_inode:KIND`; `flags` are open(2)'s.
 ///
 /// # Errors
 /// `EMFILE`, `ENOMEM`.

@@ -52,7 +52,7 @@ struct Setting {
     /// The signal to send; 0 means SIGIO without details.
     signal: u8,
     fd: i32,
-    /// The task that named the owner: it must be allowed to signal the owner.
+    /// The credentials of the process that set the receiver, which must be allowed to signal it.
     by: Option<Arc<Credentials>>,
 }
 

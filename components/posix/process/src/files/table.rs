@@ -22,7 +22,7 @@ lock_class! {
 /// The number of the next table.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// A descriptor table that is being looked at.
+/// A descriptor table locked for lookups.
 pub struct LookUp<'a>(ReadGuard<'a, Slots<Arc<OpenFile>>>);
 
 impl LookUp<'_> {
@@ -177,7 +177,7 @@ impl Table {
         }
         self.closed(removed);
     }
-    /// Files that left the table are released with no lock held.
+    /// Releases files that left the table, with no lock held.
     fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
         for file in files {
             notes::descriptor_closed(self.id, &file);
@@ -230,7 +230,8 @@ impl Table {
         }
         self.closed(removed);
     }
-    /// Pages of memory that go with its descriptors ([`Survey::share_of`]).
+    /// Returns the number of pages of memory that are freed with its descriptors
+    /// ([`Survey::share_of`]).
     pub fn held_pages(&self) -> u64 {
         let slots = self.slots.read();
         let used = core::iter::successors(slots.next_used(0), |fd| slots.next_used(fd + 1));
@@ -243,7 +244,7 @@ impl Table {
     pub fn size(&self) -> usize {
         self.slots.read().size()
     }
-    /// Hands the descriptors in use from `from` up to `visit`, until it breaks (`/proc/PID/fd`).
+    /// Passes the descriptors in use from `from` on to `visit`, until it breaks (`/proc/PID/fd`).
     pub fn visit_descriptors(
         &self,
         from: usize,

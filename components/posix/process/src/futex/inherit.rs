@@ -1,4 +1,4 @@
-//! Futexes that pass on priority (FUTEX_LOCK_PI and its kin): the futex word holds the owner's thread id.
+//! Futexes that pass on priority (FUTEX_LOCK_PI and related commands): the futex word holds the owner's thread id.
 //!
 //! ```text
 //! word: 31 a thread waits   30 the owner ended while it had the lock   29..0 thread id of the owner, 0: free
@@ -45,7 +45,7 @@ mod grant {
     pub const NONE: u8 = 0;
     /// The task owns the lock, and the word says so.
     pub const WHOLE: u8 = 1;
-    /// The lock is its own, the word is to be written.
+    /// The task owns the lock, and has to write the word itself.
     pub const UNSETTLED: u8 = 2;
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Waiter {
     task: Arc<Task>,
     granted: AtomicU8,
     pub(super) event: Event,
-    /// Keeps the object of a shared key, so that its number is not another's.
+    /// Holds the object of a shared key, so that its number cannot become another object's.
     _object: Option<Arc<dyn Mappable>>,
 }
 
@@ -74,7 +74,7 @@ impl Waiter {
     }
 }
 
-/// A place in the queue: highest priority first, then in order of arrival.
+/// A place in the queue: the highest priority comes first, and equal ones in order of arrival.
 struct Place {
     priority: u32,
     waiter: Arc<Waiter>,
@@ -127,7 +127,7 @@ static TABLE: Mutex<Table> = Mutex::new(
     Table { locks: BTreeMap::new(), owned: BTreeMap::new(), awaited: BTreeMap::new() },
 );
 
-/// The result of one look at the word.
+/// The result of one check of the word.
 enum Step<T> {
     Done(T),
     /// The word changed meanwhile; the step is to be done again.
@@ -219,7 +219,7 @@ impl Table {
     }
 }
 
-/// The word of a lock, as its user names it.
+/// The word of a lock as its user addresses it.
 struct Word<'a> {
     memory: &'a Arc<AddressSpace>,
     address: u64,
@@ -475,7 +475,7 @@ impl Table {
             _ => Ok(None),
         }
     }
-    /// Takes the lock (`true`), or enters `waiter` into its queue.
+    /// Takes the lock (`true`), or adds `waiter` to its queue.
     fn take_or_wait(
         &mut self,
         word: &Word<'_>,
@@ -516,7 +516,7 @@ impl Table {
         self.spread(&owner);
         Ok(Step::Done(false))
     }
-    /// Takes `task` out of the queue it waits in; `false` if the lock is its own by now.
+    /// Removes `task` from the queue in which it waits. Returns `false` if it owns the lock by now.
     fn give_up(&mut self, key: &Key, task: &Arc<Task>) -> bool {
         let Some(lock) = self.locks.get_mut(key) else { return false };
         if lock.remove(task).is_none() {

@@ -185,7 +185,7 @@ pub fn wake(
 /// Does the same as [`wake`] for any waiter of a shared word.
 ///
 /// # Errors
-/// As [`wake`].
+/// Those of [`wake`].
 pub fn wake_shared(memory: &Arc<AddressSpace>, address: u64, count: u32) -> Result<u32, Errno> {
     wake(memory, address, Scope::Shared, count, ANY)
 }
@@ -296,7 +296,7 @@ impl Operation {
             _ => old ^ argument,
         }
     }
-    /// Changes the word; its value before, `None` at a fault.
+    /// Changes the word. Returns its old value, `None` at a fault.
     fn apply(&self, memory: &AddressSpace, address: u64) -> Option<u32> {
         let mut old = memory.user().atomic_load(address).ok()?;
         loop {

@@ -104,7 +104,7 @@ impl Waiter {
 
 pub(super) type Bucket = Vec<Arc<Waiter>>;
 
-/// Places that an empty bucket keeps for its next waiters.
+/// Number of places that an empty bucket keeps allocated for its next waiters.
 const KEPT: usize = 8;
 
 static TABLE: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(&BUCKET, Vec::new()) }; BUCKETS];
@@ -129,7 +129,7 @@ fn settle(bucket: &mut Bucket) {
     }
 }
 
-/// Gives back the places that empty buckets keep.
+/// Frees the places that empty buckets keep allocated.
 pub fn shrink() {
     for bucket in &TABLE {
         let mut bucket = bucket.lock();
@@ -173,7 +173,7 @@ pub(super) fn take_out(bucket: &mut Bucket, waiter: &Arc<Waiter>) {
     settle(bucket);
 }
 
-/// Takes `waiter` out of whichever bucket it is in; `false` if it was woken before.
+/// Removes `waiter` from its bucket. Returns `false` if it was woken before.
 pub(super) fn leave(waiter: &Arc<Waiter>) -> bool {
     loop {
         let key = waiter.key();
@@ -219,7 +219,7 @@ impl Pair {
             None => &mut self.first,
         }
     }
-    /// Moves at most `count` waiters of `source` to `target`; returns how many.
+    /// Moves at most `count` waiters of `source` to `target`. Returns their number.
     pub(super) fn move_waiters(&mut self, source: &Key, target: &Key, count: u32) -> u32 {
         let mut moved = Vec::new();
         self.first.retain(|waiter| {

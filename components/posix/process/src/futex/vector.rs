@@ -22,7 +22,7 @@ pub struct Wanted {
     pub expected: u32,
 }
 
-/// Waits while every word is as expected, until one is woken: its index.
+/// Waits while every word is as expected, until one is woken. Returns its index.
 ///
 /// # Errors
 /// `EAGAIN` if a word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
@@ -59,7 +59,7 @@ pub fn wait_for_any(
     }
 }
 
-/// Takes waiters out of their buckets; the last that was woken.
+/// Removes waiters from their buckets. Returns the last one that was woken.
 fn leave_all<'w>(waiters: impl Iterator<Item = &'w Arc<Waiter>>) -> Option<usize> {
     let mut woken = None;
     for (at, waiter) in waiters.enumerate() {

@@ -68,7 +68,7 @@ impl Owner {
     }
 }
 
-/// The two kinds of locks; they do not see each other.
+/// The two kinds of locks, which do not affect each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// Locks of fcntl(2).
@@ -112,7 +112,7 @@ pub struct FileLocks {
 /// Every locked file, for `/proc/locks`.
 static LOCKED: Mutex<Vec<Weak<FileLocks>>> = Mutex::new(&LOCKED_FILES, Vec::new());
 
-/// Tables that wait for a lock of another: (waiter, holder), to find deadlocks.
+/// Tables that wait for a lock of another table: (waiter, holder), to find deadlocks.
 static WAITERS: Mutex<Vec<(u64, u64)>> = Mutex::new(&WAITING, Vec::new());
 
 impl FileLocks {
@@ -231,7 +231,7 @@ pub fn report_of(vnode: &Vnode) -> Vec<String> {
     FileLocks::existing(vnode).map(|locks| locks.lines()).unwrap_or_default()
 }
 
-/// A table that waits for another, while it does.
+/// An entry of a waiting table, removed when this is dropped.
 struct Waiting(Option<(u64, u64)>);
 
 impl Waiting {

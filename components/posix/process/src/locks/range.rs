@@ -1,4 +1,5 @@
-//! Ranges of bytes held by owners: conflicts, splitting and joining. Pure.
+//! Ranges of bytes held by owners: conflicts, splitting and joining. The functions have no side
+//! effects.
 use super::Owner;
 use alloc::vec::Vec;
 
@@ -16,7 +17,7 @@ pub enum Kind {
 pub struct Range {
     /// First byte.
     pub first: u64,
-    /// Last byte; `i64::MAX` is the end however the file grows.
+    /// Last byte; `i64::MAX` means the end of the file, even if it grows.
     pub last: u64,
 }
 
@@ -37,7 +38,7 @@ impl Range {
 pub struct Held {
     /// Its owner.
     pub owner: Owner,
-    /// Shared or exclusive.
+    /// Whether the lock is shared or exclusive.
     pub kind: Kind,
     /// The locked range.
     pub range: Range,

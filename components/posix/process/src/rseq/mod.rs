@@ -93,7 +93,7 @@ pub fn change(
     let end = address.checked_add(u64::from(bytes)).filter(|end| *end <= USER_END);
     end.filter(|_| address != 0).ok_or(Errno::EFAULT)?;
     if memory.read::<Area>(address)?.section != 0 {
-        // Left from a thread that had this memory before.
+        // The word is left from a thread that used this memory before.
         memory.write(address + SECTION_OFFSET, &0u64)?;
     }
     known.set(address, bytes, signature);

@@ -1,5 +1,5 @@
-//! The log's lines of calls that a guard refused or was to tell of: as Linux's audit writes them, as far as
-//! `/proc/sys/kernel/seccomp/actions_logged` wants it, and some at a time: programs bring them about.
+//! Log lines about calls that a guard refused or was to log: in the format of Linux's audit, for the actions in
+//! `/proc/sys/kernel/seccomp/actions_logged`, and limited in number, because programs can cause them.
 use super::filter::action;
 use crate::{current, task::Task};
 use alloc::{format, string::String, vec::Vec};
@@ -9,17 +9,17 @@ use core::{
 };
 use vfs::{Errno, credentials::Capabilities};
 
-/// A call that is told of.
+/// A call that is logged.
 pub(super) struct Call {
     pub number: u32,
-    /// Past its instruction.
+    /// Address after its instruction.
     pub pointer: u64,
-    /// The signal that the task gets for it; 0: none.
+    /// The signal that the task gets for it; 0 if none.
     pub signal: u8,
     pub action: u32,
 }
 
-/// The actions there are, as Linux orders and names them.
+/// The actions, in Linux's order and with Linux's names.
 const ACTIONS: [(&str, u32); 8] = [
     ("kill_process", action::KILL_PROCESS),
     ("kill_thread", action::KILL_THREAD),
@@ -32,14 +32,14 @@ const ACTIONS: [(&str, u32); 8] = [
 ];
 const ALLOW_BIT: u32 = 1 << (ACTIONS.len() - 1);
 
-/// A bit for each of [`ACTIONS`] that the log is told of: all but `allow`, which never is.
+/// A bit for each of [`ACTIONS`] that is logged: all except `allow`, which never is.
 static LOGGED: AtomicU32 = AtomicU32::new(ALLOW_BIT - 1);
 
 fn position(action: u32) -> Option<usize> {
     ACTIONS.iter().position(|(_, known)| *known == action)
 }
 
-/// Whether filters may answer `action`.
+/// Returns whether filters may return `action`.
 pub fn is_available(action: u32) -> bool {
     position(action).is_some()
 }
@@ -50,12 +50,12 @@ fn names(is_told: impl Fn(usize) -> bool) -> Vec<u8> {
     format!("{}\n", names.join(" ")).into_bytes()
 }
 
-/// `actions_avail`.
+/// Returns the content of `actions_avail`.
 pub fn available() -> Vec<u8> {
     names(|_| true)
 }
 
-/// `actions_logged`.
+/// Returns the content of `actions_logged`.
 pub fn logged() -> Vec<u8> {
     let logged = LOGGED.load(Ordering::Relaxed);
     names(|at| logged >> at & 1 != 0)
@@ -82,9 +82,9 @@ fn decode(data: &[u8]) -> Result<u32, Errno> {
     if bits & ALLOW_BIT != 0 { Err(Errno::EINVAL) } else { Ok(bits) }
 }
 
-/// Tells the log of `call`. Where it is not `is_requested`, only the settings could have asked for it.
+/// Logs `call`. If it is not `is_requested`, it is logged only if the settings ask for it.
 pub(super) fn tell(task: &Task, call: &Call, is_requested: bool) {
-    // An action that there is not ends the process.
+    // An unknown action ends the process.
     let at = position(call.action).unwrap_or(0);
     let is_wanted = is_requested && LOGGED.load(Ordering::Relaxed) >> at & 1 != 0;
     if is_wanted && has_turn() {
@@ -92,7 +92,7 @@ pub(super) fn tell(task: &Task, call: &Call, is_requested: bool) {
     }
 }
 
-/// Ten lines in five seconds.
+/// Returns whether another line may be logged: ten lines are allowed in five seconds.
 fn has_turn() -> bool {
     const SPAN_NS: u64 = 5_000_000_000;
     const LINES: u32 = 10;
@@ -134,7 +134,8 @@ fn line(task: &Task, call: &Call) -> String {
     text
 }
 
-/// Writes text that a program chose: in quotes, or in hexadecimal digits where it could be taken for more than it is.
+/// Writes text that a program chose: in quotes, or in hexadecimal digits if it could be confused with the log's own
+/// text.
 fn write_untrusted(text: &mut String, bytes: &[u8]) {
     match core::str::from_utf8(bytes) {
         Ok(plain) if bytes.iter().all(|byte| matches!(byte, b'!' | b'#'..=b'~')) => {

@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 use rt::memory::Charge;
 use vfs::Errno;
 
-/// The answer of a filter: an action, and 16 bits of data below.
+/// The result of a filter: an action, and 16 bits of data below it.
 pub mod action {
     #![allow(missing_docs, reason = "the names are Linux's")]
     pub const KILL_PROCESS: u32 = 0x8000_0000;
@@ -18,11 +18,11 @@ pub mod action {
     pub const LOG: u32 = 0x7ffc_0000;
     pub const ALLOW: u32 = 0x7fff_0000;
 
-    /// The action of an answer.
+    /// Returns the action of a filter's result.
     pub const fn of(answer: u32) -> u32 {
         answer & 0xffff_0000
     }
-    /// The lowest rank of a chain counts.
+    /// Returns the rank of a result; the lowest rank of a chain counts.
     pub(super) const fn rank(answer: u32) -> i32 {
         of(answer) as i32
     }
@@ -31,28 +31,28 @@ pub mod action {
 /// The calls that a task may make.
 #[derive(Clone)]
 pub enum Confinement {
-    /// read, write, exit and rt_sigreturn.
+    /// Only read, write, exit and rt_sigreturn are allowed.
     Strict,
-    /// The calls that all filters of the chain let through.
+    /// The calls that all filters of the chain allow.
     Filtered(Arc<Filter>),
 }
 
 impl Confinement {
-    /// As prctl(`PR_GET_SECCOMP`) tells it.
+    /// Returns the mode that prctl(`PR_GET_SECCOMP`) reports.
     pub fn mode(&self) -> u32 {
         match self {
             Confinement::Strict => 1,
             Confinement::Filtered(_) => 2,
         }
     }
-    /// Number of filters.
+    /// Returns the number of filters.
     pub fn filters(&self) -> u32 {
         match self {
             Confinement::Strict => 0,
             Confinement::Filtered(filter) => filter.count,
         }
     }
-    /// Whether `number` may be called with any arguments.
+    /// Returns whether `number` is allowed with any arguments.
     #[inline]
     pub(super) fn allows(&self, number: u32) -> bool {
         match self {
@@ -70,7 +70,7 @@ impl Confinement {
 struct Numbers([u64; NUMBERS / 64]);
 
 impl Numbers {
-    /// Those of `0..NUMBERS` for which `is_in` holds.
+    /// Returns the set of those numbers in `0..NUMBERS` for which `is_in` is true.
     fn those(is_in: impl Fn(u32) -> bool) -> Numbers {
         let mut words = [0; NUMBERS / 64];
         for (word, first) in words.iter_mut().zip((0_u32..).step_by(64)) {
@@ -86,19 +86,19 @@ impl Numbers {
     }
 }
 
-/// A program and those that were there before it.
+/// A filter program, linked to the previous filters.
 pub struct Filter {
     program: Program,
-    /// Whether the log is told of what it refuses.
+    /// Whether calls that it refuses are logged.
     pub(super) is_logging: bool,
-    /// The queue that a listener answers.
+    /// The queue of calls for the listener.
     pub(super) notices: Option<Arc<Notices>>,
     previous: Option<Arc<Filter>>,
     /// The calls that the whole chain allows by the number alone.
     allowed: Numbers,
     /// Number of filters in the chain.
     count: u32,
-    /// The length of the chain, as Linux counts it.
+    /// The length of the chain by Linux's measure.
     weight: u32,
     _charge: Charge,
 }
@@ -110,10 +110,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The program that `words` are.
+    /// Makes the program of `words`.
     ///
     /// # Errors
-    /// `EINVAL` if they are none, `ENOMEM`.
+    /// `EINVAL` if they are not a valid program, `ENOMEM`.
     pub fn new(words: &[u64]) -> Result<Prepared, Errno> {
         let charge = Charge::take(size_of::<Filter>() + Program::bytes(words.len()))?;
         let program = Program::new(words).map_err(|_| Errno::EINVAL)?;
@@ -121,17 +121,17 @@ impl Prepared {
     }
 }
 
-/// The answer of a chain to a call.
+/// The result of a chain for a call.
 pub(super) struct Answer<'a> {
     pub(super) value: u32,
-    /// The filter that gave the answer; none where all allow it.
+    /// The filter that gave the result; `None` if all allow the call.
     pub(super) by: Option<&'a Filter>,
 }
 
 impl Filter {
-    /// Longest chain.
+    /// Greatest weight of a chain.
     const WEIGHT_MAX: u32 = 32_768;
-    /// The weight of each filter but the newest beside its program.
+    /// Weight of each filter except the newest, besides the length of its program.
     const WEIGHT_EACH: u32 = 4;
 
     /// Puts a program before a chain.
@@ -167,22 +167,22 @@ impl Filter {
         }))
     }
 
-    /// Somebody listens to a filter of the chain.
+    /// Returns whether a filter of the chain has a listener.
     pub fn has_listener(&self) -> bool {
         self.chain().filter_map(|one| one.notices.as_ref()).any(|notices| notices.has_listener())
     }
 
-    /// The chain that starts at `self` holds `filter`.
+    /// Returns whether the chain that starts at `self` contains `filter`.
     pub fn descends_from(&self, filter: &Arc<Filter>) -> bool {
         self.chain().any(|one| core::ptr::eq(one, Arc::as_ptr(filter)))
     }
 
-    /// The filters, newest first.
+    /// Returns the filters, newest first.
     fn chain(&self) -> impl Iterator<Item = &Filter> {
         core::iter::successors(Some(self), |one| one.previous.as_deref())
     }
 
-    /// The answer of the lowest rank; the newest of those.
+    /// Returns the result of the lowest rank; the newest of several.
     pub(super) fn answer(&self, call: &Call) -> Answer<'_> {
         let mut lowest = Answer { value: action::ALLOW, by: None };
         for filter in self.chain() {
@@ -196,7 +196,7 @@ impl Filter {
 }
 
 impl Drop for Filter {
-    /// One after the other: a chain is too long for the stack.
+    /// The filters are dropped in a loop: recursion along a chain could overflow the stack.
     fn drop(&mut self) {
         if let Some(notices) = &self.notices {
             notices.hang_up();
@@ -217,7 +217,7 @@ mod tests {
     fn answer(value: u32) -> u64 {
         0x06 | u64::from(value) << 32
     }
-    /// Answers `value` to `number`, and allows the rest.
+    /// Makes a filter that returns `value` for `number`, and allows the other calls.
     fn only(number: u32, value: u32) -> Vec<u64> {
         let if_equal = 0x15 | 1 << 24 | u64::from(number) << 32;
         [LD_NUMBER, if_equal, answer(value), answer(action::ALLOW)].to_vec()

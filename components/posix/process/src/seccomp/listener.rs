@@ -1,9 +1,10 @@
-//! User notification (seccomp_unotify(2)): a filter may leave a call to whoever holds its listener, a file.
+//! User notification (seccomp_unotify(2)): a filter may leave the decision on a call to the program that holds its listener,
+//! a file.
 //!
-//! [`Notices`] are what filter and [`Listener`] share: the calls that wait. A task puts its call there and waits for the
-//! answer; the listener's holder receives it, looks at it, may put descriptors into the task's table, and answers. Where the
-//! last listener is closed all are answered with `ENOSYS`; where the last task with the filter has ended the listener is
-//! told of a hang-up. Lock: `seccomp.notices`, a leaf.
+//! [`Notices`] are shared by filter and [`Listener`]: the calls that wait. A task adds its call and waits for the answer;
+//! the listener's holder receives it, inspects it, may add descriptors to the task's table, and answers. When the last
+//! listener is closed, all waiting calls fail with `ENOSYS`; when the last task with the filter has ended, the listener
+//! reports a hang-up. Lock: `seccomp.notices`, a leaf.
 use crate::{files::slots::OnExec, task::Task};
 use alloc::{sync::Arc, vec::Vec};
 use bpf::Call;
@@ -25,21 +26,21 @@ lock_class! {
     static NOTICES = "seccomp.notices";
 }
 
-/// The treatment of a task that waits for an answer.
+/// Tells what interrupts a task that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// A signal interrupts it.
+    /// A signal interrupts the wait.
     Interruptible,
-    /// Once its call was received only its end does.
+    /// Once its call was received, only the end of the task interrupts the wait.
     Killable,
 }
 
 /// The answer of a listener to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It is made.
+    /// The call is made.
     GoesOn,
-    /// It has this in rax.
+    /// The call returns this in rax.
     Result(u64),
 }
 
@@ -74,9 +75,9 @@ struct State {
 pub struct Notices {
     state: Mutex<State>,
     patience: Patience,
-    /// For the listener: something can be received or answered, or nobody is left.
+    /// Wait queue of the listener: a call can be received or answered, or no task is left.
     changed: WaitQueue,
-    /// For the tasks.
+    /// Event for the waiting tasks.
     answered: Event,
 }
 
@@ -84,7 +85,7 @@ impl State {
     fn find(&mut self, id: u64) -> Result<&mut Notice, Errno> {
         self.notices.iter_mut().find(|notice| notice.id == id).ok_or(Errno::ENOENT)
     }
-    /// One that was received and waits.
+    /// Returns a call that was received and waits.
     fn received(&mut self, id: u64) -> Result<&mut Notice, Errno> {
         let notice = self.find(id)?;
         if notice.stage == Stage::Received { Ok(notice) } else { Err(Errno::EINPROGRESS) }
@@ -92,7 +93,7 @@ impl State {
 }
 
 impl Notices {
-    /// None, and a file to listen with.
+    /// Makes an empty list, and a listener for it.
     pub fn new(patience: Patience) -> (Arc<Notices>, Arc<Listener>) {
         let mut first = [0; 8];
         rt::entropy::fill(&mut first);
@@ -111,11 +112,11 @@ impl Notices {
         let listener = Arc::new(Listener(notices.clone()));
         (notices, listener)
     }
-    /// Somebody may still answer.
+    /// Returns whether there is a listener.
     pub fn has_listener(&self) -> bool {
         self.state.lock().has_listener
     }
-    /// No task has the filter any more.
+    /// Called when no task has the filter any more.
     pub fn hang_up(&self) {
         self.state.lock().has_tasks = false;
         self.changed.wake();
@@ -165,7 +166,7 @@ impl Notices {
     }
 }
 
-/// The file.
+/// The listener, a file.
 pub struct Listener(Arc<Notices>);
 
 impl Drop for Listener {
@@ -212,7 +213,7 @@ struct Addition {
     wanted_flags: u32,
 }
 
-/// Bytes of what is received, of what is answered, and of a call (`struct seccomp_notif_sizes`).
+/// Bytes of a notification, of a response, and of a call (`struct seccomp_notif_sizes`).
 pub const SIZES: [u16; 3] =
     [size_of::<Received>() as u16, size_of::<Response>() as u16, Call::BYTES as u16];
 
@@ -221,21 +222,21 @@ const _: () = assert!(size_of::<Response>() == 24);
 const _: () = assert!(size_of::<Addition>() == 24);
 
 impl Listener {
-    /// The requests of `SECCOMP_IOCTL_NOTIF_`.
+    /// Answers the requests `SECCOMP_IOCTL_NOTIF_...`.
     ///
     /// # Errors
-    /// As seccomp_unotify(2).
+    /// Those of seccomp_unotify(2).
     pub fn ioctl(&self, caller: &Task, command: u32, argument: u64) -> Result<u64, Errno> {
         const RECEIVE: u32 = 0xc050_2100;
         const SEND: u32 = 0xc018_2101;
         const IS_VALID: u32 = 0x4008_2102;
-        /// With the direction that it was first declared with.
+        /// The same request with the direction bits of its first declaration.
         const IS_VALID_OLD: u32 = 0x8008_2102;
         const SET_FLAGS: u32 = 0x4008_2104;
-        /// Of any length.
+        /// The request with a structure of any length.
         const ADD: u32 = 0x2103;
         const LENGTH_AND_DIRECTION: u32 = 0xffff_0000;
-        /// A hint to the scheduler.
+        /// Flag that is a hint to the scheduler.
         const WAKE_HERE: u64 = 1;
         let memory = &caller.memory();
         match command {
@@ -263,7 +264,7 @@ impl Listener {
         let received = self.wait_for_notice()?;
         self.0.changed.wake();
         memory.write(address, &received).inspect_err(|_| {
-            // It is there to be received again.
+            // The call can be received again.
             if let Ok(notice) = self.0.state.lock().received(received.id) {
                 notice.stage = Stage::New;
             }
@@ -311,7 +312,7 @@ impl Listener {
         Ok(0)
     }
 
-    /// Puts one of the caller's descriptors into the table of a task that waits.
+    /// Installs one of the caller's descriptors in the table of a task that waits.
     fn add(&self, caller: &Task, address: u64, length: usize) -> Result<u64, Errno> {
         const AT_WANTED: u32 = 1;
         const AND_ANSWER: u32 = 2;

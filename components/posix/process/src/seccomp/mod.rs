@@ -1,4 +1,4 @@
-//! seccomp(2): what says which calls a task may make.
+//! seccomp(2): the system calls that a task may make.
 //!
 //! A task has no [`Confinement`] or one for ever; [`process::run`](crate::run) has a loop of its own for tasks with one,
 //! so that others pay nothing. [`Filter`]s never change: those that a task adds point at those it had, which others may have

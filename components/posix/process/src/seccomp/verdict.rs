@@ -1,4 +1,4 @@
-//! The verdict on a call that is not allowed whatever its arguments are.
+//! The decision on a call that is not allowed with any arguments.
 use super::{
     audit,
     filter::{Answer, Confinement, Filter, action},
@@ -31,7 +31,7 @@ pub fn check(
     task: &Arc<Task>,
     context: &mut Context,
 ) -> Result<(), Option<Interrupted>> {
-    // As on Linux, the low half is the number.
+    // As on Linux, the low half of the register is the number.
     let number = context.registers.rax as u32;
     if guard.allows(number) { Ok(()) } else { judge(guard, task, context, number) }
 }
@@ -63,7 +63,7 @@ fn judge(
             return Ok(());
         }
         action::ERRNO => registers.rax = call::failure(Errno(u64::from(data.min(ERRNO_MAX)))),
-        // Nobody traces.
+        // There are no tracers.
         action::TRACE => registers.rax = call::failure(Errno::ENOSYS),
         action::USER_NOTIF => match task.in_call(|| ask(by, task, &call)) {
             Ok(Reply::GoesOn) => return Ok(()),
@@ -84,7 +84,7 @@ fn judge(
     Err(None)
 }
 
-/// The answer of the listener of `filter`.
+/// Returns the answer of the listener of `filter`.
 fn ask(filter: Option<&Filter>, task: &Arc<Task>, call: &Call) -> Result<Reply, Errno> {
     match filter.and_then(|filter| filter.notices.as_ref()) {
         Some(notices) => notices.ask(task, call),
@@ -92,10 +92,10 @@ fn ask(filter: Option<&Filter>, task: &Arc<Task>, call: &Call) -> Result<Reply, 
     }
 }
 
-/// Largest error number that a filter can have a call answer.
+/// Greatest error number that a filter can make a call return.
 const ERRNO_MAX: u16 = 4095;
 
-/// The end of the thread, where there are others and no more was asked for, or of all.
+/// Ends the thread, if there are others and the action asks for no more, or the process.
 fn kill(task: &Arc<Task>, action: u32) {
     let has_others = task.process.signals.lock().tasks.len() > 1;
     let status = ExitStatus::Signalled(SIGSYS);

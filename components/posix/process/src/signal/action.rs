@@ -21,7 +21,7 @@ pub mod flags {
     pub const NODEFER: u64 = 0x4000_0000;
     pub const RESETHAND: u64 = 0x8000_0000;
     pub const EXPOSE_TAGBITS: u64 = 0x800;
-    /// The flags of an action that are kept; programs learn so which there are.
+    /// The flags of an action that are kept; programs find out by them which flags exist.
     pub const KNOWN: u64 = NOCLDSTOP
         | NOCLDWAIT
         | SIGINFO
@@ -39,17 +39,17 @@ pub mod flags {
 )]
 #[repr(C)]
 pub struct Action {
-    /// Handler, [`DEFAULT`] or [`IGNORE`].
+    /// Address of the handler, [`DEFAULT`] or [`IGNORE`].
     pub handler: u64,
     /// [`flags`].
     pub flags: u64,
     /// The address that the handler returns to.
     pub restorer: u64,
-    /// Blocked while it runs.
+    /// Signals that are blocked while the handler runs.
     pub mask: SignalSet,
 }
 
-/// The effect of a signal that nobody handles.
+/// The effect of a signal without a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name says it")]
 pub enum DefaultEffect {
@@ -60,7 +60,7 @@ pub enum DefaultEffect {
     Continue,
 }
 
-/// The default of `signal`.
+/// Returns the default effect of `signal`.
 pub fn default_effect(signal: u8) -> DefaultEffect {
     let set = bit(signal);
     if signal == SIGCONT {
@@ -91,15 +91,15 @@ lock_class! {
 }
 
 impl Dispositions {
-    /// The table as processes hold it.
+    /// Makes the table in the form in which processes share it.
     pub fn shared(table: Dispositions) -> Arc<Mutex<Dispositions>> {
         Arc::new(Mutex::new(&DISPOSITIONS, table))
     }
-    /// The action for `signal`; the default one for numbers that are no signal.
+    /// Returns the action for `signal`; the default one for numbers that are not a signal.
     pub fn get(&self, signal: u8) -> Action {
         self.0.get(usize::from(signal).wrapping_sub(1)).copied().unwrap_or_default()
     }
-    /// Every signal with its handler.
+    /// Returns every signal with the address of its handler.
     pub fn handlers(&self) -> impl Iterator<Item = (u8, u64)> {
         (1..).zip(self.0.iter().map(|action| action.handler))
     }
@@ -109,11 +109,11 @@ impl Dispositions {
             *slot = action;
         }
     }
-    /// Takes the handler of `signal` back; flags and mask stay.
+    /// Resets the handler of `signal` to the default; flags and mask stay.
     pub fn set_default(&mut self, signal: u8) {
         self.set(signal, Action { handler: DEFAULT, ..self.get(signal) });
     }
-    /// Sending `signal` would do nothing.
+    /// Returns whether sending `signal` would have no effect.
     pub fn is_ignored(&self, signal: u8) -> bool {
         match self.get(signal).handler {
             IGNORE => true,
@@ -121,7 +121,7 @@ impl Dispositions {
             _ => false,
         }
     }
-    /// The actions after execve: handlers become the default, ignored stays ignored.
+    /// Sets the actions after execve: handlers become the default, ignored stays ignored.
     pub fn reset_for_exec(&mut self) {
         for action in &mut self.0 {
             *action = Action {

@@ -1,8 +1,8 @@
-//! The slow way back to user mode: everything in [`Task`]'s attention is acted on here.
+//! The slow path back to user mode: acts on every bit of a [`Task`]'s attention.
 //!
 //! Restart rules (signal(7)): an interrupted call is made again if no handler runs; if one runs,
-//! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again
-//! by moving rip back over the two bytes of `syscall`.
+//! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again by
+//! moving rip back over the two bytes of `syscall`.
 use super::{
     action::{self, Action, DefaultEffect, default_effect, flags},
     frame,
@@ -29,7 +29,7 @@ const SYSCALL_BYTES: u64 = 2;
 /// A system call that a signal or a stop interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted {
-    /// Its number.
+    /// Number of the call.
     pub number: u64,
     /// One of the internal restart codes of [`Errno`].
     pub code: Errno,
@@ -38,9 +38,9 @@ pub struct Interrupted {
 /// The next step of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Enter user mode.
+    /// The task enters user mode.
     Run,
-    /// End.
+    /// The task ends.
     End,
 }
 
@@ -79,11 +79,11 @@ struct Taken {
     info: Info,
     /// The action, before SA_RESETHAND was applied.
     action: Action,
-    /// [`ProcessSignals::continues`](super::state::ProcessSignals::continues) at that time.
+    /// Value of [`ProcessSignals::continues`](super::state::ProcessSignals::continues) at that time.
     continues: u64,
 }
 
-/// Takes the next signal with its action (SA_RESETHAND applied); says in the attention if none is left.
+/// Takes the next signal with its action (SA_RESETHAND applied); clears the attention if none is left.
 fn take(task: &Arc<Task>) -> Option<Taken> {
     if task.attention() & attention::SIGNAL == 0 {
         return None;
@@ -132,7 +132,7 @@ fn act(
     }
 }
 
-/// The frame could not be pushed: SIGSEGV, and if that was what failed, the end.
+/// Handles a frame that could not be pushed: sends SIGSEGV, and ends the task if that was the signal.
 fn fail(task: &Arc<Task>, signal: u8) {
     if signal == SIGSEGV {
         task.process.signals.lock().actions.lock().set_default(SIGSEGV);
@@ -143,8 +143,8 @@ fn fail(task: &Arc<Task>, signal: u8) {
 fn act_by_default(task: &Arc<Task>, signal: u8, continues: u64) {
     match default_effect(signal) {
         DefaultEffect::Ignore | DefaultEffect::Continue => {}
-        // No dump is written, as on Linux with a core limit of 0.
-        // It became the default action after the signal was sent.
+        // The action became the default one after the signal was sent: process 1 ignores it.
+        // Nothing is dumped below, as on Linux with a core limit of 0.
         _ if task.process.signals.lock().is_unkillable => {}
         DefaultEffect::Terminate | DefaultEffect::Dump => end(task, ExitStatus::Signalled(signal)),
         DefaultEffect::Stop => {
@@ -161,7 +161,7 @@ fn end(task: &Arc<Task>, status: ExitStatus) {
     send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
 }
 
-/// A handler runs: `EINTR`, or the call again after the handler.
+/// Called if a handler runs: the call fails with `EINTR`, or is made again after the handler.
 fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
     let is_restarted = call.code == Errno::RESTART_ALWAYS
         || call.code == Errno::RESTART && action_flags & flags::RESTART != 0;
@@ -172,7 +172,7 @@ fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
     }
 }
 
-/// No handler runs: the call is made again.
+/// Called if no handler runs: the call is made again.
 fn restart(context: &mut Context, call: Interrupted) {
     let is_block = call.code == Errno::RESTART_BLOCK;
     again(context, if is_block { u64::from(__NR_restart_syscall) } else { call.number });
@@ -183,7 +183,7 @@ fn again(context: &mut Context, number: u64) {
     context.registers.rip = context.registers.rip.wrapping_sub(SYSCALL_BYTES);
 }
 
-/// A signal the calling task waits for by name (sigtimedwait), taken from its queues.
+/// Takes a signal for which the calling task waits (sigtimedwait) from its queues.
 pub fn take_wanted(task: &Arc<Task>, wanted: SignalSet) -> Option<Info> {
     let mut state = task.process.signals.lock();
     let taken = {
@@ -195,7 +195,7 @@ pub fn take_wanted(task: &Arc<Task>, wanted: SignalSet) -> Option<Info> {
     taken.map(|info| delivered(task, info))
 }
 
-/// `info` as the program gets it, of which a POSIX timer hears.
+/// Returns `info` in the form for the program, and tells a POSIX timer of its delivery.
 fn delivered(task: &Task, info: Info) -> Info {
     if info.is_of_timer() {
         timers::signal_taken(&task.process, &info);
@@ -203,13 +203,13 @@ fn delivered(task: &Task, info: Info) -> Info {
     info.unmarked()
 }
 
-/// The signals pending for `task`, blocked or not.
+/// Returns the signals pending for `task`, blocked or not.
 pub fn pending(task: &Task) -> SignalSet {
     let shared = task.process.signals.lock().queue.pending();
     shared | task.signals.lock().queue.pending()
 }
 
-/// Unblocks `wanted` while the task waits for it (`Some`), or ends that.
+/// Unblocks `wanted` while the task waits for these signals (`Some`), or ends that.
 pub fn set_waited(task: &Arc<Task>, wanted: Option<SignalSet>) {
     let state = task.process.signals.lock();
     {
@@ -228,7 +228,7 @@ pub fn set_waited(task: &Arc<Task>, wanted: Option<SignalSet>) {
     mask::refresh(&state, task);
 }
 
-/// Whether `signal` is pending for `task` or its process.
+/// Returns whether `signal` is pending for `task` or its process.
 pub fn is_pending(task: &Task, signal: u8) -> bool {
     let shared = task.process.signals.lock().queue.pending();
     (shared | task.signals.lock().queue.pending()) & bit(signal) != 0

@@ -1,12 +1,12 @@
-//! The extended state in a handler's frame: XSAVE's image, with Linux's words in the software bytes and
-//! behind it. The processor itself saves it there and loads it from there.
+//! The extended state in a handler's frame: XSAVE's image, with Linux's words in the software bytes and after it. The
+//! processor saves it directly to the frame and loads it from there.
 //!
 //! ```text
 //!   0 legacy area   464 magic 1, bytes in all, components, bytes of the image   512 header   576 ...   magic 2
 //! ```
-//! Without XSAVE there is the legacy area alone. So it is taken back where the words or the second magic are not as
-//! they were written: the further components are then in their first state.
-//! Source: Linux `asm/sigcontext.h`, `arch/x86/kernel/fpu/signal.c`.
+//! Without XSAVE there is the legacy area only. It alone is restored, too, if the words or the second magic were changed:
+//! the further components are then in their initial state. Source: Linux `asm/sigcontext.h`,
+//! `arch/x86/kernel/fpu/signal.c`.
 use memory::AddressSpace;
 use rt::user::Access;
 use vfs::Errno;
@@ -17,10 +17,11 @@ const HEADER_END: u32 = 576;
 const SOFTWARE_BYTES_AT: u64 = 464;
 const MAGIC_1: u32 = 0x4650_5853;
 const MAGIC_2: u32 = 0x4650_5845;
-/// Attempts after the memory was made present, before it is given up: others may take it away meanwhile.
+/// Number of attempts after the memory was made present, before the access is given up: other threads may unmap it
+/// meanwhile.
 const TRIES: u32 = 8;
 
-/// `struct _fpx_sw_bytes` but for its spare words.
+/// `struct _fpx_sw_bytes` without its spare words.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Words {
@@ -31,7 +32,7 @@ struct Words {
     padding: u32,
 }
 
-/// The part that is written before the processor saves: it adds to the header, and leaves the words.
+/// The part that is written before the processor saves: the processor changes the header, and leaves the words.
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct Head {
@@ -43,7 +44,7 @@ struct Head {
 const _: () = assert!(SOFTWARE_BYTES_AT + size_of::<Head>() as u64 == HEADER_END as u64);
 
 impl Words {
-    /// Those of this machine; `None` without XSAVE.
+    /// Returns the words of this machine; `None` without XSAVE.
     fn ours() -> Option<Words> {
         let image_bytes = rt::user::extended_bytes() as u32;
         (image_bytes >= HEADER_END).then(|| Words {
@@ -55,13 +56,13 @@ impl Words {
         })
     }
 
-    /// Address of the second magic number of the state at `at`.
+    /// Returns the address of the second magic number of the state at `at`.
     fn second_magic(&self, at: u64) -> u64 {
         at.wrapping_add(u64::from(self.image_bytes))
     }
 }
 
-/// Bytes of it in a frame.
+/// Returns the length of the state in a frame in bytes.
 pub fn bytes() -> u64 {
     Words::ours().map_or(LEGACY_BYTES as u64, |words| u64::from(words.bytes_in_all))
 }
@@ -87,10 +88,10 @@ pub fn take(memory: &AddressSpace, at: u64) -> Result<(), Errno> {
     Err(Errno::EFAULT)
 }
 
-/// Makes what is at `at` the calling thread's state; the first state of a program where `at` is 0.
+/// Loads the state at `at` into the calling thread; the initial state of a program if `at` is 0.
 ///
 /// # Errors
-/// `EFAULT`, `EINVAL`, `ENOMEM`: it cannot be read, or the processor would refuse it. The state is the first one then.
+/// `EFAULT`, `EINVAL`, `ENOMEM`: it cannot be read, or the processor would refuse it. The state is the initial one then.
 pub fn restore(memory: &AddressSpace, at: u64) -> Result<(), Errno> {
     let result = match at {
         0 => Err(Errno::EFAULT),

@@ -1,4 +1,4 @@
-//! The stack frame of a signal handler, exactly as Linux x86-64 lays it out.
+//! The stack frame of a signal handler, with exactly the layout of Linux x86-64.
 //!
 //! ```text
 //!   high   extended state (XSAVE, 64-byte aligned) + magic2
@@ -6,7 +6,7 @@
 //!          ucontext           304 bytes: flags link stack(24) mcontext(256) mask(8)
 //!   rsp -> return address     8 bytes: sa_restorer            (rsp + 8 is a multiple of 16)
 //! ```
-//! Everything read back by [`pop`] is the program's claim: masks are cleaned, flags filtered, the
+//! Everything that [`pop`] reads was under the program's control: masks are cleaned, flags filtered, the
 //! extended state is checked by rt ([`extended`]), selectors are ignored (there is only one pair for programs).
 //! Source: Linux `arch/x86/kernel/signal_64.c`, `asm/sigcontext.h`, `asm/ucontext.h`.
 use super::{
@@ -47,7 +47,7 @@ const CLEARED_FLAGS: u64 = 0x1_0500;
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct StackWords {
-    /// Lowest address.
+    /// Lowest address of the stack.
     pub base: u64,
     /// `SS_` flags.
     pub flags: u32,
@@ -115,7 +115,7 @@ const _: () = assert!(size_of::<Frame>() == 440);
 /// Pushes a frame for `info` and makes `context` enter the handler of `action`.
 ///
 /// # Errors
-/// `EFAULT` if the stack cannot take it or the action has no restorer.
+/// `EFAULT` if the stack has no room for it or the action has no restorer.
 pub fn push(
     (task, memory): (&Arc<Task>, &AddressSpace),
     context: &mut Context,
@@ -131,7 +131,7 @@ pub fn push(
     };
     let place = place(&stack, context.registers.rsp, action.flags, extended::bytes())
         .ok_or(Errno::EFAULT)?;
-    // Filled where it is: a literal would be put together from copies.
+    // The frame is filled in place: a literal would be copied.
     let mut frame = Frame::new_zeroed();
     frame.return_address = action.restorer;
     frame.user.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
@@ -151,7 +151,8 @@ pub fn push(
         length = size_of::<Frame>();
     }
     memory.write_bytes(place.frame, frame.as_bytes().get(..length).unwrap_or_default())?;
-    // Last: where the frame cannot be pushed, the state must still be there for the handler of SIGSEGV to save.
+    // This comes last: if the frame cannot be pushed, the state must still be in the processor for the handler
+    // of SIGSEGV to save.
     extended::take(memory, place.extended)?;
     enter_handler(context, place.frame, info.number(), action.handler);
     block_for_handler(task, info.number(), action, &stack);
@@ -186,7 +187,7 @@ struct Place {
     extended: u64,
 }
 
-/// The place of the frame; `None` if it would overrun the alternate stack in use or the lower half.
+/// Returns the place of the frame; `None` if it would overrun the alternate stack in use or the lower half.
 fn place(
     stack: &AlternateStack,
     rsp: u64,
@@ -206,7 +207,7 @@ fn place(
     (!overruns).then_some(Place { frame, extended })
 }
 
-/// `rsp` lies in the alternate stack.
+/// Returns whether `rsp` lies in the alternate stack.
 pub fn is_on_stack(stack: &AlternateStack, rsp: u64) -> bool {
     !stack.is_disarmed_by_use
         && stack.bytes != 0
@@ -265,10 +266,10 @@ fn save_registers(to: &mut MachineContext, from: &Registers) {
     (to.cs, to.ss) = (USER_CS, USER_SS);
 }
 
-/// rt_sigreturn(2): undoes the frame at rsp - 8. Returns rax as it was.
+/// Does rt_sigreturn(2): restores the state from the frame at rsp - 8. Returns the old value of rax.
 ///
 /// # Errors
-/// `EFAULT` where the frame is not there or makes no sense; the caller then forces SIGSEGV.
+/// `EFAULT` if the frame cannot be read or is malformed; the caller then forces SIGSEGV.
 pub fn pop(
     (task, memory): (&Arc<Task>, &AddressSpace),
     context: &mut Context,

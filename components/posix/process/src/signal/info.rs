@@ -1,4 +1,5 @@
-//! [`Info`]: what `siginfo_t` of Linux x86-64 says, 48 bytes; [`UserInfo`]: the whole of it, 128 bytes.
+//! [`Info`]: the fields of Linux x86-64's `siginfo_t`, 48 bytes; [`UserInfo`]: the whole of it, 128
+//! bytes.
 //!
 //! ```text
 //!   0 si_signo  4 si_errno  8 si_code  12 (pad)  16 fields:
@@ -9,24 +10,24 @@
 use super::number::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Sent by kill(2).
+/// Code: sent by kill(2).
 pub const SI_USER: i32 = 0;
-/// Sent by the kernel.
+/// Code: sent by the kernel.
 pub const SI_KERNEL: i32 = 0x80;
-/// Sent by sigqueue(3).
+/// Code: sent by sigqueue(3).
 pub const SI_QUEUE: i32 = -1;
-/// A POSIX timer.
+/// Code: sent by a POSIX timer.
 pub const SI_TIMER: i32 = -2;
-/// A message came into an empty queue (mq_notify(3)).
+/// Code: a message came into an empty queue (mq_notify(3)).
 pub const SI_MESGQ: i32 = -3;
-/// Sent by tkill(2).
+/// Code: sent by tkill(2).
 pub const SI_TKILL: i32 = -6;
 
-/// Signal-driven I/O, with a signal that was asked for.
+/// Code of signal-driven I/O with a chosen signal: there is data to read.
 pub const POLL_IN: i32 = 1;
-/// As [`POLL_IN`], there is room.
+/// Code of signal-driven I/O: there is room to write.
 pub const POLL_OUT: i32 = 2;
-/// As [`POLL_IN`], something happened in a directory.
+/// Code of directory notifications: an event in a directory.
 pub const POLL_MSG: i32 = 3;
 
 const POLL_CODE_MAX: i32 = 6;
@@ -35,7 +36,7 @@ const SYS_CODE_MAX: i32 = 2;
 /// The members of the union that a `siginfo_t` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Process, user, and a value where the code is negative.
+    /// Process, user, and a value if the code is negative.
     Sender,
     /// Timer, overrun, value.
     Timer,
@@ -75,7 +76,7 @@ pub struct Info {
     pub error: i32,
     /// `si_code`.
     pub code: i32,
-    /// [`OF_TIMER`] while the kernel has it, else 0. Programs see padding here.
+    /// [`OF_TIMER`] while the kernel holds it, else 0. Programs see padding here.
     mark: u32,
     fields: [u64; 4],
 }
@@ -90,7 +91,7 @@ pub struct UserInfo {
 }
 
 impl UserInfo {
-    /// Whether all that it says is in `info`.
+    /// Returns whether all members are in `info`.
     pub fn is_whole(&self) -> bool {
         self.info.is_known() || self.expansion == [0; 10]
     }
@@ -113,27 +114,28 @@ impl Info {
     fn new(signal: u8, code: i32) -> Info {
         Info { signal: i32::from(signal), error: 0, code, mark: 0, fields: [0; 4] }
     }
-    /// From the kernel, without a sender.
+    /// Makes the information of a signal of the kernel, without a sender.
     pub fn kernel(signal: u8) -> Info {
         Info::new(signal, SI_KERNEL)
     }
-    /// Made by [`Info::kernel`].
+    /// Returns whether it was made by [`Info::kernel`].
     pub fn is_of_kernel(&self) -> bool {
         self.code == SI_KERNEL
     }
-    /// From a process, by kill (`SI_USER`), tkill (`SI_TKILL`).
+    /// Makes the information of a signal from a process, by kill (`SI_USER`) or tkill (`SI_TKILL`).
     pub fn from_process(signal: u8, code: i32, pid: u32, uid: u32) -> Info {
         let mut info = Info::new(signal, code);
         info.set(0, pair(pid, uid));
         info
     }
-    /// A fault at `address`; `code` as `SEGV_MAPERR` and its like.
+    /// Makes the information of a fault at `address`; `code` is `SEGV_MAPERR` or a similar one.
     pub fn fault(signal: u8, code: i32, address: u64) -> Info {
         let mut info = Info::new(signal, code);
         info.set(0, address);
         info
     }
-    /// A system call that a filter refused with `reason`; `address` is past its instruction.
+    /// Makes the information of a system call that a filter refused with `reason`; `address` is after
+    /// its instruction.
     pub fn refused_call(reason: u16, address: u64, number: u32, architecture: u32) -> Info {
         const SYS_SECCOMP: i32 = 1;
         let mut info = Info::new(SIGSYS, SYS_SECCOMP);
@@ -142,7 +144,7 @@ impl Info {
         info.set(1, pair(number, architecture));
         info
     }
-    /// A child's change of state; times in clock ticks.
+    /// Makes the information of a child's change of state; the times are in clock ticks.
     pub fn child(code: ChildCode, pid: u32, uid: u32, status: i32, times: (u64, u64)) -> Info {
         let mut info = Info::new(SIGCHLD, code as i32);
         info.set(0, pair(pid, uid));
@@ -151,36 +153,37 @@ impl Info {
         info.set(3, times.1);
         info
     }
-    /// A POSIX timer's expiry.
+    /// Makes the information of an expiration of a POSIX timer.
     pub fn timer(signal: u8, id: u32, overrun: u32, value: u64) -> Info {
         let mut info = Info { mark: OF_TIMER, ..Info::new(signal, SI_TIMER) };
         info.set(0, pair(id, overrun));
         info.set(1, value);
         info
     }
-    /// Made by [`Info::timer`], and not by a program that says `SI_TIMER`.
+    /// Returns whether it was made by [`Info::timer`], and not by a program with the code `SI_TIMER`.
     pub fn is_of_timer(&self) -> bool {
         self.mark == OF_TIMER
     }
-    /// The same as programs give and get it.
+    /// Returns it in the form for programs, without the mark.
     pub fn unmarked(self) -> Info {
         Info { mark: 0, ..self }
     }
-    /// A message came into an empty queue, from process and user `from`.
+    /// Makes the information of a message that process and user `from` put into an empty queue.
     pub fn message_queue(signal: u8, from: (u32, u32), value: u64) -> Info {
         let mut info = Info::new(signal, SI_MESGQ);
         info.set(0, pair(from.0, from.1));
         info.set(1, value);
         info
     }
-    /// Signal-driven I/O on descriptor `fd`; `code` is [`POLL_IN`], [`POLL_OUT`] or [`POLL_MSG`].
+    /// Makes the information of signal-driven I/O on descriptor `fd`; `code` is [`POLL_IN`],
+    /// [`POLL_OUT`] or [`POLL_MSG`].
     pub fn poll(signal: u8, code: i32, band: u32, fd: i32) -> Info {
         let mut info = Info::new(signal, code);
         info.set(0, u64::from(band));
         info.set(1, u64::from(fd as u32));
         info
     }
-    /// Whether its code is one whose fields are known (Linux's `known_siginfo_layout`).
+    /// Returns whether the fields of its code are known (Linux's `known_siginfo_layout`).
     fn is_known(&self) -> bool {
         const SI_ASYNCNL: i32 = -60;
         const SI_DETHREAD: i32 = -7;
@@ -194,7 +197,7 @@ impl Info {
         };
         matches!(self.code, SI_KERNEL | SI_ASYNCNL) || (SI_DETHREAD..=highest).contains(&self.code)
     }
-    /// Its members beside signal, error and code.
+    /// Returns which members it has besides signal, error and code.
     pub fn shape(&self) -> Shape {
         let is_positive = self.code > 0 && self.code != SI_KERNEL;
         match self.number() {
@@ -206,24 +209,24 @@ impl Info {
             _ => Shape::Sender,
         }
     }
-    /// Word `index` of the union.
+    /// Returns word `index` of the union.
     pub fn word(&self, index: usize) -> u64 {
         self.fields.get(index).copied().unwrap_or(0)
     }
-    /// `si_pid` and `si_uid` of the forms that have them.
+    /// Returns `si_pid` and `si_uid` of the forms that have them.
     pub fn sender(&self) -> (u32, u32) {
         let word = self.fields.first().copied().unwrap_or(0);
         (word as u32, (word >> 32) as u32)
     }
-    /// Sets the words [`Info::sender`] tells (id and overrun of a timer).
+    /// Sets the words that [`Info::sender`] returns (id and overrun of a timer).
     pub fn set_sender(&mut self, first: u32, second: u32) {
         self.set(0, pair(first, second));
     }
-    /// `si_addr`, and the first word of the other forms.
+    /// Returns `si_addr`, or the first word of the other forms.
     pub fn address(&self) -> u64 {
         self.fields.first().copied().unwrap_or(0)
     }
-    /// The signal's number, 0 if it is none.
+    /// Returns the signal's number, 0 if it is not a signal.
     pub fn number(&self) -> u8 {
         u8::try_from(self.signal).unwrap_or(0)
     }

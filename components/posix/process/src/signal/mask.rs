@@ -1,17 +1,17 @@
-//! Signal masks of tasks and what follows from changing them.
+//! Changing the signal masks of tasks.
 use super::{
     number::{SignalSet, UNBLOCKABLE, bit},
     state::{ProcessSignals, TaskSignals},
 };
 use crate::task::{Task, attention};
 
-/// Sets the mask of the calling task. Signals of the process that only it would have taken are
-/// offered to the others.
+/// Sets the mask of the calling task. Signals of the process that only this task did not block are
+/// offered to the other tasks.
 pub fn set_mask(task: &Task, mask: SignalSet) {
     change_mask(task, |_| mask);
 }
 
-/// [`set_mask`] to what `change` makes of the task's state.
+/// Applies `change` to the task's state and does the same as [`set_mask`] with the result.
 pub fn change_mask(task: &Task, change: impl FnOnce(&mut TaskSignals) -> SignalSet) {
     let state = task.process.signals.lock();
     let mut signals = task.signals.lock();
@@ -35,7 +35,7 @@ pub fn set_temporary_mask(task: &Task, mask: SignalSet) {
     refresh(&state, task);
 }
 
-/// Puts back the mask a temporary one replaced, if there is one.
+/// Restores the mask that a temporary one replaced, if there is one.
 pub fn restore_mask(task: &Task) {
     let state = task.process.signals.lock();
     {
@@ -48,12 +48,13 @@ pub fn restore_mask(task: &Task) {
     refresh(&state, task);
 }
 
-/// Makes the task's attention say whether a signal can be taken. Under `process.signals`.
+/// Updates the task's attention: it tells whether a signal can be taken. The caller holds
+/// `process.signals`.
 pub fn refresh(state: &ProcessSignals, task: &Task) {
     tell(state, task, &task.signals.lock());
 }
 
-/// [`refresh`] with the task's own state at hand.
+/// Does the same as [`refresh`] with the locked state of the task.
 pub fn tell(state: &ProcessSignals, task: &Task, signals: &TaskSignals) {
     if (signals.queue.pending() | state.queue.pending()) & !signals.mask != 0 {
         task.raise_attention(attention::SIGNAL);
@@ -74,7 +75,8 @@ fn offer_to_others(state: &ProcessSignals, task: &Task, mask: SignalSet) {
     }
 }
 
-/// The terminal asks: a background write or read with this signal ignored or blocked is not stopped.
+/// Returns whether the task ignores or blocks this signal: the terminal does not stop a background
+/// read or write then.
 pub fn is_ignored_or_blocked(task: &Task, signal: u8) -> bool {
     let state = task.process.signals.lock();
     state.actions.lock().is_ignored(signal) || task.signals.lock().mask & bit(signal) != 0

@@ -1,11 +1,10 @@
-//! Signals: what is pending, what is blocked, what is to be done, and who is told.
+//! Signals: pending signals, masks, actions, and delivery to tasks.
 //!
-//! [`queue::Queue`] holds pending signals; [`action::Dispositions`] what to do with each;
-//! [`send`] makes one pending and wakes a thread for it; [`deliver`] is the slow way back to user
-//! mode, where signals are acted on; [`frame`] builds and undoes the stack frame of a handler, [`extended`]
-//! the part of it for extended state; [`stop`] is job control. `process.signals` guards the shared queue, the list of tasks and the
-//! stop and exit state, `task.signals` the task's queue and mask.
-//! Source: signal(7), POSIX.1-2017 2.4, Linux `kernel/signal.c` for order and restart rules.
+//! [`queue::Queue`] holds pending signals; [`action::Dispositions`] the action for each; [`send`] makes one pending and wakes a
+//! thread for it; [`deliver`] is the slow path back to user mode, which handles signals; [`frame`] builds and removes the stack
+//! frame of a handler, [`extended`] the part of it for extended state; [`stop`] is job control. `process.signals` guards the
+//! shared queue, the list of tasks and the stop and exit state, `task.signals` the task's queue and mask. Source: signal(7),
+//! POSIX.1-2017 2.4, Linux `kernel/signal.c` for order and restart rules.
 pub mod action;
 pub mod deliver;
 pub mod extended;

@@ -20,18 +20,18 @@ signals! {
     SIGVTALRM = 26 SIGPROF = 27 SIGWINCH = 28 SIGIO = 29 SIGSYS = 31
 }
 
-/// The set of one signal; empty for 0 and numbers above 64.
+/// Returns the set of one signal; empty for 0 and numbers above 64.
 pub const fn bit(signal: u8) -> SignalSet {
     if signal >= 1 && signal <= LAST { 1 << (signal - 1) } else { 0 }
 }
 
-/// Signals nobody can block, catch or ignore.
+/// Signals that cannot be blocked, caught or ignored.
 pub const UNBLOCKABLE: SignalSet = bit(SIGKILL) | bit(SIGSTOP);
-/// Signals whose default is to stop the process.
+/// Signals whose default action stops the process.
 pub const STOPPING: SignalSet = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
-/// Signals whose default is to do nothing.
+/// Signals whose default action has no effect.
 pub const IGNORED_BY_DEFAULT: SignalSet = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
-/// Signals whose default is to dump core.
+/// Signals whose default action dumps core.
 pub const DUMPING: SignalSet = bit(SIGQUIT)
     | bit(SIGILL)
     | bit(SIGTRAP)

@@ -1,15 +1,15 @@
 //! [`Queue`]: the pending signals of a task or a process.
 //!
-//! A standard signal is pending once however often it is sent; each sending of a real-time signal
-//! is kept, in order, up to the limit. Lower numbers are taken first, but before all others those
-//! that the running instruction caused.
+//! A standard signal is pending once, however often it is sent; each instance of a real-time signal is
+//! kept, in order, up to the limit. Lower numbers are taken first, but signals that the running
+//! instruction caused come before all others.
 use super::{
     info::Info,
     number::{FIRST_REAL_TIME, SYNCHRONOUS, SignalSet, bit},
 };
 use alloc::collections::VecDeque;
 
-/// Most overruns of a timer that are told (`INT_MAX`).
+/// Greatest overrun of a timer that is reported (`INT_MAX`).
 pub const OVERRUN_MAX: u32 = i32::MAX as u32;
 
 /// Pending signals.
@@ -22,20 +22,20 @@ pub struct Queue {
 /// The result of queueing a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
-    /// It is pending now.
+    /// The signal is pending now.
     Added,
-    /// A standard signal that was pending already: nothing changed.
+    /// The signal is a standard one that was pending already: nothing changed.
     Coalesced,
-    /// A real-time signal beyond the limit.
+    /// The signal is a real-time one beyond the limit.
     Full,
 }
 
 impl Queue {
-    /// Nothing pending.
+    /// Makes an empty queue.
     pub const fn new() -> Queue {
         Queue { pending: 0, infos: VecDeque::new() }
     }
-    /// The set of pending signals.
+    /// Returns the set of pending signals.
     pub fn pending(&self) -> SignalSet {
         self.pending
     }
@@ -73,7 +73,8 @@ impl Queue {
         }
         info.unwrap_or_else(|| Info::kernel(signal))
     }
-    /// Counts `more` expiries to the pending signal of POSIX timer `id`; `false` if it is not pending.
+    /// Adds `more` expirations to the pending signal of POSIX timer `id`; returns `false` if it is not
+    /// pending.
     pub fn count_overrun(&mut self, id: u32, more: u32) -> bool {
         let mut infos = self.infos.iter_mut();
         let Some(info) = infos.find(|info| info.is_of_timer() && info.sender().0 == id) else {
@@ -83,7 +84,7 @@ impl Queue {
         info.set_sender(id, overrun);
         true
     }
-    /// Forgets every pending signal of `set`.
+    /// Removes every pending signal of `set`.
     pub fn discard(&mut self, set: SignalSet) {
         if self.pending & set != 0 {
             self.pending &= !set;

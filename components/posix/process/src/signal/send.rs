@@ -1,7 +1,7 @@
 //! Making a signal pending, and waking a thread for it.
 //!
-//! SIGCONT is sent under `process.tree`, as its parent hears of the continued process ([`stop`]).
-//! Wait queues are woken ([`Wakes`]) when the tree is free: their watchers send signals themselves.
+//! SIGCONT is sent under `process.tree`, as its parent is told of the continued process ([`stop`]). Wait queues are woken
+//! ([`Wakes`]) once the tree is unlocked: their watchers send signals themselves.
 use super::{
     action,
     info::{Info, SI_USER},
@@ -24,9 +24,9 @@ use vfs::Errno;
 /// Processes to wake once `process.tree` is free.
 #[derive(Default)]
 pub struct Wakes {
-    /// Those that were sent a signal.
+    /// Processes to which a signal was sent.
     pub arrivals: Vec<Arc<Process>>,
-    /// Those with a child that changed.
+    /// Processes with a child whose state changed.
     pub waits: Vec<Arc<Process>>,
 }
 
@@ -47,11 +47,11 @@ impl Wakes {
 /// The task of a process that takes a signal.
 #[derive(Clone, Copy)]
 enum Whom<'a> {
-    /// Any.
+    /// Any task of the process.
     Any,
-    /// Any, this one if it does not block it.
+    /// Any task; this one if it does not block the signal.
     First(&'a Arc<Task>),
-    /// This one alone.
+    /// This task only.
     Task(&'a Arc<Task>),
 }
 
@@ -72,7 +72,7 @@ pub fn send_to_process(process: &Arc<Process>, info: Info) -> Result<(), Errno> 
     post(process, Whom::Any, &info, Task::summon)
 }
 
-/// As [`send_to_process`], where `first` takes the signal unless it blocks it.
+/// Does the same as [`send_to_process`]; `first` takes the signal unless it blocks it.
 ///
 /// # Errors
 /// As [`send_to_process`].
@@ -80,7 +80,7 @@ pub fn send_to_process_of(first: &Arc<Task>, info: Info) -> Result<(), Errno> {
     post(&first.process, Whom::First(first), &info, Task::summon)
 }
 
-/// Sends to the calling task's own process, where the task does not wait before it enters its program again.
+/// Sends to the calling task's own process; the task must not wait before it enters its program again.
 ///
 /// # Errors
 /// As [`send_to_process`].
@@ -88,7 +88,7 @@ pub fn send_to_own_process(caller: &Task, info: Info) -> Result<(), Errno> {
     post(&caller.process, Whom::Any, &info, Task::summon_others)
 }
 
-/// Sends to one task.
+/// Sends a signal to one task.
 ///
 /// # Errors
 /// As [`send_to_process`].
@@ -96,7 +96,7 @@ pub fn send_to_task(task: &Arc<Task>, info: Info) -> Result<(), Errno> {
     post(&task.process, Whom::Task(task), &info, Task::summon)
 }
 
-/// Sends to every process of a group; returns how many there were.
+/// Sends to every process of a group. Returns the number of processes.
 pub fn send_to_group(group: u32, info: Info) -> usize {
     let members: Vec<_> = tree::read().group(group).cloned().collect();
     for member in &members {
@@ -126,8 +126,7 @@ fn post(
     result
 }
 
-/// Sends under `process.tree`. A process 1 that lives in the kernel is not told: it waits for its children and hears of nothing
-/// else that is sent so.
+/// Sends a signal under `process.tree`. A process 1 that lives in the kernel does not get it: it waits for its children only.
 ///
 /// # Errors
 /// As [`send_to_process`].
@@ -219,7 +218,7 @@ fn post_locked(
     Ok(())
 }
 
-/// Sending `signal` would do nothing, where it is not blocked.
+/// Returns whether sending `signal` would have no effect, if it is not blocked.
 fn is_ignored(state: &ProcessSignals, signal: u8) -> bool {
     let actions = state.actions.lock();
     actions.is_ignored(signal)
@@ -232,7 +231,7 @@ fn wake_if_unblocked(task: &Task, signal: u8, summon: Summon) {
     }
 }
 
-/// Wakes `first` or the first task that does not block `signal`; if all do, whoever unblocks it takes it.
+/// Wakes `first` or the first task that does not block `signal`; if all do, the task that unblocks it first takes it.
 fn wake_one(state: &ProcessSignals, first: Option<&Arc<Task>>, signal: u8, summon: Summon) {
     let ready = |task: &&Arc<Task>| task.signals.lock().mask & bit(signal) == 0;
     let first = first.filter(|first| state.tasks.iter().any(|task| Arc::ptr_eq(task, first)));
@@ -241,7 +240,7 @@ fn wake_one(state: &ProcessSignals, first: Option<&Arc<Task>>, signal: u8, summo
     }
 }
 
-/// The whole group is to end with `status` (the first to say so counts). Under `process.signals`.
+/// Starts the end of the whole group with `status` (the first call counts). The caller holds `process.signals`.
 pub fn begin_exit(process: &Process, state: &mut ProcessSignals, status: ExitStatus) {
     if state.exit.is_some() {
         return;
@@ -253,8 +252,8 @@ pub fn begin_exit(process: &Process, state: &mut ProcessSignals, status: ExitSta
     process.stop_event.signal();
 }
 
-/// Makes `info` pending for `task` although it may be blocked or ignored: the running instruction
-/// caused it and cannot go on. Blocked or ignored, it takes the default action.
+/// Makes `info` pending for `task` even if it is blocked or ignored: the running instruction caused it and cannot continue. If
+/// it was blocked or ignored, it takes the default action.
 pub fn force(task: &Arc<Task>, info: Info) {
     let signal = info.number();
     let mut state = task.process.signals.lock();
@@ -270,7 +269,7 @@ pub fn force(task: &Arc<Task>, info: Info) {
     signals.queue.discard(bit(signal));
     let _ = signals.queue.push(info, u64::MAX);
     drop(signals);
-    // Process 1 cannot go on either.
+    // Process 1 cannot continue either.
     state.is_unkillable &= !is_deadly;
     drop(state);
     task.raise_attention(attention::SIGNAL);

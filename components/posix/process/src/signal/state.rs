@@ -7,10 +7,10 @@ use rt::sync::Mutex;
 /// Job-control state of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StopState {
-    /// It runs.
+    /// The process runs.
     #[default]
     Running,
-    /// It was told to stop by this signal; tasks stop as they come by.
+    /// This signal is stopping the process; its tasks stop when they next check their attention.
     Stopping(u8),
     /// All its tasks have stopped, and the parent was told.
     Stopped(u8),
@@ -18,33 +18,34 @@ pub enum StopState {
 
 /// Signal state of a process, under `process.signals`.
 pub struct ProcessSignals {
-    /// Pending for any of its tasks.
+    /// Signals pending for any of its tasks.
     pub queue: Queue,
     /// The action for each signal; shared between processes by CLONE_SIGHAND.
     pub actions: Arc<Mutex<Dispositions>>,
     /// Its tasks, oldest first.
     pub tasks: Vec<Arc<Task>>,
-    /// Job control.
+    /// State of job control.
     pub stop: StopState,
-    /// SIGCONTs that were sent. One that comes after a task took a stop signal, and before it begins the stop, undoes the stop.
+    /// Number of SIGCONTs sent. One that comes after a task took a stop signal, and before it begins the stop, cancels the
+    /// stop.
     pub continues: u64,
     /// A wait may still report the stop (the signal) or the continuation.
     pub stop_report: Option<u8>,
-    /// See `stop_report`.
+    /// A continuation that a wait has not reported yet; see `stop_report`.
     pub continue_report: bool,
     /// The whole group is to end with this status.
     pub exit: Option<ExitStatus>,
-    /// This task executes another program: all others are to end.
+    /// Id of the task that executes another program: all others are to end.
     pub exec: Option<u32>,
-    /// It has ended (it is a zombie until waited for).
+    /// Exit status once the process has ended (it is a zombie until waited for).
     pub ended: Option<ExitStatus>,
-    /// It gets no signal whose action is the default one but those that the kernel forces on it (Linux `SIGNAL_UNKILLABLE`): it is
-    /// process 1.
+    /// The process gets a signal whose action is the default one only if the kernel forces it (Linux `SIGNAL_UNKILLABLE`): it
+    /// is process 1.
     pub is_unkillable: bool,
 }
 
 impl ProcessSignals {
-    /// Nothing pending, no tasks.
+    /// Makes a state without tasks and pending signals.
     pub fn new(actions: Arc<Mutex<Dispositions>>) -> ProcessSignals {
         ProcessSignals {
             queue: Queue::new(),
@@ -67,42 +68,42 @@ impl ProcessSignals {
 pub struct AlternateStack {
     /// Lowest address.
     pub base: u64,
-    /// Length in bytes; 0 is none.
+    /// Length in bytes; 0 means that there is no stack.
     pub bytes: u64,
-    /// `SS_AUTODISARM`.
+    /// The flag `SS_AUTODISARM`.
     pub is_disarmed_by_use: bool,
 }
 
 /// The state that a processor fault left, as `sigcontext` shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultState {
-    /// Vector.
+    /// The exception vector.
     pub vector: u64,
-    /// Error code.
+    /// The error code.
     pub error_code: u64,
-    /// Address of a page fault.
+    /// The address of a page fault.
     pub address: u64,
 }
 
 /// Signal state of a task, under `task.signals`.
 #[derive(Debug, Default)]
 pub struct TaskSignals {
-    /// Pending for this task.
+    /// The signals pending for this task.
     pub queue: Queue,
-    /// Blocked now.
+    /// The signals that are blocked now.
     pub mask: SignalSet,
-    /// Wanted by a sigtimedwait(2) under way: not blocked now, but not to be discarded either.
+    /// Signals for which a sigtimedwait(2) waits: they are not blocked now, but not to be discarded either.
     pub waited: SignalSet,
-    /// To be put back after a call that set a temporary mask.
+    /// The mask to be restored after a call that set a temporary one.
     pub saved_mask: Option<SignalSet>,
-    /// sigaltstack(2).
+    /// The alternate stack (sigaltstack(2)).
     pub stack: AlternateStack,
     /// The last processor fault, for the frame of its handler.
     pub fault: FaultState,
 }
 
 impl TaskSignals {
-    /// The state that a new task inherits: the mask only.
+    /// Makes the state that a new task inherits: the mask only.
     pub fn inherited(mask: SignalSet) -> TaskSignals {
         TaskSignals { mask, ..TaskSignals::default() }
     }

@@ -1,7 +1,7 @@
-//! Job control: a process stops as a whole and goes on as a whole, and its parent is told.
+//! Job control: all tasks of a process stop and continue together, and its parent is told.
 //!
-//! Changes that a wait can see happen under `process.tree`, and the parent's SIGCHLD becomes pending before
-//! that is released: wait(2) writes to the tree, so whoever was told of a change has its signal.
+//! Changes that a wait can report are made under `process.tree`, and the parent's SIGCHLD becomes pending before that is
+//! released: wait(2) takes the tree's lock to write, so that a parent to which a change was reported has its signal.
 use super::{
     action::{self, flags},
     info::{ChildCode, Info},
@@ -17,19 +17,18 @@ use crate::{
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-/// A change of a child its parent is to hear of.
+/// A change of a child that is to be reported to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Stopped by this signal.
+    /// The process was stopped by this signal.
     Stopped(u8),
-    /// Continued.
+    /// The process was continued.
     Continued,
 }
 
-/// The effects of the mere sending of `signal`, whether or not it is blocked or ignored: a stop takes
-/// back a pending SIGCONT, SIGCONT takes back pending stops and continues a stopped process.
-/// Under `process.signals`, and for SIGCONT under `process.tree`; the change returned is to be told
-/// once the former is released.
+/// Does the effects that sending `signal` has even if it is blocked or ignored: a stop signal removes a pending SIGCONT,
+/// SIGCONT removes pending stops and continues a stopped process. The caller holds `process.signals`, and for SIGCONT also
+/// `process.tree`; the returned change is to be reported once the former is released.
 pub fn anticipate(process: &Process, state: &mut ProcessSignals, signal: u8) -> Option<Change> {
     if bit(signal) & STOPPING != 0 {
         discard(state, bit(SIGCONT));
@@ -65,8 +64,9 @@ fn resume(process: &Process, state: &mut ProcessSignals) -> Option<Change> {
     Some(Change::Continued)
 }
 
-/// Stops the process by `signal`, which a task took when `continues` SIGCONTs had been sent: every task stops as it comes by. Does
-/// nothing if another SIGCONT was sent meanwhile (Linux `JOBCTL_STOP_DEQUEUED`). Under `process.signals`.
+/// Begins to stop the process by `signal`, which a task took when `continues` SIGCONTs had been sent: every task stops when it
+/// next checks its attention. Has no effect if another SIGCONT was sent meanwhile (Linux `JOBCTL_STOP_DEQUEUED`). The caller
+/// holds `process.signals`.
 pub fn begin(state: &mut ProcessSignals, signal: u8, continues: u64) {
     let is_undone = state.continues != continues;
     if is_undone || state.stop != StopState::Running || state.exit.is_some() {
@@ -79,7 +79,7 @@ pub fn begin(state: &mut ProcessSignals, signal: u8, continues: u64) {
     }
 }
 
-/// Stands still until the process goes on or ends; called on the task's own thread.
+/// Waits until the process continues or ends; called on the task's own thread.
 pub fn stand_still(task: &Arc<Task>) {
     let process = &task.process;
     let mut is_new = true;
@@ -95,7 +95,7 @@ pub fn stand_still(task: &Arc<Task>) {
     }
 }
 
-/// Whether `task` is to stand still; says so in it.
+/// Returns whether `task` is to stay stopped; records that in it.
 fn stands(task: &Task) -> bool {
     let state = task.process.signals.lock();
     let stands = state.stop != StopState::Running && !task.is_ending();
@@ -106,7 +106,7 @@ fn stands(task: &Task) -> bool {
     stands
 }
 
-/// If the last running task has just stopped (or ended), the process is stopped and its parent told.
+/// Called when a task has stopped or ended: if it was the last running one, the process is stopped and its parent told.
 ///
 /// Locks: takes `process.tree`.
 pub fn complete(process: &Process) {

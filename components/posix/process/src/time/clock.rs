@@ -1,4 +1,4 @@
-//! Clocks by their Linux numbers, and `struct timespec`, `timeval` and their kin.
+//! Clocks by their Linux numbers, and `struct timespec`, `timeval` and related structures.
 pub use super::data::Clock;
 use super::data::SECOND_NS;
 use crate::{task::Task, tree};
@@ -8,10 +8,10 @@ use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 impl Clock {
-    /// The clock `number` as `task` means it.
+    /// Returns the clock `number` for `task`.
     ///
     /// # Errors
-    /// `EINVAL` for a number that is no clock, or whose process is not there.
+    /// `EINVAL` for a number that is not a clock, or whose process does not exist.
     pub fn decode(task: &Task, number: i32) -> Result<Clock, Errno> {
         if number < 0 {
             return Clock::decode_dynamic(task, number);
@@ -31,10 +31,10 @@ impl Clock {
             _ => return Err(Errno::EINVAL),
         })
     }
-    /// The clock `number` to be waited for, or to have a timer.
+    /// Returns the clock `number` for a wait or a timer.
     ///
     /// # Errors
-    /// As [`Clock::decode`]; `EOPNOTSUPP` for a clock that can only be looked at.
+    /// Those of [`Clock::decode`]; `EOPNOTSUPP` for a clock that can only be read.
     pub fn decode_timed(task: &Task, number: i32) -> Result<Clock, Errno> {
         match number as u32 {
             _ if Clock::is_file(number) => Err(Errno::EOPNOTSUPP),
@@ -44,12 +44,13 @@ impl Clock {
             _ => Clock::decode(task, number),
         }
     }
-    /// `number` is of a clock, whatever may be done with it; that of a process or thread need not be there.
+    /// Checks that `number` is that of a clock, whatever operations the clock supports; the process or
+    /// thread of a clock need not exist.
     ///
     /// # Errors
     /// `EINVAL`.
     pub fn check_number(number: i32) -> Result<(), Errno> {
-        /// `CLOCK_SGI_CYCLE`, which is no more.
+        /// `CLOCK_SGI_CYCLE`, which was removed from Linux.
         const REMOVED: i32 = 10;
         let is_clock = match number {
             REMOVED => false,
@@ -58,17 +59,17 @@ impl Clock {
         };
         if is_clock { Ok(()) } else { Err(Errno::EINVAL) }
     }
-    /// A clock that is an open file, of which there are none.
+    /// Returns whether it is a clock that is an open file; there are none.
     fn is_file(number: i32) -> bool {
         const BITS: i32 = 7;
         const FILE: i32 = 3;
         number < 0 && number & BITS == FILE
     }
-    /// Time on this clock goes on and wakes the machine while it sleeps, which is a privilege.
+    /// Returns whether the clock continues while the machine sleeps and can wake it, which is a privilege.
     pub fn is_alarm(number: i32) -> bool {
         matches!(number as u32, raw::CLOCK_REALTIME_ALARM | raw::CLOCK_BOOTTIME_ALARM)
     }
-    /// `~id << 3 | per-thread << 2 | which`: the clocks clock_getcpuclockid(3) makes.
+    /// Decodes `~id << 3 | per-thread << 2 | which`: the clocks of clock_getcpuclockid(3).
     fn decode_dynamic(task: &Task, number: i32) -> Result<Clock, Errno> {
         const PER_THREAD: i32 = 4;
         const KIND: i32 = 3;
@@ -85,12 +86,12 @@ impl Clock {
         let id = if id == 0 { task.process.id() } else { id };
         tree::process(id).map(|_| Clock::Process(id)).ok_or(Errno::EINVAL)
     }
-    /// The clock on which time from now on is counted: setting the wall clock does not move it.
+    /// Returns the clock for relative times: setting the wall clock does not affect it.
     #[inline]
     pub fn for_relative(self) -> Clock {
         if self == Clock::Realtime { Clock::Monotonic } else { self }
     }
-    /// Nanoseconds on this clock now.
+    /// Returns the present time of this clock in nanoseconds.
     #[inline]
     pub fn now_ns(self) -> u64 {
         let sum = |time: CpuTime| time.user_ns + time.system_ns;
@@ -103,7 +104,7 @@ impl Clock {
             }
         }
     }
-    /// When on the monotonic clock this clock can at the earliest show `deadline_ns`.
+    /// Returns the earliest time on the monotonic clock at which this clock can show `deadline_ns`.
     #[inline]
     pub fn earliest(self, deadline_ns: u64) -> Instant {
         const LOOK_AGAIN_NS: u64 = 1_000_000;

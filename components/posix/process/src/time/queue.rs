@@ -16,7 +16,7 @@ lock_class! {
     static QUEUE_LOCK = "time.queue";
 }
 
-/// The timer of a process.
+/// The kinds of timer of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, by number.
@@ -27,9 +27,9 @@ pub enum Which {
     CpuLimit,
 }
 
-/// A thing outside processes that waits for a moment (a timerfd).
+/// An object outside processes that waits for a time (a timerfd).
 pub trait Alarm: Send + Sync {
-    /// The moment has come. Called by the timer thread, with no lock held.
+    /// Called by the timer thread at the deadline, with no lock held.
     fn due(&self);
 }
 
@@ -43,7 +43,7 @@ pub trait Timed: Send + Sync {
 pub enum Target {
     /// A timer of a process.
     Process(Weak<dyn Timed>, Which),
-    /// Something else.
+    /// Another receiver.
     Alarm(Weak<dyn Alarm>),
 }
 
@@ -72,11 +72,11 @@ struct Slot {
     target: Option<Target>,
 }
 
-/// Storage of the heap's entries.
+/// The slots in which the heap's entries are stored.
 #[derive(Default)]
 struct Slots {
     all: Vec<Slot>,
-    /// For a number that no slot has; the heap has none.
+    /// Returned for a number without a slot; the heap has no such number.
     nothing: Node<u32>,
 }
 
@@ -86,14 +86,14 @@ impl Store<u32> for Slots {
     }
 }
 
-/// The deadlines, first one first; equal ones in no order.
+/// The deadlines, first one first; equal ones are in no particular order.
 #[derive(Default)]
 struct Heap {
     slots: Slots,
     free: Vec<u32>,
     order: runqueue::Heap<u32>,
     serial: u64,
-    /// When the timer thread looks again by itself, if it has looked and found anything.
+    /// Time of the next check by the timer thread, if there is one.
     next_look: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl Heap {
         self.free.push(slot);
         Some(target)
     }
-    /// The first, and its deadline.
+    /// Returns the first entry and its deadline.
     fn first(&self) -> Option<(Token, Instant)> {
         let slot = self.order.peek()?;
         let Slot { node, serial, .. } = self.slots.all.get(slot as usize)?;
@@ -139,12 +139,12 @@ fn heap() -> &'static Mutex<Heap> {
     })
 }
 
-/// Has `target` told when `deadline` has come.
+/// Registers `target` to be told at `deadline`.
 pub fn arm(deadline: Instant, target: Target) -> Token {
     let mut heap = heap().lock();
     let token = heap.insert(deadline, target);
-    // `next_look` stays when its entry is taken back: the timer thread then looks once in vain, which is cheaper than a look
-    // each time that a timer is set anew.
+    // `next_look` stays when its entry is removed: the timer thread then wakes once in vain, which is cheaper than a wake
+    // each time that a timer is set again.
     let is_early = heap.next_look.is_none_or(|look| deadline < look);
     drop(heap);
     if is_early {
@@ -153,13 +153,13 @@ pub fn arm(deadline: Instant, target: Target) -> Token {
     token
 }
 
-/// Takes an entry back; nothing if it has come already.
+/// Removes an entry; has no effect if its deadline has passed already.
 pub fn disarm(token: Token) {
     let removed = heap().lock().remove(token);
     drop(removed);
 }
 
-/// The timer thread.
+/// The main function of the timer thread.
 fn run() {
     loop {
         let ticket = CHANGED.ticket();

@@ -26,29 +26,30 @@ use vfs::Errno;
 const TIMERS_MAX: usize = 1024;
 
 impl Schedule {
-    /// Time left on a clock that shows `now_ns` and the interval; 0 if not armed, at least 1 if it is.
+    /// Returns the time left on a clock that shows `now_ns`, and the interval; the time is 0 if the timer is not armed,
+    /// and at least 1 if it is.
     pub fn left(&self, now_ns: u64) -> (u64, u64) {
         let left = self.deadline_ns.map_or(0, |deadline| deadline.saturating_sub(now_ns).max(1));
         (left, self.interval_ns)
     }
-    /// Armed for `deadline_ns`, or not; nobody is told before [`Schedule::arm`].
+    /// Makes a schedule for `deadline_ns`, or one that is not armed; no receiver is told before [`Schedule::arm`].
     pub fn new(deadline_ns: Option<u64>, interval_ns: u64) -> Schedule {
         Schedule { deadline_ns, interval_ns, token: None }
     }
-    /// Takes back what [`Schedule::arm`] asked for.
+    /// Cancels [`Schedule::arm`].
     pub fn disarm(&mut self) {
         if let Some(token) = self.token.take() {
             queue::disarm(token);
         }
     }
-    /// Has `target` told when `clock` may have come to the deadline.
+    /// Registers `target` to be told when `clock` may have reached the deadline.
     pub fn arm(&mut self, clock: Clock, target: Target) {
         self.disarm();
         if let Some(deadline) = self.deadline_ns {
             self.token = Some(queue::arm(clock.earliest(deadline), target));
         }
     }
-    /// Expiries up to `now_ns`; moves the deadline past it.
+    /// Returns the number of expirations up to `now_ns`, and moves the deadline past it.
     pub fn expire(&mut self, now_ns: u64) -> u64 {
         let Some(deadline) = self.deadline_ns.filter(|deadline| *deadline <= now_ns) else {
             return 0;
@@ -72,7 +73,7 @@ fn interval_clock(process: &Process, number: u32) -> Clock {
     if number == 0 { Clock::Monotonic } else { Clock::Process(process.id()) }
 }
 
-/// Time on the clock of interval timer `number`: user time only for `ITIMER_VIRTUAL`.
+/// Returns the time on the clock of interval timer `number`: user time only for `ITIMER_VIRTUAL`.
 fn interval_now(process: &Process, number: u32) -> u64 {
     match number {
         1 => process.cpu_time().user_ns,
@@ -80,14 +81,14 @@ fn interval_now(process: &Process, number: u32) -> u64 {
     }
 }
 
-/// Time left of interval timer `number` and its interval.
+/// Returns the time left of interval timer `number` and its interval.
 pub fn interval_left(process: &Process, number: u32) -> (u64, u64) {
     let now = interval_now(process, number);
     process.timers.lock().interval.get(number as usize).map_or((0, 0), |timer| timer.left(now))
 }
 
-/// Sets interval timer `number` to expire in `value_ns` (0: never) and then each `interval_ns`;
-/// returns what was left and the interval before.
+/// Sets interval timer `number` to expire in `value_ns` (0: never) and then each `interval_ns`. Returns the time left
+/// and the interval before.
 pub fn set_interval(
     process: &Arc<Process>,
     number: u32,
@@ -106,7 +107,7 @@ pub fn set_interval(
     before
 }
 
-/// Makes a POSIX timer; returns its id, which is also its `si_value` where no `value` is given.
+/// Makes a POSIX timer; returns its id, which is also its `si_value` if no `value` is given.
 ///
 /// # Errors
 /// `EAGAIN` if the process has too many.
@@ -125,12 +126,12 @@ pub fn create(process: &Process, mut timer: PosixTimer, value: Option<u64>) -> R
     Ok(id)
 }
 
-/// Ids of POSIX timers come one after the other, as on Linux.
+/// Returns the id after `id`: ids of POSIX timers are consecutive, as on Linux.
 fn id_after(id: i32) -> i32 {
     id.checked_add(1).unwrap_or(0)
 }
 
-/// The POSIX timer `id`.
+/// Returns the POSIX timer `id`.
 ///
 /// # Errors
 /// `EINVAL` if there is none.
@@ -138,7 +139,8 @@ pub fn get(process: &Process, id: i32) -> Result<PosixTimer, Errno> {
     process.timers.lock().posix.get(&id).copied().ok_or(Errno::EINVAL)
 }
 
-/// Arms POSIX timer `id` for the moment that `start` makes of its clock (`None` disarms it); returns it as it was.
+/// Arms POSIX timer `id` for the time that `start` returns for its clock (`None` disarms it). Returns its previous
+/// state.
 ///
 /// # Errors
 /// `EINVAL` if there is none.
@@ -170,7 +172,7 @@ pub fn delete(process: &Process, id: i32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Deletes every POSIX timer: execve does.
+/// Deletes every POSIX timer, for execve.
 pub fn delete_all(process: &Process) {
     let posix = core::mem::take(&mut process.timers.lock().posix);
     for mut timer in posix.into_values() {
@@ -178,7 +180,7 @@ pub fn delete_all(process: &Process) {
     }
 }
 
-/// Disarms everything: the process has ended.
+/// Called when the process has ended: disarms all timers.
 pub fn process_ended(process: &Process) {
     delete_all(process);
     let mut timers = process.timers.lock();
@@ -188,7 +190,7 @@ pub fn process_ended(process: &Process) {
     timers.limit.disarm();
 }
 
-/// The limit on processor time was set: has it watched.
+/// Called when the limit on processor time was set: starts watching it.
 pub fn watch_cpu_limit(process: &Arc<Process>) {
     let soft = process.limits.soft(Resource::CpuSeconds);
     let mut timers = process.timers.lock();
@@ -196,7 +198,7 @@ pub fn watch_cpu_limit(process: &Arc<Process>) {
     timers.limit.arm(Clock::Process(process.id()), target(process, Which::CpuLimit));
 }
 
-/// The wall clock was set: timers on it are to come when it shows their deadline.
+/// Called when the wall clock was set: updates the timers that wait for a time of it.
 pub(super) fn wall_was_set() {
     let processes: Vec<_> = tree::read().processes().cloned().collect();
     for process in &processes {
@@ -242,7 +244,7 @@ fn interval_due(process: &Arc<Process>, number: u32) {
 }
 
 /// Sends a signal of a timer on the processor time of `process` to the thread that has used most since it got one: over
-/// time each gets as many as its share. Linux sends it to the thread that runs as the timer expires.
+/// time each gets its share of the signals. Linux sends it to the thread that runs as the timer expires.
 fn send_to_worker(process: &Arc<Process>, info: Info) -> Result<(), Errno> {
     let (mut all, mut busiest) = (0, None);
     for task in process.tasks() {
@@ -276,7 +278,7 @@ fn posix_due(process: &Arc<Process>, id: i32) {
     }
 }
 
-/// Signals an expiry, or counts it where the signal of the last one is still pending.
+/// Signals an expiration, or counts it if the signal of the last one is still pending.
 fn tell(process: &Arc<Process>, id: i32, timer: &PosixTimer, expired: u32) {
     let (signal, thread) = match timer.notify {
         Notify::None => return,
@@ -302,7 +304,7 @@ fn count_pending(process: &Process, thread: Option<&Task>, id: u32, expired: u32
     }
 }
 
-/// A task takes `info`, the signal of a POSIX timer: timer_getoverrun tells of it from now on.
+/// Called when a task takes `info`, the signal of a POSIX timer: timer_getoverrun reports it from now on.
 pub fn signal_taken(process: &Process, info: &Info) {
     let (id, overrun) = info.sender();
     if let Some(timer) = process.timers.lock().posix.get_mut(&(id as i32)) {

@@ -1,6 +1,6 @@
-//! The wall clock and those who must know when it is set: absolute sleeps and timers on it.
+//! The wall clock, and the objects that must be told when it is set: absolute sleeps and timers on it.
 //!
-//! Locks: `time.wall` guards the list of watchers, who are told with it released.
+//! Locks: `time.wall` guards the list of watchers, which are told with it released.
 use crate::{exec::vdso, time::timers};
 use alloc::{
     sync::{Arc, Weak},
@@ -15,31 +15,32 @@ lock_class! {
     static WALL = "time.wall";
 }
 
-/// Somebody told that the wall clock was set.
+/// A watcher that is told when the wall clock was set.
 pub trait WallWatcher: Send + Sync {
-    /// It shows another time now.
+    /// Called when it shows another time.
     fn wall_was_set(&self);
 }
 
-/// Signalled when the wall clock is set.
+/// Event that is signalled when the wall clock is set.
 pub static SET: Event = Event::new();
 static WATCHERS: Mutex<Vec<Weak<dyn WallWatcher>>> = Mutex::new(&WALL, Vec::new());
 
-/// Tells `watcher` of every setting until it is dropped.
+/// Registers `watcher` to be told of every change until it is dropped.
 pub fn watch(watcher: Weak<dyn WallWatcher>) {
     let mut watchers = WATCHERS.lock();
     watchers.retain(|known| known.strong_count() > 0);
     watchers.push(watcher);
 }
 
-/// Tells programs of a wall clock that a mount moved forward ([`rt::time::raise_wall_ns`]): at the start, before anybody waits for it.
+/// Updates the time page of programs after a mount moved the wall clock forward ([`rt::time::raise_wall_ns`]): at the start,
+/// before any thread waits for it.
 pub fn was_raised() {
     if !rt::time::is_wall_set() {
         vdso::update();
     }
 }
 
-/// Sets the wall clock: now is `ns` since 1970.
+/// Sets the wall clock to `ns` since 1970.
 pub fn set(ns: u64) {
     rt::time::set_wall_ns(ns);
     vdso::update();

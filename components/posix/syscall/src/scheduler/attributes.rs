@@ -23,18 +23,18 @@ struct RawAttributes {
 }
 
 const BYTES: u32 = size_of::<RawAttributes>() as u32;
-/// Most bytes of any version.
+/// Greatest length of any version in bytes.
 const BYTES_MAX: u32 = rt::PAGE_BYTES as u32;
-/// Children's inheritance is not kept from them.
+/// Flag: the task keeps its policy, and whether its children reset theirs.
 const KEEP_POLICY: u64 = 8;
 const KEEP_PARAMETERS: u64 = 16;
 const RESET_ON_FORK: u64 = 1;
 const KNOWN_FLAGS: u64 = RESET_ON_FORK | KEEP_POLICY | KEEP_PARAMETERS;
 
-/// sched_setattr(2).
+/// Does sched_setattr(2).
 ///
 /// # Errors
-/// `EINVAL`, `ESRCH`, `EPERM`, `E2BIG` for a version with fields that are not known.
+/// `EINVAL`, `ESRCH`, `EPERM`, `E2BIG` for a version with unknown fields.
 pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.word(1) == 0 || call.int(0) < 0 || call.uint(2) != 0 {
         return Err(Errno::EINVAL);
@@ -90,7 +90,7 @@ fn read(call: &Call<'_>) -> Result<RawAttributes, Errno> {
     memory.read(call.word(1))
 }
 
-/// sched_getattr(2).
+/// Does sched_getattr(2).
 ///
 /// # Errors
 /// `EINVAL`, `ESRCH`, `EFAULT`.

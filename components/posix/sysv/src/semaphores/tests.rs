@@ -215,7 +215,7 @@ fn random_operations_serve_whoever_can_be_served() {
 fn in_some_order(values: &[i32], mut served: Vec<Vec<Operation>>) -> Option<Vec<i32>> {
     let mut values = values.to_vec();
     while !served.is_empty() {
-        // A call that changes nothing is best served at once.
+        // A call that changes nothing is served first.
         let constant = served.iter().position(|all| {
             all.iter().all(|operation| operation.change == 0) && done_to(&values, all).is_some()
         });

@@ -7,9 +7,9 @@ use rt::memory::Charge;
 /// The two kinds of list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AclKind {
-    /// The users that may use it.
+    /// The list that controls access to the file.
     Access,
-    /// The list that a directory hands to new files in it.
+    /// The default list of a directory, which new files in it inherit.
     Default,
 }
 

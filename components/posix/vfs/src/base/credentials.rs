@@ -11,7 +11,7 @@ pub struct Ids {
     pub real: u32,
     /// The user id whose rights the process has.
     pub effective: u32,
-    /// The user that `effective` may go back to.
+    /// The user id to which `effective` may return.
     pub saved: u32,
     /// The user id whose rights the process has on files; follows `effective`.
     pub fs: u32,
@@ -44,11 +44,11 @@ bitflags! {
         const SETGID = 1 << 6;
         /// Change user ids to any value.
         const SETUID = 1 << 7;
-        /// Add to and take from the capability sets.
+        /// Add capabilities to the sets and remove them.
         const SETPCAP = 1 << 8;
         /// Set the immutable and append-only flags of files.
         const LINUX_IMMUTABLE = 1 << 9;
-        /// Configure networks; sockets beyond their limits.
+        /// Configure networks, and exceed limits of sockets.
         const NET_ADMIN = 1 << 12;
         /// Lock memory (mlock(2)).
         const IPC_LOCK = 1 << 14;
@@ -105,7 +105,7 @@ pub struct CapabilitySets {
     pub effective: Capabilities,
     /// Capabilities kept across execve of files that have them in their inheritable set.
     pub inheritable: Capabilities,
-    /// The capabilities that execve may ever give.
+    /// The capabilities that execve may give at most.
     pub bounding: Capabilities,
     /// Capabilities kept across execve of programs without file capabilities.
     pub ambient: Capabilities,

@@ -3,7 +3,7 @@ use interfaces::file_system::FsError;
 use linux_raw_sys::errno as raw;
 
 /// An error number of Linux x86-64. It is a word, so that a `Result` of a word or a pointer is returned in two registers;
-/// in a narrower one it would be written to memory and read again at each return.
+/// a narrower type would be written to memory and read again at each return.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Errno(pub u64);
 

@@ -26,7 +26,7 @@ bitflags! {
     }
 }
 
-/// Pages of something that can be mapped: a file's page cache, or shared anonymous memory.
+/// Pages that can be mapped: a file's page cache, or shared anonymous memory.
 pub trait Mappable: Send + Sync {
     /// Returns the frame of page `index`, read from storage if necessary; for a shared store the page is made dirty.
     ///
@@ -103,10 +103,10 @@ pub enum Whence {
 /// The greatest file position (`loff_t`).
 pub const POSITION_MAX: u64 = i64::MAX as u64;
 
-/// The places that lseek(2) may go to.
+/// The positions to which lseek(2) may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// Anywhere up to this position; the end is [`File::end`].
+    /// Any position up to this one; the end is [`File::end`].
     UpTo(u64),
     /// Any position from 0 on: there is no end, and there are no holes.
     Endless,
@@ -116,7 +116,7 @@ pub enum Places {
     Start,
 }
 
-/// Limits of a walk through files that hold other files ([`File::held_bytes`]): levels left below, and files left in all.
+/// Limits of a search through files that hold other files ([`File::held_bytes`]): levels left below, and files left in all.
 #[derive(Debug)]
 pub struct Survey {
     levels: usize,
@@ -165,8 +165,8 @@ pub trait SendRoom: Send + Sync {
     fn take_room(&self) -> bool;
 }
 
-/// The operations of something open. `offset` is `None` for a stream (pipe, terminal).
-/// A default answers as Linux does for a file that lacks the operation.
+/// The operations of an open file. `offset` is `None` for a stream (pipe, terminal). The default of each method does what
+/// Linux does for a file that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait File: Send + Sync {
     /// Returns the bytes of kernel memory that would be freed if this file were closed: its share, if other files use the same
@@ -182,7 +182,8 @@ pub trait File: Send + Sync {
     fn is_seekable(&self) -> bool {
         false
     }
-    /// Places that lseek may go to, if the file is seekable. With [`Places::Start`], lseek succeeds even if it is not.
+    /// Returns the positions to which lseek may move, if the file is seekable. With [`Places::Start`], lseek succeeds even if
+    /// it is not.
     fn places(&self) -> Places {
         Places::UpTo(POSITION_MAX)
     }
@@ -205,14 +206,14 @@ pub trait File: Send + Sync {
     /// Reads at `offset`; returns the bytes put, 0 at the end.
     ///
     /// # Errors
-    /// As read(2).
+    /// Those of read(2).
     fn read(&self, offset: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         Err(Errno::EINVAL)
     }
     /// Writes at `offset` (ignored with `is_append`); returns the bytes taken and the offset after them.
     ///
     /// # Errors
-    /// As write(2).
+    /// Those of write(2).
     fn write(
         &self,
         offset: u64,
@@ -246,8 +247,8 @@ pub trait File: Send + Sync {
     fn signal_source(&self) -> Option<SignalSource<'_>> {
         None
     }
-    /// Hands directory entries from `position` to `take`, as [`interfaces::file_system::FileSystem::read_directory`] (`.` and
-    /// `..` included here).
+    /// Passes directory entries from `position` on to `take`, as [`interfaces::file_system::FileSystem::read_directory`] (`.`
+    /// and `..` included here).
     ///
     /// # Errors
     /// `ENOTDIR`.

@@ -4,14 +4,14 @@
 //! be taken from some task, vfs asks the host, which a file system and a namespace are given when they are made.
 use interfaces::file_system::ReservedFor;
 
-/// Work to do, or done with, between storage and pages.
+/// The kinds of I/O between storage and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageIo {
     /// Pages are read from storage.
     Read,
     /// Pages became dirty, and will be written.
     Write,
-    /// Dirty pages went, and need not be written.
+    /// Dirty pages were dropped, and need not be written.
     Cancelled,
 }
 

@@ -19,7 +19,7 @@ pub trait Sink {
         let count = self.put(data)?;
         if count == data.len() { Ok(count) } else { Err(Errno::EFAULT) }
     }
-    /// Takes `length` bytes of a frame from `offset`; returns how many.
+    /// Accepts `length` bytes of a frame from `offset`. Returns their number.
     ///
     /// # Errors
     /// As [`Sink::put`].
@@ -48,10 +48,10 @@ pub trait Source {
         let count = self.take(out)?;
         if count == out.len() { Ok(count) } else { Err(Errno::EFAULT) }
     }
-    /// Gives `length` bytes into a frame at `offset`; returns how many.
+    /// Copies `length` bytes into a frame at `offset`. Returns their number.
     ///
     /// # Errors
-    /// As [`Source::take`].
+    /// Those of [`Source::take`].
     fn take_into_frame(
         &mut self,
         frame: &Frame,
@@ -60,13 +60,13 @@ pub trait Source {
     ) -> Result<usize, Errno>;
 }
 
-/// A kernel slice that takes bytes.
+/// A destination of bytes in a kernel slice.
 pub struct SliceSink<'a> {
     rest: &'a mut [u8],
 }
 
 impl<'a> SliceSink<'a> {
-    /// Takes as many bytes as `out` is long.
+    /// Makes a sink for as many bytes as `out` is long.
     pub fn new(out: &'a mut [u8]) -> SliceSink<'a> {
         SliceSink { rest: out }
     }

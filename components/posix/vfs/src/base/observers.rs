@@ -38,7 +38,7 @@ bitflags! {
         const MOVED_TO = 0x80;
         /// A name was made in the directory.
         const CREATE = 0x100;
-        /// A name was taken from the directory.
+        /// A name was removed from the directory.
         const DELETE = 0x200;
         /// The file itself was deleted.
         const DELETE_SELF = 0x400;

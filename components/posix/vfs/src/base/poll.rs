@@ -178,8 +178,7 @@ impl PollTable {
     pub fn add(&self, queue: &WaitQueue) {
         queue.watch(self.watcher.clone(), self.alone);
     }
-    /// Waits for any wake since the table was made or last waited. A table of
-    /// [`PollTable::telling`] never waits.
+    /// Waits for any wake since the table was made or the last wait. A table of [`PollTable::telling`] never waits.
     pub fn wait(&mut self, deadline: Option<Instant>) -> Woken {
         let Some((event, start)) = &mut self.own else { return Woken::Signalled };
         let woken = event.wait(*start, deadline, true);

@@ -15,7 +15,7 @@ bitflags! {
         const WRITE = 0x08;
         /// F_SEAL_FUTURE_WRITE: the file's contents can change through existing mappings only.
         const FUTURE_WRITE = 0x10;
-        /// F_SEAL_EXEC: the execute bits of its mode stay.
+        /// F_SEAL_EXEC: the execute bits of the file's mode cannot change.
         const EXECUTE = 0x20;
     }
 }

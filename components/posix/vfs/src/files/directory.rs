@@ -37,7 +37,7 @@ impl DirectoryFile {
         let parent = at.dentry.parent().unwrap_or(at.dentry);
         special(b"..", parent.vnode(), POSITION_FIRST)
     }
-    /// Hands `.` and `..` to `take`, unless `position` is behind them.
+    /// Passes `.` and `..` to `take`, unless `position` is after them.
     fn take_dots(&self, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
         if position == 0 {
             take(&self.dot())?;

@@ -134,7 +134,7 @@ impl OpenFile {
     pub fn offset(&self) -> u64 {
         *self.offset.lock()
     }
-    /// Flags of reads and writes that follow from the description's flags.
+    /// Returns the flags of reads and writes that follow from the description's flags.
     #[inline]
     pub fn io_flags(&self) -> IoFlags {
         let flags = self.flags();
@@ -153,7 +153,7 @@ impl OpenFile {
     /// Does the same as [`OpenFile::read`], with `flags` (preadv2(2) with offset -1).
     ///
     /// # Errors
-    /// As [`OpenFile::read`].
+    /// Those of [`OpenFile::read`].
     pub fn read_with(&self, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         self.check_readable()?;
         let count = if self.file.is_seekable() {
@@ -178,7 +178,7 @@ impl OpenFile {
     /// Does the same as [`OpenFile::write`], with `flags` (pwritev2(2) with offset -1).
     ///
     /// # Errors
-    /// As [`OpenFile::write`].
+    /// Those of [`OpenFile::write`].
     pub fn write_with(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
         self.check_writable()?;
         let count = if self.file.is_seekable() {
@@ -353,7 +353,7 @@ impl OpenFile {
         }
         end.map(|_| ()).ok_or(Errno::EOVERFLOW)
     }
-    /// Tells observers that the kernel has read of it, to execute it.
+    /// Tells observers that the kernel has read the file, to execute it.
     pub fn note_read(&self) {
         self.tell(Events::ACCESS);
     }
@@ -408,7 +408,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// The file of a description opened with O_PATH: nothing can be done with it.
+/// The file of a description opened with O_PATH, which supports no operation.
 pub(crate) struct PlaceOnly;
 
 impl File for PlaceOnly {

@@ -37,7 +37,7 @@ pub(crate) enum AccessTime {
     Updated,
 }
 
-/// An open regular file: its pages, and how far this reader has come.
+/// An open regular file: its pages, and the readahead state of this reader.
 pub(crate) struct RegularFile {
     vnode: Arc<Vnode>,
     pages: Arc<PageCache>,
@@ -90,7 +90,7 @@ impl File for RegularFile {
             return Ok(0);
         }
         let result = self.pages.read(offset, sink, &self.readahead);
-        // A read that found nothing is an access too, and so is one that failed.
+        // A read that returned no bytes is an access too, and so is one that failed.
         if self.access_time == AccessTime::Updated {
             self.vnode.touch_accessed(self.mount.flags());
         }
@@ -189,7 +189,8 @@ impl File for RegularFile {
         self
     }
     fn closed(&self) {
-        // The new contents must be on their way before the next commit, which makes the loss of the old ones durable.
+        // The writes of the new contents must begin before the next commit, which makes the loss of the old ones
+        // durable.
         if self.pages.take_emptied() && self.vnode.instance().info().writes_replacements {
             self.pages.start_writes(WHOLE);
         }

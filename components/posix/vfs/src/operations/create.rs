@@ -36,7 +36,7 @@ const LINK_MODE: u16 = 0o777;
 /// Permission bits a file may have.
 const FILE_MODE: u16 = 0o7777;
 
-/// The longest name of a file without one: `#` and its inode's number.
+/// Greatest length of the name of a file without one: `#` and its inode's number.
 const UNNAMED_BYTES: usize = 21;
 
 /// The properties of a file to be made.
@@ -109,7 +109,7 @@ struct Inherited {
     lists: Option<Box<Lists>>,
 }
 
-/// The lists themselves, as a file system takes them.
+/// The access control lists, in the form for a file system.
 struct Lists {
     access: Vec<u8>,
     default: Vec<u8>,
@@ -219,7 +219,7 @@ fn create_generated(
     Ok(place)
 }
 
-/// Enters a name that was made in the name cache.
+/// Adds a name that was made to the name cache.
 fn add_name(parent: &Path, key: &Key<'_>, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
     let dentry = Dentry::promised(&parent.dentry, promised, vnode);
     let names = parent.vnode().instance().names();
@@ -227,7 +227,7 @@ fn add_name(parent: &Path, key: &Key<'_>, promised: Promised, vnode: Arc<Vnode>)
     dentry
 }
 
-/// Names a vnode that lives in the caches only.
+/// Gives a name to a vnode that exists in the caches only.
 fn keep_name(
     parent: &Path,
     key: &Key<'_>,

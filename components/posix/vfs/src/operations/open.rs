@@ -87,7 +87,7 @@ impl OpenHow {
     }
 }
 
-/// `__O_TMPFILE`, which means something only with O_DIRECTORY.
+/// `__O_TMPFILE`, which is valid only with O_DIRECTORY.
 const TMPFILE_BIT: u32 = raw::O_TMPFILE & !raw::O_DIRECTORY;
 
 /// Tells whether the file existed before: a new one may be opened regardless of its mode.

@@ -1,4 +1,4 @@
-//! Taking names away: unlink and rmdir.
+//! Removing names: unlink and rmdir.
 use crate::{
     base::{errno::Errno, observers::Events, time},
     tree::{dentry::Dentry, mount::Path, name_cache::Key, name_lock, notify, vnode::Vnode},
@@ -110,7 +110,7 @@ impl Caller<'_> {
         directory.mount.check_writable()?;
         let Some(node) = directory.vnode().node() else { return Ok(()) };
         let found = self.lookup(&directory.dentry, name)?.ok_or(Errno::ENOENT)?;
-        // Directories of processes are immutable on Linux, which is looked at first.
+        // Directories of processes are immutable on Linux, which is checked first.
         let is_fixed = node.subject().is_some();
         Err(match (wanted, found.vnode().is_directory()) {
             _ if is_fixed => Errno::EPERM,
@@ -151,7 +151,7 @@ pub(super) fn drop_victim(victim: &Dentry) {
     }
 }
 
-/// Takes the name of `victim` away, which is in the caches only.
+/// Removes the name of `victim`, which is in the caches only.
 fn drop_name(directory: &Vnode, key: &Key<'_>, victim: &Dentry, now: FileTime) {
     directory.instance().names().remove(key);
     directory.drop_name(victim, now);

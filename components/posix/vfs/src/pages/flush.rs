@@ -64,7 +64,7 @@ enum Held<V> {
 /// The time at which the vnode became dirty, and its inode number.
 type Key = (u64, InodeNumber);
 
-/// The part of a file system that is to be written.
+/// The vnodes of a file system that are to be written.
 pub(crate) struct Flusher<V> {
     device: (u32, u32),
     throttle: Arc<Throttle>,
@@ -127,7 +127,7 @@ impl<V: WriteBack> Flusher<V> {
         drop(list);
         drop(held);
     }
-    /// Takes up to `most` vnodes off the list that were dirty before `before_ns`, oldest first.
+    /// Removes up to `most` vnodes from the list that were dirty before `before_ns`, oldest first.
     fn take(&self, most: usize, before_ns: u64) -> Vec<Arc<V>> {
         let mut taken = Vec::new();
         let mut list = self.list.lock();
@@ -144,7 +144,7 @@ impl<V: WriteBack> Flusher<V> {
             }
         }
         if list.is_empty() {
-            // An emptied map keeps a node.
+            // A new map is made because an emptied one keeps a node allocated.
             *list = BTreeMap::new();
         }
         taken

@@ -13,7 +13,7 @@ const RECLAIM_PAGES: usize = 64;
 /// Number of rounds of a reclaim: the first only clears the marks of recent use.
 const ROUNDS: usize = 2;
 
-/// The cache grows freely while one frame in this many is free.
+/// The cache grows without limit while one frame in this many is free.
 const FREE_SHARE: u64 = 8;
 /// One frame in this many is dropped in addition, so that the next growth need not drop again.
 const SLACK_SHARE: u64 = 64;
@@ -116,7 +116,7 @@ fn make_memory(host: &dyn Host) -> bool {
     reclaim(RECLAIM_PAGES) > 0 || host.relieve()
 }
 
-/// Gives back all that can be without writing.
+/// Frees all memory that can be freed without writing.
 pub fn drop_caches() {
     // The first round clears the marks of recent use, and the next may free objects that were kept by those it
     // dropped.

@@ -46,7 +46,7 @@ pub struct DirtyPages {
     pub unawaited: u64,
 }
 
-/// Pages dirty and written now and ever.
+/// Returns the counts of dirty and written pages, present and since the start.
 pub fn dirty_pages() -> DirtyPages {
     DirtyPages {
         dirty: DIRTY.load(Ordering::Relaxed),
@@ -59,12 +59,14 @@ pub fn dirty_pages() -> DirtyPages {
     }
 }
 
-/// Pages of files in memory, of all file systems (`Cached` in `/proc/meminfo`).
+/// Returns the number of pages of files in memory, of all file systems (`Cached` in
+/// `/proc/meminfo`).
 pub fn cached_pages() -> u64 {
     CACHED.load(Ordering::Relaxed)
 }
 
-/// Pages in memory that storage has too or will have, which can be dropped sooner or later.
+/// Returns the number of pages in memory that are on storage too or will be, and so can be dropped
+/// sooner or later.
 pub fn stored_pages() -> u64 {
     STORED.load(Ordering::Relaxed)
 }

@@ -18,7 +18,7 @@ use rt::{
     time::Instant,
 };
 
-/// Time that a writer waits for one write to end before it looks again.
+/// Time that a writer waits for one write to end before it checks again.
 const PAUSE_NS: u64 = 1_000_000_000 / 5;
 /// Number of pauses without the end of any write after which a writer continues: the device hangs.
 const FRUITLESS_PAUSES: u32 = 5;

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// The files that a call under way concerns.
+/// The files that a call under way uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
     /// A lookup of a name.
@@ -237,7 +237,7 @@ fn inode(path: &Path) -> InodeNumber {
 fn different_names_of_a_directory_are_made_and_taken_away_at_once() {
     let watched = Watched::new();
     let world = watched.world();
-    // More threads than two: names may share a lock.
+    // There are more than two threads because names may share a lock.
     watched.company.store(2, Relaxed);
     at_once(4, |number| create(&world, &format!("/{number}")).unwrap());
     assert_eq!(watched.company.load(Relaxed), 0);
@@ -286,7 +286,7 @@ fn the_name_cache_agrees_with_the_file_system_after_any_changes_at_once() {
         for _ in 0..2000 {
             let path = names[random.below(8) as usize];
             let other = names[random.below(8) as usize];
-            // The result is for the assertions of the file system below.
+            // The result is not checked here: the file system below makes the assertions.
             let _ = match random.below(8) {
                 0 => world.mkdir(path),
                 1 | 2 => create(&world, path),

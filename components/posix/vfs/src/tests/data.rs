@@ -1,4 +1,4 @@
-//! Contents of files that live in the cache: reads, writes, holes, truncation, mapping.
+//! Tests of contents of files that exist in the cache: reads, writes, holes, truncation, mapping.
 use super::{World, get, put};
 use crate::{
     Errno, Whence,

@@ -1,4 +1,4 @@
-//! Generated trees: changing names, magic links, content made when read.
+//! Tests of generated trees: changing names, magic links, content made when read.
 use super::World;
 use crate::{
     Active, Errno, MountFlags, Path, Walk,
@@ -143,7 +143,7 @@ fn nothing_can_be_made_or_removed() {
 #[derive(Default)]
 struct Changing(Mutex<Vec<(Vec<u8>, u16)>>);
 
-/// A file there, with these permissions.
+/// A file in it, with these permissions.
 struct Made(u16);
 
 impl Node for Made {

@@ -1,4 +1,4 @@
-//! Behaviours of the component over tmpfs and over a storage of its own ([`storage`]).
+//! Tests of the component over tmpfs and over a storage of its own ([`storage`]).
 mod at_once;
 mod data;
 mod generated;
@@ -22,8 +22,8 @@ use crate::{
 use linux_raw_sys::general as raw;
 use std::sync::{Arc, RwLock};
 
-/// Giving memory back concerns every file of the process: tests that cause it hold this to write,
-/// tests that count requests to read.
+/// Freeing memory affects every file of the process: tests that cause it hold this to write, tests
+/// that count requests to read.
 pub(super) static RECLAIM: RwLock<()> = RwLock::new(());
 
 /// A namespace over a fresh tmpfs, and a caller in it.

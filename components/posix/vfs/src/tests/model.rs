@@ -64,9 +64,9 @@ pub struct Disk {
     next: InodeNumber,
     queue: Vec<Transfer>,
     random: u64,
-    /// Pages the disk has room for.
+    /// Number of pages for which the disk has room.
     pub room: u64,
-    /// Writes wait while it is set, their bytes taken before.
+    /// Writes wait while it is set; their bytes are taken before.
     pub is_stuck: bool,
     /// Page numbers whose writes fail, in every file.
     pub bad: HashSet<u64>,
@@ -75,9 +75,9 @@ pub struct Disk {
     /// For each rename, the number of pages of the file that were given to `write_pages` before.
     pub sent_at_rename: Vec<usize>,
     pub inode_syncs: Vec<(InodeNumber, SyncKind)>,
-    /// The next listing from there on or behind lacks memory.
+    /// The next listing from this position on fails for lack of memory.
     pub refuses_listing_at: Option<u64>,
-    /// The next change of attributes lacks memory.
+    /// The next change of attributes fails for lack of memory.
     pub refuses_change: bool,
     pub is_unmounted: bool,
     is_ended: bool,
@@ -152,7 +152,7 @@ impl Disk {
         let blocks = 8 * (file.pages.len() + file.reserved.len()) as u64;
         Ok(Attributes { blocks, ..file.attributes })
     }
-    /// Does one transfer; the result for its sink.
+    /// Does one transfer. Returns the result for its sink.
     fn transfer(&mut self, transfer: &Transfer) -> Result<(), FsError> {
         let is_bad = self.bad.contains(&transfer.page);
         let Some(file) = self.files.get_mut(&transfer.inode) else {

@@ -1,4 +1,4 @@
-//! Mounting, crossing, binding, flags, and taking mounts away.
+//! Tests of mounting, crossing, binding, flags, and removing mounts.
 use super::{World, tmpfs};
 use crate::{
     Credentials, Errno, MountFlags,

@@ -1,4 +1,5 @@
-//! Names come and go: create, link, unlink, rename; the name cache agrees; many threads at once.
+//! Tests of names that are made and removed: create, link, unlink, rename, the name cache, many
+//! threads at once.
 use super::{World, get, put};
 use crate::{Base, Errno, operations::RenameMode};
 use linux_raw_sys::general as raw;

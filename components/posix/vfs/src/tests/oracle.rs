@@ -221,7 +221,7 @@ fn list(world: &World, path: &str) -> Result<String, Errno> {
         names.push(String::from_utf8(entry.name.to_vec()).unwrap());
         true
     });
-    // A directory that was removed is ENOENT to getdents, and an end to the C library.
+    // getdents of a removed directory fails with ENOENT, which the C library reports as the end.
     if !matches!(read, Ok(_) | Err(Errno::ENOENT)) {
         return Err(read.unwrap_err());
     }

@@ -1,4 +1,4 @@
-//! Path walks: links, dots, slashes, limits, scopes.
+//! Tests of path walks: links, dots, slashes, limits, scopes.
 use super::World;
 use crate::{Base, Errno, OpenHow, Walk};
 use linux_raw_sys::general as raw;

@@ -1,4 +1,4 @@
-//! Files on storage that can be written, over the model disk.
+//! Tests of files on storage that can be written, over the model disk.
 use super::{
     RECLAIM, World, get,
     model::{Model, model},

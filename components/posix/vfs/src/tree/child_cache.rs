@@ -11,7 +11,7 @@ lock_class! {
     static CHILDREN = "vfs.children";
 }
 
-/// Dentries of one object at most.
+/// Most dentries of one object.
 const ENTRIES_MAX: usize = 8;
 
 struct Entry {
@@ -63,7 +63,7 @@ impl ChildCache {
         drop(state);
         drop(replaced);
     }
-    /// Lets go of all: the object has ended.
+    /// Drops all dentries: the object has ended.
     pub fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;

@@ -17,7 +17,8 @@ const DENTRY_BYTES: usize = 192;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// A name with the memory for a dentry: taken before a file is made, so that naming it cannot fail.
+/// A name with the memory for a dentry, allocated before a file is made, so that naming it cannot
+/// fail.
 pub(crate) struct Promised {
     name: Arc<[u8]>,
     charge: Charge,
@@ -120,7 +121,7 @@ impl Dentry {
         let link = self.link.lock();
         (link.parent.clone(), link.name.clone())
     }
-    /// Moves it; the caller holds both directories' locks and mends the name cache.
+    /// Moves it; the caller holds both directories' locks and updates the name cache.
     pub(crate) fn relink(&self, parent: &Arc<Dentry>, name: Arc<[u8]>) {
         let before = {
             let mut link = self.link.lock();

@@ -1,7 +1,7 @@
 //! Mounts and places: a [`Mount`] is a tree of dentries seen at one place of a namespace, a
 //! [`Path`] is a dentry seen through a mount.
 //!
-//! `at` (where a mount hangs) changes only under the namespace's table lock and is a leaf lock.
+//! `at` (the place of a mount) changes only under the namespace's table lock and is a leaf lock.
 use crate::{
     base::{errno::Errno, mount_flags::MountFlags},
     tree::{
@@ -22,7 +22,7 @@ lock_class! {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// A tree of files seen at a place.
+/// A tree of files mounted at a place.
 pub struct Mount {
     id: u64,
     source: String,
@@ -223,14 +223,14 @@ impl Path {
     }
 }
 
-/// A path in the making, from its last name to its first.
+/// A path that is being built, from its last name to its first.
 struct Upwards {
     /// The text, built backwards.
     text: Vec<u8>,
 }
 
 impl Upwards {
-    /// Most paths fit without another allocation.
+    /// Number of bytes allocated at first, enough for most paths.
     const COMMON_BYTES: usize = 128;
 
     fn new() -> Upwards {

@@ -21,9 +21,9 @@ lock_class! {
 const SHARDS: usize = 32;
 /// Heap bytes of a negative entry besides its name.
 const ENTRY_BYTES: usize = 96;
-/// A shard is never swept below this many entries.
+/// Number of entries below which a shard is never swept.
 const SHARD_ENTRIES_MIN: usize = 64;
-/// Frames of memory for each entry the whole cache may hold before it is swept.
+/// Number of frames of memory for each entry that the whole cache may hold before it is swept.
 const FRAMES_AN_ENTRY: usize = 4;
 
 struct Entry<D> {
@@ -174,7 +174,7 @@ impl<D> NameCache<D> {
     ) -> Arc<D> {
         self.put(key, name, Some(dentry.clone()), None, Existing::Keep).unwrap_or(dentry)
     }
-    /// Puts an entry in place; returns the dentry that was there if it is kept.
+    /// Puts an entry in place. Returns the previous dentry if that is kept.
     fn put(
         &self,
         key: &Key<'_>,
@@ -254,7 +254,7 @@ impl<D> Shard<D> {
         self.fit();
         swept
     }
-    /// Makes a table smaller that has much more room than entries.
+    /// Shrinks a table that has much more room than entries.
     fn fit(&mut self) {
         let left = self.entries.len();
         if (left * SPARSE).max(SHARD_ENTRIES_MIN) < self.entries.capacity() {
@@ -263,10 +263,10 @@ impl<D> Shard<D> {
     }
 }
 
-/// A table with room for more than this times its entries is made smaller.
+/// A table with room for more than this number times its entries is shrunk.
 const SPARSE: usize = 8;
 
-/// Entries taken out by one sweep.
+/// Most entries removed by one sweep.
 const SWEEP_MOST: usize = 64;
 
 /// Returns the number of entries that a shard may have before the next sweep, if `left` remained after the last one.

@@ -31,7 +31,7 @@ pub(crate) struct SharedName<'a> {
     _directory: ReadGuard<'a, ()>,
 }
 
-/// Shares a name of the stored directory `parent`.
+/// Locks a name of the stored directory `parent` shared.
 pub(crate) fn share<'a>(parent: &'a Arc<Dentry>, key: &Key<'_>) -> SharedName<'a> {
     let directory = parent.vnode();
     let shared = directory.contents().read();

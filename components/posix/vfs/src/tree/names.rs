@@ -16,9 +16,9 @@ use rt::{NoMemory, memory::Charge};
 /// A position, and the dentry at it until that is removed.
 type Slot = (u64, Option<Arc<Dentry>>);
 
-/// Slots that are made at first.
+/// Number of slots that are made at first.
 const SLOTS_MIN: usize = 4;
-/// Positions that a reader is shown count down from here and still fit a signed number.
+/// Positions that a reader gets count down from here and still fit a signed number.
 const TOP: u64 = (1 << 62) - 1;
 
 /// The names of one directory.
@@ -56,15 +56,15 @@ impl Names {
         self.count += 1;
         Ok(())
     }
-    /// Lets the place of one name be another's.
+    /// Gives the position of one name to another.
     pub(crate) fn replace(&mut self, position: u64, dentry: &Arc<Dentry>) {
         dentry.set_position(position);
         let slot = self.find(position).and_then(|index| self.slots.get_mut(index));
         let before = slot.and_then(|slot| slot.1.replace(dentry.clone()));
-        // The caller holds it: it does not end here.
+        // The caller holds the dentry, so that it is not dropped here.
         drop(before);
     }
-    /// Takes a name away, which the caller holds.
+    /// Removes a name that the caller holds.
     #[inline]
     pub(crate) fn remove(&mut self, position: u64) {
         let found = self.find(position).and_then(|index| self.slots.get_mut(index));

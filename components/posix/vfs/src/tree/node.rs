@@ -119,7 +119,7 @@ pub trait Node: Send + Sync {
     /// Does the same as [`Node::write`] for data written at `offset`, for files to which the offset matters.
     ///
     /// # Errors
-    /// As [`Node::write`].
+    /// Those of [`Node::write`].
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.write(data)
     }
@@ -131,7 +131,8 @@ pub trait Node: Send + Sync {
     fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(None)
     }
-    /// Places that lseek may go to. By default the contents of a file are a sequence without an end, as most of procfs's are.
+    /// Returns the positions to which lseek may move. By default the contents of a file are a sequence without an end, as
+    /// those of most files of procfs are.
     fn places(&self) -> Places {
         match self.attributes().file_type {
             FileType::Directory => Places::UpTo(GENERATED_END),
@@ -147,7 +148,7 @@ pub trait Node: Send + Sync {
     }
 }
 
-/// Attributes of a generated node: owned by `user` and `group`, times of now.
+/// Returns attributes of a generated node: owned by `user` and `group`, with the present time.
 pub fn attributes(
     inode: InodeNumber,
     file_type: FileType,

@@ -14,11 +14,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 static COOKIE: AtomicU32 = AtomicU32::new(0);
 
 impl Vnode {
-    /// Tells `observer` from now on, until it is dropped and [`Vnode::sweep_observers`] called.
+    /// Registers `observer` until it is dropped and [`Vnode::sweep_observers`] is called.
     pub fn observe(&self, observer: Weak<dyn Observer>) {
         self.observers().change(|list| list.push(observer));
     }
-    /// Forgets the observers that were dropped.
+    /// Removes the observers that were dropped.
     pub fn sweep_observers(&self) {
         self.observers().change(|list| list.retain(|known| known.strong_count() > 0));
     }

@@ -1,4 +1,4 @@
-//! The [`Opener`] behind each device number, and behind FIFOs.
+//! The [`Opener`] of each device number, and of FIFOs.
 //!
 //! One [`Registry`] a [`crate::walk::namespace::Namespace`], filled at start, read at each open of a node.
 use crate::{
@@ -19,12 +19,12 @@ pub trait Opener: Send + Sync {
     /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
     ///
     /// # Errors
-    /// `ENXIO` for no such device, and as open(2).
+    /// `ENXIO` for no such device, and those of open(2).
     fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
     /// Does the same as [`Opener::open`], for openers that need the place at which the node was found (`/dev/ptmx`).
     ///
     /// # Errors
-    /// As [`Opener::open`].
+    /// Those of [`Opener::open`].
     fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
         self.open(place.vnode(), flags)
     }

@@ -31,7 +31,7 @@ bitflags! {
     /// Flags of umount2(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct UnmountFlags: u32 {
-        /// MNT_FORCE; treated as nothing, as Linux does for local file systems.
+        /// MNT_FORCE; has no effect, as on Linux for local file systems.
         const FORCE = 1;
         /// MNT_DETACH: remove it from the namespace now, end it once it is no longer used.
         const DETACH = 2;
@@ -180,7 +180,7 @@ impl Namespace {
     /// Does the same as [`Namespace::bind`], with all mounts below `from` (MS_REC).
     ///
     /// # Errors
-    /// As [`Namespace::bind`].
+    /// Those of [`Namespace::bind`].
     pub fn bind_recursively(
         &self,
         who: &Credentials,
@@ -319,7 +319,7 @@ impl Namespace {
             let has_others = flags.intersects(UnmountFlags::FORCE | UnmountFlags::DETACH);
             return Err(if has_others { Errno::EINVAL } else { Errno::EAGAIN });
         }
-        // A working directory or a root may have been mounted over since it was gone to.
+        // A working directory or a root may have been mounted over since it was entered.
         let path = self.cross(path);
         if !path.is_mount_root() {
             return Err(Errno::EINVAL);

@@ -12,7 +12,7 @@ pub(crate) fn name_end(text: &[u8], start: usize) -> usize {
     }
     let rest = text.get(at..).unwrap_or_default();
     let slash = match text.last_chunk() {
-        // The rest of the last word, which was not looked at; no byte of its replacement is a slash.
+        // The rest of the last word, which was not searched; no byte of its replacement is a slash.
         Some(word) if !rest.is_empty() => {
             first_slash(u64::from_le_bytes(*word) >> (8 * (WORD_BYTES - rest.len())))
         }

@@ -121,7 +121,7 @@ pub fn check_execute(path: &Path, who: &Credentials) -> Result<(), Errno> {
     check(path.vnode(), who, Want::EXECUTE)
 }
 
-/// The user and the group that a program runs as by its file.
+/// The user and the group that a program gets from its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetIds {
     /// The owner, if the set-user-id bit is set.
@@ -166,7 +166,7 @@ pub fn file_capabilities(path: &Path) -> Result<Option<FileCapabilities>, Errno>
     }
 }
 
-/// Owns the file or may act as if.
+/// Returns whether the caller owns the file or may act as its owner.
 pub fn is_owner(vnode: &Vnode, who: &Credentials) -> bool {
     vnode.owner().0 == who.user.fs || who.has(Capabilities::FOWNER)
 }

@@ -20,7 +20,7 @@ use interfaces::file_system::FileType;
 
 /// Bytes of the longest path, its NUL included.
 pub const PATH_MAX: usize = 4096;
-/// Symbolic links followed in one walk.
+/// Most symbolic links followed in one walk.
 const LINKS_MAX: u32 = 40;
 
 bitflags! {
@@ -43,7 +43,7 @@ bitflags! {
         const BENEATH = 0x80;
         /// RESOLVE_IN_ROOT
         const IN_ROOT = 0x100;
-        /// The walk does not leave the directory that it starts from.
+        /// The walk does not leave the directory in which it starts.
         const SCOPED = Self::BENEATH.bits() | Self::IN_ROOT.bits();
     }
 }
@@ -63,11 +63,11 @@ pub(crate) enum Last {
 
 /// A path up to its last component.
 pub(crate) struct Parent {
-    /// The directory; it was searched for with permission.
+    /// The directory; the caller may search it.
     pub path: Path,
     /// The last component.
     pub last: Last,
-    /// Slashes followed: only a directory will do.
+    /// Slashes follow the name, so that only a directory is accepted.
     pub has_slash: bool,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Walker<'a> {
         }
         self.enter(found, follow)
     }
-    /// Goes to `found`, or follows it.
+    /// Moves to `found`, or follows it if it is a link.
     fn enter(&mut self, found: Path, follow: bool) -> Result<bool, Errno> {
         if !follow || found.vnode().file_type() != FileType::Symlink {
             self.at = found;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// The disk that is the driver's ear, and that false words are about.
+/// The disk through which the driver gets its orders, and about which it gives false answers.
 const DISK: &str = "/dev/vdb";
 const BLOCK_BYTES: usize = 4096;
 const FIRST_BLOCK: u64 = 256;
@@ -16,7 +16,7 @@ const BLOCKS: u64 = 64;
 /// Block of the disk from which the lies are about: not a block that is an order.
 const LIES_AT: u64 = 3000;
 const LIES: usize = 64;
-/// Sixteen limits of the system `hostile`, and some.
+/// Pause of a little more than sixteen limits of the system `hostile`.
 pub const CALM: Duration = Duration::from_millis(3_600);
 /// The byte that fills the memory that a program frees.
 const SECRET: u8 = 0xa5;
@@ -25,7 +25,7 @@ const SECRET_BYTES: usize = 96 << 20;
 /// The required reaction to a behaviour. In each case no program sees an error or a wrong byte, and all continue.
 #[derive(Clone, Copy, Debug)]
 pub enum Follows {
-    /// The driver is ended because of this.
+    /// The driver is ended for this reason.
     Ended(&'static str),
     /// The driver continues.
     Nothing,
@@ -40,7 +40,7 @@ pub struct Case {
     pub follows: Follows,
     /// Requests become overdue.
     pub is_overdue: bool,
-    /// A further check while the driver behaves so.
+    /// A further check while the driver behaves in this way.
     pub check: fn() -> Result<(), String>,
 }
 

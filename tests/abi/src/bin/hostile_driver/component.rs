@@ -46,7 +46,7 @@ impl Component {
         Some(end.split_once(": ")?.1.to_owned())
     }
 
-    /// Ends it, so that its successor is the driver again.
+    /// Ends the component, so that its successor behaves correctly.
     pub fn kill(self) -> Result<(), String> {
         fs::write(CONTROL, format!("kill {}", self.0))
             .map_err(|error| format!("{CONTROL}: {error}"))

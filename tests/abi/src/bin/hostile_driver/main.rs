@@ -74,7 +74,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Str
     Ok(())
 }
 
-/// Files are written and read back, and a program computes.
+/// Waits until files are written and read back, and a program computes.
 fn wait_for_work() -> Result<(), String> {
     let (checked, computed) = (CHECKED.load(Relaxed), COMPUTED_NS.load(Relaxed));
     let is_done =
@@ -86,7 +86,7 @@ fn wait_for_work() -> Result<(), String> {
 fn play(case: &Case) -> Result<String, String> {
     wait_until("the driver runs", || DRIVER.state().is_some_and(|now| now.is_running))?;
     if case.is_overdue {
-        // After the calm the limit is as short as at first, whatever requests were overdue before.
+        // After the pause the limit is as short as at first, even if requests were overdue before.
         thread::sleep(cases::CALM);
     }
     let before = DRIVER.state().ok_or("no driver")?;
@@ -162,7 +162,7 @@ fn main() -> ExitCode {
                 Err(why) => {
                     println!("{round:>3} {:<16}WRONG: {why}", case.name);
                     failed += 1;
-                    // The next one begins with a driver that is one.
+                    // The next behaviour begins with a correct driver.
                     let _ = DRIVER.kill();
                 }
             }

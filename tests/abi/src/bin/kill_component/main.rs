@@ -62,7 +62,7 @@ fn running(name: &str, field: &str) -> Option<u64> {
     is_running.then(|| value(block, field).flatten()?.parse().ok()).flatten()
 }
 
-/// Waits until the component runs and `field` is so; its value.
+/// Waits until the component runs and `is_so` is true of `field`. Returns the value.
 fn wait_for(name: &str, field: &str, is_so: impl Fn(u64) -> bool) -> Result<u64, String> {
     let start = Instant::now();
     loop {
@@ -74,7 +74,7 @@ fn wait_for(name: &str, field: &str, is_so: impl Fn(u64) -> bool) -> Result<u64,
     }
 }
 
-/// Kills once; nanoseconds to the successor's first answer.
+/// Kills the component once. Returns the nanoseconds to the successor's first answer.
 fn kill(name: &str) -> Result<u64, String> {
     let before = wait_for(name, "restarts", |_| true)?;
     fs::write(CONTROL, format!("kill {name}")).map_err(|error| format!("{CONTROL}: {error}"))?;

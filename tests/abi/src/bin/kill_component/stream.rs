@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// The place of the line of the serial port.
+/// Path of the serial port.
 const SERIAL: &str = "/dev/ttyS1";
 /// The pace of the streams.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ impl Streams {
         output.write_all(line.as_bytes()).map_err(|error| format!("writing: {error}"))
     }
 
-    /// Writes numbered lines until it is over.
+    /// Writes numbered lines until the test is over.
     pub fn write_all_the_time(&self) -> JoinHandle<io::Result<()>> {
         let (output, sent, pace) = (self.output.clone(), self.sent.clone(), self.pace);
         thread::spawn(move || {
@@ -144,7 +144,7 @@ impl Streams {
         Ok(result)
     }
 
-    /// Bytes checked here, and lines sent to be checked there.
+    /// Returns the numbers of bytes checked here, and of lines sent to be checked by the host.
     pub fn counts(&self) -> (u64, u64) {
         (self.received, self.sent.load(Relaxed))
     }

@@ -70,7 +70,7 @@ fn argument(random: &mut Random, arena: &Arena) -> u64 {
     }
 }
 
-/// Opens files of most sorts: descriptors from 3 on.
+/// Opens files of most kinds, at descriptors from 3 on.
 #[allow(clippy::multiple_unsafe_ops_per_block, reason = "every line is a call of the C library")]
 fn open_some() {
     let open = |path: &str, flags: i32| {
@@ -124,14 +124,14 @@ extern "C" fn interrupt(_: i32) {}
 
 /// Time between two checks of a child.
 const LOOK: Duration = Duration::from_millis(5);
-/// A killed child that takes longer to end hangs in the kernel.
+/// Time after which a killed child that has not ended counts as hung in the kernel.
 const DEATH_MAX: Duration = Duration::from_secs(10);
 
-/// The children's words in memory that the parent sees.
+/// The last call of each child, in memory that the parent sees.
 struct Said {
     /// Number of calls made.
     made: AtomicU64,
-    /// The number of the last one.
+    /// The number of the last call.
     last: AtomicU64,
 }
 

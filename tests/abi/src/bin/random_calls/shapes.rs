@@ -12,7 +12,7 @@ pub enum Kind {
     Base,
     /// A path.
     Path,
-    /// An address that bytes go to or come from.
+    /// An address from or to which bytes are copied.
     Bytes,
     /// A number of bytes.
     Length,
@@ -32,7 +32,7 @@ pub enum Kind {
     Perhaps(&'static Kind),
     /// Vectors of buffers.
     Vectors,
-    /// A time, or two in a row, with sane and other fields.
+    /// A time, or two consecutive ones, with valid and invalid fields.
     Time,
     /// A socket's address.
     Name,
@@ -373,7 +373,7 @@ impl Arena {
         self.words[at] = random.next() >> random.below(64);
     }
 
-    /// Puts a structure of these words somewhere; where.
+    /// Puts a structure of these words at a random place. Returns its address.
     fn put(&mut self, random: &mut Random, fields: &[u64]) -> u64 {
         let at = random.below((self.words.len() - fields.len()) as u64) as usize;
         self.words[at..at + fields.len()].copy_from_slice(fields);

@@ -114,8 +114,8 @@ impl Files {
     pub fn changed(&self) -> PathBuf {
         self.0.join("taken")
     }
-    /// Starts the process that changes owners and modes as root; it must never see a program of its making that it did
-    /// not make.
+    /// Starts the process that changes owners and modes as root. No program may run with an owner and mode that the file
+    /// never had together.
     pub fn start_changes(&self) -> i32 {
         let (taken, changed) = (self.changed(), self.0.join(CHANGED));
         fork(move || {

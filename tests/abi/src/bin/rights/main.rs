@@ -113,7 +113,7 @@ fn main() {
     exit(i32::from(wrong != 0 || gained == 0 || plain == 0));
 }
 
-/// Microseconds from the start of an exec to the report, the least of some.
+/// Returns the microseconds from the start of an exec to the report, the least of several.
 fn span_us(files: &Files) -> u64 {
     const TRIES: usize = 5;
     let name = abi::c(files.path(files.target(0)));
@@ -210,7 +210,7 @@ fn spin(time: Duration) {
     }
 }
 
-/// Becomes the target, while threads of this process make their calls.
+/// Executes the target, while threads of this process make their calls.
 fn be_victim(name: &CString, inside: &[(&&'static Racer, Duration)], delay: Duration) {
     let ready = Arc::new(Barrier::new(inside.len() + 1));
     for (racer, delay) in inside {

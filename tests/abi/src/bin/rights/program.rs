@@ -123,7 +123,7 @@ fn is_moved() -> bool {
     })
 }
 
-/// Reports, and waits to be ended.
+/// Writes the report, and waits to be ended.
 pub fn run() {
     let mut report = Report::default();
     let [real, effective, saved] = &mut report.users;

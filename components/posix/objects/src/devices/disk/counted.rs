@@ -33,7 +33,7 @@ pub struct Statistics {
     discards: Row,
     flushes: Row,
     in_flight: AtomicU64,
-    /// Since when something is in flight.
+    /// Time since which a request has been in flight.
     busy_since_ns: AtomicU64,
     busy_ns: AtomicU64,
 }
@@ -58,7 +58,7 @@ impl Statistics {
             self.busy_ns.fetch_add(busy, Ordering::Relaxed);
         }
     }
-    /// Sectors read and sectors written, ever.
+    /// Returns the numbers of sectors read and written since the start.
     pub fn sectors(&self) -> (u64, u64) {
         let load = |row: &Row| row.sectors.load(Ordering::Relaxed);
         (load(&self.reads), load(&self.writes))
@@ -156,7 +156,7 @@ fn sectors(request: &Request) -> u64 {
     }
 }
 
-/// Counts the requests of a sequence when it is done. Each has had its part of the time.
+/// A sink that counts the requests of a sequence when it ends. Each gets its share of the time.
 struct SequenceSink {
     sink: Arc<dyn BlockSink>,
     statistics: Arc<Statistics>,

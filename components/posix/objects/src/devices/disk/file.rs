@@ -14,14 +14,14 @@ use vfs::{
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 
-/// An open disk.
+/// The open file of a disk.
 pub struct BlockFile {
     device: Arc<Device>,
     pages: Arc<OpenFile>,
 }
 
 impl BlockFile {
-    /// `pages` is the open file of the disk's volume.
+    /// Makes an open disk; `pages` is the open file of the disk's volume.
     pub(super) fn new(device: Arc<Device>, pages: Arc<OpenFile>) -> BlockFile {
         BlockFile { device, pages }
     }

@@ -59,14 +59,14 @@ pub struct Device {
     pub statistics: Arc<Statistics>,
     /// The device was set read-only (BLKROSET).
     is_protected: AtomicBool,
-    /// Pages read ahead, as set; it has no effect.
+    /// Number of pages read ahead, as set by programs; it has no effect.
     read_ahead_pages: AtomicU64,
     cache: Mutex<Weak<Active>>,
 }
 
 /// Number of sectors of a page.
 const PAGE_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
-/// Pages that a description reads ahead at most.
+/// Most pages that a description reads ahead.
 const READ_AHEAD_PAGES: u64 = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

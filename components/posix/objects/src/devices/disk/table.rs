@@ -13,7 +13,7 @@ use interfaces::block::SECTOR_BYTES;
 
 /// Most partitions of a disk that get a device number.
 pub const PARTITIONS_MAX: usize = 15;
-/// Entries of a GPT looked at.
+/// Number of entries of a GPT that are read.
 const ENTRIES_MAX: usize = 128;
 const ENTRY_BYTES_MAX: usize = 512;
 const MBR_ENTRIES: usize = 446;

@@ -27,7 +27,7 @@ const ROOT_MODE: u16 = 0o1777;
 /// Bytes that stat(2) reports of a directory for each name.
 const NAME_BYTES: u64 = 20;
 
-/// A name's place, and its queue.
+/// A name's position, and its queue.
 struct Named {
     place: u64,
     queue: Arc<PosixQueue>,
@@ -103,7 +103,7 @@ impl Directory {
     /// Makes a queue. `task` may make names here.
     ///
     /// # Errors
-    /// `EEXIST`, and as [`PosixQueue::new`].
+    /// `EEXIST`, and those of [`PosixQueue::new`].
     pub fn make(
         &self,
         task: &Task,

@@ -51,7 +51,7 @@ const BYTES_HARD: i64 = 16 << 20;
 
 /// Number of queues, including those without a name.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Processes that are to be notified.
+/// Number of processes that are to be notified.
 static NOTICES: AtomicUsize = AtomicUsize::new(0);
 /// The inode number of the next queue.
 static NEXT_INODE: AtomicU64 = AtomicU64::new(directory::ROOT_INODE + 1);
@@ -59,7 +59,7 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(directory::ROOT_INODE + 1);
 /// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Most messages.
+    /// Most messages of the queue.
     pub messages: i64,
     /// Greatest length of a message in bytes.
     pub bytes: i64,
@@ -144,7 +144,7 @@ pub enum Notify {
     Signal(u8, u64),
 }
 
-/// A sleeping call; a receiver is answered with its message.
+/// A sleeping call; a receiver gets its message as the answer.
 type Sleeper = Arc<Waiter<Option<Message<Body>>>>;
 
 struct State {
@@ -152,7 +152,7 @@ struct State {
     notice: Option<Notice>,
 }
 
-/// Bytes that a queue charges to a user.
+/// Bytes with which a queue charges a user.
 struct Charged {
     user: Arc<User>,
     bytes: u64,
@@ -366,7 +366,7 @@ impl PosixQueue {
         self.touch(Times::Access);
         Ok(())
     }
-    /// Process `id` is not to be notified any more.
+    /// Removes the notification of process `id`.
     fn forget_notice(&self, id: u32) {
         let mut state = self.state.lock();
         let is_its = state.notice.as_ref().is_some_and(|notice| notice.id == id);

@@ -1,4 +1,5 @@
-//! devpts: the file system of ptys. `ptmx` makes a pair, `N` is slave N while its master is open.
+//! devpts: the file system of ptys. Opening `ptmx` makes a pair, `N` is slave N while its master is
+//! open.
 //!
 //! Every mount is an instance of its own with its own numbers, as on Linux. `/dev/ptmx` makes pairs in
 //! the instance mounted on `pts` beside it ([`Multiplexer`]). Locks: `devpts.slaves` is a leaf.
@@ -25,7 +26,7 @@ lock_class! {
     static ATTRIBUTES = "devpts.attributes";
 }
 
-/// Name of the type.
+/// Name of the file system type.
 pub const TYPE_NAME: &str = "devpts";
 
 /// A new mount of devpts.
@@ -47,10 +48,10 @@ const ROOT_INODE: u64 = 1;
 const MULTIPLEXER_INODE: u64 = 2;
 const SLAVE_INODE: u64 = 3;
 const MULTIPLEXER_NAME: &[u8] = b"ptmx";
-/// Most pairs an instance has (Linux's `kernel.pty.max`).
+/// Most pairs of an instance (Linux's `kernel.pty.max`).
 const SLAVES_MAX: u32 = 4096;
 
-/// Mount options.
+/// The mount options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Options {
     user: Option<u32>,
@@ -61,7 +62,7 @@ struct Options {
 }
 
 impl Options {
-    /// Understands mount(2)'s data.
+    /// Parses mount(2)'s data.
     fn decode(text: &[u8]) -> Result<Options, Errno> {
         let mut options = Options {
             user: None,
@@ -95,7 +96,7 @@ impl Options {
     }
 }
 
-/// A slave's name.
+/// The entry of a slave.
 struct Slave {
     pair: Arc<Pair>,
     terminal: Arc<Terminal>,
@@ -117,10 +118,10 @@ struct Slaves {
 }
 
 impl Instance {
-    /// A new instance with mount options `options`.
+    /// Makes an instance with mount options `options`.
     ///
     /// # Errors
-    /// `EINVAL` for options it does not know.
+    /// `EINVAL` for unknown options.
     pub fn new(options: &[u8]) -> Result<Arc<Instance>, Errno> {
         let options = Options::decode(options)?;
         let multiplexer = Attributes {
@@ -134,7 +135,7 @@ impl Instance {
             multiplexer: Mutex::new(&ATTRIBUTES, multiplexer),
         }))
     }
-    /// Its options in `/proc/mounts`, as Linux shows them.
+    /// Returns its options for `/proc/mounts`, in Linux's format.
     pub fn options_text(&self) -> String {
         let options = &self.options;
         let mut text = String::new();
@@ -181,19 +182,19 @@ impl Instance {
         slaves.used.insert(index);
         Ok(index)
     }
-    /// The name of slave `index` goes; its number stays taken.
+    /// Removes the name of slave `index`; its number stays in use.
     pub(super) fn remove(&self, index: u32) {
         let slave = self.slaves.lock().named.remove(&index);
         drop(slave);
     }
-    /// Number `index` may be given out again.
+    /// Frees the number `index`.
     pub(super) fn free(&self, index: u32) {
         self.slaves.lock().used.remove(&index);
     }
     fn slave(&self, index: u32) -> Option<Arc<Slave>> {
         self.slaves.lock().named.get(&index).cloned()
     }
-    /// The place where it is mounted in `namespace`.
+    /// Returns the place at which it is mounted in `namespace`.
     pub(super) fn place(&self, namespace: &Namespace) -> Option<Path> {
         let is_here = |node: &Arc<dyn Node>| core::ptr::addr_eq(Arc::as_ptr(node), self);
         let mounts = namespace.mounts();
@@ -255,7 +256,7 @@ impl Node for Slave {
     }
 }
 
-/// The `ptmx` of an instance.
+/// The node `ptmx` of an instance.
 struct MultiplexerNode(Arc<Instance>);
 
 impl Node for MultiplexerNode {
@@ -271,7 +272,8 @@ impl Node for MultiplexerNode {
     }
 }
 
-/// Opens `ptmx` elsewhere: as the `ptmx` of the devpts mounted on `pts` beside it.
+/// The opener of a `ptmx` outside devpts: it opens the `ptmx` of the devpts mounted on `pts` beside
+/// it.
 pub struct Multiplexer;
 
 impl Opener for Multiplexer {
@@ -292,7 +294,7 @@ impl Opener for Multiplexer {
     }
 }
 
-/// Opens nodes with a slave's number that are no names of a devpts: there is no slave behind them.
+/// The opener of nodes with a slave's device number outside devpts: they have no slave.
 pub struct Strayed;
 
 impl Opener for Strayed {

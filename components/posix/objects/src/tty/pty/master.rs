@@ -17,15 +17,15 @@ use vfs::{
     poll::{PollTable, WaitQueue},
 };
 
-/// Bytes moved between locks.
+/// Number of bytes moved between two takings of locks.
 const PIECE_BYTES: usize = 1024;
 
-/// An open master. Its end hangs the slave up.
+/// An open master. When it is closed, the slave is hung up.
 pub struct Master {
     pair: Arc<Pair>,
     slave: Arc<Terminal>,
     instance: Arc<Instance>,
-    /// Its own writes are held back (`TCXONC`).
+    /// Its own writes are stopped (`TCXONC`).
     is_stopped: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl Master {
     /// Answers an ioctl.
     ///
     /// # Errors
-    /// `ENOTTY` of an unknown request; `EFAULT`, and as ioctl_tty(2).
+    /// `ENOTTY` for an unknown request; `EFAULT`, and those of ioctl_tty(2).
     pub fn ioctl(&self, task: &Task, command: u32, argument: u64) -> Result<u64, Errno> {
         let memory = task.memory();
         let pair = &self.pair;
@@ -77,7 +77,7 @@ impl Master {
         }
         state.is_packet = wanted != 0;
     }
-    /// Opens the slave whatever its permissions are (`TIOCGPTPEER`).
+    /// Opens the slave regardless of its permissions (`TIOCGPTPEER`).
     fn open_peer(&self, task: &Task, flags: u32) -> Result<u64, Errno> {
         let scope = Scope::of(task);
         let root = self.instance.place(scope.fs().namespace()).ok_or(Errno::ENOENT)?;
@@ -96,7 +96,8 @@ impl Master {
         self.slave.signal_foreground(number.ok_or(Errno::EINVAL)?);
         Ok(())
     }
-    /// `TCFLSH`: its input is the slave's output, its output what the slave has not read.
+    /// Does `TCFLSH`: the master's input is the slave's output, its output the bytes that the slave
+    /// has not read.
     fn flush(&self, argument: u64) -> Result<(), Errno> {
         let which = u32::try_from(argument).map_err(|_| Errno::EINVAL)?;
         if !matches!(which, raw::TCIFLUSH | raw::TCOFLUSH | raw::TCIOFLUSH) {
@@ -128,12 +129,12 @@ impl Master {
         }
         Ok(())
     }
-    /// The slave's output has room again.
+    /// Called when the slave's output has room again.
     fn room_made(&self) {
         self.slave.started.wake();
         self.slave.process_pending();
     }
-    /// Bytes a write takes now.
+    /// Returns the number of bytes that a write accepts now.
     fn write_room(&self) -> usize {
         match self.is_stopped.load(Ordering::Acquire) {
             true => 0,

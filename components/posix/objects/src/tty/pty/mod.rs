@@ -6,9 +6,9 @@
 //! master's read  <── Pair::output <──────────────── slave's write, echo
 //! ```
 //!
-//! The line discipline runs in the master's write. Both ways are bounded: a writer waits (or gets
-//! `EAGAIN`) until the other end reads. `tty.pty` guards the pair and is a leaf.
-//! Source: pty(7), ioctl_tty(2), Linux `drivers/tty/pty.c`.
+//! The line discipline runs in the master's write. Both directions are bounded: a writer waits (or
+//! gets `EAGAIN`) until the other end reads. `tty.pty` guards the pair and is a leaf. Source:
+//! pty(7), ioctl_tty(2), Linux `drivers/tty/pty.c`.
 pub mod devpts;
 mod master;
 
@@ -34,11 +34,11 @@ lock_class! {
     static PAIR = "tty.pty";
 }
 
-/// Output kept for the master.
+/// Most bytes of output kept for the master.
 const OUTPUT_MAX: usize = 12 << 10;
-/// Output that a flush does not take back: on Linux it is in the master's own buffer already.
+/// Bytes of output that a flush does not drop: on Linux they are in the master's own buffer already.
 const OUTPUT_DELIVERED: usize = 4 << 10;
-/// The most that `FIONREAD` tells, Linux's buffer being that large.
+/// Greatest result of `FIONREAD`: Linux's buffer has that size.
 const READABLE_MAX: usize = 4095;
 
 /// The first byte of a read in packet mode (ioctl_tty(2), `TIOCPKT_`).
@@ -55,12 +55,12 @@ mod packet {
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Pairs alive and made since boot.
+/// Returns the number of pairs that exist, and of those made since boot.
 pub fn counts() -> (u64, u64) {
     (LIVE.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed))
 }
 
-/// Whether somebody has the slave open.
+/// Tells whether the slave is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slave {
     NotYet,
@@ -74,7 +74,7 @@ struct State {
     is_master_open: bool,
     is_locked: bool,
     is_packet: bool,
-    /// Bits of [`packet`] to be told.
+    /// Bits of [`packet`] to be reported.
     status: u8,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Pair {
     index: u32,
     instance: Weak<devpts::Instance>,
     state: Mutex<State>,
-    /// Output came, the slave was closed, or there is news in packet mode.
+    /// Wait queue of the master: output came, the slave was closed, or packet mode has an event.
     readable: WaitQueue,
     /// The terminal has room for input.
     writable: WaitQueue,
@@ -110,7 +110,7 @@ impl Pair {
         })
     }
     /// Takes output for a read of at most `room` bytes (not 0): in packet mode after a byte that
-    /// says what it is. `None` where there is nothing; `Err` where there will be nothing.
+    /// tells the kind. Returns `None` if there is none now, and `Err` if there will be none.
     fn take(&self, room: usize) -> Option<Result<Vec<u8>, SlaveClosed>> {
         let mut state = self.state.lock();
         if state.is_packet && state.status != 0 {
@@ -128,7 +128,7 @@ impl Pair {
         bytes.extend(state.output.drain(..count));
         Some(Ok(bytes))
     }
-    /// Notes what packet mode is to tell.
+    /// Records events for packet mode.
     fn tell(&self, clear: u8, set: u8) {
         let mut state = self.state.lock();
         if state.is_packet {
@@ -148,7 +148,7 @@ impl Pair {
     }
 }
 
-/// Nobody has the slave open any more.
+/// The slave is closed.
 struct SlaveClosed;
 
 impl Drop for Pair {
@@ -174,7 +174,7 @@ impl Line for Pair {
         self.readable.wake();
         bytes.len()
     }
-    // The master has it: there is no device to wait for.
+    // The master has the bytes: there is no device to wait for.
     fn drain(&self) {}
     fn discard(&self) {
         self.state.lock().output.truncate(OUTPUT_DELIVERED);
@@ -219,7 +219,7 @@ impl Line for Pair {
     }
 }
 
-/// Ctrl-S and Ctrl-Q hold output back and let it go on.
+/// Returns whether Ctrl-S and Ctrl-Q stop and continue output.
 fn has_usual_flow(settings: &Termios) -> bool {
     const CTRL_Q: u8 = 0x11;
     const CTRL_S: u8 = 0x13;

@@ -1,4 +1,4 @@
-//! Changes of a file's shape: truncation, holes, space set aside; and where its holes are.
+//! Changes of a file's shape: truncation, holes, reserved space, and the search for holes.
 use super::{
     PAGE, PageCache,
     index::{Page, Touch},
@@ -29,8 +29,8 @@ impl PageCache {
         self.fs.release(self.inode, gone.len() as u64);
         self.zero_tail(size);
     }
-    /// Sets the size of a file on storage, and has `tell` tell the file system while nothing is on
-    /// its way. The caller holds the vnode's `contents` lock to write.
+    /// Sets the size of a file on storage, and calls `tell` to tell the file system while no transfer is under way.
+    /// The caller holds the vnode's `contents` lock to write.
     ///
     /// # Errors
     /// Errors of reading or writing the last page, and of `tell`.
@@ -52,7 +52,7 @@ impl PageCache {
             self.index.write().unreserve_all();
         }
         self.wait_written(super::WHOLE);
-        // The cut is done: memory must not be refused now.
+        // The file is cut: allocations must not fail now.
         let told = rt::memory::with_reserve(tell);
         if told.is_err() {
             self.size.store(before, Ordering::Release);
@@ -118,7 +118,7 @@ impl PageCache {
         self.clear(range);
         Ok(())
     }
-    /// Pages of a byte range go or become zeroes, and are clean.
+    /// Drops or zeroes pages of a byte range, which become clean.
     fn clear(&self, range: Range<u64>) {
         let whole = range.start.div_ceil(PAGE)..range.end / PAGE;
         if whole.start > whole.end {

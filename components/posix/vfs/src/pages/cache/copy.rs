@@ -18,7 +18,7 @@ use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
 /// Number of pages after which a long write checks the limits of dirty pages.
 const BALANCE_PAGES: u64 = 32;
-/// Bytes from one look to the next.
+/// Number of bytes between two checks.
 const LOOK_BYTES: usize = 1 << 20;
 /// Bytes of a hole read at once.
 const HOLE_BYTES: usize = 1 << 20;
@@ -49,7 +49,7 @@ impl PageCache {
     /// Copies from the file at `offset` to `sink` until either ends; returns the bytes copied.
     ///
     /// # Errors
-    /// `EFAULT`, `EIO`, `ENOMEM` where nothing was copied before.
+    /// `EFAULT`, `EIO`, `ENOMEM` if nothing was copied before.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -133,7 +133,7 @@ impl PageCache {
     /// holds the vnode's `contents` lock to write.
     ///
     /// # Errors
-    /// `EFAULT`, `EIO`, `ENOSPC`, `ENOMEM` where nothing was copied before.
+    /// `EFAULT`, `EIO`, `ENOSPC`, `ENOMEM` if nothing was copied before.
     pub(crate) fn write(&self, offset: u64, source: &mut dyn Source) -> Result<usize, Errno> {
         let _tail = self.tail.lock();
         if offset > self.size() {

@@ -26,7 +26,7 @@ struct Chunk {
     failed: u64,
     refused: u64,
     dirty: AtomicU64,
-    /// Storage has set room aside for all of the page since it was sent last.
+    /// Storage has reserved room for all of the page since it was sent last.
     reserved: AtomicU64,
     used: AtomicU64,
     _charge: Charge,
@@ -51,7 +51,7 @@ impl Chunk {
     fn frame(&self, slot: u64) -> Option<&Frame> {
         self.frames.get(slot as usize)?.as_ref()
     }
-    /// Takes the frame out and clears every state.
+    /// Removes the frame and clears every state.
     fn take(&mut self, slot: u64, tally: &Share) -> Option<Frame> {
         let mask = !(1 << slot);
         if *self.dirty.get_mut() & !mask != 0 {
@@ -86,7 +86,7 @@ pub(super) enum Page {
     Absent,
 }
 
-/// The note that a write to a page needs.
+/// The record that a write to a page needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
     Read,
@@ -222,7 +222,7 @@ impl Index {
         self.add_pages(1);
         Ok(None)
     }
-    /// Puts a frame in place of an absent page as being read; `false` if the page is not absent.
+    /// Puts a frame in place of an absent page as being read; returns `false` if the page is not absent.
     pub(super) fn begin_read(&mut self, index: u64, frame: Frame) -> Result<bool, Errno> {
         let (key, slot) = split(index);
         let chunk = self.chunk(key)?;
@@ -343,7 +343,7 @@ impl Index {
         self.remove_pages(gone.len() as u64);
         gone
     }
-    /// Visits the ready pages of a range.
+    /// Calls the visitor with the ready pages of a range.
     pub(super) fn visit(&self, range: Range<u64>, visit: &mut dyn FnMut(u64, &Frame)) {
         for (base, chunk) in self.chunks_of(&range) {
             let ready = chunk.up_to_date & slots_in(&range, base);
@@ -393,7 +393,8 @@ impl Drop for Index {
     }
 }
 
-/// Sets a bit unless it is set: a line that many read stays shared. Says whether it was clear.
+/// Sets a bit unless it is set, so that a cache line that many threads read stays shared. Returns whether
+/// it was clear.
 fn set_bit(word: &AtomicU64, bit: u64) -> bool {
     word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
 }

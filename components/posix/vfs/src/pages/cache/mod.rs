@@ -8,7 +8,7 @@
 //! A task that changes the size or writes holds the vnode's `contents` lock. `shape` is held shared while a transfer
 //! is started, and exclusively while the file is cut or its blocks are moved, with no transfer under way: so a
 //! transfer never uses blocks that were freed. `tail` is held by writers, and tried by a thread that zeroes bytes
-//! behind the end. The index's lock is never held over a call to a file system, a copy to or from a program, or a
+//! after the end. The index's lock is never held over a call to a file system, a copy to or from a program, or a
 //! wait.
 mod change;
 mod copy;
@@ -59,7 +59,7 @@ enum Asked {
     Alone,
 }
 
-/// Frames copied from with one visit of the index.
+/// Number of frames copied from with one lookup in the index.
 const BATCH: usize = 16;
 
 static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(1);
@@ -79,7 +79,7 @@ pub struct PageCache {
     shape: RwLock<()>,
     tail: Mutex<()>,
     index: RwLock<Index>,
-    /// A read or write of pages has ended.
+    /// Event: a read or write of pages has ended.
     arrived: Event,
     throttle: Arc<Throttle>,
     errors: ErrorSequence,
@@ -266,7 +266,7 @@ impl PageCache {
             }
         }
     }
-    /// Asks once more for a page that could not be read: alone.
+    /// Requests a page that could not be read once more, alone.
     fn ask_alone(&self, index: u64, asked: Asked) -> Result<Asked, Errno> {
         if asked == Asked::Alone {
             return Err(Errno::EIO);
@@ -274,7 +274,7 @@ impl PageCache {
         self.start_reads(index..index + 1)?;
         Ok(Asked::Alone)
     }
-    /// Asks for a range that is not there, and ahead.
+    /// Requests a range that is absent, and pages ahead.
     fn bring_in(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<(), Errno> {
         let limit = self.size().div_ceil(PAGE);
         let wanted = wanted.start..wanted.end.min(wanted.start + BATCH as u64);
@@ -293,7 +293,7 @@ impl PageCache {
             let _ = self.start_reads(range);
         }
     }
-    /// Starts reading the absent pages of a range, one request a run.
+    /// Starts reading the absent pages of a range, with one request for each run.
     fn start_reads(&self, range: Range<u64>) -> Result<(), Errno> {
         let missing = self.index.read().missing(range.clone());
         let Some(myself) = self.myself.upgrade().filter(|_| missing > 0) else { return Ok(()) };
@@ -306,7 +306,7 @@ impl PageCache {
         }
         frames.reverse();
         let shape = self.shape.read();
-        // The file may have been cut since the plan was made: a page behind the end would be read from freed blocks.
+        // The file may have been cut since the plan was made: a page after the end would be read from freed blocks.
         let range = range.start..range.end.min(self.size().div_ceil(PAGE));
         let runs = self.place_frames(range, frames)?;
         let pages = runs.iter().map(|(_, frames)| frames.len() as u64).sum();
@@ -317,7 +317,7 @@ impl PageCache {
         self.charge(StorageIo::Read, pages);
         Ok(())
     }
-    /// Puts frames (the last one first) in place of absent pages; returns the runs to read.
+    /// Puts frames (the last one first) in place of absent pages. Returns the runs to read.
     fn place_frames(
         &self,
         range: Range<u64>,
@@ -362,7 +362,7 @@ impl PageCache {
         let there_already = self.index.write().insert_ready(index, frame, touch)?;
         Ok(there_already.is_none())
     }
-    /// Drops clean pages that storage has too, least recently used first; returns how many.
+    /// Drops clean pages that are on storage too, least recently used first. Returns their number.
     pub(crate) fn shrink(&self, most: usize) -> usize {
         if self.backing == Backing::Cache {
             return 0;
@@ -380,7 +380,7 @@ impl PageCache {
             drop(gone);
         }
     }
-    /// Waits until no page is on its way, from storage or to it.
+    /// Waits until no transfer of a page is under way, from storage or to it.
     pub(crate) fn wait_idle(&self) {
         loop {
             let ticket = self.arrived.ticket();

@@ -19,7 +19,7 @@ pub(crate) struct Readahead {
     ahead: u64,
 }
 
-/// The result of the reader's look into the cache.
+/// The result of the reader's lookup in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hit {
     Yes,

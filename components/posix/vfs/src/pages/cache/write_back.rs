@@ -14,7 +14,7 @@ use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Backing, FsError, PageSink};
 use rt::PAGE_BYTES;
 
-/// Pages of one call to a file system at most.
+/// Most pages of one call to a file system.
 const RUN_PAGES: usize = 256;
 
 /// Most pages that are written along with a commit.
@@ -24,8 +24,7 @@ const ALONG_PAGES: u64 = 64;
 struct WriteSink(Arc<PageCache>);
 
 impl PageCache {
-    /// Starts writing the dirty pages of a range. Says whether some were passed over, because they
-    /// are being written already.
+    /// Starts writing the dirty pages of a range. Returns whether some were skipped, because they are being written already.
     pub(crate) fn start_writes(&self, range: Range<u64>) -> bool {
         let _shape = self.shape.read();
         self.submit_writes(range)
@@ -42,14 +41,14 @@ impl PageCache {
     }
     /// Starts writes of the dirty pages of a range. The caller holds `shape`.
     pub(super) fn submit_writes(&self, range: Range<u64>) -> bool {
-        // Pages that cannot be written for want of memory would keep theirs.
+        // Memory is reserved because pages that cannot be written would keep their own.
         rt::memory::with_reserve(|| self.submit_from_reserve(range))
     }
     fn submit_from_reserve(&self, range: Range<u64>) -> bool {
         let mut has_passed = false;
         let is_stored = self.backing == Backing::Storage;
         let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };
-        // Most files that are looked at have nothing to write.
+        // Most files that are checked have nothing to write.
         let mut sink = None;
         let mut rest = range;
         loop {
@@ -99,7 +98,7 @@ impl PageCache {
         self.note_blocks();
         is_along
     }
-    /// Zeroes bytes that a mapping may have stored behind the file's end. The size is sampled after the pages were chosen. A
+    /// Zeroes bytes that a mapping may have stored beyond the file's end. The size is sampled after the pages were chosen. A
     /// writer that extends the file holds `tail`: then its bytes stay, and as it makes the page dirty again afterwards, the
     /// next write clears the bytes behind them.
     fn clear_behind_end(&self, first: u64, frames: &[rt::memory::Frame]) -> u64 {

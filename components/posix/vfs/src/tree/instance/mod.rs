@@ -69,7 +69,7 @@ pub struct Instance {
     flusher: Arc<Flusher<Vnode>>,
     /// It lives in the caches only.
     is_kept: bool,
-    /// Vnodes of it that are in no table.
+    /// Number of its vnodes that are in no table.
     kept: AtomicUsize,
     /// Files open for writing.
     written: AtomicUsize,
@@ -100,7 +100,7 @@ impl Active {
     /// Does the same as [`Active::stored`], with a new device number and shown as a file system of another type.
     ///
     /// # Errors
-    /// As [`Active::stored`].
+    /// Those of [`Active::stored`].
     pub fn stored_as(
         host: &'static dyn Host,
         type_name: &'static str,
@@ -129,7 +129,7 @@ impl Active {
         let root = Dentry::root(b"/", vnode)?;
         Ok(Arc::new(Active { instance, root }))
     }
-    /// Takes a tree of generated files into use.
+    /// Puts a tree of generated files into use.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -245,7 +245,8 @@ impl Instance {
     pub fn info(&self) -> &MountInfo {
         &self.info
     }
-    /// Sets its options in `/proc/mounts` behind the mount's flags, from a comma on; only the first word counts.
+    /// Sets its options, which `/proc/mounts` shows after the mount's flags, with a comma at the beginning; only the first
+    /// call has an effect.
     pub fn set_options(&self, options: String) {
         self.options.get_or_init(|| options);
     }
@@ -335,7 +336,7 @@ impl Instance {
         if vnodes.get(&inode).is_some_and(|known| known.strong_count() == 0) {
             vnodes.remove(&inode);
             if vnodes.is_empty() {
-                // An emptied map keeps a node.
+                // A new map is made because an emptied one keeps a node allocated.
                 *vnodes = Vnodes::new();
             }
         }
@@ -391,12 +392,12 @@ pub fn put_in_place() {
     }
 }
 
-/// Files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
+/// Returns the number of files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
 pub fn vnode_count() -> u64 {
     instances().iter().map(|instance| instance.vnode_count() as u64).sum()
 }
 
-/// Names in the name caches of all file systems (`/proc/skerry/objects`).
+/// Returns the number of names in the name caches of all file systems (`/proc/skerry/objects`).
 pub fn name_count() -> u64 {
     instances().iter().map(|instance| instance.names().len() as u64).sum()
 }

@@ -3,7 +3,7 @@ use super::{Instance, SHARDS};
 use crate::pages::stores::{Goal, Store};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The part of the vnode table that the next look for pages begins with.
+/// The part of the vnode table at which the next search for pages begins.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
 impl Store for Instance {

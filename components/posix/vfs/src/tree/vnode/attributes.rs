@@ -90,7 +90,7 @@ impl Vnode {
         self.access_due_ns.store(0, Ordering::Relaxed);
         self.enlist();
     }
-    /// Notes a read of it, as the mount and relatime say.
+    /// Records a read, which changes the access time according to the mount flags and relatime.
     pub(crate) fn touch_accessed(&self, mount: MountFlags) {
         let is_off = mount.contains(MountFlags::NO_ACCESS_TIME)
             || mount.contains(MountFlags::READ_ONLY)
@@ -132,8 +132,8 @@ impl Vnode {
         }
         self.enlist();
     }
-    /// Asks the file system for the attributes after it changed them by itself (links, times);
-    /// returns how many links it has.
+    /// Asks the file system for the attributes after it changed them by itself (links, times); returns the number
+    /// of its links.
     pub(crate) fn refresh(&self) -> u32 {
         let mut state = self.state.lock();
         self.refresh_locked(&mut state);
@@ -165,7 +165,7 @@ impl Vnode {
         }
         state
     }
-    /// Names of it, as of the last change here.
+    /// Returns the number of its names, as of the last change here.
     pub(crate) fn links(&self) -> u32 {
         self.state.lock().known.links
     }

@@ -86,7 +86,7 @@ impl Vnode {
             }
         }
     }
-    /// Takes them away. The caller holds `contents` to write.
+    /// Removes them. The caller holds `contents` to write.
     ///
     /// # Errors
     /// Errors of the file system.

@@ -23,9 +23,9 @@ use rt::{memory::Charge, sync::Mutex};
 
 /// The size that `stat` shows for each name, as on Linux, which counts `.` and `..` too.
 const NAME_BYTES: u64 = 20;
-/// Inode flags that are kept, as Linux's tmpfs does: immutable, append only, no dump, no access time.
+/// Inode flags that are supported, as by Linux's tmpfs: immutable, append only, no dump, no access time.
 const FLAGS: u32 = 0xf0;
-/// The heap of an inode, with allocation overhead.
+/// Heap bytes of an inode, with the allocator's overhead.
 const VNODE_BYTES: usize = size_of::<Vnode>() + 32;
 const PAGES_BYTES: usize = size_of::<PageCache>() + 32;
 
@@ -88,16 +88,16 @@ impl Vnode {
     pub(crate) fn names(&self) -> &Mutex<Names> {
         &self.names
     }
-    /// Keeps a name of this directory.
+    /// Adds a name of this directory.
     ///
     /// # Errors
-    /// `ENOMEM`; nothing has changed.
+    /// `ENOMEM`, without a change.
     pub(crate) fn keep_name(&self, name: &Arc<Dentry>, now: FileTime) -> Result<(), Errno> {
         self.names.lock().insert(name)?;
         self.note_name(name.vnode(), Count::More, now);
         Ok(())
     }
-    /// Lets a name of this directory go, which the caller holds.
+    /// Drops a name of this directory that the caller holds.
     pub(crate) fn drop_name(&self, name: &Dentry, now: FileTime) {
         self.drop_name_at(name.position(), name, now);
     }
@@ -106,7 +106,7 @@ impl Vnode {
         self.names.lock().remove(position);
         self.note_name(name.vnode(), Count::Fewer, now);
     }
-    /// Lets `new` take the place of `old` in this directory; the caller holds both.
+    /// Puts `new` in the place of `old` in this directory; the caller holds both.
     pub(crate) fn replace_name(
         &self,
         position: u64,

@@ -52,11 +52,11 @@ static DIRECTORY: LockClass = LockClass::nestable("vfs.directory");
 /// Permission bits with setuid, setgid and sticky.
 const PERMISSION_BITS: u16 = 0o7777;
 
-/// `FS_IMMUTABLE_FL`: nothing about the inode may change.
+/// `FS_IMMUTABLE_FL`: the inode cannot be changed.
 pub const FLAG_IMMUTABLE: u32 = 0x10;
-/// `FS_APPEND_FL`: it may only grow at its end.
+/// `FS_APPEND_FL`: the file can only grow at its end.
 pub const FLAG_APPEND: u32 = 0x20;
-/// Inode flag: left out by dump(8).
+/// Inode flag: dump(8) skips the file.
 pub const FLAG_NO_DUMP: u32 = 0x40;
 /// `FS_NOATIME_FL`
 pub(crate) const FLAG_NO_ACCESS_TIME: u32 = 0x80;
@@ -85,7 +85,7 @@ pub struct Vnode {
     acls: Mutex<Option<Box<Acls>>>,
     flags: AtomicU32,
     access_due_ns: AtomicU64,
-    /// The file system changed attributes by itself; `state` does not know them yet.
+    /// The file system changed attributes by itself; `state` does not have them yet.
     is_outdated: AtomicBool,
     state: Mutex<State>,
     contents: RwLock<()>,
@@ -105,7 +105,7 @@ pub struct Vnode {
     pipe: Slot,
     locks: Slot,
     observers: Observers,
-    /// The charge for an inode that lives here alone.
+    /// The memory charge of an inode that exists in the caches only.
     _charge: Charge,
 }
 

@@ -41,7 +41,7 @@ impl Vnode {
             return Err(Errno::EBUSY);
         }
         self.set_seals(before | more);
-        // A mapper looks at the seals with the map locked: either the seals were seen, or the mapping is now.
+        // A mapper checks the seals with the map locked: either it sees the new seals, or this check sees its mapping.
         if is_new && self.is_stored_to() {
             self.set_seals(before);
             return Err(Errno::EBUSY);

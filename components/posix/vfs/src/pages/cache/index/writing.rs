@@ -1,4 +1,4 @@
-//! The states of pages on their way to storage: dirty, being written, clean.
+//! The states of pages that are written to storage: dirty, being written, clean.
 use super::{CHUNK_PAGES, Index, Page, Touch, bits, set_bit, slots_in, split};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,7 +13,7 @@ pub(crate) enum Written {
     Again,
 }
 
-/// Dirty pages side by side, now being written.
+/// Adjacent dirty pages that are being written now.
 pub(crate) struct Picked {
     pub first: u64,
     pub frames: Vec<Frame>,
@@ -28,7 +28,7 @@ impl Index {
     pub(crate) fn dirty(&self) -> u64 {
         self.tally.dirty.load(core::sync::atomic::Ordering::Relaxed)
     }
-    /// Notes that the page `index` was written to, if it is ready; whether it was clean.
+    /// Records a write to the page `index`, if it is ready. Returns whether it was clean.
     pub(crate) fn mark_dirty(&self, index: u64) -> bool {
         let (key, slot) = split(index);
         let bit = 1 << slot;
