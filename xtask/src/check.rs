@@ -93,7 +93,13 @@ const CLIPPY: &[(&str, &[&str])] = &[
 ];
 
 /// Folders of crates that are built for the process world.
-const PROCESS_WORLD: [&str; 2] = ["components/drivers", "tests/components"];
+const PROCESS_WORLD: [&str; 5] = [
+    "components/drivers",
+    "components/ext4",
+    "components/posix/vfs",
+    "components/tmpfs",
+    "tests/components",
+];
 
 /// Returns the command that runs Clippy on the crates of the process world, which have their own flags.
 fn process_clippy(crates: &[Crate]) -> Command {
