@@ -18,7 +18,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use program::DeviceError;
-use sync::Outcome;
+use sync::{Outcome, Sleep};
 
 const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
@@ -189,15 +189,15 @@ impl Interrupt {
     }
 
     /// Blocks until the interrupt (or [`Interrupt::wake`]) has come since the last wait, the deadline or,
-    /// where interruptible, a kick.
-    pub fn wait(&self, deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
+    /// if interruptible, a kick.
+    pub fn wait(&self, deadline_ns: Option<u64>, sleep: Sleep) -> Outcome {
         let slot = self.slot();
         loop {
             let pending = slot.pending.load(Acquire);
             if slot.seen.swap(pending, Relaxed) != pending {
                 return Outcome::Signalled;
             }
-            match thread::wait_on(&slot.pending, pending, deadline_ns, is_interruptible) {
+            match thread::wait_on(&slot.pending, pending, deadline_ns, sleep) {
                 Outcome::Signalled => {}
                 other => return other,
             }

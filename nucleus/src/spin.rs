@@ -33,9 +33,9 @@ impl sync::Platform for World {
         word: &AtomicU32,
         expected: u32,
         deadline_ns: Option<u64>,
-        interruptible: bool,
+        sleep: sync::Sleep,
     ) -> sync::Outcome {
-        thread::wait_on(word, expected, deadline_ns, interruptible)
+        thread::wait_on(word, expected, deadline_ns, sleep)
     }
     fn wake(word: &AtomicU32, count: u32) -> u32 {
         thread::wake(word, count)

@@ -291,7 +291,7 @@ impl Interrupt {
     /// Blocks until the interrupt has come since the last wait. A line is masked when it comes and stays so until
     /// [`Interrupt::acknowledge`]; MSI-X needs no acknowledgement.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
-        self.0.wait(deadline.map(|at| at.0), false)
+        self.0.wait(deadline.map(|at| at.0), sync::Sleep::Uninterruptible)
     }
     /// Signals `bits` at `endpoint` whenever the interrupt comes from now on, so that the endpoint's receiver handles it;
     /// at once if it has come since the last wait. A line is masked then, as after a wait. Cost as a system call: one; none

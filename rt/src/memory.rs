@@ -190,7 +190,12 @@ impl Region {
     /// word, or until the deadline. Cost as a system call: one.
     pub fn wait(&self, index: usize, expected: u32, deadline: Option<Instant>) -> Woken {
         match self.low_half(index) {
-            Some(word) => world::thread::wait_on(word, expected, deadline.map(|at| at.0), false),
+            Some(word) => world::thread::wait_on(
+                word,
+                expected,
+                deadline.map(|at| at.0),
+                sync::Sleep::Uninterruptible,
+            ),
             None => Woken::Signalled,
         }
     }

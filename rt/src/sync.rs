@@ -18,9 +18,9 @@ impl sync::Platform for World {
         word: &AtomicU32,
         expected: u32,
         deadline_ns: Option<u64>,
-        interruptible: bool,
+        sleep: sync::Sleep,
     ) -> sync::Outcome {
-        world::thread::wait_on(word, expected, deadline_ns, interruptible)
+        world::thread::wait_on(word, expected, deadline_ns, sleep)
     }
     fn wake(word: &AtomicU32, count: u32) -> u32 {
         world::thread::wake(word, count)
@@ -64,9 +64,13 @@ impl Event {
     pub fn ticket(&self) -> Ticket {
         self.0.ticket()
     }
-    /// Blocks until signalled since `ticket`, the deadline, or (where interruptible) a kick.
-    pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>, interruptible: bool) -> Woken {
-        self.0.wait(ticket, deadline.map(|at| at.0), interruptible)
+    /// Blocks until signalled since `ticket`, or the deadline.
+    pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Woken {
+        self.0.wait(ticket, deadline.map(|at| at.0))
+    }
+    /// As [`Event::wait`], until a [`kick`](crate::thread::kick) at the latest.
+    pub fn wait_interruptible(&self, ticket: Ticket, deadline: Option<Instant>) -> Woken {
+        self.0.wait_interruptible(ticket, deadline.map(|at| at.0))
     }
     /// Wakes every waiter. Costs one atomic step if there is none.
     pub fn signal(&self) {

@@ -39,10 +39,14 @@ pub fn yield_now() {
     world::thread::yield_now();
 }
 
-/// Blocks until [`unpark`] (a token is kept if it came before), the deadline, or a [`kick`] if the wait is
-/// `interruptible`.
-pub fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
-    world::thread::park(deadline.map(|at| at.0), interruptible)
+/// Blocks until [`unpark`] (a token is kept if it came before), or the deadline.
+pub fn park(deadline: Option<Instant>) -> Woken {
+    world::thread::park(deadline.map(|at| at.0), sync::Sleep::Uninterruptible)
+}
+
+/// As [`park`], until a [`kick`] at the latest.
+pub fn park_interruptible(deadline: Option<Instant>) -> Woken {
+    world::thread::park(deadline.map(|at| at.0), sync::Sleep::Interruptible)
 }
 
 /// Lets `thread` return from [`park`], now or the next time. Unknown threads are ignored.

@@ -54,7 +54,7 @@ pub fn raise_wall_ns(ns: u64) {
 /// Blocks until `deadline`.
 pub fn sleep_until(deadline: Instant) {
     while now() < deadline {
-        let _ = crate::thread::park(Some(deadline), false);
+        let _ = crate::thread::park(Some(deadline));
     }
 }
 

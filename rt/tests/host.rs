@@ -40,8 +40,8 @@ fn an_unpark_before_the_park_is_kept_once() {
     let me = thread::current();
     thread::unpark(me);
     thread::unpark(me);
-    assert_eq!(thread::park(None, false), Woken::Signalled);
-    assert_eq!(thread::park(soon(), false), Woken::TimedOut);
+    assert_eq!(thread::park(None), Woken::Signalled);
+    assert_eq!(thread::park(soon()), Woken::TimedOut);
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn a_kick_ends_only_interruptible_waits_and_is_kept() {
     let (ids, id) = mpsc::channel();
     let woken = on_thread(move || {
         ids.send(thread::current()).unwrap();
-        let uninterruptible = thread::park(Some(time::now().after_ns(30_000_000)), false);
-        (uninterruptible, thread::park(None, true), thread::take_kick())
+        let uninterruptible = thread::park(Some(time::now().after_ns(30_000_000)));
+        (uninterruptible, thread::park_interruptible(None), thread::take_kick())
     });
     thread::kick(id.recv().unwrap());
     assert_eq!(woken.recv().unwrap(), (Woken::TimedOut, Woken::Kicked, false));
@@ -118,12 +118,12 @@ fn an_event_is_waited_for_across_threads() {
     let event = Arc::new(Event::new());
     let ticket = event.ticket();
     let other = event.clone();
-    let woken = on_thread(move || other.wait(ticket, None, true));
+    let woken = on_thread(move || other.wait_interruptible(ticket, None));
     event.signal();
     assert_eq!(woken.recv().unwrap(), Woken::Signalled);
-    assert_eq!(event.wait(event.ticket(), soon(), true), Woken::TimedOut);
+    assert_eq!(event.wait_interruptible(event.ticket(), soon()), Woken::TimedOut);
     thread::kick(thread::current());
-    assert_eq!(event.wait(event.ticket(), None, true), Woken::Kicked);
+    assert_eq!(event.wait_interruptible(event.ticket(), None), Woken::Kicked);
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Keeper {
             if is_late || is_so(&self.now.lock()) {
                 return;
             }
-            self.changed.wait(ticket, deadline, false);
+            self.changed.wait(ticket, deadline);
         }
     }
 

@@ -229,7 +229,7 @@ impl BlockProxy {
             if is_over {
                 break;
             }
-            self.room.wait(ticket, None, false);
+            self.room.wait(ticket, None);
         }
         for request in batch {
             let tag = request.tag;
@@ -270,7 +270,7 @@ impl BlockProxy {
             let is_refused = self.link.lock().traffic.is_refused();
             let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
             let deadline = retry.into_iter().chain(doubted).min();
-            self.troubled.wait(ticket, deadline, false);
+            self.troubled.wait(ticket, deadline);
             self.complete_all();
         }
     }

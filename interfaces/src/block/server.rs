@@ -159,7 +159,7 @@ impl Session {
             if is_over {
                 return;
             }
-            self.ended.wait(ticket, None, false);
+            self.ended.wait(ticket, None);
         }
     }
 
@@ -315,7 +315,7 @@ impl BlockService {
             if session.sending.lock().is_over {
                 return;
             }
-            session.ended.wait(ticket, None, false);
+            session.ended.wait(ticket, None);
         }
     }
 }

@@ -158,14 +158,14 @@ impl PortProxy {
                 (sink, linked.traffic.take_news(), next)
             };
             let Some(sink) = sink else {
-                self.link.changed.wait(ticket, None, false);
+                self.link.changed.wait(ticket, None);
                 continue;
             };
             tell(&sink, news);
             let doorbell = match next {
                 Err(Corrupt) => {
                     self.link.break_off();
-                    self.link.changed.wait(ticket, None, false);
+                    self.link.changed.wait(ticket, None);
                     continue;
                 }
                 Ok(None) if held.is_none() => {
@@ -187,7 +187,7 @@ impl PortProxy {
                 let taken = sink.received(rest).min(rest.len());
                 held = (taken < rest.len()).then_some((chunk, from + taken));
                 if held.is_some() {
-                    self.link.changed.wait(ticket, None, false);
+                    self.link.changed.wait(ticket, None);
                 }
             }
         }

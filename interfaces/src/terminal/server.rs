@@ -141,7 +141,7 @@ impl Session {
             if self.is_over.load(SeqCst) {
                 return;
             }
-            self.ended.wait(ticket, None, false);
+            self.ended.wait(ticket, None);
         }
     }
 

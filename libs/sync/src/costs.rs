@@ -1,7 +1,7 @@
 //! Compile-time checks that without statistics and checks a lock consists only of its words and its
 //! data.
 use crate::{
-    Outcome, Platform, atomic::AtomicU32, class::Wait, event::RawEvent, mutex::Mutex,
+    Outcome, Platform, Sleep, atomic::AtomicU32, class::Wait, event::RawEvent, mutex::Mutex,
     rwlock::RwLock, spin::RawSpin,
 };
 
@@ -9,7 +9,7 @@ use crate::{
 struct Nowhere;
 
 impl Platform for Nowhere {
-    fn wait(_: &AtomicU32, _: u32, _: Option<u64>, _: bool) -> Outcome {
+    fn wait(_: &AtomicU32, _: u32, _: Option<u64>, _: Sleep) -> Outcome {
         Outcome::Signalled
     }
     fn wake(_: &AtomicU32, _: u32) -> u32 {

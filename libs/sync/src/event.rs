@@ -7,7 +7,7 @@
 //! [`RawEvent::signal`] clears the bit; [`RawEvent::signal_one`] leaves it, since others may go on
 //! waiting.
 use crate::{
-    Outcome, Platform,
+    Outcome, Platform, Sleep,
     atomic::{AtomicU32, Ordering::*},
 };
 use core::marker::PhantomData;
@@ -40,13 +40,23 @@ impl<P: Platform> RawEvent<P> {
         Ticket(self.word.load(Acquire) & !WAITERS)
     }
 
-    /// Blocks until there was a signal since `ticket`, the deadline (monotonic nanoseconds), or a
-    /// kick if `interruptible`.
+    /// Blocks until there was a signal since `ticket`, or the deadline (monotonic nanoseconds).
     ///
     /// # Panics
     /// With `check`: with a spin lock held.
     #[track_caller]
-    pub fn wait(&self, ticket: Ticket, deadline_ns: Option<u64>, interruptible: bool) -> Outcome {
+    pub fn wait(&self, ticket: Ticket, deadline_ns: Option<u64>) -> Outcome {
+        self.block(ticket, deadline_ns, Sleep::Uninterruptible)
+    }
+
+    /// As [`RawEvent::wait`], until a kick at the latest.
+    #[track_caller]
+    pub fn wait_interruptible(&self, ticket: Ticket, deadline_ns: Option<u64>) -> Outcome {
+        self.block(ticket, deadline_ns, Sleep::Interruptible)
+    }
+
+    #[track_caller]
+    fn block(&self, ticket: Ticket, deadline_ns: Option<u64>, sleep: Sleep) -> Outcome {
         #[cfg(feature = "check")]
         crate::check::may_block::<P>();
         let awaited = ticket.0 | WAITERS;
@@ -56,7 +66,7 @@ impl<P: Platform> RawEvent<P> {
                 Err(now) if now == awaited => {}
                 Err(_) => return Outcome::Signalled,
             }
-            let outcome = P::wait(&self.word, awaited, deadline_ns, interruptible);
+            let outcome = P::wait(&self.word, awaited, deadline_ns, sleep);
             if outcome != Outcome::Signalled {
                 return outcome;
             }

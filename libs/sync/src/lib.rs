@@ -62,4 +62,4 @@ pub mod samples;
 pub mod spin;
 pub mod trace;
 
-pub use platform::{Outcome, Platform};
+pub use platform::{Outcome, Platform, Sleep};

@@ -7,7 +7,7 @@
 #[cfg(feature = "check")]
 use crate::check::{self, Kind};
 use crate::{
-    Platform,
+    Platform, Sleep,
     atomic::{AtomicU32, Ordering::*, spin_loop},
     class::{ClassRef, LockClass, Wait},
 };
@@ -125,7 +125,7 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
         // A thread that has waited takes the lock as contended, so that other waiters stay known.
         while state == CONTENDED || self.word.swap(CONTENDED, Acquire) != FREE {
             wait.reschedule();
-            P::wait(&self.word, CONTENDED, None, false);
+            P::wait(&self.word, CONTENDED, None, Sleep::Uninterruptible);
             state = self.spin();
         }
         wait.end();

@@ -3,7 +3,7 @@
 //! The state word moves from empty to running (perhaps with waiters) to ready, and back to empty if
 //! the maker failed. The value is written before `READY` is published and never after.
 use crate::{
-    Platform,
+    Platform, Sleep,
     atomic::{AtomicU32, Ordering::*},
 };
 use core::{cell::UnsafeCell, convert::Infallible, fmt, marker::PhantomData, mem::MaybeUninit};
@@ -121,7 +121,7 @@ impl<T, P: Platform> Once<T, P> {
     fn wait_for_maker(&self) {
         match self.state.compare_exchange(RUNNING, AWAITED, Relaxed, Relaxed) {
             Ok(_) | Err(AWAITED) => {
-                P::wait(&self.state, AWAITED, None, false);
+                P::wait(&self.state, AWAITED, None, Sleep::Uninterruptible);
             }
             Err(_) => {}
         }

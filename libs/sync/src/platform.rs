@@ -13,6 +13,15 @@ pub enum Outcome {
     Kicked,
 }
 
+/// Whether a kick ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// A kick ends the wait.
+    Interruptible,
+    /// A kick that comes is kept for later.
+    Uninterruptible,
+}
+
 /// Blocking and waking.
 pub trait Platform {
     /// Number of times a blocking lock spins before it blocks. Zero suits a single processor.
@@ -20,13 +29,8 @@ pub trait Platform {
 
     /// Blocks while `word` holds `expected`, until woken, the deadline (monotonic nanoseconds) or a
     /// kick. Comparing and going to sleep are one step with respect to [`Platform::wake`].
-    fn wait(
-        word: &AtomicU32,
-        expected: u32,
-        deadline_ns: Option<u64>,
-        interruptible: bool,
-    ) -> Outcome;
-    /// Wakes up to `count` threads that wait on `word`. Returns their number. `word` is only an
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sleep: Sleep) -> Outcome;
+    /// Wakes up to `count` threads that wait on `word`; returns how many. `word` is only an
     /// address here: its memory may be gone already.
     fn wake(word: &AtomicU32, count: u32) -> u32;
     /// Returns a unique number of the calling thread.

@@ -9,7 +9,7 @@
 #[cfg(feature = "check")]
 use crate::check::{self, Kind};
 use crate::{
-    Platform,
+    Platform, Sleep,
     atomic::{AtomicU32, Ordering::*, spin_loop},
     class::{ClassRef, LockClass, Wait},
 };
@@ -210,7 +210,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
                 continue;
             }
             wait.reschedule();
-            P::wait(&self.state, state | READERS_WAIT, None, false);
+            P::wait(&self.state, state | READERS_WAIT, None, Sleep::Uninterruptible);
             state = self.spin(|state| state & COUNT != WRITER);
         }
     }
@@ -245,7 +245,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
                 continue;
             }
             wait.reschedule();
-            P::wait(&self.writer_turn, turn, None, false);
+            P::wait(&self.writer_turn, turn, None, Sleep::Uninterruptible);
             state = self.spin(is_unlocked);
         }
     }

@@ -111,10 +111,10 @@ fn a_waiting_writer_holds_new_readers_off() {
 fn an_event_times_out_and_is_signalled() {
     let event = RawEvent::<Std>::new();
     let soon = Some(Std::now_ns() + 1_000_000);
-    assert_eq!(event.wait(event.ticket(), soon, false), Outcome::TimedOut);
+    assert_eq!(event.wait(event.ticket(), soon), Outcome::TimedOut);
     let ticket = event.ticket();
     event.signal();
-    assert_eq!(event.wait(ticket, None, false), Outcome::Signalled);
+    assert_eq!(event.wait(ticket, None), Outcome::Signalled);
     assert_ne!(event.ticket(), ticket);
 }
 
@@ -134,7 +134,7 @@ fn a_million_signals_lose_nothing() {
                 if produced.load(Acquire) == 1_000_000 {
                     break;
                 }
-                event.wait(ticket, None, false);
+                event.wait(ticket, None);
             }
         });
     });

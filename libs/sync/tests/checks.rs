@@ -56,7 +56,7 @@ fn blocking_with_a_spin_lock_held() {
     assert_names(&report(|| drop(mutex.lock())), "spin lock spinning", 2);
     let event = RawEvent::<Std>::new();
     let waiting = || {
-        event.wait(event.ticket(), Some(0), false);
+        event.wait(event.ticket(), Some(0));
     };
     assert_names(&report(waiting), "spin lock spinning", 2);
     assert!(mutex.try_lock().is_some());

@@ -13,7 +13,7 @@ use loom::{
 };
 use std::sync::Arc;
 use sync::{
-    Outcome, Platform,
+    Outcome, Platform, Sleep,
     class::LockClass,
     event::RawEvent,
     mutex::{self, lock_pair},
@@ -60,7 +60,7 @@ fn wait_for_sleeps(count: u32) {
 impl Platform for Futex {
     const SPINS: u32 = 0;
 
-    fn wait(word: &AtomicU32, expected: u32, _: Option<u64>, _: bool) -> Outcome {
+    fn wait(word: &AtomicU32, expected: u32, _: Option<u64>, _: Sleep) -> Outcome {
         let is_woken = Arc::new(AtomicBool::new(false));
         {
             let mut waiters = WAITERS.lock().unwrap();
@@ -315,7 +315,7 @@ fn a_signal_between_ticket_and_wait_is_not_lost() {
             if shared.0.load(Acquire) {
                 break;
             }
-            shared.1.wait(ticket, None, false);
+            shared.1.wait(ticket, None);
         }
         thread.join().unwrap();
     });
@@ -333,7 +333,7 @@ fn a_signal_wakes_every_waiter() {
                     if shared.0.load(Acquire) {
                         break;
                     }
-                    shared.1.wait(ticket, None, false);
+                    shared.1.wait(ticket, None);
                 }
             })
         };
@@ -357,7 +357,7 @@ fn one_signal_each_lets_every_waiter_go_on() {
                     if shared.0.fetch_update(Acquire, Relaxed, take).is_ok() {
                         break;
                     }
-                    shared.1.wait(ticket, None, false);
+                    shared.1.wait(ticket, None);
                 }
             })
         };
@@ -425,7 +425,7 @@ fn send(rig: &RingRig, count: u32) {
                 Err(PushError::Corrupt) => unreachable!(),
                 Err(PushError::Full) => {
                     if producer.wait_begins().unwrap() {
-                        rig.room.wait(ticket, None, false);
+                        rig.room.wait(ticket, None);
                     }
                     continue;
                 }
@@ -450,7 +450,7 @@ fn receive(rig: &RingRig, count: u32) {
                 }
                 None => {
                     if consumer.wait_begins().unwrap() {
-                        rig.entries.wait(ticket, None, false);
+                        rig.entries.wait(ticket, None);
                     }
                 }
             }

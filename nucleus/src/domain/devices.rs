@@ -37,7 +37,7 @@ pub fn watch_faults() {
     let Some(interrupt) = iommu::fault_interrupt() else { return };
     let watch = move || loop {
         judge_all();
-        interrupt.wait(None, false);
+        interrupt.wait(None, thread::Sleep::Uninterruptible);
     };
     let started = thread::spawn("iommu", Policy::RoundRobin(PRIORITY), Box::new(Box::new(watch)));
     started.expect("no memory for a thread at boot");

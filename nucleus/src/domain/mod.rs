@@ -214,8 +214,8 @@ impl Domain {
     /// Blocks until the domain has ended and its devices are quiet. Returns its end, or `None` at the deadline.
     pub fn wait_end(&self, deadline_ns: Option<u64>) -> Option<End> {
         while self.has_ended.load(Acquire) == 0 {
-            let outcome = thread::wait_on(&self.has_ended, 0, deadline_ns, false);
-            if outcome == sync::Outcome::TimedOut {
+            let sleep = thread::Sleep::Uninterruptible;
+            if thread::wait_on(&self.has_ended, 0, deadline_ns, sleep) == sync::Outcome::TimedOut {
                 return None;
             }
         }

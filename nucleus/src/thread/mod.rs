@@ -58,6 +58,7 @@ pub use wait::{WakeHandler, park, set_handler, unpark, wait_on, wake};
 pub use watchdog::start as start_watchdog;
 
 pub use program::{CpuTime, Policy};
+pub use sync::Sleep;
 
 /// The body of a thread.
 pub type Body = Box<Box<dyn FnOnce() + Send>>;

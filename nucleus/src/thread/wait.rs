@@ -22,7 +22,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
 use runqueue::{Fifo, Node, Store};
-use sync::Outcome;
+use sync::{Outcome, Sleep};
 
 /// The outcome of a wait that was woken.
 pub(super) const SIGNALLED: u8 = 0;
@@ -85,14 +85,9 @@ fn take(bucket: &mut Bucket, address: usize) -> Option<Ref> {
     Some(thread)
 }
 
-/// Blocks while `word` holds `expected`, until [`wake`], the deadline, or (where interruptible) a kick.
-pub fn wait_on(
-    word: &AtomicU32,
-    expected: u32,
-    deadline_ns: Option<u64>,
-    is_interruptible: bool,
-) -> Outcome {
-    let me = current();
+/// Blocks while `word` holds `expected`, until [`wake`], the deadline, or (if interruptible) a kick.
+pub fn wait_on(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sleep: Sleep) -> Outcome {
+    let (me, is_interruptible) = (current(), sleep == Sleep::Interruptible);
     let address = core::ptr::from_ref(word).addr();
     let _off = NoInterrupts::new();
     {
@@ -256,14 +251,14 @@ pub(super) fn deadline_ns(thread: &Thread) -> Option<u64> {
     thread.is_timer_armed.load(Relaxed).then_some(at_ns)
 }
 
-/// Blocks until [`unpark`], before or after, the deadline or (where interruptible) a kick.
-pub fn park(deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
+/// Blocks until [`unpark`], before or after, the deadline or (if interruptible) a kick.
+pub fn park(deadline_ns: Option<u64>, sleep: Sleep) -> Outcome {
     let me = current();
     loop {
         if me.token.swap(0, AcqRel) != 0 {
             return Outcome::Signalled;
         }
-        match wait_on(&me.token, 0, deadline_ns, is_interruptible) {
+        match wait_on(&me.token, 0, deadline_ns, sleep) {
             Outcome::Signalled => {}
             other => return other,
         }

@@ -5,7 +5,7 @@
 //! time, or if a program's thread has waited that long uninterruptibly and without a deadline. A
 //! shell that waits for input makes no progress either, so this is for tests that should be busy.
 //! There is one dump a stall: the next one needs progress in between.
-use super::{BLOCKED, Policy, dump, park, spawn, table, wait};
+use super::{BLOCKED, Policy, Sleep, dump, park, spawn, table, wait};
 use crate::{params, time};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -37,7 +37,7 @@ fn survey() -> Survey {
 fn watch(limit_ns: u64) {
     let mut watch = Watch::new(limit_ns, &survey(), time::now_ns());
     loop {
-        park(Some(time::now_ns() + LOOK_EVERY_NS), false);
+        park(Some(time::now_ns() + LOOK_EVERY_NS), Sleep::Uninterruptible);
         for stall in watch.look(&survey(), time::now_ns()) {
             dump::log_all(format_args!("{stall}"));
         }

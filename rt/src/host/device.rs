@@ -301,7 +301,7 @@ pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> 
 }
 
 impl InterruptHandle {
-    pub(crate) fn wait(&self, deadline_ns: Option<u64>, _is_interruptible: bool) -> Woken {
+    pub(crate) fn wait(&self, deadline_ns: Option<u64>, _: sync::Sleep) -> Woken {
         let line = &self.0;
         let mut state = lock(&line.state);
         loop {

@@ -91,7 +91,7 @@ impl Control {
     fn block(
         &self,
         deadline_ns: Option<u64>,
-        interruptible: bool,
+        sleep: sync::Sleep,
         mut is_done: impl FnMut(&mut State) -> bool,
     ) -> Woken {
         let mut state = lock(&self.state);
@@ -99,7 +99,7 @@ impl Control {
             if is_done(&mut state) {
                 return Woken::Signalled;
             }
-            if interruptible && std::mem::take(&mut state.is_kicked) {
+            if sleep == sync::Sleep::Interruptible && std::mem::take(&mut state.is_kicked) {
                 return Woken::Kicked;
             }
             let is_early;
@@ -159,9 +159,9 @@ pub(crate) fn yield_now() {
     std::thread::yield_now();
 }
 
-pub(crate) fn park(deadline_ns: Option<u64>, interruptible: bool) -> Woken {
+pub(crate) fn park(deadline_ns: Option<u64>, sleep: sync::Sleep) -> Woken {
     let take_token = |state: &mut State| std::mem::take(&mut state.has_token);
-    current_control().block(deadline_ns, interruptible, take_token)
+    current_control().block(deadline_ns, sleep, take_token)
 }
 
 pub(crate) fn unpark(thread: u64) {
@@ -184,7 +184,7 @@ pub(crate) fn wait_on(
     word: &AtomicU32,
     expected: u32,
     deadline_ns: Option<u64>,
-    interruptible: bool,
+    sleep: sync::Sleep,
 ) -> Woken {
     let thread = current_control();
     let address = std::ptr::from_ref(word).addr();
@@ -196,7 +196,7 @@ pub(crate) fn wait_on(
         lock(&thread.state).is_woken = false;
         waiters.push(Waiter { address, thread: thread.clone() });
     }
-    let woken = thread.block(deadline_ns, interruptible, |state| state.is_woken);
+    let woken = thread.block(deadline_ns, sleep, |state| state.is_woken);
     if woken == Woken::Signalled {
         return woken;
     }

@@ -174,7 +174,7 @@ pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> 
 }
 
 impl InterruptHandle {
-    pub(crate) fn wait(&self, deadline_ns: Option<u64>, _is_interruptible: bool) -> Woken {
+    pub(crate) fn wait(&self, deadline_ns: Option<u64>, _: sync::Sleep) -> Woken {
         match ask(Call::InterruptWait, &[self.0.0, until(deadline_ns)]) {
             Ok(_) => Woken::Signalled,
             Err(Status::TimedOut) => Woken::TimedOut,

@@ -201,10 +201,10 @@ pub(crate) fn yield_now() {
     let _ = ask(Call::Yield, &[]);
 }
 
-pub(crate) fn park(deadline_ns: Option<u64>, interruptible: bool) -> Woken {
+pub(crate) fn park(deadline_ns: Option<u64>, sleep: sync::Sleep) -> Woken {
     let token = &block().token;
     while token.swap(0, Acquire) == 0 {
-        let woken = wait_on(token, 0, deadline_ns, interruptible);
+        let woken = wait_on(token, 0, deadline_ns, sleep);
         if woken != Woken::Signalled {
             return woken;
         }
@@ -235,10 +235,11 @@ pub(crate) fn wait_on(
     word: &AtomicU32,
     expected: u32,
     deadline_ns: Option<u64>,
-    interruptible: bool,
+    sleep: sync::Sleep,
 ) -> Woken {
     let address = word.as_ptr() as u64;
-    let arguments = [address, u64::from(expected), until(deadline_ns), u64::from(interruptible)];
+    let is_interruptible = sleep == sync::Sleep::Interruptible;
+    let arguments = [address, u64::from(expected), until(deadline_ns), is_interruptible.into()];
     match ask(Call::Wait, &arguments) {
         Ok(_) => Woken::Signalled,
         Err(Status::TimedOut) => Woken::TimedOut,

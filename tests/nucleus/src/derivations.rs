@@ -12,7 +12,7 @@ use nucleus::{
     dma::DmaBuffer,
     domain::Domain,
     memory::statistics,
-    thread::{self, Endpoint, Wait},
+    thread::{self, Endpoint, Sleep, Wait},
     time,
 };
 
@@ -101,7 +101,7 @@ impl Actor {
                 return results % RESULT_UNIT;
             }
             assert!(time::now_ns() < until_ns, "{} of {count} go on", results / RESULT_UNIT);
-            thread::park(Some(time::now_ns() + 100_000), false);
+            thread::park(Some(time::now_ns() + 100_000), Sleep::Uninterruptible);
         }
     }
 

@@ -201,7 +201,11 @@ pub fn only_its_own_interrupts_are_raised() {
         }
     }
     let soon = Some(time::now_ns() + 1_000_000);
-    assert_eq!(victim.wait(soon, false), sync::Outcome::TimedOut, "a message of no route came");
+    assert_eq!(
+        victim.wait(soon, thread::Sleep::Uninterruptible),
+        sync::Outcome::TimedOut,
+        "a message of no route came"
+    );
     domain.kill("test");
     let end = domain.wait_end(None).expect("an end");
     assert!(end.cause == "test" || end.cause.contains("interrupt message"), "{}", end.cause);

@@ -17,7 +17,7 @@ use nucleus::{
     domain::Domain,
     memory::space::Protection,
     params,
-    thread::{self, Endpoint, Policy, Wait},
+    thread::{self, Endpoint, Policy, Sleep, Wait},
     time,
 };
 
@@ -365,7 +365,7 @@ pub fn harms_nobody() {
     }
     victims.is_over.store(true, Relaxed);
     while victims.running.load(Relaxed) > 0 {
-        thread::park(Some(time::now_ns() + 1_000_000), false);
+        thread::park(Some(time::now_ns() + 1_000_000), Sleep::Uninterruptible);
     }
     isolated.kill("the test is over");
     let elapsed_ns = time::now_ns() - start_ns;

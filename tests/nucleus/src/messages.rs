@@ -4,7 +4,7 @@ use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use ipc::{Error, Header, Message};
 use nucleus::{
-    thread::{self, Endpoint, Policy, Wait},
+    thread::{self, Endpoint, Policy, Sleep, Wait},
     time,
 };
 
@@ -108,7 +108,7 @@ pub fn end_wakes_everybody() {
         if now == 3 {
             break;
         }
-        thread::wait_on(&ended, now, None, false);
+        thread::wait_on(&ended, now, None, Sleep::Uninterruptible);
     }
     assert_eq!(endpoint.reply(&mut message(3)), Err(Error::NoCaller));
     assert_eq!(endpoint.receive(&mut message(0), Wait::default()), Err(Error::Gone));
@@ -155,7 +155,7 @@ pub fn no_bit_is_lost() {
             for round in 0..100 {
                 endpoint.signal(1 << index);
                 while mine.load(SeqCst) == round {
-                    thread::wait_on(mine, round, None, false);
+                    thread::wait_on(mine, round, None, Sleep::Uninterruptible);
                 }
             }
         }

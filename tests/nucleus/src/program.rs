@@ -84,7 +84,7 @@ pub fn stray_vectors_harm_nobody() {
             for vector in 16..=255 {
                 (0..smp::online()).for_each(|cpu| apic::send_ipi(cpu, vector));
             }
-            thread::park(Some(time::now_ns() + 1_000_000), false);
+            thread::park(Some(time::now_ns() + 1_000_000), thread::Sleep::Uninterruptible);
         }
         is_done.store(true, SeqCst);
     });
@@ -176,7 +176,7 @@ pub fn kick_ends_a_loop() {
     for round in 0..50 {
         let body: thread::Body = Box::new(Box::new(move || {
             if round % 2 == 0 {
-                thread::park(Some(time::now_ns() + 200_000), false);
+                thread::park(Some(time::now_ns() + 200_000), thread::Sleep::Uninterruptible);
             }
             thread::kick(me);
         }));

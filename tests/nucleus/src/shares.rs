@@ -14,7 +14,7 @@ use nucleus::{
     capability::{Capability, Region},
     domain::Domain,
     memory::space::Protection,
-    thread::{self, Endpoint, Policy},
+    thread::{self, Endpoint, Policy, Sleep},
     time, trace,
 };
 use runqueue::PERIOD_NS;
@@ -105,9 +105,9 @@ fn beside(policy: Policy, share_percent: u8) -> (u64, u32) {
     let busy = Busy::start();
     let domain = start(policy, share_percent);
     // The measurement starts at the beginning of a period.
-    thread::park(Some(time::now_ns().next_multiple_of(PERIOD_NS)), false);
+    thread::park(Some(time::now_ns().next_multiple_of(PERIOD_NS)), Sleep::Uninterruptible);
     let (start_ns, before_ns) = (time::now_ns(), busy.run_ns());
-    thread::park(Some(start_ns + MEASURED_NS), false);
+    thread::park(Some(start_ns + MEASURED_NS), Sleep::Uninterruptible);
     let elapsed_ns = time::now_ns() - start_ns;
     let percent = (busy.run_ns() - before_ns) * 100 / (elapsed_ns * smp::online() as u64);
     let refused = domain.usage().refused;
@@ -186,7 +186,7 @@ pub fn handler_does_not_sink() {
     domain.grant(Capability::Region(bell().clone())).expect("no room in a table");
     domain.start(IMAGE_BASE).expect("no memory for a domain");
     let (start_ns, before_ns) = (time::now_ns(), run_ns(busy.threads[0]));
-    thread::park(Some(start_ns + 2 * MEASURED_NS), false);
+    thread::park(Some(start_ns + 2 * MEASURED_NS), Sleep::Uninterruptible);
     let percent = (run_ns(busy.threads[0]) - before_ns) * 100 / (time::now_ns() - start_ns);
     domain.kill("test");
     let beside_ns = BESIDE_NS.load(SeqCst);
@@ -213,7 +213,7 @@ pub fn loops_disturb_nobody() {
 pub fn idle_time_is_anybodys() {
     let domain = start(Policy::Fair { nice: 0 }, 1);
     let start_ns = time::now_ns();
-    thread::park(Some(start_ns + MEASURED_NS), false);
+    thread::park(Some(start_ns + MEASURED_NS), Sleep::Uninterruptible);
     let (used_ns, elapsed_ns) = (domain.usage().cpu_ns, time::now_ns() - start_ns);
     domain.kill("test");
     let all_ns = elapsed_ns * smp::online() as u64;

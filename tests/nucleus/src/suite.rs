@@ -138,7 +138,7 @@ fn warm_up() {
     in_threads(1, |_| devices::only_what_is_lent_is_reached());
     in_threads(1, |_| derivations::woken_words_are_handled());
     in_threads(1, |_| drop(shares::bell()));
-    thread::park(Some(time::now_ns() + 50_000_000), false);
+    thread::park(Some(time::now_ns() + 50_000_000), thread::Sleep::Uninterruptible);
 }
 
 /// Returns the counts that must be as before: live objects except slabs and cached stacks, and free frames with those of these.
@@ -163,7 +163,7 @@ fn counts() -> Vec<(&'static str, i64)> {
 fn settled_counts() -> Vec<(&'static str, i64)> {
     let mut before = counts();
     loop {
-        thread::park(Some(time::now_ns() + 1_000_000), false);
+        thread::park(Some(time::now_ns() + 1_000_000), thread::Sleep::Uninterruptible);
         let now = counts();
         if now == before {
             return now;
@@ -181,7 +181,7 @@ fn settle(before: &[(&'static str, i64)], name: &str) {
             return;
         }
         assert!(time::now_ns() < give_up_ns, "{name}: before {before:?}, after {now:?}");
-        thread::park(Some(time::now_ns() + 1_000_000), false);
+        thread::park(Some(time::now_ns() + 1_000_000), thread::Sleep::Uninterruptible);
     }
 }
 
@@ -208,6 +208,6 @@ pub fn in_threads(count: u32, body: impl Fn(u32) + Send + Sync + 'static) {
         if left == 0 {
             return;
         }
-        thread::wait_on(&shared.left, left, None, false);
+        thread::wait_on(&shared.left, left, None, thread::Sleep::Uninterruptible);
     }
 }

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use nucleus::{
     arch::{percpu, smp},
-    thread::{self, Policy},
+    thread::{self, Policy, Sleep},
     time,
 };
 use sync::Outcome;
@@ -26,8 +26,11 @@ pub fn park_keeps_a_token() {
     let me = thread::current_number();
     thread::unpark(me);
     thread::unpark(me);
-    assert_eq!(thread::park(None, false), Outcome::Signalled);
-    assert_eq!(thread::park(Some(time::now_ns() + 1_000_000), false), Outcome::TimedOut);
+    assert_eq!(thread::park(None, Sleep::Uninterruptible), Outcome::Signalled);
+    assert_eq!(
+        thread::park(Some(time::now_ns() + 1_000_000), Sleep::Uninterruptible),
+        Outcome::TimedOut
+    );
     thread::unpark(u64::MAX);
 }
 
@@ -39,7 +42,7 @@ pub fn deadline_ends_a_wait() {
             let wait_ns = u64::from(index * 20 + round + 1) * 20_000;
             let start_ns = time::now_ns();
             assert_eq!(
-                thread::wait_on(&word, 0, Some(start_ns + wait_ns), false),
+                thread::wait_on(&word, 0, Some(start_ns + wait_ns), Sleep::Uninterruptible),
                 Outcome::TimedOut
             );
             let waited_ns = time::now_ns() - start_ns;
@@ -61,7 +64,7 @@ pub fn no_wake_up_is_lost() {
                 if now == mine {
                     break;
                 }
-                thread::wait_on(ball, now, None, false);
+                thread::wait_on(ball, now, None, Sleep::Uninterruptible);
             }
             ball.store(mine + 1, SeqCst);
             thread::wake(ball, 1);
@@ -75,10 +78,10 @@ pub fn kick_is_kept() {
     let word = AtomicU32::new(0);
     thread::kick(me);
     assert_eq!(
-        thread::wait_on(&word, 0, Some(time::now_ns() + 1_000_000), false),
+        thread::wait_on(&word, 0, Some(time::now_ns() + 1_000_000), Sleep::Uninterruptible),
         Outcome::TimedOut
     );
-    assert_eq!(thread::wait_on(&word, 0, None, true), Outcome::Kicked);
+    assert_eq!(thread::wait_on(&word, 0, None, Sleep::Interruptible), Outcome::Kicked);
     assert!(!thread::take_kick());
     thread::kick(me);
     assert!(thread::take_kick());
@@ -89,7 +92,7 @@ pub fn kick_is_kept() {
             }
             thread::kick(me);
         });
-        assert_eq!(thread::wait_on(&word, 0, None, true), Outcome::Kicked);
+        assert_eq!(thread::wait_on(&word, 0, None, Sleep::Interruptible), Outcome::Kicked);
     }
 }
 
@@ -100,7 +103,7 @@ pub fn loops_are_preempted() {
     let loops = smp::online() as u32 * 2;
     in_threads(loops + 1, move |index| {
         if index == loops {
-            thread::park(Some(time::now_ns() + 30_000_000), false);
+            thread::park(Some(time::now_ns() + 30_000_000), Sleep::Uninterruptible);
             own.store(1, SeqCst);
         }
         while own.load(SeqCst) == 0 {
@@ -146,7 +149,7 @@ pub fn real_time_goes_first() {
     }
     while left.load(SeqCst) > 0 {
         let now = left.load(SeqCst);
-        thread::wait_on(&left, now, None, false);
+        thread::wait_on(&left, now, None, Sleep::Uninterruptible);
     }
     thread::set_policy(me, Policy::Fair { nice: 0 });
     thread::set_affinity(me, u64::MAX);

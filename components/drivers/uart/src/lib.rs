@@ -234,7 +234,7 @@ impl Port for Uart {
             if sent == 0 {
                 self.chip.transmit_interrupt(true);
                 let deadline = time::now().after_ns(TRANSMIT_NS);
-                self.room.wait(ticket, Some(deadline), false);
+                self.room.wait(ticket, Some(deadline));
             }
         }
         bytes.len()

@@ -233,7 +233,7 @@ impl Disk {
                 // The ring is full: the device must be told of its entries, or there will never be room.
                 ring.publish();
             }
-            queue.room.wait(ticket, None, false);
+            queue.room.wait(ticket, None);
         }
     }
 }

@@ -224,7 +224,7 @@ impl Console {
             if let Some(port) = self.port(name) {
                 return Some(port);
             }
-            if self.news.wait(ticket, Some(deadline), false) == thread::Woken::TimedOut {
+            if self.news.wait(ticket, Some(deadline)) == thread::Woken::TimedOut {
                 return self.port(name);
             }
         }
@@ -244,7 +244,7 @@ impl Console {
             let silence_ns = if is_settled { limits.settled_ns } else { limits.silence_ns };
             let until = time::now().after_ns(silence_ns);
             let until = deadline.map_or(until, |deadline| deadline.min(until));
-            if self.news.wait(ticket, Some(until), false) != thread::Woken::TimedOut {
+            if self.news.wait(ticket, Some(until)) != thread::Woken::TimedOut {
                 continue;
             }
             // Messages of the device may be unread yet, because its interrupt can be late.

@@ -389,7 +389,7 @@ impl Port for ConsolePort {
             }
             match self.send_some(rest) {
                 Ok(0) => {
-                    self.room.wait(ticket, None, false);
+                    self.room.wait(ticket, None);
                 }
                 Ok(now) => sent += now,
                 Err(_) => {
@@ -407,7 +407,7 @@ impl Port for ConsolePort {
             let ticket = self.room.ticket();
             match self.is_drained() {
                 Ok(false) if self.is_connected() => {
-                    self.room.wait(ticket, None, false);
+                    self.room.wait(ticket, None);
                 }
                 Ok(_) => return,
                 Err(_) => return self.vector.wake(),

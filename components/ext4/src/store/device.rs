@@ -458,7 +458,7 @@ impl Waiter {
             }
             let later = core::mem::take(&mut *self.later.lock());
             if later.is_empty() {
-                self.event.wait(ticket, None, false);
+                self.event.wait(ticket, None);
             }
             for (mut batch, sink) in later {
                 block.submit(&mut batch, &sink);

@@ -262,7 +262,7 @@ impl Log {
             if count.load(Acquire) == 0 {
                 return;
             }
-            self.data_ended.wait(ticket, None, false);
+            self.data_ended.wait(ticket, None);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Mount {
                 return self.outcome(id);
             }
             let Some(mut committer) = store.log.try_commit() else {
-                store.log.ended.wait(ticket, None, false);
+                store.log.ended.wait(ticket, None);
                 continue;
             };
             return rt::memory::with_reserve(|| {

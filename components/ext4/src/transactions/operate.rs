@@ -93,7 +93,7 @@ impl Mount {
                 return Ok(());
             }
             store.health.check_writable()?;
-            store.log.started.wait(ticket, None, false);
+            store.log.started.wait(ticket, None);
         }
     }
 }

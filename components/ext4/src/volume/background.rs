@@ -46,7 +46,7 @@ fn run(requests: &Requests, mount: &Weak<Mount>, interval_ns: u64) {
             next = time::now().after_ns(interval_ns);
         }
         drop(mount);
-        requests.wake.wait(ticket, Some(next), false);
+        requests.wake.wait(ticket, Some(next));
     }
 }
 

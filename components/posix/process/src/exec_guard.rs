@@ -55,7 +55,7 @@ impl ExecGuard {
             if is_ending() {
                 return Err(Errno::RESTART);
             }
-            self.decided.wait(ticket, None, true);
+            self.decided.wait_interruptible(ticket, None);
         }
     }
     /// Keeps an exec from replacing credentials and memory until the returned guard is dropped.

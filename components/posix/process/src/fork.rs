@@ -470,6 +470,6 @@ fn wait_left(task: &Task, child: &Task) {
         if child.has_left_memory() || task.is_ending() {
             return;
         }
-        child.left_memory.wait(ticket, None, true);
+        child.left_memory.wait_interruptible(ticket, None);
     }
 }

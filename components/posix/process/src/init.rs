@@ -141,7 +141,7 @@ pub fn run_program(
                 });
             }
         }
-        NEWS.wait(ticket, None, false);
+        NEWS.wait(ticket, None);
     }
 }
 
@@ -161,7 +161,7 @@ pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
             }
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => {
-                init.process.child_event.wait(ticket, None, false);
+                init.process.child_event.wait(ticket, None);
             }
         }
     }
@@ -181,7 +181,7 @@ pub fn kill_all(deadline: Instant) {
             send::begin_exit(process, &mut state, ExitStatus::Signalled(SIGKILL));
         }
         drop(left);
-        NEWS.wait(ticket, Some(deadline), false);
+        NEWS.wait(ticket, Some(deadline));
     }
 }
 

@@ -91,7 +91,7 @@ pub fn relieve() -> bool {
     let ticket = victim.released.ticket();
     if is_dying(&victim) {
         let until = Instant(rt::time::now().0.saturating_add(WAIT_NS));
-        victim.released.wait(ticket, Some(until), false);
+        victim.released.wait(ticket, Some(until));
     }
     true
 }

@@ -86,7 +86,7 @@ pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Re
         if options.contains(Options::NO_HANG) {
             return Ok(None);
         }
-        if process.child_event.wait(ticket, None, true) == Woken::Kicked {
+        if process.child_event.wait_interruptible(ticket, None) == Woken::Kicked {
             // The signal may be that of a child with an event: then the wait is not interrupted.
             let report = look_for(process, Some(task), which, options)?;
             return report.map(Some).ok_or(Errno::RESTART);

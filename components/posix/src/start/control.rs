@@ -57,7 +57,7 @@ impl Control {
             if self.is_closed.load(Ordering::Acquire) {
                 return None;
             }
-            self.news.wait(ticket, None, false);
+            self.news.wait(ticket, None);
         }
     }
 

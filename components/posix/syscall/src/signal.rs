@@ -168,7 +168,7 @@ fn wait_for(task: &Arc<Task>, wanted: SignalSet, timeout_ns: Option<u64>) -> Res
     deliver::set_waited(task, Some(wanted));
     let woken = match task.has_signal() {
         true => Woken::Kicked,
-        false => rt::thread::park(deadline, true),
+        false => rt::thread::park_interruptible(deadline),
     };
     let found = deliver::take_wanted(task, wanted);
     deliver::set_waited(task, None);
@@ -194,7 +194,7 @@ fn pause(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn wait_for_any(task: &Task) {
     while !task.has_signal() {
-        if rt::thread::park(None, true) == Woken::Kicked {
+        if rt::thread::park_interruptible(None) == Woken::Kicked {
             return;
         }
     }

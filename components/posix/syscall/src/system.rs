@@ -404,7 +404,7 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     process::power::ask(action);
     while !call.task.is_ending() {
-        rt::thread::park(None, true);
+        rt::thread::park_interruptible(None);
     }
     Ok(0)
 }

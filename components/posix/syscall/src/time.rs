@@ -158,8 +158,8 @@ fn sleep(clock: Clock, deadline_ns: u64) -> Result<u64, Errno> {
         }
         let deadline = clock.earliest(deadline_ns);
         let woken = match clock {
-            Clock::Realtime => wall::SET.wait(ticket, Some(deadline), true),
-            _ => rt::thread::park(Some(deadline), true),
+            Clock::Realtime => wall::SET.wait_interruptible(ticket, Some(deadline)),
+            _ => rt::thread::park_interruptible(Some(deadline)),
         };
         if woken == Woken::Kicked {
             return Err(Errno::EINTR);

@@ -7,7 +7,7 @@ use std::{
     thread::{self, Thread},
     time::{Duration, Instant},
 };
-use sync::{Outcome, Platform};
+use sync::{Outcome, Platform, Sleep};
 
 /// A platform over std.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ fn start() -> Instant {
 }
 
 impl Platform for Std {
-    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, _: bool) -> Outcome {
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, _: Sleep) -> Outcome {
         let number = NEXT.fetch_add(1, SeqCst);
         {
             let mut waiters = waiters();

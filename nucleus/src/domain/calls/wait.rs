@@ -28,7 +28,7 @@ impl Caller<'_> {
             self.interrupt = Some(Known { handle, version, to });
         }
         let interrupt = &self.interrupt.as_ref().ok_or(Status::Refused)?.to;
-        match interrupt.wait(until(deadline_ns).deadline_ns, true) {
+        match interrupt.wait(until(deadline_ns).deadline_ns, thread::Sleep::Interruptible) {
             sync::Outcome::Signalled => Ok(()),
             sync::Outcome::TimedOut => Err(Status::TimedOut),
             sync::Outcome::Kicked => Err(Status::Cancelled),
@@ -42,10 +42,10 @@ impl Caller<'_> {
         }
         let Caller { word, domain, is_kicked, .. } = self;
         let word = known_word(word, domain, registers.rdi)?;
-        let deadline_ns = until(registers.rdx).deadline_ns;
+        let (deadline_ns, sleep) = (until(registers.rdx).deadline_ns, thread::Sleep::Interruptible);
         loop {
             // A kick always ends the wait; otherwise the domain could not be ended.
-            match thread::wait_on(word, registers.rsi as u32, deadline_ns, true) {
+            match thread::wait_on(word, registers.rsi as u32, deadline_ns, sleep) {
                 sync::Outcome::Signalled => return Ok(()),
                 sync::Outcome::TimedOut => return Err(Status::TimedOut),
                 sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),

@@ -16,7 +16,7 @@ use nucleus::{
         PAGE, frame, frames,
         space::{Protection, Space, USER_END},
     },
-    thread::{self, Endpoint},
+    thread::{self, Endpoint, Sleep},
     time,
 };
 use program::{CloneMode, Registers};
@@ -127,7 +127,7 @@ fn threads() {
             thread::spawn("end", thread::Policy::Fair { nice: 0 }, body)
                 .expect("no memory for a test's thread");
             while done.load(SeqCst) == 0 {
-                thread::wait_on(&done, 0, None, false);
+                thread::wait_on(&done, 0, None, Sleep::Uninterruptible);
             }
         }
     });
@@ -167,7 +167,7 @@ fn play(ball: &AtomicU32, side: u32) {
             if now == mine {
                 break;
             }
-            thread::wait_on(ball, now, None, false);
+            thread::wait_on(ball, now, None, Sleep::Uninterruptible);
         }
         ball.store(mine + 1, SeqCst);
         thread::wake(ball, 1);

@@ -51,7 +51,7 @@ impl<T> Waiter<T> {
             if let Some(answer) = self.take() {
                 return Slept::Answered(answer);
             }
-            match self.event.wait(ticket, deadline, true) {
+            match self.event.wait_interruptible(ticket, deadline) {
                 Woken::TimedOut => return Slept::TimedOut,
                 Woken::Kicked if task.has_signal() => return Slept::Interrupted,
                 Woken::Signalled | Woken::Kicked => {}

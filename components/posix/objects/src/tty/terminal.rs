@@ -280,7 +280,7 @@ impl Terminal {
             let ticket = self.work.ticket();
             self.show_echo();
             if !self.take_some() {
-                let _ = self.work.wait(ticket, None, false);
+                let _ = self.work.wait(ticket, None);
             }
         }
     }

@@ -125,7 +125,7 @@ fn wait_alone(task: &Task) -> bool {
         if task.is_ending() {
             return false;
         }
-        process.task_event.wait(ticket, None, true);
+        process.task_event.wait_interruptible(ticket, None);
     }
 }
 

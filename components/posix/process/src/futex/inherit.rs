@@ -310,7 +310,7 @@ fn await_grant(
             grant::WHOLE => return Ok(()),
             _ => return settle(word, &waiter.task),
         }
-        match waiter.event.wait(ticket, deadline, true) {
+        match waiter.event.wait_interruptible(ticket, deadline) {
             Woken::Signalled => {}
             why => leave(why).map_or(Ok(()), Err)?,
         }

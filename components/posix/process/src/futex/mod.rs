@@ -130,7 +130,7 @@ pub fn wait(
         if waiter.is_woken() {
             return Ok(());
         }
-        match event.wait(ticket, deadline, true) {
+        match event.wait_interruptible(ticket, deadline) {
             Woken::Signalled => {}
             Woken::TimedOut if table::leave(&waiter) => return Err(Errno::ETIMEDOUT),
             Woken::Kicked if table::leave(&waiter) => return Err(Errno::RESTART_NO_HANDLER),

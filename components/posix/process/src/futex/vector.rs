@@ -48,7 +48,7 @@ pub fn wait_for_any(
         let ticket = event.ticket();
         let outcome = match waiters.iter().any(|waiter| waiter.is_woken()) {
             true => Woken::Signalled,
-            false => event.wait(ticket, deadline, true),
+            false => event.wait_interruptible(ticket, deadline),
         };
         let error = match outcome {
             Woken::Signalled if !waiters.iter().any(|waiter| waiter.is_woken()) => continue,

@@ -148,7 +148,7 @@ impl Notices {
             if let Stage::Answered(reply) = self.state.lock().find(id)?.stage {
                 return Ok(reply);
             }
-            if self.answered.wait(ticket, None, true) == Woken::Kicked {
+            if self.answered.wait_interruptible(ticket, None) == Woken::Kicked {
                 let stage = self.state.lock().find(id)?.stage;
                 let is_patient = self.patience == Patience::Killable && stage == Stage::Received;
                 match stage {

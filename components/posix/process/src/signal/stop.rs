@@ -91,7 +91,7 @@ pub fn stand_still(task: &Arc<Task>) {
         if core::mem::take(&mut is_new) {
             complete(process);
         }
-        process.stop_event.wait(ticket, None, false);
+        process.stop_event.wait(ticket, None);
     }
 }
 

@@ -177,7 +177,7 @@ fn run() {
             Err(Some(target)) => target.tell(),
             Err(None) => {}
             Ok(deadline) => {
-                CHANGED.wait(ticket, deadline, false);
+                CHANGED.wait(ticket, deadline);
             }
         }
     }

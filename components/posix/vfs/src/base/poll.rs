@@ -91,7 +91,7 @@ impl WaitQueue {
     }
     /// Waits for a wake since `ticket`, interruptibly.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Woken {
-        self.event.wait(ticket, deadline, true)
+        self.event.wait_interruptible(ticket, deadline)
     }
     /// Wakes every waiter after a change. Of the watchers that are told alone, wakes one for each kind of interest.
     pub fn wake(&self) {
@@ -181,7 +181,7 @@ impl PollTable {
     /// Waits for any wake since the table was made or the last wait. A table of [`PollTable::telling`] never waits.
     pub fn wait(&mut self, deadline: Option<Instant>) -> Woken {
         let Some((event, start)) = &mut self.own else { return Woken::Signalled };
-        let woken = event.wait(*start, deadline, true);
+        let woken = event.wait_interruptible(*start, deadline);
         *start = event.ticket();
         woken
     }

@@ -208,7 +208,7 @@ impl<V: WriteBack> Flusher<V> {
             while self.round() {}
             let later = Instant(rt::time::now().0.saturating_add(INTERVAL_NS));
             let deadline = (!self.is_empty()).then_some(later);
-            self.throttle.wake().wait(ticket, deadline, false);
+            self.throttle.wake().wait(ticket, deadline);
         }
     }
     /// Writes the vnodes that are due now. Returns whether there may be more.

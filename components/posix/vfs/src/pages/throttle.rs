@@ -125,7 +125,7 @@ pub(crate) fn hurry_all() {
 
 fn pause(ticket: Ticket) -> Woken {
     let until = Instant(rt::time::now().0.saturating_add(PAUSE_NS));
-    PROGRESS.wait(ticket, Some(until), false)
+    PROGRESS.wait(ticket, Some(until))
 }
 
 /// More pages than `limit` are dirty or being written.

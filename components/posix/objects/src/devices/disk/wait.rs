@@ -40,6 +40,6 @@ pub fn run(
         if let Some(answer) = *waiter.answer.lock() {
             return answer;
         }
-        waiter.news.wait(ticket, None, false);
+        waiter.news.wait(ticket, None);
     }
 }

@@ -75,7 +75,7 @@ impl PageCache {
                 return (index.truncate(first), dirty);
             }
             drop(index);
-            let _ = self.arrived.wait(ticket, None, false);
+            let _ = self.arrived.wait(ticket, None);
         }
     }
     /// Zeroes the page of byte `size` from that byte on before the file is cut there, on storage too: the page is read

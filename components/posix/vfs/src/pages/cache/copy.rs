@@ -243,7 +243,7 @@ impl PageCache {
                 }
                 Page::Ready(present) => return Ok(self.merge(at, count, frame, &present, dirtied)),
                 Page::Reading => {
-                    let _ = self.arrived.wait(ticket, None, false);
+                    let _ = self.arrived.wait(ticket, None);
                 }
                 Page::Failed | Page::Refused | Page::Absent => {}
             }

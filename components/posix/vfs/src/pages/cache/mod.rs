@@ -183,7 +183,7 @@ impl PageCache {
                         self.read_ahead(index..index + 1, &self.faults, Hit::Yes);
                         asked = Asked::Together;
                     }
-                    let _ = self.arrived.wait(ticket, None, false);
+                    let _ = self.arrived.wait(ticket, None);
                 }
                 (Page::Failed, _) if asked != Asked::Not => {
                     asked = self.ask_alone(index, asked)?;
@@ -250,7 +250,7 @@ impl PageCache {
                         self.read_ahead(wanted.start..wanted.start + 1, readahead, Hit::Yes);
                         asked = Asked::Together;
                     }
-                    let _ = self.arrived.wait(ticket, None, false);
+                    let _ = self.arrived.wait(ticket, None);
                 }
                 Page::Failed if asked != Asked::Not => {
                     asked = self.ask_alone(wanted.start, asked)?;
@@ -391,7 +391,7 @@ impl PageCache {
             if is_idle {
                 return;
             }
-            let _ = self.arrived.wait(ticket, None, false);
+            let _ = self.arrived.wait(ticket, None);
         }
     }
     /// Called when the vnode ends: releases the space reserved for its pages.

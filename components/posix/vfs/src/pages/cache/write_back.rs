@@ -127,7 +127,7 @@ impl PageCache {
             if !self.index.read().is_writing(range.clone()) {
                 return;
             }
-            let _ = self.arrived.wait(ticket, None, false);
+            let _ = self.arrived.wait(ticket, None);
         }
     }
     /// Writes the pages of a range that are dirty now, and waits. The result is available from [`PageCache::check`].
