@@ -94,8 +94,8 @@ pub fn run(options: &Options) -> Result<u8> {
     match options.what {
         What::Forks => on_skerry(options, &forks(options.count.unwrap_or(10_000))),
         What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
-        What::Calls => on_skerry(options, &calls(options, false)),
-        What::Starved => on_skerry(options, &calls(options, true)),
+        What::Calls => on_skerry(options, &calls(options, Rivals::None)),
+        What::Starved => on_skerry(options, &calls(options, Rivals::Starving)),
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
@@ -126,9 +126,18 @@ const TIDIED: &str = "for job in $(jobs -p); do kill $job; done 2>/dev/null; kil
 /// Number of calls made before objects are counted, so that objects made at a first use and kept exist then.
 const FIRST_CALLS: u64 = 200_000;
 
+/// Other programs beside random calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rivals {
+    None,
+    /// Programs that take all memory and fill the disk.
+    Starving,
+}
+
 /// Returns the command that runs one process of random calls for each processor, with all resources taken beside them or not,
 /// and that counts the objects they leave behind in the kernel.
-fn calls(options: &Options, is_starved: bool) -> String {
+fn calls(options: &Options, rivals: Rivals) -> String {
+    let is_starved = rivals == Rivals::Starving;
     let count = options.count.unwrap_or(10_000_000);
     let all = |count: u64| {
         let each = count / u64::from(options.cpus);

@@ -129,7 +129,7 @@ fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Resul
             output: Box::new(checker),
             error: Box::new(error.clone()),
         };
-        let outcome = guest::execute(&config, command, streams, Some(limit), false)?;
+        let outcome = guest::execute(&config, command, streams, Some(limit))?;
         return Ok(Killed {
             outcome,
             output: output.take(),

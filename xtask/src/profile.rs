@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<u8> {
 }
 
 fn machine(options: &Options) -> Result<Config> {
-    let cpus = qemu::check(Some(options.cpus), false)?;
+    let cpus = qemu::check_cpus(options.cpus)?;
     let kernel = build::image(&options.system, &build::Features::default())?;
     let root = disk::root_image(options.root.as_deref(), &[])?;
     let mut config = guest::machine(&kernel, &root, "profile.log")?;

@@ -90,7 +90,11 @@ pub fn run(options: &Options) -> Result<u8> {
     let config = config(options, cpus)?;
     let outcome = match &options.exec {
         Some(command) => {
-            guest::execute(&config, command, Streams::ours(), options.timeout, options.verbose)?
+            let running = guest::start_session(&config, command, Streams::ours())?;
+            let follower = options.verbose.then(|| Follower::start(&config.log));
+            let outcome = running.finish(&config.log, options.timeout)?;
+            drop(follower);
+            outcome
         }
         None => interactive(&config, options)?,
     };

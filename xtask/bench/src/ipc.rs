@@ -3,6 +3,7 @@
 use super::{
     chart::{self, Bar},
     measure::Times,
+    side::Unit,
     split,
 };
 use anyhow::{Result, bail};
@@ -33,12 +34,12 @@ type Row = (String, f64);
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::nucleus_tests()?;
-    let counted = rows(&boot(&kernel, true)?)?;
+    let counted = rows(&boot(&kernel, Unit::Instructions)?)?;
     println!("instructions (-icount shift=0, regression over four counts)");
     counted.iter().for_each(|(name, value)| println!("{name:<52}{value:>9.0}"));
     println!("{:<52}{SEL4:>9.0}", "seL4: call and reply, 0 words, one address space");
     println!("\na call with 4 words and its reply, instruction by instruction");
-    let config = machine(&kernel, "skerry.selftest=trace", false)?;
+    let config = machine(&kernel, "skerry.selftest=trace", Unit::Clock)?;
     for (part, instructions) in split::split(&config, &build::nucleus_tests_symbols())? {
         println!("{part:<52}{instructions:>9}");
     }
@@ -57,7 +58,7 @@ pub fn run() -> Result<u8> {
 /// # Errors
 /// Fails if QEMU does not start.
 pub fn check(kernel: &Path) -> Result<std::result::Result<String, String>> {
-    let log = boot(kernel, true)?;
+    let log = boot(kernel, Unit::Instructions)?;
     let times = Times::of(&log);
     let call = times.cost("call 4 words")?;
     let (local, notification) = (times.cost("local call 4 words")?, times.cost("notification")?);
@@ -129,7 +130,7 @@ fn clock(kernel: &Path) -> Result<()> {
 
 /// Does one run. Returns the times in nanoseconds.
 fn clocked(kernel: &Path) -> Result<[(&'static str, f64); 6]> {
-    let times = Times::of(&boot(kernel, false)?);
+    let times = Times::of(&boot(kernel, Unit::Clock)?);
     let spaces = 2.0 * (times.cost("system call in turn")? - times.cost("system call")?);
     let getppid = getppid()?;
     Ok([
@@ -160,16 +161,17 @@ fn getppid() -> Result<f64> {
 ///
 /// # Errors
 /// Fails if `build/` cannot be made.
-pub fn machine(kernel: &Path, parameter: &str, is_counting_instructions: bool) -> Result<Config> {
+pub fn machine(kernel: &Path, parameter: &str, unit: Unit) -> Result<Config> {
     let append = format!("{} {parameter}", guest::PARAMETERS);
     let config = guest::machine(kernel, kernel, "bench-ipc.log")?;
     let extra = nucleus::SECOND_SERIAL_PORT.map(str::to_owned).into();
+    let is_counting_instructions = unit == Unit::Instructions;
     Ok(Config { cpus: 1, append, extra, is_counting_instructions, ..config })
 }
 
 /// Returns the whole log of the measurements.
-fn boot(kernel: &Path, is_counting_instructions: bool) -> Result<String> {
-    let config = machine(kernel, "skerry.selftest=bench", is_counting_instructions)?;
+fn boot(kernel: &Path, unit: Unit) -> Result<String> {
+    let config = machine(kernel, "skerry.selftest=bench", unit)?;
     let log = nucleus::boot(&config, "measuring messages", nucleus::LONGEST)?;
     if log.contains("selftest: done") {
         Ok(log)

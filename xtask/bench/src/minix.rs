@@ -4,6 +4,7 @@
 use super::{
     chart::{self, Bar},
     ipc,
+    side::Unit,
 };
 use anyhow::{Context, Result, bail};
 use harness::{build, nucleus, packages, shell};
@@ -82,11 +83,11 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::nucleus_tests()?;
-    let counted = measure(&kernel, true)?;
+    let counted = measure(&kernel, Unit::Instructions)?;
     println!("instructions (-icount shift=0), average and standard deviation of 1000");
     print(&counted)?;
     println!("\nnanoseconds of emulated time (this QEMU, no -icount)");
-    print(&measure(&kernel, false)?)?;
+    print(&measure(&kernel, Unit::Clock)?)?;
     println!("\nthe paper's, cycles of a Pentium: MINIX 3 by message, MINIX-HAL by kernel call");
     for (what, costs) in ["by message", "by kernel call"].iter().zip(PAPER) {
         for (direction, (average, deviation)) in DIRECTIONS.iter().zip(costs) {
@@ -116,7 +117,7 @@ pub fn run() -> Result<u8> {
 /// # Errors
 /// Fails if QEMU does not start or a cost is missing.
 pub fn check(kernel: &Path) -> Result<std::result::Result<String, String>> {
-    let costs = measure(kernel, true)?;
+    let costs = measure(kernel, Unit::Instructions)?;
     let mut is_good = true;
     let mut figures = Vec::new();
     for direction in DIRECTIONS {
@@ -159,8 +160,8 @@ fn draw(costs: &Costs) -> Result<String> {
     Ok(chart::draw("What an access of ports costs", "instructions", &bars, mark))
 }
 
-fn measure(kernel: &Path, is_counting_instructions: bool) -> Result<Costs> {
-    let config = ipc::machine(kernel, "skerry.selftest=ports", is_counting_instructions)?;
+fn measure(kernel: &Path, unit: Unit) -> Result<Costs> {
+    let config = ipc::machine(kernel, "skerry.selftest=ports", unit)?;
     let longest = nucleus::LONGEST;
     let log = nucleus::boot(&config, "measuring accesses of ports", longest)?;
     if !log.contains("selftest: done") {

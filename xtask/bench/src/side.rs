@@ -165,8 +165,7 @@ impl Side {
                     error: Box::new(io::stderr()),
                 };
                 let command = format!("/bin/sh {runner}");
-                let outcome =
-                    guest::execute(&config, &command, streams, Some(LIMIT_SECONDS), false)?;
+                let outcome = guest::execute(&config, &command, streams, Some(LIMIT_SECONDS))?;
                 if outcome != Outcome::Session(Ended::Exited(0)) {
                     bail!("{}: {outcome}; log in {}", self.name, config.log.display());
                 }

@@ -103,15 +103,8 @@ pub fn execute(
     command: &str,
     streams: Streams,
     limit_seconds: Option<u64>,
-    is_verbose: bool,
 ) -> Result<Outcome> {
-    let Running { mut child, session, complaints } = start_session(config, command, streams)?;
-    let follower = is_verbose.then(|| Follower::start(&config.log));
-    let code = wait(&mut child, limit_seconds)?;
-    drop(follower);
-    let Some(code) = code else { return Ok(Outcome::TimedOut) };
-    let ended = if has_run(code, &complaints) { session.finish() } else { None };
-    Ok(judge(code, ended, &complaints, &config.log))
+    start_session(config, command, streams)?.finish(&config.log, limit_seconds)
 }
 
 /// A session under way in a QEMU of its own.
@@ -122,6 +115,19 @@ pub struct Running {
     pub session: Session,
     /// The file of QEMU's stderr.
     pub complaints: PathBuf,
+}
+
+impl Running {
+    /// Waits for the end of the session, or for the time limit.
+    ///
+    /// # Errors
+    /// Fails if QEMU cannot be waited for or killed.
+    pub fn finish(mut self, log: &Path, limit_seconds: Option<u64>) -> Result<Outcome> {
+        let code = wait(&mut self.child, limit_seconds)?;
+        let Some(code) = code else { return Ok(Outcome::TimedOut) };
+        let ended = if has_run(code, &self.complaints) { self.session.finish() } else { None };
+        Ok(judge(code, ended, &self.complaints, log))
+    }
 }
 
 /// Starts QEMU with `command` as its session.
@@ -158,7 +164,7 @@ pub fn run_captured(
         output: Box::new(output.clone()),
         error: Box::new(error.clone()),
     };
-    let outcome = execute(config, command, streams, Some(limit_seconds), false)?;
+    let outcome = execute(config, command, streams, Some(limit_seconds))?;
     Ok((outcome, output.take(), error.take()))
 }
 

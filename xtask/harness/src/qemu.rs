@@ -185,8 +185,18 @@ pub fn check(cpus: Option<u32>, is_counting_instructions: bool) -> Result<u32> {
             bail!("--icount counts the instructions of one processor: leave --cpus {cpus} out")
         }
         (_, true) => Ok(1),
-        (Some(0), false) => bail!("--cpus must be at least 1"),
-        (Some(cpus), false) => Ok(cpus),
+        (Some(cpus), false) => check_cpus(cpus),
         (None, false) => Ok(2),
     }
+}
+
+/// Refuses no processor at all.
+///
+/// # Errors
+/// With what to change.
+pub fn check_cpus(cpus: u32) -> Result<u32> {
+    if cpus == 0 {
+        bail!("--cpus must be at least 1");
+    }
+    Ok(cpus)
 }

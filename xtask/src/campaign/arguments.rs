@@ -73,10 +73,10 @@ pub fn run(options: &super::Options) -> Result<u8> {
     let listed = shell::build_path("arguments-differences.txt")?;
     fs::write(&listed, written(&differences, &linux, &skerry))?;
     let accepted = accepted()?;
-    let is_whole = family.is_empty() && every == 1;
-    let failures = failures(&differences, &accepted, is_whole);
+    let cases = if family.is_empty() && every == 1 { Cases::All } else { Cases::Some };
+    let failures = failures(&differences, &accepted, cases);
     failures.iter().for_each(|failure| println!("{failure}"));
-    if options.record && is_whole {
+    if options.record && cases == Cases::All {
         fs::write(shell::root().join(PAGE), page(linux.len(), &differences, &accepted))?;
     }
     println!(
@@ -100,7 +100,7 @@ pub fn sample(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Resul
     }
     let choice = Choice { family: "", every: SAMPLE_STRIDE, first: 0 };
     let [linux, skerry] = ask(&target.system, &choice, 2)?;
-    let failures = failures(&differences(&linux, &skerry), &accepted()?, false);
+    let failures = failures(&differences(&linux, &skerry), &accepted()?, Cases::Some);
     let result = match (failures.is_empty(), linux.is_empty()) {
         (true, false) => Ok(()),
         (_, true) => Err("no case ran on Linux".to_owned()),
@@ -180,9 +180,8 @@ fn ask(system: &str, choice: &Choice, cpus: u32) -> Result<[Answers; 2]> {
             output: Box::new(reported(1)),
             error: Box::new(io::sink()),
         };
-        let ours = machine(&kernel, "arguments-skerry.log").and_then(|config| {
-            guest::execute(&config, &command, streams, Some(LIMIT_SECONDS), false)
-        });
+        let ours = machine(&kernel, "arguments-skerry.log")
+            .and_then(|config| guest::execute(&config, &command, streams, Some(LIMIT_SECONDS)));
         theirs.join().map_err(|_| anyhow!("Linux's side panicked"))??;
         ours
     })?;
@@ -337,8 +336,15 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// The cases that ran.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cases {
+    All,
+    Some,
+}
+
 /// Returns the groups that are not accepted and, if all cases ran, the accepted patterns that match nothing.
-fn failures(differences: &Differences, accepted: &[Accepted], is_whole: bool) -> Vec<String> {
+fn failures(differences: &Differences, accepted: &[Accepted], cases: Cases) -> Vec<String> {
     let patterns: Vec<_> = accepted.iter().flat_map(|one| &one.patterns).collect();
     let new = groups(differences, |line| !patterns.iter().any(|pattern| pattern.accepts(line)));
     let new = new.iter();
@@ -347,7 +353,7 @@ fn failures(differences: &Differences, accepted: &[Accepted], is_whole: bool) ->
     let lines: Vec<_> = differences.iter().map(|(name, kind)| line(name, kind)).collect();
     let gone = patterns
         .iter()
-        .filter(|pattern| is_whole && pattern.is_steady)
+        .filter(|pattern| cases == Cases::All && pattern.is_steady)
         .filter(|pattern| !lines.iter().any(|line| pattern.accepts(line)))
         .map(|pattern| format!("gone: take it away: {}", pattern.text));
     new.chain(gone).collect()
@@ -397,10 +403,10 @@ mod tests {
     fn a_new_difference_and_a_gone_one_are_failures() {
         let differences = Differences::from([("a(1)".to_owned(), "another value".to_owned())]);
         let accepted = |pattern| accepted_of(&format!("@ why\n{pattern}\n")).expect("a list");
-        assert!(failures(&differences, &accepted("a(*): another value"), true).is_empty());
-        assert_eq!(failures(&differences, &accepted("b(*): another value"), true).len(), 2);
-        assert_eq!(failures(&differences, &accepted("b(*): another value"), false).len(), 1);
-        assert_eq!(failures(&differences, &accepted("~ b(*): another value"), true).len(), 1);
+        assert!(failures(&differences, &accepted("a(*): another value"), Cases::All).is_empty());
+        assert_eq!(failures(&differences, &accepted("b(*): another value"), Cases::All).len(), 2);
+        assert_eq!(failures(&differences, &accepted("b(*): another value"), Cases::Some).len(), 1);
+        assert_eq!(failures(&differences, &accepted("~ b(*): another value"), Cases::All).len(), 1);
     }
 
     #[test]

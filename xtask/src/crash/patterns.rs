@@ -117,7 +117,7 @@ fn on_skerry(config: &Config) -> Result<Recorded> {
         error: Box::new(io::stderr()),
     };
     let command = format!("exec /bin/sh {SCRIPT}");
-    let outcome = guest::execute(&config, &command, streams, Some(LIMIT_SECONDS), false)?;
+    let outcome = guest::execute(&config, &command, streams, Some(LIMIT_SECONDS))?;
     if outcome.status() != 0 {
         bail!("the workload: {outcome}; log in {}", config.log.display());
     }

@@ -101,7 +101,7 @@ pub fn follow(
     let _ = fs::remove_file(&out);
     let mut config = config.clone();
     config.extra.extend(["-plugin".to_owned(), arguments(&names, wanted, &out)?]);
-    let outcome = guest::execute(&config, command, streams, wanted.limit_seconds, false)?;
+    let outcome = guest::execute(&config, command, streams, wanted.limit_seconds)?;
     let text = fs::read_to_string(&out).with_context(|| format!("reading {}", out.display()))?;
     let profile = Profile::of(&text, &names).with_context(|| format!("in {}", out.display()))?;
     let nothing = "nothing was counted: the command did not start, or made no marks";

@@ -167,7 +167,7 @@ pub fn report(config: &Config, command: &str, title: &str, wanted: &Wanted) -> R
     let error = Captured::default();
     let streams = Streams { error: Box::new(error.clone()), ..Streams::ours() };
     let script = script(command, wanted.rate);
-    let outcome = guest::execute(config, &script, streams, wanted.limit_seconds, false)?;
+    let outcome = guest::execute(config, &script, streams, wanted.limit_seconds)?;
     let said = String::from_utf8_lossy(&error.take()).into_owned();
     let (said, text) = said.split_once(MARK).unwrap_or((&said, ""));
     eprint!("{said}");
