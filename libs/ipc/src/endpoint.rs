@@ -119,20 +119,31 @@ impl<T> Default for Endpoint<T> {
 }
 
 impl<T: Copy + Eq> Endpoint<T> {
-    /// Sends the message in the party of `me`. With `is_call` the thread also waits for the reply.
+    /// Sends the message in the party of `me`, which then waits for the reply.
     #[inline(always)]
-    pub fn send<P: Threads<T>>(&mut self, threads: &mut P, me: T, is_call: bool) -> Next<T> {
+    pub fn call<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
+        self.offer::<P, true>(threads, me)
+    }
+
+    /// Sends the message in the party of `me`.
+    #[inline(always)]
+    pub fn send<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
+        self.offer::<P, false>(threads, me)
+    }
+
+    #[inline(always)]
+    fn offer<P: Threads<T>, const IS_CALL: bool>(&mut self, threads: &mut P, me: T) -> Next<T> {
         if let Some(error) = self.closed {
             return refuse(threads, me, error);
         }
         let Some(receiver) = self.take_receiver(threads) else {
-            threads.party(me).phase = Phase::Queued { is_call };
+            threads.party(me).phase = Phase::Queued { is_call: IS_CALL };
             self.queued.push_back(&mut PartyLinks(threads), me);
             threads.block(me);
             return Next::Block;
         };
         threads.copy(me, receiver);
-        if is_call {
+        if IS_CALL {
             serve(threads, me, receiver);
             threads.block(me);
             Next::HandOver(receiver)

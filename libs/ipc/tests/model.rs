@@ -170,12 +170,20 @@ impl World {
         })
     }
 
-    fn send(&self, me: usize, word: u64, is_call: bool) -> Result<u64, Error> {
+    fn call(&self, me: usize, word: u64) -> Result<u64, Error> {
         let answer = self.step(me, |endpoint, access| {
             access.party(me).message = message(word);
-            endpoint.send(access, me, is_call)
+            endpoint.call(access, me)
         })?;
         Ok(answer.words[0])
+    }
+
+    fn send(&self, me: usize, word: u64) -> Result<(), Error> {
+        let sent = self.step(me, |endpoint, access| {
+            access.party(me).message = message(word);
+            endpoint.send(access, me)
+        });
+        sent.map(|_| ())
     }
 
     fn receive(&self, me: usize) -> Result<Message, Error> {
@@ -205,7 +213,7 @@ impl World {
                 Some(receiver) if endpoint.call_to(access, me, receiver) => {
                     access.bring(me, receiver)
                 }
-                _ => endpoint.send(access, me, true),
+                _ => endpoint.call(access, me),
             }
         })?;
         Ok(answer.words[0])
@@ -279,7 +287,7 @@ fn a_call_gets_its_reply() {
         let world = World::new();
         let client = thread::spawn({
             let world = world.clone();
-            move || assert_eq!(world.send(CLIENT, 7, true), Ok(8))
+            move || assert_eq!(world.call(CLIENT, 7), Ok(8))
         });
         let received = world.receive(SERVER).unwrap();
         world.reply(SERVER, received.words[0] + 1).unwrap();
@@ -294,7 +302,7 @@ fn two_clients_get_their_own_replies() {
         let world = World::new();
         let clients = [CLIENT, OTHER].map(|me| {
             let world = world.clone();
-            thread::spawn(move || assert_eq!(world.send(me, me as u64, true), Ok(me as u64 + 10)))
+            thread::spawn(move || assert_eq!(world.call(me, me as u64), Ok(me as u64 + 10)))
         });
         let first = world.receive(SERVER).unwrap();
         let second = world.reply_and_receive(SERVER, first.words[0] + 10).unwrap();
@@ -309,11 +317,11 @@ fn a_send_is_received_once_beside_a_call() {
         let world = World::new();
         let sender = thread::spawn({
             let world = world.clone();
-            move || world.send(CLIENT, 1, false).unwrap()
+            move || world.send(CLIENT, 1).unwrap()
         });
         let caller = thread::spawn({
             let world = world.clone();
-            move || assert_eq!(world.send(OTHER, 2, true), Ok(20))
+            move || assert_eq!(world.call(OTHER, 2), Ok(20))
         });
         let mut seen = 0;
         for _ in 0..2 {
@@ -335,7 +343,7 @@ fn a_deadline_ends_a_call_at_any_moment() {
         let world = World::new();
         let client = thread::spawn({
             let world = world.clone();
-            move || world.send(CLIENT, 7, true)
+            move || world.call(CLIENT, 7)
         });
         let timer = thread::spawn({
             let world = world.clone();
@@ -384,7 +392,7 @@ fn closing_wakes_everybody() {
         let world = World::new();
         let client = thread::spawn({
             let world = world.clone();
-            move || world.send(CLIENT, 7, true)
+            move || world.call(CLIENT, 7)
         });
         let server = thread::spawn({
             let world = world.clone();
@@ -407,7 +415,7 @@ fn who_is_turned_away_goes_on_and_others_stay() {
         let world = World::new();
         let clients = [CLIENT, OTHER].map(|me| {
             let world = world.clone();
-            thread::spawn(move || world.send(me, me as u64, true))
+            thread::spawn(move || world.call(me, me as u64))
         });
         world.turn_away(CLIENT);
         let mut received = world.receive(SERVER).unwrap();
@@ -429,7 +437,7 @@ fn who_is_turned_away_at_its_deadline_is_told_one_of_them() {
         let world = World::new();
         let client = thread::spawn({
             let world = world.clone();
-            move || world.send(CLIENT, 7, true)
+            move || world.call(CLIENT, 7)
         });
         let timer = thread::spawn({
             let world = world.clone();
@@ -453,7 +461,7 @@ fn a_receiver_that_is_turned_away_takes_no_message_along() {
         });
         let client = thread::spawn({
             let world = world.clone();
-            move || world.send(CLIENT, 7, true)
+            move || world.call(CLIENT, 7)
         });
         world.turn_away(SERVER);
         world.close(Error::Gone);
@@ -499,9 +507,9 @@ fn the_death_of_a_server_tells_its_caller_and_leaves_the_others() {
         let world = World::new();
         let client = thread::spawn({
             let world = world.clone();
-            move || match world.send(CLIENT, 7, true) {
+            move || match world.call(CLIENT, 7) {
                 // The successor takes the call again.
-                Err(Error::Restarted) => world.send(CLIENT, 7, true),
+                Err(Error::Restarted) => world.call(CLIENT, 7),
                 other => other,
             }
         });
@@ -540,7 +548,7 @@ fn a_thread_waits_for_bits_and_messages_at_once() {
         let world = World::new();
         let client = thread::spawn({
             let world = world.clone();
-            move || assert_eq!(world.send(CLIENT, 7, true), Ok(8))
+            move || assert_eq!(world.call(CLIENT, 7), Ok(8))
         });
         let signaller = thread::spawn({
             let world = world.clone();
@@ -567,11 +575,11 @@ fn what_was_closed_can_be_opened_again() {
     explore(|| {
         let world = World::new();
         world.close(Error::Gone);
-        assert_eq!(world.send(CLIENT, 7, true), Err(Error::Gone));
+        assert_eq!(world.call(CLIENT, 7), Err(Error::Gone));
         world.with(|endpoint, _| endpoint.reopen());
         let client = thread::spawn({
             let world = world.clone();
-            move || world.send(CLIENT, 7, true)
+            move || world.call(CLIENT, 7)
         });
         assert!(world.receive(SERVER).is_ok());
         assert_eq!(world.reply(SERVER, 8), Ok(()));

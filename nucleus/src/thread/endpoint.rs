@@ -158,7 +158,7 @@ impl Endpoint {
     /// [`Error`].
     #[inline]
     pub fn call(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
-        self.step(message, wait, |endpoint, seen, me| endpoint.send(seen, me, true))
+        self.step(message, wait, |endpoint, seen, me| endpoint.call(seen, me))
     }
 
     /// Sends `message` and blocks until it was received.
@@ -166,7 +166,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error`].
     pub fn send(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
-        self.step(message, wait, |endpoint, seen, me| endpoint.send(seen, me, false))
+        self.step(message, wait, |endpoint, seen, me| endpoint.send(seen, me))
     }
 
     /// Blocks until a message or bits come.

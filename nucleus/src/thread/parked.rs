@@ -274,7 +274,7 @@ impl Endpoint {
             let seen = Seen { is_interruptible: true };
             let mut direct = Direct::<'_, LONG> { registers, badge, seen };
             let next = match step {
-                Step::Call => state.send(&mut direct, Ref::of(me), true),
+                Step::Call => state.call(&mut direct, Ref::of(me)),
                 Step::ReplyAndReceive => state.reply_and_block(&mut direct, Ref::of(me)),
             };
             if next == Next::Block && step == Step::Call {

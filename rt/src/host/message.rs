@@ -189,8 +189,8 @@ pub(crate) fn step(
         words: [0; INLINE_WORDS],
     };
     let next = match step {
-        Step::Call => endpoint.send(members, me, true),
-        Step::Send => endpoint.send(members, me, false),
+        Step::Call => endpoint.call(members, me),
+        Step::Send => endpoint.send(members, me),
         Step::Receive => endpoint.receive(members, me),
         Step::Reply => endpoint.reply(members, me),
         Step::ReplyAndReceive => endpoint.reply_and_receive(members, me),
