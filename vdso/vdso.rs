@@ -52,7 +52,7 @@ struct Vvar {
 
 /// The two clocks of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Clock {
+enum PageClock {
     Monotonic,
     Wall,
 }
@@ -102,9 +102,9 @@ fn counter() -> u64 {
 
 /// Returns the nanoseconds of `clock` now, or `None` if the kernel must be asked.
 #[inline(always)]
-fn read(clock: Clock) -> Option<u64> {
+fn read(clock: PageClock) -> Option<u64> {
     let page = vvar();
-    let base = if clock == Clock::Wall { &page.wall_base_ns } else { &page.base_ns };
+    let base = if clock == PageClock::Wall { &page.wall_base_ns } else { &page.base_ns };
     loop {
         // The sequence is odd while the page changes; such a value is never found again.
         let before = page.sequence.load(Ordering::Acquire) & !1;
@@ -144,9 +144,9 @@ fn system_call(number: u64, first: u64, second: u64, third: u64) -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __vdso_clock_gettime(clock: u32, out: *mut Timespec) -> i32 {
     let ns = match clock {
-        CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_TAI => read(Clock::Wall),
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_TAI => read(PageClock::Wall),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => {
-            read(Clock::Monotonic)
+            read(PageClock::Monotonic)
         }
         _ => None,
     };
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn __vdso_clock_gettime(clock: u32, out: *mut Timespec) ->
 /// `out` and `zone` are writable or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __vdso_gettimeofday(out: *mut Timeval, zone: *mut Timezone) -> i32 {
-    let Some(ns) = read(Clock::Wall) else {
+    let Some(ns) = read(PageClock::Wall) else {
         return system_call(SYS_GETTIMEOFDAY, out as u64, zone as u64, 0) as i32;
     };
     if !out.is_null() {
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn __vdso_gettimeofday(out: *mut Timeval, zone: *mut Timez
 /// `out` is writable or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __vdso_time(out: *mut i64) -> i64 {
-    let Some(ns) = read(Clock::Wall) else {
+    let Some(ns) = read(PageClock::Wall) else {
         return system_call(SYS_TIME, out as u64, 0, 0);
     };
     let seconds = (ns / NS_A_SECOND) as i64;

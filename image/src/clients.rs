@@ -35,16 +35,16 @@ const SAY_NS: u64 = 5_000_000_000;
 const TRY_NS: u64 = 10_000_000;
 
 /// A component that boot cannot do without. It may fail and be restarted meanwhile.
-struct Wanted<'s> {
+struct RequiredComponent<'s> {
     supervisor: &'s Supervisor,
     name: &'static str,
     began: Instant,
     said: Option<Instant>,
 }
 
-impl<'s> Wanted<'s> {
-    fn new(supervisor: &'s Supervisor, name: &'static str) -> Wanted<'s> {
-        Wanted { supervisor, name, began: time::now(), said: None }
+impl<'s> RequiredComponent<'s> {
+    fn new(supervisor: &'s Supervisor, name: &'static str) -> RequiredComponent<'s> {
+        RequiredComponent { supervisor, name, began: time::now(), said: None }
     }
 
     /// Calls `ask` until it succeeds and returns its answer; `None` once the component is given up.
@@ -91,7 +91,8 @@ impl<'s> Wanted<'s> {
 /// only messages.
 fn callers(supervisor: &Supervisor, name: &'static str, interface: u16) -> Vec<Caller> {
     let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
-    let instances = Wanted::new(supervisor, name).instances(&endpoint, interface).into_iter();
+    let instances =
+        RequiredComponent::new(supervisor, name).instances(&endpoint, interface).into_iter();
     instances.map(|instance| Caller::new(endpoint.clone(), instance, Some(DEADLINE_NS))).collect()
 }
 
@@ -177,7 +178,7 @@ fn connect<R: Remote>(
     make: impl Fn(Caller, OnCorrupt) -> Result<Arc<R>, AttachError>,
 ) -> Vec<Arc<R>> {
     let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
-    let mut wanted = Wanted::new(supervisor, name);
+    let mut wanted = RequiredComponent::new(supervisor, name);
     let mut clients = Vec::new();
     for instance in wanted.instances(&endpoint, interface) {
         let what = format!("to take the rings of instance {instance}");

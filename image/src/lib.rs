@@ -12,7 +12,7 @@ mod clients;
 mod start;
 
 #[cfg(target_os = "none")]
-pub use start::{Component, System, World, start};
+pub use start::{Component, ComponentWorld, System, start};
 
 #[cfg(target_os = "none")]
 pub use ::{posix::start::SystemCalls, rt::thread::Policy, supervisor};

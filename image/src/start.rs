@@ -13,12 +13,12 @@ use interfaces::{
     offer::{MakeFileSystem, Offer, Start},
     terminal::Port,
 };
-use posix::start::{Boot, State, SystemCalls};
+use posix::start::{Boot, ComponentState, SystemCalls};
 use rt::device::PciFunction;
 
 /// The world in which a component lives.
 #[derive(Clone, Copy, Debug)]
-pub enum World {
+pub enum ComponentWorld {
     /// In the kernel, with the function that starts it; `None` for the personality, which is started last.
     Kernel(Option<Start>),
     /// In a domain of its own.
@@ -31,7 +31,7 @@ pub struct Component {
     /// Its name.
     pub name: &'static str,
     /// The world that it lives in.
-    pub world: World,
+    pub world: ComponentWorld,
     /// Interfaces that it offers.
     pub implements: &'static [&'static str],
     /// Virtio device types that it drives.
@@ -65,7 +65,7 @@ impl Component {
 
     /// Grants it its ports and lines, if it lives in the kernel.
     fn grant(&self) {
-        if let World::Kernel(_) = self.world {
+        if let ComponentWorld::Kernel(_) = self.world {
             self.ports
                 .iter()
                 .for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
@@ -157,13 +157,13 @@ fn start_component(
 ) -> posix::start::Component {
     let before = offers.count();
     let world = match component.world {
-        World::Kernel(start) => {
+        ComponentWorld::Kernel(start) => {
             if let Some(start) = start {
                 offers.add(start());
             }
             "kernel"
         }
-        World::Process => {
+        ComponentWorld::Process => {
             for (interface, supervisor) in component.implements.iter().zip(supervisor) {
                 offers.add_clients(supervisor, component.name, interface);
             }
@@ -175,7 +175,7 @@ fn start_component(
         name: component.name,
         world,
         implements: component.implements,
-        state: if is_idle { State::NoDevice } else { State::Running },
+        state: if is_idle { ComponentState::NoDevice } else { ComponentState::Running },
         started: rt::time::now(),
     }
 }

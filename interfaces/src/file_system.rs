@@ -13,7 +13,7 @@ use interfaces_macro::interface;
 use rt::{PAGE_BYTES, memory::Frame};
 
 pub use directory::{DirectoryEntry, TakeEntry, list_directory};
-pub use requests::{Access, Allocation, Seek, SyncKind, XattrMode};
+pub use requests::{Allocation, MountAccess, Seek, SyncKind, XattrMode};
 pub use stored::Stored;
 
 /// Number of an inode within its file system.
@@ -161,7 +161,7 @@ pub struct ReservedFor {
 
 /// The answer to `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct FileSystemUsage {
     /// Magic number of the file system's type (`f_type`).
     pub magic: u32,
     /// Bytes of a block.
@@ -259,7 +259,7 @@ pub trait FileSystem: Send + Sync {
     /// Returns the properties of the mount.
     fn mount_info(&self) -> MountInfo;
     /// Returns the space and the inodes of the file system, used and free.
-    fn usage(&self) -> Result<Usage, FsError>;
+    fn usage(&self) -> Result<FileSystemUsage, FsError>;
     /// Looks up `name` in `directory`. Returns the attributes of its inode.
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
         let _ = (directory, name);
@@ -576,9 +576,9 @@ pub trait FileSystem: Send + Sync {
     ///
     /// # Errors
     /// [`FsError::ReadOnly`] if the medium, its features or its errors forbid writing.
-    fn remount(&self, access: Access) -> Result<(), FsError> {
+    fn remount(&self, access: MountAccess) -> Result<(), FsError> {
         match (access, self.mount_info().is_read_only) {
-            (Access::Writable, true) => Err(FsError::ReadOnly),
+            (MountAccess::Writable, true) => Err(FsError::ReadOnly),
             _ => Ok(()),
         }
     }

@@ -119,7 +119,7 @@ pub(crate) trait Traffic {
 
 /// Whether entries are sent to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum LinkStatus {
     /// A driver has the rings.
     Up,
     /// There is no driver, or it broke the protocol.
@@ -131,7 +131,7 @@ enum Status {
 /// The state that a link's lock guards.
 #[derive(Debug)]
 pub(crate) struct Linked<T: Traffic> {
-    status: Status,
+    status: LinkStatus,
     /// Number of drivers so far.
     epoch: u64,
     pub(crate) sent: Producer<Part, T::Sent>,
@@ -141,11 +141,11 @@ pub(crate) struct Linked<T: Traffic> {
 impl<T: Traffic> Linked<T> {
     /// Returns whether there is no driver and none is expected.
     pub(crate) fn is_closed(&self) -> bool {
-        self.status == Status::Closed
+        self.status == LinkStatus::Closed
     }
     /// Returns the number of drivers so far; `None` while nothing is sent.
     pub(crate) fn epoch_up(&self) -> Option<u64> {
-        (self.status == Status::Up).then_some(self.epoch)
+        (self.status == LinkStatus::Up).then_some(self.epoch)
     }
     /// Sends the entries that may be sent, if there is a driver.
     ///
@@ -153,8 +153,8 @@ impl<T: Traffic> Linked<T> {
     /// [`Corrupt`].
     pub(crate) fn send(&mut self) -> Result<Doorbell, Corrupt> {
         match self.status {
-            Status::Up => self.traffic.send(&mut self.sent),
-            Status::Down | Status::Closed => Ok(Doorbell::Silent),
+            LinkStatus::Up => self.traffic.send(&mut self.sent),
+            LinkStatus::Down | LinkStatus::Closed => Ok(Doorbell::Silent),
         }
     }
 }
@@ -191,7 +191,7 @@ impl<T: Traffic> Link<T> {
         let rings = Rings::new(words)?;
         let (sent, received) = rings.client()?;
         let traffic = traffic(received);
-        let linked = Linked { status: Status::Down, epoch: 0, sent, traffic };
+        let linked = Linked { status: LinkStatus::Down, epoch: 0, sent, traffic };
         Ok(Link {
             name,
             state: Mutex::new(class, linked),
@@ -223,7 +223,7 @@ impl<T: Traffic> Link<T> {
             let mut linked = self.state.lock();
             let Linked { sent, traffic, .. } = &mut *linked;
             *sent = traffic.renew(sent, &self.rings)?;
-            linked.status = Status::Down;
+            linked.status = LinkStatus::Down;
             linked.epoch += 1;
             linked.epoch
         };
@@ -234,7 +234,7 @@ impl<T: Traffic> Link<T> {
             if linked.epoch != epoch || linked.is_closed() {
                 return Ok(());
             }
-            linked.status = Status::Up;
+            linked.status = LinkStatus::Up;
             resume(&mut linked.traffic, answer);
             linked.send()
         };
@@ -245,7 +245,7 @@ impl<T: Traffic> Link<T> {
 
     /// Closes the link: no driver is expected until [`Link::restart`].
     pub(crate) fn close(&self) {
-        self.state.lock().status = Status::Closed;
+        self.state.lock().status = LinkStatus::Closed;
         self.wake();
     }
 
@@ -268,10 +268,10 @@ impl<T: Traffic> Link<T> {
     pub(crate) fn break_off(&self) {
         {
             let mut linked = self.state.lock();
-            if linked.status != Status::Up {
+            if linked.status != LinkStatus::Up {
                 return;
             }
-            linked.status = Status::Down;
+            linked.status = LinkStatus::Down;
         }
         log::error!("{}: the driver breaks the protocol of its rings", self.name);
         (self.on_corrupt)();

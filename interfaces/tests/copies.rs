@@ -61,7 +61,7 @@ fn nothing_is_copied_between_client_and_driver() {
     let proxy = BlockProxy::new(
         caller,
         Box::new(|| panic!("the driver lies")),
-        Box::new(interfaces::block::Running::default),
+        Box::new(interfaces::block::RunningDriver::default),
     )
     .unwrap();
     let (sender, ended) = mpsc::channel();

@@ -62,7 +62,7 @@ fn print_locks() {
 
 /// Prints each lock of `held`.
 #[cfg(feature = "check")]
-pub fn print_held(held: &sync::check::Held) {
+pub fn print_held(held: &sync::check::HeldLocks) {
     for entry in held.entries() {
         let (name, place) = (entry.class.name(), entry.place);
         crate::log::print(format_args!("  holds {name} ({:?}) taken at {place}\n", entry.kind));

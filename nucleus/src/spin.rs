@@ -47,7 +47,7 @@ impl sync::Platform for World {
         crate::time::now_ns()
     }
     #[cfg(feature = "check")]
-    fn held(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+    fn held(visit: &mut dyn FnMut(&mut sync::check::HeldLocks)) {
         thread::held_locks(visit);
     }
 }

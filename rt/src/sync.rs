@@ -32,7 +32,7 @@ impl sync::Platform for World {
         world::time::now_ns()
     }
     #[cfg(feature = "check")]
-    fn held(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+    fn held(visit: &mut dyn FnMut(&mut sync::check::HeldLocks)) {
         world::thread::held_locks(visit);
     }
 }

@@ -332,7 +332,7 @@ fn locks_of_rt_exclude() {
 #[derive(Default)]
 struct Notebook(std::sync::Mutex<Vec<(usize, usize, u64)>>);
 
-impl host::Registers for Notebook {
+impl host::DeviceRegisters for Notebook {
     fn read(&self, _offset: usize, _bytes: usize) -> u64 {
         self.0.lock().unwrap().len() as u64
     }

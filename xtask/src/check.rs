@@ -1,5 +1,5 @@
-//! `./x check`: formatting, clippy, the house rules, import directions, comments, commits and names in the docs; tables of
-//! code and unsafe per crate, and of the trusted base.
+//! `./x check`: formatting, clippy, the house rules, import directions, names of types, comments, commits and names in the
+//! docs; tables of code and unsafe per crate, and of the trusted base.
 mod comments;
 mod commits;
 mod count;
@@ -9,6 +9,7 @@ mod layers;
 pub mod modules;
 mod rules;
 mod trusted;
+mod type_names;
 
 use anyhow::Result;
 use count::Counts;
@@ -73,6 +74,7 @@ pub fn run(options: &Options) -> Result<u8> {
         rules::check(one, &mut faults)?;
         rows.push((one, count::crate_counts(one)?));
     }
+    type_names::check(&crates, &mut faults)?;
     commits::check(&mut faults);
     docs::check(&mut faults)?;
     table(&rows);

@@ -1,9 +1,9 @@
 //! ext4: reading and writing volumes as the stock `mke2fs -t ext4` makes them.
 //!
 //! Key types, from the bottom up: [`store::Store`] (blocks, cached and logged), [`store::log::Operation`] (one atomic change),
-//! [`layout::volume::Volume`] (these blocks with the geometry and the groups), [`layout::inode_table::Node`] (an inode in use),
-//! [`transactions::mount::Mount`] (a volume in use, with its inodes), [`Ext4`] (the mount as the personality has it). README.md
-//! lists the floors.
+//! [`layout::volume::Volume`] (these blocks with the geometry and the groups), [`layout::inode_table::InodeNode`] (an inode in
+//! use), [`transactions::mount::Mount`] (a volume in use, with its inodes), [`Ext4`] (the mount as the personality has it).
+//! README.md lists the floors.
 //!
 //! Outside bytes come in as `Raw...` structures ([`layout::raw`]), are checked once and become types
 //! that can only be valid ([`layout::superblock::Geometry`], [`layout::inode::Inode`]). Nothing parsed later is
@@ -44,6 +44,6 @@ pub use layout::mount_error::MountError;
 pub use store::health::ErrorPolicy;
 pub use volume::{
     ext4::Ext4,
-    mount::{Options, Recovery, mount},
+    mount::{MountOptions, Recovery, mount},
     offer::start,
 };

@@ -1,7 +1,7 @@
 //! Tests of access control lists on disk, as the stock tools write and read them.
 mod common;
 
-use acl::{ACCESS_NAME, DEFAULT_NAME, Entry, Tag};
+use acl::{ACCESS_NAME, AclEntry, DEFAULT_NAME, Tag};
 use common::{
     image::{Recipe, run, source},
     write::{NOW, World, make, new},
@@ -15,7 +15,7 @@ const SHOWN: &str = "(36) = 01 00 00 00 01 00 06 00 02 00 04 00 e8 03 00 00 04 0
                      08 00 07 00 32 00 00 00 10 00 05 00 20 00 00 00";
 
 fn list() -> Vec<u8> {
-    let entry = |(tag, permissions)| Entry { tag, permissions };
+    let entry = |(tag, permissions)| AclEntry { tag, permissions };
     let entries = [
         (Tag::Owner, 6),
         (Tag::User(1000), 4),
@@ -107,6 +107,6 @@ fn a_list_that_finds_no_room_changes_nothing() {
 
 #[test]
 fn a_volume_mounted_without_lists_says_so() {
-    let options = ext4::Options::parse(b"rw,noacl").unwrap();
-    assert!(!options.has_acls && ext4::Options::parse(b"noacl,acl").unwrap().has_acls);
+    let options = ext4::MountOptions::parse(b"rw,noacl").unwrap();
+    assert!(!options.has_acls && ext4::MountOptions::parse(b"noacl,acl").unwrap().has_acls);
 }

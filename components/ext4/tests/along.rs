@@ -8,7 +8,7 @@ use common::{
     walk::read_pages,
     write::*,
 };
-use ext4::{ErrorPolicy, Ext4, Options, mount};
+use ext4::{ErrorPolicy, Ext4, MountOptions, mount};
 use interfaces::{block::Operation, file_system::*};
 use std::{sync::Arc, thread};
 use tempfile::TempDir;
@@ -26,7 +26,8 @@ fn image() -> Vec<u8> {
 fn mounted(image: Vec<u8>) -> (Arc<Ext4>, Arc<MemoryBlock>) {
     let device = MemoryBlock::writable(image, Completion::Reversed, 128);
     let errors = Some(ErrorPolicy::RemountReadOnly);
-    let fs = mount(Arc::clone(&device) as _, Options { errors, ..Options::default() }).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions { errors, ..MountOptions::default() })
+        .unwrap();
     (fs, device)
 }
 

@@ -16,7 +16,7 @@ use common::{
     walk::{Budget, Tree, walk},
     write::*,
 };
-use ext4::{Options, mount};
+use ext4::{MountOptions, mount};
 use interfaces::file_system::*;
 use std::{collections::BTreeMap, fs, sync::Arc};
 use tempfile::TempDir;
@@ -203,7 +203,7 @@ fn holds(tree: &Tree, promises: &[Promise], cut: usize) -> usize {
 
 fn look(image: Vec<u8>, promises: &[Promise], cut: usize) -> usize {
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let tree = walk(&*fs, Budget::WHOLE);
     assert_eq!(tree.errors, []);
     let kept = holds(&tree, promises, cut);

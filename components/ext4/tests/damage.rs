@@ -9,7 +9,7 @@ use common::{
     mutate::Random,
     write::{NOW, make, new, write},
 };
-use ext4::{MountError, Options, mount};
+use ext4::{MountError, MountOptions, mount};
 use interfaces::file_system::*;
 use std::{fs, path::Path, process::Command, sync::Arc};
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ enum Verdict {
 
 fn ours(image: &[u8]) -> Verdict {
     let device = MemoryBlock::writable(image.to_vec(), Completion::AtOnce, 128);
-    let options = Options { access: Access::ReadOnly, ..Options::default() };
+    let options = MountOptions { access: MountAccess::ReadOnly, ..MountOptions::default() };
     match mount(Arc::clone(&device) as _, options) {
         Ok(_) => Verdict::Replayed(device.image()),
         Err(error) => {
@@ -237,7 +237,7 @@ fn own(options: &'static [&'static str], block_bytes: usize) -> Log {
     let folder = TempDir::new().unwrap();
     let image = Recipe::new(options, 10 << 10).make(folder.path());
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let directory = make(&*fs, ROOT, "dir", FileType::Directory);
     let change = |number: usize| {
         let name = format!("file-{number}");

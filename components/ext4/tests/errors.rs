@@ -7,7 +7,7 @@ use common::{
     image::{Recipe, pattern, run},
     write::*,
 };
-use ext4::{ErrorPolicy, Ext4, Options, mount};
+use ext4::{ErrorPolicy, Ext4, MountOptions, mount};
 use interfaces::{block::Operation, file_system::*};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ impl Subject {
 
     fn mount(&self, policy: ErrorPolicy) -> (Arc<Ext4>, Arc<MemoryBlock>) {
         let device = MemoryBlock::writable(self.image.clone(), Completion::AtOnce, 128);
-        let options = Options { errors: Some(policy), ..Options::default() };
+        let options = MountOptions { errors: Some(policy), ..MountOptions::default() };
         (mount(Arc::clone(&device) as _, options).unwrap(), device)
     }
 }
@@ -91,7 +91,7 @@ fn without_a_journal_metadata_not_written_is_lost_alone_or_ends_writing() {
         let _ = fs.unmount();
         let image = device.image();
         assert_eq!(image[1024 + 58] & 2, 2, "marked as having errors");
-        let fs = mount(MemoryBlock::new(image, Completion::AtOnce, 16), Options::default());
+        let fs = mount(MemoryBlock::new(image, Completion::AtOnce, 16), MountOptions::default());
         let fs = fs.unwrap();
         let mode = |name: &str| fs.lookup(ROOT, name.as_bytes()).unwrap().permissions;
         assert_eq!((mode("f50"), mode(&other) == 0o600), (0o644, goes_on));

@@ -11,7 +11,7 @@ use common::{
     walk::read_pages,
     write::*,
 };
-use ext4::{ErrorPolicy, Options, mount};
+use ext4::{ErrorPolicy, MountOptions, mount};
 use interfaces::file_system::*;
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 use tempfile::TempDir;
@@ -294,7 +294,7 @@ fn errors_found_are_marked_and_end_writing_where_the_volume_says_so() {
         // This is a directory whose first block is not a valid one.
         let image = recipe.with("zap_block -f sick 0").make(folder.path());
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-        let options = Options { errors: Some(policy), ..Options::default() };
+        let options = MountOptions { errors: Some(policy), ..MountOptions::default() };
         let fs = mount(Arc::clone(&device) as _, options).unwrap();
         let sick = fs.lookup(ROOT, b"sick").unwrap().inode;
         let made = fs.create(sick, b"name", &new(FileType::Regular));
@@ -304,7 +304,7 @@ fn errors_found_are_marked_and_end_writing_where_the_volume_says_so() {
             ErrorPolicy::Continue => assert_eq!(next, Ok(())),
             ErrorPolicy::RemountReadOnly => {
                 assert_eq!(next, Err(FsError::ReadOnly));
-                assert_eq!(fs.remount(Access::Writable), Err(FsError::ReadOnly));
+                assert_eq!(fs.remount(MountAccess::Writable), Err(FsError::ReadOnly));
             }
         }
         let _ = fs.unmount();
@@ -318,11 +318,11 @@ fn a_mount_turns_read_only_and_back_and_tells_the_device_of_free_space() {
     let world = World::empty(&["-b", "4096"], 16 << 10);
     let fs = &*world.fs;
     make(fs, ROOT, "file", FileType::Regular);
-    fs.remount(Access::ReadOnly).unwrap();
+    fs.remount(MountAccess::ReadOnly).unwrap();
     check(&world.device.image());
     assert_eq!(world.device.image()[1024 + 58] & 1, 1, "marked as left in order");
     assert_eq!(fs.create(ROOT, b"x", &new(FileType::Fifo)).map(|_| ()), Err(FsError::ReadOnly));
-    fs.remount(Access::Writable).unwrap();
+    fs.remount(MountAccess::Writable).unwrap();
     let told = fs.trim(0, u64::MAX, 0).unwrap();
     assert_eq!(told, fs.usage().unwrap().free * 4096);
     assert_eq!(world.device.discarded.load(SeqCst) as u64 * 512, told);

@@ -14,7 +14,7 @@ use common::{
     mutate::Subject,
     walk::{Budget, walk},
 };
-use ext4::{ErrorPolicy, Options, mount};
+use ext4::{ErrorPolicy, MountOptions, mount};
 use interfaces::file_system::FileSystem;
 use std::{
     fs,
@@ -103,7 +103,7 @@ fn watch(current: &'static AtomicU64) {
 /// Mounts the image for writing, makes changes, and unmounts it.
 fn write(image: Vec<u8>, seed: u64) {
     let device = MemoryBlock::writable(image, Completion::AtOnce, 16);
-    let options = Options { errors: Some(ErrorPolicy::Continue), ..Options::default() };
+    let options = MountOptions { errors: Some(ErrorPolicy::Continue), ..MountOptions::default() };
     let Ok(fs) = mount(device, options) else { return };
     abuse(&*fs, seed, OPERATIONS);
     let _ = fs.unmount();
@@ -132,7 +132,9 @@ fn mutated_images_neither_panic_nor_hang_nor_eat_memory() {
         let image = subjects[seed as usize % subjects.len()].mutate(seed);
         let device = MemoryBlock::new(image.clone(), Completion::AtOnce, 16);
         let outcome = std::panic::catch_unwind(|| {
-            let fs = mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).ok()?;
+            let fs =
+                mount(device, MountOptions { cache_bytes: 64 << 10, ..MountOptions::default() })
+                    .ok()?;
             let tree = walk(&*fs, BUDGET);
             fs.usage().unwrap();
             assert_eq!(fs.held_inodes(), 1);

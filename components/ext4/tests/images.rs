@@ -8,7 +8,7 @@ use common::{
     oracle::{compare_with_ext4_view, compare_with_folder},
     walk::{Budget, Tree, read_pages, walk},
 };
-use ext4::{Ext4, MountError, Options, Recovery, mount};
+use ext4::{Ext4, MountError, MountOptions, Recovery, mount};
 use interfaces::file_system::*;
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
@@ -17,12 +17,12 @@ const UNREAD_BY_ORACLE: [&str; 3] = ["inline_data", "meta_bg", "mmp"];
 
 fn open(image: &[u8]) -> Arc<Ext4> {
     let device = MemoryBlock::new(image.to_vec(), Completion::AtOnce, 128);
-    mount(device, Options::default()).unwrap()
+    mount(device, MountOptions::default()).unwrap()
 }
 
 fn mount_error(image: &[u8]) -> MountError {
     let device = MemoryBlock::new(image.to_vec(), Completion::AtOnce, 128);
-    mount(device, Options::default()).err().expect("refused")
+    mount(device, MountOptions::default()).err().expect("refused")
 }
 
 /// Makes the image, walks it with both orders of completion, and compares.
@@ -37,7 +37,7 @@ fn check(recipe: &Recipe, names: usize) -> (Vec<u8>, Tree) {
     assert!(is_read || recipe.options.iter().any(is_beyond), "the oracle reads it too");
     assert_eq!(fs.held_inodes(), 1, "everything but the root is forgotten");
     let device = MemoryBlock::new(image.clone(), Completion::Reversed, 3);
-    let small = Options { cache_bytes: 4 * 4096, ..Options::default() };
+    let small = MountOptions { cache_bytes: 4 * 4096, ..MountOptions::default() };
     let again = walk(&*mount(device, small).unwrap(), Budget::WHOLE);
     assert!(again.seen == tree.seen, "order of completion and size of the cache do not matter");
     (image, tree)
@@ -102,7 +102,7 @@ fn every_hash_finds_every_name_of_a_tree_with_two_levels() {
             let device = MemoryBlock::new(image.clone(), Completion::AtOnce, 128);
             let fs = mount(
                 Arc::clone(&device) as _,
-                Options { cache_bytes: 4096, ..Options::default() },
+                MountOptions { cache_bytes: 4096, ..MountOptions::default() },
             )
             .unwrap();
             let many = fs.lookup(2, b"many").unwrap();
@@ -162,7 +162,7 @@ fn contiguous_pages_are_read_in_one_request_and_pieces_in_one_batch() {
     let folder = source(0);
     let image = Recipe::new(&["-b", "4096"], 16 << 10).make(folder.path());
     let device = MemoryBlock::new(image, Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let long = fs.lookup(2, b"long").unwrap().inode;
     read_pages(&*fs, long, 0, 64).unwrap();
     device.batches.lock().unwrap().clear();
@@ -182,7 +182,7 @@ fn a_broken_device_fails_the_pages_and_nothing_else() {
     let folder = source(0);
     let image = Recipe::new(&[], 16 << 10).make(folder.path());
     let device = MemoryBlock::new(image, Completion::Reversed, 128);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let long = fs.lookup(2, b"long").unwrap().inode;
     device.is_broken.store(true, SeqCst);
     assert_eq!(read_pages(&*fs, long, 0, 4), Err(FsError::Io));
@@ -224,10 +224,10 @@ fn an_image_with_a_dirty_journal_is_read_only_if_it_is_skipped_and_a_cut_one_ref
     let recipe = Recipe::new(&[], 16 << 10).with("feature needs_recovery");
     let image = recipe.make(folder.path());
     assert_eq!(mount_error(&image), MountError::NeedsRecovery);
-    let options = Options { recovery: Recovery::Skip, ..Options::default() };
+    let options = MountOptions { recovery: Recovery::Skip, ..MountOptions::default() };
     let fs = mount(MemoryBlock::writable(image.clone(), Completion::AtOnce, 16), options).unwrap();
     compare_with_folder(folder.path(), &walk(&*fs, Budget::WHOLE));
-    assert_eq!(fs.remount(Access::Writable), Err(FsError::ReadOnly));
+    assert_eq!(fs.remount(MountAccess::Writable), Err(FsError::ReadOnly));
     let cut = image.len() - 4096;
     assert!(matches!(mount_error(&image[..cut]), MountError::Corrupt(_)));
 }
@@ -237,7 +237,8 @@ fn four_threads_with_a_tiny_cache_see_the_same_tree() {
     let folder = source(50);
     let image = Recipe::new(&["-b", "1024"], 16 << 10).indexed().make(folder.path());
     let device = MemoryBlock::new(image, Completion::Reversed, 8);
-    let fs = mount(device, Options { cache_bytes: 2 * 4096, ..Options::default() }).unwrap();
+    let fs =
+        mount(device, MountOptions { cache_bytes: 2 * 4096, ..MountOptions::default() }).unwrap();
     let alone = walk(&*fs, Budget::WHOLE);
     assert_eq!(alone.errors, []);
     std::thread::scope(|scope| {

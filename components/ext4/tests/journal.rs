@@ -9,7 +9,7 @@ use common::{
     walk::{Budget, read_pages, walk},
     write::{NOW, World, check, fsck, make, write},
 };
-use ext4::{MountError, Options, Recovery, mount};
+use ext4::{MountError, MountOptions, Recovery, mount};
 use interfaces::file_system::*;
 use std::{fs, path::Path, sync::Arc};
 use tempfile::TempDir;
@@ -77,7 +77,7 @@ impl Dirty {
     fn replay(&self) -> Vec<u8> {
         let image = fs::read(self.path("image")).unwrap();
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-        let options = Options { access: Access::ReadOnly, ..Options::default() };
+        let options = MountOptions { access: MountAccess::ReadOnly, ..MountOptions::default() };
         let mounted = mount(Arc::clone(&device) as _, options).unwrap();
         let ours = contents(&*mounted);
         drop(mounted);
@@ -166,10 +166,10 @@ fn a_committed_transaction_with_a_wrong_checksum_fails_the_mount() {
     let at = image.as_chunks::<4096>().0.iter().position(|block| block[..] == wanted[..]).unwrap();
     image[at * 4096 + 100] ^= 1;
     let device = MemoryBlock::writable(image.clone(), Completion::AtOnce, 128);
-    let refused = mount(Arc::clone(&device) as _, Options::default()).err();
+    let refused = mount(Arc::clone(&device) as _, MountOptions::default()).err();
     assert_eq!(refused, Some(MountError::Corrupt("journal")));
     assert!(device.image() == image, "nothing is written");
-    let options = Options { recovery: Recovery::Skip, ..Options::default() };
+    let options = MountOptions { recovery: Recovery::Skip, ..MountOptions::default() };
     let fs = mount(device, options).unwrap();
     assert!(contents(&*fs) == dirty.block(1, BLOCKS), "noload reads past the journal");
 }
@@ -207,7 +207,7 @@ fn mutated_journals_neither_panic_nor_hang() {
             image[at] = [0, 1, 0x7f, 0xff, random.below(256) as u8][random.below(5)];
         }
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-        if let Ok(fs) = mount(device, Options::default()) {
+        if let Ok(fs) = mount(device, MountOptions::default()) {
             mounted += 1;
             walk(&*fs, Budget { names: 300, depth: 4, pages: 8 });
             let _ = fs.unmount();

@@ -7,7 +7,7 @@ use common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, name, run, source},
 };
-use ext4::{Ext4, Options, mount};
+use ext4::{Ext4, MountOptions, mount};
 use interfaces::file_system::*;
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ const COLLIDING: [&str; 5] = ["brFXA", "dB9KR", "jsjt2", "lL2xU", "mL99J"];
 
 fn open(image: &[u8]) -> Arc<Ext4> {
     let device = MemoryBlock::new(image.to_vec(), Completion::AtOnce, 128);
-    mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).unwrap()
+    mount(device, MountOptions { cache_bytes: 64 << 10, ..MountOptions::default() }).unwrap()
 }
 
 /// Returns the images for which Linux's answers were recorded.
@@ -212,8 +212,11 @@ fn a_listing_reads_a_leaf_of_a_tree_once_and_a_step_not_the_whole_directory() {
     let folder = source(3000);
     let recipe = Recipe::new(&["-b", "4096", "-N", "4096"], 32 << 10).indexed();
     let device = MemoryBlock::new(recipe.make(folder.path()), Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options { cache_bytes: 4096, ..Options::default() })
-        .unwrap();
+    let fs = mount(
+        Arc::clone(&device) as _,
+        MountOptions { cache_bytes: 4096, ..MountOptions::default() },
+    )
+    .unwrap();
     let many = fs.lookup(2, b"many").unwrap();
     let blocks = many.size as usize / 4096;
     let requests = || device.batches.lock().unwrap().len();

@@ -13,7 +13,7 @@ use common::{
     walk::{Budget, Seen, read_pages, walk},
     write::*,
 };
-use ext4::{Ext4, Options, mount};
+use ext4::{Ext4, MountOptions, mount};
 use interfaces::file_system::*;
 use std::{collections::BTreeMap, sync::Arc};
 use tempfile::TempDir;
@@ -35,8 +35,8 @@ const SHAPES: [(&[&str], usize); 4] = [
 type Files = BTreeMap<Vec<u8>, Seen>;
 
 /// Returns options with frequent commits, so that recovery, too, takes many transactions.
-fn options() -> Options {
-    Options { cache_bytes: 64 << 10, ..Options::default() }
+fn options() -> MountOptions {
+    MountOptions { cache_bytes: 64 << 10, ..MountOptions::default() }
 }
 
 fn mounted(image: Vec<u8>) -> (Arc<Ext4>, Arc<MemoryBlock>) {
@@ -196,7 +196,7 @@ fn orphaned(shape: &'static [&'static str], count: usize) -> Vec<u8> {
         write(&*world.fs, made.inode, 0, &pattern(9000, number)).unwrap();
         world.fs.unlink(ROOT, name.as_bytes(), NOW).unwrap();
     }
-    world.fs.remount(Access::ReadOnly).unwrap();
+    world.fs.remount(MountAccess::ReadOnly).unwrap();
     world.device.image()
 }
 
@@ -220,10 +220,10 @@ fn a_volume_mounted_read_only_keeps_its_orphans_until_it_may_be_written() {
     let image = orphaned(PLAIN, 5);
     assert!(has_orphans(&image));
     let device = MemoryBlock::writable(image.clone(), Completion::AtOnce, 128);
-    let options = Options { access: Access::ReadOnly, ..Options::default() };
+    let options = MountOptions { access: MountAccess::ReadOnly, ..MountOptions::default() };
     let fs = mount(Arc::clone(&device) as _, options).unwrap();
     assert!(device.image() == image, "nothing is written");
-    fs.remount(Access::Writable).unwrap();
+    fs.remount(MountAccess::Writable).unwrap();
     settle(&*fs);
     assert!(!has_orphans(&device.image()));
     fs.unmount().unwrap();
@@ -243,7 +243,7 @@ fn a_list_of_orphans_that_makes_no_sense_marks_the_volume() {
         let at = link_of(&image, next);
         damaged[at..at + 4].copy_from_slice(&bad.to_le_bytes());
         let device = MemoryBlock::writable(damaged, Completion::AtOnce, 128);
-        let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+        let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
         let _ = fs.sync();
         fs.unmount().unwrap();
         let image = device.image();
@@ -263,9 +263,9 @@ fn an_open_file_without_a_name_outlives_a_remount() {
     let bytes = pattern(9000, 1);
     write(&*world.fs, made.inode, 0, &bytes).unwrap();
     world.fs.unlink(ROOT, b"gone", NOW).unwrap();
-    world.fs.remount(Access::ReadOnly).unwrap();
+    world.fs.remount(MountAccess::ReadOnly).unwrap();
     assert!(has_orphans(&world.device.image()));
-    world.fs.remount(Access::Writable).unwrap();
+    world.fs.remount(MountAccess::Writable).unwrap();
     let found = read_pages(&*world.fs, made.inode, 0, 3).unwrap();
     assert!(found[..9000] == bytes);
     world.fs.forget(made.inode, 1);

@@ -14,7 +14,7 @@ use common::{
     walk::read_pages,
     write::{check, fsck},
 };
-use ext4::{Options, mount};
+use ext4::{MountOptions, mount};
 use interfaces::file_system::FileSystem;
 use linux_raw_sys::general as raw;
 use std::{fs, sync::Arc};
@@ -47,7 +47,7 @@ struct Stack {
 }
 
 impl Stack {
-    fn new(image: Vec<u8>, options: Options) -> Stack {
+    fn new(image: Vec<u8>, options: MountOptions) -> Stack {
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
         let fs = mount(Arc::clone(&device) as _, options).unwrap();
         let active = Active::stored(&(), fs, None).unwrap();
@@ -126,7 +126,7 @@ fn record(shape: &'static [&'static str], how: How, seed: u64) -> Recorded {
     fs::write(folder.path().join("file"), pattern(5000, 0)).unwrap();
     let image = Recipe::new(shape, 10 << 10).make(folder.path());
     let mut random = Random::new(seed);
-    let stack = Stack::new(image.clone(), Options::default());
+    let stack = Stack::new(image.clone(), MountOptions::default());
     let first = Version { contents: pattern(5000, 0), begun: 0, durable: 0 };
     let mut versions = vec![first];
     for number in 1..=VERSIONS {
@@ -147,7 +147,7 @@ fn record(shape: &'static [&'static str], how: How, seed: u64) -> Recorded {
 /// Returns the contents of `file`, or of `new` if there is no `file`.
 fn found(image: Vec<u8>) -> Vec<u8> {
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     // Without a journal a crash in the midst of a rename can leave the new contents under the old name alone.
     let file = fs.lookup(2, b"file").or_else(|_| fs.lookup(2, b"new")).unwrap();
     let mut bytes = read_pages(&*fs, file.inode, 0, file.size.div_ceil(4096)).unwrap();
@@ -221,7 +221,7 @@ fn noauto_da_alloc_lets_the_data_wait() {
     for (options, whole) in
         [(&b"rw,noauto_da_alloc"[..], false), (b"noauto_da_alloc,auto_da_alloc", true)]
     {
-        let stack = Stack::new(image.clone(), Options::parse(options).unwrap());
+        let stack = Stack::new(image.clone(), MountOptions::parse(options).unwrap());
         let contents = pattern(9000, 1);
         stack.replace(How::Rename, &contents);
         stack.sync_other(0);

@@ -6,7 +6,7 @@ use common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, pattern},
 };
-use ext4::{Options, mount};
+use ext4::{MountOptions, mount};
 use linux_raw_sys::general as raw;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -35,7 +35,7 @@ fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
     // A page has four blocks; those behind the length are freed when a page is cut.
     let image = Recipe::new(&["-b", "1024", "-m", "0"], 4 << 10).make(folder.path());
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let active = Active::stored(&(), fs, None).unwrap();
     let namespace =
         Namespace::new(&(), "none", active, MountFlags::empty(), Arc::new(Registry::new()));

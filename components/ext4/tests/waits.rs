@@ -8,7 +8,7 @@ use common::{
     walk::Sink,
     write::{World, check, make, new},
 };
-use ext4::{Ext4, Options, Recovery, mount};
+use ext4::{Ext4, MountOptions, Recovery, mount};
 use interfaces::{block::*, file_system::*};
 use rt::memory::Frame;
 use std::{
@@ -95,7 +95,7 @@ fn names_are_made_while_a_commit_waits_for_its_data() {
     // A transaction has a quarter of the journal: 256 blocks, of 16 inodes each.
     const FILES: usize = 5000;
     let device = Slow::new(&["-b", "4096", "-J", "size=4", "-N", "8192"], 32 << 10);
-    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
     let file = fs.create(ROOT, b"data", &new(FileType::Regular)).unwrap().inode;
     fs.reserve_range(file, 0, 1).unwrap();
     device.must_hold.store(true, SeqCst);
@@ -120,7 +120,7 @@ fn names_are_made_while_a_commit_waits_for_its_data() {
 fn new_files_and_directories_read_nothing_from_the_disk() {
     for shape in [&["-b", "1024", "-N", "4096"][..], &["-b", "4096", "-N", "4096"]] {
         let device = Slow::new(shape.to_vec().leak(), 32 << 10);
-        let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+        let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
         let directory = make(&*fs, ROOT, "d", FileType::Directory);
         make(&*fs, directory, "first", FileType::Directory);
         let before = device.reads.load(SeqCst);
@@ -163,7 +163,7 @@ fn inodes_and_blocks_used_again_beside_others_keep_what_the_others_hold() {
 
 /// Returns whether a power cut now would leave a volume whose root has `name`, as a mount with
 /// `options` sees it.
-fn is_kept(device: &Slow, name: &[u8], options: Options) -> bool {
+fn is_kept(device: &Slow, name: &[u8], options: MountOptions) -> bool {
     let image = device.below.image();
     let medium = MemoryBlock::writable(image, Completion::AtOnce, 128);
     let fs = mount(medium, options).unwrap();
@@ -173,12 +173,15 @@ fn is_kept(device: &Slow, name: &[u8], options: Options) -> bool {
 #[test]
 fn a_change_is_committed_and_put_in_place_at_intervals_without_a_sync() {
     let device = Slow::new(&["-b", "4096"], 32 << 10);
-    let options = Options { commit_ns: 10_000_000, ..Options::default() };
+    let options = MountOptions { commit_ns: 10_000_000, ..MountOptions::default() };
     let fs = mount(Arc::clone(&device) as _, options).unwrap();
     make(&*fs, ROOT, "file", FileType::Regular);
-    let replayed = Options::default();
-    let as_it_lies =
-        Options { access: Access::ReadOnly, recovery: Recovery::Skip, ..Options::default() };
+    let replayed = MountOptions::default();
+    let as_it_lies = MountOptions {
+        access: MountAccess::ReadOnly,
+        recovery: Recovery::Skip,
+        ..MountOptions::default()
+    };
     let begin = Instant::now();
     for options in [replayed, as_it_lies] {
         while !is_kept(&device, b"file", options) {
@@ -192,8 +195,8 @@ fn a_change_is_committed_and_put_in_place_at_intervals_without_a_sync() {
 
 #[test]
 fn the_interval_is_an_option_in_seconds() {
-    let interval = |text: &[u8]| Options::parse(text).map(|options| options.commit_ns);
-    let default = Options::default().commit_ns;
+    let interval = |text: &[u8]| MountOptions::parse(text).map(|options| options.commit_ns);
+    let default = MountOptions::default().commit_ns;
     assert_eq!(interval(b"rw,commit=30"), Ok(30_000_000_000));
     assert_eq!(interval(b"commit=0"), Ok(default));
     for wrong in [&b"commit=-1"[..], b"commit=", b"commit=5s", b"commit=4294967296", b"commit"] {

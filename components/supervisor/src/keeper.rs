@@ -12,7 +12,7 @@ use crate::{
 use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{
-    block::Running,
+    block::RunningDriver,
     call::DONE,
     overdue::Check,
     supervisor::{Ending, Listener, Order, OrderError, State, Status},
@@ -141,8 +141,8 @@ impl Keeper {
         self.listeners.lock().push(listener);
     }
     /// Returns the running domain and its window.
-    pub(crate) fn present(&self) -> Running {
-        let running = self.running().map(|(domain, generation)| Running {
+    pub(crate) fn present(&self) -> RunningDriver {
+        let running = self.running().map(|(domain, generation)| RunningDriver {
             window: domain.window(),
             generation: Some(generation),
         });

@@ -23,6 +23,6 @@ mod load;
 #[cfg(target_os = "none")]
 mod set;
 
-pub use plan::{Device, Plan};
+pub use plan::{DeviceKind, Plan};
 #[cfg(target_os = "none")]
 pub use set::{Supervisor, start};

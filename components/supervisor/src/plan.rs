@@ -7,7 +7,7 @@ use virtio::Candidate;
 
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
+pub enum DeviceKind {
     /// Every virtio device of that type (section 5 of the specification).
     Virtio(u32),
 }
@@ -22,7 +22,7 @@ pub struct Plan {
     /// Kernel calls, by number (`calls::Call`).
     pub calls: &'static [u64],
     /// Types of devices.
-    pub devices: &'static [Device],
+    pub devices: &'static [DeviceKind],
     /// Port ranges: first, count.
     pub ports: &'static [(u16, u16)],
     /// Interrupt lines.
@@ -97,7 +97,7 @@ impl Plan {
 #[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "domains are of the kernel world"))]
 pub(crate) fn find(plan: &Plan) -> (Vec<PciAddress>, Vec<u64>) {
     let (mut functions, mut transports) = (Vec::new(), Vec::new());
-    let found = plan.devices.iter().flat_map(|&Device::Virtio(kind)| virtio::candidates(kind));
+    let found = plan.devices.iter().flat_map(|&DeviceKind::Virtio(kind)| virtio::candidates(kind));
     for candidate in found.take(plan.devices_max) {
         match candidate {
             Candidate::Pci(function) => functions.push(function.address),

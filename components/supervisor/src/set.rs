@@ -5,7 +5,7 @@ use crate::{
 };
 use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::{
-    block::Running,
+    block::RunningDriver,
     supervisor::{self, Listener, Order, OrderError, Status},
 };
 use rt::{NoMemory, message::Endpoint};
@@ -41,7 +41,7 @@ impl Supervisor {
         self.0.iter().find(|keeper| keeper.name() == name)
     }
     /// Returns the running driver of the component `name`; if none runs, no generation and the default window.
-    pub fn running(&self, name: &str) -> Running {
+    pub fn running(&self, name: &str) -> RunningDriver {
         self.keeper(name).map(|keeper| keeper.present()).unwrap_or_default()
     }
     /// Blocks until the component `name` answers, or will not answer by itself. Returns whether it answers.

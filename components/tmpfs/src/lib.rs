@@ -26,8 +26,8 @@ use extras::Extras;
 use interfaces::{
     block::Block,
     file_system::{
-        Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber, MountInfo,
-        NewAcls, NewInode, Usage, XattrMode,
+        Attributes, Backing, FileSystem, FileSystemUsage, FileTime, FileType, FsError, InodeNumber,
+        MountInfo, NewAcls, NewInode, XattrMode,
     },
     offer::Offer,
 };
@@ -133,7 +133,7 @@ impl FileSystem for Tmpfs {
         }
     }
 
-    fn usage(&self) -> Result<Usage, FsError> {
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
         Ok(self.space.usage())
     }
 

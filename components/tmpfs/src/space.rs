@@ -3,7 +3,7 @@
 //! As on Linux (`free_ispace` of mm/shmem.c since 6.6), an inode is charged as [`INODE_BYTES`] of memory, and so is each
 //! further link; extended attributes and long targets are charged against the same limit. So every part of a tmpfs has a limit.
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use interfaces::file_system::{FsError, Usage};
+use interfaces::file_system::{FileSystemUsage, FsError};
 use rt::PAGE_BYTES;
 
 /// Memory that an inode is charged as (`BOGO_INODE_SIZE` of Linux).
@@ -76,7 +76,7 @@ impl Space {
     }
 
     /// Returns the usage for `statfs`, with zeroes if there is no limit.
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> FileSystemUsage {
         let shown = |limit: u64, used: &AtomicU64| match limit {
             UNLIMITED => (0, 0),
             limit => (limit, limit.saturating_sub(used.load(Relaxed))),
@@ -84,7 +84,7 @@ impl Space {
         let (blocks, free) = shown(self.page_limit, &self.pages);
         let (files, files_free) = shown(self.inode_limit, &self.inode_bytes);
         let (files, files_free) = (files / INODE_BYTES, files_free / INODE_BYTES);
-        Usage {
+        FileSystemUsage {
             magic: crate::MAGIC,
             block_bytes: PAGE_BYTES as u32,
             blocks,

@@ -14,7 +14,7 @@ mod method;
 mod server;
 mod wire;
 
-use method::{Interface, Kind};
+use method::{Interface, InterfaceKind};
 use proc_macro::TokenStream;
 use quote::{format_ident, quote};
 use syn::{DeriveInput, ItemTrait, parse_macro_input};
@@ -22,15 +22,15 @@ use syn::{DeriveInput, ItemTrait, parse_macro_input};
 /// Turns a trait into an interface; the crate's page lists the marks.
 #[proc_macro_attribute]
 pub fn interface(attributes: TokenStream, item: TokenStream) -> TokenStream {
-    let kind = parse_macro_input!(attributes as Kind);
+    let kind = parse_macro_input!(attributes as InterfaceKind);
     let mut item = parse_macro_input!(item as ItemTrait);
     let name = item.ident.clone();
     let visibility = item.vis.clone();
     let handle = format_ident!("{name}Handle");
     let summary = format!("A client's handle on a [`{name}`].");
     let messages = match kind {
-        Kind::Direct => quote!(),
-        Kind::Numbered(number) => match Interface::decode(&mut item, number) {
+        InterfaceKind::Direct => quote!(),
+        InterfaceKind::Numbered(number) => match Interface::decode(&mut item, number) {
             Ok(interface) => {
                 let (client, server) = (client::generate(&interface), server::generate(&interface));
                 quote!(#client #server)

@@ -5,26 +5,26 @@ use syn::{
 };
 
 /// The argument of `#[interface]`.
-pub(crate) enum Kind {
+pub(crate) enum InterfaceKind {
     /// `number = N`.
     Numbered(u16),
     /// `direct`.
     Direct,
 }
 
-impl Parse for Kind {
-    fn parse(input: ParseStream<'_>) -> Result<Kind, Error> {
+impl Parse for InterfaceKind {
+    fn parse(input: ParseStream<'_>) -> Result<InterfaceKind, Error> {
         let word: Ident = input
             .parse()
             .map_err(|error| Error::new(error.span(), "say `number = N` or `direct`"))?;
         if word == "direct" {
-            return Ok(Kind::Direct);
+            return Ok(InterfaceKind::Direct);
         }
         if word != "number" {
             return Err(Error::new(word.span(), "say `number = N` or `direct`"));
         }
         input.parse::<Token![=]>()?;
-        input.parse::<LitInt>()?.base10_parse().map(Kind::Numbered)
+        input.parse::<LitInt>()?.base10_parse().map(InterfaceKind::Numbered)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs a [`Sequence`] on a device that does not order requests itself. The thread that is told of the end of one step begins
 //! the next.
-use super::{Block, BlockError, BlockSink, Request, Sequence, Step};
+use super::{Block, BlockError, BlockSink, Request, Sequence, SequenceStep};
 use alloc::{
     sync::{Arc, Weak},
     vec::{IntoIter, Vec},
@@ -16,7 +16,7 @@ lock_class! {
 }
 
 /// The owner of a sequence: a client's session, or a client whose device does not order requests itself.
-pub trait Owner: Send + Sync {
+pub trait SequenceOwner: Send + Sync {
     /// Returns whether a step may begin.
     fn may_begin(&self) -> bool;
     /// The device has no room for `batch` now. A thread that may wait must submit it for `sink`.
@@ -28,27 +28,27 @@ pub trait Owner: Send + Sync {
 /// A sequence under way.
 pub struct Course {
     block: Arc<dyn Block>,
-    owner: Arc<dyn Owner>,
+    owner: Arc<dyn SequenceOwner>,
     tag: u64,
     /// Requests that were begun and have not ended.
     left: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<CourseState>,
     this: Weak<Course>,
 }
 
-struct State {
+struct CourseState {
     /// Index and error of the failed request that comes first in the sequence.
     failed: Option<(u64, BlockError)>,
-    rest: Peekable<IntoIter<Step>>,
+    rest: Peekable<IntoIter<SequenceStep>>,
 }
 
 impl Course {
     /// Begins `sequence` at `block`. The calling thread must be one that may wait.
-    pub fn begin(block: &Arc<dyn Block>, owner: &Arc<dyn Owner>, mut sequence: Sequence) {
+    pub fn begin(block: &Arc<dyn Block>, owner: &Arc<dyn SequenceOwner>, mut sequence: Sequence) {
         let tag = sequence.first.tag;
         sequence.requests_mut().zip(0..).for_each(|(request, at)| request.tag = at);
         let (mut together, rest) = sequence.split();
-        let state = State { failed: None, rest: rest.into_iter().peekable() };
+        let state = CourseState { failed: None, rest: rest.into_iter().peekable() };
         let course = Arc::new_cyclic(|this| Course {
             block: block.clone(),
             owner: owner.clone(),
@@ -91,7 +91,7 @@ impl Course {
     }
 }
 
-impl State {
+impl CourseState {
     /// Takes the requests of the next step.
     fn take_step(&mut self) -> Vec<Request> {
         let mut step = Vec::new();

@@ -13,7 +13,7 @@
 //! entries of a sequence's requests are in a row under one tag. Those of all but the last request have the flag `SEQUEL`.
 //! Those of a request that begins when all before it have ended well have the flag `AFTER`. A sequence ends with one
 //! completion. There are never more entries on their way than a ring holds, so neither side waits for room.
-use super::{BlockError, Operation, Request, SEQUENCE_MAX, Segment, Sequence, Step};
+use super::{BlockError, Operation, Request, SEQUENCE_MAX, Segment, Sequence, SequenceStep};
 use alloc::vec::Vec;
 use rt::{
     memory::{Frame, FrameId},
@@ -190,7 +190,7 @@ impl Assembler {
             None => Sequence { first: request, more: Vec::new() },
             Some(sequence) if sequence.first.tag != tag => return Err(Corrupt),
             Some(mut sequence) => {
-                sequence.more.push(Step { request, is_after });
+                sequence.more.push(SequenceStep { request, is_after });
                 sequence
             }
         };

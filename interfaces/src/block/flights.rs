@@ -1,13 +1,13 @@
 //! Requests on their way to the driver: the state of the sending direction of [`super::remote`].
 //!
 //! `waiting` holds the requests that the present driver has not been sent, in the order in which clients submitted them; all
-//! others have [`Slots`]. Requests older than `replay_end` were sent to an earlier driver. Among these, a flush or a sequence
-//! is a barrier: it is sent when all requests before it have ended, and those behind it when it has ended. While such requests
-//! wait, the thread that takes completions also calls this module ([`Slots::has_unsent`]).
+//! others have [`RequestSlots`]. Requests older than `replay_end` were sent to an earlier driver. Among these, a flush or a
+//! sequence is a barrier: it is sent when all requests before it have ended, and those behind it when it has ended. While such
+//! requests wait, the thread that takes completions also calls this module ([`RequestSlots::has_unsent`]).
 use super::{
-    BlockError, BlockSink, Request, Running, Sequence, Step,
+    BlockError, BlockSink, Request, RunningDriver, Sequence, SequenceStep,
     entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
-    slots::{self, Ended, Flight, Slots},
+    slots::{self, Ended, Flight, RequestSlots},
 };
 use crate::{
     AttachError,
@@ -21,7 +21,7 @@ use rt::{
 
 /// State of the sending direction, guarded by the link's lock.
 pub(crate) struct Flights {
-    slots: Arc<Slots>,
+    slots: Arc<RequestSlots>,
     waiting: VecDeque<Flight>,
     /// Entries of all requests taken so far.
     taken_entries: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Flights {
     sent: usize,
     sent_barriers: usize,
     /// The present driver.
-    runs: Running,
+    runs: RunningDriver,
     /// Loans of the request that is being sent.
     loans: Vec<Loan>,
     /// The first waiting request could not be lent, because others lend its frames too often.
@@ -98,7 +98,8 @@ fn say(
         return say_one(ring, (tag, 0), &flight.request);
     }
     let mut doorbell = say_one(ring, (tag, entries::SEQUEL), &flight.request)?;
-    for (left, Step { request, is_after }) in (0..flight.more.len()).rev().zip(&flight.more) {
+    for (left, SequenceStep { request, is_after }) in (0..flight.more.len()).rev().zip(&flight.more)
+    {
         let after = if *is_after { entries::AFTER } else { 0 };
         let sequel = if left > 0 { entries::SEQUEL } else { 0 };
         if say_one(ring, (tag, after | sequel), request)? == Doorbell::Ring {
@@ -135,26 +136,26 @@ impl Flights {
     /// Makes an empty set of requests. All memory that it will ever need is allocated here.
     pub(crate) fn new(received: Consumer<Part, CompletionEntry>) -> Flights {
         Flights {
-            slots: Arc::new(Slots::new(received)),
+            slots: Arc::new(RequestSlots::new(received)),
             waiting: VecDeque::with_capacity(ENTRIES),
             taken_entries: 0,
             next_order: 0,
             replay_end: 0,
             sent: 0,
             sent_barriers: 0,
-            runs: Running::default(),
+            runs: RunningDriver::default(),
             loans: Vec::with_capacity(SEGMENTS_MAX),
             is_refused: false,
         }
     }
 
     /// Returns the slots of the requests at the driver.
-    pub(crate) fn slots(&self) -> Arc<Slots> {
+    pub(crate) fn slots(&self) -> Arc<RequestSlots> {
         self.slots.clone()
     }
 
     /// Sends requests to that driver from now on. Its devices reach the memory that is lent to its window.
-    pub(crate) fn set_driver(&mut self, runs: Running) {
+    pub(crate) fn set_driver(&mut self, runs: RunningDriver) {
         self.slots.completing().window = runs.window.clone();
         self.runs = runs;
     }

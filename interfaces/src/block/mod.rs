@@ -16,9 +16,9 @@ mod slots;
 mod tests;
 
 pub use control::*;
-pub use course::{Course, Owner};
-pub use remote::{BlockProxy, Running};
-pub use sequence::{SEQUENCE_MAX, Sequence, Step};
+pub use course::{Course, SequenceOwner};
+pub use remote::{BlockProxy, RunningDriver};
+pub use sequence::{SEQUENCE_MAX, Sequence, SequenceStep};
 pub use server::BlockService;
 
 use alloc::{sync::Arc, vec::Vec};

@@ -16,7 +16,7 @@ use super::{
     control::{BlockControl, BlockControlClient},
     entries,
     flights::Flights,
-    slots::{self, BATCH, Ended, Next, Slots},
+    slots::{self, BATCH, Ended, NextStep, RequestSlots},
 };
 use crate::{
     AttachError,
@@ -55,7 +55,7 @@ const ASK_NS: u64 = 100_000_000;
 
 /// The driver that runs now.
 #[derive(Clone, Debug, Default)]
-pub struct Running {
+pub struct RunningDriver {
     /// The memory that its devices reach.
     pub window: DmaWindow,
     /// Number of the running driver among all that ever ran; `None` if none runs.
@@ -67,14 +67,14 @@ pub struct BlockProxy {
     pub(super) info: BlockInfo,
     pub(super) control: BlockControlClient,
     pub(super) link: Link<Flights>,
-    pub(super) slots: Arc<Slots>,
+    pub(super) slots: Arc<RequestSlots>,
     combiner: Combiner,
     /// Signalled when requests have ended.
     pub(super) room: Event,
     /// Signalled when frames could not be lent or an error is held back.
     troubled: Event,
     /// Returns the driver that runs.
-    pub(super) runs: Box<dyn Fn() -> Running + Send + Sync>,
+    pub(super) runs: Box<dyn Fn() -> RunningDriver + Send + Sync>,
     pub(super) watch: Mutex<Watch>,
 }
 
@@ -87,7 +87,7 @@ impl BlockProxy {
     pub fn new(
         caller: Caller,
         on_corrupt: Box<dyn Fn() + Send + Sync>,
-        runs: Box<dyn Fn() -> Running + Send + Sync>,
+        runs: Box<dyn Fn() -> RunningDriver + Send + Sync>,
     ) -> Result<Arc<BlockProxy>, AttachError> {
         let control = BlockControlClient::new(caller);
         let info = control.call_describe()?.ok_or(AttachError::Lost)?;
@@ -173,8 +173,8 @@ impl BlockProxy {
                 self.troubled.signal();
             }
             match next {
-                Ok(Next::More) => {}
-                Ok(Next::Wait) => return,
+                Ok(NextStep::More) => {}
+                Ok(NextStep::Wait) => return,
                 Err(Corrupt) => return self.link.break_off(),
             }
         }

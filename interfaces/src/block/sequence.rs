@@ -10,7 +10,7 @@ pub const SEQUENCE_MAX: usize = 64;
 
 /// One further request of a [`Sequence`].
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct SequenceStep {
     /// The request; its tag is not used.
     pub request: Request,
     /// The request begins when all before it have ended well; otherwise together with the one before it.
@@ -25,7 +25,7 @@ pub struct Sequence {
     /// The request that begins at once. Its tag is the sequence's tag.
     pub first: Request,
     /// The requests behind the first.
-    pub more: Vec<Step>,
+    pub more: Vec<SequenceStep>,
 }
 
 impl Sequence {
@@ -35,7 +35,7 @@ impl Sequence {
         together: impl IntoIterator<Item = Request>,
         following: impl IntoIterator<Item = Request>,
     ) -> Option<Sequence> {
-        let step = |is_after| move |request| Step { request, is_after };
+        let step = |is_after| move |request| SequenceStep { request, is_after };
         let together = together.into_iter().map(step(false));
         let mut steps = together.chain(following.into_iter().map(step(true)));
         let first = steps.next()?.request;
@@ -54,7 +54,7 @@ impl Sequence {
     }
 
     /// Splits the sequence into the requests that begin at once and the steps behind them.
-    pub fn split(self) -> (Vec<Request>, Vec<Step>) {
+    pub fn split(self) -> (Vec<Request>, Vec<SequenceStep>) {
         let Sequence { first, mut more } = self;
         let beside = more.iter().take_while(|step| !step.is_after).count();
         let mut together = vec![first];

@@ -1,12 +1,12 @@
 //! The driver's side: [`BlockService`] gives any [`Block`] the requests that come through rings.
 //!
-//! A [`Session`] is one client's rings: a thread takes requests and submits them, batch by batch as they come, and the
+//! A [`BlockSession`] is one client's rings: a thread takes requests and submits them, batch by batch as they come, and the
 //! device's completions go into the other ring on whatever thread brings them; that thread begins the next step of a
 //! sequence ([`Course`]). A malformed request ends the session; the client then restarts or closes the device.
 use super::{
     Block, BlockError, BlockSink, Request,
     control::{BlockControl, BlockDescription, Whereabouts},
-    course::{Course, Owner},
+    course::{Course, SequenceOwner},
     entries::{self, Assembler, CompletionEntry, ENTRIES, Gathered, RequestEntry},
 };
 use crate::{AttachError, link::Rings};
@@ -31,7 +31,7 @@ const BATCH: usize = 64;
 /// Serves a block device to one client at a time.
 pub struct BlockService {
     block: Arc<dyn Block>,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<Arc<BlockSession>>>,
 }
 
 impl BlockService {
@@ -61,7 +61,7 @@ impl BlockControl for BlockService {
             rings.take_over();
         }
         let (completions, requests) = rings.driver()?;
-        let fresh = Arc::new(Session::new(&rings, completions));
+        let fresh = Arc::new(BlockSession::new(&rings, completions));
         let (ours, block) = (fresh.clone(), self.block.clone());
         let policy = Policy::Fair { nice: SERVER_NICE };
         let name = format!("{}/rings", block.info().name);
@@ -124,7 +124,7 @@ fn tags(gathered: &Gathered) -> impl Iterator<Item = u64> {
 }
 
 /// The session of one client: its rings.
-struct Session {
+struct BlockSession {
     sending: Mutex<Sending>,
     /// Signalled when a closed session may have ended.
     ended: Event,
@@ -132,13 +132,13 @@ struct Session {
     completion_bell: Bell,
 }
 
-impl Session {
-    fn new(rings: &Rings, completions: Producer<Part, CompletionEntry>) -> Session {
+impl BlockSession {
+    fn new(rings: &Rings, completions: Producer<Part, CompletionEntry>) -> BlockSession {
         let held = vec![NOT_HELD; ENTRIES];
         let later = Vec::new();
         let (is_closed, is_over) = (false, false);
         let sending = Sending { completions, pending: 0, held, later, is_closed, is_over };
-        Session {
+        BlockSession {
             sending: Mutex::new(&SENDING, sending),
             ended: Event::new(),
             request_bell: rings.forth.consumer_bell(),
@@ -175,12 +175,12 @@ impl Session {
 
     /// Body of the session's thread.
     fn serve(
-        self: Arc<Session>,
+        self: Arc<BlockSession>,
         block: &Arc<dyn Block>,
         mut requests: Consumer<Part, RequestEntry>,
     ) {
         let sink: Arc<dyn BlockSink> = self.clone();
-        let owner: Arc<dyn Owner> = self.clone();
+        let owner: Arc<dyn SequenceOwner> = self.clone();
         let mut assembler = Assembler::default();
         let mut gathered = Gathered { batch: Vec::with_capacity(BATCH), ..Gathered::default() };
         loop {
@@ -204,8 +204,8 @@ impl Session {
                 Course::begin(block, &owner, sequence);
             }
             match taken {
-                Ok(Taken::Some) => {}
-                Ok(Taken::All) => {
+                Ok(GatherResult::Some) => {}
+                Ok(GatherResult::All) => {
                     self.request_bell.wait(None);
                 }
                 Err(Corrupt) => break,
@@ -227,7 +227,7 @@ impl Session {
 }
 
 /// Result of [`gather`].
-enum Taken {
+enum GatherResult {
     /// The ring has more requests.
     Some,
     /// The ring was emptied, and the wait for more is announced.
@@ -239,17 +239,17 @@ fn gather(
     requests: &mut Consumer<Part, RequestEntry>,
     assembler: &mut Assembler,
     gathered: &mut Gathered,
-) -> Result<Taken, Corrupt> {
+) -> Result<GatherResult, Corrupt> {
     let entries = requests.waiting().map_or(0, |waiting| BATCH.min(waiting as usize));
     for _ in 0..entries {
         let Some((entry, _)) = requests.pop()? else { break };
         assembler.add(&entry, gathered)?;
     }
     let is_all = entries < BATCH && requests.wait_begins()?;
-    Ok(if is_all { Taken::All } else { Taken::Some })
+    Ok(if is_all { GatherResult::All } else { GatherResult::Some })
 }
 
-impl Session {
+impl BlockSession {
     /// Tells the client that the request or sequence of that tag has ended. If it failed, `at` is the index of the failed
     /// request.
     fn say(&self, tag: u64, at: u32, result: Result<(), BlockError>) {
@@ -269,13 +269,13 @@ impl Session {
     }
 }
 
-impl BlockSink for Session {
+impl BlockSink for BlockSession {
     fn completed(&self, tag: u64, result: Result<(), BlockError>) {
         self.say(tag, 0, result);
     }
 }
 
-impl Owner for Session {
+impl SequenceOwner for BlockSession {
     fn may_begin(&self) -> bool {
         let sending = self.sending.lock();
         !sending.is_closed && !sending.is_over

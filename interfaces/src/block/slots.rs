@@ -8,7 +8,7 @@
 //! A request's frames are lent to the driver's devices before it is sent. They are taken back ([`give_back`]) after its
 //! completion was taken, without that lock.
 use super::{
-    BlockError, BlockSink, Operation, Request, Segment, Step,
+    BlockError, BlockSink, Operation, Request, Segment, SequenceStep,
     entries::{self, CompletionEntry, ENTRIES},
 };
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
@@ -41,7 +41,7 @@ const RETRIES_MAX: u8 = 3;
 pub(crate) struct Flight {
     pub(crate) request: Request,
     /// The further requests of a sequence.
-    pub(crate) more: Vec<Step>,
+    pub(crate) more: Vec<SequenceStep>,
     pub(crate) sink: Arc<dyn BlockSink>,
     /// The request's number in the order of submission.
     pub(crate) order: u64,
@@ -164,14 +164,14 @@ struct Doubt {
 }
 
 #[derive(Default)]
-struct Slot {
+struct RequestSlot {
     generation: u32,
     flight: Option<Flight>,
     /// An error that the driver reported and the client was not told yet ([`super::doubts`]).
     doubt: Option<Doubt>,
 }
 
-impl Slot {
+impl RequestSlot {
     fn take(&mut self) -> Option<Flight> {
         self.generation = self.generation.wrapping_add(1);
         self.flight.take()
@@ -187,7 +187,7 @@ pub(crate) struct Completing {
 
 /// The next step of the taker of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// There are more completions.
     More,
     /// There are none; the bell rings when more come.
@@ -195,8 +195,8 @@ pub(crate) enum Next {
 }
 
 /// The slots of requests at the driver.
-pub(crate) struct Slots {
-    slots: Vec<Mutex<Slot>>,
+pub(crate) struct RequestSlots {
+    slots: Vec<Mutex<RequestSlot>>,
     /// Bitmap of the slots; a set bit is a free slot.
     free: [AtomicU64; ENTRIES / WORD_SLOTS],
     /// Entries of all requests that ended so far.
@@ -213,12 +213,12 @@ pub(crate) struct Slots {
     completing: Mutex<Completing>,
 }
 
-impl Slots {
+impl RequestSlots {
     /// Makes free slots. All memory that they will ever need is allocated here.
-    pub(crate) fn new(received: Consumer<Part, CompletionEntry>) -> Slots {
+    pub(crate) fn new(received: Consumer<Part, CompletionEntry>) -> RequestSlots {
         let completing = Completing { received, window: DmaWindow::default() };
-        Slots {
-            slots: (0..ENTRIES).map(|_| Mutex::new(&SLOT, Slot::default())).collect(),
+        RequestSlots {
+            slots: (0..ENTRIES).map(|_| Mutex::new(&SLOT, RequestSlot::default())).collect(),
             free: [const { AtomicU64::new(u64::MAX) }; ENTRIES / WORD_SLOTS],
             freed_entries: AtomicUsize::new(0),
             returned: AtomicUsize::new(0),
@@ -296,14 +296,14 @@ impl Slots {
     /// Takes completions into `ended`. If there are no more, or one is malformed, it announces the wait.
     ///
     /// # Errors
-    /// Those of [`Slots::complete`].
+    /// Those of [`RequestSlots::complete`].
     #[inline]
     pub(crate) fn take_completions(
         &self,
         completing: &mut Completing,
         places: &mut [Option<Ended>; BATCH],
         count: &mut usize,
-    ) -> Result<Next, Corrupt> {
+    ) -> Result<NextStep, Corrupt> {
         let mut take = || {
             let waiting = completing.received.waiting()? as usize;
             for place in places.iter_mut().take(waiting) {
@@ -315,10 +315,10 @@ impl Slots {
         };
         let taken = take();
         if taken == Ok(false) {
-            return Ok(Next::More);
+            return Ok(NextStep::More);
         }
         let is_idle = completing.received.wait_begins()?;
-        taken.map(|_| if is_idle { Next::Wait } else { Next::More })
+        taken.map(|_| if is_idle { NextStep::Wait } else { NextStep::More })
     }
 
     /// Moves the request that a completion is about into `ended`; its frames must then be taken back. Leaves it in its slot if
@@ -441,7 +441,7 @@ impl Slots {
     /// Ends one more of the requests in slots with `error`.
     pub(crate) fn give_up(&self, error: BlockError) -> Option<Ended> {
         let completing = self.completing();
-        let take = |slot: &Mutex<Slot>| {
+        let take = |slot: &Mutex<RequestSlot>| {
             let mut slot = slot.lock();
             slot.doubt = None;
             if slot.flight.is_some() { slot.take() } else { None }
@@ -460,7 +460,7 @@ impl Slots {
         let mut has_doubts = false;
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
-            let Slot { flight: Some(flight), doubt, .. } = &mut *slot else { continue };
+            let RequestSlot { flight: Some(flight), doubt, .. } = &mut *slot else { continue };
             if doubt.is_some() && flight.is_retried_enough() {
                 has_doubts = true;
                 continue;

@@ -1,7 +1,7 @@
 //! Tests of a block device over rings: a model disk, drivers that die and drivers that lie.
 use super::{
     Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy, BlockService,
-    BlockSink, Operation, Request, Running, SECTOR_BYTES, SEQUENCE_MAX, Segment, Sequence,
+    BlockSink, Operation, Request, RunningDriver, SECTOR_BYTES, SEQUENCE_MAX, Segment, Sequence,
     Whereabouts,
     entries::{self, CompletionEntry, ENTRIES, RINGS},
     flights::Flights,
@@ -72,9 +72,9 @@ impl Default for Platter {
 
 impl Platter {
     /// The driver that runs.
-    fn running(&self) -> Running {
+    fn running(&self) -> RunningDriver {
         let (drivers, is_running) = *self.running.lock().unwrap();
-        Running { window: self.window.clone(), generation: is_running.then_some(drivers) }
+        RunningDriver { window: self.window.clone(), generation: is_running.then_some(drivers) }
     }
     fn set_running(&self, is_running: bool) {
         let mut running = self.running.lock().unwrap();
@@ -695,7 +695,7 @@ fn a_driver_that_drops_a_request_is_ended_at_the_limit_and_less_and_less_often()
     let driver = Arc::new(Forgetful(Mutex::default(), is_over.clone()));
     let (at, served) = (endpoint.clone(), BlockControlServer::new("vda", driver.clone()));
     let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
-    let runs = Box::new(Running::default);
+    let runs = Box::new(RunningDriver::default);
     let caller = Caller::new(endpoint.clone(), 0, None);
     let proxy = BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), runs).unwrap();
     let (sink, dyn_sink) = listening();
@@ -851,7 +851,7 @@ proptest! {
         });
         let window = host::recording_window();
         let known = window.clone();
-        let proxy = BlockProxy::new(caller, on_corrupt, Box::new(move || Running {
+        let proxy = BlockProxy::new(caller, on_corrupt, Box::new(move || RunningDriver {
             window: known.clone(),
             generation: Some(1),
         }))

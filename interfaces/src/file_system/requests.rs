@@ -46,7 +46,7 @@ pub enum Seek {
 
 /// Whether a mount may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum MountAccess {
     /// The mount is read-only.
     ReadOnly,
     /// The mount may be written.

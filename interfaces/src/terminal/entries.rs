@@ -17,10 +17,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub(crate) const ENTRIES: usize = 48;
 /// Bytes that one entry holds.
 pub(crate) const ENTRY_BYTES: usize = 504;
-const RING_WORDS: usize = words_for::<Entry>(ENTRIES);
+const RING_WORDS: usize = words_for::<EncodedEntry>(ENTRIES);
 /// Sizes of the two rings, in words.
 pub(crate) const RINGS: [usize; 2] = [RING_WORDS; 2];
-const _: () = assert!(RING_WORDS == 3088 && size_of::<Entry>() == 512);
+const _: () = assert!(RING_WORDS == 3088 && size_of::<EncodedEntry>() == 512);
 
 const BYTES: u8 = 0;
 const DRAIN: u8 = 1;
@@ -30,7 +30,7 @@ const WINDOW: u8 = 2;
 /// An entry in its encoded form.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub(crate) struct Entry {
+pub(crate) struct EncodedEntry {
     kind: u8,
     unused: u8,
     length: u16,
@@ -50,7 +50,7 @@ pub(crate) enum Output {
 /// An entry from the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are bytes, kept in place")]
-pub(crate) enum Input {
+pub(crate) enum InputEntry {
     Bytes(Chunk),
     Connected { is_open: bool },
     Window { rows: u16, columns: u16 },
@@ -76,10 +76,10 @@ impl Chunk {
     }
 }
 
-impl Entry {
-    fn new(kind: u8, chunk: Chunk) -> Entry {
+impl EncodedEntry {
+    fn new(kind: u8, chunk: Chunk) -> EncodedEntry {
         let (unused, unused_more) = (0, [0; 4]);
-        Entry { kind, unused, length: chunk.length, unused_more, bytes: chunk.bytes }
+        EncodedEntry { kind, unused, length: chunk.length, unused_more, bytes: chunk.bytes }
     }
 
     fn chunk(&self) -> Result<Chunk, Corrupt> {
@@ -89,17 +89,17 @@ impl Entry {
 }
 
 impl Output {
-    pub(crate) fn encode(&self) -> Entry {
+    pub(crate) fn encode(&self) -> EncodedEntry {
         match self {
-            Output::Bytes(chunk) => Entry::new(BYTES, *chunk),
-            Output::Drain => Entry::new(DRAIN, Chunk::first_of(&[])),
+            Output::Bytes(chunk) => EncodedEntry::new(BYTES, *chunk),
+            Output::Drain => EncodedEntry::new(DRAIN, Chunk::first_of(&[])),
         }
     }
     /// Decodes an entry of output.
     ///
     /// # Errors
     /// [`Corrupt`].
-    pub(crate) fn decode(entry: &Entry) -> Result<Output, Corrupt> {
+    pub(crate) fn decode(entry: &EncodedEntry) -> Result<Output, Corrupt> {
         match entry.kind {
             BYTES => entry.chunk().map(Output::Bytes),
             DRAIN => Ok(Output::Drain),
@@ -108,17 +108,17 @@ impl Output {
     }
 }
 
-impl Input {
-    pub(crate) fn encode(&self) -> Entry {
+impl InputEntry {
+    pub(crate) fn encode(&self) -> EncodedEntry {
         match self {
-            Input::Bytes(chunk) => Entry::new(BYTES, *chunk),
-            Input::Connected { is_open } => {
-                Entry::new(CONNECTED, Chunk::first_of(&[u8::from(*is_open)]))
+            InputEntry::Bytes(chunk) => EncodedEntry::new(BYTES, *chunk),
+            InputEntry::Connected { is_open } => {
+                EncodedEntry::new(CONNECTED, Chunk::first_of(&[u8::from(*is_open)]))
             }
-            Input::Window { rows, columns } => {
+            InputEntry::Window { rows, columns } => {
                 let [low, high] = rows.to_le_bytes();
                 let [columns_low, columns_high] = columns.to_le_bytes();
-                Entry::new(WINDOW, Chunk::first_of(&[low, high, columns_low, columns_high]))
+                EncodedEntry::new(WINDOW, Chunk::first_of(&[low, high, columns_low, columns_high]))
             }
         }
     }
@@ -126,14 +126,14 @@ impl Input {
     ///
     /// # Errors
     /// [`Corrupt`].
-    pub(crate) fn decode(entry: &Entry) -> Result<Input, Corrupt> {
+    pub(crate) fn decode(entry: &EncodedEntry) -> Result<InputEntry, Corrupt> {
         let [first, second, third, fourth, ..] = entry.bytes;
         match entry.kind {
-            BYTES => entry.chunk().map(Input::Bytes),
-            CONNECTED => Ok(Input::Connected { is_open: first != 0 }),
+            BYTES => entry.chunk().map(InputEntry::Bytes),
+            CONNECTED => Ok(InputEntry::Connected { is_open: first != 0 }),
             WINDOW => {
                 let rows = u16::from_le_bytes([first, second]);
-                Ok(Input::Window { rows, columns: u16::from_le_bytes([third, fourth]) })
+                Ok(InputEntry::Window { rows, columns: u16::from_le_bytes([third, fourth]) })
             }
             _ => Err(Corrupt),
         }

@@ -7,8 +7,8 @@
 use super::{
     Port, PortSink,
     control::{PortControl, PortControlClient, PortDescription},
-    entries::{self, Chunk, Input, Output},
-    state::{News, State},
+    entries::{self, Chunk, InputEntry, Output},
+    state::{News, TerminalState},
 };
 use crate::{
     AttachError,
@@ -40,7 +40,7 @@ pub struct PortProxy {
     order: Mutex<()>,
     watch: Mutex<Watch>,
     /// The rings. `changed` is also signalled when the sink has room and when a new sink was set.
-    link: Link<State>,
+    link: Link<TerminalState>,
 }
 
 impl PortProxy {
@@ -56,7 +56,7 @@ impl PortProxy {
         let control = PortControlClient::new(caller);
         let description = control.call_describe()?.ok_or(AttachError::Lost)?;
         let name = String::from(description.name.as_str());
-        let link = Link::new(name, &STATE, entries::RINGS, State::new, on_corrupt)?;
+        let link = Link::new(name, &STATE, entries::RINGS, TerminalState::new, on_corrupt)?;
         let (order, watch) = (Mutex::new(&ORDER, ()), Mutex::new(&WATCH, Watch::default()));
         let proxy = Arc::new(PortProxy { description, control, order, watch, link });
         proxy.restarted()?;
@@ -81,7 +81,7 @@ impl PortProxy {
                 let position = self.link.lock().traffic.position();
                 self.control.attach(rings, position)
             },
-            State::settle_at,
+            TerminalState::settle_at,
         )
     }
 
@@ -122,7 +122,7 @@ impl PortProxy {
 
     /// Repeats `step`, which accepts output, until it returns `true` or the other end is gone. Blocks in between until the
     /// driver has taken something.
-    fn push(&self, mut step: impl FnMut(&mut Linked<State>) -> bool) {
+    fn push(&self, mut step: impl FnMut(&mut Linked<TerminalState>) -> bool) {
         loop {
             let (doorbell, is_done) = {
                 let mut linked = self.link.lock();
@@ -208,10 +208,10 @@ impl PortProxy {
     }
 
     /// Tells the sink of input that is not bytes. Returns the bytes of other input.
-    fn note(&self, sink: &Arc<dyn PortSink>, input: Input) -> Option<Chunk> {
+    fn note(&self, sink: &Arc<dyn PortSink>, input: InputEntry) -> Option<Chunk> {
         match input {
-            Input::Bytes(chunk) => return Some(chunk),
-            Input::Connected { is_open } => {
+            InputEntry::Bytes(chunk) => return Some(chunk),
+            InputEntry::Connected { is_open } => {
                 let before = self.link.lock().traffic.is_open.replace(is_open);
                 // Senders look whether the other end is open.
                 self.link.room_bell.ring();
@@ -219,7 +219,7 @@ impl PortProxy {
                     sink.connected(is_open);
                 }
             }
-            Input::Window { rows, columns } => {
+            InputEntry::Window { rows, columns } => {
                 let before = self.link.lock().traffic.window.replace((rows, columns));
                 if before != Some((rows, columns)) {
                     sink.resized(rows, columns);

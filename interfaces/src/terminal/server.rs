@@ -1,13 +1,13 @@
 //! The driver's side: [`PortService`] gives any [`Port`] the bytes that come through rings, and puts the port's
 //! input into the rings.
 //!
-//! A [`Session`] is one client's rings. Its thread sends the output in the ring and takes each entry when the
+//! A [`TerminalSession`] is one client's rings. Its thread sends the output in the ring and takes each entry when the
 //! device has it. Input that the ring has no room for stays with the port until the client says that there is
 //! room; news that found no room stands in `owed`.
 use super::{
     PortSink, Position, Resumable,
     control::{PortControl, PortDescription},
-    entries::{self, Chunk, Entry, Input, Output},
+    entries::{self, Chunk, EncodedEntry, InputEntry, Output},
 };
 use crate::{AttachError, link::Rings, wire::Name};
 use alloc::{collections::VecDeque, format, sync::Arc, vec::Vec};
@@ -32,7 +32,7 @@ const BATCH_BYTES: usize = 16 << 10;
 /// Serves a port to one client at a time.
 pub struct PortService {
     port: Arc<dyn Resumable>,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<Arc<TerminalSession>>>,
 }
 
 impl PortService {
@@ -64,7 +64,7 @@ impl PortControl for PortService {
         }
         let (input, output) = rings.driver()?;
         let sent = self.port.pick_up(position);
-        let fresh = Arc::new(Session::new(&rings, input));
+        let fresh = Arc::new(TerminalSession::new(&rings, input));
         let (ours, port) = (fresh.clone(), self.port.clone());
         let policy = Policy::Fair { nice: SERVER_NICE };
         thread::spawn(&format!("{}/rings", port.name()), policy, move || {
@@ -96,14 +96,14 @@ impl core::fmt::Debug for PortService {
 }
 
 struct InputSide {
-    ring: Producer<Part, Entry>,
-    owed: VecDeque<Input>,
+    ring: Producer<Part, EncodedEntry>,
+    owed: VecDeque<InputEntry>,
     /// The client broke the protocol, or was given other rings.
     is_closed: bool,
 }
 
 /// The session of one client: its rings.
-struct Session {
+struct TerminalSession {
     input: Mutex<InputSide>,
     is_closed: AtomicBool,
     is_over: AtomicBool,
@@ -116,10 +116,10 @@ struct Session {
     input_bell: Bell,
 }
 
-impl Session {
-    fn new(rings: &Rings, ring: Producer<Part, Entry>) -> Session {
+impl TerminalSession {
+    fn new(rings: &Rings, ring: Producer<Part, EncodedEntry>) -> TerminalSession {
         let input = InputSide { ring, owed: VecDeque::new(), is_closed: false };
-        Session {
+        TerminalSession {
             input: Mutex::new(&INPUT, input),
             is_closed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// Body of the session's thread.
-    fn serve(&self, port: &Arc<dyn Resumable>, mut output: Consumer<Part, Entry>) {
+    fn serve(&self, port: &Arc<dyn Resumable>, mut output: Consumer<Part, EncodedEntry>) {
         let _over = Over(self);
         let mut batch = Vec::with_capacity(BATCH_BYTES);
         while !self.is_closed.load(SeqCst) {
@@ -161,23 +161,23 @@ impl Session {
     fn step(
         &self,
         port: &Arc<dyn Resumable>,
-        output: &mut Consumer<Part, Entry>,
+        output: &mut Consumer<Part, EncodedEntry>,
         batch: &mut Vec<u8>,
     ) -> Result<(), Corrupt> {
         let entries = match gather(output, batch)? {
-            Next::Bytes(entries) => {
+            NextOutput::Bytes(entries) => {
                 self.is_sending.store(true, Release);
                 // Output that the port does not take is lost, because the other end is gone.
                 port.send(batch);
                 port.settle();
                 entries
             }
-            Next::Drain => {
+            NextOutput::Drain => {
                 self.is_sending.store(true, Release);
                 port.drain();
                 1
             }
-            Next::Nothing => {
+            NextOutput::Nothing => {
                 if output.wait_begins()? && !self.is_closed.load(SeqCst) {
                     self.output_bell.wait(None);
                 }
@@ -209,11 +209,11 @@ impl Session {
         has_room
     }
 
-    fn tell(&self, news: Input) {
+    fn tell(&self, news: InputEntry) {
         let doorbell = {
             let mut input = self.input.lock();
-            if matches!(news, Input::Window { .. }) {
-                input.owed.retain(|owed| !matches!(owed, Input::Window { .. }));
+            if matches!(news, InputEntry::Window { .. }) {
+                input.owed.retain(|owed| !matches!(owed, InputEntry::Window { .. }));
             }
             input.owed.push_back(news);
             let mut doorbell = Doorbell::Silent;
@@ -225,7 +225,7 @@ impl Session {
 }
 
 /// A guard whose drop marks the session's thread as ended.
-struct Over<'s>(&'s Session);
+struct Over<'s>(&'s TerminalSession);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -235,7 +235,7 @@ impl Drop for Over<'_> {
 }
 
 /// The next entries in the ring of output.
-enum Next {
+enum NextOutput {
     /// This number of entries of bytes.
     Bytes(u64),
     Drain,
@@ -243,7 +243,10 @@ enum Next {
 }
 
 /// Copies as many bytes from the ring to `batch` as fit. The entries stay in the ring.
-fn gather(output: &Consumer<Part, Entry>, batch: &mut Vec<u8>) -> Result<Next, Corrupt> {
+fn gather(
+    output: &Consumer<Part, EncodedEntry>,
+    batch: &mut Vec<u8>,
+) -> Result<NextOutput, Corrupt> {
     batch.clear();
     let mut entries = 0;
     while let Some(entry) = output.peek_at(entries)? {
@@ -251,17 +254,17 @@ fn gather(output: &Consumer<Part, Entry>, batch: &mut Vec<u8>) -> Result<Next, C
             Output::Bytes(chunk) if batch.len() + chunk.as_slice().len() <= BATCH_BYTES => {
                 batch.extend_from_slice(chunk.as_slice());
             }
-            Output::Drain if entries == 0 => return Ok(Next::Drain),
+            Output::Drain if entries == 0 => return Ok(NextOutput::Drain),
             Output::Bytes(_) | Output::Drain => break,
         }
         entries += 1;
     }
-    Ok(if entries == 0 { Next::Nothing } else { Next::Bytes(entries) })
+    Ok(if entries == 0 { NextOutput::Nothing } else { NextOutput::Bytes(entries) })
 }
 
 impl InputSide {
     /// Puts `input` into the ring. Returns `false` if there is no room; the client then announces when there is.
-    fn push(&mut self, input: &Input, doorbell: &mut Doorbell) -> bool {
+    fn push(&mut self, input: &InputEntry, doorbell: &mut Doorbell) -> bool {
         while !self.is_closed {
             match self.ring.push(&input.encode()) {
                 Ok(Doorbell::Ring) => {
@@ -287,7 +290,7 @@ impl InputSide {
     }
 }
 
-impl PortSink for Session {
+impl PortSink for TerminalSession {
     fn received(&self, bytes: &[u8]) -> usize {
         let mut doorbell = Doorbell::Silent;
         let taken = {
@@ -296,7 +299,7 @@ impl PortSink for Session {
             let may_send = input.pay(&mut doorbell);
             while may_send && let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
                 let chunk = Chunk::first_of(rest);
-                if !input.push(&Input::Bytes(chunk), &mut doorbell) {
+                if !input.push(&InputEntry::Bytes(chunk), &mut doorbell) {
                     break;
                 }
                 taken += chunk.as_slice().len();
@@ -308,11 +311,11 @@ impl PortSink for Session {
     }
 
     fn connected(&self, is_open: bool) {
-        self.tell(Input::Connected { is_open });
+        self.tell(InputEntry::Connected { is_open });
     }
 
     fn resized(&self, rows: u16, columns: u16) {
-        self.tell(Input::Window { rows, columns });
+        self.tell(InputEntry::Window { rows, columns });
     }
 }
 

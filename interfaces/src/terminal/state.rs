@@ -2,7 +2,7 @@
 //! delivered, and the positions of both streams.
 use super::{
     PortSink, Position,
-    entries::{Chunk, ENTRIES, Entry, Input, Output},
+    entries::{Chunk, ENTRIES, EncodedEntry, InputEntry, Output},
 };
 use crate::{
     AttachError,
@@ -11,8 +11,8 @@ use crate::{
 use alloc::{collections::VecDeque, sync::Arc};
 use rt::ring::{Consumer, Corrupt, Doorbell, Part, Producer};
 
-pub(super) struct State {
-    pub(super) received: Consumer<Part, Entry>,
+pub(super) struct TerminalState {
+    pub(super) received: Consumer<Part, EncodedEntry>,
     /// Output that was accepted and is not at the device. The first `in_ring` entries are in the ring.
     kept: VecDeque<Output>,
     in_ring: usize,
@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) done: u64,
     position: Position,
     /// Input left over in the rings of drivers that died.
-    left_over: VecDeque<Input>,
+    left_over: VecDeque<InputEntry>,
     pub(super) sink: Option<Arc<dyn PortSink>>,
     /// State of the other end that the driver last reported, if the sink must still be told.
     pub(super) is_open: Option<bool>,
@@ -34,16 +34,16 @@ pub(super) struct State {
 /// News for a sink: whether the other end is open, and the window.
 pub(super) type News = (Option<bool>, Option<(u16, u16)>);
 
-impl Traffic for State {
-    type Sent = Entry;
+impl Traffic for TerminalState {
+    type Sent = EncodedEntry;
 
     /// Settles the output that the dead driver took, keeps the input that it brought, and queues the rest of the output to be
     /// sent again.
     fn renew(
         &mut self,
-        sent: &Producer<Part, Entry>,
+        sent: &Producer<Part, EncodedEntry>,
         rings: &Rings,
-    ) -> Result<Producer<Part, Entry>, AttachError> {
+    ) -> Result<Producer<Part, EncodedEntry>, AttachError> {
         if self.settle(sent).is_err() {
             log::error!("a driver left a count that cannot be");
         }
@@ -58,7 +58,7 @@ impl Traffic for State {
     }
 
     /// Puts kept output into the ring.
-    fn send(&mut self, ring: &mut Producer<Part, Entry>) -> Result<Doorbell, Corrupt> {
+    fn send(&mut self, ring: &mut Producer<Part, EncodedEntry>) -> Result<Doorbell, Corrupt> {
         let mut doorbell = Doorbell::Silent;
         while let Some(output) = self.kept.get(self.in_ring) {
             if ring.push(&output.encode()).map_err(|_| Corrupt)? == Doorbell::Ring {
@@ -70,9 +70,9 @@ impl Traffic for State {
     }
 }
 
-impl State {
-    pub(super) fn new(received: Consumer<Part, Entry>) -> State {
-        State {
+impl TerminalState {
+    pub(super) fn new(received: Consumer<Part, EncodedEntry>) -> TerminalState {
+        TerminalState {
             received,
             kept: VecDeque::with_capacity(ENTRIES),
             in_ring: 0,
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Takes the next entry of left-over input. With the last one its memory is freed.
-    fn take_left_over(&mut self) -> Option<Input> {
+    fn take_left_over(&mut self) -> Option<InputEntry> {
         let input = self.left_over.pop_front();
         if self.left_over.is_empty() {
             self.left_over = VecDeque::new();
@@ -113,7 +113,7 @@ impl State {
     }
 
     /// Forgets output that the driver has taken.
-    fn settle(&mut self, ring: &Producer<Part, Entry>) -> Result<(), Corrupt> {
+    fn settle(&mut self, ring: &Producer<Part, EncodedEntry>) -> Result<(), Corrupt> {
         let taken = ring.taken()?;
         while self.settled < taken && self.in_ring > 0 {
             self.forget_first();
@@ -161,10 +161,10 @@ impl State {
         Some(self.accepted)
     }
 
-    fn pop(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
+    fn pop(&mut self) -> Result<Option<(InputEntry, Doorbell)>, Corrupt> {
         let Some((entry, doorbell)) = self.received.pop()? else { return Ok(None) };
-        let input = Input::decode(&entry)?;
-        if let Input::Bytes(chunk) = &input {
+        let input = InputEntry::decode(&entry)?;
+        if let InputEntry::Bytes(chunk) = &input {
             self.position.received += chunk.as_slice().len() as u64;
         }
         Ok(Some((input, doorbell)))
@@ -180,7 +180,7 @@ impl State {
     }
 }
 
-impl Linked<State> {
+impl Linked<TerminalState> {
     /// Returns whether the other end is closed.
     pub(super) fn is_gone(&self) -> bool {
         self.is_closed() || self.traffic.is_open == Some(false)
@@ -198,7 +198,7 @@ impl Linked<State> {
     }
 
     /// Takes the next entry of input, and whether the driver waits for its place.
-    pub(super) fn next_input(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
+    pub(super) fn next_input(&mut self) -> Result<Option<(InputEntry, Doorbell)>, Corrupt> {
         if let Some(input) = self.traffic.take_left_over() {
             return Ok(Some((input, Doorbell::Silent)));
         }
@@ -215,15 +215,15 @@ mod tests {
     #[test]
     fn what_a_driver_leaves_over_comes_in_order_and_takes_no_memory_afterwards() {
         let rings = Rings::new(entries::RINGS).unwrap();
-        let (sent, received) = rings.client::<Entry, Entry>().unwrap();
-        let (mut brings, _) = rings.driver::<Entry, Entry>().unwrap();
-        let inputs: Vec<Input> =
-            (0..20).map(|at| Input::Bytes(Chunk::first_of(&[at; 3]))).collect();
+        let (sent, received) = rings.client::<EncodedEntry, EncodedEntry>().unwrap();
+        let (mut brings, _) = rings.driver::<EncodedEntry, EncodedEntry>().unwrap();
+        let inputs: Vec<InputEntry> =
+            (0..20).map(|at| InputEntry::Bytes(Chunk::first_of(&[at; 3]))).collect();
         inputs.iter().for_each(|input| assert!(brings.push(&input.encode()).is_ok()));
-        let mut state = State::new(received);
+        let mut state = TerminalState::new(received);
         assert!(state.renew(&sent, &rings).is_ok());
         assert_eq!(state.position().received, 60);
-        let taken: Vec<Input> = core::iter::from_fn(|| state.take_left_over()).collect();
+        let taken: Vec<InputEntry> = core::iter::from_fn(|| state.take_left_over()).collect();
         assert_eq!(taken, inputs);
         assert_eq!(state.left_over.capacity(), 0);
     }

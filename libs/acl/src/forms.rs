@@ -1,5 +1,5 @@
 //! The encoded forms of a list: the one that programs use, and the one that ext4 stores.
-use crate::{Entry, Tag};
+use crate::{AclEntry, Tag};
 use alloc::vec::Vec;
 
 const VERSION_PORTABLE: u32 = 2;
@@ -20,7 +20,7 @@ pub enum FormError {
 ///
 /// # Errors
 /// [`FormError`]. Whether the entries are consistent is not checked.
-pub fn from_portable(bytes: &[u8]) -> Result<Option<Vec<Entry>>, FormError> {
+pub fn from_portable(bytes: &[u8]) -> Result<Option<Vec<AclEntry>>, FormError> {
     let (version, rest) = header(bytes)?;
     if version != VERSION_PORTABLE {
         return Err(FormError::Version);
@@ -33,15 +33,15 @@ pub fn from_portable(bytes: &[u8]) -> Result<Option<Vec<Entry>>, FormError> {
         let [tag0, tag1, low, high, id @ ..] = *part;
         let id = u32::from_le_bytes(id);
         let tag = tag(u16::from_le_bytes([tag0, tag1]), || (id != NO_ID).then_some(id))?;
-        Some(Entry { tag, permissions: u16::from_le_bytes([low, high]) })
+        Some(AclEntry { tag, permissions: u16::from_le_bytes([low, high]) })
     };
-    let entries: Option<Vec<Entry>> = parts.iter().map(entry).collect();
+    let entries: Option<Vec<AclEntry>> = parts.iter().map(entry).collect();
     let entries = entries.ok_or(FormError::Malformed)?;
     Ok((!entries.is_empty()).then_some(entries))
 }
 
 /// Writes the form that programs use.
-pub fn to_portable(entries: &[Entry]) -> Vec<u8> {
+pub fn to_portable(entries: &[AclEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + entries.len() * 8);
     out.extend_from_slice(&VERSION_PORTABLE.to_le_bytes());
     for entry in entries {
@@ -56,7 +56,7 @@ pub fn to_portable(entries: &[Entry]) -> Vec<u8> {
 ///
 /// # Errors
 /// Those of [`from_portable`].
-pub fn from_disk(bytes: &[u8]) -> Result<Vec<Entry>, FormError> {
+pub fn from_disk(bytes: &[u8]) -> Result<Vec<AclEntry>, FormError> {
     let (version, mut rest) = header(bytes)?;
     if version != VERSION_DISK {
         return Err(FormError::Version);
@@ -69,7 +69,7 @@ pub fn from_disk(bytes: &[u8]) -> Result<Vec<Entry>, FormError> {
 }
 
 /// Takes the first entry from `rest`.
-fn disk_entry(rest: &mut &[u8]) -> Option<Entry> {
+fn disk_entry(rest: &mut &[u8]) -> Option<AclEntry> {
     let ([tag0, tag1, low, high], mut after) = rest.split_first_chunk()?;
     let tag = tag(u16::from_le_bytes([*tag0, *tag1]), || {
         let (id, behind) = after.split_first_chunk()?;
@@ -77,11 +77,11 @@ fn disk_entry(rest: &mut &[u8]) -> Option<Entry> {
         Some(u32::from_le_bytes(*id))
     })?;
     *rest = after;
-    Some(Entry { tag, permissions: u16::from_le_bytes([*low, *high]) })
+    Some(AclEntry { tag, permissions: u16::from_le_bytes([*low, *high]) })
 }
 
 /// Writes the form on disk.
-pub fn to_disk(entries: &[Entry]) -> Vec<u8> {
+pub fn to_disk(entries: &[AclEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + entries.len() * 8);
     out.extend_from_slice(&VERSION_DISK.to_le_bytes());
     for entry in entries {

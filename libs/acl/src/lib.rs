@@ -1,7 +1,7 @@
 //! POSIX access control lists: the permissions of further users and groups beside owner, group and others
 //! (acl(5)).
 //!
-//! An [`Acl`] is a consistent list; a list of [`Entry`]s read from outside may not be one. Both encoded
+//! An [`Acl`] is a consistent list; a list of [`AclEntry`]s read from outside may not be one. Both encoded
 //! forms are read and written here:
 //!
 //! ```text
@@ -48,7 +48,7 @@ pub enum Tag {
 
 /// One line of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AclEntry {
     /// The user or group that the entry applies to.
     pub tag: Tag,
     /// Read 4, write 2, execute 1; an entry read from outside may have other bits.
@@ -58,7 +58,7 @@ pub struct Entry {
 /// A consistent list: owner, users, file's group, groups, mask and others, in that order, with a mask if
 /// users or groups are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acl(Vec<Entry>);
+pub struct Acl(Vec<AclEntry>);
 
 /// The process whose access is checked.
 pub trait Subject {
@@ -70,7 +70,7 @@ pub trait Subject {
 
 impl Acl {
     /// Makes the list of these entries; `None` if they are not consistent.
-    pub fn new(entries: Vec<Entry>) -> Option<Acl> {
+    pub fn new(entries: Vec<AclEntry>) -> Option<Acl> {
         // These are the tags that may come next, by their rank.
         let (mut least, mut is_named) = (0, false);
         for entry in &entries {
@@ -91,7 +91,7 @@ impl Acl {
         (least == rank(Tag::Other)).then_some(Acl(entries))
     }
     /// Returns the entries.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[AclEntry] {
         &self.0
     }
     /// Returns the mode bits that the list stands for: those of owner, mask (or the file's group without a

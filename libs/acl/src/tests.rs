@@ -3,8 +3,8 @@ use super::*;
 use alloc::{vec, vec::Vec};
 use proptest::prelude::*;
 
-fn entry(tag: Tag, permissions: u16) -> Entry {
-    Entry { tag, permissions }
+fn entry(tag: Tag, permissions: u16) -> AclEntry {
+    AclEntry { tag, permissions }
 }
 
 fn full() -> Acl {
@@ -100,8 +100,8 @@ fn any_tag() -> impl Strategy<Value = Tag> {
     ]
 }
 
-fn any_entry() -> impl Strategy<Value = Entry> {
-    (any_tag(), any::<u16>()).prop_map(|(tag, permissions)| Entry { tag, permissions })
+fn any_entry() -> impl Strategy<Value = AclEntry> {
+    (any_tag(), any::<u16>()).prop_map(|(tag, permissions)| AclEntry { tag, permissions })
 }
 
 fn any_list() -> impl Strategy<Value = Acl> {

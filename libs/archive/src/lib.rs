@@ -20,7 +20,7 @@ const MAGIC: &[u8; 8] = b"SKAR0001";
 
 /// One file of the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct ArchiveEntry<'a> {
     /// Name of the file: that of the component.
     pub name: &'a str,
     /// Contents of the file.
@@ -28,9 +28,9 @@ pub struct Entry<'a> {
 }
 
 /// Makes the archive of `files`.
-pub fn pack(files: &[Entry<'_>]) -> Vec<u8> {
+pub fn pack(files: &[ArchiveEntry<'_>]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    for Entry { name, data } in files {
+    for ArchiveEntry { name, data } in files {
         bytes.extend((name.len() as u32).to_le_bytes());
         bytes.extend((data.len() as u64).to_le_bytes());
         bytes.extend(name.as_bytes());
@@ -41,7 +41,7 @@ pub fn pack(files: &[Entry<'_>]) -> Vec<u8> {
 
 /// Iterates over the entries in order. It ends early if the archive is cut off, and has no entries if the bytes are
 /// not an archive.
-pub fn entries(archive: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub fn entries(archive: &[u8]) -> impl Iterator<Item = ArchiveEntry<'_>> {
     let mut rest = archive.strip_prefix(MAGIC).unwrap_or_default();
     core::iter::from_fn(move || {
         let (entry, after) = split_entry(rest)?;
@@ -55,14 +55,14 @@ pub fn find<'a>(archive: &'a [u8], name: &str) -> Option<&'a [u8]> {
     entries(archive).find(|entry| entry.name == name).map(|entry| entry.data)
 }
 
-fn split_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+fn split_entry(bytes: &[u8]) -> Option<(ArchiveEntry<'_>, &[u8])> {
     let (name_bytes, rest) = bytes.split_first_chunk::<4>()?;
     let (data_bytes, rest) = rest.split_first_chunk::<8>()?;
     let name_bytes = u32::from_le_bytes(*name_bytes) as usize;
     let data_bytes = usize::try_from(u64::from_le_bytes(*data_bytes)).ok()?;
     let (name, rest) = rest.split_at_checked(name_bytes)?;
     let (data, rest) = rest.split_at_checked(data_bytes)?;
-    Some((Entry { name: core::str::from_utf8(name).ok()?, data }, rest))
+    Some((ArchiveEntry { name: core::str::from_utf8(name).ok()?, data }, rest))
 }
 
 #[cfg(test)]
@@ -73,9 +73,9 @@ mod tests {
     #[test]
     fn what_was_packed_is_found() {
         let files = [
-            Entry { name: "rtc", data: b"one" },
-            Entry { name: "empty", data: b"" },
-            Entry { name: "uart", data: b"two" },
+            ArchiveEntry { name: "rtc", data: b"one" },
+            ArchiveEntry { name: "empty", data: b"" },
+            ArchiveEntry { name: "uart", data: b"two" },
         ];
         let archive = pack(&files);
         assert!(entries(&archive).eq(files));
@@ -86,8 +86,10 @@ mod tests {
 
     #[test]
     fn a_cut_archive_ends_early() {
-        let archive =
-            pack(&[Entry { name: "rtc", data: b"one" }, Entry { name: "b", data: b"two" }]);
+        let archive = pack(&[
+            ArchiveEntry { name: "rtc", data: b"one" },
+            ArchiveEntry { name: "b", data: b"two" },
+        ]);
         for length in 0..archive.len() {
             assert!(entries(&archive[..length]).count() < 2);
         }

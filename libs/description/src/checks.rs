@@ -1,7 +1,7 @@
 //! The rules for descriptions, and the error messages for descriptions that break them.
 use crate::{
     Wrong,
-    component::{Component, Entry, Process},
+    component::{Component, EntryPoint, Process},
     known, parts,
     system::{Member, System, World},
     wiring,
@@ -30,7 +30,7 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
     if system.memory_mib == 0 {
         return Err("`memory_mib` is missing: the memory of the smallest machine".to_owned());
     }
-    let is_personality = |member: &&Member| member.component.entry == Entry::Personality;
+    let is_personality = |member: &&Member| member.component.entry == EntryPoint::Personality;
     match system.members.iter().filter(is_personality).count() {
         1 => {}
         0 => return Err("there is no personality to start: list `posix`".to_owned()),
@@ -192,10 +192,10 @@ fn check_worlds(component: &Component) -> Checked {
     let wrong = |what: &str| Err(Wrong::at(worlds, what));
     match component.entry {
         _ if worlds.get_ref().is_empty() => return wrong("`worlds` is empty: name one"),
-        Entry::Main if component.can_live_in("kernel") => {
+        EntryPoint::Main if component.can_live_in("kernel") => {
             return wrong("a component whose entry is `main` cannot live in the kernel");
         }
-        Entry::Personality if is_process => {
+        EntryPoint::Personality if is_process => {
             return wrong("a component whose entry is `personality` lives in the kernel");
         }
         _ => {}

@@ -10,7 +10,7 @@ pub struct Component {
     pub(crate) worlds: Spanned<Vec<Spanned<String>>>,
     /// The function that starts it.
     #[serde(default)]
-    pub(crate) entry: Entry,
+    pub(crate) entry: EntryPoint,
     /// Interfaces that it offers.
     #[serde(default)]
     pub(crate) implements: Vec<Spanned<String>>,
@@ -41,7 +41,7 @@ pub struct Component {
 /// The function of a component's crate that starts it.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Entry {
+pub enum EntryPoint {
     /// `start`, which returns the instances that it offers; the wiring serves them, in either world.
     #[default]
     Start,

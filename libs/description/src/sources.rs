@@ -14,7 +14,7 @@ const FILE: &str = "component.toml";
 
 /// A description: the path of its file, from the root of the tree, and its text.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct DescriptionSource {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
 }
@@ -22,8 +22,8 @@ pub(crate) struct Source {
 /// The descriptions of systems and of components, by their names.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    pub(crate) systems: BTreeMap<String, Source>,
-    pub(crate) components: BTreeMap<String, Source>,
+    pub(crate) systems: BTreeMap<String, DescriptionSource>,
+    pub(crate) components: BTreeMap<String, DescriptionSource>,
 }
 
 impl Sources {
@@ -50,7 +50,7 @@ impl Sources {
     pub fn add_system(&mut self, path: &Path, text: String) {
         if let Some(name) = path.file_stem() {
             let name = name.to_string_lossy().into_owned();
-            self.systems.insert(name, Source { path: path.to_owned(), text });
+            self.systems.insert(name, DescriptionSource { path: path.to_owned(), text });
         }
     }
 
@@ -58,7 +58,7 @@ impl Sources {
     pub fn add_component(&mut self, folder: &Path, text: String) {
         if let Some(name) = folder.file_name() {
             let name = name.to_string_lossy().into_owned();
-            self.components.insert(name, Source { path: folder.join(FILE), text });
+            self.components.insert(name, DescriptionSource { path: folder.join(FILE), text });
         }
     }
 

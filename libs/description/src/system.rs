@@ -1,8 +1,8 @@
 //! [`System`]: a system description, with the descriptions of its components.
 use crate::{
     checks,
-    component::{Component, Entry},
-    sources::{Source, Sources},
+    component::{Component, EntryPoint},
+    sources::{DescriptionSource, Sources},
 };
 use serde::{
     Deserialize, Deserializer,
@@ -111,7 +111,7 @@ struct Draft {
 impl Draft {
     /// Reads the description of the system `name`, and of those that it is based on.
     fn of(sources: &Sources, name: &str, depth: usize) -> Result<Draft, String> {
-        let Some(Source { path, text }) = sources.systems.get(name) else {
+        let Some(DescriptionSource { path, text }) = sources.systems.get(name) else {
             let known: Vec<_> = sources.systems().collect();
             return Err(format!("there is no system `{name}`; there are {}", known.join(", ")));
         };
@@ -191,7 +191,7 @@ fn merge(table: &mut Table, over: Table) {
 }
 
 /// Reads the component described by `source`, with the fields of `change` replacing its own.
-fn component(source: &Source, change: Option<&Table>) -> Result<Component, String> {
+fn component(source: &DescriptionSource, change: Option<&Table>) -> Result<Component, String> {
     let said = |what: String| format!("{}: {what}", source.path.display());
     let component = Component::parse(&source.text).map_err(said)?;
     let Some(change) = change else { return Ok(component) };
@@ -234,6 +234,6 @@ impl System {
 
     /// Returns the components whose crates are linked into the kernel.
     pub fn linked(&self) -> impl Iterator<Item = &Member> {
-        self.in_world(World::Kernel).filter(|member| member.component.entry == Entry::Start)
+        self.in_world(World::Kernel).filter(|member| member.component.entry == EntryPoint::Start)
     }
 }

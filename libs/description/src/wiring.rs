@@ -1,7 +1,7 @@
 //! Generates the programs that connect components: the kernel of a system, and the program of an isolated
 //! component.
 use crate::{
-    component::{Component, Entry, Process},
+    component::{Component, EntryPoint, Process},
     known,
     parts::{self, Priority},
     system::{Member, System, World},
@@ -42,8 +42,8 @@ impl System {
 pub fn program(member: &Member) -> String {
     let (name, path) = (&member.name, member.crate_name());
     let main = match member.component.entry {
-        Entry::Main => format!("rt::component_main!({path}::main);\n"),
-        Entry::Start | Entry::Personality => format!(
+        EntryPoint::Main => format!("rt::component_main!({path}::main);\n"),
+        EntryPoint::Start | EntryPoint::Personality => format!(
             "fn main() {{\n    interfaces::offer::serve({name:?}, {path}::start());\n}}\nrt::component_main!(main);\n"
         ),
     };
@@ -84,10 +84,10 @@ fn line(member: &Member) -> String {
     let Member { name, component, .. } = member;
     let world = match (member.world, component.entry) {
         (World::Process, _) => "image::World::Process".to_owned(),
-        (World::Kernel, Entry::Start) => {
+        (World::Kernel, EntryPoint::Start) => {
             format!("image::World::Kernel(Some({}::start))", member.crate_name())
         }
-        (World::Kernel, Entry::Main | Entry::Personality) => {
+        (World::Kernel, EntryPoint::Main | EntryPoint::Personality) => {
             "image::World::Kernel(None)".to_owned()
         }
     };

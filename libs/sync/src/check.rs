@@ -1,6 +1,6 @@
 //! Debug checks of the lock kit (M3): each report names both places.
 //!
-//! Every thread has a [`Held`] list of the locks it holds, with the places where it took them. A
+//! Every thread has a [`HeldLocks`] list of the locks it holds, with the places where it took them. A
 //! graph of classes, for all threads together, has an edge for each pair of classes of which one was
 //! taken while the other was held, with the two places of the first time; taking B under A when B
 //! ever came (also indirectly) before A is an inversion, whether or not it deadlocked this time.
@@ -17,7 +17,7 @@ use core::{
 
 /// The type of a lock, and of a reader/writer lock the kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LockKind {
     /// A spin lock.
     Spin,
     /// A mutex.
@@ -30,12 +30,12 @@ pub enum Kind {
 
 /// A lock that is held.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct HeldLock {
     address: usize,
     /// Its class.
     pub class: &'static LockClass,
     /// Its type and the kind of access.
-    pub kind: Kind,
+    pub kind: LockKind,
     /// The place where it was taken.
     pub place: &'static Location<'static>,
 }
@@ -45,21 +45,21 @@ const DEPTH: usize = 24;
 
 /// The locks that a thread holds, in the order in which it took them.
 #[derive(Clone, Debug)]
-pub struct Held {
-    entries: [Option<Entry>; DEPTH],
+pub struct HeldLocks {
+    entries: [Option<HeldLock>; DEPTH],
     count: usize,
     unlisted: usize,
     wanted: Option<(&'static LockClass, &'static Location<'static>)>,
 }
 
-impl Held {
+impl HeldLocks {
     /// Makes an empty list.
-    pub const fn new() -> Held {
-        Held { entries: [None; DEPTH], count: 0, unlisted: 0, wanted: None }
+    pub const fn new() -> HeldLocks {
+        HeldLocks { entries: [None; DEPTH], count: 0, unlisted: 0, wanted: None }
     }
 
     /// Iterates over the held locks, first taken first.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &HeldLock> {
         self.entries.iter().take(self.count).flatten()
     }
 
@@ -68,7 +68,7 @@ impl Held {
         self.wanted
     }
 
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: HeldLock) {
         self.wanted = None;
         match self.entries.get_mut(self.count) {
             Some(slot) => {
@@ -94,9 +94,9 @@ impl Held {
     }
 }
 
-impl Default for Held {
+impl Default for HeldLocks {
     fn default() -> Self {
-        Held::new()
+        HeldLocks::new()
     }
 }
 
@@ -106,7 +106,7 @@ pub enum Violation {
     /// The thread holds this very lock already.
     Retaken {
         /// The held lock.
-        held: Entry,
+        held: HeldLock,
         /// The place where the thread takes it again.
         place: &'static Location<'static>,
     },
@@ -120,14 +120,14 @@ pub enum Violation {
     /// The thread may block here while it holds a spin lock.
     BlocksUnderSpin {
         /// The spin lock.
-        held: Entry,
+        held: HeldLock,
         /// The place where it may block.
         place: &'static Location<'static>,
     },
     /// The classes were taken the other way round before.
     Inversion {
         /// The held lock.
-        held: Entry,
+        held: HeldLock,
         /// The class of the wanted lock.
         class: &'static LockClass,
         /// The place where it is wanted.
@@ -140,7 +140,7 @@ pub enum Violation {
     /// Two locks of one class, not in ascending address order.
     SameClass {
         /// The held lock.
-        held: Entry,
+        held: HeldLock,
         /// The place where the other is wanted.
         place: &'static Location<'static>,
     },
@@ -150,7 +150,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Violation::Retaken { held, place } => {
-                let Entry { class, place: first, .. } = held;
+                let HeldLock { class, place: first, .. } = held;
                 write!(f, "lock {} taken at {first} is taken again at {place}", class.name())
             }
             Violation::ForeignUnlock { class, place } => write!(
@@ -159,7 +159,7 @@ impl fmt::Display for Violation {
                 class.name()
             ),
             Violation::BlocksUnderSpin { held, place } => {
-                let Entry { class, place: first, .. } = held;
+                let HeldLock { class, place: first, .. } = held;
                 write!(f, "may block at {place} with spin lock {} taken at {first}", class.name())
             }
             Violation::Inversion { held, class, place, earlier_held, earlier_taken } => write!(
@@ -173,7 +173,7 @@ impl fmt::Display for Violation {
                 held.class.name()
             ),
             Violation::SameClass { held, place } => {
-                let Entry { class, place: first, .. } = held;
+                let HeldLock { class, place: first, .. } = held;
                 write!(
                     f,
                     "a second lock {} is taken at {place} under the one taken at {first}, not in \
@@ -193,7 +193,7 @@ fn report(violation: Violation) -> ! {
 
 /// Checks before the thread waits for a blocking lock.
 #[track_caller]
-pub(crate) fn before_blocking<P: Platform>(address: usize, class: &'static LockClass, _: Kind) {
+pub(crate) fn before_blocking<P: Platform>(address: usize, class: &'static LockClass, _: LockKind) {
     before::<P>(address, class);
     may_block::<P>();
 }
@@ -217,7 +217,7 @@ pub(crate) fn before<P: Platform>(address: usize, class: &'static LockClass) {
 pub(crate) fn may_block<P: Platform>() {
     let place = Location::caller();
     let mut spin = None;
-    P::held(&mut |held| spin = held.entries().find(|entry| entry.kind == Kind::Spin).copied());
+    P::held(&mut |held| spin = held.entries().find(|entry| entry.kind == LockKind::Spin).copied());
     if let Some(held) = spin {
         report(Violation::BlocksUnderSpin { held, place });
     }
@@ -225,9 +225,9 @@ pub(crate) fn may_block<P: Platform>() {
 
 /// Records that the thread has taken the lock.
 #[track_caller]
-pub(crate) fn acquired<P: Platform>(address: usize, class: &'static LockClass, kind: Kind) {
+pub(crate) fn acquired<P: Platform>(address: usize, class: &'static LockClass, kind: LockKind) {
     let place = Location::caller();
-    P::held(&mut |held| held.push(Entry { address, class, kind, place }));
+    P::held(&mut |held| held.push(HeldLock { address, class, kind, place }));
 }
 
 /// Checks and records that the thread is about to release the lock.
@@ -241,7 +241,7 @@ pub(crate) fn released<P: Platform>(address: usize, class: &'static LockClass) {
 }
 
 fn judge(
-    held: &Entry,
+    held: &HeldLock,
     address: usize,
     class: &'static LockClass,
     place: &'static Location<'static>,

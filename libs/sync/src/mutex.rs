@@ -5,7 +5,7 @@
 //! whether it was the last. Not fair: a running thread may overtake a woken one. Source: Drepper,
 //! "Futexes Are Tricky" (2011), mutex3.
 #[cfg(feature = "check")]
-use crate::check::{self, Kind};
+use crate::check::{self, LockKind};
 use crate::{
     Platform, Sleep,
     atomic::{AtomicU32, Ordering::*, spin_loop},
@@ -73,7 +73,7 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
     #[track_caller]
     pub fn lock(&self) -> Guard<'_, T, P> {
         #[cfg(feature = "check")]
-        check::before_blocking::<P>(self.address(), self.class.class, Kind::Mutex);
+        check::before_blocking::<P>(self.address(), self.class.class, LockKind::Mutex);
         if self.word.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_ok() {
             self.class.count_hit();
         } else {
@@ -108,7 +108,7 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
     #[inline]
     fn guard(&self) -> Guard<'_, T, P> {
         #[cfg(feature = "check")]
-        check::acquired::<P>(self.address(), self.class.class, Kind::Mutex);
+        check::acquired::<P>(self.address(), self.class.class, LockKind::Mutex);
         Guard { mutex: self, not_send: PhantomData }
     }
 

@@ -41,7 +41,7 @@ pub trait Platform {
     /// before `visit` returns (interrupts that take locks are held off). Where there is no list
     /// (before threads exist) `visit` is not called and nothing is checked.
     #[cfg(feature = "check")]
-    fn held(visit: &mut dyn FnMut(&mut crate::check::Held)) {
+    fn held(visit: &mut dyn FnMut(&mut crate::check::HeldLocks)) {
         let _ = visit;
     }
 }

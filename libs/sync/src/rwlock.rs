@@ -7,7 +7,7 @@
 //! writer if any waits, else all readers. Source: the algorithm of Rust's std
 //! (`sys/sync/rwlock/futex.rs`).
 #[cfg(feature = "check")]
-use crate::check::{self, Kind};
+use crate::check::{self, LockKind};
 use crate::{
     Platform, Sleep,
     atomic::{AtomicU32, Ordering::*, spin_loop},
@@ -98,7 +98,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[track_caller]
     pub fn read(&self) -> ReadGuard<'_, T, P> {
         #[cfg(feature = "check")]
-        check::before_blocking::<P>(self.address(), self.class.class, Kind::Read);
+        check::before_blocking::<P>(self.address(), self.class.class, LockKind::Read);
         if self.try_add_reader() {
             self.class.count_hit();
         } else {
@@ -127,7 +127,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[track_caller]
     pub fn write(&self) -> WriteGuard<'_, T, P> {
         #[cfg(feature = "check")]
-        check::before_blocking::<P>(self.address(), self.class.class, Kind::Write);
+        check::before_blocking::<P>(self.address(), self.class.class, LockKind::Write);
         if self.state.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() {
             self.class.count_hit();
         } else {
@@ -158,7 +158,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[inline]
     fn read_guard(&self) -> ReadGuard<'_, T, P> {
         #[cfg(feature = "check")]
-        check::acquired::<P>(self.address(), self.class.class, Kind::Read);
+        check::acquired::<P>(self.address(), self.class.class, LockKind::Read);
         ReadGuard { lock: self, not_send: PhantomData }
     }
 
@@ -166,7 +166,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[inline]
     fn write_guard(&self) -> WriteGuard<'_, T, P> {
         #[cfg(feature = "check")]
-        check::acquired::<P>(self.address(), self.class.class, Kind::Write);
+        check::acquired::<P>(self.address(), self.class.class, LockKind::Write);
         WriteGuard { lock: self, not_send: PhantomData }
     }
 

@@ -4,7 +4,7 @@
 //! Only the nucleus spins. Its guard keeps interrupts and preemption off as long as the lock is
 //! held, from before `lock` until after `unlock`.
 #[cfg(feature = "check")]
-use crate::check::{self, Kind};
+use crate::check::{self, LockKind};
 use crate::{
     Platform,
     atomic::{AtomicU32, Ordering::*, spin_loop},
@@ -43,7 +43,7 @@ impl<P: Platform> RawSpin<P> {
             self.lock_contended();
         }
         #[cfg(feature = "check")]
-        check::acquired::<P>(self.address(), self.class.class, Kind::Spin);
+        check::acquired::<P>(self.address(), self.class.class, LockKind::Spin);
     }
 
     /// Takes the lock if it is free.
@@ -56,7 +56,7 @@ impl<P: Platform> RawSpin<P> {
         }
         self.class.count_hit();
         #[cfg(feature = "check")]
-        check::acquired::<P>(self.address(), self.class.class, Kind::Spin);
+        check::acquired::<P>(self.address(), self.class.class, LockKind::Spin);
         true
     }
 

@@ -28,7 +28,7 @@ mod tests;
 
 pub use device::{Candidate, Device, QueuePlan, candidates};
 pub use pci::device_kind as pci_kind;
-pub use queue::{Access, Buffer, Queue, Used, left_behind};
+pub use queue::{Buffer, BufferAccess, Queue, Used, left_behind};
 pub use transport::Vector;
 
 /// Device types (section 5).

@@ -2,7 +2,7 @@
 use crate::{
     Error,
     transport::{Doorbell, DoorbellWidth, QueueAddresses, Transport, Vector},
-    window::Window,
+    window::RegisterWindow,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use rt::device::{Interrupt, Mmio, MmioDevice};
@@ -34,7 +34,7 @@ mod register {
 /// An opened transport.
 pub(crate) struct MmioTransport {
     device: MmioDevice,
-    registers: Window,
+    registers: RegisterWindow,
 }
 
 /// Returns the device type behind a transport; `None` if there is no (modern) device.
@@ -51,10 +51,10 @@ pub(crate) fn device_kind(device: MmioDevice) -> Option<u32> {
     Some(kind)
 }
 
-fn open(device: MmioDevice) -> Result<Window, Error> {
+fn open(device: MmioDevice) -> Result<RegisterWindow, Error> {
     let region = Arc::new(Mmio::open(device)?);
     let bytes = region.bytes();
-    Window::new(region, 0, bytes).ok_or(Error::NotModern)
+    RegisterWindow::new(region, 0, bytes).ok_or(Error::NotModern)
 }
 
 impl MmioTransport {

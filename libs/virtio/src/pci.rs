@@ -9,7 +9,7 @@
 use crate::{
     Error,
     transport::{Doorbell, DoorbellWidth, QueueAddresses, Transport, Vector},
-    window::Window,
+    window::RegisterWindow,
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use rt::device::{Mmio, PciDevice, PciFunction};
@@ -42,10 +42,10 @@ mod common {
 /// An opened transport.
 pub(crate) struct PciTransport {
     pci: PciDevice,
-    common: Window,
-    notify: Window,
+    common: RegisterWindow,
+    notify: RegisterWindow,
     notify_multiplier: usize,
-    config: Option<Window>,
+    config: Option<RegisterWindow>,
 }
 
 /// Returns the device type of a virtio function.
@@ -61,16 +61,16 @@ pub fn device_kind(function: PciFunction) -> Option<u32> {
 }
 
 /// The place of a structure, from its capability.
-struct Place {
+struct StructurePlace {
     bar: u8,
     offset: usize,
     bytes: usize,
     notify_multiplier: usize,
 }
 
-fn read_place(pci: &PciDevice, at: u16) -> (u8, Place) {
+fn read_place(pci: &PciDevice, at: u16) -> (u8, StructurePlace) {
     let read = |offset: u16, bytes| pci.read_config(at.saturating_add(offset), bytes);
-    let place = Place {
+    let place = StructurePlace {
         bar: read(4, 1) as u8,
         offset: read(8, 4) as usize,
         bytes: read(12, 4) as usize,
@@ -80,7 +80,7 @@ fn read_place(pci: &PciDevice, at: u16) -> (u8, Place) {
 }
 
 /// Returns the first structure of each type (1 common, 2 notify, 3 interrupt status, 4 device).
-fn structures(pci: &PciDevice) -> BTreeMap<u8, Place> {
+fn structures(pci: &PciDevice) -> BTreeMap<u8, StructurePlace> {
     let mut found = BTreeMap::new();
     let mut at = pci.read_config(0x34, 1) as u16 & 0xfc;
     for _ in 0..MOST_CAPABILITIES {
@@ -104,7 +104,7 @@ impl PciTransport {
         let pci = PciDevice::open(function)?;
         let places = structures(&pci);
         let mut bars: BTreeMap<u8, Arc<Mmio>> = BTreeMap::new();
-        let mut window = |kind| -> Result<Option<Window>, Error> {
+        let mut window = |kind| -> Result<Option<RegisterWindow>, Error> {
             let Some(place) = places.get(&kind) else { return Ok(None) };
             let region = match bars.get(&place.bar) {
                 Some(region) => region.clone(),
@@ -114,7 +114,7 @@ impl PciTransport {
                     region
                 }
             };
-            Ok(Window::new(region, place.offset, place.bytes))
+            Ok(RegisterWindow::new(region, place.offset, place.bytes))
         };
         let common = window(1)?.ok_or(Error::NotModern)?;
         let notify = window(2)?.ok_or(Error::NotModern)?;

@@ -24,7 +24,7 @@ const NO_NOTIFY: u16 = 1;
 
 /// The device's access to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum BufferAccess {
     /// The device reads the buffer.
     Read,
     /// The device writes the buffer.
@@ -39,7 +39,7 @@ pub struct Buffer {
     /// Length in bytes.
     pub bytes: u32,
     /// The device's access.
-    pub access: Access,
+    pub access: BufferAccess,
 }
 
 /// A chain that the device is done with.
@@ -94,7 +94,7 @@ impl<T> Queue<T> {
         memory: Option<DmaBuffer>,
     ) -> Result<Queue<T>, Error> {
         let count = usize::from(size);
-        let Layout { driver_area, device_area, bytes } = Layout::of(size);
+        let QueueLayout { driver_area, device_area, bytes } = QueueLayout::of(size);
         let memory = match memory {
             Some(memory) if memory.bytes() >= bytes => {
                 (0..bytes.div_ceil(8)).for_each(|word| memory.store64(word * 8, 0));
@@ -195,7 +195,7 @@ impl<T> Queue<T> {
         for _ in 0..descriptors {
             self.free_head = self.next_of(self.free_head);
         }
-        let writes = buffers.iter().filter(|buffer| buffer.access == Access::Write);
+        let writes = buffers.iter().filter(|buffer| buffer.access == BufferAccess::Write);
         let writable = writes.fold(0_u32, |sum, buffer| sum.saturating_add(buffer.bytes));
         if let Some(slot) = self.chains.get_mut(usize::from(head)) {
             *slot = Some(Chain { payload, descriptors, writable });
@@ -233,7 +233,7 @@ impl<T> Queue<T> {
         let table = Buffer {
             address: tables.device_address() + start as u64,
             bytes: (buffers.len() * DESCRIPTOR_BYTES) as u32,
-            access: Access::Read,
+            access: BufferAccess::Read,
         };
         let [address, rest] = encode(&table, None);
         let words = [address, rest | u64::from(FLAG_INDIRECT) << 32];
@@ -327,19 +327,19 @@ impl<T> Queue<T> {
 }
 
 /// The offsets of the areas in the memory of a queue.
-struct Layout {
+struct QueueLayout {
     driver_area: usize,
     device_area: usize,
     /// Bytes of all areas.
     bytes: usize,
 }
 
-impl Layout {
-    fn of(size: u16) -> Layout {
+impl QueueLayout {
+    fn of(size: u16) -> QueueLayout {
         let count = usize::from(size);
         let driver_area = count * DESCRIPTOR_BYTES;
         let device_area = (driver_area + 6 + 2 * count).next_multiple_of(4);
-        Layout {
+        QueueLayout {
             driver_area,
             device_area,
             bytes: (device_area + 6 + 8 * count).next_multiple_of(8),
@@ -351,7 +351,7 @@ impl Layout {
 /// the address of its first buffer and the bytes written. The queue's driver died, and the device was stopped. Returns
 /// `None` if the contents are invalid. Chains in indirect tables are not looked into.
 pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64, u32)>> {
-    let Layout { device_area, bytes, .. } = Layout::of(size);
+    let QueueLayout { device_area, bytes, .. } = QueueLayout::of(size);
     let count = memory.load16(device_area + 2).wrapping_sub(from);
     if !size.is_power_of_two() || memory.bytes() < bytes || count > size {
         return None;
@@ -368,7 +368,7 @@ pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64,
 
 /// Encodes a descriptor: address; bytes, flags and the next one (VIRTIO 1.2, 2.7.5).
 fn encode(buffer: &Buffer, next: Option<u16>) -> [u64; 2] {
-    let write = if buffer.access == Access::Write { FLAG_WRITE } else { 0 };
+    let write = if buffer.access == BufferAccess::Write { FLAG_WRITE } else { 0 };
     let flags = write | if next.is_some() { FLAG_NEXT } else { 0 };
     let next = u64::from(next.unwrap_or(0));
     [buffer.address, u64::from(buffer.bytes) | u64::from(flags) << 32 | next << 48]

@@ -1,6 +1,6 @@
 //! Tests of queues and transports against the model, honest and hostile.
 use crate::{
-    Access, Buffer, Candidate, Device, Error, Queue, QueuePlan, Used, feature,
+    Buffer, BufferAccess, Candidate, Device, Error, Queue, QueuePlan, Used, feature,
     model::{Behaviour, Model},
 };
 use rt::{device::DmaBuffer, thread::Woken};
@@ -40,15 +40,15 @@ fn rig(features: u64, indirect: u16, base: u64) -> Rig {
 }
 
 impl Rig {
-    fn buffer(&self, offset: u64, bytes: u32, access: Access) -> Buffer {
+    fn buffer(&self, offset: u64, bytes: u32, access: BufferAccess) -> Buffer {
         Buffer { address: self.memory.device_address() + offset, bytes, access }
     }
     /// Returns a request of two pieces with an answer of eight bytes.
     fn pieces(&self) -> [Buffer; 3] {
         [
-            self.buffer(0, 2, Access::Read),
-            self.buffer(16, 3, Access::Read),
-            self.buffer(32, 8, Access::Write),
+            self.buffer(0, 2, BufferAccess::Read),
+            self.buffer(16, 3, BufferAccess::Read),
+            self.buffer(32, 8, BufferAccess::Write),
         ]
     }
 }
@@ -105,7 +105,7 @@ fn an_indirect_chain_takes_one_descriptor_and_a_direct_one_as_many_as_buffers() 
 #[test]
 fn chains_longer_than_the_queue_are_refused() {
     let mut rig = rig(feature::INDIRECT, 64, 0x6000);
-    let buffers = vec![rig.buffer(0, 1, Access::Read); 9];
+    let buffers = vec![rig.buffer(0, 1, BufferAccess::Read); 9];
     assert_eq!(rig.queue.chain_max(), 8);
     assert_eq!(rig.queue.add(&buffers, "long"), Err("long"));
     assert_eq!(rig.queue.add(&[], "none"), Err("none"));
@@ -197,7 +197,7 @@ fn the_device_interrupts_only_where_the_driver_armed() {
 
 impl Rig {
     fn memory_buffer(&self) -> Buffer {
-        self.buffer(0, 8, Access::Write)
+        self.buffer(0, 8, BufferAccess::Write)
     }
 }
 
@@ -219,7 +219,7 @@ fn a_device_on_pci_is_found_opened_and_read() {
     device.start();
     assert!(model.is_running());
     let memory = DmaBuffer::allocate(64).unwrap();
-    let buffer = Buffer { address: memory.device_address(), bytes: 5, access: Access::Read };
+    let buffer = Buffer { address: memory.device_address(), bytes: 5, access: BufferAccess::Read };
     queue.add(&[buffer], 7).unwrap();
     queue.publish();
     assert_eq!(model.pop(1).unwrap().read().len(), 5);
@@ -234,7 +234,7 @@ fn a_legacy_only_device_is_refused() {
     assert!(Device::open(Candidate::Mmio(mmio), 0).is_ok());
     // A device whose capabilities point nowhere is not a modern device.
     struct Empty;
-    impl rt::host::Registers for Empty {
+    impl rt::host::DeviceRegisters for Empty {
         fn read(&self, _offset: usize, _bytes: usize) -> u64 {
             u64::MAX
         }

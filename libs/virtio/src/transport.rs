@@ -1,5 +1,5 @@
 //! The common part of PCI and MMIO: the registers of a device, its interrupts, its doorbells.
-use crate::{Error, window::Window};
+use crate::{Error, window::RegisterWindow};
 use alloc::vec::Vec;
 use rt::{device::Interrupt, thread::Woken, time::Instant};
 
@@ -37,7 +37,7 @@ pub(crate) trait Transport: Send + Sync {
 /// The register that tells the device of new chains in a queue.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    pub(crate) window: Window,
+    pub(crate) window: RegisterWindow,
     pub(crate) offset: usize,
     pub(crate) queue: u16,
     pub(crate) width: DoorbellWidth,
@@ -64,7 +64,7 @@ impl Doorbell {
 pub struct Vector {
     pub(crate) interrupt: Interrupt,
     /// On MMIO: the registers with interrupt status and acknowledgement.
-    pub(crate) line: Option<Window>,
+    pub(crate) line: Option<RegisterWindow>,
 }
 
 /// On MMIO: offset of the interrupt status (read); the acknowledgement (write) follows it.

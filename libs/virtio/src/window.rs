@@ -5,17 +5,17 @@ use rt::device::Mmio;
 /// Registers from `start` of a mapped region. A load beyond `bytes` reads all ones, and a store there
 /// has no effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Window {
+pub(crate) struct RegisterWindow {
     region: Arc<Mmio>,
     start: usize,
     bytes: usize,
 }
 
-impl Window {
+impl RegisterWindow {
     /// Returns the part, if it lies inside the region.
-    pub(crate) fn new(region: Arc<Mmio>, start: usize, bytes: usize) -> Option<Window> {
+    pub(crate) fn new(region: Arc<Mmio>, start: usize, bytes: usize) -> Option<RegisterWindow> {
         let end = start.checked_add(bytes)?;
-        (end <= region.bytes()).then_some(Window { region, start, bytes })
+        (end <= region.bytes()).then_some(RegisterWindow { region, start, bytes })
     }
 
     /// Returns the offset in the region, if an access of `width` bytes lies inside.

@@ -5,7 +5,7 @@
 //! context      1 a bus       256 entries of 16 bytes: the memory of a function (device << 3 | function)
 //! window       1 a driver    2 or 3 levels of 512 entries over leaves of 512: frames lent, each at its own address
 //! ```
-//! A [`Unit`] is the hardware and the first two; a function reaches nothing, all of memory, or a [`Window`]. All tables of a
+//! A [`Unit`] is the hardware and the first two; a function reaches nothing, all of memory, or a [`FrameWindow`]. All tables of a
 //! window are built with it, for all of memory, so that lending allocates nothing and cannot lack memory. An entry counts the
 //! loans of its frame in bits that hardware ignores. The unit works in legacy mode. If interrupts are remapped ([`Route`]) it
 //! is flushed by the queue, otherwise by registers. The owner of a unit keeps other threads from it; a window may be changed by
@@ -23,7 +23,7 @@ mod unit;
 mod tests;
 
 pub use interrupts::Route;
-pub use unit::{Reach, Unit, Window};
+pub use unit::{FrameWindow, Reach, Unit};
 
 use core::{
     fmt,
@@ -33,7 +33,7 @@ use core::{
 /// Entries of a table.
 pub const ENTRIES: usize = 512;
 /// The contents of a frame that is a table.
-pub type Table = [AtomicU64; ENTRIES];
+pub type TranslationTable = [AtomicU64; ENTRIES];
 
 /// The machine that this library works on.
 pub trait Machine {
@@ -46,7 +46,7 @@ pub trait Machine {
     /// Frees a frame from [`Machine::allocate`].
     fn free(&self, frame: u32);
     /// Returns the memory of such a frame.
-    fn table(&self, frame: u32) -> &Table;
+    fn table(&self, frame: u32) -> &TranslationTable;
     /// Flushes `entry` from the processor's caches.
     fn flush(&self, entry: &AtomicU64);
 }

@@ -1,5 +1,5 @@
 //! Tests against a model that walks the tables as the specification says.
-use crate::{Access, Fault, Machine, Reach, Route, Table, Unit, Window, entries};
+use crate::{Access, Fault, FrameWindow, Machine, Reach, Route, TranslationTable, Unit, entries};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use core::{
     cell::{Cell, RefCell},
@@ -18,7 +18,7 @@ const FRAMES: u32 = 3000;
 
 struct Model {
     registers: RefCell<BTreeMap<usize, u64>>,
-    tables: Vec<Box<Table>>,
+    tables: Vec<Box<TranslationTable>>,
     used: RefCell<Vec<bool>>,
     flushes: Cell<usize>,
     /// The values that were written to IOTLB.
@@ -118,7 +118,7 @@ impl Machine for &Model {
     fn free(&self, frame: u32) {
         assert!(std::mem::replace(&mut self.used.borrow_mut()[frame as usize - 1], false));
     }
-    fn table(&self, frame: u32) -> &Table {
+    fn table(&self, frame: u32) -> &TranslationTable {
         &self.tables[frame as usize - 1]
     }
     fn flush(&self, _: &AtomicU64) {
@@ -130,7 +130,7 @@ fn at(frame: u32) -> u64 {
     u64::from(frame) << 12 | 0x123
 }
 
-fn window(unit: &mut Unit<&Model>, function: u16) -> Window {
+fn window(unit: &mut Unit<&Model>, function: u16) -> FrameWindow {
     let window = unit.window().unwrap();
     assert!(unit.attach(function, Reach::Window(&window)));
     window
@@ -204,7 +204,7 @@ fn a_frame_lent_too_often_is_refused_and_stays_lent() {
 
 /// Tables for threads that share them.
 #[derive(Clone, Copy)]
-struct Tables<'a>(&'a [Box<Table>]);
+struct Tables<'a>(&'a [Box<TranslationTable>]);
 
 impl Machine for Tables<'_> {
     fn read(&self, _: usize, _: usize) -> u64 {
@@ -217,7 +217,7 @@ impl Machine for Tables<'_> {
         None
     }
     fn free(&self, _: u32) {}
-    fn table(&self, frame: u32) -> &Table {
+    fn table(&self, frame: u32) -> &TranslationTable {
         &self.0[frame as usize - 1]
     }
     fn flush(&self, _: &AtomicU64) {}

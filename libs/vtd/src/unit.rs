@@ -1,4 +1,4 @@
-//! The hardware ([`Unit`]), and the memory that a driver's functions reach ([`Window`]).
+//! The hardware ([`Unit`]), and the memory that a driver's functions reach ([`FrameWindow`]).
 use crate::{
     Access, ENTRIES, Fault, Machine,
     entries::{self, Capabilities, register},
@@ -26,7 +26,7 @@ pub enum Reach<'a> {
     /// All of memory.
     All,
     /// The memory that is lent to the window.
-    Window(&'a Window),
+    Window(&'a FrameWindow),
 }
 
 /// The hardware, which translates.
@@ -44,12 +44,12 @@ pub struct Unit<M> {
     /// The remapping of interrupts, if it is enabled.
     remapping: Option<Remapping>,
     /// An empty window that was freed, kept for the next user, because most of a window's cost is its tables.
-    spare: Option<Window>,
+    spare: Option<FrameWindow>,
 }
 
 /// The frames that the functions attached to it reach. Any number of threads may lend and take back at once.
 #[derive(Debug)]
-pub struct Window {
+pub struct FrameWindow {
     domain: u16,
     is_coherent: bool,
     /// The hardware may cache that an entry was absent.
@@ -196,17 +196,17 @@ impl<M: Machine> Unit<M> {
     }
 
     /// Makes an empty window; `None` without memory, or if no domain is left.
-    pub fn window(&mut self) -> Option<Window> {
+    pub fn window(&mut self) -> Option<FrameWindow> {
         self.spare.take().or_else(|| self.new_window())
     }
 
-    fn new_window(&mut self) -> Option<Window> {
+    fn new_window(&mut self) -> Option<FrameWindow> {
         let domain = self.domains.trailing_ones();
         if domain >= self.capabilities.domains.min(u64::BITS) {
             return None;
         }
         let Capabilities { is_coherent, remembers_nothing, .. } = self.capabilities;
-        let mut window = Window {
+        let mut window = FrameWindow {
             domain: domain as u16,
             is_coherent,
             remembers_nothing,
@@ -226,7 +226,7 @@ impl<M: Machine> Unit<M> {
     }
 
     /// Frees a window that no function is attached to. One is kept for the next user.
-    pub fn free(&mut self, window: Window) {
+    pub fn free(&mut self, window: FrameWindow) {
         self.forget_domain(&window);
         if self.spare.is_none() && window.lent.load(Relaxed) == 0 {
             self.spare = Some(window);
@@ -235,14 +235,14 @@ impl<M: Machine> Unit<M> {
         }
     }
 
-    fn give_back(&mut self, window: Window) {
+    fn give_back(&mut self, window: FrameWindow) {
         self.domains &= !(1 << window.domain);
         let all = window.tables.into_iter().chain(window.leaves);
         all.for_each(|frame| self.machine.free(frame));
     }
 
     /// Makes the hardware flush its cached entries of `window`.
-    pub fn forget_domain(&mut self, window: &Window) {
+    pub fn forget_domain(&mut self, window: &FrameWindow) {
         if !self.give(interrupts::forget_domain(window.domain)) {
             self.forget(entries::forget(window.domain));
         }
@@ -279,7 +279,7 @@ impl<M: Machine> Unit<M> {
     }
 }
 
-impl Window {
+impl FrameWindow {
     /// Builds the table of `levels` levels for the frames from `first` up to `end`, and the tables below it.
     fn fill(&mut self, machine: &impl Machine, levels: u8, first: u64, end: u32) -> Option<u32> {
         let table = machine.allocate()?;

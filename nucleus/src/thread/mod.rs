@@ -143,7 +143,7 @@ pub struct Thread {
     voluntary_switches: AtomicU64,
     forced_switches: AtomicU64,
     #[cfg(feature = "check")]
-    held: UnsafeCell<sync::check::Held>,
+    held: UnsafeCell<sync::check::HeldLocks>,
     name: [u8; 16],
 }
 
@@ -243,7 +243,7 @@ impl Thread {
             voluntary_switches: AtomicU64::new(0),
             forced_switches: AtomicU64::new(0),
             #[cfg(feature = "check")]
-            held: UnsafeCell::new(sync::check::Held::new()),
+            held: UnsafeCell::new(sync::check::HeldLocks::new()),
             name: short,
         }
     }
@@ -368,7 +368,7 @@ pub fn current_name<'a>() -> &'a str {
 
 /// Calls `visit` with the calling thread's held locks, interrupts off.
 #[cfg(feature = "check")]
-pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::HeldLocks)) {
     let _off = NoInterrupts::new();
     if let Some(thread) = any_current() {
         // SAFETY: only the thread itself, interrupts off, comes here.

@@ -8,7 +8,7 @@ pub(crate) use crate::device::each::{
 };
 
 use super::{
-    control::Registers,
+    control::DeviceRegisters,
     memory::{frame_release, frame_retain, frame_words, is_live, may_allocate},
     message::{self, EndpointHandle},
     thread::{lock, wait},
@@ -30,20 +30,20 @@ const DMA_BASE: u64 = 1 << 40;
 
 pub(crate) struct Pci {
     pub(crate) function: PciFunction,
-    pub(crate) config: Arc<dyn Registers>,
-    pub(crate) bars: [Option<(usize, Arc<dyn Registers>)>; 6],
+    pub(crate) config: Arc<dyn DeviceRegisters>,
+    pub(crate) bars: [Option<(usize, Arc<dyn DeviceRegisters>)>; 6],
     pub(crate) msix: Vec<Arc<Line>>,
     pub(crate) is_open: bool,
 }
 
 pub(crate) struct MmioModel {
     pub(crate) device: MmioDevice,
-    pub(crate) registers: Arc<dyn Registers>,
+    pub(crate) registers: Arc<dyn DeviceRegisters>,
 }
 
 pub(crate) struct PortModel {
     pub(crate) count: u16,
-    pub(crate) registers: Arc<dyn Registers>,
+    pub(crate) registers: Arc<dyn DeviceRegisters>,
     pub(crate) is_open: bool,
 }
 
@@ -129,7 +129,7 @@ impl Drop for InterruptHandle {
 /// Mapped registers.
 pub(crate) struct MmioHandle {
     bytes: usize,
-    registers: Arc<dyn Registers>,
+    registers: Arc<dyn DeviceRegisters>,
 }
 
 impl std::fmt::Debug for MmioHandle {
@@ -251,7 +251,7 @@ pub(crate) fn ports_close(first: u16, _count: u16) {
     });
 }
 
-fn port(number: u16) -> Option<(Arc<dyn Registers>, usize)> {
+fn port(number: u16) -> Option<(Arc<dyn DeviceRegisters>, usize)> {
     with_tables(|tables| {
         let (first, model) = tables.ports.range(..=number).next_back()?;
         let offset = number - first;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The registers, or the configuration space, of a model. Called with aligned offsets inside the
 /// region and widths 1, 2, 4 or 8, from any thread.
-pub trait Registers: Send + Sync {
+pub trait DeviceRegisters: Send + Sync {
     /// Answers a load.
     fn read(&self, offset: usize, bytes: usize) -> u64;
     /// Takes a store.
@@ -24,19 +24,19 @@ pub struct PciModel {
     /// The function as discovery reports it; the address must be free.
     pub function: PciFunction,
     /// Its configuration space.
-    pub config: Arc<dyn Registers>,
+    pub config: Arc<dyn DeviceRegisters>,
     /// Length and registers of each BAR.
-    pub bars: [Option<(usize, Arc<dyn Registers>)>; 6],
+    pub bars: [Option<(usize, Arc<dyn DeviceRegisters>)>; 6],
     /// Entries of the MSI-X table.
     pub msix_entries: u16,
 }
 
 /// A registered model; it is unplugged when this is dropped.
 #[derive(Debug)]
-pub struct Plugged(Place);
+pub struct Plugged(DevicePlace);
 
 #[derive(Debug)]
-enum Place {
+enum DevicePlace {
     Pci(PciAddress),
     Mmio(u64, u32),
     Ports(u16, Option<u32>),
@@ -55,16 +55,16 @@ pub fn add_pci(model: PciModel) -> Plugged {
     };
     let before = with_tables(|tables| tables.pci.insert(address, pci));
     assert!(before.is_none(), "the PCI address is taken");
-    Plugged(Place::Pci(address))
+    Plugged(DevicePlace::Pci(address))
 }
 
 /// Plugs a virtio-mmio transport in, with its interrupt line.
-pub fn add_mmio(device: MmioDevice, registers: Arc<dyn Registers>) -> Plugged {
+pub fn add_mmio(device: MmioDevice, registers: Arc<dyn DeviceRegisters>) -> Plugged {
     with_tables(|tables| {
         tables.lines.insert(device.interrupt, Line::new(false));
         tables.mmio.insert(device.base, MmioModel { device, registers });
     });
-    Plugged(Place::Mmio(device.base, device.interrupt))
+    Plugged(DevicePlace::Mmio(device.base, device.interrupt))
 }
 
 /// Plugs a range of ports in, perhaps with an interrupt line.
@@ -72,7 +72,7 @@ pub fn add_ports(
     first: u16,
     count: u16,
     line: Option<u32>,
-    registers: Arc<dyn Registers>,
+    registers: Arc<dyn DeviceRegisters>,
 ) -> Plugged {
     with_tables(|tables| {
         if let Some(line) = line {
@@ -80,19 +80,19 @@ pub fn add_ports(
         }
         tables.ports.insert(first, PortModel { count, registers, is_open: false });
     });
-    Plugged(Place::Ports(first, line))
+    Plugged(DevicePlace::Ports(first, line))
 }
 
 impl Drop for Plugged {
     fn drop(&mut self) {
         // The models are dropped without the tables' lock: they may hold devices themselves.
         let removed = with_tables(|tables| match &self.0 {
-            Place::Pci(address) => (tables.pci.remove(address), None, None),
-            Place::Mmio(base, line) => {
+            DevicePlace::Pci(address) => (tables.pci.remove(address), None, None),
+            DevicePlace::Mmio(base, line) => {
                 tables.lines.remove(line);
                 (None, tables.mmio.remove(base), None)
             }
-            Place::Ports(first, line) => {
+            DevicePlace::Ports(first, line) => {
                 line.map(|line| tables.lines.remove(&line));
                 (None, None, tables.ports.remove(first))
             }

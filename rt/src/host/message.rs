@@ -90,7 +90,7 @@ struct Locked {
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct Inbox {
     locked: Mutex<Locked>,
     changed: Condvar,
 }
@@ -98,7 +98,7 @@ struct Place {
 /// The right to an endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointHandle {
-    place: Arc<Place>,
+    place: Arc<Inbox>,
     badge: u64,
     can_serve: bool,
     derivation: Option<Arc<Derivation>>,
@@ -112,7 +112,7 @@ impl EndpointHandle {
 
 /// The end of a derivation, and the place where its holders wait.
 #[derive(Debug)]
-pub(crate) struct DerivationHandle(Arc<Derivation>, Option<Arc<Place>>);
+pub(crate) struct DerivationHandle(Arc<Derivation>, Option<Arc<Inbox>>);
 
 pub(crate) fn give(
     capability: &Capability,

@@ -19,7 +19,7 @@ use std::{
 };
 
 #[derive(Debug, Default)]
-struct State {
+struct ThreadState {
     has_token: bool,
     is_kicked: bool,
     is_woken: bool,
@@ -28,7 +28,7 @@ struct State {
 #[derive(Debug)]
 struct Control {
     id: u64,
-    state: Mutex<State>,
+    state: Mutex<ThreadState>,
     changed: Condvar,
 }
 
@@ -92,7 +92,7 @@ impl Control {
         &self,
         deadline_ns: Option<u64>,
         sleep: sync::Sleep,
-        mut is_done: impl FnMut(&mut State) -> bool,
+        mut is_done: impl FnMut(&mut ThreadState) -> bool,
     ) -> Woken {
         let mut state = lock(&self.state);
         loop {
@@ -110,7 +110,7 @@ impl Control {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ThreadState)) {
         change(&mut lock(&self.state));
         self.changed.notify_all();
     }
@@ -160,7 +160,7 @@ pub(crate) fn yield_now() {
 }
 
 pub(crate) fn park(deadline_ns: Option<u64>, sleep: sync::Sleep) -> Woken {
-    let take_token = |state: &mut State| std::mem::take(&mut state.has_token);
+    let take_token = |state: &mut ThreadState| std::mem::take(&mut state.has_token);
     current_control().block(deadline_ns, sleep, take_token)
 }
 
@@ -249,10 +249,10 @@ pub(crate) fn processors() -> (usize, usize) {
 }
 
 #[cfg(feature = "check")]
-pub(crate) fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+pub(crate) fn held_locks(visit: &mut dyn FnMut(&mut sync::check::HeldLocks)) {
     use std::cell::RefCell;
     thread_local! {
-        static HELD: RefCell<sync::check::Held> = const { RefCell::new(sync::check::Held::new()) };
+        static HELD: RefCell<sync::check::HeldLocks> = const { RefCell::new(sync::check::HeldLocks::new()) };
     }
     HELD.with(|held| visit(&mut held.borrow_mut()));
 }

@@ -26,16 +26,16 @@ use std::{
 const PAGE: u64 = PAGE_BYTES as u64;
 
 #[derive(Debug)]
-struct Entry {
+struct PageEntry {
     frame: Frame,
     protection: Protection,
     is_accessed: bool,
     is_dirty: bool,
 }
 
-impl Entry {
-    fn new(frame: Frame, protection: Protection) -> Entry {
-        Entry { frame, protection, is_accessed: false, is_dirty: false }
+impl PageEntry {
+    fn new(frame: Frame, protection: Protection) -> PageEntry {
+        PageEntry { frame, protection, is_accessed: false, is_dirty: false }
     }
 
     fn allows(&self, access: Access) -> bool {
@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-type Pages = BTreeMap<u64, Entry>;
+type Pages = BTreeMap<u64, PageEntry>;
 
 /// An address space. It is shared so that a test's processor may hold it while it runs.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub(crate) fn space_map(
     for (page, frame) in (start / PAGE..).zip(frames) {
         pages.entry(page).or_insert_with(|| {
             mapped += 1;
-            Entry::new(frame.clone(), protection)
+            PageEntry::new(frame.clone(), protection)
         });
     }
     Ok(mapped)
@@ -104,7 +104,7 @@ impl SpaceHandle {
         let mut mapped = 0;
         for page in (start / PAGE..).take(count) {
             if let std::collections::btree_map::Entry::Vacant(vacant) = pages.entry(page) {
-                vacant.insert(Entry::new(Frame::allocate(true)?, protection));
+                vacant.insert(PageEntry::new(Frame::allocate(true)?, protection));
                 mapped += 1;
             }
         }
@@ -157,7 +157,7 @@ impl SpaceHandle {
             entry.protection.remove(Protection::WRITE);
             to.entry(*page).or_insert_with(|| {
                 cloned += 1;
-                Entry::new(entry.frame.clone(), entry.protection)
+                PageEntry::new(entry.frame.clone(), entry.protection)
             });
         }
         Ok(cloned)

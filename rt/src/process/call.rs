@@ -6,10 +6,10 @@ use calls::{Call, FOREVER, HERE, Status};
 use core::arch::asm;
 
 /// The values of a call, or the error for which there are none.
-pub(super) type Answer = Result<[u64; 3], Status>;
+pub(super) type CallResult = Result<[u64; 3], Status>;
 
 /// The result of a step of a message.
-pub(super) type Step = Result<(), Status>;
+pub(super) type StepResult = Result<(), Status>;
 
 /// Returns whether a call takes memory away, fills it or runs code in it.
 const fn changes_memory(call: Call) -> bool {
@@ -27,7 +27,7 @@ const fn changes_memory(call: Call) -> bool {
 /// # Panics
 /// Panics if `call` may change such memory; this is known when compiling.
 #[inline(always)]
-pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
+pub(super) fn ask(call: Call, arguments: &[u64]) -> CallResult {
     assert!(!changes_memory(call));
     // SAFETY: the nucleus only reads memory of ours, or maps what was not mapped.
     unsafe { ask_with_memory(call, arguments) }
@@ -39,7 +39,7 @@ pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
 /// The caller must be entitled to have the memory taken away, filled or run that the call takes away, fills
 /// or runs.
 #[inline(always)]
-pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> Answer {
+pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> CallResult {
     let argument = |index| arguments.get(index).copied().unwrap_or(0);
     let status: u64;
     let (first, second, third): (u64, u64, u64);
@@ -81,7 +81,7 @@ pub(super) struct Registers {
 /// # Safety
 /// No reference into the calling thread's message area is used meanwhile.
 #[inline(always)]
-pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u64) -> Step {
+pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u64) -> StepResult {
     let status: u64;
     let [first, second, third, fourth] = &mut registers.words;
     // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
@@ -113,7 +113,7 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
 /// # Safety
 /// The same as for [`exchange`].
 #[inline(always)]
-pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Step {
+pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> StepResult {
     let status: u64;
     let [first, second, third, fourth] = &mut registers.words;
     // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
@@ -142,7 +142,7 @@ pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Ste
 
 /// Decodes whether a step was done. If it was, the other bits of `status` are not looked at.
 #[inline(always)]
-fn step(status: u64) -> Step {
+fn step(status: u64) -> StepResult {
     if status == Status::Ok as u64 { Ok(()) } else { Err(Status::of(status)) }
 }
 

@@ -19,10 +19,10 @@ static HEAP_CLASS: LockClass = LockClass::new("rt.heap");
 static MAPPED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The source of the heap's memory.
-struct Source;
+struct HeapSource;
 
 // SAFETY: what `alloc` gives is zeroed, new and of nobody else until `free` has given it back.
-unsafe impl Allocator for Source {
+unsafe impl Allocator for HeapSource {
     fn alloc(&self, bytes: usize) -> (*mut u8, usize, u32) {
         match ask(Call::Map, &[bytes as u64]) {
             Ok([address, ..]) => {
@@ -78,7 +78,7 @@ fn list_of(layout: Layout) -> Option<usize> {
 }
 
 struct Pieces {
-    lea: Dlmalloc<Source>,
+    lea: Dlmalloc<HeapSource>,
     /// The first piece of each list, null at its end. A piece begins with the pointer to the next.
     free: [*mut Piece; LISTS],
 }
@@ -155,7 +155,7 @@ struct Heap(Mutex<Pieces>);
 #[global_allocator]
 static HEAP: Heap = Heap(Mutex::new(
     &HEAP_CLASS,
-    Pieces { lea: Dlmalloc::new_with_allocator(Source), free: [core::ptr::null_mut(); LISTS] },
+    Pieces { lea: Dlmalloc::new_with_allocator(HeapSource), free: [core::ptr::null_mut(); LISTS] },
 ));
 
 // SAFETY: `dlmalloc` and the lists keep the trait's promises; the lock gives them to one thread at a time.

@@ -51,7 +51,7 @@ pub(super) struct Block {
     body: UnsafeCell<Option<Body>>,
     /// The locks that the thread holds; only the thread uses this.
     #[cfg(feature = "check")]
-    held: UnsafeCell<sync::check::Held>,
+    held: UnsafeCell<sync::check::HeldLocks>,
     /// Words of messages that do not travel in registers.
     area: [AtomicU64; MESSAGE_WORDS],
 }
@@ -71,7 +71,7 @@ impl Block {
             next,
             body: UnsafeCell::new(None),
             #[cfg(feature = "check")]
-            held: UnsafeCell::new(sync::check::Held::new()),
+            held: UnsafeCell::new(sync::check::HeldLocks::new()),
             area: [const { AtomicU64::new(0) }; MESSAGE_WORDS],
         }
     }
@@ -282,7 +282,7 @@ pub(crate) fn processors() -> (usize, usize) {
 }
 
 #[cfg(feature = "check")]
-pub(crate) fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+pub(crate) fn held_locks(visit: &mut dyn FnMut(&mut sync::check::HeldLocks)) {
     // SAFETY: the list is the calling thread's own, and nothing that visits it takes a lock.
     visit(unsafe { &mut *block().held.get() });
 }

@@ -25,7 +25,7 @@ pub(crate) fn close(window: &Handle) {
     let _ = unsafe { ask_with_memory(Call::Revoke, &[window.0]) };
 }
 
-fn result(answer: call::Answer) -> Result<(), CopyError> {
+fn result(answer: call::CallResult) -> Result<(), CopyError> {
     match answer {
         Ok(_) => Ok(()),
         Err(Status::Gone) => Err(CopyError::Gone),

@@ -6,7 +6,7 @@ use crate::{
     shell,
 };
 use anyhow::{Context, Result};
-use archive::{Entry, Executable};
+use archive::{ArchiveEntry, Executable};
 use description::{Member, System, World};
 use std::{
     path::{Path, PathBuf},
@@ -105,8 +105,8 @@ fn pack(programs: &[(&str, PathBuf)], file: &str) -> Result<PathBuf> {
         }
     };
     let files = programs.iter().map(read).collect::<Result<Vec<_>>>()?;
-    let entries: Vec<Entry<'_>> =
-        programs.iter().zip(&files).map(|((name, _), data)| Entry { name, data }).collect();
+    let entries: Vec<ArchiveEntry<'_>> =
+        programs.iter().zip(&files).map(|((name, _), data)| ArchiveEntry { name, data }).collect();
     let packed = archive::pack(&entries);
     let path = shell::build_path(file)?;
     if std::fs::read(&path).ok().as_ref() != Some(&packed) {

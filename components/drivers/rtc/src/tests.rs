@@ -1,7 +1,7 @@
 //! Tests of the clock against a model of its registers.
 use crate::{Raw, decode, probe, register};
 use interfaces::clock::Clock;
-use rt::host::{Registers, add_ports};
+use rt::host::{DeviceRegisters, add_ports};
 use std::sync::{
     Arc,
     atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed},
@@ -66,7 +66,7 @@ struct Cmos {
     updates: AtomicUsize,
 }
 
-impl Registers for Cmos {
+impl DeviceRegisters for Cmos {
     fn read(&self, offset: usize, _bytes: usize) -> u64 {
         assert_eq!(offset, 1);
         let value = match self.index.load(Relaxed) {

@@ -4,7 +4,7 @@ use crate::{Uart, ledger};
 use interfaces::terminal::{Port, PortSink, Position, Resumable};
 use rt::{
     device::DmaBuffer,
-    host::{Life, Registers, add_ports, lives, raise_line, set_kept, set_life},
+    host::{DeviceRegisters, Life, add_ports, lives, raise_line, set_kept, set_life},
 };
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -33,7 +33,7 @@ impl ChipModel {
     }
 }
 
-impl Registers for ChipModel {
+impl DeviceRegisters for ChipModel {
     fn read(&self, offset: usize, _bytes: usize) -> u64 {
         let mut chip = self.0.lock().unwrap();
         u64::from(match offset {

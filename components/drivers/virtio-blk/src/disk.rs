@@ -1,7 +1,7 @@
 //! A disk: its configuration, its queues, its threads.
 use crate::{
     merge::{self, Work},
-    queue::{Done, RangeMax, Ring},
+    queue::{Done, RangeMax, RequestRing},
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -50,7 +50,7 @@ const OVERHEAD: u16 = 3;
 const COMPLETION_NICE: i8 = -10;
 
 struct DiskQueue {
-    ring: Mutex<Ring>,
+    ring: Mutex<RequestRing>,
     /// Signalled when requests have left the ring.
     room: Event,
 }
@@ -112,7 +112,7 @@ impl Disk {
             .map(|index| {
                 let vector = index % vectors.len() as u16;
                 let plan = QueuePlan { index, size: QUEUE_SIZE, indirect: QUEUE_SIZE, vector };
-                let ring = Ring::new(device.queue(plan)?, range_max)?;
+                let ring = RequestRing::new(device.queue(plan)?, range_max)?;
                 Ok(DiskQueue { ring: Mutex::new(&RING, ring), room: Event::new() })
             })
             .collect::<Result<Vec<DiskQueue>, Error>>()?;

@@ -8,7 +8,7 @@ use crate::merge::Work;
 use alloc::{boxed::Box, vec::Vec};
 use interfaces::block::{BlockError, Operation};
 use rt::device::{DmaBuffer, Lent};
-use virtio::{Access, Buffer, Error, Queue, Used};
+use virtio::{Buffer, BufferAccess, Error, Queue, Used};
 
 const SLOT_BYTES: usize = 64;
 const RANGE: usize = 16;
@@ -42,7 +42,7 @@ pub(crate) struct RangeMax {
 }
 
 /// A virtqueue and its slots.
-pub(crate) struct Ring {
+pub(crate) struct RequestRing {
     queue: Queue<Box<InFlight>>,
     slots: DmaBuffer,
     free_slots: Vec<u16>,
@@ -57,14 +57,17 @@ pub(crate) struct Done {
     pub(crate) result: Result<(), BlockError>,
 }
 
-impl Ring {
+impl RequestRing {
     /// Makes a ring with slots for every entry of `queue`. Requests without data are cut into parts
     /// of at most `range_max`.
-    pub(crate) fn new(queue: Queue<Box<InFlight>>, range_max: RangeMax) -> Result<Ring, Error> {
+    pub(crate) fn new(
+        queue: Queue<Box<InFlight>>,
+        range_max: RangeMax,
+    ) -> Result<RequestRing, Error> {
         let count = queue.size();
         let slots = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES)?;
         let free_slots = (0..count).rev().collect();
-        Ok(Ring { queue, slots, free_slots, range_max, buffers: Vec::new() })
+        Ok(RequestRing { queue, slots, free_slots, range_max, buffers: Vec::new() })
     }
 
     /// Returns the number of requests that it holds at once.
@@ -120,17 +123,17 @@ impl Ring {
         self.slots.store_all(at + STATUS, [u64::MAX]);
         let mut buffers = core::mem::take(&mut self.buffers);
         buffers.clear();
-        buffers.push(Buffer { address: base, bytes: HEADER_BYTES, access: Access::Read });
+        buffers.push(Buffer { address: base, bytes: HEADER_BYTES, access: BufferAccess::Read });
         if let Some((first, sectors)) = flight.rest {
             let part = sectors.min(u64::from(part_max.max(1)));
             self.slots.store_all(at + RANGE, [first, part]);
             flight.rest = (part < sectors).then(|| (first + part, sectors - part));
             let address = base + RANGE as u64;
-            buffers.push(Buffer { address, bytes: RANGE as u32, access: Access::Read });
+            buffers.push(Buffer { address, bytes: RANGE as u32, access: BufferAccess::Read });
         }
         push_data(&mut buffers, &flight);
         let address = base + STATUS as u64;
-        buffers.push(Buffer { address, bytes: 1, access: Access::Write });
+        buffers.push(Buffer { address, bytes: 1, access: BufferAccess::Write });
         let added = self.queue.add(&buffers, flight);
         self.buffers = buffers;
         added
@@ -189,8 +192,8 @@ impl Ring {
 /// Appends the data buffers. Frames that are adjacent for the device become one buffer.
 fn push_data(buffers: &mut Vec<Buffer>, flight: &InFlight) {
     let access = match flight.work.operation {
-        Operation::Read => Access::Write,
-        _ => Access::Read,
+        Operation::Read => BufferAccess::Write,
+        _ => BufferAccess::Read,
     };
     for (segment, lent) in flight.work.segments.iter().zip(&flight.lent) {
         let address = lent.device_address() + u64::from(segment.offset);
@@ -208,6 +211,6 @@ fn push_data(buffers: &mut Vec<Buffer>, flight: &InFlight) {
 
 /// Returns whether data may be appended to `last`; not to the header, which is shorter than a
 /// sector.
-fn buffers_are_data(last: &Buffer, access: Access) -> bool {
+fn buffers_are_data(last: &Buffer, access: BufferAccess) -> bool {
     last.access == access && last.bytes > HEADER_BYTES
 }

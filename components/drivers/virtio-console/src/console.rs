@@ -4,10 +4,10 @@
 //! one by one. All ports' queues are set up in advance (queues cannot be added later); a port's buffers are allocated when it
 //! is announced.
 use crate::{
-    control::{Control, DeviceMessage, MESSAGE_BYTES, Tell},
+    control::{ControlQueues, DeviceMessage, MESSAGE_BYTES, Tell},
     ledger::{BUFFERS, Ledger, PortLedger},
     port::{BUFFER_BYTES, ConsolePort},
-    slots::Slots,
+    slots::BufferSlots,
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -51,7 +51,7 @@ static CONSOLES: AtomicUsize = AtomicUsize::new(0);
 
 /// The times of silence after which a device's announcement of ports counts as complete. The system description sets both for
 /// an isolated driver, and the command line for any.
-struct Limits {
+struct SilenceLimits {
     /// Silence after which a device to which no request was sent meanwhile counts as having announced all its ports, and all
     /// it has to say of them; `virtio-console.silence_ms`.
     silence_ns: u64,
@@ -60,9 +60,9 @@ struct Limits {
     settled_ns: u64,
 }
 
-impl Limits {
-    fn of_system() -> Limits {
-        Limits {
+impl SilenceLimits {
+    fn of_system() -> SilenceLimits {
+        SilenceLimits {
             silence_ns: ms("virtio-console.silence_ms", 200),
             settled_ns: ms("virtio-console.settled_ms", 2),
         }
@@ -82,7 +82,7 @@ type QueuePair = (Queue<u16>, Queue<u16>);
 pub struct Console {
     device: Device,
     vector: Arc<Vector>,
-    control: Option<Mutex<Control>>,
+    control: Option<Mutex<ControlQueues>>,
     /// The ledger, if the driver can have a successor.
     ledger: Option<Ledger>,
     /// Queues of ports that are not announced yet: input, output.
@@ -164,10 +164,10 @@ impl Console {
             let control = |index| {
                 let (size, indirect, vector) = (CONTROL_BUFFERS, 0, 0);
                 let queue = device.queue(QueuePlan { index, size, indirect, vector })?;
-                Slots::new(queue, CONTROL_BUFFERS, MESSAGE_BYTES)
+                BufferSlots::new(queue, CONTROL_BUFFERS, MESSAGE_BYTES)
             };
             let (input, output) = (control(2)?, control(3)?);
-            Some(Mutex::new(&CONTROL, Control::new(input, output)))
+            Some(Mutex::new(&CONTROL, ControlQueues::new(input, output)))
         } else {
             None
         };
@@ -233,7 +233,7 @@ impl Console {
     /// Blocks until every announced port is identified and open (or no more messages come), at most until `deadline`. A
     /// device announces its ports in one go, so all are announced once one port's own question is answered.
     pub fn wait_ports(&self, deadline: Option<Instant>) {
-        let limits = Limits::of_system();
+        let limits = SilenceLimits::of_system();
         loop {
             let ticket = self.news.ticket();
             let is_settled = self.is_settled();
@@ -347,12 +347,13 @@ impl Console {
             .and_then(|ledger| Some((ledger.input_buffers()?, ledger.output_buffers()?)));
         let (input, output) = match (buffers, &ledger) {
             (Some((inward, outward)), Some(ledger)) => {
-                let output = Slots::within(output, outward, BUFFER_BYTES).marked(ledger.clone());
-                (Slots::within(input, inward, BUFFER_BYTES), output)
+                let output =
+                    BufferSlots::within(output, outward, BUFFER_BYTES).marked(ledger.clone());
+                (BufferSlots::within(input, inward, BUFFER_BYTES), output)
             }
             _ => {
-                let input = Slots::new(input, BUFFERS, BUFFER_BYTES)?;
-                (input, Slots::new(output, BUFFERS, BUFFER_BYTES)?)
+                let input = BufferSlots::new(input, BUFFERS, BUFFER_BYTES)?;
+                (input, BufferSlots::new(output, BUFFERS, BUFFER_BYTES)?)
             }
         };
         let port = ConsolePort::new(number, input, output, self.vector.clone(), ledger);

@@ -3,7 +3,7 @@
 //! ```text
 //! message  0 port 4 | 4 event 2 | 6 value 2 | payload: a name, or columns 2 and rows 2
 //! ```
-use crate::slots::Slots;
+use crate::slots::BufferSlots;
 use alloc::{collections::VecDeque, string::String};
 use virtio::Error;
 
@@ -83,15 +83,15 @@ pub(crate) fn decode(message: &[u8]) -> Option<(u32, DeviceMessage)> {
 }
 
 /// Both control queues.
-pub(crate) struct Control {
-    pub(crate) input: Slots,
-    pub(crate) output: Slots,
+pub(crate) struct ControlQueues {
+    pub(crate) input: BufferSlots,
+    pub(crate) output: BufferSlots,
     waiting: VecDeque<Tell>,
 }
 
-impl Control {
-    pub(crate) fn new(input: Slots, output: Slots) -> Control {
-        Control { input, output, waiting: VecDeque::new() }
+impl ControlQueues {
+    pub(crate) fn new(input: BufferSlots, output: BufferSlots) -> ControlQueues {
+        ControlQueues { input, output, waiting: VecDeque::new() }
     }
 
     /// Sends a message now, or when there is room.

@@ -5,7 +5,7 @@
 //! host gave.
 use crate::{
     ledger::{Left, PortLedger},
-    slots::{Filled, Slots},
+    slots::{BufferSlots, Filled},
 };
 use alloc::{collections::VecDeque, string::String, sync::Arc};
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -25,8 +25,8 @@ lock_class! {
 /// Size of a buffer in bytes.
 pub(crate) const BUFFER_BYTES: usize = 4096;
 
-struct Input {
-    slots: Slots,
+struct PortInput {
+    slots: BufferSlots,
     sink: Option<Arc<dyn PortSink>>,
     /// A buffer that is partly handed over, and how many bytes of it are.
     current: Option<(Filled, usize)>,
@@ -45,7 +45,7 @@ struct Input {
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct PortState {
     name: Option<String>,
     console: Option<usize>,
     is_open: bool,
@@ -57,11 +57,11 @@ struct State {
 /// A port.
 pub struct ConsolePort {
     number: u32,
-    input: Mutex<Input>,
-    output: Mutex<Slots>,
+    input: Mutex<PortInput>,
+    output: Mutex<BufferSlots>,
     /// Signalled when sent buffers came back, and when the other end closed.
     room: Event,
-    state: Mutex<State>,
+    state: Mutex<PortState>,
     is_dead: AtomicBool,
     ledger: Option<PortLedger>,
     /// The host had the port open when an earlier driver last recorded it.
@@ -73,8 +73,8 @@ pub struct ConsolePort {
 impl ConsolePort {
     pub(crate) fn new(
         number: u32,
-        mut input: Slots,
-        output: Slots,
+        mut input: BufferSlots,
+        output: BufferSlots,
         vector: Arc<Vector>,
         ledger: Option<PortLedger>,
     ) -> ConsolePort {
@@ -86,7 +86,7 @@ impl ConsolePort {
         input.offer_all();
         let end = ledger.as_ref().map_or(0, PortLedger::input_end);
         let was_open = ledger.as_ref().is_some_and(PortLedger::was_open);
-        let input = Input {
+        let input = PortInput {
             slots: input,
             sink: None,
             current: None,
@@ -103,7 +103,7 @@ impl ConsolePort {
             input: Mutex::new(&INPUT, input),
             output: Mutex::new(&OUTPUT, output),
             room: Event::new(),
-            state: Mutex::new(&STATE, State::default()),
+            state: Mutex::new(&STATE, PortState::default()),
             is_dead: AtomicBool::new(false),
             ledger,
             was_open,
@@ -279,7 +279,7 @@ impl ConsolePort {
     }
 }
 
-impl Input {
+impl PortInput {
     /// Returns the buffer being handed over, and how many bytes of it are.
     fn next(&mut self) -> Result<Option<(Filled, usize)>, Error> {
         if self.current.is_none()
@@ -301,7 +301,7 @@ impl Input {
         Ok(self.current)
     }
 
-    /// Does [`Input::consume`], unless another client came meanwhile and gave its own position.
+    /// Does [`PortInput::consume`], unless another client came meanwhile and gave its own position.
     fn consume_for(&mut self, clients: u64, bytes: usize) {
         if self.clients == clients {
             self.consume(bytes);
@@ -329,7 +329,7 @@ impl Input {
     }
 }
 
-impl Input {
+impl PortInput {
     fn mark(&self, how: impl Fn(&PortLedger, u64, u16)) {
         if let Some(ledger) = &self.ledger {
             how(ledger, self.position, self.slots.taken());

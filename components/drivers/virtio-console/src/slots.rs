@@ -2,10 +2,10 @@
 use crate::ledger::PortLedger;
 use alloc::{collections::VecDeque, vec::Vec};
 use rt::device::DmaBuffer;
-use virtio::{Access, Buffer, Error, Queue};
+use virtio::{Buffer, BufferAccess, Error, Queue};
 
 /// The queue, its buffers, and the set of those that the driver has.
-pub(crate) struct Slots {
+pub(crate) struct BufferSlots {
     queue: Queue<u16>,
     memory: DmaBuffer,
     slot_bytes: usize,
@@ -37,23 +37,35 @@ pub(crate) struct Filled {
     pub(crate) bytes: usize,
 }
 
-impl Slots {
-    pub(crate) fn new(queue: Queue<u16>, count: u16, slot_bytes: usize) -> Result<Slots, Error> {
+impl BufferSlots {
+    pub(crate) fn new(
+        queue: Queue<u16>,
+        count: u16,
+        slot_bytes: usize,
+    ) -> Result<BufferSlots, Error> {
         let memory = DmaBuffer::allocate(usize::from(count) * slot_bytes)?;
-        Ok(Slots::within(queue, memory, slot_bytes))
+        Ok(BufferSlots::within(queue, memory, slot_bytes))
     }
 
     /// Makes slots for as many buffers as `memory` holds.
-    pub(crate) fn within(queue: Queue<u16>, memory: DmaBuffer, slot_bytes: usize) -> Slots {
+    pub(crate) fn within(queue: Queue<u16>, memory: DmaBuffer, slot_bytes: usize) -> BufferSlots {
         let count = (memory.bytes() / slot_bytes).min(queue.size().into()) as u16;
         let free = (0..count).rev().collect();
-        Slots { queue, memory, slot_bytes, count: count.into(), free, marks: None, is_dead: false }
+        BufferSlots {
+            queue,
+            memory,
+            slot_bytes,
+            count: count.into(),
+            free,
+            marks: None,
+            is_dead: false,
+        }
     }
 
     /// Records in `ledger` the output that the device has.
-    pub(crate) fn marked(self, ledger: PortLedger) -> Slots {
+    pub(crate) fn marked(self, ledger: PortLedger) -> BufferSlots {
         let position = ledger.output_end();
-        Slots {
+        BufferSlots {
             marks: Some(Marks { ledger, put: position, taken: position, behind: VecDeque::new() }),
             ..self
         }
@@ -103,7 +115,7 @@ impl Slots {
         usize::from(slot) * self.slot_bytes
     }
 
-    fn give(&mut self, slot: u16, bytes: usize, access: Access) {
+    fn give(&mut self, slot: u16, bytes: usize, access: BufferAccess) {
         let address = self.memory.device_address() + self.start(slot) as u64;
         let buffer = Buffer { address, bytes: bytes as u32, access };
         if let Err(slot) = self.queue.add(&[buffer], slot) {
@@ -116,12 +128,12 @@ impl Slots {
         while !self.is_dead
             && let Some(slot) = self.free.pop()
         {
-            self.give(slot, self.slot_bytes, Access::Write);
+            self.give(slot, self.slot_bytes, BufferAccess::Write);
         }
         self.publish();
     }
 
-    /// Copies as much of `data` into free buffers as fits and queues them. Returns how much. [`Slots::publish`] tells the
+    /// Copies as much of `data` into free buffers as fits and queues them. Returns how much. [`BufferSlots::publish`] tells the
     /// device.
     pub(crate) fn put(&mut self, data: &[u8]) -> usize {
         let mut sent = 0;
@@ -129,13 +141,13 @@ impl Slots {
             let Some(slot) = (if self.is_dead { None } else { self.free.pop() }) else { break };
             self.memory.write(self.start(slot), chunk);
             self.mark(slot, chunk.len());
-            self.give(slot, chunk.len(), Access::Read);
+            self.give(slot, chunk.len(), BufferAccess::Read);
             sent += chunk.len();
         }
         sent
     }
 
-    /// Does [`Slots::put`] and tells the device.
+    /// Does [`BufferSlots::put`] and tells the device.
     pub(crate) fn send(&mut self, data: &[u8]) -> usize {
         let sent = self.put(data);
         self.publish();
@@ -175,7 +187,7 @@ impl Slots {
         }
     }
 
-    /// Takes the next buffer that the device is done with. The driver keeps it until [`Slots::recycle`].
+    /// Takes the next buffer that the device is done with. The driver keeps it until [`BufferSlots::recycle`].
     pub(crate) fn take(&mut self) -> Result<Option<Filled>, Error> {
         if self.is_dead {
             return Ok(None);

@@ -9,7 +9,7 @@ use rt::{
     time::{self, Instant},
 };
 use virtio::{
-    Access, Buffer, Candidate, Device, Error, Queue, QueuePlan, Vector, candidates, kind,
+    Buffer, BufferAccess, Candidate, Device, Error, Queue, QueuePlan, Vector, candidates, kind,
 };
 
 lock_class! {
@@ -23,13 +23,13 @@ const SEED_BYTES: usize = SEED_WORDS * 8;
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A source of entropy.
-pub struct Source {
+pub struct EntropySource {
     device: Device,
     vector: Vector,
-    state: Mutex<State>,
+    state: Mutex<SourceState>,
 }
 
-struct State {
+struct SourceState {
     queue: Queue<()>,
     buffer: DmaBuffer,
     health: Health,
@@ -40,10 +40,10 @@ struct State {
 }
 
 /// Opens every virtio source of entropy. A device that cannot be used is named in the log and left out.
-pub fn probe() -> Vec<Arc<Source>> {
+pub fn probe() -> Vec<Arc<EntropySource>> {
     let mut sources = Vec::new();
     for candidate in candidates(kind::ENTROPY) {
-        match Source::open(candidate) {
+        match EntropySource::open(candidate) {
             Ok(source) => sources.push(source),
             Err(error) => {
                 log::error!("virtio-rng: the source at {candidate} is not used: {error}");
@@ -53,12 +53,12 @@ pub fn probe() -> Vec<Arc<Source>> {
     sources
 }
 
-impl Source {
+impl EntropySource {
     /// Opens one device.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn open(candidate: Candidate) -> Result<Arc<Source>, Error> {
+    pub fn open(candidate: Candidate) -> Result<Arc<EntropySource>, Error> {
         let device = Device::open(candidate, 0)?;
         let vector = device.vectors(1)?.pop().ok_or(Error::NoVector)?;
         let queue = device.queue(QueuePlan { index: 0, size: 1, indirect: 0, vector: 0 })?;
@@ -66,12 +66,12 @@ impl Source {
         device.start();
         log::info!("virtio-rng: a source of entropy at {candidate}");
         let (health, fresh) = (Health::default(), Vec::with_capacity(BUFFER_BYTES));
-        let state = State { queue, buffer, health, fresh, is_dead: false };
-        Ok(Arc::new(Source { device, vector, state: Mutex::new(&STATE, state) }))
+        let state = SourceState { queue, buffer, health, fresh, is_dead: false };
+        Ok(Arc::new(EntropySource { device, vector, state: Mutex::new(&STATE, state) }))
     }
 
     /// Waits until `deadline` for bytes of the device and tests them. Returns whether more may come before that.
-    fn refill(&self, state: &mut State, deadline: Instant) -> bool {
+    fn refill(&self, state: &mut SourceState, deadline: Instant) -> bool {
         match self.receive(state, deadline) {
             Ok(Some(bytes)) => {
                 let received = bytes.len();
@@ -97,12 +97,16 @@ impl Source {
     }
 
     /// Returns the next bytes of the device; `None` if there are none before `deadline`.
-    fn receive(&self, state: &mut State, deadline: Instant) -> Result<Option<Vec<u8>>, Error> {
+    fn receive(
+        &self,
+        state: &mut SourceState,
+        deadline: Instant,
+    ) -> Result<Option<Vec<u8>>, Error> {
         if state.queue.in_flight() == 0 {
             let buffer = Buffer {
                 address: state.buffer.device_address(),
                 bytes: BUFFER_BYTES as u32,
-                access: Access::Write,
+                access: BufferAccess::Write,
             };
             // The queue is empty, so there is room.
             let _ = state.queue.add(&[buffer], ());
@@ -126,7 +130,7 @@ impl Source {
     }
 }
 
-impl Entropy for Source {
+impl Entropy for EntropySource {
     fn seed(&self) -> Option<Seed> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -149,7 +153,7 @@ impl Entropy for Source {
     }
 }
 
-impl core::fmt::Debug for Source {
+impl core::fmt::Debug for EntropySource {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Source").finish_non_exhaustive()
     }

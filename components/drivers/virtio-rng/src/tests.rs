@@ -1,5 +1,5 @@
 //! Tests of the driver against a model source.
-use crate::{Source, health::STARTUP};
+use crate::{EntropySource, health::STARTUP};
 use interfaces::entropy::Entropy;
 use std::{
     collections::HashSet,
@@ -56,13 +56,16 @@ impl Behaviour for Host {
 
 /// Plugs in a source with a page of registers at `base`. Returns it with its answer, which the test
 /// may change.
-fn source(base: u64, answer: Answer) -> (Arc<Source>, Arc<Mutex<Answer>>, rt::host::Plugged) {
+fn source(
+    base: u64,
+    answer: Answer,
+) -> (Arc<EntropySource>, Arc<Mutex<Answer>>, rt::host::Plugged) {
     let answer = Arc::new(Mutex::new(answer));
     let host = Box::new(Host { answer: answer.clone() });
     let model = Model::new(virtio::kind::ENTROPY, 0, Vec::new(), (1, 8), host);
     // Each source has its own interrupt line, because the tests share a machine.
     let (device, plugged) = model.plug_mmio(base, (base >> 12) as u32);
-    (Source::open(Candidate::Mmio(device)).expect("a source"), answer, plugged)
+    (EntropySource::open(Candidate::Mmio(device)).expect("a source"), answer, plugged)
 }
 
 #[test]

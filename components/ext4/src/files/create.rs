@@ -12,7 +12,7 @@ use crate::{
         groups::{Account, inodes},
         inode::Inode,
         inode_store::{Before, LINKS_MAX, encode_device},
-        inode_table::{Node, lock_all},
+        inode_table::{InodeNode, lock_all},
         raw::inode::{BASE_BYTES, BODY_BYTES, FLAG_EXTENTS, FLAGS_INHERITED},
         volume::Volume,
     },
@@ -39,7 +39,7 @@ const EXTRA_BYTES: usize = 32;
 /// Those of [`interfaces::file_system::FileSystem::create`].
 pub(crate) fn create(
     mount: &Mount,
-    directory: &Node,
+    directory: &InodeNode,
     name: &[u8],
     new: &NewInode<'_>,
 ) -> Result<Attributes, FsError> {
@@ -80,7 +80,7 @@ fn check_can_name(volume: &Volume, parent: &Inode, file_type: FileType) -> Resul
 fn add_entry(
     volume: &Volume,
     operation: &Operation<'_>,
-    directory: &Node,
+    directory: &InodeNode,
     entry: &NewEntry<'_>,
     (room, now): (Seen<Option<Room>>, FileTime),
 ) -> Result<(), FsError> {
@@ -108,7 +108,7 @@ fn add_entry(
 /// Those of [`interfaces::file_system::FileSystem::create_unnamed`].
 pub(crate) fn create_unnamed(
     mount: &Mount,
-    directory: &Node,
+    directory: &InodeNode,
     new: &NewInode<'_>,
 ) -> Result<Attributes, FsError> {
     let volume = &mount.volume;
@@ -134,8 +134,8 @@ fn make(
     new: &NewInode<'_>,
 ) -> Result<Inode, FsError> {
     let kind = match new.file_type {
-        FileType::Directory => inodes::Kind::Directory,
-        _ => inodes::Kind::Other,
+        FileType::Directory => inodes::InodeKind::Directory,
+        _ => inodes::InodeKind::Other,
     };
     if new.file_type == FileType::Symlink {
         check_target(volume, new.target)?;
@@ -236,8 +236,8 @@ fn unmake(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Resu
 /// Those of [`interfaces::file_system::FileSystem::link`].
 pub(crate) fn link(
     mount: &Mount,
-    node: &Node,
-    (directory, name): (&Node, &[u8]),
+    node: &InodeNode,
+    (directory, name): (&InodeNode, &[u8]),
     now: FileTime,
 ) -> Result<Attributes, FsError> {
     let volume = &mount.volume;

@@ -26,7 +26,7 @@ pub(crate) fn clear(volume: &Volume, inode: &Inode, bytes: Range<u64>) -> Result
 /// Writes a block of data past the cache.
 ///
 /// # Errors
-/// As [`crate::store::device::Device::write`].
+/// As [`crate::store::device::VolumeDevice::write`].
 pub(crate) fn write(volume: &Volume, block: u64, bytes: &[u8]) -> Result<(), FsError> {
     let piece: Piece<'_> = (volume.store.area.sector(block), bytes);
     volume.store.device.write(&[piece])?;

@@ -6,12 +6,12 @@ use crate::{
     layout::{
         inode::Inode,
         inode_store::{Before, LINKS_MAX},
-        inode_table::Node,
+        inode_table::InodeNode,
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         superblock::ROOT_INODE,
         volume::Volume,
     },
-    names::{directory, directory_edit, entries::Place},
+    names::{directory, directory_edit, entries::EntryPlace},
     store::log::Operation,
     transactions::mount::Mount,
 };
@@ -114,9 +114,9 @@ pub(crate) fn unname(
 /// Returns the node that a name stands for, held until [`let_go`], and the place of the name.
 pub(crate) fn hold(
     mount: &Mount,
-    directory: &Node,
+    directory: &InodeNode,
     name: &[u8],
-) -> Result<(Arc<Node>, Option<Seen<Place>>), FsError> {
+) -> Result<(Arc<InodeNode>, Option<Seen<EntryPlace>>), FsError> {
     let volume = &mount.volume;
     check_name(name)?;
     // The directory is locked until the inode is held: while the name exists, the inode is not freed.
@@ -155,7 +155,7 @@ pub(crate) fn let_go(mount: &Mount, inode: InodeNumber, count: u64) {
 
 /// The required type of the inode of a name that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RemovedKind {
     /// Any type but a directory.
     File,
     /// The name is that of an empty directory.
@@ -174,16 +174,22 @@ pub(crate) enum Outcome {
 
 /// Checks that the inode has the required type, that a directory is empty, and that its blocks can be
 /// freed.
-pub(crate) fn check_removable(volume: &Volume, inode: &Inode, kind: Kind) -> Result<(), FsError> {
+pub(crate) fn check_removable(
+    volume: &Volume,
+    inode: &Inode,
+    kind: RemovedKind,
+) -> Result<(), FsError> {
     let is_directory = inode.attributes.file_type == FileType::Directory;
     let has_block_map = !inode.has_flag(FLAG_EXTENTS)
         && !inode.has_flag(FLAG_INLINE_DATA)
         && (is_directory || inode.attributes.file_type == FileType::Regular);
     match kind {
         _ if has_block_map && inode.attributes.blocks > 0 => Err(FsError::Unsupported),
-        Kind::File if is_directory => Err(FsError::IsDirectory),
-        Kind::Directory if !is_directory => Err(FsError::NotDirectory),
-        Kind::Directory if !directory_edit::is_empty(volume, inode)? => Err(FsError::NotEmpty),
+        RemovedKind::File if is_directory => Err(FsError::IsDirectory),
+        RemovedKind::Directory if !is_directory => Err(FsError::NotDirectory),
+        RemovedKind::Directory if !directory_edit::is_empty(volume, inode)? => {
+            Err(FsError::NotEmpty)
+        }
         _ => Ok(()),
     }
 }

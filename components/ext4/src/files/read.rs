@@ -1,11 +1,13 @@
 //! Reading pages of files: their blocks are mapped, and blocks that are contiguous on the volume
 //! become one request over the page cache's own frames. All requests start as one batch.
 use crate::{
-    layout::{inode::Inode, inode_table::Node, map, raw::inode::FLAG_INLINE_DATA, volume::Volume},
+    layout::{
+        inode::Inode, inode_table::InodeNode, map, raw::inode::FLAG_INLINE_DATA, volume::Volume,
+    },
     names::inline,
     store::{
         batch::Batch,
-        transfer::{Client, Tail, Transfer},
+        transfer::{Client, PageTransfer, Tail},
     },
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -18,7 +20,7 @@ use rt::{PAGE_BYTES, memory::Frame};
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Starts reading pages `client.first ..` of a file into `frames`.
-pub(crate) fn read_pages(volume: &Volume, node: &Node, frames: Vec<Frame>, client: Client) {
+pub(crate) fn read_pages(volume: &Volume, node: &InodeNode, frames: Vec<Frame>, client: Client) {
     let inode = node.read();
     let checked = match inode.attributes.file_type {
         FileType::Regular => Ok(()),
@@ -56,7 +58,7 @@ fn read_inline(
 
 fn start(volume: &Volume, batch: Batch<'_>, tail: Option<Tail>, client: Client) {
     let Batch { pages, requests, touched, .. } = batch;
-    let transfer = Arc::new(Transfer::new(client, tail, touched, pages));
+    let transfer = Arc::new(PageTransfer::new(client, tail, touched, pages));
     transfer.tell_idle();
     if !requests.is_empty() {
         let sink: Arc<dyn BlockSink> = transfer;

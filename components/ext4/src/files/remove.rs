@@ -3,15 +3,15 @@
 //! Each is one operation: with a journal a crash shows all of it or nothing.
 use crate::{
     files::named::{
-        Kind, Outcome, RETRIES_MAX, Seen, check_parent, check_removable, drop_link, hold, let_go,
-        of, touch, unname,
+        Outcome, RETRIES_MAX, RemovedKind, Seen, check_parent, check_removable, drop_link, hold,
+        let_go, of, touch, unname,
     },
     layout::{
         inode_store::Before,
-        inode_table::{Node, lock_all},
+        inode_table::{InodeNode, lock_all},
         volume::Volume,
     },
-    names::{directory_edit, entries::Place, leaf_edit},
+    names::{directory_edit, entries::EntryPlace, leaf_edit},
     store::log::Operation,
     transactions::mount::Mount,
 };
@@ -23,9 +23,9 @@ use interfaces::file_system::{FileTime, FsError};
 /// Those of [`interfaces::file_system::FileSystem::unlink`] and `remove_directory`.
 pub(crate) fn remove(
     mount: &Mount,
-    directory: &Node,
+    directory: &InodeNode,
     name: &[u8],
-    kind: Kind,
+    kind: RemovedKind,
     now: FileTime,
 ) -> Result<(), FsError> {
     let volume = &mount.volume;
@@ -46,9 +46,9 @@ pub(crate) fn remove(
 fn remove_held(
     volume: &Volume,
     operation: &Operation<'_>,
-    (directory, name, seen): (&Node, &[u8], Option<Seen<Place>>),
-    victim: &Node,
-    (kind, now): (Kind, FileTime),
+    (directory, name, seen): (&InodeNode, &[u8], Option<Seen<EntryPlace>>),
+    victim: &InodeNode,
+    (kind, now): (RemovedKind, FileTime),
 ) -> Result<Outcome, FsError> {
     let mut locked = lock_all(&[directory, victim]);
     let parent = of(&mut locked, directory.number)?;
@@ -65,7 +65,7 @@ fn remove_held(
     check_removable(volume, of(&mut locked, victim.number)?, kind)?;
     let parent = of(&mut locked, directory.number)?;
     leaf_edit::remove(volume, operation, parent, place)?;
-    if kind == Kind::Directory {
+    if kind == RemovedKind::Directory {
         drop_link(parent);
     }
     touch(parent, now);

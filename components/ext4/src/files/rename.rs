@@ -1,13 +1,13 @@
 //! Names are moved and exchanged.
 use crate::{
     files::named::{
-        Kind, Locked, Outcome, RETRIES_MAX, add_link, check_name, check_parent, check_removable,
-        drop_link, hold, let_go, of, touch, unname,
+        Locked, Outcome, RETRIES_MAX, RemovedKind, add_link, check_name, check_parent,
+        check_removable, drop_link, hold, let_go, of, touch, unname,
     },
     layout::{
         groups::Account,
         inode_store::Before,
-        inode_table::{Node, lock_all},
+        inode_table::{InodeNode, lock_all},
         volume::Volume,
     },
     names::{directory_edit, entries::NewEntry, leaf_edit},
@@ -18,7 +18,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError};
 
 /// A name in a directory.
-type Name<'a> = (&'a Node, &'a [u8]);
+type Name<'a> = (&'a InodeNode, &'a [u8]);
 
 /// Moves a name; one that is there already is replaced.
 ///
@@ -37,7 +37,7 @@ pub(crate) fn rename(
     check_name(to.1)?;
     if volume.store.log.has_journal() {
         return with_held(mount, from, to, |operation, moved, target| {
-            let mut step = Step::new((from, moved), (to, target), now);
+            let mut step = Move::new((from, moved), (to, target), now);
             if let Some(outcome) = step.check(volume, operation)? {
                 return Ok(outcome);
             }
@@ -48,7 +48,7 @@ pub(crate) fn rename(
     }
     settle_new(mount, from, to)?;
     let placed = with_held(mount, from, to, |operation, moved, target| {
-        let mut step = Step::new((from, moved), (to, target), now);
+        let mut step = Move::new((from, moved), (to, target), now);
         match step.check(volume, operation)? {
             Some(outcome) => Ok(outcome),
             None => step.place(volume, operation),
@@ -62,7 +62,7 @@ pub(crate) fn rename(
         if target.is_none_or(|target| target.number != moved.number) {
             return Ok(Outcome::Nothing);
         }
-        Step::new((from, moved), (to, target), now).take(volume, operation)
+        Move::new((from, moved), (to, target), now).take(volume, operation)
     })
     .map(|_| ())
 }
@@ -107,13 +107,13 @@ fn with_held(
     mount: &Mount,
     from: Name<'_>,
     to: Name<'_>,
-    change: impl Fn(&Operation<'_>, &Node, Option<&Node>) -> Result<Outcome, FsError>,
+    change: impl Fn(&Operation<'_>, &InodeNode, Option<&InodeNode>) -> Result<Outcome, FsError>,
 ) -> Result<Outcome, FsError> {
     let volume = &mount.volume;
     volume.store.health.check_writable()?;
     for _ in 0..RETRIES_MAX {
         let (first, _) = hold(mount, from.0, from.1)?;
-        let second: Option<Arc<Node>> = match hold(mount, to.0, to.1) {
+        let second: Option<Arc<InodeNode>> = match hold(mount, to.0, to.1) {
             Ok((node, _)) => Some(node),
             Err(FsError::NotFound) => None,
             Err(error) => {
@@ -152,26 +152,26 @@ fn number_of(
 }
 
 /// A rename under way, with all that it changes locked.
-struct Step<'n> {
+struct Move<'n> {
     from: Name<'n>,
     to: Name<'n>,
-    moved: &'n Node,
-    target: Option<&'n Node>,
+    moved: &'n InodeNode,
+    target: Option<&'n InodeNode>,
     now: FileTime,
-    nodes: Vec<&'n Node>,
+    nodes: Vec<&'n InodeNode>,
     locked: Locked<'n>,
 }
 
-impl<'n> Step<'n> {
+impl<'n> Move<'n> {
     fn new(
-        (from, moved): (Name<'n>, &'n Node),
-        (to, target): (Name<'n>, Option<&'n Node>),
+        (from, moved): (Name<'n>, &'n InodeNode),
+        (to, target): (Name<'n>, Option<&'n InodeNode>),
         now: FileTime,
-    ) -> Step<'n> {
+    ) -> Move<'n> {
         let mut nodes = alloc::vec![from.0, to.0, moved];
         nodes.extend(target);
         let locked = lock_all(&nodes);
-        Step { from, to, moved, target, now, nodes, locked }
+        Move { from, to, moved, target, now, nodes, locked }
     }
 
     fn file_type(&mut self) -> Result<FileType, FsError> {
@@ -205,8 +205,8 @@ impl<'n> Step<'n> {
             return Err(FsError::Invalid);
         }
         let kind = match self.file_type()? {
-            FileType::Directory => Kind::Directory,
-            _ => Kind::File,
+            FileType::Directory => RemovedKind::Directory,
+            _ => RemovedKind::File,
         };
         if let Some(target) = self.target {
             if target.number == self.from.0.number {
@@ -281,8 +281,8 @@ impl<'n> Step<'n> {
 fn swap_names(
     volume: &Volume,
     operation: &Operation<'_>,
-    (from, first): (Name<'_>, &Node),
-    (to, second): (Name<'_>, &Node),
+    (from, first): (Name<'_>, &InodeNode),
+    (to, second): (Name<'_>, &InodeNode),
     now: FileTime,
 ) -> Result<Outcome, FsError> {
     let nodes = [from.0, to.0, first, second];
@@ -292,7 +292,7 @@ fn swap_names(
     if !is_same {
         return Ok(Outcome::Changed);
     }
-    let type_of = |locked: &mut Locked<'_>, node: &Node| {
+    let type_of = |locked: &mut Locked<'_>, node: &InodeNode| {
         of(locked, node.number).map(|inode| inode.attributes.file_type)
     };
     let types = [type_of(&mut locked, first)?, type_of(&mut locked, second)?];

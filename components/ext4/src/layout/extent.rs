@@ -14,16 +14,16 @@ use zerocopy::FromBytes;
 const LOGICAL_END: u64 = 1 << 32;
 
 /// A node whose header was checked.
-pub(crate) struct Node<'a> {
+pub(crate) struct ExtentNode<'a> {
     /// Number of levels below.
     pub(crate) depth: u16,
     /// Its entries.
     pub(crate) entries: &'a [[u8; ENTRY_BYTES]],
 }
 
-impl<'a> Node<'a> {
+impl<'a> ExtentNode<'a> {
     /// Checks the header; `depth` is the depth that the parent demands.
-    pub(crate) fn decode(bytes: &'a [u8], depth: Option<u16>) -> Result<Node<'a>, FsError> {
+    pub(crate) fn decode(bytes: &'a [u8], depth: Option<u16>) -> Result<ExtentNode<'a>, FsError> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).map_err(|_| FsError::Corrupt)?;
         let (slots, _) = rest.as_chunks::<ENTRY_BYTES>();
         let entries = slots.get(..usize::from(raw.entries.get())).ok_or(FsError::Corrupt)?;
@@ -32,7 +32,11 @@ impl<'a> Node<'a> {
             && usize::from(raw.max.get()) <= slots.len()
             && raw.depth.get() <= DEPTH_MAX
             && depth.is_none_or(|depth| raw.depth.get() == depth);
-        if is_sound { Ok(Node { depth: raw.depth.get(), entries }) } else { Err(FsError::Corrupt) }
+        if is_sound {
+            Ok(ExtentNode { depth: raw.depth.get(), entries })
+        } else {
+            Err(FsError::Corrupt)
+        }
     }
 
     /// Returns the last entry that begins at or before `logical`, and the start of the next one.
@@ -103,7 +107,7 @@ pub(crate) fn find(
     // Each level is one less deep than the one above, and none deeper than DEPTH_MAX.
     loop {
         let bytes = block.as_ref().map_or(&inode.body[..], BlockRef::bytes);
-        let node = Node::decode(bytes, depth)?;
+        let node = ExtentNode::decode(bytes, depth)?;
         let (found, next) = node.find(logical);
         end = next.map_or(end, |next| end.min(u64::from(next)));
         let Some(entry) = found else { return Ok((None, end)) };

@@ -12,7 +12,7 @@
 //! ```
 use crate::{
     layout::{
-        extent::{self, Extent, Node},
+        extent::{self, Extent, ExtentNode},
         groups::{Account, blocks},
         inode::Inode,
         raw::{extent::*, inode::BODY_BYTES},
@@ -34,7 +34,7 @@ const UNWRITTEN_MAX: u32 = WRITTEN_MAX as u32 - 1;
 /// Most entries in the inode.
 const ROOT_ENTRIES: usize = (BODY_BYTES - ENTRY_BYTES) / ENTRY_BYTES;
 
-type Entry = [u8; ENTRY_BYTES];
+type ExtentBytes = [u8; ENTRY_BYTES];
 
 /// Most nodes that one change may visit; larger changes are made in steps.
 const NODES_MAX: u32 = 1024;
@@ -49,7 +49,7 @@ pub(crate) enum Contents {
 }
 
 /// A change of the extents of one leaf.
-pub(crate) type Change<'c> = dyn FnMut(&mut Vec<Extent>) + 'c;
+pub(crate) type ExtentChange<'c> = dyn FnMut(&mut Vec<Extent>) + 'c;
 
 /// A planned change.
 struct Plan<'a> {
@@ -60,9 +60,9 @@ struct Plan<'a> {
     /// The account from which new nodes are claimed.
     account: Account,
     /// Nodes to be written in place.
-    writes: Vec<(u64, u16, Vec<Entry>)>,
+    writes: Vec<(u64, u16, Vec<ExtentBytes>)>,
     /// Allocated blocks, with the depth and the entries that each will hold.
-    fresh: Vec<(u64, u16, Vec<Entry>)>,
+    fresh: Vec<(u64, u16, Vec<ExtentBytes>)>,
     freed: Vec<u64>,
     /// Number of nodes that may still be visited.
     budget: u32,
@@ -79,7 +79,7 @@ pub(crate) fn edit(
     operation: &Operation<'_>,
     inode: &mut Inode,
     (range, account): (Range<u64>, Account),
-    change: &mut Change<'_>,
+    change: &mut ExtentChange<'_>,
 ) -> Result<(), FsError> {
     let (writes, fresh, freed) = (Vec::new(), Vec::new(), Vec::new());
     let budget = NODES_MAX;
@@ -119,7 +119,7 @@ pub(crate) fn empty_root() -> [u8; BODY_BYTES] {
     body
 }
 
-fn write_entries(bytes: &mut [u8], depth: u16, max: usize, entries: &[Entry]) {
+fn write_entries(bytes: &mut [u8], depth: u16, max: usize, entries: &[ExtentBytes]) {
     bytes.fill(0);
     put16(bytes, 0, MAGIC);
     put16(bytes, 2, entries.len() as u16);
@@ -128,7 +128,7 @@ fn write_entries(bytes: &mut [u8], depth: u16, max: usize, entries: &[Entry]) {
     put(bytes, ENTRY_BYTES, entries.as_flattened());
 }
 
-fn write_node(bytes: &mut [u8], seed: u32, depth: u16, entries: &[Entry]) {
+fn write_node(bytes: &mut [u8], seed: u32, depth: u16, entries: &[ExtentBytes]) {
     let max = node_entries(bytes.len());
     write_entries(bytes, depth, max, entries);
     let covered = ENTRY_BYTES * (1 + max);
@@ -140,11 +140,11 @@ fn node_entries(block_bytes: usize) -> usize {
     (block_bytes - ENTRY_BYTES) / ENTRY_BYTES
 }
 
-fn first_of(entry: &Entry) -> u32 {
+fn first_of(entry: &ExtentBytes) -> u32 {
     word32(entry, 0).unwrap_or(0)
 }
 
-fn index(first: u32, child: u64) -> Entry {
+fn index(first: u32, child: u64) -> ExtentBytes {
     let mut entry = [0; ENTRY_BYTES];
     put32(&mut entry, 0, first);
     put32(&mut entry, 4, child as u32);
@@ -152,7 +152,7 @@ fn index(first: u32, child: u64) -> Entry {
     entry
 }
 
-fn encode(extent: &Extent) -> Entry {
+fn encode(extent: &Extent) -> ExtentBytes {
     let mut entry = [0; ENTRY_BYTES];
     let unwritten = if extent.is_written { 0 } else { WRITTEN_MAX };
     put32(&mut entry, 0, extent.first);
@@ -164,8 +164,11 @@ fn encode(extent: &Extent) -> Entry {
 
 impl Plan<'_> {
     /// Returns the new root; `None` if it stays.
-    fn root(&mut self, change: &mut Change<'_>) -> Result<Option<(u16, Vec<Entry>)>, FsError> {
-        let node = Node::decode(&self.inode.body, None)?;
+    fn root(
+        &mut self,
+        change: &mut ExtentChange<'_>,
+    ) -> Result<Option<(u16, Vec<ExtentBytes>)>, FsError> {
+        let node = ExtentNode::decode(&self.inode.body, None)?;
         let (depth, old) = (node.depth, node.entries.to_vec());
         let new = self.change_entries(depth, &old, change)?;
         if new == old {
@@ -185,7 +188,7 @@ impl Plan<'_> {
         Ok(Some((depth + 1, vec![index(first, child)])))
     }
 
-    fn allocate(&mut self, depth: u16, entries: Vec<Entry>) -> Result<u64, FsError> {
+    fn allocate(&mut self, depth: u16, entries: Vec<ExtentBytes>) -> Result<u64, FsError> {
         let goal = self.inode.home_block(&self.volume.geometry);
         let (block, _) = blocks::allocate(self.volume, self.operation, (goal, 1), self.account)?;
         self.fresh.push((block, depth, entries));
@@ -196,9 +199,9 @@ impl Plan<'_> {
     fn change_entries(
         &mut self,
         depth: u16,
-        old: &[Entry],
-        change: &mut Change<'_>,
-    ) -> Result<Vec<Entry>, FsError> {
+        old: &[ExtentBytes],
+        change: &mut ExtentChange<'_>,
+    ) -> Result<Vec<ExtentBytes>, FsError> {
         if depth == 0 {
             let mut extents = old.iter().map(Extent::decode).collect::<Result<Vec<_>, _>>()?;
             if !is_in_order(&extents) {
@@ -227,12 +230,12 @@ impl Plan<'_> {
         &mut self,
         block: u64,
         depth: u16,
-        entry: Entry,
-        change: &mut Change<'_>,
-    ) -> Result<Vec<Entry>, FsError> {
+        entry: ExtentBytes,
+        change: &mut ExtentChange<'_>,
+    ) -> Result<Vec<ExtentBytes>, FsError> {
         self.budget = self.budget.checked_sub(1).ok_or(FsError::Corrupt)?;
         let bytes = extent::load(self.volume, self.inode, block)?;
-        let old = Node::decode(bytes.bytes(), Some(depth))?.entries.to_vec();
+        let old = ExtentNode::decode(bytes.bytes(), Some(depth))?.entries.to_vec();
         let new = self.change_entries(depth, &old, change)?;
         if new == old {
             return Ok(vec![entry]);

@@ -27,7 +27,7 @@ lock_class! {
 const SHARDS: usize = 16;
 
 /// An inode in use.
-pub(crate) struct Node {
+pub(crate) struct InodeNode {
     /// Its number.
     pub(crate) number: u32,
     inode: RwLock<Inode>,
@@ -38,11 +38,11 @@ pub(crate) struct Node {
     delayed: Mutex<Ranges>,
 }
 
-impl Node {
+impl InodeNode {
     /// Makes a node of an inode, which the running transaction may have changed before it was
     /// forgotten.
-    pub(crate) fn new(volume: &Volume, inode: Inode) -> Node {
-        Node {
+    pub(crate) fn new(volume: &Volume, inode: Inode) -> InodeNode {
+        InodeNode {
             number: inode.number,
             inode: RwLock::new(&INODE, inode),
             changed: AtomicU64::new(volume.store.log.running_id()),
@@ -109,7 +109,7 @@ impl Node {
         self.settle(groups, (first, count), blocks, 0);
     }
 
-    /// Ends the reservation as [`Node::undelay`] does, for pages for which `taken` blocks were taken
+    /// Ends the reservation as [`InodeNode::undelay`] does, for pages for which `taken` blocks were taken
     /// from [`Account::Delayed`].
     pub(crate) fn settle(
         &self,
@@ -134,19 +134,19 @@ impl Node {
 }
 
 /// Locks several nodes to be changed, each once, in order of their addresses.
-pub(crate) fn lock_all<'n>(nodes: &[&'n Node]) -> Vec<(u32, WriteGuard<'n, Inode>)> {
-    let mut sorted: Vec<&Node> = nodes.to_vec();
+pub(crate) fn lock_all<'n>(nodes: &[&'n InodeNode]) -> Vec<(u32, WriteGuard<'n, Inode>)> {
+    let mut sorted: Vec<&InodeNode> = nodes.to_vec();
     sorted.sort_by_key(|node| core::ptr::from_ref(*node).addr());
     sorted.dedup_by_key(|node| node.number);
     sorted.into_iter().map(|node| (node.number, node.write())).collect()
 }
 
-struct Held {
-    node: Arc<Node>,
+struct HeldInode {
+    node: Arc<InodeNode>,
     count: u64,
 }
 
-type Shard = Mutex<BTreeMap<u32, Held>>;
+type Shard = Mutex<BTreeMap<u32, HeldInode>>;
 
 /// The held inodes, in shards by number.
 pub(crate) struct InodeTable {
@@ -160,7 +160,7 @@ impl InodeTable {
     }
 
     /// Returns the inode, with its count increased.
-    pub(crate) fn hold(&self, volume: &Volume, number: u32) -> Result<Arc<Node>, FsError> {
+    pub(crate) fn hold(&self, volume: &Volume, number: u32) -> Result<Arc<InodeNode>, FsError> {
         let shard = self.shard(number)?;
         if let Some(held) = shard.lock().get_mut(&number) {
             held.count = held.count.saturating_add(1);
@@ -171,26 +171,30 @@ impl InodeTable {
     }
 
     /// Adds an inode that was just made or loaded, with its count increased.
-    pub(crate) fn insert(&self, volume: &Volume, inode: Inode) -> Result<Arc<Node>, FsError> {
+    pub(crate) fn insert(&self, volume: &Volume, inode: Inode) -> Result<Arc<InodeNode>, FsError> {
         let number = inode.number;
-        let node = Arc::new(Node::new(volume, inode));
+        let node = Arc::new(InodeNode::new(volume, inode));
         let mut shard = self.shard(number)?.lock();
-        let held = shard.entry(number).or_insert_with(|| Held { node, count: 0 });
+        let held = shard.entry(number).or_insert_with(|| HeldInode { node, count: 0 });
         held.count = held.count.saturating_add(1);
         Ok(Arc::clone(&held.node))
     }
 
     /// Returns the inode from the table, or reads it.
-    pub(crate) fn get(&self, volume: &Volume, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
+    pub(crate) fn get(
+        &self,
+        volume: &Volume,
+        inode: InodeNumber,
+    ) -> Result<Arc<InodeNode>, FsError> {
         let number = u32::try_from(inode).map_err(|_| FsError::NotFound)?;
         if let Some(held) = self.shard(number)?.lock().get(&number) {
             return Ok(Arc::clone(&held.node));
         }
-        Ok(Arc::new(Node::new(volume, Inode::load(volume, number)?)))
+        Ok(Arc::new(InodeNode::new(volume, Inode::load(volume, number)?)))
     }
 
     /// Decreases the count by `count`. Returns the node if its count is zero then.
-    pub(crate) fn forget(&self, inode: InodeNumber, count: u64) -> Option<Arc<Node>> {
+    pub(crate) fn forget(&self, inode: InodeNumber, count: u64) -> Option<Arc<InodeNode>> {
         let number = u32::try_from(inode).ok()?;
         let mut shard = self.shard(number).ok()?.lock();
         let held = shard.get_mut(&number)?;

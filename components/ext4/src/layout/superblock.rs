@@ -11,7 +11,7 @@ use crate::{
         health::{STATE_ERRORS, STATE_VALID},
     },
 };
-use interfaces::file_system::{ReservedFor, Usage};
+use interfaces::file_system::{FileSystemUsage, ReservedFor};
 use zerocopy::FromBytes;
 
 /// Number of the root directory.
@@ -88,7 +88,7 @@ pub(crate) struct Geometry {
     pub(crate) state: u16,
     /// `s_errors`.
     pub(crate) errors: u16,
-    usage: Usage,
+    usage: FileSystemUsage,
 }
 
 impl Geometry {
@@ -189,7 +189,7 @@ impl Geometry {
     }
 
     /// Returns the volume's part of the answer to `statfs`.
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> FileSystemUsage {
         self.usage
     }
 
@@ -313,12 +313,17 @@ fn kept(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> (u64, u64) {
     (for_users.min(blocks), for_metadata)
 }
 
-fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64, is_wide: bool) -> Usage {
+fn usage_of(
+    raw: &RawSuperblock,
+    block_bytes: usize,
+    blocks: u64,
+    is_wide: bool,
+) -> FileSystemUsage {
     let free = wide(raw.free_blocks_low.get(), raw.free_blocks_high.get(), is_wide).min(blocks);
     let (for_users, for_metadata) = kept(raw, blocks, is_wide);
     let (low, high) = raw.uuid.split_at(8);
     let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-    Usage {
+    FileSystemUsage {
         magic: u32::from(MAGIC),
         block_bytes: block_bytes as u32,
         blocks: blocks.saturating_sub(u64::from(raw.overhead.get())),

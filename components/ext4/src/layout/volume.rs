@@ -1,7 +1,7 @@
 //! [`Volume`]: the blocks of a volume, and what the superblock and the group descriptors say of them.
 use crate::{
     layout::{groups::Groups, superblock::Geometry},
-    store::{Store, cache::Cache, device::Device, health::Health},
+    store::{Store, cache::Cache, device::VolumeDevice, health::Health},
 };
 use interfaces::file_system::{FsError, ReservedFor};
 use rt::sync::Once;
@@ -19,7 +19,12 @@ pub(crate) struct Volume {
 
 impl Volume {
     /// Makes a volume on `device`.
-    pub(crate) fn new(geometry: Geometry, device: Device, cache: Cache, health: Health) -> Volume {
+    pub(crate) fn new(
+        geometry: Geometry,
+        device: VolumeDevice,
+        cache: Cache,
+        health: Health,
+    ) -> Volume {
         let store = Store::new(geometry.area(), device, cache, health);
         Volume { geometry, store, groups: Once::new(), is_privileged: Once::new() }
     }

@@ -11,7 +11,7 @@ use crate::{
     },
     names::{
         block::{find_in_block, load},
-        entries::{Entries, Entry, Spans, find_in, inline_areas},
+        entries::{CheckedEntry, Entries, Spans, find_in, inline_areas},
         hash_order, htree, inline,
     },
 };
@@ -20,7 +20,7 @@ use interfaces::file_system::{FsError, TakeEntry};
 
 /// The callback of [`scan`]: it gets the position after the entry, and the entry. Free entries, `.` and `..`
 /// are left out.
-pub(crate) type Visit<'v> = dyn FnMut(u64, &Entry<'_>) -> ControlFlow<()> + 'v;
+pub(crate) type Visit<'v> = dyn FnMut(u64, &CheckedEntry<'_>) -> ControlFlow<()> + 'v;
 
 /// Visits every entry from `position` on.
 ///

@@ -14,7 +14,7 @@ use crate::{
     names::{
         block::{block_count, load},
         directory,
-        entries::{Entries, NewEntry, Place, encode_type, needed, write_entry},
+        entries::{Entries, EntryPlace, NewEntry, encode_type, needed, write_entry},
         htree, htree_edit, inline_edit,
         leaf_edit::{Room, append, insert_at, insert_in, point, room_at},
     },
@@ -26,7 +26,11 @@ use interfaces::file_system::{FileType, FsError};
 ///
 /// # Errors
 /// [`FsError::NotFound`]; those of [`directory::find`].
-pub(crate) fn locate(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Place, FsError> {
+pub(crate) fn locate(
+    volume: &Volume,
+    directory: &Inode,
+    name: &[u8],
+) -> Result<EntryPlace, FsError> {
     if htree::has_tree(volume, directory) {
         match htree::find(volume, directory, name)? {
             htree::Search::Found(place) => return Ok(place),
@@ -40,7 +44,7 @@ pub(crate) fn locate(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<
         for entry in Entries::new(volume, bytes, 0, bytes.len()).names(volume) {
             let entry = entry?;
             if entry.name == name {
-                return Ok(Place { logical, offset: entry.offset, inode: entry.inode });
+                return Ok(EntryPlace { logical, offset: entry.offset, inode: entry.inode });
             }
         }
     }
@@ -56,7 +60,7 @@ pub(crate) fn locate_or_move(
     operation: &Operation<'_>,
     directory: &mut Inode,
     name: &[u8],
-) -> Result<Place, FsError> {
+) -> Result<EntryPlace, FsError> {
     if directory.has_flag(FLAG_INLINE_DATA) {
         inline_edit::move_out(volume, operation, directory, Account::Pool)?;
     }
@@ -161,14 +165,14 @@ pub(crate) fn make(
 }
 
 /// Returns the place of a directory's entry `..`.
-fn parent_place(volume: &Volume, directory: &Inode) -> Result<Place, FsError> {
+fn parent_place(volume: &Volume, directory: &Inode) -> Result<EntryPlace, FsError> {
     let block = load(volume, directory, 0)?;
     let mut entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());
     let second = entries.nth(1).ok_or(FsError::Corrupt)??;
     if second.name != b".." {
         return Err(FsError::Corrupt);
     }
-    Ok(Place { logical: 0, offset: second.offset, inode: second.inode })
+    Ok(EntryPlace { logical: 0, offset: second.offset, inode: second.inode })
 }
 
 /// Makes a directory's `..` name another parent.

@@ -17,7 +17,7 @@ const INLINE_FIRST: usize = 4;
 
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct CheckedEntry<'a> {
     /// Inode, zero if the entry is free.
     pub(crate) inode: u32,
     /// The name, which is not empty unless the entry is free.
@@ -53,10 +53,10 @@ pub(crate) struct Span<'a> {
 
 impl<'a> Span<'a> {
     /// Returns the entry. `has_types` tells whether the volume's directories record types.
-    fn told(&self, has_types: bool) -> Entry<'a> {
+    fn told(&self, has_types: bool) -> CheckedEntry<'a> {
         let Span { inode, name, kind, offset, next } = *self;
         let file_type = has_types.then(|| decode_type(kind)).flatten();
-        Entry { inode, name, file_type, offset, next }
+        CheckedEntry { inode, name, file_type, offset, next }
     }
 
     /// Returns the length of the entry, with the bytes behind its name.
@@ -142,13 +142,16 @@ impl<'a> Entries<'a> {
     pub(crate) fn names(
         mut self,
         volume: &Volume,
-    ) -> impl Iterator<Item = Result<Entry<'a>, FsError>> {
+    ) -> impl Iterator<Item = Result<CheckedEntry<'a>, FsError>> {
         iter::from_fn(move || self.next_name(volume))
     }
 
     /// Returns the next entry of [`Entries::names`].
     #[inline(always)]
-    pub(crate) fn next_name(&mut self, volume: &Volume) -> Option<Result<Entry<'a>, FsError>> {
+    pub(crate) fn next_name(
+        &mut self,
+        volume: &Volume,
+    ) -> Option<Result<CheckedEntry<'a>, FsError>> {
         loop {
             let entry = match self.next()? {
                 Ok(entry) if entry.inode == 0 || matches!(entry.name, b"." | b"..") => continue,
@@ -160,22 +163,22 @@ impl<'a> Entries<'a> {
         }
     }
 
-    fn check(&self, span: &Span<'a>) -> Option<Entry<'a>> {
+    fn check(&self, span: &Span<'a>) -> Option<CheckedEntry<'a>> {
         let is_sound = self.are_checked || span.inode == 0 || is_name(span.name);
         is_sound.then(|| span.told(self.has_types))
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> CheckedEntry<'a> {
     /// Converts the entry to the interface's form, with `next` as the position after it.
     pub(crate) fn shown(&self, next: u64) -> DirectoryEntry<&'a [u8]> {
-        let Entry { inode, name, file_type, .. } = *self;
+        let CheckedEntry { inode, name, file_type, .. } = *self;
         DirectoryEntry { inode: u64::from(inode), file_type, name, next }
     }
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<Entry<'a>, FsError>;
+    type Item = Result<CheckedEntry<'a>, FsError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -220,7 +223,7 @@ pub(crate) fn find_in<'a>(spans: Spans<'a>, name: &[u8]) -> Result<Option<Span<'
 
 /// The place of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct EntryPlace {
     /// Block of the directory, and on the volume.
     pub(crate) logical: u64,
     /// Offset in the block.

@@ -4,7 +4,7 @@
 
 /// The kind of hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum HashKind {
     Legacy,
     HalfMd4,
     Tea,
@@ -20,7 +20,7 @@ enum Characters {
 /// The hash function of a tree: its kind, the sign of characters, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash {
-    kind: Kind,
+    kind: HashKind,
     characters: Characters,
     seed: [u32; 4],
 }
@@ -52,9 +52,9 @@ impl Hash {
     pub(crate) fn decode(version: u8, is_unsigned: bool, seed: [u32; 4]) -> Option<Hash> {
         let kind = match version % 3 {
             _ if version > 5 => return None,
-            0 => Kind::Legacy,
-            1 => Kind::HalfMd4,
-            _ => Kind::Tea,
+            0 => HashKind::Legacy,
+            1 => HashKind::HalfMd4,
+            _ => HashKind::Tea,
         };
         let is_unsigned = is_unsigned || version > 2;
         let characters = if is_unsigned { Characters::Unsigned } else { Characters::Signed };
@@ -65,12 +65,12 @@ impl Hash {
     /// Computes the hash of a name.
     pub(crate) fn of(&self, name: &[u8]) -> NameHash {
         let (major, minor) = match self.kind {
-            Kind::Legacy => (self.legacy(name), 0),
-            Kind::HalfMd4 => {
+            HashKind::Legacy => (self.legacy(name), 0),
+            HashKind::HalfMd4 => {
                 let [_, major, minor, _] = self.rounds::<8>(name, half_md4);
                 (major, minor)
             }
-            Kind::Tea => {
+            HashKind::Tea => {
                 let [major, minor, ..] = self.rounds::<4>(name, tea);
                 (major, minor)
             }

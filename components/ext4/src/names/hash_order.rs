@@ -60,11 +60,11 @@ pub(crate) fn list(
     if directory.has_flag(FLAG_INLINE_DATA) {
         let bytes = inline::load(volume, directory)?;
         let areas = inline_areas(directory, &bytes);
-        group.add((volume, &hash), Source::Inline(bytes), &areas, 0..END)?;
+        group.add((volume, &hash), NameSource::Inline(bytes), &areas, 0..END)?;
     } else if directory.attributes.size / geometry.block_bytes as u64 == 1 {
         let block = load(volume, directory, 0)?;
         let whole = 0..block.bytes().len();
-        group.add((volume, &hash), Source::Block(block), &[whole], 0..END)?;
+        group.add((volume, &hash), NameSource::Block(block), &[whole], 0..END)?;
     } else {
         return Ok(false);
     }
@@ -79,23 +79,23 @@ fn start(position: u64) -> u32 {
 }
 
 /// The source of names.
-enum Source {
+enum NameSource {
     Block(BlockRef),
     Inline(Vec<u8>),
 }
 
-impl Source {
+impl NameSource {
     fn bytes(&self) -> &[u8] {
         match self {
-            Source::Block(block) => block.bytes(),
-            Source::Inline(bytes) => bytes,
+            NameSource::Block(block) => block.bytes(),
+            NameSource::Inline(bytes) => bytes,
         }
     }
 }
 
 /// The key of one name, ordered by hashes and then by place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct NameKey {
     hash: NameHash,
     /// The source, and the position in it.
     source: u32,
@@ -105,8 +105,8 @@ struct Key {
 /// Names to be put in order together: of the inode, of a block, or of leaves that share a hash.
 #[derive(Default)]
 struct Group {
-    sources: Vec<Source>,
-    keys: Vec<Key>,
+    sources: Vec<NameSource>,
+    keys: Vec<NameKey>,
     charges: Vec<Charge>,
 }
 
@@ -115,12 +115,12 @@ impl Group {
     fn add(
         &mut self,
         (volume, hash): (&Volume, &Hash),
-        source: Source,
+        source: NameSource,
         areas: &[Range<usize>],
         bounds: Range<u32>,
     ) -> Result<(), FsError> {
         let most = source.bytes().len() / NAME_BYTES_MIN;
-        let charge = Charge::take(most * size_of::<Key>()).map_err(|_| FsError::NoMemory)?;
+        let charge = Charge::take(most * size_of::<NameKey>()).map_err(|_| FsError::NoMemory)?;
         self.charges.push(charge);
         // Few names have the least possible length.
         self.keys.reserve(most / 2);
@@ -133,7 +133,7 @@ impl Group {
                 if !bounds.contains(&hash.major) {
                     return Err(FsError::Corrupt);
                 }
-                self.keys.push(Key { hash, source: place, offset: entry.offset as u32 });
+                self.keys.push(NameKey { hash, source: place, offset: entry.offset as u32 });
             }
         }
         self.sources.push(source);
@@ -160,7 +160,7 @@ struct Listing<'a, 't> {
     /// The first position that no name has got yet.
     free: u64,
     /// The last name of the group before, to be listed when the position of the next is known.
-    before: Option<(Group, Key)>,
+    before: Option<(Group, NameKey)>,
 }
 
 impl Listing<'_, '_> {
@@ -168,7 +168,7 @@ impl Listing<'_, '_> {
         let mut group = Group::default();
         while let Some(leaf) = leaves.next()? {
             let whole = 0..leaf.block.bytes().len();
-            let (bounds, source) = (leaf.lower & !1..leaf.upper, Source::Block(leaf.block));
+            let (bounds, source) = (leaf.lower & !1..leaf.upper, NameSource::Block(leaf.block));
             group.add((self.volume, leaves.hash()), source, &[whole], bounds)?;
             let is_continued = leaf.upper & 1 != 0;
             if !is_continued && self.add(core::mem::take(&mut group)).is_break() {
@@ -211,9 +211,9 @@ impl Listing<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    fn hand_out(&mut self, group: &Group, key: Key, next: u64) -> ControlFlow<()> {
+    fn hand_out(&mut self, group: &Group, key: NameKey, next: u64) -> ControlFlow<()> {
         let source = group.sources.get(key.source as usize);
-        let bytes = source.map_or(&[][..], Source::bytes);
+        let bytes = source.map_or(&[][..], NameSource::bytes);
         let mut entries = Entries::new(self.volume, bytes, key.offset as usize, bytes.len());
         // The names were checked when the keys were made.
         entries.are_checked = true;

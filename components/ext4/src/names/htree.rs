@@ -17,7 +17,7 @@ use crate::{
     },
     names::{
         block::{self, find_in_block, load, load_placed},
-        entries::{Place, Span, Spans},
+        entries::{EntryPlace, Span, Spans},
         hash::{END, Hash},
     },
     store::{
@@ -40,7 +40,7 @@ const BLOCK_MASK: u32 = 0x0fff_ffff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// The place of the name.
-    Found(Place),
+    Found(EntryPlace),
     /// The name does not exist.
     Absent,
     /// There is no tree that this component can use, so all entries must be read.
@@ -306,7 +306,7 @@ impl<P: FnMut(block::Leaf, &Span<'_>)> Descent<'_, P> {
         match found {
             None => Ok(Search::Absent),
             Some(Span { offset, inode, .. }) => match is_nameable(&self.volume.geometry, inode) {
-                true => Ok(Search::Found(Place { logical, offset, inode })),
+                true => Ok(Search::Found(EntryPlace { logical, offset, inode })),
                 false => Err(FsError::Corrupt),
             },
         }

@@ -41,7 +41,7 @@ type Pair = [u8; PAIR_BYTES];
 const ROUNDS_MAX: usize = 16;
 
 /// A root or node on the way to a leaf.
-struct Step {
+struct HtreeStep {
     logical: u64,
     count_offset: usize,
     pairs: Vec<Pair>,
@@ -184,7 +184,7 @@ pub(crate) fn add(
         if insert_in(volume, operation, inode, leaf, entry)? {
             return Ok(());
         }
-        let is_full = |step: &Step| step.pairs.len() >= limit(volume, step.count_offset);
+        let is_full = |step: &HtreeStep| step.pairs.len() >= limit(volume, step.count_offset);
         let Some((lowest, above)) = path.split_last() else { return Err(FsError::Corrupt) };
         if !is_full(lowest) {
             split_leaf(volume, operation, inode, (lowest, leaf), &hash)?;
@@ -213,14 +213,14 @@ fn descend(
     inode: &Inode,
     hash: u32,
     levels: u8,
-) -> Result<(Vec<Step>, u64), FsError> {
+) -> Result<(Vec<HtreeStep>, u64), FsError> {
     let (mut path, mut logical, mut count_offset) = (Vec::new(), 0, ROOT_COUNT_OFFSET);
     for _ in 0..=levels {
         let block = load(volume, inode, logical)?;
         let found = pairs(block.bytes(), count_offset).ok_or(FsError::Corrupt)?;
         let at = found.get(1..).unwrap_or(&[]).partition_point(|pair| hash_of(pair) <= hash);
         let child = found.get(at).map(block_of).ok_or(FsError::Corrupt)?;
-        path.push(Step { logical, count_offset, pairs: found.to_vec(), at });
+        path.push(HtreeStep { logical, count_offset, pairs: found.to_vec(), at });
         (logical, count_offset) = (child, NODE_COUNT_OFFSET);
     }
     Ok((path, logical))
@@ -231,7 +231,7 @@ fn store_pairs(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &Inode,
-    step: &Step,
+    step: &HtreeStep,
     pairs: &[Pair],
 ) -> Result<(), FsError> {
     let block = physical(volume, inode, step.logical)?;
@@ -241,7 +241,7 @@ fn store_pairs(
 }
 
 /// Returns the pairs of a step with `new` behind the one that was followed.
-fn with_pair(step: &Step, new: Pair) -> Vec<Pair> {
+fn with_pair(step: &HtreeStep, new: Pair) -> Vec<Pair> {
     let mut pairs = step.pairs.clone();
     pairs.insert((step.at + 1).min(pairs.len()), new);
     pairs
@@ -251,7 +251,7 @@ fn split_leaf(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    (parent, leaf): (&Step, u64),
+    (parent, leaf): (&HtreeStep, u64),
     hash: &Hash,
 ) -> Result<(), FsError> {
     let block = load(volume, inode, leaf)?;
@@ -294,8 +294,8 @@ fn split_node(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    parent: &Step,
-    node: &Step,
+    parent: &HtreeStep,
+    node: &HtreeStep,
 ) -> Result<(), FsError> {
     let middle = node.pairs.len() / 2;
     let Some((lower, upper)) = node.pairs.split_at_checked(middle) else {
@@ -315,7 +315,7 @@ fn grow(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    root: &Step,
+    root: &HtreeStep,
     levels: u8,
 ) -> Result<(), FsError> {
     if levels >= htree::levels_max(volume) {

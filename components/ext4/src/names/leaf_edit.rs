@@ -15,7 +15,7 @@ use crate::{
     },
     names::{
         block::{Leaf, block_count, load_placed, physical, seal_node},
-        entries::{NewEntry, Place, Span, Spans, encode_type, needed, write_entry},
+        entries::{EntryPlace, NewEntry, Span, Spans, encode_type, needed, write_entry},
     },
     store::{
         bytes::{put, put16, put32, word16},
@@ -161,7 +161,7 @@ pub(crate) fn remove(
     volume: &Volume,
     operation: &Operation<'_>,
     directory: &Inode,
-    place: Place,
+    place: EntryPlace,
 ) -> Result<(), FsError> {
     let (block, found) = load_placed(volume, directory, place.logical)?;
     let mut before = None;
@@ -194,7 +194,7 @@ pub(crate) fn point(
     volume: &Volume,
     operation: &Operation<'_>,
     directory: &Inode,
-    place: Place,
+    place: EntryPlace,
     (inode, file_type): (u32, FileType),
 ) -> Result<(), FsError> {
     let file_type = encode_type(volume, file_type);

@@ -7,9 +7,9 @@
 //! sequence, nothing behind it was begun; data is written once more then, each request by itself, so that it is known of each
 //! whether it is refused.
 use crate::store::{
-    device::{Device, Refusal},
+    device::{Refusal, VolumeDevice},
     log::{Log, Operation},
-    transfer::Transfer,
+    transfer::PageTransfer,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
@@ -32,7 +32,7 @@ pub(crate) struct Along {
     /// The transaction that maps its blocks.
     pub(crate) transaction: u64,
     pub(crate) requests: Vec<Request>,
-    pub(crate) transfer: Arc<Transfer>,
+    pub(crate) transfer: Arc<PageTransfer>,
 }
 
 impl Along {
@@ -45,7 +45,7 @@ impl Along {
     }
 
     /// Starts its requests like those of other data.
-    fn submit(self, device: &Device, log: &Log) {
+    fn submit(self, device: &VolumeDevice, log: &Log) {
         log.begin_data(self.transaction, self.requests.len());
         let sink: Arc<dyn BlockSink> = self.transfer;
         device.submit(self.requests, &sink);
@@ -98,8 +98,8 @@ impl KeptWrites {
     /// commit.
     ///
     /// # Errors
-    /// As [`Device::flush`].
-    pub(crate) fn flush(&self, device: &Device, log: &Log) -> Result<(), FsError> {
+    /// As [`VolumeDevice::flush`].
+    pub(crate) fn flush(&self, device: &VolumeDevice, log: &Log) -> Result<(), FsError> {
         let along = self.take();
         if !along.is_empty() {
             let written = log.written();
@@ -128,7 +128,7 @@ impl KeptWrites {
 }
 
 /// Writes data that was to be taken along by itself, and waits. The caller commits.
-pub(crate) fn write_alone(device: &Device, log: &Log, along: Vec<Along>) {
+pub(crate) fn write_alone(device: &VolumeDevice, log: &Log, along: Vec<Along>) {
     let transactions: Vec<u64> = along.iter().map(|along| along.transaction).collect();
     along.into_iter().for_each(|along| along.submit(device, log));
     transactions.iter().for_each(|id| log.wait_data(*id));

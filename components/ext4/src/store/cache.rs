@@ -4,14 +4,14 @@
 //! otherwise replaces it by a changed copy, so that a chunk that a reader or a commit holds never changes. Each
 //! block in a chunk remembers that its checksum was verified.
 //!
-//! A chunk that a transaction changed stays ([`State`]) until its blocks are in place on the device. So the limit
+//! A chunk that a transaction changed stays ([`ChunkState`]) until its blocks are in place on the device. So the limit
 //! is exceeded rather than a change lost, and the log commits before that. A chunk also remembers which of its
 //! blocks the running transaction has been told of, so that it is told once, and which of them need a new checksum
 //! at the end of the transaction: these count as verified until then. Chunks are spread over shards, so that
 //! writers in different places do not meet.
 use crate::store::{
     class::Class,
-    device::{ChunkBytes, Device},
+    device::{ChunkBytes, VolumeDevice},
     index::{Index, Searched},
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -51,7 +51,7 @@ pub(crate) struct Chunk {
 
 /// The reason why a chunk must stay.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct ChunkState {
     /// The running transaction changed the chunk.
     is_dirty: bool,
     /// The changes are committed, but not yet in place on the device.
@@ -68,11 +68,11 @@ struct Noted {
     unsummed: [Option<u32>; UNITS],
 }
 
-struct Slot {
+struct ChunkSlot {
     number: u64,
     chunk: Arc<Chunk>,
     was_used: bool,
-    state: State,
+    state: ChunkState,
     noted: Noted,
 }
 
@@ -100,8 +100,8 @@ pub(crate) enum Known {
 }
 
 /// The chunks of a shard.
-struct Slots {
-    all: Vec<Slot>,
+struct ChunkSlots {
+    all: Vec<ChunkSlot>,
     /// Index of each chunk in `all`, by the chunk's number.
     places: HashTable<usize>,
     seed: Seed,
@@ -111,7 +111,7 @@ struct Slots {
 
 /// The chunks that were read lately.
 pub(crate) struct Cache {
-    shards: [Mutex<Slots>; SHARDS as usize],
+    shards: [Mutex<ChunkSlots>; SHARDS as usize],
     /// Most chunks in a shard.
     limit: usize,
 }
@@ -123,7 +123,7 @@ impl Cache {
         rt::entropy::fill(&mut bytes);
         let seed = Seed::new(bytes);
         Cache {
-            shards: core::array::from_fn(|_| Mutex::new(&CACHE, Slots::new(seed))),
+            shards: core::array::from_fn(|_| Mutex::new(&CACHE, ChunkSlots::new(seed))),
             limit: limit.div_ceil(SHARDS as usize).max(1),
         }
     }
@@ -143,20 +143,20 @@ impl Cache {
             let mut slots = shard.lock();
             if slots.all.is_empty() {
                 // A new table is made because an emptied one keeps its memory.
-                *slots = Slots::new(slots.seed);
+                *slots = ChunkSlots::new(slots.seed);
             }
         }
         count
     }
 
-    fn shard(&self, number: u64) -> Result<&Mutex<Slots>, FsError> {
+    fn shard(&self, number: u64) -> Result<&Mutex<ChunkSlots>, FsError> {
         self.shards.get((number % SHARDS) as usize).ok_or(FsError::Io)
     }
 
     /// Returns chunk `number`. On a miss it is read together with up to `ahead - 1` chunks behind it.
     pub(crate) fn get(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         number: u64,
         ahead: u64,
     ) -> Result<Arc<Chunk>, FsError> {
@@ -236,7 +236,7 @@ impl Cache {
     /// of the change; without a `note` it has not.
     pub(crate) fn modify<T>(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         number: u64,
         note: Option<Note>,
         change: impl FnOnce(&mut [u8]) -> T,
@@ -284,7 +284,7 @@ impl Cache {
         if let Some(seed) = slot.noted.take_unsummed(offset) {
             sum(seed, slot.touch());
         }
-        slot.state = State { is_dirty: false, is_logged: true };
+        slot.state = ChunkState { is_dirty: false, is_logged: true };
         Some(Arc::clone(&slot.chunk))
     }
 
@@ -342,7 +342,7 @@ impl Noted {
     }
 }
 
-impl Slot {
+impl ChunkSlot {
     /// Prepares for a change of a block.
     fn note(&mut self, note: Note) -> Known {
         if note.unsummed.is_some() {
@@ -375,9 +375,9 @@ impl Slot {
     }
 }
 
-impl Slots {
-    fn new(seed: Seed) -> Slots {
-        Slots { all: Vec::new(), places: HashTable::new(), seed, hand: 0 }
+impl ChunkSlots {
+    fn new(seed: Seed) -> ChunkSlots {
+        ChunkSlots { all: Vec::new(), places: HashTable::new(), seed, hand: 0 }
     }
 
     fn place(&self, number: u64) -> Option<usize> {
@@ -385,17 +385,17 @@ impl Slots {
         self.places.find(self.seed.hash_number(number), is_it).copied()
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut ChunkSlot> {
         let place = self.place(number)?;
         self.all.get_mut(place)
     }
 
     /// Adds a chunk that is not in the table.
     fn insert(&mut self, number: u64, chunk: Arc<Chunk>) {
-        let Slots { all, places, seed, .. } = self;
-        let (state, noted) = (State::default(), Noted::default());
+        let ChunkSlots { all, places, seed, .. } = self;
+        let (state, noted) = (ChunkState::default(), Noted::default());
         let place = all.len();
-        all.push(Slot { number, chunk, was_used: false, state, noted });
+        all.push(ChunkSlot { number, chunk, was_used: false, state, noted });
         places.insert_unique(seed.hash_number(number), place, |place| {
             all.get(*place).map_or(0, |slot| seed.hash_number(slot.number))
         });
@@ -403,7 +403,7 @@ impl Slots {
 
     /// Removes a slot; the last slot takes its place.
     fn remove(&mut self, place: usize) -> Option<Arc<Chunk>> {
-        let Slots { all, places, seed, .. } = self;
+        let ChunkSlots { all, places, seed, .. } = self;
         let number = all.get(place)?.number;
         if let Ok(entry) = places.find_entry(seed.hash_number(number), |at| *at == place) {
             entry.remove();
@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn chunks_are_found_whatever_went_before_them() {
-        let mut slots = Slots::new(Seed::new([7; 16]));
+        let mut slots = ChunkSlots::new(Seed::new([7; 16]));
         let chunk = |number: u64| {
             let bytes = Box::new([number as u8; PAGE_BYTES]);
             Arc::new(Chunk::new(bytes, 0, Charge::none()))

@@ -6,8 +6,8 @@ use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use interfaces::{
     block::{
-        BlockError, BlockHandle, BlockInfo, BlockSink, Course, Operation, Owner, Request,
-        SECTOR_BYTES, Segment, Sequence,
+        BlockError, BlockHandle, BlockInfo, BlockSink, Course, Operation, Request, SECTOR_BYTES,
+        Segment, Sequence, SequenceOwner,
     },
     file_system::FsError,
 };
@@ -35,7 +35,7 @@ pub(crate) const CHUNK_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
 pub(crate) type ChunkBytes = Box<[u8; PAGE_BYTES]>;
 
 /// A block device.
-pub(crate) struct Device {
+pub(crate) struct VolumeDevice {
     block: BlockHandle,
     info: BlockInfo,
     /// Frames for metadata in transfer; a writer takes them all.
@@ -45,11 +45,11 @@ pub(crate) struct Device {
 /// A piece of metadata for the device: its sector, and its bytes, whole sectors and within a page.
 pub(crate) type Piece<'a> = (u64, &'a [u8]);
 
-impl Device {
+impl VolumeDevice {
     /// Makes a device of a block interface.
-    pub(crate) fn new(block: BlockHandle) -> Device {
+    pub(crate) fn new(block: BlockHandle) -> VolumeDevice {
         let info = block.info();
-        Device { block, info, frames: Mutex::new(&FRAMES, Vec::new()) }
+        VolumeDevice { block, info, frames: Mutex::new(&FRAMES, Vec::new()) }
     }
 
     /// Returns the device's name.
@@ -127,8 +127,8 @@ impl Device {
     /// Locks: `ext4.frames`, during the I/O.
     ///
     /// # Errors
-    /// The error of `data`, or else as [`Device::write`] and [`Device::flush`]; `last` is not written if something before it
-    /// failed.
+    /// The error of `data`, or else as [`VolumeDevice::write`] and [`VolumeDevice::flush`]; `last` is not written if something
+    /// before it failed.
     pub(crate) fn write_in_turn(
         &self,
         mut data: Vec<Request>,
@@ -164,7 +164,7 @@ impl Device {
     /// Runs `data` and flushes it, waiting once.
     ///
     /// # Errors
-    /// The error of `data`, or else those of [`Device::flush`].
+    /// The error of `data`, or else those of [`VolumeDevice::flush`].
     pub(crate) fn write_and_flush(&self, data: Vec<Request>) -> Result<(), Refusal> {
         let of_data = data.len();
         self.run_in_turn((data, of_data), self.info.has_flush.then(flush_request))
@@ -190,7 +190,13 @@ impl Device {
     }
 
     /// Adds `piece`, which is in `frame`, to the last request of `batch`, or makes another request.
-    fn append(&self, batch: &mut Vec<Request>, piece: &Piece<'_>, frame: &Frame, place: &Place) {
+    fn append(
+        &self,
+        batch: &mut Vec<Request>,
+        piece: &Piece<'_>,
+        frame: &Frame,
+        place: &PiecePlace,
+    ) {
         let length = piece.1.len() as u32;
         let last = batch.last_mut().filter(|_| place.follows);
         if place.offset > 0
@@ -237,7 +243,7 @@ impl Device {
         if batch.is_empty() {
             return Ok(());
         }
-        let waiter = Waiter::new(batch.len());
+        let waiter = RequestWaiter::new(batch.len());
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
         self.block.submit(&mut batch, &sink);
         waiter.wait(&self.block).map_err(|(_, error)| error)
@@ -252,10 +258,10 @@ impl Device {
     ) -> Result<(), Refusal> {
         let Some(mut sequence) = Sequence::of(batch, following) else { return Ok(()) };
         sequence.requests_mut().zip(0..).for_each(|(request, place)| request.tag = place);
-        let waiter = Waiter::new(1);
+        let waiter = RequestWaiter::new(1);
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
         if let Err(sequence) = self.block.start(sequence, &sink) {
-            let owner: Arc<dyn Owner> = Arc::clone(&waiter) as Arc<dyn Owner>;
+            let owner: Arc<dyn SequenceOwner> = Arc::clone(&waiter) as Arc<dyn SequenceOwner>;
             Course::begin(&self.block, &owner, sequence);
         }
         waiter.wait(&self.block).map_err(|(place, error)| match place < data as u64 {
@@ -288,7 +294,7 @@ impl Device {
     /// A block, past the cache.
     ///
     /// # Errors
-    /// As [`Device::read`].
+    /// As [`VolumeDevice::read`].
     pub(crate) fn read_block(&self, block_bytes: usize, block: u64) -> Result<Vec<u8>, FsError> {
         let start = block.checked_mul(block_bytes as u64).ok_or(FsError::Corrupt)?;
         let page = PAGE_BYTES as u64;
@@ -353,7 +359,7 @@ struct Packing {
 }
 
 /// The place of a piece.
-struct Place {
+struct PiecePlace {
     /// The frame's number, and the offset in it.
     page: usize,
     offset: usize,
@@ -363,13 +369,13 @@ struct Place {
 
 impl Packing {
     /// Places the next piece.
-    fn place(&mut self, (sector, bytes): &Piece<'_>) -> Place {
+    fn place(&mut self, (sector, bytes): &Piece<'_>) -> PiecePlace {
         let follows = self.pages > 0 && self.end == *sector;
         if !follows || self.used + bytes.len() > PAGE_BYTES {
             self.pages += 1;
             self.used = 0;
         }
-        let place = Place { page: self.pages - 1, offset: self.used, follows };
+        let place = PiecePlace { page: self.pages - 1, offset: self.used, follows };
         self.used += bytes.len();
         self.end = sector + (bytes.len() / SECTOR_BYTES) as u64;
         place
@@ -424,24 +430,24 @@ pub(crate) fn error_of(error: BlockError) -> FsError {
 }
 
 /// Requests, and the sink that is told of their ends.
-type Step = (Vec<Request>, Arc<dyn BlockSink>);
+type RequestBatch = (Vec<Request>, Arc<dyn BlockSink>);
 
 /// Waits for the last of several requests, or for a sequence.
-struct Waiter {
+struct RequestWaiter {
     /// Number of requests begun that have not ended.
     left: AtomicUsize,
     /// The tag of a request that failed, and its error.
     failed: Mutex<Option<(u64, BlockError)>>,
     /// Steps of a sequence for which the device had no room; the waiting thread submits them.
-    later: Mutex<Vec<Step>>,
+    later: Mutex<Vec<RequestBatch>>,
     /// Signalled when there are such steps, and when no request is left.
     event: Event,
 }
 
-impl Waiter {
+impl RequestWaiter {
     /// Makes a waiter for `count` requests.
-    fn new(requests: usize) -> Arc<Waiter> {
-        Arc::new(Waiter {
+    fn new(requests: usize) -> Arc<RequestWaiter> {
+        Arc::new(RequestWaiter {
             left: AtomicUsize::new(requests),
             failed: Mutex::new(&FAILED, None),
             later: Mutex::new(&LATER, Vec::new()),
@@ -469,7 +475,7 @@ impl Waiter {
     }
 }
 
-impl BlockSink for Waiter {
+impl BlockSink for RequestWaiter {
     fn completed(&self, tag: u64, result: Result<(), BlockError>) {
         if let Err(error) = result {
             *self.failed.lock() = Some((tag, error));
@@ -480,7 +486,7 @@ impl BlockSink for Waiter {
     }
 }
 
-impl Owner for Waiter {
+impl SequenceOwner for RequestWaiter {
     fn may_begin(&self) -> bool {
         true
     }

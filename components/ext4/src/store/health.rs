@@ -21,7 +21,7 @@ pub enum ErrorPolicy {
 /// The operations that are allowed on the volume now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum State {
+enum HealthState {
     ReadOnly,
     Writable,
     /// Errors forbid writing until the volume was repaired.
@@ -41,21 +41,21 @@ impl Health {
     /// Makes the health of a volume that is read-only at first.
     pub(crate) fn new(policy: ErrorPolicy, state: u16) -> Health {
         Health {
-            state: AtomicU8::new(State::ReadOnly as u8),
+            state: AtomicU8::new(HealthState::ReadOnly as u8),
             policy,
             has_errors: AtomicBool::new(state & STATE_ERRORS != 0),
             was_valid: state & STATE_VALID != 0,
         }
     }
 
-    fn is(&self, state: State) -> bool {
+    fn is(&self, state: HealthState) -> bool {
         self.state.load(Acquire) == state as u8
     }
 
     /// # Errors
     /// [`FsError::ReadOnly`].
     pub(crate) fn check_writable(&self) -> Result<(), FsError> {
-        if self.is(State::Writable) { Ok(()) } else { Err(FsError::ReadOnly) }
+        if self.is(HealthState::Writable) { Ok(()) } else { Err(FsError::ReadOnly) }
     }
 
     /// Allows writing from now on.
@@ -64,20 +64,20 @@ impl Health {
     /// [`FsError::ReadOnly`] if errors forbid it.
     pub(crate) fn allow(&self) -> Result<(), FsError> {
         let result = self.state.compare_exchange(
-            State::ReadOnly as u8,
-            State::Writable as u8,
+            HealthState::ReadOnly as u8,
+            HealthState::Writable as u8,
             AcqRel,
             Acquire,
         );
         match result {
-            Err(state) if state == State::Failed as u8 => Err(FsError::ReadOnly),
+            Err(state) if state == HealthState::Failed as u8 => Err(FsError::ReadOnly),
             _ => Ok(()),
         }
     }
 
     /// Forbids writing from now on.
     pub(crate) fn forbid(&self) {
-        let (from, to) = (State::Writable as u8, State::ReadOnly as u8);
+        let (from, to) = (HealthState::Writable as u8, HealthState::ReadOnly as u8);
         let _ = self.state.compare_exchange(from, to, AcqRel, Acquire);
     }
 
@@ -104,7 +104,7 @@ impl Health {
     }
 
     fn fail(&self, name: &str) {
-        let (from, to) = (State::Writable as u8, State::Failed as u8);
+        let (from, to) = (HealthState::Writable as u8, HealthState::Failed as u8);
         if self.state.compare_exchange(from, to, AcqRel, Acquire).is_ok() {
             log::error!("ext4: {name}: read-only from now on");
         }
@@ -117,7 +117,7 @@ impl Health {
 
     /// Returns whether errors forbid writing.
     pub(crate) fn has_failed(&self) -> bool {
-        self.is(State::Failed)
+        self.is(HealthState::Failed)
     }
 
     /// Returns the state for the superblock when the volume is unmounted in order.

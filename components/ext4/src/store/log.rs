@@ -31,7 +31,7 @@ lock_class! {
 
 /// The changes of the running transaction.
 #[derive(Default)]
-pub(crate) struct Running {
+pub(crate) struct RunningTransaction {
     /// Blocks that were changed.
     pub(crate) blocks: BTreeMap<u64, Class>,
     /// Metadata blocks that were freed: their versions in older transactions must not be replayed.
@@ -57,7 +57,7 @@ pub(crate) struct FailedRun {
     pub(crate) blocks: u64,
 }
 
-impl Running {
+impl RunningTransaction {
     fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.freed.is_empty()
     }
@@ -68,7 +68,7 @@ pub(crate) struct Log {
     /// The committer, and the changes that are committed but not in place.
     committer: Mutex<Committer>,
     operations: RwLock<()>,
-    running: Mutex<Running>,
+    running: Mutex<RunningTransaction>,
     /// Number of the running transaction.
     id: AtomicU64,
     /// The last transaction that is durable.
@@ -99,7 +99,7 @@ impl Log {
         Log {
             committer: Mutex::new(&COMMIT, Committer::default()),
             operations: RwLock::new(&OPERATIONS, ()),
-            running: Mutex::new(&RUNNING, Running::default()),
+            running: Mutex::new(&RUNNING, RunningTransaction::default()),
             id: AtomicU64::new(1),
             committed: AtomicU64::new(0),
             lossy: AtomicU64::new(0),
@@ -172,7 +172,7 @@ impl Log {
     }
 
     /// Locks the running transaction's changes.
-    pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
+    pub(crate) fn running(&self) -> MutexGuard<'_, RunningTransaction> {
         self.running.lock()
     }
 
@@ -208,7 +208,7 @@ impl Log {
     }
 
     /// Ends the running transaction, in which no operation is under way; `None` if it changed nothing.
-    pub(crate) fn take(&self, _stopped: &WriteGuard<'_, ()>) -> Option<(u64, Running)> {
+    pub(crate) fn take(&self, _stopped: &WriteGuard<'_, ()>) -> Option<(u64, RunningTransaction)> {
         let mut running = self.running.lock();
         if running.is_empty() {
             return None;
@@ -221,7 +221,7 @@ impl Log {
     }
 
     /// Merges a transaction that ended back into the running one.
-    pub(crate) fn put_back(&self, ended: Running) {
+    pub(crate) fn put_back(&self, ended: RunningTransaction) {
         let mut running = self.running.lock();
         for (block, class) in ended.blocks {
             if !running.revoked.contains(&block) {

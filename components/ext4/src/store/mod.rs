@@ -22,7 +22,7 @@ use along::{Along, KeptWrites};
 use area::VolumeArea;
 use cache::{BlockRef, Cache, Chunk, Note};
 use class::Class;
-use device::Device;
+use device::VolumeDevice;
 use health::Health;
 use interfaces::file_system::FsError;
 use log::{Log, Operation};
@@ -33,7 +33,7 @@ pub(crate) struct Store {
     /// The blocks.
     pub(crate) area: VolumeArea,
     /// The device below.
-    pub(crate) device: Device,
+    pub(crate) device: VolumeDevice,
     /// Whether the volume may be written, and how errors are answered.
     pub(crate) health: Health,
     /// Changes on their way to the device. Transfers share it: they may end after the volume was left.
@@ -45,7 +45,12 @@ pub(crate) struct Store {
 
 impl Store {
     /// The blocks `area` of `device`.
-    pub(crate) fn new(area: VolumeArea, device: Device, cache: Cache, health: Health) -> Store {
+    pub(crate) fn new(
+        area: VolumeArea,
+        device: VolumeDevice,
+        cache: Cache,
+        health: Health,
+    ) -> Store {
         let log = Arc::new(Log::new(cache.capacity()));
         Store { area, device, health, log, kept: KeptWrites::new(), cache }
     }
@@ -68,7 +73,7 @@ impl Store {
     /// A flush, where data was written that none followed, with the data that is kept. The caller commits.
     ///
     /// # Errors
-    /// As [`Device::flush`].
+    /// As [`VolumeDevice::flush`].
     pub(crate) fn flush_data(&self) -> Result<(), FsError> {
         self.kept.flush(&self.device, &self.log)
     }

@@ -100,7 +100,7 @@ enum Counted {
 }
 
 /// A batch of requests that fill pages, or are filled from them. Request `n` of the batch has tag `n`.
-pub(crate) struct Transfer {
+pub(crate) struct PageTransfer {
     client: Client,
     tail: Option<Tail>,
     /// Pages that each request touches, ascending: pages in holes between contiguous blocks are not among them.
@@ -109,21 +109,21 @@ pub(crate) struct Transfer {
     writing: Option<Writing>,
 }
 
-impl Transfer {
+impl PageTransfer {
     /// Makes a transfer before its requests are submitted.
     pub(crate) fn new(
         client: Client,
         tail: Option<Tail>,
         touched: Vec<Vec<usize>>,
         pages: Vec<Page>,
-    ) -> Transfer {
+    ) -> PageTransfer {
         let pages = Mutex::new(&TRANSFER, pages);
-        Transfer { client, tail, touched, pages, writing: None }
+        PageTransfer { client, tail, touched, pages, writing: None }
     }
 
     /// Makes the transfer one that writes.
-    pub(crate) fn writing(self, writing: Writing) -> Transfer {
-        Transfer { writing: Some(writing), ..self }
+    pub(crate) fn writing(self, writing: Writing) -> PageTransfer {
+        PageTransfer { writing: Some(writing), ..self }
     }
 
     /// Reports the pages that wait for no request.
@@ -184,7 +184,7 @@ impl Transfer {
     }
 }
 
-impl BlockSink for Transfer {
+impl BlockSink for PageTransfer {
     fn completed(&self, tag: u64, result: Result<(), BlockError>) {
         self.end(tag, Counted::Yes, result);
     }

@@ -27,7 +27,7 @@ use crate::{
         along::{self, Along},
         committer::{Committer, Logged},
         device::Refusal,
-        log::{FailedRun, Running},
+        log::{FailedRun, RunningTransaction},
     },
     transactions::{
         in_place::{self, Version},
@@ -46,7 +46,7 @@ const SHORT_BLOCKS: usize = 16;
 /// A transaction that ended.
 struct Ended {
     id: u64,
-    running: Running,
+    running: RunningTransaction,
     blocks: BTreeMap<u64, Version>,
 }
 

@@ -3,7 +3,7 @@ use crate::{
     layout::{inode::inode_place, volume::Volume},
     store::{
         Store, bytes::clear, cache::Chunk, class::Class, committer::Committer, device::Piece,
-        journal::Journal, log::Running,
+        journal::Journal, log::RunningTransaction,
     },
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
@@ -50,7 +50,7 @@ pub(crate) fn checkpoint(store: &Store, committer: &mut Committer) -> Result<(),
 /// all that can be written.
 pub(crate) fn write_in_order(
     volume: &Volume,
-    running: &Running,
+    running: &RunningTransaction,
     blocks: &BTreeMap<u64, Version>,
 ) -> Result<(), FsError> {
     let Volume { geometry, store, .. } = volume;

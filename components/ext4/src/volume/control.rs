@@ -3,7 +3,7 @@
 use crate::{
     layout::{
         groups::blocks,
-        inode_table::Node,
+        inode_table::InodeNode,
         superblock_edit::{self, Mark},
     },
     transactions::mount::Mount,
@@ -11,7 +11,7 @@ use crate::{
 };
 use interfaces::{
     block::SECTOR_BYTES,
-    file_system::{Access, FsError, SyncKind},
+    file_system::{FsError, MountAccess, SyncKind},
 };
 
 impl Ext4 {
@@ -34,7 +34,7 @@ impl Ext4 {
     }
 
     /// Makes the changes of one inode durable.
-    pub(crate) fn sync_node(&self, node: &Node, _kind: SyncKind) -> Result<(), FsError> {
+    pub(crate) fn sync_node(&self, node: &InodeNode, _kind: SyncKind) -> Result<(), FsError> {
         if self.mount.volume.groups().is_err() {
             return Ok(());
         }
@@ -54,11 +54,13 @@ impl Ext4 {
     }
 
     /// Changes the access of the mount.
-    pub(crate) fn change_access(&self, access: Access) -> Result<(), FsError> {
+    pub(crate) fn change_access(&self, access: MountAccess) -> Result<(), FsError> {
         match access {
-            Access::ReadOnly => self.leave(),
-            Access::Writable if self.mount.volume.store.health.check_writable().is_ok() => Ok(()),
-            Access::Writable => {
+            MountAccess::ReadOnly => self.leave(),
+            MountAccess::Writable if self.mount.volume.store.health.check_writable().is_ok() => {
+                Ok(())
+            }
+            MountAccess::Writable => {
                 make_writable(&self.mount)?;
                 background::start(&self.mount, self.commit_ns);
                 Ok(())

@@ -3,13 +3,13 @@
 use crate::{
     files::{
         create, file_range, file_size,
-        named::{self, Kind},
+        named::{self, RemovedKind},
         read, remove, rename, symlink, write,
     },
     layout::{
         groups::Account,
         inode_store::{Before, storable},
-        inode_table::Node,
+        inode_table::InodeNode,
         raw::inode::{FLAGS_KEPT, FLAGS_SETTABLE, FLAGS_SETTABLE_DIRECTORY, FLAGS_VISIBLE},
         superblock::ROOT_INODE,
     },
@@ -19,9 +19,9 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    Access, AclChange, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime,
-    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, ReservedFor, Seek, Stored,
-    SyncKind, TakeEntry, Usage, XattrMode,
+    AclChange, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileSystemUsage,
+    FileTime, FileType, FsError, InodeNumber, MountAccess, MountInfo, NewInode, PageSink,
+    ReservedFor, Seek, Stored, SyncKind, TakeEntry, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -29,7 +29,7 @@ use rt::{PAGE_BYTES, memory::Frame};
 const SECTORS_A_PAGE: u64 = PAGE_BYTES as u64 / 512;
 
 impl Ext4 {
-    fn node(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
+    fn node(&self, inode: InodeNumber) -> Result<Arc<InodeNode>, FsError> {
         self.mount.inodes.get(&self.mount.volume, inode)
     }
 
@@ -43,7 +43,7 @@ impl Ext4 {
     }
 
     /// Returns the inode that a name stands for, held.
-    fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<Node>, FsError> {
+    fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<InodeNode>, FsError> {
         let parent = self.node(directory)?;
         // The inode is held while its directory cannot change, so that it is not freed in between.
         let parent = parent.read();
@@ -61,7 +61,11 @@ impl Ext4 {
     }
 
     /// Changes the attributes of an inode in memory and adds it to the running transaction.
-    fn change(&self, node: &Node, of: impl FnOnce(&mut Attributes)) -> Result<Attributes, FsError> {
+    fn change(
+        &self,
+        node: &InodeNode,
+        of: impl FnOnce(&mut Attributes),
+    ) -> Result<Attributes, FsError> {
         self.mount.operate(|operation| {
             let mut inode = node.write();
             of(&mut inode.attributes);
@@ -118,7 +122,7 @@ impl FileSystem for Ext4 {
         }
     }
 
-    fn usage(&self) -> Result<Usage, FsError> {
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
         let mut usage = self.mount.volume.geometry.usage();
         if let Ok(groups) = self.mount.volume.groups() {
             usage.free = groups.usable_blocks();
@@ -287,7 +291,7 @@ impl FileSystem for Ext4 {
     }
 
     fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
-        remove::remove(&self.mount, &*self.node(directory)?, name, Kind::File, now)
+        remove::remove(&self.mount, &*self.node(directory)?, name, RemovedKind::File, now)
     }
 
     fn remove_directory(
@@ -296,7 +300,7 @@ impl FileSystem for Ext4 {
         name: &[u8],
         now: FileTime,
     ) -> Result<(), FsError> {
-        remove::remove(&self.mount, &*self.node(directory)?, name, Kind::Directory, now)
+        remove::remove(&self.mount, &*self.node(directory)?, name, RemovedKind::Directory, now)
     }
 
     fn rename(
@@ -402,7 +406,7 @@ impl FileSystem for Ext4 {
         self.leave()
     }
 
-    fn remount(&self, access: Access) -> Result<(), FsError> {
+    fn remount(&self, access: MountAccess) -> Result<(), FsError> {
         self.change_access(access)
     }
 

@@ -10,7 +10,7 @@ use crate::{
     },
     store::{
         cache::Cache,
-        device::{ChunkBytes, Device},
+        device::{ChunkBytes, VolumeDevice},
         health::{ErrorPolicy, Health},
     },
     transactions::mount::Mount,
@@ -19,7 +19,7 @@ use crate::{
 use alloc::sync::Arc;
 use interfaces::{
     block::BlockHandle,
-    file_system::{Access, FileType, FsError},
+    file_system::{FileType, FsError, MountAccess},
 };
 use rt::PAGE_BYTES;
 
@@ -28,11 +28,11 @@ const SUPERBLOCK_END_BYTES: u64 = 2048;
 
 /// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct MountOptions {
     /// Most bytes of metadata kept in memory, without changed blocks that are not in place yet.
     pub cache_bytes: usize,
     /// Wanted access; the mount is read-only if the medium forbids writing.
-    pub access: Access,
+    pub access: MountAccess,
     /// Reaction to an error on the medium; `None` for that of the superblock.
     pub errors: Option<ErrorPolicy>,
     /// The treatment of a journal whose changes are not all in place.
@@ -55,11 +55,11 @@ pub enum Recovery {
     Skip,
 }
 
-impl Default for Options {
+impl Default for MountOptions {
     fn default() -> Self {
-        Options {
+        MountOptions {
             cache_bytes: 4 << 20,
-            access: Access::Writable,
+            access: MountAccess::Writable,
             errors: None,
             recovery: Recovery::Replay,
             has_acls: true,
@@ -89,18 +89,18 @@ const IGNORED: [&[u8]; 12] = [
     b"",
 ];
 
-impl Options {
+impl MountOptions {
     /// Parses the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`,
     /// `noacl`, `noauto_da_alloc`, `commit=SECONDS` (zero stands for the default).
     ///
     /// # Errors
     /// [`FsError::Invalid`] for an option unknown.
-    pub fn parse(text: &[u8]) -> Result<Options, FsError> {
-        let mut options = Options::default();
+    pub fn parse(text: &[u8]) -> Result<MountOptions, FsError> {
+        let mut options = MountOptions::default();
         for word in text.split(|byte| *byte == b',') {
             match word {
-                b"ro" => options.access = Access::ReadOnly,
-                b"rw" => options.access = Access::Writable,
+                b"ro" => options.access = MountAccess::ReadOnly,
+                b"rw" => options.access = MountAccess::Writable,
                 b"errors=continue" => options.errors = Some(ErrorPolicy::Continue),
                 b"errors=remount-ro" | b"errors=panic" => {
                     options.errors = Some(ErrorPolicy::RemountReadOnly);
@@ -133,15 +133,15 @@ fn commit_ns(word: &[u8]) -> Option<u64> {
 ///
 /// # Errors
 /// [`MountError`].
-pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountError> {
-    let mut volume = open(Device::new(Arc::clone(&block)), &options)?;
+pub fn mount(block: BlockHandle, options: MountOptions) -> Result<Arc<Ext4>, MountError> {
+    let mut volume = open(VolumeDevice::new(Arc::clone(&block)), &options)?;
     let must_skip = options.recovery == Recovery::Skip;
     if volume.geometry.needs_recovery && !must_skip {
         if volume.store.device.is_read_only() {
             return Err(MountError::NeedsRecovery);
         }
         recover(&volume)?;
-        volume = open(Device::new(block), &options)?;
+        volume = open(VolumeDevice::new(block), &options)?;
     }
     warn(volume.store.device.name(), &volume.geometry);
     let mount = Mount::new(volume);
@@ -153,7 +153,7 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     if root.read().attributes.file_type != FileType::Directory {
         return Err(MountError::Corrupt("root directory"));
     }
-    if options.access == Access::Writable
+    if options.access == MountAccess::Writable
         && let Err(error) = make_writable(&mount)
     {
         match error {
@@ -167,12 +167,12 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     if mount.volume.store.health.check_writable().is_ok() {
         background::start(&mount, options.commit_ns);
     }
-    let Options { has_acls, writes_replacements, commit_ns, .. } = options;
+    let MountOptions { has_acls, writes_replacements, commit_ns, .. } = options;
     Ok(Arc::new(Ext4 { mount, has_acls, writes_replacements, commit_ns }))
 }
 
 /// Reads the superblock and makes the volume.
-fn open(device: Device, options: &Options) -> Result<Volume, MountError> {
+fn open(device: VolumeDevice, options: &MountOptions) -> Result<Volume, MountError> {
     if device.bytes() < SUPERBLOCK_END_BYTES {
         return Err(MountError::TooShort);
     }

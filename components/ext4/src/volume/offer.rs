@@ -1,7 +1,7 @@
 //! The component's offer: the file system type `ext4`, by disk and mount options.
 use crate::{
     layout::mount_error::MountError,
-    volume::mount::{Options, mount},
+    volume::mount::{MountOptions, mount},
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use interfaces::{
@@ -19,7 +19,7 @@ pub fn start() -> Vec<Offer> {
 fn make(disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
     let disk = disk.ok_or(FsError::Invalid)?;
     let name = disk.info().name;
-    let mounted = mount(disk, Options::parse(options)?).map_err(|error| {
+    let mounted = mount(disk, MountOptions::parse(options)?).map_err(|error| {
         log::error!("ext4: {name}: {error}");
         match error {
             MountError::NotExt4 | MountError::TooShort => FsError::Invalid,

@@ -4,7 +4,7 @@ use super::{
     image::{Recipe, run},
     walk::Sink,
 };
-use ext4::{Ext4, Options, mount};
+use ext4::{Ext4, MountOptions, mount};
 use interfaces::file_system::*;
 use rt::{PAGE_BYTES, memory::Frame};
 use std::{path::Path, sync::Arc};
@@ -32,7 +32,7 @@ impl World {
 
     /// Mounts the volume on a device.
     pub fn with(device: Arc<MemoryBlock>) -> World {
-        let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+        let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
         assert!(!fs.mount_info().is_read_only, "it can be written");
         World { fs, device }
     }

@@ -30,12 +30,12 @@ const SLOT_BYTES: usize = 24;
 /// Shared memory of a fixed number of pages.
 pub struct Anonymous {
     pages: u64,
-    frames: Mutex<Table>,
+    frames: Mutex<FrameTable>,
     gives_back: bool,
     _commitment: Commitment,
 }
 
-struct Table {
+struct FrameTable {
     frames: HashMap<u64, Frame>,
     charge: Charge,
 }
@@ -48,7 +48,8 @@ impl Anonymous {
     /// Does the same as [`Anonymous::new`] for memory that unrelated address spaces share: no page can be removed from some
     /// of them only (`MADV_REMOVE`).
     pub fn of_segment(pages: u64, commitment: Commitment) -> Arc<Anonymous> {
-        let frames = Mutex::new(&FRAMES, Table { frames: HashMap::new(), charge: Charge::none() });
+        let frames =
+            Mutex::new(&FRAMES, FrameTable { frames: HashMap::new(), charge: Charge::none() });
         Arc::new(Anonymous { pages, frames, gives_back: false, _commitment: commitment })
     }
     /// Returns the number of pages that have a frame.
@@ -72,7 +73,7 @@ impl Anonymous {
         commitment: Commitment,
     ) -> Arc<Anonymous> {
         let count = frames.len() as u64;
-        let frames = Mutex::new(&FRAMES, Table { frames, charge });
+        let frames = Mutex::new(&FRAMES, FrameTable { frames, charge });
         RESIDENT.fetch_add(count, Ordering::Relaxed);
         Arc::new(Anonymous { pages, frames, gives_back: true, _commitment: commitment })
     }

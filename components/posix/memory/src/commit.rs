@@ -29,7 +29,7 @@ pub enum Policy {
 
 /// Most memory that [`Policy::Strict`] allows to be committed (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum CommitLimit {
     /// A percentage of the machine's memory.
     Percent(u64),
     /// A size in KiB.
@@ -113,18 +113,18 @@ pub fn set_policy(policy: Policy) {
 }
 
 /// Returns the limit of [`Policy::Strict`].
-pub fn limit() -> Limit {
+pub fn limit() -> CommitLimit {
     match LIMIT.load(Relaxed) {
-        kib if kib & IS_KIB != 0 => Limit::Kib(kib & !IS_KIB),
-        percent => Limit::Percent(percent),
+        kib if kib & IS_KIB != 0 => CommitLimit::Kib(kib & !IS_KIB),
+        percent => CommitLimit::Percent(percent),
     }
 }
 
 /// Changes the limit of [`Policy::Strict`].
-pub fn set_limit(limit: Limit) {
+pub fn set_limit(limit: CommitLimit) {
     let word = match limit {
-        Limit::Kib(kib) => kib | IS_KIB,
-        Limit::Percent(percent) => percent & !IS_KIB,
+        CommitLimit::Kib(kib) => kib | IS_KIB,
+        CommitLimit::Percent(percent) => percent & !IS_KIB,
     };
     LIMIT.store(word, Relaxed);
 }
@@ -132,8 +132,8 @@ pub fn set_limit(limit: Limit) {
 /// Returns the limit of [`Policy::Strict`] in pages (`CommitLimit`).
 pub fn limit_pages() -> u64 {
     match limit() {
-        Limit::Kib(kib) => kib / KIB_A_PAGE,
-        Limit::Percent(percent) => total_pages().saturating_mul(percent) / 100,
+        CommitLimit::Kib(kib) => kib / KIB_A_PAGE,
+        CommitLimit::Percent(percent) => total_pages().saturating_mul(percent) / 100,
     }
 }
 

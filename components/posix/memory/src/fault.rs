@@ -72,7 +72,7 @@ struct Fetched {
 }
 
 /// The result of one lookup in the map.
-enum Step {
+enum FaultStep {
     /// The page is present; the program can continue.
     Done,
     /// The object must be asked for page `index` first, without the lock.
@@ -112,7 +112,7 @@ impl AddressSpace {
             };
             check_access(region, access)?;
             match self.enter(region, page, access, fetched.take()) {
-                Ok(Step::Done) => {
+                Ok(FaultStep::Done) => {
                     self.faults.add(kind);
                     fault_counts::add_to_system(kind);
                     return Ok(kind);
@@ -125,7 +125,7 @@ impl AddressSpace {
                     vfs::reclaim(RECLAIM_PAGES);
                 }
                 Err(bad) => return Err(bad),
-                Ok(Step::Fetch { object, index, is_for_write }) => {
+                Ok(FaultStep::Fetch { object, index, is_for_write }) => {
                     drop(map);
                     if object.identity() != 0 && !is_resident(&object, index) {
                         kind = FaultKind::Major;
@@ -143,7 +143,7 @@ impl AddressSpace {
         page: u64,
         access: Access,
         fetched: Option<Fetched>,
-    ) -> Result<Step, FaultError> {
+    ) -> Result<FaultStep, FaultError> {
         match &region.backing {
             Backing::Anonymous => self.enter_anonymous(region, page, access),
             Backing::Object { object, first, .. } => {
@@ -170,17 +170,17 @@ impl AddressSpace {
         region: &Region,
         page: u64,
         access: Access,
-    ) -> Result<Step, FaultError> {
+    ) -> Result<FaultStep, FaultError> {
         if access == Access::Write {
             if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
-                return Ok(Step::Done);
+                return Ok(FaultStep::Done);
             }
         } else if !region.protection.contains(Protection::WRITE)
             || region.pages() > SMALL_PAGES && !region.flags.contains(Flags::LARGE)
         {
             let zero = zero_frame()?;
             self.space.map(one(page)?, &[zero], region.read_protection())?;
-            return Ok(Step::Done);
+            return Ok(FaultStep::Done);
         }
         let last = self.ahead.load(Ordering::Relaxed);
         let last = (page_of(last), last % PAGE);
@@ -188,7 +188,7 @@ impl AddressSpace {
             && self.space.map_large(large.start(), region.page_protection())?
         {
             self.expect_fault(large.start(), large.end());
-            return Ok(Step::Done);
+            return Ok(FaultStep::Done);
         }
         let (start, end) = self.ahead(region, page, last);
         self.expect_fault(start, end);
@@ -196,7 +196,7 @@ impl AddressSpace {
         if self.space.map_zeroed(pages, region.page_protection()).is_err() {
             self.space.map_zeroed(one(page)?, region.page_protection())?;
         }
-        Ok(Step::Done)
+        Ok(FaultStep::Done)
     }
 
     /// Returns the pages to make present for a fault on anonymous memory: the more, the longer faults have followed one
@@ -224,16 +224,16 @@ impl AddressSpace {
         page: u64,
         index: u64,
         fetched: Option<Fetched>,
-    ) -> Result<Step, FaultError> {
+    ) -> Result<FaultStep, FaultError> {
         let protection = region.read_protection();
         if let Some(fetched) = fetched {
             self.space.map(one(page)?, &[fetched.frame], protection)?;
-            return Ok(Step::Done);
+            return Ok(FaultStep::Done);
         }
         if self.map_resident(region, object, page, index)? {
-            return Ok(Step::Done);
+            return Ok(FaultStep::Done);
         }
-        Ok(Step::Fetch { object: object.clone(), index, is_for_write: false })
+        Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: false })
     }
 
     /// Maps the object's pages in memory around `page`. Returns whether `page` is mapped now.
@@ -281,9 +281,9 @@ impl AddressSpace {
         page: u64,
         index: u64,
         fetched: Option<Fetched>,
-    ) -> Result<Step, FaultError> {
+    ) -> Result<FaultStep, FaultError> {
         if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
-            return Ok(Step::Done);
+            return Ok(FaultStep::Done);
         }
         let mut original = fetched.map(|fetched| fetched.frame);
         if original.is_none() {
@@ -294,12 +294,12 @@ impl AddressSpace {
             });
         }
         let Some(original) = original else {
-            return Ok(Step::Fetch { object: object.clone(), index, is_for_write: false });
+            return Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: false });
         };
         let copy = Frame::allocate(false)?;
         copy.copy_from(&original);
         self.space.map(one(page)?, &[copy], region.page_protection())?;
-        Ok(Step::Done)
+        Ok(FaultStep::Done)
     }
 
     /// Handles a store to a shared mapping: the object is told first, so that it knows the page is dirty.
@@ -310,14 +310,14 @@ impl AddressSpace {
         page: u64,
         index: u64,
         fetched: Option<Fetched>,
-    ) -> Result<Step, FaultError> {
+    ) -> Result<FaultStep, FaultError> {
         let Some(fetched) = fetched.filter(|fetched| fetched.is_for_write) else {
-            return Ok(Step::Fetch { object: object.clone(), index, is_for_write: true });
+            return Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: true });
         };
         let pages = one(page)?;
         let frames = [fetched.frame];
         if self.space.map(pages, &frames, region.page_protection())? > 0 {
-            return Ok(Step::Done);
+            return Ok(FaultStep::Done);
         }
         let [frame] = &frames;
         if self.space.query(page).is_some_and(|present| present.frame.id() == frame.id()) {
@@ -326,7 +326,7 @@ impl AddressSpace {
             self.space.unmap(pages)?;
             self.space.map(pages, &frames, region.page_protection())?;
         }
-        Ok(Step::Done)
+        Ok(FaultStep::Done)
     }
 
     /// Extends the stack above `page` down to it, if there is one and its limit allows it.

@@ -24,7 +24,7 @@ pub const GUARD_GAP: u64 = 256 * PAGE;
 /// Heap bytes of a region: its record and its share of a tree node.
 const REGION_BYTES: usize = 160;
 
-struct Entry {
+struct MapEntry {
     region: Region,
     _charge: Charge,
 }
@@ -41,7 +41,7 @@ impl Reserved {
 
 /// The regions of an address space, with their sums.
 pub struct Map {
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, MapEntry>,
     /// Number of pages of all regions.
     pub total_pages: u64,
     /// Number of pages that count against `RLIMIT_DATA`.
@@ -154,9 +154,9 @@ impl Map {
     }
     fn enter(&mut self, region: Region, charge: Charge) {
         self.account(&region, 1);
-        self.entries.insert(region.start, Entry { region, _charge: charge });
+        self.entries.insert(region.start, MapEntry { region, _charge: charge });
     }
-    fn leave(&mut self, start: u64) -> Option<Entry> {
+    fn leave(&mut self, start: u64) -> Option<MapEntry> {
         let entry = self.entries.remove(&start)?;
         self.account(&entry.region, -1);
         Some(entry)

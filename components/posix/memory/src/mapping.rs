@@ -38,7 +38,7 @@ bitflags! {
 
 /// The wanted place of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MappingPlace {
     /// At any address.
     Anywhere,
     /// At this address if it is free, else at any.
@@ -51,7 +51,7 @@ pub enum Place {
 
 /// The source of the pages of a mapping.
 #[derive(Clone)]
-pub enum Source {
+pub enum MappingSource {
     /// Private zeroes.
     Anonymous,
     /// Zeroes, shared with children.
@@ -75,7 +75,7 @@ pub enum Source {
 #[derive(Clone)]
 pub struct MapRequest {
     /// The place wanted for the mapping.
-    pub place: Place,
+    pub place: MappingPlace,
     /// Length in bytes; rounded up to pages.
     pub bytes: u64,
     /// The accesses that the program is allowed.
@@ -83,14 +83,14 @@ pub struct MapRequest {
     /// Flags of the request.
     pub flags: MapFlags,
     /// The object to map.
-    pub source: Source,
+    pub source: MappingSource,
 }
 
 impl MapRequest {
     /// Makes a request for private zeroes at `place`.
-    pub fn anonymous(place: Place, bytes: u64, protection: Protection) -> MapRequest {
+    pub fn anonymous(place: MappingPlace, bytes: u64, protection: Protection) -> MapRequest {
         let flags = MapFlags::empty();
-        MapRequest { place, bytes, protection, flags, source: Source::Anonymous }
+        MapRequest { place, bytes, protection, flags, source: MappingSource::Anonymous }
     }
 }
 
@@ -139,11 +139,11 @@ impl AddressSpace {
         let is_strict = commit::policy() == Policy::Strict;
         let may_lack = request.flags.contains(MapFlags::NO_RESERVE) && !is_strict;
         let (backing, allowed, is_shared) = match &request.source {
-            Source::Anonymous => (Backing::Anonymous, everything, false),
-            Source::SharedAnonymous => {
+            MappingSource::Anonymous => (Backing::Anonymous, everything, false),
+            MappingSource::SharedAnonymous => {
                 (self.shared_anonymous(bytes / PAGE, may_lack)?, everything, true)
             }
-            Source::Object { object, first, origin, allowed, is_shared } => {
+            MappingSource::Object { object, first, origin, allowed, is_shared } => {
                 let (object, origin) = (object.clone(), origin.clone());
                 (Backing::Object { object, first: *first, origin }, *allowed, *is_shared)
             }
@@ -279,7 +279,7 @@ fn heed_seals(region: &mut Region) -> Result<(), Errno> {
 
 fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errno> {
     match request.place {
-        Place::Fixed(start) | Place::FixedFree(start) => {
+        MappingPlace::Fixed(start) | MappingPlace::FixedFree(start) => {
             if !start.is_multiple_of(PAGE) {
                 return Err(Errno::EINVAL);
             }
@@ -288,20 +288,20 @@ fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errn
             if start < lowest() {
                 return Err(Errno::EPERM);
             }
-            let must_be_free = matches!(request.place, Place::FixedFree(_));
+            let must_be_free = matches!(request.place, MappingPlace::FixedFree(_));
             if must_be_free && map.overlapping(start, end).next().is_some() {
                 return Err(Errno::EEXIST);
             }
             Ok(start)
         }
-        Place::Hint(hint) => {
+        MappingPlace::Hint(hint) => {
             let start = page_of(hint).max(lowest());
             match start.checked_add(bytes) {
                 Some(end) if end <= USER_END && map.is_free(start, end) => Ok(start),
                 _ => find_anywhere(map, request, bytes),
             }
         }
-        Place::Anywhere => find_anywhere(map, request, bytes),
+        MappingPlace::Anywhere => find_anywhere(map, request, bytes),
     }
 }
 

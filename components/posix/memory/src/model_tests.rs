@@ -278,11 +278,11 @@ impl Pair {
         }
     }
     fn map(&mut self, page: u64, pages: u64, protection: Protection, kind: Kind) {
-        let place = Place::Fixed(at(page));
+        let place = MappingPlace::Fixed(at(page));
         let request = match kind {
             Kind::Anonymous => MapRequest::anonymous(place, pages * PAGE, protection),
             Kind::SharedAnonymous => MapRequest {
-                source: Source::SharedAnonymous,
+                source: MappingSource::SharedAnonymous,
                 ..MapRequest::anonymous(place, pages * PAGE, protection)
             },
             Kind::PrivateFile => map_file(&self.file, place, pages, protection, false),

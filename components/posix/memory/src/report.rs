@@ -2,7 +2,7 @@
 use super::{
     fault_counts::Faults,
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of},
-    space::{AddressSpace, Layout},
+    space::{AddressSpace, ProgramLayout},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{ops::Range, sync::atomic::Ordering};
@@ -83,12 +83,12 @@ pub struct RegionReport {
     pub takes_large: bool,
 }
 
-/// The amount that [`Usage::share`] counts for a page that only one address space maps.
+/// The amount that [`PageUsage::share`] counts for a page that only one address space maps.
 pub const SHARE_ONE: u64 = 1 << 12;
 
 /// Present pages of a region, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct PageUsage {
     /// All present pages.
     pub pages: u64,
     /// All pages, each divided by the number of address spaces that map it, in parts of [`SHARE_ONE`].
@@ -124,10 +124,10 @@ pub struct PresentPage {
     pub mappers: u32,
 }
 
-impl Usage {
+impl PageUsage {
     /// Returns the sums of both.
-    pub fn plus(&self, other: &Usage) -> Usage {
-        Usage {
+    pub fn plus(&self, other: &PageUsage) -> PageUsage {
+        PageUsage {
             pages: self.pages + other.pages,
             share: self.share + other.share,
             dirty_share: self.dirty_share + other.dirty_share,
@@ -250,7 +250,7 @@ impl AddressSpace {
     ///
     /// # Locks
     /// `memory.map`, to read.
-    pub fn usages(&self) -> Vec<(RegionReport, Usage)> {
+    pub fn usages(&self) -> Vec<(RegionReport, PageUsage)> {
         let layout = self.layout();
         let map = self.map.read();
         map.iter().map(|region| (self.describe(region, &layout), self.usage(region))).collect()
@@ -305,8 +305,8 @@ impl AddressSpace {
         });
         count
     }
-    fn usage(&self, region: &Region) -> Usage {
-        let mut usage = Usage::default();
+    fn usage(&self, region: &Region) -> PageUsage {
+        let mut usage = PageUsage::default();
         self.each_of_region(region, region.start..region.end, &mut |page| {
             let &PresentPage { ref mapping, is_of_object, mappers, .. } = page;
             let is_dirty = mapping.is_dirty || !is_of_object;
@@ -327,7 +327,7 @@ impl AddressSpace {
         });
         usage
     }
-    fn describe(&self, region: &Region, layout: &Layout) -> RegionReport {
+    fn describe(&self, region: &Region, layout: &ProgramLayout) -> RegionReport {
         let heap = layout.heap_start..layout.heap_end;
         let is_heap = !heap.is_empty() && region.start < heap.end && heap.start < region.end;
         let (name, offset) = match &region.backing {

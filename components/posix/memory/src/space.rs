@@ -24,7 +24,7 @@ static MAP: LockClass = LockClass::nestable("memory.map");
 
 /// The resource limits that concern memory, in bytes; read without a lock.
 #[derive(Debug)]
-pub struct Limits {
+pub struct MemoryLimits {
     /// `RLIMIT_AS`.
     pub address_space: AtomicU64,
     /// `RLIMIT_DATA`.
@@ -35,7 +35,7 @@ pub struct Limits {
     pub locked: AtomicU64,
 }
 
-/// Values for [`Limits`].
+/// Values for [`MemoryLimits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitValues {
     /// `RLIMIT_AS`.
@@ -56,7 +56,7 @@ impl Default for LimitValues {
 
 /// Addresses of a program's parts, for `/proc/PID/{stat,cmdline,environ,auxv}` and brk.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub struct ProgramLayout {
     /// First and last address of the code.
     pub code: (u64, u64),
     /// First and last address of the initialised data.
@@ -95,9 +95,9 @@ pub struct AddressSpace {
     pub(super) space: Space,
     pub(super) owner: &'static dyn Owner,
     pub(super) map: RwLock<Map>,
-    pub(super) layout: Mutex<Layout>,
+    pub(super) layout: Mutex<ProgramLayout>,
     executable: Mutex<Option<Executable>>,
-    pub(super) limits: Limits,
+    pub(super) limits: MemoryLimits,
     pub(super) peak_pages: AtomicU64,
     pub(super) faults: FaultCounts,
     pub(super) peak_total_pages: AtomicU64,
@@ -127,9 +127,9 @@ impl AddressSpace {
             space: Space::new()?,
             owner,
             map: RwLock::new(&MAP, Map::new(search_top)),
-            layout: Mutex::new(&LAYOUT, Layout::default()),
+            layout: Mutex::new(&LAYOUT, ProgramLayout::default()),
             executable: Mutex::new(&LAYOUT, None),
-            limits: Limits::new(LimitValues::default()),
+            limits: MemoryLimits::new(LimitValues::default()),
             peak_pages: AtomicU64::new(0),
             faults: FaultCounts::new(),
             peak_total_pages: AtomicU64::new(0),
@@ -179,11 +179,11 @@ impl AddressSpace {
         self.limits.set(values);
     }
     /// Returns the addresses of the parts of the program.
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> ProgramLayout {
         self.layout.lock().clone()
     }
     /// Sets the addresses of the parts of the program (exec, `PR_SET_MM`).
-    pub fn set_layout(&self, layout: Layout) {
+    pub fn set_layout(&self, layout: ProgramLayout) {
         *self.layout.lock() = layout;
     }
     /// Returns the program that runs in it (`/proc/PID/exe`).
@@ -240,9 +240,9 @@ impl AddressSpace {
 /// The top below which room is searched in an address space without a layout.
 const DEFAULT_TOP: u64 = 0x7fff_f7ff_f000;
 
-impl Limits {
-    fn new(values: LimitValues) -> Limits {
-        let limits = Limits {
+impl MemoryLimits {
+    fn new(values: LimitValues) -> MemoryLimits {
+        let limits = MemoryLimits {
             address_space: AtomicU64::new(0),
             data: AtomicU64::new(0),
             stack: AtomicU64::new(0),

@@ -70,7 +70,7 @@ impl Mappable for TestFile {
 
 pub(super) fn map_file(
     file: &Arc<TestFile>,
-    place: Place,
+    place: MappingPlace,
     pages: u64,
     protection: Protection,
     is_shared: bool,
@@ -80,7 +80,7 @@ pub(super) fn map_file(
         bytes: pages * PAGE,
         protection,
         flags: MapFlags::empty(),
-        source: Source::Object {
+        source: MappingSource::Object {
             object: file.clone(),
             first: 0,
             origin: Origin::System(Label::SharedAnonymous),
@@ -95,7 +95,7 @@ fn space() -> Arc<AddressSpace> {
 }
 
 fn map(memory: &Arc<AddressSpace>, at: u64, pages: u64, protection: Protection) -> u64 {
-    memory.map(&MapRequest::anonymous(Place::Fixed(at), pages * PAGE, protection)).unwrap()
+    memory.map(&MapRequest::anonymous(MappingPlace::Fixed(at), pages * PAGE, protection)).unwrap()
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn a_child_has_the_parents_bytes_and_its_own_stores() {
 fn shared_anonymous_memory_is_one_for_parent_and_child() {
     let memory = space();
     let request = MapRequest {
-        source: Source::SharedAnonymous,
-        ..MapRequest::anonymous(Place::Anywhere, 2 * PAGE, BOTH)
+        source: MappingSource::SharedAnonymous,
+        ..MapRequest::anonymous(MappingPlace::Anywhere, 2 * PAGE, BOTH)
     };
     let at = memory.map(&request).unwrap();
     let child = memory.fork().unwrap();
@@ -205,7 +205,7 @@ fn marked_memory_is_left_out_or_wiped_by_fork() {
 fn private_file_pages_are_the_caches_until_stored_to() {
     let file = TestFile::new(&vec![7; 3 * PAGE as usize]);
     let memory = space();
-    let at = memory.map(&map_file(&file, Place::Anywhere, 3, BOTH, false)).unwrap();
+    let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 3, BOTH, false)).unwrap();
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
     let frame = file.page(0, false).unwrap();
     assert_eq!(memory.user().query(at).unwrap().frame.id(), frame.id());
@@ -222,7 +222,7 @@ fn private_file_pages_are_the_caches_until_stored_to() {
 fn stores_to_shared_file_pages_reach_the_file() {
     let file = TestFile::new(&vec![7; PAGE as usize]);
     let memory = space();
-    let at = memory.map(&map_file(&file, Place::Anywhere, 1, BOTH, true)).unwrap();
+    let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 1, BOTH, true)).unwrap();
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
     memory.write(at, &8u8).unwrap();
     let mut byte = [0];
@@ -234,7 +234,7 @@ fn stores_to_shared_file_pages_reach_the_file() {
 fn pages_beyond_a_files_end_are_bus_errors_also_after_truncation() {
     let file = TestFile::new(&vec![7; 2 * PAGE as usize]);
     let memory = space();
-    let at = memory.map(&map_file(&file, Place::Anywhere, 4, READ, true)).unwrap();
+    let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 4, READ, true)).unwrap();
     assert_eq!(memory.fault(at + 2 * PAGE, Access::Read), Err(FaultError::NoPage));
     assert_eq!(memory.read::<u8>(at + PAGE).unwrap(), 7);
     file.truncate(1);
@@ -247,7 +247,7 @@ fn pages_beyond_a_files_end_are_bus_errors_also_after_truncation() {
 fn a_space_that_ends_leaves_no_watcher_behind() {
     let file = TestFile::new(&vec![7; PAGE as usize]);
     let memory = space();
-    memory.map(&map_file(&file, Place::Anywhere, 1, READ, true)).unwrap();
+    memory.map(&map_file(&file, MappingPlace::Anywhere, 1, READ, true)).unwrap();
     assert_eq!(file.watchers.lock().unwrap().len(), 1);
     drop(memory);
     assert_eq!(file.watchers.lock().unwrap().len(), 0);
@@ -258,8 +258,8 @@ fn faults_map_around_what_is_in_memory() {
     let file = TestFile::new(&vec![7; 16 * PAGE as usize]);
     (0..16).for_each(|index| drop(file.page(index, false)));
     let memory = space();
-    map_file(&file, Place::Fixed(AT), 16, READ, false);
-    let at = memory.map(&map_file(&file, Place::Fixed(AT), 16, READ, false)).unwrap();
+    map_file(&file, MappingPlace::Fixed(AT), 16, READ, false);
+    let at = memory.map(&map_file(&file, MappingPlace::Fixed(AT), 16, READ, false)).unwrap();
     memory.fault(at + 3 * PAGE, Access::Read).unwrap();
     assert_eq!(memory.user().resident_pages(), 16);
 }
@@ -295,7 +295,11 @@ fn remap_without_unmapping_leaves_zeroes() {
 fn the_break_moves_and_gives_memory_back() {
     let memory = space();
     let start = AT + 0x123 * PAGE;
-    memory.set_layout(Layout { heap_start: start, heap_end: start, ..Layout::default() });
+    memory.set_layout(ProgramLayout {
+        heap_start: start,
+        heap_end: start,
+        ..ProgramLayout::default()
+    });
     assert_eq!(memory.set_break(0), start);
     assert_eq!(memory.set_break(start + 10_000), start + 10_000);
     memory.write(start + 9_999, &1u8).unwrap();
@@ -313,7 +317,7 @@ fn stacks_grow_to_their_limit_and_keep_their_distance() {
     let top = AT + 4096 * PAGE;
     let request = MapRequest {
         flags: MapFlags::GROWS_DOWN,
-        ..MapRequest::anonymous(Place::Fixed(top - PAGE), PAGE, BOTH)
+        ..MapRequest::anonymous(MappingPlace::Fixed(top - PAGE), PAGE, BOTH)
     };
     memory.map(&request).unwrap();
     memory.write(top - 100 * PAGE, &1u8).unwrap();
@@ -326,17 +330,17 @@ fn stacks_grow_to_their_limit_and_keep_their_distance() {
 #[test]
 fn absurd_requests_are_refused() {
     let memory = space();
-    let huge = |bytes| memory.map(&MapRequest::anonymous(Place::Anywhere, bytes, BOTH));
+    let huge = |bytes| memory.map(&MapRequest::anonymous(MappingPlace::Anywhere, bytes, BOTH));
     assert_eq!(huge(0), Err(Errno::EINVAL));
     assert_eq!(huge(u64::MAX), Err(Errno::ENOMEM));
     assert_eq!(huge(1 << 46), Err(Errno::ENOMEM));
     let at = |place| memory.map(&MapRequest::anonymous(place, PAGE, READ));
-    assert_eq!(at(Place::Fixed(AT + 1)), Err(Errno::EINVAL));
-    assert_eq!(at(Place::Fixed(0)), Err(Errno::EPERM));
-    assert_eq!(at(Place::Fixed(!(PAGE - 1))), Err(Errno::ENOMEM));
+    assert_eq!(at(MappingPlace::Fixed(AT + 1)), Err(Errno::EINVAL));
+    assert_eq!(at(MappingPlace::Fixed(0)), Err(Errno::EPERM));
+    assert_eq!(at(MappingPlace::Fixed(!(PAGE - 1))), Err(Errno::ENOMEM));
     map(&memory, AT, 1, READ);
-    assert_eq!(at(Place::FixedFree(AT)), Err(Errno::EEXIST));
-    assert_ne!(at(Place::Hint(AT)).unwrap(), AT);
+    assert_eq!(at(MappingPlace::FixedFree(AT)), Err(Errno::EEXIST));
+    assert_ne!(at(MappingPlace::Hint(AT)).unwrap(), AT);
 }
 
 #[test]
@@ -345,7 +349,7 @@ fn limits_are_kept() {
     let limits = LimitValues { address_space: 10 * PAGE, data: 4 * PAGE, ..LimitValues::default() };
     memory.set_limits(limits);
     let map = |pages, protection| {
-        memory.map(&MapRequest::anonymous(Place::Anywhere, pages * PAGE, protection))
+        memory.map(&MapRequest::anonymous(MappingPlace::Anywhere, pages * PAGE, protection))
     };
     assert_eq!(map(11, READ), Err(Errno::ENOMEM));
     let at = map(6, READ).unwrap();

@@ -1,6 +1,6 @@
 //! A system call: its caller and arguments ([`Call`]), the function that answers it ([`Handler`]), and the handlers of all
-//! calls ([`Table`]). The handlers are above this module; a process is given their table when it is made.
-use crate::{files::table::Table as Descriptors, task::Task};
+//! calls ([`CallTable`]). The handlers are above this module; a process is given their table when it is made.
+use crate::{files::table::DescriptorTable as Descriptors, task::Task};
 use alloc::sync::Arc;
 use memory::AddressSpace;
 use rt::user::Context;
@@ -26,15 +26,15 @@ pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
 pub const NUMBERS: usize = bpf::NUMBERS;
 
 /// Handlers by number, and the one of all numbers that are not in the table.
-pub struct Table {
+pub struct CallTable {
     handlers: [Handler; NUMBERS],
     absent: Handler,
 }
 
-impl Table {
+impl CallTable {
     /// The table of `handlers`, with `absent` for numbers beyond it.
-    pub const fn new(handlers: [Handler; NUMBERS], absent: Handler) -> Table {
-        Table { handlers, absent }
+    pub const fn new(handlers: [Handler; NUMBERS], absent: Handler) -> CallTable {
+        CallTable { handlers, absent }
     }
     /// Answers the call `number`.
     ///

@@ -10,7 +10,7 @@
 //! Source: Linux `kernel/reboot.c`, `kernel/exit.c`, `init/main.c`.
 use crate::{
     current,
-    files::{context::FsContext, sharing::FsHold, table::Table},
+    files::{context::FsContext, sharing::FsHold, table::DescriptorTable},
     fork::{self, CloneRequest},
     limits::Limits,
     object::{Process, ProcessParts},
@@ -28,7 +28,7 @@ use crate::{
     task::{Task, TaskParts},
     tree::{self, INIT},
     upcalls::Upcalls,
-    wait::{self, Event, Options, Which},
+    wait::{self, Event, WaitOptions, Which},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Ta
         },
     ));
     let parts = TaskParts {
-        files: Arc::new(Table::new()),
+        files: Arc::new(DescriptorTable::new()),
         fs: FsHold::first(fs),
         credentials: Arc::new(Credentials::root()),
         command: *b"init\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -100,7 +100,7 @@ pub fn spawn(
 
 /// Outcome of the wait for process 1 or the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum InitOutcome {
     /// The session leader, or the program that was process 1, ended.
     Ended(ExitStatus),
     /// The program that was to be process 1 could not be started.
@@ -119,7 +119,7 @@ pub fn run_program(
     fs: Arc<FsContext>,
     upcalls: &'static dyn Upcalls,
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
-) -> Result<Outcome, Errno> {
+) -> Result<InitOutcome, Errno> {
     IS_PROGRAM.store(true, Ordering::Relaxed);
     let task = make(fs, 0, upcalls);
     task.process.signals.lock().is_unkillable = true;
@@ -130,14 +130,14 @@ pub fn run_program(
     loop {
         let ticket = NEWS.ticket();
         if let Some(action) = request() {
-            return Ok(Outcome::Asked(action));
+            return Ok(InitOutcome::Asked(action));
         }
         match ENDED.load(Ordering::Acquire) {
             RUNS => {}
             word => {
                 return Ok(match FAILURE.load(Ordering::Relaxed) {
-                    0 => Outcome::Ended(ExitStatus::from_wait_word(word)),
-                    errno => Outcome::Failed(Errno(errno)),
+                    0 => InitOutcome::Ended(ExitStatus::from_wait_word(word)),
+                    errno => InitOutcome::Failed(Errno(errno)),
                 });
             }
         }
@@ -146,17 +146,17 @@ pub fn run_program(
 }
 
 /// Waits for every child until `leader` has ended or a program has asked for a power action.
-pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
-    let options = Options::EXITED | Options::ALL;
+pub fn reap_until(init: &Arc<Task>, leader: u32) -> InitOutcome {
+    let options = WaitOptions::EXITED | WaitOptions::ALL;
     loop {
         let ticket = init.process.child_event.ticket();
         if let Some(action) = request() {
-            return Outcome::Asked(action);
+            return InitOutcome::Asked(action);
         }
         match wait::look(&init.process, Which::Any, options) {
             Ok(Some(report)) if report.id == leader => {
                 if let Event::Ended(status) = report.event {
-                    return Outcome::Ended(status);
+                    return InitOutcome::Ended(status);
                 }
             }
             Ok(Some(_)) => {}

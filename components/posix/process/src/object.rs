@@ -35,7 +35,7 @@ lock_class! {
 
 /// The usage of a process and its waited-for children.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// Time and switches of threads that have ended.
     pub own: CpuTime,
     /// Time and switches of children waited for, theirs included.
@@ -73,7 +73,7 @@ pub struct Process {
     /// Interval and POSIX timers.
     pub timers: Mutex<ProcessTimers>,
     /// Resources used by tasks that have ended and by children waited for.
-    pub usage: Mutex<Usage>,
+    pub usage: Mutex<ProcessUsage>,
     /// The resource limits.
     pub limits: Limits,
     /// The time at which it was started.
@@ -152,7 +152,7 @@ impl Process {
             exec_guard: ExecGuard::new(),
             signals: Mutex::new(&SIGNALS, ProcessSignals::new(parts.actions)),
             timers: Mutex::new(&TIMERS, ProcessTimers::new()),
-            usage: Mutex::new(&USAGE, Usage::default()),
+            usage: Mutex::new(&USAGE, ProcessUsage::default()),
             limits: parts.limits,
             started: rt::time::now(),
             child_event: Event::new(),

@@ -37,7 +37,7 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 /// Held by a reader, so that there is one at a time.
 static READER: Mutex<()> = Mutex::new(&READING, ());
 /// Former owners of threads, in the order in which they ended.
-static FORMER: Mutex<VecDeque<(u64, Owner)>> = Mutex::new(&FORMERS, VecDeque::new());
+static FORMER: Mutex<VecDeque<(u64, ThreadOwner)>> = Mutex::new(&FORMERS, VecDeque::new());
 /// Most owners that are kept; the oldest are dropped.
 const FORMER_MAX: usize = 1 << 14;
 /// Upper bound of the length of a line.
@@ -45,17 +45,17 @@ const LINE_BYTES: usize = 2048;
 
 /// The owner of a thread, now or until some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
+struct ThreadOwner {
     until_ns: u64,
     process: u32,
     task: u32,
     command: [u8; 16],
 }
 
-impl Owner {
-    fn of(task: &Task, until_ns: u64) -> Owner {
+impl ThreadOwner {
+    fn of(task: &Task, until_ns: u64) -> ThreadOwner {
         let (process, command) = (task.process.id(), task.command());
-        Owner { until_ns, process, task: task.id(), command }
+        ThreadOwner { until_ns, process, task: task.id(), command }
     }
 }
 
@@ -78,7 +78,7 @@ pub fn rename(task: &Task, name: &[u8]) {
 
 #[cold]
 fn remember(task: &Task, longer_ns: u64) {
-    let owner = Owner::of(task, time::now().0 + longer_ns);
+    let owner = ThreadOwner::of(task, time::now().0 + longer_ns);
     let mut former = FORMER.lock();
     if former.len() == FORMER_MAX {
         former.pop_front();
@@ -101,17 +101,17 @@ pub fn set_rate(data: &[u8]) -> Result<(), Errno> {
 }
 
 /// Returns the present owners of threads.
-fn owners() -> HashMap<u64, Owner> {
+fn owners() -> HashMap<u64, ThreadOwner> {
     let processes: Vec<_> = tree::read().processes().cloned().collect();
     let tasks = processes.iter().flat_map(|process| process.tasks());
-    tasks.map(|task| (task.thread().0, Owner::of(&task, u64::MAX))).collect()
+    tasks.map(|task| (task.thread().0, ThreadOwner::of(&task, u64::MAX))).collect()
 }
 
 /// Removes and returns the collected samples, as far as there is memory for them.
 pub fn contents() -> Vec<u8> {
     let _reader = READER.lock();
     let started_ns = time::now().0;
-    let mut known: HashMap<u64, Vec<Owner>> = HashMap::new();
+    let mut known: HashMap<u64, Vec<ThreadOwner>> = HashMap::new();
     // The order matters: a task that ends meanwhile is in both lists.
     let present = owners();
     let former: Vec<_> = FORMER.lock().iter().copied().collect();
@@ -133,11 +133,11 @@ pub fn contents() -> Vec<u8> {
 }
 
 /// Returns the owner of a thread at `time_ns`; `owners` are in order.
-fn owner(owners: &[Owner], time_ns: u64) -> Option<&Owner> {
+fn owner(owners: &[ThreadOwner], time_ns: u64) -> Option<&ThreadOwner> {
     owners.iter().find(|owner| time_ns <= owner.until_ns)
 }
 
-fn line(text: &mut String, processor: usize, sample: &Sample, owner: Option<&Owner>) {
+fn line(text: &mut String, processor: usize, sample: &Sample, owner: Option<&ThreadOwner>) {
     let (process, task) = owner.map_or((0, 0), |owner| (owner.process, owner.task));
     let _ = write!(text, "{processor} {} {process} {task}", sample.time_ns);
     for calls in [&sample.kernel, &sample.program] {
@@ -161,10 +161,10 @@ fn line(text: &mut String, processor: usize, sample: &Sample, owner: Option<&Own
 mod tests {
     use super::*;
 
-    fn known(until_ns: u64, command: &[u8; 2]) -> Owner {
+    fn known(until_ns: u64, command: &[u8; 2]) -> ThreadOwner {
         let mut name = [0; 16];
         name[..2].copy_from_slice(command);
-        Owner { until_ns, process: 12, task: 13, command: name }
+        ThreadOwner { until_ns, process: 12, task: 13, command: name }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! attention, `Context::run` again: no lock, no allocation. A task that may not make every call takes another path,
 //! which asks its guard first (`seccomp`).
 use crate::{
-    call::{self, Call, Table},
+    call::{self, Call, CallTable},
     current, exit, files, oom, rseq,
     seccomp::{self, filter::Confinement},
     signal::{
@@ -50,15 +50,15 @@ impl SystemCalls {
 }
 
 /// The objects that a task's calls use, until its attention says that it has new ones.
-struct Held {
+struct HeldObjects {
     memory: Arc<AddressSpace>,
-    files: Arc<files::table::Table>,
+    files: Arc<files::table::DescriptorTable>,
     guard: Option<Confinement>,
 }
 
-impl Held {
-    fn of(task: &Task) -> Held {
-        Held { memory: task.memory(), files: task.files(), guard: task.guard() }
+impl HeldObjects {
+    fn of(task: &Task) -> HeldObjects {
+        HeldObjects { memory: task.memory(), files: task.files(), guard: task.guard() }
     }
 }
 
@@ -87,7 +87,7 @@ fn run_with(
         rseq::begin(task, &task.memory());
     }
     loop {
-        let held = Held::of(task);
+        let held = HeldObjects::of(task);
         let next = match &held.guard {
             None => run_holding(task, &held, &mut context, answer),
             Some(guard) => run_holding(task, &held, &mut context, |call| {
@@ -108,11 +108,11 @@ fn run_with(
 /// Runs the task to its end, or until its calls are to use other objects.
 fn run_holding(
     task: &Arc<Task>,
-    held: &Held,
+    held: &HeldObjects,
     context: &mut Context,
     answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
 ) -> Next {
-    let Held { memory, files, .. } = held;
+    let HeldObjects { memory, files, .. } = held;
     let mut call = Call { task, memory, files, context };
     let mut interrupted = None;
     loop {
@@ -153,7 +153,7 @@ fn is_to_reload(task: &Task) -> bool {
 
 /// Does a system call; returns it if it was interrupted.
 #[inline(always)]
-fn answer(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
+fn answer(table: &CallTable, call: &mut Call<'_>) -> Option<Interrupted> {
     let number = call.context.registers.rax;
     oom::fill_reserve(call.task);
     call.task.set_in_call(true);
@@ -171,7 +171,7 @@ fn answer(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
 
 /// Converts a call's error into the caller's rax, or into the interruption that it stands for.
 #[inline(never)]
-fn failed(table: &Table, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
+fn failed(table: &CallTable, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
     let (task, number) = (call.task, call.context.registers.rax);
     let result = match errno {
         // The call has had no effect: its arguments are unchanged.
@@ -189,7 +189,7 @@ fn failed(table: &Table, call: &mut Call<'_>, errno: Errno) -> Result<u64, Inter
 }
 
 /// Does the same as above on the first processor.
-fn answer_on_master(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
+fn answer_on_master(table: &CallTable, call: &mut Call<'_>) -> Option<Interrupted> {
     let task = call.task;
     rt::thread::set_affinity(task.thread(), MASTER);
     let interrupted = answer(table, call);

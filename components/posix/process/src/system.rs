@@ -35,13 +35,13 @@ pub static CONSOLE_LEVELS: [Setting; 4] =
 /// The bits of `/proc/sys/kernel/tainted`.
 pub static TAINTS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of a name of [`Names`] with its NUL.
+/// Bytes of a name of [`SystemNames`] with its NUL.
 const FIELD_BYTES: usize = NAME_BYTES_MAX + 1;
 
 /// `struct new_utsname`: the result of uname(2).
 #[derive(Clone, Copy, IntoBytes, Immutable)]
 #[repr(C)]
-pub struct Names {
+pub struct SystemNames {
     system: [u8; FIELD_BYTES],
     host: [u8; FIELD_BYTES],
     release: [u8; FIELD_BYTES],
@@ -50,16 +50,16 @@ pub struct Names {
     domain: [u8; FIELD_BYTES],
 }
 
-impl Names {
+impl SystemNames {
     /// Returns the names with another machine name.
-    pub fn with_machine(self, machine: &[u8]) -> Names {
-        Names { machine: field(machine), ..self }
+    pub fn with_machine(self, machine: &[u8]) -> SystemNames {
+        SystemNames { machine: field(machine), ..self }
     }
 }
 
-static STATE: Mutex<Names> = Mutex::new(
+static STATE: Mutex<SystemNames> = Mutex::new(
     &NAMES,
-    Names {
+    SystemNames {
         system: field(b"Linux"),
         host: field(b"skerry"),
         release: field(RELEASE.as_bytes()),
@@ -83,7 +83,7 @@ fn text(field: &[u8; FIELD_BYTES]) -> Vec<u8> {
 }
 
 /// Returns the system's names.
-pub fn names() -> Names {
+pub fn names() -> SystemNames {
     *STATE.lock()
 }
 

@@ -1,7 +1,7 @@
 //! [`Task`]: one Linux thread.
 use crate::{
     call::Handler,
-    files::{context::FsContext, sharing::FsHold, table::Table},
+    files::{context::FsContext, sharing::FsHold, table::DescriptorTable},
     io_counts::IoCounts,
     login::Login,
     object::Process,
@@ -76,7 +76,7 @@ pub struct Task {
     in_call: AtomicBool,
     /// The task is stopped; changed under `process.signals`.
     pub is_stopped: AtomicBool,
-    files: Mutex<Option<Arc<Table>>>,
+    files: Mutex<Option<Arc<DescriptorTable>>>,
     fs: Mutex<FsHold>,
     credentials: Mutex<Arc<Credentials>>,
     command: Mutex<[u8; 16]>,
@@ -136,7 +136,7 @@ pub struct Task {
 /// The parts that the creator of a task gives it.
 pub struct TaskParts {
     /// The descriptor table.
-    pub files: Arc<Table>,
+    pub files: Arc<DescriptorTable>,
     /// Root, working directory and umask.
     pub fs: FsHold,
     /// The credentials of the task.
@@ -206,10 +206,10 @@ impl Task {
         self.thread.store(thread.0, Ordering::Release);
     }
     /// Returns the descriptor table. A task that has ended has an empty one.
-    pub fn files(&self) -> Arc<Table> {
-        self.files.lock().clone().unwrap_or_else(|| Arc::new(Table::new()))
+    pub fn files(&self) -> Arc<DescriptorTable> {
+        self.files.lock().clone().unwrap_or_else(|| Arc::new(DescriptorTable::new()))
     }
-    /// [`Table::held_pages`] of its descriptors, none of which is closed by this. 0 of a table whose number is among
+    /// [`DescriptorTable::held_pages`] of its descriptors, none of which is closed by this. 0 of a table whose number is among
     /// `seen`; others are put there.
     pub fn held_pages(&self, seen: &mut Vec<u64>) -> u64 {
         match &*self.files.lock() {
@@ -221,7 +221,7 @@ impl Task {
         }
     }
     /// Replaces the descriptor table (unshare, exec); `None` at the end.
-    pub fn set_files(&self, files: Option<Arc<Table>>) {
+    pub fn set_files(&self, files: Option<Arc<DescriptorTable>>) {
         let old = core::mem::replace(&mut *self.files.lock(), files);
         drop(old);
         self.raise_attention(attention::RELOAD);

@@ -27,7 +27,7 @@ pub static TASKS_MAX: Setting = Setting::new(0, 1, i32::MAX as i64);
 const ID_FIRST_AFTER_WRAP: u32 = 300;
 
 /// A process with its children.
-pub struct Node {
+pub struct ProcessNode {
     /// The process.
     pub process: Arc<Process>,
     /// Ids of its children, oldest first.
@@ -43,7 +43,7 @@ pub struct Node {
 /// Processes, tasks, groups and sessions by number.
 #[derive(Default)]
 pub struct Tree {
-    nodes: BTreeMap<u32, Node>,
+    nodes: BTreeMap<u32, ProcessNode>,
     tasks: HashMap<u32, Arc<Task>>,
     groups: Members,
     sessions: Members,
@@ -253,7 +253,10 @@ impl Tree {
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
             parent.children.push(id);
         }
-        self.nodes.insert(id, Node { process, children: Vec::new(), ended_leader: None, tasks: 1 });
+        self.nodes.insert(
+            id,
+            ProcessNode { process, children: Vec::new(), ended_leader: None, tasks: 1 },
+        );
     }
     /// Removes a process that was waited for.
     pub fn remove(&mut self, process: &Process) {

@@ -1,6 +1,6 @@
 //! Waiting for children: wait4(2) and waitid(2) in one.
 use crate::{
-    object::{Process, Usage, add_time},
+    object::{Process, ProcessUsage, add_time},
     signal::number::SIGCHLD,
     status::ExitStatus,
     task::Task,
@@ -28,7 +28,7 @@ pub enum Which<'a> {
 bitflags! {
     /// Options of a wait; the values are Linux's.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Options: u32 {
+    pub struct WaitOptions: u32 {
         /// Return at once if there is no event.
         const NO_HANG = 1;
         /// Report stops (WSTOPPED).
@@ -69,21 +69,21 @@ pub struct Report {
     /// The event.
     pub event: Event,
     /// The resource usage of it and its children.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
 }
 
 /// Waits until a child of `task`'s process has an event to report. Returns `None` with `NO_HANG` if none has.
 ///
 /// # Errors
 /// `ECHILD` if no child can ever match, `RESTART` when interrupted.
-pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Report>, Errno> {
+pub fn wait(task: &Task, which: Which<'_>, options: WaitOptions) -> Result<Option<Report>, Errno> {
     let process = &task.process;
     loop {
         let ticket = process.child_event.ticket();
         if let Some(report) = look_for(process, Some(task), which, options)? {
             return Ok(Some(report));
         }
-        if options.contains(Options::NO_HANG) {
+        if options.contains(WaitOptions::NO_HANG) {
             return Ok(None);
         }
         if process.child_event.wait_interruptible(ticket, None) == Woken::Kicked {
@@ -101,7 +101,7 @@ pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Re
 pub fn look(
     process: &Process,
     which: Which<'_>,
-    options: Options,
+    options: WaitOptions,
 ) -> Result<Option<Report>, Errno> {
     look_for(process, None, which, options)
 }
@@ -111,9 +111,9 @@ fn look_for(
     process: &Process,
     own: Option<&Task>,
     which: Which<'_>,
-    options: Options,
+    options: WaitOptions,
 ) -> Result<Option<Report>, Errno> {
-    let own = own.filter(|_| options.contains(Options::NO_THREAD));
+    let own = own.filter(|_| options.contains(WaitOptions::NO_THREAD));
     let is_own = |child: &&Arc<Process>| own.is_none_or(|task| is_of(child, task));
     let mut tree = tree::write();
     let found = match which {
@@ -130,7 +130,7 @@ fn look_for(
     };
     let Some((child, event)) = found? else { return Ok(None) };
     let usage = *child.usage.lock();
-    if matches!(event, Event::Ended(_)) && !options.contains(Options::NO_WAIT) {
+    if matches!(event, Event::Ended(_)) && !options.contains(WaitOptions::NO_WAIT) {
         tree.remove(&child);
         inherit_usage(process, &usage);
         drop(tree);
@@ -159,21 +159,21 @@ pub fn is_of(child: &Process, task: &Task) -> bool {
 fn first_event<'a>(
     children: impl IntoIterator<Item = &'a Arc<Process>>,
     which: Which<'_>,
-    options: Options,
+    options: WaitOptions,
 ) -> Result<Option<(Arc<Process>, Event)>, Errno> {
     let mut found = Err(Errno::ECHILD);
     for child in children.into_iter().filter(|child| matches(child, which, options)) {
         if let Some(event) = event_of(child, options) {
             return Ok(Some((child.clone(), event)));
         }
-        if options.contains(Options::EXITED) || child.ended().is_none() {
+        if options.contains(WaitOptions::EXITED) || child.ended().is_none() {
             found = Ok(None);
         }
     }
     found
 }
 
-fn matches(child: &Arc<Process>, which: Which<'_>, options: Options) -> bool {
+fn matches(child: &Arc<Process>, which: Which<'_>, options: WaitOptions) -> bool {
     let is_named = match which {
         Which::Any => true,
         Which::Process(id) => child.id() == id,
@@ -181,17 +181,18 @@ fn matches(child: &Arc<Process>, which: Which<'_>, options: Options) -> bool {
         Which::Exactly(process) => Arc::ptr_eq(child, process),
     };
     let is_clone = child.exit_signal.load(Ordering::Relaxed) != SIGCHLD;
-    is_named && (options.contains(Options::ALL) || is_clone == options.contains(Options::CLONE))
+    is_named
+        && (options.contains(WaitOptions::ALL) || is_clone == options.contains(WaitOptions::CLONE))
 }
 
 /// Returns the event of `child`, which is consumed unless `NO_WAIT` is set.
-fn event_of(child: &Process, options: Options) -> Option<Event> {
+fn event_of(child: &Process, options: WaitOptions) -> Option<Event> {
     let mut state = child.signals.lock();
     if let Some(status) = state.ended {
-        return options.contains(Options::EXITED).then_some(Event::Ended(status));
+        return options.contains(WaitOptions::EXITED).then_some(Event::Ended(status));
     }
-    let keep = options.contains(Options::NO_WAIT);
-    if options.contains(Options::UNTRACED)
+    let keep = options.contains(WaitOptions::NO_WAIT);
+    if options.contains(WaitOptions::UNTRACED)
         && let Some(signal) = state.stop_report
     {
         if !keep {
@@ -199,14 +200,14 @@ fn event_of(child: &Process, options: Options) -> Option<Event> {
         }
         return Some(Event::Stopped(signal));
     }
-    if options.contains(Options::CONTINUED) && state.continue_report {
+    if options.contains(WaitOptions::CONTINUED) && state.continue_report {
         state.continue_report = keep;
         return Some(Event::Continued);
     }
     None
 }
 
-fn inherit_usage(process: &Process, child: &Usage) {
+fn inherit_usage(process: &Process, child: &ProcessUsage) {
     let mut usage = process.usage.lock();
     add_time(&mut usage.children, &child.own);
     add_time(&mut usage.children, &child.children);

@@ -17,17 +17,17 @@ const LENGTH_BYTES: usize = 4;
 const COMMAND_MAX: usize = 1 << 20;
 
 /// The control messages received so far.
-pub struct Control {
+pub struct ControlMessages {
     port: Arc<dyn Port>,
     received: Mutex<Vec<u8>>,
     news: Event,
     is_closed: AtomicBool,
 }
 
-impl Control {
+impl ControlMessages {
     /// Makes a reader of `port`.
-    pub fn new(port: Arc<dyn Port>) -> Arc<Control> {
-        let control = Arc::new(Control {
+    pub fn new(port: Arc<dyn Port>) -> Arc<ControlMessages> {
+        let control = Arc::new(ControlMessages {
             port: port.clone(),
             received: Mutex::new(&RECEIVED, Vec::new()),
             news: Event::new(),
@@ -68,7 +68,7 @@ impl Control {
     }
 }
 
-impl PortSink for Control {
+impl PortSink for ControlMessages {
     fn received(&self, bytes: &[u8]) -> usize {
         let mut received = self.received.lock();
         let taken = bytes.len().min((LENGTH_BYTES + COMMAND_MAX).saturating_sub(received.len()));

@@ -21,7 +21,7 @@ use interfaces::{
 use proc::procfs::registry;
 use rt::power::{self, Action};
 
-pub use proc::procfs::registry::{Component, State};
+pub use proc::procfs::registry::{Component, ComponentState};
 pub use process::run::SystemCalls;
 
 /// The parts with which the personality is started.
@@ -77,7 +77,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
 }
 
 fn run(boot: &Boot) -> Result<Action, End> {
-    let session = session::Session::prepare(&boot.ports).map_err(End::Unstarted)?;
+    let session = session::BootSession::prepare(&boot.ports).map_err(End::Unstarted)?;
     let namespace = mounts::mount_all(boot, session.terminals()).map_err(End::Unstarted)?;
     session.run(namespace)
 }

@@ -4,7 +4,7 @@ use super::Boot;
 use alloc::{format, string::String, sync::Arc};
 use interfaces::file_system::FileType;
 use objects::{
-    devices::{self, Device},
+    devices::{self, DiskDevice},
     file_systems::{self, Diskless, Writes},
     ipc::queue,
     tty::{Terminal, pty::devpts},
@@ -118,7 +118,7 @@ fn mount_queues(caller: &Caller<'_>) -> Result<(), Errno> {
 fn mount_devices(
     caller: &Caller<'_>,
     terminals: &[Arc<Terminal>],
-    disks: &[Arc<Device>],
+    disks: &[Arc<DiskDevice>],
 ) -> Result<(), Errno> {
     mount(caller, "devtmpfs", "", "/dev", MountFlags::empty())?;
     for &(name, file_type, mode, number) in devices::NODES {

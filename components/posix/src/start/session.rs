@@ -9,16 +9,16 @@
 //! `/dev/console`, and the host's command is added to its arguments as `-c COMMAND`. The machine is shut down when a program
 //! asks for it; if process 1 ends, the kernel stops.
 use super::upcalls::Personality;
-use super::{End, control::Control, parameters::ForProgram, window};
+use super::{End, control::ControlMessages, parameters::ForProgram, window};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use interfaces::terminal::Port;
 use linux_raw_sys::general as raw;
-use objects::tty::{Stream, Terminal, Window};
+use objects::tty::{Stream, Terminal, WindowSize};
 use process::{
     ExitStatus, Task,
     exec::{Program, Strings, replace::execute},
     files::{self, OnExec},
-    init::{self, Outcome},
+    init::{self, InitOutcome},
     tree,
 };
 use rt::{power::Action, user::Context};
@@ -36,13 +36,13 @@ const PATH: &[u8] = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 /// The standard files of the leader.
 enum Files {
     /// Streams of the host: stdin, stdout, stderr, and the control port.
-    Streams([Arc<Stream>; 3], Arc<Control>),
+    Streams([Arc<Stream>; 3], Arc<ControlMessages>),
     /// The session is on the console terminal.
     Console,
 }
 
 /// A session to be run.
-pub struct Session {
+pub struct BootSession {
     ports: Vec<Arc<dyn Port>>,
     /// The console, if there is one, and other terminals.
     terminals: Vec<Arc<Terminal>>,
@@ -77,20 +77,20 @@ fn make_terminals(ports: &[Arc<dyn Port>]) -> Vec<Arc<Terminal>> {
 
 fn make_terminal(port: &Arc<dyn Port>) -> Option<Arc<Terminal>> {
     let number = terminal_number(&port.name())?;
-    let window = Window {
+    let window = WindowSize {
         rows: parameter_number("skerry.rows", ROWS),
         columns: parameter_number("skerry.columns", COLUMNS),
-        ..Window::default()
+        ..WindowSize::default()
     };
     Terminal::start(port.clone(), number, window).ok()
 }
 
-impl Session {
+impl BootSession {
     /// Takes the ports that the session needs.
     ///
     /// # Errors
     /// A message, if a port is missing.
-    pub fn prepare(ports: &[Arc<dyn Port>]) -> Result<Session, String> {
+    pub fn prepare(ports: &[Arc<dyn Port>]) -> Result<BootSession, String> {
         let named = |name: &str| {
             let found = ports.iter().find(|port| port.name() == name).cloned();
             found.ok_or_else(|| format!("there is no port {name}"))
@@ -100,7 +100,7 @@ impl Session {
         let files = if rt::system::parameter("skerry.exec").is_some() {
             let streams =
                 [named("skerry.stdin")?, named("skerry.stdout")?, named("skerry.stderr")?];
-            Files::Streams(streams.map(Stream::new), Control::new(named("skerry.control")?))
+            Files::Streams(streams.map(Stream::new), ControlMessages::new(named("skerry.control")?))
         } else if console.is_none() {
             return Err("there is no console".into());
         } else {
@@ -110,7 +110,7 @@ impl Session {
         if let (Some(port), Some(console)) = (follows, console) {
             window::follow(port, console);
         }
-        Ok(Session { ports: ports.to_vec(), terminals, files })
+        Ok(BootSession { ports: ports.to_vec(), terminals, files })
     }
 
     /// Returns the terminals over ports; the first is the console.
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Runs the program at `path` as process 1 until a program asks to stop the machine.
-    fn run_first(&self, fs: Arc<files::FsContext>, path: &str) -> Result<Outcome, End> {
+    fn run_first(&self, fs: Arc<files::FsContext>, path: &str) -> Result<InitOutcome, End> {
         let given = ForProgram::of(rt::system::command_line());
         let arguments = core::iter::once(path).chain(given.arguments.iter().map(String::as_str));
         let mut arguments: Strings = arguments.map(str::as_bytes).collect();
@@ -179,10 +179,10 @@ impl Session {
         };
         match init::run_program(fs, &Personality, body) {
             Err(errno) => Err(End::Unstarted(format!("no process 1: {errno:?}"))),
-            Ok(Outcome::Failed(errno)) => {
+            Ok(InitOutcome::Failed(errno)) => {
                 Err(End::NoInit(format!("Requested init {path} failed (error -{}).", errno.0)))
             }
-            Ok(Outcome::Ended(status)) => Err(End::NoInit(format!(
+            Ok(InitOutcome::Ended(status)) => Err(End::NoInit(format!(
                 "Attempted to kill init! exitcode={:#010x}",
                 status.wait_word()
             ))),
@@ -190,14 +190,16 @@ impl Session {
         }
     }
 
-    fn finish(&self, outcome: Outcome) -> Action {
+    fn finish(&self, outcome: InitOutcome) -> Action {
         let (action, line) = match outcome {
-            Outcome::Ended(ExitStatus::Exited(code)) => (Action::Off, format!("exited {code}\n")),
-            Outcome::Ended(ExitStatus::Signalled(signal)) => {
+            InitOutcome::Ended(ExitStatus::Exited(code)) => {
+                (Action::Off, format!("exited {code}\n"))
+            }
+            InitOutcome::Ended(ExitStatus::Signalled(signal)) => {
                 (Action::Off, format!("signalled {signal}\n"))
             }
-            Outcome::Asked(action) => (action, String::from("exited 0\n")),
-            Outcome::Failed(_) => (Action::Off, String::from("exited 127\n")),
+            InitOutcome::Asked(action) => (action, String::from("exited 0\n")),
+            InitOutcome::Failed(_) => (Action::Off, String::from("exited 127\n")),
         };
         log::info!("session {}", line.trim_end());
         if let Files::Streams(_, control) = &self.files {
@@ -208,7 +210,7 @@ impl Session {
 }
 
 /// Returns the command that the host sends.
-fn command_of(control: &Control) -> Result<Vec<u8>, String> {
+fn command_of(control: &ControlMessages) -> Result<Vec<u8>, String> {
     let command = control.command();
     command.ok_or_else(|| String::from("the control port closed before the command came"))
 }
@@ -300,7 +302,7 @@ fn run_command(
     execute(task, context, program)
 }
 
-fn insert(table: &files::Table, file: Arc<OpenFile>) -> Result<(), Errno> {
+fn insert(table: &files::DescriptorTable, file: Arc<OpenFile>) -> Result<(), Errno> {
     const LIMIT: usize = 16;
     table.insert_from(file, 0, LIMIT, OnExec::Keep)?;
     Ok(())

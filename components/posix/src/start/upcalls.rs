@@ -1,12 +1,12 @@
 //! The calls of processes to the layers above them.
 use objects::{ipc::segment, socket::rights};
-use process::{Task, call::Table, upcalls::Upcalls};
+use process::{Task, call::CallTable, upcalls::Upcalls};
 
 /// All layers of the personality.
 pub struct Personality;
 
 impl Upcalls for Personality {
-    fn system_calls(&self) -> &'static Table {
+    fn system_calls(&self) -> &'static CallTable {
         &syscall::TABLE
     }
     fn task_ended(&self, task: &Task) {

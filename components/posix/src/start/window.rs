@@ -18,14 +18,14 @@ const RESTART_KEYS: &[u8] = b"ctrl-alt-del";
 const LINE_MAX: usize = 16;
 
 /// The console, and the line that is being received.
-struct Window {
+struct WindowPort {
     console: Arc<Terminal>,
     line: Mutex<Vec<u8>>,
 }
 
 /// Listens on `port` on behalf of `console`.
 pub fn follow(port: &Arc<dyn Port>, console: &Arc<Terminal>) {
-    port.set_sink(Arc::new(Window {
+    port.set_sink(Arc::new(WindowPort {
         console: console.clone(),
         line: Mutex::new(&LINE, Vec::new()),
     }));
@@ -37,7 +37,7 @@ fn decode(line: &[u8]) -> Option<(u16, u16)> {
     Some((rows.parse().ok()?, columns.parse().ok()?))
 }
 
-impl PortSink for Window {
+impl PortSink for WindowPort {
     fn received(&self, bytes: &[u8]) -> usize {
         let (mut last, mut are_pressed) = (None, false);
         let mut line = self.line.lock();

@@ -3,7 +3,7 @@ use linux_raw_sys::{general as raw, ioctl as request};
 use objects::socket::Socket;
 use process::{
     call::Call,
-    files::owner::{Owner, Whom, is_signal_driven},
+    files::owner::{SignalOwner, Whom, is_signal_driven},
     signal::LAST,
     tree,
 };
@@ -36,7 +36,7 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
             set_owner(call, file, (owner.kind, owner.id))
         }
         raw::F_GETOWN_EX => {
-            let (kind, id) = match Owner::of(file)?.whom() {
+            let (kind, id) = match SignalOwner::of(file)?.whom() {
                 Whom::Nobody => (THREAD, 0),
                 Whom::Thread(id) => (THREAD, id),
                 Whom::Process(id) => (PROCESS, id),
@@ -47,11 +47,13 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
         }
         raw::F_SETSIG => {
             let signal = u8::try_from(call.int(2)).ok().filter(|signal| *signal <= LAST);
-            Owner::of(file)?.set_signal(signal.ok_or(Errno::EINVAL)?);
+            SignalOwner::of(file)?.set_signal(signal.ok_or(Errno::EINVAL)?);
             Ok(0)
         }
-        F_GETOWNER_UIDS => call.memory.write(call.word(2), &Owner::of(file)?.users()).map(|()| 0),
-        raw::F_GETSIG => Ok(u64::from(Owner::of(file)?.signal())),
+        F_GETOWNER_UIDS => {
+            call.memory.write(call.word(2), &SignalOwner::of(file)?.users()).map(|()| 0)
+        }
+        raw::F_GETSIG => Ok(u64::from(SignalOwner::of(file)?.signal())),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -95,20 +97,20 @@ pub fn request(
 /// Called when O_ASYNC of descriptor `fd` may have changed; `before` has the old flags.
 ///
 /// # Errors
-/// Those of [`Owner::of`].
+/// Those of [`SignalOwner::of`].
 pub fn flag_changed(file: &OpenFile, fd: i32, before: u32) -> Result<(), Errno> {
     let is_on = file.flags() & raw::FASYNC != 0;
     match before & raw::FASYNC != 0 {
         was_on if was_on == is_on => {}
-        true => Owner::of(file)?.turn_off(),
-        false => Owner::of(file)?.turn_on(file, fd),
+        true => SignalOwner::of(file)?.turn_off(),
+        false => SignalOwner::of(file)?.turn_on(file, fd),
     }
     Ok(())
 }
 
 /// Returns the owner as F_GETOWN does: a group as a negative number.
 fn owner_of(file: &OpenFile) -> Result<i64, Errno> {
-    Ok(match Owner::of(file)?.whom() {
+    Ok(match SignalOwner::of(file)?.whom() {
         Whom::Nobody => 0,
         Whom::Thread(id) | Whom::Process(id) => i64::from(id),
         Whom::Group(id) => -i64::from(id),
@@ -135,6 +137,6 @@ fn set_owner(call: &Call<'_>, file: &OpenFile, (kind, id): (i32, i32)) -> Result
     if !is_there {
         return Err(Errno::ESRCH);
     }
-    Owner::of(file)?.set_whom(whom, call.task.credentials());
+    SignalOwner::of(file)?.set_whom(whom, call.task.credentials());
     Ok(0)
 }

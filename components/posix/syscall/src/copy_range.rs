@@ -3,7 +3,7 @@
 use super::{
     bounded,
     entry::Entry,
-    splice::{Place, copy, note_copied},
+    splice::{FilePlace, copy, note_copied},
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -28,10 +28,10 @@ impl Side {
         let position = if at == 0 { file.offset() } else { call.memory.read(at)? };
         Ok(Side { file, at, position })
     }
-    fn place(&self) -> Place {
+    fn place(&self) -> FilePlace {
         (self.at != 0).then_some(self.position)
     }
-    fn write_back(&self, call: &Call<'_>, place: Place) -> Result<(), Errno> {
+    fn write_back(&self, call: &Call<'_>, place: FilePlace) -> Result<(), Errno> {
         place.map_or(Ok(()), |position| call.memory.write(self.at, &position))
     }
     /// Checks that `length` bytes from its position are positions of a file.

@@ -31,14 +31,14 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getresgid, "getresgid", |call| {
         get_three(call, call.task.credentials().group)
     }),
-    Entry::whole(raw::__NR_setuid, "setuid", |call| set_one(call, Kind::User)),
-    Entry::whole(raw::__NR_setgid, "setgid", |call| set_one(call, Kind::Group)),
-    Entry::whole(raw::__NR_setreuid, "setreuid", |call| set_two(call, Kind::User)),
-    Entry::whole(raw::__NR_setregid, "setregid", |call| set_two(call, Kind::Group)),
-    Entry::whole(raw::__NR_setresuid, "setresuid", |call| set_three(call, Kind::User)),
-    Entry::whole(raw::__NR_setresgid, "setresgid", |call| set_three(call, Kind::Group)),
-    Entry::whole(raw::__NR_setfsuid, "setfsuid", |call| set_fs(call, Kind::User)),
-    Entry::whole(raw::__NR_setfsgid, "setfsgid", |call| set_fs(call, Kind::Group)),
+    Entry::whole(raw::__NR_setuid, "setuid", |call| set_one(call, IdKind::User)),
+    Entry::whole(raw::__NR_setgid, "setgid", |call| set_one(call, IdKind::Group)),
+    Entry::whole(raw::__NR_setreuid, "setreuid", |call| set_two(call, IdKind::User)),
+    Entry::whole(raw::__NR_setregid, "setregid", |call| set_two(call, IdKind::Group)),
+    Entry::whole(raw::__NR_setresuid, "setresuid", |call| set_three(call, IdKind::User)),
+    Entry::whole(raw::__NR_setresgid, "setresgid", |call| set_three(call, IdKind::Group)),
+    Entry::whole(raw::__NR_setfsuid, "setfsuid", |call| set_fs(call, IdKind::User)),
+    Entry::whole(raw::__NR_setfsgid, "setfsgid", |call| set_fs(call, IdKind::Group)),
     Entry::whole(raw::__NR_getgroups, "getgroups", getgroups),
     Entry::whole(raw::__NR_setgroups, "setgroups", setgroups),
 ];
@@ -46,22 +46,22 @@ pub const CALLS: &[Entry] = &[
 const UNCHANGED: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum IdKind {
     User,
     Group,
 }
 
-impl Kind {
+impl IdKind {
     fn of(self, credentials: &Credentials) -> Ids {
         match self {
-            Kind::User => credentials.user,
-            Kind::Group => credentials.group,
+            IdKind::User => credentials.user,
+            IdKind::Group => credentials.group,
         }
     }
     fn capability(self) -> Capabilities {
         match self {
-            Kind::User => Capabilities::SETUID,
-            Kind::Group => Capabilities::SETGID,
+            IdKind::User => Capabilities::SETUID,
+            IdKind::Group => Capabilities::SETGID,
         }
     }
 }
@@ -75,12 +75,12 @@ fn get_three(call: &Call<'_>, ids: Ids) -> Result<u64, Errno> {
 }
 
 /// Gives the task new ids of one kind, and changes its capabilities accordingly (capabilities(7)).
-fn apply(task: &Task, kind: Kind, ids: Ids) {
+fn apply(task: &Task, kind: IdKind, ids: Ids) {
     let mut new = (*task.credentials()).clone();
     let old = new.user;
     match kind {
-        Kind::Group => new.group = ids,
-        Kind::User => {
+        IdKind::Group => new.group = ids,
+        IdKind::User => {
             new.user = ids;
             capabilities::follow_user(&mut new, old);
         }
@@ -89,8 +89,8 @@ fn apply(task: &Task, kind: Kind, ids: Ids) {
 }
 
 /// Does the same as [`apply`] for the ids by which processes are counted.
-fn change(task: &Task, kind: Kind, ids: Ids) {
-    if kind == Kind::User {
+fn change(task: &Task, kind: IdKind, ids: Ids) {
+    if kind == IdKind::User {
         note_process_limit(&task.process, ids.real);
     }
     apply(task, kind, ids);
@@ -119,7 +119,7 @@ pub(super) fn install(task: &Task, new: Credentials) {
     task.set_credentials(Arc::new(new));
 }
 
-fn set_one(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
+fn set_one(call: &mut Call<'_>, kind: IdKind) -> Result<u64, Errno> {
     let credentials = call.task.credentials();
     let (old, id) = (kind.of(&credentials), call.uint(0));
     if id == UNCHANGED {
@@ -136,7 +136,7 @@ fn set_one(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn set_two(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
+fn set_two(call: &mut Call<'_>, kind: IdKind) -> Result<u64, Errno> {
     let credentials = call.task.credentials();
     let old = kind.of(&credentials);
     let (real, effective) = (call.uint(0), call.uint(1));
@@ -163,7 +163,7 @@ fn set_two(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn set_three(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
+fn set_three(call: &mut Call<'_>, kind: IdKind) -> Result<u64, Errno> {
     let credentials = call.task.credentials();
     let old = kind.of(&credentials);
     let is_privileged = credentials.has(kind.capability());
@@ -183,7 +183,7 @@ fn set_three(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn set_fs(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
+fn set_fs(call: &mut Call<'_>, kind: IdKind) -> Result<u64, Errno> {
     let credentials = call.task.credentials();
     let (old, id) = (kind.of(&credentials), call.uint(0));
     let fits = [old.real, old.effective, old.saved, old.fs].contains(&id);

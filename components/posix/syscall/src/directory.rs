@@ -41,14 +41,14 @@ const FIXED_BYTES: usize = 8 + 8 + 2 + 1 + 1;
 
 /// The layout of a directory entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum EntryLayout {
     /// `struct linux_dirent`: inode, offset, length, name, NUL, type in the last byte.
     Old,
     /// `struct linux_dirent64`: inode, offset, length, type, name, NUL.
     Wide,
 }
 
-/// The head of an entry in both layouts; the type is [`Layout::Wide`]'s.
+/// The head of an entry in both layouts; the type is [`EntryLayout::Wide`]'s.
 #[derive(Clone, Copy, IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -58,7 +58,7 @@ struct Header {
     kind: u8,
 }
 
-impl Layout {
+impl EntryLayout {
     /// Appends `entry`, padded to 8 bytes; returns `false` if it does not fit into `max` bytes.
     fn append(self, entry: &DirectoryEntry<&[u8]>, max: usize, out: &mut Vec<u8>) -> bool {
         let length = (FIXED_BYTES + entry.name.len() + 7) & !7;
@@ -78,14 +78,14 @@ impl Layout {
             kind,
         };
         out.extend_from_slice(header.as_bytes());
-        if self == Layout::Old {
+        if self == EntryLayout::Old {
             out.pop();
         }
         out.extend_from_slice(entry.name);
         // The greatest possible number of zeroes is added and then shortened: a constant length is faster.
         out.extend_from_slice(&[0; 16]);
         out.truncate(start + length);
-        if let (Layout::Old, Some(last)) = (self, out.last_mut()) {
+        if let (EntryLayout::Old, Some(last)) = (self, out.last_mut()) {
             *last = kind;
         }
         true
@@ -98,14 +98,14 @@ fn directory_type(file_type: FileType) -> u8 {
 }
 
 fn getdents(call: &mut Call<'_>) -> Result<u64, Errno> {
-    read_entries(call, Layout::Old)
+    read_entries(call, EntryLayout::Old)
 }
 
 fn getdents64(call: &mut Call<'_>) -> Result<u64, Errno> {
-    read_entries(call, Layout::Wide)
+    read_entries(call, EntryLayout::Wide)
 }
 
-fn read_entries(call: &Call<'_>, layout: Layout) -> Result<u64, Errno> {
+fn read_entries(call: &Call<'_>, layout: EntryLayout) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
     if !file.vnode().is_directory() {
         return Err(Errno::ENOTDIR);
@@ -136,7 +136,7 @@ enum Rest {
 fn gather(
     call: &Call<'_>,
     file: &OpenFile,
-    layout: Layout,
+    layout: EntryLayout,
     (done, room): (usize, usize),
 ) -> Result<(usize, Rest), Errno> {
     let (start, most) = (file.offset(), room.min(GATHER_BYTES));
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_wide_entry_has_its_type_before_its_name() {
         let mut out = Vec::new();
-        assert!(Layout::Wide.append(&entry("abc"), 100, &mut out));
+        assert!(EntryLayout::Wide.append(&entry("abc"), 100, &mut out));
         assert_eq!(out.len(), 24);
         assert_eq!(&out[16..], b"\x18\x00\x08abc\0\0");
     }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn an_old_entry_has_its_type_in_its_last_byte() {
         let mut out = Vec::new();
-        assert!(Layout::Old.append(&entry("abcd"), 100, &mut out));
+        assert!(EntryLayout::Old.append(&entry("abcd"), 100, &mut out));
         assert_eq!(out.len(), 24);
         assert_eq!(&out[16..], b"\x18\x00abcd\0\x08");
     }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn an_entry_that_does_not_fit_is_left() {
         let mut out = Vec::new();
-        assert!(!Layout::Wide.append(&entry("abc"), 23, &mut out));
+        assert!(!EntryLayout::Wide.append(&entry("abc"), 23, &mut out));
         assert!(out.is_empty());
     }
 }

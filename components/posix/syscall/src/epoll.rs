@@ -113,13 +113,13 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     let max = max.ok_or(Errno::EINVAL)?;
     check_place(call.word(1), (max * EVENT_BYTES) as u64)?;
     let file = call.working_file(0)?;
-    let mut answer = Answer::new(call.memory, call.word(1));
+    let mut answer = ReadyEvents::new(call.memory, call.word(1));
     epoll_of(&file)?.wait(max, timeout.deadline(), |event| answer.push(event))?;
     answer.finish()
 }
 
 /// Writes events to the program.
-struct Answer<'a> {
+struct ReadyEvents<'a> {
     memory: &'a AddressSpace,
     /// Address of the next event.
     at: u64,
@@ -129,11 +129,11 @@ struct Answer<'a> {
     failed: Option<Errno>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ReadyEvents<'a> {
     #[inline]
-    fn new(memory: &'a AddressSpace, at: u64) -> Answer<'a> {
+    fn new(memory: &'a AddressSpace, at: u64) -> ReadyEvents<'a> {
         let batch = [RawEvent::default(); EVENTS_A_WRITE];
-        Answer { memory, at, batch, held: 0, written: 0, failed: None }
+        ReadyEvents { memory, at, batch, held: 0, written: 0, failed: None }
     }
     #[inline]
     fn push(&mut self, event: Interest) {

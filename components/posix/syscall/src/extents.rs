@@ -24,7 +24,7 @@ const UNWRITTEN: u32 = 0x800;
 /// `struct fiemap`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Request {
+struct ExtentRequest {
     start: u64,
     length: u64,
     flags: u32,
@@ -45,7 +45,7 @@ struct Extent {
     rest: [u32; 3],
 }
 
-const REQUEST_BYTES: u64 = size_of::<Request>() as u64;
+const REQUEST_BYTES: u64 = size_of::<ExtentRequest>() as u64;
 const EXTENT_BYTES: u64 = size_of::<Extent>() as u64;
 /// Most extents that may be requested.
 const ROOM_MAX: u32 = (u32::MAX - REQUEST_BYTES as u32) / EXTENT_BYTES as u32;
@@ -64,7 +64,7 @@ pub fn map(call: &Call<'_>, file: &OpenFile, address: u64) -> Result<u64, Errno>
     if let Err(Errno::EOPNOTSUPP) = vnode.on_storage(0, 1) {
         return Err(Errno::EOPNOTSUPP);
     }
-    let mut request: Request = call.memory.read(address)?;
+    let mut request: ExtentRequest = call.memory.read(address)?;
     if request.room > ROOM_MAX {
         return Err(Errno::EINVAL);
     }
@@ -80,7 +80,7 @@ pub fn map(call: &Call<'_>, file: &OpenFile, address: u64) -> Result<u64, Errno>
     result.map(|()| 0)
 }
 
-fn check(request: &mut Request) -> Result<(), Errno> {
+fn check(request: &mut ExtentRequest) -> Result<(), Errno> {
     const BYTES_MAX: u64 = i64::MAX as u64;
     if request.length == 0 {
         return Err(Errno::EINVAL);
@@ -98,7 +98,12 @@ fn check(request: &mut Request) -> Result<(), Errno> {
 }
 
 /// Writes the extents of the range to `at`, as many as fit; none if they are only counted.
-fn report(call: &Call<'_>, file: &OpenFile, at: u64, request: &mut Request) -> Result<(), Errno> {
+fn report(
+    call: &Call<'_>,
+    file: &OpenFile,
+    at: u64,
+    request: &mut ExtentRequest,
+) -> Result<(), Errno> {
     let block = u64::from(file.vnode().instance().info().block_bytes.max(1));
     let end = request.start + request.length;
     let mut position = request.start / block * block;
@@ -145,7 +150,12 @@ impl Room {
     }
 }
 
-fn put(call: &Call<'_>, at: u64, request: &mut Request, extent: &Extent) -> Result<Room, Errno> {
+fn put(
+    call: &Call<'_>,
+    at: u64,
+    request: &mut ExtentRequest,
+    extent: &Extent,
+) -> Result<Room, Errno> {
     if request.room > 0 {
         if request.mapped >= request.room {
             return Ok(Room::Full);

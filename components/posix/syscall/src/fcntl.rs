@@ -14,7 +14,7 @@ use process::{
         notify,
         owner::is_signal_driven,
     },
-    locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
+    locks::{FileLocks, LockMode, LockOwner, LockWorld, OnConflict, Range},
 };
 use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -161,11 +161,11 @@ fn set_pipe_size(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     Ok(end.set_size(bytes)? as u64)
 }
 
-fn posix_owner(task: &Task) -> Owner {
-    Owner::Table { table: task.files().id(), process: task.process.id() }
+fn posix_owner(task: &Task) -> LockOwner {
+    LockOwner::Table { table: task.files().id(), process: task.process.id() }
 }
 
-fn description_owner(call: &Call<'_>, file: &Arc<OpenFile>) -> Result<Owner, Errno> {
+fn description_owner(call: &Call<'_>, file: &Arc<OpenFile>) -> Result<LockOwner, Errno> {
     let lock: RawLock = call.memory.read(call.word(2))?;
     if lock.process != 0 {
         return Err(Errno::EINVAL);
@@ -173,14 +173,14 @@ fn description_owner(call: &Call<'_>, file: &Arc<OpenFile>) -> Result<Owner, Err
     Ok(of_description(call.task, file))
 }
 
-fn of_description(task: &Task, file: &Arc<OpenFile>) -> Owner {
-    Owner::Description { file: Arc::downgrade(file), process: task.process.id() }
+fn of_description(task: &Task, file: &Arc<OpenFile>) -> LockOwner {
+    LockOwner::Description { file: Arc::downgrade(file), process: task.process.id() }
 }
 
-fn kind_of(number: u16) -> Result<Kind, Errno> {
+fn kind_of(number: u16) -> Result<LockMode, Errno> {
     match number {
-        READ_LOCK => Ok(Kind::Shared),
-        WRITE_LOCK => Ok(Kind::Exclusive),
+        READ_LOCK => Ok(LockMode::Shared),
+        WRITE_LOCK => Ok(LockMode::Exclusive),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -208,34 +208,34 @@ fn range_of(lock: &RawLock, file: &OpenFile) -> Result<Range, Errno> {
 fn set_lock(
     call: &Call<'_>,
     file: &Arc<OpenFile>,
-    owner: Owner,
+    owner: LockOwner,
     on_conflict: OnConflict,
 ) -> Result<u64, Errno> {
     let lock: RawLock = call.memory.read(call.word(2))?;
     let range = range_of(&lock, file)?;
     let locks = FileLocks::of(file.vnode())?;
     if lock.kind == UNLOCK {
-        locks.unlock(World::Records, &owner, range);
+        locks.unlock(LockWorld::Records, &owner, range);
         return Ok(0);
     }
     let kind = kind_of(lock.kind)?;
-    let may = if kind == Kind::Shared { file.is_readable() } else { file.is_writable() };
+    let may = if kind == LockMode::Shared { file.is_readable() } else { file.is_writable() };
     if !may {
         return Err(Errno::EBADF);
     }
-    locks.lock(World::Records, &owner, kind, range, on_conflict)?;
+    locks.lock(LockWorld::Records, &owner, kind, range, on_conflict)?;
     Ok(0)
 }
 
-fn report_lock(call: &Call<'_>, file: &Arc<OpenFile>, owner: Owner) -> Result<u64, Errno> {
+fn report_lock(call: &Call<'_>, file: &Arc<OpenFile>, owner: LockOwner) -> Result<u64, Errno> {
     let memory = call.memory;
     let mut lock: RawLock = memory.read(call.word(2))?;
     let range = range_of(&lock, file)?;
     let kind = kind_of(lock.kind)?;
-    match FileLocks::of(file.vnode())?.conflict(World::Records, &owner, kind, range) {
+    match FileLocks::of(file.vnode())?.conflict(LockWorld::Records, &owner, kind, range) {
         None => lock.kind = UNLOCK,
         Some(held) => {
-            let is_shared = held.kind == Kind::Shared;
+            let is_shared = held.kind == LockMode::Shared;
             let ends_with_file = held.range.last == Range::ALL.last;
             lock.kind = if is_shared { READ_LOCK } else { WRITE_LOCK };
             lock.whence = raw::SEEK_SET as u16;
@@ -267,14 +267,14 @@ fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {
     let owner = of_description(call.task, &file);
     let locks = FileLocks::of(file.vnode())?;
     let kind = match command & !raw::LOCK_NB {
-        raw::LOCK_SH => Kind::Shared,
-        raw::LOCK_EX => Kind::Exclusive,
+        raw::LOCK_SH => LockMode::Shared,
+        raw::LOCK_EX => LockMode::Exclusive,
         raw::LOCK_UN => {
-            locks.unlock(World::Whole, &owner, Range::ALL);
+            locks.unlock(LockWorld::Whole, &owner, Range::ALL);
             return Ok(0);
         }
         _ => return Err(Errno::EINVAL),
     };
-    locks.lock(World::Whole, &owner, kind, Range::ALL, on_conflict)?;
+    locks.lock(LockWorld::Whole, &owner, kind, Range::ALL, on_conflict)?;
     Ok(0)
 }

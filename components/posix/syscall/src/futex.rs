@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 use process::{
     Task,
     call::Call,
-    futex::{self, Requeue, Scope, VECTOR_MAX, Wanted, inherit},
+    futex::{self, Requeue, Scope, VECTOR_MAX, WantedWord, inherit},
     time::clock::{Clock, Timespec},
     trace::{self, Mode, Target},
     tree,
@@ -171,14 +171,14 @@ struct RawWanted {
 }
 
 impl RawWanted {
-    fn decode(&self) -> Result<Wanted, Errno> {
+    fn decode(&self) -> Result<WantedWord, Errno> {
         let is_private = self.flags & raw::FUTEX_PRIVATE_FLAG != 0;
         if self.flags & !raw::FUTEX_PRIVATE_FLAG != raw::FUTEX_32 || self.reserved != 0 {
             return Err(Errno::EINVAL);
         }
         let expected = u32::try_from(self.value).map_err(|_| Errno::EINVAL)?;
         let scope = if is_private { Scope::Private } else { Scope::Shared };
-        Ok(Wanted { address: self.address, scope, expected })
+        Ok(WantedWord { address: self.address, scope, expected })
     }
 }
 
@@ -199,7 +199,7 @@ fn futex_waitv(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     };
     let given: Vec<RawWanted> = call.memory.read_array(call.word(0), count)?;
-    let words: Vec<Wanted> = given.iter().map(RawWanted::decode).collect::<Result<_, _>>()?;
+    let words: Vec<WantedWord> = given.iter().map(RawWanted::decode).collect::<Result<_, _>>()?;
     match futex::wait_for_any(call.task, &words, deadline) {
         Ok(woken) => Ok(woken as u64),
         Err(Errno::RESTART_NO_HANDLER) => Err(Errno::RESTART),

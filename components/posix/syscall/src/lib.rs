@@ -1,6 +1,6 @@
 //! The table of system calls: one file for each family, with its `CALLS`, indexed here by number.
 //!
-//! [`Table::dispatch`] is the hot path: one bounds check, one load, one indirect call; no lock, no
+//! [`CallTable::dispatch`] is the hot path: one bounds check, one load, one indirect call; no lock, no
 //! allocation. A number nobody registered answers `ENOSYS` and is named once in the log. The
 //! table is built at compile time, so that a number registered twice does not compile.
 //! Source: Linux x86-64 numbers as in `linux_raw_sys`.
@@ -63,7 +63,7 @@ mod xattr;
 
 pub use entry::{Entry, Status};
 
-use ::process::call::{Handler, NUMBERS, Table};
+use ::process::call::{CallTable, Handler, NUMBERS};
 
 /// The tables of all families. A family file is added here with one line.
 pub const FAMILIES: &[&[Entry]] = &[
@@ -113,10 +113,10 @@ pub const FAMILIES: &[&[Entry]] = &[
 ];
 
 /// The table of all calls.
-pub static TABLE: Table = build();
+pub static TABLE: CallTable = build();
 
 #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
-const fn build() -> Table {
+const fn build() -> CallTable {
     let mut handlers: [Handler; NUMBERS] = [absent::not_implemented; NUMBERS];
     let mut taken = [false; NUMBERS];
     let mut family = 0;
@@ -131,5 +131,5 @@ const fn build() -> Table {
         }
         family += 1;
     }
-    Table::new(handlers, absent::not_implemented)
+    CallTable::new(handlers, absent::not_implemented)
 }

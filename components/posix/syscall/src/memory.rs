@@ -3,8 +3,8 @@ use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::{
-    AddressSpace, Advice, Flags, MapFlags, MapRequest, Origin, PAGE, Place, RemapFlags, Source,
-    lock::Entering, map::lowest, region::round_up, transfer::check_place,
+    AddressSpace, Advice, Flags, MapFlags, MapRequest, MappingPlace, MappingSource, Origin, PAGE,
+    RemapFlags, lock::Entering, map::lowest, region::round_up, transfer::check_place,
 };
 use process::{call::Call, exec};
 use rt::user::{Access, Protection, USER_END};
@@ -98,15 +98,15 @@ fn check_low(call: &Call<'_>) -> Result<(), Errno> {
     if is_low { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-fn place_of(address: u64, flags: u32) -> Place {
+fn place_of(address: u64, flags: u32) -> MappingPlace {
     if flags & raw::MAP_FIXED_NOREPLACE != 0 {
-        Place::FixedFree(address)
+        MappingPlace::FixedFree(address)
     } else if flags & raw::MAP_FIXED != 0 {
-        Place::Fixed(address)
+        MappingPlace::Fixed(address)
     } else if address != 0 {
-        Place::Hint(address)
+        MappingPlace::Hint(address)
     } else {
-        Place::Anywhere
+        MappingPlace::Anywhere
     }
 }
 
@@ -121,10 +121,10 @@ fn map_flags_of(flags: u32) -> MapFlags {
     wanted
 }
 
-fn anonymous_source(flags: u32) -> Result<Source, Errno> {
+fn anonymous_source(flags: u32) -> Result<MappingSource, Errno> {
     match flags & raw::MAP_TYPE {
-        raw::MAP_PRIVATE => Ok(Source::Anonymous),
-        raw::MAP_SHARED if flags & raw::MAP_GROWSDOWN == 0 => Ok(Source::SharedAnonymous),
+        raw::MAP_PRIVATE => Ok(MappingSource::Anonymous),
+        raw::MAP_SHARED if flags & raw::MAP_GROWSDOWN == 0 => Ok(MappingSource::SharedAnonymous),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -143,7 +143,7 @@ fn file_source(
     protection: Protection,
     flags: u32,
     first: u64,
-) -> Result<Source, Errno> {
+) -> Result<MappingSource, Errno> {
     let is_shared = match flags & raw::MAP_TYPE {
         raw::MAP_PRIVATE => false,
         raw::MAP_SHARED => true,
@@ -177,7 +177,7 @@ fn file_source(
     if file.vnode().is_regular() {
         file.touch_accessed();
     }
-    Ok(Source::Object { object, first, origin: Origin::File(file), allowed, is_shared })
+    Ok(MappingSource::Object { object, first, origin: Origin::File(file), allowed, is_shared })
 }
 
 /// Refuses unknown flags of `MAP_SHARED_VALIDATE`.

@@ -9,7 +9,7 @@ use objects::ipc::{
     registry::Stat,
 };
 use process::call::Call;
-use sysv::messages::{Receive, Wanted};
+use sysv::messages::{MessageChoice, Receive};
 use vfs::Errno;
 
 /// The system calls that this file implements.
@@ -66,7 +66,7 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
         let (kind, bytes) = message::copy(call.task, id, kind, (room, may_cut))?;
         return put(call, address, kind, &bytes);
     }
-    let wanted = Wanted::decode(kind, flags & MSG_EXCEPT != 0);
+    let wanted = MessageChoice::decode(kind, flags & MSG_EXCEPT != 0);
     let receive = Receive { wanted, room: if may_cut { usize::MAX } else { room } };
     let message = message::receive(call.task, id, receive, flags)?;
     let bytes = message.body.bytes.get(..room).unwrap_or(&message.body.bytes);

@@ -3,7 +3,7 @@ use super::entry::Entry;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use memory::transfer::check_place;
-use objects::poll::{self, Timeout, Wanted, wait_ready};
+use objects::poll::{self, PolledFile, Timeout, wait_ready};
 use process::{call::Call, files::install::descriptor_limit, signal};
 use rt::{PAGE_BYTES, time::Instant};
 use vfs::{Errno, file::Ready};
@@ -128,7 +128,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
                     if pending.is_empty() {
                         pending.reserve(count.min(LOOKED_UP));
                     }
-                    pending.push(Wanted::new(file.clone(), events, part * LOOKED_UP + at));
+                    pending.push(PolledFile::new(file.clone(), events, part * LOOKED_UP + at));
                 }
                 (found, _) => entry.wanted = found.unwrap_or(Ready::INVALID).bits(),
             }
@@ -164,7 +164,7 @@ fn poll_one(call: &Call<'_>, entry: &mut RawPoll, timeout: Timeout) -> Result<()
         Ok(found) if !found.is_empty() => found,
         Ok(nothing) => wait_ready(&mut [], timeout).map(|()| nothing)?,
         Err(file) => {
-            let mut wanted = Wanted::new(file, events, 0);
+            let mut wanted = PolledFile::new(file, events, 0);
             wait_ready(core::slice::from_mut(&mut wanted), timeout)?;
             wanted.found()
         }

@@ -12,10 +12,10 @@ use process::{
     files::FsHold,
     fork::{self, CloneFlags, CloneRequest},
     io_counts::{Count, Io},
-    object::Usage,
+    object::ProcessUsage,
     signal::SIGCHLD,
     status, tree,
-    wait::{self, Event, Options, Report, Which},
+    wait::{self, Event, Report, WaitOptions, Which},
 };
 use rt::thread::CpuTime;
 use vfs::Errno;
@@ -224,8 +224,8 @@ fn exit_group(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let options = Options::from_bits(call.uint(2)).ok_or(Errno::EINVAL)?;
-    if options.intersects(Options::EXITED | Options::NO_WAIT) {
+    let options = WaitOptions::from_bits(call.uint(2)).ok_or(Errno::EINVAL)?;
+    if options.intersects(WaitOptions::EXITED | WaitOptions::NO_WAIT) {
         return Err(Errno::EINVAL);
     }
     let which = match call.int(0) {
@@ -235,7 +235,7 @@ fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
         id if id < 0 => Which::Group(id.unsigned_abs()),
         id => Which::Process(id as u32),
     };
-    let Some(report) = wait::wait(call.task, which, options | Options::EXITED)? else {
+    let Some(report) = wait::wait(call.task, which, options | WaitOptions::EXITED)? else {
         return Ok(0);
     };
     let (status_at, usage_at) = (call.word(1), call.word(3));
@@ -279,8 +279,8 @@ fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 /// Waits according to the arguments of waitid(2).
 fn report_by_id(call: &Call<'_>) -> Result<Option<Report>, Errno> {
-    let options = Options::from_bits(call.uint(3)).ok_or(Errno::EINVAL)?;
-    if !options.intersects(Options::EXITED | Options::UNTRACED | Options::CONTINUED) {
+    let options = WaitOptions::from_bits(call.uint(3)).ok_or(Errno::EINVAL)?;
+    if !options.intersects(WaitOptions::EXITED | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
         return Err(Errno::EINVAL);
     }
     let id = call.int(1);
@@ -297,9 +297,9 @@ fn report_by_id(call: &Call<'_>) -> Result<Option<Report>, Errno> {
         }
         _ => return Err(Errno::EINVAL),
     };
-    let waiting = if is_nonblocking { options | Options::NO_HANG } else { options };
+    let waiting = if is_nonblocking { options | WaitOptions::NO_HANG } else { options };
     let report = wait::wait(call.task, which, waiting)?;
-    if report.is_none() && !options.contains(Options::NO_HANG) {
+    if report.is_none() && !options.contains(WaitOptions::NO_HANG) {
         return Err(Errno::EAGAIN);
     }
     Ok(report)
@@ -354,7 +354,7 @@ impl ResourceUsage {
     }
 }
 
-fn usage_of_child(usage: &Usage) -> ResourceUsage {
+fn usage_of_child(usage: &ProcessUsage) -> ResourceUsage {
     let mut time = usage.own;
     process::object::add_time(&mut time, &usage.children);
     let mut faults = usage.faults;

@@ -22,7 +22,7 @@ pub const CALLS: &[Entry] = &[
 ];
 
 /// The buffers of both sides, and the memory of the other process.
-struct Request<'r> {
+struct CopyRequest<'r> {
     own: &'r [IoVec],
     their: Vec<IoVec>,
     memory: Arc<AddressSpace>,
@@ -33,9 +33,9 @@ fn are_empty(buffers: &[IoVec]) -> bool {
     buffers.iter().all(|buffer| buffer.length == 0)
 }
 
-impl<'r> Request<'r> {
+impl<'r> CopyRequest<'r> {
     /// Reads the request; returns `None` if there is nothing to move.
-    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<Request<'r>>, Errno> {
+    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<CopyRequest<'r>>, Errno> {
         let [_, own_at, own_count, their_at, their_count, flags] = call.args();
         if flags != 0 {
             return Err(Errno::EINVAL);
@@ -57,7 +57,7 @@ impl<'r> Request<'r> {
                 trace::memory(call.task, Target::process(&process))?
             }
         };
-        Ok(Some(Request { own, their, memory }))
+        Ok(Some(CopyRequest { own, their, memory }))
     }
     /// Calls `part(memory, address, piece)` for pieces of the other process's buffers, none of which crosses a page
     /// boundary, until one is not moved completely. Returns the number of bytes moved, or the error if there were
@@ -95,7 +95,7 @@ impl<'r> Request<'r> {
 
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
-    let Some(request) = Request::of(call, &mut room)? else { return Ok(0) };
+    let Some(request) = CopyRequest::of(call, &mut room)? else { return Ok(0) };
     let mut sink = UserSink::vectored(call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
@@ -110,7 +110,7 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
-    let Some(request) = Request::of(call, &mut room)? else { return Ok(0) };
+    let Some(request) = CopyRequest::of(call, &mut room)? else { return Ok(0) };
     let mut source = UserSource::vectored(call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };

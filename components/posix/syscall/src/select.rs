@@ -2,7 +2,7 @@
 use super::{entry::Entry, poll::set_mask};
 use alloc::{vec, vec::Vec};
 use linux_raw_sys::general as raw;
-use objects::poll::{self, Timeout, Wanted, wait_ready};
+use objects::poll::{self, PolledFile, Timeout, wait_ready};
 use process::call::Call;
 use rt::memory::Charge;
 use vfs::{Errno, file::Ready};
@@ -121,7 +121,7 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
                     if pending.is_empty() {
                         pending.reserve(count.min(WORD_BITS));
                     }
-                    pending.push(Wanted::new(file.clone(), events, fd));
+                    pending.push(PolledFile::new(file.clone(), events, fd));
                 }
             }
         }

@@ -11,7 +11,7 @@ use objects::ipc::{
 };
 use process::{call::Call, time::clock::Timespec};
 use rt::time::Instant;
-use sysv::semaphores::{Operation, VALUE_MAX};
+use sysv::semaphores::{SemaphoreOperation, VALUE_MAX};
 use vfs::Errno;
 
 /// The system calls that this file implements.
@@ -73,9 +73,9 @@ fn operate(call: &mut Call<'_>, timeout: Option<Timespec>) -> Result<u64, Errno>
         Some(timeout) => Some(rt::time::now().after_ns(timeout.to_ns()?)),
         None => None,
     };
-    let operations: Vec<Operation> = words
+    let operations: Vec<SemaphoreOperation> = words
         .into_iter()
-        .map(|[number, change, flags]| Operation {
+        .map(|[number, change, flags]| SemaphoreOperation {
             number,
             change: change as i16,
             flags: flags as i16,

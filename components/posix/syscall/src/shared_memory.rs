@@ -1,13 +1,15 @@
 //! shmget, shmat, shmdt, shmctl (handlers of [`objects::ipc::segment`]).
 use super::{entry::Entry, memory::limited_memory};
 use linux_raw_sys::general as raw;
-use memory::{MapFlags, MapRequest, Origin, PAGE, Place, Source, segments::Segment as _};
+use memory::{
+    MapFlags, MapRequest, MappingPlace, MappingSource, Origin, PAGE, segments::Segment as _,
+};
 use objects::ipc::{
     Who,
     layout::{RawSegment, RawSegmentLimits},
     limits,
     registry::Stat,
-    segment::{self, Hold, Wanted},
+    segment::{self, Hold, SegmentArguments},
 };
 use process::call::Call;
 use rt::user::Protection;
@@ -46,7 +48,7 @@ const SHM_STAT_ANY: i32 = 15;
 
 fn shmget(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (key, bytes, flags) = (call.int(0), call.word(1), call.int(2));
-    let wanted = Wanted {
+    let wanted = SegmentArguments {
         named: (key, flags),
         bytes,
         may_lack: flags & SHM_NORESERVE != 0,
@@ -82,7 +84,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let hold = Hold::take(id, &Who::of(call.task), wanted)?;
     let segment = hold.segment();
-    if let Place::FixedFree(start) = place {
+    if let MappingPlace::FixedFree(start) = place {
         start.checked_add(segment.bytes()).ok_or(Errno::EINVAL)?;
     }
     let request = MapRequest {
@@ -90,7 +92,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
         bytes: segment.bytes(),
         protection,
         flags: MapFlags::empty(),
-        source: Source::Object {
+        source: MappingSource::Object {
             object: segment.memory().clone(),
             first: 0,
             origin: Origin::Segment(segment.clone()),
@@ -105,7 +107,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
     })
 }
 
-fn place(address: u64, flags: i32) -> Result<Place, Errno> {
+fn place(address: u64, flags: i32) -> Result<MappingPlace, Errno> {
     let replaces = flags & SHM_REMAP != 0;
     let rounded = match address % PAGE {
         0 => address,
@@ -114,9 +116,9 @@ fn place(address: u64, flags: i32) -> Result<Place, Errno> {
     };
     match rounded {
         0 if replaces => Err(Errno::EINVAL),
-        0 if address == 0 => Ok(Place::Anywhere),
-        start if replaces => Ok(Place::Fixed(start)),
-        start => Ok(Place::FixedFree(start)),
+        0 if address == 0 => Ok(MappingPlace::Anywhere),
+        start if replaces => Ok(MappingPlace::Fixed(start)),
+        start => Ok(MappingPlace::FixedFree(start)),
     }
 }
 

@@ -362,25 +362,25 @@ fn send_to_thread(
 
 /// Tells whether a thread is alive, or has ended and is only remembered by its process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum ThreadLife {
     Running,
     Ended,
 }
 
 /// Sends to a thread; one that has ended gets nothing, and that is not an error.
-fn send_to_known(target: &Arc<Task>, life: Life, info: Info) -> Result<(), Errno> {
+fn send_to_known(target: &Arc<Task>, life: ThreadLife, info: Info) -> Result<(), Errno> {
     match life {
-        Life::Running => signal::send_to_task(target, info),
-        Life::Ended => Ok(()),
+        ThreadLife::Running => signal::send_to_task(target, info),
+        ThreadLife::Ended => Ok(()),
     }
 }
 
 /// Returns the thread; a first thread that has ended is found until its process was waited for.
-fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, Life), Errno> {
+fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, ThreadLife), Errno> {
     let id = u32::try_from(thread).ok().filter(|id| *id != 0).ok_or(Errno::EINVAL)?;
     let found = match tree::task(id) {
-        Some(task) => (task, Life::Running),
-        None => (tree::known_task(id).ok_or(Errno::ESRCH)?, Life::Ended),
+        Some(task) => (task, ThreadLife::Running),
+        None => (tree::known_task(id).ok_or(Errno::ESRCH)?, ThreadLife::Ended),
     };
     match group {
         Some(group) if found.0.process.id() != group as u32 => Err(Errno::ESRCH),

@@ -1,7 +1,7 @@
 //! The socket calls, for AF_UNIX; other families fail with EAFNOSUPPORT.
 use super::{
     entry::Entry,
-    socket_message::{Header, Request, receive_one, send_one},
+    socket_message::{Header, SendRequest, receive_one, send_one},
     socket_options,
 };
 use alloc::sync::Arc;
@@ -9,7 +9,7 @@ use linux_raw_sys::{general as raw, net};
 use memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX};
 use objects::{
     poll::Timeout,
-    socket::{Address, Identity, Kind, Party, Shut, Socket, address::ADDRESS_MAX},
+    socket::{Address, Identity, Party, Shut, Socket, SocketKind, address::ADDRESS_MAX},
 };
 use process::{
     Task,
@@ -96,7 +96,7 @@ fn party(task: &Task) -> Party {
 }
 
 /// Decodes kind and flags of a type argument, for a family.
-fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
+fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<SocketKind, Errno> {
     check_type_flags(kind)?;
     if !(0..net::AF_MAX as i32).contains(&family) {
         return Err(Errno::EAFNOSUPPORT);
@@ -111,10 +111,10 @@ fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
         return Err(Errno::EPROTONOSUPPORT);
     }
     match kind & KIND_BITS {
-        net::SOCK_STREAM => Ok(Kind::Stream),
+        net::SOCK_STREAM => Ok(SocketKind::Stream),
         // Linux treats raw sockets of this family as datagrams.
-        net::SOCK_DGRAM | net::SOCK_RAW => Ok(Kind::Datagram),
-        net::SOCK_SEQPACKET => Ok(Kind::Packet),
+        net::SOCK_DGRAM | net::SOCK_RAW => Ok(SocketKind::Datagram),
+        net::SOCK_SEQPACKET => Ok(SocketKind::Packet),
         _ => Err(Errno::ESOCKTNOSUPPORT),
     }
 }
@@ -243,7 +243,7 @@ fn listen(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn connect(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let socket = opened.socket()?;
-    if is_unspecified(call)? && socket.kind() == Kind::Datagram {
+    if is_unspecified(call)? && socket.kind() == SocketKind::Datagram {
         socket.disconnect();
         return Ok(0);
     }
@@ -327,7 +327,7 @@ fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
         (0, _) | (_, 0) => None,
         (at, length) => Some(Given::read(call.memory, at, length)?),
     };
-    let request = Request { flags: call.uint(3), to: to.as_ref(), ..Request::default() };
+    let request = SendRequest { flags: call.uint(3), to: to.as_ref(), ..SendRequest::default() };
     super::socket_message::send(call, &opened, &mut source, request)
 }
 

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
 use memory::{AddressSpace, Room, UserSink, UserSource, transfer::BUFFERS_MAX};
 use objects::socket::{
-    Address, Identity, Kind,
+    Address, Identity, SocketKind,
     message::Along,
     rights::{self, RIGHTS_MAX, Rights},
     transfer::{Receive, Received, Send},
@@ -54,7 +54,7 @@ const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
 
 /// The data that is sent with the bytes, and the flags.
 #[derive(Default)]
-pub struct Request<'a> {
+pub struct SendRequest<'a> {
     /// `MSG_` flags.
     pub flags: u32,
     /// The destination, if it is not the peer.
@@ -73,9 +73,9 @@ pub fn send(
     call: &Call<'_>,
     opened: &Opened,
     source: &mut UserSource<'_>,
-    request: Request<'_>,
+    request: SendRequest<'_>,
 ) -> Result<u64, Errno> {
-    let Request { flags, to, identity, files } = request;
+    let SendRequest { flags, to, identity, files } = request;
     if flags & net::MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -83,8 +83,8 @@ pub fn send(
     let scope = Scope::of(call.task);
     // Streams and packets are sent to the peer for any address.
     let to = match (to, socket.kind()) {
-        (Some(_), Kind::Stream) => return Err(socket.refuses_address()),
-        (Some(to), Kind::Datagram) => Some(to.parse()?),
+        (Some(_), SocketKind::Stream) => return Err(socket.refuses_address()),
+        (Some(to), SocketKind::Datagram) => Some(to.parse()?),
         _ => None,
     };
     name_if_told(socket, &scope)?;
@@ -116,7 +116,7 @@ fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
 /// For MSG_OOB, as no bytes are urgent: `EINVAL` of a stream, else `EOPNOTSUPP`. As [`objects::socket::Socket::receive`].
 pub fn receive(opened: &Opened, sink: &mut UserSink<'_>, flags: u32) -> Result<Received, Errno> {
     if flags & net::MSG_OOB != 0 {
-        let is_stream = opened.socket()?.kind() == Kind::Stream;
+        let is_stream = opened.socket()?.kind() == SocketKind::Stream;
         return Err(if is_stream { Errno::EINVAL } else { Errno::EOPNOTSUPP });
     }
     let how = Receive {
@@ -141,7 +141,7 @@ pub fn send_one(
         (0, _) | (_, 0) => None,
         (at, length) => Some(Given::read(call.memory, at, length.min(net::_K_SS_MAXSIZE as i32))?),
     };
-    let mut request = Request { flags, to: to.as_ref(), ..Request::default() };
+    let mut request = SendRequest { flags, to: to.as_ref(), ..SendRequest::default() };
     if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
@@ -155,7 +155,11 @@ pub fn send_one(
     send(call, opened, &mut source, request)
 }
 
-fn read_control(call: &Call<'_>, header: &Header, request: &mut Request<'_>) -> Result<(), Errno> {
+fn read_control(
+    call: &Call<'_>,
+    header: &Header,
+    request: &mut SendRequest<'_>,
+) -> Result<(), Errno> {
     let length = usize::try_from(header.control_length).ok().filter(|all| *all <= CONTROL_MAX);
     let mut bytes = vec![0; length.ok_or(Errno::ENOBUFS)?];
     call.memory.read_bytes(header.control, &mut bytes)?;
@@ -236,7 +240,7 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     }
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
     let passes = opened.socket()?.options.passes_identity.load(Ordering::Relaxed);
-    let mut control = Control { memory: call.memory, header: &mut told, used: 0 };
+    let mut control = ControlPart { memory: call.memory, header: &mut told, used: 0 };
     if passes {
         let Identity { process, user, group } = found.identity;
         control.put(SCM_CREDENTIALS, [process, user, group].as_bytes())?;
@@ -261,13 +265,13 @@ fn tell_name(memory: &AddressSpace, header: &Header, name: &Address) -> Result<i
 }
 
 /// The control data of a message that a program receives.
-struct Control<'a> {
+struct ControlPart<'a> {
     memory: &'a AddressSpace,
     header: &'a mut Header,
     used: u64,
 }
 
-impl Control<'_> {
+impl ControlPart<'_> {
     /// Returns the address of the next control message, and the number of bytes of room there.
     fn place(&self) -> (u64, usize) {
         let room = match self.header.control {

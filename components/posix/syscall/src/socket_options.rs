@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
 use memory::AddressSpace;
 use objects::socket::{
-    Kind, Party, Socket,
+    Party, Socket, SocketKind,
     message::{BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
 };
 use process::{Task, call::Call};
@@ -240,9 +240,9 @@ fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
     let options = &socket.options;
     Ok(match option {
         net::SO_TYPE => match socket.kind() {
-            Kind::Stream => net::SOCK_STREAM as i32,
-            Kind::Datagram => net::SOCK_DGRAM as i32,
-            Kind::Packet => net::SOCK_SEQPACKET as i32,
+            SocketKind::Stream => net::SOCK_STREAM as i32,
+            SocketKind::Datagram => net::SOCK_DGRAM as i32,
+            SocketKind::Packet => net::SOCK_SEQPACKET as i32,
         },
         net::SO_DOMAIN => net::AF_UNIX as i32,
         net::SO_PROTOCOL => 0,

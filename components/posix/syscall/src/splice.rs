@@ -34,7 +34,7 @@ const KNOWN_FLAGS: u32 =
     raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
 
 /// A place in a file: a position of the call's own, or the description's offset.
-pub(super) type Place = Option<u64>;
+pub(super) type FilePlace = Option<u64>;
 
 fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut from = read_place(call.memory, call.word(2))?;
@@ -109,7 +109,7 @@ fn within_files(
 }
 
 /// Checks a file, not a pipe, to which `length` bytes are to be written at `place`.
-fn check_target(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
+fn check_target(output: &OpenFile, place: FilePlace, length: u64) -> Result<(), Errno> {
     check_position(output, place, length)?;
     check_takes(output)
 }
@@ -129,7 +129,7 @@ fn check_gives(input: &OpenFile) -> Result<(), Errno> {
 }
 
 /// Checks the position of a write to a file that is not a pipe.
-fn check_position(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
+fn check_position(output: &OpenFile, place: FilePlace, length: u64) -> Result<(), Errno> {
     if output.io_flags().is_append {
         return Err(Errno::EINVAL);
     }
@@ -239,21 +239,21 @@ fn splice_flags(flags: u32, files: [(Option<&End>, &OpenFile); 2]) -> IoFlags {
 }
 
 /// Checks that a file has positions, if the call gives one.
-fn check_place(file: &OpenFile, place: Place) -> Result<(), Errno> {
+fn check_place(file: &OpenFile, place: FilePlace) -> Result<(), Errno> {
     match place {
         Some(_) if !file.file().is_seekable() => Err(Errno::EINVAL),
         _ => Ok(()),
     }
 }
 
-fn read_place(memory: &AddressSpace, at: u64) -> Result<Place, Errno> {
+fn read_place(memory: &AddressSpace, at: u64) -> Result<FilePlace, Errno> {
     match at {
         0 => Ok(None),
         address => memory.read::<u64>(address).map(Some),
     }
 }
 
-fn write_place(memory: &AddressSpace, at: u64, place: Place) -> Result<(), Errno> {
+fn write_place(memory: &AddressSpace, at: u64, place: FilePlace) -> Result<(), Errno> {
     match place {
         Some(position) => memory.write(at, &position),
         None => Ok(()),
@@ -263,7 +263,7 @@ fn write_place(memory: &AddressSpace, at: u64, place: Place) -> Result<(), Errno
 /// Reads into at most `slots` frames; a given position is moved.
 fn read_parcel(
     input: &OpenFile,
-    from: &mut Place,
+    from: &mut FilePlace,
     slots: usize,
     bytes: usize,
 ) -> Result<Parcel, Errno> {
@@ -281,7 +281,7 @@ fn read_parcel(
 
 fn file_to_pipe(
     input: &OpenFile,
-    from: &mut Place,
+    from: &mut FilePlace,
     target: &End,
     length: u64,
     flags: IoFlags,
@@ -297,7 +297,7 @@ fn pipe_to_file(
     task: &Arc<Task>,
     source: &End,
     output: &OpenFile,
-    to: &mut Place,
+    to: &mut FilePlace,
     length: u64,
     flags: IoFlags,
 ) -> Result<u64, Errno> {
@@ -314,7 +314,7 @@ fn pipe_to_file(
 fn write_parcel(
     task: &Arc<Task>,
     output: &OpenFile,
-    to: &mut Place,
+    to: &mut FilePlace,
     parcel: &mut Parcel,
 ) -> Result<u64, Errno> {
     let mut done = 0;
@@ -339,8 +339,8 @@ fn write_parcel(
 /// ends it early, with the bytes copied so far.
 pub(super) fn copy(
     task: &Arc<Task>,
-    (input, from): (&OpenFile, &mut Place),
-    (output, to): (&OpenFile, &mut Place),
+    (input, from): (&OpenFile, &mut FilePlace),
+    (output, to): (&OpenFile, &mut FilePlace),
     length: u64,
 ) -> Result<u64, Errno> {
     let mut done = 0;

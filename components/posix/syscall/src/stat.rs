@@ -14,7 +14,7 @@ use process::{
 };
 use vfs::{
     Errno, MountFlags, Path, Walk,
-    operations::attributes::{AccessIds, Status},
+    operations::attributes::{AccessIds, FileStatus},
     permission::Want,
 };
 use zerocopy::{Immutable, IntoBytes};
@@ -160,7 +160,7 @@ fn newfstatat(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errno> {
-    let Status { attributes, device, .. } = place.status();
+    let FileStatus { attributes, device, .. } = place.status();
     let mode = mode_of(place, &attributes);
     let times = [attributes.accessed, attributes.modified, attributes.changed];
     let mut words = [0; 6];

@@ -3,7 +3,7 @@ use super::{entry::Entry, place::Named};
 use alloc::{vec, vec::Vec};
 use interfaces::file_system::XattrMode;
 use linux_raw_sys::general as raw;
-use objects::socket::{Kind, Socket};
+use objects::socket::{Socket, SocketKind};
 use process::{call::Call, files::Scope};
 use vfs::{Errno, Path, Walk, operations::extended::is_acl_name};
 
@@ -32,7 +32,7 @@ const BOTH: u32 = raw::XATTR_CREATE | raw::XATTR_REPLACE;
 const SOCKET_NAME: &[u8] = b"system.sockprotoname";
 
 fn protocol_of(socket: &Socket) -> &'static [u8] {
-    if socket.kind() == Kind::Stream { b"UNIX-STREAM\0" } else { b"UNIX\0" }
+    if socket.kind() == SocketKind::Stream { b"UNIX-STREAM\0" } else { b"UNIX\0" }
 }
 
 /// Walks to the path at argument 0.

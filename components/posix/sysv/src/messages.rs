@@ -1,4 +1,4 @@
-//! [`Queue`]: a message queue of System V IPC (Linux `ipc/msg.c`).
+//! [`TypedQueue`]: a message queue of System V IPC (Linux `ipc/msg.c`).
 //!
 //! A message that a sleeping receiver takes never enters the queue. Receivers are asked in the order in which they came; a
 //! receiver for whom a fitting message is too long is refused and does not keep the message from others.
@@ -7,7 +7,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 
 /// A message: its type and its bytes.
 #[derive(Debug)]
-pub struct Message<B> {
+pub struct TypedMessage<B> {
     /// The type of the message, above 0.
     pub kind: i64,
     /// Its length in bytes.
@@ -18,7 +18,7 @@ pub struct Message<B> {
 
 /// The messages that a receiver accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MessageChoice {
     /// The first message.
     Any,
     /// The first message of this type.
@@ -29,23 +29,23 @@ pub enum Wanted {
     AtMost(i64),
 }
 
-impl Wanted {
+impl MessageChoice {
     /// Decodes the arguments of msgrcv(2).
-    pub fn decode(kind: i64, is_except: bool) -> Wanted {
+    pub fn decode(kind: i64, is_except: bool) -> MessageChoice {
         match kind {
-            0 => Wanted::Any,
-            i64::MIN => Wanted::AtMost(i64::MAX),
-            kind if kind < 0 => Wanted::AtMost(-kind),
-            kind if is_except => Wanted::Except(kind),
-            kind => Wanted::Equal(kind),
+            0 => MessageChoice::Any,
+            i64::MIN => MessageChoice::AtMost(i64::MAX),
+            kind if kind < 0 => MessageChoice::AtMost(-kind),
+            kind if is_except => MessageChoice::Except(kind),
+            kind => MessageChoice::Equal(kind),
         }
     }
     fn takes(self, kind: i64) -> bool {
         match self {
-            Wanted::Any => true,
-            Wanted::Equal(wanted) => kind == wanted,
-            Wanted::Except(other) => kind != other,
-            Wanted::AtMost(most) => kind <= most,
+            MessageChoice::Any => true,
+            MessageChoice::Equal(wanted) => kind == wanted,
+            MessageChoice::Except(other) => kind != other,
+            MessageChoice::AtMost(most) => kind <= most,
         }
     }
 }
@@ -54,7 +54,7 @@ impl Wanted {
 #[derive(Clone, Copy, Debug)]
 pub struct Receive {
     /// The messages that the receiver wants.
-    pub wanted: Wanted,
+    pub wanted: MessageChoice,
     /// Greatest length of a message that is received; [`usize::MAX`] if longer ones are cut (MSG_NOERROR).
     pub room: usize,
 }
@@ -63,7 +63,7 @@ pub struct Receive {
 #[derive(Debug)]
 pub enum Delivery<B> {
     /// The receiver gets a message.
-    Message(Message<B>),
+    Message(TypedMessage<B>),
     /// The receiver must ask again, because permissions may have changed.
     Again,
     /// The receiver gets an error.
@@ -100,18 +100,18 @@ impl<B, W> Woken<B, W> {
 
 /// A message queue.
 #[derive(Debug)]
-pub struct Queue<B, W> {
-    messages: VecDeque<Message<B>>,
+pub struct TypedQueue<B, W> {
+    messages: VecDeque<TypedMessage<B>>,
     bytes: usize,
     bytes_max: u64,
     receivers: VecDeque<Receiver<W>>,
     senders: VecDeque<Sender<W>>,
 }
 
-impl<B, W: PartialEq + Clone> Queue<B, W> {
+impl<B, W: PartialEq + Clone> TypedQueue<B, W> {
     /// Makes an empty queue that holds at most `bytes_max` bytes, and as many messages.
-    pub fn new(bytes_max: u64) -> Queue<B, W> {
-        Queue {
+    pub fn new(bytes_max: u64) -> TypedQueue<B, W> {
+        TypedQueue {
             messages: VecDeque::new(),
             bytes: 0,
             bytes_max,
@@ -137,7 +137,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
     }
     /// Gives a message to a sleeping receiver that wants it, which is added to `woken`, or puts it into the queue. Returns
     /// whether it was received.
-    pub fn send(&mut self, message: Message<B>, woken: &mut Woken<B, W>) -> bool {
+    pub fn send(&mut self, message: TypedMessage<B>, woken: &mut Woken<B, W>) -> bool {
         let takes = |receiver: &Receiver<W>| receiver.receive.wanted.takes(message.kind);
         while let Some(at) = self.receivers.iter().position(takes) {
             let Some(receiver) = self.receivers.remove(at) else { break };
@@ -160,7 +160,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         &mut self,
         receive: &Receive,
         woken: &mut Woken<B, W>,
-    ) -> Result<Option<Message<B>>, Refusal> {
+    ) -> Result<Option<TypedMessage<B>>, Refusal> {
         let Some(at) = self.find(receive.wanted) else { return Ok(None) };
         if self.messages.get(at).is_some_and(|message| message.length > receive.room) {
             return Err(Refusal::TooLong);
@@ -173,19 +173,19 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
         Ok(message)
     }
     /// Returns the message at a position in the queue (MSG_COPY).
-    pub fn at(&self, place: i64) -> Option<&Message<B>> {
+    pub fn at(&self, place: i64) -> Option<&TypedMessage<B>> {
         self.messages.get(usize::try_from(place).ok()?)
     }
-    fn find(&self, wanted: Wanted) -> Option<usize> {
+    fn find(&self, wanted: MessageChoice) -> Option<usize> {
         let mut fitting =
             self.messages.iter().enumerate().filter(|(_, message)| wanted.takes(message.kind));
         match wanted {
-            Wanted::AtMost(_) => fitting.min_by_key(|(_, message)| message.kind),
+            MessageChoice::AtMost(_) => fitting.min_by_key(|(_, message)| message.kind),
             _ => fitting.next(),
         }
         .map(|(at, _)| at)
     }
-    /// Makes a receiver sleep until [`Queue::send`] finds it.
+    /// Makes a receiver sleep until [`TypedQueue::send`] finds it.
     pub fn sleep_receiving(&mut self, receive: Receive, waiter: W) {
         self.receivers.push_back(Receiver { receive, waiter });
     }
@@ -209,7 +209,7 @@ impl<B, W: PartialEq + Clone> Queue<B, W> {
     }
     /// Called when the queue is removed: wakes every sleeping call. Returns the messages, which are to be dropped without
     /// a lock.
-    pub fn remove(&mut self, woken: &mut Woken<B, W>) -> VecDeque<Message<B>> {
+    pub fn remove(&mut self, woken: &mut Woken<B, W>) -> VecDeque<TypedMessage<B>> {
         let refused = || Delivery::Refused(Refusal::Removed);
         woken.receivers.extend(self.receivers.drain(..).map(|one| (one.waiter, refused())));
         woken.senders.extend(self.senders.drain(..).map(|one| one.waiter));
@@ -234,23 +234,23 @@ mod tests {
     use super::*;
     use crate::testing::Random;
 
-    type Numbers = Queue<u32, u32>;
+    type Numbers = TypedQueue<u32, u32>;
 
     fn send(queue: &mut Numbers, kind: i64, length: usize, body: u32) -> Woken<u32, u32> {
         let mut woken = Woken::nobody();
-        queue.send(Message { kind, length, body }, &mut woken);
+        queue.send(TypedMessage { kind, length, body }, &mut woken);
         woken
     }
 
     fn take(queue: &mut Numbers, kind: i64, is_except: bool) -> Option<u32> {
-        let receive = Receive { wanted: Wanted::decode(kind, is_except), room: usize::MAX };
+        let receive = Receive { wanted: MessageChoice::decode(kind, is_except), room: usize::MAX };
         let message = queue.receive(&receive, &mut Woken::nobody()).unwrap();
         message.map(|message| message.body)
     }
 
     #[test]
     fn types_choose_the_message() {
-        let mut queue = Queue::new(100);
+        let mut queue = TypedQueue::new(100);
         for (body, kind) in [5, 3, 3, 9].into_iter().enumerate() {
             send(&mut queue, kind, 1, body as u32);
         }
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_message_goes_to_the_first_receiver_that_wants_it_and_has_room() {
-        let mut queue = Queue::new(100);
-        let receive = |kind, room| Receive { wanted: Wanted::decode(kind, false), room };
+        let mut queue = TypedQueue::new(100);
+        let receive = |kind, room| Receive { wanted: MessageChoice::decode(kind, false), room };
         queue.sleep_receiving(receive(2, 9), 1);
         queue.sleep_receiving(receive(0, 3), 2);
         queue.sleep_receiving(receive(1, 9), 3);
@@ -275,7 +275,7 @@ mod tests {
             woken.receivers.as_slice(),
             [
                 (2, Delivery::Refused(Refusal::TooLong)),
-                (3, Delivery::Message(Message { body: 77, .. }))
+                (3, Delivery::Message(TypedMessage { body: 77, .. }))
             ]
         ));
         assert!(queue.leave(&1) && !queue.leave(&1));
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn senders_wake_where_their_message_fits() {
-        let mut queue = Queue::new(10);
+        let mut queue = TypedQueue::new(10);
         send(&mut queue, 1, 4, 0);
         send(&mut queue, 1, 6, 1);
         for (length, waiter) in [(7, 1), (3, 2), (4, 3)] {
@@ -291,7 +291,7 @@ mod tests {
             queue.sleep_sending(length, waiter);
         }
         let mut woken = Woken::nobody();
-        let receive = Receive { wanted: Wanted::Any, room: 3 };
+        let receive = Receive { wanted: MessageChoice::Any, room: 3 };
         assert_eq!(queue.receive(&receive, &mut woken).err(), Some(Refusal::TooLong));
         let receive = Receive { room: 4, ..receive };
         assert_eq!(
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn random_messages_agree_with_a_list() {
         let mut random = Random::new(3);
-        let mut queue: Numbers = Queue::new(40);
+        let mut queue: Numbers = TypedQueue::new(40);
         let mut list: Vec<(i64, usize, u32)> = Vec::new();
         for body in 0..100_000 {
             if random.below(2) == 0 {

@@ -1,4 +1,4 @@
-//! [`Queue`]: a POSIX message queue (Linux `ipc/mqueue.c`).
+//! [`PriorityQueue`]: a POSIX message queue (Linux `ipc/mqueue.c`).
 //!
 //! Messages come out by priority, and within one in their order. Sleepers are served by the rank of their tasks, and within one
 //! in their order. A message that a sleeping receiver takes never enters the queue; a sleeping sender's message enters it as
@@ -13,7 +13,7 @@ pub const PRIORITIES: u32 = 32_768;
 
 /// A message.
 #[derive(Debug)]
-pub struct Message<B> {
+pub struct PrioritizedMessage<B> {
     /// Its priority.
     pub priority: u32,
     /// Its length in bytes.
@@ -37,18 +37,18 @@ pub enum Sent<B, W> {
     /// The message is in the queue.
     Queued,
     /// This sleeping receiver gets the message.
-    Received(W, Message<B>),
+    Received(W, PrioritizedMessage<B>),
 }
 
 /// A message queue.
 #[derive(Debug)]
-pub struct Queue<B, W> {
+pub struct PriorityQueue<B, W> {
     most: usize,
-    messages: BTreeMap<u32, VecDeque<Message<B>>>,
+    messages: BTreeMap<u32, VecDeque<PrioritizedMessage<B>>>,
     count: usize,
     bytes: usize,
     receivers: Vec<Sleeper<W, ()>>,
-    senders: Vec<Sleeper<W, Message<B>>>,
+    senders: Vec<Sleeper<W, PrioritizedMessage<B>>>,
 }
 
 /// Adds a sleeping call after those of its rank and above.
@@ -62,10 +62,10 @@ fn first<W, T>(sleepers: &mut Vec<Sleeper<W, T>>) -> Option<Sleeper<W, T>> {
     (!sleepers.is_empty()).then(|| sleepers.remove(0))
 }
 
-impl<B, W: PartialEq> Queue<B, W> {
+impl<B, W: PartialEq> PriorityQueue<B, W> {
     /// Makes an empty queue of at most `most` messages.
-    pub fn new(most: usize) -> Queue<B, W> {
-        Queue {
+    pub fn new(most: usize) -> PriorityQueue<B, W> {
+        PriorityQueue {
             most,
             messages: BTreeMap::new(),
             count: 0,
@@ -87,7 +87,7 @@ impl<B, W: PartialEq> Queue<B, W> {
         self.count >= self.most
     }
     /// Puts a message into a queue that is not full, or gives it to a sleeping receiver.
-    pub fn send(&mut self, message: Message<B>) -> Sent<B, W> {
+    pub fn send(&mut self, message: PrioritizedMessage<B>) -> Sent<B, W> {
         match first(&mut self.receivers) {
             Some(receiver) => Sent::Received(receiver.waiter, message),
             None => {
@@ -96,13 +96,13 @@ impl<B, W: PartialEq> Queue<B, W> {
             }
         }
     }
-    fn insert(&mut self, message: Message<B>) {
+    fn insert(&mut self, message: PrioritizedMessage<B>) {
         self.count += 1;
         self.bytes += message.length;
         self.messages.entry(message.priority).or_default().push_back(message);
     }
     /// Removes the first message. Also returns the sender whose message has taken its place in the queue.
-    pub fn receive(&mut self) -> Option<(Message<B>, Option<W>)> {
+    pub fn receive(&mut self) -> Option<(PrioritizedMessage<B>, Option<W>)> {
         let mut highest = self.messages.last_entry()?;
         let message = highest.get_mut().pop_front()?;
         if highest.get().is_empty() {
@@ -121,7 +121,7 @@ impl<B, W: PartialEq> Queue<B, W> {
         enter(&mut self.receivers, Sleeper { rank, waiter, what: () });
     }
     /// Makes a sender of this rank sleep.
-    pub fn sleep_sending(&mut self, rank: i32, message: Message<B>, waiter: W) {
+    pub fn sleep_sending(&mut self, rank: i32, message: PrioritizedMessage<B>, waiter: W) {
         enter(&mut self.senders, Sleeper { rank, waiter, what: message });
     }
     /// Removes a sleeping call, with the message of a sender; returns `false` if it was served before.
@@ -138,13 +138,13 @@ mod tests {
     use super::*;
     use crate::testing::Random;
 
-    fn message(priority: u32, body: u32) -> Message<u32> {
-        Message { priority, length: body as usize % 7, body }
+    fn message(priority: u32, body: u32) -> PrioritizedMessage<u32> {
+        PrioritizedMessage { priority, length: body as usize % 7, body }
     }
 
     #[test]
     fn sleepers_are_served_by_rank_and_then_in_their_order() {
-        let mut queue = Queue::new(1);
+        let mut queue = PriorityQueue::new(1);
         for (rank, waiter) in [(0, 'a'), (5, 'b'), (0, 'c'), (5, 'd')] {
             queue.sleep_receiving(rank, waiter);
         }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn random_messages_come_out_as_from_a_sorted_list() {
         let mut random = Random::new(5);
-        let mut queue: Queue<u32, u32> = Queue::new(20);
+        let mut queue: PriorityQueue<u32, u32> = PriorityQueue::new(20);
         let mut list: Vec<(u32, u32)> = Vec::new();
         for body in 0..100_000 {
             if random.below(2) == 0 && !queue.is_full() {

@@ -20,7 +20,7 @@ pub const UNDO: i16 = 0x1000;
 
 /// `struct sembuf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct SemaphoreOperation {
     /// Number of the semaphore.
     pub number: u16,
     /// The number that is added; 0 waits for zero.
@@ -33,7 +33,7 @@ pub struct Operation {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The operations; their semaphores are in the set.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<SemaphoreOperation>,
     /// Id of the calling process.
     pub process: u32,
     /// The list that keeps the changes to be undone, if an operation asks for that ([`Set::prepare_undo`]).
@@ -48,7 +48,7 @@ impl Request {
 
 /// The result of a request.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The request was done.
     Done,
     /// The request has to wait; it is to be passed to [`Set::sleep`].
@@ -66,7 +66,7 @@ pub struct Blocked {
 }
 
 #[derive(Debug)]
-struct Sleeper<W> {
+struct SemaphoreWaiter<W> {
     blocked: Blocked,
     waiter: W,
 }
@@ -84,9 +84,9 @@ struct Semaphore {
 #[derive(Debug)]
 struct Queues<W> {
     /// Calls of one operation that takes from the semaphore.
-    alter: VecDeque<Sleeper<W>>,
+    alter: VecDeque<SemaphoreWaiter<W>>,
     /// Calls of one operation that waits for zero.
-    zero: VecDeque<Sleeper<W>>,
+    zero: VecDeque<SemaphoreWaiter<W>>,
 }
 
 /// The changes that one list undoes in the set, by semaphore.
@@ -98,9 +98,9 @@ pub struct Set<W> {
     semaphores: Vec<Semaphore>,
     queues: Vec<Queues<W>>,
     /// Calls that alter the set, while calls with several operations sleep.
-    alter: VecDeque<Sleeper<W>>,
+    alter: VecDeque<SemaphoreWaiter<W>>,
     /// Calls with several operations that alter nothing.
-    zero: VecDeque<Sleeper<W>>,
+    zero: VecDeque<SemaphoreWaiter<W>>,
     /// Number of sleeping calls with several operations.
     complex: usize,
     undo: BTreeMap<u64, Adjustments>,
@@ -149,18 +149,18 @@ impl<W: PartialEq> Set<W> {
     }
 
     /// Does a request, if that is possible now, and the sleeping calls that become possible by it.
-    pub fn operate(&mut self, request: Request, woken: &mut Woken<W>) -> Outcome {
+    pub fn operate(&mut self, request: Request, woken: &mut Woken<W>) -> RequestOutcome {
         let mut blocked = Blocked { request, at: 0 };
         match perform(&mut self.semaphores, &mut self.undo, &mut blocked) {
-            Step::Done => {}
-            Step::Refused(refusal) => return Outcome::Refused(refusal),
-            Step::Blocks => return Outcome::Blocked(blocked),
+            Attempt::Done => {}
+            Attempt::Refused(refusal) => return RequestOutcome::Refused(refusal),
+            Attempt::Blocks => return RequestOutcome::Blocked(blocked),
         }
         if blocked.request.alters() {
             self.update(Some(&blocked.request.operations), woken);
             self.settle();
         }
-        Outcome::Done
+        RequestOutcome::Done
     }
     /// Makes a request wait until it can be done. Then `waiter` is woken.
     pub fn sleep(&mut self, blocked: Blocked, waiter: W) {
@@ -169,7 +169,7 @@ impl<W: PartialEq> Set<W> {
             [only] => Some(usize::from(only.number)),
             _ => None,
         };
-        let sleeper = Sleeper { blocked, waiter };
+        let sleeper = SemaphoreWaiter { blocked, waiter };
         if simple.is_none() {
             if self.complex == 0 {
                 self.merge();
@@ -193,7 +193,7 @@ impl<W: PartialEq> Set<W> {
         self.settle();
         true
     }
-    fn take_out(&mut self, waiter: &W) -> Option<Sleeper<W>> {
+    fn take_out(&mut self, waiter: &W) -> Option<SemaphoreWaiter<W>> {
         let own = self.queues.iter_mut().flat_map(|queues| [&mut queues.alter, &mut queues.zero]);
         [&mut self.alter, &mut self.zero].into_iter().chain(own).find_map(|queue| {
             let at = queue.iter().position(|sleeper| sleeper.waiter == *waiter)?;
@@ -257,7 +257,7 @@ impl<W: PartialEq> Set<W> {
     }
 
     /// Serves the sleeping calls that are possible, after `operations` were done, or after any change (`do_smart_update`).
-    fn update(&mut self, operations: Option<&[Operation]>, woken: &mut Woken<W>) {
+    fn update(&mut self, operations: Option<&[SemaphoreOperation]>, woken: &mut Woken<W>) {
         self.serve_zero_waiters(operations, woken);
         if !self.alter.is_empty() {
             return self.serve_alterers(None, woken);
@@ -272,7 +272,11 @@ impl<W: PartialEq> Set<W> {
         }
     }
     /// Serves the calls that wait for zero (`do_smart_wakeup_zero`).
-    fn serve_zero_waiters(&mut self, operations: Option<&[Operation]>, woken: &mut Woken<W>) {
+    fn serve_zero_waiters(
+        &mut self,
+        operations: Option<&[SemaphoreOperation]>,
+        woken: &mut Woken<W>,
+    ) {
         let mut has_zero = false;
         let mut look = |set: &mut Set<W>, number: usize| {
             if set.value(number) == 0 {
@@ -375,7 +379,7 @@ enum Wish {
     Zero,
 }
 
-impl<W> Sleeper<W> {
+impl<W> SemaphoreWaiter<W> {
     /// Returns whether the operation that cannot be done is one on semaphore `number` that waits for `wish`.
     fn waits_for(&self, number: usize, wish: Wish) -> bool {
         self.blocked.request.operations.get(self.blocked.at).is_some_and(|operation| {
@@ -390,19 +394,19 @@ impl<W> Sleeper<W> {
 
 /// The result of trying the operations of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Attempt {
     Done,
     Blocks,
     Refused(Refusal),
 }
 
-impl Step {
+impl Attempt {
     /// Returns the answer that wakes a sleeping call; `None` if it continues to sleep.
     fn answer(self) -> Option<Result<(), Refusal>> {
         match self {
-            Step::Done => Some(Ok(())),
-            Step::Blocks => None,
-            Step::Refused(refusal) => Some(Err(refusal)),
+            Attempt::Done => Some(Ok(())),
+            Attempt::Blocks => None,
+            Attempt::Refused(refusal) => Some(Err(refusal)),
         }
     }
 }
@@ -413,12 +417,12 @@ fn perform(
     semaphores: &mut [Semaphore],
     undo: &mut BTreeMap<u64, Adjustments>,
     blocked: &mut Blocked,
-) -> Step {
+) -> Attempt {
     let Blocked { request, at } = blocked;
     let mut adjustments = request.undo.and_then(|list| undo.get_mut(&list));
     for (index, operation) in request.operations.iter().enumerate() {
         let step = apply(semaphores, adjustments.as_deref_mut(), operation);
-        if step == Step::Done {
+        if step == Attempt::Done {
             continue;
         }
         *at = index;
@@ -426,8 +430,8 @@ fn perform(
             take_back(semaphores, adjustments.as_deref_mut(), done);
         }
         let may_wait = operation.flags & NO_WAIT == 0;
-        return if step == Step::Blocks && !may_wait {
-            Step::Refused(Refusal::WouldBlock)
+        return if step == Attempt::Blocks && !may_wait {
+            Attempt::Refused(Refusal::WouldBlock)
         } else {
             step
         };
@@ -437,39 +441,39 @@ fn perform(
             semaphore.process = request.process;
         }
     }
-    Step::Done
+    Attempt::Done
 }
 
 fn apply(
     semaphores: &mut [Semaphore],
     adjustments: Option<&mut Adjustments>,
-    operation: &Operation,
-) -> Step {
+    operation: &SemaphoreOperation,
+) -> Attempt {
     let number = usize::from(operation.number);
-    let Some(semaphore) = semaphores.get_mut(number) else { return Step::Blocks };
+    let Some(semaphore) = semaphores.get_mut(number) else { return Attempt::Blocks };
     let value = semaphore.value + i32::from(operation.change);
     if operation.change == 0 && value != 0 || value < 0 {
-        return Step::Blocks;
+        return Attempt::Blocks;
     }
     if value > VALUE_MAX {
-        return Step::Refused(Refusal::OutOfRange);
+        return Attempt::Refused(Refusal::OutOfRange);
     }
     if operation.flags & UNDO != 0
         && let Some(adjustment) = adjustments.and_then(|all| all.get_mut(number))
     {
         match adjustment.checked_sub(operation.change) {
             Some(sum) => *adjustment = sum,
-            None => return Step::Refused(Refusal::OutOfRange),
+            None => return Attempt::Refused(Refusal::OutOfRange),
         }
     }
     semaphore.value = value;
-    Step::Done
+    Attempt::Done
 }
 
 fn take_back(
     semaphores: &mut [Semaphore],
     adjustments: Option<&mut Adjustments>,
-    operation: &Operation,
+    operation: &SemaphoreOperation,
 ) {
     let number = usize::from(operation.number);
     if let Some(semaphore) = semaphores.get_mut(number) {

@@ -1,4 +1,4 @@
-//! [`Table`]: the objects of one kind by identifier and by key.
+//! [`ObjectTable`]: the objects of one kind by identifier and by key.
 //!
 //! An identifier is `sequence * 32768 + index`. As in Linux (`ipc_addid`), indices are given out in turn within a range that
 //! grows with the number of objects, and the sequence number moves on when an index is not above the last one given. So a
@@ -17,7 +17,7 @@ const RANGE_LEAST: u32 = 64;
 pub const PRIVATE: i32 = 0;
 
 #[derive(Debug)]
-struct Slot<T> {
+struct ObjectSlot<T> {
     sequence: u32,
     key: i32,
     object: T,
@@ -25,8 +25,8 @@ struct Slot<T> {
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub struct Table<T> {
-    slots: BTreeMap<u32, Slot<T>>,
+pub struct ObjectTable<T> {
+    slots: BTreeMap<u32, ObjectSlot<T>>,
     keys: BTreeMap<i32, u32>,
     sequence: u32,
     last_index: Option<u32>,
@@ -41,10 +41,10 @@ fn id_of(sequence: u32, index: u32) -> i32 {
     (sequence << INDEX_BITS | index) as i32
 }
 
-impl<T> Table<T> {
+impl<T> ObjectTable<T> {
     /// Makes a table without objects.
-    pub const fn new() -> Table<T> {
-        Table {
+    pub const fn new() -> ObjectTable<T> {
+        ObjectTable {
             slots: BTreeMap::new(),
             keys: BTreeMap::new(),
             sequence: 0,
@@ -81,7 +81,7 @@ impl<T> Table<T> {
         }
         self.last_index = Some(index);
         let id = id_of(self.sequence, index);
-        self.slots.insert(index, Slot { sequence: self.sequence, key, object: make(id) });
+        self.slots.insert(index, ObjectSlot { sequence: self.sequence, key, object: make(id) });
         if key != PRIVATE {
             self.keys.insert(key, index);
         }
@@ -141,9 +141,9 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for ObjectTable<T> {
     fn default() -> Self {
-        Table::new()
+        ObjectTable::new()
     }
 }
 
@@ -153,13 +153,13 @@ mod tests {
     use crate::testing::Random;
     use std::collections::HashMap;
 
-    fn insert(table: &mut Table<i32>, key: i32) -> i32 {
+    fn insert(table: &mut ObjectTable<i32>, key: i32) -> i32 {
         table.insert(key, 1000, |id| id).unwrap()
     }
 
     #[test]
     fn indices_are_given_out_in_turn_and_sequences_move_on_when_they_start_again() {
-        let mut table = Table::new();
+        let mut table = ObjectTable::new();
         for index in 0..64 {
             let id = insert(&mut table, PRIVATE);
             assert_eq!(id, index);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_range_grows_with_the_objects() {
-        let mut table = Table::new();
+        let mut table = ObjectTable::new();
         let ids: Vec<i32> = (0..100).map(|_| insert(&mut table, PRIVATE)).collect();
         assert_eq!(ids, (0..100).collect::<Vec<_>>());
         assert_eq!(table.highest(), Some(99));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn sequences_wrap_before_an_identifier_would_be_negative() {
-        let mut table = Table::new();
+        let mut table = ObjectTable::new();
         (table.sequence, table.next_index, table.last_index) = (SEQUENCES - 1, 3, Some(40));
         let id = insert(&mut table, PRIVATE);
         assert_eq!(id, 3);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn random_operations_agree_with_maps() {
         let mut random = Random::new(7);
-        let mut table = Table::new();
+        let mut table = ObjectTable::new();
         let (mut objects, mut keys) = (HashMap::new(), HashMap::new());
         for _ in 0..50_000 {
             let key = random.below(20) as i32;

@@ -77,7 +77,7 @@ pub use operations::open::OpenHow;
 pub use pages::{
     cache::PageCache,
     memory::{drop_caches, make_room, reclaim, retried, shrink},
-    tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages},
+    tally::{DirtyLimits, DirtyPages, cached_pages, dirty_pages, limits, stored_pages},
 };
 pub use tree::{
     child_cache::ChildCache,
@@ -90,7 +90,7 @@ pub use tree::{
     },
     mount::{Mount, Path, PathName},
     notify,
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, FLAG_NO_DUMP, Slot, Vnode, writers::DenyWrite},
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, FLAG_NO_DUMP, Vnode, VnodeSlot, writers::DenyWrite},
 };
 pub use walk::{
     caller::{Base, Caller, NAME_MAX},

@@ -28,8 +28,8 @@ fn waiters() -> std::sync::MutexGuard<'static, Vec<Waiter>> {
 
 #[cfg(feature = "check")]
 thread_local! {
-    static HELD: std::cell::RefCell<sync::check::Held> =
-        const { std::cell::RefCell::new(sync::check::Held::new()) };
+    static HELD: std::cell::RefCell<sync::check::HeldLocks> =
+        const { std::cell::RefCell::new(sync::check::HeldLocks::new()) };
 }
 
 fn start() -> Instant {
@@ -90,7 +90,7 @@ impl Platform for Std {
     }
 
     #[cfg(feature = "check")]
-    fn held(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+    fn held(visit: &mut dyn FnMut(&mut sync::check::HeldLocks)) {
         HELD.with_borrow_mut(|held| visit(held));
     }
 }

@@ -1,6 +1,6 @@
 //! A model behind the MMIO transport's registers.
 use super::{Model, lock};
-use rt::host::Registers;
+use rt::host::DeviceRegisters;
 use std::sync::Arc;
 
 pub(super) struct MmioRegisters(pub(super) Arc<Model>);
@@ -13,7 +13,7 @@ fn set_high(word: &mut u64, value: u64) {
     *word = *word & 0xffff_ffff | value << 32;
 }
 
-impl Registers for MmioRegisters {
+impl DeviceRegisters for MmioRegisters {
     fn read(&self, offset: usize, bytes: usize) -> u64 {
         let model = &*self.0;
         match offset {

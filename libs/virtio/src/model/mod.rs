@@ -8,7 +8,7 @@ mod mmio;
 mod pci;
 mod queue;
 
-use queue::Registers;
+use queue::QueueRegisters;
 pub use queue::{Chain, ModelQueue};
 use rt::{
     device::{MmioDevice, PciAddress},
@@ -29,19 +29,19 @@ pub trait Behaviour: Send + Sync {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ModelPlace {
     Mmio(u32),
     Pci(PciAddress),
 }
 
-struct State {
+struct ModelState {
     status: u8,
     driver_features: u64,
     feature_select: [u32; 2],
     queue_select: u16,
     interrupt_status: u32,
     queues: Vec<ModelQueue>,
-    registers: Vec<Registers>,
+    registers: Vec<QueueRegisters>,
 }
 
 /// The model of a device.
@@ -49,8 +49,8 @@ pub struct Model {
     kind: u32,
     features: u64,
     config: Mutex<Vec<u8>>,
-    place: Mutex<Option<Place>>,
-    state: Mutex<State>,
+    place: Mutex<Option<ModelPlace>>,
+    state: Mutex<ModelState>,
     behaviour: Box<dyn Behaviour>,
 }
 
@@ -67,14 +67,14 @@ impl Model {
         (queues, queue_size): (u16, u16),
         behaviour: Box<dyn Behaviour>,
     ) -> Arc<Model> {
-        let state = State {
+        let state = ModelState {
             status: 0,
             driver_features: 0,
             feature_select: [0; 2],
             queue_select: 0,
             interrupt_status: 0,
             queues: (0..queues).map(|_| ModelQueue::default()).collect(),
-            registers: (0..queues).map(|_| Registers::new(queue_size)).collect(),
+            registers: (0..queues).map(|_| QueueRegisters::new(queue_size)).collect(),
         };
         Arc::new(Model {
             kind,
@@ -88,7 +88,7 @@ impl Model {
 
     /// Puts the device on a page of registers at `base`.
     pub fn plug_mmio(self: &Arc<Model>, base: u64, interrupt: u32) -> (MmioDevice, host::Plugged) {
-        *lock(&self.place) = Some(Place::Mmio(interrupt));
+        *lock(&self.place) = Some(ModelPlace::Mmio(interrupt));
         let device = MmioDevice { base, bytes: 0x200, interrupt };
         (device, host::add_mmio(device, Arc::new(mmio::MmioRegisters(self.clone()))))
     }
@@ -99,7 +99,7 @@ impl Model {
         address: u16,
         vectors: u16,
     ) -> (rt::device::PciFunction, host::Plugged) {
-        *lock(&self.place) = Some(Place::Pci(PciAddress(address)));
+        *lock(&self.place) = Some(ModelPlace::Pci(PciAddress(address)));
         pci::plug(self, PciAddress(address), vectors)
     }
 
@@ -169,8 +169,8 @@ impl Model {
     /// Raises the interrupt of `vector`.
     pub fn interrupt(&self, vector: u16) {
         match *lock(&self.place) {
-            Some(Place::Mmio(line)) => host::raise_line(line),
-            Some(Place::Pci(address)) => host::raise_msix(address, vector),
+            Some(ModelPlace::Mmio(line)) => host::raise_line(line),
+            Some(ModelPlace::Pci(address)) => host::raise_msix(address, vector),
             None => {}
         }
     }
@@ -191,12 +191,12 @@ impl Model {
             state.interrupt_status = 0;
             state.driver_features = 0;
             state.queues.iter_mut().for_each(|queue| *queue = ModelQueue::default());
-            state.registers.iter_mut().for_each(Registers::reset);
+            state.registers.iter_mut().for_each(QueueRegisters::reset);
         }
         self.behaviour.reset();
     }
 
-    fn with_selected<R>(&self, visit: impl FnOnce(&mut Registers) -> R) -> Option<R> {
+    fn with_selected<R>(&self, visit: impl FnOnce(&mut QueueRegisters) -> R) -> Option<R> {
         let mut state = lock(&self.state);
         let selected = usize::from(state.queue_select);
         state.registers.get_mut(selected).map(visit)

@@ -7,7 +7,7 @@
 use super::{Model, lock};
 use rt::{
     device::{PciAddress, PciFunction},
-    host::{PciModel, Plugged, Registers, add_pci},
+    host::{DeviceRegisters, PciModel, Plugged, add_pci},
 };
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl ConfigSpace {
     }
 }
 
-impl Registers for ConfigSpace {
+impl DeviceRegisters for ConfigSpace {
     fn read(&self, offset: usize, bytes: usize) -> u64 {
         let byte = |index: usize| u64::from(self.0.get(offset + index).copied().unwrap_or(0xff));
         (0..bytes).map(|index| byte(index) << (index * 8)).sum()
@@ -59,7 +59,7 @@ pub(super) fn plug(
         subsystem: 0,
     };
     let mut bars = [const { None }; 6];
-    let registers: Arc<dyn Registers> = Arc::new(Bar(model.clone()));
+    let registers: Arc<dyn DeviceRegisters> = Arc::new(Bar(model.clone()));
     bars[usize::from(BAR)] = Some((BAR_BYTES, registers));
     let config = Arc::new(ConfigSpace::new());
     (function, add_pci(PciModel { function, config, bars, msix_entries: vectors }))
@@ -84,7 +84,7 @@ impl Bar {
     }
 }
 
-impl Registers for Bar {
+impl DeviceRegisters for Bar {
     fn read(&self, offset: usize, bytes: usize) -> u64 {
         let model = &*self.0;
         match offset {

@@ -8,7 +8,7 @@ const FLAG_INDIRECT: u16 = 4;
 
 /// The values that the driver wrote into a queue's registers.
 #[derive(Debug)]
-pub(super) struct Registers {
+pub(super) struct QueueRegisters {
     pub(super) size_max: u16,
     pub(super) size: u16,
     pub(super) is_enabled: bool,
@@ -18,9 +18,9 @@ pub(super) struct Registers {
     pub(super) device: u64,
 }
 
-impl Registers {
-    pub(super) fn new(size_max: u16) -> Registers {
-        Registers {
+impl QueueRegisters {
+    pub(super) fn new(size_max: u16) -> QueueRegisters {
+        QueueRegisters {
             size_max,
             size: size_max,
             is_enabled: false,
@@ -32,7 +32,7 @@ impl Registers {
     }
 
     pub(super) fn reset(&mut self) {
-        *self = Registers::new(self.size_max);
+        *self = QueueRegisters::new(self.size_max);
     }
 }
 
@@ -99,7 +99,7 @@ pub struct ModelQueue {
 }
 
 impl ModelQueue {
-    pub(super) fn pop(&mut self, registers: &Registers) -> Option<Chain> {
+    pub(super) fn pop(&mut self, registers: &QueueRegisters) -> Option<Chain> {
         let index = device_load16(registers.driver + 2);
         if !registers.is_enabled || index == self.seen {
             return None;
@@ -117,7 +117,7 @@ impl ModelQueue {
     /// Writes a used entry. Returns whether the driver wants an interrupt.
     pub(super) fn push(
         &mut self,
-        registers: &Registers,
+        registers: &QueueRegisters,
         head: u32,
         written: u32,
         has_event_index: bool,

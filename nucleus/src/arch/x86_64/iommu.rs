@@ -17,7 +17,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 pub use vtd::{Access, Fault};
-use vtd::{Machine, Reach, Route, Table, Unit};
+use vtd::{Machine, Reach, Route, TranslationTable, Unit};
 
 static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(class!("nucleus.iommu"), None);
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -45,7 +45,7 @@ impl Machine for Hardware {
         objects::count(Kind::TableFrame, -1);
         frames::free(frame);
     }
-    fn table(&self, frame: u32) -> &Table {
+    fn table(&self, frame: u32) -> &TranslationTable {
         table(frame)
     }
     fn flush(&self, entry: &AtomicU64) {
@@ -54,9 +54,9 @@ impl Machine for Hardware {
 }
 
 /// Returns the table in `frame`, which `allocate` returned.
-fn table<'a>(frame: u32) -> &'a Table {
+fn table<'a>(frame: u32) -> &'a TranslationTable {
     // SAFETY: a frame of ours in the direct map; atomics may be shared with anyone. It is looked at only while it is held.
-    unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const Table) }
+    unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const TranslationTable) }
 }
 
 fn flush(entry: &AtomicU64) {
@@ -90,7 +90,7 @@ fn with_unit<R>(act: impl FnOnce(&mut Unit<Hardware>) -> R) -> Option<R> {
 /// The memory that the functions of a domain reach. Its tables exist until it is dropped.
 #[derive(Debug)]
 pub struct Window {
-    window: Option<vtd::Window>,
+    window: Option<vtd::FrameWindow>,
     hardware: Hardware,
 }
 

@@ -24,7 +24,7 @@ const SEARCH_GROUPS: u32 = 16;
 
 /// The length that a run must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum RunLength {
     Whole,
     Any,
 }
@@ -72,13 +72,13 @@ fn search(
         }
         searched += 1;
         let from = if step == 0 { offset } else { 0 };
-        if let Some(run) = take(volume, operation, at(step), from, (want, Wanted::Whole))? {
+        if let Some(run) = take(volume, operation, at(step), from, (want, RunLength::Whole))? {
             return Ok(run);
         }
     }
     for step in 0..count {
         let from = if step == 0 { offset } else { 0 };
-        if let Some(run) = take(volume, operation, at(step), from, (want, Wanted::Any))? {
+        if let Some(run) = take(volume, operation, at(step), from, (want, RunLength::Any))? {
             return Ok(run);
         }
     }
@@ -91,7 +91,7 @@ fn take(
     operation: &Operation<'_>,
     number: u32,
     from: usize,
-    (want, wanted): (usize, Wanted),
+    (want, wanted): (usize, RunLength),
 ) -> Result<Option<(u64, u64)>, FsError> {
     let groups = volume.groups()?;
     let mut group = groups.lock(number)?;
@@ -101,7 +101,7 @@ fn take(
     let end = volume.geometry.blocks_in(number) as usize;
     let run = with_free(volume, groups, number, &group, |free| free.find(from, end, want))?;
     let Some((start, length)) = run else { return Ok(None) };
-    if wanted == Wanted::Whole && length < want && start != from {
+    if wanted == RunLength::Whole && length < want && start != from {
         return Ok(None);
     }
     let length = length.min(group.free_blocks as usize);

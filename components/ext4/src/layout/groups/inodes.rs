@@ -16,7 +16,7 @@ use rt::PAGE_BYTES;
 
 /// The kind of an inode, which decides its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum InodeKind {
     /// The inode is a directory.
     Directory,
     /// The inode is of another type.
@@ -31,13 +31,13 @@ pub(crate) fn allocate(
     volume: &Volume,
     operation: &Operation<'_>,
     parent: u32,
-    kind: Kind,
+    kind: InodeKind,
 ) -> Result<u32, FsError> {
     let groups = volume.groups()?;
     let (home, _) = volume.geometry.inode_group(parent).ok_or(FsError::Corrupt)?;
     let first = match kind {
-        Kind::Other => home,
-        Kind::Directory => place_directory(volume, home, parent == ROOT_INODE)?,
+        InodeKind::Other => home,
+        InodeKind::Directory => place_directory(volume, home, parent == ROOT_INODE)?,
     };
     for step in 0..groups.count() {
         let number = ((u64::from(first) + u64::from(step)) % u64::from(groups.count())) as u32;
@@ -89,7 +89,7 @@ fn take(
     volume: &Volume,
     operation: &Operation<'_>,
     number: u32,
-    kind: Kind,
+    kind: InodeKind,
 ) -> Result<Option<u32>, FsError> {
     let groups = volume.groups()?;
     let geometry = &volume.geometry;
@@ -116,7 +116,7 @@ fn take(
     }
     group.free_inodes -= 1;
     group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
-    if kind == Kind::Directory {
+    if kind == InodeKind::Directory {
         group.directories = group.directories.saturating_add(1);
     }
     groups.free_inodes.fetch_sub(1, Relaxed);
@@ -205,7 +205,7 @@ pub(crate) fn free(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: u32,
-    kind: Kind,
+    kind: InodeKind,
 ) -> Result<(), FsError> {
     let groups = volume.groups()?;
     let (number, bit) = volume.geometry.inode_group(inode).ok_or(FsError::Corrupt)?;
@@ -223,7 +223,7 @@ pub(crate) fn free(
     }
     group.free_inodes = group.free_inodes.saturating_add(1);
     group.inodes_in_use = group.inodes_in_use.min(bit);
-    if kind == Kind::Directory {
+    if kind == InodeKind::Directory {
         group.directories = group.directories.saturating_sub(1);
     }
     groups.free_inodes.fetch_add(1, Relaxed);

@@ -33,7 +33,7 @@ use rt::{
     sync::{Mutex, MutexGuard},
 };
 pub(crate) use space::Account;
-use space::Space;
+use space::FreeSpace;
 
 lock_class! {
     static GROUP = "ext4.group";
@@ -55,7 +55,7 @@ struct Fixed {
 pub(crate) struct Groups {
     groups: Vec<Mutex<Group>>,
     fixed: Vec<Fixed>,
-    space: Space,
+    space: FreeSpace,
     free_inodes: AtomicU64,
     /// The inodes without names.
     pub(crate) orphans: Orphans,
@@ -101,7 +101,7 @@ impl Groups {
         Ok(Groups {
             groups,
             fixed,
-            space: Space::new(free_blocks, geometry.kept_blocks, geometry.reserved_for),
+            space: FreeSpace::new(free_blocks, geometry.kept_blocks, geometry.reserved_for),
             free_inodes: AtomicU64::new(free_inodes),
             orphans: Orphans::new(),
             has_large_file: AtomicBool::new(false),

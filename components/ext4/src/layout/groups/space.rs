@@ -27,7 +27,7 @@ pub(crate) enum Account {
 }
 
 /// The free blocks of a volume.
-pub(super) struct Space {
+pub(super) struct FreeSpace {
     /// Blocks that are clear in the bitmaps.
     free: AtomicU64,
     /// Number of blocks that are free, not pending and not claimed.
@@ -42,10 +42,10 @@ pub(super) struct Space {
     is_privileged: Once<fn(ReservedFor) -> bool>,
 }
 
-impl Space {
+impl FreeSpace {
     /// Makes the account of `free` blocks, of which `root` and `pool` are kept.
-    pub(super) fn new(free: u64, (root, pool): (u64, u64), owner: ReservedFor) -> Space {
-        Space {
+    pub(super) fn new(free: u64, (root, pool): (u64, u64), owner: ReservedFor) -> FreeSpace {
+        FreeSpace {
             free: AtomicU64::new(free),
             unclaimed: AtomicI64::new(signed(free)),
             pending: AtomicU64::new(0),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn callers_leave_what_is_kept_and_changes_that_must_not_fail_use_the_pool() {
-        let space = Space::new(100, (20, 10), OWNER);
+        let space = FreeSpace::new(100, (20, 10), OWNER);
         assert_eq!(space.claim(1, 1000, Account::Caller), Ok(70));
         assert_eq!(space.claim(1, 1, Account::Caller), Err(FsError::NoSpace));
         space.set_judge(|_| true);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_pending_block_backs_no_claim_until_it_is_released() {
-        let space = Space::new(10, (0, 0), OWNER);
+        let space = FreeSpace::new(10, (0, 0), OWNER);
         assert_eq!(space.claim(10, 10, Account::Caller), Ok(10));
         space.note_taken(10);
         space.note_freed(4);

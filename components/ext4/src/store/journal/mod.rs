@@ -13,7 +13,7 @@ use crate::store::{
     area::VolumeArea,
     bytes::{big32, put_big32},
     checksum::crc32c,
-    device::Device,
+    device::VolumeDevice,
 };
 use alloc::vec::Vec;
 use format::*;
@@ -77,7 +77,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`FsError::Corrupt`] if it is malformed, [`FsError::Unsupported`] for unknown features; errors of reading it.
-    pub(crate) fn open(device: &Device, location: Location) -> Result<Journal, FsError> {
+    pub(crate) fn open(device: &VolumeDevice, location: Location) -> Result<Journal, FsError> {
         let (start, _) = *location.runs.first().ok_or(FsError::Corrupt)?;
         let mut raw = device.read_block(location.area.block_bytes, start)?;
         raw.truncate(SUPERBLOCK_BYTES);
@@ -185,7 +185,12 @@ impl Journal {
     }
 
     /// Writes the journal's superblock, which says that the log begins at `start` with `sequence`.
-    fn write_super(&mut self, device: &Device, start: u32, sequence: u32) -> Result<(), FsError> {
+    fn write_super(
+        &mut self,
+        device: &VolumeDevice,
+        start: u32,
+        sequence: u32,
+    ) -> Result<(), FsError> {
         put_big32(&mut self.raw, START_OFFSET, start);
         put_big32(&mut self.raw, SEQUENCE_OFFSET, sequence);
         if self.checksums.are_of_blocks() {

@@ -7,7 +7,7 @@
 use super::{Checksums, Journal, format::*};
 use crate::store::{
     bytes::{big32, put_big32},
-    device::{ChunkBytes, Device},
+    device::{ChunkBytes, VolumeDevice},
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 use interfaces::file_system::FsError;
@@ -60,7 +60,11 @@ impl Journal {
     /// # Errors
     /// [`FsError::Corrupt`], with nothing written, if a committed transaction is damaged or a logged block is outside
     /// the volume; errors of I/O.
-    pub(crate) fn replay(&mut self, device: &Device, mount_seconds: u32) -> Result<u64, FsError> {
+    pub(crate) fn replay(
+        &mut self,
+        device: &VolumeDevice,
+        mount_seconds: u32,
+    ) -> Result<u64, FsError> {
         let start = self.start();
         if start == 0 {
             return Ok(0);
@@ -84,12 +88,12 @@ impl Journal {
         Ok(found.versions.len() as u64)
     }
 
-    pub(super) fn read(&self, device: &Device, at: u32) -> Result<Vec<u8>, FsError> {
+    pub(super) fn read(&self, device: &VolumeDevice, at: u32) -> Result<Vec<u8>, FsError> {
         device.read_block(self.area.block_bytes, self.place(at)?)
     }
 
     /// Reports the place at which the log is damaged.
-    pub(super) fn damage(&self, device: &Device, sequence: u32, at: u32) -> FsError {
+    pub(super) fn damage(&self, device: &VolumeDevice, sequence: u32, at: u32) -> FsError {
         let name = device.name();
         log::error!(
             "ext4: {name}: journal: wrong checksum in block {at}, of transaction {sequence}, \
@@ -99,7 +103,7 @@ impl Journal {
     }
 
     /// Finds the logged and the revoked blocks in the log from `start` until transaction `end`.
-    fn find(&self, device: &Device, (start, end): (u32, u32)) -> Result<Found, FsError> {
+    fn find(&self, device: &VolumeDevice, (start, end): (u32, u32)) -> Result<Found, FsError> {
         let (versions, revoked) = (BTreeMap::new(), BTreeMap::new());
         let mut found = Found { versions, revoked, charge: Charge::none() };
         self.walk(device, (start, end), |kind, bytes, (_, sequence)| {
@@ -121,7 +125,7 @@ impl Journal {
     /// with the transaction.
     fn walk(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         (start, end): (u32, u32),
         mut visit: impl FnMut(u32, &[u8], (u32, u32)) -> Result<(), FsError>,
     ) -> Result<(), FsError> {
@@ -144,7 +148,7 @@ impl Journal {
     /// Checks and records the blocks that follow a descriptor.
     fn take_tags(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         bytes: &[u8],
         (first, sequence): (u32, u32),
         found: &mut Found,
@@ -220,7 +224,7 @@ impl Journal {
     /// error of `visit` if it returns one.
     pub(super) fn each_block(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         first: u32,
         count: u32,
         mut visit: impl FnMut(u32, &[u8]) -> Result<(), FsError>,

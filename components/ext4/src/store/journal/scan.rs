@@ -14,7 +14,7 @@ use super::{Checksums, Journal, format::*};
 use crate::store::{
     bytes::{big32, put_big32},
     checksum::{crc32, crc32c},
-    device::Device,
+    device::VolumeDevice,
 };
 use alloc::vec::Vec;
 use interfaces::file_system::FsError;
@@ -26,7 +26,7 @@ const COMMIT_BYTES: usize = 512;
 
 /// The result of looking at a block: whether the log continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum ScanResult {
     Further,
     /// The log ends here, and no later part of it is valid.
     End,
@@ -35,7 +35,7 @@ enum Next {
 /// A scan of the log from its start.
 struct Scan<'a> {
     journal: &'a Journal,
-    device: &'a Device,
+    device: &'a VolumeDevice,
     /// When the volume was mounted last.
     mount_seconds: u32,
     /// The next block, and the number of blocks of the log that are left from there.
@@ -62,7 +62,7 @@ impl Journal {
     /// [`FsError::Corrupt`] if a committed transaction is damaged; errors of reading.
     pub(super) fn find_end(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         (start, mount_seconds): (u32, u32),
     ) -> Result<u32, FsError> {
         let mut scan = Scan {
@@ -85,7 +85,7 @@ impl Journal {
                 Some(COMMIT) => scan.pass_commit(&bytes)?,
                 _ => break,
             };
-            if next == Next::End {
+            if next == ScanResult::End {
                 return Ok(scan.end());
             }
         }
@@ -138,12 +138,12 @@ impl Scan<'_> {
         self.journal.after(self.at, self.journal.capacity() - 1)
     }
 
-    fn pass_descriptor(&mut self, bytes: &[u8]) -> Result<Next, FsError> {
+    fn pass_descriptor(&mut self, bytes: &[u8]) -> Result<ScanResult, FsError> {
         if !self.journal.is_sum_right(bytes) {
             self.suspect = self.suspect.or(Some(self.taken()));
         }
         let count = self.journal.tags(bytes).len() as u32;
-        let Some(left) = self.left.checked_sub(count) else { return Ok(Next::End) };
+        let Some(left) = self.left.checked_sub(count) else { return Ok(ScanResult::End) };
         if self.journal.checksums == Checksums::V1 {
             self.sum = crc32(self.sum, bytes);
             for index in 0..count {
@@ -153,24 +153,24 @@ impl Scan<'_> {
         }
         self.left = left;
         self.at = self.journal.after(self.at, count);
-        Ok(Next::Further)
+        Ok(ScanResult::Further)
     }
 
-    fn pass_revoke(&mut self, bytes: &[u8]) -> Next {
+    fn pass_revoke(&mut self, bytes: &[u8]) -> ScanResult {
         if !self.journal.is_sum_right(bytes) {
             self.suspect = self.suspect.or(Some(self.taken()));
         }
-        Next::Further
+        ScanResult::Further
     }
 
-    fn pass_commit(&mut self, bytes: &[u8]) -> Result<Next, FsError> {
+    fn pass_commit(&mut self, bytes: &[u8]) -> Result<ScanResult, FsError> {
         let seconds = commit_seconds(bytes);
         let is_right = self.is_transaction_right(bytes) && self.journal.is_commit_right(bytes);
         let is_whole = is_right && self.suspect.is_none();
         if !is_whole && seconds < self.last_seconds {
             let name = self.device.name();
             log::warn!("ext4: {name}: journal: transaction {} is an old one", self.sequence);
-            return Ok(Next::End);
+            return Ok(ScanResult::End);
         }
         if let Some(block) = self.suspect {
             return Err(self.journal.damage(self.device, self.sequence, block));
@@ -188,7 +188,7 @@ impl Scan<'_> {
         }
         self.sequence = self.sequence.wrapping_add(1);
         (self.began, self.sum) = (self.at, !0);
-        Ok(Next::Further)
+        Ok(ScanResult::Further)
     }
 
     /// Returns whether the checksum of a transaction (v1) is right, if its commit block has one.

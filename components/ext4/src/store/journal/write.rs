@@ -10,7 +10,7 @@ use super::{Checksums, Journal, format::*};
 use crate::store::{
     bytes::{big32, put, put_big32},
     checksum::crc32c,
-    device::{Device, Piece, Refusal},
+    device::{Piece, Refusal, VolumeDevice},
 };
 use alloc::{borrow::Cow, vec, vec::Vec};
 use interfaces::{block::Request, file_system::FsError};
@@ -35,8 +35,8 @@ impl Journal {
     /// numbers as the volume has them.
     ///
     /// # Errors
-    /// As [`Device::write`].
-    pub(crate) fn prepare(&mut self, device: &Device, volume: Format) -> Result<(), FsError> {
+    /// As [`VolumeDevice::write`].
+    pub(crate) fn prepare(&mut self, device: &VolumeDevice, volume: Format) -> Result<(), FsError> {
         let mut incompat = big32(&self.raw, INCOMPAT_OFFSET).unwrap_or(0) | FEATURE_REVOKE;
         if volume.is_wide {
             incompat |= FEATURE_WIDE;
@@ -101,10 +101,10 @@ impl Journal {
     /// Appends a transaction, whose data `data` writes. All of it is durable when this returns.
     ///
     /// # Errors
-    /// Those of [`Device::write_in_turn`]; the log is then as it was.
+    /// Those of [`VolumeDevice::write_in_turn`]; the log is then as it was.
     pub(crate) fn append(
         &mut self,
-        device: &Device,
+        device: &VolumeDevice,
         blocks: &[Logged<'_>],
         revoked: &[u64],
         data: Vec<Request>,
@@ -145,10 +145,10 @@ impl Journal {
     /// the device nevertheless, while blocks before it are missing.
     ///
     /// # Errors
-    /// Those of [`Device::write`] and [`Device::flush`].
+    /// Those of [`VolumeDevice::write`] and [`VolumeDevice::flush`].
     pub(crate) fn erase_commit(
         &self,
-        device: &Device,
+        device: &VolumeDevice,
         blocks: usize,
         revoked: usize,
     ) -> Result<(), FsError> {
@@ -161,8 +161,8 @@ impl Journal {
     /// Empties the log: everything logged is in place and flushed.
     ///
     /// # Errors
-    /// As [`Device::write`].
-    pub(crate) fn reset(&mut self, device: &Device) -> Result<(), FsError> {
+    /// As [`VolumeDevice::write`].
+    pub(crate) fn reset(&mut self, device: &VolumeDevice) -> Result<(), FsError> {
         self.write_super(device, 0, self.sequence)?;
         self.used = 0;
         Ok(())

@@ -36,10 +36,10 @@ pub struct Memory;
 impl Opener for Memory {
     fn open(&self, vnode: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
         let kind = match vnode.device().1 {
-            NULL => Kind::Null,
-            ZERO => Kind::Zero,
-            FULL => Kind::Full,
-            RANDOM | URANDOM => Kind::Random,
+            NULL => MemoryDeviceKind::Null,
+            ZERO => MemoryDeviceKind::Zero,
+            FULL => MemoryDeviceKind::Full,
+            RANDOM | URANDOM => MemoryDeviceKind::Random,
             _ => return Err(Errno::ENXIO),
         };
         Ok(Arc::new(MemoryDevice { kind }))
@@ -47,7 +47,7 @@ impl Opener for Memory {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MemoryDeviceKind {
     Null,
     Zero,
     Full,
@@ -56,7 +56,7 @@ enum Kind {
 
 /// An open memory device.
 pub struct MemoryDevice {
-    kind: Kind,
+    kind: MemoryDeviceKind,
 }
 
 impl MemoryDevice {
@@ -72,7 +72,7 @@ impl MemoryDevice {
         command: u32,
         argument: u64,
     ) -> Result<u64, Errno> {
-        if self.kind != Kind::Random {
+        if self.kind != MemoryDeviceKind::Random {
             return Err(Errno::ENOTTY);
         }
         let check_administrator = || match task.credentials().has(Capabilities::SYS_ADMIN) {
@@ -105,12 +105,12 @@ impl File for MemoryDevice {
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         match self.kind {
-            Kind::Null => Ok(0),
-            Kind::Zero | Kind::Full => match sink.remaining() {
+            MemoryDeviceKind::Null => Ok(0),
+            MemoryDeviceKind::Zero | MemoryDeviceKind::Full => match sink.remaining() {
                 few @ ..=ZEROES_LOOK_BYTES => sink.put_zeroes(few),
                 _ => read_zeroes(sink),
             },
-            Kind::Random => read_random(sink),
+            MemoryDeviceKind::Random => read_random(sink),
         }
     }
     fn write(
@@ -119,24 +119,24 @@ impl File for MemoryDevice {
         source: &mut dyn Source,
         _: IoFlags,
     ) -> Result<(usize, u64), Errno> {
-        if self.kind == Kind::Full {
+        if self.kind == MemoryDeviceKind::Full {
             return Err(Errno::ENOSPC);
         }
         let count = source.remaining();
         Ok((count, offset.saturating_add(count as u64)))
     }
     fn gives_spliced(&self) -> bool {
-        self.kind != Kind::Null
+        self.kind != MemoryDeviceKind::Null
     }
     fn takes_spliced(&self) -> bool {
-        self.kind != Kind::Full
+        self.kind != MemoryDeviceKind::Full
     }
     fn discards(&self) -> bool {
-        self.kind == Kind::Null
+        self.kind == MemoryDeviceKind::Null
     }
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         match self.kind {
-            Kind::Zero => Ok(Anonymous::new(PAGES, Commitment::none())),
+            MemoryDeviceKind::Zero => Ok(Anonymous::new(PAGES, Commitment::none())),
             _ => Err(Errno::ENODEV),
         }
     }
@@ -206,34 +206,34 @@ mod tests {
 
     const PLAIN: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
 
-    fn read(kind: Kind, out: &mut [u8]) -> Result<usize, Errno> {
+    fn read(kind: MemoryDeviceKind, out: &mut [u8]) -> Result<usize, Errno> {
         MemoryDevice { kind }.read(0, &mut SliceSink::new(out), PLAIN)
     }
 
-    fn write(kind: Kind) -> Result<usize, Errno> {
+    fn write(kind: MemoryDeviceKind) -> Result<usize, Errno> {
         let mut source = SliceSource::new(b"hello");
         MemoryDevice { kind }.write(0, &mut source, PLAIN).map(|(count, _)| count)
     }
 
     #[test]
     fn null_is_always_at_its_end_and_takes_everything() {
-        assert_eq!(read(Kind::Null, &mut [1; 4]), Ok(0));
-        assert_eq!(write(Kind::Null), Ok(5));
+        assert_eq!(read(MemoryDeviceKind::Null, &mut [1; 4]), Ok(0));
+        assert_eq!(write(MemoryDeviceKind::Null), Ok(5));
     }
 
     #[test]
     fn zero_and_full_give_zeroes_and_full_takes_nothing() {
         let mut out = [1; 4];
-        assert_eq!(read(Kind::Zero, &mut out), Ok(4));
+        assert_eq!(read(MemoryDeviceKind::Zero, &mut out), Ok(4));
         assert_eq!(out, [0; 4]);
-        assert_eq!(read(Kind::Full, &mut [1; 4]), Ok(4));
-        assert_eq!(write(Kind::Full), Err(Errno::ENOSPC));
+        assert_eq!(read(MemoryDeviceKind::Full, &mut [1; 4]), Ok(4));
+        assert_eq!(write(MemoryDeviceKind::Full), Err(Errno::ENOSPC));
     }
 
     #[test]
     fn random_fills_what_is_asked_for() {
         let mut out = [0; 1000];
-        assert_eq!(read(Kind::Random, &mut out), Ok(1000));
+        assert_eq!(read(MemoryDeviceKind::Random, &mut out), Ok(1000));
         assert!(out.iter().any(|byte| *byte != 0));
     }
 }

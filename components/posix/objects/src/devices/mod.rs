@@ -7,7 +7,7 @@ pub mod hardware_random;
 mod memory;
 mod terminals;
 
-pub use disk::{BlockFile, Device, find_all};
+pub use disk::{BlockFile, DiskDevice, find_all};
 pub use memory::MemoryDevice;
 
 use crate::{
@@ -45,7 +45,7 @@ fn disk_number(index: usize) -> (u32, u32) {
 }
 
 /// Registers the openers of devices and FIFOs.
-pub fn register(registry: &Registry, terminals: &[Arc<Terminal>], disks: &[Arc<Device>]) {
+pub fn register(registry: &Registry, terminals: &[Arc<Terminal>], disks: &[Arc<DiskDevice>]) {
     registry.register_fifo(Arc::new(FifoOpener));
     registry.register_character(MEMORY_MAJOR, 0..=u32::from(u8::MAX), Arc::new(memory::Memory));
     let (major, minor) = hardware_random::NUMBER;

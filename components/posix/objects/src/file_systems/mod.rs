@@ -5,7 +5,7 @@
 //! a disk, so that two mounts cannot make two.
 mod options;
 
-use crate::devices::Device;
+use crate::devices::DiskDevice;
 use alloc::{
     format,
     string::String,
@@ -34,25 +34,25 @@ type Number = (u32, u32);
 pub type Diskless = (&'static str, fn(&[u8]) -> Result<Arc<Active>, Errno>);
 
 /// The known file systems and disks.
-struct Known {
-    devices: Vec<Arc<Device>>,
+struct KnownFileSystems {
+    devices: Vec<Arc<DiskDevice>>,
     diskless: &'static [Diskless],
     makers: Vec<(&'static str, MakeFileSystem)>,
     mounted: Mutex<Vec<(Number, Weak<Active>)>>,
 }
 
-static KNOWN: Once<Known> = Once::new();
+static KNOWN: Once<KnownFileSystems> = Once::new();
 /// The one tree of `/dev`, however often it is mounted.
 static DEVICES: Once<Arc<Active>> = Once::new();
 
 /// Says which disks and types there are, those without disks in the order in which `/proc/filesystems` names them; only the
 /// first call counts.
 pub fn announce(
-    devices: &[Arc<Device>],
+    devices: &[Arc<DiskDevice>],
     diskless: &'static [Diskless],
     makers: &[(&'static str, MakeFileSystem)],
 ) {
-    KNOWN.get_or_init(|| Known {
+    KNOWN.get_or_init(|| KnownFileSystems {
         devices: devices.to_vec(),
         diskless,
         makers: makers.to_vec(),
@@ -61,7 +61,7 @@ pub fn announce(
 }
 
 /// Returns every disk and partition.
-pub fn devices() -> &'static [Arc<Device>] {
+pub fn devices() -> &'static [Arc<DiskDevice>] {
     KNOWN.get().map(|known| known.devices.as_slice()).unwrap_or_default()
 }
 
@@ -169,7 +169,7 @@ pub fn activate_root(
     Err(format!("no file system for the root on {}:{refusals}", device.name))
 }
 
-impl Known {
+impl KnownFileSystems {
     fn maker(&self, type_name: &str) -> Result<&(&'static str, MakeFileSystem), Errno> {
         self.makers.iter().find(|(name, _)| *name == type_name).ok_or(Errno::ENODEV)
     }
@@ -179,7 +179,7 @@ impl Known {
     }
     fn mount_disk(
         &self,
-        device: &Arc<Device>,
+        device: &Arc<DiskDevice>,
         type_name: &str,
         make: MakeFileSystem,
         writes: Writes,

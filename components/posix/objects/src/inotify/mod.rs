@@ -19,8 +19,8 @@ use alloc::{
 };
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
-use queue::{Event, Queue};
-use quota::{Counted, Share};
+use queue::{Event, EventQueue};
+use quota::{Counted, CountedObject};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
     Errno, Vnode,
@@ -45,24 +45,24 @@ struct Watch {
     inotify: Weak<Inotify>,
     number: i32,
     mask: AtomicU32,
-    _share: Share,
+    _share: CountedObject,
 }
 
-struct Entry {
+struct WatchEntry {
     watch: Arc<Watch>,
     vnode: Arc<Vnode>,
 }
 
 #[derive(Default)]
 struct Watches {
-    by_number: BTreeMap<i32, Entry>,
+    by_number: BTreeMap<i32, WatchEntry>,
     /// Numbers of watches by address of the vnode, which the watch keeps alive.
     by_vnode: BTreeMap<usize, i32>,
     last_number: i32,
 }
 
 impl Watches {
-    fn take(&mut self, number: i32) -> Option<Entry> {
+    fn take(&mut self, number: i32) -> Option<WatchEntry> {
         let entry = self.by_number.remove(&number)?;
         self.by_vnode.remove(&address(&entry.vnode));
         Some(entry)
@@ -87,9 +87,9 @@ pub struct Inotify {
     this: Weak<Inotify>,
     user: u32,
     watches: Mutex<Watches>,
-    queue: Mutex<Queue>,
+    queue: Mutex<EventQueue>,
     changed: WaitQueue,
-    _share: Share,
+    _share: CountedObject,
 }
 
 impl Inotify {
@@ -98,12 +98,12 @@ impl Inotify {
     /// # Errors
     /// `EMFILE` if the user has too many.
     pub fn new(user: u32) -> Result<Arc<Inotify>, Errno> {
-        let share = Share::take(Counted::Instances, user)?;
+        let share = CountedObject::take(Counted::Instances, user)?;
         Ok(Arc::new_cyclic(|this| Inotify {
             this: this.clone(),
             user,
             watches: Mutex::new(&WATCHES, Watches::default()),
-            queue: Mutex::new(&QUEUE, Queue::new()),
+            queue: Mutex::new(&QUEUE, EventQueue::new()),
             changed: WaitQueue::new(),
             _share: share,
         }))
@@ -127,13 +127,13 @@ impl Inotify {
             entry.watch.mask.store(before | kept, Ordering::Relaxed);
             return Ok(entry.watch.number);
         }
-        let share = Share::take(Counted::Watches, self.user)?;
+        let share = CountedObject::take(Counted::Watches, self.user)?;
         let number = watches.next_number();
         let (inotify, mask) = (self.this.clone(), AtomicU32::new(kept));
         let watch = Arc::new(Watch { inotify, number, mask, _share: share });
         let observer: Arc<dyn Observer> = watch.clone();
         watches.by_vnode.insert(address(vnode), number);
-        watches.by_number.insert(number, Entry { watch, vnode: vnode.clone() });
+        watches.by_number.insert(number, WatchEntry { watch, vnode: vnode.clone() });
         drop(watches);
         vnode.observe(Arc::downgrade(&observer));
         Ok(number)
@@ -143,7 +143,7 @@ impl Inotify {
     /// # Errors
     /// `EINVAL` if there is no such watch.
     pub fn remove(&self, number: i32) -> Result<(), Errno> {
-        let Entry { watch, vnode } = self.watches.lock().take(number).ok_or(Errno::EINVAL)?;
+        let WatchEntry { watch, vnode } = self.watches.lock().take(number).ok_or(Errno::EINVAL)?;
         drop(watch);
         vnode.sweep_observers();
         self.push(Event::own(number, raw::IN_IGNORED));
@@ -239,7 +239,7 @@ impl File for Inotify {
     }
     fn details(&self) -> String {
         let watches = self.watches.lock();
-        let line = |entry: &Entry| {
+        let line = |entry: &WatchEntry| {
             let (major, minor) = entry.vnode.instance().device();
             format!(
                 "inotify wd:{} ino:{:x} sdev:{:x} mask:{:x} ignored_mask:0\n",
@@ -256,7 +256,7 @@ impl File for Inotify {
     }
     fn closed(&self) {
         let watches = core::mem::take(&mut *self.watches.lock());
-        for Entry { watch, vnode } in watches.by_number.into_values() {
+        for WatchEntry { watch, vnode } in watches.by_number.into_values() {
             drop(watch);
             vnode.sweep_observers();
         }

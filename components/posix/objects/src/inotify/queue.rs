@@ -1,4 +1,4 @@
-//! [`Queue`]: events of an inotify instance, waiting to be read. Pure; the instance's lock guards it.
+//! [`EventQueue`]: events of an inotify instance, waiting to be read. Pure; the instance's lock guards it.
 //!
 //! An event equal to the last one is dropped. One more than [`EVENTS_MAX`] becomes a single
 //! overflow event. Layout of what a read gives:
@@ -56,7 +56,7 @@ impl Event {
 
 /// Events in the order they happened.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct EventQueue {
     events: VecDeque<Event>,
     bytes: usize,
     has_overflow: bool,
@@ -64,10 +64,15 @@ pub struct Queue {
     most: usize,
 }
 
-impl Queue {
+impl EventQueue {
     /// Makes an empty queue.
-    pub fn new() -> Queue {
-        Queue { events: VecDeque::new(), bytes: 0, has_overflow: false, most: EVENTS_MAX.size() }
+    pub fn new() -> EventQueue {
+        EventQueue {
+            events: VecDeque::new(),
+            bytes: 0,
+            has_overflow: false,
+            most: EVENTS_MAX.size(),
+        }
     }
     /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
@@ -132,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_neighbours_that_say_the_same_are_one() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         assert!(queue.push(named(b"a")));
         assert!(!queue.push(named(b"a")));
         assert!(queue.push(named(b"b")));
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn too_many_events_become_one_overflow() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         for at in 0..queue.most as u32 {
             assert!(queue.push(Event::own(1, 1 << (at % 2))));
         }

@@ -25,16 +25,16 @@ pub enum Counted {
 static COUNTS: Mutex<BTreeMap<(Counted, u32), usize>> = Mutex::new(&QUOTA, BTreeMap::new());
 
 /// One counted object of a user, until it is dropped.
-pub struct Share {
+pub struct CountedObject {
     key: (Counted, u32),
 }
 
-impl Share {
+impl CountedObject {
     /// Counts one more object.
     ///
     /// # Errors
     /// `EMFILE` for instances, `ENOSPC` for watches.
-    pub fn take(what: Counted, user: u32) -> Result<Share, Errno> {
+    pub fn take(what: Counted, user: u32) -> Result<CountedObject, Errno> {
         let (most, refusal) = match what {
             Counted::Instances => (INSTANCES_MAX.size(), Errno::EMFILE),
             Counted::Watches => (WATCHES_MAX.size(), Errno::ENOSPC),
@@ -48,11 +48,11 @@ impl Share {
             return Err(refusal);
         }
         *count += 1;
-        Ok(Share { key: (what, user) })
+        Ok(CountedObject { key: (what, user) })
     }
 }
 
-impl Drop for Share {
+impl Drop for CountedObject {
     fn drop(&mut self) {
         let mut counts = COUNTS.lock();
         if let Some(count) = counts.get_mut(&self.key) {

@@ -1,9 +1,9 @@
 //! [`MessageQueue`]: messages of System V IPC, and the queues there are (Linux `ipc/msg.c`).
 //!
-//! The queue is a model, [`Queue`]. `ipc.messages` guards one queue. A message's bytes are copied from its sender before, and to
-//! its receiver after the lock, and charged as long as the message lives.
+//! The queue is a model, [`TypedQueue`]. `ipc.messages` guards one queue. A message's bytes are copied from its sender before, and
+//! to its receiver after the lock, and charged as long as the message lives.
 use super::{
-    Held, NO_WAIT, Who, errno,
+    NO_WAIT, ObjectCharge, Who, errno,
     layout::{RawPermission, RawQueue},
     limits, now_seconds,
     registry::{OBJECT_BYTES, Object, Registry, enter},
@@ -17,9 +17,9 @@ use rt::{
     sync::{Mutex, MutexGuard},
 };
 use sysv::{
-    messages::{self, Delivery, Queue, Receive, Woken},
+    messages::{self, Delivery, Receive, TypedQueue, Woken},
     permission::{Permission, READ, WRITE},
-    table::Table,
+    table::ObjectTable,
 };
 use vfs::{Capabilities, Errno};
 
@@ -36,11 +36,11 @@ const OVERHEAD_BYTES: usize = 80;
 pub struct Body {
     /// The bytes of the message.
     pub bytes: Vec<u8>,
-    _held: Held,
+    _held: ObjectCharge,
 }
 
 /// A message.
-pub type Message = messages::Message<Body>;
+pub type QueuedMessage = messages::TypedMessage<Body>;
 
 impl Body {
     /// Makes a body of these bytes, charged to the user of `task`.
@@ -48,33 +48,33 @@ impl Body {
     /// # Errors
     /// `ENOMEM`.
     pub fn new(task: &Task, bytes: Vec<u8>) -> Result<Body, Errno> {
-        let _held = Held::take(task, bytes.len() + OVERHEAD_BYTES)?;
+        let _held = ObjectCharge::take(task, bytes.len() + OVERHEAD_BYTES)?;
         Ok(Body { bytes, _held })
     }
     /// Makes a message of type `kind` with these bytes, which `task` sends.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub fn message(task: &Task, kind: i64, bytes: Vec<u8>) -> Result<Message, Errno> {
+    pub fn message(task: &Task, kind: i64, bytes: Vec<u8>) -> Result<QueuedMessage, Errno> {
         let length = bytes.len();
-        Ok(Message { kind, length, body: Body::new(task, bytes)? })
+        Ok(QueuedMessage { kind, length, body: Body::new(task, bytes)? })
     }
 }
 
 /// A sleeping call and its answer: a delivery for a receiver; `None` makes a sender try again.
-type Sleeper = Arc<Waiter<Option<Delivery<Body>>>>;
+type MessageSleeper = Arc<Waiter<Option<Delivery<Body>>>>;
 
 /// A message queue.
 pub struct MessageQueue {
     id: i32,
     key: i32,
-    state: Mutex<State>,
+    state: Mutex<MessageQueueState>,
     _charge: Charge,
 }
 
-struct State {
+struct MessageQueueState {
     permission: Permission,
-    queue: Queue<Body, Owner>,
+    queue: TypedQueue<Body, WaitingTask>,
     sent_s: i64,
     received_s: i64,
     changed_s: i64,
@@ -85,20 +85,20 @@ struct State {
 
 /// A waiter and its task.
 #[derive(Clone)]
-struct Owner {
-    sleeper: Sleeper,
+struct WaitingTask {
+    sleeper: MessageSleeper,
     task: u32,
 }
 
-impl PartialEq for Owner {
-    fn eq(&self, other: &Owner) -> bool {
+impl PartialEq for WaitingTask {
+    fn eq(&self, other: &WaitingTask) -> bool {
         self.sleeper == other.sleeper
     }
 }
 
-impl State {
+impl MessageQueueState {
     /// Wakes the calls that an operation has served. As on Linux, a message that goes to a sleeping receiver names its thread.
-    fn wake(&mut self, woken: Woken<Body, Owner>) {
+    fn wake(&mut self, woken: Woken<Body, WaitingTask>) {
         for (owner, delivery) in woken.receivers {
             if matches!(delivery, Delivery::Message(_)) {
                 self.receiver = owner.task;
@@ -126,14 +126,14 @@ pub fn obtain(task: &Task, (key, flags): (i32, i32)) -> Result<i32, Errno> {
 }
 
 fn make(
-    table: &mut Table<Arc<MessageQueue>>,
+    table: &mut ObjectTable<Arc<MessageQueue>>,
     who: &Who,
     (key, flags): (i32, i32),
 ) -> Result<i32, Errno> {
     let charge = Charge::take(OBJECT_BYTES)?;
-    let state = State {
+    let state = MessageQueueState {
         permission: Permission::new(who, flags),
-        queue: Queue::new(limits::QUEUE_BYTES.get()),
+        queue: TypedQueue::new(limits::QUEUE_BYTES.get()),
         sent_s: 0,
         received_s: 0,
         changed_s: now_seconds(),
@@ -168,7 +168,7 @@ pub fn sums() -> (usize, usize) {
 ///
 /// # Errors
 /// Those of msgsnd(2); `RESTART_NO_HANDLER` when interrupted.
-pub fn send(task: &Task, id: i32, message: Message, flags: i32) -> Result<(), Errno> {
+pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<(), Errno> {
     let object = QUEUES.get(id)?;
     let mut state = object.usable(task, WRITE)?;
     while !state.queue.has_room(message.length) {
@@ -176,7 +176,7 @@ pub fn send(task: &Task, id: i32, message: Message, flags: i32) -> Result<(), Er
             return Err(Errno::EAGAIN);
         }
         let sleeper = Waiter::new();
-        let owner = Owner { sleeper: sleeper.clone(), task: task.id() };
+        let owner = WaitingTask { sleeper: sleeper.clone(), task: task.id() };
         state.queue.sleep_sending(message.length, owner.clone());
         drop(state);
         let is_interrupted = matches!(sleeper.sleep(task, None), Slept::Interrupted);
@@ -203,7 +203,7 @@ pub fn send(task: &Task, id: i32, message: Message, flags: i32) -> Result<(), Er
 ///
 /// # Errors
 /// Those of msgrcv(2); `RESTART_NO_HANDLER` when interrupted.
-pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<Message, Errno> {
+pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<QueuedMessage, Errno> {
     let object = QUEUES.get(id)?;
     loop {
         let mut state = object.usable(task, READ)?;
@@ -218,7 +218,7 @@ pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<Mes
             return Err(Errno::ENOMSG);
         }
         let sleeper = Waiter::new();
-        let owner = Owner { sleeper: sleeper.clone(), task: task.id() };
+        let owner = WaitingTask { sleeper: sleeper.clone(), task: task.id() };
         state.queue.sleep_receiving(receive, owner.clone());
         drop(state);
         let delivery = match sleeper.sleep(task, None) {
@@ -264,7 +264,7 @@ pub fn copy(
 
 impl MessageQueue {
     /// Locks its state, if `task` has the permission and the queue was not removed meanwhile.
-    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, State>, Errno> {
+    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, MessageQueueState>, Errno> {
         let state = self.state.lock();
         if !state.permission.allows(&Who::of(task), wanted) {
             return Err(Errno::EACCES);

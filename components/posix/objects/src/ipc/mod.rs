@@ -85,26 +85,26 @@ pub fn errno(refusal: Refusal) -> Errno {
 
 /// Kernel memory of an object: charged to the machine and to the user who made it. A user may have a quarter of memory for
 /// messages of all kinds and sets of semaphores, or half of it if privileged.
-struct Held {
+struct ObjectCharge {
     user: Arc<User>,
     bytes: usize,
     _charge: Charge,
 }
 
-impl Held {
+impl ObjectCharge {
     /// Charges `bytes` to the user of `task`.
     ///
     /// # Errors
     /// `ENOMEM`.
-    fn take(task: &Task, bytes: usize) -> Result<Held, Errno> {
+    fn take(task: &Task, bytes: usize) -> Result<ObjectCharge, Errno> {
         let _charge = Charge::take(bytes)?;
         let user = task.account();
         user.add_message(bytes, || task.is_unprivileged()).map_err(|_| Errno::ENOMEM)?;
-        Ok(Held { user, bytes, _charge })
+        Ok(ObjectCharge { user, bytes, _charge })
     }
 }
 
-impl Drop for Held {
+impl Drop for ObjectCharge {
     fn drop(&mut self) {
         self.user.remove_message(self.bytes);
     }

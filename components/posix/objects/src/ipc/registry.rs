@@ -7,7 +7,7 @@ use rt::{
 };
 use sysv::{
     permission::{Permission, READ},
-    table::{PRIVATE, Table},
+    table::{ObjectTable, PRIVATE},
 };
 use vfs::Errno;
 
@@ -26,20 +26,20 @@ pub trait Object {
 
 /// The objects of one kind.
 pub struct Registry<T> {
-    table: RwLock<Table<Arc<T>>>,
+    table: RwLock<ObjectTable<Arc<T>>>,
 }
 
 impl<T: Object> Registry<T> {
     /// Makes a registry without objects.
     pub const fn new() -> Registry<T> {
-        Registry { table: RwLock::new(&REGISTRY, Table::new()) }
+        Registry { table: RwLock::new(&REGISTRY, ObjectTable::new()) }
     }
     /// Locks the table for reading.
-    pub fn read(&self) -> ReadGuard<'_, Table<Arc<T>>> {
+    pub fn read(&self) -> ReadGuard<'_, ObjectTable<Arc<T>>> {
         self.table.read()
     }
     /// Locks the table for changes.
-    pub fn write(&self) -> WriteGuard<'_, Table<Arc<T>>> {
+    pub fn write(&self) -> WriteGuard<'_, ObjectTable<Arc<T>>> {
         self.table.write()
     }
     /// Returns the object `id`.
@@ -60,7 +60,7 @@ impl<T: Object> Registry<T> {
         (key, flags): (i32, i32),
         who: &Who,
         suits: impl FnOnce(&T) -> Result<(), Errno>,
-        make: impl FnOnce(&mut Table<Arc<T>>) -> Result<i32, Errno>,
+        make: impl FnOnce(&mut ObjectTable<Arc<T>>) -> Result<i32, Errno>,
     ) -> Result<i32, Errno> {
         let mut table = self.write();
         if key == PRIVATE {
@@ -124,7 +124,7 @@ impl<T: Object> Default for Registry<T> {
 /// # Errors
 /// `ENOSPC`.
 pub fn enter<T>(
-    table: &mut Table<Arc<T>>,
+    table: &mut ObjectTable<Arc<T>>,
     key: i32,
     most: usize,
     make: impl FnOnce(i32) -> T,

@@ -1,8 +1,8 @@
-//! [`Segment`]: shared memory of System V IPC, and the registry of segments (Linux `ipc/shm.c`).
+//! [`SharedSegment`]: shared memory of System V IPC, and the registry of segments (Linux `ipc/shm.c`).
 //!
 //! The pages are an [`Anonymous`] object. A region of an address space that maps it names the segment as its origin; the map of
-//! regions tells the segment of each region that is added or removed ([`Segment::attached`], [`Segment::detached`]), so that
-//! the number of attaches is that of regions, as on Linux. `ipc.segment` guards the state of a segment that changes.
+//! regions tells the segment of each region that is added or removed ([`SharedSegment::attached`], [`SharedSegment::detached`]), so
+//! that the number of attaches is that of regions, as on Linux. `ipc.segment` guards the state of a segment that changes.
 //!
 //! A segment that is to be removed (IPC_RMID, `shm_rmid_forced`) leaves the registry with its last attach. Its pages are freed
 //! with the last reference, which a region that was removed from a map drops without the map's lock.
@@ -22,7 +22,7 @@ use process::{Task, limits::Resource, user_memory::User};
 use rt::{lock_class, memory::Charge, sync::Mutex};
 use sysv::{
     permission::{Permission, Subject},
-    table::{PRIVATE, Table},
+    table::{ObjectTable, PRIVATE},
 };
 use vfs::{Capabilities, Errno};
 
@@ -35,22 +35,22 @@ const TO_GO: u16 = 0o1000;
 /// Bit of a mode: SHM_LOCKED.
 const LOCKED: u16 = 0o2000;
 
-static SEGMENTS: Registry<Segment> = Registry::new();
+static SEGMENTS: Registry<SharedSegment> = Registry::new();
 /// Number of pages of all segments; changed under the registry's lock.
 static PAGES: AtomicU64 = AtomicU64::new(0);
 
 /// A segment of shared memory.
-pub struct Segment {
+pub struct SharedSegment {
     id: i32,
     name: i32,
     bytes: u64,
     memory: Arc<Anonymous>,
     creator: u32,
-    state: Mutex<State>,
+    state: Mutex<SegmentState>,
     _charge: Charge,
 }
 
-struct State {
+struct SegmentState {
     permission: Permission,
     /// The key for IPC_STAT: none once the segment is to be removed.
     key: i32,
@@ -77,14 +77,14 @@ impl Drop for LockedPages {
     }
 }
 
-impl State {
+impl SegmentState {
     fn is_to_go(&self) -> bool {
         let is_marked = self.permission.mode & TO_GO != 0;
         self.attaches == 0 && (is_marked || limits::FORCES_REMOVAL.get() != 0)
     }
 }
 
-impl Object for Segment {
+impl Object for SharedSegment {
     fn permission(&self) -> Permission {
         self.state.lock().permission
     }
@@ -92,7 +92,7 @@ impl Object for Segment {
 
 /// The arguments of shmget.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct SegmentArguments {
     /// The key, and flags.
     pub named: (i32, i32),
     /// The length in bytes.
@@ -107,22 +107,23 @@ pub struct Wanted {
 ///
 /// # Errors
 /// Those of shmget(2).
-pub fn obtain(task: &Arc<Task>, wanted: &Wanted) -> Result<i32, Errno> {
+pub fn obtain(task: &Arc<Task>, wanted: &SegmentArguments) -> Result<i32, Errno> {
     let who = Who::of(task);
     // This is read before the registry's lock is taken, which is below that of memory.
     let claimant = task.memory().claimant();
-    let suits =
-        |found: &Segment| if found.bytes < wanted.bytes { Err(Errno::EINVAL) } else { Ok(()) };
+    let suits = |found: &SharedSegment| {
+        if found.bytes < wanted.bytes { Err(Errno::EINVAL) } else { Ok(()) }
+    };
     SEGMENTS.obtain(wanted.named, &who, suits, |table| make(table, task, wanted, claimant))
 }
 
 fn make(
-    table: &mut Table<Arc<Segment>>,
+    table: &mut ObjectTable<Arc<SharedSegment>>,
     task: &Arc<Task>,
-    wanted: &Wanted,
+    wanted: &SegmentArguments,
     claimant: Claimant,
 ) -> Result<i32, Errno> {
-    let &Wanted { named: (key, flags), bytes, may_lack, refusal } = wanted;
+    let &SegmentArguments { named: (key, flags), bytes, may_lack, refusal } = wanted;
     if bytes == 0 || bytes > limits::SEGMENT_BYTES.get() {
         return Err(Errno::EINVAL);
     }
@@ -134,7 +135,7 @@ fn make(
     }
     let charge = Charge::take(OBJECT_BYTES)?;
     let memory = segment_memory(pages, may_lack, claimant)?;
-    let state = State {
+    let state = SegmentState {
         permission: Permission::new(&Who::of(task), flags),
         key,
         attaches: 0,
@@ -146,7 +147,7 @@ fn make(
         lock: None,
         is_removed: false,
     };
-    let id = enter(table, key, limits::SEGMENTS.get() as usize, |id| Segment {
+    let id = enter(table, key, limits::SEGMENTS.get() as usize, |id| SharedSegment {
         id,
         name: key,
         bytes,
@@ -161,7 +162,7 @@ fn make(
 }
 
 /// A hold on a segment during an attach.
-pub struct Hold(Arc<Segment>);
+pub struct Hold(Arc<SharedSegment>);
 
 impl Hold {
     /// Holds the segment `id`, to be attached with `wanted` permissions.
@@ -182,7 +183,7 @@ impl Hold {
         Ok(Hold(segment))
     }
     /// Returns the segment.
-    pub fn segment(&self) -> &Arc<Segment> {
+    pub fn segment(&self) -> &Arc<SharedSegment> {
         &self.0
     }
 }
@@ -193,12 +194,12 @@ impl Drop for Hold {
     }
 }
 
-impl Segment {
+impl SharedSegment {
     /// Returns its pages.
     pub fn memory(&self) -> &Arc<Anonymous> {
         &self.memory
     }
-    fn let_go(&self, note: impl FnOnce(&mut State)) {
+    fn let_go(&self, note: impl FnOnce(&mut SegmentState)) {
         let mut state = self.state.lock();
         state.attaches -= 1;
         note(&mut state);
@@ -211,15 +212,15 @@ impl Segment {
     /// Removes the segment from the registry if it is to be removed and was not attached meanwhile.
     fn remove_unused(&self) {
         let mut table = SEGMENTS.write();
-        let removed = self.remove_locked(&mut table, State::is_to_go);
+        let removed = self.remove_locked(&mut table, SegmentState::is_to_go);
         drop(table);
         drop(removed);
     }
     fn remove_locked(
         &self,
-        table: &mut Table<Arc<Segment>>,
-        is_to_go: impl FnOnce(&State) -> bool,
-    ) -> Option<Arc<Segment>> {
+        table: &mut ObjectTable<Arc<SharedSegment>>,
+        is_to_go: impl FnOnce(&SegmentState) -> bool,
+    ) -> Option<Arc<SharedSegment>> {
         let mut state = self.state.lock();
         if state.is_removed || !is_to_go(&state) {
             return None;
@@ -242,7 +243,7 @@ impl Segment {
     }
 }
 
-impl memory::segments::Segment for Segment {
+impl memory::segments::Segment for SharedSegment {
     fn id(&self) -> i32 {
         self.id
     }
@@ -267,7 +268,7 @@ impl memory::segments::Segment for Segment {
 }
 
 /// Returns the registry of all segments.
-pub fn registry() -> &'static Registry<Segment> {
+pub fn registry() -> &'static Registry<SharedSegment> {
     &SEGMENTS
 }
 
@@ -368,7 +369,7 @@ pub fn removal_was_forced() {
 /// Clears the creator of the segments whose creator `is_gone`, and removes those of them that are to be removed.
 fn remove_orphans(is_gone: impl Fn(&Weak<Task>) -> bool) {
     let mut table = SEGMENTS.write();
-    let orphans: Vec<Arc<Segment>> = table
+    let orphans: Vec<Arc<SharedSegment>> = table
         .iter()
         .filter(|segment| {
             let mut state = segment.state.lock();
@@ -381,7 +382,7 @@ fn remove_orphans(is_gone: impl Fn(&Weak<Task>) -> bool) {
         .cloned()
         .collect();
     for orphan in &orphans {
-        orphan.remove_locked(&mut table, State::is_to_go);
+        orphan.remove_locked(&mut table, SegmentState::is_to_go);
     }
     drop(table);
     drop(orphans);

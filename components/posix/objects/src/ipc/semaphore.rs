@@ -4,7 +4,7 @@
 //! The semaphores and their sleepers are a model, [`Set`]. `ipc.semaphores` guards one set. A task's [`UndoList`] knows the
 //! sets that keep adjustments for it.
 use super::{
-    Held, Who, errno,
+    ObjectCharge, Who, errno,
     layout::{RawPermission, RawSet},
     limits, now_seconds,
     registry::{OBJECT_BYTES, Object, Registry, enter},
@@ -25,8 +25,8 @@ use rt::{
 use sysv::{
     Refusal,
     permission::{Permission, READ, WRITE},
-    semaphores::{Operation, Outcome, Request, SEMAPHORE_BYTES, Set, UNDO, Woken},
-    table::Table,
+    semaphores::{Request, RequestOutcome, SEMAPHORE_BYTES, SemaphoreOperation, Set, UNDO, Woken},
+    table::ObjectTable,
 };
 use vfs::Errno;
 
@@ -41,31 +41,31 @@ static SEMAPHORES: AtomicU64 = AtomicU64::new(0);
 /// Bytes that the adjustments of a list in one set need besides those of each semaphore.
 const UNDO_BYTES: usize = 96;
 
-type Sleeper = Arc<Waiter<Result<(), Refusal>>>;
+type SemaphoreSleeper = Arc<Waiter<Result<(), Refusal>>>;
 
 /// A set of semaphores.
 pub struct SemaphoreSet {
     id: i32,
     key: i32,
     count: usize,
-    state: Mutex<State>,
+    state: Mutex<SemaphoreState>,
 }
 
-struct State {
+struct SemaphoreState {
     permission: Permission,
-    set: Set<Sleeper>,
+    set: Set<SemaphoreSleeper>,
     operated_s: i64,
     changed_s: i64,
     is_removed: bool,
     /// Memory charge of the places of undo lists.
     charge: Charge,
-    _held: Held,
+    _held: ObjectCharge,
 }
 
-impl State {
+impl SemaphoreState {
     /// Wakes sleeping calls that were served.
     #[inline]
-    fn wake(&mut self, woken: Woken<Sleeper>) {
+    fn wake(&mut self, woken: Woken<SemaphoreSleeper>) {
         if woken.iter().any(|(_, answer)| answer.is_ok()) {
             self.operated_s = now_seconds();
         }
@@ -101,7 +101,7 @@ pub fn obtain(task: &Task, (key, flags): (i32, i32), count: usize) -> Result<i32
 }
 
 fn make(
-    table: &mut Table<Arc<SemaphoreSet>>,
+    table: &mut ObjectTable<Arc<SemaphoreSet>>,
     (task, who): (&Task, &Who),
     (key, flags): (i32, i32),
     count: usize,
@@ -113,8 +113,8 @@ fn make(
     if all > limits::SEMAPHORES.get() {
         return Err(Errno::ENOSPC);
     }
-    let held = Held::take(task, OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
-    let state = State {
+    let held = ObjectCharge::take(task, OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
+    let state = SemaphoreState {
         permission: Permission::new(who, flags),
         set: Set::new(count),
         operated_s: 0,
@@ -151,7 +151,7 @@ pub fn semaphores() -> u64 {
 pub fn operate(
     task: &Task,
     id: i32,
-    operations: Vec<Operation>,
+    operations: Vec<SemaphoreOperation>,
     deadline: Option<Instant>,
 ) -> Result<(), Errno> {
     let object = SETS.get(id)?;
@@ -169,13 +169,13 @@ pub fn operate(
     let request = Request { operations, process: task.process.id(), undo };
     let mut woken = Vec::new();
     let blocked = match state.set.operate(request, &mut woken) {
-        Outcome::Done => {
+        RequestOutcome::Done => {
             state.wake(woken);
             state.operated_s = now_seconds();
             return Ok(());
         }
-        Outcome::Refused(refusal) => return Err(errno(refusal)),
-        Outcome::Blocked(blocked) => blocked,
+        RequestOutcome::Refused(refusal) => return Err(errno(refusal)),
+        RequestOutcome::Blocked(blocked) => blocked,
     };
     let sleeper = Waiter::new();
     state.set.sleep(blocked, sleeper.clone());
@@ -197,7 +197,7 @@ pub fn operate(
 
 impl SemaphoreSet {
     /// Locks its state, if `task` has the permission and the set was not removed meanwhile.
-    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, State>, Errno> {
+    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, SemaphoreState>, Errno> {
         let state = self.state.lock();
         if !state.permission.allows(&Who::of(task), wanted) {
             return Err(Errno::EACCES);
@@ -262,7 +262,7 @@ impl SemaphoreSet {
         &self,
         task: &Task,
         number: i32,
-        look: impl FnOnce(&Set<Sleeper>, usize) -> u64,
+        look: impl FnOnce(&Set<SemaphoreSleeper>, usize) -> u64,
     ) -> Result<u64, Errno> {
         let state = self.usable(task, READ)?;
         Ok(look(&state.set, self.number(number)?))

@@ -16,7 +16,7 @@ pub fn segments() -> Vec<u8> {
     text.into_bytes()
 }
 
-fn segment_line(segment: &segment::Segment) -> String {
+fn segment_line(segment: &segment::SharedSegment) -> String {
     let raw = segment.report();
     let [attached, detached, changed] = raw.times;
     let [creator, last] = raw.processes;

@@ -24,18 +24,18 @@ pub enum Mode {
 
 /// A part of a frame. The frame may be in other pipes or in a file's cache as well: bytes are added only
 /// to a frame that has no other user.
-pub(super) struct Segment {
+pub(super) struct PipeSegment {
     pub(super) frame: Frame,
     pub(super) start: usize,
     pub(super) length: usize,
     pub(super) mode: Mode,
 }
 
-impl Segment {
+impl PipeSegment {
     /// Returns the first `length` bytes; the frame is shared.
-    pub(super) fn head(&self, length: usize) -> Segment {
+    pub(super) fn head(&self, length: usize) -> PipeSegment {
         let length = length.min(self.length);
-        Segment { frame: self.frame.clone(), start: self.start, length, mode: self.mode }
+        PipeSegment { frame: self.frame.clone(), start: self.start, length, mode: self.mode }
     }
     /// Drops the first `length` bytes.
     pub(super) fn skip(&mut self, length: usize) {
@@ -47,7 +47,7 @@ impl Segment {
 
 /// The bytes of a pipe.
 pub struct Buffer {
-    segments: VecDeque<Segment>,
+    segments: VecDeque<PipeSegment>,
     spare: Vec<Frame>,
     slots: usize,
     /// Number of slots reserved for frames that are being filled elsewhere, or for segments that were
@@ -147,7 +147,7 @@ impl Buffer {
                 Err(Errno::EFAULT)
             }
             Ok(length) => {
-                self.segments.push_back(Segment { frame, start: 0, length, mode });
+                self.segments.push_back(PipeSegment { frame, start: 0, length, mode });
                 self.bytes += length;
                 Ok(length)
             }
@@ -197,17 +197,17 @@ impl Buffer {
         self.reserved = self.reserved.saturating_sub(count);
     }
     /// Adds a segment after the others. The caller has checked that there is room.
-    pub(super) fn push(&mut self, segment: Segment) {
+    pub(super) fn push(&mut self, segment: PipeSegment) {
         self.bytes += segment.length;
         self.segments.push_back(segment);
     }
     /// Puts a removed segment back before the others.
-    pub(super) fn put_back(&mut self, segment: Segment) {
+    pub(super) fn put_back(&mut self, segment: PipeSegment) {
         self.bytes += segment.length;
         self.segments.push_front(segment);
     }
     /// Removes the first segment, cut to `length` bytes; the rest stays.
-    pub(super) fn take(&mut self, length: usize) -> Option<Segment> {
+    pub(super) fn take(&mut self, length: usize) -> Option<PipeSegment> {
         let first = self.segments.front_mut()?;
         let taken = if first.length <= length {
             self.segments.pop_front()?
@@ -222,7 +222,7 @@ impl Buffer {
     /// Removes up to `length` bytes and passes their segments to `each`, first to last. Returns the
     /// number of bytes.
     #[inline]
-    pub(super) fn take_each(&mut self, length: usize, mut each: impl FnMut(Segment)) -> usize {
+    pub(super) fn take_each(&mut self, length: usize, mut each: impl FnMut(PipeSegment)) -> usize {
         let mut done = 0;
         while done < length
             && let Some(segment) = self.take(length - done)
@@ -233,7 +233,7 @@ impl Buffer {
         done
     }
     /// Returns the segments, first to last.
-    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = &PipeSegment> {
         self.segments.iter()
     }
 }

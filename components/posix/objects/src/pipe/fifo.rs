@@ -1,5 +1,5 @@
 //! Opening FIFOs: a reader waits for a writer and the other way round (fifo(7)).
-use super::{Direction, End, Pipe, State};
+use super::{Direction, End, Pipe, PipeState};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use rt::thread::Woken;
@@ -43,7 +43,7 @@ fn pipe_of(vnode: &Vnode) -> Result<Arc<Pipe>, Errno> {
 fn open_reader(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc<End>, Errno> {
     let end = pipe.end(Direction::Read, flags)?;
     if !is_nonblocking {
-        let has_writer = |state: &State| state.writers_seen != end.others_at_open;
+        let has_writer = |state: &PipeState| state.writers_seen != end.others_at_open;
         wait_or_close(pipe, &end, &pipe.readable, has_writer)?;
     }
     Ok(end)
@@ -54,7 +54,7 @@ fn open_writer(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc
         return Err(Errno::ENXIO);
     }
     let end = pipe.end(Direction::Write, flags)?;
-    let has_reader = |state: &State| state.readers_seen != end.others_at_open;
+    let has_reader = |state: &PipeState| state.readers_seen != end.others_at_open;
     wait_or_close(pipe, &end, &pipe.writable, has_reader)?;
     Ok(end)
 }
@@ -64,7 +64,7 @@ fn wait_or_close(
     pipe: &Pipe,
     end: &End,
     queue: &WaitQueue,
-    is_met: impl Fn(&State) -> bool,
+    is_met: impl Fn(&PipeState) -> bool,
 ) -> Result<(), Errno> {
     loop {
         let ticket = queue.ticket();

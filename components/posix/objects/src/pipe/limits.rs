@@ -32,7 +32,7 @@ fn soft() -> &'static AtomicUsize {
 
 /// A limit of pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum PipeLimit {
     /// Most bytes of a pipe of an unprivileged user.
     Size,
     /// Number of pages of a user's pipes above which new ones are small.
@@ -41,12 +41,12 @@ pub enum Limit {
     Hard,
 }
 
-impl Limit {
+impl PipeLimit {
     fn value(self) -> &'static AtomicUsize {
         match self {
-            Limit::Size => &SIZE_MAX,
-            Limit::Soft => soft(),
-            Limit::Hard => &HARD,
+            PipeLimit::Size => &SIZE_MAX,
+            PipeLimit::Soft => soft(),
+            PipeLimit::Hard => &HARD,
         }
     }
     /// The limit now.
@@ -58,7 +58,7 @@ impl Limit {
     /// # Errors
     /// `EINVAL` for a size that no pipe may have.
     pub fn set(self, value: usize) -> Result<(), Errno> {
-        let value = if self == Limit::Size { rounded(value)? } else { value };
+        let value = if self == PipeLimit::Size { rounded(value)? } else { value };
         self.value().store(value, Relaxed);
         Ok(())
     }
@@ -85,28 +85,28 @@ fn may_pass_size() -> bool {
 
 /// Pages charged for a pipe, until this is dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct PipeShare {
     user: Arc<User>,
     pages: usize,
 }
 
-impl Share {
+impl PipeShare {
     /// Charges a new pipe to the calling user.
     ///
     /// # Errors
     /// `ENFILE` above the hard limit.
-    pub fn take() -> Result<Share, Errno> {
-        let most = Limit::Size.get() / PAGE_BYTES;
+    pub fn take() -> Result<PipeShare, Errno> {
+        let most = PipeLimit::Size.get() / PAGE_BYTES;
         let wanted = if SLOTS > most && !may_pass_size() { most } else { SLOTS };
         let user = current::account();
         let mut pages = wanted;
         let mut now = user.add_pipe_pages(pages as isize);
-        if Limit::Soft.is_passed_by(now) && is_unprivileged() {
+        if PipeLimit::Soft.is_passed_by(now) && is_unprivileged() {
             pages = wanted.min(SLOTS_LEAST);
             now = user.add_pipe_pages(pages as isize - wanted as isize);
         }
-        let share = Share { user, pages };
-        if Limit::Hard.is_passed_by(now) && is_unprivileged() {
+        let share = PipeShare { user, pages };
+        if PipeLimit::Hard.is_passed_by(now) && is_unprivileged() {
             return Err(Errno::ENFILE);
         }
         Ok(share)
@@ -118,17 +118,17 @@ impl Share {
     /// Changes the charge to `pages`.
     ///
     /// # Errors
-    /// `EPERM` if it grows beyond [`Limit::Size`], or its user would be above a limit, without
+    /// `EPERM` if it grows beyond [`PipeLimit::Size`], or its user would be above a limit, without
     /// privilege.
     pub fn change(&mut self, pages: usize) -> Result<(), Errno> {
         let before = self.pages;
         let grows = pages > before;
-        if grows && pages * PAGE_BYTES > Limit::Size.get() && !may_pass_size() {
+        if grows && pages * PAGE_BYTES > PipeLimit::Size.get() && !may_pass_size() {
             return Err(Errno::EPERM);
         }
         let by = pages as isize - before as isize;
         let now = self.user.add_pipe_pages(by);
-        let is_over = Limit::Soft.is_passed_by(now) || Limit::Hard.is_passed_by(now);
+        let is_over = PipeLimit::Soft.is_passed_by(now) || PipeLimit::Hard.is_passed_by(now);
         if grows && is_over && is_unprivileged() {
             self.user.add_pipe_pages(-by);
             return Err(Errno::EPERM);
@@ -143,7 +143,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for PipeShare {
     fn drop(&mut self) {
         self.user.add_pipe_pages(-(self.pages as isize));
     }

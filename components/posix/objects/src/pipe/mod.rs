@@ -20,7 +20,7 @@ pub use splice::Transfer;
 use alloc::sync::Arc;
 use buffer::{Buffer, Mode};
 use core::sync::atomic::{AtomicU32, Ordering};
-use limits::Share;
+use limits::PipeShare;
 use linux_raw_sys::general as raw;
 use process::{self, HOST, signal};
 use rt::{
@@ -41,7 +41,7 @@ static STATE: LockClass = LockClass::nestable("pipe.state");
 /// Number of frames of a new pipe (64 KiB).
 const SLOTS: usize = 16;
 
-struct State {
+struct PipeState {
     buffer: Buffer,
     readers: usize,
     writers: usize,
@@ -52,12 +52,12 @@ struct State {
     /// A splice has removed bytes and may put some back: other readers wait.
     is_borrowed: bool,
     /// The pages that are charged to a user while the pipe has ends.
-    share: Option<Share>,
+    share: Option<PipeShare>,
 }
 
 /// A pipe: the object that both ends share.
 pub struct Pipe {
-    state: Mutex<State>,
+    state: Mutex<PipeState>,
     readable: WaitQueue,
     writable: WaitQueue,
 }
@@ -102,7 +102,7 @@ impl Default for Pipe {
 impl Pipe {
     /// Makes a pipe without ends.
     pub fn new() -> Pipe {
-        let state = State {
+        let state = PipeState {
             buffer: Buffer::new(SLOTS),
             readers: 0,
             writers: 0,
@@ -134,7 +134,7 @@ impl Pipe {
     fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Result<Arc<End>, Errno> {
         let mut state = self.state.lock();
         if state.share.is_none() {
-            let share = Share::take()?;
+            let share = PipeShare::take()?;
             state.buffer.resize(share.pages())?;
             state.share = Some(share);
         }

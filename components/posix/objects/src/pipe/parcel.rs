@@ -2,7 +2,7 @@
 //!
 //! A file that is read puts its cached frames into a parcel as they are, shared and not copied; a
 //! file that is written copies from them once; a pipe keeps them.
-use super::buffer::{Mode, Segment};
+use super::buffer::{Mode, PipeSegment};
 use alloc::{collections::VecDeque, vec};
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{
@@ -14,8 +14,8 @@ use vfs::{
 #[derive(Default)]
 pub(super) struct Segments {
     /// The first segment; `None` only if the parcel is empty.
-    first: Option<Segment>,
-    rest: VecDeque<Segment>,
+    first: Option<PipeSegment>,
+    rest: VecDeque<PipeSegment>,
 }
 
 impl Segments {
@@ -25,26 +25,26 @@ impl Segments {
     pub(super) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
-    fn front(&self) -> Option<&Segment> {
+    fn front(&self) -> Option<&PipeSegment> {
         self.first.as_ref()
     }
-    fn front_mut(&mut self) -> Option<&mut Segment> {
+    fn front_mut(&mut self) -> Option<&mut PipeSegment> {
         self.first.as_mut()
     }
-    fn push_back(&mut self, segment: Segment) {
+    fn push_back(&mut self, segment: PipeSegment) {
         match self.first {
             None => self.first = Some(segment),
             Some(_) => self.rest.push_back(segment),
         }
     }
-    pub(super) fn pop_front(&mut self) -> Option<Segment> {
+    pub(super) fn pop_front(&mut self) -> Option<PipeSegment> {
         let first = self.first.take()?;
         if !self.rest.is_empty() {
             self.first = self.rest.pop_front();
         }
         Some(first)
     }
-    pub(super) fn pop_back(&mut self) -> Option<Segment> {
+    pub(super) fn pop_back(&mut self) -> Option<PipeSegment> {
         match self.rest.is_empty() {
             true => self.first.take(),
             false => self.rest.pop_back(),
@@ -68,7 +68,7 @@ impl Parcel {
     pub fn filling(&mut self, slots: usize, bytes: usize) -> Filling<'_> {
         Filling { parcel: self, slots, bytes }
     }
-    pub(super) fn push(&mut self, segment: Segment) {
+    pub(super) fn push(&mut self, segment: PipeSegment) {
         self.bytes += segment.length;
         self.segments.push_back(segment);
     }
@@ -111,7 +111,7 @@ impl Source for Parcel {
         length: usize,
     ) -> Result<usize, Errno> {
         let wanted = length.min(PAGE_BYTES.saturating_sub(offset));
-        let is_whole = |first: &Segment| first.start == 0 && first.length == PAGE_BYTES;
+        let is_whole = |first: &PipeSegment| first.start == 0 && first.length == PAGE_BYTES;
         if wanted == PAGE_BYTES
             && let Some(first) = self.segments.front().filter(|first| is_whole(first))
         {
@@ -134,7 +134,7 @@ pub struct Filling<'a> {
 
 impl Filling<'_> {
     fn push(&mut self, frame: Frame, start: usize, length: usize) {
-        self.parcel.push(Segment { frame, start, length, mode: Mode::Stream });
+        self.parcel.push(PipeSegment { frame, start, length, mode: Mode::Stream });
         self.slots -= 1;
         self.bytes -= length;
     }

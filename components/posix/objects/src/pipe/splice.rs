@@ -4,7 +4,7 @@
 //! frames ([`Reservation`]); outgoing bytes are removed from the pipe, and the ones that the file
 //! did not accept are put back at the front, while readers wait ([`Borrowed`]). Two pipes are
 //! locked in the order of their addresses. Source: splice(2), Linux `fs/splice.c`.
-use super::{End, Pipe, State, broken_pipe, parcel::Parcel};
+use super::{End, Pipe, PipeState, broken_pipe, parcel::Parcel};
 use alloc::sync::Arc;
 use core::mem;
 use rt::{PAGE_BYTES, sync::MutexGuard, thread::Woken};
@@ -152,7 +152,7 @@ impl End {
     /// Waits for bytes that are not borrowed, and returns the locked state; `None` at the end of
     /// the stream.
     #[inline]
-    fn wait_for_bytes(&self, flags: IoFlags) -> Result<Option<MutexGuard<'_, State>>, Errno> {
+    fn wait_for_bytes(&self, flags: IoFlags) -> Result<Option<MutexGuard<'_, PipeState>>, Errno> {
         let pipe = &*self.pipe;
         loop {
             let ticket = pipe.readable.ticket();
@@ -229,7 +229,7 @@ impl End {
     }
 }
 
-fn take_out<'a>(pipe: &'a Pipe, state: &mut State, bytes: usize) -> Borrowed<'a> {
+fn take_out<'a>(pipe: &'a Pipe, state: &mut PipeState, bytes: usize) -> Borrowed<'a> {
     let mut parcel = Parcel::new();
     state.buffer.take_each(bytes, |segment| parcel.push(segment));
     // The removed segments keep their slots, so that the remaining ones fit when they are put back.
@@ -242,7 +242,7 @@ fn take_out<'a>(pipe: &'a Pipe, state: &mut State, bytes: usize) -> Borrowed<'a>
 fn lock_both<'a>(
     first: &'a Arc<Pipe>,
     second: &'a Arc<Pipe>,
-) -> (MutexGuard<'a, State>, MutexGuard<'a, State>) {
+) -> (MutexGuard<'a, PipeState>, MutexGuard<'a, PipeState>) {
     if Arc::as_ptr(first) < Arc::as_ptr(second) {
         let one = first.state.lock();
         (one, second.state.lock())
@@ -288,7 +288,7 @@ fn transfer_now(
     Ok(Ok(done))
 }
 
-fn move_segments(from: &mut State, to: &mut State, bytes: usize) -> usize {
+fn move_segments(from: &mut PipeState, to: &mut PipeState, bytes: usize) -> usize {
     let mut done = 0;
     while done < bytes && !to.buffer.is_full() {
         let Some(segment) = from.buffer.take(bytes - done) else { break };
@@ -298,7 +298,7 @@ fn move_segments(from: &mut State, to: &mut State, bytes: usize) -> usize {
     done
 }
 
-fn copy_segments(from: &State, to: &mut State, bytes: usize) -> usize {
+fn copy_segments(from: &PipeState, to: &mut PipeState, bytes: usize) -> usize {
     let mut done = 0;
     for segment in from.buffer.segments() {
         if done == bytes || to.buffer.is_full() {

@@ -1,6 +1,6 @@
 //! epoll(7): files watched over many waits.
 //!
-//! Each [`Entry`] of an [`Epoll`] hangs as a watcher in the queues of its file; a change puts the
+//! Each [`WatchedFile`] of an [`Epoll`] hangs as a watcher in the queues of its file; a change puts the
 //! entry on the ready list (once) and wakes the threads that wait. Of the exclusive entries of a file
 //! one with a waiting thread takes the change ([`Watcher::changed_alone`]). A wait takes entries off
 //! the list, looks whether they are ready indeed, and puts level-triggered ones back at its end, so
@@ -56,9 +56,9 @@ pub enum Change {
 }
 
 /// A watched file.
-struct Entry {
+struct WatchedFile {
     epoll: Weak<Epoll>,
-    this: Weak<Entry>,
+    this: Weak<WatchedFile>,
     file: Weak<OpenFile>,
     fd: i32,
     interest: Mutex<Interest>,
@@ -78,7 +78,7 @@ impl Interest {
     }
 }
 
-impl Entry {
+impl WatchedFile {
     /// Returns the wanted events that its file is ready for, and the interest; `None` if there are none, or the file was
     /// closed.
     #[inline]
@@ -104,7 +104,7 @@ impl Entry {
     }
 }
 
-impl Watcher for Entry {
+impl Watcher for WatchedFile {
     fn changed(&self) {
         self.changed_alone();
     }
@@ -121,8 +121,8 @@ impl Watcher for Entry {
 /// The file of epoll_create1(2).
 pub struct Epoll {
     this: Weak<Epoll>,
-    entries: Mutex<Vec<Arc<Entry>>>,
-    ready: Mutex<VecDeque<Arc<Entry>>>,
+    entries: Mutex<Vec<Arc<WatchedFile>>>,
+    ready: Mutex<VecDeque<Arc<WatchedFile>>>,
     changed: WaitQueue,
     /// Number of threads in [`Epoll::wait`] that found no ready entry.
     waiting: AtomicUsize,
@@ -208,8 +208,8 @@ impl Epoll {
         }
         Ok(())
     }
-    fn entry(&self, fd: i32, file: &Arc<OpenFile>, interest: Interest) -> Arc<Entry> {
-        Arc::new_cyclic(|this| Entry {
+    fn entry(&self, fd: i32, file: &Arc<OpenFile>, interest: Interest) -> Arc<WatchedFile> {
+        Arc::new_cyclic(|this| WatchedFile {
             epoll: self.this.clone(),
             this: this.clone(),
             file: Arc::downgrade(file),
@@ -220,13 +220,13 @@ impl Epoll {
             is_deleted: AtomicBool::new(false),
         })
     }
-    fn look_at(&self, entry: Arc<Entry>, table: Option<&PollTable>) {
+    fn look_at(&self, entry: Arc<WatchedFile>, table: Option<&PollTable>) {
         if entry.look(table).is_some() {
             self.queue(entry);
             self.wake();
         }
     }
-    fn queue(&self, entry: Arc<Entry>) {
+    fn queue(&self, entry: Arc<WatchedFile>) {
         if !entry.is_queued.swap(true, Ordering::AcqRel) {
             self.ready.lock().push_back(entry);
         }
@@ -391,7 +391,7 @@ impl File for Epoll {
         if is_ready { Ready::IN | Ready::READ_NORMAL } else { Ready::empty() }
     }
     fn details(&self) -> String {
-        let line = |entry: &Arc<Entry>| {
+        let line = |entry: &Arc<WatchedFile>| {
             let file = entry.file.upgrade()?;
             let Interest { events, data } = *entry.interest.lock();
             let (major, minor) = file.path().mount.instance().device();

@@ -34,17 +34,17 @@ pub fn known(file: Option<&Arc<OpenFile>>, events: Ready) -> Option<Ready> {
 }
 
 /// A file to be polled, and the wanted events.
-pub struct Wanted {
+pub struct PolledFile {
     file: Arc<OpenFile>,
     events: Ready,
     found: Ready,
     at: usize,
 }
 
-impl Wanted {
+impl PolledFile {
     /// Makes an entry for `events` of `file`, which the caller identifies by `at`.
-    pub fn new(file: Arc<OpenFile>, events: Ready, at: usize) -> Wanted {
-        Wanted { file, events, found: Ready::empty(), at }
+    pub fn new(file: Arc<OpenFile>, events: Ready, at: usize) -> PolledFile {
+        PolledFile { file, events, found: Ready::empty(), at }
     }
     /// Returns the events that were found.
     pub fn found(&self) -> Ready {
@@ -61,7 +61,7 @@ impl Wanted {
 }
 
 /// Checks every file, not only up to the first that is ready. Returns `true` if one is.
-fn look(wanted: &mut [Wanted], table: Option<&PollTable>) -> bool {
+fn look(wanted: &mut [PolledFile], table: Option<&PollTable>) -> bool {
     wanted.iter_mut().filter_map(|wanted| wanted.look(table).then_some(())).count() > 0
 }
 
@@ -69,7 +69,7 @@ fn look(wanted: &mut [Wanted], table: Option<&PollTable>) -> bool {
 ///
 /// # Errors
 /// `RESTART_NO_HANDLER` for a signal.
-pub fn wait_ready(wanted: &mut [Wanted], timeout: Timeout) -> Result<(), Errno> {
+pub fn wait_ready(wanted: &mut [PolledFile], timeout: Timeout) -> Result<(), Errno> {
     if look(wanted, None) || timeout == Timeout::Now {
         return Ok(());
     }

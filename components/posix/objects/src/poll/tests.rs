@@ -141,7 +141,7 @@ fn a_waiter_is_woken_by_a_change() {
 #[test]
 fn waiting_for_several_files_ends_when_one_is_ready() {
     let (one, other) = (counter(0, ReadMode::Whole), counter(0, ReadMode::Whole));
-    let want = |file: &Arc<OpenFile>| Wanted::new(file.clone(), Ready::IN, 0);
+    let want = |file: &Arc<OpenFile>| PolledFile::new(file.clone(), Ready::IN, 0);
     let mut wanted = [want(&one), want(&other)];
     let waiter = thread::spawn(move || {
         wait_ready(&mut wanted, Timeout::Never).unwrap();
@@ -164,7 +164,7 @@ fn what_cannot_be_polled_and_what_is_always_ready_is_known_without_a_look() {
     let only = OpenFile::new(Arc::new(only), place, raw::O_PATH);
     assert_eq!(known(Some(&only), Ready::IN), Some(Ready::INVALID));
     let mut wanted =
-        [Wanted::new(file.clone(), Ready::IN, 3), Wanted::new(file, Ready::PRIORITY, 4)];
+        [PolledFile::new(file.clone(), Ready::IN, 3), PolledFile::new(file, Ready::PRIORITY, 4)];
     wait_ready(&mut wanted, Timeout::Never).unwrap();
     let found = wanted.map(|want| (want.at(), want.found()));
     assert_eq!(found, [(3, Ready::IN), (4, Ready::empty())]);

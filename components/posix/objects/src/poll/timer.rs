@@ -42,7 +42,7 @@ pub struct Setting {
     pub flags: u32,
 }
 
-struct State {
+struct TimerState {
     schedule: Schedule,
     /// The clock of the deadline.
     base: Clock,
@@ -58,14 +58,14 @@ pub struct TimerFile {
     this: Weak<TimerFile>,
     number: u32,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<TimerState>,
     changed: WaitQueue,
 }
 
 impl TimerFile {
     /// Makes a timer on `clock`, whose Linux number is `number`; it is not armed.
     pub fn new(number: u32, clock: Clock) -> Arc<TimerFile> {
-        let state = State {
+        let state = TimerState {
             schedule: Schedule::default(),
             base: clock,
             expiries: 0,
@@ -114,7 +114,7 @@ impl TimerFile {
         self.arm(&mut state);
         left
     }
-    fn arm(&self, state: &mut State) {
+    fn arm(&self, state: &mut TimerState) {
         let alarm: Weak<dyn Alarm> = self.this.clone();
         let base = state.base;
         state.schedule.arm(base, Target::Alarm(alarm));
@@ -136,7 +136,7 @@ impl TimerFile {
     }
 }
 
-impl State {
+impl TimerState {
     /// Counts the expirations. Returns the remaining time and the interval after that.
     fn look(&mut self) -> (u64, u64) {
         let now = self.base.now_ns();

@@ -1,5 +1,5 @@
 //! Names of sockets: [`Address`], and the table of abstract names.
-use super::{Kind, Socket};
+use super::{Socket, SocketKind};
 use alloc::{
     collections::BTreeMap,
     format,
@@ -88,22 +88,22 @@ impl Address {
 }
 
 /// Sockets by abstract name.
-type Names = BTreeMap<Arc<[u8]>, Weak<Socket>>;
+type SocketNames = BTreeMap<Arc<[u8]>, Weak<Socket>>;
 
 /// The sockets of each kind by abstract name: a name of one kind is free for the others.
-static NAMES: [Mutex<Names>; 3] = [const { Mutex::new(&ABSTRACT, BTreeMap::new()) }; 3];
+static NAMES: [Mutex<SocketNames>; 3] = [const { Mutex::new(&ABSTRACT, BTreeMap::new()) }; 3];
 
-fn names(kind: Kind) -> &'static Mutex<Names> {
+fn names(kind: SocketKind) -> &'static Mutex<SocketNames> {
     let [streams, datagrams, packets] = &NAMES;
     match kind {
-        Kind::Stream => streams,
-        Kind::Datagram => datagrams,
-        Kind::Packet => packets,
+        SocketKind::Stream => streams,
+        SocketKind::Datagram => datagrams,
+        SocketKind::Packet => packets,
     }
 }
 
 /// Returns the socket of `kind` that has the abstract `name`.
-pub(super) fn find(kind: Kind, name: &[u8]) -> Option<Arc<Socket>> {
+pub(super) fn find(kind: SocketKind, name: &[u8]) -> Option<Arc<Socket>> {
     names(kind).lock().get(name).and_then(Weak::upgrade)
 }
 
@@ -111,7 +111,7 @@ pub(super) fn find(kind: Kind, name: &[u8]) -> Option<Arc<Socket>> {
 ///
 /// # Errors
 /// `EADDRINUSE`.
-pub(super) fn take(kind: Kind, name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno> {
+pub(super) fn take(kind: SocketKind, name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno> {
     let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.strong_count() > 0) {
         return Err(Errno::EADDRINUSE);
@@ -124,7 +124,7 @@ pub(super) fn take(kind: Kind, name: &Arc<[u8]>, socket: &Weak<Socket>) -> Resul
 ///
 /// # Errors
 /// `ENOSPC` if there is none.
-pub(super) fn take_any(kind: Kind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
+pub(super) fn take_any(kind: SocketKind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
     let mut number = [0; 4];
     rt::entropy::fill(&mut number);
     let first = u32::from_le_bytes(number);
@@ -140,7 +140,7 @@ pub(super) fn take_any(kind: Kind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, E
 }
 
 /// Frees `name`, if it is the name of `socket`.
-pub(super) fn give_back(kind: Kind, name: &[u8], socket: &Weak<Socket>) {
+pub(super) fn give_back(kind: SocketKind, name: &[u8], socket: &Weak<Socket>) {
     let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.ptr_eq(socket)) {
         names.remove(name);

@@ -1,5 +1,5 @@
 //! Connections: listen, connect, accept.
-use super::{Address, BACKLOG_MAX, Kind, Link, Party, Shut, Socket, State, wait};
+use super::{Address, BACKLOG_MAX, Party, Shut, Socket, SocketKind, SocketLink, SocketState, wait};
 use alloc::{
     collections::VecDeque,
     sync::{Arc, Weak},
@@ -13,7 +13,7 @@ impl Socket {
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if it has no name or has a peer.
     pub fn listen(&self, limit: usize, who: Party) -> Result<(), Errno> {
-        if self.kind == Kind::Datagram {
+        if self.kind == SocketKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut state = self.state.lock();
@@ -21,11 +21,11 @@ impl Socket {
             return Err(Errno::EINVAL);
         }
         match &mut state.link {
-            Link::To(..) => return Err(Errno::EINVAL),
-            Link::Listening { limit: before, .. } => *before = limit.min(BACKLOG_MAX.size()),
+            SocketLink::To(..) => return Err(Errno::EINVAL),
+            SocketLink::Listening { limit: before, .. } => *before = limit.min(BACKLOG_MAX.size()),
             link => {
                 let limit = limit.min(BACKLOG_MAX.size());
-                *link = Link::Listening { limit, waiting: VecDeque::new() };
+                *link = SocketLink::Listening { limit, waiting: VecDeque::new() };
             }
         }
         state.peer = Some(who.clone());
@@ -46,10 +46,10 @@ impl Socket {
         who: Party,
         is_nonblocking: bool,
     ) -> Result<(), Errno> {
-        if self.kind == Kind::Datagram {
+        if self.kind == SocketKind::Datagram {
             let to = self.find(caller, address)?;
             to.check_takes(self)?;
-            self.relink(Link::To(Arc::downgrade(&to), address.clone()));
+            self.relink(SocketLink::To(Arc::downgrade(&to), address.clone()));
             return Ok(());
         }
         let timeout = self.send_deadline();
@@ -59,9 +59,9 @@ impl Socket {
             let ticket = to.room.ticket();
             to.state.lock().takes_connection()?;
             match self.state.lock().link {
-                Link::Free => {}
-                Link::To(..) => return Err(Errno::EISCONN),
-                Link::Listening { .. } => return Err(Errno::EINVAL),
+                SocketLink::Free => {}
+                SocketLink::To(..) => return Err(Errno::EISCONN),
+                SocketLink::Listening { .. } => return Err(Errno::EINVAL),
             }
             match to.offer(self, &who)? {
                 Some(other) => {
@@ -75,20 +75,20 @@ impl Socket {
     }
     /// Removes the destination of a datagram socket (connect(2) to AF_UNSPEC).
     pub fn disconnect(&self) {
-        if self.kind == Kind::Datagram {
-            self.relink(Link::Free);
+        if self.kind == SocketKind::Datagram {
+            self.relink(SocketLink::Free);
         }
     }
     /// Sets or removes the peer of a datagram socket. Messages of the previous peer are dropped, and that peer is told.
-    fn relink(&self, link: Link) {
+    fn relink(&self, link: SocketLink) {
         let (before, dropped) = {
             let mut state = self.state.lock();
             let is_same = |peer: &Weak<Socket>| match &link {
-                Link::To(new, _) => new.ptr_eq(peer),
+                SocketLink::To(new, _) => new.ptr_eq(peer),
                 _ => false,
             };
             let before = match &state.link {
-                Link::To(peer, _) if !is_same(peer) => Some(peer.clone()),
+                SocketLink::To(peer, _) if !is_same(peer) => Some(peer.clone()),
                 _ => None,
             };
             state.link = link;
@@ -106,7 +106,8 @@ impl Socket {
         let Some(before) = before.and_then(|before| before.upgrade()) else { return };
         {
             let mut state = before.state.lock();
-            let is_mutual = matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&self.this));
+            let is_mutual =
+                matches!(&state.link, SocketLink::To(peer, _) if peer.ptr_eq(&self.this));
             if !is_mutual || state.is_closed {
                 return;
             }
@@ -119,7 +120,7 @@ impl Socket {
     fn check_takes(&self, from: &Socket) -> Result<(), Errno> {
         let state = self.state.lock();
         match &state.link {
-            Link::To(peer, _) if !peer.ptr_eq(&from.this) => Err(Errno::EPERM),
+            SocketLink::To(peer, _) if !peer.ptr_eq(&from.this) => Err(Errno::EPERM),
             _ => Ok(()),
         }
     }
@@ -132,11 +133,11 @@ impl Socket {
         let mut state = self.state.lock();
         let takes = state.takes_connection();
         match (&takes, &mut state.link) {
-            (Ok(true), Link::Listening { waiting, .. }) => waiting.push_back(made.clone()),
+            (Ok(true), SocketLink::Listening { waiting, .. }) => waiting.push_back(made.clone()),
             _ => {
                 drop(state);
                 // It never became the other end of `from`, which must not be told of its end.
-                made.state.lock().link = Link::Free;
+                made.state.lock().link = SocketLink::Free;
                 return takes.map(|_| None);
             }
         }
@@ -156,7 +157,7 @@ impl Socket {
         let passes = self.options.passes_identity.load(Ordering::Relaxed);
         made.options.passes_identity.store(passes, Ordering::Relaxed);
         let mut state = made.state.lock();
-        state.link = Link::To(from.this.clone(), from_name);
+        state.link = SocketLink::To(from.this.clone(), from_name);
         state.peer = Some(who.clone());
         made.budget.set_name(name.clone());
         (state.name, state.place) = (name, place);
@@ -166,12 +167,12 @@ impl Socket {
     /// Records the established connection to `other`.
     fn enter(&self, other: &Arc<Socket>, name: &Address, whose: Party) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        if !matches!(state.link, Link::Free) || state.is_closed {
+        if !matches!(state.link, SocketLink::Free) || state.is_closed {
             drop(state);
             other.hang_up(true);
             return Err(Errno::EISCONN);
         }
-        state.link = Link::To(Arc::downgrade(other), name.clone());
+        state.link = SocketLink::To(Arc::downgrade(other), name.clone());
         state.peer = Some(whose);
         drop(state);
         self.budget.freed.wake();
@@ -182,7 +183,7 @@ impl Socket {
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if it does not listen, `EAGAIN`, and for a signal as [`wait`].
     pub fn accept(&self, is_nonblocking: bool) -> Result<Arc<Socket>, Errno> {
-        if self.kind == Kind::Datagram {
+        if self.kind == SocketKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
         let timeout = self.receive_deadline();
@@ -191,7 +192,7 @@ impl Socket {
             {
                 let mut state = self.state.lock();
                 let is_shut = state.shut.contains(Shut::RECEIVE);
-                let Link::Listening { waiting, .. } = &mut state.link else {
+                let SocketLink::Listening { waiting, .. } = &mut state.link else {
                     return Err(Errno::EINVAL);
                 };
                 let first = waiting.pop_front();
@@ -213,14 +214,14 @@ impl Socket {
     }
 }
 
-impl State {
+impl SocketState {
     /// Returns whether another connection may wait here; `false` if too many do.
     ///
     /// # Errors
     /// `ECONNREFUSED` if it accepts none.
     fn takes_connection(&self) -> Result<bool, Errno> {
         match &self.link {
-            Link::Listening { limit, waiting } if !self.shut.contains(Shut::RECEIVE) => {
+            SocketLink::Listening { limit, waiting } if !self.shut.contains(Shut::RECEIVE) => {
                 Ok(waiting.len() <= *limit)
             }
             _ => Err(Errno::ECONNREFUSED),

@@ -1,4 +1,4 @@
-//! The unit of transfer: [`Message`], the [`Budget`] of its sender, and the sender's [`Identity`].
+//! The unit of transfer: [`SocketMessage`], the [`Budget`] of its sender, and the sender's [`Identity`].
 use super::{Address, rights::Rights};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -191,7 +191,7 @@ impl Payload {
 }
 
 /// A datagram, or a piece of a stream.
-pub struct Message {
+pub struct SocketMessage {
     payload: Payload,
     /// Number of bytes of a stream's piece that were read.
     taken: usize,
@@ -213,7 +213,7 @@ pub struct Along {
     pub rights: Option<Rights>,
 }
 
-impl Message {
+impl SocketMessage {
     /// Makes a message of `length` bytes of `source`.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl Message {
         length: usize,
         budget: &Arc<Budget>,
         (identity, rights): (Identity, Option<Rights>),
-    ) -> Result<Message, Errno> {
+    ) -> Result<SocketMessage, Errno> {
         let kept = if length <= HEAP_MAX { length } else { length.next_multiple_of(PAGE_BYTES) };
         let cost = kept.next_power_of_two().min(kept + HEAP_MAX) + OVERHEAD;
         let charge = Charge::take(cost)?;
@@ -233,7 +233,7 @@ impl Message {
         }
         budget.charge(cost)?;
         let budget = budget.clone();
-        Ok(Message { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
+        Ok(SocketMessage { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
     }
     /// Returns the name that its sender has now, or had last.
     pub fn sender(&self) -> Address {
@@ -266,7 +266,7 @@ impl Message {
     }
 }
 
-impl Drop for Message {
+impl Drop for SocketMessage {
     fn drop(&mut self) {
         self.budget.uncharge(self.cost);
         self.budget.freed.wake();

@@ -14,7 +14,7 @@ mod tests;
 pub mod transfer;
 
 pub use address::Address;
-pub use message::{Budget, Identity, Message};
+pub use message::{Budget, Identity, SocketMessage};
 
 use crate::poll::Timeout;
 use alloc::{
@@ -55,7 +55,7 @@ pub static DATAGRAMS_MAX: Setting = Setting::int(10);
 
 /// Transport type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SocketKind {
     /// SOCK_STREAM: a stream of bytes.
     Stream = net::SOCK_STREAM as isize,
     /// SOCK_DGRAM: messages, from any sender.
@@ -76,7 +76,7 @@ bitflags! {
 }
 
 /// The relation of a socket to others.
-enum Link {
+enum SocketLink {
     /// The socket has no relation, or none any more.
     Free,
     /// It takes connections.
@@ -85,9 +85,9 @@ enum Link {
     To(Weak<Socket>, Address),
 }
 
-struct State {
-    link: Link,
-    inbox: VecDeque<Message>,
+struct SocketState {
+    link: SocketLink,
+    inbox: VecDeque<SocketMessage>,
     /// Number of messages in the inbox above which a sender that is not its peer waits.
     inbox_most: usize,
     shut: Shut,
@@ -104,7 +104,7 @@ struct State {
 
 /// The options, and flags of options, that can be read without a lock.
 #[derive(Default)]
-pub struct Options {
+pub struct SocketOptions {
     /// SO_PASSCRED
     pub passes_identity: AtomicBool,
     /// SO_RCVTIMEO in nanoseconds; 0 is never.
@@ -129,8 +129,8 @@ pub struct Options {
 pub struct Socket {
     this: Weak<Socket>,
     number: u64,
-    kind: Kind,
-    state: Mutex<State>,
+    kind: SocketKind,
+    state: Mutex<SocketState>,
     /// accept(2) has not returned it yet.
     is_waiting: AtomicBool,
     /// Held by a reader of a stream, so that readers take turns.
@@ -143,7 +143,7 @@ pub struct Socket {
     room: WaitQueue,
     budget: Arc<Budget>,
     /// The options that getsockopt(2) returns.
-    pub options: Options,
+    pub options: SocketOptions,
 }
 
 static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<Socket>>> = Mutex::new(&ALL, BTreeMap::new());
@@ -154,10 +154,10 @@ pub type Party = (Identity, Vec<u32>);
 
 impl Socket {
     /// Makes a socket without name and peer.
-    pub fn new(kind: Kind) -> Arc<Socket> {
+    pub fn new(kind: SocketKind) -> Arc<Socket> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let state = State {
-            link: Link::Free,
+        let state = SocketState {
+            link: SocketLink::Free,
             inbox: VecDeque::new(),
             inbox_most: DATAGRAMS_MAX.size(),
             shut: Shut::empty(),
@@ -179,21 +179,21 @@ impl Socket {
             told: WaitQueue::new(),
             room: WaitQueue::new(),
             budget: Budget::new(),
-            options: Options {
+            options: SocketOptions {
                 peek_offset: AtomicI32::new(-1),
                 linger_seconds: AtomicI32::new(-1),
-                ..Options::default()
+                ..SocketOptions::default()
             },
         });
         ALL_SOCKETS.lock().insert(number, Arc::downgrade(&socket));
         socket
     }
     /// Makes two sockets that are each other's peers (socketpair(2)).
-    pub fn pair(kind: Kind, who: &Party) -> (Arc<Socket>, Arc<Socket>) {
+    pub fn pair(kind: SocketKind, who: &Party) -> (Arc<Socket>, Arc<Socket>) {
         let (first, second) = (Socket::new(kind), Socket::new(kind));
         for (one, other) in [(&first, &second), (&second, &first)] {
             let mut state = one.state.lock();
-            state.link = Link::To(Arc::downgrade(other), Address::None);
+            state.link = SocketLink::To(Arc::downgrade(other), Address::None);
             state.peer = Some(who.clone());
         }
         (first, second)
@@ -203,7 +203,7 @@ impl Socket {
         self.number
     }
     /// Returns the transport type of the socket.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SocketKind {
         self.kind
     }
     /// Returns the budget of its messages under way.
@@ -220,7 +220,7 @@ impl Socket {
     /// `ENOTCONN`.
     pub fn peer_name(&self) -> Result<Address, Errno> {
         let peer = match &self.state.lock().link {
-            Link::To(peer, known) => peer.upgrade().ok_or_else(|| known.clone()),
+            SocketLink::To(peer, known) => peer.upgrade().ok_or_else(|| known.clone()),
             _ => return Err(Errno::ENOTCONN),
         };
         Ok(peer.map_or_else(|known| known, |peer| peer.name()))
@@ -231,7 +231,7 @@ impl Socket {
     }
     /// It takes connections.
     pub fn is_listening(&self) -> bool {
-        matches!(self.state.lock().link, Link::Listening { .. })
+        matches!(self.state.lock().link, SocketLink::Listening { .. })
     }
     /// Returns and clears the pending error (SO_ERROR).
     pub fn take_error(&self) -> Option<Errno> {
@@ -244,15 +244,15 @@ impl Socket {
     pub fn readable_bytes(&self) -> Result<usize, Errno> {
         let state = self.state.lock();
         match (&state.link, self.kind) {
-            (Link::Listening { .. }, _) => Err(Errno::EINVAL),
-            (_, Kind::Datagram) => Ok(state.inbox.front().map_or(0, Message::left)),
-            _ => Ok(state.inbox.iter().map(Message::left).sum()),
+            (SocketLink::Listening { .. }, _) => Err(Errno::EINVAL),
+            (_, SocketKind::Datagram) => Ok(state.inbox.front().map_or(0, SocketMessage::left)),
+            _ => Ok(state.inbox.iter().map(SocketMessage::left).sum()),
         }
     }
     /// Returns the peer; `None` if it has ended.
     fn to(&self) -> Option<Arc<Socket>> {
         match &self.state.lock().link {
-            Link::To(peer, _) => peer.upgrade(),
+            SocketLink::To(peer, _) => peer.upgrade(),
             _ => None,
         }
     }
@@ -343,7 +343,7 @@ impl Socket {
             let mut state = self.state.lock();
             state.shut |= directions;
             match &state.link {
-                Link::To(peer, _) if self.kind != Kind::Datagram => peer.upgrade(),
+                SocketLink::To(peer, _) if self.kind != SocketKind::Datagram => peer.upgrade(),
                 _ => None,
             }
         };
@@ -391,12 +391,14 @@ impl Socket {
             state.is_closed = true;
             self.budget.abandon();
             state.shut = Shut::all();
-            let link = mem::replace(&mut state.link, Link::Free);
+            let link = mem::replace(&mut state.link, SocketLink::Free);
             (link, mem::take(&mut state.inbox), mem::take(&mut state.name), state.place.take())
         };
         match link {
-            Link::Listening { waiting, .. } => waiting.iter().for_each(|made| made.close(true)),
-            Link::To(peer, _) if self.kind != Kind::Datagram => {
+            SocketLink::Listening { waiting, .. } => {
+                waiting.iter().for_each(|made| made.close(true))
+            }
+            SocketLink::To(peer, _) if self.kind != SocketKind::Datagram => {
                 if let Some(peer) = peer.upgrade() {
                     peer.hang_up(is_unaccepted || !inbox.is_empty());
                 }
@@ -415,7 +417,7 @@ impl Socket {
             let state = self.state.lock();
             state.inbox.iter().filter_map(|message| message.rights.as_ref()).for_each(&mut *visit);
             match &state.link {
-                Link::Listening { waiting, .. } => waiting.iter().cloned().collect(),
+                SocketLink::Listening { waiting, .. } => waiting.iter().cloned().collect(),
                 _ => Vec::new(),
             }
         };
@@ -425,11 +427,11 @@ impl Socket {
         }
     }
     /// Removes all messages from its inbox and from those of connections that wait in it.
-    fn take_messages(&self) -> Vec<Message> {
+    fn take_messages(&self) -> Vec<SocketMessage> {
         let mut state = self.state.lock();
-        let mut all: Vec<Message> = mem::take(&mut state.inbox).into();
+        let mut all: Vec<SocketMessage> = mem::take(&mut state.inbox).into();
         let waiting: Vec<Arc<Socket>> = match &state.link {
-            Link::Listening { waiting, .. } => waiting.iter().cloned().collect(),
+            SocketLink::Listening { waiting, .. } => waiting.iter().cloned().collect(),
             _ => Vec::new(),
         };
         drop(state);
@@ -445,9 +447,9 @@ impl Socket {
         const CONNECTED: u32 = 3;
         let state = self.state.lock();
         let (flags, stage) = match &state.link {
-            Link::Listening { .. } => (ACCEPTS, UNCONNECTED),
-            Link::To(..) => (0, CONNECTED),
-            Link::Free => (0, UNCONNECTED),
+            SocketLink::Listening { .. } => (ACCEPTS, UNCONNECTED),
+            SocketLink::To(..) => (0, CONNECTED),
+            SocketLink::Free => (0, UNCONNECTED),
         };
         let (kind, number, name) = (self.kind as u32, self.number, state.name.describe());
         format!(
@@ -508,7 +510,7 @@ impl File for Socket {
         Ok((self.send(source, None, message::Along::default(), how)?, 0))
     }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
-        let peer = if self.kind == Kind::Datagram { self.to() } else { None };
+        let peer = if self.kind == SocketKind::Datagram { self.to() } else { None };
         if let Some(table) = table {
             table.add(&self.arrived);
             table.add(&self.budget.freed);
@@ -520,13 +522,13 @@ impl File for Socket {
         let state = self.state.lock();
         let mut ready = Ready::empty();
         let has_come = match &state.link {
-            Link::Listening { waiting, .. } => !waiting.is_empty(),
+            SocketLink::Listening { waiting, .. } => !waiting.is_empty(),
             _ => !state.inbox.is_empty(),
         };
         let is_over = state.shut.contains(Shut::RECEIVE);
-        let is_linked = matches!(state.link, Link::To(..));
-        let is_listening = matches!(state.link, Link::Listening { .. });
-        let has_ended = self.kind != Kind::Datagram && !is_linked && !is_listening;
+        let is_linked = matches!(state.link, SocketLink::To(..));
+        let is_listening = matches!(state.link, SocketLink::Listening { .. });
+        let has_ended = self.kind != SocketKind::Datagram && !is_linked && !is_listening;
         ready.set(Ready::IN | Ready::READ_NORMAL, has_come || is_over);
         ready.set(Ready::READ_HANGUP, is_over);
         ready.set(Ready::HANGUP, state.shut == Shut::all() || has_ended);
@@ -541,7 +543,7 @@ impl File for Socket {
         let sent = self.budget.used();
         let Some(state) = self.state.try_lock() else { return sent };
         let mut waiting = 0;
-        if let Link::Listening { waiting: connections, .. } = &state.link {
+        if let SocketLink::Listening { waiting: connections, .. } = &state.link {
             for made in connections.iter().filter_map(|made| made.state.try_lock()) {
                 waiting +=
                     made.inbox.iter().map(|message| message.held_bytes(survey)).sum::<usize>();

@@ -11,7 +11,7 @@ use vfs::io::{SliceSink, SliceSource};
 const NOW: Send = Send { is_nonblocking: true, is_silent: true };
 const READ: Receive = Receive { is_nonblocking: true, is_peek: false, is_whole: false };
 
-fn pair(kind: Kind) -> (Arc<Socket>, Arc<Socket>) {
+fn pair(kind: SocketKind) -> (Arc<Socket>, Arc<Socket>) {
     Socket::pair(kind, &Party::default())
 }
 
@@ -51,7 +51,7 @@ proptest! {
     /// Compares a stream with one queue of bytes.
     #[test]
     fn a_stream_is_a_queue_of_bytes(steps in steps()) {
-        let (one, other) = pair(Kind::Stream);
+        let (one, other) = pair(SocketKind::Stream);
         let mut model = VecDeque::new();
         let mut next = 0u8;
         for step in steps {
@@ -91,7 +91,7 @@ proptest! {
 
 #[test]
 fn messages_are_kept_apart_and_cut() {
-    for kind in [Kind::Datagram, Kind::Packet] {
+    for kind in [SocketKind::Datagram, SocketKind::Packet] {
         let (one, other) = pair(kind);
         for text in [&b"first"[..], b"", b"second"] {
             assert_eq!(put(&one, text), Ok(text.len()));
@@ -106,7 +106,7 @@ fn messages_are_kept_apart_and_cut() {
 
 #[test]
 fn an_end_that_goes_is_noticed() {
-    let (one, other) = pair(Kind::Stream);
+    let (one, other) = pair(SocketKind::Stream);
     put(&one, b"unread").unwrap();
     put(&other, b"left").unwrap();
     other.close(false);
@@ -120,7 +120,7 @@ fn an_end_that_goes_is_noticed() {
 
 #[test]
 fn a_reader_that_waits_is_woken() {
-    let (one, other) = pair(Kind::Packet);
+    let (one, other) = pair(SocketKind::Packet);
     let reader = std::thread::spawn(move || {
         let waiting = Receive { is_nonblocking: false, ..READ };
         [get_as(&other, 9, waiting), get_as(&other, 9, waiting)]
@@ -132,14 +132,16 @@ fn a_reader_that_waits_is_woken() {
 
 #[test]
 fn names_are_free_again_when_their_socket_is() {
-    let one = Socket::new(Kind::Stream);
+    let one = Socket::new(SocketKind::Stream);
     let name: Arc<[u8]> = Arc::from(&b"posix tests"[..]);
     address::take(one.kind, &name, &one.this).unwrap();
-    assert!(address::find(Kind::Stream, &name).is_some_and(|found| Arc::ptr_eq(&found, &one)));
-    let other = Socket::new(Kind::Stream);
-    assert_eq!(address::take(Kind::Stream, &name, &other.this), Err(Errno::EADDRINUSE));
+    assert!(
+        address::find(SocketKind::Stream, &name).is_some_and(|found| Arc::ptr_eq(&found, &one))
+    );
+    let other = Socket::new(SocketKind::Stream);
+    assert_eq!(address::take(SocketKind::Stream, &name, &other.this), Err(Errno::EADDRINUSE));
     drop(one);
-    assert!(address::find(Kind::Stream, &name).is_none());
-    assert_eq!(address::take(Kind::Stream, &name, &other.this), Ok(()));
-    address::give_back(Kind::Stream, &name, &other.this);
+    assert!(address::find(SocketKind::Stream, &name).is_none());
+    assert_eq!(address::take(SocketKind::Stream, &name, &other.this), Ok(()));
+    address::give_back(SocketKind::Stream, &name, &other.this);
 }

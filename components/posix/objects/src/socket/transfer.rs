@@ -1,7 +1,7 @@
 //! Sending and receiving messages.
 use super::{
-    Address, Identity, Kind, Link, Message, Shut, Socket, State, message::Along, rights::Rights,
-    wait,
+    Address, Identity, Shut, Socket, SocketKind, SocketLink, SocketMessage, SocketState,
+    message::Along, rights::Rights, wait,
 };
 use crate::pipe::broken_pipe;
 use alloc::{sync::Arc, vec::Vec};
@@ -79,12 +79,12 @@ impl Socket {
         how: Send,
     ) -> Result<usize, Errno> {
         match self.kind {
-            Kind::Stream => self.send_stream(source, along, how),
-            Kind::Packet => {
+            SocketKind::Stream => self.send_stream(source, along, how),
+            SocketKind::Packet => {
                 let peer = self.connected()?;
                 self.send_message(source, &peer, along, how)
             }
-            Kind::Datagram => {
+            SocketKind::Datagram => {
                 let to = match to {
                     Some((caller, address)) => self.find(caller, address)?,
                     None => self.destination()?,
@@ -95,16 +95,16 @@ impl Socket {
     }
     /// Returns the error of a stream that is to send to an address.
     pub fn refuses_address(&self) -> Errno {
-        let is_linked = matches!(self.state.lock().link, Link::To(..));
+        let is_linked = matches!(self.state.lock().link, SocketLink::To(..));
         if is_linked { Errno::EISCONN } else { Errno::EOPNOTSUPP }
     }
     /// Returns the destination of a datagram without an address; a peer that has ended does not count.
     fn destination(&self) -> Result<Arc<Socket>, Errno> {
         let mut state = self.state.lock();
-        let Link::To(peer, _) = &state.link else { return Err(Errno::ENOTCONN) };
+        let SocketLink::To(peer, _) = &state.link else { return Err(Errno::ENOTCONN) };
         let found = peer.upgrade();
         if found.is_none() {
-            state.link = Link::Free;
+            state.link = SocketLink::Free;
         }
         found.ok_or(Errno::ECONNREFUSED)
     }
@@ -112,7 +112,7 @@ impl Socket {
     fn connected(&self) -> Result<Arc<Socket>, Errno> {
         let mut state = self.state.lock();
         match &state.link {
-            Link::To(peer, _) => match peer.upgrade() {
+            SocketLink::To(peer, _) => match peer.upgrade() {
                 Some(peer) => Ok(peer),
                 None => Err(state.error.take().unwrap_or(Errno::EPIPE)),
             },
@@ -154,7 +154,7 @@ impl Socket {
             self.wait_for_budget(how)?;
             let length = source.remaining().min(PIECE_MAX);
             let along = (identity, rights.take());
-            let message = Message::read(source, length, &self.budget, along)?;
+            let message = SocketMessage::read(source, length, &self.budget, along)?;
             let count = message.left();
             match peer.put(&mut Some(message), |_| Ok(())) {
                 Ok(()) => *sent += count,
@@ -201,17 +201,19 @@ impl Socket {
         }
         self.wait_for_budget(how)?;
         let along = (self.identity_to(to, along.identity), along.rights);
-        let message = Message::read(source, length, &self.budget, along)?;
+        let message = SocketMessage::read(source, length, &self.budget, along)?;
         let mut message = Some(message);
         let timeout = self.send_deadline();
         loop {
             let ticket = to.room.ticket();
-            let check = |state: &State| match &state.link {
-                Link::To(peer, _) if self.kind == Kind::Datagram => match peer.ptr_eq(&self.this) {
-                    true => Ok(()),
-                    false => Err(Why::Error(Errno::EPERM)),
-                },
-                Link::To(..) => Ok(()),
+            let check = |state: &SocketState| match &state.link {
+                SocketLink::To(peer, _) if self.kind == SocketKind::Datagram => {
+                    match peer.ptr_eq(&self.this) {
+                        true => Ok(()),
+                        false => Err(Why::Error(Errno::EPERM)),
+                    }
+                }
+                SocketLink::To(..) => Ok(()),
                 _ if state.is_full() => Err(Why::Full),
                 _ => Ok(()),
             };
@@ -241,29 +243,30 @@ impl Socket {
     }
     /// Handles a destination that was closed: a datagram socket loses its peer. Returns the error.
     fn refused_by(&self, to: &Arc<Socket>) -> Errno {
-        if self.kind == Kind::Packet {
+        if self.kind == SocketKind::Packet {
             return Errno::EPIPE;
         }
         let mut state = self.state.lock();
-        if matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&to.this)) {
-            state.link = Link::Free;
+        if matches!(&state.link, SocketLink::To(peer, _) if peer.ptr_eq(&to.this)) {
+            state.link = SocketLink::Free;
         }
         Errno::ECONNREFUSED
     }
     /// Returns whether `from` can put a datagram here without waiting.
     pub(super) fn has_place_for(&self, from: &Socket) -> bool {
         let state = self.state.lock();
-        let is_peer = matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&from.this));
+        let is_peer = matches!(&state.link, SocketLink::To(peer, _) if peer.ptr_eq(&from.this));
         is_peer || !state.is_full()
     }
     /// Moves `message` into the inbox if `check` allows it; otherwise it stays in its place.
     fn put(
         &self,
-        message: &mut Option<Message>,
-        check: impl Fn(&State) -> Result<(), Why>,
+        message: &mut Option<SocketMessage>,
+        check: impl Fn(&SocketState) -> Result<(), Why>,
     ) -> Result<(), Why> {
-        let put = |state: &mut State, message: &mut Option<Message>| {
-            let gone = if self.kind == Kind::Stream { Errno::EPIPE } else { Errno::ECONNREFUSED };
+        let put = |state: &mut SocketState, message: &mut Option<SocketMessage>| {
+            let gone =
+                if self.kind == SocketKind::Stream { Errno::EPIPE } else { Errno::ECONNREFUSED };
             if state.is_closed {
                 return Err(Why::Error(gone));
             }
@@ -295,11 +298,11 @@ impl Socket {
     /// # Errors
     /// `EINVAL` or `ENOTCONN` for a socket without a peer, `EAGAIN`, `ECONNRESET`, `EFAULT`, and for a signal as [`wait`].
     pub fn receive(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
-        let is_linked = matches!(self.state.lock().link, Link::To(..));
+        let is_linked = matches!(self.state.lock().link, SocketLink::To(..));
         match self.kind {
-            Kind::Stream if !is_linked => Err(Errno::EINVAL),
-            Kind::Packet if !is_linked => Err(Errno::ENOTCONN),
-            Kind::Stream => self.receive_stream(sink, how),
+            SocketKind::Stream if !is_linked => Err(Errno::EINVAL),
+            SocketKind::Packet if !is_linked => Err(Errno::ENOTCONN),
+            SocketKind::Stream => self.receive_stream(sink, how),
             _ => self.receive_message(sink, how),
         }
     }
@@ -429,7 +432,7 @@ impl Socket {
         result
     }
     /// Puts removed messages back before the others, in their order.
-    fn put_back(&self, messages: Vec<Message>) {
+    fn put_back(&self, messages: Vec<SocketMessage>) {
         if messages.is_empty() {
             return;
         }
@@ -458,7 +461,7 @@ impl Socket {
             }
             match self.ended_or_error() {
                 Some(Err(error)) => return Err(error),
-                Some(Ok(())) if self.kind == Kind::Packet || !how.is_nonblocking => {
+                Some(Ok(())) if self.kind == SocketKind::Packet || !how.is_nonblocking => {
                     return Ok(Received::default());
                 }
                 _ => {}
@@ -509,14 +512,14 @@ impl Socket {
 }
 
 /// Returns the files of a message that is in no inbox now; they stay in it if the message is put back.
-fn take_rights(message: &mut Message, is_peek: bool) -> Vec<Arc<OpenFile>> {
+fn take_rights(message: &mut SocketMessage, is_peek: bool) -> Vec<Arc<OpenFile>> {
     Rights::launch(|launch| match is_peek {
         true => launch.copy(&message.rights),
         false => launch.land(message.rights.take()),
     })
 }
 
-impl State {
+impl SocketState {
     fn is_full(&self) -> bool {
         self.inbox.len() > self.inbox_most
     }

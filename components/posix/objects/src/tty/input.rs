@@ -108,7 +108,7 @@ impl Input {
         self.readable(termios) - ends
     }
     /// Moves readable bytes to `out`; in canonical mode at most one line. Returns their number.
-    pub fn take(&mut self, termios: &Termios, out: &mut [u8]) -> Taken {
+    pub fn take(&mut self, termios: &Termios, out: &mut [u8]) -> TakenInput {
         let canonical = termios.is_canonical();
         let end = if canonical { self.line_end } else { self.head };
         let mut count = 0;
@@ -117,17 +117,17 @@ impl Input {
             let is_line_end = canonical && marked;
             if is_line_end && byte == END_OF_FILE {
                 self.advance_tail();
-                return Taken { count, is_line_end: true };
+                return TakenInput { count, is_line_end: true };
             }
             let Some(slot) = out.get_mut(count) else { break };
             *slot = byte;
             count += 1;
             self.advance_tail();
             if is_line_end {
-                return Taken { count, is_line_end: true };
+                return TakenInput { count, is_line_end: true };
             }
         }
-        Taken { count, is_line_end: false }
+        TakenInput { count, is_line_end: false }
     }
     /// Drops all input that was not read (`TCIFLUSH`).
     pub fn flush(&mut self) {
@@ -437,7 +437,7 @@ impl Input {
 
 /// The result of [`Input::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenInput {
     /// Number of bytes taken.
     pub count: usize,
     /// A line ended there, so the read is over (without bytes: end of file).

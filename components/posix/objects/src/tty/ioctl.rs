@@ -3,7 +3,7 @@ use super::{
     input::Flow,
     job::{Background, Side, Take},
     open::TerminalFile,
-    terminal::{Terminal, Window},
+    terminal::{Terminal, WindowSize},
 };
 use linux_raw_sys::{general as raw, ioctl as request};
 use process::Task;
@@ -48,7 +48,7 @@ impl Terminal {
         let memory = task.memory();
         match command {
             request::TIOCGWINSZ => memory.write(argument, &self.window())?,
-            request::TIOCSWINSZ => self.set_window(memory.read::<Window>(argument)?),
+            request::TIOCSWINSZ => self.set_window(memory.read::<WindowSize>(argument)?),
             request::TIOCGPGRP => memory.write(argument, &self.foreground_for(task, side)?)?,
             request::TIOCSPGRP => self.set_foreground(task, || memory.read(argument))?,
             request::TIOCGSID => memory.write(argument, &self.session_for(task, side)?)?,

@@ -1,6 +1,6 @@
 //! Job control: the session and foreground group of a terminal, and the restrictions of background processes.
 //!
-//! A process refers to its controlling terminal (children inherit it), the terminal's [`Control`] to the
+//! A process refers to its controlling terminal (children inherit it), the terminal's [`JobControl`] to the
 //! session and its foreground group. Source: POSIX.1-2017 11.1, Linux `tty_jobctrl.c`.
 use super::terminal::Terminal;
 use core::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use vfs::{Errno, credentials::Capabilities};
 
 /// Session and foreground group of a terminal; 0 means none.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Control {
+pub(super) struct JobControl {
     pub session: u32,
     pub foreground: u32,
 }
@@ -82,9 +82,9 @@ impl Terminal {
             self.give_to(task, &mut control);
         }
     }
-    fn give_to(&self, task: &Task, control: &mut Control) {
+    fn give_to(&self, task: &Task, control: &mut JobControl) {
         *control =
-            Control { session: task.process.session().id(), foreground: task.process.group() };
+            JobControl { session: task.process.session().id(), foreground: task.process.group() };
         if let Some(terminal) = self.this.upgrade() {
             task.process.set_terminal(Some(terminal));
         }
@@ -226,7 +226,7 @@ impl ControllingTerminal for Terminal {
     fn leader_ended(&self, leader: &Process) {
         let foreground = self.control.lock().foreground;
         if self.line.is_pseudo() {
-            *self.control.lock() = Control::default();
+            *self.control.lock() = JobControl::default();
             self.forget_in(leader.id());
         } else {
             self.hang_up();

@@ -1,4 +1,4 @@
-//! [`Line`]: what a terminal sends to and takes from. A device's [`Port`], or the master of a pty.
+//! [`TerminalLine`]: what a terminal sends to and takes from. A device's [`Port`], or the master of a pty.
 use super::termios::Termios;
 use alloc::{string::String, sync::Arc};
 use interfaces::terminal::Port;
@@ -26,10 +26,10 @@ pub(super) enum Use {
 }
 
 /// The other side of a terminal. Called with `tty.output` held where bytes are sent.
-pub(super) trait Line: Send + Sync {
+pub(super) trait TerminalLine: Send + Sync {
     /// Returns the name of the terminal in `/dev`.
     fn name(&self) -> String;
-    /// Returns the number of bytes that [`Line::send`] accepts without waiting.
+    /// Returns the number of bytes that [`TerminalLine::send`] accepts without waiting.
     fn room(&self) -> usize;
     /// Sends bytes in order. Returns the number of bytes that were sent; there are fewer only if
     /// the other side is gone or has no room.
@@ -55,7 +55,7 @@ pub(super) trait Line: Send + Sync {
 /// A device as a line: sending waits if it has no room.
 pub(super) struct PortLine(pub Arc<dyn Port>);
 
-impl Line for PortLine {
+impl TerminalLine for PortLine {
     fn name(&self) -> String {
         self.0.name()
     }

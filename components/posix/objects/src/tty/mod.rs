@@ -33,4 +33,4 @@ mod transfer_tests;
 
 pub use open::{Claim, TerminalFile};
 pub use stream::Stream;
-pub use terminal::{Terminal, Window};
+pub use terminal::{Terminal, WindowSize};

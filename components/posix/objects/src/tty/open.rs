@@ -2,7 +2,7 @@
 //!
 //! A description belongs to the terminal's time between two hang-ups: after the next one reads return the end of file and
 //! writes fail, while the terminal can be opened again unless its line is gone. Descriptions of `/dev/console` survive
-//! hang-ups, as on Linux (`__tty_hangup`, `cons_filp`): process 1 has them all its life. [`Life`] is guarded by `tty.life`, a
+//! hang-ups, as on Linux (`__tty_hangup`, `cons_filp`): process 1 has them all its life. [`TerminalUsers`] is guarded by `tty.life`, a
 //! leaf.
 use super::{line::Use, terminal::Terminal};
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use vfs::{Errno, credentials::Capabilities};
 
 /// The open descriptions of a terminal.
 #[derive(Default)]
-pub(super) struct Life {
+pub(super) struct TerminalUsers {
     opens: u32,
     /// Only the superuser may open it (`TIOCEXCL`).
     pub(super) is_exclusive: bool,

@@ -19,24 +19,24 @@ enum When {
 
 /// Layout of settings in a program's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum SettingsLayout {
     Termios,
     Termios2,
     Termio,
 }
 
 /// Returns layout and time of a request that sets settings.
-fn decode_set(command: u32) -> Option<(Layout, When)> {
+fn decode_set(command: u32) -> Option<(SettingsLayout, When)> {
     Some(match command {
-        request::TCSETS => (Layout::Termios, When::Now),
-        request::TCSETSW => (Layout::Termios, When::Drained),
-        request::TCSETSF => (Layout::Termios, When::DrainedAndFlushed),
-        request::TCSETS2 => (Layout::Termios2, When::Now),
-        request::TCSETSW2 => (Layout::Termios2, When::Drained),
-        request::TCSETSF2 => (Layout::Termios2, When::DrainedAndFlushed),
-        request::TCSETA => (Layout::Termio, When::Now),
-        request::TCSETAW => (Layout::Termio, When::Drained),
-        request::TCSETAF => (Layout::Termio, When::DrainedAndFlushed),
+        request::TCSETS => (SettingsLayout::Termios, When::Now),
+        request::TCSETSW => (SettingsLayout::Termios, When::Drained),
+        request::TCSETSF => (SettingsLayout::Termios, When::DrainedAndFlushed),
+        request::TCSETS2 => (SettingsLayout::Termios2, When::Now),
+        request::TCSETSW2 => (SettingsLayout::Termios2, When::Drained),
+        request::TCSETSF2 => (SettingsLayout::Termios2, When::DrainedAndFlushed),
+        request::TCSETA => (SettingsLayout::Termio, When::Now),
+        request::TCSETAW => (SettingsLayout::Termio, When::Drained),
+        request::TCSETAF => (SettingsLayout::Termio, When::DrainedAndFlushed),
         _ => return None,
     })
 }
@@ -71,7 +71,7 @@ impl Terminal {
                 if !task.credentials().has(Capabilities::SYS_ADMIN) {
                     return Err(Errno::EPERM);
                 }
-                let locked = self.read_settings(&memory, argument, Layout::Termios)?;
+                let locked = self.read_settings(&memory, argument, SettingsLayout::Termios)?;
                 *self.locked.lock() = locked;
             }
             request::TIOCGSOFTCAR => {
@@ -91,12 +91,14 @@ impl Terminal {
         &self,
         memory: &AddressSpace,
         from: u64,
-        layout: Layout,
+        layout: SettingsLayout,
     ) -> Result<Termios, Errno> {
         Ok(match layout {
-            Layout::Termios => Termios::decode(&memory.read::<[u8; TERMIOS_BYTES]>(from)?),
-            Layout::Termios2 => Termios::decode2(&memory.read::<[u8; TERMIOS2_BYTES]>(from)?),
-            Layout::Termio => {
+            SettingsLayout::Termios => Termios::decode(&memory.read::<[u8; TERMIOS_BYTES]>(from)?),
+            SettingsLayout::Termios2 => {
+                Termios::decode2(&memory.read::<[u8; TERMIOS2_BYTES]>(from)?)
+            }
+            SettingsLayout::Termio => {
                 self.settings().overlay_termio(&memory.read::<[u8; TERMIO_BYTES]>(from)?)
             }
         })

@@ -2,9 +2,9 @@
 use super::{
     flow::OutputFlow,
     input::{Effects, Flow, Input, KeySignal},
-    job::Control,
-    line::{Line, Notice, PortLine},
-    open::Life,
+    job::JobControl,
+    line::{Notice, PortLine, TerminalLine},
+    open::TerminalUsers,
     output::{Echo, OutputState},
     termios::Termios,
 };
@@ -55,7 +55,7 @@ const ECHO_BYTES_MAX: usize = 8;
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Window {
+pub struct WindowSize {
     /// Number of lines.
     pub rows: u16,
     /// Number of characters in a line.
@@ -88,7 +88,7 @@ enum Worker {
 /// A terminal.
 pub struct Terminal {
     pub(super) this: Weak<Terminal>,
-    pub(super) line: Arc<dyn Line>,
+    pub(super) line: Arc<dyn TerminalLine>,
     pub(super) device: (u32, u32),
     worker: Worker,
     settings: Mutex<Termios>,
@@ -99,8 +99,8 @@ pub struct Terminal {
     pub(super) output: Mutex<OutputState>,
     arrivals: Mutex<Arrivals>,
     echo: Mutex<Vec<Echo>>,
-    window: Mutex<Window>,
-    pub(super) control: Mutex<Control>,
+    window: Mutex<WindowSize>,
+    pub(super) control: Mutex<JobControl>,
     /// Wait queue for input, or the end of the other side.
     pub(super) readable: WaitQueue,
     /// Wait queue: output was continued, or the line has room again.
@@ -108,7 +108,7 @@ pub struct Terminal {
     /// Event: the terminal's thread has work.
     work: Event,
     pub(super) flow: AtomicU32,
-    pub(super) life: Mutex<Life>,
+    pub(super) life: Mutex<TerminalUsers>,
     /// Number of hang-ups: a description opened before the last one is dead.
     pub(super) hang_ups: AtomicU64,
 }
@@ -121,7 +121,7 @@ impl Terminal {
     pub fn start(
         port: Arc<dyn Port>,
         device: (u32, u32),
-        window: Window,
+        window: WindowSize,
     ) -> Result<Arc<Terminal>, NoMemory> {
         let line = Arc::new(PortLine(port.clone()));
         let terminal = Terminal::make(line, device, Worker::Thread);
@@ -133,10 +133,10 @@ impl Terminal {
         Ok(terminal)
     }
     /// Makes the terminal of a pty's slave.
-    pub(super) fn over(line: Arc<dyn Line>, device: (u32, u32)) -> Arc<Terminal> {
+    pub(super) fn over(line: Arc<dyn TerminalLine>, device: (u32, u32)) -> Arc<Terminal> {
         Terminal::make(line, device, Worker::Caller)
     }
-    fn make(line: Arc<dyn Line>, device: (u32, u32), worker: Worker) -> Arc<Terminal> {
+    fn make(line: Arc<dyn TerminalLine>, device: (u32, u32), worker: Worker) -> Arc<Terminal> {
         let settings = line.initial();
         Arc::new_cyclic(|this| Terminal {
             this: this.clone(),
@@ -150,13 +150,13 @@ impl Terminal {
             output: Mutex::new(&OUTPUT, OutputState::default()),
             arrivals: Mutex::new(&ARRIVALS, Arrivals::default()),
             echo: Mutex::new(&ECHO, Vec::new()),
-            window: Mutex::new(&WINDOW, Window::default()),
-            control: Mutex::new(&CONTROL, Control::default()),
+            window: Mutex::new(&WINDOW, WindowSize::default()),
+            control: Mutex::new(&CONTROL, JobControl::default()),
             readable: WaitQueue::new(),
             started: WaitQueue::new(),
             work: Event::new(),
             flow: AtomicU32::new(OutputFlow::empty().bits()),
-            life: Mutex::new(&LIFE, Life::default()),
+            life: Mutex::new(&LIFE, TerminalUsers::default()),
             hang_ups: AtomicU64::new(0),
         })
     }
@@ -196,11 +196,11 @@ impl Terminal {
         self.process_pending();
     }
     /// Returns the window's size.
-    pub fn window(&self) -> Window {
+    pub fn window(&self) -> WindowSize {
         *self.window.lock()
     }
     /// Sets the window's size; if it changes, the foreground group is signalled.
-    pub fn set_window(&self, window: Window) {
+    pub fn set_window(&self, window: WindowSize) {
         let before = core::mem::replace(&mut *self.window.lock(), window);
         if before != window {
             self.signal_foreground(signal::SIGWINCH);
@@ -382,6 +382,6 @@ impl PortSink for Terminal {
         }
     }
     fn resized(&self, rows: u16, columns: u16) {
-        self.set_window(Window { rows, columns, ..self.window() });
+        self.set_window(WindowSize { rows, columns, ..self.window() });
     }
 }

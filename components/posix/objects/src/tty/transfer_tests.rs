@@ -1,5 +1,5 @@
 //! Tests of terminals and streams over a port whose other end the test holds.
-use super::{Claim, Stream, Terminal, TerminalFile, Window};
+use super::{Claim, Stream, Terminal, TerminalFile, WindowSize};
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
 use linux_raw_sys::general as raw;
@@ -65,7 +65,7 @@ impl Port for Far {
 
 fn terminal() -> (Arc<Far>, Arc<TerminalFile>) {
     let far = Arc::new(Far::default());
-    let terminal = Terminal::start(far.clone(), (4, 64), Window::default()).unwrap();
+    let terminal = Terminal::start(far.clone(), (4, 64), WindowSize::default()).unwrap();
     (far, Arc::new(terminal.open(raw::O_RDWR, Claim::Never).unwrap()))
 }
 

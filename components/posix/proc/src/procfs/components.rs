@@ -57,9 +57,11 @@ pub fn components() -> Vec<u8> {
     for component in registry::components() {
         let status = statuses.iter().find(|status| status.name == component.name);
         let (state, started) = match (status, component.state) {
-            (Some(status), registry::State::Running) => (status.state.name(), status.started),
-            (None, registry::State::Running) => ("running", component.started),
-            (_, registry::State::NoDevice) => ("no-device", component.started),
+            (Some(status), registry::ComponentState::Running) => {
+                (status.state.name(), status.started)
+            }
+            (None, registry::ComponentState::Running) => ("running", component.started),
+            (_, registry::ComponentState::NoDevice) => ("no-device", component.started),
         };
         let (numbers, cause) = status.map_or_else(
             || {

@@ -65,7 +65,7 @@ impl Node for Descriptors {
         let one = Descriptor { subject: self.subject.clone(), inode, number };
         one.file()?;
         Ok(match self.view {
-            View::Links => Arc::new(Link(one)),
+            View::Links => Arc::new(DescriptorLink(one)),
             View::Reports => Arc::new(Report(one)),
         })
     }
@@ -120,9 +120,9 @@ impl Descriptor {
     }
 }
 
-struct Link(Descriptor);
+struct DescriptorLink(Descriptor);
 
-impl Node for Link {
+impl Node for DescriptorLink {
     fn attributes(&self) -> Attributes {
         let Descriptor { subject, inode, number } = &self.0;
         let file = subject.task().and_then(|task| task.files().get(*number).ok());

@@ -1,23 +1,23 @@
 //! `/proc/sysvipc`, and the limits of IPC in `/proc/sys/kernel`.
 use super::{
     settings::{number, parsed},
-    tree::{Item, Table},
+    tree::{Item, ItemTable},
 };
 use alloc::{format, vec::Vec};
 use objects::ipc::{
-    limits::{self, Limit},
+    limits::{self, IpcLimit},
     segment, text,
 };
 use vfs::Errno;
 
 /// The files of `/proc/sysvipc`.
-pub const OBJECTS: Table = &[
+pub const OBJECTS: ItemTable = &[
     ("msg", Item::File(text::messages)),
     ("sem", Item::File(text::semaphores)),
     ("shm", Item::File(text::segments)),
 ];
 
-fn set(limit: &Limit, data: &[u8]) -> Result<(), Errno> {
+fn set(limit: &IpcLimit, data: &[u8]) -> Result<(), Errno> {
     limit.set(parsed(data)?)
 }
 
@@ -49,11 +49,11 @@ fn set_forced_removal(data: &[u8]) -> Result<(), Errno> {
 /// The file `sem`, which has four limits.
 pub const SEMAPHORES: Item = Item::Writable(semaphores, set_semaphores);
 
-const OF_SEMAPHORES: [&Limit; 4] =
+const OF_SEMAPHORES: [&IpcLimit; 4] =
     [&limits::SEMAPHORES_A_SET, &limits::SEMAPHORES, &limits::OPERATIONS, &limits::SEMAPHORE_SETS];
 
 fn semaphores() -> Vec<u8> {
-    let [first, second, third, fourth] = OF_SEMAPHORES.map(Limit::get);
+    let [first, second, third, fourth] = OF_SEMAPHORES.map(IpcLimit::get);
     format!("{first}\t{second}\t{third}\t{fourth}\n").into_bytes()
 }
 
@@ -81,7 +81,7 @@ pub const QUEUES: Item =
     Item::Writable(|| number(limits::QUEUES.get()), |data| set(&limits::QUEUES, data));
 
 /// The files of `/proc/sys/fs/mqueue`.
-pub const POSIX_QUEUES: Table = &[
+pub const POSIX_QUEUES: ItemTable = &[
     (
         "msg_default",
         Item::Writable(

@@ -3,7 +3,7 @@ use super::{process::Subject, report::path_text};
 use alloc::{format, vec::Vec};
 use memory::{
     AddressSpace, Flags, Label,
-    report::{Name, RegionReport, SHARE_ONE, Usage},
+    report::{Name, PageUsage, RegionReport, SHARE_ONE},
 };
 use rt::user::Protection;
 use vfs::{
@@ -63,7 +63,7 @@ pub fn sums(_: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno
         [(only, _)] => (only.start, only.end),
         [(first, _), .., (last, _)] => (first.start, last.end),
     };
-    let sum = usages.iter().fold(Usage::default(), |sum, (_, usage)| sum.plus(usage));
+    let sum = usages.iter().fold(PageUsage::default(), |sum, (_, usage)| sum.plus(usage));
     let line = format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
     let mut text = format!("{line:<NAME_COLUMN$}[rollup]\n").into_bytes();
     write_usage(&mut text, &sum, false);
@@ -133,7 +133,7 @@ fn write_sizes(text: &mut Vec<u8>, lines: &[(&str, u64)]) {
     }
 }
 
-fn write_usage(text: &mut Vec<u8>, usage: &Usage, is_locked: bool) {
+fn write_usage(text: &mut Vec<u8>, usage: &PageUsage, is_locked: bool) {
     let share_kib = |share: u64| share * PAGE_KIB / SHARE_ONE;
     let kib = |pages: u64| pages * PAGE_KIB;
     let lines = [

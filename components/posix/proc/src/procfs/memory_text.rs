@@ -2,7 +2,7 @@
 //! file shows the address space that the process had when the file was opened, also after an exec; it is empty once that
 //! address space has ended.
 use alloc::{sync::Weak, vec};
-use memory::{AddressSpace, Layout, report::PresentPage};
+use memory::{AddressSpace, ProgramLayout, report::PresentPage};
 use rt::{PAGE_BYTES, user::USER_END};
 use vfs::{
     Errno,
@@ -16,17 +16,17 @@ use zerocopy::IntoBytes;
 const STEP_BYTES: u64 = 64 << 10;
 
 /// Function that returns the first and last address of a part.
-pub type Part = fn(&Layout) -> (u64, u64);
+pub type LayoutPart = fn(&ProgramLayout) -> (u64, u64);
 
 /// An open file of this kind.
 pub struct MemoryText {
     memory: Weak<AddressSpace>,
-    part: Part,
+    part: LayoutPart,
 }
 
 impl MemoryText {
     /// Makes a file that shows `part` of `memory`.
-    pub fn new(memory: Weak<AddressSpace>, part: Part) -> MemoryText {
+    pub fn new(memory: Weak<AddressSpace>, part: LayoutPart) -> MemoryText {
         MemoryText { memory, part }
     }
 }

@@ -2,7 +2,7 @@
 use super::{
     descriptors::{Descriptors, View},
     login, maps,
-    memory_text::{MemoryText, PageMap, Part, WholeMemory},
+    memory_text::{LayoutPart, MemoryText, PageMap, WholeMemory},
     report, status,
     tree::parse_id,
 };
@@ -178,12 +178,12 @@ const COMMON: [&str; 6] = ["uid_map", "gid_map", "setgroups", "mounts", "mountin
 /// The directory of a process or thread.
 pub struct ProcessDirectory {
     subject: Subject,
-    place: Place,
+    place: DirectoryPlace,
 }
 
 /// The place of a directory of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum DirectoryPlace {
     /// A directory in `/proc`.
     Root,
     /// A directory in the `task` directory of its process.
@@ -193,20 +193,20 @@ enum Place {
 impl ProcessDirectory {
     /// Makes `/proc/PID`.
     pub fn of_process(process: Arc<Process>) -> ProcessDirectory {
-        ProcessDirectory { subject: Subject { process, thread: None }, place: Place::Root }
+        ProcessDirectory { subject: Subject { process, thread: None }, place: DirectoryPlace::Root }
     }
     /// Makes `/proc/TID`, which is not listed.
     pub fn of_thread(task: Arc<Task>) -> ProcessDirectory {
         let subject = Subject { process: task.process.clone(), thread: Some(task) };
-        ProcessDirectory { subject, place: Place::Root }
+        ProcessDirectory { subject, place: DirectoryPlace::Root }
     }
     /// Returns the entries of this directory: one in `task` has no `task`, and only such a one has
     /// `children`.
     fn items(&self) -> impl Iterator<Item = (usize, &'static (&'static str, Item))> {
         let place = self.place;
         ITEMS.iter().enumerate().filter(move |(_, (name, item))| match item {
-            Item::Threads => place == Place::Root,
-            _ => *name != CHILDREN || place == Place::Tasks,
+            Item::Threads => place == DirectoryPlace::Root,
+            _ => *name != CHILDREN || place == DirectoryPlace::Tasks,
         })
     }
     fn find(&self, wanted: &[u8]) -> Option<(usize, &'static (&'static str, Item))> {
@@ -231,7 +231,7 @@ fn place(index: usize) -> u64 {
 
 impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
-        let links = 2 + DESCRIPTORS + u32::from(self.place == Place::Root);
+        let links = 2 + DESCRIPTORS + u32::from(self.place == DirectoryPlace::Root);
         let user = self.subject.user();
         let known = attributes(self.subject.inode(0), FileType::Directory, PERMISSIONS, user);
         Attributes { links, ..known }
@@ -392,7 +392,7 @@ impl Node for OpenMap {
 #[derive(Clone, Copy)]
 enum MemoryView {
     /// A part of memory, shown by [`MemoryText`].
-    Part(Part),
+    Part(LayoutPart),
     /// All memory, shown by [`WholeMemory`].
     Whole,
     /// The mappings, shown by [`PageMap`].
@@ -483,7 +483,7 @@ impl Node for Threads {
         // The first thread is listed even if it has ended.
         let thread = alive.or_else(|| tree::known_task(id));
         let subject = Subject { process, thread };
-        Ok(Arc::new(ProcessDirectory { subject, place: Place::Tasks }))
+        Ok(Arc::new(ProcessDirectory { subject, place: DirectoryPlace::Tasks }))
     }
     fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         self.subject.check_known(Errno::ENOENT)?;

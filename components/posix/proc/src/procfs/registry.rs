@@ -6,7 +6,7 @@ use rt::{sync::Once, time::Instant};
 
 /// State of a component after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ComponentState {
     /// The component was started and can be used.
     Running,
     /// The component is a driver that found no device.
@@ -23,7 +23,7 @@ pub struct Component {
     /// The interfaces that it implements.
     pub implements: &'static [&'static str],
     /// Its state after the start.
-    pub state: State,
+    pub state: ComponentState,
     /// The time at which it was started.
     pub started: Instant,
 }

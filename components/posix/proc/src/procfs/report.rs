@@ -2,7 +2,7 @@
 use super::{process::Subject, status::SignalSets};
 use alloc::{borrow::Cow, format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
-use memory::{Layout, report::Sizes};
+use memory::{ProgramLayout, report::Sizes};
 use process::{
     Process, Task, io_counts, limits::INFINITY, object::ticks, oom, profile,
     signal::state::StopState, tree, wait,
@@ -150,7 +150,7 @@ fn terminal(process: &Process) -> (u32, i64) {
 }
 
 /// The sizes of a process's memory, and as much of its layout as the caller may see.
-fn visible_memory(subject: &Subject) -> (Sizes, Layout) {
+fn visible_memory(subject: &Subject) -> (Sizes, ProgramLayout) {
     // Addresses are shown only to a caller that may look into the process.
     let seen = subject.look(|task| task.process.try_memory());
     let may_look = seen.is_ok();
@@ -159,7 +159,7 @@ fn visible_memory(subject: &Subject) -> (Sizes, Layout) {
     let layout = if may_look {
         memory.map(|memory| memory.layout()).unwrap_or_default()
     } else {
-        Layout { code: (1, 1), ..Layout::default() }
+        ProgramLayout { code: (1, 1), ..ProgramLayout::default() }
     };
     (sizes, layout)
 }
@@ -271,7 +271,7 @@ pub fn statm(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 /// Returns the bytes between two addresses of the process's memory, at most a megabyte.
-fn memory_text(subject: &Subject, range: fn(&memory::Layout) -> (u64, u64)) -> Vec<u8> {
+fn memory_text(subject: &Subject, range: fn(&memory::ProgramLayout) -> (u64, u64)) -> Vec<u8> {
     const BYTES_MAX: u64 = 1 << 20;
     let Some(memory) = subject.process.try_memory() else { return Vec::new() };
     let (start, end) = range(&memory.layout());

@@ -9,7 +9,7 @@ use memory::{
     map,
     setting::{self, Setting},
 };
-use objects::pipe::limits::Limit;
+use objects::pipe::limits::PipeLimit;
 use process::{self, files::notes, system, tree};
 use rt::{lock_class, sync::Mutex};
 use vfs::{Capabilities, Errno};
@@ -72,12 +72,12 @@ pub fn file_count() -> Vec<u8> {
 }
 
 /// Returns a limit of pipes.
-pub fn pipe_limit(which: Limit) -> Vec<u8> {
+pub fn pipe_limit(which: PipeLimit) -> Vec<u8> {
     number(which.get())
 }
 
 /// Sets it.
-pub fn set_pipe_limit(which: Limit, data: &[u8]) -> Result<(), Errno> {
+pub fn set_pipe_limit(which: PipeLimit, data: &[u8]) -> Result<(), Errno> {
     which.set(parsed(data)?)
 }
 
@@ -110,29 +110,29 @@ pub fn set_overcommit(data: &[u8]) -> Result<(), Errno> {
 /// Returns `overcommit_ratio`: the percentage of memory that may be committed; 0 if the limit is set in KiB.
 pub fn overcommit_ratio() -> Vec<u8> {
     number(match commit::limit() {
-        commit::Limit::Percent(percent) => percent,
-        commit::Limit::Kib(_) => 0,
+        commit::CommitLimit::Percent(percent) => percent,
+        commit::CommitLimit::Kib(_) => 0,
     })
 }
 
 /// Sets it.
 pub fn set_overcommit_ratio(data: &[u8]) -> Result<(), Errno> {
     let percent: u32 = parsed(data)?;
-    commit::set_limit(commit::Limit::Percent(percent.into()));
+    commit::set_limit(commit::CommitLimit::Percent(percent.into()));
     Ok(())
 }
 
 /// Returns `overcommit_kbytes`: the KiB that may be committed; 0 if the limit is set as a percentage.
 pub fn overcommit_kib() -> Vec<u8> {
     number(match commit::limit() {
-        commit::Limit::Percent(_) => 0,
-        commit::Limit::Kib(kib) => kib,
+        commit::CommitLimit::Percent(_) => 0,
+        commit::CommitLimit::Kib(kib) => kib,
     })
 }
 
 /// Sets it.
 pub fn set_overcommit_kib(data: &[u8]) -> Result<(), Errno> {
-    commit::set_limit(commit::Limit::Kib(parsed(data)?));
+    commit::set_limit(commit::CommitLimit::Kib(parsed(data)?));
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use memory::{
 };
 use objects::{
     inotify,
-    pipe::limits::Limit,
+    pipe::limits::PipeLimit,
     socket::{
         self,
         message::{BUDGET_DEFAULT, BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
@@ -59,15 +59,15 @@ pub enum Item {
     /// A file that only root may open, to write.
     Trigger(fn(&[u8]) -> Result<(), Errno>),
     /// A directory with this table.
-    Directory(Table),
+    Directory(ItemTable),
     /// A symbolic link whose text depends on the caller.
     Link(fn(&Viewer<'_>) -> Vec<u8>),
 }
 
 /// A table of names with their items.
-pub type Table = &'static [(&'static str, Item)];
+pub type ItemTable = &'static [(&'static str, Item)];
 
-const ROOT: Table = &[
+const ROOT: ItemTable = &[
     ("self", Item::Link(|viewer| number_text(viewer.process.into()))),
     (
         "thread-self",
@@ -104,21 +104,21 @@ const ROOT: Table = &[
     ("skerry", Item::Directory(SKERRY)),
 ];
 
-const NET: Table = &[("unix", Item::File(|| socket::table().into_bytes()))];
+const NET: ItemTable = &[("unix", Item::File(|| socket::table().into_bytes()))];
 
-const DRIVER: Table = &[("rtc", Item::File(components::clock))];
+const DRIVER: ItemTable = &[("rtc", Item::File(components::clock))];
 
-const SETTINGS: Table = &[
+const SETTINGS: ItemTable = &[
     ("fs", Item::Directory(FILES)),
     ("kernel", Item::Directory(KERNEL)),
     ("net", Item::Directory(NET_SETTINGS)),
     ("vm", Item::Directory(VM)),
 ];
 
-const NET_SETTINGS: Table =
+const NET_SETTINGS: ItemTable =
     &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
 
-const NET_CORE: Table = &[
+const NET_CORE: ItemTable = &[
     ("somaxconn", Item::Number(&socket::BACKLOG_MAX)),
     ("wmem_default", Item::Number(&BUDGET_DEFAULT)),
     ("wmem_max", Item::Number(&BUDGET_MAX)),
@@ -126,9 +126,9 @@ const NET_CORE: Table = &[
     ("rmem_max", Item::Number(&RECEIVE_MAX)),
 ];
 
-const NET_UNIX: Table = &[("max_dgram_qlen", Item::Number(&socket::DATAGRAMS_MAX))];
+const NET_UNIX: ItemTable = &[("max_dgram_qlen", Item::Number(&socket::DATAGRAMS_MAX))];
 
-const FILES: Table = &[
+const FILES: ItemTable = &[
     ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
     ("file-max", Item::Writable(settings::file_max, settings::set_file_max)),
     ("file-nr", Item::File(settings::file_count)),
@@ -136,22 +136,22 @@ const FILES: Table = &[
     (
         "pipe-max-size",
         Item::Writable(
-            || settings::pipe_limit(Limit::Size),
-            |data| settings::set_pipe_limit(Limit::Size, data),
+            || settings::pipe_limit(PipeLimit::Size),
+            |data| settings::set_pipe_limit(PipeLimit::Size, data),
         ),
     ),
     (
         "pipe-user-pages-soft",
         Item::Writable(
-            || settings::pipe_limit(Limit::Soft),
-            |data| settings::set_pipe_limit(Limit::Soft, data),
+            || settings::pipe_limit(PipeLimit::Soft),
+            |data| settings::set_pipe_limit(PipeLimit::Soft, data),
         ),
     ),
     (
         "pipe-user-pages-hard",
         Item::Writable(
-            || settings::pipe_limit(Limit::Hard),
-            |data| settings::set_pipe_limit(Limit::Hard, data),
+            || settings::pipe_limit(PipeLimit::Hard),
+            |data| settings::set_pipe_limit(PipeLimit::Hard, data),
         ),
     ),
     ("overflowuid", Item::Number(&settings::OVERFLOW[0])),
@@ -188,13 +188,13 @@ const FILES: Table = &[
     ("mqueue", Item::Directory(ipc::POSIX_QUEUES)),
 ];
 
-const INOTIFY: Table = &[
+const INOTIFY: ItemTable = &[
     ("max_queued_events", Item::Number(&inotify::EVENTS_MAX)),
     ("max_user_instances", Item::Number(&inotify::INSTANCES_MAX)),
     ("max_user_watches", Item::Number(&inotify::WATCHES_MAX)),
 ];
 
-const KERNEL: Table = &[
+const KERNEL: ItemTable = &[
     ("hostname", Item::Name(system::host_name, system::set_host_name, names::host_changes)),
     ("domainname", Item::Name(system::domain_name, system::set_domain_name, names::domain_changes)),
     ("ostype", Item::File(|| b"Linux\n".to_vec())),
@@ -231,12 +231,12 @@ const KERNEL: Table = &[
     ("shm_rmid_forced", ipc::FORCES_REMOVAL),
 ];
 
-const SECCOMP: Table = &[
+const SECCOMP: ItemTable = &[
     ("actions_avail", Item::File(audit::available)),
     ("actions_logged", Item::Writable(audit::logged, audit::set_logged)),
 ];
 
-const RANDOM: Table = &[
+const RANDOM: ItemTable = &[
     ("boot_id", Item::File(system::boot_id)),
     ("uuid", Item::File(system::uuid)),
     ("entropy_avail", Item::File(|| b"256\n".to_vec())),
@@ -246,7 +246,7 @@ const RANDOM: Table = &[
     ("urandom_min_reseed_secs", Item::Writable(|| b"60\n".to_vec(), |_| Ok(()))),
 ];
 
-const VM: Table = &[
+const VM: ItemTable = &[
     ("drop_caches", Item::Trigger(settings::drop_caches)),
     ("overcommit_memory", Item::Writable(settings::overcommit, settings::set_overcommit)),
     (
@@ -272,7 +272,7 @@ const VM: Table = &[
     ("mmap_min_addr", Item::Writable(settings::lowest, settings::set_lowest)),
 ];
 
-const SKERRY: Table = &[
+const SKERRY: ItemTable = &[
     ("objects", Item::File(system::objects)),
     ("processors", Item::File(system::processors)),
     ("pages", Item::File(system::pages)),
@@ -319,18 +319,18 @@ fn child_inode(parent: u64, index: usize) -> u64 {
 }
 
 /// Returns the number of directories in `table`.
-fn directories(table: Table) -> u32 {
+fn directories(table: ItemTable) -> u32 {
     table.iter().filter(|(_, item)| matches!(item, Item::Directory(_))).count() as u32
 }
 
-fn find(table: Table, parent: u64, name: &[u8]) -> Result<Child, Errno> {
+fn find(table: ItemTable, parent: u64, name: &[u8]) -> Result<Child, Errno> {
     let index =
         table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
     let (_, item) = table.get(index).ok_or(Errno::ENOENT)?;
     Ok(Arc::new(Fixed { inode: child_inode(parent, index), item: *item }))
 }
 
-fn list(table: Table, parent: u64, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
+fn list(table: ItemTable, parent: u64, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
     let from = usize::try_from(position).unwrap_or(usize::MAX);
     let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
         inode: child_inode(parent, index),
@@ -508,7 +508,8 @@ mod tests {
 
     #[test]
     fn settings_are_what_lies_below_their_directory() {
-        let index = |table: Table, name: &str| table.iter().position(|(known, _)| *known == name);
+        let index =
+            |table: ItemTable, name: &str| table.iter().position(|(known, _)| *known == name);
         let root = child_inode(ROOT_INODE, index(ROOT, "sys").unwrap());
         let kernel = child_inode(root, index(SETTINGS, "kernel").unwrap());
         let random = child_inode(kernel, index(KERNEL, "random").unwrap());

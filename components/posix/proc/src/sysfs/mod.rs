@@ -21,16 +21,16 @@ type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
 type Setter = alloc::boxed::Box<dyn Fn(&[u8]) -> Result<(), Errno> + Send + Sync>;
 
 /// The kind of a node.
-enum Kind {
-    Directory(Vec<(String, Arc<Entry>)>),
+enum NodeKind {
+    Directory(Vec<(String, Arc<SysfsNode>)>),
     File(Content, Option<Setter>),
     Link(String),
 }
 
 /// A node of the tree.
-struct Entry {
+struct SysfsNode {
     inode: u64,
-    kind: Kind,
+    kind: NodeKind,
 }
 
 static MOUNTED: Once<Arc<Active>> = Once::new();
@@ -43,40 +43,41 @@ pub fn mount(_: &[u8]) -> Result<Arc<Active>, Errno> {
     MOUNTED.get_or_try_init(|| Active::generated("sysfs", tree::build())).cloned()
 }
 
-impl Entry {
+impl SysfsNode {
     fn file_type(&self) -> FileType {
         match self.kind {
-            Kind::Directory(_) => FileType::Directory,
-            Kind::File(..) => FileType::Regular,
-            Kind::Link(_) => FileType::Symlink,
+            NodeKind::Directory(_) => FileType::Directory,
+            NodeKind::File(..) => FileType::Regular,
+            NodeKind::Link(_) => FileType::Symlink,
         }
     }
-    fn names(&self) -> Result<&[(String, Arc<Entry>)], Errno> {
+    fn names(&self) -> Result<&[(String, Arc<SysfsNode>)], Errno> {
         match &self.kind {
-            Kind::Directory(names) => Ok(names),
+            NodeKind::Directory(names) => Ok(names),
             _ => Err(Errno::ENOTDIR),
         }
     }
 }
 
-impl Node for Entry {
+impl Node for SysfsNode {
     fn attributes(&self) -> Attributes {
         const FILE_BYTES: u64 = 4096;
         let permissions = match self.kind {
-            Kind::Directory(_) => 0o755,
-            Kind::File(_, None) => 0o444,
-            Kind::File(_, Some(_)) => 0o644,
-            Kind::Link(_) => 0o777,
+            NodeKind::Directory(_) => 0o755,
+            NodeKind::File(_, None) => 0o444,
+            NodeKind::File(_, Some(_)) => 0o644,
+            NodeKind::Link(_) => 0o777,
         };
         let mut attributes = attributes(self.inode, self.file_type(), permissions, (0, 0));
         match &self.kind {
-            Kind::File(..) => attributes.size = FILE_BYTES,
-            Kind::Directory(names) => {
-                let is_directory =
-                    |(_, entry): &&(String, Arc<Entry>)| matches!(entry.kind, Kind::Directory(_));
+            NodeKind::File(..) => attributes.size = FILE_BYTES,
+            NodeKind::Directory(names) => {
+                let is_directory = |(_, entry): &&(String, Arc<SysfsNode>)| {
+                    matches!(entry.kind, NodeKind::Directory(_))
+                };
                 attributes.links = 2 + names.iter().filter(is_directory).count() as u32;
             }
-            Kind::Link(_) => {}
+            NodeKind::Link(_) => {}
         }
         attributes
     }
@@ -102,7 +103,7 @@ impl Node for Entry {
     }
     fn read_link(&self, _: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
         match &self.kind {
-            Kind::Link(text) => Ok(text.as_bytes().to_vec()),
+            NodeKind::Link(text) => Ok(text.as_bytes().to_vec()),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -111,13 +112,13 @@ impl Node for Entry {
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         match &self.kind {
-            Kind::File(content, _) => Ok(content().into_bytes()),
+            NodeKind::File(content, _) => Ok(content().into_bytes()),
             _ => Err(Errno::EINVAL),
         }
     }
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         match &self.kind {
-            Kind::File(_, Some(set)) => set(data),
+            NodeKind::File(_, Some(set)) => set(data),
             _ => Err(Errno::EIO),
         }
     }

@@ -1,5 +1,5 @@
 //! The tree of `/sys`: a [`Builder`] adds files at paths, then makes the nodes.
-use super::{Content, Entry, Kind, Setter};
+use super::{Content, NodeKind, Setter, SysfsNode};
 use crate::procfs::parsed;
 use alloc::{
     borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
@@ -8,7 +8,7 @@ use core::fmt::Display;
 use interfaces::file_system::FileType;
 use memory::large;
 use objects::{
-    devices::{Device, NODES},
+    devices::{DiskDevice, NODES},
     file_systems,
 };
 use vfs::Errno;
@@ -65,17 +65,17 @@ impl Builder {
     fn link(&mut self, path: &str, target: String) {
         self.put(path, Draft::Link(target));
     }
-    fn finish(&mut self, draft: Draft) -> Arc<Entry> {
+    fn finish(&mut self, draft: Draft) -> Arc<SysfsNode> {
         self.last_inode += 1;
         let inode = self.last_inode;
         let kind = match draft {
-            Draft::Directory(names) => Kind::Directory(
+            Draft::Directory(names) => NodeKind::Directory(
                 names.into_iter().map(|(name, draft)| (name, self.finish(draft))).collect(),
             ),
-            Draft::File(content, set) => Kind::File(content, set),
-            Draft::Link(target) => Kind::Link(target),
+            Draft::File(content, set) => NodeKind::File(content, set),
+            Draft::Link(target) => NodeKind::Link(target),
         };
-        Arc::new(Entry { inode, kind })
+        Arc::new(SysfsNode { inode, kind })
     }
 }
 
@@ -84,7 +84,7 @@ const EMPTY: [&str; 8] =
     ["block", "bus", "class/net", "firmware", "fs/cgroup", "kernel/debug", "module", "power"];
 
 /// Builds the whole tree.
-pub(super) fn build() -> Arc<Entry> {
+pub(super) fn build() -> Arc<SysfsNode> {
     let mut builder = Builder { root: BTreeMap::new(), last_inode: 0 };
     for path in EMPTY {
         builder.directory(path);
@@ -159,8 +159,8 @@ fn kernel(builder: &mut Builder) {
 }
 
 /// Adds a disk, or a partition within its disk.
-fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
-    let is_whole = |other: &&Arc<Device>| {
+fn disk(builder: &mut Builder, device: &Arc<DiskDevice>, all: &[Arc<DiskDevice>]) {
+    let is_whole = |other: &&Arc<DiskDevice>| {
         other.number.0 == device.number.0
             && other.number.1 < device.number.1
             && device.name.starts_with(&other.name)
@@ -202,7 +202,7 @@ fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
 }
 
 /// Adds the setting of a disk's read-ahead, in KiB.
-fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
+fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<DiskDevice>) {
     const SECTORS_A_KIB: u64 = 2;
     let (shown, set) = (device.clone(), device.clone());
     builder.setting(
@@ -217,7 +217,7 @@ fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
 }
 
 /// Adds the device that represents the cached pages of a disk, by its number.
-fn backing(builder: &mut Builder, device: &Arc<Device>) {
+fn backing(builder: &mut Builder, device: &Arc<DiskDevice>) {
     let (major, minor) = device.number;
     let place = format!("devices/virtual/bdi/{major}:{minor}");
     read_ahead(builder, &format!("{place}/read_ahead_kb"), device);
@@ -246,11 +246,11 @@ fn up(place: &str, target: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Kind, *};
+    use super::{super::NodeKind, *};
 
-    fn find<'a>(entry: &'a Entry, path: &str) -> Option<&'a Entry> {
+    fn find<'a>(entry: &'a SysfsNode, path: &str) -> Option<&'a SysfsNode> {
         path.split('/').try_fold(entry, |at, name| match &at.kind {
-            Kind::Directory(names) => {
+            NodeKind::Directory(names) => {
                 names.iter().find(|(known, _)| known == name).map(|(_, entry)| &**entry)
             }
             _ => None,
@@ -266,13 +266,13 @@ mod tests {
     #[test]
     fn files_and_links_are_where_they_were_put() {
         let root = build();
-        let Some(Kind::File(content, None)) =
+        let Some(NodeKind::File(content, None)) =
             find(&root, "devices/virtual/mem/null/dev").map(|it| &it.kind)
         else {
             panic!("no dev file");
         };
         assert_eq!(content(), "1:3\n");
-        let Some(Kind::Link(target)) = find(&root, "class/mem/null").map(|it| &it.kind) else {
+        let Some(NodeKind::Link(target)) = find(&root, "class/mem/null").map(|it| &it.kind) else {
             panic!("no link");
         };
         assert_eq!(target, "../../devices/virtual/mem/null");

@@ -21,7 +21,7 @@ const INTERPRETER_BYTES_MAX: u64 = 4096;
 
 /// A loadable segment; its end does not overflow, and `file_bytes <= memory_bytes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct ElfSegment {
     /// The address, before the load bias is added.
     pub address: u64,
     /// Length in memory in bytes.
@@ -34,7 +34,7 @@ pub struct Segment {
     pub protection: Protection,
 }
 
-impl Segment {
+impl ElfSegment {
     /// Returns the first address after the part that comes from the file.
     pub fn file_end(&self) -> u64 {
         self.address + self.file_bytes
@@ -47,7 +47,7 @@ impl Segment {
 
 /// The meaning of the addresses of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ElfKind {
     /// The segments are loaded at their addresses.
     Fixed,
     /// The segments may be loaded anywhere, moved together.
@@ -58,11 +58,11 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Headers {
     /// Fixed or movable.
-    pub kind: Kind,
+    pub kind: ElfKind,
     /// Address of the first instruction, before the bias is added.
     pub entry: u64,
     /// Segments in the order of the file; at least one.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<ElfSegment>,
     /// Lowest address, page-aligned, and first address after the highest.
     pub extent: (u64, u64),
     /// Alignment of the whole: a power of two, at least a page.
@@ -116,7 +116,7 @@ pub fn read(program: &Executable) -> Result<Headers, Errno> {
     Ok(headers)
 }
 
-fn check_header(header: &FileHeader64<LittleEndian>) -> Result<Kind, Errno> {
+fn check_header(header: &FileHeader64<LittleEndian>) -> Result<ElfKind, Errno> {
     let ident = &header.e_ident;
     let is_ours = ident.magic == elf::ELFMAG
         && ident.class == elf::ELFCLASS64
@@ -124,8 +124,8 @@ fn check_header(header: &FileHeader64<LittleEndian>) -> Result<Kind, Errno> {
         && header.e_machine.get(LE) == elf::EM_X86_64
         && usize::from(header.e_phentsize.get(LE)) == ENTRY_BYTES;
     match header.e_type.get(LE) {
-        elf::ET_EXEC if is_ours => Ok(Kind::Fixed),
-        elf::ET_DYN if is_ours => Ok(Kind::Movable),
+        elf::ET_EXEC if is_ours => Ok(ElfKind::Fixed),
+        elf::ET_DYN if is_ours => Ok(ElfKind::Movable),
         _ => Err(Errno::ENOEXEC),
     }
 }
@@ -162,7 +162,7 @@ impl Headers {
         }
     }
     fn add_segment(&mut self, entry: &ProgramHeader64<LittleEndian>) -> Result<(), Errno> {
-        let segment = Segment {
+        let segment = ElfSegment {
             address: entry.p_vaddr.get(LE),
             memory_bytes: entry.p_memsz.get(LE),
             offset: entry.p_offset.get(LE),
@@ -198,7 +198,7 @@ impl Headers {
     }
     /// Address in memory, before the bias, of the byte at `offset` of the file.
     fn address_of(&self, offset: u64) -> Option<u64> {
-        let holds = |segment: &&Segment| {
+        let holds = |segment: &&ElfSegment| {
             offset.checked_sub(segment.offset).is_some_and(|into| into < segment.file_bytes)
         };
         let segment = self.segments.iter().find(holds)?;

@@ -1,13 +1,14 @@
 //! Mapping the segments of a program and its interpreter from the page cache.
 use super::{
     Opener,
-    elf::{self, Headers, Kind, Segment},
+    elf::{self, ElfKind, ElfSegment, Headers},
     file::Executable,
-    place::Place,
+    place::ImagePlace,
 };
 use alloc::sync::Arc;
 use memory::{
-    AddressSpace, Layout, MapFlags, MapRequest, PAGE, Place as MapPlace, Source,
+    AddressSpace, MapFlags, MapRequest, MappingPlace as MapPlace, MappingSource, PAGE,
+    ProgramLayout,
     region::{page_of, round_up},
 };
 use rt::user::Protection;
@@ -58,14 +59,14 @@ pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, E
 /// Those of mmap.
 pub fn map(
     memory: &Arc<AddressSpace>,
-    place: &Place,
+    place: &ImagePlace,
     program: &Executable,
     headers: &Headers,
     interpreter: Option<&Interpreter>,
 ) -> Result<Image, Errno> {
     let bias = match headers.kind {
-        Kind::Fixed => 0,
-        Kind::Movable => movable_bias(place.program, headers)?,
+        ElfKind::Fixed => 0,
+        ElfKind::Movable => movable_bias(place.program, headers)?,
     };
     map_segments(memory, program, headers, bias)?;
     lay_out(memory, place, headers, bias)?;
@@ -73,8 +74,8 @@ pub fn map(
     let (mut start, mut interpreter_base) = (entry, 0);
     if let Some(Interpreter { program, headers }) = interpreter {
         interpreter_base = match headers.kind {
-            Kind::Fixed => 0,
-            Kind::Movable => room_for(memory, headers)?,
+            ElfKind::Fixed => 0,
+            ElfKind::Movable => room_for(memory, headers)?,
         };
         map_segments(memory, program, headers, interpreter_base)?;
         start = headers.entry.wrapping_add(interpreter_base);
@@ -105,7 +106,7 @@ fn map_segments(
 ) -> Result<(), Errno> {
     for segment in &headers.segments {
         let address = segment.address.checked_add(bias).ok_or(Errno::ENOMEM)?;
-        let moved = Segment { address, ..segment.clone() };
+        let moved = ElfSegment { address, ..segment.clone() };
         if moved.address.checked_add(moved.memory_bytes).is_none() {
             return Err(Errno::ENOMEM);
         }
@@ -118,7 +119,7 @@ fn map_segments(
 fn map_segment(
     memory: &Arc<AddressSpace>,
     program: &Executable,
-    segment: &Segment,
+    segment: &ElfSegment,
 ) -> Result<(), Errno> {
     let start = page_of(segment.address);
     let file_end = round_up(segment.file_end()).ok_or(Errno::ENOMEM)?;
@@ -140,13 +141,13 @@ fn map_segment(
     Ok(())
 }
 
-fn file_part(program: &Executable, segment: &Segment, start: u64, bytes: u64) -> MapRequest {
+fn file_part(program: &Executable, segment: &ElfSegment, start: u64, bytes: u64) -> MapRequest {
     MapRequest {
         place: MapPlace::Fixed(start),
         bytes,
         protection: segment.protection,
         flags: MapFlags::empty(),
-        source: Source::Object {
+        source: MappingSource::Object {
             object: program.pages().clone(),
             first: segment.offset / PAGE,
             origin: program.origin().clone(),
@@ -159,11 +160,11 @@ fn file_part(program: &Executable, segment: &Segment, start: u64, bytes: u64) ->
 /// Records the addresses of code and data, and puts the heap after them.
 fn lay_out(
     memory: &AddressSpace,
-    place: &Place,
+    place: &ImagePlace,
     headers: &Headers,
     bias: u64,
 ) -> Result<(), Errno> {
-    let mut layout = Layout { code: (u64::MAX, 0), ..Layout::default() };
+    let mut layout = ProgramLayout { code: (u64::MAX, 0), ..ProgramLayout::default() };
     for segment in &headers.segments {
         let (start, end) = (segment.address + bias, segment.file_end() + bias);
         if segment.protection.contains(Protection::EXECUTE) {

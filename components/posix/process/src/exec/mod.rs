@@ -119,7 +119,7 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         limits.stack = limits.stack.min(SECURE_STACK_BYTES);
     }
     let is_randomised = (request.is_randomised || rights.is_set_id) && RANDOMISES.get() != 0;
-    let place = place::Place::choose(is_randomised, limits.stack);
+    let place = place::ImagePlace::choose(is_randomised, limits.stack);
     let memory = AddressSpace::with_top(&SpaceOwner, place.search_top)?;
     memory.set_limits(limits);
     memory.set_dumpable(dumpable(

@@ -14,7 +14,7 @@ const VDSO_PAGES: u64 = 8;
 
 /// The addresses of a program's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ImagePlace {
     /// Load address of a movable program.
     pub program: u64,
     /// Address below which mappings are placed.
@@ -32,9 +32,9 @@ pub struct Place {
 /// Number of sixteen-byte units within two pages, by which the stack pointer varies.
 const STACK_OFFSETS: u64 = 2 * PAGE / 16;
 
-impl Place {
+impl ImagePlace {
     /// Chooses the positions. `stack_limit` is `RLIMIT_STACK`.
-    pub fn choose(is_randomised: bool, stack_limit: u64) -> Place {
+    pub fn choose(is_randomised: bool, stack_limit: u64) -> ImagePlace {
         let mut random = [[0; 8]; 6];
         if is_randomised {
             rt::entropy::fill(random.as_flattened_mut());
@@ -44,7 +44,7 @@ impl Place {
         let stack_end = end - VDSO_PAGES * PAGE;
         let room = stack_limit.clamp(STACK_ROOM.0, STACK_ROOM.1);
         let top = USER_END - room - GUARD_GAP - STACK_RANDOM_PAGES * PAGE;
-        Place {
+        ImagePlace {
             program: page_of(PROGRAM_BASE) + program % MAP_RANDOM_PAGES * PAGE,
             search_top: page_of(top.saturating_sub(map % MAP_RANDOM_PAGES * PAGE)),
             stack_end,

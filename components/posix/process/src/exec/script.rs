@@ -9,7 +9,7 @@ const HEAD_BYTES: usize = 256;
 
 /// The first line of a script, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ScriptLine {
     /// Path of the interpreter.
     pub interpreter: Vec<u8>,
     /// The one argument of the interpreter.
@@ -49,7 +49,7 @@ pub fn resolve(request: &ExecRequest<'_>) -> Result<(Executable, Arguments), Err
 ///
 /// # Errors
 /// `ENOEXEC` if there is no interpreter, or its name may be incomplete.
-pub fn parse(head: &[u8; HEAD_BYTES]) -> Result<Line, Errno> {
+pub fn parse(head: &[u8; HEAD_BYTES]) -> Result<ScriptLine, Errno> {
     let text = head.get(2..HEAD_BYTES - 1).unwrap_or_default();
     let is_blank = |byte: &u8| matches!(*byte, b' ' | b'\t');
     let is_end = |byte: &u8| matches!(*byte, b' ' | b'\t' | 0);
@@ -72,7 +72,7 @@ pub fn parse(head: &[u8; HEAD_BYTES]) -> Result<Line, Errno> {
     }
     let argument = if rest.first() == Some(&0) { &[][..] } else { trim_start(rest, is_blank) };
     let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(Line {
+    Ok(ScriptLine {
         interpreter: interpreter.to_vec(),
         argument: (!argument.is_empty()).then(|| argument.to_vec()),
     })

@@ -7,12 +7,12 @@ use super::{
     Arguments, Strings,
     elf::{self, Headers},
     image::Image,
-    place::Place,
+    place::ImagePlace,
 };
 use crate::rseq;
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
-use memory::{AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace, region::page_of};
+use memory::{AddressSpace, MapFlags, MapRequest, MappingPlace as MapPlace, PAGE, region::page_of};
 use rt::{memory::Charge, user::Protection};
 use vfs::{Credentials, Errno};
 
@@ -73,7 +73,7 @@ impl Builder {
 /// `ENOMEM` if it cannot be mapped, `E2BIG` if the limit does not allow it.
 pub fn build(
     memory: &Arc<AddressSpace>,
-    place: &Place,
+    place: &ImagePlace,
     headers: &Headers,
     contents: &Contents<'_>,
 ) -> Result<u64, Errno> {
@@ -108,7 +108,7 @@ pub fn build(
 
 fn map_stack(
     memory: &Arc<AddressSpace>,
-    place: &Place,
+    place: &ImagePlace,
     headers: &Headers,
     start: u64,
 ) -> Result<(), Errno> {
@@ -126,7 +126,7 @@ fn map_stack(
 fn push_strings(
     builder: &mut Builder,
     contents: &Contents<'_>,
-    layout: &mut memory::Layout,
+    layout: &mut memory::ProgramLayout,
 ) -> u64 {
     builder.push(&[0; 8]);
     let path: Vec<u8> = contents.path.iter().copied().chain([0]).collect();
@@ -187,7 +187,7 @@ fn auxiliary(contents: &Contents<'_>, path: u64, platform: u64, random: u64) -> 
 }
 
 /// Returns the number of arguments and both lists of pointers as words.
-fn pointer_words(contents: &Contents<'_>, layout: &memory::Layout) -> Vec<u64> {
+fn pointer_words(contents: &Contents<'_>, layout: &memory::ProgramLayout) -> Vec<u64> {
     let (arguments, environment) = (&contents.arguments.arguments, &contents.arguments.environment);
     let mut words = Vec::with_capacity(arguments.count() + environment.count() + 4);
     words.push(arguments.count().max(1) as u64);

@@ -1,5 +1,5 @@
 //! Tests of loading: a real static program, scripts, limits, and a thousand mutations.
-use super::{elf::Kind, script::parse, *};
+use super::{elf::ElfKind, script::parse, *};
 use alloc::{vec, vec::Vec};
 use memory::{Anonymous, PAGE, region::round_up};
 use rt::memory::Frame;
@@ -120,7 +120,7 @@ fn movable_programs_go_elsewhere_each_time() {
     let elf = small_elf(MOVABLE, &[[0, 0, 4096, 4096, 5]]);
     let entry = || load_with(&elf, &["a"], &[]).unwrap().entry;
     assert_ne!(entry(), entry());
-    assert_eq!(elf::read(&executable(&elf)).unwrap().kind, Kind::Movable);
+    assert_eq!(elf::read(&executable(&elf)).unwrap().kind, ElfKind::Movable);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_real_program_is_mapped_from_its_own_pages() {
     let headers = elf::read(&program).unwrap();
     let loaded = load_with(&bytes, &["busybox", "true"], &[]).unwrap();
     assert!(loaded.memory.regions().len() >= 6);
-    for segment in headers.segments.iter().filter(|_| headers.kind == Kind::Fixed) {
+    for segment in headers.segments.iter().filter(|_| headers.kind == ElfKind::Fixed) {
         let mut got = vec![0; segment.file_bytes as usize];
         loaded.memory.read_bytes(segment.address, &mut got).unwrap();
         let from = segment.offset as usize;

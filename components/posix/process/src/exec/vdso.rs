@@ -6,7 +6,9 @@
 //! writers run one at a time; readers follow the sequence word.
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{Ordering, fence};
-use memory::{AddressSpace, Anonymous, Label, MapFlags, MapRequest, Origin, PAGE, Place, Source};
+use memory::{
+    AddressSpace, Anonymous, Label, MapFlags, MapRequest, MappingPlace, MappingSource, Origin, PAGE,
+};
 use rt::{
     NoMemory, PAGE_BYTES, lock_class,
     memory::Frame,
@@ -112,11 +114,11 @@ fn part(
     label: Label,
 ) -> MapRequest {
     MapRequest {
-        place: Place::Fixed(start),
+        place: MappingPlace::Fixed(start),
         bytes: pages * PAGE,
         protection,
         flags: MapFlags::empty(),
-        source: Source::Object {
+        source: MappingSource::Object {
             object: object.clone(),
             first: 0,
             origin: Origin::System(label),

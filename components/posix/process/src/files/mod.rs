@@ -1,4 +1,4 @@
-//! Open files of processes: descriptor tables ([`Table`]) and file-system contexts ([`FsContext`]).
+//! Open files of processes: descriptor tables ([`DescriptorTable`]) and file-system contexts ([`FsContext`]).
 //!
 //! A table is shared by the tasks that share `CLONE_FILES`. Its one lock (`files.table`, a leaf)
 //! guards the slots; a description that leaves the table is dropped after the lock, because its last
@@ -19,4 +19,4 @@ pub use context::{FsContext, Places};
 pub use scope::Scope;
 pub use sharing::{FsExec, FsHold, Sharing};
 pub use slots::OnExec;
-pub use table::{LookUp, Table};
+pub use table::{DescriptorTable, LookUp};

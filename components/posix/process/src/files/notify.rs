@@ -1,7 +1,7 @@
 //! F_NOTIFY of fcntl(2): signals of what happens in a directory. The notes are in [`super::notes`].
 use super::{
     notes::{self, IS_ENABLED, NoteReceiver},
-    owner::{Owner, Whom},
+    owner::{SignalOwner, Whom},
 };
 use crate::task::Task;
 use alloc::sync::Arc;
@@ -9,9 +9,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile};
 
-impl NoteReceiver for Owner {
+impl NoteReceiver for SignalOwner {
     fn tell(&self, code: i32, band: u32, fd: i32) {
-        Owner::tell(self, code, band, fd);
+        SignalOwner::tell(self, code, band, fd);
     }
 }
 
@@ -32,7 +32,7 @@ pub fn set(task: &Task, file: &Arc<OpenFile>, fd: i32, events: u32) -> Result<()
     if !file.vnode().is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    let owner = Owner::of(file)?;
+    let owner = SignalOwner::of(file)?;
     if owner.whom() == Whom::Nobody {
         owner.set_whom(Whom::Process(task.process.id()), task.credentials());
     }

@@ -1,7 +1,7 @@
 //! Signal-driven input and output: the receiver of the signals of a description that becomes ready
 //! (F_SETOWN, O_ASYNC).
 //!
-//! An [`Owner`] is in the description's slot once a receiver was set, and watches the file's queues while
+//! A [`SignalOwner`] is in the description's slot once a receiver was set, and watches the file's queues while
 //! O_ASYNC is set. It is told under a queue's lock, so it does not look at the file: it reports `POLL_IN`
 //! for a file that can be read and `POLL_OUT` for one that can only be written. Source: fcntl(2), Linux
 //! `fs/fcntl.c`.
@@ -58,7 +58,7 @@ struct Setting {
 
 /// Tells the owner of a socket that it can be written again after it could not.
 struct RoomWatcher {
-    owner: Weak<Owner>,
+    owner: Weak<SignalOwner>,
     room: Arc<dyn SendRoom>,
 }
 
@@ -74,8 +74,8 @@ impl Watcher for RoomWatcher {
 }
 
 /// The receiver of a description's signals.
-pub struct Owner {
-    this: Weak<Owner>,
+pub struct SignalOwner {
+    this: Weak<SignalOwner>,
     /// Of a socket: looks for room for the owner.
     room: Once<Arc<RoomWatcher>>,
     code: i32,
@@ -84,17 +84,17 @@ pub struct Owner {
     is_watching: AtomicBool,
 }
 
-impl Owner {
+impl SignalOwner {
     /// Returns the owner of `file`, which has no receiver at first.
     ///
     /// # Errors
     /// `EINVAL` if its slot is used for something else.
-    pub fn of(file: &OpenFile) -> Result<Arc<Owner>, Errno> {
+    pub fn of(file: &OpenFile) -> Result<Arc<SignalOwner>, Errno> {
         let mut slot = file.owner().lock();
         let code = if file.is_readable() { info::POLL_IN } else { info::POLL_OUT };
         let setting = Setting { whom: Whom::Nobody, signal: 0, fd: -1, by: None };
         let make = || {
-            Arc::new_cyclic(|this| Owner {
+            Arc::new_cyclic(|this| SignalOwner {
                 this: this.clone(),
                 room: Once::new(),
                 code,
@@ -104,7 +104,7 @@ impl Owner {
             })
         };
         let kept = slot.get_or_insert_with(|| make()).clone();
-        kept.downcast::<Owner>().map_err(|_| Errno::EINVAL)
+        kept.downcast::<SignalOwner>().map_err(|_| Errno::EINVAL)
     }
     /// Sets the receiver; `by` must be allowed to signal it when a signal is sent.
     pub fn set_whom(&self, whom: Whom, by: Arc<Credentials>) {
@@ -175,7 +175,7 @@ pub fn is_signal_driven(file: &OpenFile) -> bool {
     file.file().signal_source().is_some()
 }
 
-impl Watcher for Owner {
+impl Watcher for SignalOwner {
     fn changed(&self) {
         if self.is_on.load(Ordering::Acquire) {
             self.tell_of(self.code);
@@ -184,7 +184,7 @@ impl Watcher for Owner {
 }
 
 impl Setting {
-    /// Sends the signal, as [`Owner::tell`] does.
+    /// Sends the signal, as [`SignalOwner::tell`] does.
     fn tell(&self, code: i32, band: u32, fd: i32) {
         let message = match self.signal {
             0 => Info::kernel(SIGIO),

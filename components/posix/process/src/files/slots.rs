@@ -1,7 +1,7 @@
 //! [`Slots`]: descriptors of a table, lowest free first, with their close-on-exec bits.
 //!
 //! `used` and `close_on_exec` have one bit for each descriptor; a search checks 64 at a time from the lowest word that may
-//! have room. It has no side effects; [`super::Table`]'s lock guards it.
+//! have room. It has no side effects; [`super::DescriptorTable`]'s lock guards it.
 use alloc::vec::Vec;
 use memory::setting::Setting;
 use rt::memory::Charge;

@@ -1,4 +1,4 @@
-//! [`Table`]: a descriptor table.
+//! [`DescriptorTable`]: a descriptor table.
 use super::{
     notes,
     slots::{OnExec, Slots},
@@ -36,19 +36,19 @@ impl LookUp<'_> {
 }
 
 /// A descriptor table.
-pub struct Table {
+pub struct DescriptorTable {
     id: u64,
     slots: RwLock<Slots<Arc<OpenFile>>>,
 }
 
-impl Table {
+impl DescriptorTable {
     /// Makes an empty table.
-    pub fn new() -> Table {
-        Table::with(Slots::new())
+    pub fn new() -> DescriptorTable {
+        DescriptorTable::with(Slots::new())
     }
-    fn with(slots: Slots<Arc<OpenFile>>) -> Table {
+    fn with(slots: Slots<Arc<OpenFile>>) -> DescriptorTable {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Table { id, slots: RwLock::new(&TABLE, slots) }
+        DescriptorTable { id, slots: RwLock::new(&TABLE, slots) }
     }
     /// Returns its number, which is never used again: the owner of POSIX file locks.
     pub fn id(&self) -> u64 {
@@ -58,9 +58,9 @@ impl Table {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub fn duplicate(&self) -> Result<Table, Errno> {
+    pub fn duplicate(&self) -> Result<DescriptorTable, Errno> {
         let slots = self.slots.read().duplicate()?;
-        Ok(Table::with(slots))
+        Ok(DescriptorTable::with(slots))
     }
     /// The description of `fd`.
     ///
@@ -260,15 +260,15 @@ impl Table {
     }
 }
 
-impl Drop for Table {
+impl Drop for DescriptorTable {
     fn drop(&mut self) {
         self.close_range(0, usize::MAX);
     }
 }
 
-impl Default for Table {
+impl Default for DescriptorTable {
     fn default() -> Self {
-        Table::new()
+        DescriptorTable::new()
     }
 }
 

@@ -12,7 +12,7 @@
 //! accessed under it with faults refused, as in [`super`]; under it `process.tree` is read. A bucket's lock comes before it.
 //! Source: futex(2), Linux `Documentation/locking/rt-mutex-design.rst`.
 use super::{
-    Key, OWNER_DIED, Scope, TID_MASK, WAITERS, enqueue, held_key, key,
+    FutexKey, OWNER_DIED, Scope, TID_MASK, WAITERS, enqueue, held_key, key,
     table::{self, Bucket},
 };
 use crate::{task::Task, tree};
@@ -50,7 +50,7 @@ mod grant {
 }
 
 /// A waiting task.
-pub(super) struct Waiter {
+pub(super) struct LockWaiter {
     task: Arc<Task>,
     granted: AtomicU8,
     pub(super) event: Event,
@@ -58,9 +58,9 @@ pub(super) struct Waiter {
     _object: Option<Arc<dyn Mappable>>,
 }
 
-impl Waiter {
-    fn new(task: &Arc<Task>, object: Option<Arc<dyn Mappable>>) -> Arc<Waiter> {
-        Arc::new(Waiter {
+impl LockWaiter {
+    fn new(task: &Arc<Task>, object: Option<Arc<dyn Mappable>>) -> Arc<LockWaiter> {
+        Arc::new(LockWaiter {
             task: task.clone(),
             granted: AtomicU8::new(grant::NONE),
             event: Event::new(),
@@ -75,25 +75,25 @@ impl Waiter {
 }
 
 /// A place in the queue: the highest priority comes first, and equal ones in order of arrival.
-struct Place {
+struct QueuePlace {
     priority: u32,
-    waiter: Arc<Waiter>,
+    waiter: Arc<LockWaiter>,
 }
 
 /// A lock for which at least one task waits.
 struct Lock {
     owner: Arc<Task>,
-    queue: Vec<Place>,
+    queue: Vec<QueuePlace>,
     /// The word does not name the owner yet.
     is_unsettled: bool,
 }
 
 impl Lock {
-    fn insert(&mut self, place: Place) {
+    fn insert(&mut self, place: QueuePlace) {
         let at = self.queue.partition_point(|other| other.priority >= place.priority);
         self.queue.insert(at, place);
     }
-    fn remove(&mut self, task: &Arc<Task>) -> Option<Place> {
+    fn remove(&mut self, task: &Arc<Task>) -> Option<QueuePlace> {
         let at = self.queue.iter().position(|place| Arc::ptr_eq(&place.waiter.task, task))?;
         Some(self.queue.remove(at))
     }
@@ -114,21 +114,21 @@ impl Lock {
 }
 
 /// All locks for which a task waits.
-struct Table {
-    locks: BTreeMap<Key, Lock>,
+struct LockTable {
+    locks: BTreeMap<FutexKey, Lock>,
     /// The locks a task owns, by its id.
-    owned: BTreeMap<u32, Vec<Key>>,
+    owned: BTreeMap<u32, Vec<FutexKey>>,
     /// The lock a task waits for, by its id.
-    awaited: BTreeMap<u32, Key>,
+    awaited: BTreeMap<u32, FutexKey>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(
+static TABLE: Mutex<LockTable> = Mutex::new(
     &INHERITANCE,
-    Table { locks: BTreeMap::new(), owned: BTreeMap::new(), awaited: BTreeMap::new() },
+    LockTable { locks: BTreeMap::new(), owned: BTreeMap::new(), awaited: BTreeMap::new() },
 );
 
 /// The result of one check of the word.
-enum Step<T> {
+enum LockStep<T> {
     Done(T),
     /// The word changed meanwhile; the step is to be done again.
     Again,
@@ -136,13 +136,13 @@ enum Step<T> {
     Fault,
 }
 
-impl Table {
+impl LockTable {
     /// Adds a lock to those of `owner`.
-    fn own(&mut self, key: Key, owner: &Arc<Task>) {
+    fn own(&mut self, key: FutexKey, owner: &Arc<Task>) {
         owner.begin_owning();
         self.owned.entry(owner.id()).or_default().push(key);
     }
-    fn disown(&mut self, key: &Key, owner: &Arc<Task>) {
+    fn disown(&mut self, key: &FutexKey, owner: &Arc<Task>) {
         if let Some(keys) = self.owned.get_mut(&owner.id()) {
             keys.retain(|other| other != key);
             if keys.is_empty() {
@@ -182,13 +182,13 @@ impl Table {
                 return;
             }
             let Some(place) = lock.remove(&task) else { return };
-            lock.insert(Place { priority, ..place });
+            lock.insert(QueuePlace { priority, ..place });
             let owner = lock.owner.clone();
             task = owner;
         }
     }
     /// Makes the first in the queue of `key` its owner, in the state `granted`. Returns that task.
-    fn hand_over(&mut self, key: Key, granted: u8) -> Option<Arc<Task>> {
+    fn hand_over(&mut self, key: FutexKey, granted: u8) -> Option<Arc<Task>> {
         let lock = self.locks.get_mut(&key)?;
         let before = lock.owner.clone();
         let next = (!lock.queue.is_empty()).then(|| lock.queue.remove(0))?;
@@ -209,7 +209,7 @@ impl Table {
         Some(heir)
     }
     /// Removes a lock for which no task waits.
-    fn forget_unawaited(&mut self, key: &Key) {
+    fn forget_unawaited(&mut self, key: &FutexKey) {
         let is_idle =
             self.locks.get(key).is_some_and(|lock| lock.queue.is_empty() && !lock.is_unsettled);
         if is_idle && let Some(lock) = self.locks.remove(key) {
@@ -223,26 +223,26 @@ impl Table {
 struct Word<'a> {
     memory: &'a Arc<AddressSpace>,
     address: u64,
-    key: Key,
+    key: FutexKey,
 }
 
 impl Word<'_> {
     /// Does `step` with the table locked until it completes.
     fn look<T>(
         &self,
-        mut step: impl FnMut(&mut Table, u32) -> Result<Step<T>, Errno>,
+        mut step: impl FnMut(&mut LockTable, u32) -> Result<LockStep<T>, Errno>,
     ) -> Result<T, Errno> {
         loop {
             let mut table = TABLE.lock();
             let found = match self.memory.user().atomic_load(self.address) {
                 Ok(word) => step(&mut table, word)?,
-                Err(_) => Step::Fault,
+                Err(_) => LockStep::Fault,
             };
             drop(table);
             match found {
-                Step::Done(done) => return Ok(done),
-                Step::Again => {}
-                Step::Fault => {
+                LockStep::Done(done) => return Ok(done),
+                LockStep::Again => {}
+                LockStep::Fault => {
                     let fault = self.memory.fault(self.address, Access::Write);
                     fault.map_err(|_| Errno::EFAULT)?;
                 }
@@ -251,19 +251,19 @@ impl Word<'_> {
     }
     /// Handles an owner in `found` that is not a thread: as on Linux, the bit for waiting threads is set although no thread
     /// can wait.
-    fn refuse<T>(&self, found: u32) -> Result<Step<T>, Errno> {
+    fn refuse<T>(&self, found: u32) -> Result<LockStep<T>, Errno> {
         match self.replace(found, found | WAITERS) {
-            Step::Done(()) => Err(Errno::ESRCH),
-            Step::Again => Ok(Step::Again),
-            Step::Fault => Ok(Step::Fault),
+            LockStep::Done(()) => Err(Errno::ESRCH),
+            LockStep::Again => Ok(LockStep::Again),
+            LockStep::Fault => Ok(LockStep::Fault),
         }
     }
     /// Replaces the word `old` by `new`.
-    fn replace(&self, old: u32, new: u32) -> Step<()> {
+    fn replace(&self, old: u32, new: u32) -> LockStep<()> {
         match self.memory.user().compare_exchange(self.address, old, new) {
-            Ok(found) if found == old => Step::Done(()),
-            Ok(_) => Step::Again,
-            Err(_) => Step::Fault,
+            Ok(found) if found == old => LockStep::Done(()),
+            Ok(_) => LockStep::Again,
+            Err(_) => LockStep::Fault,
         }
     }
 }
@@ -281,7 +281,7 @@ pub fn lock(
     let memory = task.memory();
     let (key, object) = held_key(&memory, address, scope)?;
     let word = Word { memory: &memory, address, key };
-    let waiter = Waiter::new(task, object);
+    let waiter = LockWaiter::new(task, object);
     if word.look(|table, found| table.take_or_wait(&word, found, &waiter))? {
         return Ok(());
     }
@@ -299,7 +299,7 @@ pub fn lock(
 /// error; it returns `None` if the waiter owns the lock by then.
 fn await_grant(
     word: &Word<'_>,
-    waiter: &Waiter,
+    waiter: &LockWaiter,
     deadline: Option<Instant>,
     leave: impl Fn(Woken) -> Option<Errno>,
 ) -> Result<(), Errno> {
@@ -336,8 +336,8 @@ pub fn wait_and_lock(
         return Err(Errno::EINVAL);
     }
     let word = Word { memory: &memory, address: second, key: target };
-    let waiter = Waiter::new(task, object);
-    let entry = Arc::new(table::Waiter::of_lock(first, &waiter, target));
+    let waiter = LockWaiter::new(task, object);
+    let entry = Arc::new(table::FutexWaiter::of_lock(first, &waiter, target));
     enqueue(&memory, (address, &first), expected, || entry.clone())?;
     await_grant(&word, &waiter, deadline, |why| {
         let is_timeout = why == Woken::TimedOut;
@@ -381,10 +381,10 @@ pub fn requeue(
         };
         drop(bucket);
         match step {
-            Step::Done(false) => return Ok(moved),
-            Step::Done(true) => moved += 1,
-            Step::Again => {}
-            Step::Fault => {
+            LockStep::Done(false) => return Ok(moved),
+            LockStep::Done(true) => moved += 1,
+            LockStep::Again => {}
+            LockStep::Fault => {
                 memory.fault(to, Access::Write).map_err(|_| Errno::EFAULT)?;
             }
         }
@@ -395,16 +395,22 @@ pub fn requeue(
 }
 
 /// Makes the first task that waits for `source` wait for the lock at `word`, or its owner; returns `false` if no task waits.
-fn move_first(word: &Word<'_>, bucket: &mut Bucket, source: &Key) -> Result<Step<bool>, Errno> {
-    let Some(entry) = table::first(bucket, source) else { return Ok(Step::Done(false)) };
+fn move_first(
+    word: &Word<'_>,
+    bucket: &mut Bucket,
+    source: &FutexKey,
+) -> Result<LockStep<bool>, Errno> {
+    let Some(entry) = table::first(bucket, source) else { return Ok(LockStep::Done(false)) };
     let Some((waiter, wanted)) = entry.wanted_lock() else { return Err(Errno::EINVAL) };
     if wanted != word.key {
         return Err(Errno::EINVAL);
     }
     let mut table = TABLE.lock();
-    let Ok(found) = word.memory.user().atomic_load(word.address) else { return Ok(Step::Fault) };
+    let Ok(found) = word.memory.user().atomic_load(word.address) else {
+        return Ok(LockStep::Fault);
+    };
     let step = table.take_or_wait(word, found, waiter)?;
-    if let Step::Done(is_taken) = step {
+    if let LockStep::Done(is_taken) = step {
         if is_taken {
             waiter.give(grant::WHOLE);
         }
@@ -452,21 +458,21 @@ pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Er
         }
         let next = lock.queue.first().map_or(0, |place| WAITERS | place.waiter.task.id());
         let step = word.replace(found, next);
-        if matches!(step, Step::Done(())) && table.hand_over(word.key, grant::WHOLE).is_none() {
+        if matches!(step, LockStep::Done(())) && table.hand_over(word.key, grant::WHOLE).is_none() {
             table.forget_unawaited(&word.key);
         }
         Ok(step)
     })
 }
 
-impl Table {
+impl LockTable {
     /// Takes the lock if the word says it is free; returns `None` if another task owns it.
     fn take(
         &mut self,
         word: &Word<'_>,
         found: u32,
         task: &Arc<Task>,
-    ) -> Result<Option<Step<()>>, Errno> {
+    ) -> Result<Option<LockStep<()>>, Errno> {
         match found & TID_MASK {
             owner if owner == task.id() => Err(Errno::EDEADLK),
             0 if !self.locks.contains_key(&word.key) => {
@@ -480,8 +486,8 @@ impl Table {
         &mut self,
         word: &Word<'_>,
         found: u32,
-        waiter: &Arc<Waiter>,
-    ) -> Result<Step<bool>, Errno> {
+        waiter: &Arc<LockWaiter>,
+    ) -> Result<LockStep<bool>, Errno> {
         if let Some(step) = self.take(word, found, &waiter.task)? {
             return Ok(step.map(|()| true));
         }
@@ -499,11 +505,11 @@ impl Table {
         }
         if found & WAITERS == 0 {
             match word.replace(found, found | WAITERS) {
-                Step::Done(()) => {}
+                LockStep::Done(()) => {}
                 other => return Ok(other.map(|()| false)),
             }
         }
-        let place = Place { priority: task.effective_priority(), waiter: waiter.clone() };
+        let place = QueuePlace { priority: task.effective_priority(), waiter: waiter.clone() };
         match self.locks.entry(word.key) {
             Entry::Occupied(mut known) => known.get_mut().insert(place),
             Entry::Vacant(new) => {
@@ -514,10 +520,10 @@ impl Table {
         }
         self.awaited.insert(task.id(), word.key);
         self.spread(&owner);
-        Ok(Step::Done(false))
+        Ok(LockStep::Done(false))
     }
     /// Removes `task` from the queue in which it waits. Returns `false` if it owns the lock by now.
-    fn give_up(&mut self, key: &Key, task: &Arc<Task>) -> bool {
+    fn give_up(&mut self, key: &FutexKey, task: &Arc<Task>) -> bool {
         let Some(lock) = self.locks.get_mut(key) else { return false };
         if lock.remove(task).is_none() {
             return false;
@@ -530,12 +536,12 @@ impl Table {
     }
 }
 
-impl<T> Step<T> {
-    fn map<U>(self, done: impl FnOnce(T) -> U) -> Step<U> {
+impl<T> LockStep<T> {
+    fn map<U>(self, done: impl FnOnce(T) -> U) -> LockStep<U> {
         match self {
-            Step::Done(value) => Step::Done(done(value)),
-            Step::Again => Step::Again,
-            Step::Fault => Step::Fault,
+            LockStep::Done(value) => LockStep::Done(done(value)),
+            LockStep::Again => LockStep::Again,
+            LockStep::Fault => LockStep::Fault,
         }
     }
 }
@@ -544,7 +550,7 @@ impl<T> Step<T> {
 fn settle(word: &Word<'_>, task: &Arc<Task>) -> Result<(), Errno> {
     let settled = word.look(|table, found| {
         let step = word.replace(found, OWNER_DIED | WAITERS | task.id());
-        if matches!(step, Step::Done(())) {
+        if matches!(step, LockStep::Done(())) {
             table.settled(&word.key);
         }
         Ok(step)
@@ -558,8 +564,8 @@ fn settle(word: &Word<'_>, task: &Arc<Task>) -> Result<(), Errno> {
     settled
 }
 
-impl Table {
-    fn settled(&mut self, key: &Key) {
+impl LockTable {
+    fn settled(&mut self, key: &FutexKey) {
         if let Some(lock) = self.locks.get_mut(key) {
             lock.is_unsettled = false;
         }

@@ -14,11 +14,11 @@ mod vector;
 use alloc::sync::Arc;
 use memory::AddressSpace;
 use rt::{thread::Woken, time::Instant, user::Access};
-use table::{Kind, Waiter, pair};
+use table::{FutexKeyKind, FutexWaiter, pair};
 use vfs::{Errno, file::Mappable};
 
-pub use table::{Key, shrink};
-pub use vector::{VECTOR_MAX, Wanted, wait_for_any};
+pub use table::{FutexKey, shrink};
+pub use vector::{VECTOR_MAX, WantedWord, wait_for_any};
 
 /// Matches every waiter and every waker.
 pub const ANY: u32 = u32::MAX;
@@ -50,10 +50,10 @@ pub fn key(
     address: u64,
     scope: Scope,
     access: Access,
-) -> Result<Key, Errno> {
+) -> Result<FutexKey, Errno> {
     if scope == Scope::Private {
         check_address(address)?;
-        return Ok(own_key(memory, address, Kind::Private));
+        return Ok(own_key(memory, address, FutexKeyKind::Private));
     }
     Ok(key_and(memory, address, scope, access, |_| ())?.0)
 }
@@ -68,8 +68,8 @@ fn check_address(address: u64) -> Result<(), Errno> {
 }
 
 #[inline]
-fn own_key(memory: &Arc<AddressSpace>, address: u64, kind: Kind) -> Key {
-    Key { object: Arc::as_ptr(memory) as usize, offset: address, kind }
+fn own_key(memory: &Arc<AddressSpace>, address: u64, kind: FutexKeyKind) -> FutexKey {
+    FutexKey { object: Arc::as_ptr(memory) as usize, offset: address, kind }
 }
 
 /// Does the same as [`key`] for a word to be written, and returns the object mapped there: while it is held its
@@ -78,7 +78,7 @@ fn held_key(
     memory: &Arc<AddressSpace>,
     address: u64,
     scope: Scope,
-) -> Result<(Key, Option<Arc<dyn Mappable>>), Errno> {
+) -> Result<(FutexKey, Option<Arc<dyn Mappable>>), Errno> {
     key_and(memory, address, scope, Access::Write, Arc::clone)
 }
 
@@ -89,17 +89,18 @@ fn key_and<T>(
     scope: Scope,
     access: Access,
     take: impl FnOnce(&Arc<dyn Mappable>) -> T,
-) -> Result<(Key, Option<T>), Errno> {
+) -> Result<(FutexKey, Option<T>), Errno> {
     check_address(address)?;
     if scope == Scope::Private {
-        return Ok((own_key(memory, address, Kind::Private), None));
+        return Ok((own_key(memory, address, FutexKeyKind::Private), None));
     }
     let in_object = |object: &Arc<dyn Mappable>, offset| {
-        let key = Key { object: Arc::as_ptr(object).addr(), offset, kind: Kind::Object };
+        let key =
+            FutexKey { object: Arc::as_ptr(object).addr(), offset, kind: FutexKeyKind::Object };
         (key, Some(take(object)))
     };
     let Some(found) = memory.shared_place(address, access, in_object)? else {
-        return Ok((own_key(memory, address, Kind::Own), None));
+        return Ok((own_key(memory, address, FutexKeyKind::Own), None));
     };
     // The object may end before that.
     if memory.user().atomic_load(address).is_err() {
@@ -123,7 +124,8 @@ pub fn wait(
         return Err(Errno::EINVAL);
     }
     let key = key(memory, address, scope, Access::Read)?;
-    let waiter = enqueue(memory, (address, &key), expected, || Arc::new(Waiter::new(key, set)))?;
+    let waiter =
+        enqueue(memory, (address, &key), expected, || Arc::new(FutexWaiter::new(key, set)))?;
     let event = waiter.event();
     loop {
         let ticket = event.ticket();
@@ -142,10 +144,10 @@ pub fn wait(
 /// Puts the waiter that `make` makes into the bucket of its key, if the word is `expected`.
 fn enqueue(
     memory: &AddressSpace,
-    (address, key): (u64, &Key),
+    (address, key): (u64, &FutexKey),
     expected: u32,
-    make: impl Fn() -> Arc<Waiter>,
-) -> Result<Arc<Waiter>, Errno> {
+    make: impl Fn() -> Arc<FutexWaiter>,
+) -> Result<Arc<FutexWaiter>, Errno> {
     loop {
         let mut bucket = table::bucket(key).lock();
         match memory.user().atomic_load(address) {
@@ -247,7 +249,7 @@ pub fn wake_operation(
 ) -> Result<u32, Errno> {
     let one = key(memory, first_at, scope, Access::Read)?;
     let two = key(memory, second_at, scope, Access::Write)?;
-    let operation = Operation::decode(operation)?;
+    let operation = WakeOperation::decode(operation)?;
     loop {
         let mut buckets = pair(&one, &two);
         let Some(old) = operation.apply(memory, second_at) else {
@@ -265,15 +267,15 @@ pub fn wake_operation(
 
 /// The packed operation of FUTEX_WAKE_OP: `op << 28 | cmp << 24 | oparg << 12 | cmparg`.
 #[derive(Clone, Copy, Debug)]
-struct Operation {
+struct WakeOperation {
     kind: u32,
     comparison: u32,
     argument: i32,
     compared: i32,
 }
 
-impl Operation {
-    fn decode(word: u32) -> Result<Operation, Errno> {
+impl WakeOperation {
+    fn decode(word: u32) -> Result<WakeOperation, Errno> {
         const SHIFT_ARGUMENT: u32 = 8;
         let (kind, comparison) = (word >> 28 & 7, word >> 24 & 15);
         let signed = |bits: u32| ((bits << 20) as i32) >> 20;
@@ -284,7 +286,7 @@ impl Operation {
         if kind > 4 || comparison > 5 {
             return Err(Errno::ENOSYS);
         }
-        Ok(Operation { kind, comparison, argument, compared: signed(word) })
+        Ok(WakeOperation { kind, comparison, argument, compared: signed(word) })
     }
     fn new_value(&self, old: u32) -> u32 {
         let argument = self.argument as u32;
@@ -326,10 +328,10 @@ mod tests {
 
     #[test]
     fn wake_operations_are_decoded_as_packed() {
-        let operation = Operation::decode(1 << 28 | 4 << 24 | 0xfff << 12 | 5).unwrap();
+        let operation = WakeOperation::decode(1 << 28 | 4 << 24 | 0xfff << 12 | 5).unwrap();
         assert_eq!(operation.new_value(3), 2);
         assert!(operation.holds(6));
         assert!(!operation.holds(5));
-        assert!(Operation::decode(7 << 28).is_err());
+        assert!(WakeOperation::decode(7 << 28).is_err());
     }
 }

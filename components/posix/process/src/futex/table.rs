@@ -16,7 +16,7 @@ const BUCKETS: usize = 256;
 
 /// The identity of a futex word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FutexKeyKind {
     /// An address in a private key.
     Private,
     /// An address in a shared key: it is not equal to any private one.
@@ -27,16 +27,16 @@ pub enum Kind {
 
 /// The identity of a futex word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct FutexKey {
     /// The address space, or the object mapped.
     pub object: usize,
     /// Address, or offset in the object.
     pub offset: u64,
     /// The kind and number of the name space of the word.
-    pub kind: Kind,
+    pub kind: FutexKeyKind,
 }
 
-impl Key {
+impl FutexKey {
     fn index(&self) -> usize {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let mixed = (self.object as u64 ^ self.offset.rotate_left(20)).wrapping_mul(GOLDEN);
@@ -50,32 +50,36 @@ enum Bell {
     /// By an event that it shares with other waiters of the same task.
     Common(Arc<Event>),
     /// By getting the lock with this key, for which it is to wait once it is removed here (FUTEX_WAIT_REQUEUE_PI).
-    Lock(Arc<inherit::Waiter>, Key),
+    Lock(Arc<inherit::LockWaiter>, FutexKey),
 }
 
 /// A task waiting for one word.
-pub(super) struct Waiter {
+pub(super) struct FutexWaiter {
     /// Changed by requeue, with both buckets held.
-    key: Mutex<Key>,
+    key: Mutex<FutexKey>,
     set: u32,
     woken: AtomicBool,
     bell: Bell,
 }
 
-impl Waiter {
-    pub(super) fn new(key: Key, set: u32) -> Waiter {
-        Waiter::with(key, set, Bell::Own(Event::new()))
+impl FutexWaiter {
+    pub(super) fn new(key: FutexKey, set: u32) -> FutexWaiter {
+        FutexWaiter::with(key, set, Bell::Own(Event::new()))
     }
     /// Makes one of several waiters that wake their task by `event`.
-    pub(super) fn of_many(key: Key, event: &Arc<Event>) -> Waiter {
-        Waiter::with(key, super::ANY, Bell::Common(event.clone()))
+    pub(super) fn of_many(key: FutexKey, event: &Arc<Event>) -> FutexWaiter {
+        FutexWaiter::with(key, super::ANY, Bell::Common(event.clone()))
     }
     /// Makes a waiter that is to be moved to the lock at `target`, as `waiter`.
-    pub(super) fn of_lock(key: Key, waiter: &Arc<inherit::Waiter>, target: Key) -> Waiter {
-        Waiter::with(key, super::ANY, Bell::Lock(waiter.clone(), target))
+    pub(super) fn of_lock(
+        key: FutexKey,
+        waiter: &Arc<inherit::LockWaiter>,
+        target: FutexKey,
+    ) -> FutexWaiter {
+        FutexWaiter::with(key, super::ANY, Bell::Lock(waiter.clone(), target))
     }
-    fn with(key: Key, set: u32, bell: Bell) -> Waiter {
-        Waiter { key: Mutex::new(&KEY, key), set, woken: AtomicBool::new(false), bell }
+    fn with(key: FutexKey, set: u32, bell: Bell) -> FutexWaiter {
+        FutexWaiter { key: Mutex::new(&KEY, key), set, woken: AtomicBool::new(false), bell }
     }
     pub(super) fn event(&self) -> &Event {
         match &self.bell {
@@ -85,16 +89,16 @@ impl Waiter {
         }
     }
     /// Returns the waiter and the key of the lock for which it is to wait; `None` if it waits to be woken.
-    pub(super) fn wanted_lock(&self) -> Option<(&Arc<inherit::Waiter>, Key)> {
+    pub(super) fn wanted_lock(&self) -> Option<(&Arc<inherit::LockWaiter>, FutexKey)> {
         match &self.bell {
             Bell::Lock(waiter, target) => Some((waiter, *target)),
             _ => None,
         }
     }
-    fn is_at(&self, key: &Key) -> bool {
+    fn is_at(&self, key: &FutexKey) -> bool {
         self.key() == *key
     }
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> FutexKey {
         *self.key.lock()
     }
     pub(super) fn is_woken(&self) -> bool {
@@ -102,14 +106,14 @@ impl Waiter {
     }
 }
 
-pub(super) type Bucket = Vec<Arc<Waiter>>;
+pub(super) type Bucket = Vec<Arc<FutexWaiter>>;
 
 /// Number of places that an empty bucket keeps allocated for its next waiters.
 const KEPT: usize = 8;
 
 static TABLE: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(&BUCKET, Vec::new()) }; BUCKETS];
 
-pub(super) fn bucket(key: &Key) -> &'static Mutex<Bucket> {
+pub(super) fn bucket(key: &FutexKey) -> &'static Mutex<Bucket> {
     at(key.index())
 }
 
@@ -140,7 +144,7 @@ pub fn shrink() {
 }
 
 /// Wakes at most `count` waiters of `key` whose bit set has a bit in common with `set`, the longest waiting first.
-pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 {
+pub(super) fn wake(bucket: &mut Bucket, key: &FutexKey, count: u32, set: u32) -> u32 {
     if bucket.is_empty() {
         return 0;
     }
@@ -162,19 +166,19 @@ pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 
 }
 
 /// Returns the longest waiting waiter of `key`.
-pub(super) fn first(bucket: &Bucket, key: &Key) -> Option<Arc<Waiter>> {
+pub(super) fn first(bucket: &Bucket, key: &FutexKey) -> Option<Arc<FutexWaiter>> {
     bucket.iter().find(|waiter| waiter.is_at(key)).cloned()
 }
 
 /// Removes `waiter` from its bucket for good: it waits elsewhere.
-pub(super) fn take_out(bucket: &mut Bucket, waiter: &Arc<Waiter>) {
+pub(super) fn take_out(bucket: &mut Bucket, waiter: &Arc<FutexWaiter>) {
     waiter.woken.store(true, Ordering::Release);
     bucket.retain(|other| !Arc::ptr_eq(other, waiter));
     settle(bucket);
 }
 
 /// Removes `waiter` from its bucket. Returns `false` if it was woken before.
-pub(super) fn leave(waiter: &Arc<Waiter>) -> bool {
+pub(super) fn leave(waiter: &Arc<FutexWaiter>) -> bool {
     loop {
         let key = waiter.key();
         let mut bucket = bucket(&key).lock();
@@ -196,7 +200,7 @@ pub(super) struct Pair {
 }
 
 /// Locks the buckets of `one` and `two`, the lower index first.
-pub(super) fn pair(one: &Key, two: &Key) -> Pair {
+pub(super) fn pair(one: &FutexKey, two: &FutexKey) -> Pair {
     let (one, two) = (one.index(), two.index());
     if one == two {
         return Pair { first: at(one).lock(), second: None };
@@ -220,7 +224,7 @@ impl Pair {
         }
     }
     /// Moves at most `count` waiters of `source` to `target`. Returns their number.
-    pub(super) fn move_waiters(&mut self, source: &Key, target: &Key, count: u32) -> u32 {
+    pub(super) fn move_waiters(&mut self, source: &FutexKey, target: &FutexKey, count: u32) -> u32 {
         let mut moved = Vec::new();
         self.first.retain(|waiter| {
             let goes = (moved.len() as u64) < u64::from(count)

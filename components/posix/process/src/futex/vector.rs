@@ -1,7 +1,7 @@
 //! Waiting for any of several words (futex_waitv(2)).
 use super::{
     Scope, enqueue, key,
-    table::{self, Waiter},
+    table::{self, FutexWaiter},
 };
 use crate::task::Task;
 use alloc::{sync::Arc, vec::Vec};
@@ -13,7 +13,7 @@ pub const VECTOR_MAX: usize = 128;
 
 /// A word that is waited for, while it holds a value.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct WantedWord {
     /// Address of the word.
     pub address: u64,
     /// The processes that may wait for it.
@@ -28,7 +28,7 @@ pub struct Wanted {
 /// `EAGAIN` if a word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
 pub fn wait_for_any(
     task: &Task,
-    words: &[Wanted],
+    words: &[WantedWord],
     deadline: Option<Instant>,
 ) -> Result<usize, Errno> {
     let memory = task.memory();
@@ -36,7 +36,7 @@ pub fn wait_for_any(
     let mut waiters = Vec::with_capacity(words.len());
     for word in words {
         let key = key(&memory, word.address, word.scope, Access::Read)?;
-        waiters.push(Arc::new(Waiter::of_many(key, &event)));
+        waiters.push(Arc::new(FutexWaiter::of_many(key, &event)));
     }
     for (at, (word, waiter)) in words.iter().zip(&waiters).enumerate() {
         let place = (word.address, &waiter.key());
@@ -60,7 +60,7 @@ pub fn wait_for_any(
 }
 
 /// Removes waiters from their buckets. Returns the last one that was woken.
-fn leave_all<'w>(waiters: impl Iterator<Item = &'w Arc<Waiter>>) -> Option<usize> {
+fn leave_all<'w>(waiters: impl Iterator<Item = &'w Arc<FutexWaiter>>) -> Option<usize> {
     let mut woken = None;
     for (at, waiter) in waiters.enumerate() {
         if !table::leave(waiter) {

@@ -9,7 +9,7 @@ mod range;
 #[cfg(test)]
 mod tests;
 
-pub use range::{Kind, Range};
+pub use range::{LockMode, Range};
 
 use alloc::{
     format,
@@ -17,7 +17,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use range::{Held, add, first_conflict, remove};
+use range::{FileLock, add, first_conflict, remove};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{Errno, OpenFile, Vnode, poll::WaitQueue};
 
@@ -29,10 +29,10 @@ lock_class! {
 
 /// The owner of a lock.
 #[derive(Clone)]
-pub enum Owner {
+pub enum LockOwner {
     /// A descriptor table (POSIX), by its number, with the process that asked.
     Table {
-        /// The table's number, [`crate::files::Table::id`].
+        /// The table's number, [`crate::files::DescriptorTable::id`].
         table: u64,
         /// The process that F_GETLK shows.
         process: u32,
@@ -46,31 +46,34 @@ pub enum Owner {
     },
 }
 
-impl Owner {
-    fn is_same(&self, other: &Owner) -> bool {
+impl LockOwner {
+    fn is_same(&self, other: &LockOwner) -> bool {
         match (self, other) {
-            (Owner::Table { table, .. }, Owner::Table { table: other, .. }) => table == other,
-            (Owner::Description { file: one, .. }, Owner::Description { file: other, .. }) => {
-                Weak::ptr_eq(one, other)
+            (LockOwner::Table { table, .. }, LockOwner::Table { table: other, .. }) => {
+                table == other
             }
+            (
+                LockOwner::Description { file: one, .. },
+                LockOwner::Description { file: other, .. },
+            ) => Weak::ptr_eq(one, other),
             _ => false,
         }
     }
     fn is_gone(&self) -> bool {
-        matches!(self, Owner::Description { file, .. } if file.strong_count() == 0)
+        matches!(self, LockOwner::Description { file, .. } if file.strong_count() == 0)
     }
     /// Returns the process that F_GETLK shows; -1 for a description.
     pub fn process(&self) -> i32 {
         match self {
-            Owner::Table { process, .. } => *process as i32,
-            Owner::Description { .. } => -1,
+            LockOwner::Table { process, .. } => *process as i32,
+            LockOwner::Description { .. } => -1,
         }
     }
 }
 
 /// The two kinds of locks, which do not affect each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum World {
+pub enum LockWorld {
     /// Locks of fcntl(2).
     Records,
     /// Locks of flock(2), which always cover the whole file.
@@ -88,15 +91,15 @@ pub enum OnConflict {
 
 #[derive(Default)]
 struct Lists {
-    records: Vec<Held>,
-    whole: Vec<Held>,
+    records: Vec<FileLock>,
+    whole: Vec<FileLock>,
 }
 
 impl Lists {
-    fn of(&mut self, world: World) -> &mut Vec<Held> {
+    fn of(&mut self, world: LockWorld) -> &mut Vec<FileLock> {
         match world {
-            World::Records => &mut self.records,
-            World::Whole => &mut self.whole,
+            LockWorld::Records => &mut self.records,
+            LockWorld::Whole => &mut self.whole,
         }
     }
 }
@@ -142,20 +145,22 @@ impl FileLocks {
     fn lines(&self) -> Vec<String> {
         let mut lists = self.lists.lock();
         let mut lines = Vec::new();
-        for world in [World::Records, World::Whole] {
+        for world in [LockWorld::Records, LockWorld::Whole] {
             let list = lists.of(world);
             list.retain(|held| !held.owner.is_gone());
             lines.extend(list.iter().map(|held| self.line(world, held)));
         }
         lines
     }
-    fn line(&self, world: World, held: &Held) -> String {
+    fn line(&self, world: LockWorld, held: &FileLock) -> String {
         let (kind, process) = match (world, &held.owner) {
-            (World::Whole, Owner::Description { process, .. }) => ("FLOCK ", *process as i32),
-            (_, Owner::Description { .. }) => ("OFDLCK", -1),
+            (LockWorld::Whole, LockOwner::Description { process, .. }) => {
+                ("FLOCK ", *process as i32)
+            }
+            (_, LockOwner::Description { .. }) => ("OFDLCK", -1),
             (_, owner) => ("POSIX ", owner.process()),
         };
-        let access = if held.kind == Kind::Shared { "READ" } else { "WRITE" };
+        let access = if held.kind == LockMode::Shared { "READ" } else { "WRITE" };
         let ((major, minor), inode) = self.file;
         let last = match held.range.last {
             last if last == Range::ALL.last => String::from("EOF"),
@@ -167,14 +172,20 @@ impl FileLocks {
         )
     }
     /// Returns a lock of another owner that conflicts with a lock of `kind` on `range` for `owner`.
-    pub fn conflict(&self, world: World, owner: &Owner, kind: Kind, range: Range) -> Option<Held> {
+    pub fn conflict(
+        &self,
+        world: LockWorld,
+        owner: &LockOwner,
+        kind: LockMode,
+        range: Range,
+    ) -> Option<FileLock> {
         let mut lists = self.lists.lock();
         let list = lists.of(world);
         list.retain(|held| !held.owner.is_gone());
         first_conflict(list, owner, kind, range).cloned()
     }
     /// Removes the locks of `owner` on `range`.
-    pub fn unlock(&self, world: World, owner: &Owner, range: Range) {
+    pub fn unlock(&self, world: LockWorld, owner: &LockOwner, range: Range) {
         remove(self.lists.lock().of(world), owner, range);
         self.changed.wake();
     }
@@ -184,9 +195,9 @@ impl FileLocks {
     /// `EAGAIN`, `EDEADLK` if the wait would never end, `RESTART`.
     pub fn lock(
         &self,
-        world: World,
-        owner: &Owner,
-        kind: Kind,
+        world: LockWorld,
+        owner: &LockOwner,
+        kind: LockMode,
         range: Range,
         on_conflict: OnConflict,
     ) -> Result<(), Errno> {
@@ -200,7 +211,7 @@ impl FileLocks {
                     Some(held) => held.owner.clone(),
                     None => {
                         remove(list, owner, range);
-                        add(list, Held { owner: owner.clone(), kind, range });
+                        add(list, FileLock { owner: owner.clone(), kind, range });
                         drop(lists);
                         self.changed.wake();
                         return Ok(());
@@ -235,8 +246,8 @@ pub fn report_of(vnode: &Vnode) -> Vec<String> {
 struct Waiting(Option<(u64, u64)>);
 
 impl Waiting {
-    fn start(waiter: &Owner, holder: &Owner) -> Result<Waiting, Errno> {
-        let (Owner::Table { table: waiter, .. }, Owner::Table { table: holder, .. }) =
+    fn start(waiter: &LockOwner, holder: &LockOwner) -> Result<Waiting, Errno> {
+        let (LockOwner::Table { table: waiter, .. }, LockOwner::Table { table: holder, .. }) =
             (waiter, holder)
         else {
             return Ok(Waiting(None));
@@ -271,7 +282,7 @@ impl Drop for Waiting {
 /// and with the last reference those of the description.
 pub fn descriptor_closed(table: u64, file: Arc<OpenFile>) {
     let Some(locks) = FileLocks::existing(file.vnode()) else { return };
-    let owner = Owner::Table { table, process: 0 };
+    let owner = LockOwner::Table { table, process: 0 };
     remove(&mut locks.lists.lock().records, &owner, Range::ALL);
     drop(file);
     locks.changed.wake();

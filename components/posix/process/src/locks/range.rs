@@ -1,11 +1,11 @@
 //! Ranges of bytes held by owners: conflicts, splitting and joining. The functions have no side
 //! effects.
-use super::Owner;
+use super::LockOwner;
 use alloc::vec::Vec;
 
 /// Shared or exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LockMode {
     /// A shared lock: F_RDLCK, LOCK_SH.
     Shared,
     /// An exclusive lock: F_WRLCK, LOCK_EX.
@@ -35,32 +35,32 @@ impl Range {
 
 /// A lock.
 #[derive(Clone)]
-pub struct Held {
+pub struct FileLock {
     /// Its owner.
-    pub owner: Owner,
+    pub owner: LockOwner,
     /// Whether the lock is shared or exclusive.
-    pub kind: Kind,
+    pub kind: LockMode,
     /// The locked range.
     pub range: Range,
 }
 
 /// Returns the lowest lock of another owner that excludes `kind` on `range`.
 pub(super) fn first_conflict<'a>(
-    list: &'a [Held],
-    owner: &Owner,
-    kind: Kind,
+    list: &'a [FileLock],
+    owner: &LockOwner,
+    kind: LockMode,
     range: Range,
-) -> Option<&'a Held> {
-    let excludes = |held: &&Held| {
+) -> Option<&'a FileLock> {
+    let excludes = |held: &&FileLock| {
         held.range.overlaps(range)
             && !held.owner.is_same(owner)
-            && (kind == Kind::Exclusive || held.kind == Kind::Exclusive)
+            && (kind == LockMode::Exclusive || held.kind == LockMode::Exclusive)
     };
     list.iter().filter(excludes).min_by_key(|held| held.range.first)
 }
 
 /// Removes `range` from the locks of `owner`, splitting them if necessary.
-pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
+pub(super) fn remove(list: &mut Vec<FileLock>, owner: &LockOwner, range: Range) {
     let mut rest = Vec::new();
     list.retain(|held| {
         if !held.owner.is_same(owner) || !held.range.overlaps(range) {
@@ -68,11 +68,11 @@ pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
         }
         if held.range.first < range.first {
             let before = Range { first: held.range.first, last: range.first - 1 };
-            rest.push(Held { range: before, ..held.clone() });
+            rest.push(FileLock { range: before, ..held.clone() });
         }
         if held.range.last > range.last {
             let after = Range { first: range.last + 1, last: held.range.last };
-            rest.push(Held { range: after, ..held.clone() });
+            rest.push(FileLock { range: after, ..held.clone() });
         }
         false
     });
@@ -80,7 +80,7 @@ pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
 }
 
 /// Adds a lock, joined with adjacent ones of the same owner and kind.
-pub(super) fn add(list: &mut Vec<Held>, mut new: Held) {
+pub(super) fn add(list: &mut Vec<FileLock>, mut new: FileLock) {
     list.retain(|held| {
         let is_joined = held.owner.is_same(&new.owner)
             && held.kind == new.kind

@@ -10,7 +10,7 @@ use core::{
 use vfs::{Errno, credentials::Capabilities};
 
 /// A call that is logged.
-pub(super) struct Call {
+pub(super) struct AuditedCall {
     pub number: u32,
     /// Address after its instruction.
     pub pointer: u64,
@@ -83,7 +83,7 @@ fn decode(data: &[u8]) -> Result<u32, Errno> {
 }
 
 /// Logs `call`. If it is not `is_requested`, it is logged only if the settings ask for it.
-pub(super) fn tell(task: &Task, call: &Call, is_requested: bool) {
+pub(super) fn tell(task: &Task, call: &AuditedCall, is_requested: bool) {
     // An unknown action ends the process.
     let at = position(call.action).unwrap_or(0);
     let is_wanted = is_requested && LOGGED.load(Ordering::Relaxed) >> at & 1 != 0;
@@ -105,14 +105,14 @@ fn has_turn() -> bool {
     SAID.fetch_add(1, Ordering::Relaxed) < LINES
 }
 
-fn line(task: &Task, call: &Call) -> String {
+fn line(task: &Task, call: &AuditedCall) -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let now_ms = rt::time::wall_ns() / 1_000_000;
     let credentials = task.credentials();
     let program = task.process.try_memory().and_then(|memory| memory.executable());
     let path = program.map(|file| file.path().describe(&task.fs().root()).text);
-    let Call { number, pointer, signal, action } = *call;
+    let AuditedCall { number, pointer, signal, action } = *call;
     let mut text = format!(
         "audit: type=1326 audit({}.{:03}:{serial}): auid=4294967295 uid={} gid={} ses=4294967295 pid={} comm=",
         now_ms / 1000,

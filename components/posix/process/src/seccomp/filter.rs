@@ -122,7 +122,7 @@ impl Prepared {
 }
 
 /// The result of a chain for a call.
-pub(super) struct Answer<'a> {
+pub(super) struct ChainAnswer<'a> {
     pub(super) value: u32,
     /// The filter that gave the result; `None` if all allow the call.
     pub(super) by: Option<&'a Filter>,
@@ -183,12 +183,12 @@ impl Filter {
     }
 
     /// Returns the result of the lowest rank; the newest of several.
-    pub(super) fn answer(&self, call: &Call) -> Answer<'_> {
-        let mut lowest = Answer { value: action::ALLOW, by: None };
+    pub(super) fn answer(&self, call: &Call) -> ChainAnswer<'_> {
+        let mut lowest = ChainAnswer { value: action::ALLOW, by: None };
         for filter in self.chain() {
             let value = filter.program.run(call);
             if action::rank(value) < action::rank(lowest.value) {
-                lowest = Answer { value, by: Some(filter) };
+                lowest = ChainAnswer { value, by: Some(filter) };
             }
         }
         lowest

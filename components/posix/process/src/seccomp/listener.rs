@@ -64,7 +64,7 @@ struct Notice {
     stage: Stage,
 }
 
-struct State {
+struct ListenerState {
     notices: Vec<Notice>,
     next_id: u64,
     has_listener: bool,
@@ -73,7 +73,7 @@ struct State {
 
 /// The calls of one filter that wait for an answer.
 pub struct Notices {
-    state: Mutex<State>,
+    state: Mutex<ListenerState>,
     patience: Patience,
     /// Wait queue of the listener: a call can be received or answered, or no task is left.
     changed: WaitQueue,
@@ -81,7 +81,7 @@ pub struct Notices {
     answered: Event,
 }
 
-impl State {
+impl ListenerState {
     fn find(&mut self, id: u64) -> Result<&mut Notice, Errno> {
         self.notices.iter_mut().find(|notice| notice.id == id).ok_or(Errno::ENOENT)
     }
@@ -97,7 +97,7 @@ impl Notices {
     pub fn new(patience: Patience) -> (Arc<Notices>, Arc<Listener>) {
         let mut first = [0; 8];
         rt::entropy::fill(&mut first);
-        let state = State {
+        let state = ListenerState {
             notices: Vec::new(),
             next_id: u64::from_le_bytes(first),
             has_listener: true,

@@ -1,7 +1,7 @@
 //! The decision on a call that is not allowed with any arguments.
 use super::{
     audit,
-    filter::{Answer, Confinement, Filter, action},
+    filter::{ChainAnswer, Confinement, Filter, action},
     listener::Reply,
 };
 use crate::{
@@ -44,16 +44,16 @@ fn judge(
     number: u32,
 ) -> Result<(), Option<Interrupted>> {
     let registers = &mut context.registers;
-    let mut refused = audit::Call { number, pointer: registers.rip, signal: 0, action: 0 };
+    let mut refused = audit::AuditedCall { number, pointer: registers.rip, signal: 0, action: 0 };
     let Confinement::Filtered(filter) = guard else {
-        audit::tell(task, &audit::Call { signal: SIGKILL, ..refused }, true);
+        audit::tell(task, &audit::AuditedCall { signal: SIGKILL, ..refused }, true);
         exit::end_task(task, ExitStatus::Signalled(SIGKILL));
         return Err(None);
     };
     let arguments =
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     let call = Call::new(number, registers.rip, arguments);
-    let Answer { value, by } = filter.answer(&call);
+    let ChainAnswer { value, by } = filter.answer(&call);
     refused.action = action::of(value);
     let data = value as u16;
     match refused.action {
@@ -75,7 +75,7 @@ fn judge(
             send::force(task, info);
         }
         _ => {
-            audit::tell(task, &audit::Call { signal: SIGSYS, ..refused }, true);
+            audit::tell(task, &audit::AuditedCall { signal: SIGSYS, ..refused }, true);
             kill(task, refused.action);
             return Err(None);
         }

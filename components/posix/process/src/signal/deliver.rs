@@ -75,7 +75,7 @@ pub fn before_user(
 }
 
 /// A signal that a task took from a queue.
-struct Taken {
+struct TakenSignal {
     info: Info,
     /// The action, before SA_RESETHAND was applied.
     action: Action,
@@ -84,7 +84,7 @@ struct Taken {
 }
 
 /// Takes the next signal with its action (SA_RESETHAND applied); clears the attention if none is left.
-fn take(task: &Arc<Task>) -> Option<Taken> {
+fn take(task: &Arc<Task>) -> Option<TakenSignal> {
     if task.attention() & attention::SIGNAL == 0 {
         return None;
     }
@@ -105,16 +105,16 @@ fn take(task: &Arc<Task>) -> Option<Taken> {
     drop(actions);
     let continues = state.continues;
     drop(state);
-    Some(Taken { info: delivered(task, info), action, continues })
+    Some(TakenSignal { info: delivered(task, info), action, continues })
 }
 
 fn act(
     (task, memory): (&Arc<Task>, &AddressSpace),
     context: &mut Context,
     interrupted: &mut Option<Interrupted>,
-    taken: &Taken,
+    taken: &TakenSignal,
 ) {
-    let Taken { info, action, continues } = taken;
+    let TakenSignal { info, action, continues } = taken;
     match action.handler {
         action::IGNORE => {}
         action::DEFAULT => act_by_default(task, info.number(), *continues),

@@ -182,7 +182,7 @@ fn block_for_handler(task: &Arc<Task>, signal: u8, action: &Action, stack: &Alte
     });
 }
 
-struct Place {
+struct FramePlace {
     frame: u64,
     extended: u64,
 }
@@ -193,7 +193,7 @@ fn place(
     rsp: u64,
     action_flags: u64,
     extended_bytes: u64,
-) -> Option<Place> {
+) -> Option<FramePlace> {
     let is_on = is_on_stack(stack, rsp);
     let enters = action_flags & flags::ONSTACK != 0 && stack.bytes != 0 && !is_on;
     let top = if enters {
@@ -204,7 +204,7 @@ fn place(
     let extended = top.checked_sub(extended_bytes)? & !63;
     let frame = (extended.checked_sub(size_of::<Frame>() as u64)? & !15).checked_sub(8)?;
     let overruns = (enters || is_on) && frame <= stack.base;
-    (!overruns).then_some(Place { frame, extended })
+    (!overruns).then_some(FramePlace { frame, extended })
 }
 
 /// Returns whether `rsp` lies in the alternate stack.

@@ -1,6 +1,6 @@
 //! Signals: pending signals, masks, actions, and delivery to tasks.
 //!
-//! [`queue::Queue`] holds pending signals; [`action::Dispositions`] the action for each; [`send`] makes one pending and wakes a
+//! [`queue::SignalQueue`] holds pending signals; [`action::Dispositions`] the action for each; [`send`] makes one pending and wakes a
 //! thread for it; [`deliver`] is the slow path back to user mode, which handles signals; [`frame`] builds and removes the stack
 //! frame of a handler, [`extended`] the part of it for extended state; [`stop`] is job control. `process.signals` guards the
 //! shared queue, the list of tasks and the stop and exit state, `task.signals` the task's queue and mask. Source: signal(7),

@@ -1,4 +1,4 @@
-//! [`Queue`]: the pending signals of a task or a process.
+//! [`SignalQueue`]: the pending signals of a task or a process.
 //!
 //! A standard signal is pending once, however often it is sent; each instance of a real-time signal is
 //! kept, in order, up to the limit. Lower numbers are taken first, but signals that the running
@@ -14,7 +14,7 @@ pub const OVERRUN_MAX: u32 = i32::MAX as u32;
 
 /// Pending signals.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct SignalQueue {
     pending: SignalSet,
     infos: VecDeque<Info>,
 }
@@ -30,10 +30,10 @@ pub enum Queued {
     Full,
 }
 
-impl Queue {
+impl SignalQueue {
     /// Makes an empty queue.
-    pub const fn new() -> Queue {
-        Queue { pending: 0, infos: VecDeque::new() }
+    pub const fn new() -> SignalQueue {
+        SignalQueue { pending: 0, infos: VecDeque::new() }
     }
     /// Returns the set of pending signals.
     pub fn pending(&self) -> SignalSet {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn standard_signals_coalesce() {
-        let mut queue = Queue::new();
+        let mut queue = SignalQueue::new();
         assert_eq!(queue.push(Info::kernel(SIGTERM), 10), Queued::Added);
         assert_eq!(queue.push(Info::kernel(SIGTERM), 10), Queued::Coalesced);
         assert!(queue.take(u64::MAX).is_some());
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn real_time_signals_are_kept_in_order_up_to_the_limit() {
-        let mut queue = Queue::new();
+        let mut queue = SignalQueue::new();
         for value in 0..3 {
             let pushed = queue.push(Info::timer(40, value, 0, 0), 2);
             assert_eq!(pushed == Queued::Full, value == 2);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn faults_come_before_lower_numbers() {
-        let mut queue = Queue::new();
+        let mut queue = SignalQueue::new();
         queue.push(Info::kernel(SIGHUP), 10);
         queue.push(Info::kernel(SIGSEGV), 10);
         assert_eq!(queue.take(u64::MAX).unwrap().number(), SIGSEGV);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn blocked_signals_stay() {
-        let mut queue = Queue::new();
+        let mut queue = SignalQueue::new();
         queue.push(Info::kernel(SIGTERM), 10);
         assert!(queue.take(!bit(SIGTERM)).is_none());
         queue.discard(bit(SIGTERM));

@@ -163,7 +163,7 @@ fn post_one(
     target: Whom<'_>,
     info: &Info,
     summon: Summon,
-) -> (Result<(), Errno>, Option<stop::Change>) {
+) -> (Result<(), Errno>, Option<stop::ChildChange>) {
     let mut state = process.signals.lock();
     if state.ended.is_some() || state.exit.is_some() || info.number() == 0 {
         return (Ok(()), None);

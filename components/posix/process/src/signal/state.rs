@@ -1,5 +1,5 @@
 //! The signal state of each process and each task.
-use super::{action::Dispositions, number::SignalSet, queue::Queue};
+use super::{action::Dispositions, number::SignalSet, queue::SignalQueue};
 use crate::{status::ExitStatus, task::Task};
 use alloc::{sync::Arc, vec::Vec};
 use rt::sync::Mutex;
@@ -19,7 +19,7 @@ pub enum StopState {
 /// Signal state of a process, under `process.signals`.
 pub struct ProcessSignals {
     /// Signals pending for any of its tasks.
-    pub queue: Queue,
+    pub queue: SignalQueue,
     /// The action for each signal; shared between processes by CLONE_SIGHAND.
     pub actions: Arc<Mutex<Dispositions>>,
     /// Its tasks, oldest first.
@@ -48,7 +48,7 @@ impl ProcessSignals {
     /// Makes a state without tasks and pending signals.
     pub fn new(actions: Arc<Mutex<Dispositions>>) -> ProcessSignals {
         ProcessSignals {
-            queue: Queue::new(),
+            queue: SignalQueue::new(),
             actions,
             tasks: Vec::new(),
             stop: StopState::Running,
@@ -89,7 +89,7 @@ pub struct FaultState {
 #[derive(Debug, Default)]
 pub struct TaskSignals {
     /// The signals pending for this task.
-    pub queue: Queue,
+    pub queue: SignalQueue,
     /// The signals that are blocked now.
     pub mask: SignalSet,
     /// Signals for which a sigtimedwait(2) waits: they are not blocked now, but not to be discarded either.

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering;
 
 /// A change of a child that is to be reported to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChildChange {
     /// The process was stopped by this signal.
     Stopped(u8),
     /// The process was continued.
@@ -29,7 +29,11 @@ pub enum Change {
 /// Does the effects that sending `signal` has even if it is blocked or ignored: a stop signal removes a pending SIGCONT,
 /// SIGCONT removes pending stops and continues a stopped process. The caller holds `process.signals`, and for SIGCONT also
 /// `process.tree`; the returned change is to be reported once the former is released.
-pub fn anticipate(process: &Process, state: &mut ProcessSignals, signal: u8) -> Option<Change> {
+pub fn anticipate(
+    process: &Process,
+    state: &mut ProcessSignals,
+    signal: u8,
+) -> Option<ChildChange> {
     if bit(signal) & STOPPING != 0 {
         discard(state, bit(SIGCONT));
     } else if signal == SIGCONT {
@@ -47,7 +51,7 @@ fn discard(state: &mut ProcessSignals, set: SignalSet) {
     }
 }
 
-fn resume(process: &Process, state: &mut ProcessSignals) -> Option<Change> {
+fn resume(process: &Process, state: &mut ProcessSignals) -> Option<ChildChange> {
     let before = core::mem::replace(&mut state.stop, StopState::Running);
     if before == StopState::Running {
         return None;
@@ -61,7 +65,7 @@ fn resume(process: &Process, state: &mut ProcessSignals) -> Option<Change> {
     }
     state.stop_report = None;
     state.continue_report = true;
-    Some(Change::Continued)
+    Some(ChildChange::Continued)
 }
 
 /// Begins to stop the process by `signal`, which a task took when `continues` SIGCONTs had been sent: every task stops when it
@@ -120,7 +124,7 @@ pub fn complete(process: &Process) {
     wakes.deliver();
 }
 
-fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
+fn check_complete(state: &mut ProcessSignals) -> Option<ChildChange> {
     let StopState::Stopping(signal) = state.stop else { return None };
     let has_stopped = |task: &Arc<Task>| task.is_stopped.load(Ordering::Relaxed);
     if state.tasks.is_empty() || !state.tasks.iter().all(has_stopped) {
@@ -128,15 +132,15 @@ fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
     }
     state.stop = StopState::Stopped(signal);
     state.stop_report = Some(signal);
-    Some(Change::Stopped(signal))
+    Some(ChildChange::Stopped(signal))
 }
 
 /// Sends the parent SIGCHLD (unless SA_NOCLDSTOP) and wakes its waits.
-pub fn tell_parent(tree: &Tree, process: &Process, change: Change, wakes: &mut Wakes) {
+pub fn tell_parent(tree: &Tree, process: &Process, change: ChildChange, wakes: &mut Wakes) {
     let Some(parent) = tree.process(process.parent_id()) else { return };
     let (code, status) = match change {
-        Change::Stopped(signal) => (ChildCode::Stopped, i32::from(signal)),
-        Change::Continued => (ChildCode::Continued, i32::from(SIGCONT)),
+        ChildChange::Stopped(signal) => (ChildCode::Stopped, i32::from(signal)),
+        ChildChange::Continued => (ChildCode::Continued, i32::from(SIGCONT)),
     };
     let action = parent.action(SIGCHLD);
     if action.handler != action::IGNORE && action.flags & flags::NOCLDSTOP == 0 {

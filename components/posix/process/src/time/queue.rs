@@ -65,7 +65,7 @@ impl Target {
 }
 
 #[derive(Default)]
-struct Slot {
+struct DeadlineSlot {
     node: Node<u32>,
     serial: u64,
     /// The receiver, while the slot is in the heap.
@@ -74,13 +74,13 @@ struct Slot {
 
 /// The slots in which the heap's entries are stored.
 #[derive(Default)]
-struct Slots {
-    all: Vec<Slot>,
+struct DeadlineSlots {
+    all: Vec<DeadlineSlot>,
     /// Returned for a number without a slot; the heap has no such number.
     nothing: Node<u32>,
 }
 
-impl Store<u32> for Slots {
+impl Store<u32> for DeadlineSlots {
     fn node(&mut self, of: u32) -> &mut Node<u32> {
         self.all.get_mut(of as usize).map_or(&mut self.nothing, |slot| &mut slot.node)
     }
@@ -88,8 +88,8 @@ impl Store<u32> for Slots {
 
 /// The deadlines, first one first; equal ones are in no particular order.
 #[derive(Default)]
-struct Heap {
-    slots: Slots,
+struct DeadlineHeap {
+    slots: DeadlineSlots,
     free: Vec<u32>,
     order: runqueue::Heap<u32>,
     serial: u64,
@@ -97,10 +97,11 @@ struct Heap {
     next_look: Option<Instant>,
 }
 
-impl Heap {
+impl DeadlineHeap {
     fn insert(&mut self, deadline: Instant, target: Target) -> Token {
         self.serial += 1;
-        let mut filled = Slot { node: Node::new(), serial: self.serial, target: Some(target) };
+        let mut filled =
+            DeadlineSlot { node: Node::new(), serial: self.serial, target: Some(target) };
         filled.node.key = deadline.0;
         let all = &mut self.slots.all;
         let slot = self.free.pop().unwrap_or(all.len() as u32);
@@ -121,21 +122,21 @@ impl Heap {
     /// Returns the first entry and its deadline.
     fn first(&self) -> Option<(Token, Instant)> {
         let slot = self.order.peek()?;
-        let Slot { node, serial, .. } = self.slots.all.get(slot as usize)?;
+        let DeadlineSlot { node, serial, .. } = self.slots.all.get(slot as usize)?;
         Some((Token { slot, serial: *serial }, Instant(node.key)))
     }
 }
 
-static HEAP: Once<Mutex<Heap>> = Once::new();
+static HEAP: Once<Mutex<DeadlineHeap>> = Once::new();
 static CHANGED: Event = Event::new();
 
 #[inline]
-fn heap() -> &'static Mutex<Heap> {
+fn heap() -> &'static Mutex<DeadlineHeap> {
     HEAP.get_or_init(|| {
         if rt::thread::spawn("timers", Policy::Fair { nice: -20 }, run).is_err() {
             log::error!("no memory for the timer thread: timers will not expire");
         }
-        Mutex::new(&QUEUE_LOCK, Heap::default())
+        Mutex::new(&QUEUE_LOCK, DeadlineHeap::default())
     })
 }
 
@@ -188,8 +189,8 @@ mod tests {
     use super::*;
     use crate::object::Process;
 
-    fn heap_of(deadlines: &[u64]) -> (Heap, Vec<Token>) {
-        let mut heap = Heap::default();
+    fn heap_of(deadlines: &[u64]) -> (DeadlineHeap, Vec<Token>) {
+        let mut heap = DeadlineHeap::default();
         let target = || Target::Process(Weak::<Process>::new(), Which::CpuLimit);
         let tokens = deadlines.iter().map(|at| heap.insert(Instant(*at), target())).collect();
         (heap, tokens)

@@ -2,18 +2,18 @@
 use super::*;
 use crate::testing::Random;
 
-fn operation(number: u16, change: i16) -> Operation {
-    Operation { number, change, flags: 0 }
+fn operation(number: u16, change: i16) -> SemaphoreOperation {
+    SemaphoreOperation { number, change, flags: 0 }
 }
 
-fn request(operations: &[Operation]) -> Request {
+fn request(operations: &[SemaphoreOperation]) -> Request {
     Request { operations: operations.to_vec(), process: 7, undo: None }
 }
 
 /// Does the operations or makes `waiter` sleep. Returns the waiters that were woken.
-fn operate(set: &mut Set<u32>, operations: &[Operation], waiter: u32) -> Vec<u32> {
+fn operate(set: &mut Set<u32>, operations: &[SemaphoreOperation], waiter: u32) -> Vec<u32> {
     let mut woken = Vec::new();
-    if let Outcome::Blocked(blocked) = set.operate(request(operations), &mut woken) {
+    if let RequestOutcome::Blocked(blocked) = set.operate(request(operations), &mut woken) {
         set.sleep(blocked, waiter);
     }
     woken.into_iter().map(|(waiter, answer)| answer.map(|()| waiter).unwrap()).collect()
@@ -24,18 +24,18 @@ fn operations_are_done_all_or_none() {
     let mut set: Set<u32> = Set::new(3);
     let mut woken = Vec::new();
     let both = [operation(0, 2), operation(1, -1)];
-    assert!(matches!(set.operate(request(&both), &mut woken), Outcome::Blocked(_)));
+    assert!(matches!(set.operate(request(&both), &mut woken), RequestOutcome::Blocked(_)));
     assert_eq!((set.values(), set.process(0)), (vec![0, 0, 0], 0));
     let up_and_down = [operation(0, 2), operation(0, -1), operation(1, 0)];
-    assert!(matches!(set.operate(request(&up_and_down), &mut woken), Outcome::Done));
+    assert!(matches!(set.operate(request(&up_and_down), &mut woken), RequestOutcome::Done));
     assert_eq!((set.values(), set.process(0)), (vec![1, 0, 0], 7));
     let too_much = [operation(2, 5), operation(0, 32_767)];
     let refused = set.operate(request(&too_much), &mut woken);
-    assert!(matches!(refused, Outcome::Refused(Refusal::OutOfRange)));
+    assert!(matches!(refused, RequestOutcome::Refused(Refusal::OutOfRange)));
     let mut now = both;
     now[1].flags = NO_WAIT;
     let refused = set.operate(request(&now), &mut woken);
-    assert!(matches!(refused, Outcome::Refused(Refusal::WouldBlock)));
+    assert!(matches!(refused, RequestOutcome::Refused(Refusal::WouldBlock)));
     assert_eq!(set.values(), [1, 0, 0]);
 }
 
@@ -78,11 +78,11 @@ fn what_is_undone_stays_in_range_and_serves() {
     let mut set: Set<u32> = Set::new(2);
     set.prepare_undo(1);
     let mut woken = Vec::new();
-    let undone = Operation { flags: UNDO, ..operation(0, 5) };
-    let taken = Operation { flags: UNDO, ..operation(1, -1) };
+    let undone = SemaphoreOperation { flags: UNDO, ..operation(0, 5) };
+    let taken = SemaphoreOperation { flags: UNDO, ..operation(1, -1) };
     operate(&mut set, &[operation(1, 3)], 0);
     let request = Request { undo: Some(1), ..request(&[undone, taken]) };
-    assert!(matches!(set.operate(request, &mut woken), Outcome::Done));
+    assert!(matches!(set.operate(request, &mut woken), RequestOutcome::Done));
     operate(&mut set, &[operation(0, -4), operation(1, -2)], 0);
     assert_eq!(set.values(), [1, 0]);
     operate(&mut set, &[operation(1, -1)], 9);
@@ -99,11 +99,11 @@ fn set_values_forget_what_was_to_be_undone() {
     set.prepare_undo(1);
     let mut woken = Vec::new();
     let undone = [
-        Operation { flags: UNDO, ..operation(0, 5) },
-        Operation { flags: UNDO, ..operation(1, 6) },
+        SemaphoreOperation { flags: UNDO, ..operation(0, 5) },
+        SemaphoreOperation { flags: UNDO, ..operation(1, 6) },
     ];
     let request = Request { undo: Some(1), ..request(&undone) };
-    assert!(matches!(set.operate(request, &mut woken), Outcome::Done));
+    assert!(matches!(set.operate(request, &mut woken), RequestOutcome::Done));
     set.set_value(0, 9, 3, &mut woken);
     set.undo(1, 4, &mut woken);
     assert_eq!((set.values(), set.process(0), set.process(1)), (vec![9, 0], 3, 4));
@@ -128,7 +128,7 @@ fn removal_wakes_everybody() {
 }
 
 /// Returns the values after the operations, done one after the other, if they are possible.
-fn done_to(values: &[i32], operations: &[Operation]) -> Option<Vec<i32>> {
+fn done_to(values: &[i32], operations: &[SemaphoreOperation]) -> Option<Vec<i32>> {
     let mut values = values.to_vec();
     for operation in operations {
         let value = &mut values[usize::from(operation.number)];
@@ -151,7 +151,7 @@ fn random_operations_serve_whoever_can_be_served() {
     let mut random = Random::new(11);
     let mut set = Set::new(COUNT as usize);
     let mut values = vec![0; COUNT as usize];
-    let mut sleepers: BTreeMap<u32, Vec<Operation>> = BTreeMap::new();
+    let mut sleepers: BTreeMap<u32, Vec<SemaphoreOperation>> = BTreeMap::new();
     for waiter in 0..60_000 {
         if random.below(8) == 0 || sleepers.len() > 30 {
             let left = sleepers.keys().nth(random.below(31) as usize).copied();
@@ -168,16 +168,16 @@ fn random_operations_serve_whoever_can_be_served() {
         }
         let mut woken = Vec::new();
         match set.operate(request(&operations), &mut woken) {
-            Outcome::Done => values = done_to(&values, &operations).expect("it was done"),
-            Outcome::Blocked(blocked) => {
+            RequestOutcome::Done => values = done_to(&values, &operations).expect("it was done"),
+            RequestOutcome::Blocked(blocked) => {
                 assert_eq!(done_to(&values, &operations), None);
                 set.sleep(blocked, waiter);
                 sleepers.insert(waiter, operations);
             }
-            Outcome::Refused(refusal) => panic!("{refusal:?}"),
+            RequestOutcome::Refused(refusal) => panic!("{refusal:?}"),
         }
         // Calls that wait for zero are reported before the call that changes that zero.
-        let mut late: Vec<Vec<Operation>> = Vec::new();
+        let mut late: Vec<Vec<SemaphoreOperation>> = Vec::new();
         for (waiter, answer) in woken {
             assert_eq!(answer, Ok(()));
             let operations = sleepers.remove(&waiter).expect("a sleeper");
@@ -189,7 +189,7 @@ fn random_operations_serve_whoever_can_be_served() {
             assert_eq!(done_to(&values, operations), None, "{operations:?} of {values:?}");
         }
         let simple = |number: u16, is_wanted: &dyn Fn(i16) -> bool| {
-            let wants = |operations: &&Vec<Operation>| {
+            let wants = |operations: &&Vec<SemaphoreOperation>| {
                 let [only] = operations.as_slice() else { return false };
                 only.number == number && is_wanted(only.change)
             };
@@ -212,7 +212,7 @@ fn random_operations_serve_whoever_can_be_served() {
 
 /// Returns the values after all calls were served, each as soon as it was possible. A sleeping call waits for zero without a
 /// change, or takes.
-fn in_some_order(values: &[i32], mut served: Vec<Vec<Operation>>) -> Option<Vec<i32>> {
+fn in_some_order(values: &[i32], mut served: Vec<Vec<SemaphoreOperation>>) -> Option<Vec<i32>> {
     let mut values = values.to_vec();
     while !served.is_empty() {
         // A call that changes nothing is served first.

@@ -1,7 +1,7 @@
 //! Errors of writes for which no thread waited, kept until they are reported (the semantics of
 //! Linux's `errseq_t`).
 //!
-//! [`ErrorSequence`] is the record of the failures of a file, [`Told`] the position up to which one
+//! [`ErrorSequence`] is the record of the failures of a file, [`ReportedErrors`] the position up to which one
 //! open description has been given them. Each description reports an error once, by fsync; a
 //! description that is opened later reports it only if no other one did.
 use crate::base::errno::Errno;
@@ -17,7 +17,7 @@ pub(crate) struct ErrorSequence(AtomicU64);
 
 /// The position up to which one description has reported errors.
 #[derive(Debug)]
-pub(crate) struct Told(AtomicU64);
+pub(crate) struct ReportedErrors(AtomicU64);
 
 impl ErrorSequence {
     pub(crate) fn new() -> ErrorSequence {
@@ -29,15 +29,15 @@ impl ErrorSequence {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
     /// Returns the position at which a new description begins.
-    pub(crate) fn sample(&self) -> Told {
+    pub(crate) fn sample(&self) -> ReportedErrors {
         let word = self.0.load(Ordering::Relaxed);
-        Told(AtomicU64::new(if word & WAS_TOLD != 0 { word >> COUNT_SHIFT } else { 0 }))
+        ReportedErrors(AtomicU64::new(if word & WAS_TOLD != 0 { word >> COUNT_SHIFT } else { 0 }))
     }
     /// Reports the last error since `told`, and moves `told` past it.
     ///
     /// # Errors
     /// The recorded error.
-    pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
+    pub(crate) fn check(&self, told: &ReportedErrors) -> Result<(), Errno> {
         let word = self.0.load(Ordering::Relaxed);
         let count = word >> COUNT_SHIFT;
         if told.0.load(Ordering::Relaxed) == count || told.0.swap(count, Ordering::Relaxed) == count

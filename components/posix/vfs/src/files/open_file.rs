@@ -5,7 +5,7 @@
 use crate::{
     base::{
         errno::Errno,
-        errors::Told,
+        errors::ReportedErrors,
         file::{Allocation, File, IoFlags, POSITION_MAX, Places, Survey, Whence},
         io::{Sink, Source},
         observers::Events,
@@ -13,7 +13,7 @@ use crate::{
     tree::{
         mount::Path,
         notify,
-        vnode::{Slot, Vnode},
+        vnode::{Vnode, VnodeSlot},
     },
 };
 use alloc::sync::Arc;
@@ -50,9 +50,9 @@ pub struct OpenFile {
     flags: AtomicU32,
     offset: Mutex<u64>,
     /// The position up to which syncfs has reported errors.
-    told: Told,
+    told: ReportedErrors,
     writes: WriteCount,
-    owner: Slot,
+    owner: VnodeSlot,
 }
 
 impl OpenFile {
@@ -89,7 +89,7 @@ impl OpenFile {
         &self.path
     }
     /// Returns the slot in which the personality keeps the receiver of signals (F_SETOWN).
-    pub fn owner(&self) -> &Slot {
+    pub fn owner(&self) -> &VnodeSlot {
         &self.owner
     }
     /// Returns the vnode of the place at which it was found.

@@ -2,7 +2,7 @@
 use crate::{
     base::{
         errno::Errno,
-        errors::Told,
+        errors::ReportedErrors,
         file::{Allocation, File, IoFlags, Mappable, Places, RangeSteps, Whence},
         io::{Limited, Sink, Source},
         time,
@@ -43,7 +43,7 @@ pub(crate) struct RegularFile {
     pages: Arc<PageCache>,
     mount: Arc<Mount>,
     readahead: Mutex<Readahead>,
-    told: Told,
+    told: ReportedErrors,
     privilege: Privilege,
     access_time: AccessTime,
 }

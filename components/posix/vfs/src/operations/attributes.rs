@@ -22,7 +22,7 @@ use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType};
 
 /// The answer to `stat` and `statx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct FileStatus {
     /// The inode's attributes.
     pub attributes: Attributes,
     /// Device number of its file system.
@@ -56,8 +56,8 @@ pub enum AccessIds {
 impl Path {
     /// Returns the attributes of this place (stat(2)).
     #[inline]
-    pub fn status(&self) -> Status {
-        Status {
+    pub fn status(&self) -> FileStatus {
+        FileStatus {
             attributes: self.vnode().attributes(),
             device: self.mount.instance().device(),
             mount_id: self.mount.id(),

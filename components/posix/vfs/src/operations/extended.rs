@@ -14,7 +14,7 @@ use crate::{
         permission::{self, CLASSES, SET_GROUP, STICKY, Want},
     },
 };
-use acl::{Acl, Entry, FormError};
+use acl::{Acl, AclEntry, FormError};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{Backing, FileSystem, XattrMode};
 
@@ -22,7 +22,7 @@ use interfaces::file_system::{Backing, FileSystem, XattrMode};
 const NAME_BYTES_MAX: usize = 255;
 
 /// Decodes a list in the format of setxattr(2); one without entries means that there is no list.
-fn decode_list(value: &[u8]) -> Result<Option<Vec<Entry>>, Errno> {
+fn decode_list(value: &[u8]) -> Result<Option<Vec<AclEntry>>, Errno> {
     if value.is_empty() {
         return Ok(None);
     }
@@ -135,7 +135,7 @@ impl Caller<'_> {
         &self,
         place: &Path,
         kind: AclKind,
-        entries: Option<Vec<Entry>>,
+        entries: Option<Vec<AclEntry>>,
     ) -> Result<(), Errno> {
         let vnode = place.vnode();
         if vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {

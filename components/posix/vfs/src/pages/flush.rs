@@ -54,7 +54,7 @@ pub(crate) trait WriteBack: Send + Sync + 'static {
 }
 
 /// A listed file.
-enum Held<V> {
+enum ListedFile<V> {
     /// The vnode has a name: it lives until it is written.
     Named(Arc<V>),
     /// The vnode has no name: it lives as long as it is used.
@@ -62,13 +62,13 @@ enum Held<V> {
 }
 
 /// The time at which the vnode became dirty, and its inode number.
-type Key = (u64, InodeNumber);
+type DirtyKey = (u64, InodeNumber);
 
 /// The vnodes of a file system that are to be written.
 pub(crate) struct Flusher<V> {
     device: (u32, u32),
     throttle: Arc<Throttle>,
-    list: Mutex<BTreeMap<Key, Held<V>>>,
+    list: Mutex<BTreeMap<DirtyKey, ListedFile<V>>>,
     /// Held while vnodes are off the list and not written yet.
     round: Mutex<()>,
     has_thread: AtomicBool,
@@ -97,8 +97,8 @@ impl<V: WriteBack> Flusher<V> {
             }
             vnode.listed_ns().store(now, Ordering::Relaxed);
             let held = match links {
-                0 => Held::Unnamed(Arc::downgrade(vnode)),
-                _ => Held::Named(vnode.clone()),
+                0 => ListedFile::Unnamed(Arc::downgrade(vnode)),
+                _ => ListedFile::Named(vnode.clone()),
             };
             list.insert((now, vnode.inode()), held);
         }
@@ -112,7 +112,7 @@ impl<V: WriteBack> Flusher<V> {
         let key = (vnode.listed_ns().load(Ordering::Relaxed), vnode.inode());
         let held = list
             .get_mut(&key)
-            .map(|held| core::mem::replace(held, Held::Unnamed(Arc::downgrade(vnode))));
+            .map(|held| core::mem::replace(held, ListedFile::Unnamed(Arc::downgrade(vnode))));
         drop(list);
         drop(held);
     }
@@ -135,8 +135,8 @@ impl<V: WriteBack> Flusher<V> {
             && let Some(entry) = list.first_entry().filter(|entry| entry.key().0 <= before_ns)
         {
             let vnode = match entry.remove() {
-                Held::Named(vnode) => Some(vnode),
-                Held::Unnamed(vnode) => vnode.upgrade(),
+                ListedFile::Named(vnode) => Some(vnode),
+                ListedFile::Unnamed(vnode) => vnode.upgrade(),
             };
             if let Some(vnode) = vnode {
                 vnode.listed_ns().store(0, Ordering::Relaxed);
@@ -172,8 +172,8 @@ impl<V: WriteBack> Flusher<V> {
             let mut rest = list.range(next?..);
             let listed = rest.by_ref().take(ROUND_VNODES);
             batch.extend(listed.filter_map(|(_, held)| match held {
-                Held::Named(vnode) => Some(vnode.clone()),
-                Held::Unnamed(vnode) => vnode.upgrade(),
+                ListedFile::Named(vnode) => Some(vnode.clone()),
+                ListedFile::Unnamed(vnode) => vnode.upgrade(),
             }));
             next = rest.next().map(|(key, _)| *key);
             Some(batch)

@@ -84,7 +84,7 @@ pub(crate) fn note_end(is_awaited: bool) {
 
 /// Limits of the pages that are dirty or being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DirtyLimits {
     /// Pages above which writing begins in the background.
     pub background: u64,
     /// Number of dirty pages above which writers wait.
@@ -93,12 +93,12 @@ pub struct Limits {
 
 /// Returns the current limits. Memory that programs have filled does not count as available for
 /// dirty pages.
-pub fn limits() -> Limits {
+pub fn limits() -> DirtyLimits {
     let memory = rt::memory::statistics();
     let busy = DIRTY.load(Ordering::Relaxed) + WRITING.load(Ordering::Relaxed);
     let clean = STORED.load(Ordering::Relaxed).saturating_sub(busy);
     let available = (memory.free_frames + clean).min(memory.total_frames);
-    Limits { background: available / BACKGROUND_SHARE, hard: available / HARD_SHARE }
+    DirtyLimits { background: available / BACKGROUND_SHARE, hard: available / HARD_SHARE }
 }
 
 impl Tally {

@@ -6,8 +6,8 @@
 use super::{World, shelf::Shelf};
 use crate::{Active, Base, Errno, Path};
 use interfaces::file_system::{
-    AttributeChange, Attributes, FileSystem, FileTime, FsError, InodeNumber, MountInfo, NewInode,
-    TakeEntry, Usage,
+    AttributeChange, Attributes, FileSystem, FileSystemUsage, FileTime, FsError, InodeNumber,
+    MountInfo, NewInode, TakeEntry,
 };
 use linux_raw_sys::general as raw;
 use std::{
@@ -122,7 +122,7 @@ impl FileSystem for Watched {
     fn mount_info(&self) -> MountInfo {
         self.below.mount_info()
     }
-    fn usage(&self) -> Result<Usage, FsError> {
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
         self.below.usage()
     }
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {

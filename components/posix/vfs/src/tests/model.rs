@@ -5,9 +5,9 @@
 //! twice at once, every page has reserved room, no length is set and no block is moved while a write
 //! is under way.
 use interfaces::file_system::{
-    Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
-    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry,
-    Usage,
+    Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileSystemUsage,
+    FileTime, FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind,
+    TakeEntry,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 use std::{
@@ -242,8 +242,8 @@ impl FileSystem for Model {
             writes_replacements: true,
         }
     }
-    fn usage(&self) -> Result<Usage, FsError> {
-        Ok(Usage::default())
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
+        Ok(FileSystemUsage::default())
     }
     fn lookup(&self, _: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
         let disk = self.disk();

@@ -1,7 +1,7 @@
 //! A file system of names on storage: inodes and directories in a table, without contents.
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber,
-    MountInfo, NewAcls, NewInode, TakeEntry, Usage,
+    AttributeChange, Attributes, Backing, FileSystem, FileSystemUsage, FileTime, FileType, FsError,
+    InodeNumber, MountInfo, NewAcls, NewInode, TakeEntry,
 };
 use std::{
     collections::BTreeMap,
@@ -90,8 +90,8 @@ impl FileSystem for Shelf {
             writes_replacements: false,
         }
     }
-    fn usage(&self) -> Result<Usage, FsError> {
-        Ok(Usage::default())
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
+        Ok(FileSystemUsage::default())
     }
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
         let mut inodes = self.inodes();

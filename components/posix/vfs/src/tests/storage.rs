@@ -3,8 +3,8 @@
 use super::World;
 use crate::{Active, Errno, file::IoFlags, io::SliceSink};
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber,
-    MountInfo, PageSink, TakeEntry, Usage,
+    AttributeChange, Attributes, Backing, FileSystem, FileSystemUsage, FileTime, FileType, FsError,
+    InodeNumber, MountInfo, PageSink, TakeEntry,
 };
 use linux_raw_sys::general as raw;
 use rt::memory::Frame;
@@ -85,8 +85,8 @@ impl FileSystem for Disk {
             writes_replacements: false,
         }
     }
-    fn usage(&self) -> Result<Usage, FsError> {
-        Ok(Usage::default())
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
+        Ok(FileSystemUsage::default())
     }
     fn lookup(&self, _: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
         *self.lookups.lock().unwrap() += 1;

@@ -14,40 +14,40 @@ lock_class! {
 /// Most dentries of one object.
 const ENTRIES_MAX: usize = 8;
 
-struct Entry {
+struct CachedChild {
     parent: u64,
     place: u64,
     dentry: Arc<Dentry>,
 }
 
 #[derive(Default)]
-struct State {
-    entries: Vec<Entry>,
+struct ChildCacheState {
+    entries: Vec<CachedChild>,
     /// The entry to be replaced next.
     oldest: usize,
     is_closed: bool,
 }
 
 /// The cache of one object.
-pub struct ChildCache(Mutex<State>);
+pub struct ChildCache(Mutex<ChildCacheState>);
 
 impl ChildCache {
     /// Makes an empty cache.
     pub fn new() -> ChildCache {
-        ChildCache(Mutex::new(&CHILDREN, State::default()))
+        ChildCache(Mutex::new(&CHILDREN, ChildCacheState::default()))
     }
     /// Returns the dentry at `place` of the directory whose dentry has the number `parent`.
     pub(crate) fn get(&self, parent: u64, place: u64) -> Option<Arc<Dentry>> {
         let state = self.0.lock();
-        let is_it = |entry: &&Entry| entry.parent == parent && entry.place == place;
+        let is_it = |entry: &&CachedChild| entry.parent == parent && entry.place == place;
         state.entries.iter().find(is_it).map(|entry| entry.dentry.clone())
     }
     /// Adds `dentry`, in place of the oldest one if the cache is full. If memory is short or the object has ended, nothing
     /// is added.
     pub(crate) fn put(&self, parent: u64, place: u64, dentry: &Arc<Dentry>) {
-        let entry = Entry { parent, place, dentry: dentry.clone() };
+        let entry = CachedChild { parent, place, dentry: dentry.clone() };
         let mut state = self.0.lock();
-        let State { entries, oldest, is_closed } = &mut *state;
+        let ChildCacheState { entries, oldest, is_closed } = &mut *state;
         if *is_closed {
             return;
         }

@@ -38,7 +38,7 @@ impl Promised {
 }
 
 /// The place of a dentry in the tree.
-struct Link {
+struct DentryPlace {
     parent: Option<Arc<Dentry>>,
     name: Arc<[u8]>,
 }
@@ -47,7 +47,7 @@ struct Link {
 pub struct Dentry {
     id: u64,
     vnode: Arc<Vnode>,
-    link: Mutex<Link>,
+    link: Mutex<DentryPlace>,
     is_deleted: AtomicBool,
     mounts: AtomicU32,
     /// Position in the list of names of its directory, if the directory has such a list; changed
@@ -88,7 +88,7 @@ impl Dentry {
         Arc::new(Dentry {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             vnode,
-            link: Mutex::new(&LINK, Link { parent, name: promised.name }),
+            link: Mutex::new(&LINK, DentryPlace { parent, name: promised.name }),
             is_deleted: AtomicBool::new(false),
             mounts: AtomicU32::new(0),
             position: AtomicU64::new(0),

@@ -13,7 +13,7 @@ use crate::{
 };
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use interfaces::file_system::Usage;
+use interfaces::file_system::FileSystemUsage;
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -128,7 +128,7 @@ impl Mount {
     ///
     /// # Errors
     /// Errors of the file system.
-    pub fn usage(&self) -> Result<(Usage, MountFlags), Errno> {
+    pub fn usage(&self) -> Result<(FileSystemUsage, MountFlags), Errno> {
         Ok((self.instance().usage()?, self.seen_flags()))
     }
 }

@@ -26,7 +26,7 @@ const SHARD_ENTRIES_MIN: usize = 64;
 /// Number of frames of memory for each entry that the whole cache may hold before it is swept.
 const FRAMES_AN_ENTRY: usize = 4;
 
-struct Entry<D> {
+struct CachedName<D> {
     hash: u64,
     parent: u64,
     name: Arc<[u8]>,
@@ -37,7 +37,7 @@ struct Entry<D> {
 }
 
 struct Shard<D> {
-    entries: HashTable<Entry<D>>,
+    entries: HashTable<CachedName<D>>,
     sweep_at: usize,
 }
 
@@ -58,7 +58,7 @@ impl Key<'_> {
         self.name
     }
     #[inline]
-    fn is_of<D>(&self, entry: &Entry<D>) -> bool {
+    fn is_of<D>(&self, entry: &CachedName<D>) -> bool {
         entry.parent == self.parent && *entry.name == *self.name
     }
 }
@@ -185,8 +185,8 @@ impl<D> NameCache<D> {
     ) -> Option<Arc<D>> {
         let Key { hash, parent, .. } = *key;
         let was_used = AtomicBool::new(true);
-        let fresh = Entry { hash, parent, name, dentry, was_used, _charge: charge };
-        let is_it = |entry: &Entry<D>| key.is_of(entry);
+        let fresh = CachedName { hash, parent, name, dentry, was_used, _charge: charge };
+        let is_it = |entry: &CachedName<D>| key.is_of(entry);
         let mut shard = self.shard(hash).write();
         let (kept, replaced) = match shard.entries.entry(hash, is_it, |entry| entry.hash) {
             Slot::Occupied(mut place) => match &place.get().dentry {
@@ -243,13 +243,13 @@ impl<D> NameCache<D> {
 impl<D> Shard<D> {
     /// Removes entries that no other object holds and that were not used since the last sweep, at most as many as can be
     /// held at once with little memory: memory may be short.
-    fn sweep(&mut self) -> Vec<Entry<D>> {
-        let is_idle = |entry: &mut Entry<D>| {
+    fn sweep(&mut self) -> Vec<CachedName<D>> {
+        let is_idle = |entry: &mut CachedName<D>| {
             let was_used = core::mem::replace(entry.was_used.get_mut(), false);
             let is_held = entry.dentry.as_ref().is_some_and(|dentry| Arc::strong_count(dentry) > 1);
             !was_used && !is_held
         };
-        let swept: Vec<Entry<D>> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
+        let swept: Vec<CachedName<D>> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
         self.sweep_at = sweep_threshold(self.entries.len());
         self.fit();
         swept

@@ -14,7 +14,7 @@ use interfaces::file_system::{DirectoryEntry, TakeEntry};
 use rt::{NoMemory, memory::Charge};
 
 /// A position, and the dentry at it until that is removed.
-type Slot = (u64, Option<Arc<Dentry>>);
+type NameSlot = (u64, Option<Arc<Dentry>>);
 
 /// Number of slots that are made at first.
 const SLOTS_MIN: usize = 4;
@@ -24,7 +24,7 @@ const TOP: u64 = (1 << 62) - 1;
 /// The names of one directory.
 pub(crate) struct Names {
     /// The slots in ascending order of position. The last one is never empty, and at most half of them are.
-    slots: Vec<Slot>,
+    slots: Vec<NameSlot>,
     /// Number of names.
     count: usize,
     /// The next position.
@@ -118,7 +118,7 @@ impl Names {
     }
     /// Reserves memory for this many slots in all.
     fn resize(&mut self, slots: usize) -> Result<(), NoMemory> {
-        let charge = Charge::take(slots * size_of::<Slot>())?;
+        let charge = Charge::take(slots * size_of::<NameSlot>())?;
         if slots > self.slots.capacity() {
             let more = slots - self.slots.len();
             self.slots.try_reserve_exact(more).map_err(|_| NoMemory)?;

@@ -20,7 +20,7 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
-use interfaces::file_system::Access;
+use interfaces::file_system::MountAccess;
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -55,14 +55,14 @@ pub enum Reach {
 const REFERENCES_IDLE: usize = 1;
 
 /// The mounts of a namespace.
-struct Table {
+struct MountTable {
     /// The mount at the top of the tree. It hangs nowhere and is never taken away, only replaced.
     root: Arc<Mount>,
     /// The others, in the order of mounting.
     others: Vec<Arc<Mount>>,
 }
 
-impl Table {
+impl MountTable {
     fn position(&self, id: u64) -> Option<usize> {
         self.others.iter().position(|mount| mount.id() == id)
     }
@@ -91,7 +91,7 @@ impl Table {
 
 /// The mounts that a process sees.
 pub struct Namespace {
-    table: RwLock<Table>,
+    table: RwLock<MountTable>,
     /// Changes of the table, and of flags of its mounts.
     changes: Arc<Changes>,
     devices: Arc<Registry>,
@@ -109,7 +109,7 @@ impl Namespace {
     ) -> Arc<Namespace> {
         let root = active.root().clone();
         let mount = Mount::new(source, active, root, flags);
-        let table = RwLock::new(&TABLE, Table { root: mount, others: Vec::new() });
+        let table = RwLock::new(&TABLE, MountTable { root: mount, others: Vec::new() });
         Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices, host })
     }
     /// Returns the notifier of mounts that were made, changed or removed.
@@ -298,8 +298,8 @@ impl Namespace {
             return Err(Errno::EINVAL);
         }
         let access = match flags.contains(MountFlags::READ_ONLY) {
-            true => Access::ReadOnly,
-            false => Access::Writable,
+            true => MountAccess::ReadOnly,
+            false => MountAccess::Writable,
         };
         if reach == Reach::FileSystem {
             path.mount.instance().remount(access)?;

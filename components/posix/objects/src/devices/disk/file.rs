@@ -1,5 +1,5 @@
 //! [`BlockFile`]: an open disk.
-use super::Device;
+use super::DiskDevice;
 use alloc::sync::Arc;
 use interfaces::{block::SECTOR_BYTES, file_system::Allocation};
 use linux_raw_sys::ioctl as request;
@@ -16,13 +16,13 @@ const SECTOR: u64 = SECTOR_BYTES as u64;
 
 /// The open file of a disk.
 pub struct BlockFile {
-    device: Arc<Device>,
+    device: Arc<DiskDevice>,
     pages: Arc<OpenFile>,
 }
 
 impl BlockFile {
     /// Makes an open disk; `pages` is the open file of the disk's volume.
-    pub(super) fn new(device: Arc<Device>, pages: Arc<OpenFile>) -> BlockFile {
+    pub(super) fn new(device: Arc<DiskDevice>, pages: Arc<OpenFile>) -> BlockFile {
         BlockFile { device, pages }
     }
     /// Answers an ioctl.

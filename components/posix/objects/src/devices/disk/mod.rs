@@ -46,7 +46,7 @@ lock_class! {
 }
 
 /// A disk or a partition, with its number.
-pub struct Device {
+pub struct DiskDevice {
     /// Name without `/dev/`.
     pub name: String,
     /// Device number: major and minor.
@@ -70,19 +70,19 @@ const PAGE_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
 const READ_AHEAD_PAGES: u64 = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DiskKind {
     Whole,
     Partition,
 }
 
-impl Device {
-    fn new(block: Arc<dyn Block>, number: (u32, u32), kind: Kind) -> Arc<Device> {
+impl DiskDevice {
+    fn new(block: Arc<dyn Block>, number: (u32, u32), kind: DiskKind) -> Arc<DiskDevice> {
         let cache = Mutex::new(&CACHE, Weak::new());
         let counted = Counted::new(block);
         let statistics = counted.statistics().clone();
         let block: Arc<dyn Block> = Arc::new(counted);
-        let (name, is_partition) = (block.info().name, kind == Kind::Partition);
-        Arc::new(Device {
+        let (name, is_partition) = (block.info().name, kind == DiskKind::Partition);
+        Arc::new(DiskDevice {
             name,
             number,
             block,
@@ -132,11 +132,11 @@ impl Device {
 }
 
 /// Returns every disk and every partition found on it, with the numbers of Linux.
-pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
+pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<DiskDevice>> {
     let mut all = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
         let (major, minor) = super::disk_number(index);
-        let whole = Device::new(disk.clone(), (major, minor), Kind::Whole);
+        let whole = DiskDevice::new(disk.clone(), (major, minor), DiskKind::Whole);
         all.push(whole.clone());
         let disk = &whole.block;
         let sectors = disk.info().sectors;
@@ -144,7 +144,7 @@ pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
         for part in parts {
             let number = (major, minor + part.number as u32);
             let slice = Arc::new(slice::Slice::new(disk, part));
-            all.push(Device::new(slice, number, Kind::Partition));
+            all.push(DiskDevice::new(slice, number, DiskKind::Partition));
         }
     }
     all
@@ -167,7 +167,7 @@ fn read_sectors(disk: &Arc<dyn Block>, first: u64, out: &mut [u8]) -> bool {
 }
 
 /// Registers an opener for each device.
-pub fn register(registry: &Registry, devices: &[Arc<Device>]) {
+pub fn register(registry: &Registry, devices: &[Arc<DiskDevice>]) {
     for device in devices {
         let (major, minor) = device.number;
         registry.register_block(major, minor..=minor, Arc::new(DeviceOpener(device.clone())));
@@ -175,7 +175,7 @@ pub fn register(registry: &Registry, devices: &[Arc<Device>]) {
 }
 
 /// The opener of one device.
-struct DeviceOpener(Arc<Device>);
+struct DeviceOpener(Arc<DiskDevice>);
 
 impl Opener for DeviceOpener {
     fn open(&self, _: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {

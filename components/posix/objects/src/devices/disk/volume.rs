@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::{
     block::{Block, BlockError, BlockSink, Operation, Request, SECTOR_BYTES, Segment},
     file_system::{
-        Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError,
-        InodeNumber, MountInfo, PageSink, SyncKind, TakeEntry, Usage,
+        Allocation, AttributeChange, Attributes, Backing, FileSystem, FileSystemUsage, FileTime,
+        FileType, FsError, InodeNumber, MountInfo, PageSink, SyncKind, TakeEntry,
     },
 };
 use rt::{PAGE_BYTES, memory::Frame};
@@ -75,7 +75,7 @@ impl Volume {
         if beyond > 0 {
             sink.pages_done(tag, first + batch.len() as u64, beyond, Ok(()));
         }
-        let transfer: Arc<dyn BlockSink> = Arc::new(Transfer { sink: sink.clone(), tag });
+        let transfer: Arc<dyn BlockSink> = Arc::new(TransferSink { sink: sink.clone(), tag });
         self.disk.submit(&mut batch, &transfer);
     }
     /// Writes zeroes to sectors; sends them as data if the device cannot make them itself.
@@ -100,12 +100,12 @@ impl Volume {
 }
 
 /// Tells the sink of one transfer of each page.
-struct Transfer {
+struct TransferSink {
     sink: Arc<dyn PageSink>,
     tag: u64,
 }
 
-impl BlockSink for Transfer {
+impl BlockSink for TransferSink {
     fn completed(&self, page: u64, result: Result<(), BlockError>) {
         self.sink.pages_done(self.tag, page, 1, result.map_err(fs_error));
     }
@@ -136,8 +136,12 @@ impl FileSystem for Volume {
             writes_replacements: false,
         }
     }
-    fn usage(&self) -> Result<Usage, FsError> {
-        Ok(Usage { magic: 0x6264_6576, block_bytes: PAGE_BYTES as u32, ..Usage::default() })
+    fn usage(&self) -> Result<FileSystemUsage, FsError> {
+        Ok(FileSystemUsage {
+            magic: 0x6264_6576,
+            block_bytes: PAGE_BYTES as u32,
+            ..FileSystemUsage::default()
+        })
     }
     fn lookup(&self, _: InodeNumber, _: &[u8]) -> Result<Attributes, FsError> {
         Err(FsError::NotFound)

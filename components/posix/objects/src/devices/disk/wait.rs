@@ -10,12 +10,12 @@ lock_class! {
     static ANSWER = "disk.answer";
 }
 
-struct Waiter {
+struct DiskWaiter {
     answer: Mutex<Option<Result<(), BlockError>>>,
     news: Event,
 }
 
-impl BlockSink for Waiter {
+impl BlockSink for DiskWaiter {
     fn completed(&self, _: u64, result: Result<(), BlockError>) {
         *self.answer.lock() = Some(result);
         self.news.signal();
@@ -32,7 +32,7 @@ pub fn run(
     sector: u64,
     segments: Vec<Segment>,
 ) -> Result<(), BlockError> {
-    let waiter = Arc::new(Waiter { answer: Mutex::new(&ANSWER, None), news: Event::new() });
+    let waiter = Arc::new(DiskWaiter { answer: Mutex::new(&ANSWER, None), news: Event::new() });
     let sink: Arc<dyn BlockSink> = waiter.clone();
     disk.submit(&mut alloc::vec![Request { tag: 0, operation, sector, segments }], &sink);
     loop {

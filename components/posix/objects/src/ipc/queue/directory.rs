@@ -34,7 +34,7 @@ struct Named {
 }
 
 #[derive(Default)]
-struct Names {
+struct QueueNames {
     named: BTreeMap<Arc<[u8]>, Named>,
     by_place: BTreeMap<u64, Arc<[u8]>>,
     last_place: u64,
@@ -42,28 +42,28 @@ struct Names {
 
 /// The directory of all queues.
 pub struct Directory {
-    names: Mutex<Names>,
+    names: Mutex<QueueNames>,
     attributes: Mutex<Attributes>,
 }
 
 /// The directory, and its place for the calls.
-struct Known {
+struct KnownDirectory {
     directory: Arc<Directory>,
     active: Arc<Active>,
     mount: Arc<Mount>,
 }
 
-fn known() -> Result<&'static Known, Errno> {
-    static KNOWN: Once<Known> = Once::new();
+fn known() -> Result<&'static KnownDirectory, Errno> {
+    static KNOWN: Once<KnownDirectory> = Once::new();
     KNOWN.get_or_try_init(|| {
         let attributes = attributes(ROOT_INODE, FileType::Directory, ROOT_MODE, (0, 0));
         let directory = Arc::new(Directory {
-            names: Mutex::new(&NAMES, Names::default()),
+            names: Mutex::new(&NAMES, QueueNames::default()),
             attributes: Mutex::new(&ATTRIBUTES, attributes),
         });
         let active = Active::generated(TYPE_NAME, directory.clone())?;
         let mount = Mount::unseen(TYPE_NAME, active.clone());
-        Ok(Known { directory, active, mount })
+        Ok(KnownDirectory { directory, active, mount })
     })
 }
 

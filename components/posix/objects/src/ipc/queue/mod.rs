@@ -5,7 +5,7 @@
 //! | `directory` | the names of queues, as the file system `mqueue` shows them |
 //! | `file` | an open queue |
 //!
-//! The messages and sleepers are a model, [`Queue`]. `ipc.queue` guards it and the process to be notified,
+//! The messages and sleepers are a model, [`PriorityQueue`]. `ipc.queue` guards it and the process to be notified,
 //! `ipc.queue.attributes` the attributes for stat(2); both are leaves. A signal is sent after the lock. The user of a queue is
 //! charged with its greatest content, within RLIMIT_MSGQUEUE, and with the memory of each message while it is in the queue.
 pub mod directory;
@@ -35,7 +35,7 @@ use process::{
     user_memory::User,
 };
 use rt::{lock_class, memory::Charge, sync::Mutex};
-use sysv::prioritized::{Message, PRIORITIES, Queue, Sent};
+use sysv::prioritized::{PRIORITIES, PrioritizedMessage, PriorityQueue, Sent};
 use vfs::{Capabilities, Credentials, Errno, generated, poll::WaitQueue};
 
 lock_class! {
@@ -68,7 +68,8 @@ pub struct Shape {
 impl Shape {
     /// Returns the shape of a queue that is created without attributes.
     pub fn usual() -> Shape {
-        let least = |limit: &limits::Limit, usual: &limits::Limit| limit.get().min(usual.get());
+        let least =
+            |limit: &limits::IpcLimit, usual: &limits::IpcLimit| limit.get().min(usual.get());
         Shape {
             messages: least(&limits::POSIX_MESSAGES, &limits::POSIX_MESSAGES_USUAL) as i64,
             bytes: least(&limits::POSIX_BYTES, &limits::POSIX_BYTES_USUAL) as i64,
@@ -145,10 +146,10 @@ pub enum Notify {
 }
 
 /// A sleeping call; a receiver gets its message as the answer.
-type Sleeper = Arc<Waiter<Option<Message<Body>>>>;
+type QueueSleeper = Arc<Waiter<Option<PrioritizedMessage<Body>>>>;
 
-struct State {
-    queue: Queue<Body, Sleeper>,
+struct QueueState {
+    queue: PriorityQueue<Body, QueueSleeper>,
     notice: Option<Notice>,
 }
 
@@ -165,25 +166,25 @@ impl Drop for Charged {
 }
 
 /// Counts a queue as long as this exists.
-struct Counted;
+struct CountedQueue;
 
-impl Counted {
+impl CountedQueue {
     /// # Errors
     /// `ENOSPC` if there are as many as the limit allows.
-    fn new(who: &Credentials) -> Result<Counted, Errno> {
+    fn new(who: &Credentials) -> Result<CountedQueue, Errno> {
         let most = match who.has(Capabilities::SYS_RESOURCE) {
             true => usize::MAX,
             false => limits::POSIX_QUEUES.get() as usize,
         };
         let more = |now: usize| (now < most).then_some(now + 1);
         match LIVE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Counted),
+            Ok(_) => Ok(CountedQueue),
             Err(_) => Err(Errno::ENOSPC),
         }
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedQueue {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
     }
@@ -193,11 +194,11 @@ impl Drop for Counted {
 pub struct PosixQueue {
     shape: Shape,
     attributes: Mutex<Attributes>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: WaitQueue,
     _charge: Charge,
     _charged: Charged,
-    _counted: Counted,
+    _counted: CountedQueue,
 }
 
 /// The time that a call waits at most.
@@ -219,7 +220,7 @@ impl PosixQueue {
     fn new(task: &Task, permissions: u16, shape: Shape) -> Result<Arc<PosixQueue>, Errno> {
         let who = task.credentials();
         let charge = Charge::take(OBJECT_BYTES)?;
-        let counted = Counted::new(&who)?;
+        let counted = CountedQueue::new(&who)?;
         let bytes = shape.charged_bytes(&who)?;
         let user = task.account();
         user.add_queue_bytes(bytes, task.process.limits.soft(Resource::MessageQueues))?;
@@ -230,7 +231,7 @@ impl PosixQueue {
             size: FILE_BYTES,
             ..generated::attributes(inode, FileType::Regular, permissions, owner)
         };
-        let state = State { queue: Queue::new(shape.messages as usize), notice: None };
+        let state = QueueState { queue: PriorityQueue::new(shape.messages as usize), notice: None };
         Ok(Arc::new(PosixQueue {
             shape,
             attributes: Mutex::new(&ATTRIBUTES, attributes),
@@ -261,7 +262,7 @@ impl PosixQueue {
         wait: Wait,
     ) -> Result<(), Errno> {
         let length = bytes.len();
-        let message = Message { priority, length, body: Body::new(task, bytes)? };
+        let message = PrioritizedMessage { priority, length, body: Body::new(task, bytes)? };
         let mut state = self.state.lock();
         if state.queue.is_full() {
             if wait == Wait::Not {
@@ -314,9 +315,9 @@ impl PosixQueue {
     fn sleep(
         &self,
         task: &Task,
-        sleeper: &Sleeper,
+        sleeper: &QueueSleeper,
         wait: Wait,
-    ) -> Result<Option<Message<Body>>, Errno> {
+    ) -> Result<Option<PrioritizedMessage<Body>>, Errno> {
         let end_ns = match wait {
             Wait::Until(ns) => Some(ns),
             Wait::Not | Wait::ForEver => None,

@@ -53,7 +53,7 @@ const SLAVES_MAX: u32 = 4096;
 
 /// The mount options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Options {
+struct DevptsOptions {
     user: Option<u32>,
     group: Option<u32>,
     mode: u16,
@@ -61,10 +61,10 @@ struct Options {
     slaves_max: u32,
 }
 
-impl Options {
+impl DevptsOptions {
     /// Parses mount(2)'s data.
-    fn decode(text: &[u8]) -> Result<Options, Errno> {
-        let mut options = Options {
+    fn decode(text: &[u8]) -> Result<DevptsOptions, Errno> {
+        let mut options = DevptsOptions {
             user: None,
             group: None,
             mode: 0o600,
@@ -106,7 +106,7 @@ struct Slave {
 /// A devpts; the root of its tree.
 pub struct Instance {
     this: Weak<Instance>,
-    options: Options,
+    options: DevptsOptions,
     slaves: Mutex<Slaves>,
     multiplexer: Mutex<Attributes>,
 }
@@ -123,7 +123,7 @@ impl Instance {
     /// # Errors
     /// `EINVAL` for unknown options.
     pub fn new(options: &[u8]) -> Result<Arc<Instance>, Errno> {
-        let options = Options::decode(options)?;
+        let options = DevptsOptions::decode(options)?;
         let multiplexer = Attributes {
             device: MULTIPLEXER,
             ..attributes(MULTIPLEXER_INODE, FileType::Character, options.multiplexer_mode, (0, 0))
@@ -309,11 +309,11 @@ mod tests {
 
     #[test]
     fn mount_options_are_those_of_linux_and_others_are_refused() {
-        let options = Options::decode(b"newinstance,gid=5,mode=620,ptmxmode=0666").unwrap();
+        let options = DevptsOptions::decode(b"newinstance,gid=5,mode=620,ptmxmode=0666").unwrap();
         assert_eq!((options.user, options.group), (None, Some(5)));
         assert_eq!((options.mode, options.multiplexer_mode), (0o620, 0o666));
         for wrong in [&b"mode=9"[..], b"gid=x", b"size=3", b"max=99999"] {
-            assert_eq!(Options::decode(wrong), Err(Errno::EINVAL));
+            assert_eq!(DevptsOptions::decode(wrong), Err(Errno::EINVAL));
         }
     }
 

@@ -15,7 +15,7 @@ mod master;
 pub use master::Master;
 
 use super::{
-    line::{Line, Notice, Use},
+    line::{Notice, TerminalLine, Use},
     termios::Termios,
 };
 use alloc::{
@@ -68,7 +68,7 @@ enum Slave {
     Closed,
 }
 
-struct State {
+struct PtyState {
     output: VecDeque<u8>,
     slave: Slave,
     is_master_open: bool,
@@ -82,7 +82,7 @@ struct State {
 pub(super) struct Pair {
     index: u32,
     instance: Weak<devpts::Instance>,
-    state: Mutex<State>,
+    state: Mutex<PtyState>,
     /// Wait queue of the master: output came, the slave was closed, or packet mode has an event.
     readable: WaitQueue,
     /// The terminal has room for input.
@@ -93,7 +93,7 @@ impl Pair {
     fn new(index: u32, instance: &Arc<devpts::Instance>) -> Arc<Pair> {
         LIVE.fetch_add(1, Ordering::Relaxed);
         MADE.fetch_add(1, Ordering::Relaxed);
-        let state = State {
+        let state = PtyState {
             output: VecDeque::new(),
             slave: Slave::NotYet,
             is_master_open: true,
@@ -157,7 +157,7 @@ impl Drop for Pair {
     }
 }
 
-impl Line for Pair {
+impl TerminalLine for Pair {
     fn name(&self) -> String {
         format!("pts/{}", self.index)
     }

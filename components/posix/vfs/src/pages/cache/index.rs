@@ -52,7 +52,7 @@ impl Chunk {
         self.frames.get(slot as usize)?.as_ref()
     }
     /// Removes the frame and clears every state.
-    fn take(&mut self, slot: u64, tally: &Share) -> Option<Frame> {
+    fn take(&mut self, slot: u64, tally: &TallyShare) -> Option<Frame> {
         let mask = !(1 << slot);
         if *self.dirty.get_mut() & !mask != 0 {
             tally.clean(1);
@@ -94,7 +94,7 @@ pub(super) enum Touch {
 }
 
 /// A file's share of the tally of its file system.
-struct Share {
+struct TallyShare {
     whole: Arc<Tally>,
     /// Number of dirty pages of the file.
     dirty: AtomicU64,
@@ -102,7 +102,7 @@ struct Share {
     first_dirty: AtomicU64,
 }
 
-impl Share {
+impl TallyShare {
     fn mark_dirty(&self, page: u64) {
         self.dirty.fetch_add(1, Ordering::Relaxed);
         if page < self.first_dirty.load(Ordering::Relaxed) {
@@ -122,7 +122,7 @@ pub(super) struct Index {
     pages: u64,
     reading: u64,
     writing: u64,
-    tally: Share,
+    tally: TallyShare,
 }
 
 fn split(index: u64) -> (u64, u64) {
@@ -132,8 +132,11 @@ fn split(index: u64) -> (u64, u64) {
 impl Index {
     /// Makes an empty index; dirty pages are counted in `tally`.
     pub(super) fn new(tally: Arc<Tally>) -> Index {
-        let tally =
-            Share { whole: tally, dirty: AtomicU64::new(0), first_dirty: AtomicU64::new(u64::MAX) };
+        let tally = TallyShare {
+            whole: tally,
+            dirty: AtomicU64::new(0),
+            first_dirty: AtomicU64::new(u64::MAX),
+        };
         Index { chunks: BTreeMap::new(), pages: 0, reading: 0, writing: 0, tally }
     }
     /// Returns the number of pages with a frame.

@@ -6,7 +6,7 @@
 //! sent twice at once. [`WriteSink`] is told of the end, on the driver's thread.
 use super::{PAGE, PageCache, WHOLE, index::writing::Written};
 use crate::{
-    base::{errno::Errno, errors::Told},
+    base::{errno::Errno, errors::ReportedErrors},
     pages::tally,
 };
 use alloc::sync::Arc;
@@ -155,14 +155,14 @@ impl PageCache {
         self.backing == Backing::Storage && self.index.read().is_dirty(WHOLE)
     }
     /// Returns the position at which a new description begins to report errors.
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> ReportedErrors {
         self.errors.sample()
     }
     /// Reports the errors of writing since `told`.
     ///
     /// # Errors
     /// `EIO`, `ENOSPC` and other errors of the file system.
-    pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
+    pub(crate) fn check(&self, told: &ReportedErrors) -> Result<(), Errno> {
         self.errors.check(told)
     }
 }

@@ -32,7 +32,9 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use interfaces::file_system::{Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage};
+use interfaces::file_system::{
+    Attributes, Backing, FileSystem, FileSystemUsage, InodeNumber, MountInfo,
+};
 use rt::{
     PAGE_BYTES, lock_class,
     sync::{Mutex, Once},
@@ -371,13 +373,13 @@ impl Instance {
     ///
     /// # Errors
     /// Errors of the file system.
-    pub fn usage(&self) -> Result<Usage, Errno> {
+    pub fn usage(&self) -> Result<FileSystemUsage, Errno> {
         let Some(fs) = &self.fs else {
-            return Ok(Usage {
+            return Ok(FileSystemUsage {
                 magic: generated_magic(self.info.type_name),
                 block_bytes: PAGE_BYTES as u32,
                 name_max: 255,
-                ..Usage::default()
+                ..FileSystemUsage::default()
             });
         };
         Ok(fs.usage()?)

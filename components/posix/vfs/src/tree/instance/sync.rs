@@ -3,7 +3,7 @@ use super::{Instance, instances};
 use crate::{base::errno::Errno, pages::cache::WHOLE, tree::vnode::Vnode};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
-use interfaces::file_system::Access;
+use interfaces::file_system::MountAccess;
 
 impl Instance {
     /// Writes everything: dirty pages, attributes, and changes that the file system holds.
@@ -39,9 +39,9 @@ impl Instance {
     ///
     /// # Errors
     /// `EBUSY` while a file is open for writing; `EROFS` if the medium forbids writing; `EIO`.
-    pub(crate) fn remount(&self, access: Access) -> Result<(), Errno> {
+    pub(crate) fn remount(&self, access: MountAccess) -> Result<(), Errno> {
         let Some(fs) = &self.fs else { return Ok(()) };
-        if access == Access::Writable {
+        if access == MountAccess::Writable {
             fs.remount(access)?;
             self.is_read_only.store(false, Ordering::Relaxed);
             return Ok(());

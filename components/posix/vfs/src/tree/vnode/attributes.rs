@@ -1,5 +1,5 @@
 //! Attributes of a vnode: reading and changing them, and passing pending changes to the file system.
-use super::{FLAG_NO_ACCESS_TIME, State, Vnode, pack_owner};
+use super::{FLAG_NO_ACCESS_TIME, Vnode, VnodeState, pack_owner};
 use crate::base::{
     errno::Errno,
     mount_flags::MountFlags,
@@ -71,7 +71,7 @@ impl Vnode {
         }
     }
     /// Takes over the attributes that the file system returned; the number of its blocks may have changed.
-    fn know(&self, state: &mut State, known: Attributes) {
+    fn know(&self, state: &mut VnodeState, known: Attributes) {
         state.known = known;
         if let Some(pages) = &self.pages {
             pages.note_blocks();
@@ -154,7 +154,7 @@ impl Vnode {
         self.access_due_ns.store(0, Ordering::Relaxed);
     }
     /// Returns the locked attributes, after an update if they are outdated.
-    fn up_to_date(&self) -> MutexGuard<'_, State> {
+    fn up_to_date(&self) -> MutexGuard<'_, VnodeState> {
         let mut state = self.state.lock();
         // The mark is cleared before the file system is asked, under the lock: a thread that finds it cleared finds
         // the new attributes.
@@ -169,7 +169,7 @@ impl Vnode {
     pub(crate) fn links(&self) -> u32 {
         self.state.lock().known.links
     }
-    fn refresh_locked(&self, state: &mut State) {
+    fn refresh_locked(&self, state: &mut VnodeState) {
         if let Ok(fs) = self.instance.file_system()
             && let Ok(fresh) = fs.attributes(self.inode)
         {
@@ -177,7 +177,7 @@ impl Vnode {
         }
     }
     /// Takes over the attributes of the file system after it changed some by itself; pending changes are kept.
-    pub(super) fn learn(&self, state: &mut State, mut fresh: Attributes) {
+    pub(super) fn learn(&self, state: &mut VnodeState, mut fresh: Attributes) {
         let pending = state.pending;
         overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
         fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));

@@ -7,7 +7,7 @@
 //! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
 //!
 //! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
-use super::{State, Vnode, attributes::overlay};
+use super::{Vnode, VnodeState, attributes::overlay};
 use crate::{
     base::errno::Errno,
     pages::cache::PageCache,
@@ -141,7 +141,7 @@ impl Vnode {
         (known.modified, known.changed) = (now, now);
         self.end_change(state);
     }
-    fn end_change(&self, state: rt::sync::MutexGuard<'_, State>) {
+    fn end_change(&self, state: rt::sync::MutexGuard<'_, VnodeState>) {
         self.access_due_ns.store(0, Ordering::Relaxed);
         drop(state);
     }

@@ -62,10 +62,10 @@ pub const FLAG_NO_DUMP: u32 = 0x40;
 pub(crate) const FLAG_NO_ACCESS_TIME: u32 = 0x80;
 
 /// A place in which another part of the personality keeps an object that belongs to a vnode.
-pub type Slot = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
+pub type VnodeSlot = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
 
 /// The current attributes, and the changes of them that the file system was not told yet.
-struct State {
+struct VnodeState {
     known: Attributes,
     pending: AttributeChange,
 }
@@ -87,7 +87,7 @@ pub struct Vnode {
     access_due_ns: AtomicU64,
     /// The file system changed attributes by itself; `state` does not have them yet.
     is_outdated: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<VnodeState>,
     contents: RwLock<()>,
     /// The names of a directory that exists in the name cache only.
     names: Mutex<Names>,
@@ -102,8 +102,8 @@ pub struct Vnode {
     writers: AtomicI32,
     /// Time at which it was put on the list of vnodes to be written; 0 while it is not listed.
     listed_ns: AtomicU64,
-    pipe: Slot,
-    locks: Slot,
+    pipe: VnodeSlot,
+    locks: VnodeSlot,
     observers: Observers,
     /// The memory charge of an inode that exists in the caches only.
     _charge: Charge,
@@ -147,7 +147,7 @@ impl Vnode {
             flags: AtomicU32::new(known.flags),
             access_due_ns: AtomicU64::new(0),
             is_outdated: AtomicBool::new(false),
-            state: Mutex::new(&STATE, State { known, pending: AttributeChange::default() }),
+            state: Mutex::new(&STATE, VnodeState { known, pending: AttributeChange::default() }),
             contents: RwLock::new(class, ()),
             names: Mutex::new(&NAMES, Names::new()),
             target: Mutex::new(&TARGET, target),
@@ -218,11 +218,11 @@ impl Vnode {
         }
     }
     /// Returns the slot in which the personality keeps the pipe of a FIFO, or the object of another special file.
-    pub fn pipe(&self) -> &Slot {
+    pub fn pipe(&self) -> &VnodeSlot {
         &self.pipe
     }
     /// Returns the slot in which the personality keeps its file locks.
-    pub fn locks(&self) -> &Slot {
+    pub fn locks(&self) -> &VnodeSlot {
         &self.locks
     }
     /// Returns the observers of its events.
