@@ -5,7 +5,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// How often each signal was handled by [`count`].
+/// Number of times that [`count`] handled each signal.
 static SIGNALS: [AtomicI32; 65] = [const { AtomicI32::new(0) }; 65];
 
 /// A signal handler that counts.
