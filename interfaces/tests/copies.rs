@@ -69,7 +69,7 @@ fn nothing_is_copied_between_client_and_driver() {
     let before = copied_bytes();
     for tag in 0..300 {
         let segments = (0..16)
-            .map(|_| Segment { frame: Frame::allocate(false).unwrap(), offset: 0, length: 4096 })
+            .map(|_| Segment { frame: Frame::unfilled().unwrap(), offset: 0, length: 4096 })
             .collect();
         let operation = if tag % 2 == 0 { Operation::Read } else { Operation::Write };
         proxy.submit(&mut vec![Request { tag, operation, sector: tag * 128, segments }], &sink);

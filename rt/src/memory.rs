@@ -5,6 +5,7 @@
 //! frame whose only reference is the caller's `&mut Frame` can be had as a slice
 //! ([`Frame::exclusive`]); every other frame offers copy, zero and atomic access only.
 use crate::{NoMemory, PAGE_BYTES, thread::Woken, time::Instant, world};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use program::Statistics;
 
@@ -64,36 +65,34 @@ pub struct Frame(FrameId);
 pub struct FrameId(pub u32);
 
 impl Frame {
-    /// Allocates a frame. If `zeroed` it is cleared. Otherwise its contents are unspecified, though never another program's,
-    /// and it must be overwritten as a whole before it is passed on.
+    /// Allocates a frame of zeroes.
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn allocate(zeroed: bool) -> Result<Frame, NoMemory> {
-        world::memory::frame_allocate(zeroed).map(|number| Frame(FrameId(number)))
+    pub fn zeroed() -> Result<Frame, NoMemory> {
+        world::memory::frame_allocate(true).map(|number| Frame(FrameId(number)))
     }
-    /// Fills `out` with `count` new frames, with one call of the allocator for each batch. If memory is refused `out` is as
-    /// before.
+    /// Allocates a frame whose contents are unspecified, though never another program's. It must be overwritten as a whole
+    /// before it is passed on.
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn allocate_many(
-        count: usize,
-        zeroed: bool,
-        out: &mut alloc::vec::Vec<Frame>,
-    ) -> Result<(), NoMemory> {
-        let before = out.len();
-        out.try_reserve(count).map_err(|_| NoMemory)?;
-        for _ in 0..count {
-            match Frame::allocate(zeroed) {
-                Ok(frame) => out.push(frame),
-                Err(refused) => {
-                    out.truncate(before);
-                    return Err(refused);
-                }
-            }
-        }
-        Ok(())
+    pub fn unfilled() -> Result<Frame, NoMemory> {
+        world::memory::frame_allocate(false).map(|number| Frame(FrameId(number)))
+    }
+    /// Appends `count` frames of zeroes to `out`. If memory is refused `out` is as before.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn allocate_zeroed(count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory> {
+        append(count, out, Frame::zeroed)
+    }
+    /// Appends `count` frames as of [`Frame::unfilled`] to `out`. If memory is refused `out` is as before.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn allocate_unfilled(count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory> {
+        append(count, out, Frame::unfilled)
     }
     /// Returns the number of the frame.
     pub fn id(&self) -> FrameId {
@@ -153,6 +152,25 @@ impl Frame {
     pub fn copy_from(&self, source: &Frame) {
         world::memory::frame_copy(source.0.0, self.0.0);
     }
+}
+
+fn append(
+    count: usize,
+    out: &mut Vec<Frame>,
+    allocate: impl Fn() -> Result<Frame, NoMemory>,
+) -> Result<(), NoMemory> {
+    let before = out.len();
+    out.try_reserve(count).map_err(|_| NoMemory)?;
+    for _ in 0..count {
+        match allocate() {
+            Ok(frame) => out.push(frame),
+            Err(refused) => {
+                out.truncate(before);
+                return Err(refused);
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Clone for Frame {

@@ -128,7 +128,7 @@ fn an_event_is_waited_for_across_threads() {
 
 #[test]
 fn a_frame_is_exclusive_only_without_other_references() {
-    let mut frame = Frame::allocate(true).unwrap();
+    let mut frame = Frame::zeroed().unwrap();
     frame.exclusive().unwrap()[7] = 9;
     let other = frame.clone();
     assert_eq!(frame.references(), 2);
@@ -145,14 +145,14 @@ fn a_frame_is_exclusive_only_without_other_references() {
 #[test]
 fn refusals_come_when_a_test_asks() {
     host::refuse_after(Some(2));
-    let kept = (Frame::allocate(true), Charge::take(10));
+    let kept = (Frame::zeroed(), Charge::take(10));
     assert!(kept.0.is_ok() && kept.1.is_ok());
-    assert_eq!(Frame::allocate(true).err(), Some(NoMemory));
+    assert_eq!(Frame::zeroed().err(), Some(NoMemory));
     let mut frames = Vec::new();
-    assert_eq!(Frame::allocate_many(3, true, &mut frames), Err(NoMemory));
+    assert_eq!(Frame::allocate_zeroed(3, &mut frames), Err(NoMemory));
     assert!(frames.is_empty());
     host::refuse_after(None);
-    assert!(Frame::allocate(true).is_ok());
+    assert!(Frame::zeroed().is_ok());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn copy_on_write_takes_write_from_both_and_copies_once() {
 #[test]
 fn pages_map_unmap_and_move() {
     let space = Space::new().unwrap();
-    let frames = [Frame::allocate(true).unwrap(), Frame::allocate(true).unwrap()];
+    let frames = [Frame::zeroed().unwrap(), Frame::zeroed().unwrap()];
     assert_eq!(space.map(range(0x1000, 5), &frames, read_write()), Ok(2));
     assert_eq!(space.map(range(0x1000, 5), &frames, read_write()), Ok(0));
     assert_eq!(frames[0].references(), 2);

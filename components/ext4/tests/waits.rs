@@ -102,7 +102,7 @@ fn names_are_made_while_a_commit_waits_for_its_data() {
     let sink = Arc::new(Sink::default());
     let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
     let mut frames = Vec::new();
-    Frame::allocate_many(1, true, &mut frames).unwrap();
+    Frame::allocate_zeroed(1, &mut frames).unwrap();
     fs.write_pages(file, 0, frames, 4096, 77, &handle);
     assert_eq!(device.held.lock().unwrap().len(), 1, "the data is on its way");
     let told = make_many(&fs, FILES);

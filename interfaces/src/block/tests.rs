@@ -298,7 +298,7 @@ fn request(tag: u64, operation: Operation, sector: u64, frames: &[Frame]) -> Req
 }
 
 fn filled(byte: u8) -> Frame {
-    let frame = Frame::allocate(true).unwrap();
+    let frame = Frame::zeroed().unwrap();
     frame.write(0, &[byte; 4096]);
     frame
 }

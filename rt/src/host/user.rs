@@ -104,7 +104,7 @@ impl SpaceHandle {
         let mut mapped = 0;
         for page in (start / PAGE..).take(count) {
             if let std::collections::btree_map::Entry::Vacant(vacant) = pages.entry(page) {
-                vacant.insert(PageEntry::new(Frame::allocate(true)?, protection));
+                vacant.insert(PageEntry::new(Frame::zeroed()?, protection));
                 mapped += 1;
             }
         }
@@ -192,7 +192,7 @@ impl SpaceHandle {
         };
         let mut done = Unshared::Reused;
         if entry.frame.references() > 1 {
-            let copy = Frame::allocate(false)?;
+            let copy = Frame::unfilled()?;
             copy.copy_from(&entry.frame);
             entry.frame = copy;
             done = Unshared::Copied;

@@ -170,7 +170,7 @@ fn request(tag: u64, operation: Operation, sector: u64, frames: &[Frame]) -> Req
 }
 
 fn frames(count: usize) -> Vec<Frame> {
-    (0..count).map(|_| Frame::allocate(true).unwrap()).collect()
+    (0..count).map(|_| Frame::zeroed().unwrap()).collect()
 }
 
 impl Rig {

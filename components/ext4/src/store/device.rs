@@ -94,7 +94,7 @@ impl VolumeDevice {
     pub(crate) fn reserve_frames(&self) -> Result<(), FsError> {
         let mut frames = self.frames.lock();
         let missing = FRAMES_RESERVED.saturating_sub(frames.len());
-        Frame::allocate_many(missing, true, &mut frames).map_err(|_| FsError::NoMemory)
+        Frame::allocate_zeroed(missing, &mut frames).map_err(|_| FsError::NoMemory)
     }
 
     /// Writes `pieces` and waits. Pieces that are adjacent on the device share a request, and a frame.
@@ -280,10 +280,10 @@ impl VolumeDevice {
             return Err(FsError::Corrupt);
         }
         let mut frames = Vec::new();
-        if Frame::allocate_many((limit - first) as usize, true, &mut frames).is_err() {
+        if Frame::allocate_zeroed((limit - first) as usize, &mut frames).is_err() {
             // One frame, which is freed at once, may come from the reserve: the thread that waits for it may be one that frees
             // memory.
-            rt::memory::with_reserve(|| Frame::allocate_many(1, true, &mut frames))
+            rt::memory::with_reserve(|| Frame::allocate_zeroed(1, &mut frames))
                 .map_err(|_| FsError::NoMemory)?;
         }
         let batch = self.requests(first, &frames);
@@ -397,7 +397,7 @@ fn extend(frames: &mut Vec<Frame>, pages: usize) -> usize {
     let missing = pages.min(FRAMES_MAX).saturating_sub(set_aside);
     if missing > 0 && !rt::memory::is_short() {
         // If they cannot be allocated, there are more batches.
-        let _ = Frame::allocate_many(missing, false, frames);
+        let _ = Frame::allocate_unfilled(missing, frames);
     }
     set_aside
 }

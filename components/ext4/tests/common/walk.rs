@@ -158,7 +158,7 @@ pub fn read_pages(
     count: u64,
 ) -> Result<Vec<u8>, FsError> {
     let mut frames = Vec::new();
-    Frame::allocate_many(count as usize, false, &mut frames).unwrap();
+    Frame::allocate_unfilled(count as usize, &mut frames).unwrap();
     let sink = Arc::new(Sink::default());
     let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
     fs.read_pages(inode, first, frames.clone(), 77, &handle);

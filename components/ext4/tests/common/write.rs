@@ -180,7 +180,7 @@ fn written(
 
 fn frames_of(bytes: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
-    Frame::allocate_many(bytes.len().div_ceil(PAGE_BYTES), true, &mut frames).unwrap();
+    Frame::allocate_zeroed(bytes.len().div_ceil(PAGE_BYTES), &mut frames).unwrap();
     for (frame, part) in frames.iter().zip(bytes.chunks(PAGE_BYTES)) {
         frame.write(0, part);
     }

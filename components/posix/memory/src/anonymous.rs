@@ -88,7 +88,7 @@ impl Mappable for Anonymous {
         if let Some(frame) = table.frames.get(&index) {
             return Ok(frame.clone());
         }
-        let frame = Frame::allocate(true)?;
+        let frame = Frame::zeroed()?;
         table.charge.grow(SLOT_BYTES)?;
         table.frames.insert(index, frame.clone());
         RESIDENT.fetch_add(1, Ordering::Relaxed);

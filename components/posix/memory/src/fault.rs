@@ -296,7 +296,7 @@ impl AddressSpace {
         let Some(original) = original else {
             return Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: false });
         };
-        let copy = Frame::allocate(false)?;
+        let copy = Frame::unfilled()?;
         copy.copy_from(&original);
         self.space.map(one(page)?, &[copy], region.page_protection())?;
         Ok(FaultStep::Done)
@@ -441,9 +441,9 @@ fn window(region: &Region, page: u64, pages: u64) -> (u64, u64) {
 /// store finds it shared and makes a copy.
 pub(super) fn zero_frame() -> Result<Frame, NoMemory> {
     static ZERO: Once<Option<Frame>> = Once::new();
-    match ZERO.get_or_init(|| Frame::allocate(true).ok()) {
+    match ZERO.get_or_init(|| Frame::zeroed().ok()) {
         Some(zero) => Ok(zero.clone()),
-        None => Frame::allocate(true),
+        None => Frame::zeroed(),
     }
 }
 

@@ -47,7 +47,7 @@ impl Mappable for TestFile {
         let part = bytes.get(start..).filter(|part| !part.is_empty()).ok_or(Errno::ENXIO)?;
         let mut pages = self.pages.lock().unwrap();
         let frame = pages.entry(index).or_insert_with(|| {
-            let frame = Frame::allocate(true).unwrap();
+            let frame = Frame::zeroed().unwrap();
             frame.write(0, &part[..part.len().min(PAGE as usize)]);
             frame
         });

@@ -251,7 +251,7 @@ mod tests {
     use rt::memory::Frame;
 
     fn take_frame() -> Result<u64, Errno> {
-        Frame::allocate(false).map(|_| 1).map_err(Errno::from)
+        Frame::unfilled().map(|_| 1).map_err(Errno::from)
     }
 
     #[test]

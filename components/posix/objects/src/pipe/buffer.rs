@@ -133,7 +133,7 @@ impl Buffer {
     pub fn fill_one(&mut self, source: &mut dyn Source, mode: Mode) -> Result<usize, Errno> {
         let frame = match self.spare.pop() {
             Some(frame) => frame,
-            None => Frame::allocate(false)?,
+            None => Frame::unfilled()?,
         };
         let wanted = source.remaining().min(PAGE_BYTES);
         match source.take_into_frame(&frame, 0, wanted) {

@@ -147,7 +147,7 @@ impl Filling<'_> {
     /// `EFAULT`, `ENOMEM`.
     pub fn fill_from(&mut self, source: &mut dyn Source) -> Result<usize, Errno> {
         let wanted = self.remaining().min(PAGE_BYTES);
-        let frame = Frame::allocate(false)?;
+        let frame = Frame::unfilled()?;
         let count = source.take_into_frame(&frame, 0, wanted)?;
         if count > 0 {
             self.push(frame, 0, count);
@@ -167,7 +167,7 @@ impl Sink for Filling<'_> {
             if length == 0 {
                 break;
             }
-            let frame = Frame::allocate(false)?;
+            let frame = Frame::unfilled()?;
             frame.write(0, rest.split_at(length).0);
             self.push(frame, 0, length);
             done += length;
@@ -184,7 +184,7 @@ impl Sink for Filling<'_> {
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
         let length = length.min(self.remaining()).min(PAGE_BYTES);
         if length > 0 {
-            self.push(Frame::allocate(true)?, 0, length);
+            self.push(Frame::zeroed()?, 0, length);
         }
         Ok(length)
     }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn frames_are_shared_and_slots_limit() {
-        let frame = Frame::allocate(true).unwrap();
+        let frame = Frame::zeroed().unwrap();
         frame.write(10, b"hello");
         let mut parcel = Parcel::new();
         let mut filling = parcel.filling(2, 100);
@@ -218,14 +218,14 @@ mod tests {
 
     #[test]
     fn whole_pages_and_parts_are_copied_into_frames() {
-        let page = Frame::allocate(true).unwrap();
+        let page = Frame::zeroed().unwrap();
         page.write(0, &[7; PAGE_BYTES]);
         let mut parcel = Parcel::new();
         let mut filling = parcel.filling(4, 3 * PAGE_BYTES);
         filling.put_frame(&page, 0, PAGE_BYTES).unwrap();
         filling.put_frame(&page, 4000, 96).unwrap();
         filling.put_zeroes(50).unwrap();
-        let to = Frame::allocate(true).unwrap();
+        let to = Frame::zeroed().unwrap();
         assert_eq!(parcel.take_into_frame(&to, 0, PAGE_BYTES), Ok(PAGE_BYTES));
         assert_eq!(parcel.take_into_frame(&to, 100, 200), Ok(146));
         let mut out = [1; 3];

@@ -140,7 +140,7 @@ impl Payload {
         let mut frames = Vec::with_capacity(length.div_ceil(PAGE_BYTES));
         let mut done = 0;
         while done < length {
-            let frame = Frame::allocate(false)?;
+            let frame = Frame::unfilled()?;
             let wanted = (length - done).min(PAGE_BYTES);
             let count = match source.take_into_frame(&frame, 0, wanted) {
                 Ok(count) => count,

@@ -13,7 +13,7 @@ fn executable(bytes: &[u8]) -> Executable {
     let frames: Vec<Frame> = bytes
         .chunks(PAGE as usize)
         .map(|part| {
-            let frame = Frame::allocate(true).unwrap();
+            let frame = Frame::zeroed().unwrap();
             frame.write(0, part);
             frame
         })

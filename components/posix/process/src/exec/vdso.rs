@@ -44,10 +44,10 @@ fn shared() -> Option<&'static Shared> {
 
 impl Shared {
     fn new() -> Result<Shared, NoMemory> {
-        let data_frame = Frame::allocate(true)?;
+        let data_frame = Frame::zeroed()?;
         let mut code = Vec::new();
         for part in CODE.chunks(PAGE_BYTES) {
-            let frame = Frame::allocate(true)?;
+            let frame = Frame::zeroed()?;
             frame.write(0, part);
             code.push(frame);
         }

@@ -68,8 +68,11 @@ pub fn reclaim(pages: usize) -> usize {
 const LAST_TRIES: usize = 100;
 
 /// A frame that the caller cannot do without.
-pub(crate) fn allocate_frame(is_zeroed: bool, host: &dyn Host) -> Result<Frame, Errno> {
-    retried(host, || with_reclaim(|| Frame::allocate(is_zeroed)))
+pub(crate) fn allocate_frame(
+    allocate: impl Fn() -> Result<Frame, NoMemory>,
+    host: &dyn Host,
+) -> Result<Frame, Errno> {
+    retried(host, || with_reclaim(&allocate))
 }
 
 /// Runs an operation that has no effect where it fails, and again after memory was made where that

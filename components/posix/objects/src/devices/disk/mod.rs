@@ -152,7 +152,7 @@ pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<DiskDevice>> {
 
 /// Reads whole sectors, one page at a time; returns `false` if that failed.
 fn read_sectors(disk: &Arc<dyn Block>, first: u64, out: &mut [u8]) -> bool {
-    let Ok(frame) = Frame::allocate(true) else { return false };
+    let Ok(frame) = Frame::zeroed() else { return false };
     let mut sector = first;
     for part in out.chunks_mut(PAGE_BYTES) {
         let length = part.len() as u32;

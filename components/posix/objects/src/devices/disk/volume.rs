@@ -83,7 +83,7 @@ impl Volume {
         if self.disk.info().has_write_zeroes {
             return run(&self.disk, Operation::WriteZeroes { sectors }, first, Vec::new());
         }
-        let zero = Frame::allocate(true).map_err(|_| BlockError::NoMemory)?;
+        let zero = Frame::zeroed().map_err(|_| BlockError::NoMemory)?;
         let (mut at, end) = (first, first + sectors);
         let most = (self.disk.info().max_segments as u64).min(ZERO_SEGMENTS) * SECTORS_A_PAGE;
         while at < end {

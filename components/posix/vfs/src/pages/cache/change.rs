@@ -223,7 +223,7 @@ impl PageCache {
                 break;
             }
             if self.index.read().missing(page..page + 1) > 0 {
-                let made = self.allocate_frame(true);
+                let made = self.allocate_frame(Frame::zeroed);
                 let made = made.and_then(|frame| self.put_reserved(page, frame, Touch::Read));
                 reserved -= u64::from(made == Ok(true));
                 outcome = made.map(|_| ());

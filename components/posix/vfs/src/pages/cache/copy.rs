@@ -209,7 +209,7 @@ impl PageCache {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let is_whole = length == PAGE_BYTES;
         memory::make_room(1);
-        let frame = self.allocate_frame(!is_whole)?;
+        let frame = self.allocate_frame(if is_whole { Frame::unfilled } else { Frame::zeroed })?;
         self.reserve_stored(index)?;
         let count = source.take_into_frame(&frame, within, length)?;
         let must_merge = is_whole && count < PAGE_BYTES;

@@ -225,8 +225,11 @@ impl PageCache {
         }
     }
     /// A frame that the caller cannot do without.
-    fn allocate_frame(&self, is_zeroed: bool) -> Result<Frame, Errno> {
-        memory::allocate_frame(is_zeroed, self.throttle.host())
+    fn allocate_frame(
+        &self,
+        allocate: impl Fn() -> Result<Frame, rt::NoMemory>,
+    ) -> Result<Frame, Errno> {
+        memory::allocate_frame(allocate, self.throttle.host())
     }
     /// Visits the pages of a range that are in memory and lie within the file.
     pub(crate) fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
@@ -301,8 +304,8 @@ impl PageCache {
         let mut frames = Vec::new();
         memory::make_room(missing);
         match missing {
-            1 => frames.push(self.allocate_frame(false)?),
-            _ => memory::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?,
+            1 => frames.push(self.allocate_frame(Frame::unfilled)?),
+            _ => memory::with_reclaim(|| Frame::allocate_unfilled(missing, &mut frames))?,
         }
         frames.reverse();
         let shape = self.shape.read();
@@ -345,7 +348,7 @@ impl PageCache {
     }
     /// Makes a page of zeroes if there is none.
     fn fill_zeroes(&self, index: u64, touch: Touch) -> Result<(), Errno> {
-        let frame = self.allocate_frame(true)?;
+        let frame = self.allocate_frame(Frame::zeroed)?;
         self.put_new(index, frame, touch)
     }
     /// Puts a new page in place; one that is there already stays.
