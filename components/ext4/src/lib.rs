@@ -1,7 +1,7 @@
 //! ext4: reading and writing volumes as the stock `mke2fs -t ext4` makes them.
 //!
 //! Key types, from the bottom up: [`store::Store`] (blocks, cached and logged), [`store::log::Operation`] (one atomic change),
-//! [`layout::volume::Volume`] (these blocks with the geometry and the groups), [`layout::inode_table::InodeNode`] (an inode in
+//! [`layout::volume::Volume`] (these blocks with the geometry and the groups), [`layout::inode_table::LiveInode`] (an inode in
 //! use), [`transactions::mount::Mount`] (a volume in use, with its inodes), [`Ext4`] (the mount as the personality has it).
 //! README.md lists the floors.
 //!

@@ -12,7 +12,7 @@ use crate::{
         groups::{Account, inodes},
         inode::Inode,
         inode_store::{Before, LINKS_MAX, encode_device},
-        inode_table::{InodeNode, lock_all},
+        inode_table::{LiveInode, lock_all},
         raw::inode::{BASE_BYTES, BODY_BYTES, FLAG_EXTENTS, FLAGS_INHERITED},
         volume::Volume,
     },
@@ -39,7 +39,7 @@ const EXTRA_BYTES: usize = 32;
 /// Those of [`interfaces::file_system::FileSystem::create`].
 pub(crate) fn create(
     mount: &Mount,
-    directory: &InodeNode,
+    directory: &LiveInode,
     name: &[u8],
     new: &NewInode<'_>,
 ) -> Result<Attributes, FsError> {
@@ -80,7 +80,7 @@ fn check_can_name(volume: &Volume, parent: &Inode, file_type: FileType) -> Resul
 fn add_entry(
     volume: &Volume,
     operation: &Operation<'_>,
-    directory: &InodeNode,
+    directory: &LiveInode,
     entry: &NewEntry<'_>,
     (room, now): (Seen<Option<Room>>, FileTime),
 ) -> Result<(), FsError> {
@@ -108,7 +108,7 @@ fn add_entry(
 /// Those of [`interfaces::file_system::FileSystem::create_unnamed`].
 pub(crate) fn create_unnamed(
     mount: &Mount,
-    directory: &InodeNode,
+    directory: &LiveInode,
     new: &NewInode<'_>,
 ) -> Result<Attributes, FsError> {
     let volume = &mount.volume;
@@ -236,8 +236,8 @@ fn unmake(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Resu
 /// Those of [`interfaces::file_system::FileSystem::link`].
 pub(crate) fn link(
     mount: &Mount,
-    node: &InodeNode,
-    (directory, name): (&InodeNode, &[u8]),
+    node: &LiveInode,
+    (directory, name): (&LiveInode, &[u8]),
     now: FileTime,
 ) -> Result<Attributes, FsError> {
     let volume = &mount.volume;

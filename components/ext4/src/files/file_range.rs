@@ -16,7 +16,7 @@ use crate::{
         groups::Account,
         inode::Inode,
         inode_store::Before,
-        inode_table::InodeNode,
+        inode_table::LiveInode,
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         volume::Volume,
     },
@@ -38,7 +38,7 @@ const STEP_MOVES: usize = 16;
 /// Those of [`interfaces::file_system::FileSystem::allocate`].
 pub(crate) fn allocate(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     how: Allocation,
     (offset, length): (u64, u64),
     now: FileTime,
@@ -63,7 +63,7 @@ pub(crate) fn allocate(
 /// Does the rest of a request that has begun.
 fn apply(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     how: Allocation,
     bytes: &Range<u64>,
 ) -> Result<Attributes, FsError> {
@@ -91,7 +91,7 @@ fn apply(
 /// Changes the inode in one operation, and stores it.
 fn change<T>(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
     change_with(mount, node, (0, Account::Pool), of)
@@ -101,7 +101,7 @@ fn change<T>(
 /// it.
 fn change_with<T>(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     (blocks, account): (u64, Account),
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
@@ -120,7 +120,7 @@ fn block_bytes(volume: &Volume) -> u64 {
 }
 
 /// Allocates blocks that read as zeroes for every hole that `bytes` touches.
-fn fill(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsError> {
+fn fill(mount: &Mount, node: &LiveInode, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let end = bytes.end.div_ceil(block_bytes(volume));
     let mut logical = bytes.start / block_bytes(volume);
@@ -140,7 +140,7 @@ fn fill(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsErr
 }
 
 /// Clears the parts of blocks at both ends of a range.
-fn clear_ends(volume: &Volume, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsError> {
+fn clear_ends(volume: &Volume, node: &LiveInode, bytes: &Range<u64>) -> Result<(), FsError> {
     let inode = node.read();
     let block = block_bytes(volume);
     let head = bytes.start..bytes.start.next_multiple_of(block).min(bytes.end);
@@ -150,7 +150,7 @@ fn clear_ends(volume: &Volume, node: &InodeNode, bytes: &Range<u64>) -> Result<(
 }
 
 /// Frees the whole blocks of a range and clears the rest of it.
-fn punch(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsError> {
+fn punch(mount: &Mount, node: &LiveInode, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     clear_ends(volume, node, bytes)?;
     let block = block_bytes(volume);
@@ -167,14 +167,14 @@ fn punch(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsEr
 }
 
 /// Checks that a range is whole blocks inside the file.
-fn check_blocks(volume: &Volume, node: &InodeNode, bytes: &Range<u64>) -> Result<u64, FsError> {
+fn check_blocks(volume: &Volume, node: &LiveInode, bytes: &Range<u64>) -> Result<u64, FsError> {
     let (block, size) = (block_bytes(volume), node.read().attributes.size);
     let is_whole = bytes.start.is_multiple_of(block) && bytes.end.is_multiple_of(block);
     if is_whole && bytes.start < size { Ok(size) } else { Err(FsError::Invalid) }
 }
 
 /// Removes a range and moves the blocks behind it down.
-fn collapse(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsError> {
+fn collapse(mount: &Mount, node: &LiveInode, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let size = check_blocks(volume, node, bytes)?;
     if bytes.end >= size {
@@ -202,7 +202,7 @@ fn collapse(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), F
 }
 
 /// Makes a hole and moves the blocks behind it up, the last first.
-fn insert(mount: &Mount, node: &InodeNode, bytes: &Range<u64>) -> Result<(), FsError> {
+fn insert(mount: &Mount, node: &LiveInode, bytes: &Range<u64>) -> Result<(), FsError> {
     let volume = &mount.volume;
     let size = check_blocks(volume, node, bytes)?;
     let length = bytes.end - bytes.start;

@@ -9,7 +9,7 @@ use crate::{
         groups::{Account, blocks, inodes},
         inode::Inode,
         inode_store::Before,
-        inode_table::InodeNode,
+        inode_table::LiveInode,
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         volume::Volume,
     },
@@ -63,7 +63,7 @@ pub(crate) fn set(volume: &Volume, inode: &mut Inode, size: u64) -> Result<(), F
 /// [`FsError::Unsupported`] for block maps; errors of I/O.
 pub(crate) fn resize(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     size: u64,
     change: impl FnOnce(&mut Inode),
 ) -> Result<(), FsError> {
@@ -126,7 +126,7 @@ pub(crate) fn check_regular(inode: &Inode) -> Result<(), FsError> {
 ///
 /// # Errors
 /// As [`extent_edit::remove`]; what freeing met.
-pub(crate) fn cut(mount: &Mount, node: &InodeNode) -> Result<(), FsError> {
+pub(crate) fn cut(mount: &Mount, node: &LiveInode) -> Result<(), FsError> {
     let volume = &mount.volume;
     loop {
         let is_done = mount.operate(|operation| {
@@ -186,7 +186,7 @@ pub(crate) fn step(
 ///
 /// # Errors
 /// Those of [`extent_edit::remove`]; errors of freeing. It stays on the list of orphans then.
-pub(crate) fn delete(mount: &Mount, node: &InodeNode) -> Result<(), FsError> {
+pub(crate) fn delete(mount: &Mount, node: &LiveInode) -> Result<(), FsError> {
     let volume = &mount.volume;
     loop {
         let is_done = mount.operate(|operation| {

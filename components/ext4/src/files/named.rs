@@ -6,7 +6,7 @@ use crate::{
     layout::{
         inode::Inode,
         inode_store::{Before, LINKS_MAX},
-        inode_table::InodeNode,
+        inode_table::LiveInode,
         raw::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
         superblock::ROOT_INODE,
         volume::Volume,
@@ -114,9 +114,9 @@ pub(crate) fn unname(
 /// Returns the node that a name stands for, held until [`let_go`], and the place of the name.
 pub(crate) fn hold(
     mount: &Mount,
-    directory: &InodeNode,
+    directory: &LiveInode,
     name: &[u8],
-) -> Result<(Arc<InodeNode>, Option<Seen<EntryPlace>>), FsError> {
+) -> Result<(Arc<LiveInode>, Option<Seen<EntryPlace>>), FsError> {
     let volume = &mount.volume;
     check_name(name)?;
     // The directory is locked until the inode is held: while the name exists, the inode is not freed.

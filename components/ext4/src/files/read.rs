@@ -2,7 +2,7 @@
 //! become one request over the page cache's own frames. All requests start as one batch.
 use crate::{
     layout::{
-        inode::Inode, inode_table::InodeNode, map, raw::inode::FLAG_INLINE_DATA, volume::Volume,
+        inode::Inode, inode_table::LiveInode, map, raw::inode::FLAG_INLINE_DATA, volume::Volume,
     },
     names::inline,
     store::{
@@ -20,7 +20,7 @@ use rt::{PAGE_BYTES, memory::Frame};
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Starts reading pages `client.first ..` of a file into `frames`.
-pub(crate) fn read_pages(volume: &Volume, node: &InodeNode, frames: Vec<Frame>, client: Client) {
+pub(crate) fn read_pages(volume: &Volume, node: &LiveInode, frames: Vec<Frame>, client: Client) {
     let inode = node.read();
     let checked = match inode.attributes.file_type {
         FileType::Regular => Ok(()),

@@ -8,7 +8,7 @@ use crate::{
     },
     layout::{
         inode_store::Before,
-        inode_table::{InodeNode, lock_all},
+        inode_table::{LiveInode, lock_all},
         volume::Volume,
     },
     names::{directory_edit, entries::EntryPlace, leaf_edit},
@@ -23,7 +23,7 @@ use interfaces::file_system::{FileTime, FsError};
 /// Those of [`interfaces::file_system::FileSystem::unlink`] and `remove_directory`.
 pub(crate) fn remove(
     mount: &Mount,
-    directory: &InodeNode,
+    directory: &LiveInode,
     name: &[u8],
     kind: RemovedKind,
     now: FileTime,
@@ -46,8 +46,8 @@ pub(crate) fn remove(
 fn remove_held(
     volume: &Volume,
     operation: &Operation<'_>,
-    (directory, name, seen): (&InodeNode, &[u8], Option<Seen<EntryPlace>>),
-    victim: &InodeNode,
+    (directory, name, seen): (&LiveInode, &[u8], Option<Seen<EntryPlace>>),
+    victim: &LiveInode,
     (kind, now): (RemovedKind, FileTime),
 ) -> Result<Outcome, FsError> {
     let mut locked = lock_all(&[directory, victim]);

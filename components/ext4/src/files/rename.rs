@@ -7,7 +7,7 @@ use crate::{
     layout::{
         groups::Account,
         inode_store::Before,
-        inode_table::{InodeNode, lock_all},
+        inode_table::{LiveInode, lock_all},
         volume::Volume,
     },
     names::{directory_edit, entries::NewEntry, leaf_edit},
@@ -18,7 +18,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError};
 
 /// A name in a directory.
-type Name<'a> = (&'a InodeNode, &'a [u8]);
+type Name<'a> = (&'a LiveInode, &'a [u8]);
 
 /// Moves a name; one that is there already is replaced.
 ///
@@ -107,13 +107,13 @@ fn with_held(
     mount: &Mount,
     from: Name<'_>,
     to: Name<'_>,
-    change: impl Fn(&Operation<'_>, &InodeNode, Option<&InodeNode>) -> Result<Outcome, FsError>,
+    change: impl Fn(&Operation<'_>, &LiveInode, Option<&LiveInode>) -> Result<Outcome, FsError>,
 ) -> Result<Outcome, FsError> {
     let volume = &mount.volume;
     volume.store.health.check_writable()?;
     for _ in 0..RETRIES_MAX {
         let (first, _) = hold(mount, from.0, from.1)?;
-        let second: Option<Arc<InodeNode>> = match hold(mount, to.0, to.1) {
+        let second: Option<Arc<LiveInode>> = match hold(mount, to.0, to.1) {
             Ok((node, _)) => Some(node),
             Err(FsError::NotFound) => None,
             Err(error) => {
@@ -155,17 +155,17 @@ fn number_of(
 struct Move<'n> {
     from: Name<'n>,
     to: Name<'n>,
-    moved: &'n InodeNode,
-    target: Option<&'n InodeNode>,
+    moved: &'n LiveInode,
+    target: Option<&'n LiveInode>,
     now: FileTime,
-    nodes: Vec<&'n InodeNode>,
+    nodes: Vec<&'n LiveInode>,
     locked: Locked<'n>,
 }
 
 impl<'n> Move<'n> {
     fn new(
-        (from, moved): (Name<'n>, &'n InodeNode),
-        (to, target): (Name<'n>, Option<&'n InodeNode>),
+        (from, moved): (Name<'n>, &'n LiveInode),
+        (to, target): (Name<'n>, Option<&'n LiveInode>),
         now: FileTime,
     ) -> Move<'n> {
         let mut nodes = alloc::vec![from.0, to.0, moved];
@@ -281,8 +281,8 @@ impl<'n> Move<'n> {
 fn swap_names(
     volume: &Volume,
     operation: &Operation<'_>,
-    (from, first): (Name<'_>, &InodeNode),
-    (to, second): (Name<'_>, &InodeNode),
+    (from, first): (Name<'_>, &LiveInode),
+    (to, second): (Name<'_>, &LiveInode),
     now: FileTime,
 ) -> Result<Outcome, FsError> {
     let nodes = [from.0, to.0, first, second];
@@ -292,7 +292,7 @@ fn swap_names(
     if !is_same {
         return Ok(Outcome::Changed);
     }
-    let type_of = |locked: &mut Locked<'_>, node: &InodeNode| {
+    let type_of = |locked: &mut Locked<'_>, node: &LiveInode| {
         of(locked, node.number).map(|inode| inode.attributes.file_type)
     };
     let types = [type_of(&mut locked, first)?, type_of(&mut locked, second)?];

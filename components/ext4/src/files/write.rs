@@ -17,7 +17,7 @@ use crate::{
         groups::{Account, blocks},
         inode::Inode,
         inode_store::Before,
-        inode_table::InodeNode,
+        inode_table::LiveInode,
         raw::inode::FLAG_INLINE_DATA,
         volume::Volume,
     },
@@ -80,7 +80,7 @@ pub(crate) fn mapping(
 /// Starts writing pages from `client.first` on.
 pub(crate) fn write_pages(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     frames: Vec<Frame>,
     size_bytes: u64,
     client: Client,
@@ -96,7 +96,7 @@ pub(crate) fn write_pages(
 /// Keeps the writes of pages for the commit that follows, or starts them. Returns whether they are kept.
 pub(crate) fn write_along(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     frames: Vec<Frame>,
     size_bytes: u64,
     client: Client,
@@ -127,7 +127,7 @@ enum Start {
 /// commit.
 fn write_some(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     frames: &[Frame],
     size_bytes: u64,
     client: Client,
@@ -201,7 +201,7 @@ fn blocks_a_page(volume: &Volume) -> u64 {
 fn move_out(
     volume: &Volume,
     operation: &Operation<'_>,
-    node: &InodeNode,
+    node: &LiveInode,
     inode: &mut Inode,
 ) -> Result<(), FsError> {
     if !node.delayed_from(0).0 {
@@ -221,7 +221,7 @@ fn move_out(
 fn plan(
     volume: &Volume,
     operation: &Operation<'_>,
-    (node, inode): (&InodeNode, &mut Inode),
+    (node, inode): (&LiveInode, &mut Inode),
     (first, size_bytes): (u64, u64),
     batch: &mut Batch<'_>,
 ) -> (bool, Vec<Range<u64>>) {
@@ -274,7 +274,7 @@ fn must_pause(volume: &Volume) -> bool {
 }
 
 /// Ends the reservation of pages that have all of their blocks now; `taken` of the blocks were reserved.
-fn settle(volume: &Volume, node: &InodeNode, (logical, blocks): (u64, u64), taken: u64) {
+fn settle(volume: &Volume, node: &LiveInode, (logical, blocks): (u64, u64), taken: u64) {
     let each = blocks_a_page(volume);
     let (first, end) = (logical / each, (logical + blocks) / each);
     if let Ok(groups) = volume.groups() {
@@ -287,7 +287,7 @@ fn settle(volume: &Volume, node: &InodeNode, (logical, blocks): (u64, u64), take
 fn place(
     volume: &Volume,
     operation: &Operation<'_>,
-    (node, inode): (&InodeNode, &mut Inode),
+    (node, inode): (&LiveInode, &mut Inode),
     logical: u64,
     (mapping, blocks): (Mapping, u64),
 ) -> Result<(u64, u64, u64), FsError> {
@@ -352,7 +352,7 @@ pub(crate) fn fill_hole(
 /// [`FsError::NoSpace`]; those of [`extent::find`].
 pub(crate) fn reserve(
     mount: &Mount,
-    node: &InodeNode,
+    node: &LiveInode,
     first: u64,
     pages: u64,
 ) -> Result<(), FsError> {
@@ -368,7 +368,7 @@ pub(crate) fn reserve(
     reserve_now(volume, node, first, pages)
 }
 
-fn reserve_now(volume: &Volume, node: &InodeNode, first: u64, pages: u64) -> Result<(), FsError> {
+fn reserve_now(volume: &Volume, node: &LiveInode, first: u64, pages: u64) -> Result<(), FsError> {
     let groups = volume.groups()?;
     let blocks_a_page = blocks_a_page(volume);
     let inode = node.read();

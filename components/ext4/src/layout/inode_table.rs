@@ -27,7 +27,7 @@ lock_class! {
 const SHARDS: usize = 16;
 
 /// An inode in use.
-pub(crate) struct InodeNode {
+pub(crate) struct LiveInode {
     /// Its number.
     pub(crate) number: u32,
     inode: RwLock<Inode>,
@@ -38,11 +38,11 @@ pub(crate) struct InodeNode {
     delayed: Mutex<Ranges>,
 }
 
-impl InodeNode {
+impl LiveInode {
     /// Makes a node of an inode, which the running transaction may have changed before it was
     /// forgotten.
-    pub(crate) fn new(volume: &Volume, inode: Inode) -> InodeNode {
-        InodeNode {
+    pub(crate) fn new(volume: &Volume, inode: Inode) -> LiveInode {
+        LiveInode {
             number: inode.number,
             inode: RwLock::new(&INODE, inode),
             changed: AtomicU64::new(volume.store.log.running_id()),
@@ -109,7 +109,7 @@ impl InodeNode {
         self.settle(groups, (first, count), blocks, 0);
     }
 
-    /// Ends the reservation as [`InodeNode::undelay`] does, for pages for which `taken` blocks were taken
+    /// Ends the reservation as [`LiveInode::undelay`] does, for pages for which `taken` blocks were taken
     /// from [`Account::Delayed`].
     pub(crate) fn settle(
         &self,
@@ -134,15 +134,15 @@ impl InodeNode {
 }
 
 /// Locks several nodes to be changed, each once, in order of their addresses.
-pub(crate) fn lock_all<'n>(nodes: &[&'n InodeNode]) -> Vec<(u32, WriteGuard<'n, Inode>)> {
-    let mut sorted: Vec<&InodeNode> = nodes.to_vec();
+pub(crate) fn lock_all<'n>(nodes: &[&'n LiveInode]) -> Vec<(u32, WriteGuard<'n, Inode>)> {
+    let mut sorted: Vec<&LiveInode> = nodes.to_vec();
     sorted.sort_by_key(|node| core::ptr::from_ref(*node).addr());
     sorted.dedup_by_key(|node| node.number);
     sorted.into_iter().map(|node| (node.number, node.write())).collect()
 }
 
 struct HeldInode {
-    node: Arc<InodeNode>,
+    node: Arc<LiveInode>,
     count: u64,
 }
 
@@ -160,7 +160,7 @@ impl InodeTable {
     }
 
     /// Returns the inode, with its count increased.
-    pub(crate) fn hold(&self, volume: &Volume, number: u32) -> Result<Arc<InodeNode>, FsError> {
+    pub(crate) fn hold(&self, volume: &Volume, number: u32) -> Result<Arc<LiveInode>, FsError> {
         let shard = self.shard(number)?;
         if let Some(held) = shard.lock().get_mut(&number) {
             held.count = held.count.saturating_add(1);
@@ -171,9 +171,9 @@ impl InodeTable {
     }
 
     /// Adds an inode that was just made or loaded, with its count increased.
-    pub(crate) fn insert(&self, volume: &Volume, inode: Inode) -> Result<Arc<InodeNode>, FsError> {
+    pub(crate) fn insert(&self, volume: &Volume, inode: Inode) -> Result<Arc<LiveInode>, FsError> {
         let number = inode.number;
-        let node = Arc::new(InodeNode::new(volume, inode));
+        let node = Arc::new(LiveInode::new(volume, inode));
         let mut shard = self.shard(number)?.lock();
         let held = shard.entry(number).or_insert_with(|| HeldInode { node, count: 0 });
         held.count = held.count.saturating_add(1);
@@ -185,16 +185,16 @@ impl InodeTable {
         &self,
         volume: &Volume,
         inode: InodeNumber,
-    ) -> Result<Arc<InodeNode>, FsError> {
+    ) -> Result<Arc<LiveInode>, FsError> {
         let number = u32::try_from(inode).map_err(|_| FsError::NotFound)?;
         if let Some(held) = self.shard(number)?.lock().get(&number) {
             return Ok(Arc::clone(&held.node));
         }
-        Ok(Arc::new(InodeNode::new(volume, Inode::load(volume, number)?)))
+        Ok(Arc::new(LiveInode::new(volume, Inode::load(volume, number)?)))
     }
 
     /// Decreases the count by `count`. Returns the node if its count is zero then.
-    pub(crate) fn forget(&self, inode: InodeNumber, count: u64) -> Option<Arc<InodeNode>> {
+    pub(crate) fn forget(&self, inode: InodeNumber, count: u64) -> Option<Arc<LiveInode>> {
         let number = u32::try_from(inode).ok()?;
         let mut shard = self.shard(number).ok()?.lock();
         let held = shard.get_mut(&number)?;

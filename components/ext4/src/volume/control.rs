@@ -3,7 +3,7 @@
 use crate::{
     layout::{
         groups::blocks,
-        inode_table::InodeNode,
+        inode_table::LiveInode,
         superblock_edit::{self, Mark},
     },
     transactions::mount::Mount,
@@ -34,7 +34,7 @@ impl Ext4 {
     }
 
     /// Makes the changes of one inode durable.
-    pub(crate) fn sync_node(&self, node: &InodeNode, _kind: SyncKind) -> Result<(), FsError> {
+    pub(crate) fn sync_node(&self, node: &LiveInode, _kind: SyncKind) -> Result<(), FsError> {
         if self.mount.volume.groups().is_err() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::{
     layout::{
         groups::Account,
         inode_store::{Before, storable},
-        inode_table::InodeNode,
+        inode_table::LiveInode,
         raw::inode::{FLAGS_KEPT, FLAGS_SETTABLE, FLAGS_SETTABLE_DIRECTORY, FLAGS_VISIBLE},
         superblock::ROOT_INODE,
     },
@@ -29,7 +29,7 @@ use rt::{PAGE_BYTES, memory::Frame};
 const SECTORS_A_PAGE: u64 = PAGE_BYTES as u64 / 512;
 
 impl Ext4 {
-    fn node(&self, inode: InodeNumber) -> Result<Arc<InodeNode>, FsError> {
+    fn node(&self, inode: InodeNumber) -> Result<Arc<LiveInode>, FsError> {
         self.mount.inodes.get(&self.mount.volume, inode)
     }
 
@@ -43,7 +43,7 @@ impl Ext4 {
     }
 
     /// Returns the inode that a name stands for, held.
-    fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<InodeNode>, FsError> {
+    fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<LiveInode>, FsError> {
         let parent = self.node(directory)?;
         // The inode is held while its directory cannot change, so that it is not freed in between.
         let parent = parent.read();
@@ -63,7 +63,7 @@ impl Ext4 {
     /// Changes the attributes of an inode in memory and adds it to the running transaction.
     fn change(
         &self,
-        node: &InodeNode,
+        node: &LiveInode,
         of: impl FnOnce(&mut Attributes),
     ) -> Result<Attributes, FsError> {
         self.mount.operate(|operation| {

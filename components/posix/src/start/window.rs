@@ -18,14 +18,14 @@ const RESTART_KEYS: &[u8] = b"ctrl-alt-del";
 const LINE_MAX: usize = 16;
 
 /// The console, and the line that is being received.
-struct WindowPort {
+struct WindowSink {
     console: Arc<Terminal>,
     line: Mutex<Vec<u8>>,
 }
 
 /// Listens on `port` on behalf of `console`.
 pub fn follow(port: &Arc<dyn Port>, console: &Arc<Terminal>) {
-    port.set_sink(Arc::new(WindowPort {
+    port.set_sink(Arc::new(WindowSink {
         console: console.clone(),
         line: Mutex::new(&LINE, Vec::new()),
     }));
@@ -37,7 +37,7 @@ fn decode(line: &[u8]) -> Option<(u16, u16)> {
     Some((rows.parse().ok()?, columns.parse().ok()?))
 }
 
-impl PortSink for WindowPort {
+impl PortSink for WindowSink {
     fn received(&self, bytes: &[u8]) -> usize {
         let (mut last, mut are_pressed) = (None, false);
         let mut line = self.line.lock();

@@ -128,7 +128,7 @@ static TABLE: Mutex<LockTable> = Mutex::new(
 );
 
 /// The result of one check of the word.
-enum LockStep<T> {
+enum LockAttempt<T> {
     Done(T),
     /// The word changed meanwhile; the step is to be done again.
     Again,
@@ -230,19 +230,19 @@ impl Word<'_> {
     /// Does `step` with the table locked until it completes.
     fn look<T>(
         &self,
-        mut step: impl FnMut(&mut LockTable, u32) -> Result<LockStep<T>, Errno>,
+        mut step: impl FnMut(&mut LockTable, u32) -> Result<LockAttempt<T>, Errno>,
     ) -> Result<T, Errno> {
         loop {
             let mut table = TABLE.lock();
             let found = match self.memory.user().atomic_load(self.address) {
                 Ok(word) => step(&mut table, word)?,
-                Err(_) => LockStep::Fault,
+                Err(_) => LockAttempt::Fault,
             };
             drop(table);
             match found {
-                LockStep::Done(done) => return Ok(done),
-                LockStep::Again => {}
-                LockStep::Fault => {
+                LockAttempt::Done(done) => return Ok(done),
+                LockAttempt::Again => {}
+                LockAttempt::Fault => {
                     let fault = self.memory.fault(self.address, Access::Write);
                     fault.map_err(|_| Errno::EFAULT)?;
                 }
@@ -251,19 +251,19 @@ impl Word<'_> {
     }
     /// Handles an owner in `found` that is not a thread: as on Linux, the bit for waiting threads is set although no thread
     /// can wait.
-    fn refuse<T>(&self, found: u32) -> Result<LockStep<T>, Errno> {
+    fn refuse<T>(&self, found: u32) -> Result<LockAttempt<T>, Errno> {
         match self.replace(found, found | WAITERS) {
-            LockStep::Done(()) => Err(Errno::ESRCH),
-            LockStep::Again => Ok(LockStep::Again),
-            LockStep::Fault => Ok(LockStep::Fault),
+            LockAttempt::Done(()) => Err(Errno::ESRCH),
+            LockAttempt::Again => Ok(LockAttempt::Again),
+            LockAttempt::Fault => Ok(LockAttempt::Fault),
         }
     }
     /// Replaces the word `old` by `new`.
-    fn replace(&self, old: u32, new: u32) -> LockStep<()> {
+    fn replace(&self, old: u32, new: u32) -> LockAttempt<()> {
         match self.memory.user().compare_exchange(self.address, old, new) {
-            Ok(found) if found == old => LockStep::Done(()),
-            Ok(_) => LockStep::Again,
-            Err(_) => LockStep::Fault,
+            Ok(found) if found == old => LockAttempt::Done(()),
+            Ok(_) => LockAttempt::Again,
+            Err(_) => LockAttempt::Fault,
         }
     }
 }
@@ -381,10 +381,10 @@ pub fn requeue(
         };
         drop(bucket);
         match step {
-            LockStep::Done(false) => return Ok(moved),
-            LockStep::Done(true) => moved += 1,
-            LockStep::Again => {}
-            LockStep::Fault => {
+            LockAttempt::Done(false) => return Ok(moved),
+            LockAttempt::Done(true) => moved += 1,
+            LockAttempt::Again => {}
+            LockAttempt::Fault => {
                 memory.fault(to, Access::Write).map_err(|_| Errno::EFAULT)?;
             }
         }
@@ -399,18 +399,18 @@ fn move_first(
     word: &Word<'_>,
     bucket: &mut Bucket,
     source: &FutexKey,
-) -> Result<LockStep<bool>, Errno> {
-    let Some(entry) = table::first(bucket, source) else { return Ok(LockStep::Done(false)) };
+) -> Result<LockAttempt<bool>, Errno> {
+    let Some(entry) = table::first(bucket, source) else { return Ok(LockAttempt::Done(false)) };
     let Some((waiter, wanted)) = entry.wanted_lock() else { return Err(Errno::EINVAL) };
     if wanted != word.key {
         return Err(Errno::EINVAL);
     }
     let mut table = TABLE.lock();
     let Ok(found) = word.memory.user().atomic_load(word.address) else {
-        return Ok(LockStep::Fault);
+        return Ok(LockAttempt::Fault);
     };
     let step = table.take_or_wait(word, found, waiter)?;
-    if let LockStep::Done(is_taken) = step {
+    if let LockAttempt::Done(is_taken) = step {
         if is_taken {
             waiter.give(grant::WHOLE);
         }
@@ -458,7 +458,9 @@ pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Er
         }
         let next = lock.queue.first().map_or(0, |place| WAITERS | place.waiter.task.id());
         let step = word.replace(found, next);
-        if matches!(step, LockStep::Done(())) && table.hand_over(word.key, grant::WHOLE).is_none() {
+        if matches!(step, LockAttempt::Done(()))
+            && table.hand_over(word.key, grant::WHOLE).is_none()
+        {
             table.forget_unawaited(&word.key);
         }
         Ok(step)
@@ -472,7 +474,7 @@ impl LockTable {
         word: &Word<'_>,
         found: u32,
         task: &Arc<Task>,
-    ) -> Result<Option<LockStep<()>>, Errno> {
+    ) -> Result<Option<LockAttempt<()>>, Errno> {
         match found & TID_MASK {
             owner if owner == task.id() => Err(Errno::EDEADLK),
             0 if !self.locks.contains_key(&word.key) => {
@@ -487,7 +489,7 @@ impl LockTable {
         word: &Word<'_>,
         found: u32,
         waiter: &Arc<LockWaiter>,
-    ) -> Result<LockStep<bool>, Errno> {
+    ) -> Result<LockAttempt<bool>, Errno> {
         if let Some(step) = self.take(word, found, &waiter.task)? {
             return Ok(step.map(|()| true));
         }
@@ -505,7 +507,7 @@ impl LockTable {
         }
         if found & WAITERS == 0 {
             match word.replace(found, found | WAITERS) {
-                LockStep::Done(()) => {}
+                LockAttempt::Done(()) => {}
                 other => return Ok(other.map(|()| false)),
             }
         }
@@ -520,7 +522,7 @@ impl LockTable {
         }
         self.awaited.insert(task.id(), word.key);
         self.spread(&owner);
-        Ok(LockStep::Done(false))
+        Ok(LockAttempt::Done(false))
     }
     /// Removes `task` from the queue in which it waits. Returns `false` if it owns the lock by now.
     fn give_up(&mut self, key: &FutexKey, task: &Arc<Task>) -> bool {
@@ -536,12 +538,12 @@ impl LockTable {
     }
 }
 
-impl<T> LockStep<T> {
-    fn map<U>(self, done: impl FnOnce(T) -> U) -> LockStep<U> {
+impl<T> LockAttempt<T> {
+    fn map<U>(self, done: impl FnOnce(T) -> U) -> LockAttempt<U> {
         match self {
-            LockStep::Done(value) => LockStep::Done(done(value)),
-            LockStep::Again => LockStep::Again,
-            LockStep::Fault => LockStep::Fault,
+            LockAttempt::Done(value) => LockAttempt::Done(done(value)),
+            LockAttempt::Again => LockAttempt::Again,
+            LockAttempt::Fault => LockAttempt::Fault,
         }
     }
 }
@@ -550,7 +552,7 @@ impl<T> LockStep<T> {
 fn settle(word: &Word<'_>, task: &Arc<Task>) -> Result<(), Errno> {
     let settled = word.look(|table, found| {
         let step = word.replace(found, OWNER_DIED | WAITERS | task.id());
-        if matches!(step, LockStep::Done(())) {
+        if matches!(step, LockAttempt::Done(())) {
             table.settled(&word.key);
         }
         Ok(step)
