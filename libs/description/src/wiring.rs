@@ -83,12 +83,12 @@ fn devices(component: &Component) -> Vec<u32> {
 fn line(member: &Member) -> String {
     let Member { name, component, .. } = member;
     let world = match (member.world, component.entry) {
-        (World::Process, _) => "image::World::Process".to_owned(),
+        (World::Process, _) => "image::ComponentWorld::Process".to_owned(),
         (World::Kernel, EntryPoint::Start) => {
-            format!("image::World::Kernel(Some({}::start))", member.crate_name())
+            format!("image::ComponentWorld::Kernel(Some({}::start))", member.crate_name())
         }
         (World::Kernel, EntryPoint::Main | EntryPoint::Personality) => {
-            "image::World::Kernel(None)".to_owned()
+            "image::ComponentWorld::Kernel(None)".to_owned()
         }
     };
     format!(
@@ -111,7 +111,8 @@ pub(crate) fn calls(process: &Process) -> BTreeSet<u64> {
 fn plan(member: &Member, process: &Process) -> String {
     let Member { name, component, .. } = member;
     let devices = devices(component);
-    let devices = devices.iter().map(|kind| format!("image::supervisor::Device::Virtio({kind})"));
+    let devices =
+        devices.iter().map(|kind| format!("image::supervisor::DeviceKind::Virtio({kind})"));
     let policy = match parts::priority(component.priority.get_ref()) {
         Some(Priority::Fifo(priority)) => format!("Fifo({priority})"),
         Some(Priority::Fair(nice)) => format!("Fair {{ nice: {nice} }}"),

@@ -127,9 +127,9 @@ fn the_small_system_is_taken_and_becomes_a_program() {
     for part in [
         "name: \"small\",",
         "system_calls: image::SystemCalls::Anywhere",
-        "world: image::World::Kernel(Some(virtio_blk::start)), implements: &[\"block\"], devices: &[2]",
+        "world: image::ComponentWorld::Kernel(Some(virtio_blk::start)), implements: &[\"block\"], devices: &[2]",
         "devices: &[], ports: &[(1016, 8)], interrupts: &[4]",
-        "name: \"posix\", world: image::World::Kernel(None)",
+        "name: \"posix\", world: image::ComponentWorld::Kernel(None)",
         "plans: &[\n    ],\n    archive: include_bytes!(\"/archive\")",
         "image::run!(SYSTEM);",
     ] {
@@ -142,7 +142,7 @@ fn another_world_is_one_line() {
     let sources = changed("small", "rtc = \"kernel\"", "rtc = \"process\"");
     let text = kernel(&sources);
     for part in [
-        "name: \"rtc\", world: image::World::Process",
+        "name: \"rtc\", world: image::ComponentWorld::Process",
         "Plan { name: \"rtc\", parameters: \"rtc.wait_ms=5\"",
         "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0",
         "vectors: 3, log_lines: (4, 5), threads: 2",
