@@ -247,6 +247,7 @@ impl Process {
         self.signals.lock().tasks.clone()
     }
     /// Returns the ids of the tasks that are alive.
+    #[inline]
     pub fn task_ids(&self) -> Vec<u32> {
         self.signals.lock().tasks.iter().map(|task| task.id()).collect()
     }

@@ -14,6 +14,7 @@ pub fn descriptor_limit(task: &Task) -> usize {
 ///
 /// # Errors
 /// `EMFILE`, `ENOMEM`.
+#[inline]
 pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {
     task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
 }

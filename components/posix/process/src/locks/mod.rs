@@ -138,6 +138,7 @@ impl FileLocks {
             .clone();
         kept.downcast::<FileLocks>().map_err(|_| Errno::ENOLCK)
     }
+    #[inline]
     fn existing(vnode: &Vnode) -> Option<Arc<FileLocks>> {
         vnode.locks().lock().clone()?.downcast::<FileLocks>().ok()
     }
@@ -280,6 +281,7 @@ impl Drop for Waiting {
 
 /// Called when a descriptor of `file` was closed in `table`: removes its POSIX locks on the file,
 /// and with the last reference those of the description.
+#[inline]
 pub fn descriptor_closed(table: u64, file: Arc<OpenFile>) {
     let Some(locks) = FileLocks::existing(file.vnode()) else { return };
     let owner = LockOwner::Table { table, process: 0 };

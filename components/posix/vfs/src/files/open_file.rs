@@ -237,6 +237,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// `ESPIPE` for a stream, `EINVAL` before the start, `ENXIO` (data, hole) beyond the end.
+    #[inline]
     pub fn seek(&self, distance: i64, whence: Whence) -> Result<u64, Errno> {
         if self.is_path_only() {
             return Err(Errno::EBADF);
@@ -278,6 +279,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// `EBADF`, `ENOTDIR`, and errors of the directory.
+    #[inline]
     pub fn read_directory(
         &self,
         take: &mut dyn FnMut(&DirectoryEntry<&[u8]>) -> bool,
