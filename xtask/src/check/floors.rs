@@ -16,7 +16,7 @@ use std::{fs, path::Path};
 /// The words before the floors.
 const DECLARATION: &str = "Floors, from the bottom up: ";
 /// The folder whose crates have no large cycles.
-const COMPONENTS: &str = "components";
+pub const COMPONENTS: &str = "components";
 /// Most files of a component's crate in one cycle of imports.
 const CYCLE_FILES: usize = 8;
 

@@ -6,7 +6,10 @@
 //! Crates, from the bottom up: `vfs`, `memory`, `posix`.
 //! ```
 //! A crate of it imports only those before it.
-use super::{Crate, floors::declared};
+use super::{
+    Crate,
+    floors::{COMPONENTS, declared},
+};
 use harness::shell;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,8 +19,6 @@ use std::{
 
 /// The words before the crates of a component.
 const DECLARATION: &str = "Crates, from the bottom up: ";
-/// The folder of all components.
-const COMPONENTS: &str = "components";
 
 /// The orders of crates that components declare, by the component's folder.
 type Orders = BTreeMap<String, Vec<String>>;

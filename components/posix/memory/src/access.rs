@@ -72,7 +72,7 @@ impl Tries {
             match memory.fault(fault.address, fault.access) {
                 Ok(_) => return Ok(()),
                 Err(FaultError::NoMemory)
-                    if !memory.user().is_out_of_tables() && memory.owner.relieve() => {}
+                    if !memory.user().is_out_of_tables() && memory.host.relieve() => {}
                 Err(FaultError::NoMemory) => return Err(Errno::ENOMEM),
                 Err(_) => return Err(Errno::EFAULT),
             }
@@ -277,7 +277,7 @@ impl AddressSpace {
                 self.fault(page, access)?;
             }
             page += super::region::PAGE;
-            if page.is_multiple_of(LOOK_BYTES) && self.owner.is_ending() {
+            if page.is_multiple_of(LOOK_BYTES) && self.host.is_ending() {
                 break;
             }
         }

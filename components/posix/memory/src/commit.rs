@@ -209,7 +209,7 @@ impl AddressSpace {
         if policy() != Policy::Strict {
             return Claimant { kept_pages: 0 };
         }
-        let reserved = if self.owner.is_administrator() { 0 } else { ADMIN_RESERVE.pages() };
+        let reserved = if self.host.is_administrator() { 0 } else { ADMIN_RESERVE.pages() };
         Claimant { kept_pages: reserved + (map.total_pages / OWN_PART).min(USER_RESERVE.pages()) }
     }
     /// Checks that `region` may be added to `map`, or be written to from now on. Under [`Policy::Strict`] it is

@@ -41,7 +41,7 @@ impl AddressSpace {
     pub fn fork(&self) -> Result<Arc<AddressSpace>, Errno> {
         vfs::make_room(SPACE_PAGES);
         let parent = self.map.read();
-        let child = AddressSpace::with_top(self.owner, parent.search_top)?;
+        let child = AddressSpace::with_top(self.host, parent.search_top)?;
         child.set_limits(self.limits.get());
         {
             let mut map = child.map.write();

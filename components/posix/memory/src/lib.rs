@@ -15,7 +15,6 @@
 //! | `segments` | segments of System V shared memory |
 //! | `large` | where large pages are entered |
 //! | `commit` | what programs are promised |
-//! | `owner` | what the layer of processes does for a space |
 //! | `fork`, `report` | fork by range; what /proc shows |
 //!
 //! Locks: `memory.map` is a reader/writer lock. A fault holds it to read while it makes pages present and never while an
@@ -43,7 +42,6 @@ pub mod large;
 pub mod lock;
 pub mod map;
 pub mod mapping;
-mod owner;
 mod protect;
 pub mod region;
 mod remap;
@@ -64,7 +62,6 @@ pub use anonymous::Anonymous;
 pub use fault::FaultError;
 pub use fault_counts::{FaultCounts, FaultKind, Faults};
 pub use mapping::{MapFlags, MapRequest, MappingPlace, MappingSource};
-pub use owner::Owner;
 pub use region::{Flags, Label, Origin, PAGE, Region};
 pub use remap::RemapFlags;
 pub use space::{AddressSpace, Dumpable, LimitValues, MemoryLimits, ProgramLayout};

@@ -234,8 +234,7 @@ impl Pair {
     fn new() -> Pair {
         let contents: Vec<u8> =
             (0..FILE_PAGES).flat_map(|page| vec![page as u8 + 100; PAGE as usize]).collect();
-        let (memory, file) =
-            (AddressSpace::new(&super::owner::None).unwrap(), TestFile::new(&contents));
+        let (memory, file) = (AddressSpace::new(&()).unwrap(), TestFile::new(&contents));
         Pair { memory, model: Model::new(), file }
     }
     /// Takes a step on both sides; their answers agree.

@@ -1,11 +1,5 @@
 //! [`AddressSpace`]: the map of a process's regions, its page tables, and the places of its program's parts.
-use super::{
-    commit,
-    fault_counts::FaultCounts,
-    map::Map,
-    owner::{self, Owner},
-    region,
-};
+use super::{commit, fault_counts::FaultCounts, map::Map, region};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{
@@ -13,7 +7,7 @@ use rt::{
     sync::{LockClass, Mutex, Once, RwLock},
     user::Space,
 };
-use vfs::{DenyWrite, Errno, OpenFile};
+use vfs::{DenyWrite, Errno, Host, OpenFile};
 
 lock_class! {
     static LAYOUT = "memory.layout";
@@ -93,7 +87,7 @@ pub enum Dumpable {
 /// An address space of a process.
 pub struct AddressSpace {
     pub(super) space: Space,
-    pub(super) owner: &'static dyn Owner,
+    pub(super) host: &'static dyn Host,
     pub(super) map: RwLock<Map>,
     pub(super) layout: Mutex<ProgramLayout>,
     executable: Mutex<Option<Executable>>,
@@ -115,17 +109,17 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// An empty address space in which room is searched below `search_top`, for a program of `owner`.
+    /// An empty address space in which room is searched below `search_top`, whose tasks are those of `host`.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn with_top(
-        owner: &'static dyn Owner,
+        host: &'static dyn Host,
         search_top: u64,
     ) -> Result<Arc<AddressSpace>, NoMemory> {
         Ok(Arc::new(AddressSpace {
             space: Space::new()?,
-            owner,
+            host,
             map: RwLock::new(&MAP, Map::new(search_top)),
             layout: Mutex::new(&LAYOUT, ProgramLayout::default()),
             executable: Mutex::new(&LAYOUT, None),
@@ -149,8 +143,8 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn new(owner: &'static dyn Owner) -> Result<Arc<AddressSpace>, NoMemory> {
-        AddressSpace::with_top(owner, DEFAULT_TOP)
+    pub fn new(host: &'static dyn Host) -> Result<Arc<AddressSpace>, NoMemory> {
+        AddressSpace::with_top(host, DEFAULT_TOP)
     }
     /// Returns the address space of processes without one: nothing is ever mapped, every access is `EFAULT`.
     ///
@@ -162,7 +156,7 @@ impl AddressSpace {
         ABSENT
             .get_or_init(|| {
                 loop {
-                    match AddressSpace::with_top(&owner::None, 0) {
+                    match AddressSpace::with_top(&(), 0) {
                         Ok(space) => break space,
                         Err(NoMemory) => rt::thread::yield_now(),
                     }

@@ -91,7 +91,7 @@ pub(super) fn map_file(
 }
 
 fn space() -> Arc<AddressSpace> {
-    AddressSpace::new(&super::owner::None).unwrap()
+    AddressSpace::new(&()).unwrap()
 }
 
 fn map(memory: &Arc<AddressSpace>, at: u64, pages: u64, protection: Protection) -> u64 {

@@ -1,9 +1,9 @@
-//! Tasks as vfs sees them: [`HOST`].
+//! Tasks as files and address spaces see them: [`HOST`].
 use crate::{current, oom};
 use interfaces::file_system::ReservedFor;
-use vfs::{Host, StorageIo};
+use vfs::{Capabilities, Host, StorageIo};
 
-/// The host of every file system and namespace.
+/// The host of every file system, namespace and address space.
 pub const HOST: &dyn Host = &Tasks;
 
 struct Tasks;
@@ -17,6 +17,9 @@ impl Host for Tasks {
     }
     fn is_ending(&self) -> bool {
         current::is_current_ending()
+    }
+    fn is_administrator(&self) -> bool {
+        current::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN))
     }
     fn relieve(&self) -> bool {
         oom::relieve()

@@ -25,7 +25,7 @@ use rt::{
     sync::{Mutex, Once},
     time::Instant,
 };
-use vfs::{Capabilities, Errno};
+use vfs::Errno;
 
 lock_class! {
     static VICTIM = "oom.victim";
@@ -94,21 +94,6 @@ pub fn relieve() -> bool {
         victim.released.wait(ticket, Some(until));
     }
     true
-}
-
-/// The layer of processes, as the address spaces of all programs know it.
-pub struct SpaceOwner;
-
-impl memory::Owner for SpaceOwner {
-    fn relieve(&self) -> bool {
-        relieve()
-    }
-    fn is_ending(&self) -> bool {
-        current::is_current_ending()
-    }
-    fn is_administrator(&self) -> bool {
-        current::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN))
-    }
 }
 
 /// As [`relieve`] for `task`, which holds no lock: objects that no program can reach are given back first.

@@ -38,7 +38,7 @@ pub use request::{Image, Program, RANDOMISES, limits_of, load, read_strings};
 
 use crate::{
     files::{sharing::Sharing, slots::OnExec},
-    oom::SpaceOwner,
+    host::HOST,
 };
 use alloc::sync::Arc;
 use credentials::{Rights, Secure};
@@ -120,7 +120,7 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     }
     let is_randomised = (request.is_randomised || rights.is_set_id) && RANDOMISES.get() != 0;
     let place = place::ImagePlace::choose(is_randomised, limits.stack);
-    let memory = AddressSpace::with_top(&SpaceOwner, place.search_top)?;
+    let memory = AddressSpace::with_top(HOST, place.search_top)?;
     memory.set_limits(limits);
     memory.set_dumpable(dumpable(
         &request,

@@ -1,6 +1,6 @@
 //! F_NOTIFY of fcntl(2): signals of what happens in a directory. The notes are in [`super::notes`].
 use super::{
-    notes::{self, IS_ENABLED, NoteReceiver},
+    notes::{self, IS_ENABLED},
     owner::{SignalOwner, Whom},
 };
 use crate::task::Task;
@@ -8,12 +8,6 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile};
-
-impl NoteReceiver for SignalOwner {
-    fn tell(&self, code: i32, band: u32, fd: i32) {
-        SignalOwner::tell(self, code, band, fd);
-    }
-}
 
 /// Has `task` told by signals of `events` in the directory open as `fd`, beside those asked for before; with none it is told no
 /// more.

@@ -5,6 +5,7 @@
 //! O_ASYNC is set. It is told under a queue's lock, so it does not look at the file: it reports `POLL_IN`
 //! for a file that can be read and `POLL_OUT` for one that can only be written. Source: fcntl(2), Linux
 //! `fs/fcntl.c`.
+use super::notes::NoteReceiver;
 use crate::{
     object::Process,
     signal::{
@@ -149,12 +150,6 @@ impl SignalOwner {
             }
         }
     }
-    /// Sends the receiver the signal that `code` (one of [`info`]'s) with `band` is true of descriptor
-    /// `fd`.
-    pub fn tell(&self, code: i32, band: u32, fd: i32) {
-        let setting = self.setting.lock().clone();
-        setting.tell(code, band, fd);
-    }
     /// Sends the signal that its descriptor can be read or written, as `code` says.
     fn tell_of(&self, code: i32) {
         let setting = self.setting.lock().clone();
@@ -173,6 +168,13 @@ impl SignalOwner {
 /// Whether `file` has signals for an owner: as on Linux pipes, terminals, inotify and sockets have.
 pub fn is_signal_driven(file: &OpenFile) -> bool {
     file.file().signal_source().is_some()
+}
+
+impl NoteReceiver for SignalOwner {
+    fn tell(&self, code: i32, band: u32, fd: i32) {
+        let setting = self.setting.lock().clone();
+        setting.tell(code, band, fd);
+    }
 }
 
 impl Watcher for SignalOwner {

@@ -1,7 +1,8 @@
-//! The personality's tasks, as vfs sees them: [`Host`].
+//! The personality's tasks, as files and address spaces see them: [`Host`].
 //!
 //! vfs serves threads that it knows nothing of. Where a transfer depends on the task of the calling thread, or memory has to
-//! be taken from some task, vfs asks the host, which a file system and a namespace are given when they are made.
+//! be taken from some task, vfs asks the host, which a file system and a namespace are given when they are made. An address
+//! space of `memory` has one, too.
 use interfaces::file_system::ReservedFor;
 
 /// The kinds of I/O between storage and pages.
@@ -33,11 +34,15 @@ pub trait Host: Send + Sync {
     fn is_ending(&self) -> bool {
         false
     }
+    /// Whether the calling thread may use the memory that is kept for an administrator (`CAP_SYS_ADMIN`).
+    fn is_administrator(&self) -> bool {
+        false
+    }
     /// Makes a task end where memory ran out and nothing can be given back (the out-of-memory killer). Whether to try again.
     fn relieve(&self) -> bool {
         false
     }
 }
 
-/// A host without tasks: of generated files, which have no storage, and of tests.
+/// A host without tasks: of generated files, which have no storage, of address spaces without a process, and of tests.
 impl Host for () {}
