@@ -143,6 +143,7 @@ mod tests {
             "`--no-snapshot`",
             "```\n./x booot\n```",
             "[a page](gone.md)",
+            "{{#include ../gone.md}}",
         ] {
             assert_eq!(faults(&format!("One line.\n\n{stale}")).len(), 1, "{stale}");
         }

@@ -11,7 +11,7 @@
 //! threads of its process, some of which may wait here. The commit is held for a few stores and never during a
 //! wait.
 //!
-//! Lock order: the decision, then the commit, then all locks of `process`.
+//! The crate's page of locks gives their order.
 //! Source: Linux, `fs/exec.c`; `docs/rights.md`.
 use core::sync::atomic::{AtomicBool, Ordering};
 use rt::{

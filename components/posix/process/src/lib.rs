@@ -5,10 +5,10 @@
 //! every process, task, process group and session by number. System calls are handlers in a table ([`call`]) that the crates
 //! above give to the first process ([`upcalls`]). `docs/processes.md` tells the way of a system call through the house.
 //!
-//! Lock order (outer first): `process.commit` ([`exec_guard`]), `process.tree`, `process.signals`, `process.dispositions`,
-//! `task.signals`; the rest (`process.memory`, `task.*`, `process.timers`) are leaves and held for
-//! a few loads only. No lock is held while user memory is touched or a thread waits.
 //! Source: POSIX.1-2017 2.11 to 2.13, Linux's manual pages.
+//!
+//! # Locks
+#![doc = include_str!("../LOCKS.md")]
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -4,26 +4,9 @@
 //! [`Vnode`] is the inode; opening gives an [`OpenFile`] over a [`file::File`]. See `docs/files.md`
 //! for the life of a walk and of a read.
 //!
-//! Lock order, outermost first, by the names of `/proc/skerry/locks` without `vfs.` (a lock is taken only below those held):
 //!
-//! ```text
-//! open_file.offset
-//!   mount_table
-//!     rename
-//!       directory (parent before child, else by inode)     file (a vnode's `contents`)     flush.round
-//!         name (one at most)                                 pages.tail                      |
-//!           names (a shard)                                    (a copy: may fault)           |
-//!                                                                pages.shape <---------------+
-//!                                                                  [a call to a file system]
-//!                                                                    pages.index
-//! leaves: vnode.acls above vnode.state (each held over a call that sets what it guards), vnode.names above dentry.link,
-//!         vnode.target, vnode.slot, mount.at, instance.vnodes, instances, stores, children, devices, observers, flush.list,
-//!         pages.readahead, file.readahead, pages.watchers, open_file.owner, generated.content,
-//!         wait_queue (a file's before that of an epoll that watches it)
-//! ```
-//!
-//! The flusher's threads start below everything: they take `pages.shape` shared, by trying, and
-//! `pages.tail` by trying, so a writer may wait for them with `file` and `pages.tail` held.
+//! # Locks
+#![doc = include_str!("../LOCKS.md")]
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -7,7 +7,7 @@ pub enum Form {
     Span,
     /// A line of a code block.
     Block,
-    /// The target of a link.
+    /// The target of a link, or the file that mdBook includes.
     Link,
 }
 
@@ -50,7 +50,7 @@ fn prose(text: &str, starts_at: usize, found: &mut Vec<Place>) {
         found.push(Place { line, text: inner.trim().to_owned(), form });
     };
     let mut at = 0;
-    while let Some(next) = text[at..].find(['`', ']']) {
+    while let Some(next) = text[at..].find(['`', ']', '{']) {
         at += next;
         let rest = &text[at..];
         let ticks = rest.len() - rest.trim_start_matches('`').len();
@@ -66,6 +66,11 @@ fn prose(text: &str, starts_at: usize, found: &mut Vec<Place>) {
             continue;
         }
         if let Some((target, _)) = rest.strip_prefix("](").and_then(|inner| inner.split_once(')')) {
+            place(at, target, Form::Link);
+        }
+        if let Some((target, _)) =
+            rest.strip_prefix("{{#include ").and_then(|it| it.split_once("}}"))
+        {
             place(at, target, Form::Link);
         }
         at += 1;

@@ -15,8 +15,7 @@
 //!
 //! There is one name space of keys for all processes.
 //!
-//! Locks, outer first: `memory.map`, then `ipc.registry` (one a kind), then the lock of one object. No memory of a program
-//! is touched under any of them, and no thread waits with one. Source: Linux's `ipc/`, sysvipc(7), mq_overview(7).
+//! `docs/ipc.md` gives the order of the locks. Source: Linux's `ipc/`, sysvipc(7), mq_overview(7).
 pub mod layout;
 pub mod limits;
 pub mod message;
