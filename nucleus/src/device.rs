@@ -191,20 +191,23 @@ pub fn grant_line(line: u32) {
 /// [`DeviceError::Refused`] if it was not granted, [`DeviceError::NotFound`] if no controller
 /// has it or vectors ran out.
 pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
-    let is_transport = transports().iter().any(|found| found.interrupt == line);
-    if !is_transport && !GRANTED_LINES.lock().contains(&line) {
+    if !is_transport(line) && !GRANTED_LINES.lock().contains(&line) {
         return Err(DeviceError::Refused);
     }
-    take_line(line, is_transport)
+    take_line(line)
 }
 
-/// Takes an interrupt line for a caller that was granted it.
+fn is_transport(line: u32) -> bool {
+    transports().iter().any(|found| found.interrupt == line)
+}
+
+/// Takes an interrupt line for a caller that was granted it. The line of a transport is level-triggered.
 ///
 /// # Errors
 /// [`DeviceError::NotFound`] if no controller has it or vectors ran out.
-pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError> {
+pub fn take_line(line: u32) -> Result<Interrupt, DeviceError> {
     let told = acpi::tables().line(line);
-    let how = Line { is_level: told.is_level || is_transport, ..told };
+    let how = Line { is_level: told.is_level || is_transport(line), ..told };
     Interrupt::line(line, how).ok_or(DeviceError::NotFound)
 }
 

@@ -19,6 +19,7 @@ use core::sync::atomic::{
 };
 use program::DeviceError;
 use sync::{Outcome, Sleep};
+use vtd::Route;
 
 const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
@@ -133,7 +134,7 @@ fn dispatch_device(slot: &Slot) {
     slot.notify();
 }
 
-fn take_slot(source: u32) -> Option<(u8, u32)> {
+fn take_slot(source: u32) -> Option<Route> {
     let index = SLOTS
         .iter()
         .position(|slot| slot.is_taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok())?;
@@ -145,25 +146,26 @@ fn take_slot(source: u32) -> Option<(u8, u32)> {
     slot.cpu.store(cpu as u32, Relaxed);
     slot.count.store(0, Relaxed);
     objects::count(Kind::Interrupt, 1);
-    Some((FIRST_DEVICE + index as u8, percpu::of(cpu).apic_id.load(Relaxed)))
+    let destination = percpu::of(cpu).apic_id.load(Relaxed) as u8;
+    Some(Route { vector: FIRST_DEVICE + index as u8, destination, is_level: false, sender: None })
 }
 
 impl Interrupt {
     /// Takes a line; `source` is its number as shown to users. Returns `None` if no controller has the line or vectors
     /// ran out.
     pub fn line(source: u32, line: ioapic::Line) -> Option<Interrupt> {
-        let (vector, destination) = take_slot(source)?;
-        let mut interrupt = Interrupt { vector, line: None, held: None };
+        let sender = acpi::tables().sender(line.global);
+        let route = Route { is_level: line.is_level, sender, ..take_slot(source)? };
+        let mut interrupt = Interrupt { vector: route.vector, line: None, held: None };
         // This is set before the route is live, because the handler must know whether to mask.
         if line.is_level {
             interrupt.slot().level_line.store(line.global, Release);
         }
-        let sender = acpi::tables().sender(line.global);
-        let high = match iommu::route(vector, destination, line.is_level, sender) {
-            Some(_) => ioapic::remapped(vector),
-            None => ioapic::to(destination),
+        let high = match iommu::route(route) {
+            Some(_) => ioapic::remapped(route.vector),
+            None => ioapic::to(route.destination.into()),
         };
-        ioapic::route(line, vector, high)?;
+        ioapic::route(line, route.vector, high)?;
         interrupt.line = Some(line.global);
         Some(interrupt)
     }
@@ -171,8 +173,9 @@ impl Interrupt {
     /// Takes a vector for a message; `source` is its number as shown to users. An IOMMU that remaps interrupts lets only
     /// the function `sender` raise it; the IOMMU's own interrupt has no sender.
     pub fn message(source: u32, sender: Option<u16>) -> Option<(Interrupt, Message)> {
-        let (vector, destination) = take_slot(source)?;
-        let remapped = sender.and_then(|_| iommu::route(vector, destination, false, sender));
+        let route = Route { sender, ..take_slot(source)? };
+        let Route { vector, destination, .. } = route;
+        let remapped = sender.and_then(|_| iommu::route(route));
         let old = (apic::DEFAULT_ADDRESS | u64::from(destination) << 12, u32::from(vector));
         let (address, data) = remapped.map_or(old, |address| (address, 0));
         Some((Interrupt { vector, line: None, held: None }, Message { address, data }))

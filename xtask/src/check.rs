@@ -4,6 +4,7 @@ mod comments;
 mod commits;
 mod count;
 mod docs;
+mod flags;
 pub mod floors;
 mod layers;
 pub mod modules;
@@ -75,6 +76,7 @@ pub fn run(options: &Options) -> Result<u8> {
         rows.push((one, count::crate_counts(one)?));
     }
     type_names::check(&crates, &mut faults)?;
+    flags::check(&crates, &mut faults)?;
     commits::check(&mut faults);
     docs::check(&mut faults)?;
     table(&rows);

@@ -9,7 +9,7 @@ use std::process::Stdio;
 /// # Errors
 /// The reason why one of them did not start.
 pub fn run(options: &run::Options) -> Result<u8> {
-    let cpus = qemu::check(options.cpus, options.icount)?;
+    let cpus = qemu::check(options.cpus, qemu::Clock::of(options.icount))?;
     run::check(options)?;
     packages::ensure(packages::Need::Debug)?;
     let config = run::config(options, cpus)?;

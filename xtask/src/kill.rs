@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let kernel = build::image(&options.system, &Features::default())?;
     let image = disk::programs_image()?;
     let config = Config {
-        cpus: qemu::check(options.cpus, options.icount)?,
+        cpus: qemu::check(options.cpus, qemu::Clock::of(options.icount))?,
         is_counting_instructions: options.icount,
         ..guest::machine(&kernel, &image, "kill.log")?
     };

@@ -4,7 +4,8 @@ mod window;
 
 use anyhow::{Result, bail};
 use harness::{
-    accel, build, debian, disk,
+    accel, build, debian,
+    disk::{self, RootOn},
     guest::{self, Follower, Outcome},
     packages,
     qemu::{self, Accel, Config, Disk, Machine, Medium},
@@ -84,7 +85,7 @@ const MEMORY_LEAST_MIB: u32 = 12;
 /// # Errors
 /// The reason why the run did not start.
 pub fn run(options: &Options) -> Result<u8> {
-    let cpus = qemu::check(options.cpus, options.icount)?;
+    let cpus = qemu::check(options.cpus, qemu::Clock::of(options.icount))?;
     check(options)?;
     packages::ensure(packages::Need::Run)?;
     let config = config(options, cpus)?;
@@ -115,7 +116,8 @@ pub fn check(options: &Options) -> Result<()> {
     debian::check(&options.packages)?;
     if let Some(root) = &options.root {
         let is_named = options.append.split_whitespace().any(|word| word.starts_with("root="));
-        disk::check_root(root, is_named)?;
+        let on = if is_named { RootOn::NamedDevice } else { RootOn::Image };
+        disk::check_root(root, on)?;
     }
     disks(options).map(drop)
 }

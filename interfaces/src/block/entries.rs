@@ -30,7 +30,7 @@ pub(crate) const SEGMENTS_MAX: usize = 256;
 const REQUEST_WORDS: usize = words_for::<RequestEntry>(ENTRIES);
 const COMPLETION_WORDS: usize = words_for::<CompletionEntry>(ENTRIES);
 /// Flag: more segments of the request follow in the next entry.
-const SEGMENTS: u8 = 1;
+pub(crate) const SEGMENTS: u8 = 1;
 /// Flag: another request of the sequence follows.
 pub(crate) const SEQUEL: u8 = 2;
 /// Flag: the request begins when all before it in the sequence have ended well.
@@ -88,12 +88,7 @@ pub(crate) fn is_encodable(request: &Request) -> bool {
 
 /// Encodes the entry of `request` for the segments `said`, under `tag` and with `flags`. An entry holds at most
 /// [`ENTRY_SEGMENTS`] segments.
-pub(crate) fn encode(
-    request: &Request,
-    (tag, flags): (u64, u8),
-    said: &[Segment],
-    has_more: bool,
-) -> RequestEntry {
+pub(crate) fn encode(request: &Request, (tag, flags): (u64, u8), said: &[Segment]) -> RequestEntry {
     let (operation, sectors) = match request.operation {
         Operation::Read => (0, 0),
         Operation::Write => (1, 0),
@@ -112,7 +107,7 @@ pub(crate) fn encode(
         sectors,
         operation,
         segment_count: said.len() as u8,
-        flags: flags | if has_more { SEGMENTS } else { 0 },
+        flags,
         unused: [0; 5],
         segments,
     }

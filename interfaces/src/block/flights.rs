@@ -120,7 +120,8 @@ fn say_one(
     let mut rest = request.segments.as_slice();
     loop {
         let (said, behind) = rest.split_at(rest.len().min(ENTRY_SEGMENTS));
-        let entry = entries::encode(request, (tag, flags), said, !behind.is_empty());
+        let more = if behind.is_empty() { 0 } else { entries::SEGMENTS };
+        let entry = entries::encode(request, (tag, flags | more), said);
         // There is room for every admitted request, unless the driver's count is wrong.
         if ring.push(&entry).map_err(|_| Corrupt)? == Doorbell::Ring {
             doorbell = Doorbell::Ring;

@@ -62,6 +62,14 @@ pub struct RunningDriver {
     pub generation: Option<u64>,
 }
 
+/// The role of a thread that submits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It also sends the batches that other threads queue meanwhile.
+    Combiner,
+    Client,
+}
+
 /// A block device whose driver is in another world.
 pub struct BlockProxy {
     pub(super) info: BlockInfo,
@@ -215,14 +223,15 @@ impl BlockProxy {
 
     /// Sends a batch, or ends it if the device is closed. Blocks while there is no room. If this thread is the combiner, it ends
     /// that role before it wakes others, because these would keep it from ending it.
-    fn send_all(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>, mut is_combiner: bool) {
+    fn send_all(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>, mut role: Role) {
         let mut batch = batch.into_iter();
         loop {
             let ticket = self.room.ticket();
             let sent = self.send_some(&mut batch, sink);
             let is_over = sent.is_err() || batch.as_slice().is_empty();
             let mut doorbell = sent.unwrap_or(Ok(Doorbell::Silent));
-            if core::mem::take(&mut is_combiner) && self.combiner.end() {
+            if core::mem::replace(&mut role, Role::Client) == Role::Combiner && self.combiner.end()
+            {
                 doorbell = self.send_handed(doorbell);
             }
             self.link.answer(doorbell);
@@ -251,7 +260,7 @@ impl BlockProxy {
                 if !batch.as_slice().is_empty() {
                     // The ring is full: the requests in it must be done first.
                     self.link.answer(core::mem::replace(&mut doorbell, Ok(Doorbell::Silent)));
-                    self.send_all(batch.collect(), &sink, false);
+                    self.send_all(batch.collect(), &sink, Role::Client);
                 }
             }
             if !self.combiner.end() {
@@ -343,8 +352,8 @@ impl Block for BlockProxy {
         }
         batch.iter().for_each(clear);
         let mut batch = core::mem::take(batch);
-        let is_combiner = self.combiner.take();
-        if !is_combiner {
+        let role = if self.combiner.take() { Role::Combiner } else { Role::Client };
+        if role == Role::Client {
             match self.combiner.hand((batch, sink.clone())) {
                 Ok(false) => return,
                 Ok(true) => {
@@ -354,7 +363,7 @@ impl Block for BlockProxy {
                 Err((all, _)) => batch = all,
             }
         }
-        self.send_all(batch, sink, is_combiner);
+        self.send_all(batch, sink, role);
     }
 
     fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
@@ -402,7 +411,7 @@ impl BlockProxy {
     ) {
         assert!(self.combiner.take());
         assert!(matches!(self.combiner.hand((handed, sink.clone())), Ok(false)));
-        self.send_all(batch, sink, true);
+        self.send_all(batch, sink, Role::Combiner);
     }
     /// Blocks until an error is held back.
     pub(super) fn wait_for_doubts(&self) {

@@ -56,7 +56,11 @@ impl Flight {
     pub(crate) fn loans(&self) -> impl Iterator<Item = Loan> {
         let is_written = self.is_written();
         let more = self.more.iter().flat_map(|step| &step.request.segments);
-        self.request.segments.iter().chain(more).map(move |segment| loan(segment, is_written))
+        self.request
+            .segments
+            .iter()
+            .chain(more)
+            .map(move |segment| Loan { frame: segment.frame.id(), is_written })
     }
 
     /// Returns the number of ring entries that the request takes.
@@ -110,7 +114,8 @@ pub(crate) struct Ended {
 
 impl Ended {
     fn loans(&self) -> impl Iterator<Item = Loan> {
-        self.segments.iter().map(|segment| loan(segment, self.is_written))
+        let is_written = self.is_written;
+        self.segments.iter().map(move |segment| Loan { frame: segment.frame.id(), is_written })
     }
     /// Tells the client. Call this without locks.
     pub(crate) fn tell(&mut self) {
@@ -120,17 +125,13 @@ impl Ended {
     }
 }
 
-fn loan(segment: &Segment, is_written: bool) -> Loan {
-    Loan { frame: segment.frame.id(), is_written }
-}
-
 /// Takes back the frames of `ended` that were lent to `window`. This is expensive, because the hardware must flush its cached
 /// entries; call it without locks.
 pub(crate) fn give_back(window: &DmaWindow, ended: &[Option<Ended>]) {
     if let [Some(Ended { segments, is_written, .. })] = ended
         && let [segment] = segments.as_slice()
     {
-        return window.take_back(&[loan(segment, *is_written)]);
+        return window.take_back(&[Loan { frame: segment.frame.id(), is_written: *is_written }]);
     }
     take_back(window, ended.iter().flatten().flat_map(Ended::loans));
 }

@@ -15,6 +15,13 @@ const PAGES_TO_SHARE: usize = 64;
 /// Flags of the entry above a leaf table that is shared.
 const SHARED: Entry = TABLE.difference(Entry::WRITE);
 
+/// The spaces that have a leaf table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holders {
+    One,
+    Several,
+}
+
 /// The result of cloning a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cloned {
@@ -39,14 +46,14 @@ pub fn clone<P: Pmap>(
 ) -> Result<(), NoMemory> {
     for _ in 0..tables {
         let Some((leaf, first, slots)) = next(space, at, end) else { break };
-        let is_shared = leaf.is_shared();
+        let holders = if leaf.is_shared() { Holders::Several } else { Holders::One };
         let table = match leaf {
             Leaf::Own(table) | Leaf::Shared(table) => table,
             Leaf::Large(_) => own(space, first)?,
         };
         let is_whole = slots.len() == ENTRIES && mode == CloneMode::Tables;
-        if !is_whole || !share(space, to, &table, is_shared, first, cloned)? {
-            clone_pages(space, to, &table, is_shared, first, &slots, cloned)?;
+        if !is_whole || !share(space, to, &table, holders, first, cloned)? {
+            clone_pages(space, to, &table, holders, first, &slots, cloned)?;
         }
     }
     Ok(())
@@ -57,7 +64,7 @@ fn share<P: Pmap>(
     space: &P,
     to: &P,
     leaf: &LeafTable<'_>,
-    is_shared: bool,
+    holders: Holders,
     address: u64,
     cloned: &mut Cloned,
 ) -> Result<bool, NoMemory> {
@@ -74,7 +81,7 @@ fn share<P: Pmap>(
         return Ok(false);
     }
     let entry = Entry::new(leaf.frame, SHARED);
-    if !is_shared {
+    if holders == Holders::One {
         space.table(upper(space, address)?).set(slot, entry);
         cloned.has_lost = true;
     }
@@ -90,7 +97,7 @@ fn clone_pages<P: Pmap>(
     space: &P,
     to: &P,
     leaf: &LeafTable<'_>,
-    is_shared: bool,
+    holders: Holders,
     address: u64,
     slots: &Range<usize>,
     cloned: &mut Cloned,
@@ -108,7 +115,7 @@ fn clone_pages<P: Pmap>(
             return;
         }
         if share_page(space, leaf, slot, entry) {
-            cloned.has_lost |= !is_shared;
+            cloned.has_lost |= holders == Holders::One;
         }
         target.set(slot, entry - (Entry::WRITE | Entry::DIRTY));
         pages += 1;

@@ -12,7 +12,7 @@ mod world;
 use bitflags::bitflags;
 pub use world::{
     CpuTime, DeviceError, MmioDevice, NoMemory, ObjectCount, PciAddress, PciFunction, Policy,
-    PortStep, ProcessorTime, SCALE_SHIFT, Statistics, TraceRecord, user_ns,
+    PortStep, ProcessorTime, SCALE_SHIFT, Statistics, TraceRecord, Turn, user_ns,
 };
 
 /// General registers of a program. Its segment bases are kept with its extended state.

@@ -75,15 +75,26 @@ impl Policy {
         }
     }
 
-    /// Returns whether a thread of this policy gives way to its equals. A fair one does if the best of them `is_behind`; a
-    /// round-robin one if `is_slice_over`, that is, it ran for a whole slice.
-    pub fn is_turn_over(self, is_behind: bool, is_slice_over: bool) -> bool {
+    /// Nanoseconds of a slice of a round-robin thread: Linux's `RR_TIMESLICE`.
+    pub const SLICE_NS: u64 = 100_000_000;
+
+    /// Returns whether a thread of this policy gives way to its equals.
+    pub fn is_turn_over(self, turn: Turn) -> bool {
         match self {
-            Policy::Fair { .. } => is_behind,
+            Policy::Fair { .. } => turn.is_behind,
             Policy::Fifo(_) => false,
-            Policy::RoundRobin(_) => is_slice_over,
+            Policy::RoundRobin(_) => turn.is_slice_over,
         }
     }
+}
+
+/// How far a running thread has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The best of its equals has had less of the processor.
+    pub is_behind: bool,
+    /// It ran for a whole slice ([`Policy::SLICE_NS`]).
+    pub is_slice_over: bool,
 }
 
 /// Estimates the part of `run_ns` that was in user mode from the numbers of ticks that came in user mode and in the kernel.
@@ -353,10 +364,12 @@ mod tests {
     #[test]
     fn whose_turn_is_over() {
         let fair = Policy::Fair { nice: 0 };
-        assert!(fair.is_turn_over(true, false) && !fair.is_turn_over(false, true));
-        assert!(!Policy::Fifo(5).is_turn_over(true, true));
+        let behind = Turn { is_behind: true, is_slice_over: false };
+        let slice_over = Turn { is_behind: false, is_slice_over: true };
+        assert!(fair.is_turn_over(behind) && !fair.is_turn_over(slice_over));
+        assert!(!Policy::Fifo(5).is_turn_over(Turn { is_behind: true, is_slice_over: true }));
         let round = Policy::RoundRobin(5);
-        assert!(round.is_turn_over(false, true) && !round.is_turn_over(true, false));
+        assert!(round.is_turn_over(slice_over) && !round.is_turn_over(behind));
     }
 
     #[test]

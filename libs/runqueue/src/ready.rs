@@ -24,8 +24,8 @@ impl Class {
 
     /// Returns whether a running thread of this class gives way, at a tick, to the best queued one, which is of class `other`.
     /// `is_turn_over` tells whether it gives way to its equals.
-    pub fn gives_way(self, other: Class, is_turn_over: bool) -> bool {
-        other > self || other == self && (self == Class::SUNK || is_turn_over)
+    pub fn gives_way(self, other: Class, is_turn_over: impl FnOnce() -> bool) -> bool {
+        other > self || other == self && (self == Class::SUNK || is_turn_over())
     }
 }
 
@@ -263,13 +263,15 @@ mod tests {
     #[test]
     fn who_gives_way_at_a_tick() {
         let (fair, sunk) = (Class::FAIR, Class::SUNK);
-        assert!(fair.gives_way(fair, true) && !fair.gives_way(fair, false));
-        assert!(fair.gives_way(Class::of(1), false) && !fair.gives_way(sunk, true));
-        assert!(sunk.gives_way(sunk, false) && sunk.gives_way(fair, false));
+        assert!(fair.gives_way(fair, || true) && !fair.gives_way(fair, || false));
+        assert!(fair.gives_way(Class::of(1), || false) && !fair.gives_way(sunk, || true));
+        assert!(sunk.gives_way(sunk, || false) && sunk.gives_way(fair, || false));
         let real_time = Class::of(5);
-        assert!(real_time.gives_way(real_time, true) && !real_time.gives_way(real_time, false));
-        assert!(real_time.gives_way(Class::of(6), false));
-        assert!(!real_time.gives_way(Class::of(4), true));
+        assert!(
+            real_time.gives_way(real_time, || true) && !real_time.gives_way(real_time, || false)
+        );
+        assert!(real_time.gives_way(Class::of(6), || false));
+        assert!(!real_time.gives_way(Class::of(4), || true));
     }
 
     #[test]

@@ -31,21 +31,27 @@ static HEAD: AtomicPtr<LockClass> = AtomicPtr::new(core::ptr::null_mut());
 #[cfg(any(feature = "statistics", feature = "check"))]
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
+/// The order in which locks of one class are taken.
+enum Nesting {
+    ByAddress,
+    ByUser,
+}
+
 impl LockClass {
     /// Makes a class. Two of its locks may be held at once only in ascending address order.
     pub const fn new(name: &'static str) -> LockClass {
-        LockClass::with(name, false)
+        LockClass::with(name, Nesting::ByAddress)
     }
 
     /// Makes a class whose locks form a hierarchy that the user orders (parent before child).
     pub const fn nestable(name: &'static str) -> LockClass {
-        LockClass::with(name, true)
+        LockClass::with(name, Nesting::ByUser)
     }
 
-    const fn with(name: &'static str, is_nestable: bool) -> LockClass {
+    const fn with(name: &'static str, nesting: Nesting) -> LockClass {
         LockClass {
             name,
-            is_nestable,
+            is_nestable: matches!(nesting, Nesting::ByUser),
             #[cfg(any(feature = "statistics", feature = "check"))]
             list: ListEntry {
                 number: AtomicU32::new(0),

@@ -14,11 +14,12 @@ pub enum Outcome {
 }
 
 /// Whether a kick ends a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sleep {
     /// A kick ends the wait.
     Interruptible,
     /// A kick that comes is kept for later.
+    #[default]
     Uninterruptible,
 }
 

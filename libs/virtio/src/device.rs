@@ -3,7 +3,7 @@ use crate::{
     Error, feature,
     mmio::{self, MmioTransport},
     pci::{self, PciTransport},
-    queue::Queue,
+    queue::{Notice, Queue},
     transport::{Transport, Vector},
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -144,7 +144,9 @@ impl Device {
         // Sizes are powers of two; another size that a device gives is rounded down.
         let size = plan.size.min(1 << most.checked_ilog2().ok_or(Error::NoQueue)?);
         let indirect = if self.has(feature::INDIRECT) { plan.indirect.min(size) } else { 0 };
-        let mut queue = Queue::new(size, indirect, self.has(feature::EVENT_INDEX), memory)?;
+        let has_index = self.has(feature::EVENT_INDEX);
+        let notice = if has_index { Notice::ByIndex } else { Notice::ByFlag };
+        let mut queue = Queue::new(size, indirect, notice, memory)?;
         let addresses = queue.addresses();
         let doorbell = self.transport.enable_queue(plan.index, size, addresses, plan.vector)?;
         queue.set_doorbell(doorbell);

@@ -59,12 +59,21 @@ struct Chain<T> {
     writable: u32,
 }
 
+/// How each side says when it wants to be notified (2.7.7, 2.7.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// By a flag: always or never.
+    ByFlag,
+    /// By the index of an entry: VIRTIO_F_EVENT_IDX.
+    ByIndex,
+}
+
 /// A virtqueue. It has no lock: the driver puts it under its own.
 #[derive(Debug)]
 pub struct Queue<T> {
     size: u16,
     indirect: u16,
-    has_event_index: bool,
+    notice: Notice,
     memory: DmaBuffer,
     tables: Option<DmaBuffer>,
     driver_area: usize,
@@ -90,7 +99,7 @@ impl<T> Queue<T> {
     pub(crate) fn new(
         size: u16,
         indirect: u16,
-        has_event_index: bool,
+        notice: Notice,
         memory: Option<DmaBuffer>,
     ) -> Result<Queue<T>, Error> {
         let count = usize::from(size);
@@ -110,7 +119,7 @@ impl<T> Queue<T> {
         Ok(Queue {
             size,
             indirect,
-            has_event_index,
+            notice,
             memory,
             tables,
             driver_area,
@@ -257,7 +266,7 @@ impl<T> Queue<T> {
     }
 
     fn is_notification_wanted(&self, before: u16, now: u16) -> bool {
-        if !self.has_event_index {
+        if self.notice == Notice::ByFlag {
             return self.memory.load16(self.device_area) & NO_NOTIFY == 0;
         }
         let event = self.memory.load16(self.device_area + 4 + 8 * usize::from(self.size));
@@ -307,7 +316,7 @@ impl<T> Queue<T> {
     /// Asks for an interrupt at the next used chain. Returns `true` if one is there already, so that the caller takes it
     /// before it waits.
     pub fn arm(&mut self) -> bool {
-        if self.has_event_index {
+        if self.notice == Notice::ByIndex {
             let event = self.driver_area + 4 + 2 * usize::from(self.size);
             self.memory.store16(event, self.taken);
         }

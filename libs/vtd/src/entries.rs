@@ -6,7 +6,7 @@
 //! context, high  0 levels less 2 | 8 domain
 //! window         0 read | 1 write | 12 frame | 52 (leaves) number of loans, 10 bits
 //! ```
-use crate::{Access, Fault};
+use crate::{Access, Coherency, Fault};
 
 /// Offsets of the registers (11.4).
 pub(crate) mod register {
@@ -66,7 +66,7 @@ pub(crate) struct Capabilities {
     /// The hardware may cache that an entry was absent.
     pub(crate) remembers_nothing: bool,
     /// The hardware sees the processors' caches.
-    pub(crate) is_coherent: bool,
+    pub(crate) coherency: Coherency,
     /// Offset of the register IOTLB.
     pub(crate) tlb: usize,
     /// Offset of the first fault record, and the number of records.
@@ -96,7 +96,7 @@ impl Capabilities {
             levels_most: (LEAST_LEVELS..=4).rfind(has).unwrap_or(LEAST_LEVELS),
             domains: 16 << (2 * (low & 7)),
             remembers_nothing: low & 1 << 7 != 0,
-            is_coherent: extended & 1 != 0,
+            coherency: if extended & 1 != 0 { Coherency::Cached } else { Coherency::Uncached },
             tlb: 16 * (extended >> 8 & 0x3ff) as usize + 8,
             records: 16 * (low >> 24 & 0x3ff) as usize,
             record_count: (low >> 40 & 0xff) as usize + 1,

@@ -10,7 +10,7 @@
 //! Messages in the old format, which contain their vector themselves, are blocked (CFIS is 0). Source: Intel
 //! VT-d 3.4, chapters 5, 6.5 and 9.10; APIC ids have 8 bits (EIME is 0).
 use crate::{
-    Machine,
+    Coherency, Machine,
     entries::{self, register},
     get, set,
 };
@@ -81,12 +81,12 @@ pub(crate) struct Remapping {
     status: u32,
     /// Number of commands given so far.
     given: u32,
-    is_coherent: bool,
+    coherency: Coherency,
 }
 
 impl Remapping {
     /// Makes the tables for the remapping of `machine`; `None` without memory.
-    pub(crate) fn new(machine: &impl Machine, is_coherent: bool) -> Option<Remapping> {
+    pub(crate) fn new(machine: &impl Machine, coherency: Coherency) -> Option<Remapping> {
         let mut frames = [0; 3];
         for at in 0..frames.len() {
             let Some(frame) = machine.allocate() else {
@@ -96,7 +96,7 @@ impl Remapping {
             frames[at] = frame;
         }
         let [table, queue, status] = frames;
-        Some(Remapping { table, queue, status, given: 0, is_coherent })
+        Some(Remapping { table, queue, status, given: 0, coherency })
     }
 
     /// Tells `machine` the address of the queue, which must then be enabled.
@@ -118,8 +118,8 @@ impl Remapping {
         for [low, high] in [[command, 0], [tell(self.given), status]] {
             // The hardware has done all earlier commands, so there is room.
             let tail = machine.read(register::QUEUE_TAIL, 8) >> 4;
-            set(machine, self.is_coherent, self.queue, 2 * tail as usize, low);
-            set(machine, self.is_coherent, self.queue, 2 * tail as usize + 1, high);
+            set(machine, self.coherency, self.queue, 2 * tail as usize, low);
+            set(machine, self.coherency, self.queue, 2 * tail as usize + 1, high);
             machine.write(register::QUEUE_TAIL, 8, ((tail + 1) % COMMANDS) << 4);
         }
         self.given
@@ -136,7 +136,7 @@ impl Remapping {
         let at = 2 * usize::from(vector);
         // The entry is absent while it changes, so that the hardware never uses a half of it.
         for (index, word) in [(at, 0), (at + 1, high), (at, low)] {
-            set(machine, self.is_coherent, self.table, index, word);
+            set(machine, self.coherency, self.table, index, word);
         }
         forget_entry(vector)
     }

@@ -95,11 +95,20 @@ impl fmt::Display for Fault {
     }
 }
 
+/// How the hardware reads its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coherency {
+    /// It reads through the caches of the processors.
+    Cached,
+    /// It reads memory, so a changed entry must be flushed out of the caches.
+    Uncached,
+}
+
 /// Sets entry `index` of the table in `frame`, so that the hardware sees it.
-fn set(machine: &impl Machine, is_coherent: bool, frame: u32, index: usize, value: u64) {
+fn set(machine: &impl Machine, coherency: Coherency, frame: u32, index: usize, value: u64) {
     let Some(entry) = machine.table(frame).get(index) else { return };
     entry.store(value, Relaxed);
-    if !is_coherent {
+    if coherency == Coherency::Uncached {
         machine.flush(entry);
     }
 }

@@ -1,6 +1,6 @@
 //! The hardware ([`Unit`]), and the memory that a driver's functions reach ([`FrameWindow`]).
 use crate::{
-    Access, ENTRIES, Fault, Machine,
+    Access, Coherency, ENTRIES, Fault, Machine,
     entries::{self, Capabilities, register},
     get,
     interrupts::{self, Remapping, Route},
@@ -51,7 +51,7 @@ pub struct Unit<M> {
 #[derive(Debug)]
 pub struct FrameWindow {
     domain: u16,
-    is_coherent: bool,
+    coherency: Coherency,
     /// The hardware may cache that an entry was absent.
     remembers_nothing: bool,
     root: u32,
@@ -89,7 +89,7 @@ impl<M: Machine> Unit<M> {
 
     /// Blocks every interrupt message but those of [routes](Unit::route), if there is memory for the table.
     fn start_remapping(&mut self) {
-        let made = Remapping::new(&self.machine, self.capabilities.is_coherent);
+        let made = Remapping::new(&self.machine, self.capabilities.coherency);
         let Some(remapping) = made else { return };
         let [queue, table, remap] = interrupts::STEPS;
         remapping.set_queue(&self.machine);
@@ -176,21 +176,21 @@ impl<M: Machine> Unit<M> {
             }
         };
         let (bus, index) = (usize::from(function >> 8), 2 * usize::from(function & 0xff));
-        let is_coherent = capabilities.is_coherent;
+        let coherency = capabilities.coherency;
         let known = entries::frame_of(get(&self.machine, self.root, 2 * bus));
         let contexts = match known {
             None if low == 0 => return true,
             Some(contexts) => contexts,
             None => {
                 let Some(contexts) = self.machine.allocate() else { return false };
-                set(&self.machine, is_coherent, self.root, 2 * bus, entries::root(contexts));
+                set(&self.machine, coherency, self.root, 2 * bus, entries::root(contexts));
                 contexts
             }
         };
         // The context is absent while it changes, so that the hardware never uses a half of it.
-        set(&self.machine, is_coherent, contexts, index, 0);
-        set(&self.machine, is_coherent, contexts, index + 1, high);
-        set(&self.machine, is_coherent, contexts, index, low);
+        set(&self.machine, coherency, contexts, index, 0);
+        set(&self.machine, coherency, contexts, index + 1, high);
+        set(&self.machine, coherency, contexts, index, low);
         self.forget_contexts();
         true
     }
@@ -205,10 +205,10 @@ impl<M: Machine> Unit<M> {
         if domain >= self.capabilities.domains.min(u64::BITS) {
             return None;
         }
-        let Capabilities { is_coherent, remembers_nothing, .. } = self.capabilities;
+        let Capabilities { coherency, remembers_nothing, .. } = self.capabilities;
         let mut window = FrameWindow {
             domain: domain as u16,
-            is_coherent,
+            coherency,
             remembers_nothing,
             root: 0,
             tables: Vec::new(),
@@ -293,7 +293,7 @@ impl FrameWindow {
         for (index, start) in starts.take_while(|&start| start < u64::from(end)).enumerate() {
             let below = self.fill(machine, levels - 1, start, end)?;
             let entry = entries::table(below, Access::Both as u64);
-            set(machine, self.is_coherent, table, index, entry);
+            set(machine, self.coherency, table, index, entry);
         }
         Some(table)
     }
@@ -314,7 +314,7 @@ impl FrameWindow {
         let leaf = *self.leaves.get(frame as usize / ENTRIES)?;
         let entry = machine.table(leaf).get(frame as usize % ENTRIES)?;
         let before = entry.fetch_update(SeqCst, Relaxed, next).ok()?;
-        if !self.is_coherent {
+        if self.coherency == Coherency::Uncached {
             machine.flush(entry);
         }
         Some(before)

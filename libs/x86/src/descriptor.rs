@@ -72,10 +72,22 @@ pub const fn task_state(base: u64, bytes: usize) -> [u64; 2] {
     [limit & 0xffff | low << 16 | 0x89 << 40 | (limit >> 16 & 0xf) << 48 | high << 56, base >> 32]
 }
 
+/// The privilege level that an `int` through a gate needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateLevel {
+    /// Level 0.
+    Kernel,
+    /// Level 3.
+    User,
+}
+
 /// Returns the two words of an interrupt gate to `code` in segment `selector`, on entry `stack` of the interrupt
-/// stack table (0 for none). If `is_for_user`, user mode may use it by `int`.
-pub const fn gate(code: u64, selector: u16, stack: u8, is_for_user: bool) -> [u64; 2] {
-    let kind = if is_for_user { 0xee } else { 0x8e };
+/// stack table (0 for none). User mode may use it by `int` if its `level` says so.
+pub const fn gate(code: u64, selector: u16, stack: u8, level: GateLevel) -> [u64; 2] {
+    let kind = match level {
+        GateLevel::Kernel => 0x8e,
+        GateLevel::User => 0xee,
+    };
     let place = code & 0xffff | (code >> 16 & 0xffff) << 48;
     [place | (selector as u64) << 16 | (stack as u64) << 32 | kind << 40, code >> 32]
 }
@@ -137,9 +149,9 @@ mod tests {
 
     #[test]
     fn a_gate_is_spread_over_its_descriptor() {
-        let [low, high] = gate(0xffff_ffff_8123_4560, 0x10, 2, false);
+        let [low, high] = gate(0xffff_ffff_8123_4560, 0x10, 2, GateLevel::Kernel);
         assert_eq!((low, high), (0x8123_8e02_0010_4560, 0xffff_ffff));
-        assert_eq!(gate(0, 0x10, 0, true)[0] >> 40 & 0xff, 0xee);
+        assert_eq!(gate(0, 0x10, 0, GateLevel::User)[0] >> 40 & 0xff, 0xee);
     }
 
     #[test]

@@ -22,9 +22,18 @@ pub const fn lines(version: u32) -> u32 {
     (version >> 16 & 0xff) + 1
 }
 
+/// The form of a line's signal.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    /// The line is level-triggered, not edge-triggered.
+    pub is_level: bool,
+    /// The line is active when it is low.
+    pub is_active_low: bool,
+}
+
 /// Returns the low half of a redirection entry: fixed delivery of `vector`, not masked.
-pub const fn redirection(vector: u8, is_level: bool, is_active_low: bool) -> u32 {
-    vector as u32 | (is_active_low as u32) << 13 | (is_level as u32) << 15
+pub const fn redirection(vector: u8, signal: Signal) -> u32 {
+    vector as u32 | (signal.is_active_low as u32) << 13 | (signal.is_level as u32) << 15
 }
 
 /// Returns the high half for delivery to the local APIC `destination`.
@@ -57,9 +66,10 @@ mod tests {
 
     #[test]
     fn polarity_and_trigger_are_bits_13_and_15() {
-        assert_eq!(redirection(0x31, false, false), 0x31);
-        assert_eq!(redirection(0x31, false, true), 0x2031);
-        assert_eq!(redirection(0x31, true, false), 0x8031);
-        assert_eq!(redirection(0x31, true, true) & MASKED, 0);
+        let entry = |is_level, is_active_low| redirection(0x31, Signal { is_level, is_active_low });
+        assert_eq!(entry(false, false), 0x31);
+        assert_eq!(entry(false, true), 0x2031);
+        assert_eq!(entry(true, false), 0x8031);
+        assert_eq!(entry(true, true) & MASKED, 0);
     }
 }

@@ -155,10 +155,14 @@ pub fn carry_out(registers: &mut Registers, code: &[u8], machine: &mut impl Mach
         return false;
     }
     let is_over = match form {
-        Form::String { is_repeated } => match string(registers, step, machine, is_repeated) {
-            Some(is_over) => is_over,
-            None => return false,
-        },
+        Form::String { is_repeated } => {
+            let wanted = if is_repeated { registers.rcx } else { 1 };
+            let Some(count) = string(registers, step, machine, wanted) else { return false };
+            if is_repeated {
+                registers.rcx -= count;
+            }
+            count == wanted
+        }
         _ if is_input => {
             registers.rax = merged(registers.rax, width, machine.access(step));
             true
@@ -185,15 +189,14 @@ const fn merged(rax: u64, width: u8, value: u32) -> u64 {
     if width == 4 { value } else { rax & !mask(width) | value }
 }
 
-/// Does one step of a string instruction. Returns whether nothing is left; `None` if memory cannot be accessed.
+/// Does some of the `wanted` transfers of a string instruction. Returns how many; `None` if memory cannot be accessed.
 fn string(
     registers: &mut Registers,
     step: PortStep,
     machine: &mut impl Machine,
-    is_repeated: bool,
-) -> Option<bool> {
+    wanted: u64,
+) -> Option<u64> {
     let bytes = usize::from(step.width);
-    let wanted = if is_repeated { registers.rcx } else { 1 };
     let is_downwards = registers.rflags & DIRECTION != 0;
     let most = if is_downwards { 1 } else { (STEP_BYTES / bytes) as u64 };
     let count = wanted.min(most);
@@ -215,10 +218,7 @@ fn string(
     }
     let moved = count * u64::from(step.width);
     *pointer = if is_downwards { pointer.wrapping_sub(moved) } else { pointer.wrapping_add(moved) };
-    if is_repeated {
-        registers.rcx -= count;
-    }
-    Some(!is_repeated || registers.rcx == 0)
+    Some(count)
 }
 
 #[cfg(test)]

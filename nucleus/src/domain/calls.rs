@@ -15,7 +15,7 @@ use crate::{
     entropy,
     irq::Interrupt,
     spin::NoInterrupts,
-    thread::{self, Endpoint, Fast, Step, Thread, Wait, message_in, message_out},
+    thread::{self, Endpoint, Fast, Sleep, Step, Thread, Wait, message_in, message_out},
     time,
 };
 use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status, Verdict};
@@ -73,7 +73,7 @@ fn status(result: Result<(), ipc::Error>) -> Done {
 
 pub(super) fn until(deadline_ns: u64) -> Wait {
     let deadline_ns = (deadline_ns != FOREVER).then_some(deadline_ns);
-    Wait { deadline_ns, is_interruptible: true }
+    Wait { deadline_ns, sleep: Sleep::Interruptible }
 }
 
 /// Does the call that `registers` ask for and leaves the answer in them. Interrupts are off at entry and at return they are

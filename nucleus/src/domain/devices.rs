@@ -200,7 +200,7 @@ impl Domain {
             if !is_transport && !self.grants.lines.contains(&line) {
                 return Err(Status::Refused);
             }
-            registers.rdi = self.grant_interrupt(|| device::take_line(line, is_transport))?;
+            registers.rdi = self.grant_interrupt(|| device::take_line(line))?;
             return Ok(());
         }
         let interrupt = self.interrupt(registers.rdi)?;
@@ -229,7 +229,7 @@ impl Domain {
                 }
                 device::take_ports(first, count)?;
                 // This comes before any other thread can close them.
-                self.space.show_ports(first, count, true);
+                self.space.show_ports(first, count);
                 self.taken.lock().ports.add((first, count));
                 registers.rdi = u64::from(self.grants.port_access != PortAccess::Call);
             }
@@ -238,7 +238,7 @@ impl Domain {
                 if !self.taken.lock().ports.remove(range) {
                     return Err(Status::Refused);
                 }
-                self.space.show_ports(range.0, range.1, false);
+                self.space.hide_ports(range.0, range.1);
                 device::close_ports(range.0, range.1);
             }
             _ => {

@@ -75,10 +75,22 @@ impl Space {
 }
 
 impl Inner {
-    /// Lets threads of the space access `count` ports from `first` by plain instructions, or ends that; in the latter
-    /// case no access is under way when this returns. Does nothing if the space has no map of its own.
-    pub fn show_ports(&self, first: u16, count: u16, is_shown: bool) {
+    /// Lets threads of the space access `count` ports from `first` by plain instructions.
+    pub fn show_ports(&self, first: u16, count: u16) {
         let _guard = self.lock.lock();
+        self.each_port(first, count, |byte, bit| byte.fetch_and(!bit, SeqCst));
+    }
+
+    /// Ends [`Inner::show_ports`]. No access is under way when this returns.
+    pub fn hide_ports(&self, first: u16, count: u16) {
+        let _guard = self.lock.lock();
+        self.each_port(first, count, |byte, bit| byte.fetch_or(bit, SeqCst));
+        // A thread that runs in the space has done its last access when its processor answers.
+        shootdown::user(self, AREA, 0);
+    }
+
+    /// Changes the bits of ports, unless the space has no map of its own. The space is locked.
+    fn each_port(&self, first: u16, count: u16, change: impl Fn(&AtomicU8, u8) -> u8) {
         let Ok(leaf) = pmap::leaf(self, AREA) else { return };
         for port in (usize::from(first)..).take(count.into()) {
             let entry = leaf.get(MAP + port / 8 / PAGE);
@@ -87,17 +99,7 @@ impl Inner {
             }
             let at = frames::address(entry.frame()).wrapping_add(port / 8 % PAGE);
             // SAFETY: within a frame of ours that is there as long as the space; it is accessed by atomics only.
-            let byte = unsafe { AtomicU8::from_ptr(at) };
-            let bit = 1 << (port % 8);
-            if is_shown {
-                byte.fetch_and(!bit, SeqCst)
-            } else {
-                byte.fetch_or(bit, SeqCst)
-            };
-        }
-        if !is_shown {
-            // A thread that runs in the space has done its last access when its processor answers.
-            shootdown::user(self, AREA, 0);
+            change(unsafe { AtomicU8::from_ptr(at) }, 1 << (port % 8));
         }
     }
 }

@@ -81,11 +81,8 @@ fn sample_others() {
     }
 }
 
-/// Returns the activity of `thread`, and its calls unless it runs. Its run queue's lock is held.
-fn look(thread: &Thread, is_running: bool) -> (Doing, Option<Calls>) {
-    if is_running {
-        return (Doing::Runs, None);
-    }
+/// Returns the activity of `thread`, which does not run, and its calls. Its run queue's lock is held.
+fn look(thread: &Thread) -> (Doing, Option<Calls>) {
     let now_ns = time::now_ns();
     let doing = match thread.state.load(Relaxed) {
         state @ (BLOCKED | INTERRUPTIBLE) if thread.blocked_at_ns.load(Relaxed) != 0 => {
@@ -126,8 +123,8 @@ pub fn log_all(why: fmt::Arguments<'_>) {
 }
 
 fn log_one(thread: &Thread) {
-    let Some((doing, calls)) = scheduler::look_at(thread, |is_running| look(thread, is_running))
-    else {
+    let seen = |is_running| if is_running { (Doing::Runs, None) } else { look(thread) };
+    let Some((doing, calls)) = scheduler::look_at(thread, seen) else {
         return;
     };
     let cpu = thread.cpu.load(Relaxed) as usize;

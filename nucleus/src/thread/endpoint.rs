@@ -5,7 +5,7 @@
 //! the way back, on the client's time and with its priority. The lock of an endpoint is taken with interrupts off, so
 //! that interrupt handlers may signal; no other lock is taken under it.
 use super::{
-    BLOCKED, INTERRUPTIBLE, Ref, Thread, current, scheduler,
+    BLOCKED, INTERRUPTIBLE, Ref, Sleep, Thread, current, scheduler,
     wait::{self, SIGNALLED, TIMED_OUT},
 };
 use crate::{
@@ -25,8 +25,8 @@ use ipc::{Error, INLINE_WORDS, MESSAGE_WORDS, Message, Next, Party, Serving, Thr
 pub struct Wait {
     /// End of the wait in monotonic nanoseconds; `None` for no end.
     pub deadline_ns: Option<u64>,
-    /// A kick ends the wait.
-    pub is_interruptible: bool,
+    /// Whether a kick ends the wait.
+    pub sleep: Sleep,
 }
 
 /// The meeting place of threads.
@@ -265,9 +265,9 @@ impl Endpoint {
         let off = NoInterrupts::new();
         // SAFETY: the caller takes part nowhere now, so the party is its own.
         unsafe { (*me.party.get()).message = *message };
-        let mut seen = Seen { is_interruptible: wait.is_interruptible };
+        let mut seen = Seen { is_interruptible: wait.sleep == Sleep::Interruptible };
         let next = act(&mut self.0.lock(), &mut seen, Ref::of(me));
-        let suspend = |next| wait::suspend(me, wait.deadline_ns, wait.is_interruptible, next);
+        let suspend = |next| wait::suspend(me, wait.deadline_ns, wait.sleep, next);
         let outcome = match next {
             Next::HandOver(next) => suspend(Some(next)),
             Next::Block => suspend(None),

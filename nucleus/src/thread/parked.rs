@@ -7,7 +7,7 @@
 //! not charged at this switch: the next tick charges the thread that runs then. A parked thread that is woken in another way
 //! finds its message in its party.
 use super::{
-    INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, current,
+    INTERRUPTIBLE, RUNNABLE, Ref, Sleep, Thread, WAKING, current,
     endpoint::{self, Endpoint, Seen},
     processor::{Processor, may_run, this},
     scheduler,
@@ -369,7 +369,7 @@ impl Endpoint {
         let suspend = |next| {
             me.parking.home.store(percpu::cpu() as u32, Relaxed);
             // This returns only if the thread did not leave the processor.
-            let outcome = wait::suspend(me, None, true, next);
+            let outcome = wait::suspend(me, None, Sleep::Interruptible, next);
             me.parking.home.store(NOWHERE, Relaxed);
             outcome
         };

@@ -28,10 +28,11 @@ use core::{
         fence,
     },
 };
+use program::Turn;
 use runqueue::{Class, Place, Ready, rebased_ns};
 
 /// Ticks of a round-robin slice.
-const ROUND_ROBIN_TICKS: u32 = 25;
+const ROUND_ROBIN_TICKS: u32 = (Policy::SLICE_NS / timers::TICK_NS) as u32;
 
 /// Makes this processor's scheduler; the caller becomes its idle thread. Interrupts are off.
 pub fn init_cpu() {
@@ -470,10 +471,9 @@ pub fn tick(now_ns: u64) -> bool {
     let best = here.best();
     let next = best.and_then(|best| {
         let is_behind = best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed);
-        let is_slice_over = slice >= ROUND_ROBIN_TICKS;
-        let is_turn_over = me.policy().is_turn_over(is_behind, is_slice_over);
+        let turn = Turn { is_behind, is_slice_over: slice >= ROUND_ROBIN_TICKS };
         let class = here.queue().ready.class_of(&mut QueueNodes, best);
-        me.class().gives_way(class, is_turn_over).then_some(class)
+        me.class().gives_way(class, || me.policy().is_turn_over(turn)).then_some(class)
     });
     here.unlock();
     match next {

@@ -106,7 +106,7 @@ pub fn wait_on(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sleep:
         bucket.waiters.push_back(&mut Links, Ref::of(me));
         me.state.store(if is_interruptible { INTERRUPTIBLE } else { BLOCKED }, SeqCst);
     }
-    let outcome = suspend(me, deadline_ns, is_interruptible, None);
+    let outcome = suspend(me, deadline_ns, sleep, None);
     finish(me, address, outcome)
 }
 
@@ -116,14 +116,15 @@ pub fn wait_on(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sleep:
 pub(super) fn suspend(
     me: &Thread,
     deadline_ns: Option<u64>,
-    is_interruptible: bool,
+    sleep: Sleep,
     next: Option<Ref>,
 ) -> u8 {
     if let Some(deadline_ns) = deadline_ns {
         timers::arm(me, deadline_ns);
     }
     // The sender of an earlier kick found no blocked thread to wake.
-    let kicked_before = is_interruptible && me.is_kicked.load(SeqCst) && me.claim(KICKED);
+    let kicked_before =
+        sleep == Sleep::Interruptible && me.is_kicked.load(SeqCst) && me.claim(KICKED);
     if kicked_before {
         me.state.store(RUNNABLE, SeqCst);
     }

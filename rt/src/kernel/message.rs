@@ -9,7 +9,7 @@ use ipc::{Error, Header};
 pub(crate) use nucleus::capability::EndpointRight as EndpointHandle;
 use nucleus::{
     capability, domain,
-    thread::{self, Along, Wait},
+    thread::{self, Along, Sleep, Wait},
 };
 
 pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
@@ -73,7 +73,7 @@ pub(crate) fn step(
     let words = message.inline_words();
     let mut short = ipc::Message { header, badge: handle.badge, words };
     let mut along = Along { area: message.area(), capability };
-    let (endpoint, wait) = (&handle.endpoint, Wait { deadline_ns, is_interruptible: true });
+    let (endpoint, wait) = (&handle.endpoint, Wait { deadline_ns, sleep: Sleep::Interruptible });
     let result = thread::with_along(&mut along, || match step {
         Step::Call => endpoint.call(&mut short, wait),
         Step::Send => endpoint.send(&mut short, wait),

@@ -117,7 +117,7 @@ impl Drop for Actor {
 }
 
 fn soon(ns: u64) -> Wait {
-    Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false }
+    Wait { deadline_ns: Some(time::now_ns() + ns), sleep: Sleep::Uninterruptible }
 }
 
 /// Tests that memory that was revoked is gone from all holders, whatever they do meanwhile and whomever they gave it to.

@@ -10,7 +10,7 @@ use nucleus::{
     domain::{Domain, Grants, PortAccess},
     irq::Interrupt,
     memory::{space::Protection, statistics},
-    thread::{self, Endpoint, Policy, Wait},
+    thread::{self, Endpoint, Policy, Sleep, Wait},
     time,
 };
 use program::PciAddress;
@@ -521,7 +521,8 @@ pub fn call_each_other() {
     assert_eq!(endpoint.call(&mut message, Wait::default()), Ok(()));
     assert_eq!(message.words[0], 8);
     serving.kill("test");
-    let soon = Wait { deadline_ns: Some(time::now_ns() + 1_000_000), is_interruptible: false };
+    let soon =
+        Wait { deadline_ns: Some(time::now_ns() + 1_000_000), sleep: Sleep::Uninterruptible };
     assert_eq!(endpoint.call(&mut message, soon), Err(Error::TimedOut));
     assert_eq!(Status::of(Error::TimedOut as u64), Status::TimedOut);
 }

@@ -332,7 +332,7 @@ impl Victims {
 }
 
 fn soon(ns: u64) -> Wait {
-    Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false }
+    Wait { deadline_ns: Some(time::now_ns() + ns), sleep: Sleep::Uninterruptible }
 }
 
 /// Makes as many random calls as the parameter `skerry.calls` says, or a few without it, and checks the victims.

@@ -63,7 +63,7 @@ pub fn calls_are_answered() {
 /// Tests deadlines without a server, with a server that does not answer, and beside one that does.
 pub fn deadline_ends_a_call() {
     let endpoint = Arc::new(Endpoint::new());
-    let soon = |ns| Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false };
+    let soon = |ns| Wait { deadline_ns: Some(time::now_ns() + ns), sleep: Sleep::Uninterruptible };
     assert_eq!(endpoint.call(&mut message(1), soon(1_000_000)), Err(Error::TimedOut));
     assert_eq!(endpoint.receive(&mut message(0), soon(1_000_000)), Err(Error::TimedOut));
     start_server(&endpoint, Policy::Fair { nice: 0 });

@@ -12,7 +12,7 @@ use nucleus::{
     capability::Capability,
     domain::{Domain, End, Grants, PortAccess},
     memory::space::Protection,
-    thread::{self, Endpoint, Wait},
+    thread::{self, Endpoint, Sleep, Wait},
     time,
 };
 
@@ -253,6 +253,7 @@ pub fn maps_are_not_shared() {
     assert_eq!(endpoint.call(&mut Message::default(), Wait::default()), Ok(()));
     serving.kill("test");
     assert_eq!(end_of(&serving).cause, "test");
-    let soon = Wait { deadline_ns: Some(time::now_ns() + 1_000_000), is_interruptible: false };
+    let soon =
+        Wait { deadline_ns: Some(time::now_ns() + 1_000_000), sleep: Sleep::Uninterruptible };
     assert_eq!(endpoint.call(&mut Message::default(), soon), Err(Error::TimedOut));
 }

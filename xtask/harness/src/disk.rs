@@ -48,19 +48,27 @@ pub fn root_image(given: Option<&Path>, packages: &[String]) -> Result<PathBuf> 
     }
 }
 
-/// Checks that `given` may be the root, before anything is built. If a parameter names the root (`is_named`) it may be a
-/// partition of the image.
+/// The file system that becomes the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootOn {
+    /// The image as a whole.
+    Image,
+    /// The device, perhaps a partition of the image, that a parameter of the kernel names.
+    NamedDevice,
+}
+
+/// Checks that `given` may be the root, before anything is built.
 ///
 /// # Errors
 /// Fails if the file does not exist, or has no ext4 file system.
-pub fn check_root(given: &Path, is_named: bool) -> Result<()> {
+pub fn check_root(given: &Path, on: RootOn) -> Result<()> {
     if given == Path::new(debian::NAME) || given.is_dir() {
         return Ok(());
     }
     if !given.is_file() {
         bail!("--root {}: no image, no folder, and not `debian`", given.display());
     }
-    if !is_named && !holds_ext4(given)? {
+    if on == RootOn::Image && !holds_ext4(given)? {
         bail!("--root {}: this image holds no ext4 file system", given.display());
     }
     Ok(())
@@ -355,18 +363,18 @@ mod tests {
     fn what_cannot_be_a_root_is_refused_before_anything_is_built() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
-        let refused = |is_named| check_root(&image, is_named).unwrap_err().to_string();
-        assert!(refused(false).contains("no image, no folder"));
+        let refused = || check_root(&image, RootOn::Image).unwrap_err().to_string();
+        assert!(refused().contains("no image, no folder"));
         for bytes in [10, 4096] {
             fs::write(&image, vec![0; bytes]).unwrap();
-            assert!(refused(false).contains("no ext4"));
+            assert!(refused().contains("no ext4"));
         }
-        assert!(check_root(&image, true).is_ok(), "a partition may be the root");
+        assert!(check_root(&image, RootOn::NamedDevice).is_ok(), "a partition may be the root");
         let mut bytes = vec![0; 4096];
         bytes[1080..1082].copy_from_slice(&[0x53, 0xef]);
         fs::write(&image, bytes).unwrap();
         for given in [&image, folder.path(), Path::new("debian")] {
-            assert!(check_root(given, false).is_ok());
+            assert!(check_root(given, RootOn::Image).is_ok());
         }
     }
 }

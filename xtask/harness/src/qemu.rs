@@ -175,18 +175,34 @@ pub fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// Refuses impossible combinations.
+/// The clock of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The host's.
+    Host,
+    /// The number of instructions (`--icount`).
+    Instructions,
+}
+
+impl Clock {
+    /// The clock with or without the option `--icount`.
+    pub fn of(icount: bool) -> Clock {
+        if icount { Clock::Instructions } else { Clock::Host }
+    }
+}
+
+/// Returns the number of processors: the one that was asked for, or the default.
 ///
 /// # Errors
-/// The message says what to change.
-pub fn check(cpus: Option<u32>, is_counting_instructions: bool) -> Result<u32> {
-    match (cpus, is_counting_instructions) {
-        (Some(cpus), true) if cpus != 1 => {
+/// Fails if the clock does not allow that number. The message says what to change.
+pub fn check(cpus: Option<u32>, clock: Clock) -> Result<u32> {
+    match (cpus, clock) {
+        (Some(cpus), Clock::Instructions) if cpus != 1 => {
             bail!("--icount counts the instructions of one processor: leave --cpus {cpus} out")
         }
-        (_, true) => Ok(1),
-        (Some(cpus), false) => check_cpus(cpus),
-        (None, false) => Ok(2),
+        (_, Clock::Instructions) => Ok(1),
+        (Some(cpus), Clock::Host) => check_cpus(cpus),
+        (None, Clock::Host) => Ok(2),
     }
 }
 

@@ -106,7 +106,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 }
 
 /// Returns whether an item is compiled for tests only.
-fn is_test(attributes: &[Attribute]) -> bool {
+pub fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")

@@ -93,9 +93,10 @@ impl Chip {
         self.transmit_interrupt(false);
     }
 
-    fn enable(&self, bit: u8, is_on: bool) {
+    /// Sets the bits of `wanted` among the enabled interrupts `of`.
+    fn enable(&self, of: u8, wanted: u8) {
         let mut enabled = self.enabled.lock();
-        let next = if is_on { *enabled | bit } else { *enabled & !bit };
+        let next = *enabled & !of | wanted & of;
         if next != *enabled {
             self.ports.write8(register::INTERRUPT_ENABLE, next);
             *enabled = next;
@@ -103,11 +104,11 @@ impl Chip {
     }
 
     pub(crate) fn receive_interrupt(&self, is_on: bool) {
-        self.enable(ENABLE_RECEIVE, is_on);
+        self.enable(ENABLE_RECEIVE, if is_on { ENABLE_RECEIVE } else { 0 });
     }
 
     pub(crate) fn transmit_interrupt(&self, is_on: bool) {
-        self.enable(ENABLE_TRANSMIT, is_on);
+        self.enable(ENABLE_TRANSMIT, if is_on { ENABLE_TRANSMIT } else { 0 });
     }
 
     /// Returns the most urgent reason of an interrupt now.

@@ -112,11 +112,11 @@ pub fn probe() -> Vec<Arc<Console>> {
 }
 
 /// Returns the queue numbers of a port: input, output (section 5.3.2).
-fn port_queues(port: u32, is_multiport: bool) -> (u16, u16) {
+fn port_queues(port: u32) -> (u16, u16) {
+    // Queues 2 and 3 are those of the control messages.
     let first = match port {
         0 => 0,
-        _ if is_multiport => 2 + 2 * port as u16,
-        _ => 2 * port as u16,
+        _ => 2 + 2 * port as u16,
     };
     (first, first + 1)
 }
@@ -147,7 +147,7 @@ impl Console {
         });
         let mut unused = BTreeMap::new();
         for number in 0..count {
-            let (input, output) = port_queues(number, is_multiport);
+            let (input, output) = port_queues(number);
             let port = ledger.as_ref().and_then(|ledger| ledger.port(number));
             let memory = |part: fn(&PortLedger) -> Option<DmaBuffer>| port.as_ref().and_then(part);
             let input = queue(input, memory(PortLedger::input_queue))?;

@@ -187,11 +187,11 @@ impl ConsolePort {
         let is_open = self.is_connected();
         self.tell_window(&sink);
         if is_open || (is_new && self.state.lock().was_open) {
-            self.tell_open(&sink, true);
+            self.tell_connected(&sink);
         }
         if self.hand_over(&sink, scratch)? && !is_open && self.input.lock().told_open == Some(true)
         {
-            self.tell_open(&sink, false);
+            self.tell_disconnected(&sink);
         }
         Ok(())
     }
@@ -250,10 +250,15 @@ impl ConsolePort {
         }
     }
 
-    fn tell_open(&self, sink: &Arc<dyn PortSink>, is_open: bool) {
-        let before = self.input.lock().told_open.replace(is_open);
-        if before != Some(is_open) {
-            sink.connected(is_open);
+    fn tell_connected(&self, sink: &Arc<dyn PortSink>) {
+        if self.input.lock().told_open.replace(true) != Some(true) {
+            sink.connected(true);
+        }
+    }
+
+    fn tell_disconnected(&self, sink: &Arc<dyn PortSink>) {
+        if self.input.lock().told_open.replace(false) != Some(false) {
+            sink.connected(false);
         }
     }
 

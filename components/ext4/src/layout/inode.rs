@@ -76,7 +76,8 @@ impl Inode {
             | u64::from(raw.attribute_block_high.get()) << 32;
         let has_xattrs = attribute_block != 0
             || extra_bytes > 0 && word32(rest, extra_bytes) == Some(xattr::MAGIC);
-        let attributes = decode_attributes(geometry, number, (&raw, &extra), has_xattrs)?;
+        let decoded = decode_attributes(geometry, number, (&raw, &extra))?;
+        let attributes = Attributes { may_have_acls: has_xattrs, ..decoded };
         check_body(geometry, &attributes)?;
         let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
         Ok(Inode {
@@ -237,7 +238,6 @@ fn decode_attributes(
     geometry: &Geometry,
     number: u32,
     (raw, extra): (&RawInode, &RawExtra),
-    has_xattrs: bool,
 ) -> Result<Attributes, FsError> {
     let mode = raw.mode.get();
     let file_type = decode_type(mode).ok_or(FsError::Corrupt)?;
@@ -265,7 +265,7 @@ fn decode_attributes(
         created,
         flags: raw.flags.get(),
         generation: raw.generation.get(),
-        may_have_acls: has_xattrs,
+        may_have_acls: false,
     })
 }
 

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use interfaces::file_system::{FileSystemUsage, ReservedFor};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, little_endian};
 
 /// Number of the root directory.
 pub(crate) const ROOT_INODE: u32 = 2;
@@ -22,6 +22,20 @@ const LOG_BLOCK_MAX: u32 = 2;
 const METADATA_BLOCKS_MAX: u64 = 4096;
 /// First inode that is not reserved, in revision 0.
 const OLD_FIRST_INODE: u32 = 11;
+
+/// The sign of characters beyond 127 in the hash of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Characters {
+    Signed,
+    Unsigned,
+}
+
+impl Characters {
+    fn of(raw: &RawSuperblock) -> Characters {
+        let is_unsigned = raw.flags.get() & FLAG_UNSIGNED_HASH != 0;
+        if is_unsigned { Characters::Unsigned } else { Characters::Signed }
+    }
+}
 
 /// The geometry of a volume: its superblock, checked.
 #[derive(Clone, Debug)]
@@ -69,7 +83,7 @@ pub(crate) struct Geometry {
     /// Version of the hash of directories without a tree.
     pub(crate) hash_version: u8,
     /// Hashes treat characters as unsigned.
-    pub(crate) has_unsigned_hash: bool,
+    pub(crate) hash_characters: Characters,
     /// The journal holds changes that are not in place.
     pub(crate) needs_recovery: bool,
     /// Marked as having errors, or not unmounted.
@@ -110,8 +124,7 @@ impl Geometry {
             return Err(MountError::BlockSize(log_block_size));
         }
         let block_bytes = 1024_usize << log_block_size;
-        let is_wide = incompat.contains(Incompat::WIDE);
-        let blocks = wide(raw.blocks_low.get(), raw.blocks_high.get(), is_wide);
+        let blocks = wide(&raw, raw.blocks_low, raw.blocks_high);
         let geometry = Geometry {
             block_bytes,
             blocks,
@@ -122,7 +135,7 @@ impl Geometry {
             blocks_per_group: u64::from(raw.blocks_per_group.get()),
             inode_bytes: if is_old(&raw) { 128 } else { usize::from(raw.inode_size.get()) },
             first_inode: if is_old(&raw) { OLD_FIRST_INODE } else { raw.first_inode.get() },
-            descriptor_bytes: if is_wide { usize::from(raw.descriptor_size.get()) } else { 32 },
+            descriptor_bytes: descriptor_bytes(&raw),
             reserved_descriptors: raw.reserved_descriptors.get(),
             extra_bytes: raw.extra_sizes.map(|bytes| bytes.get()).into_iter().max().unwrap_or(0),
             first_meta_group: raw.first_meta_group.get(),
@@ -137,11 +150,11 @@ impl Geometry {
             },
             hash_seed: raw.hash_seed.map(|word| word.get()),
             hash_version: raw.hash_version,
-            has_unsigned_hash: raw.flags.get() & FLAG_UNSIGNED_HASH != 0,
+            hash_characters: Characters::of(&raw),
             needs_recovery: incompat.contains(Incompat::RECOVER),
             is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,
             forbids_writing: forbids_writing(incompat, raw.read_only_compat.get()),
-            kept_blocks: kept(&raw, blocks, is_wide),
+            kept_blocks: kept(&raw, blocks),
             reserved_for: ReservedFor {
                 user: u32::from(raw.reserved_user.get()),
                 group: u32::from(raw.reserved_group.get()),
@@ -150,7 +163,7 @@ impl Geometry {
             mount_seconds: raw.mount_time.get(),
             state: raw.state.get(),
             errors: raw.errors.get(),
-            usage: usage_of(&raw, block_bytes, blocks, is_wide),
+            usage: usage_of(&raw, block_bytes, blocks),
         };
         geometry.check(device_bytes)?;
         Ok(geometry)
@@ -274,8 +287,17 @@ fn is_old(raw: &RawSuperblock) -> bool {
     raw.revision.get() == 0
 }
 
-fn wide(low: u32, high: u32, is_wide: bool) -> u64 {
-    u64::from(low) | if is_wide { u64::from(high) << 32 } else { 0 }
+fn is_wide(raw: &RawSuperblock) -> bool {
+    raw.incompat.get() & Incompat::WIDE.bits() != 0
+}
+
+/// Returns the number of two halves; without [`Incompat::WIDE`] there is no high half.
+fn wide(raw: &RawSuperblock, low: little_endian::U32, high: little_endian::U32) -> u64 {
+    u64::from(low.get()) | if is_wide(raw) { u64::from(high.get()) << 32 } else { 0 }
+}
+
+fn descriptor_bytes(raw: &RawSuperblock) -> usize {
+    if is_wide(raw) { usize::from(raw.descriptor_size.get()) } else { 32 }
 }
 
 fn check_checksum(
@@ -306,21 +328,16 @@ fn count_groups(raw: &RawSuperblock, blocks: u64) -> Result<u32, MountError> {
 
 /// Returns the numbers of blocks reserved for privileged users, and for changes that must not fail.
 /// As on Linux the latter is, with extents, a fiftieth of the volume but at most 4,096 blocks.
-fn kept(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> (u64, u64) {
-    let for_users = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
+fn kept(raw: &RawSuperblock, blocks: u64) -> (u64, u64) {
+    let for_users = wide(raw, raw.reserved_blocks_low, raw.reserved_blocks_high);
     let has_extents = raw.incompat.get() & Incompat::EXTENTS.bits() != 0;
     let for_metadata = if has_extents { (blocks / 50).min(METADATA_BLOCKS_MAX) } else { 0 };
     (for_users.min(blocks), for_metadata)
 }
 
-fn usage_of(
-    raw: &RawSuperblock,
-    block_bytes: usize,
-    blocks: u64,
-    is_wide: bool,
-) -> FileSystemUsage {
-    let free = wide(raw.free_blocks_low.get(), raw.free_blocks_high.get(), is_wide).min(blocks);
-    let (for_users, for_metadata) = kept(raw, blocks, is_wide);
+fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64) -> FileSystemUsage {
+    let free = wide(raw, raw.free_blocks_low, raw.free_blocks_high).min(blocks);
+    let (for_users, for_metadata) = kept(raw, blocks);
     let (low, high) = raw.uuid.split_at(8);
     let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     FileSystemUsage {

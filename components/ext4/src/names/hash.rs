@@ -1,6 +1,7 @@
 //! Hashes of names in directory trees: legacy, half MD4 and TEA, with signed or unsigned characters.
 //!
 //! Source: Linux fs/ext4/hash.c; RFC 1320; Wheeler and Needham, "TEA, a tiny encryption algorithm".
+use crate::layout::superblock::Characters;
 
 /// The kind of hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,13 +9,6 @@ enum HashKind {
     Legacy,
     HalfMd4,
     Tea,
-}
-
-/// The sign of characters beyond 127 in the hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Characters {
-    Signed,
-    Unsigned,
 }
 
 /// The hash function of a tree: its kind, the sign of characters, and the seed.
@@ -49,15 +43,14 @@ const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_54
 impl Hash {
     /// Returns the hash function of that version; `None` for an unknown one (SipHash of casefolded
     /// directories).
-    pub(crate) fn decode(version: u8, is_unsigned: bool, seed: [u32; 4]) -> Option<Hash> {
+    pub(crate) fn decode(version: u8, of_volume: Characters, seed: [u32; 4]) -> Option<Hash> {
         let kind = match version % 3 {
             _ if version > 5 => return None,
             0 => HashKind::Legacy,
             1 => HashKind::HalfMd4,
             _ => HashKind::Tea,
         };
-        let is_unsigned = is_unsigned || version > 2;
-        let characters = if is_unsigned { Characters::Unsigned } else { Characters::Signed };
+        let characters = if version > 2 { Characters::Unsigned } else { of_volume };
         let seed = if seed == [0; 4] { DEFAULT_SEED } else { seed };
         Some(Hash { kind, characters, seed })
     }

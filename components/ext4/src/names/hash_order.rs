@@ -54,7 +54,7 @@ pub(crate) fn list(
         return Ok(true);
     }
     let version = geometry.hash_version;
-    let hash = Hash::decode(version, geometry.has_unsigned_hash, geometry.hash_seed);
+    let hash = Hash::decode(version, geometry.hash_characters, geometry.hash_seed);
     let Some(hash) = hash else { return Ok(false) };
     let mut group = Group::default();
     if directory.has_flag(FLAG_INLINE_DATA) {

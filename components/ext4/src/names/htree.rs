@@ -119,7 +119,7 @@ impl Root {
         let info = block.bytes().get(ROOT_INFO_OFFSET..).unwrap_or(&[]);
         let Ok((info, _)) = RawRootInfo::read_from_prefix(info) else { return Ok(None) };
         let levels_max = levels_max(volume);
-        let hash = Hash::decode(info.hash_version, geometry.has_unsigned_hash, geometry.hash_seed);
+        let hash = Hash::decode(info.hash_version, geometry.hash_characters, geometry.hash_seed);
         let is_sound = info.reserved.get() == 0
             && usize::from(info.length) == size_of::<RawRootInfo>()
             && info.levels <= levels_max

@@ -57,7 +57,7 @@ pub(crate) fn can_make(volume: &Volume) -> bool {
 
 fn default_hash(volume: &Volume) -> Option<Hash> {
     let geometry = &volume.geometry;
-    Hash::decode(geometry.hash_version, geometry.has_unsigned_hash, geometry.hash_seed)
+    Hash::decode(geometry.hash_version, geometry.hash_characters, geometry.hash_seed)
 }
 
 fn pair(hash: u32, block: u64) -> Pair {

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use proc::procfs::SLICE_MS;
 use process::{Task, call::Call, futex::inherit, limits::Resource, tree};
+use rt::thread::Policy;
 use vfs::{Errno, credentials::Capabilities};
 
 mod attributes;
@@ -179,13 +180,12 @@ fn priority_range(call: &Call<'_>) -> Result<(u64, u64), Errno> {
 }
 
 fn sched_rr_get_interval(call: &mut Call<'_>) -> Result<u64, Errno> {
-    const SLICE_NS: u64 = 100_000_000;
     const NS_A_MILLISECOND: u64 = 1_000_000;
     let target = named(call, call.int(0))?;
     let slice = match target.policy.load(Ordering::Relaxed) {
         raw::SCHED_FIFO => 0,
         raw::SCHED_RR => SLICE_MS.size() as u64 * NS_A_MILLISECOND,
-        _ => SLICE_NS,
+        _ => Policy::SLICE_NS,
     };
     call.memory.write(call.word(1), &[0u64, slice])?;
     Ok(0)

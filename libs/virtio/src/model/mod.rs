@@ -145,7 +145,7 @@ impl Model {
                 return;
             };
             let has_event_index = state.driver_features & crate::feature::EVENT_INDEX != 0;
-            let is_wanted = ring.push(registers, head, written, has_event_index);
+            let is_wanted = ring.push(registers, head, written) || !has_event_index;
             state.interrupt_status |= 1;
             is_wanted.then_some(registers.vector)
         };

@@ -114,14 +114,8 @@ impl ModelQueue {
         Some(chain)
     }
 
-    /// Writes a used entry. Returns whether the driver wants an interrupt.
-    pub(super) fn push(
-        &mut self,
-        registers: &QueueRegisters,
-        head: u32,
-        written: u32,
-        has_event_index: bool,
-    ) -> bool {
+    /// Writes a used entry. Returns whether the driver asked, by its event index, for an interrupt at this entry.
+    pub(super) fn push(&mut self, registers: &QueueRegisters, head: u32, written: u32) -> bool {
         let slot = u64::from(self.used % registers.size);
         let entry = u64::from(head) | u64::from(written) << 32;
         let is_written = device_write(registers.device + 4 + 8 * slot, &entry.to_le_bytes());
@@ -131,7 +125,7 @@ impl ModelQueue {
         device_store16(registers.device + 2, self.used);
         rt::device::fence();
         let event = device_load16(registers.driver + 4 + 2 * u64::from(registers.size));
-        !has_event_index || event == before
+        event == before
     }
 }
 

@@ -5,7 +5,7 @@
 use super::{acpi, cpu};
 use crate::{memory, spin::SpinLock};
 pub use firmware::acpi::Line;
-use x86::ioapic::{DATA, MASKED, SELECT, VERSION, entry, lines, redirection};
+use x86::ioapic::{DATA, MASKED, SELECT, Signal, VERSION, entry, lines, redirection};
 pub use x86::ioapic::{remapped, to};
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,8 @@ fn with_entry<R>(global: u32, action: impl FnOnce(&Controller, u32) -> R) -> Opt
 pub fn route(line: Line, vector: u8, high: u32) -> Option<()> {
     with_entry(line.global, |controller, entry| {
         controller.write(entry + 1, high);
-        controller.write(entry, redirection(vector, line.is_level, line.is_active_low));
+        let Line { is_level, is_active_low, .. } = line;
+        controller.write(entry, redirection(vector, Signal { is_level, is_active_low }));
     })
 }
 

@@ -169,10 +169,8 @@ pub fn detach(function: u16) {
     with_unit(|unit| unit.attach(function, Reach::Nothing));
 }
 
-/// Lets `sender` (any function, if the sender is not known) raise `vector` on the processor with local APIC `destination`.
-/// Returns the address of the message, whose data are 0; `None` if interrupts are not remapped.
-pub fn route(vector: u8, destination: u32, is_level: bool, sender: Option<u16>) -> Option<u64> {
-    let route = Route { vector, destination: destination as u8, is_level, sender };
+/// Lets the sender of `route` (any function, if the sender is not known) raise its vector. Returns the address of the message, whose data are 0; `None` if interrupts are not remapped.
+pub fn route(route: Route) -> Option<u64> {
     with_unit(|unit| unit.route(route))?
 }
 

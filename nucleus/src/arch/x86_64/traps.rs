@@ -23,7 +23,7 @@ use core::{
     arch::{asm, global_asm},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
-use x86::descriptor::{self, TablePointer};
+use x86::descriptor::{self, GateLevel, TablePointer};
 
 /// Registers of interrupted kernel code.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +140,8 @@ fn gate(vector: usize) -> [u64; 2] {
         8 | 18 => gdt::IST_DOUBLE_FAULT,
         _ => 0,
     };
-    descriptor::gate(stub, gdt::KERNEL_CODE, stack, vector == 3 || vector == 4)
+    let level = if matches!(vector, 3 | 4) { GateLevel::User } else { GateLevel::Kernel };
+    descriptor::gate(stub, gdt::KERNEL_CODE, stack, level)
 }
 
 /// Loads the interrupt table, the system call entry and extended state on this processor.

@@ -37,7 +37,7 @@ pub(crate) fn allocate(
     let (home, _) = volume.geometry.inode_group(parent).ok_or(FsError::Corrupt)?;
     let first = match kind {
         InodeKind::Other => home,
-        InodeKind::Directory => place_directory(volume, home, parent == ROOT_INODE)?,
+        InodeKind::Directory => place_directory(volume, home, parent)?,
     };
     for step in 0..groups.count() {
         let number = ((u64::from(first) + u64::from(step)) % u64::from(groups.count())) as u32;
@@ -49,8 +49,9 @@ pub(crate) fn allocate(
     Err(FsError::NoSpace)
 }
 
-/// Returns the group at which the search for a directory's inode begins.
-fn place_directory(volume: &Volume, home: u32, is_top: bool) -> Result<u32, FsError> {
+/// Returns the group at which the search for the inode of a directory in `parent`, whose group is `home`, begins.
+fn place_directory(volume: &Volume, home: u32, parent: u32) -> Result<u32, FsError> {
+    let is_top = parent == ROOT_INODE;
     let groups = volume.groups()?;
     let count = groups.count();
     let free_inodes = groups.free_inodes() / u64::from(count);

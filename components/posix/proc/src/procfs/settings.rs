@@ -11,7 +11,7 @@ use memory::{
 };
 use objects::pipe::limits::PipeLimit;
 use process::{self, files::notes, system, tree};
-use rt::{lock_class, sync::Mutex};
+use rt::{lock_class, sync::Mutex, thread};
 use vfs::{Capabilities, Errno};
 
 lock_class! {
@@ -27,7 +27,7 @@ pub static CORE_USES_ID: Setting = Setting::int(0);
 pub static CORE_PIPE_LIMIT: Setting = Setting::int(0);
 /// The value of `sched_rr_timeslice_ms`; see [`slice`].
 pub static SLICE_MS: Setting = Setting::int(SLICE_MS_DEFAULT);
-const SLICE_MS_DEFAULT: i32 = 100;
+const SLICE_MS_DEFAULT: i32 = (thread::Policy::SLICE_NS / 1_000_000) as i32;
 /// The value set as `file-max`; 0 if none was.
 static FILE_MAX: Setting = Setting::new(0, 0, i64::MAX);
 
