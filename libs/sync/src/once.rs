@@ -65,6 +65,7 @@ impl<T, P: Platform> Once<T, P> {
     }
 
     /// Returns the value, which `make` makes if there is none yet.
+    #[inline]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get_or_try_init(|| Ok::<T, Infallible>(make())) {
             Ok(value) => value,
@@ -77,7 +78,16 @@ impl<T, P: Platform> Once<T, P> {
     ///
     /// # Errors
     /// Those of `make`.
+    #[inline]
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.init(make),
+        }
+    }
+
+    #[cold]
+    fn init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         loop {
             if let Some(value) = self.get() {
                 return Ok(value);

@@ -217,8 +217,9 @@ impl AddressSpace {
         for region in map.overlapping(start, end) {
             let part = region.part(region.start.max(start), region.end.min(end));
             let offset = ((part.start - start) / PAGE) as usize;
+            let pages = present.get_mut(offset..).unwrap_or_default();
             let mut mark = |index: usize| {
-                if let Some(page) = present.get_mut(offset.wrapping_add(index)) {
+                if let Some(page) = pages.get_mut(index) {
                     *page = 1;
                 }
             };

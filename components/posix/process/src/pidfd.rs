@@ -1,6 +1,11 @@
 //! [`ProcessFile`]: a process as a file (pidfd_open(2)). It is readable, to poll(2), once the process has ended, and names
 //! it for ever: its number may go to another, the file does not.
-use crate::{files::install::install_anonymous, object::Process, task::Task, tree};
+use crate::{
+    files::{anonymous::PIDFD, install::install_anonymous},
+    object::Process,
+    task::Task,
+    tree,
+};
 use alloc::{format, string::String, sync::Arc};
 use linux_raw_sys::general::{O_CLOEXEC, O_RDWR};
 use vfs::{
@@ -32,7 +37,7 @@ impl ProcessFile {
 /// `EMFILE`, `ENOMEM`.
 pub fn install(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, Errno> {
     let file = Arc::new(ProcessFile::new(process.clone()));
-    install_anonymous(task, file, "[pidfd]", O_RDWR | O_CLOEXEC | flags)
+    install_anonymous(task, file, &PIDFD, O_RDWR | O_CLOEXEC | flags)
 }
 
 impl File for ProcessFile {

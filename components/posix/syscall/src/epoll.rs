@@ -4,7 +4,13 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, transfer::check_place};
 use objects::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
-use process::{call::Call, files::install::install_anonymous};
+use process::{
+    call::Call,
+    files::{
+        anonymous::{EVENTFD, EVENTPOLL},
+        install::install_anonymous,
+    },
+};
 use vfs::{Errno, OpenFile};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -40,7 +46,7 @@ fn create(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.int(0) <= 0 {
         return Err(Errno::EINVAL);
     }
-    install_anonymous(call.task, Epoll::new(), "[eventpoll]", raw::O_RDWR)
+    install_anonymous(call.task, Epoll::new(), &EVENTPOLL, raw::O_RDWR)
 }
 
 fn create1(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -48,7 +54,7 @@ fn create1(call: &mut Call<'_>) -> Result<u64, Errno> {
     if flags & !raw::EPOLL_CLOEXEC != 0 {
         return Err(Errno::EINVAL);
     }
-    install_anonymous(call.task, Epoll::new(), "[eventpoll]", raw::O_RDWR | flags)
+    install_anonymous(call.task, Epoll::new(), &EVENTPOLL, raw::O_RDWR | flags)
 }
 
 fn control(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -186,5 +192,5 @@ fn open_event(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let mode = if is_semaphore { ReadMode::One } else { ReadMode::Whole };
     let counter = Arc::new(EventCounter::new(u64::from(call.uint(0)), mode));
     let open_flags = raw::O_RDWR | flags & (raw::O_NONBLOCK | raw::O_CLOEXEC);
-    install_anonymous(call.task, counter, "[eventfd]", open_flags)
+    install_anonymous(call.task, counter, &EVENTFD, open_flags)
 }

@@ -4,7 +4,7 @@ use linux_raw_sys::general as raw;
 use objects::inotify::Inotify;
 use process::{
     call::Call,
-    files::{Scope, install::install_anonymous},
+    files::{Scope, anonymous::INOTIFY, install::install_anonymous},
 };
 use vfs::{
     Errno, OpenFile, Walk,
@@ -45,7 +45,7 @@ fn open(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let inotify = Inotify::new(call.task.credentials().user.real)?;
-    install_anonymous(call.task, inotify, "inotify", raw::O_RDONLY | flags)
+    install_anonymous(call.task, inotify, &INOTIFY, raw::O_RDONLY | flags)
 }
 
 fn inotify_of(file: &OpenFile) -> Result<&Inotify, Errno> {

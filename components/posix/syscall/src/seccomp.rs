@@ -9,7 +9,7 @@ use linux_raw_sys::general as raw;
 use process::{
     Task,
     call::Call,
-    files::install::install_anonymous,
+    files::{anonymous::SECCOMP_NOTIFY, install::install_anonymous},
     seccomp::{
         Confinement, Filter, Prepared, audit,
         listener::{self, Notices, Patience},
@@ -132,7 +132,7 @@ fn set_filter_and_listen(call: &Call<'_>, prepared: Prepared, flags: Flags) -> R
     };
     let (notices, file) = Notices::new(patience);
     let flags_of_file = raw::O_RDWR | raw::O_CLOEXEC;
-    let fd = install_anonymous(call.task, file, "seccomp notify", flags_of_file)?;
+    let fd = install_anonymous(call.task, file, &SECCOMP_NOTIFY, flags_of_file)?;
     set_filter(call.task, prepared, Some(notices), flags).inspect_err(|_| {
         let _ = call.files.close(fd as i32);
     })?;

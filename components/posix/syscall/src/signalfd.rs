@@ -3,7 +3,11 @@ use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use objects::poll::SignalFile;
-use process::{call::Call, files::install::install_anonymous, signal::SignalSet};
+use process::{
+    call::Call,
+    files::{anonymous::SIGNALFD, install::install_anonymous},
+    signal::SignalSet,
+};
 use vfs::Errno;
 
 /// The system calls that this file implements.
@@ -31,7 +35,7 @@ fn open(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     }
     if call.int(0) == -1 {
         let file = Arc::new(SignalFile::new(wanted));
-        return install_anonymous(call.task, file, "[signalfd]", raw::O_RDWR | flags);
+        return install_anonymous(call.task, file, &SIGNALFD, raw::O_RDWR | flags);
     }
     let file = call.working_file(0)?;
     let signals = file.file().as_any().downcast_ref::<SignalFile>().ok_or(Errno::EINVAL)?;

@@ -8,7 +8,7 @@ use linux_raw_sys::general as raw;
 use objects::poll::{Setting, TimerFile};
 use process::{
     call::Call,
-    files::install::install_anonymous,
+    files::{anonymous::TIMERFD, install::install_anonymous},
     time::clock::{Clock, Timespec},
 };
 use vfs::{Errno, OpenFile};
@@ -30,7 +30,7 @@ fn create(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     check_alarm(call.task, call.int(0))?;
     let timer = TimerFile::new(number, Clock::decode(call.task, call.int(0))?);
-    install_anonymous(call.task, timer, "[timerfd]", raw::O_RDWR | flags)
+    install_anonymous(call.task, timer, &TIMERFD, raw::O_RDWR | flags)
 }
 
 fn timer_of(file: &Arc<OpenFile>) -> Result<&TimerFile, Errno> {

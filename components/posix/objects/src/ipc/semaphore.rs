@@ -66,6 +66,9 @@ impl SemaphoreState {
     /// Wakes sleeping calls that were served.
     #[inline]
     fn wake(&mut self, woken: Woken<SemaphoreSleeper>) {
+        if woken.is_empty() {
+            return;
+        }
         if woken.iter().any(|(_, answer)| answer.is_ok()) {
             self.operated_s = now_seconds();
         }
@@ -155,13 +158,17 @@ pub fn operate(
     deadline: Option<Instant>,
 ) -> Result<(), Errno> {
     let object = SETS.get(id)?;
-    if operations.iter().any(|operation| usize::from(operation.number) >= object.count) {
-        return Err(Errno::EFBIG);
+    let (mut alters, mut has_undo) = (false, false);
+    for operation in &operations {
+        if usize::from(operation.number) >= object.count {
+            return Err(Errno::EFBIG);
+        }
+        alters |= operation.change != 0;
+        has_undo |= operation.flags & UNDO != 0;
     }
-    let alters = operations.iter().any(|operation| operation.change != 0);
     let mut state = object.usable(task, if alters { WRITE } else { READ })?;
     let mut undo = None;
-    if operations.iter().any(|operation| operation.flags & UNDO != 0) {
+    if has_undo {
         let list = task.undo_list();
         state.prepare_undo(&list, &object)?;
         undo = Some(list.number());

@@ -12,9 +12,8 @@ use vfs::{Capabilities, Errno, Mount, Path, digits::Text, namespace::Namespace};
 /// Returns the text of a link to `path`, as seen from `root`. An object without a place (a pipe) is shown by its own
 /// name.
 pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
-    let own_name = path.dentry.name();
-    if path.is_mount_root() && path.mount.at().is_none() && *own_name != *b"/" {
-        return own_name.to_vec();
+    if path.is_anonymous() {
+        return path.dentry.name().to_vec();
     }
     let mut name = path.describe(root);
     if name.is_deleted {

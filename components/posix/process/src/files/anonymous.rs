@@ -1,5 +1,5 @@
 //! Paths of objects that have no name: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
-use alloc::{format, sync::Arc};
+use alloc::sync::Arc;
 use core::{
     any::Any,
     sync::atomic::{AtomicU64, Ordering},
@@ -10,7 +10,8 @@ use rt::{
     sync::{Mutex, Once},
 };
 use vfs::{
-    Active, Credentials, Errno, Path, Vnode,
+    Active, Credentials, Errno, Mount, Path, Vnode,
+    digits::Digits,
     file::File,
     generated::{self, Node},
 };
@@ -22,9 +23,13 @@ lock_class! {
 /// Name of the file system to which event files belong.
 const EVENT_TYPE: &str = "anon_inodefs";
 
-static PIPES: Once<Arc<Active>> = Once::new();
-static SOCKETS: Once<Arc<Active>> = Once::new();
-static OTHERS: Once<Arc<Active>> = Once::new();
+/// Bytes of the longest name: `socket:[`, twenty digits and `]`.
+const NAME_MAX: usize = 29;
+
+static PIPES: Once<Arc<Mount>> = Once::new();
+static SOCKETS: Once<Arc<Mount>> = Once::new();
+/// The mount of the event files, and the vnode that all of them share.
+static EVENTS: Once<(Arc<Mount>, Arc<Vnode>)> = Once::new();
 static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
 /// The node of a file without a name; only `stat` uses it.
@@ -66,14 +71,26 @@ fn node(file_type: FileType, owner: (u32, u32), file: Option<Arc<dyn File>>) -> 
     Anonymous::new(generated::attributes(inode, file_type, 0o600, owner), file)
 }
 
-fn pipes() -> Result<&'static Arc<Active>, Errno> {
-    let root = || Active::generated("pipefs", node(FileType::Directory, (0, 0), None));
-    PIPES.get_or_try_init(root)
+fn mount(type_name: &'static str) -> Result<Arc<Mount>, Errno> {
+    let active = Active::generated(type_name, node(FileType::Directory, (0, 0), None))?;
+    Ok(Mount::unseen("none", active))
 }
 
-fn place(active: &Arc<Active>, name: &str, node: Arc<Anonymous>) -> Result<Path, Errno> {
-    let vnode = Vnode::generated(active.root().vnode().instance(), node);
-    Path::anonymous(active, name.as_bytes(), vnode)
+fn pipes() -> Result<&'static Arc<Mount>, Errno> {
+    PIPES.get_or_try_init(|| mount("pipefs"))
+}
+
+/// The place of `node`, which is shown as `KIND:[NUMBER]` with its inode's number.
+fn place(mount: &Arc<Mount>, kind: &str, node: Arc<Anonymous>) -> Result<Path, Errno> {
+    let number = Digits::decimal(node.inode);
+    let parts = [kind.as_bytes(), b":[", number.bytes(), b"]"];
+    let (mut name, mut length) = ([0; NAME_MAX], 0);
+    for (to, byte) in name.iter_mut().zip(parts.into_iter().flatten()) {
+        *to = *byte;
+        length += 1;
+    }
+    let name = name.get(..length).unwrap_or_default();
+    Path::anonymous(mount, name, Vnode::generated(mount.instance(), node))
 }
 
 /// The place of the new pipe `pipe`, whose vnode keeps it: opened again, it is as a FIFO.
@@ -82,7 +99,7 @@ fn place(active: &Arc<Active>, name: &str, node: Arc<Anonymous>) -> Result<Path,
 /// `ENOMEM`.
 pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result<Path, Errno> {
     let node = node(FileType::Fifo, (who.user.fs, who.group.fs), None);
-    let path = place(pipes()?, &format!("pipe:[{}]", node.inode), node)?;
+    let path = place(pipes()?, "pipe", node)?;
     *path.vnode().pipe().lock() = Some(pipe);
     Ok(path)
 }
@@ -93,7 +110,7 @@ pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result
 /// `ENOMEM`.
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     let node = node(FileType::Fifo, (0, 0), Some(stream));
-    place(pipes()?, &format!("pipe:[{}]", node.inode), node)
+    place(pipes()?, "pipe", node)
 }
 
 /// Makes the path of a new socket, whose number is its inode number.
@@ -101,12 +118,10 @@ pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
 /// # Errors
 /// `ENOMEM`.
 pub fn socket_place(who: &Credentials, number: u64) -> Result<Path, Errno> {
-    let root = || Active::generated("sockfs", node(FileType::Directory, (0, 0), None));
-    let active = SOCKETS.get_or_try_init(root)?;
+    let mount = SOCKETS.get_or_try_init(|| mount("sockfs"))?;
     let owner = (who.user.fs, who.group.fs);
     let attributes = generated::attributes(number, FileType::Socket, 0o777, owner);
-    let node = Anonymous::new(attributes, None);
-    place(active, &format!("socket:[{number}]"), node)
+    place(mount, "socket", Anonymous::new(attributes, None))
 }
 
 /// Returns whether `place` is in a file system that is not mounted.
@@ -114,17 +129,49 @@ pub fn is_nameless(place: &Path) -> bool {
     matches!(place.mount.instance().info().type_name, "pipefs" | "sockfs" | EVENT_TYPE)
 }
 
-/// Returns whether `place` was made by [`event_place`].
+/// Returns whether `place` is that of an event file.
 pub fn is_event_file(place: &Path) -> bool {
     place.mount.instance().info().type_name == EVENT_TYPE
 }
 
-/// Makes the path of a new event file or similar file, shown as `anon_inode:KIND`.
-///
-/// # Errors
-/// `ENOMEM`.
-pub fn event_place(kind: &str) -> Result<Path, Errno> {
-    let root = || Active::generated(EVENT_TYPE, node(FileType::Directory, (0, 0), None));
-    let active = OTHERS.get_or_try_init(root)?;
-    place(active, &format!("anon_inode:{kind}"), node(FileType::Character, (0, 0), None))
+/// A kind of event files. All files of a kind share a place, and those of all kinds share a vnode, as on Linux.
+pub struct EventKind {
+    name: &'static str,
+    place: Once<Path>,
+}
+
+/// The files of eventfd(2).
+pub static EVENTFD: EventKind = EventKind::new("anon_inode:[eventfd]");
+/// The files of epoll_create(2).
+pub static EVENTPOLL: EventKind = EventKind::new("anon_inode:[eventpoll]");
+/// The files of inotify_init(2).
+pub static INOTIFY: EventKind = EventKind::new("anon_inode:inotify");
+/// The files of pidfd_open(2).
+pub static PIDFD: EventKind = EventKind::new("anon_inode:[pidfd]");
+/// The files by which a supervisor answers the calls of a filtered process (seccomp_unotify(2)).
+pub static SECCOMP_NOTIFY: EventKind = EventKind::new("anon_inode:seccomp notify");
+/// The files of signalfd(2).
+pub static SIGNALFD: EventKind = EventKind::new("anon_inode:[signalfd]");
+/// The files of timerfd_create(2).
+pub static TIMERFD: EventKind = EventKind::new("anon_inode:[timerfd]");
+
+impl EventKind {
+    const fn new(name: &'static str) -> EventKind {
+        EventKind { name, place: Once::new() }
+    }
+    /// Returns the path of the files.
+    ///
+    /// # Errors
+    /// `ENOMEM`, at the first use.
+    pub fn place(&self) -> Result<&Path, Errno> {
+        self.place.get_or_try_init(|| {
+            let (mount, vnode) = EVENTS.get_or_try_init(|| {
+                let mount = mount(EVENT_TYPE)?;
+                let node = node(FileType::Character, (0, 0), None);
+                let vnode = Vnode::generated(mount.instance(), node);
+                Ok::<_, Errno>((mount, vnode))
+            })?;
+            Path::anonymous(mount, self.name.as_bytes(), vnode.clone())
+        })
+    }
 }

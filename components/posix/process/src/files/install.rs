@@ -1,5 +1,5 @@
 //! Descriptors of new files: [`install`].
-use super::{anonymous, slots::OnExec};
+use super::{anonymous::EventKind, slots::OnExec};
 use crate::task::Task;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -19,17 +19,17 @@ pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64,
     task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
 }
 
-/// Opens a file that has no name, shown as `anon_inode:KIND`; `flags` are open(2)'s.
+/// Opens an event file; `flags` are open(2)'s.
 ///
 /// # Errors
 /// `EMFILE`, `ENOMEM`.
 pub fn install_anonymous(
     task: &Task,
     file: Arc<dyn File>,
-    kind: &str,
+    kind: &EventKind,
     flags: u32,
 ) -> Result<u64, Errno> {
-    let place = anonymous::event_place(kind)?;
+    let place = kind.place()?.clone();
     let on_exec = OnExec::from_flag(flags, raw::O_CLOEXEC);
     install(task, OpenFile::new(file, place, flags), on_exec)
 }

@@ -155,14 +155,16 @@ pub struct PathName {
 }
 
 impl Path {
-    /// Makes a path that no name leads to (a pipe, a socket), shown as `name` and kept by `active`.
+    /// Makes a path that no name leads to (a pipe, a socket), shown as `name`, in a mount without a place.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub fn anonymous(active: &Arc<Active>, name: &[u8], vnode: Arc<Vnode>) -> Result<Path, Errno> {
-        let root = Dentry::root(name, vnode)?;
-        let mount = Mount::new("none", active.clone(), root.clone(), MountFlags::empty());
-        Ok(Path { mount, dentry: root })
+    pub fn anonymous(mount: &Arc<Mount>, name: &[u8], vnode: Arc<Vnode>) -> Result<Path, Errno> {
+        Ok(Path { mount: mount.clone(), dentry: Dentry::root(name, vnode)? })
+    }
+    /// Returns whether it was made by [`Path::anonymous`].
+    pub fn is_anonymous(&self) -> bool {
+        !self.is_mount_root() && self.mount.at().is_none() && self.dentry.place().0.is_none()
     }
     /// Makes the path of the file that `node` generates, called `name` in this directory of
     /// generated files.

@@ -36,7 +36,7 @@ use linux_raw_sys::general as raw;
 use process::{self, HOST, files::Scope};
 use rt::{PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
 use vfs::{
-    Active, Caller, Credentials, Errno, OpenHow, Path, Vnode,
+    Active, Caller, Credentials, Errno, Mount, OpenHow, Path, Vnode,
     devices::Registry,
     file::{File, Opener},
 };
@@ -185,7 +185,8 @@ impl Opener for DeviceOpener {
         let active = device.cache()?;
         let vnode = active.root().vnode().clone();
         debug_assert!(vnode.file_type() == FileType::Regular);
-        let path = Path::anonymous(&active, device.name.as_bytes(), vnode)?;
+        let path =
+            Path::anonymous(&Mount::unseen(&device.name, active), device.name.as_bytes(), vnode)?;
         let scope = Scope::of(&task);
         let root = Credentials::root();
         let caller = Caller { credentials: &root, ..scope.caller() };
