@@ -3,14 +3,9 @@
 //! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them; opening may be refused.
 //! Registers are reached through [`Mmio`] and [`Ports`], which check every offset; interrupts are waited for in threads, or
 //! signalled at an endpoint (M2).
-use crate::{
-    NoMemory,
-    memory::{Frame, FrameId},
-    message::Endpoint,
-    thread::Woken,
-    time::Instant,
-    words, world,
-};
+#[cfg(not(all(target_os = "none", skerry_process)))]
+use crate::{NoMemory, memory::FrameId};
+use crate::{memory::Frame, message::Endpoint, thread::Woken, time::Instant, words, world};
 use alloc::{sync::Arc, vec::Vec};
 pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
 
@@ -418,6 +413,7 @@ pub fn fence() {
 }
 
 /// A frame that is lent to a device.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loan {
     /// Number of the frame.
@@ -427,10 +423,13 @@ pub struct Loan {
 }
 
 /// The memory that an isolated component's devices can reach, as its clients hold it to lend frames: the component's own
-/// [`DmaBuffer`]s and the frames lent here. Without an IOMMU (the default window) devices reach all memory.
+/// [`DmaBuffer`]s and the frames lent here. Without an IOMMU (the default window) devices reach all memory. Components of the
+/// process world are not clients of drivers: their frames cannot be lent.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 #[derive(Clone, Debug, Default)]
 pub struct DmaWindow(pub(crate) world::device::WindowHandle);
 
+#[cfg(not(all(target_os = "none", skerry_process)))]
 impl DmaWindow {
     /// Lends each of `loans`. Its frame stays allocated, and the device reaches it, until it has been taken back as often
     /// as it was lent; rights of several loans of a frame add up. Cost as a system call: one.
@@ -446,6 +445,19 @@ impl DmaWindow {
     }
 }
 
+/// Returns whether a device reaches `frame`. In the process world it reaches the frames that a client lent, and not those that
+/// the component has of its own: a device's memory there is a [`DmaBuffer`].
+#[inline]
+pub fn is_reachable(frame: &Frame) -> bool {
+    #[cfg(all(target_os = "none", skerry_process))]
+    return world::device::is_reachable(frame.id().0);
+    #[cfg(not(all(target_os = "none", skerry_process)))]
+    {
+        let _ = frame;
+        true
+    }
+}
+
 /// A frame lent to a device for as long as this lives.
 #[derive(Debug)]
 pub struct Lent {
@@ -454,8 +466,12 @@ pub struct Lent {
 
 impl Lent {
     /// Lends `frame` to a device that reaches it already: in the kernel world a device reaches everything, in the process
-    /// world the client lent the frame by the [`DmaWindow`].
+    /// world the client lent the frame by the `DmaWindow`.
+    ///
+    /// # Panics
+    /// Panics if no device reaches the frame ([`is_reachable`]).
     pub fn new(frame: Frame) -> Lent {
+        assert!(is_reachable(&frame), "no device reaches {frame:?}");
         Lent { frame }
     }
     /// Returns the address by which the device reaches the frame's byte 0.

@@ -1,9 +1,12 @@
-//! Memory: charges that can be refused, and frames of the pool.
+//! Memory: charges that can be refused, and frames.
 //!
 //! A [`Frame`] is one counted reference to one frame of physical memory. Each page-table entry of a
 //! [`crate::user::Space`] that maps it and each lending to a device holds a reference too, so a
 //! frame whose only reference is the caller's `&mut Frame` can be had as a slice
 //! ([`Frame::exclusive`]); every other frame offers copy, zero and atomic access only.
+//!
+//! In the process world a component has frames of its own, which only it reaches, and frames that a client lent by their
+//! number ([`Frame::lent`]), which only its devices reach.
 use crate::{NoMemory, PAGE_BYTES, thread::Woken, time::Instant, world};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -103,9 +106,11 @@ impl Frame {
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }
-    /// Returns the frame of that number, which the party that names it lends to this component. In the process world, in
-    /// which components cannot name memory, it stands only for a device's address. Returns `None` if the frame may not be
-    /// had.
+    /// Returns the frame of that number, which the party that names it lends to this component's devices. Its memory is not
+    /// here: it has no slice, no bytes to be read or written, and must not be zeroed or copied. (In the host world it is the
+    /// client's own frame.) Returns `None` if no frame that is lent can have that number. Components of the kernel world pass
+    /// each other frames, not numbers.
+    #[cfg(any(not(target_os = "none"), skerry_process))]
     pub fn lent(id: FrameId) -> Option<Frame> {
         world::memory::frame_lent(id.0).then(|| Frame(id))
     }
@@ -118,10 +123,19 @@ impl Frame {
     pub fn exclusive(&mut self) -> Option<&mut [u8; PAGE_BYTES]> {
         world::memory::frame_exclusive(self)
     }
+    /// Returns the number of bytes of the frame that are here: none of a lent frame.
+    #[inline]
+    fn bytes(&self) -> usize {
+        #[cfg(all(target_os = "none", skerry_process))]
+        if world::memory::is_lent(self.0.0) {
+            return 0;
+        }
+        PAGE_BYTES
+    }
     /// Copies from the frame at `offset` to `out`. Bytes beyond the frame's end are not copied. Returns the number of bytes
-    /// copied.
+    /// copied: 0 for a lent frame.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
-        let length = out.len().min(PAGE_BYTES.saturating_sub(offset));
+        let length = out.len().min(self.bytes().saturating_sub(offset));
         COPIED.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(out) = out.get_mut(..length)
             && length > 0
@@ -130,9 +144,9 @@ impl Frame {
         }
         length
     }
-    /// Copies `data` into the frame at `offset`. Returns the number of bytes that fitted.
+    /// Copies `data` into the frame at `offset`. Returns the number of bytes that fitted: 0 for a lent frame.
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
-        let length = data.len().min(PAGE_BYTES.saturating_sub(offset));
+        let length = data.len().min(self.bytes().saturating_sub(offset));
         COPIED.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(data) = data.get(..length)
             && length > 0
@@ -142,6 +156,9 @@ impl Frame {
         length
     }
     /// Zeroes `length` bytes from `offset`, cut at the frame's end.
+    ///
+    /// # Panics
+    /// Panics for a lent frame.
     pub fn zero(&self, offset: usize, length: usize) {
         let length = length.min(PAGE_BYTES.saturating_sub(offset));
         if length > 0 {
@@ -149,6 +166,9 @@ impl Frame {
         }
     }
     /// Copies all of `source` into this frame.
+    ///
+    /// # Panics
+    /// Panics if either is a lent frame.
     pub fn copy_from(&self, source: &Frame) {
         world::memory::frame_copy(source.0.0, self.0.0);
     }

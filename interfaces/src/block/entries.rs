@@ -13,13 +13,14 @@
 //! entries of a sequence's requests are in a row under one tag. Those of all but the last request have the flag `SEQUEL`.
 //! Those of a request that begins when all before it have ended well have the flag `AFTER`. A sequence ends with one
 //! completion. There are never more entries on their way than a ring holds, so neither side waits for room.
-use super::{BlockError, Operation, Request, SEQUENCE_MAX, Segment, Sequence, SequenceStep};
-use alloc::vec::Vec;
-use rt::{
-    memory::{Frame, FrameId},
-    ring::{Corrupt, words_for},
-};
+use super::BlockError;
+use rt::ring::words_for;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
+#[cfg(not(all(target_os = "none", skerry_process)))]
+use {
+    super::{Operation, Request, Segment},
+    rt::ring::Corrupt,
+};
 
 /// Number of entries of each ring.
 pub(crate) const ENTRIES: usize = 512;
@@ -39,26 +40,27 @@ pub(crate) const AFTER: u8 = 4;
 pub(crate) const RINGS: [usize; 2] = [REQUEST_WORDS, COMPLETION_WORDS];
 const _: () = assert!(REQUEST_WORDS == 4112 && COMPLETION_WORDS == 5152 - 4112);
 
+/// A segment in an entry.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct SegmentEntry {
-    frame: u32,
-    offset: u16,
-    length: u16,
+pub(super) struct SegmentEntry {
+    pub(super) frame: u32,
+    pub(super) offset: u16,
+    pub(super) length: u16,
 }
 
 /// The entry of the request ring: a request, or a part of one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct RequestEntry {
-    tag: u64,
-    sector: u64,
-    sectors: u64,
-    operation: u8,
-    segment_count: u8,
-    flags: u8,
+    pub(super) tag: u64,
+    pub(super) sector: u64,
+    pub(super) sectors: u64,
+    pub(super) operation: u8,
+    pub(super) segment_count: u8,
+    pub(super) flags: u8,
     unused: [u8; 5],
-    segments: [SegmentEntry; ENTRY_SEGMENTS],
+    pub(super) segments: [SegmentEntry; ENTRY_SEGMENTS],
 }
 const _: () = assert!(size_of::<RequestEntry>() == 64);
 
@@ -74,11 +76,13 @@ pub struct CompletionEntry {
 }
 
 /// Returns the number of entries that `request` takes.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) fn entries_for(request: &Request) -> usize {
     request.segments.len().div_ceil(ENTRY_SEGMENTS).max(1)
 }
 
 /// Returns whether `request` can be encoded in entries.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) fn is_encodable(request: &Request) -> bool {
     let fits = |segment: &Segment| {
         u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
@@ -88,6 +92,7 @@ pub(crate) fn is_encodable(request: &Request) -> bool {
 
 /// Encodes the entry of `request` for the segments `said`, under `tag` and with `flags`. An entry holds at most
 /// [`ENTRY_SEGMENTS`] segments.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) fn encode(request: &Request, (tag, flags): (u64, u8), said: &[Segment]) -> RequestEntry {
     let (operation, sectors) = match request.operation {
         Operation::Read => (0, 0),
@@ -113,120 +118,10 @@ pub(crate) fn encode(request: &Request, (tag, flags): (u64, u8), said: &[Segment
     }
 }
 
-/// The requests and sequences that came out of the ring.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    pub(crate) batch: Vec<Request>,
-    pub(crate) sequences: Vec<Sequence>,
-}
-
-/// Assembles requests and sequences from their entries, on the driver's side.
-#[derive(Debug, Default)]
-pub(crate) struct Assembler {
-    partial: Option<Request>,
-    sequence: Option<Sequence>,
-}
-
-impl Assembler {
-    /// Takes one entry. A request or sequence that it completes is added to `gathered`; its frames are lent by number.
-    ///
-    /// # Errors
-    /// [`Corrupt`]: the entry is no part of a request.
-    #[inline]
-    pub(crate) fn add(
-        &mut self,
-        entry: &RequestEntry,
-        gathered: &mut Gathered,
-    ) -> Result<(), Corrupt> {
-        let operation = decode_operation(entry).ok_or(Corrupt)?;
-        if self.partial.is_some() || self.sequence.is_some() || entry.flags != 0 {
-            return self.add_part(entry, operation, gathered);
-        }
-        let room = Vec::with_capacity(ENTRY_SEGMENTS.min(entry.segment_count.into()));
-        let segments = decode_segments(entry, room)?;
-        gathered.batch.push(Request { tag: entry.tag, operation, sector: entry.sector, segments });
-        Ok(())
-    }
-
-    /// Handles an entry in [`Assembler::add`] that is part of a sequence or of a request of several entries.
-    fn add_part(
-        &mut self,
-        entry: &RequestEntry,
-        operation: Operation,
-        gathered: &mut Gathered,
-    ) -> Result<(), Corrupt> {
-        let RequestEntry { tag, sector, .. } = *entry;
-        let request = match self.partial.take() {
-            Some(partial) if partial.tag != tag || partial.operation != operation => {
-                return Err(Corrupt);
-            }
-            Some(partial) => partial,
-            None => Request { tag, operation, sector, segments: Vec::new() },
-        };
-        let segments = decode_segments(entry, request.segments)?;
-        let request = Request { segments, ..request };
-        if entry.flags & !(SEGMENTS | SEQUEL | AFTER) != 0 {
-            return Err(Corrupt);
-        }
-        if entry.flags & SEGMENTS != 0 {
-            if request.segments.len() >= SEGMENTS_MAX {
-                return Err(Corrupt);
-            }
-            self.partial = Some(request);
-            return Ok(());
-        }
-        let (is_after, is_last) = (entry.flags & AFTER != 0, entry.flags & SEQUEL == 0);
-        let sequence = match self.sequence.take() {
-            None if is_after => return Err(Corrupt),
-            None if is_last => {
-                gathered.batch.push(request);
-                return Ok(());
-            }
-            None => Sequence { first: request, more: Vec::new() },
-            Some(sequence) if sequence.first.tag != tag => return Err(Corrupt),
-            Some(mut sequence) => {
-                sequence.more.push(SequenceStep { request, is_after });
-                sequence
-            }
-        };
-        match (is_last, sequence.more.len() < SEQUENCE_MAX) {
-            (_, false) => return Err(Corrupt),
-            (true, _) => gathered.sequences.push(sequence),
-            (false, _) => self.sequence = Some(sequence),
-        }
-        Ok(())
-    }
-}
-
-/// Decodes the segments of `entry`. The request's earlier entries gave the segments `before`.
-fn decode_segments(
-    entry: &RequestEntry,
-    mut before: Vec<Segment>,
-) -> Result<Vec<Segment>, Corrupt> {
-    let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
-    for SegmentEntry { frame, offset, length } in said {
-        let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
-        let (offset, length) = (u32::from(*offset), u32::from(*length));
-        before.push(Segment { frame, offset, length });
-    }
-    Ok(before)
-}
-
-fn decode_operation(entry: &RequestEntry) -> Option<Operation> {
-    let sectors = entry.sectors;
-    Some(match entry.operation {
-        0 => Operation::Read,
-        1 => Operation::Write,
-        2 => Operation::Flush,
-        3 => Operation::Discard { sectors },
-        4 => Operation::WriteZeroes { sectors },
-        _ => return None,
-    })
-}
-
 impl CompletionEntry {
     /// Makes the entry for the request or sequence of tag `tag`. If it failed, `at` is the index of the failed request in its
     /// sequence.
+    #[cfg(any(not(target_os = "none"), skerry_process))]
     pub fn new(tag: u64, at: u32, result: Result<(), BlockError>) -> CompletionEntry {
         let result = match result {
             Ok(()) => 0,
@@ -243,6 +138,7 @@ impl CompletionEntry {
     ///
     /// # Errors
     /// [`Corrupt`].
+    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub fn result(&self) -> Result<Result<(), BlockError>, Corrupt> {
         Ok(Err(match self.result {
             0 => return Ok(Ok(())),

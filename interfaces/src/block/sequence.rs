@@ -2,7 +2,9 @@
 //!
 //! So a thread that waits for a file system's commit is woken once. A driver in another world is sent the whole sequence at
 //! once, and begins each step when it is told of the end of the one before.
-use super::{Operation, Request};
+#[cfg(not(all(target_os = "none", skerry_process)))]
+use super::Operation;
+use super::Request;
 use alloc::{vec, vec::Vec};
 
 /// Most requests of a sequence.
@@ -63,6 +65,7 @@ impl Sequence {
     }
 
     /// Returns whether the sequence has no more requests than allowed and reads nothing.
+    #[cfg(not(all(target_os = "none", skerry_process)))]
     pub(crate) fn is_sound(&self) -> bool {
         self.more.len() < SEQUENCE_MAX
             && self.requests().all(|request| request.operation != Operation::Read)

@@ -5,9 +5,10 @@
 //! sequence ([`Course`]). A malformed request ends the session; the client then restarts or closes the device.
 use super::{
     Block, BlockError, BlockSink, Request,
+    assembler::{Assembler, Gathered},
     control::{BlockControl, BlockDescription, Whereabouts},
     course::{Course, SequenceOwner},
-    entries::{self, Assembler, CompletionEntry, ENTRIES, Gathered, RequestEntry},
+    entries::{self, CompletionEntry, ENTRIES, RequestEntry},
 };
 use crate::{AttachError, link::Rings};
 use alloc::{format, sync::Arc, vec, vec::Vec};

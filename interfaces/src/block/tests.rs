@@ -578,10 +578,10 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
     let mut ring = flights.renew(&ring, &rings).unwrap();
     let (mut completions, mut driver) =
         rings.driver::<CompletionEntry, super::entries::RequestEntry>().unwrap();
-    let mut assembler = super::entries::Assembler::default();
+    let mut assembler = super::assembler::Assembler::default();
     let mut received = |flights: &mut Flights| {
         let _ = flights.send(&mut ring).unwrap();
-        let mut all = entries::Gathered::default();
+        let mut all = super::assembler::Gathered::default();
         while let Some((entry, _)) = driver.pop().unwrap() {
             assembler.add(&entry, &mut all).unwrap();
         }
@@ -883,8 +883,8 @@ proptest! {
         }
         let mut driver =
             Consumer::<_, super::entries::RequestEntry>::new(rings.forth.clone()).unwrap();
-        let mut assembler = super::entries::Assembler::default();
-        let mut all = entries::Gathered::default();
+        let mut assembler = super::assembler::Assembler::default();
+        let mut all = super::assembler::Gathered::default();
         while let Some((entry, _)) = driver.pop().unwrap() {
             let before = (all.batch.len(), all.sequences.len());
             if assembler.add(&entry, &mut all).is_err() {

@@ -189,12 +189,13 @@ impl Domain {
         Ok(handle)
     }
 
-    /// Starts the domain's first thread at `entry`.
+    /// Starts the domain's first thread at `entry`, with its grant of memory in rdi.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn start(self: &Arc<Domain>, entry: u64) -> Result<(), NoMemory> {
-        let start = run::Start { rip: entry, policy: self.grants.policy, ..run::Start::default() };
+        let (argument, policy) = (self.grants.memory_bytes as u64, self.grants.policy);
+        let start = run::Start { rip: entry, argument, policy, ..run::Start::default() };
         run::spawn(self, start).map(|_| ()).map_err(|_| NoMemory)
     }
 

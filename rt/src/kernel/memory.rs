@@ -24,11 +24,6 @@ pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     Ok(Arc::new(DmaBuffer::allocate(bytes)?).into())
 }
 
-/// Always false: components of the kernel world pass each other frames, not numbers.
-pub(crate) fn frame_lent(_frame: u32) -> bool {
-    false
-}
-
 pub(crate) fn frame_references(frame: u32) -> u32 {
     nucleus::memory::frames::references(frame).load(Acquire)
 }

@@ -10,17 +10,18 @@ pub(crate) use super::port::{
 
 use super::{
     call::{Handle, ask, ask_with_memory, until},
+    memory::Taken,
     message::EndpointHandle,
 };
 use crate::{
-    NoMemory, PAGE_BYTES,
-    device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
+    PAGE_BYTES,
+    device::{DeviceError, MmioDevice, PciAddress, PciFunction},
     thread::Woken,
     words,
 };
 use alloc::vec::Vec;
 use calls::{Call, KEPT, NO_HANDLE, Status};
-use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// Mapped registers. Address and length stay valid as long as the component runs.
 #[derive(Debug)]
@@ -40,10 +41,8 @@ pub(crate) struct DmaHandle {
     bytes: usize,
     device_address: u64,
     _handle: Handle,
+    _taken: Taken,
 }
-
-/// Empty: components of the process world have no frames to lend.
-pub(crate) type WindowHandle = ();
 
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
     let describe = |[place, class, _]: [u64; 3]| PciFunction {
@@ -161,11 +160,17 @@ pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usi
     noted(Call::PortWrite, number, value, dma, at, receipt);
 }
 
+/// The memory that outlives the component was mapped.
+static IS_KEPT_KNOWN: AtomicBool = AtomicBool::new(false);
+
 pub(crate) fn kept() -> Option<DmaHandle> {
     let [address, bytes, device_address] = ask(Call::MapRegion, &[KEPT]).ok()?;
     let (address, bytes) = (address as usize, bytes as usize);
     // This memory stays mapped even when the handle is dropped.
-    Some(DmaHandle { address, bytes, device_address, _handle: Handle(NO_HANDLE) })
+    let is_known = IS_KEPT_KNOWN.swap(true, Ordering::Relaxed);
+    core::mem::forget(Taken::new(if is_known { 0 } else { bytes }));
+    let _taken = Taken::new(0);
+    Some(DmaHandle { address, bytes, device_address, _handle: Handle(NO_HANDLE), _taken })
 }
 
 pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> {
@@ -203,7 +208,8 @@ impl DmaHandle {
             bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(DeviceError::NoMemory)?;
         let [address, device_address, handle] = ask(Call::DmaAllocate, &[bytes as u64])?;
         let address = address as usize;
-        Ok(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
+        let (_handle, _taken) = (Handle(handle), Taken::new(bytes));
+        Ok(DmaHandle { address, bytes, device_address, _handle, _taken })
     }
 
     #[inline]
@@ -262,12 +268,12 @@ pub(crate) const fn lives() -> bool {
     true
 }
 
+/// Returns whether a device reaches the frame: a lent one. An own frame has no address for devices.
+#[inline]
+pub(crate) fn is_reachable(frame: u32) -> bool {
+    super::memory::is_lent(frame)
+}
+
 pub(crate) fn frame_device_address(frame: u32) -> u64 {
     u64::from(frame) * PAGE_BYTES as u64
 }
-
-pub(crate) fn window_lend(_window: &WindowHandle, _loans: &[Loan]) -> Result<(), NoMemory> {
-    Ok(())
-}
-
-pub(crate) fn window_take_back(_window: &WindowHandle, _loans: &[Loan]) {}

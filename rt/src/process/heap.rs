@@ -3,7 +3,11 @@
 //! Small free pieces are kept in lists by size, for the next allocation of that size, because a driver allocates and
 //! frees the same few with each request. A refused allocation returns null, and code that cannot handle that ends the
 //! component. Larger free memory goes back to the nucleus a mapping at a time.
-use super::call::{ask, ask_with_memory};
+use super::{
+    call::{ask, ask_with_memory},
+    memory::Taken,
+    pools,
+};
 use crate::{
     PAGE_BYTES,
     sync::{LockClass, Mutex},
@@ -24,8 +28,15 @@ struct HeapSource;
 // SAFETY: what `alloc` gives is zeroed, new and of nobody else until `free` has given it back.
 unsafe impl Allocator for HeapSource {
     fn alloc(&self, bytes: usize) -> (*mut u8, usize, u32) {
-        match ask(Call::Map, &[bytes as u64]) {
+        let map = || ask(Call::Map, &[bytes as u64]);
+        let mapped = map().or_else(|_| {
+            // Empty pools are the only other memory that can be given up.
+            pools::shrink();
+            map()
+        });
+        match mapped {
             Ok([address, ..]) => {
+                core::mem::forget(Taken::new(bytes));
                 MAPPED_BYTES.fetch_add(bytes as u64, Relaxed);
                 (core::ptr::with_exposed_provenance_mut(address as usize), bytes, 0)
             }
@@ -47,6 +58,7 @@ unsafe impl Allocator for HeapSource {
         // is not one whole mapping.
         let is_back = unsafe { ask_with_memory(Call::Unmap, &[address, bytes as u64]) }.is_ok();
         if is_back {
+            drop(Taken::already(bytes));
             MAPPED_BYTES.fetch_sub(bytes as u64, Relaxed);
         }
         is_back
@@ -150,6 +162,23 @@ impl Pieces {
     }
 }
 
+impl Pieces {
+    /// Empties the lists, and gives memory that is then free back to the nucleus.
+    fn shrink(&mut self) {
+        for (list, first) in self.free.iter_mut().enumerate() {
+            while !first.is_null() {
+                let piece = *first;
+                // SAFETY: a free piece, which `give` made.
+                *first = unsafe { (*piece).next };
+                // SAFETY: `take` had it from there with that size and alignment.
+                unsafe { self.lea.free(piece.cast(), (list + 1) * STEP, STEP) };
+            }
+        }
+        // SAFETY: the heap has no other user while it is locked.
+        unsafe { self.lea.trim(0) };
+    }
+}
+
 struct Heap(Mutex<Pieces>);
 
 #[global_allocator]
@@ -208,6 +237,11 @@ unsafe impl GlobalAlloc for Heap {
             }
         }
     }
+}
+
+/// Gives free memory back to the nucleus.
+pub(super) fn shrink() {
+    HEAP.0.lock().shrink();
 }
 
 /// Returns the number of frames that the heap has from the nucleus.

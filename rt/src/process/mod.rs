@@ -10,6 +10,7 @@ pub(crate) mod line;
 mod log;
 pub(crate) mod memory;
 pub(crate) mod message;
+mod pools;
 mod port;
 mod start;
 pub(crate) mod system;

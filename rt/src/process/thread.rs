@@ -5,7 +5,10 @@
 //! only shared structure is a list of all blocks, to whose head new ones are added. A block is free when both the
 //! thread and its spawner have let go of it. For the thread this is its last store, after which it uses no memory of
 //! its own.
-use super::call::{ask, ask_with_memory, until};
+use super::{
+    call::{ask, ask_with_memory, until},
+    memory::Taken,
+};
 pub(crate) use crate::ring::handle_by_thread as set_handler;
 use crate::{
     NoMemory, PAGE_BYTES,
@@ -44,6 +47,8 @@ pub(super) struct Block {
     users: AtomicU32,
     /// 1 if an unpark came before its park.
     token: AtomicU32,
+    /// The thread may use the reserve of memory.
+    may_use_reserve: AtomicBool,
     /// The next older block of the list; set before this block is in the list.
     next: *const Block,
     /// The body to run. It belongs to the spawner until the thread starts, then to the thread. The main thread has
@@ -68,6 +73,7 @@ impl Block {
             number: AtomicU64::new(0),
             users: AtomicU32::new(USERS),
             token: AtomicU32::new(0),
+            may_use_reserve: AtomicBool::new(false),
             next,
             body: UnsafeCell::new(None),
             #[cfg(feature = "check")]
@@ -89,6 +95,7 @@ impl Block {
         let block = Block::all().find(take)?;
         block.number.store(0, Relaxed);
         block.token.store(0, Relaxed);
+        block.may_use_reserve.store(false, Relaxed);
         Some(block)
     }
 
@@ -96,6 +103,8 @@ impl Block {
     fn map_new() -> Result<&'static Block, NoMemory> {
         let bytes = (STACK_BYTES + PAGE_BYTES) as u64;
         let [address, ..] = ask(Call::Map, &[bytes]).map_err(|_| NoMemory)?;
+        // Blocks are kept for ever.
+        core::mem::forget(Taken::new(bytes as usize));
         let at: *mut Block = ptr::with_exposed_provenance_mut(address as usize + STACK_BYTES);
         let mut head = BLOCKS.load(Acquire);
         loop {
@@ -190,6 +199,20 @@ pub(super) fn start(policy: Option<Policy>, body: Option<Body>) -> Result<u64, N
 
 pub(crate) fn spawn(_name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
     start(Some(policy), Some(body))
+}
+
+/// Lets the calling thread use the reserve of memory. Returns whether it could already.
+pub(crate) fn use_reserve() -> bool {
+    block().may_use_reserve.swap(true, Relaxed)
+}
+
+pub(crate) fn leave_reserve() {
+    block().may_use_reserve.store(false, Relaxed);
+}
+
+/// Returns whether the calling thread may use the reserve of memory.
+pub(super) fn uses_reserve() -> bool {
+    block().may_use_reserve.load(Relaxed)
 }
 
 pub(crate) fn current() -> u64 {

@@ -1,0 +1,341 @@
+//! Frames of the process world: the component's own, which come from pools, and those that a client lends by number.
+//!
+//! A *pool* is one region of up to [`POOL_FRAMES`] pages, mapped linearly. Its first page is a [`Pool`]: the reference
+//! counts of its other pages and the list of those that are free. So allocating, freeing, counting, copying and zeroing need
+//! no kernel call. Pools are made when no frame is free. At most one empty pool is kept; the others go back to the nucleus.
+//!
+//! ```text
+//! number   31 own frame: 1 | 30 to 9 pool | 8 to 0 page       lent frame: a number below 2^31, which names no memory here
+//! ```
+//! The lock `rt.pools` guards the lists; it is taken after that of the heap. Counts and contents are atomics. An own frame
+//! cannot be sent: no other component and no device reaches it.
+use super::{
+    call::{Handle, ask},
+    memory::{self, Taken},
+};
+use crate::{
+    NoMemory, PAGE_BYTES,
+    sync::{LockClass, Mutex},
+};
+use calls::Call;
+use core::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// Flag of the number of an own frame.
+const OWN: u32 = 1 << 31;
+/// Bits of a frame's number within its pool.
+const PAGE_BITS: u32 = 9;
+/// Most pages of a pool, its first one included: 2 MiB.
+const POOL_FRAMES: usize = 1 << PAGE_BITS;
+/// Fewest pages of a pool.
+pub(super) const POOL_FRAMES_MIN: usize = 16;
+/// A pool takes at most one part in this many of the component's memory.
+const POOL_PARTS: usize = 16;
+/// Most pools: 1 GiB.
+const POOLS: usize = 512;
+/// Words of a frame.
+const WORDS: usize = PAGE_BYTES / 8;
+/// End of a list of pages or pools.
+const NONE: u16 = u16::MAX;
+
+static POOLS_CLASS: LockClass = LockClass::new("rt.pools");
+
+/// Addresses of the pools; 0 for none.
+static TABLE: [AtomicUsize; POOLS] = [const { AtomicUsize::new(0) }; POOLS];
+static LISTS: Mutex<Lists> = Mutex::new(&POOLS_CLASS, Lists { first: NONE, empty: 0 });
+/// Frames of all pools, and those of them that are free.
+static FRAMES: AtomicUsize = AtomicUsize::new(0);
+static FREE: AtomicUsize = AtomicUsize::new(0);
+
+/// The first page of a pool. All but the counts changes only under the lock.
+#[repr(C)]
+struct Pool {
+    /// Number of references to each page.
+    counts: [AtomicU32; POOL_FRAMES],
+    /// The next free page behind each free page.
+    links: [AtomicU16; POOL_FRAMES],
+    handle: AtomicU64,
+    /// Pages of the region.
+    pages: AtomicU16,
+    /// The first of the pages that were used and are free.
+    free: AtomicU16,
+    /// The first page that was never used; it and those behind it are zero.
+    fresh: AtomicU16,
+    /// Number of pages in use.
+    used: AtomicU16,
+    /// The next pool with free pages.
+    next: AtomicU16,
+}
+const _: () = assert!(size_of::<Pool>() <= PAGE_BYTES);
+
+struct Lists {
+    /// The first pool with free pages.
+    first: u16,
+    /// Number of pools without pages in use.
+    empty: usize,
+}
+
+/// Returns the pool of that index.
+fn pool(index: u16) -> Option<&'static Pool> {
+    let address = TABLE.get(usize::from(index))?.load(Acquire);
+    let at: *const Pool = core::ptr::with_exposed_provenance(address);
+    // SAFETY: null or a mapped pool, which is unmapped only under the lock and when no page of it is in use. A caller either
+    // holds the lock or a reference to one of its pages. All fields are atomics.
+    unsafe { at.as_ref() }
+}
+
+/// Returns index of the pool and of the page for the number of an own frame.
+fn place(frame: u32) -> (u16, usize) {
+    (((frame & !OWN) >> PAGE_BITS) as u16, frame as usize % POOL_FRAMES)
+}
+
+fn number(index: u16, page: u16) -> u32 {
+    OWN | u32::from(index) << PAGE_BITS | u32::from(page)
+}
+
+/// Returns whether `frame` is the number of a frame that a client lent.
+#[inline]
+pub(crate) fn is_lent(frame: u32) -> bool {
+    frame & OWN == 0
+}
+
+/// Returns the reference count of an own frame, to which the caller has a reference.
+fn count(frame: u32) -> &'static AtomicU32 {
+    let (index, page) = place(frame);
+    let found = pool(index).and_then(|pool| pool.counts.get(page));
+    found.unwrap_or_else(|| panic!("there is no frame {frame:#x}"))
+}
+
+/// Returns the words of an own frame, to which the caller has a reference.
+///
+/// # Panics
+/// Panics for a lent frame, whose contents are not here.
+fn words(frame: u32) -> &'static [AtomicU64; WORDS] {
+    let (index, page) = place(frame);
+    let base = if is_lent(frame) { None } else { pool(index) };
+    let Some(base) = base else { panic!("frame {frame:#x} is lent: it has no contents here") };
+    let at = core::ptr::from_ref(base).expose_provenance() + page * PAGE_BYTES;
+    // SAFETY: a page of the pool, which stays mapped while the page is in use; words that several threads write are atomics.
+    unsafe { &*core::ptr::with_exposed_provenance(at) }
+}
+
+impl Pool {
+    /// Takes a free page. Returns it, and whether it is zero.
+    fn take(&self) -> Option<(u16, bool)> {
+        let page = self.free.load(Relaxed);
+        let (page, is_zero) = if page != NONE {
+            self.free.store(self.links.get(usize::from(page))?.load(Relaxed), Relaxed);
+            (page, false)
+        } else {
+            let page = self.fresh.load(Relaxed);
+            if page >= self.pages.load(Relaxed) {
+                return None;
+            }
+            self.fresh.store(page + 1, Relaxed);
+            (page, true)
+        };
+        self.used.store(self.used.load(Relaxed) + 1, Relaxed);
+        Some((page, is_zero))
+    }
+
+    fn is_full(&self) -> bool {
+        self.free.load(Relaxed) == NONE && self.fresh.load(Relaxed) >= self.pages.load(Relaxed)
+    }
+}
+
+impl Lists {
+    /// Takes a free frame of a pool. Returns its number, and whether it is zero.
+    fn take(&mut self) -> Option<(u32, bool)> {
+        let index = self.first;
+        let from = pool(index)?;
+        let was_empty = from.used.load(Relaxed) == 0;
+        let (page, is_zero) = from.take()?;
+        self.empty -= usize::from(was_empty);
+        if from.is_full() {
+            self.first = from.next.load(Relaxed);
+        }
+        from.counts.get(usize::from(page))?.store(1, Release);
+        FREE.fetch_sub(1, Relaxed);
+        Some((number(index, page), is_zero))
+    }
+
+    /// Makes a pool of at most `pages` pages, of fewer if the nucleus has no such run.
+    fn make(&mut self, mut pages: usize) -> Result<(), NoMemory> {
+        let index = TABLE.iter().position(|place| place.load(Relaxed) == 0).ok_or(NoMemory)?;
+        let (address, handle, taken) = loop {
+            let bytes = pages * PAGE_BYTES;
+            let made = memory::may_take(bytes)
+                .and_then(|()| ask(Call::RegionNew, &[bytes as u64]).map_err(|_| NoMemory));
+            match made {
+                Ok([address, handle, _]) => break (address as usize, handle, Taken::new(bytes)),
+                Err(NoMemory) if pages > POOL_FRAMES_MIN => pages /= 2,
+                Err(NoMemory) => return Err(NoMemory),
+            }
+        };
+        // The pool keeps it until `give_back`.
+        core::mem::forget(taken);
+        TABLE.get(index).ok_or(NoMemory)?.store(address, Release);
+        let pool = pool(index as u16).ok_or(NoMemory)?;
+        pool.handle.store(handle, Relaxed);
+        pool.pages.store(pages as u16, Relaxed);
+        pool.free.store(NONE, Relaxed);
+        pool.fresh.store(1, Relaxed);
+        pool.next.store(self.first, Relaxed);
+        self.first = index as u16;
+        self.empty += 1;
+        FRAMES.fetch_add(pages - 1, Relaxed);
+        FREE.fetch_add(pages - 1, Relaxed);
+        Ok(())
+    }
+
+    /// Frees a page that has no references.
+    fn free(&mut self, index: u16, page: usize) {
+        let Some(pool) = pool(index) else { return };
+        let was_full = pool.is_full();
+        if let Some(link) = pool.links.get(page) {
+            link.store(pool.free.load(Relaxed), Relaxed);
+        }
+        pool.free.store(page as u16, Relaxed);
+        if was_full {
+            pool.next.store(self.first, Relaxed);
+            self.first = index;
+        }
+        let used = pool.used.load(Relaxed) - 1;
+        pool.used.store(used, Relaxed);
+        FREE.fetch_add(1, Relaxed);
+        self.empty += usize::from(used == 0);
+        if used == 0 && self.empty > 1 {
+            self.give_back_empty(1);
+        }
+    }
+
+    /// Gives empty pools back to the nucleus until only `kept` of them are left.
+    fn give_back_empty(&mut self, kept: usize) {
+        let mut before: Option<&'static Pool> = None;
+        let mut index = self.first;
+        while let Some(this) = pool(index).filter(|_| self.empty > kept) {
+            let next = this.next.load(Relaxed);
+            if this.used.load(Relaxed) == 0 {
+                match before {
+                    Some(before) => before.next.store(next, Relaxed),
+                    None => self.first = next,
+                }
+                self.give_back(index, this);
+            } else {
+                before = Some(this);
+            }
+            index = next;
+        }
+    }
+
+    /// Gives a pool without pages in use, which is in no list, back to the nucleus.
+    fn give_back(&mut self, index: u16, pool: &'static Pool) {
+        let pages = usize::from(pool.pages.load(Relaxed));
+        let handle = Handle(pool.handle.load(Relaxed));
+        if let Some(place) = TABLE.get(usize::from(index)) {
+            place.store(0, Release);
+        }
+        self.empty -= 1;
+        FRAMES.fetch_sub(pages - 1, Relaxed);
+        FREE.fetch_sub(pages - 1, Relaxed);
+        // This unmaps the pool.
+        drop(handle);
+        drop(Taken::already(pages * PAGE_BYTES));
+    }
+}
+
+/// Returns the pages of a new pool.
+fn pool_pages() -> usize {
+    let part = memory::granted_bytes() / PAGE_BYTES / POOL_PARTS;
+    part.clamp(POOL_FRAMES_MIN, POOL_FRAMES)
+}
+
+pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
+    let (frame, is_zero) = {
+        let mut lists = LISTS.lock();
+        match lists.take() {
+            Some(taken) => taken,
+            None => {
+                lists.make(pool_pages())?;
+                lists.take().ok_or(NoMemory)?
+            }
+        }
+    };
+    if zeroed && !is_zero {
+        words(frame).iter().for_each(|word| word.store(0, Relaxed));
+    }
+    Ok(frame)
+}
+
+/// Returns whether `frame` can be the number of a lent frame. Whether it was lent is checked when a device reaches it.
+pub(crate) fn frame_lent(frame: u32) -> bool {
+    is_lent(frame)
+}
+
+/// Adds a reference. A lent frame is not counted: its client keeps it until it is told that the device is done.
+pub(crate) fn frame_retain(frame: u32) {
+    if !is_lent(frame) {
+        let before = count(frame).fetch_add(1, Relaxed);
+        assert!(before > 0, "a free frame was counted up");
+    }
+}
+
+/// Drops a reference; the last one frees the frame. A lent frame is not counted.
+pub(crate) fn frame_release(frame: u32) {
+    if is_lent(frame) {
+        return;
+    }
+    let before = count(frame).fetch_sub(1, AcqRel);
+    assert!(before > 0, "a free frame was counted down");
+    if before == 1 {
+        let (index, page) = place(frame);
+        LISTS.lock().free(index, page);
+    }
+}
+
+/// Returns the number of references. A lent frame has two at least, the client's and this one.
+pub(crate) fn frame_references(frame: u32) -> u32 {
+    if is_lent(frame) { 2 } else { count(frame).load(Acquire) }
+}
+
+/// Returns the memory of an own frame to which the caller has the only reference.
+pub(crate) fn frame_exclusive(frame: &mut crate::memory::Frame) -> Option<&mut [u8; PAGE_BYTES]> {
+    let number = frame.id().0;
+    if frame_references(number) != 1 {
+        return None;
+    }
+    let at = words(number).as_ptr().cast_mut();
+    // SAFETY: the memory of a page, whose only reference is borrowed exclusively for as long as the slice lives; no frame can
+    // be counted up but through a reference.
+    Some(unsafe { &mut *at.cast() })
+}
+
+pub(crate) fn frame_read(frame: u32, offset: usize, out: &mut [u8]) {
+    crate::words::read(words(frame), offset, out);
+}
+
+pub(crate) fn frame_write(frame: u32, offset: usize, data: &[u8]) {
+    crate::words::write(words(frame), offset, data);
+}
+
+pub(crate) fn frame_zero(frame: u32, offset: usize, length: usize) {
+    crate::words::zero(words(frame), offset, length);
+}
+
+pub(crate) fn frame_copy(from: u32, to: u32) {
+    for (from, to) in words(from).iter().zip(words(to)) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+}
+
+/// Gives all empty pools back to the nucleus.
+pub(super) fn shrink() {
+    LISTS.lock().give_back_empty(0);
+}
+
+/// Returns the number of frames of all pools, and of those that are free.
+pub(super) fn frames() -> (usize, usize) {
+    (FRAMES.load(Relaxed), FREE.load(Relaxed))
+}
