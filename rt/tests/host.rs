@@ -1,4 +1,5 @@
-//! Tests that the host world keeps the promises of `rt`.
+//! Tests of what only the host world has: programs, model devices, refusals on request. Those of what every world has are in
+//! `tests/components/rt-tests`.
 #![cfg(not(target_os = "none"))]
 use rt::{
     NoMemory, PAGE_BYTES,
@@ -6,10 +7,8 @@ use rt::{
     host,
     memory::{Charge, Frame},
     message::{Endpoint, Error, Message},
-    sync::{Event, Mutex},
-    thread::{self, Policy, Woken},
+    thread::{self, Policy},
     time,
-    timers::Timers,
     user::{Access, CloneMode, Context, Fault, PageRange, Protection, Space, Trap, Unshared},
 };
 use std::sync::{Arc, mpsc};
@@ -36,66 +35,6 @@ fn on_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> mp
 }
 
 #[test]
-fn an_unpark_before_the_park_is_kept_once() {
-    let me = thread::current();
-    thread::unpark(me);
-    thread::unpark(me);
-    assert_eq!(thread::park(None), Woken::Signalled);
-    assert_eq!(thread::park(soon()), Woken::TimedOut);
-}
-
-#[test]
-fn a_kick_ends_only_interruptible_waits_and_is_kept() {
-    let (ids, id) = mpsc::channel();
-    let woken = on_thread(move || {
-        ids.send(thread::current()).unwrap();
-        let uninterruptible = thread::park(Some(time::now().after_ns(30_000_000)));
-        (uninterruptible, thread::park_interruptible(None), thread::take_kick())
-    });
-    thread::kick(id.recv().unwrap());
-    assert_eq!(woken.recv().unwrap(), (Woken::TimedOut, Woken::Kicked, false));
-}
-
-#[test]
-fn timers_come_as_bits_beside_messages_and_signals() {
-    let endpoint = Endpoint::new().unwrap();
-    let mut message = Message::new(0);
-    let mut timers = Timers::new();
-    timers.set(1, soon());
-    timers.set(2, Some(time::now().after_ns(2_000_000)));
-    timers.set(4, Some(time::now().after_ns(1)));
-    timers.set(4, None);
-    timers.receive(&endpoint, &mut message, None).unwrap();
-    assert_eq!(message.bits().unwrap() & !2, 1);
-    let rest = 2 & !message.bits().unwrap();
-    if rest != 0 {
-        timers.receive(&endpoint, &mut message, None).unwrap();
-        assert_eq!(message.bits(), Some(2));
-    }
-    assert_eq!(timers.receive(&endpoint, &mut message, soon()), Err(Error::TimedOut));
-    // A signal does not wait for a timer, and the bits of a timer that is due come along with it.
-    timers.set(1, Some(time::now().after_ns(1_000_000_000_000)));
-    endpoint.signal(8);
-    timers.receive(&endpoint, &mut message, None).unwrap();
-    assert_eq!(message.bits(), Some(8));
-    timers.set(1, Some(time::now()));
-    endpoint.signal(8);
-    timers.receive(&endpoint, &mut message, None).unwrap();
-    assert_eq!(message.bits(), Some(9));
-    let client = endpoint.badged(3).unwrap();
-    let called = on_thread(move || {
-        let mut message = Message::new(5);
-        client.call(&mut message, None).map(|()| message.label())
-    });
-    timers.receive(&endpoint, &mut message, None).unwrap();
-    assert_eq!((message.label(), message.badge(), message.bits()), (5, 3, None));
-    timers.set(1, soon());
-    message.reset(6);
-    timers.reply_and_receive(&endpoint, &mut message, None).unwrap();
-    assert_eq!((message.bits(), called.recv().unwrap()), (Some(1), Ok(6)));
-}
-
-#[test]
 fn an_interrupt_signals_where_it_is_bound() {
     let nothing = Arc::new(Notebook::default());
     let _plugged = host::add_ports(0x7700, 8, Some(0x7700), nothing);
@@ -111,35 +50,6 @@ fn an_interrupt_signals_where_it_is_bound() {
     line.acknowledge();
     endpoint.receive(&mut message, None).unwrap();
     assert_eq!(message.bits(), Some(4));
-}
-
-#[test]
-fn an_event_is_waited_for_across_threads() {
-    let event = Arc::new(Event::new());
-    let ticket = event.ticket();
-    let other = event.clone();
-    let woken = on_thread(move || other.wait_interruptible(ticket, None));
-    event.signal();
-    assert_eq!(woken.recv().unwrap(), Woken::Signalled);
-    assert_eq!(event.wait_interruptible(event.ticket(), soon()), Woken::TimedOut);
-    thread::kick(thread::current());
-    assert_eq!(event.wait_interruptible(event.ticket(), None), Woken::Kicked);
-}
-
-#[test]
-fn a_frame_is_exclusive_only_without_other_references() {
-    let mut frame = Frame::zeroed().unwrap();
-    frame.exclusive().unwrap()[7] = 9;
-    let other = frame.clone();
-    assert_eq!(frame.references(), 2);
-    assert!(frame.exclusive().is_none());
-    let mut byte = [0];
-    assert_eq!(other.read(7, &mut byte), 1);
-    assert_eq!(byte, [9]);
-    drop(other);
-    assert!(frame.exclusive().is_some());
-    assert_eq!(frame.write(PAGE_BYTES - 2, b"abc"), 2);
-    assert_eq!(frame.read(PAGE_BYTES, &mut byte), 0);
 }
 
 #[test]
@@ -309,23 +219,6 @@ fn extended_state_goes_to_a_programs_memory_and_back() {
     space.write(0x1000 + 27, &[0x80]).unwrap();
     assert!(!space.load_extended(0x1000), "MXCSR");
     assert!(!space.load_extended(0x1008), "not aligned");
-}
-
-rt::lock_class! {
-    static NUMBER = "host.number";
-}
-
-#[test]
-fn locks_of_rt_exclude() {
-    let number = Arc::new(Mutex::new(&NUMBER, 0_u32));
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let number = number.clone();
-            on_thread(move || (0..1000).for_each(|_| *number.lock() += 1))
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.recv().unwrap());
-    assert_eq!(*number.lock(), 4000);
 }
 
 /// Ports that record every write, in order; a read returns the number of writes.
