@@ -54,6 +54,13 @@ impl Domain {
         let range = PageRange::new(start, pages).ok_or(NoMemory)?;
         self.0.show(range.start(), &region.0, protection)
     }
+    /// Maps the page that every component reads, at [`calls::SHARED_PAGE`].
+    ///
+    /// # Errors
+    /// Those of [`Domain::load`].
+    pub fn show_shared_page(&self) -> Result<(), NoMemory> {
+        self.show(calls::SHARED_PAGE, &crate::shared::page()?, Protection::READ)
+    }
     /// Gives the domain a capability. Returns its handle in the domain's table. The first handle is
     /// [`calls::SERVICE`].
     ///

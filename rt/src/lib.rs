@@ -49,6 +49,8 @@ pub mod power;
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub mod profile;
 pub mod ring;
+#[cfg(all(target_os = "none", not(skerry_process)))]
+mod shared;
 pub mod sync;
 pub mod system;
 pub mod thread;

@@ -21,12 +21,12 @@ impl Instant {
     }
 }
 
-/// Returns the present time on the monotonic clock. Cost as a system call: none (vDSO-like shared page).
+/// Returns the present time on the monotonic clock. Cost as a system call: none (shared page).
 pub fn now() -> Instant {
     Instant(world::time::now_ns())
 }
 
-/// Returns the wall clock in nanoseconds since 1970-01-01 UTC.
+/// Returns the wall clock in nanoseconds since 1970-01-01 UTC. Cost as a system call: none (shared page).
 pub fn wall_ns() -> u64 {
     world::time::wall_ns()
 }
@@ -34,7 +34,14 @@ pub fn wall_ns() -> u64 {
 /// Sets the wall clock to `ns` nanoseconds since 1970-01-01 UTC.
 pub fn set_wall_ns(ns: u64) {
     IS_WALL_SET.store(true, Relaxed);
+    step_wall(ns);
+}
+
+/// Sets the wall clock, also that of isolated components.
+fn step_wall(ns: u64) {
     world::time::set_wall_ns(ns);
+    #[cfg(all(target_os = "none", not(skerry_process)))]
+    crate::shared::refresh();
 }
 
 /// Returns whether [`set_wall_ns`] was called in this component. Before that, the wall clock of a machine starts at 1970.
@@ -47,7 +54,7 @@ pub fn is_wall_set() -> bool {
 /// without a real-time clock.
 pub fn raise_wall_ns(ns: u64) {
     if !is_wall_set() && wall_ns() < ns {
-        world::time::set_wall_ns(ns);
+        step_wall(ns);
     }
 }
 

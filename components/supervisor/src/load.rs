@@ -64,6 +64,7 @@ pub(crate) fn load(
         };
         loaded.map_err(refused)?;
     }
+    domain.show_shared_page().map_err(refused)?;
     let handle = domain.grant(Capability::Endpoint(service.clone())).map_err(refused)?;
     if handle != calls::SERVICE {
         return Err("the endpoint has not the handle of the service".to_string());

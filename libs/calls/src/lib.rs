@@ -36,8 +36,11 @@ pub const SERVICE: u64 = 1 << 16;
 pub const HERE: u64 = 1 << 31;
 /// Handle of the memory that outlives a component, if it has such memory.
 pub const KEPT: u64 = 1 << 16 | 1;
+/// The page that a component reads instead of asking: it holds a [`SharedWord`] at each eight bytes. All components have the
+/// same page, read-only.
+pub const SHARED_PAGE: u64 = 0x40_0000;
 /// First address of a component's image. The heap and all mappings are above it.
-pub const IMAGE_BASE: u64 = 0x40_0000;
+pub const IMAGE_BASE: u64 = 0x40_1000;
 /// Start of the nucleus's mappings for a component ([`Call::Map`], registers, regions).
 pub const MAPPINGS: u64 = 0x10_0000_0000;
 
@@ -137,14 +140,16 @@ calls! {
     SetAffinity = 17,
     /// (thread) -> (the words of a `CpuTime`): reads a thread's processor time.
     CpuTime = 18,
-    /// () -> (processors, the current one): reads the number of processors.
-    Processors = 19,
+    /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other.
+    /// Each entry has three words: address, offset, bytes.
+    CopyList = 19,
     /// (bytes) -> (address): maps zeroed memory, charged to the component.
     Map = 20,
     /// (address, bytes): unmaps pages and gives them back.
     Unmap = 21,
-    /// () -> (counter at time 0, factor of 2^-32 ns, wall clock minus monotonic): reads the scale of the clock.
-    Clock = 22,
+    /// (interrupt, endpoint, bits): binds an interrupt: it signals the bits at the endpoint whenever it comes; at once if it
+    /// has come since the last wait.
+    InterruptBind = 22,
     /// (address, bytes): fills memory with random bytes.
     Entropy = 23,
     /// (level 1 to 5, address, bytes): writes a line to the log.
@@ -213,12 +218,19 @@ calls! {
     /// (window, address, offset, bytes, 1 to the window, 0 from it) -> (bytes): copies between the component's memory and the
     /// memory in the window. [`Status::Fault`] if either is shorter, after so many bytes.
     Copy = 52,
-    /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other.
-    /// Each entry has three words: address, offset, bytes.
-    CopyList = 53,
-    /// (interrupt, endpoint, bits): binds an interrupt: it signals the bits at the endpoint whenever it comes; at once if it
-    /// has come since the last wait.
-    InterruptBind = 54,
+}
+
+/// A word of [`SHARED_PAGE`], by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedWord {
+    /// The counter's value at monotonic time 0.
+    CounterBase = 0,
+    /// Nanoseconds per count, times 2^32.
+    CounterFactor = 1,
+    /// Wall clock minus monotonic clock, in nanoseconds.
+    WallOffset = 2,
+    /// Number of processors.
+    Processors = 3,
 }
 
 /// The result of a call.

@@ -246,7 +246,7 @@ fn check_process(component: &Component, process: &Spanned<Process>) -> Checked {
         let what = "has `device_memory_kib` or `device_threads` but no `devices`: leave them out";
         return Err(Wrong::at(process, what));
     }
-    for call in [Call::ReplyAndReceive, Call::Spawn, Call::Map, Call::Wait, Call::Clock] {
+    for call in [Call::ReplyAndReceive, Call::Spawn, Call::Map, Call::Wait] {
         if !granted.contains(&(call as u64)) {
             let what =
                 format!("cannot run without the kernel call {}: add it to `calls`", call.name());

@@ -18,7 +18,7 @@ pub(super) const DEVICES: [(&str, u32); 9] = [
 ];
 
 /// Names for kernel calls that go together.
-pub(super) const GROUPS: [(&str, &[Call]); 14] = [
+pub(super) const GROUPS: [(&str, &[Call]); 13] = [
     (
         "threads",
         &[
@@ -31,14 +31,12 @@ pub(super) const GROUPS: [(&str, &[Call]); 14] = [
             Call::SetPolicy,
             Call::SetAffinity,
             Call::CpuTime,
-            Call::Processors,
             Call::Wait,
             Call::Wake,
         ],
     ),
     ("memory", &[Call::Map, Call::Unmap]),
     ("regions", &[Call::RegionNew, Call::MapRegion, Call::Close]),
-    ("time", &[Call::Clock]),
     ("entropy", &[Call::Entropy]),
     ("log", &[Call::Log, Call::Panic, Call::CommandLine]),
     (

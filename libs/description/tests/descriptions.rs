@@ -63,7 +63,7 @@ priority = "fair"
 
 [process]
 parameters = "rtc.wait_ms=5"
-calls = ["threads", "memory", "time", "log", "serve", "ports", "Entropy"]
+calls = ["threads", "memory", "log", "serve", "ports", "Entropy"]
 memory_kib = 512
 threads = 2
 vectors = 3

@@ -24,6 +24,8 @@ pub struct Features {
     pub has_tsc_deadline: bool,
     /// The machine is a virtual one.
     pub has_hypervisor: bool,
+    /// User mode may read the number of its processor (`rdtscp`).
+    pub has_rdtscp: bool,
 }
 
 impl Features {
@@ -32,6 +34,7 @@ impl Features {
         let [highest, ..] = cpuid(0, 0);
         let [_, _, one_c, _] = cpuid(1, 0);
         let [_, seven_b, seven_c, _] = if highest >= 7 { cpuid(7, 0) } else { [0; 4] };
+        let [.., extended_d] = cpuid(0x8000_0001, 0);
         let is_set = |word: u32, bit: u32| word >> bit & 1 != 0;
         Features {
             has_smep: is_set(seven_b, 7),
@@ -43,6 +46,7 @@ impl Features {
             has_rdseed: is_set(seven_b, 18),
             has_tsc_deadline: is_set(one_c, 24),
             has_hypervisor: is_set(one_c, 31),
+            has_rdtscp: is_set(extended_d, 27),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     run::{self, Start},
 };
 use crate::{
-    arch::{cpu, percpu, smp},
+    arch::cpu,
     capability::{Capability, Derivation, EndpointRight, Right},
     entropy,
     irq::Interrupt,
@@ -436,10 +436,6 @@ impl Domain {
                 let used = thread::cpu_time(self.own(first)?).ok_or(Status::NotFound)?;
                 [registers.rdi, registers.rsi, registers.rdx] = used.words();
             }
-            Call::Processors => {
-                (registers.rdi, registers.rsi) = (smp::online() as u64, percpu::cpu() as u64);
-            }
-            Call::Clock => (registers.rdi, registers.rsi, registers.rdx) = time::scale(),
             Call::Map | Call::Unmap | Call::RegionNew | Call::DmaAllocate => {
                 self.memory(call, registers)?;
             }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{NoMemory, PAGE_BYTES, memory::Statistics};
 use alloc::sync::Arc;
-use calls::{Call, IMAGE_BASE, Status};
+use calls::{Call, SHARED_PAGE, Status};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// A part of the grant that must stay free: one in this many (`MEMORY_PARTS` of the supervisor).
@@ -69,10 +69,10 @@ impl Drop for Taken {
     }
 }
 
-/// Returns the bytes of the image and of the page tables that every component has.
+/// Returns the bytes of the shared page, the image, and the page tables that every component has.
 fn fixed_bytes() -> usize {
     let end = (&raw const skerry_image_end).addr();
-    end.saturating_sub(IMAGE_BASE as usize) + TABLES * PAGE_BYTES
+    end.saturating_sub(SHARED_PAGE as usize) + TABLES * PAGE_BYTES
 }
 
 /// Returns the rest of the grant.

@@ -8,6 +8,7 @@
 use super::{
     call::{ask, ask_with_memory, until},
     memory::Taken,
+    time,
 };
 pub(crate) use crate::ring::handle_by_thread as set_handler;
 use crate::{
@@ -15,9 +16,12 @@ use crate::{
     thread::{CpuTime, Policy, Woken},
 };
 use alloc::boxed::Box;
-use calls::{Call, GRANTED, Status};
+use calls::{Call, GRANTED, SharedWord, Status};
 use core::{
-    arch::{asm, naked_asm},
+    arch::{
+        asm, naked_asm,
+        x86_64::{__cpuid, __rdtscp},
+    },
     cell::UnsafeCell,
     mem::offset_of,
     ptr,
@@ -293,15 +297,24 @@ pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
     ask(Call::CpuTime, &[thread]).ok().map(CpuTime::of_words)
 }
 
+/// Whether the processor tells its number in user mode (`rdtscp`).
+static TELLS_NUMBER: AtomicBool = AtomicBool::new(false);
+
+/// Asks the processor for what threads use of it.
+pub(super) fn init() {
+    const RDTSCP: u32 = 1 << 27;
+    let is_told = __cpuid(0x8000_0001).edx & RDTSCP != 0;
+    TELLS_NUMBER.store(is_told, Relaxed);
+}
+
+/// Returns the number of processors, and that of the present one; 0 if the processor does not tell it.
 pub(crate) fn processors() -> (usize, usize) {
-    /// There is only one processor, so it need not be asked for.
-    static IS_ALONE: AtomicBool = AtomicBool::new(false);
-    if IS_ALONE.load(Relaxed) {
-        return (1, 0);
+    let mut now = 0;
+    if TELLS_NUMBER.load(Relaxed) {
+        // SAFETY: the processor has the instruction, and writes one word.
+        let _ = unsafe { __rdtscp(&raw mut now) };
     }
-    let [count, now, _] = ask(Call::Processors, &[]).unwrap_or([1, 0, 0]);
-    IS_ALONE.store(count == 1, Relaxed);
-    (count as usize, now as usize)
+    (time::shared(SharedWord::Processors) as usize, now as usize)
 }
 
 #[cfg(feature = "check")]

@@ -184,6 +184,7 @@ pub fn init_cpu() {
     const IA32_STAR: u32 = 0xc000_0081;
     const IA32_LSTAR: u32 = 0xc000_0082;
     const IA32_FMASK: u32 = 0xc000_0084;
+    const IA32_TSC_AUX: u32 = 0xc000_0103;
     const SCE: u64 = 1;
     let star = u64::from(gdt::USER_32_CODE) << 48 | u64::from(gdt::KERNEL_CODE) << 32;
     // SAFETY: reads a register every x86-64 processor has.
@@ -197,6 +198,10 @@ pub fn init_cpu() {
     for (register, value) in values {
         // SAFETY: the entry above, selectors of the GDT, flags that the entry expects off.
         unsafe { cpu::write_msr(register, value) };
+    }
+    if cpu::features().has_rdtscp {
+        // SAFETY: the register that `rdtscp` returns, which the processor has.
+        unsafe { cpu::write_msr(IA32_TSC_AUX, percpu::cpu() as u64) };
     }
     gdt::set_entry_stack(percpu::this().entry_stack.as_ptr_range().end as u64);
     bases::init_cpu();

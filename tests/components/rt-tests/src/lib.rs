@@ -71,6 +71,7 @@ pub fn main() {
         count += 1;
     }
     log::info!("all {count} tests passed");
+    thread::spawn("wall", Policy::default(), process::report_wall).expect("no memory for a thread");
     let ended = service::run::<Box<dyn Serve>>(&rt::message::service(), &[]);
     log::info!("no more calls: {ended:?}");
 }

@@ -6,6 +6,8 @@ use rt::{
     device::{Lent, is_reachable},
     memory::{self, Charge, Frame, FrameId, Region},
     message::Capability,
+    thread::{self, Affinity},
+    time,
     window::{Access, CopyError, Window},
 };
 
@@ -15,8 +17,37 @@ pub(crate) const TESTS: &[Test] = &[
     ("frames are refused before the grant is used up, and go back", frames_end),
     ("charges are refused before the grant is used up", charges_end),
     ("short memory is noticed, and over when it is given back", pressure),
+    ("a thread knows the processor that it is bound to", tells_processor),
     ("a window shows what its owner allows", windows),
 ];
+
+/// Logs each time to which the wall clock is set.
+pub(crate) fn report_wall() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let offset_ns = || time::wall_ns().wrapping_sub(time::now().0);
+    let mut before_ns = offset_ns();
+    loop {
+        time::sleep_until(time::now().after_ns(SECOND_NS / 50));
+        let now_ns = offset_ns();
+        if now_ns.abs_diff(before_ns) > SECOND_NS {
+            log::info!(
+                "the wall clock was set: it is {} ks now",
+                time::wall_ns() / SECOND_NS / 1000
+            );
+            before_ns = now_ns;
+        }
+    }
+}
+
+fn tells_processor() {
+    let me = thread::current();
+    for number in 0..thread::processors().0 {
+        assert!(thread::set_affinity(me, Affinity(1 << number)));
+        thread::yield_now();
+        assert_eq!(thread::processors().1, number);
+    }
+    assert!(thread::set_affinity(me, Affinity::ANY));
+}
 
 fn lent() {
     let mut frame = Frame::lent(FrameId(5)).unwrap();

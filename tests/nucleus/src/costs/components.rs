@@ -5,13 +5,16 @@
 use crate::domains;
 use alloc::{sync::Arc, vec::Vec};
 use archive::Executable;
-use calls::IMAGE_BASE;
-use core::arch::global_asm;
+use calls::{IMAGE_BASE, SHARED_PAGE};
+use core::{arch::global_asm, sync::atomic::Ordering::Relaxed};
 use nucleus::{
+    arch::smp,
     capability::Capability,
+    dma::DmaBuffer,
     domain::{Domain, Grants},
     memory::{PAGE, space::Protection},
     thread::Policy,
+    time,
 };
 
 /// The words that a component's code begins with.
@@ -380,6 +383,13 @@ pub fn load(name: &str) -> Option<Loaded> {
 pub fn load_with(name: &str, grants: Grants) -> Option<Loaded> {
     let executable = Executable::parse(archive::find(PROBES, name)?).expect("no executable");
     let domain = Domain::new(name, grants).expect("no memory for a domain");
+    let shared = DmaBuffer::allocate(PAGE).expect("no memory for the shared page");
+    let (base, factor, wall_offset) = time::scale();
+    let words = [base, factor, wall_offset, smp::online() as u64];
+    for (place, value) in shared.words().iter().zip(words) {
+        place.store(value, Relaxed);
+    }
+    domain.show(SHARED_PAGE, &shared, Protection::READ).expect("no memory for a domain");
     for segment in executable.segments() {
         let mut rights = Protection::READ;
         rights.set(Protection::WRITE, segment.is_writable);
