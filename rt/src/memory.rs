@@ -251,6 +251,12 @@ impl Region {
     }
 }
 
+impl AsRef<[AtomicU64]> for Region {
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.words()
+    }
+}
+
 /// Returns the number of bytes that components have copied so far between frames and memory of their own. It would grow if
 /// contents of files were copied on their way. Copies to and from programs do not count.
 pub fn copied_bytes() -> u64 {

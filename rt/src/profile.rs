@@ -1,26 +1,59 @@
 //! The sampling profiler (B9): a number of times a second the activity of each processor is recorded in the processor's ring.
-//! While it is off it costs nothing anywhere. The rings are made at first use and kept.
-use crate::{NoMemory, sync::Once, thread, world};
+//! While it is off it costs nothing anywhere. The rings are regions, which the nucleus writes while it samples. They are made
+//! when sampling starts, and go when it has ended and all samples were taken.
+//!
+//! The lock `rt.profile` guards the rings.
+use crate::{
+    NoMemory,
+    memory::Region,
+    sync::{LockClass, Mutex},
+    thread, world,
+};
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicU64;
 use sync::samples::Samples;
 
 /// The ring of a processor's samples.
-type Ring = Samples<&'static [AtomicU64]>;
+type Ring = Samples<Region>;
 
 /// Most samples a second.
 pub const RATE_MAX: u64 = 1000;
-/// Words of a ring: at [`RATE_MAX`] room for a second of the longest samples, or for several seconds of usual ones.
-const WORDS: usize = 1 << 16;
+/// Size of a ring: at [`RATE_MAX`] room for a second of the longest samples, or for several seconds of usual ones.
+const RING_BYTES: usize = 512 << 10;
 const NS_PER_S: u64 = 1_000_000_000;
 
-static RINGS: Once<Vec<Ring>> = Once::new();
+static CLASS: LockClass = LockClass::new("rt.profile");
+static PROFILE: Mutex<Profile> =
+    Mutex::new(&CLASS, Profile { rings: Vec::new(), is_on: false, lost: 0 });
 
-fn ring() -> Result<Ring, NoMemory> {
-    let mut words = Vec::new();
-    words.try_reserve_exact(WORDS).map_err(|_| NoMemory)?;
-    words.resize_with(WORDS, || AtomicU64::new(0));
-    Ok(Samples::new(words.leak()))
+struct Profile {
+    /// The rings, by processor.
+    rings: Vec<Ring>,
+    is_on: bool,
+    /// Samples that found no room in rings that are gone.
+    lost: u64,
+}
+
+impl Profile {
+    /// Makes empty rings if there are none.
+    fn make(&mut self) -> Result<(), NoMemory> {
+        if self.rings.is_empty() {
+            let ring = |_| Region::new(RING_BYTES).map(Samples::new);
+            self.rings = (0..thread::processors().0).map(ring).collect::<Result<_, _>>()?;
+        }
+        Ok(())
+    }
+
+    /// Drops the rings if sampling has ended and all samples were taken.
+    fn drop_empty(&mut self) {
+        if !self.is_on && self.rings.iter().all(|ring| ring.first().is_none()) {
+            self.lost = self.all_lost();
+            self.rings = Vec::new();
+        }
+    }
+
+    fn all_lost(&self) -> u64 {
+        self.lost + self.rings.iter().map(Samples::lost).sum::<u64>()
+    }
 }
 
 /// Starts sampling of every processor, `rate` times a second, at most [`RATE_MAX`]. A rate of 0 stops it.
@@ -28,12 +61,18 @@ fn ring() -> Result<Ring, NoMemory> {
 /// # Errors
 /// [`NoMemory`] if memory for a ring was refused.
 pub fn set_rate(rate: u64) -> Result<(), NoMemory> {
-    if rate == 0 && RINGS.get().is_none() {
+    let mut profile = PROFILE.lock();
+    let Some(period_ns) = NS_PER_S.checked_div(rate.min(RATE_MAX)) else {
+        if core::mem::take(&mut profile.is_on) {
+            world::system::sample_every(0, Vec::new());
+        }
+        profile.drop_empty();
         return Ok(());
-    }
-    let processors = 0..thread::processors().0;
-    let rings = RINGS.get_or_try_init(|| processors.map(|_| ring()).collect::<Result<_, _>>())?;
-    world::system::sample_every(NS_PER_S.checked_div(rate.min(RATE_MAX)).unwrap_or(0), rings);
+    };
+    profile.make()?;
+    let regions = profile.rings.iter().map(|ring| ring.memory().0.clone()).collect();
+    world::system::sample_every(period_ns, regions);
+    profile.is_on = true;
     Ok(())
 }
 
@@ -64,16 +103,23 @@ impl Sample {
     }
 }
 
-/// Takes the oldest sample of `processor`, unless that is later than `until_ns`. One caller at a time.
+/// Takes the oldest sample of `processor`, unless that is later than `until_ns`.
 pub fn take(processor: usize, until_ns: u64) -> Option<Sample> {
-    let ring = RINGS.get()?.get(processor)?;
-    ring.first().filter(|&time_ns| time_ns <= until_ns)?;
-    ring.take(Sample::of)
+    let mut profile = PROFILE.lock();
+    let ring = profile.rings.get(processor)?;
+    if ring.first().is_some_and(|time_ns| time_ns > until_ns) {
+        return None;
+    }
+    let sample = ring.take(Sample::of);
+    if sample.is_none() {
+        profile.drop_empty();
+    }
+    sample
 }
 
 /// Returns the number of samples of all processors that found no room so far.
 pub fn lost() -> u64 {
-    RINGS.get().map_or(0, |rings| rings.iter().map(Samples::lost).sum())
+    PROFILE.lock().all_lost()
 }
 
 #[cfg(test)]

@@ -20,17 +20,19 @@ use core::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use firmware::List;
-use sync::samples::Samples;
+use sync::samples::{HEADER, Samples};
 use text::{Doing, ms};
 
 /// Most calls kept of a thread.
 const DEPTH: usize = 24;
+/// Words of a ring that holds one answer.
+const WORDS: usize = HEADER + DEPTH + 2;
 /// Time for the other processors to answer an NMI.
 const ANSWER_NS: u64 = 20_000_000;
 
 /// The last answer of each processor: its thread and that thread's calls.
-static ANSWERS: [Samples<[AtomicU64; DEPTH + 2]>; percpu::MAX_CPUS] =
-    [const { Samples::new([const { AtomicU64::new(0) }; DEPTH + 2]) }; percpu::MAX_CPUS];
+static ANSWERS: [Samples<[AtomicU64; WORDS]>; percpu::MAX_CPUS] =
+    [const { Samples::new([const { AtomicU64::new(0) }; WORDS]) }; percpu::MAX_CPUS];
 
 /// A call chain, innermost first.
 pub(super) type Calls = List<u64, DEPTH>;

@@ -48,7 +48,7 @@ pub use parked::{
 };
 pub use processor::{IS_LOCKED_OFFSET, online_mask, processor_times, runnable};
 use runqueue::{Class, Node, Share};
-pub use sampling::{Ring, sample_every, sample_interrupt};
+pub use sampling::{sample_every, sample_interrupt};
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
     reschedule_if_wanted, yield_now,

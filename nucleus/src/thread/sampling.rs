@@ -6,30 +6,30 @@
 use super::{any_current, dump, timers};
 use crate::{
     arch::{apic, percpu, smp, traps},
+    capability::Region,
     memory::space::Inner,
-    spin::World,
+    spin::SpinLock,
 };
+use alloc::vec::Vec;
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 use program::Registers;
-use sync::once::Once;
-
-/// The ring of a processor's samples.
-pub type Ring = sync::samples::Samples<&'static [AtomicU64]>;
+use sync::samples::Samples;
 
 /// Most calls of a program in a sample.
 const DEPTH: usize = 32;
 
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
-/// The rings, by processor.
-static RINGS: Once<&'static [Ring], World> = Once::new();
+/// The memory of the rings, by processor; none while sampling is off.
+static RINGS: SpinLock<Vec<Region>> = SpinLock::new(class!("nucleus.samples"), Vec::new());
 
-/// Starts sampling of every processor, each `period_ns`, to its ring of `rings`, which are the same at every call. A period
-/// of 0 stops it.
-pub fn sample_every(period_ns: u64, rings: &'static [Ring]) {
-    RINGS.get_or_init(|| rings);
+/// Starts sampling of every processor, each `period_ns`, to its ring of `rings`. A period of 0, without rings, stops it; then
+/// no earlier ring is written any more.
+pub fn sample_every(period_ns: u64, rings: Vec<Region>) {
+    let before = core::mem::replace(&mut *RINGS.lock(), rings);
+    drop(before);
     if PERIOD_NS.swap(period_ns, SeqCst) == 0 && period_ns > 0 {
         (0..smp::online()).for_each(|cpu| apic::send_ipi(cpu, apic::SAMPLE_VECTOR));
     }
@@ -67,7 +67,8 @@ fn note(now_ns: u64) {
     let name = me.name.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
     let head = [now_ns, me.number].into_iter().chain(name);
     let kernel = calls.as_slice().iter().copied().chain([0]);
-    if let Some(ring) = RINGS.get().and_then(|rings| rings.get(percpu::cpu())) {
-        ring.push(head.chain(kernel).chain(program));
+    // A ring is released by another thread, so that no memory is freed here.
+    if let Some(ring) = RINGS.lock().get(percpu::cpu()) {
+        Samples::new(ring.words()).push(head.chain(kernel).chain(program));
     }
 }

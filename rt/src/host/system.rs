@@ -1,8 +1,10 @@
 //! System information of the host world.
-use super::{control, memory, thread};
+use super::{
+    control,
+    memory::{self, RegionHandle},
+    thread,
+};
 use crate::system::{ObjectCount, ProcessorTime};
-use core::sync::atomic::AtomicU64;
-use sync::samples::Samples;
 
 pub(crate) fn command_line() -> &'static str {
     control::command_line()
@@ -39,7 +41,7 @@ pub(crate) fn processor_times() -> Vec<ProcessorTime> {
 }
 
 /// Does nothing: the host's own tools sample it.
-pub(crate) fn sample_every(_period_ns: u64, _rings: &'static [Samples<&'static [AtomicU64]>]) {}
+pub(crate) fn sample_every(_period_ns: u64, _rings: Vec<RegionHandle>) {}
 
 pub(crate) fn runnable_threads() -> usize {
     1
