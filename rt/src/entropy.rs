@@ -4,9 +4,8 @@ pub fn fill(out: &mut [u8]) {
     crate::world::entropy_fill(out);
 }
 
-/// Mixes `seed` into the generator. A seed that is known to others does no harm. Isolated components have no such
-/// operation.
-#[cfg(not(all(target_os = "none", skerry_process)))]
+/// Mixes `seed` into the generator. A seed that is known to others does no harm. An isolated component that uses it does not
+/// link.
 pub fn add(seed: [u64; 4]) {
     crate::world::entropy_add(seed);
 }

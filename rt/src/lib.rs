@@ -46,7 +46,6 @@ pub mod entropy;
 pub mod memory;
 pub mod message;
 pub mod power;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub mod profile;
 pub mod ring;
 #[cfg(all(target_os = "none", not(skerry_process)))]
@@ -57,7 +56,6 @@ pub mod thread;
 pub mod time;
 pub mod timers;
 pub mod trace;
-#[cfg(not(all(target_os = "none", skerry_process)))]
 pub mod user;
 #[cfg(all(target_os = "none", skerry_process))]
 pub mod window;

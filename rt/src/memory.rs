@@ -102,7 +102,6 @@ impl Frame {
         self.0
     }
     /// Makes a `Frame` of a reference that a back end has counted already.
-    #[cfg(not(skerry_process))]
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }

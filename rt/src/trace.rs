@@ -10,7 +10,7 @@ pub fn point(name: &'static str, first: u64, second: u64) {
 /// Returns the last `count` records of all processors, oldest first; none if the component may not see those of
 /// others.
 pub fn last(count: usize) -> Vec<TraceRecord> {
-    let mut all: Vec<TraceRecord> = crate::world::trace_last(count).collect();
+    let mut all = Vec::from_iter(crate::world::trace_last(count));
     all.sort_unstable_by_key(|record| record.at_ns);
     all.split_off(all.len().saturating_sub(count))
 }

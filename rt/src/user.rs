@@ -4,6 +4,8 @@
 //! [`Space`] is Mach's pmap (B4): it holds what is mapped *now*. The personality's map of entries
 //! over objects stands above it and answers faults. Every operation covers a range (B5), and the
 //! TLBs of the processors that run the space are told once per operation.
+//!
+//! Isolated components do not run programs yet: there these operations are declarations (`process/absent.rs`).
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, FrameId},

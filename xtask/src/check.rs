@@ -100,7 +100,7 @@ const CLIPPY: &[(&str, &[&str])] = &[
 const PROCESS_WORLD: [&str; 5] = [
     "components/drivers",
     "components/ext4",
-    "components/posix/vfs",
+    "components/posix",
     "components/tmpfs",
     "tests/components",
 ];

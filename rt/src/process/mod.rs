@@ -1,8 +1,9 @@
 //! The process world: rt in an isolated component, by kernel calls (`libs/calls`).
 //!
-//! Each family of operations has one file; the signatures are the same in every world. Components of this
-//! world do not run programs (`rt::user`) and cannot turn the machine off. The heap has a lock, the list
-//! of threads consists of atomics, and the nucleus guards everything else.
+//! Each family of operations has one file; the signatures are the same in every world. Operations that this
+//! world does not have yet are declared in `absent`, and components that use one do not link. The heap and the
+//! pools have a lock each, the list of threads consists of atomics, and the nucleus guards everything else.
+pub(crate) mod absent;
 mod call;
 pub(crate) mod device;
 mod heap;
@@ -17,10 +18,11 @@ pub(crate) mod system;
 pub(crate) mod thread;
 pub(crate) mod time;
 mod trace;
+pub(crate) use absent as user;
 pub(crate) mod window;
 
-use crate::{power::Action, trace::TraceRecord};
 use ::calls::Call;
+pub(crate) use absent::{entropy_add, power_down, trace_last};
 pub(crate) use trace::point as trace_point;
 
 /// Most bytes that one call gives.
@@ -33,14 +35,4 @@ pub(crate) fn entropy_fill(out: &mut [u8]) {
         let filled = unsafe { call::ask_with_memory(Call::Entropy, &[address, bytes]) };
         assert!(filled.is_ok(), "the nucleus gave no entropy: {filled:?}");
     }
-}
-
-/// Returns no records: only the kernel world sees those of all processors.
-pub(crate) fn trace_last(_: usize) -> impl Iterator<Item = TraceRecord> {
-    core::iter::empty()
-}
-
-/// Ends the component: an isolated component has no power over the machine.
-pub(crate) fn power_down(action: Action) -> ! {
-    panic!("an isolated component may not take the machine down ({action:?})");
 }

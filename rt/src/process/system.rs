@@ -1,11 +1,12 @@
 //! System information of the process world: the component's own locks, and of the system only the
 //! command line.
-use super::call::ask_with_memory;
-use crate::{
-    sync::Once,
-    system::{ObjectCount, ProcessorTime},
+pub(crate) use super::absent::{
+    interrupts, log, log_threads, objects, processor_times, runnable_threads, sample_every,
 };
-use alloc::{boxed::Box, string::String, vec, vec::Vec};
+
+use super::call::ask_with_memory;
+use crate::sync::Once;
+use alloc::{boxed::Box, string::String, vec};
 use calls::Call;
 
 /// Longest command line; a longer one is cut.
@@ -24,34 +25,4 @@ pub(crate) fn command_line() -> &'static str {
     })
 }
 
-/// Returns nothing: a component may not see the nucleus's objects.
-pub(crate) fn objects() -> Vec<ObjectCount> {
-    Vec::new()
-}
-
 pub(crate) const LOG_BYTES: usize = 0;
-
-/// Returns nothing: a component can only write to the log.
-pub(crate) fn log() -> (u64, Vec<u8>) {
-    (0, Vec::new())
-}
-
-/// Logs `why` alone: the nucleus knows the component's threads and reports them when it ends.
-pub(crate) fn log_threads(why: core::fmt::Arguments<'_>) {
-    log::info!("{why}");
-}
-
-/// Returns nothing, as [`objects`].
-pub(crate) fn interrupts() -> Vec<(String, Vec<u64>)> {
-    Vec::new()
-}
-
-/// Returns nothing, as [`objects`].
-pub(crate) fn processor_times() -> Vec<ProcessorTime> {
-    Vec::new()
-}
-
-/// Returns nothing, as [`objects`].
-pub(crate) fn runnable_threads() -> usize {
-    0
-}

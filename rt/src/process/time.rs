@@ -1,5 +1,7 @@
 //! Time of the process world: the processor's counter is read in place, its scale and the wall clock in the page that all
 //! components share.
+pub(crate) use super::absent::set_wall_ns;
+
 use calls::{SHARED_PAGE, SharedWord};
 use core::{
     arch::x86_64::_rdtsc,
@@ -10,9 +12,10 @@ use program::SCALE_SHIFT;
 /// Reads a word of the shared page.
 #[inline]
 pub(super) fn shared(word: SharedWord) -> u64 {
-    let page: *const AtomicU64 = core::ptr::with_exposed_provenance(SHARED_PAGE as usize);
-    // SAFETY: the page is mapped as long as the component runs, and longer than all words; others write them at any time.
-    unsafe { &*page.add(word as usize) }.load(Relaxed)
+    let at = SHARED_PAGE as usize + word as usize * size_of::<AtomicU64>();
+    // SAFETY: a word of the page, which is mapped as long as the component runs. Others write it at any time.
+    let word: &AtomicU64 = unsafe { &*core::ptr::with_exposed_provenance(at) };
+    word.load(Relaxed)
 }
 
 pub(crate) fn now_ns() -> u64 {
@@ -24,11 +27,6 @@ pub(crate) fn now_ns() -> u64 {
 
 pub(crate) fn wall_ns() -> u64 {
     now_ns().wrapping_add(shared(SharedWord::WallOffset))
-}
-
-/// Does nothing but log: no isolated component may set the wall clock.
-pub(crate) fn set_wall_ns(_ns: u64) {
-    ::log::warn!("an isolated component may not set the wall clock");
 }
 
 pub(crate) fn scale() -> Option<(u64, u64, u64)> {
