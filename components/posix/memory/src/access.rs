@@ -71,9 +71,11 @@ impl Tries {
         loop {
             match memory.fault(fault.address, fault.access) {
                 Ok(_) => return Ok(()),
-                Err(FaultError::NoMemory)
-                    if !memory.user().is_out_of_tables() && memory.host.relieve() => {}
-                Err(FaultError::NoMemory) => return Err(Errno::ENOMEM),
+                Err(FaultError::NoMemory) if memory.user().is_out_of_tables() => {
+                    return Err(Errno::ENOMEM);
+                }
+                Err(FaultError::NoMemory) if memory.host.relieve() => {}
+                Err(FaultError::NoMemory) => return Err(Errno::Refused),
                 Err(_) => return Err(Errno::EFAULT),
             }
         }
@@ -174,7 +176,7 @@ impl AddressSpace {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?;
         // A call may use one page without a charge.
         let _charge = (bytes > PAGE_BYTES).then(|| Charge::take(bytes)).transpose()?;
-        let mut values = T::new_vec_zeroed(count).map_err(|_| Errno::ENOMEM)?;
+        let mut values = T::new_vec_zeroed(count).map_err(|_| Errno::Refused)?;
         self.read_bytes(address, values.as_mut_slice().as_mut_bytes())?;
         Ok(values)
     }

@@ -18,7 +18,7 @@ use rt::{
     user::{Access, PageRange, Protection, USER_END, Unshared},
 };
 use vfs::{
-    Errno,
+    Errno, ErrorNumber,
     file::{Mappable, Watcher},
 };
 
@@ -423,7 +423,7 @@ fn check_access(region: &Region, access: Access) -> Result<(), FaultError> {
 }
 
 fn bad_page(error: Errno) -> FaultError {
-    if error == Errno::ENOMEM { FaultError::NoMemory } else { FaultError::NoPage }
+    if error.number() == ErrorNumber::ENOMEM { FaultError::NoMemory } else { FaultError::NoPage }
 }
 
 fn one(page: u64) -> Result<PageRange, FaultError> {

@@ -164,7 +164,7 @@ impl AddressSpace {
         if let Some(moved) = PageRange::new(target, pages.pages()) {
             let _ = self.space.move_range(moved, pages.start());
         }
-        Err(Errno::ENOMEM)
+        Err(Errno::Refused)
     }
 
     /// Handles the old addresses after a move.

@@ -4,7 +4,7 @@ use crate::{files::table::DescriptorTable as Descriptors, task::Task};
 use alloc::sync::Arc;
 use memory::AddressSpace;
 use rt::user::Context;
-use vfs::{Errno, OpenFile};
+use vfs::{Errno, ErrorNumber, OpenFile};
 
 /// One system call under way.
 pub struct Call<'a> {
@@ -19,8 +19,52 @@ pub struct Call<'a> {
     pub context: &'a mut Context,
 }
 
-/// A function that does a call.
+/// A function that does a call. Its result is an [`CallOutcome`] in two registers.
+///
+/// A handler that consumes something (a child's end, a signal, a message) or makes something (a child, a file, a descriptor)
+/// has two parts. The first checks and allocates; it changes nothing and may be refused. The second changes and is never
+/// refused. So a handler that returns [`Errno::Refused`] has done nothing, and is called again once memory is free.
 pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
+
+/// The four ways in which a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// The call did what was asked, and returns this value.
+    Done(u64),
+    /// The call failed.
+    Failed(ErrorNumber),
+    /// Memory was refused, and nothing has been done. No other outcome is repeated under memory pressure.
+    Refused,
+    /// A signal interrupted the call.
+    Interrupted(Restart),
+}
+
+/// The way in which an interrupted call goes on after the signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// It is made again, unless a handler without SA_RESTART runs.
+    ByFlag,
+    /// It is made again in any case.
+    Always,
+    /// It is made again if no handler runs.
+    Unhandled,
+    /// It continues through restart_syscall(2) if no handler runs.
+    Continued,
+}
+
+impl From<Result<u64, Errno>> for CallOutcome {
+    fn from(result: Result<u64, Errno>) -> CallOutcome {
+        match result {
+            Ok(value) => CallOutcome::Done(value),
+            Err(Errno::Failed(number)) => CallOutcome::Failed(number),
+            Err(Errno::Refused) => CallOutcome::Refused,
+            Err(Errno::Restart) => CallOutcome::Interrupted(Restart::ByFlag),
+            Err(Errno::RestartAlways) => CallOutcome::Interrupted(Restart::Always),
+            Err(Errno::RestartUnhandled) => CallOutcome::Interrupted(Restart::Unhandled),
+            Err(Errno::RestartBlock) => CallOutcome::Interrupted(Restart::Continued),
+        }
+    }
+}
 
 /// Numbers below this are in the table.
 pub const NUMBERS: usize = bpf::NUMBERS;
@@ -51,8 +95,8 @@ impl CallTable {
 }
 
 /// Returns the value of rax after a call failed.
-pub fn failure(errno: Errno) -> u64 {
-    errno.0.wrapping_neg()
+pub fn failure(number: ErrorNumber) -> u64 {
+    (number as u64).wrapping_neg()
 }
 
 impl Call<'_> {

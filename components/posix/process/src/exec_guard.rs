@@ -45,7 +45,7 @@ impl ExecGuard {
     /// Waits until no other task of the process has the decision, and takes it.
     ///
     /// # Errors
-    /// `RESTART` if the calling task `is_ending`: it returns to no program.
+    /// `Restart` if the calling task `is_ending`: it returns to no program.
     pub fn decide(&self, is_ending: impl Fn() -> bool) -> Result<Decision<'_>, Errno> {
         loop {
             let ticket = self.decided.ticket();
@@ -53,7 +53,7 @@ impl ExecGuard {
                 return Ok(Decision(self));
             }
             if is_ending() {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
             self.decided.wait_interruptible(ticket, None);
         }

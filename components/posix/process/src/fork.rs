@@ -268,7 +268,7 @@ fn make_thread(
     let child = new_task(task, id, task.process.clone(), parts, request);
     let mut state = task.process.signals.lock();
     if task.is_ending() || state.exit.is_some() || state.exec.is_some() {
-        return Err(Errno::RESTART);
+        return Err(Errno::Restart);
     }
     if state.stop != state::StopState::Running {
         child.raise_attention(attention::STOP);
@@ -291,7 +291,7 @@ fn make_process(
     let mut tree = tree::write();
     // A caller that kills all processes of a kind must not miss a child.
     if task.is_ending() {
-        return Err(Errno::RESTART);
+        return Err(Errno::Restart);
     }
     let parent =
         if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };

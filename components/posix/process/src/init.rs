@@ -33,7 +33,7 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use rt::{power::Action, time::Instant, user::Context};
-use vfs::{Credentials, Errno};
+use vfs::{Credentials, Errno, ErrorNumber};
 
 /// Called when the keys Ctrl, Alt and Del were pressed: restarts the machine, or signals process 1 (reboot(2),
 /// LINUX_REBOOT_CMD_CAD_OFF).
@@ -104,7 +104,7 @@ pub enum InitOutcome {
     /// The session leader, or the program that was process 1, ended.
     Ended(ExitStatus),
     /// The program that was to be process 1 could not be started.
-    Failed(Errno),
+    Failed(ErrorNumber),
     /// A program asked for this action.
     Asked(Action),
 }
@@ -124,7 +124,8 @@ pub fn run_program(
     let task = make(fs, 0, upcalls);
     task.process.signals.lock().is_unkillable = true;
     fork::begin(&task, move |task, context| {
-        body(task, context).inspect_err(|errno| FAILURE.store(errno.0, Ordering::Relaxed))
+        body(task, context)
+            .inspect_err(|errno| FAILURE.store(errno.number() as u64, Ordering::Relaxed))
     })?;
     drop(task);
     loop {
@@ -137,7 +138,9 @@ pub fn run_program(
             word => {
                 return Ok(match FAILURE.load(Ordering::Relaxed) {
                     0 => InitOutcome::Ended(ExitStatus::from_wait_word(word)),
-                    errno => InitOutcome::Failed(Errno(errno)),
+                    word => InitOutcome::Failed(
+                        ErrorNumber::from_word(word).unwrap_or(ErrorNumber::EIO),
+                    ),
                 });
             }
         }

@@ -40,7 +40,7 @@ const WAIT_NS: u64 = 20_000_000;
 /// Number of pages to free in each of the tries to fill the kernel's reserve.
 const FILL_PAGES: usize = 64;
 const FILL_TRIES: usize = 100;
-/// Most times that a call refused with `ENOMEM` is tried again.
+/// Most times that a refused call is tried again.
 const CALL_TRIES: usize = 100;
 /// Refusals in a row, with enough memory free, after which the call is not tried again.
 const REFUSALS_MAX: usize = 3;
@@ -120,8 +120,8 @@ fn fill_reserve_slowly(task: &Task) {
     }
 }
 
-/// Repeats a call that failed with `ENOMEM`, after freeing memory, as long as there is too little for programs. A call that
-/// fails so has had no effect. A call that is refused [`REFUSALS_MAX`] times in a row with enough memory before and after it
+/// Repeats a call that was refused memory and had no effect, after freeing memory, as long as there is too little for
+/// programs. A call that is refused [`REFUSALS_MAX`] times in a row with enough memory before and after it
 /// asked for too much. One such refusal proves nothing: other threads may have used and freed the memory meanwhile.
 #[cold]
 pub fn retried(task: &Task, call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
@@ -140,7 +140,7 @@ fn retried_while(
             break;
         }
         let result = call();
-        if result != Err(Errno::ENOMEM) {
+        if result != Err(Errno::Refused) {
             return result;
         }
         refusals = if is_full || rt::memory::is_full() { 0 } else { refusals + 1 };
@@ -148,7 +148,7 @@ fn retried_while(
             break;
         }
     }
-    Err(Errno::ENOMEM)
+    Err(Errno::Refused)
 }
 
 /// Called when the process has released its memory: it is no longer the victim for which threads wait.
@@ -244,7 +244,7 @@ mod tests {
         rt::host::refuse_after(Some(0));
         let refused = take_frame();
         rt::host::refuse_after(None);
-        assert_eq!(refused, Err(Errno::ENOMEM));
+        assert_eq!(refused, Err(Errno::Refused));
         assert_eq!(retried_while(|| true, relieve, take_frame), Ok(1));
     }
 
@@ -253,16 +253,16 @@ mod tests {
         let mut calls = 0;
         let too_much = || {
             calls += 1;
-            Err(Errno::ENOMEM)
+            Err(Errno::Refused)
         };
-        assert_eq!(retried_while(|| true, relieve, too_much), Err(Errno::ENOMEM));
+        assert_eq!(retried_while(|| true, relieve, too_much), Err(Errno::Refused));
         assert_eq!(calls, REFUSALS_MAX);
     }
 
     #[test]
     fn who_is_to_end_tries_nothing() {
         let called = || -> Result<u64, Errno> { unreachable!("called") };
-        assert_eq!(retried_while(|| false, relieve, called), Err(Errno::ENOMEM));
+        assert_eq!(retried_while(|| false, relieve, called), Err(Errno::Refused));
     }
 
     #[test]
@@ -270,6 +270,6 @@ mod tests {
         rt::host::refuse_after(Some(0));
         let refused = retried_while(|| true, relieve, take_frame);
         rt::host::refuse_after(None);
-        assert_eq!(refused, Err(Errno::ENOMEM));
+        assert_eq!(refused, Err(Errno::Refused));
     }
 }

@@ -91,11 +91,11 @@ fn remember(task: &Task, longer_ns: u64) {
 /// Sets the samples per second to the number in `data`.
 ///
 /// # Errors
-/// `EINVAL` if it is not a number or too large, `ENOMEM`.
+/// `EINVAL` if it is not a number or too large, `Refused`.
 pub fn set_rate(data: &[u8]) -> Result<(), Errno> {
     let text = core::str::from_utf8(data.trim_ascii()).map_err(|_| Errno::EINVAL)?;
     let rate = text.parse().ok().filter(|&rate| rate <= RATE_MAX).ok_or(Errno::EINVAL)?;
-    rt::profile::set_rate(rate).map_err(|_| Errno::ENOMEM)?;
+    rt::profile::set_rate(rate).map_err(|_| Errno::Refused)?;
     RATE.store(rate, Relaxed);
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! attention, `Context::run` again: no lock, no allocation. A task that may not make every call takes another path,
 //! which asks its guard first (`seccomp`).
 use crate::{
-    call::{self, Call, CallTable},
+    call::{self, Call, CallOutcome, CallTable},
     current, exit, files, oom, rseq,
     seccomp::{self, filter::Confinement},
     signal::{
@@ -24,10 +24,9 @@ use rt::{
     thread::Affinity,
     user::{Access, Context, Trap},
 };
-use vfs::Errno;
+use vfs::{Errno, ErrorNumber};
 
 const PAGE_FAULT_VECTOR: u64 = 14;
-const FIRST_INTERNAL_CODE: u64 = 512;
 
 /// The processors that run system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,21 +168,22 @@ fn answer(table: &CallTable, call: &mut Call<'_>) -> Option<Interrupted> {
     None
 }
 
-/// Converts a call's error into the caller's rax, or into the interruption that it stands for.
+/// Converts a call's error into the caller's rax, or into the interruption that it stands for. A refused call has done
+/// nothing: it is made again, with the same arguments, once memory is free.
 #[inline(never)]
 fn failed(table: &CallTable, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
     let (task, number) = (call.task, call.context.registers.rax);
     let result = match errno {
-        // The call has had no effect: its arguments are unchanged.
-        Errno::ENOMEM => oom::retried(task, || table.dispatch(call, number)),
+        Errno::Refused => oom::retried(task, || table.dispatch(call, number)),
         errno => Err(errno),
     };
-    match result {
-        Ok(value) => Ok(value),
-        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => Ok(call::failure(errno)),
-        Err(code) => {
+    match CallOutcome::from(result) {
+        CallOutcome::Done(value) => Ok(value),
+        CallOutcome::Failed(number) => Ok(call::failure(number)),
+        CallOutcome::Refused => Ok(call::failure(ErrorNumber::ENOMEM)),
+        CallOutcome::Interrupted(restart) => {
             task.set_in_call(false);
-            Err(Interrupted { number, code })
+            Err(Interrupted { number, restart })
         }
     }
 }

@@ -442,7 +442,7 @@ impl Task {
     /// this function.
     pub fn restart_as(&self, handler: Handler, args: [u64; 6]) -> Errno {
         *self.restart.lock() = Some(Restart { handler, args });
-        Errno::RESTART_BLOCK
+        Errno::RestartBlock
     }
     /// Lets a creator that waits for this task's exec or end continue.
     pub(super) fn note_left_memory(&self) {

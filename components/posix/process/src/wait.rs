@@ -75,7 +75,7 @@ pub struct Report {
 /// Waits until a child of `task`'s process has an event to report. Returns `None` with `NO_HANG` if none has.
 ///
 /// # Errors
-/// `ECHILD` if no child can ever match, `RESTART` when interrupted.
+/// `ECHILD` if no child can ever match, `Restart` when interrupted.
 pub fn wait(task: &Task, which: Which<'_>, options: WaitOptions) -> Result<Option<Report>, Errno> {
     let process = &task.process;
     loop {
@@ -89,7 +89,7 @@ pub fn wait(task: &Task, which: Which<'_>, options: WaitOptions) -> Result<Optio
         if process.child_event.wait_interruptible(ticket, None) == Woken::Kicked {
             // The signal may be that of a child with an event: then the wait is not interrupted.
             let report = look_for(process, Some(task), which, options)?;
-            return report.map(Some).ok_or(Errno::RESTART);
+            return report.map(Some).ok_or(Errno::Restart);
         }
     }
 }

@@ -180,7 +180,7 @@ impl BootSession {
         match init::run_program(fs, &Personality, body) {
             Err(errno) => Err(End::Unstarted(format!("no process 1: {errno:?}"))),
             Ok(InitOutcome::Failed(errno)) => {
-                Err(End::NoInit(format!("Requested init {path} failed (error -{}).", errno.0)))
+                Err(End::NoInit(format!("Requested init {path} failed (error -{}).", errno as u64)))
             }
             Ok(InitOutcome::Ended(status)) => Err(End::NoInit(format!(
                 "Attempted to kill init! exitcode={:#010x}",

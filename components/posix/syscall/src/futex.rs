@@ -112,7 +112,7 @@ fn wait(
     let Some(deadline) = deadline else {
         futex::wait(call.memory, (address, scope), value, set, None).map_err(
             |errno| match errno {
-                Errno::RESTART_NO_HANDLER => Errno::RESTART,
+                Errno::RestartUnhandled => Errno::Restart,
                 other => other,
             },
         )?;
@@ -151,7 +151,7 @@ fn timed_wait(call: &Call<'_>, args: [u64; 6]) -> Result<u64, Errno> {
         Some(Instant(deadline)),
     ) {
         Ok(()) => Ok(0),
-        Err(Errno::RESTART_NO_HANDLER) => Err(call.task.restart_as(continue_wait, args)),
+        Err(Errno::RestartUnhandled) => Err(call.task.restart_as(continue_wait, args)),
         Err(errno) => Err(errno),
     }
 }
@@ -202,7 +202,7 @@ fn futex_waitv(call: &mut Call<'_>) -> Result<u64, Errno> {
     let words: Vec<WantedWord> = given.iter().map(RawWanted::decode).collect::<Result<_, _>>()?;
     match futex::wait_for_any(call.task, &words, deadline) {
         Ok(woken) => Ok(woken as u64),
-        Err(Errno::RESTART_NO_HANDLER) => Err(Errno::RESTART),
+        Err(Errno::RestartUnhandled) => Err(Errno::Restart),
         Err(error) => Err(error),
     }
 }

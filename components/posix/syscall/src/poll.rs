@@ -55,7 +55,7 @@ fn poll_again(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn poll_restartable(call: &mut Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     match poll_until(call, timeout) {
-        Err(Errno::RESTART_NO_HANDLER) => {
+        Err(Errno::RestartUnhandled) => {
             let deadline_ns = timeout.deadline().map_or(u64::MAX, |at| at.0);
             let args = [call.word(0), call.word(1), deadline_ns, 0, 0, 0];
             Err(call.task.restart_as(poll_again, args))

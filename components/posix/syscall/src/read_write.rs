@@ -170,7 +170,7 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
         return Ok(());
     }
     match vfs::retried(HOST, || file.file().sync(!is_whole)) {
-        Err(Errno::ENOMEM) => Err(Errno::EIO),
+        Err(Errno::Refused) => Err(Errno::EIO),
         result => result,
     }
 }

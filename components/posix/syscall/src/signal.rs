@@ -184,12 +184,12 @@ fn rt_sigsuspend(call: &mut Call<'_>) -> Result<u64, Errno> {
     let set = call.memory.read::<SignalSet>(call.word(0))?;
     signal::set_temporary_mask(call.task, set);
     wait_for_any(call.task);
-    Err(Errno::RESTART_NO_HANDLER)
+    Err(Errno::RestartUnhandled)
 }
 
 fn pause(call: &mut Call<'_>) -> Result<u64, Errno> {
     wait_for_any(call.task);
-    Err(Errno::RESTART_NO_HANDLER)
+    Err(Errno::RestartUnhandled)
 }
 
 fn wait_for_any(task: &Task) {

@@ -246,7 +246,7 @@ fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
         },
         net::SO_DOMAIN => net::AF_UNIX as i32,
         net::SO_PROTOCOL => 0,
-        net::SO_ERROR => socket.take_error().map_or(0, |error| error.0 as i32),
+        net::SO_ERROR => socket.take_error().map_or(0, |error| error.number() as i32),
         net::SO_ACCEPTCONN => i32::from(socket.is_listening()),
         net::SO_PASSCRED => i32::from(options.passes_identity.load(Ordering::Relaxed)),
         net::SO_SNDBUF => socket.budget().limit() as i32,

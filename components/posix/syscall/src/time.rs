@@ -142,7 +142,7 @@ fn clock_nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     check_alarm(call.task, call.int(0))?;
     if call.uint(1) & raw::TIMER_ABSTIME != 0 {
-        return sleep(clock, ns).map_err(|_| Errno::RESTART_NO_HANDLER);
+        return sleep(clock, ns).map_err(|_| Errno::RestartUnhandled);
     }
     // A relative sleep is not moved by setting the clock.
     let clock = clock.for_relative();

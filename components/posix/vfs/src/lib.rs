@@ -46,7 +46,7 @@ pub mod generated {
 pub use base::{
     credentials::{self, Capabilities, Credentials},
     digits,
-    errno::{self, Errno},
+    errno::{self, Errno, ErrorNumber},
     file::Whence,
     host::{Host, StorageIo},
     io,

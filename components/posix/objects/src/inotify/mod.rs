@@ -221,7 +221,7 @@ impl File for Inotify {
                 Err(error) => return Err(error),
             }
             if self.changed.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

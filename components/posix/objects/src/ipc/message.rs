@@ -167,7 +167,7 @@ pub fn sums() -> (usize, usize) {
 /// Does msgsnd: puts a message into the queue `id`, and waits for room unless `flags` forbid it.
 ///
 /// # Errors
-/// Those of msgsnd(2); `RESTART_NO_HANDLER` when interrupted.
+/// Those of msgsnd(2); `RestartUnhandled` when interrupted.
 pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<(), Errno> {
     let object = QUEUES.get(id)?;
     let mut state = object.usable(task, WRITE)?;
@@ -186,7 +186,7 @@ pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<
             return Err(Errno::EIDRM);
         }
         if is_interrupted {
-            return Err(Errno::RESTART_NO_HANDLER);
+            return Err(Errno::RestartUnhandled);
         }
         drop(state);
         state = object.usable(task, WRITE)?;
@@ -202,7 +202,7 @@ pub fn send(task: &Task, id: i32, message: QueuedMessage, flags: i32) -> Result<
 /// Does msgrcv: removes a message from the queue `id`, and waits for one unless `flags` forbid it.
 ///
 /// # Errors
-/// Those of msgrcv(2); `RESTART_NO_HANDLER` when interrupted.
+/// Those of msgrcv(2); `RestartUnhandled` when interrupted.
 pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<QueuedMessage, Errno> {
     let object = QUEUES.get(id)?;
     loop {
@@ -228,7 +228,7 @@ pub fn receive(task: &Task, id: i32, receive: Receive, flags: i32) -> Result<Que
                 let answer = sleeper.take();
                 if answer.is_none() {
                     state.queue.leave(&owner);
-                    return Err(Errno::RESTART_NO_HANDLER);
+                    return Err(Errno::RestartUnhandled);
                 }
                 answer.flatten()
             }

@@ -73,7 +73,7 @@ fn wait_or_close(
         }
         if queue.wait(ticket, None) == Woken::Kicked {
             end.closed();
-            return Err(Errno::RESTART);
+            return Err(Errno::Restart);
         }
     }
 }

@@ -203,7 +203,7 @@ impl Pipe {
                 return Err(Errno::EAGAIN);
             }
             if self.readable.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }
@@ -224,7 +224,7 @@ impl Pipe {
             }
             let stopped = match flags.is_nonblocking {
                 true => Errno::EAGAIN,
-                false if self.writable.wait(ticket, None) == Woken::Kicked => Errno::RESTART,
+                false if self.writable.wait(ticket, None) == Woken::Kicked => Errno::Restart,
                 false => continue,
             };
             return if done > 0 { Ok(done) } else { Err(stopped) };

@@ -104,7 +104,7 @@ impl End {
     /// Reserves slots for up to `bytes` bytes, waiting until one is free.
     ///
     /// # Errors
-    /// `EPIPE` (with SIGPIPE) without readers, `EAGAIN`, `RESTART`.
+    /// `EPIPE` (with SIGPIPE) without readers, `EAGAIN`, `Restart`.
     pub fn reserve(&self, bytes: usize, flags: IoFlags) -> Result<Reservation<'_>, Errno> {
         let pipe = &*self.pipe;
         loop {
@@ -125,14 +125,14 @@ impl End {
                 return Err(Errno::EAGAIN);
             }
             if pipe.writable.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }
     /// Removes up to `bytes` bytes, waiting for the first; returns `None` at the end of the stream.
     ///
     /// # Errors
-    /// `EAGAIN`, `RESTART`.
+    /// `EAGAIN`, `Restart`.
     pub fn borrow(&self, bytes: usize, flags: IoFlags) -> Result<Option<Borrowed<'_>>, Errno> {
         let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(None) };
         Ok(Some(take_out(&self.pipe, &mut state, bytes)))
@@ -168,7 +168,7 @@ impl End {
                 return Err(Errno::EAGAIN);
             }
             if pipe.readable.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }
@@ -176,7 +176,7 @@ impl End {
     /// are bytes and room. Returns 0 at the end of the stream.
     ///
     /// # Errors
-    /// `EINVAL` if both are the same pipe, `EPIPE`, `EAGAIN`, `RESTART`.
+    /// `EINVAL` if both are the same pipe, `EPIPE`, `EAGAIN`, `Restart`.
     pub fn transfer(
         &self,
         output: &End,
@@ -202,7 +202,7 @@ impl End {
                 Obstacle::NoRoom => output.pipe.writable.wait(ticket_out, None),
             };
             if woken == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

@@ -74,7 +74,7 @@ impl EventCounter {
                 return Err(Errno::EAGAIN);
             }
             if self.changed.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

@@ -68,7 +68,7 @@ fn look(wanted: &mut [PolledFile], table: Option<&PollTable>) -> bool {
 /// Waits until one of `wanted` is ready or the time has passed; the ready events are in `found`.
 ///
 /// # Errors
-/// `RESTART_NO_HANDLER` for a signal.
+/// `RestartUnhandled` for a signal.
 pub fn wait_ready(wanted: &mut [PolledFile], timeout: Timeout) -> Result<(), Errno> {
     if look(wanted, None) || timeout == Timeout::Now {
         return Ok(());
@@ -83,7 +83,7 @@ pub fn wait_ready(wanted: &mut [PolledFile], timeout: Timeout) -> Result<(), Err
             return Ok(());
         }
         if woken == Woken::Kicked {
-            return Err(Errno::RESTART_NO_HANDLER);
+            return Err(Errno::RestartUnhandled);
         }
     }
 }

@@ -55,7 +55,7 @@ impl SignalFile {
                 return Err(Errno::EAGAIN);
             }
             if task.process.signal_arrived.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

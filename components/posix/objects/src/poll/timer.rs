@@ -204,7 +204,7 @@ impl File for TimerFile {
                 return Err(Errno::EAGAIN);
             }
             if self.changed.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

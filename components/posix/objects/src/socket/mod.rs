@@ -571,10 +571,10 @@ fn deadline(option: &AtomicU64) -> Timeout {
 /// Waits on a queue; the end of the time limit is `EAGAIN`, as for SO_RCVTIMEO.
 ///
 /// # Errors
-/// `EAGAIN`, and for a signal `RESTART`, or `EINTR` if the call has a time limit (signal(7)).
+/// `EAGAIN`, and for a signal `Restart`, or `EINTR` if the call has a time limit (signal(7)).
 fn wait(queue: &WaitQueue, ticket: rt::sync::Ticket, timeout: Timeout) -> Result<(), Errno> {
     match (queue.wait(ticket, timeout.deadline()), timeout) {
-        (Woken::Kicked, Timeout::Never) => Err(Errno::RESTART),
+        (Woken::Kicked, Timeout::Never) => Err(Errno::Restart),
         (Woken::Kicked, _) => Err(Errno::EINTR),
         (_, Timeout::At(until)) if rt::time::now() >= until => Err(Errno::EAGAIN),
         _ => Ok(()),

@@ -56,7 +56,7 @@ impl Terminal {
     /// is signalled.
     ///
     /// # Errors
-    /// `EIO` if it cannot be stopped, `RESTART` once it was signalled.
+    /// `EIO` if it cannot be stopped, `Restart` once it was signalled.
     pub(super) fn check_foreground(&self, wanted: Background) -> Result<(), Errno> {
         let Some(task) = process::current() else { return Ok(()) };
         let foreground = self.control.lock().foreground;
@@ -72,7 +72,7 @@ impl Terminal {
             return Err(Errno::EIO);
         }
         signal::send_to_group(group, Info::kernel(number));
-        Err(Errno::RESTART)
+        Err(Errno::Restart)
     }
     /// Makes it the controlling terminal of the task's session if both are free (open(2)).
     pub(super) fn acquire_if_free(&self, task: &Task) {

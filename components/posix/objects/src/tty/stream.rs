@@ -106,7 +106,7 @@ impl File for Stream {
                 return Err(Errno::EAGAIN);
             }
             if self.readable.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

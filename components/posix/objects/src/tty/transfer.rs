@@ -92,7 +92,7 @@ impl TerminalFile {
             return Err(Errno::EAGAIN);
         }
         match self.terminal.readable.wait(ticket, patience.deadline) {
-            Woken::Kicked => Err(Errno::RESTART),
+            Woken::Kicked => Err(Errno::Restart),
             Woken::Signalled | Woken::TimedOut => Ok(()),
         }
     }
@@ -111,7 +111,7 @@ impl TerminalFile {
                 return Err(Errno::EAGAIN);
             }
             if terminal.started.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

@@ -30,7 +30,7 @@ const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000
 /// Loads `program` and makes `task` run it: `context` enters it.
 ///
 /// # Errors
-/// Those of execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
+/// Those of execve(2); the task is then as before. `Restart` if another thread is ahead with an exec or
 /// an exit: the task ends.
 pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
     let process = &task.process;
@@ -90,7 +90,7 @@ fn end_other_threads(task: &Arc<Task>) -> Result<(), Errno> {
     {
         let mut state = process.signals.lock();
         if state.exit.is_some() || state.exec.is_some() {
-            return Err(Errno::RESTART);
+            return Err(Errno::Restart);
         }
         if state.tasks.len() > 1 {
             state.exec = Some(task.id());
@@ -103,7 +103,7 @@ fn end_other_threads(task: &Arc<Task>) -> Result<(), Errno> {
     let is_alone = wait_alone(task);
     process.signals.lock().exec = None;
     if !is_alone {
-        return Err(Errno::RESTART);
+        return Err(Errno::Restart);
     }
     let mut tree = tree::write();
     if task.id() != process.id() {

@@ -272,7 +272,7 @@ impl Word<'_> {
 ///
 /// # Errors
 /// `EDEADLK` if the caller has it or would wait for itself, `ESRCH` for an owner that is not a thread, `EINVAL` for a word
-/// that contradicts the table, `ETIMEDOUT`, `EFAULT`; `RESTART_ALWAYS` when interrupted.
+/// that contradicts the table, `ETIMEDOUT`, `EFAULT`; `RestartAlways` when interrupted.
 pub fn lock(
     task: &Arc<Task>,
     (address, scope): (u64, Scope),
@@ -290,7 +290,7 @@ pub fn lock(
         has_left.then_some(if why == Woken::TimedOut {
             Errno::ETIMEDOUT
         } else {
-            Errno::RESTART_ALWAYS
+            Errno::RestartAlways
         })
     })
 }
@@ -322,7 +322,7 @@ fn await_grant(
 ///
 /// # Errors
 /// `EAGAIN` if the word differs, and when interrupted while it waits for the lock; `ETIMEDOUT`, `EINVAL`, `EFAULT`;
-/// `RESTART_ALWAYS` when interrupted before.
+/// `RestartAlways` when interrupted before.
 pub fn wait_and_lock(
     task: &Arc<Task>,
     (address, second, scope): (u64, u64, Scope),
@@ -342,7 +342,7 @@ pub fn wait_and_lock(
     await_grant(&word, &waiter, deadline, |why| {
         let is_timeout = why == Woken::TimedOut;
         if table::leave(&entry) {
-            return Some(if is_timeout { Errno::ETIMEDOUT } else { Errno::RESTART_ALWAYS });
+            return Some(if is_timeout { Errno::ETIMEDOUT } else { Errno::RestartAlways });
         }
         let has_left = TABLE.lock().give_up(&target, task);
         has_left.then_some(if is_timeout { Errno::ETIMEDOUT } else { Errno::EAGAIN })

@@ -112,7 +112,7 @@ fn key_and<T>(
 /// Waits while the word is `expected`, until a wake whose bit set has a bit in common with `set`.
 ///
 /// # Errors
-/// `EAGAIN` if the word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
+/// `EAGAIN` if the word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RestartUnhandled` when interrupted.
 pub fn wait(
     memory: &Arc<AddressSpace>,
     (address, scope): (u64, Scope),
@@ -135,7 +135,7 @@ pub fn wait(
         match event.wait_interruptible(ticket, deadline) {
             Woken::Signalled => {}
             Woken::TimedOut if table::leave(&waiter) => return Err(Errno::ETIMEDOUT),
-            Woken::Kicked if table::leave(&waiter) => return Err(Errno::RESTART_NO_HANDLER),
+            Woken::Kicked if table::leave(&waiter) => return Err(Errno::RestartUnhandled),
             Woken::TimedOut | Woken::Kicked => return Ok(()),
         }
     }

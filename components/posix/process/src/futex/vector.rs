@@ -25,7 +25,7 @@ pub struct WantedWord {
 /// Waits while every word is as expected, until one is woken. Returns its index.
 ///
 /// # Errors
-/// `EAGAIN` if a word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
+/// `EAGAIN` if a word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RestartUnhandled` when interrupted.
 pub fn wait_for_any(
     task: &Task,
     words: &[WantedWord],
@@ -52,7 +52,7 @@ pub fn wait_for_any(
         };
         let error = match outcome {
             Woken::Signalled if !waiters.iter().any(|waiter| waiter.is_woken()) => continue,
-            Woken::Signalled | Woken::Kicked => Errno::RESTART_NO_HANDLER,
+            Woken::Signalled | Woken::Kicked => Errno::RestartUnhandled,
             Woken::TimedOut => Errno::ETIMEDOUT,
         };
         return leave_all(waiters.iter()).ok_or(error);

@@ -193,7 +193,7 @@ impl FileLocks {
     /// Locks `range` for `owner`, in place of its previous locks on it.
     ///
     /// # Errors
-    /// `EAGAIN`, `EDEADLK` if the wait would never end, `RESTART`.
+    /// `EAGAIN`, `EDEADLK` if the wait would never end, `Restart`.
     pub fn lock(
         &self,
         world: LockWorld,
@@ -226,7 +226,7 @@ impl FileLocks {
             let woken = self.changed.wait(ticket, None);
             drop(waiting);
             if woken == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

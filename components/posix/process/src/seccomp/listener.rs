@@ -5,7 +5,7 @@
 //! the listener's holder receives it, inspects it, may add descriptors to the task's table, and answers. When the last
 //! listener is closed, all waiting calls fail with `ENOSYS`; when the last task with the filter has ended, the listener
 //! reports a hang-up. Lock: `seccomp.notices`, a leaf.
-use crate::{files::slots::OnExec, task::Task};
+use crate::{call::Restart, files::slots::OnExec, task::Task};
 use alloc::{sync::Arc, vec::Vec};
 use bpf::Call;
 use linux_raw_sys::general as raw;
@@ -16,7 +16,7 @@ use rt::{
     thread::Woken,
 };
 use vfs::{
-    Errno,
+    Errno, ErrorNumber,
     file::{File, Ready},
     poll::{PollTable, WaitQueue},
 };
@@ -45,8 +45,8 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub(super) fn refused(errno: Errno) -> Reply {
-        Reply::Result(crate::call::failure(errno))
+    pub(super) fn failed(number: ErrorNumber) -> Reply {
+        Reply::Result(crate::call::failure(number))
     }
 }
 
@@ -124,12 +124,12 @@ impl Notices {
     /// Waits for the answer to `call` of `task`, the caller.
     ///
     /// # Errors
-    /// `RESTART`.
-    pub fn ask(&self, task: &Arc<Task>, call: &Call) -> Result<Reply, Errno> {
+    /// The wait was interrupted.
+    pub fn ask(&self, task: &Arc<Task>, call: &Call) -> Result<Reply, Restart> {
         let id = {
             let mut state = self.state.lock();
             if !state.has_listener {
-                return Ok(Reply::refused(Errno::ENOSYS));
+                return Ok(Reply::failed(ErrorNumber::ENOSYS));
             }
             let id = state.next_id;
             state.next_id = id.wrapping_add(1);
@@ -142,22 +142,27 @@ impl Notices {
         self.state.lock().notices.retain(|notice| notice.id != id);
         reply
     }
-    fn wait_for_answer(&self, task: &Task, id: u64) -> Result<Reply, Errno> {
+    fn wait_for_answer(&self, task: &Task, id: u64) -> Result<Reply, Restart> {
         loop {
             let ticket = self.answered.ticket();
-            if let Stage::Answered(reply) = self.state.lock().find(id)?.stage {
+            if let Stage::Answered(reply) = self.stage(id) {
                 return Ok(reply);
             }
             if self.answered.wait_interruptible(ticket, None) == Woken::Kicked {
-                let stage = self.state.lock().find(id)?.stage;
+                let stage = self.stage(id);
                 let is_patient = self.patience == Patience::Killable && stage == Stage::Received;
                 match stage {
                     Stage::Answered(reply) => return Ok(reply),
                     _ if is_patient && !task.is_ending() => {}
-                    _ => return Err(Errno::RESTART),
+                    _ => return Err(Restart::ByFlag),
                 }
             }
         }
+    }
+    /// Returns the stage of the call `id`; that of a call that does not wait is the answer after the listener's end.
+    fn stage(&self, id: u64) -> Stage {
+        let gone = Stage::Answered(Reply::failed(ErrorNumber::ENOSYS));
+        self.state.lock().find(id).map_or(gone, |notice| notice.stage)
     }
     fn answer(&self, id: u64, reply: Reply) -> Result<(), Errno> {
         self.state.lock().received(id)?.stage = Stage::Answered(reply);
@@ -175,7 +180,7 @@ impl Drop for Listener {
         state.has_listener = false;
         let waiting = state.notices.iter_mut();
         for notice in waiting.filter(|notice| !matches!(notice.stage, Stage::Answered(_))) {
-            notice.stage = Stage::Answered(Reply::refused(Errno::ENOSYS));
+            notice.stage = Stage::Answered(Reply::failed(ErrorNumber::ENOSYS));
         }
         drop(state);
         self.0.answered.signal();
@@ -294,7 +299,7 @@ impl Listener {
                 }
             }
             if self.0.changed.wait(ticket, None) == Woken::Kicked {
-                return Err(Errno::RESTART);
+                return Err(Errno::Restart);
             }
         }
     }

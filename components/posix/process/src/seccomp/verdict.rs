@@ -5,7 +5,8 @@ use super::{
     listener::Reply,
 };
 use crate::{
-    call, exit,
+    call::{self, Restart},
+    exit,
     signal::{
         deliver::Interrupted,
         info::Info,
@@ -18,7 +19,7 @@ use crate::{
 use alloc::sync::Arc;
 use bpf::{ARCHITECTURE, Call};
 use rt::user::Context;
-use vfs::Errno;
+use vfs::ErrorNumber;
 
 /// Checks whether `task` may make the call in `context`.
 ///
@@ -62,13 +63,15 @@ fn judge(
             audit::tell(task, &refused, true);
             return Ok(());
         }
-        action::ERRNO => registers.rax = call::failure(Errno(u64::from(data.min(ERRNO_MAX)))),
+        action::ERRNO => registers.rax = u64::from(data.min(ERRNO_MAX)).wrapping_neg(),
         // There are no tracers.
-        action::TRACE => registers.rax = call::failure(Errno::ENOSYS),
+        action::TRACE => registers.rax = call::failure(ErrorNumber::ENOSYS),
         action::USER_NOTIF => match task.in_call(|| ask(by, task, &call)) {
             Ok(Reply::GoesOn) => return Ok(()),
             Ok(Reply::Result(result)) => registers.rax = result,
-            Err(code) => return Err(Some(Interrupted { number: registers.rax, code })),
+            Err(restart) => {
+                return Err(Some(Interrupted { number: registers.rax, restart }));
+            }
         },
         action::TRAP => {
             let info = Info::refused_call(data, registers.rip, number, ARCHITECTURE);
@@ -85,10 +88,10 @@ fn judge(
 }
 
 /// Returns the answer of the listener of `filter`.
-fn ask(filter: Option<&Filter>, task: &Arc<Task>, call: &Call) -> Result<Reply, Errno> {
+fn ask(filter: Option<&Filter>, task: &Arc<Task>, call: &Call) -> Result<Reply, Restart> {
     match filter.and_then(|filter| filter.notices.as_ref()) {
         Some(notices) => notices.ask(task, call),
-        None => Ok(Reply::refused(Errno::ENOSYS)),
+        None => Ok(Reply::failed(ErrorNumber::ENOSYS)),
     }
 }
 

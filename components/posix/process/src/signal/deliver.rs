@@ -1,7 +1,7 @@
 //! The slow path back to user mode: acts on every bit of a [`Task`]'s attention.
 //!
 //! Restart rules (signal(7)): an interrupted call is made again if no handler runs; if one runs,
-//! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again by
+//! a [`Restart`] by flag is made again only under SA_RESTART, and others but those made again always become `EINTR`. A call is made again by
 //! moving rip back over the two bytes of `syscall`.
 use super::{
     action::{self, Action, DefaultEffect, default_effect, flags},
@@ -12,6 +12,7 @@ use super::{
     send, stop,
 };
 use crate::{
+    call::Restart,
     rseq,
     status::ExitStatus,
     task::{Task, attention},
@@ -22,7 +23,7 @@ use alloc::sync::Arc;
 use linux_raw_sys::general::__NR_restart_syscall;
 use memory::AddressSpace;
 use rt::user::Context;
-use vfs::Errno;
+use vfs::ErrorNumber;
 
 const SYSCALL_BYTES: u64 = 2;
 
@@ -31,8 +32,8 @@ const SYSCALL_BYTES: u64 = 2;
 pub struct Interrupted {
     /// Number of the call.
     pub number: u64,
-    /// One of the internal restart codes of [`Errno`].
-    pub code: Errno,
+    /// The way in which the call goes on.
+    pub restart: Restart,
 }
 
 /// The next step of the task.
@@ -163,19 +164,22 @@ fn end(task: &Arc<Task>, status: ExitStatus) {
 
 /// Called if a handler runs: the call fails with `EINTR`, or is made again after the handler.
 fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
-    let is_restarted = call.code == Errno::RESTART_ALWAYS
-        || call.code == Errno::RESTART && action_flags & flags::RESTART != 0;
+    let is_restarted = match call.restart {
+        Restart::Always => true,
+        Restart::ByFlag => action_flags & flags::RESTART != 0,
+        Restart::Unhandled | Restart::Continued => false,
+    };
     if is_restarted {
         again(context, call.number);
     } else {
-        context.registers.rax = crate::call::failure(Errno::EINTR);
+        context.registers.rax = crate::call::failure(ErrorNumber::EINTR);
     }
 }
 
 /// Called if no handler runs: the call is made again.
 fn restart(context: &mut Context, call: Interrupted) {
-    let is_block = call.code == Errno::RESTART_BLOCK;
-    again(context, if is_block { u64::from(__NR_restart_syscall) } else { call.number });
+    let is_continued = call.restart == Restart::Continued;
+    again(context, if is_continued { u64::from(__NR_restart_syscall) } else { call.number });
 }
 
 fn again(context: &mut Context, number: u64) {

@@ -4,7 +4,7 @@
 //! [`ErrorSequence`] is the record of the failures of a file, [`ReportedErrors`] the position up to which one
 //! open description has been given them. Each description reports an error once, by fsync; a
 //! description that is opened later reports it only if no other one did.
-use crate::base::errno::Errno;
+use crate::base::errno::{Errno, ErrorNumber};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The word holds the number of errors so far, whether the last one was reported, and its errno.
@@ -25,7 +25,8 @@ impl ErrorSequence {
     }
     /// Records an error that is to be reported.
     pub(crate) fn record(&self, error: Errno) {
-        let next = |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | error.0);
+        let number = error.number() as u64;
+        let next = |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | number);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
     /// Returns the position at which a new description begins.
@@ -47,7 +48,8 @@ impl ErrorSequence {
         // An error recorded meanwhile is another one, and not reported.
         let seen = word | WAS_TOLD;
         let _ = self.0.compare_exchange(word, seen, Ordering::Relaxed, Ordering::Relaxed);
-        Err(Errno(u64::from(word as u16)))
+        let number = ErrorNumber::from_word(u64::from(word as u16));
+        Err(number.map_or(Errno::EIO, Errno::Failed))
     }
 }
 

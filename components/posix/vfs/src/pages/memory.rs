@@ -86,7 +86,7 @@ pub fn retried<T>(
     mut operate: impl FnMut() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     match operate() {
-        Err(Errno::ENOMEM) if make_memory(host) => retried_after_refusal(host, operate),
+        Err(Errno::Refused) if make_memory(host) => retried_after_refusal(host, operate),
         result => result,
     }
 }
@@ -98,7 +98,7 @@ fn retried_after_refusal<T>(
 ) -> Result<T, Errno> {
     for _ in 0..LAST_TRIES {
         match operate() {
-            Err(Errno::ENOMEM) if make_memory(host) => {}
+            Err(Errno::Refused) if make_memory(host) => {}
             result => return result,
         }
     }
@@ -108,10 +108,10 @@ fn retried_after_refusal<T>(
 /// Frees memory for one more try of a failed operation; `refusals` counts the tries.
 ///
 /// # Errors
-/// `ENOMEM` if there is nothing left to try.
+/// `Refused` if there is nothing left to try.
 pub(crate) fn after_refusal(refusals: &mut usize, host: &dyn Host) -> Result<(), Errno> {
     *refusals += 1;
-    if *refusals <= LAST_TRIES && make_memory(host) { Ok(()) } else { Err(Errno::ENOMEM) }
+    if *refusals <= LAST_TRIES && make_memory(host) { Ok(()) } else { Err(Errno::Refused) }
 }
 
 /// Frees memory. Returns whether there is memory again, or soon will be.

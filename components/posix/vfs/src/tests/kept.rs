@@ -191,7 +191,7 @@ fn memory_refused_leaves_nothing_behind() {
             if outcome.is_ok() {
                 break;
             }
-            assert_eq!(outcome, Err(Errno::ENOMEM), "{what} with {grants}");
+            assert_eq!(outcome, Err(Errno::Refused), "{what} with {grants}");
             assert_eq!((names(&world, "/"), free(&world)), (vec!["there".to_string()], before));
             assert_eq!(links(&world.walk("/there").unwrap()), 1, "{what} with {grants}");
         }

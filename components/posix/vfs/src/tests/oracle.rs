@@ -211,7 +211,7 @@ fn ours(world: &mut World, step: &Step) -> Outcome {
             if cwd.is_deleted { Err(Errno::ENOENT) } else { Ok(format!("{text:?}")) }
         }
     };
-    result.map_err(|error| error.0 as u16)
+    result.map_err(|error| error.number() as u16)
 }
 
 fn list(world: &World, path: &str) -> Result<String, Errno> {

@@ -253,7 +253,7 @@ impl PosixQueue {
     /// Does mq_timedsend: puts a message into the queue.
     ///
     /// # Errors
-    /// `EMSGSIZE`, `EAGAIN`, `ETIMEDOUT`, `ENOMEM`; `RESTART` when interrupted.
+    /// `EMSGSIZE`, `EAGAIN`, `ETIMEDOUT`, `ENOMEM`; `Restart` when interrupted.
     pub fn send(
         &self,
         task: &Task,
@@ -291,7 +291,7 @@ impl PosixQueue {
     /// bytes.
     ///
     /// # Errors
-    /// `EAGAIN`, `ETIMEDOUT`; `RESTART` when interrupted.
+    /// `EAGAIN`, `ETIMEDOUT`; `Restart` when interrupted.
     pub fn receive(&self, task: &Task, wait: Wait) -> Result<(u32, Vec<u8>), Errno> {
         let mut state = self.state.lock();
         let Some((message, sender)) = state.queue.receive() else {
@@ -326,7 +326,7 @@ impl PosixQueue {
             let until = end_ns.map(|ns| Clock::Realtime.earliest(ns));
             match sleeper.sleep(task, until) {
                 Slept::Answered(answer) => return Ok(answer),
-                Slept::Interrupted => break Errno::RESTART,
+                Slept::Interrupted => break Errno::Restart,
                 // The clock may have been set back meanwhile.
                 Slept::TimedOut if end_ns.is_none_or(|ns| Clock::Realtime.now_ns() < ns) => {}
                 Slept::TimedOut => break Errno::ETIMEDOUT,

@@ -148,7 +148,7 @@ fn wait(queue: &WaitQueue, ticket: Ticket, flags: IoFlags) -> Result<(), Errno> 
         return Err(Errno::EAGAIN);
     }
     match queue.wait(ticket, None) {
-        Woken::Kicked => Err(Errno::RESTART),
+        Woken::Kicked => Err(Errno::Restart),
         _ => Ok(()),
     }
 }

@@ -184,7 +184,7 @@ impl PageCache {
     /// `shape` exclusively, so that no page becomes dirty meanwhile.
     ///
     /// # Errors
-    /// `ENOMEM` if a page stays dirty because its write could not be started.
+    /// `Refused` if a page stays dirty because its write could not be started.
     fn settle(&self, pages: Range<u64>) -> Result<(), Errno> {
         for _ in 0..SETTLE_TRIES {
             self.submit_writes(pages.clone());
@@ -193,7 +193,7 @@ impl PageCache {
                 return Ok(());
             }
         }
-        Err(Errno::ENOMEM)
+        Err(Errno::Refused)
     }
     /// Zeroes bytes `start .. end` of one page, if it is in memory.
     fn zero_within(&self, start: u64, end: u64) {

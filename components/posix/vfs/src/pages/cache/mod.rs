@@ -284,7 +284,7 @@ impl PageCache {
         let planned = readahead.lock().plan(wanted.clone(), limit, Hit::No);
         let range = planned.unwrap_or(wanted.clone());
         match self.start_reads(range) {
-            Err(Errno::ENOMEM) => self.start_reads(wanted.start..wanted.start + 1),
+            Err(Errno::Refused) => self.start_reads(wanted.start..wanted.start + 1),
             result => result,
         }
     }
