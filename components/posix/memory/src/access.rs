@@ -51,18 +51,33 @@ impl Deref for Text {
     }
 }
 
+/// Tells whether memory for a page may be refused to a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CopyStage {
+    /// The call has changed nothing yet: the copy ends with `Errno::Refused`, and the call can be repeated.
+    #[default]
+    Prepare,
+    /// The call has had its effect: the page comes from the kernel's reserve, which was filled before the call.
+    Commit,
+}
+
 /// Counts the faults at the same address.
 #[derive(Default)]
 pub(super) struct Tries {
     address: u64,
     count: u32,
+    stage: CopyStage,
 }
 
 impl Tries {
+    /// Returns the count for a copy at `stage`.
+    pub(super) fn at(stage: CopyStage) -> Tries {
+        Tries { stage, ..Tries::default() }
+    }
     /// Handles `fault`, or gives up after too many.
     pub(super) fn answer(&mut self, memory: &AddressSpace, fault: Fault) -> Result<(), Errno> {
         if fault.address != self.address {
-            *self = Tries { address: fault.address, count: 0 };
+            *self = Tries { address: fault.address, count: 0, stage: self.stage };
         }
         self.count += 1;
         if self.count > TRIES {
@@ -75,11 +90,22 @@ impl Tries {
                     return Err(Errno::ENOMEM);
                 }
                 Err(FaultError::NoMemory) if memory.host.relieve() => {}
-                Err(FaultError::NoMemory) => return Err(Errno::Refused),
+                Err(FaultError::NoMemory) if self.stage == CopyStage::Prepare => {
+                    return Err(Errno::Refused);
+                }
+                Err(FaultError::NoMemory) => {
+                    let fault = || memory.fault(fault.address, fault.access);
+                    return rt::memory::with_reserve(fault).map(drop).map_err(final_error);
+                }
                 Err(_) => return Err(Errno::EFAULT),
             }
         }
     }
+}
+
+/// Returns the error of a copy that even the reserve had no page for, or whose address is bad.
+fn final_error(error: FaultError) -> Errno {
+    if error == FaultError::NoMemory { Errno::ENOMEM } else { Errno::EFAULT }
 }
 
 impl AddressSpace {
@@ -113,12 +139,33 @@ impl AddressSpace {
     pub fn write_bytes(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
         match self.user().write(address, data) {
             Ok(()) => Ok(()),
-            Err(_) => self.write_with_faults(address, data),
+            Err(_) => self.write_with_faults(address, data, CopyStage::Prepare),
+        }
+    }
+    /// Copies `data`, the result of a call that has had its effect, to user memory at `address`. It is not refused memory.
+    ///
+    /// # Errors
+    /// `EFAULT`; `ENOMEM` if the space has as many page tables as it may have.
+    pub fn commit_bytes(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
+        match self.user().write(address, data) {
+            Ok(()) => Ok(()),
+            Err(_) => self.write_with_faults(address, data, CopyStage::Commit),
+        }
+    }
+    /// Writes a value as [`AddressSpace::commit_bytes`] does.
+    ///
+    /// # Errors
+    /// Those of [`AddressSpace::commit_bytes`].
+    #[inline(always)]
+    pub fn commit<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
+        match self.user().write(address, value.as_bytes()) {
+            Ok(()) => Ok(()),
+            Err(_) => self.write_with_faults(address, value.as_bytes(), CopyStage::Commit),
         }
     }
     #[cold]
-    fn write_with_faults(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
-        let (mut at, mut rest, mut tries) = (address, data, Tries::default());
+    fn write_with_faults(&self, address: u64, data: &[u8], stage: CopyStage) -> Result<(), Errno> {
+        let (mut at, mut rest, mut tries) = (address, data, Tries::at(stage));
         while let Err(fault) = self.user().write(at, rest) {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
@@ -161,7 +208,7 @@ impl AddressSpace {
     pub fn write<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
         match self.user().write(address, value.as_bytes()) {
             Ok(()) => Ok(()),
-            Err(_) => self.write_with_faults(address, value.as_bytes()),
+            Err(_) => self.write_with_faults(address, value.as_bytes(), CopyStage::Prepare),
         }
     }
     /// Reads `count` consecutive values.

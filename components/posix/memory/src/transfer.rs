@@ -2,7 +2,10 @@
 //!
 //! Both go through a list of buffers ([`IoVec`]). A bad address ends the transfer: the bytes before it count, and
 //! only a transfer that moved nothing fails with `EFAULT`, as on Linux.
-use super::{access::Tries, space::AddressSpace};
+use super::{
+    access::{CopyStage, Tries},
+    space::AddressSpace,
+};
 use alloc::{sync::Arc, vec::Vec};
 use rt::{
     memory::Frame,
@@ -115,19 +118,27 @@ struct Cursor<'b> {
     current: IoVec,
     rest: &'b [IoVec],
     remaining: u64,
+    stage: CopyStage,
 }
 
 impl<'b> Cursor<'b> {
     fn new(memory: Arc<AddressSpace>, buffers: &'b [IoVec]) -> Cursor<'b> {
         let remaining = buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
         let (current, rest) = (IoVec::default(), buffers);
-        Cursor { memory, current, rest, remaining: remaining.min(BYTES_MAX) }
+        Cursor {
+            memory,
+            current,
+            rest,
+            remaining: remaining.min(BYTES_MAX),
+            stage: CopyStage::Prepare,
+        }
     }
     fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor<'b>, Errno> {
         check_buffer(&IoVec { address, length })?;
         let buffer = IoVec { address, length: length.min(BYTES_MAX) };
         let memory = memory.clone();
-        Ok(Cursor { memory, current: buffer, rest: &[], remaining: buffer.length })
+        let remaining = buffer.length;
+        Ok(Cursor { memory, current: buffer, rest: &[], remaining, stage: CopyStage::Prepare })
     }
     /// Returns the address of the next byte, and the number of bytes that fit there; `None` at the end.
     fn next(&mut self) -> Option<(u64, usize)> {
@@ -147,7 +158,7 @@ impl<'b> Cursor<'b> {
         length: usize,
         mut part: impl FnMut(&AddressSpace, u64, usize, usize) -> Result<(), Fault>,
     ) -> Result<usize, Errno> {
-        let (mut done, mut tries) = (0, Tries::default());
+        let (mut done, mut tries) = (0, Tries::at(self.stage));
         while done < length && self.remaining > 0 {
             let Some((address, room)) = self.next() else { break };
             let count = room.min(length - done);
@@ -196,6 +207,9 @@ impl<'b> UserSink<'b> {
 impl Sink for UserSink<'_> {
     fn remaining(&self) -> usize {
         self.0.remaining as usize
+    }
+    fn commit(&mut self) {
+        self.0.stage = CopyStage::Commit;
     }
     fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
         self.0.transfer(data.len(), |memory, address, done, count| {

@@ -64,7 +64,9 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
         let most = room.min(limits::MESSAGE_BYTES.get() as usize);
         call.memory.read_array::<u8>(address, most)?;
         let (kind, bytes) = message::copy(call.task, id, kind, (room, may_cut))?;
-        return put(call, address, kind, &bytes);
+        call.memory.write(address, &kind)?;
+        call.memory.write_bytes(address.wrapping_add(KIND_BYTES), &bytes)?;
+        return Ok(bytes.len() as u64);
     }
     let wanted = MessageChoice::decode(kind, flags & MSG_EXCEPT != 0);
     let receive = Receive { wanted, room: if may_cut { usize::MAX } else { room } };
@@ -73,14 +75,10 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
     put(call, address, message.kind, bytes)
 }
 
-/// Copies a message to the program. If that is not possible, the message is lost, as on Linux.
+/// Copies a message that was removed to the program. If its address is bad, the message is lost, as on Linux.
 fn put(call: &Call<'_>, address: u64, kind: i64, bytes: &[u8]) -> Result<u64, Errno> {
-    let put = call
-        .memory
-        .write(address, &kind)
-        .and_then(|()| call.memory.write_bytes(address.wrapping_add(KIND_BYTES), bytes));
-    // The call must not be restarted: the message was removed.
-    put.map_err(|_| Errno::EFAULT)?;
+    call.memory.commit(address, &kind)?;
+    call.memory.commit_bytes(address.wrapping_add(KIND_BYTES), bytes)?;
     Ok(bytes.len() as u64)
 }
 

@@ -223,6 +223,7 @@ fn exit_group(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
+/// Does wait4(2). As on Linux, a child that has ended is gone even if the call then fails for a bad address.
 fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
     let options = WaitOptions::from_bits(call.uint(2)).ok_or(Errno::EINVAL)?;
     if options.intersects(WaitOptions::EXITED | WaitOptions::NO_WAIT) {
@@ -241,10 +242,10 @@ fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (status_at, usage_at) = (call.word(1), call.word(3));
     let memory = call.memory;
     if status_at != 0 {
-        memory.write(status_at, &wait_word(report.event))?;
+        memory.commit(status_at, &wait_word(report.event))?;
     }
     if usage_at != 0 {
-        memory.write(usage_at, &usage_of_child(&report.usage))?;
+        memory.commit(usage_at, &usage_of_child(&report.usage))?;
     }
     Ok(u64::from(report.id))
 }
@@ -266,13 +267,13 @@ fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
     if let Some(report) = found
         && usage_at != 0
     {
-        memory.write(usage_at, &usage_of_child(&report.usage))?;
+        memory.commit(usage_at, &usage_of_child(&report.usage))?;
     }
     if info_at != 0 {
         // The kernel writes these words only; the program's other bytes stay.
         let (number, code, pid, user, status) = found.map_or((0, 0, 0, 0, 0), info_words);
-        memory.write(info_at, &[number, 0, code])?;
-        memory.write(info_at.wrapping_add(16), &[pid, user, status])?;
+        memory.commit(info_at, &[number, 0, code])?;
+        memory.commit(info_at.wrapping_add(16), &[pid, user, status])?;
     }
     report.map(|_| 0)
 }

@@ -198,12 +198,11 @@ fn mq_timedreceive(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EMSGSIZE);
     }
     let (priority, bytes) = queue.receive(call.task, of_open(&file, wait))?;
-    let told = match priority_at {
-        0 => Ok(()),
-        at => call.memory.write(at, &priority),
-    };
-    // The message was removed: the call must not be restarted.
-    told.and_then(|()| call.memory.write_bytes(address, &bytes)).map_err(|_| Errno::EFAULT)?;
+    // The message was removed. As on Linux, it is lost if an address is bad.
+    if priority_at != 0 {
+        call.memory.commit(priority_at, &priority)?;
+    }
+    call.memory.commit_bytes(address, &bytes)?;
     Ok(bytes.len() as u64)
 }
 

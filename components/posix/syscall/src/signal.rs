@@ -151,8 +151,9 @@ fn rt_sigtimedwait(call: &mut Call<'_>) -> Result<u64, Errno> {
         at => Some(memory.read::<Timespec>(at)?.to_ns()?),
     };
     let found = wait_for(call.task, wanted, timeout)?;
+    // As on Linux, the signal was taken even if the address is bad.
     if info_at != 0 {
-        memory.write(info_at, &UserInfo::from(found))?;
+        memory.commit(info_at, &UserInfo::from(found))?;
     }
     Ok(u64::from(found.number()))
 }

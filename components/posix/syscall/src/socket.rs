@@ -380,7 +380,7 @@ fn sendmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
         let at = call.word(1).wrapping_add(index * MANY_BYTES);
         let one = call.memory.read(at).and_then(|header| send_one(call, &opened, &header, flags));
         let told =
-            one.and_then(|length| call.memory.write(at.wrapping_add(LENGTH_AT), &(length as u32)));
+            one.and_then(|length| call.memory.commit(at.wrapping_add(LENGTH_AT), &(length as u32)));
         match told {
             Ok(()) => sent += 1,
             Err(error) if sent == 0 => return Err(error),
@@ -401,7 +401,7 @@ fn recvmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
         let at = call.word(1).wrapping_add(index * MANY_BYTES);
         let one = receive_one(call, &opened, at, flags);
         let told =
-            one.and_then(|length| call.memory.write(at.wrapping_add(LENGTH_AT), &(length as u32)));
+            one.and_then(|length| call.memory.commit(at.wrapping_add(LENGTH_AT), &(length as u32)));
         match told {
             Ok(()) => received += 1,
             Err(error) if received == 0 => return Err(error),

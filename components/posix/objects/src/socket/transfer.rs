@@ -488,6 +488,10 @@ impl Socket {
             self.put_back(passed);
             return Ok(None);
         };
+        // The message is gone then, even if an address is bad, as on Linux.
+        if !how.is_peek {
+            sink.commit();
+        }
         let moved = message.write(skip, sink);
         let mut found = Received {
             length: message.left() - skip.min(message.left()),

@@ -6,16 +6,21 @@ use rt::memory::Frame;
 pub trait Sink {
     /// Returns the room left, in bytes.
     fn remaining(&self) -> usize;
+    /// Called once the reader has removed the bytes from where they were: from now on none is refused for lack of memory, only
+    /// for a bad address.
+    fn commit(&mut self) {}
     /// Accepts at most `data.len()` bytes and returns their number.
     ///
     /// # Errors
     /// `EFAULT` if it could accept none.
     fn put(&mut self, data: &[u8]) -> Result<usize, Errno>;
-    /// Accepts all of `data`, for which there is room: a record that is not whole is of no use.
+    /// Accepts all of `data`, a record that the reader has removed and for which there is room: one that is not whole is of no
+    /// use.
     ///
     /// # Errors
     /// `EFAULT` if it could not accept all of it.
     fn put_whole(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        self.commit();
         let count = self.put(data)?;
         if count == data.len() { Ok(count) } else { Err(Errno::EFAULT) }
     }
