@@ -20,8 +20,8 @@ use linux_raw_sys::general as raw;
 use std::{fs, sync::Arc};
 use tempfile::TempDir;
 use vfs::{
-    Active, Base, Caller, Credentials, MountFlags, Namespace, OpenHow, Path, devices::Registry,
-    io::SliceSource, operations::RenameMode,
+    Active, Base, Caller, Credentials, MountFlags, NOBODY, Namespace, OpenHow, Path,
+    devices::Registry, io::SliceSource, operations::RenameMode,
 };
 
 const VERSIONS: usize = 14;
@@ -60,6 +60,7 @@ impl Stack {
 
     fn caller(&self) -> Caller<'_> {
         Caller {
+            task: NOBODY,
             namespace: &self.namespace,
             credentials: &self.who,
             root: &self.root,
@@ -90,7 +91,7 @@ impl Stack {
             How::Open => self.put("/file", EMPTIED, bytes),
             How::Truncate => {
                 let file = self.open("/file", raw::O_WRONLY);
-                file.truncate(0).unwrap();
+                file.truncate(0, NOBODY).unwrap();
                 assert_eq!(file.write(&mut SliceSource::new(bytes)), Ok(bytes.len()));
             }
         }

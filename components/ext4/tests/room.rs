@@ -11,7 +11,7 @@ use linux_raw_sys::general as raw;
 use std::sync::Arc;
 use tempfile::TempDir;
 use vfs::{
-    Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, OpenFile, OpenHow,
+    Active, Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, OpenFile, OpenHow,
     devices::Registry, io::SliceSource,
 };
 
@@ -41,6 +41,7 @@ fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
         Namespace::new(&(), "none", active, MountFlags::empty(), Arc::new(Registry::new()));
     let (root, who) = (namespace.root(), Credentials::root());
     let caller = Caller {
+        task: NOBODY,
         namespace: &namespace,
         credentials: &who,
         root: &root,
@@ -58,10 +59,10 @@ fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
     file.file().sync(false).unwrap();
     put(&file, 0, b"dirty").unwrap();
     put(&file, 0, b"again").unwrap();
-    file.truncate(512).unwrap();
+    file.truncate(512, NOBODY).unwrap();
     fill(&other);
     assert_eq!(put(&file, 0, &pattern(PAGE, 2)), Err(Errno::ENOSPC));
-    other.truncate(0).unwrap();
+    other.truncate(0, NOBODY).unwrap();
     assert_eq!(put(&file, 0, &pattern(PAGE, 3)), Ok(PAGE));
     assert_eq!(file.file().sync(false), Ok(()));
     assert_eq!(file.sync_file_system(), Ok(()));

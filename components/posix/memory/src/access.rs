@@ -9,14 +9,14 @@ use rt::{
     memory::Charge,
     user::{Access, Fault},
 };
-use vfs::Errno;
+use vfs::{Errno, Principal};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Number of faults handled at one address before the access is given up. More than one is needed only while
 /// other threads change the map.
 const TRIES: u32 = 64;
 
-/// Number of bytes after which making pages present checks whether the calling task is to end.
+/// Number of bytes after which making pages present checks whether the process is to end.
 const LOOK_BYTES: u64 = 1 << 20;
 
 /// Number of bytes of a string that are read at first; most paths are shorter.
@@ -74,8 +74,13 @@ impl Tries {
     pub(super) fn at(stage: CopyStage) -> Tries {
         Tries { stage, ..Tries::default() }
     }
-    /// Handles `fault`, or gives up after too many.
-    pub(super) fn answer(&mut self, memory: &AddressSpace, fault: Fault) -> Result<(), Errno> {
+    /// Handles `fault` for `caller`, as [`AddressSpace::fault_for`] does, or gives up after too many.
+    pub(super) fn answer(
+        &mut self,
+        memory: &AddressSpace,
+        fault: Fault,
+        caller: Option<&dyn Principal>,
+    ) -> Result<(), Errno> {
         if fault.address != self.address {
             *self = Tries { address: fault.address, count: 0, stage: self.stage };
         }
@@ -84,7 +89,7 @@ impl Tries {
             return Err(Errno::EFAULT);
         }
         loop {
-            match memory.fault(fault.address, fault.access) {
+            match memory.fault_for(fault.address, fault.access, caller) {
                 Ok(_) => return Ok(()),
                 Err(FaultError::NoMemory) if memory.user().is_out_of_tables() => {
                     return Err(Errno::ENOMEM);
@@ -94,7 +99,7 @@ impl Tries {
                     return Err(Errno::Refused);
                 }
                 Err(FaultError::NoMemory) => {
-                    let fault = || memory.fault(fault.address, fault.access);
+                    let fault = || memory.fault_for(fault.address, fault.access, caller);
                     return rt::memory::with_reserve(fault).map(drop).map_err(final_error);
                 }
                 Err(_) => return Err(Errno::EFAULT),
@@ -127,7 +132,7 @@ impl AddressSpace {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
             rest = rest.get_mut(done..).unwrap_or_default();
-            tries.answer(self, fault)?;
+            tries.answer(self, fault, None)?;
         }
         Ok(())
     }
@@ -170,7 +175,7 @@ impl AddressSpace {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
             rest = rest.get(done..).unwrap_or_default();
-            tries.answer(self, fault)?;
+            tries.answer(self, fault, None)?;
         }
         Ok(())
     }
@@ -184,7 +189,7 @@ impl AddressSpace {
             let done = fault.done.min(rest);
             at = at.wrapping_add(done as u64);
             rest -= done;
-            tries.answer(self, fault)?;
+            tries.answer(self, fault, None)?;
         }
         Ok(())
     }
@@ -249,7 +254,7 @@ impl AddressSpace {
                 }
                 Err(fault) => {
                     string.truncate(before + fault.done.min(room_bytes));
-                    tries.answer(self, fault)?;
+                    tries.answer(self, fault, None)?;
                 }
             }
         }
@@ -295,7 +300,7 @@ impl AddressSpace {
         loop {
             match self.user().atomic_load(address) {
                 Ok(value) => return Ok(value),
-                Err(fault) => tries.answer(self, fault)?,
+                Err(fault) => tries.answer(self, fault, None)?,
             }
         }
     }
@@ -309,12 +314,12 @@ impl AddressSpace {
         loop {
             match self.user().compare_exchange(address, old, new) {
                 Ok(value) => return Ok(value),
-                Err(fault) => tries.answer(self, fault)?,
+                Err(fault) => tries.answer(self, fault, None)?,
             }
         }
     }
     /// Makes the pages of `start .. start + length` present, and writable if `access` is a store; stops if
-    /// the calling task is to end.
+    /// its process is to end.
     ///
     /// # Errors
     /// The first failing access.
@@ -326,7 +331,9 @@ impl AddressSpace {
                 self.fault(page, access)?;
             }
             page += super::region::PAGE;
-            if page.is_multiple_of(LOOK_BYTES) && self.host.is_ending() {
+            if page.is_multiple_of(LOOK_BYTES)
+                && self.map.read().owner().is_some_and(|owner| owner.is_ending())
+            {
                 break;
             }
         }

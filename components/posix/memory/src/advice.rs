@@ -7,8 +7,8 @@ use super::{
 use alloc::{sync::Arc, vec, vec::Vec};
 use rt::user::{Access, LARGE_BYTES, Protection};
 use vfs::{
-    Credentials, Errno, OpenFile,
-    file::Mappable,
+    Credentials, Errno, NOBODY, OpenFile, Principal,
+    file::{Mappable, PageUse},
     permission::{self, Want},
 };
 
@@ -45,13 +45,19 @@ pub enum Advice {
 /// range is.
 const READ_AHEAD_PAGES: u64 = 320;
 
-/// Reads the first of `pages` pages of an object into memory (readahead(2), `MADV_WILLNEED`).
+/// Reads the first of `pages` pages of an object into memory for `caller` (readahead(2), `MADV_WILLNEED`).
 ///
 /// # Errors
 /// The reason why a page was not read.
-pub fn read_ahead(object: &dyn Mappable, first: u64, pages: u64) -> Result<(), Errno> {
+pub fn read_ahead(
+    object: &dyn Mappable,
+    first: u64,
+    pages: u64,
+    caller: &dyn Principal,
+) -> Result<(), Errno> {
     let pages = pages.min(READ_AHEAD_PAGES);
-    (first..first.saturating_add(pages)).try_for_each(|page| object.page(page, false).map(drop))
+    let read = |page| object.page(page, PageUse::Read, caller).map(drop);
+    (first..first.saturating_add(pages)).try_for_each(read)
 }
 
 impl AddressSpace {
@@ -174,8 +180,10 @@ impl AddressSpace {
     }
 
     fn read_ahead(&self, start: u64, end: u64) {
+        let owner = self.map.read().owner();
+        let caller = owner.as_deref().unwrap_or(NOBODY);
         for (object, first, pages) in self.objects(start, end) {
-            let _ = read_ahead(&*object, first, pages);
+            let _ = read_ahead(&*object, first, pages, caller);
         }
     }
 

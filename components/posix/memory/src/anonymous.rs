@@ -10,7 +10,10 @@ use rt::{
     memory::{Charge, Frame},
     sync::Mutex,
 };
-use vfs::{Errno, file::Mappable};
+use vfs::{
+    Errno, Principal,
+    file::{Mappable, PageUse},
+};
 
 lock_class! {
     static FRAMES = "memory.anonymous";
@@ -80,7 +83,7 @@ impl Anonymous {
 }
 
 impl Mappable for Anonymous {
-    fn page(&self, index: u64, _: bool) -> Result<Frame, Errno> {
+    fn page(&self, index: u64, _: PageUse, _: &dyn Principal) -> Result<Frame, Errno> {
         if index >= self.pages {
             return Err(Errno::ENXIO);
         }

@@ -13,7 +13,7 @@ use core::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
-use vfs::Errno;
+use vfs::{Capabilities, Errno};
 
 /// The requests that are refused (`vm.overcommit_memory`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,8 @@ impl AddressSpace {
         if policy() != Policy::Strict {
             return Claimant { kept_pages: 0 };
         }
-        let reserved = if self.host.is_administrator() { 0 } else { ADMIN_RESERVE.pages() };
+        let is_administrator = map.owner().is_some_and(|owner| owner.has(Capabilities::SYS_ADMIN));
+        let reserved = if is_administrator { 0 } else { ADMIN_RESERVE.pages() };
         Claimant { kept_pages: reserved + (map.total_pages / OWN_PART).min(USER_RESERVE.pages()) }
     }
     /// Checks that `region` may be added to `map`, or be written to from now on. Under [`Policy::Strict`] it is

@@ -18,8 +18,8 @@ use rt::{
     user::{Access, PageRange, Protection, USER_END, Unshared},
 };
 use vfs::{
-    Errno, ErrorNumber,
-    file::{Mappable, Watcher},
+    Errno, ErrorNumber, NOBODY, Principal,
+    file::{Mappable, PageUse, Watcher},
 };
 
 /// Number of pages made present around a fault on an object whose pages are in memory (Linux's 64 KiB).
@@ -64,7 +64,7 @@ const RECLAIM_PAGES: usize = 256;
 struct Fetched {
     object: Arc<dyn Mappable>,
     index: u64,
-    is_for_write: bool,
+    wanted: PageUse,
     frame: Frame,
     /// [`AddressSpace::changes`] before it was fetched: if that has changed, the page may have been removed, or may be being
     /// written to storage.
@@ -76,7 +76,7 @@ enum FaultStep {
     /// The page is present; the program can continue.
     Done,
     /// The object must be asked for page `index` first, without the lock.
-    Fetch { object: Arc<dyn Mappable>, index: u64, is_for_write: bool },
+    Fetch { object: Arc<dyn Mappable>, index: u64, wanted: PageUse },
 }
 
 fn is_resident(object: &Arc<dyn Mappable>, index: u64) -> bool {
@@ -86,14 +86,31 @@ fn is_resident(object: &Arc<dyn Mappable>, index: u64) -> bool {
 }
 
 impl AddressSpace {
-    /// Handles a fault: `access` at `address` was not possible.
+    /// Handles a fault of the personality's own access: `access` at `address` was not possible. Reads from storage are charged
+    /// to the process of the address space.
     ///
     /// # Errors
-    /// The reason; to a program it is a signal, to the personality's own access `EFAULT`.
+    /// The reason; the access fails with `EFAULT`.
+    ///
+    /// # Locks
+    /// Those of [`AddressSpace::fault_for`].
+    pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, FaultError> {
+        self.fault_for(address, access, None)
+    }
+    /// Handles a fault for `caller`, to which reads from storage are charged; `None` stands for the process of the address
+    /// space.
+    ///
+    /// # Errors
+    /// The reason; to a program it is a signal.
     ///
     /// # Locks
     /// `memory.map`, to read (to write if the stack grows).
-    pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, FaultError> {
+    pub fn fault_for(
+        &self,
+        address: u64,
+        access: Access,
+        caller: Option<&dyn Principal>,
+    ) -> Result<FaultKind, FaultError> {
         let mut kind = FaultKind::Minor;
         let page = page_of(address);
         if self.faults.get().minor.is_multiple_of(FAULTS_A_LOOK) {
@@ -125,13 +142,15 @@ impl AddressSpace {
                     vfs::reclaim(RECLAIM_PAGES);
                 }
                 Err(bad) => return Err(bad),
-                Ok(FaultStep::Fetch { object, index, is_for_write }) => {
+                Ok(FaultStep::Fetch { object, index, wanted }) => {
+                    let owner = if caller.is_none() { map.owner() } else { None };
                     drop(map);
                     if object.identity() != 0 && !is_resident(&object, index) {
                         kind = FaultKind::Major;
                     }
-                    let frame = object.page(index, is_for_write).map_err(bad_page)?;
-                    fetched = Some(Fetched { object, index, is_for_write, frame, changes });
+                    let caller = caller.or(owner.as_deref()).unwrap_or(NOBODY);
+                    let frame = object.page(index, wanted, caller).map_err(bad_page)?;
+                    fetched = Some(Fetched { object, index, wanted, frame, changes });
                 }
             }
         }
@@ -233,7 +252,7 @@ impl AddressSpace {
         if self.map_resident(region, object, page, index)? {
             return Ok(FaultStep::Done);
         }
-        Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: false })
+        Ok(FaultStep::Fetch { object: object.clone(), index, wanted: PageUse::Read })
     }
 
     /// Maps the object's pages in memory around `page`. Returns whether `page` is mapped now.
@@ -294,7 +313,7 @@ impl AddressSpace {
             });
         }
         let Some(original) = original else {
-            return Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: false });
+            return Ok(FaultStep::Fetch { object: object.clone(), index, wanted: PageUse::Read });
         };
         let copy = Frame::unfilled()?;
         copy.copy_from(&original);
@@ -311,8 +330,8 @@ impl AddressSpace {
         index: u64,
         fetched: Option<Fetched>,
     ) -> Result<FaultStep, FaultError> {
-        let Some(fetched) = fetched.filter(|fetched| fetched.is_for_write) else {
-            return Ok(FaultStep::Fetch { object: object.clone(), index, is_for_write: true });
+        let Some(fetched) = fetched.filter(|fetched| fetched.wanted == PageUse::Store) else {
+            return Ok(FaultStep::Fetch { object: object.clone(), index, wanted: PageUse::Store });
         };
         let pages = one(page)?;
         let frames = [fetched.frame];

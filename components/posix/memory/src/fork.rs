@@ -45,6 +45,8 @@ impl AddressSpace {
         child.set_limits(self.limits.get());
         {
             let mut map = child.map.write();
+            // Until the child exists its memory is promised to the parent.
+            map.owner = parent.owner.clone();
             let copied = copy_regions(&parent, &child, &mut map);
             child.note_sizes(&mut map, 0);
             copied?;

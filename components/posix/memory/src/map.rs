@@ -4,9 +4,13 @@
 //! may split take their charges first ([`Map::reserve`]), so that what follows cannot fail.
 use super::region::{Flags, PAGE, Region, page_of};
 use crate::setting::Setting;
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use rt::{memory::Charge, user::USER_END};
-use vfs::Errno;
+use vfs::{Errno, NOBODY, Principal};
 
 /// Most regions of an address space (`/proc/sys/vm/max_map_count`).
 pub static REGIONS_MAX: Setting = Setting::count(65530);
@@ -52,6 +56,8 @@ pub struct Map {
     pub committed_pages: u64,
     /// Number of pages committed ahead of the change that is under way.
     pub promised_pages: u64,
+    /// The process to which the address space belongs, once it has one.
+    pub owner: Option<Weak<dyn Principal>>,
     /// Address below which new regions are placed; the search for room goes downwards from it.
     pub search_top: u64,
 }
@@ -66,8 +72,13 @@ impl Map {
             locked_pages: 0,
             committed_pages: 0,
             promised_pages: 0,
+            owner: None,
             search_top,
         }
+    }
+    /// Returns the process to which the address space belongs, unless that has ended.
+    pub fn owner(&self) -> Option<Arc<dyn Principal>> {
+        self.owner.as_ref().and_then(Weak::upgrade)
     }
     /// Returns the number of regions.
     pub fn count(&self) -> usize {
@@ -144,10 +155,22 @@ impl Map {
         add(&mut self.locked_pages, region.flags.contains(Flags::LOCKED));
         add(&mut self.committed_pages, region.is_committed());
     }
+    /// Tells the segment behind a region that it was added.
+    fn attached(&self, region: &Region) {
+        if let Some(segment) = region.segment() {
+            segment.attached(self.owner().as_deref().unwrap_or(NOBODY));
+        }
+    }
+    /// Tells the segment behind a region that it is removed.
+    fn detached(&self, region: &Region) {
+        if let Some(segment) = region.segment() {
+            segment.detached(self.owner().as_deref().unwrap_or(NOBODY));
+        }
+    }
     /// Adds `region`, which nothing overlaps, and joins it with its neighbours if they are alike.
     pub fn insert(&mut self, region: Region, reserved: &mut Reserved) {
         let (start, end) = (region.start, region.end);
-        attached(&region);
+        self.attached(&region);
         self.enter(region, reserved.take());
         self.join(start);
         self.join(end);
@@ -187,7 +210,7 @@ impl Map {
         };
         let (start, right) = (whole.start, whole.part(boundary, whole.end));
         self.set_end(start, boundary);
-        attached(&right);
+        self.attached(&right);
         self.enter(right, reserved.take());
     }
     /// Removes everything between `start` and `end`. The regions are returned, to be dropped after
@@ -198,7 +221,9 @@ impl Map {
         let starts: Vec<u64> =
             self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
         let removed = starts.into_iter().filter_map(|at| self.leave(at));
-        removed.map(|entry| entry.region).inspect(detached).collect()
+        let removed: Vec<Region> = removed.map(|entry| entry.region).collect();
+        removed.iter().for_each(|region| self.detached(region));
+        removed
     }
     /// Changes every region (or part of one) between `start` and `end`. May use two charges.
     pub fn change(
@@ -230,7 +255,7 @@ impl Map {
     }
     /// Called when the address space ends: tells segments that they are no longer attached.
     pub fn end(&self) {
-        self.iter().for_each(detached);
+        self.iter().for_each(|region| self.detached(region));
     }
     /// Moves the end of the region at `start` up to `to`; the range is free.
     pub fn extend_up(&mut self, start: u64, to: u64) {
@@ -264,20 +289,6 @@ impl Map {
         self.find_room_below(bytes, lowest(), self.search_top)
             .or_else(|| self.find_room_below(bytes, self.search_top, USER_END))
             .ok_or(Errno::ENOMEM)
-    }
-}
-
-/// Tells the segment behind a region that it was added.
-fn attached(region: &Region) {
-    if let Some(segment) = region.segment() {
-        segment.attached();
-    }
-}
-
-/// Tells the segment behind a region that it is removed.
-fn detached(region: &Region) {
-    if let Some(segment) = region.segment() {
-        segment.detached();
     }
 }
 

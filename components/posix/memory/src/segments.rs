@@ -7,7 +7,7 @@ use super::{
     space::AddressSpace,
 };
 use alloc::{sync::Arc, vec::Vec};
-use vfs::Errno;
+use vfs::{Errno, Principal};
 
 /// A segment of System V shared memory, as the regions that map it know it.
 pub trait Segment: Send + Sync {
@@ -17,13 +17,13 @@ pub trait Segment: Send + Sync {
     fn name(&self) -> i32;
     /// Its length in bytes.
     fn bytes(&self) -> u64;
-    /// Called when a region that maps it was added to an address space.
+    /// Called when a region that maps it was added to an address space of `by`.
     ///
     /// # Locks
     /// `memory.map` is held.
-    fn attached(&self);
+    fn attached(&self, by: &dyn Principal);
     /// Such a region went; held as at [`Segment::attached`].
-    fn detached(&self);
+    fn detached(&self, by: &dyn Principal);
 }
 
 /// The two are one segment (compared by address; the table of methods may be another copy).

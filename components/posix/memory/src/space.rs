@@ -1,13 +1,13 @@
 //! [`AddressSpace`]: the map of a process's regions, its page tables, and the places of its program's parts.
 use super::{commit, fault_counts::FaultCounts, map::Map, region};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{
     NoMemory, lock_class,
     sync::{LockClass, Mutex, Once, RwLock},
     user::Space,
 };
-use vfs::{DenyWrite, Errno, Host, OpenFile};
+use vfs::{DenyWrite, Errno, Host, OpenFile, Principal};
 
 lock_class! {
     static LAYOUT = "memory.layout";
@@ -134,6 +134,14 @@ impl AddressSpace {
             lacks_large_pages: AtomicBool::new(false),
             is_undumpable: AtomicBool::new(false),
         }))
+    }
+    /// Sets the process to which it belongs. Faults of the personality's own access are charged to that process, and the
+    /// process's rights count where memory is promised.
+    ///
+    /// # Locks
+    /// `memory.map`, to write.
+    pub fn set_owner(&self, owner: Weak<dyn Principal>) {
+        self.map.write().owner = Some(owner);
     }
     /// Returns the memory barriers for which its programs registered, as used by `syscall/barrier.rs`.
     pub fn barriers(&self) -> &AtomicU32 {

@@ -7,8 +7,8 @@ use rt::{
 };
 use std::sync::Mutex as StdMutex;
 use vfs::{
-    Credentials, Errno,
-    file::{Mappable, Watcher},
+    Credentials, Errno, NOBODY, Principal,
+    file::{Mappable, PageUse, Watcher},
     io::{Sink, Source as _},
 };
 
@@ -41,7 +41,7 @@ impl TestFile {
 }
 
 impl Mappable for TestFile {
-    fn page(&self, index: u64, _: bool) -> Result<Frame, Errno> {
+    fn page(&self, index: u64, _: PageUse, _: &dyn Principal) -> Result<Frame, Errno> {
         let bytes = self.bytes.lock().unwrap();
         let start = index as usize * PAGE as usize;
         let part = bytes.get(start..).filter(|part| !part.is_empty()).ok_or(Errno::ENXIO)?;
@@ -207,7 +207,7 @@ fn private_file_pages_are_the_caches_until_stored_to() {
     let memory = space();
     let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 3, BOTH, false)).unwrap();
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
-    let frame = file.page(0, false).unwrap();
+    let frame = file.page(0, PageUse::Read, NOBODY).unwrap();
     assert_eq!(memory.user().query(at).unwrap().frame.id(), frame.id());
     memory.write(at, &8u8).unwrap();
     assert_eq!(memory.read::<u8>(at + 1).unwrap(), 7);
@@ -226,7 +226,7 @@ fn stores_to_shared_file_pages_reach_the_file() {
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
     memory.write(at, &8u8).unwrap();
     let mut byte = [0];
-    file.page(0, false).unwrap().read(0, &mut byte);
+    file.page(0, PageUse::Read, NOBODY).unwrap().read(0, &mut byte);
     assert_eq!(byte, [8]);
 }
 
@@ -256,7 +256,7 @@ fn a_space_that_ends_leaves_no_watcher_behind() {
 #[test]
 fn faults_map_around_what_is_in_memory() {
     let file = TestFile::new(&vec![7; 16 * PAGE as usize]);
-    (0..16).for_each(|index| drop(file.page(index, false)));
+    (0..16).for_each(|index| drop(file.page(index, PageUse::Read, NOBODY)));
     let memory = space();
     map_file(&file, MappingPlace::Fixed(AT), 16, READ, false);
     let at = memory.map(&map_file(&file, MappingPlace::Fixed(AT), 16, READ, false)).unwrap();
@@ -394,15 +394,15 @@ fn transfers_stop_at_bad_memory_and_count_what_went() {
     map(&memory, AT, 1, BOTH);
     let buffers =
         vec![IoVec { address: AT + 10, length: 5 }, IoVec { address: AT + PAGE - 3, length: 10 }];
-    let mut sink = UserSink::vectored(&memory, &buffers);
+    let mut sink = UserSink::vectored(NOBODY, &memory, &buffers);
     assert_eq!(sink.remaining(), 15);
     assert_eq!(sink.put(b"hello world!!").unwrap(), 8);
     assert_eq!(sink.put(b"x"), Err(Errno::EFAULT));
-    let mut source = UserSource::vectored(&memory, &buffers);
+    let mut source = UserSource::vectored(NOBODY, &memory, &buffers);
     let mut out = [0; 15];
     assert_eq!(source.take(&mut out).unwrap(), 8);
     assert_eq!(&out[..8], b"hello wo");
-    assert!(UserSink::new(&memory, u64::MAX - 2, 10).is_err());
+    assert!(UserSink::new(NOBODY, &memory, u64::MAX - 2, 10).is_err());
 }
 
 #[test]

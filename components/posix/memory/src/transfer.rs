@@ -12,7 +12,7 @@ use rt::{
     user::{Fault, USER_END},
 };
 use vfs::{
-    Errno,
+    Errno, Principal,
     io::{Sink, Source},
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -113,6 +113,7 @@ pub fn check_place(address: u64, length: u64) -> Result<(), Errno> {
 
 /// A position in a list of buffers.
 struct Cursor<'b> {
+    caller: &'b dyn Principal,
     memory: Arc<AddressSpace>,
     /// The rest of the current buffer.
     current: IoVec,
@@ -122,10 +123,15 @@ struct Cursor<'b> {
 }
 
 impl<'b> Cursor<'b> {
-    fn new(memory: Arc<AddressSpace>, buffers: &'b [IoVec]) -> Cursor<'b> {
+    fn new(
+        caller: &'b dyn Principal,
+        memory: Arc<AddressSpace>,
+        buffers: &'b [IoVec],
+    ) -> Cursor<'b> {
         let remaining = buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
         let (current, rest) = (IoVec::default(), buffers);
         Cursor {
+            caller,
             memory,
             current,
             rest,
@@ -133,12 +139,24 @@ impl<'b> Cursor<'b> {
             stage: CopyStage::Prepare,
         }
     }
-    fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor<'b>, Errno> {
+    fn one(
+        caller: &'b dyn Principal,
+        memory: &Arc<AddressSpace>,
+        address: u64,
+        length: u64,
+    ) -> Result<Cursor<'b>, Errno> {
         check_buffer(&IoVec { address, length })?;
         let buffer = IoVec { address, length: length.min(BYTES_MAX) };
         let memory = memory.clone();
         let remaining = buffer.length;
-        Ok(Cursor { memory, current: buffer, rest: &[], remaining, stage: CopyStage::Prepare })
+        Ok(Cursor {
+            caller,
+            memory,
+            current: buffer,
+            rest: &[],
+            remaining,
+            stage: CopyStage::Prepare,
+        })
     }
     /// Returns the address of the next byte, and the number of bytes that fit there; `None` at the end.
     fn next(&mut self) -> Option<(u64, usize)> {
@@ -171,7 +189,7 @@ impl<'b> Cursor<'b> {
                     let moved = fault.done.min(count);
                     self.advance(moved);
                     done += moved;
-                    match tries.answer(&self.memory, fault) {
+                    match tries.answer(&self.memory, fault, Some(self.caller)) {
                         Ok(()) => {}
                         Err(_) if done > 0 => return Ok(done),
                         Err(error) => return Err(error),
@@ -183,7 +201,7 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// A program's buffers as the destination of a read.
+/// A program's buffers as the destination of a read. The task that reads may be of another process than the memory.
 pub struct UserSink<'b>(Cursor<'b>);
 
 impl<'b> UserSink<'b> {
@@ -192,19 +210,27 @@ impl<'b> UserSink<'b> {
     /// # Errors
     /// `EFAULT` where it cannot be a program's memory.
     pub fn new(
+        caller: &'b dyn Principal,
         memory: &Arc<AddressSpace>,
         address: u64,
         length: u64,
     ) -> Result<UserSink<'b>, Errno> {
-        Cursor::one(memory, address, length).map(UserSink)
+        Cursor::one(caller, memory, address, length).map(UserSink)
     }
     /// Makes the sink of buffers from [`AddressSpace::read_iovecs`].
-    pub fn vectored(memory: &Arc<AddressSpace>, buffers: &'b [IoVec]) -> UserSink<'b> {
-        UserSink(Cursor::new(memory.clone(), buffers))
+    pub fn vectored(
+        caller: &'b dyn Principal,
+        memory: &Arc<AddressSpace>,
+        buffers: &'b [IoVec],
+    ) -> UserSink<'b> {
+        UserSink(Cursor::new(caller, memory.clone(), buffers))
     }
 }
 
 impl Sink for UserSink<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.0.caller
+    }
     fn remaining(&self) -> usize {
         self.0.remaining as usize
     }
@@ -236,19 +262,27 @@ impl<'b> UserSource<'b> {
     /// # Errors
     /// `EFAULT` where it cannot be a program's memory.
     pub fn new(
+        caller: &'b dyn Principal,
         memory: &Arc<AddressSpace>,
         address: u64,
         length: u64,
     ) -> Result<UserSource<'b>, Errno> {
-        Cursor::one(memory, address, length).map(UserSource)
+        Cursor::one(caller, memory, address, length).map(UserSource)
     }
     /// Makes the source of buffers from [`AddressSpace::read_iovecs`].
-    pub fn vectored(memory: &Arc<AddressSpace>, buffers: &'b [IoVec]) -> UserSource<'b> {
-        UserSource(Cursor::new(memory.clone(), buffers))
+    pub fn vectored(
+        caller: &'b dyn Principal,
+        memory: &Arc<AddressSpace>,
+        buffers: &'b [IoVec],
+    ) -> UserSource<'b> {
+        UserSource(Cursor::new(caller, memory.clone(), buffers))
     }
 }
 
 impl Source for UserSource<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.0.caller
+    }
     fn remaining(&self) -> usize {
         self.0.remaining as usize
     }

@@ -4,7 +4,7 @@ use crate::{files::table::DescriptorTable as Descriptors, task::Task};
 use alloc::sync::Arc;
 use memory::AddressSpace;
 use rt::user::Context;
-use vfs::{Errno, ErrorNumber, OpenFile};
+use vfs::{Errno, ErrorNumber, OpenFile, Principal};
 
 /// One system call under way.
 pub struct Call<'a> {
@@ -99,7 +99,12 @@ pub fn failure(number: ErrorNumber) -> u64 {
     (number as u64).wrapping_neg()
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// Returns the calling task, as files see it.
+    #[inline(always)]
+    pub fn caller(&self) -> &'a dyn Principal {
+        &**self.task
+    }
     /// Returns its six arguments.
     #[inline(always)]
     pub fn args(&self) -> [u64; 6] {

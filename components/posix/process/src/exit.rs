@@ -36,7 +36,7 @@ pub fn end_group(task: &Task, status: ExitStatus) {
 pub fn task_ended(task: &Arc<Task>) {
     profile::note(task, profile::END_NS);
     release_memory_words(task);
-    task.set_files(None);
+    task.close_files();
     task.drop_guard();
     leave_directories(task);
     task.io_priority.store(0, Ordering::Relaxed);

@@ -1,6 +1,5 @@
 //! fork, vfork and clone: making tasks and processes.
 use crate::{
-    current,
     files::sharing::FsHold,
     limits::Resource,
     object::{Process, ProcessParts},
@@ -172,7 +171,7 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
         write_ids(task, &child, request);
         let (context, bases) = (child_context(context, request), child_bases(request));
         start(&child, context, bases).inspect_err(|_| {
-            fd.map(|fd| task.files().close(fd));
+            fd.map(|fd| task.files().close(fd, &**task));
         })
     });
     if let Err(errno) = started {
@@ -207,11 +206,13 @@ fn make(task: &Arc<Task>, request: &CloneRequest) -> Result<Arc<Task>, Errno> {
     if request.flags.contains(CloneFlags::THREAD) {
         return make_thread(task, parts, request);
     }
-    let memory = match request.flags.contains(CloneFlags::VM) {
-        true => task.memory(),
-        false => task.memory().fork()?,
-    };
-    make_process(task, parts, request, Some(memory))
+    if request.flags.contains(CloneFlags::VM) {
+        return make_process(task, parts, request, Some(task.memory()));
+    }
+    let memory = task.memory().fork()?;
+    let child = make_process(task, parts, request, Some(memory.clone()))?;
+    memory.set_owner(child.process.as_owner());
+    Ok(child)
 }
 
 fn task_parts(task: &Task, request: &CloneRequest) -> Result<TaskParts, Errno> {
@@ -346,7 +347,7 @@ fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Optio
     let fd = pidfd::install(task, &child.process, 0)? as i32;
     let told = task.memory().write_bytes(request.pidfd, &fd.to_le_bytes());
     told.inspect_err(|_| {
-        let _ = task.files().close(fd);
+        let _ = task.files().close(fd, task);
     })?;
     Ok(Some(fd))
 }
@@ -437,7 +438,6 @@ pub(super) fn begin(
     let own = task.clone();
     let started = start_thread(task, move || {
         own.set_thread(rt::thread::current());
-        current::enter(&own);
         let mut context = Context::default();
         if let Err(errno) = body(&own, &mut context) {
             log::error!("process {} could not be started: {errno:?}", own.id());

@@ -1,7 +1,8 @@
-//! Tasks as files and address spaces see them: [`HOST`].
-use crate::{current, oom};
+//! The hooks of vfs and memory that no caller is passed to: [`HOST`].
+use crate::{oom, task::Task, tree};
+use alloc::sync::Arc;
 use interfaces::file_system::ReservedFor;
-use vfs::{Capabilities, Host, StorageIo};
+use vfs::{Capabilities, Host};
 
 /// The host of every file system, namespace and address space.
 pub const HOST: &dyn Host = &Tasks;
@@ -9,19 +10,27 @@ pub const HOST: &dyn Host = &Tasks;
 struct Tasks;
 
 impl Host for Tasks {
-    fn charge(&self, io: StorageIo, bytes: u64) {
-        current::charge(io, bytes);
-    }
     fn judge(&self) -> fn(ReservedFor) -> bool {
-        current::may_use_reserved
-    }
-    fn is_ending(&self) -> bool {
-        current::is_current_ending()
-    }
-    fn is_administrator(&self) -> bool {
-        current::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN))
+        may_use_reserved
     }
     fn relieve(&self) -> bool {
-        oom::relieve()
+        !running().is_some_and(|task| task.is_ending()) && oom::relieve()
     }
+}
+
+/// Returns the task of the calling thread. It is searched for among all tasks, which is slow, because the hooks are called only
+/// when a volume or memory is full. `None` on the personality's own threads.
+fn running() -> Option<Arc<Task>> {
+    tree::running_on(rt::thread::current())
+}
+
+/// Returns whether the calling task may use blocks that a volume reserves: as the user or in the group for which they are
+/// reserved, or with `CAP_SYS_RESOURCE` (mke2fs(8), tune2fs(8)). The personality's own threads may not.
+fn may_use_reserved(reserved: ReservedFor) -> bool {
+    running().is_some_and(|task| {
+        let credentials = task.credentials();
+        credentials.user.fs == reserved.user
+            || (reserved.group != 0 && credentials.is_in_group(reserved.group))
+            || credentials.has(Capabilities::SYS_RESOURCE)
+    })
 }

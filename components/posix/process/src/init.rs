@@ -9,7 +9,6 @@
 //! A thread of the kernel waits for either to end, and for requests of programs (reboot(2)), on [`NEWS`].
 //! Source: Linux `kernel/reboot.c`, `kernel/exit.c`, `init/main.c`.
 use crate::{
-    current,
     files::{context::FsContext, sharing::FsHold, table::DescriptorTable},
     fork::{self, CloneRequest},
     limits::Limits,
@@ -83,7 +82,6 @@ pub fn create(fs: Arc<FsContext>, upcalls: &'static dyn Upcalls) -> Arc<Task> {
     let task = make(fs, INIT, upcalls);
     task.set_thread(rt::thread::current());
     task.set_in_call(true);
-    current::enter(&task);
     task
 }
 

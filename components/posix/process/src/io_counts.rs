@@ -64,6 +64,12 @@ impl IoCounts {
 }
 
 impl Io {
+    /// Adds to one counter.
+    pub(crate) fn add(&mut self, count: Count, more: u64) {
+        if let Some(place) = self.0.get_mut(count as usize) {
+            *place = place.wrapping_add(more);
+        }
+    }
     /// Returns the value of one counter.
     pub fn of(&self, count: Count) -> u64 {
         self.0.get(count as usize).copied().unwrap_or_default()

@@ -15,7 +15,6 @@
 extern crate alloc;
 
 pub mod call;
-pub mod current;
 pub mod exec;
 pub mod exec_guard;
 pub mod exit;
@@ -32,6 +31,7 @@ pub mod object;
 pub mod oom;
 pub mod pidfd;
 pub mod power;
+pub mod principal;
 pub mod profile;
 pub mod rseq;
 pub mod run;
@@ -49,7 +49,6 @@ pub mod upcalls;
 pub mod user_memory;
 pub mod wait;
 
-pub use current::current;
 pub use host::HOST;
 pub use object::Process;
 pub use status::ExitStatus;

@@ -8,7 +8,6 @@
 //! it kills other programs when a program fills pipes. There is one victim at a time: a thread whose allocation fails
 //! meanwhile waits for it to end. Lock: `oom.victim` is held while a victim is chosen, above `process.tree` and `files.table`.
 use crate::{
-    current,
     object::Process,
     signal::{info::Info, number::SIGKILL, send},
     task::Task,
@@ -78,11 +77,9 @@ pub fn score(process: &Process) -> u64 {
 }
 
 /// Called when memory was refused and nothing could be freed: ends a process, and waits a little for its memory, unless some
-/// is free again. Returns `false` if there is no process to kill, or the caller itself is to end.
+/// is free again. Returns `false` if there is no process to kill. A task that is to end itself must not call this: it might wait
+/// for its own end.
 pub fn relieve() -> bool {
-    if current::is_current_ending() {
-        return false;
-    }
     let victim = match choose() {
         Choice::NotNeeded => return true,
         Choice::Nobody => return false,
@@ -98,7 +95,7 @@ pub fn relieve() -> bool {
 
 /// As [`relieve`] for `task`, which holds no lock: objects that no program can reach are given back first.
 pub fn relieve_unlocked(task: &Task) -> bool {
-    task.process.upcalls.collect_unreachable() || relieve()
+    task.process.upcalls.collect_unreachable() || !task.is_ending() && relieve()
 }
 
 /// Called before a system call begins: fills the kernel's reserve again if it was used, so that no call begins without enough

@@ -9,7 +9,7 @@ use crate::{
 use alloc::{format, string::String, sync::Arc};
 use linux_raw_sys::general::{O_CLOEXEC, O_RDWR};
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, Ready},
     poll::PollTable,
 };
@@ -47,7 +47,7 @@ impl File for ProcessFile {
     fn lacks_write(&self) -> bool {
         true
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.0.end);
         }

@@ -5,7 +5,7 @@
 //! which asks its guard first (`seccomp`).
 use crate::{
     call::{self, Call, CallOutcome, CallTable},
-    current, exit, files, oom, rseq,
+    exit, files, oom, rseq,
     seccomp::{self, filter::Confinement},
     signal::{
         deliver::{self, Interrupted, Next},
@@ -81,7 +81,6 @@ fn run_with(
     mut context: Context,
     answer: impl Fn(&mut Call<'_>) -> Option<Interrupted> + Copy,
 ) {
-    current::enter(task);
     if task.rseq.is_there() {
         rseq::begin(task, &task.memory());
     }
@@ -101,7 +100,6 @@ fn run_with(
         }
     }
     exit::task_ended(task);
-    current::leave();
 }
 
 /// Runs the task to its end, or until its calls are to use other objects.
@@ -204,7 +202,7 @@ fn page_fault(
     (address, access, is_present): (u64, Access, bool),
 ) {
     let bad = loop {
-        match memory.fault(address, access) {
+        match memory.fault_for(address, access, Some(&**task)) {
             Ok(kind) => return task.faults.add(kind),
             Err(FaultError::NoMemory) if memory.user().is_out_of_tables() => {
                 oom::report_tables(&task.process, memory);

@@ -220,10 +220,18 @@ impl Task {
             _ => 0,
         }
     }
-    /// Replaces the descriptor table (unshare, exec); `None` at the end.
-    pub fn set_files(&self, files: Option<Arc<DescriptorTable>>) {
-        let old = core::mem::replace(&mut *self.files.lock(), files);
+    /// Replaces the descriptor table (unshare, exec).
+    pub fn set_files(&self, files: Arc<DescriptorTable>) {
+        let old = self.files.lock().replace(files);
         drop(old);
+        self.raise_attention(attention::RELOAD);
+    }
+    /// Drops the descriptor table at the end of the task. The last task of a table closes its descriptors.
+    pub(super) fn close_files(&self) {
+        let old = self.files.lock().take();
+        if let Some(last) = old.and_then(Arc::into_inner) {
+            last.close_range(0, usize::MAX, self);
+        }
         self.raise_attention(attention::RELOAD);
     }
     /// Root, working directory and umask.

@@ -11,6 +11,7 @@ use memory::setting::Setting;
 use rt::{
     lock_class,
     sync::{Once, ReadGuard, RwLock, WriteGuard},
+    thread::ThreadId,
 };
 use vfs::Errno;
 
@@ -102,6 +103,11 @@ pub fn process(id: u32) -> Option<Arc<Process>> {
 /// Returns the task `id` if it is alive.
 pub fn task(id: u32) -> Option<Arc<Task>> {
     read().tasks.get(&id).cloned()
+}
+
+/// Returns the task that `thread` runs. Every task is looked at.
+pub fn running_on(thread: ThreadId) -> Option<Arc<Task>> {
+    read().tasks.values().find(|task| task.thread() == thread).cloned()
 }
 
 /// Returns the task `id` if it is alive, or the first task of the process `id` even if it has ended.

@@ -11,7 +11,9 @@ use objects::{
 };
 use proc::{procfs, sysfs};
 use process::HOST;
-use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
+use vfs::{
+    Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, Walk, devices::Registry,
+};
 
 /// The directories that get a tmpfs if the root has them: place, mode.
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
@@ -49,6 +51,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let who = Credentials::root();
     let root = namespace.root();
     let caller = Caller {
+        task: NOBODY,
         namespace: &namespace,
         credentials: &who,
         root: &root,

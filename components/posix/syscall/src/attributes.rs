@@ -194,7 +194,7 @@ fn times_of(words: Option<[i64; 4]>) -> Result<Times, Errno> {
     Ok((time(seconds, ns)?, time(then_seconds, then_ns)?))
 }
 
-fn set_times(scope: &Scope, place: &Path, (accessed, modified): Times) -> Result<u64, Errno> {
+fn set_times(scope: &Scope<'_>, place: &Path, (accessed, modified): Times) -> Result<u64, Errno> {
     scope.caller().set_times(place, accessed, modified)?;
     Ok(0)
 }

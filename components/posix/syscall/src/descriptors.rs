@@ -30,7 +30,7 @@ const CLOSE_RANGE_UNSHARE: u32 = 2;
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
 fn close(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.files.close(call.int(0))?;
+    call.files.close(call.int(0), call.caller())?;
     Ok(0)
 }
 
@@ -42,13 +42,13 @@ fn close_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut files = call.files.clone();
     if flags & CLOSE_RANGE_UNSHARE != 0 {
         files = Arc::new(files.duplicate()?);
-        call.task.set_files(Some(files.clone()));
+        call.task.set_files(files.clone());
     }
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
         files.close_range_on_exec(first, last);
         return Ok(0);
     }
-    files.close_range(first, last);
+    files.close_range(first, last, call.caller());
     Ok(0)
 }
 
@@ -74,7 +74,7 @@ fn dup3(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn replace(call: &Call<'_>, on_exec: OnExec) -> Result<u64, Errno> {
     let limit = descriptor_limit(call.task);
-    call.files.replace(call.int(0), call.int(1), limit, on_exec)?;
+    call.files.replace((call.int(0), call.int(1)), limit, on_exec, call.caller())?;
     Ok(u64::from(call.uint(1)))
 }
 
@@ -109,7 +109,7 @@ fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
         return Err(Errno::ENOPKG);
     }
     let task = call.task;
-    let (reader, writer) = Pipe::pair(flags)?;
+    let (reader, writer) = Pipe::pair(flags, call.caller())?;
     let place = anonymous::pipe_place(&task.credentials(), reader.pipe().clone())?;
     let kept = flags & (raw::O_NONBLOCK | raw::O_DIRECT);
     let reader = OpenFile::new(reader, place.clone(), raw::O_RDONLY | kept);
@@ -121,11 +121,11 @@ fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let result = files.insert_from(writer, 0, limit, on_exec).and_then(|second| {
         let pair = [first as u32, second as u32];
         task.memory().write(call.word(0), &pair).inspect_err(|_| {
-            let _ = files.close(second as i32);
+            let _ = files.close(second as i32, call.caller());
         })
     });
     if let Err(error) = result {
-        let _ = files.close(first as i32);
+        let _ = files.close(first as i32, call.caller());
         return Err(error);
     }
     Ok(0)

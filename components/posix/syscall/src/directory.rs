@@ -5,10 +5,7 @@ use core::ops::Range;
 use interfaces::file_system::{DirectoryEntry, FileType};
 use linux_raw_sys::general as raw;
 use process::{call::Call, files::Scope};
-use vfs::{
-    Capabilities, Errno, OpenFile, PATH_MAX, Path, Walk, Whence,
-    permission::{self, Want},
-};
+use vfs::{Capabilities, Errno, OpenFile, PATH_MAX, Path, Walk, Whence, permission::Want};
 use zerocopy::{
     Immutable, IntoBytes, Unaligned,
     little_endian::{U16, U64},
@@ -142,7 +139,7 @@ fn gather(
     let (start, most) = (file.offset(), room.min(GATHER_BYTES));
     let mut bytes = Vec::new();
     let mut is_full = false;
-    let count = file.read_directory(&mut |entry| {
+    let count = file.read_directory(call.caller(), &mut |entry| {
         let fits = layout.append(entry, most, &mut bytes);
         is_full |= !fits;
         fits
@@ -219,8 +216,8 @@ fn fchdir(call: &mut Call<'_>) -> Result<u64, Errno> {
     enter(&Scope::of(call.task), file.path().clone())
 }
 
-fn enter(scope: &Scope, place: Path) -> Result<u64, Errno> {
-    permission::check(place.vnode(), scope.credentials(), Want::EXECUTE)?;
+fn enter(scope: &Scope<'_>, place: Path) -> Result<u64, Errno> {
+    scope.caller().check(place.vnode(), Want::EXECUTE)?;
     scope.fs().set_working(place);
     Ok(0)
 }
@@ -228,7 +225,7 @@ fn enter(scope: &Scope, place: Path) -> Result<u64, Errno> {
 fn chroot(call: &mut Call<'_>) -> Result<u64, Errno> {
     let scope = Scope::of(call.task);
     let place = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW | Walk::DIRECTORY)?;
-    permission::check(place.vnode(), scope.credentials(), Want::EXECUTE)?;
+    scope.caller().check(place.vnode(), Want::EXECUTE)?;
     if !scope.credentials().has(Capabilities::SYS_CHROOT) {
         return Err(Errno::EPERM);
     }

@@ -75,7 +75,7 @@ fn control(call: &mut Call<'_>) -> Result<u64, Errno> {
         (raw::EPOLL_CTL_DEL, _) => Change::Delete,
         _ => return Err(Errno::EINVAL),
     };
-    epoll.control(fd, &watched, change)?;
+    epoll.control(fd, &watched, change, call.caller())?;
     Ok(0)
 }
 
@@ -120,7 +120,7 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     check_place(call.word(1), (max * EVENT_BYTES) as u64)?;
     let file = call.working_file(0)?;
     let mut answer = ReadyEvents::new(call.memory, call.word(1));
-    epoll_of(&file)?.wait(max, timeout.deadline(), |event| answer.push(event))?;
+    epoll_of(&file)?.wait((max, timeout.deadline()), call.caller(), |event| answer.push(event))?;
     answer.finish()
 }
 

@@ -158,7 +158,7 @@ fn pipe_end(file: &OpenFile) -> Result<&End, Errno> {
 fn set_pipe_size(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     let end = pipe_end(file)?;
     let bytes = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
-    Ok(end.set_size(bytes)? as u64)
+    Ok(end.set_size(bytes, call.caller())? as u64)
 }
 
 fn posix_owner(task: &Task) -> LockOwner {

@@ -6,10 +6,7 @@ use process::{
     call::Call,
     files::{Scope, anonymous::INOTIFY, install::install_anonymous},
 };
-use vfs::{
-    Errno, OpenFile, Walk,
-    permission::{Want, check_path},
-};
+use vfs::{Errno, OpenFile, Walk, permission::Want};
 
 /// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
@@ -68,7 +65,7 @@ fn add(call: &mut Call<'_>) -> Result<u64, Errno> {
     walk.set(Walk::DIRECTORY, mask & raw::IN_ONLYDIR != 0);
     let scope = Scope::of(call.task);
     let place = Named::cwd(call, 1)?.walk(&scope, walk)?;
-    check_path(&place, scope.credentials(), Want::READ)?;
+    scope.caller().check_path(&place, Want::READ)?;
     Ok(inotify.add(place.vnode(), mask)? as u64)
 }
 

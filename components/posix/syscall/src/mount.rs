@@ -92,7 +92,7 @@ fn text(call: &Call<'_>, index: usize) -> Result<Vec<u8>, Errno> {
 /// Mounts a new file system of a source and a type.
 fn mount_new(
     call: &Call<'_>,
-    scope: &Scope,
+    scope: &Scope<'_>,
     (source, type_name): (Vec<u8>, Vec<u8>),
     at: &Path,
     flags: MountFlags,
@@ -122,7 +122,7 @@ fn writes(flags: MountFlags) -> Writes {
 }
 
 /// Returns the number of the disk that `source` names.
-fn disk_of(scope: &Scope, source: &[u8]) -> Result<(u32, u32), Errno> {
+fn disk_of(scope: &Scope<'_>, source: &[u8]) -> Result<(u32, u32), Errno> {
     if source.is_empty() {
         return Err(Errno::EINVAL);
     }

@@ -177,7 +177,7 @@ fn read_size(size: i32) -> Result<usize, Errno> {
 
 fn read_target(
     call: &Call<'_>,
-    scope: &Scope,
+    scope: &Scope<'_>,
     place: &Path,
     address: u64,
     room: usize,

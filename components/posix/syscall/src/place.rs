@@ -94,7 +94,7 @@ impl Named {
     ///
     /// # Errors
     /// Those of [`vfs::Caller::walk`].
-    pub fn walk(&self, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
+    pub fn walk(&self, scope: &Scope<'_>, walk: Walk) -> Result<Path, Errno> {
         scope.caller().walk(self.base(), &self.path, walk)
     }
 }

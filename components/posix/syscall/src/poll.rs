@@ -136,7 +136,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
         }
     }
     if !is_found || !pending.is_empty() {
-        wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout })?;
+        wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout }, call.caller())?;
     }
     for want in pending {
         if let Some(entry) = entries.get_mut(want.at()) {
@@ -150,7 +150,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
 fn poll_one(call: &Call<'_>, entry: &mut RawPoll, timeout: Timeout) -> Result<(), Errno> {
     let events = entry.take_wanted();
     if entry.fd < 0 {
-        return wait_ready(&mut [], timeout);
+        return wait_ready(&mut [], timeout, call.caller());
     }
     let found = {
         let files = call.files.look_up();
@@ -162,10 +162,10 @@ fn poll_one(call: &Call<'_>, entry: &mut RawPoll, timeout: Timeout) -> Result<()
     };
     let found = match found {
         Ok(found) if !found.is_empty() => found,
-        Ok(nothing) => wait_ready(&mut [], timeout).map(|()| nothing)?,
+        Ok(nothing) => wait_ready(&mut [], timeout, call.caller()).map(|()| nothing)?,
         Err(file) => {
             let mut wanted = PolledFile::new(file, events, 0);
-            wait_ready(core::slice::from_mut(&mut wanted), timeout)?;
+            wait_ready(core::slice::from_mut(&mut wanted), timeout, call.caller())?;
             wanted.found()
         }
     };

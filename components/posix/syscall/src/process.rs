@@ -172,7 +172,7 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     if flags.contains(CloneFlags::FILES) {
-        call.task.set_files(Some(Arc::new(call.files.duplicate()?)));
+        call.task.set_files(Arc::new(call.files.duplicate()?));
     }
     if flags.contains(CloneFlags::SYSVSEM) {
         exit::leave_undo_list(call.task);

@@ -96,7 +96,7 @@ impl<'r> CopyRequest<'r> {
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
     let Some(request) = CopyRequest::of(call, &mut room)? else { return Ok(0) };
-    let mut sink = UserSink::vectored(call.memory, request.own);
+    let mut sink = UserSink::vectored(call.caller(), call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
         let piece = piece.get_mut(..wanted).unwrap_or_default();
@@ -111,7 +111,7 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
     let Some(request) = CopyRequest::of(call, &mut room)? else { return Ok(0) };
-    let mut source = UserSource::vectored(call.memory, request.own);
+    let mut source = UserSource::vectored(call.caller(), call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };
         memory.write_bytes(address, piece.get(..count).unwrap_or_default())?;

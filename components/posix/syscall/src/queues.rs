@@ -72,7 +72,7 @@ fn name(call: &Call<'_>) -> Result<memory::Text, Errno> {
 }
 
 /// Checks that `name` can be looked up in the directory of queues.
-fn check_name(name: &[u8], directory: &Path, scope: &Scope) -> Result<(), Errno> {
+fn check_name(name: &[u8], directory: &Path, scope: &Scope<'_>) -> Result<(), Errno> {
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
         return Err(Errno::EACCES);
     }
@@ -116,7 +116,7 @@ fn place_of(queue: &Arc<PosixQueue>, directory: &Path, name: &[u8]) -> Result<Pa
 fn open_existing(
     queue: Arc<PosixQueue>,
     directory: &Path,
-    scope: &Scope,
+    scope: &Scope<'_>,
     flags: u32,
 ) -> Result<Arc<PosixQueue>, Errno> {
     const EXCLUSIVE: u32 = raw::O_CREAT | raw::O_EXCL;

@@ -175,25 +175,25 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     }
 }
 
-fn user_sink(call: &Call<'_>) -> Result<UserSink<'static>, Errno> {
-    UserSink::new(call.memory, call.word(1), call.word(2))
+fn user_sink<'a>(call: &Call<'a>) -> Result<UserSink<'a>, Errno> {
+    UserSink::new(call.caller(), call.memory, call.word(1), call.word(2))
 }
 
-fn user_source(call: &Call<'_>) -> Result<UserSource<'static>, Errno> {
-    UserSource::new(call.memory, call.word(1), call.word(2))
+fn user_source<'a>(call: &Call<'a>) -> Result<UserSource<'a>, Errno> {
+    UserSource::new(call.caller(), call.memory, call.word(1), call.word(2))
 }
 
 /// Reads the buffers of a vectored read, before the file's mode is checked; returns `None` if they have no room at all, and the
 /// file is not used.
 fn vectored_sink<'r>(
-    call: &Call<'_>,
+    call: &'r Call<'_>,
     file: &OpenFile,
     room: &'r mut Room,
 ) -> Result<Option<UserSink<'r>>, Errno> {
     let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
     check_readable(file)?;
-    let sink = UserSink::vectored(memory, buffers);
+    let sink = UserSink::vectored(call.caller(), memory, buffers);
     if file.file().lacks_read() {
         return Err(Errno::EINVAL);
     }
@@ -202,14 +202,14 @@ fn vectored_sink<'r>(
 
 /// Does the same as [`vectored_sink`] for a write.
 fn vectored_source<'r>(
-    call: &Call<'_>,
+    call: &'r Call<'_>,
     file: &OpenFile,
     room: &'r mut Room,
 ) -> Result<Option<UserSource<'r>>, Errno> {
     let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
     check_writable(file)?;
-    let source = UserSource::vectored(memory, buffers);
+    let source = UserSource::vectored(call.caller(), memory, buffers);
     if file.file().lacks_write() {
         return Err(Errno::EINVAL);
     }

@@ -134,7 +134,7 @@ fn set_filter_and_listen(call: &Call<'_>, prepared: Prepared, flags: Flags) -> R
     let flags_of_file = raw::O_RDWR | raw::O_CLOEXEC;
     let fd = install_anonymous(call.task, file, &SECCOMP_NOTIFY, flags_of_file)?;
     set_filter(call.task, prepared, Some(notices), flags).inspect_err(|_| {
-        let _ = call.files.close(fd as i32);
+        let _ = call.files.close(fd as i32, call.caller());
     })?;
     Ok(fd)
 }

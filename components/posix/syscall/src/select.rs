@@ -128,7 +128,7 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     }
     let is_found = sets.count > 0;
     if !is_found || !pending.is_empty() {
-        wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout })?;
+        wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout }, call.caller())?;
     }
     for want in pending.iter().filter(|want| !want.found().is_empty()) {
         sets.found(want.at(), want.found());

@@ -39,6 +39,6 @@ fn open(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     }
     let file = call.working_file(0)?;
     let signals = file.file().as_any().downcast_ref::<SignalFile>().ok_or(Errno::EINVAL)?;
-    signals.set(wanted);
+    signals.set(wanted, call.task);
     Ok(u64::from(call.uint(0)))
 }

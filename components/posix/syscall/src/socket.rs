@@ -131,7 +131,7 @@ fn install_socket(task: &Task, socket: Arc<Socket>, flags: u32) -> Result<u64, E
 
 fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     let kind = kind_of(call.int(0), call.uint(1), call.int(2))?;
-    install_socket(call.task, Socket::new(kind), call.uint(1))
+    install_socket(call.task, Socket::new(kind, call.caller()), call.uint(1))
 }
 
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -146,16 +146,16 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(error);
         }
     };
-    let (first, second) = Socket::pair(kind, &party(call.task));
+    let (first, second) = Socket::pair(kind, &party(call.task), call.caller());
     let first = install_socket(call.task, first, flags)? as i32;
     let both = install_socket(call.task, second, flags).and_then(|second| {
         let told = call.memory.write(call.word(3), &[first, second as i32]);
         told.inspect_err(|_| {
-            let _ = call.files.close(second as i32);
+            let _ = call.files.close(second as i32, call.caller());
         })
     });
     if both.is_err() {
-        let _ = call.files.close(first);
+        let _ = call.files.close(first, call.caller());
     }
     both.map(|()| 0)
 }
@@ -264,7 +264,7 @@ fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
 
 /// Gives a name to a socket that passes its identity, so that it can be answered (SO_PASSCRED,
 /// unix(7)).
-pub fn name_if_told(socket: &Socket, scope: &Scope) -> Result<(), Errno> {
+pub fn name_if_told(socket: &Socket, scope: &Scope<'_>) -> Result<(), Errno> {
     let passes = socket.options.passes_identity.load(core::sync::atomic::Ordering::Relaxed);
     if passes && socket.name() == Address::None {
         socket.bind(&scope.caller(), Address::None, 0)?;
@@ -321,7 +321,8 @@ fn shutdown(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let mut source = UserSource::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
+    let mut source =
+        UserSource::new(call.caller(), call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
     let opened = opened(call)?;
     let to = match (call.word(4), call.int(5)) {
         (0, _) | (_, 0) => None,
@@ -333,7 +334,8 @@ fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = call.uint(3);
-    let mut sink = UserSink::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
+    let mut sink =
+        UserSink::new(call.caller(), call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
     let opened = opened(call)?;
     let found = super::socket_message::receive(&opened, &mut sink, flags)?;
     if call.word(4) != 0 {

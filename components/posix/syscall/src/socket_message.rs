@@ -148,7 +148,7 @@ pub fn send_one(
     let mut room = Room::default();
     let count = header.buffer_count as usize;
     let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
-    let mut source = UserSource::vectored(call.memory, buffers);
+    let mut source = UserSource::vectored(call.caller(), call.memory, buffers);
     if header.control != 0 && header.control_length > 0 {
         read_control(call, header, &mut request)?;
     }
@@ -229,7 +229,7 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     let mut room = Room::default();
     let count = header.buffer_count as usize;
     let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
-    let mut sink = UserSink::vectored(call.memory, buffers);
+    let mut sink = UserSink::vectored(call.caller(), call.memory, buffers);
     let found = receive(opened, &mut sink, flags)?;
     let mut told = Header { flags: flags & net::MSG_CMSG_CLOEXEC, ..header };
     if found.length > found.count {

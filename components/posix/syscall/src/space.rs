@@ -60,7 +60,7 @@ fn ftruncate(call: &mut Call<'_>) -> Result<u64, Errno> {
     let size = size(call.word(1))?;
     let file = call.working_file(0)?;
     check_limit(call.task, file.file().size(), size)?;
-    file.truncate(size)?;
+    file.truncate(size, call.caller())?;
     Ok(0)
 }
 
@@ -120,7 +120,7 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !keeps_size {
         check_limit(call.task, file.file().size(), end)?;
     }
-    file.allocate(offset as u64, length as u64, how)?;
+    file.allocate(offset as u64, length as u64, how, call.caller())?;
     Ok(0)
 }
 
@@ -160,7 +160,7 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     let Ok(object) = file.file().mappable() else { return Ok(0) };
     let first = call.word(1) / rt::PAGE_BYTES as u64;
     let bytes = call.word(2).min(BYTES_MAX).min(file.file().size().saturating_sub(call.word(1)));
-    read_ahead(&*object, first, bytes.div_ceil(rt::PAGE_BYTES as u64))?;
+    read_ahead(&*object, first, bytes.div_ceil(rt::PAGE_BYTES as u64), call.caller())?;
     Ok(0)
 }
 

@@ -17,7 +17,6 @@ use rt::PAGE_BYTES;
 use vfs::{
     Errno, OpenFile,
     file::{IoFlags, Places},
-    io::Source,
 };
 
 /// The system calls that this file implements.
@@ -51,14 +50,14 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     let length = within_files(&input, &output, position, call.word(3).min(BYTES_MAX))?;
     let count = match end_of(&output) {
         Some(pipe) => {
-            pipe.check_readers()?;
+            pipe.check_readers(call.caller())?;
             check_gives(&input)?;
             if !is_seekable {
                 return Err(Errno::EINVAL);
             }
             match length {
                 0 => 0,
-                _ => file_to_pipe(&input, &mut from, pipe, length, output.io_flags())?,
+                _ => file_to_pipe(call.task, (&input, &mut from), pipe, length, output.io_flags())?,
             }
         }
         None => {
@@ -165,7 +164,7 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = splice_flags(flags, [(source, &input), (target, &output)]);
     let count = match (source, target) {
         (Some(source), Some(target)) => {
-            source.transfer(target, length as usize, Transfer::Move, flags)? as u64
+            source.transfer(target, (length as usize, Transfer::Move), flags, call.caller())? as u64
         }
         (Some(source), None) => {
             check_place(&output, to)?;
@@ -176,7 +175,7 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
             check_place(&input, from)?;
             input.check_range(from.unwrap_or(0), length)?;
             check_gives(&input)?;
-            file_to_pipe(&input, &mut from, target, length, flags)?
+            file_to_pipe(call.task, (&input, &mut from), target, length, flags)?
         }
         (None, None) => return Err(Errno::EINVAL),
     };
@@ -198,7 +197,7 @@ fn tee(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     };
     let flags = splice_flags(flags, [(Some(source), &input), (Some(target), &output)]);
-    Ok(source.transfer(target, length as usize, Transfer::Copy, flags)? as u64)
+    Ok(source.transfer(target, (length as usize, Transfer::Copy), flags, call.caller())? as u64)
 }
 
 fn vmsplice(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -215,10 +214,10 @@ fn vmsplice(call: &mut Call<'_>) -> Result<u64, Errno> {
     let end = end_of(&file).ok_or(Errno::EBADF)?;
     let flags = IoFlags { is_nonblocking: flags & raw::SPLICE_F_NONBLOCK != 0, is_append: false };
     if end.writes() {
-        let mut source = UserSource::vectored(memory, buffers);
+        let mut source = UserSource::vectored(call.caller(), memory, buffers);
         return Ok(end.write_part(&mut source, flags)? as u64);
     }
-    Ok(file.read_with(&mut UserSink::vectored(memory, buffers), flags)? as u64)
+    Ok(file.read_with(&mut UserSink::vectored(call.caller(), memory, buffers), flags)? as u64)
 }
 
 fn end_of(file: &OpenFile) -> Option<&End> {
@@ -260,15 +259,15 @@ fn write_place(memory: &AddressSpace, at: u64, place: FilePlace) -> Result<(), E
     }
 }
 
-/// Reads into at most `slots` frames; a given position is moved.
+/// Reads for `task` into at most `slots` frames; a given position is moved.
 fn read_parcel(
-    input: &OpenFile,
-    from: &mut FilePlace,
+    task: &Task,
+    (input, from): (&OpenFile, &mut FilePlace),
     slots: usize,
     bytes: usize,
 ) -> Result<Parcel, Errno> {
     let mut parcel = Parcel::new();
-    let mut sink = parcel.filling(slots, bytes);
+    let mut sink = parcel.filling(slots, bytes, task);
     let flags = input.io_flags();
     match from {
         Some(at) => *at += input.read_at(*at, &mut sink, flags)? as u64,
@@ -280,15 +279,15 @@ fn read_parcel(
 }
 
 fn file_to_pipe(
-    input: &OpenFile,
-    from: &mut FilePlace,
+    task: &Task,
+    (input, from): (&OpenFile, &mut FilePlace),
     target: &End,
     length: u64,
     flags: IoFlags,
 ) -> Result<u64, Errno> {
-    let reservation = target.reserve(length as usize, flags)?;
-    let parcel = read_parcel(input, from, reservation.slots(), length as usize)?;
-    let count = parcel.remaining() as u64;
+    let reservation = target.reserve(length as usize, flags, task)?;
+    let parcel = read_parcel(task, (input, from), reservation.slots(), length as usize)?;
+    let count = parcel.bytes() as u64;
     reservation.deliver(parcel);
     Ok(count)
 }
@@ -318,16 +317,17 @@ fn write_parcel(
     parcel: &mut Parcel,
 ) -> Result<u64, Errno> {
     let mut done = 0;
-    while parcel.remaining() > 0 {
-        let before = parcel.remaining();
-        let count = match bounded::write(task, output, *to, parcel, output.io_flags()) {
+    while parcel.bytes() > 0 {
+        let before = parcel.bytes();
+        let mut source = parcel.emptying(&**task);
+        let count = match bounded::write(task, output, *to, &mut source, output.io_flags()) {
             Ok(0) => break,
             Ok(count) => count,
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         };
         // A file may accept bytes without reading them (`/dev/null`).
-        parcel.skip(count.saturating_sub(before - parcel.remaining()));
+        parcel.skip(count.saturating_sub(before - parcel.bytes()));
         *to = to.map(|at| at + count as u64);
         done += count as u64;
     }
@@ -347,11 +347,12 @@ pub(super) fn copy(
     while done < length {
         let position = from.unwrap_or_else(|| input.offset());
         let bytes = (STEP_FRAMES * PAGE_BYTES).min((length - done) as usize);
-        let step =
-            read_parcel(input, &mut Some(position), STEP_FRAMES, bytes).and_then(|mut parcel| {
-                let count = parcel.remaining() as u64;
+        let step = read_parcel(task, (input, &mut Some(position)), STEP_FRAMES, bytes).and_then(
+            |mut parcel| {
+                let count = parcel.bytes() as u64;
                 Ok((count, write_parcel(task, output, to, &mut parcel)?))
-            });
+            },
+        );
         let (count, written) = match step {
             Ok(step) => step,
             Err(error) => return if done > 0 { Ok(done) } else { Err(error) },

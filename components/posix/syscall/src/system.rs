@@ -350,7 +350,8 @@ fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.uint(2) & !KNOWN != 0 || call.uint(2) & BOTH == BOTH {
         return Err(Errno::EINVAL);
     }
-    let mut sink = UserSink::new(call.memory, call.word(0), call.word(1).min(BYTES_MAX))?;
+    let mut sink =
+        UserSink::new(call.caller(), call.memory, call.word(0), call.word(1).min(BYTES_MAX))?;
     let mut done = 0;
     while sink.remaining() > 0 {
         let mut chunk = [0; CHUNK_BYTES];

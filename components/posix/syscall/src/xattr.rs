@@ -36,7 +36,7 @@ fn protocol_of(socket: &Socket) -> &'static [u8] {
 }
 
 /// Walks to the path at argument 0.
-fn named(call: &Call<'_>, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
+fn named(call: &Call<'_>, scope: &Scope<'_>, walk: Walk) -> Result<Path, Errno> {
     Named::cwd(call, 0)?.walk(scope, walk)
 }
 
@@ -62,7 +62,7 @@ fn fgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     get(call, &Scope::of(call.task), file.path())
 }
 
-fn get(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+fn get(call: &Call<'_>, scope: &Scope<'_>, place: &Path) -> Result<u64, Errno> {
     let name = attribute_name(call)?;
     let value = scope.caller().get_attribute(place, &name)?;
     answer(call, &value, call.word(2), call.word(3))
@@ -97,7 +97,7 @@ fn flistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     list(call, &Scope::of(call.task), file.path())
 }
 
-fn list(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+fn list(call: &Call<'_>, scope: &Scope<'_>, place: &Path) -> Result<u64, Errno> {
     let names: Vec<u8> = scope.caller().list_attributes(place)?;
     answer(call, &names, call.word(1), call.word(2))
 }
@@ -160,7 +160,7 @@ impl New {
         call.memory.read_bytes(call.word(2), &mut value)?;
         Ok(New { name, value, mode })
     }
-    fn set(&self, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+    fn set(&self, scope: &Scope<'_>, place: &Path) -> Result<u64, Errno> {
         let Some(mode) = self.mode else {
             scope.caller().check_attribute_change(place, &self.name)?;
             scope.caller().get_attribute(place, &self.name)?;
@@ -188,7 +188,7 @@ fn fremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     remove(call, &Scope::of(call.task), file.path())
 }
 
-fn remove(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+fn remove(call: &Call<'_>, scope: &Scope<'_>, place: &Path) -> Result<u64, Errno> {
     scope.caller().remove_attribute(place, &attribute_name(call)?)?;
     Ok(0)
 }

@@ -26,8 +26,8 @@ pub mod file {
     pub use crate::{
         base::{
             file::{
-                Allocation, File, IoFlags, Mappable, POSITION_MAX, Places, RangeSteps, SendRoom,
-                SignalSource, Survey, Watcher, Whence,
+                Allocation, File, IoFlags, Mappable, POSITION_MAX, PageUse, Places, RangeSteps,
+                SendRoom, SignalSource, Survey, Watcher, Whence,
             },
             poll::Ready,
         },
@@ -48,10 +48,11 @@ pub use base::{
     digits,
     errno::{self, Errno, ErrorNumber},
     file::Whence,
-    host::{Host, StorageIo},
+    host::Host,
     io,
     mount_flags::MountFlags,
     poll,
+    principal::{NOBODY, Principal, StorageIo},
     seals::Seals,
     time::now,
 };

@@ -12,7 +12,7 @@ use rt::{
     time,
 };
 use vfs::{
-    Errno, Vnode,
+    Caller, Errno, Vnode,
     file::{File, IoFlags, Opener, Places},
     io::{Sink, Source},
 };
@@ -75,7 +75,7 @@ pub struct HardwareRandom;
 
 impl Opener for HardwareRandom {
     /// It can be opened for reading only.
-    fn open(&self, _: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
+    fn open(&self, _: &Arc<Vnode>, flags: u32, _: &Caller<'_>) -> Result<Arc<dyn File>, Errno> {
         match flags & raw::O_ACCMODE {
             raw::O_RDONLY => Ok(Arc::new(HardwareRandom)),
             _ => Err(Errno::EINVAL),

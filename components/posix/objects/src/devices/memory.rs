@@ -4,7 +4,7 @@ use linux_raw_sys::ioctl as request;
 use memory::{AddressSpace, Anonymous, commit::Commitment};
 use process::Task;
 use vfs::{
-    Capabilities, Errno, Vnode,
+    Caller, Capabilities, Errno, Principal, Vnode,
     file::{File, IoFlags, Mappable, Opener, Places},
     io::{Sink, Source},
 };
@@ -34,7 +34,7 @@ const ZEROES_LOOK_BYTES: usize = 1 << 20;
 pub struct Memory;
 
 impl Opener for Memory {
-    fn open(&self, vnode: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
+    fn open(&self, vnode: &Arc<Vnode>, _: u32, _: &Caller<'_>) -> Result<Arc<dyn File>, Errno> {
         let kind = match vnode.device().1 {
             NULL => MemoryDeviceKind::Null,
             ZERO => MemoryDeviceKind::Zero,
@@ -146,8 +146,8 @@ impl File for MemoryDevice {
 }
 
 /// Returns whether a signal ends a long read early, with the bytes read so far.
-fn is_signalled() -> bool {
-    process::current().is_some_and(|task| task.has_signal())
+fn is_signalled(reader: &dyn Principal) -> bool {
+    Task::of(reader).is_some_and(Task::has_signal)
 }
 
 #[cold]
@@ -160,7 +160,7 @@ fn read_zeroes(sink: &mut dyn Sink) -> Result<usize, Errno> {
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }
-        if sink.remaining() > 0 && is_signalled() {
+        if sink.remaining() > 0 && is_signalled(sink.caller()) {
             break;
         }
     }
@@ -192,7 +192,7 @@ pub(super) fn put_pieces<const N: usize>(
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }
-        if done.is_multiple_of(look_bytes) && is_signalled() {
+        if done.is_multiple_of(look_bytes) && is_signalled(sink.caller()) {
             break;
         }
     }

@@ -2,8 +2,9 @@
 use super::ALTERNATE_MAJOR;
 use crate::tty::{Claim, Terminal, pty::devpts};
 use alloc::{sync::Arc, vec::Vec};
+use process::Task;
 use vfs::{
-    Errno, Vnode,
+    Caller, Errno, Principal, Vnode,
     devices::Registry,
     file::{File, Opener},
 };
@@ -29,9 +30,14 @@ pub fn register(registry: &Registry, terminals: &[Arc<Terminal>]) {
 struct Terminals(Vec<Arc<Terminal>>);
 
 impl Opener for Terminals {
-    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
+    fn open(
+        &self,
+        vnode: &Arc<Vnode>,
+        flags: u32,
+        caller: &Caller<'_>,
+    ) -> Result<Arc<dyn File>, Errno> {
         let (terminal, claim) = match vnode.device() {
-            (ALTERNATE_MAJOR, CONTROLLING) => (controlling()?, Claim::Never),
+            (ALTERNATE_MAJOR, CONTROLLING) => (controlling(caller.task)?, Claim::Never),
             // As on Linux, opening the console never makes it a controlling terminal.
             (ALTERNATE_MAJOR, CONSOLE) => {
                 (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Console)
@@ -41,12 +47,13 @@ impl Opener for Terminals {
                 (found.cloned().ok_or(Errno::ENXIO)?, Claim::IfFree)
             }
         };
-        Ok(Arc::new(terminal.open(flags, claim)?))
+        Ok(Arc::new(terminal.open(flags, claim, caller.task)?))
     }
 }
 
-fn controlling() -> Result<Arc<Terminal>, Errno> {
-    let task = process::current().ok_or(Errno::ENXIO)?;
+/// Returns the controlling terminal of `caller`.
+fn controlling(caller: &dyn Principal) -> Result<Arc<Terminal>, Errno> {
+    let task = Task::of(caller).ok_or(Errno::ENXIO)?;
     let terminal = task.process.terminal().ok_or(Errno::ENXIO)?;
     let terminal = terminal.as_any().downcast_ref::<Terminal>().and_then(Terminal::shared);
     terminal.ok_or(Errno::ENXIO)

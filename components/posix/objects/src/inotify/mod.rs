@@ -23,7 +23,7 @@ use queue::{Event, EventQueue};
 use quota::{Counted, CountedObject};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
-    Errno, Vnode,
+    Errno, Principal, Vnode,
     file::{File, IoFlags, Ready, SignalSource},
     io::Sink,
     notify::{Events, Happening, Observer},
@@ -228,7 +228,7 @@ impl File for Inotify {
     fn gives_spliced(&self) -> bool {
         false
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);
         }

@@ -114,8 +114,3 @@ pub fn now_seconds() -> i64 {
     const NS_A_SECOND: u64 = 1_000_000_000;
     (rt::time::wall_ns() / NS_A_SECOND) as i64
 }
-
-/// Returns the id of the calling process; 0 on the personality's own threads.
-fn current_process() -> u32 {
-    process::current().map_or(0, |task| task.process.id())
-}

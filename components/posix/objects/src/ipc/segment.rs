@@ -7,7 +7,7 @@
 //! A segment that is to be removed (IPC_RMID, `shm_rmid_forced`) leaves the registry with its last attach. Its pages are freed
 //! with the last reference, which a region that was removed from a map drops without the map's lock.
 use super::{
-    Who, current_process,
+    Who,
     layout::{RawPermission, RawSegment, RawSegmentUsage},
     limits, now_seconds,
     registry::{OBJECT_BYTES, Object, Registry, enter},
@@ -18,13 +18,13 @@ use alloc::{
 };
 use core::sync::atomic::{AtomicU64, Ordering};
 use memory::{self, Anonymous, PAGE, commit::Claimant, segments::segment_memory};
-use process::{Task, limits::Resource, user_memory::User};
+use process::{Process, Task, limits::Resource, user_memory::User};
 use rt::{lock_class, memory::Charge, sync::Mutex};
 use sysv::{
     permission::{Permission, Subject},
     table::{ObjectTable, PRIVATE},
 };
-use vfs::{Capabilities, Errno};
+use vfs::{Capabilities, Errno, Principal};
 
 lock_class! {
     static STATE = "ipc.segment";
@@ -243,6 +243,11 @@ impl SharedSegment {
     }
 }
 
+/// Returns the id of the process that attaches or detaches; 0 if there is none.
+fn id_of(by: &dyn Principal) -> u32 {
+    Process::of(by).map_or(0, Process::id)
+}
+
 impl memory::segments::Segment for SharedSegment {
     fn id(&self) -> i32 {
         self.id
@@ -253,16 +258,16 @@ impl memory::segments::Segment for SharedSegment {
     fn bytes(&self) -> u64 {
         self.bytes
     }
-    fn attached(&self) {
+    fn attached(&self, by: &dyn Principal) {
         let mut state = self.state.lock();
         state.attaches += 1;
         state.attached_s = now_seconds();
-        state.last_process = current_process();
+        state.last_process = id_of(by);
     }
-    fn detached(&self) {
+    fn detached(&self, by: &dyn Principal) {
         self.let_go(|state| {
             state.detached_s = now_seconds();
-            state.last_process = current_process();
+            state.last_process = id_of(by);
         });
     }
 }

@@ -4,12 +4,12 @@ use super::SLOTS;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use process::{
-    self,
-    current::{self, is_unprivileged},
+    Task,
+    principal::is_unprivileged,
     user_memory::{self, User},
 };
 use rt::{PAGE_BYTES, sync::Once};
-use vfs::{Capabilities, Errno};
+use vfs::{Capabilities, Errno, Principal};
 
 /// Frames of a new pipe of a user above the soft limit.
 const SLOTS_LEAST: usize = 2;
@@ -79,8 +79,8 @@ pub fn rounded(bytes: usize) -> Result<usize, Errno> {
     Ok(bytes.max(PAGE_BYTES).next_power_of_two())
 }
 
-fn may_pass_size() -> bool {
-    process::current().is_none_or(|task| task.credentials().has(Capabilities::SYS_RESOURCE))
+fn may_pass_size(caller: &dyn Principal) -> bool {
+    Task::of(caller).is_none_or(|task| task.has(Capabilities::SYS_RESOURCE))
 }
 
 /// Pages charged for a pipe, until this is dropped.
@@ -91,22 +91,22 @@ pub struct PipeShare {
 }
 
 impl PipeShare {
-    /// Charges a new pipe to the calling user.
+    /// Charges a new pipe to the user of `maker`.
     ///
     /// # Errors
     /// `ENFILE` above the hard limit.
-    pub fn take() -> Result<PipeShare, Errno> {
+    pub fn take(maker: &dyn Principal) -> Result<PipeShare, Errno> {
         let most = PipeLimit::Size.get() / PAGE_BYTES;
-        let wanted = if SLOTS > most && !may_pass_size() { most } else { SLOTS };
-        let user = current::account();
+        let wanted = if SLOTS > most && !may_pass_size(maker) { most } else { SLOTS };
+        let user = User::of_caller(maker);
         let mut pages = wanted;
         let mut now = user.add_pipe_pages(pages as isize);
-        if PipeLimit::Soft.is_passed_by(now) && is_unprivileged() {
+        if PipeLimit::Soft.is_passed_by(now) && is_unprivileged(maker) {
             pages = wanted.min(SLOTS_LEAST);
             now = user.add_pipe_pages(pages as isize - wanted as isize);
         }
         let share = PipeShare { user, pages };
-        if PipeLimit::Hard.is_passed_by(now) && is_unprivileged() {
+        if PipeLimit::Hard.is_passed_by(now) && is_unprivileged(maker) {
             return Err(Errno::ENFILE);
         }
         Ok(share)
@@ -115,21 +115,21 @@ impl PipeShare {
     pub fn pages(&self) -> usize {
         self.pages
     }
-    /// Changes the charge to `pages`.
+    /// Changes the charge to `pages`, for `caller`.
     ///
     /// # Errors
     /// `EPERM` if it grows beyond [`PipeLimit::Size`], or its user would be above a limit, without
     /// privilege.
-    pub fn change(&mut self, pages: usize) -> Result<(), Errno> {
+    pub fn change(&mut self, pages: usize, caller: &dyn Principal) -> Result<(), Errno> {
         let before = self.pages;
         let grows = pages > before;
-        if grows && pages * PAGE_BYTES > PipeLimit::Size.get() && !may_pass_size() {
+        if grows && pages * PAGE_BYTES > PipeLimit::Size.get() && !may_pass_size(caller) {
             return Err(Errno::EPERM);
         }
         let by = pages as isize - before as isize;
         let now = self.user.add_pipe_pages(by);
         let is_over = PipeLimit::Soft.is_passed_by(now) || PipeLimit::Hard.is_passed_by(now);
-        if grows && is_over && is_unprivileged() {
+        if grows && is_over && is_unprivileged(caller) {
             self.user.add_pipe_pages(-by);
             return Err(Errno::EPERM);
         }

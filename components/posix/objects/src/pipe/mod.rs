@@ -22,14 +22,14 @@ use buffer::{Buffer, Mode};
 use core::sync::atomic::{AtomicU32, Ordering};
 use limits::PipeShare;
 use linux_raw_sys::general as raw;
-use process::{self, HOST, signal};
+use process::{HOST, Task, signal};
 use rt::{
     PAGE_BYTES,
     sync::{LockClass, Mutex},
     thread::Woken,
 };
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready, SignalSource, Survey},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
@@ -117,24 +117,29 @@ impl Pipe {
             writable: WaitQueue::new(),
         }
     }
-    /// Makes a pipe and returns both ends: the first to read, the second to write.
+    /// Makes a pipe for `maker` and returns both ends: the first to read, the second to write.
     ///
     /// # Errors
     /// Those of [`Pipe::end`].
-    pub fn pair(flags: u32) -> Result<(Arc<End>, Arc<End>), Errno> {
+    pub fn pair(flags: u32, maker: &dyn Principal) -> Result<(Arc<End>, Arc<End>), Errno> {
         let pipe = Arc::new(Pipe::new());
-        let reader = pipe.end(Direction::Read, flags)?;
-        let writer = pipe.end(Direction::Write, flags)?;
+        let reader = pipe.end(Direction::Read, flags, maker)?;
+        let writer = pipe.end(Direction::Write, flags, maker)?;
         Ok((reader, writer))
     }
-    /// Makes another end. The first one charges the pipe to the calling user.
+    /// Makes another end. The first one charges the pipe to the user of `maker`.
     ///
     /// # Errors
     /// `ENFILE` if the user's pipes have reached the limit of pages.
-    fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Result<Arc<End>, Errno> {
+    fn end(
+        self: &Arc<Self>,
+        direction: Direction,
+        flags: u32,
+        maker: &dyn Principal,
+    ) -> Result<Arc<End>, Errno> {
         let mut state = self.state.lock();
         if state.share.is_none() {
-            let share = PipeShare::take()?;
+            let share = PipeShare::take(maker)?;
             state.buffer.resize(share.pages())?;
             state.share = Some(share);
         }
@@ -240,7 +245,7 @@ impl Pipe {
         let mut state = self.state.lock();
         if state.readers == 0 {
             drop(state);
-            broken_pipe();
+            broken_pipe(source.caller());
             return Err(Errno::EPIPE);
         }
         let was_empty = state.buffer.is_empty();
@@ -288,10 +293,10 @@ fn fill(
     Ok(done)
 }
 
-/// Sends the calling task the signal that its data has no reader (SIGPIPE).
-pub fn broken_pipe() {
-    if let Some(task) = process::current() {
-        signal::send_own(&task, signal::SIGPIPE);
+/// Sends the task that writes the signal that its data has no reader (SIGPIPE).
+pub fn broken_pipe(writer: &dyn Principal) {
+    if let Some(task) = Task::of(writer) {
+        signal::send_own(task, signal::SIGPIPE);
     }
 }
 
@@ -316,18 +321,18 @@ impl End {
     pub fn size(&self) -> usize {
         self.pipe.state.lock().buffer.slots() * PAGE_BYTES
     }
-    /// Sets the size, rounded up to a power of two of pages (`F_SETPIPE_SZ`). Returns the new size.
+    /// Sets the size, rounded up to a power of two of pages (`F_SETPIPE_SZ` of `caller`). Returns the new size.
     ///
     /// # Errors
     /// `EBUSY` if the pipe has more bytes, `EINVAL` beyond 2 GiB, `EPERM` if the user's limit does not
     /// allow it.
-    pub fn set_size(&self, bytes: usize) -> Result<usize, Errno> {
+    pub fn set_size(&self, bytes: usize, caller: &dyn Principal) -> Result<usize, Errno> {
         let size = limits::rounded(bytes)?;
         let pages = size / PAGE_BYTES;
         let mut state = self.pipe.state.lock();
         let before = state.buffer.slots();
         if let Some(share) = &mut state.share {
-            share.change(pages)?;
+            share.change(pages, caller)?;
         }
         if let Err(error) = state.buffer.resize(pages) {
             state.share.iter_mut().for_each(|share| share.put_back(before));
@@ -364,7 +369,7 @@ impl File for End {
         let mode = if is_packet { Mode::Packet } else { Mode::Stream };
         self.pipe.write(source, flags, mode).map(|count| (count, 0))
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             if self.direction.reads() {
                 table.add(&self.pipe.readable);

@@ -6,7 +6,7 @@ use super::buffer::{Mode, PipeSegment};
 use alloc::{collections::VecDeque, vec};
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{
-    Errno,
+    Errno, Principal,
     io::{Sink, Source},
 };
 
@@ -64,9 +64,22 @@ impl Parcel {
     pub fn new() -> Parcel {
         Parcel::default()
     }
-    /// Makes a sink for up to `bytes` bytes, in at most `slots` frames.
-    pub fn filling(&mut self, slots: usize, bytes: usize) -> Filling<'_> {
-        Filling { parcel: self, slots, bytes }
+    /// Makes a sink for up to `bytes` bytes that `caller` reads, in at most `slots` frames.
+    pub fn filling<'a>(
+        &'a mut self,
+        slots: usize,
+        bytes: usize,
+        caller: &'a dyn Principal,
+    ) -> Filling<'a> {
+        Filling { parcel: self, slots, bytes, caller }
+    }
+    /// Makes a source of the bytes, which `caller` writes; those that it does not take stay.
+    pub fn emptying<'a>(&'a mut self, caller: &'a dyn Principal) -> Emptying<'a> {
+        Emptying { parcel: self, caller }
+    }
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
     pub(super) fn push(&mut self, segment: PipeSegment) {
         self.bytes += segment.length;
@@ -86,20 +99,29 @@ impl Parcel {
     }
 }
 
-impl Source for Parcel {
+/// The source of a file to which a parcel is written.
+pub struct Emptying<'a> {
+    parcel: &'a mut Parcel,
+    caller: &'a dyn Principal,
+}
+
+impl Source for Emptying<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.caller
+    }
     fn remaining(&self) -> usize {
-        self.bytes
+        self.parcel.bytes
     }
     fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
         let mut done = 0;
-        while let (Some(first), Some(rest)) = (self.segments.front(), out.get_mut(done..)) {
+        while let (Some(first), Some(rest)) = (self.parcel.segments.front(), out.get_mut(done..)) {
             let wanted = rest.len().min(first.length);
             if wanted == 0 {
                 break;
             }
             let (piece, _) = rest.split_at_mut(wanted);
             let count = first.frame.read(first.start, piece);
-            self.skip(count);
+            self.parcel.skip(count);
             done += count;
         }
         Ok(done)
@@ -113,10 +135,10 @@ impl Source for Parcel {
         let wanted = length.min(PAGE_BYTES.saturating_sub(offset));
         let is_whole = |first: &PipeSegment| first.start == 0 && first.length == PAGE_BYTES;
         if wanted == PAGE_BYTES
-            && let Some(first) = self.segments.front().filter(|first| is_whole(first))
+            && let Some(first) = self.parcel.segments.front().filter(|first| is_whole(first))
         {
             frame.copy_from(&first.frame);
-            self.skip(PAGE_BYTES);
+            self.parcel.skip(PAGE_BYTES);
             return Ok(PAGE_BYTES);
         }
         let mut bytes = vec![0; wanted];
@@ -130,6 +152,7 @@ pub struct Filling<'a> {
     parcel: &'a mut Parcel,
     slots: usize,
     bytes: usize,
+    caller: &'a dyn Principal,
 }
 
 impl Filling<'_> {
@@ -157,6 +180,9 @@ impl Filling<'_> {
 }
 
 impl Sink for Filling<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.caller
+    }
     fn remaining(&self) -> usize {
         self.bytes.min(self.slots.saturating_mul(PAGE_BYTES))
     }
@@ -194,10 +220,11 @@ impl Sink for Filling<'_> {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+    use vfs::NOBODY;
 
     fn bytes_of(parcel: &mut Parcel) -> Vec<u8> {
-        let mut out = vec![0; parcel.remaining()];
-        assert_eq!(parcel.take(&mut out), Ok(out.len()));
+        let mut out = vec![0; parcel.bytes()];
+        assert_eq!(parcel.emptying(NOBODY).take(&mut out), Ok(out.len()));
         out
     }
 
@@ -206,7 +233,7 @@ mod tests {
         let frame = Frame::zeroed().unwrap();
         frame.write(10, b"hello");
         let mut parcel = Parcel::new();
-        let mut filling = parcel.filling(2, 100);
+        let mut filling = parcel.filling(2, 100, NOBODY);
         assert_eq!(filling.put_frame(&frame, 10, 5), Ok(5));
         assert_eq!(filling.put(b"!"), Ok(1));
         assert_eq!(filling.remaining(), 0);
@@ -221,16 +248,16 @@ mod tests {
         let page = Frame::zeroed().unwrap();
         page.write(0, &[7; PAGE_BYTES]);
         let mut parcel = Parcel::new();
-        let mut filling = parcel.filling(4, 3 * PAGE_BYTES);
+        let mut filling = parcel.filling(4, 3 * PAGE_BYTES, NOBODY);
         filling.put_frame(&page, 0, PAGE_BYTES).unwrap();
         filling.put_frame(&page, 4000, 96).unwrap();
         filling.put_zeroes(50).unwrap();
         let to = Frame::zeroed().unwrap();
-        assert_eq!(parcel.take_into_frame(&to, 0, PAGE_BYTES), Ok(PAGE_BYTES));
-        assert_eq!(parcel.take_into_frame(&to, 100, 200), Ok(146));
+        assert_eq!(parcel.emptying(NOBODY).take_into_frame(&to, 0, PAGE_BYTES), Ok(PAGE_BYTES));
+        assert_eq!(parcel.emptying(NOBODY).take_into_frame(&to, 100, 200), Ok(146));
         let mut out = [1; 3];
         to.read(195, &mut out);
         assert_eq!(out, [7, 0, 0]);
-        assert_eq!(parcel.remaining(), 0);
+        assert_eq!(parcel.bytes(), 0);
     }
 }

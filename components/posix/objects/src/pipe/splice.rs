@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::mem;
 use rt::{PAGE_BYTES, sync::MutexGuard, thread::Woken};
 use vfs::{
-    Errno,
+    Errno, NOBODY, Principal,
     file::IoFlags,
     io::{Sink, Source},
 };
@@ -90,29 +90,34 @@ enum Obstacle {
 }
 
 impl End {
-    /// Checks that the pipe has a reader.
+    /// Checks that the pipe has a reader for the data of `writer`.
     ///
     /// # Errors
     /// `EPIPE` (with SIGPIPE) without readers.
-    pub fn check_readers(&self) -> Result<(), Errno> {
+    pub fn check_readers(&self, writer: &dyn Principal) -> Result<(), Errno> {
         if self.pipe.state.lock().readers > 0 {
             return Ok(());
         }
-        broken_pipe();
+        broken_pipe(writer);
         Err(Errno::EPIPE)
     }
-    /// Reserves slots for up to `bytes` bytes, waiting until one is free.
+    /// Reserves slots for up to `bytes` bytes of `writer`, waiting until one is free.
     ///
     /// # Errors
     /// `EPIPE` (with SIGPIPE) without readers, `EAGAIN`, `Restart`.
-    pub fn reserve(&self, bytes: usize, flags: IoFlags) -> Result<Reservation<'_>, Errno> {
+    pub fn reserve(
+        &self,
+        bytes: usize,
+        flags: IoFlags,
+        writer: &dyn Principal,
+    ) -> Result<Reservation<'_>, Errno> {
         let pipe = &*self.pipe;
         loop {
             let ticket = pipe.writable.ticket();
             let mut state = pipe.state.lock();
             if state.readers == 0 {
                 drop(state);
-                broken_pipe();
+                broken_pipe(writer);
                 return Err(Errno::EPIPE);
             }
             // A range that begins within a page needs one frame more.
@@ -180,9 +185,9 @@ impl End {
     pub fn transfer(
         &self,
         output: &End,
-        bytes: usize,
-        how: Transfer,
+        (bytes, how): (usize, Transfer),
         flags: IoFlags,
+        writer: &dyn Principal,
     ) -> Result<usize, Errno> {
         if self.is_same_pipe(output) {
             return Err(Errno::EINVAL);
@@ -190,7 +195,7 @@ impl End {
         loop {
             let ticket_in = self.pipe.readable.ticket();
             let ticket_out = output.pipe.writable.ticket();
-            let obstacle = match transfer_now(&self.pipe, &output.pipe, bytes, how)? {
+            let obstacle = match transfer_now(&self.pipe, &output.pipe, (bytes, how), writer)? {
                 Ok(count) => return Ok(count),
                 Err(obstacle) => obstacle,
             };
@@ -211,10 +216,10 @@ impl End {
     /// # Errors
     /// Those of [`End::reserve`], and those of `source`.
     pub fn write_part(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
-        let reservation = self.reserve(source.remaining(), flags)?;
+        let reservation = self.reserve(source.remaining(), flags, source.caller())?;
         let mut parcel = Parcel::new();
         let room = source.remaining().min(reservation.slots * PAGE_BYTES);
-        let mut filling = parcel.filling(reservation.slots, room);
+        let mut filling = parcel.filling(reservation.slots, room, NOBODY);
         let mut done = 0;
         while filling.remaining() > 0 {
             match filling.fill_from(source) {
@@ -255,8 +260,8 @@ fn lock_both<'a>(
 fn transfer_now(
     input: &Arc<Pipe>,
     output: &Arc<Pipe>,
-    bytes: usize,
-    how: Transfer,
+    (bytes, how): (usize, Transfer),
+    writer: &dyn Principal,
 ) -> Result<Result<usize, Obstacle>, Errno> {
     let (mut from, mut to) = lock_both(input, output);
     let is_empty = from.is_borrowed || from.buffer.is_empty();
@@ -267,7 +272,7 @@ fn transfer_now(
     }
     if to.readers == 0 {
         drop((from, to));
-        broken_pipe();
+        broken_pipe(writer);
         return Err(Errno::EPIPE);
     }
     if is_over {

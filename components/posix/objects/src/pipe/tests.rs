@@ -2,7 +2,10 @@
 use super::*;
 use alloc::{vec, vec::Vec};
 use std::thread;
-use vfs::io::{SliceSink, SliceSource};
+use vfs::{
+    NOBODY,
+    io::{SliceSink, SliceSource},
+};
 
 const BLOCKING: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
 const NONBLOCKING: IoFlags = IoFlags { is_nonblocking: true, is_append: false };
@@ -20,7 +23,7 @@ fn get(end: &End, count: usize, flags: IoFlags) -> Result<Vec<u8>, Errno> {
 
 #[test]
 fn bytes_come_out_as_they_went_in() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     assert_eq!(put(&writer, b"hello ", BLOCKING), Ok(6));
     assert_eq!(put(&writer, b"world", BLOCKING), Ok(5));
     assert_eq!(reader.readable_bytes(), 11);
@@ -29,7 +32,7 @@ fn bytes_come_out_as_they_went_in() {
 
 #[test]
 fn an_empty_pipe_is_eagain_and_at_the_end_eof() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     assert_eq!(get(&reader, 1, NONBLOCKING), Err(Errno::EAGAIN));
     writer.closed();
     assert_eq!(get(&reader, 1, BLOCKING).unwrap(), b"");
@@ -37,13 +40,13 @@ fn an_empty_pipe_is_eagain_and_at_the_end_eof() {
 
 #[test]
 fn sixty_four_kibibytes_fit_and_short_writes_share_frames() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     assert_eq!(put(&writer, &vec![1; 70000], NONBLOCKING), Ok(65536));
     assert_eq!(put(&writer, b"x", NONBLOCKING), Err(Errno::EAGAIN));
-    assert!(!writer.poll(None).contains(Ready::OUT));
+    assert!(!writer.poll(None, NOBODY).contains(Ready::OUT));
     assert_eq!(get(&reader, 4096, BLOCKING).unwrap().len(), 4096);
-    assert!(writer.poll(None).contains(Ready::OUT));
-    let (_reader, writer) = Pipe::pair(0).unwrap();
+    assert!(writer.poll(None, NOBODY).contains(Ready::OUT));
+    let (_reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     let mut total = 0;
     while let Ok(count) = put(&writer, b"12345678", NONBLOCKING) {
         total += count;
@@ -53,7 +56,7 @@ fn sixty_four_kibibytes_fit_and_short_writes_share_frames() {
 
 #[test]
 fn a_write_of_at_most_a_page_is_whole_or_not_at_all() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     put(&writer, &vec![1; 65536 - 4096 + 10], NONBLOCKING).unwrap();
     assert_eq!(put(&writer, &[2; 4090], NONBLOCKING), Err(Errno::EAGAIN));
     get(&reader, 4096, BLOCKING).unwrap();
@@ -62,25 +65,25 @@ fn a_write_of_at_most_a_page_is_whole_or_not_at_all() {
 
 #[test]
 fn without_readers_a_write_is_epipe_and_poll_says_error() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     reader.closed();
     assert_eq!(put(&writer, b"x", BLOCKING), Err(Errno::EPIPE));
-    assert!(writer.poll(None).contains(Ready::ERROR));
+    assert!(writer.poll(None, NOBODY).contains(Ready::ERROR));
 }
 
 #[test]
 fn without_writers_poll_says_hangup_and_what_is_left_is_read() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     put(&writer, b"rest", BLOCKING).unwrap();
-    assert_eq!(reader.poll(None), Ready::IN | Ready::READ_NORMAL);
+    assert_eq!(reader.poll(None, NOBODY), Ready::IN | Ready::READ_NORMAL);
     writer.closed();
-    assert!(reader.poll(None).contains(Ready::IN | Ready::HANGUP));
+    assert!(reader.poll(None, NOBODY).contains(Ready::IN | Ready::HANGUP));
     assert_eq!(get(&reader, 10, BLOCKING).unwrap(), b"rest");
 }
 
 #[test]
 fn packets_are_read_one_by_one_and_cut() {
-    let (reader, writer) = Pipe::pair(raw::O_DIRECT).unwrap();
+    let (reader, writer) = Pipe::pair(raw::O_DIRECT, NOBODY).unwrap();
     put(&writer, b"first", BLOCKING).unwrap();
     put(&writer, b"second", BLOCKING).unwrap();
     assert_eq!(get(&reader, 3, BLOCKING).unwrap(), b"fir");
@@ -90,17 +93,17 @@ fn packets_are_read_one_by_one_and_cut() {
 
 #[test]
 fn the_size_is_rounded_and_not_made_less_than_what_is_in_it() {
-    let (_reader, writer) = Pipe::pair(0).unwrap();
+    let (_reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     assert_eq!(writer.size(), 65536);
-    assert_eq!(writer.set_size(5000), Ok(8192));
+    assert_eq!(writer.set_size(5000, NOBODY), Ok(8192));
     put(&writer, &[0; 8192], BLOCKING).unwrap();
-    assert_eq!(writer.set_size(100), Err(Errno::EBUSY));
-    assert_eq!(writer.set_size(100_000), Ok(131_072));
+    assert_eq!(writer.set_size(100, NOBODY), Err(Errno::EBUSY));
+    assert_eq!(writer.set_size(100_000, NOBODY), Ok(131_072));
 }
 
 #[test]
 fn a_blocked_reader_and_writer_go_on_until_everything_passed() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     let sent: Vec<u8> = (0..1_000_000u32).map(|number| (number % 251) as u8).collect();
     let data = sent.clone();
     let sender = thread::spawn(move || {
@@ -121,7 +124,7 @@ fn a_blocked_reader_and_writer_go_on_until_everything_passed() {
 
 #[test]
 fn short_writes_of_several_threads_are_not_torn() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     let senders: Vec<_> = (0..4u8)
         .map(|mark| {
             let writer = writer.clone();
@@ -146,7 +149,7 @@ fn short_writes_of_several_threads_are_not_torn() {
 
 #[test]
 fn a_write_ends_when_the_last_reader_goes() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     let sender = thread::spawn(move || put(&writer, &[0; 100_000], BLOCKING));
     while reader.readable_bytes() < 65536 {
         thread::yield_now();
@@ -157,7 +160,7 @@ fn a_write_ends_when_the_last_reader_goes() {
 
 #[test]
 fn bytes_taken_out_and_not_used_come_back_first() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
     put(&writer, b"hello", BLOCKING).unwrap();
     let mut borrowed = reader.borrow(4, BLOCKING).unwrap().unwrap();
     borrowed.parcel.skip(2);
@@ -169,11 +172,11 @@ fn bytes_taken_out_and_not_used_come_back_first() {
 
 #[test]
 fn slots_set_aside_count_as_used() {
-    let (reader, writer) = Pipe::pair(0).unwrap();
-    let reservation = writer.reserve(usize::MAX, NONBLOCKING).unwrap();
+    let (reader, writer) = Pipe::pair(0, NOBODY).unwrap();
+    let reservation = writer.reserve(usize::MAX, NONBLOCKING, NOBODY).unwrap();
     assert_eq!(reservation.slots(), SLOTS);
     assert_eq!(put(&writer, b"x", NONBLOCKING), Err(Errno::EAGAIN));
-    assert_eq!(writer.set_size(PAGE_BYTES), Err(Errno::EBUSY));
+    assert_eq!(writer.set_size(PAGE_BYTES, NOBODY), Err(Errno::EBUSY));
     reservation.deliver(Parcel::new());
     assert_eq!(put(&writer, b"x", NONBLOCKING), Ok(1));
     assert_eq!(reader.readable_bytes(), 1);

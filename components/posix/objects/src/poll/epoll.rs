@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex, thread::Woken, time::Instant};
 use vfs::{
-    Errno, OpenFile,
+    Errno, OpenFile, Principal,
     file::{File, Ready},
     poll::{PollTable, WaitQueue, Watcher},
 };
@@ -82,14 +82,14 @@ impl WatchedFile {
     /// Returns the wanted events that its file is ready for, and the interest; `None` if there are none, or the file was
     /// closed.
     #[inline]
-    fn look(&self, table: Option<&PollTable>) -> Option<(u32, Interest)> {
+    fn look(&self, table: Option<&PollTable>, caller: &dyn Principal) -> Option<(u32, Interest)> {
         if self.is_deleted.load(Ordering::Acquire) {
             return None;
         }
         let file = self.file.upgrade()?;
         let interest = *self.interest.lock();
         // A one-shot entry that has fired has no wanted events.
-        let found = file.file().poll(table) & asked(interest);
+        let found = file.file().poll(table, caller) & asked(interest);
         (!found.is_empty()).then(|| (u32::from(found.bits()), interest))
     }
     /// Clears the wanted events of a one-shot entry until it is modified. Returns `false` if they were cleared already.
@@ -154,11 +154,17 @@ impl Epoll {
             false => Ok(()),
         }
     }
-    /// Does epoll_ctl(2) for `fd`, a descriptor of `file`.
+    /// Does epoll_ctl(2) of `caller` for `fd`, a descriptor of `file`.
     ///
     /// # Errors
     /// `EEXIST`, `ENOENT`, `EPERM` for a file that is always ready, `ELOOP`, `EINVAL`.
-    pub fn control(&self, fd: i32, file: &Arc<OpenFile>, change: Change) -> Result<(), Errno> {
+    pub fn control(
+        &self,
+        fd: i32,
+        file: &Arc<OpenFile>,
+        change: Change,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
         Self::check_watchable(file)?;
         // If two epolls are added to each other at once, only one may succeed.
         let mut nesting = None;
@@ -189,7 +195,7 @@ impl Epoll {
                     0 => PollTable::telling(watcher),
                     _ => PollTable::telling_alone(watcher, asked(interest.with_errors())),
                 };
-                self.look_at(entry, Some(&table));
+                self.look_at(entry, Some(&table), caller);
             }
             (Change::Modify(interest), Some(at)) => {
                 let Some(entry) = entries.get(at).cloned() else { return Err(Errno::ENOENT) };
@@ -200,7 +206,7 @@ impl Epoll {
                 }
                 *entry.interest.lock() = interest.with_errors();
                 entry.is_level.store(interest.is_level(), Ordering::Release);
-                self.look_at(entry, None);
+                self.look_at(entry, None, caller);
             }
             (Change::Delete, Some(at)) => {
                 entries.swap_remove(at).is_deleted.store(true, Ordering::Release);
@@ -220,8 +226,8 @@ impl Epoll {
             is_deleted: AtomicBool::new(false),
         })
     }
-    fn look_at(&self, entry: Arc<WatchedFile>, table: Option<&PollTable>) {
-        if entry.look(table).is_some() {
+    fn look_at(&self, entry: Arc<WatchedFile>, table: Option<&PollTable>, caller: &dyn Principal) {
+        if entry.look(table, caller).is_some() {
             self.queue(entry);
             self.wake();
         }
@@ -260,7 +266,7 @@ impl Epoll {
         };
         self.inner().iter().any(is_it)
     }
-    /// Waits until a file is ready, and calls `tell` for at most `max` ready entries, with the ready events; returns
+    /// Waits until a file is ready for `caller`, and calls `tell` for at most `max` ready entries, with the ready events; returns
     /// without any after `deadline`. No lock is held during `tell`.
     ///
     /// # Errors
@@ -268,15 +274,16 @@ impl Epoll {
     #[inline]
     pub fn wait(
         &self,
-        max: usize,
-        deadline: Option<Instant>,
+        (max, deadline): (usize, Option<Instant>),
+        caller: &dyn Principal,
         mut tell: impl FnMut(Interest),
     ) -> Result<(), Errno> {
-        if self.harvest(max, &mut tell) || deadline.is_some_and(|at| rt::time::now() >= at) {
+        if self.harvest(max, caller, &mut tell) || deadline.is_some_and(|at| rt::time::now() >= at)
+        {
             return Ok(());
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let result = self.wait_and_harvest(max, deadline, &mut tell);
+        let result = self.wait_and_harvest((max, deadline), caller, &mut tell);
         if self.waiting.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.is_awaited.store(false, Ordering::SeqCst);
         }
@@ -284,8 +291,8 @@ impl Epoll {
     }
     fn wait_and_harvest(
         &self,
-        max: usize,
-        deadline: Option<Instant>,
+        (max, deadline): (usize, Option<Instant>),
+        caller: &dyn Principal,
         tell: &mut impl FnMut(Interest),
     ) -> Result<(), Errno> {
         let mut woken = Woken::Signalled;
@@ -293,7 +300,7 @@ impl Epoll {
             // The flag is set before the files are checked: a change after the check clears it.
             self.is_awaited.store(true, Ordering::SeqCst);
             let ticket = self.changed.ticket();
-            let has_told = self.harvest(max, tell);
+            let has_told = self.harvest(max, caller, tell);
             if has_told || deadline.is_some_and(|deadline| rt::time::now() >= deadline) {
                 return Ok(());
             }
@@ -305,7 +312,7 @@ impl Epoll {
     }
     /// Removes ready entries from the list and reports them; level-triggered ones are added to its end again. Returns
     /// whether there was any.
-    fn harvest(&self, max: usize, tell: &mut impl FnMut(Interest)) -> bool {
+    fn harvest(&self, max: usize, caller: &dyn Principal, tell: &mut impl FnMut(Interest)) -> bool {
         let mut told = 0;
         let mut ready = self.ready.lock();
         // A single level-triggered entry stays in its place.
@@ -314,7 +321,7 @@ impl Epoll {
         {
             let only = only.clone();
             drop(ready);
-            if let Some((events, interest)) = only.look(None)
+            if let Some((events, interest)) = only.look(None, caller)
                 && interest.is_level()
             {
                 tell(Interest { events, data: interest.data });
@@ -329,7 +336,7 @@ impl Epoll {
             let Some(entry) = ready.pop_front() else { break };
             drop(ready);
             entry.is_queued.store(false, Ordering::Release);
-            let found = entry.look(None);
+            let found = entry.look(None, caller);
             let mode = found.map_or(raw::EPOLLET, |(_, interest)| interest.events);
             // If several waits find a one-shot entry at once, the one that disarms it reports it.
             let is_told = mode & raw::EPOLLONESHOT == 0 || entry.disarm();
@@ -382,12 +389,12 @@ impl File for Epoll {
     fn gives_spliced(&self) -> bool {
         false
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, caller: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);
         }
         let queued: Vec<_> = self.ready.lock().iter().cloned().collect();
-        let is_ready = queued.iter().any(|entry| entry.look(None).is_some());
+        let is_ready = queued.iter().any(|entry| entry.look(None, caller).is_some());
         if is_ready { Ready::IN | Ready::READ_NORMAL } else { Ready::empty() }
     }
     fn details(&self) -> String {

@@ -3,7 +3,7 @@ use alloc::{format, string::String};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
@@ -116,7 +116,7 @@ impl File for EventCounter {
     fn gives_spliced(&self) -> bool {
         false
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);
         }

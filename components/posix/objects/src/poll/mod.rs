@@ -19,7 +19,7 @@ pub use timer::{Setting, TimerFile};
 
 use alloc::sync::Arc;
 use rt::thread::Woken;
-use vfs::{Errno, OpenFile, file::Ready, poll::PollTable};
+use vfs::{Errno, OpenFile, Principal, file::Ready, poll::PollTable};
 
 /// Returns the events of `events` that `file` is ready for, if that is known without calling it: a file that does not
 /// implement readiness is always ready, and a missing file is INVALID.
@@ -54,32 +54,36 @@ impl PolledFile {
     pub fn at(&self) -> usize {
         self.at
     }
-    fn look(&mut self, table: Option<&PollTable>) -> bool {
-        self.found = self.file.file().poll(table) & self.events;
+    fn look(&mut self, table: Option<&PollTable>, caller: &dyn Principal) -> bool {
+        self.found = self.file.file().poll(table, caller) & self.events;
         !self.found.is_empty()
     }
 }
 
 /// Checks every file, not only up to the first that is ready. Returns `true` if one is.
-fn look(wanted: &mut [PolledFile], table: Option<&PollTable>) -> bool {
-    wanted.iter_mut().filter_map(|wanted| wanted.look(table).then_some(())).count() > 0
+fn look(wanted: &mut [PolledFile], table: Option<&PollTable>, caller: &dyn Principal) -> bool {
+    wanted.iter_mut().filter_map(|wanted| wanted.look(table, caller).then_some(())).count() > 0
 }
 
-/// Waits until one of `wanted` is ready or the time has passed; the ready events are in `found`.
+/// Waits until one of `wanted` is ready for `caller` or the time has passed; the ready events are in `found`.
 ///
 /// # Errors
 /// `RestartUnhandled` for a signal.
-pub fn wait_ready(wanted: &mut [PolledFile], timeout: Timeout) -> Result<(), Errno> {
-    if look(wanted, None) || timeout == Timeout::Now {
+pub fn wait_ready(
+    wanted: &mut [PolledFile],
+    timeout: Timeout,
+    caller: &dyn Principal,
+) -> Result<(), Errno> {
+    if look(wanted, None, caller) || timeout == Timeout::Now {
         return Ok(());
     }
     let mut table = PollTable::new();
-    if look(wanted, Some(&table)) {
+    if look(wanted, Some(&table), caller) {
         return Ok(());
     }
     loop {
         let woken = table.wait(timeout.deadline());
-        if look(wanted, None) || woken == Woken::TimedOut {
+        if look(wanted, None, caller) || woken == Woken::TimedOut {
             return Ok(());
         }
         if woken == Woken::Kicked {

@@ -1,13 +1,13 @@
 //! [`SignalFile`]: the file of signalfd4(2).
 //!
-//! It has no signals of its own: whoever reads or polls it is told of the signals pending for him.
+//! It has no signals of its own: a task that reads or polls it is told of its own pending signals.
 //! A waiter is woken by [`process::Process::signal_arrived`]. Layout of the result of a read:
 //!
 //! ```text
 //!  0 signo  4 errno  8 code  12 pid  16 uid  20 fd  24 tid  28 band  32 overrun  36 trapno
 //! 40 status  44 int  48 ptr  56 utime  64 stime  72 addr  80 .. 128 unused
 //! ```
-use alloc::{format, string::String, sync::Arc};
+use alloc::{format, string::String};
 use core::sync::atomic::{AtomicU64, Ordering};
 use process::{
     self, Task,
@@ -15,7 +15,7 @@ use process::{
 };
 use rt::thread::Woken;
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready},
     io::Sink,
     poll::PollTable,
@@ -34,18 +34,20 @@ impl SignalFile {
     pub fn new(wanted: SignalSet) -> SignalFile {
         SignalFile { wanted: AtomicU64::new(wanted & !signal::UNBLOCKABLE) }
     }
-    /// Changes the set of signals to `wanted` from now on.
-    pub fn set(&self, wanted: SignalSet) {
+    /// Changes the set of signals to `wanted` from now on; waits in the process of `caller` look again.
+    pub fn set(&self, wanted: SignalSet, caller: &Task) {
         self.wanted.store(wanted & !signal::UNBLOCKABLE, Ordering::Release);
-        if let Some(task) = process::current() {
-            task.process.signal_arrived.wake();
-        }
+        caller.process.signal_arrived.wake();
     }
-    fn take(&self, task: &Arc<Task>) -> Option<Info> {
+    fn take(&self, task: &Task) -> Option<Info> {
         signal::take_wanted(task, self.wanted.load(Ordering::Acquire))
     }
+    /// Takes a further signal of the task that reads.
+    fn next(&self, sink: &dyn Sink) -> Option<Info> {
+        self.take(Task::of(sink.caller())?)
+    }
     /// Waits for the first signal.
-    fn first(&self, task: &Arc<Task>, flags: IoFlags) -> Result<Info, Errno> {
+    fn first(&self, task: &Task, flags: IoFlags) -> Result<Info, Errno> {
         loop {
             let ticket = task.process.signal_arrived.ticket();
             if let Some(info) = self.take(task) {
@@ -73,8 +75,8 @@ impl File for SignalFile {
         if sink.remaining() < RECORD_BYTES {
             return Err(Errno::EINVAL);
         }
-        let task = process::current().ok_or(Errno::EAGAIN)?;
-        let mut next = Some(self.first(&task, flags)?);
+        let task = Task::of(sink.caller()).ok_or(Errno::EAGAIN)?;
+        let mut next = Some(self.first(task, flags)?);
         let mut done = 0;
         while let Some(info) = next {
             match sink.put_whole(&record(&info)) {
@@ -82,19 +84,19 @@ impl File for SignalFile {
                 Err(_) => break,
                 Ok(count) => done += count,
             }
-            next = if sink.remaining() < RECORD_BYTES { None } else { self.take(&task) };
+            next = if sink.remaining() < RECORD_BYTES { None } else { self.next(sink) };
         }
         Ok(done)
     }
     fn gives_spliced(&self) -> bool {
         false
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
-        let Some(task) = process::current() else { return Ready::empty() };
+    fn poll(&self, table: Option<&PollTable>, caller: &dyn Principal) -> Ready {
+        let Some(task) = Task::of(caller) else { return Ready::empty() };
         if let Some(table) = table {
             table.add(&task.process.signal_arrived);
         }
-        let pending = signal::pending(&task);
+        let pending = signal::pending(task);
         match pending & self.wanted.load(Ordering::Acquire) {
             0 => Ready::empty(),
             _ => Ready::IN | Ready::READ_NORMAL,

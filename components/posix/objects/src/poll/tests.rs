@@ -5,6 +5,7 @@ use linux_raw_sys::general as raw;
 use process::files::anonymous;
 use std::thread;
 use vfs::{
+    NOBODY,
     file::IoFlags,
     io::{SliceSink, SliceSource},
 };
@@ -29,7 +30,7 @@ fn take(file: &OpenFile) -> Result<u64, Errno> {
 /// Returns the data of at most `max` ready entries.
 fn told(epoll: &Epoll, max: usize, deadline: Option<rt::time::Instant>) -> Vec<u64> {
     let mut found = Vec::new();
-    epoll.wait(max, deadline, |event| found.push(event.data)).unwrap();
+    epoll.wait((max, deadline), NOBODY, |event| found.push(event.data)).unwrap();
     found
 }
 
@@ -57,13 +58,13 @@ fn a_counter_that_would_pass_its_largest_value_is_not_writable() {
     add(&file, u64::MAX - 1);
     let result = file.write_with(&mut SliceSource::new(&1u64.to_le_bytes()), NONBLOCKING);
     assert_eq!(result, Err(Errno::EAGAIN));
-    assert!(!file.file().poll(None).contains(Ready::OUT));
+    assert!(!file.file().poll(None, NOBODY).contains(Ready::OUT));
 }
 
 #[test]
 fn level_triggered_entries_are_reported_while_they_are_ready() {
     let (epoll, file) = (Epoll::new(), counter(0, ReadMode::Whole));
-    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN, 7))).unwrap();
+    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN, 7)), NOBODY).unwrap();
     assert!(ready(&epoll).is_empty());
     add(&file, 1);
     assert_eq!((ready(&epoll), ready(&epoll)), (vec![7], vec![7]));
@@ -74,7 +75,7 @@ fn level_triggered_entries_are_reported_while_they_are_ready() {
 #[test]
 fn edge_triggered_entries_are_reported_once_a_change() {
     let (epoll, file) = (Epoll::new(), counter(1, ReadMode::Whole));
-    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN | raw::EPOLLET, 7))).unwrap();
+    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN | raw::EPOLLET, 7)), NOBODY).unwrap();
     assert_eq!((ready(&epoll), ready(&epoll)), (vec![7], vec![]));
     add(&file, 1);
     assert_eq!((ready(&epoll), ready(&epoll)), (vec![7], vec![]));
@@ -84,22 +85,22 @@ fn edge_triggered_entries_are_reported_once_a_change() {
 fn one_shot_entries_wait_to_be_armed_again() {
     let (epoll, file) = (Epoll::new(), counter(1, ReadMode::Whole));
     let once = interest(raw::EPOLLIN | raw::EPOLLONESHOT, 7);
-    epoll.control(3, &file, Change::Add(once)).unwrap();
+    epoll.control(3, &file, Change::Add(once), NOBODY).unwrap();
     assert_eq!((ready(&epoll), ready(&epoll)), (vec![7], vec![]));
-    epoll.control(3, &file, Change::Modify(once)).unwrap();
+    epoll.control(3, &file, Change::Modify(once), NOBODY).unwrap();
     assert_eq!(ready(&epoll), [7]);
 }
 
 #[test]
 fn entries_go_when_deleted_and_when_their_file_is_closed() {
     let (epoll, file) = (Epoll::new(), counter(1, ReadMode::Whole));
-    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN, 7))).unwrap();
+    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN, 7)), NOBODY).unwrap();
     let again = Change::Add(interest(raw::EPOLLIN, 8));
-    assert_eq!(epoll.control(3, &file, again), Err(Errno::EEXIST));
-    epoll.control(3, &file, Change::Delete).unwrap();
+    assert_eq!(epoll.control(3, &file, again, NOBODY), Err(Errno::EEXIST));
+    epoll.control(3, &file, Change::Delete, NOBODY).unwrap();
     assert!(ready(&epoll).is_empty());
-    assert_eq!(epoll.control(3, &file, Change::Delete), Err(Errno::ENOENT));
-    epoll.control(3, &file, again).unwrap();
+    assert_eq!(epoll.control(3, &file, Change::Delete, NOBODY), Err(Errno::ENOENT));
+    epoll.control(3, &file, again, NOBODY).unwrap();
     drop(file);
     assert!(ready(&epoll).is_empty());
 }
@@ -109,7 +110,9 @@ fn many_ready_entries_take_turns() {
     let epoll = Epoll::new();
     let files: Vec<_> = (0..3).map(|_| counter(1, ReadMode::Whole)).collect();
     for (fd, file) in files.iter().enumerate() {
-        epoll.control(fd as i32, file, Change::Add(interest(raw::EPOLLIN, fd as u64))).unwrap();
+        epoll
+            .control(fd as i32, file, Change::Add(interest(raw::EPOLLIN, fd as u64)), NOBODY)
+            .unwrap();
     }
     let one = || told(&epoll, 1, Some(rt::time::now()))[0];
     assert_eq!([one(), one(), one(), one()], [0, 1, 2, 0]);
@@ -121,18 +124,18 @@ fn epolls_may_watch_epolls_but_not_in_a_circle() {
     let (outer, inner) = (Epoll::new(), Epoll::new());
     let outer_file = OpenFile::new(outer.clone(), place(), raw::O_RDWR);
     let inner_file = OpenFile::new(inner.clone(), place(), raw::O_RDWR);
-    outer.control(3, &inner_file, Change::Add(interest(raw::EPOLLIN, 1))).unwrap();
-    let circle = inner.control(4, &outer_file, Change::Add(interest(raw::EPOLLIN, 2)));
+    outer.control(3, &inner_file, Change::Add(interest(raw::EPOLLIN, 1)), NOBODY).unwrap();
+    let circle = inner.control(4, &outer_file, Change::Add(interest(raw::EPOLLIN, 2)), NOBODY);
     assert_eq!(circle, Err(Errno::ELOOP));
     let file = counter(1, ReadMode::Whole);
-    inner.control(5, &file, Change::Add(interest(raw::EPOLLIN, 3))).unwrap();
+    inner.control(5, &file, Change::Add(interest(raw::EPOLLIN, 3)), NOBODY).unwrap();
     assert_eq!(ready(&outer), [1]);
 }
 
 #[test]
 fn a_waiter_is_woken_by_a_change() {
     let (epoll, file) = (Epoll::new(), counter(0, ReadMode::Whole));
-    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN, 7))).unwrap();
+    epoll.control(3, &file, Change::Add(interest(raw::EPOLLIN, 7)), NOBODY).unwrap();
     let waiter = thread::spawn(move || told(&epoll, 1, None));
     add(&file, 1);
     assert_eq!(waiter.join().unwrap(), [7]);
@@ -144,13 +147,13 @@ fn waiting_for_several_files_ends_when_one_is_ready() {
     let want = |file: &Arc<OpenFile>| PolledFile::new(file.clone(), Ready::IN, 0);
     let mut wanted = [want(&one), want(&other)];
     let waiter = thread::spawn(move || {
-        wait_ready(&mut wanted, Timeout::Never).unwrap();
+        wait_ready(&mut wanted, Timeout::Never, NOBODY).unwrap();
         wanted.map(|want| want.found())
     });
     add(&other, 1);
     assert_eq!(waiter.join().unwrap(), [Ready::empty(), Ready::IN]);
     let mut wanted = [want(&one)];
-    wait_ready(&mut wanted, Timeout::after_ns(1_000_000)).unwrap();
+    wait_ready(&mut wanted, Timeout::after_ns(1_000_000), NOBODY).unwrap();
     assert_eq!(wanted[0].found(), Ready::empty());
 }
 
@@ -165,7 +168,7 @@ fn what_cannot_be_polled_and_what_is_always_ready_is_known_without_a_look() {
     assert_eq!(known(Some(&only), Ready::IN), Some(Ready::INVALID));
     let mut wanted =
         [PolledFile::new(file.clone(), Ready::IN, 3), PolledFile::new(file, Ready::PRIORITY, 4)];
-    wait_ready(&mut wanted, Timeout::Never).unwrap();
+    wait_ready(&mut wanted, Timeout::Never, NOBODY).unwrap();
     let found = wanted.map(|want| (want.at(), want.found()));
     assert_eq!(found, [(3, Ready::IN), (4, Ready::empty())]);
 }

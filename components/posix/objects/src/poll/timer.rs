@@ -17,7 +17,7 @@ use process::time::{
 };
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready},
     io::Sink,
     poll::{PollTable, WaitQueue},
@@ -211,7 +211,7 @@ impl File for TimerFile {
     fn gives_spliced(&self) -> bool {
         false
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);
         }

@@ -5,7 +5,7 @@ use alloc::{
     sync::{Arc, Weak},
 };
 use core::sync::atomic::Ordering;
-use vfs::{Caller, Errno};
+use vfs::{Caller, Errno, Principal};
 
 impl Socket {
     /// Makes the socket accept connections (listen(2)).
@@ -63,7 +63,7 @@ impl Socket {
                 SocketLink::To(..) => return Err(Errno::EISCONN),
                 SocketLink::Listening { .. } => return Err(Errno::EINVAL),
             }
-            match to.offer(self, &who)? {
+            match to.offer(self, &who, caller.task)? {
                 Some(other) => {
                     let listener = to.state.lock().listener.clone();
                     return self.enter(&other, address, listener);
@@ -125,11 +125,16 @@ impl Socket {
         }
     }
     /// Adds a connection of `from` to those that wait. Returns the socket that is its other end; `None` if too many wait.
-    fn offer(&self, from: &Socket, who: &Party) -> Result<Option<Arc<Socket>>, Errno> {
+    fn offer(
+        &self,
+        from: &Socket,
+        who: &Party,
+        maker: &dyn Principal,
+    ) -> Result<Option<Arc<Socket>>, Errno> {
         if !self.state.lock().takes_connection()? {
             return Ok(None);
         }
-        let made = self.other_end(from, who);
+        let made = self.other_end(from, who, maker);
         let mut state = self.state.lock();
         let takes = state.takes_connection();
         match (&takes, &mut state.link) {
@@ -145,9 +150,9 @@ impl Socket {
         self.note_arrival();
         Ok(Some(made))
     }
-    /// Makes the socket that accept(2) returns for a connection of `from`; it has this one's name.
-    fn other_end(&self, from: &Socket, who: &Party) -> Arc<Socket> {
-        let made = Socket::new(self.kind);
+    /// Makes the socket that accept(2) returns for a connection that `maker` makes from `from`; it has this one's name.
+    fn other_end(&self, from: &Socket, who: &Party, maker: &dyn Principal) -> Arc<Socket> {
+        let made = Socket::new(self.kind, maker);
         made.is_waiting.store(true, Ordering::Relaxed);
         let from_name = from.name();
         let (name, place) = {

@@ -3,14 +3,14 @@ use super::{Address, rights::Rights};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use memory::setting::Setting;
-use process::{current, user_memory::User};
+use process::{principal::is_unprivileged, user_memory::User};
 use rt::{
     PAGE_BYTES,
     memory::{Charge, Frame},
     sync::Once,
 };
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{SendRoom, Survey},
     io::{Sink, Source},
     poll::WaitQueue,
@@ -54,9 +54,10 @@ impl SendRoom for Budget {
 }
 
 impl Budget {
-    pub(super) fn new() -> Arc<Budget> {
+    /// Makes the budget of a socket that `maker` makes.
+    pub(super) fn new(maker: &dyn Principal) -> Arc<Budget> {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT.size()));
-        let (user, is_orphan) = (current::account(), AtomicBool::new(false));
+        let (user, is_orphan) = (User::of_caller(maker), AtomicBool::new(false));
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
         Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })
     }
@@ -84,8 +85,8 @@ impl Budget {
     pub(super) fn abandon(&self) {
         self.is_orphan.store(true, Ordering::Relaxed);
     }
-    fn charge(&self, bytes: usize) -> Result<(), Errno> {
-        self.user.add_message(bytes, current::is_unprivileged)?;
+    fn charge(&self, bytes: usize, sender: &dyn Principal) -> Result<(), Errno> {
+        self.user.add_message(bytes, || is_unprivileged(sender))?;
         self.used.fetch_add(bytes, Ordering::SeqCst);
         Ok(())
     }
@@ -231,7 +232,7 @@ impl SocketMessage {
         if payload.length() < length {
             return Err(Errno::EFAULT);
         }
-        budget.charge(cost)?;
+        budget.charge(cost, source.caller())?;
         let budget = budget.clone();
         Ok(SocketMessage { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
     }

@@ -34,7 +34,7 @@ use linux_raw_sys::net;
 use memory::setting::Setting;
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
-    Base, Caller, Errno, Path, Walk,
+    Base, Caller, Errno, Path, Principal, Walk,
     file::{File, IoFlags, Ready, SignalSource, Survey},
     io::{Sink, Source},
     permission::{self, Want},
@@ -153,8 +153,8 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 pub type Party = (Identity, Vec<u32>);
 
 impl Socket {
-    /// Makes a socket without name and peer.
-    pub fn new(kind: SocketKind) -> Arc<Socket> {
+    /// Makes a socket without name and peer for `maker`.
+    pub fn new(kind: SocketKind, maker: &dyn Principal) -> Arc<Socket> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let state = SocketState {
             link: SocketLink::Free,
@@ -178,7 +178,7 @@ impl Socket {
             arrived: WaitQueue::new(),
             told: WaitQueue::new(),
             room: WaitQueue::new(),
-            budget: Budget::new(),
+            budget: Budget::new(maker),
             options: SocketOptions {
                 peek_offset: AtomicI32::new(-1),
                 linger_seconds: AtomicI32::new(-1),
@@ -189,8 +189,12 @@ impl Socket {
         socket
     }
     /// Makes two sockets that are each other's peers (socketpair(2)).
-    pub fn pair(kind: SocketKind, who: &Party) -> (Arc<Socket>, Arc<Socket>) {
-        let (first, second) = (Socket::new(kind), Socket::new(kind));
+    pub fn pair(
+        kind: SocketKind,
+        who: &Party,
+        maker: &dyn Principal,
+    ) -> (Arc<Socket>, Arc<Socket>) {
+        let (first, second) = (Socket::new(kind, maker), Socket::new(kind, maker));
         for (one, other) in [(&first, &second), (&second, &first)] {
             let mut state = one.state.lock();
             state.link = SocketLink::To(Arc::downgrade(other), Address::None);
@@ -509,7 +513,7 @@ impl File for Socket {
         let how = transfer::Send { is_nonblocking: flags.is_nonblocking, is_silent: false };
         Ok((self.send(source, None, message::Along::default(), how)?, 0))
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         let peer = if self.kind == SocketKind::Datagram { self.to() } else { None };
         if let Some(table) = table {
             table.add(&self.arrived);

@@ -6,13 +6,16 @@ use super::{
 };
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
-use vfs::io::{SliceSink, SliceSource};
+use vfs::{
+    NOBODY,
+    io::{SliceSink, SliceSource},
+};
 
 const NOW: Send = Send { is_nonblocking: true, is_silent: true };
 const READ: Receive = Receive { is_nonblocking: true, is_peek: false, is_whole: false };
 
 fn pair(kind: SocketKind) -> (Arc<Socket>, Arc<Socket>) {
-    Socket::pair(kind, &Party::default())
+    Socket::pair(kind, &Party::default(), NOBODY)
 }
 
 fn put(socket: &Socket, data: &[u8]) -> Result<usize, Errno> {
@@ -110,7 +113,7 @@ fn an_end_that_goes_is_noticed() {
     put(&one, b"unread").unwrap();
     put(&other, b"left").unwrap();
     other.close(false);
-    assert!(one.poll(None).contains(Ready::HANGUP | Ready::READ_HANGUP | Ready::ERROR));
+    assert!(one.poll(None, NOBODY).contains(Ready::HANGUP | Ready::READ_HANGUP | Ready::ERROR));
     assert_eq!(get(&one, 9), Ok(b"left".to_vec()));
     assert_eq!(get(&one, 9), Err(Errno::ECONNRESET));
     assert_eq!(get(&one, 9), Ok(vec![]));
@@ -132,13 +135,13 @@ fn a_reader_that_waits_is_woken() {
 
 #[test]
 fn names_are_free_again_when_their_socket_is() {
-    let one = Socket::new(SocketKind::Stream);
+    let one = Socket::new(SocketKind::Stream, NOBODY);
     let name: Arc<[u8]> = Arc::from(&b"posix tests"[..]);
     address::take(one.kind, &name, &one.this).unwrap();
     assert!(
         address::find(SocketKind::Stream, &name).is_some_and(|found| Arc::ptr_eq(&found, &one))
     );
-    let other = Socket::new(SocketKind::Stream);
+    let other = Socket::new(SocketKind::Stream, NOBODY);
     assert_eq!(address::take(SocketKind::Stream, &name, &other.this), Err(Errno::EADDRINUSE));
     drop(one);
     assert!(address::find(SocketKind::Stream, &name).is_none());

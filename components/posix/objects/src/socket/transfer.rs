@@ -6,8 +6,9 @@ use super::{
 use crate::pipe::broken_pipe;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
+use process::Task;
 use vfs::{
-    Caller, Errno, OpenFile,
+    Caller, Errno, OpenFile, Principal,
     io::{Sink, Source},
 };
 
@@ -51,9 +52,9 @@ pub struct Received {
     pub files: Vec<Arc<OpenFile>>,
 }
 
-/// Returns the identity of the sender: the calling process with its real ids, as Linux fills it in.
-pub fn own_identity() -> Identity {
-    let Some(task) = process::current() else { return Identity::default() };
+/// Returns the identity of the sender: its process with its real ids, as Linux fills it in.
+pub fn identity_of(sender: &dyn Principal) -> Identity {
+    let Some(task) = Task::of(sender) else { return Identity::default() };
     let who = task.credentials();
     Identity { process: task.process.id(), user: who.user.real, group: who.group.real }
 }
@@ -129,7 +130,7 @@ impl Socket {
         let result = self.send_pieces(source, along, how, &mut sent);
         match result {
             Err(Errno::EPIPE) if sent == 0 && !how.is_silent => {
-                broken_pipe();
+                broken_pipe(source.caller());
                 Err(Errno::EPIPE)
             }
             Err(error) if sent == 0 => Err(error),
@@ -149,7 +150,8 @@ impl Socket {
             _ if is_shut => return Err(Errno::EPIPE),
             peer => peer?,
         };
-        let (identity, mut rights) = (self.identity_to(&peer, along.identity), along.rights);
+        let (identity, mut rights) =
+            (self.identity_to(&peer, along.identity, source.caller()), along.rights);
         while source.remaining() > 0 {
             self.wait_for_budget(how)?;
             let length = source.remaining().min(PIECE_MAX);
@@ -200,7 +202,7 @@ impl Socket {
             return Err(Errno::EMSGSIZE);
         }
         self.wait_for_budget(how)?;
-        let along = (self.identity_to(to, along.identity), along.rights);
+        let along = (self.identity_to(to, along.identity, source.caller()), along.rights);
         let message = SocketMessage::read(source, length, &self.budget, along)?;
         let mut message = Some(message);
         let timeout = self.send_deadline();
@@ -229,14 +231,19 @@ impl Socket {
             wait(&to.room, ticket, timeout)?;
         }
     }
-    /// Returns the credentials for a message to `other`: those that the sender states, or its own if either end passes them
+    /// Returns the credentials for a message of `sender` to `other`: those that the sender states, or its own if either end passes them
     /// (SO_PASSCRED) or if the other end was not accepted yet and so might.
-    fn identity_to(&self, other: &Socket, said: Option<Identity>) -> Identity {
+    fn identity_to(
+        &self,
+        other: &Socket,
+        said: Option<Identity>,
+        sender: &dyn Principal,
+    ) -> Identity {
         let passes = |end: &Socket| end.options.passes_identity.load(Ordering::Relaxed);
         match said {
             Some(identity) => identity,
             None if passes(self) || passes(other) || other.is_waiting.load(Ordering::Relaxed) => {
-                own_identity()
+                identity_of(sender)
             }
             None => Identity::UNKNOWN,
         }

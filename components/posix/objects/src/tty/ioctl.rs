@@ -23,8 +23,8 @@ impl TerminalFile {
         }
         match command {
             request::TIOCNOTTY => terminal.give_up(task)?,
-            request::TCFLSH => terminal.flush(argument)?,
-            request::TCXONC => terminal.control_flow(argument)?,
+            request::TCFLSH => terminal.flush(task, argument)?,
+            request::TCXONC => terminal.control_flow(task, argument)?,
             request::FIONREAD => {
                 let count = terminal.input.lock().readable_bytes(&terminal.settings());
                 memory.write(argument, &(count as u32))?;
@@ -56,14 +56,14 @@ impl Terminal {
                 self.acquire(task, if argument == 1 { Take::ByForce } else { Take::IfFree })?;
             }
             request::TCSBRK | request::TCSBRKP | request::TIOCSBRK => {
-                self.check_foreground(Background::Write)?;
+                self.check_foreground(Background::Write, task)?;
                 self.line.drain();
             }
-            request::TIOCCBRK => self.check_foreground(Background::Write)?,
+            request::TIOCCBRK => self.check_foreground(Background::Write, task)?,
             // The other side has received all output.
             request::TIOCOUTQ | request::TIOCGETD => memory.write(argument, &0u32)?,
             request::TIOCSETD => {
-                self.check_foreground(Background::Write)?;
+                self.check_foreground(Background::Write, task)?;
                 set_discipline(memory.read::<u32>(argument)?)?;
             }
             request::TIOCGDEV => memory.write(argument, &encode(self.device))?,
@@ -84,8 +84,8 @@ impl Terminal {
         Ok(())
     }
     /// Does `TCFLSH`.
-    fn flush(&self, argument: u64) -> Result<(), Errno> {
-        self.check_foreground(Background::Write)?;
+    fn flush(&self, task: &Task, argument: u64) -> Result<(), Errno> {
+        self.check_foreground(Background::Write, task)?;
         match u32::try_from(argument).map_err(|_| Errno::EINVAL)? {
             raw::TCIFLUSH => self.flush_input(),
             raw::TCOFLUSH => self.flush_output(),
@@ -97,8 +97,8 @@ impl Terminal {
         }
         Ok(())
     }
-    fn control_flow(&self, argument: u64) -> Result<(), Errno> {
-        self.check_foreground(Background::Write)?;
+    fn control_flow(&self, task: &Task, argument: u64) -> Result<(), Errno> {
+        self.check_foreground(Background::Write, task)?;
         match u32::try_from(argument).map_err(|_| Errno::EINVAL)? {
             raw::TCOOFF => self.set_flow_by_call(Flow::Stop),
             raw::TCOON => {

@@ -10,7 +10,7 @@ use process::{
     signal::{self, Info, send::signal_group},
     tree,
 };
-use vfs::{Errno, credentials::Capabilities};
+use vfs::{Errno, Principal, credentials::Capabilities};
 
 /// Session and foreground group of a terminal; 0 means none.
 #[derive(Clone, Copy, Default)]
@@ -52,20 +52,24 @@ impl Terminal {
     fn is(&self, other: &dyn ControllingTerminal) -> bool {
         other.as_any().downcast_ref::<Terminal>().is_some_and(|other| core::ptr::eq(self, other))
     }
-    /// Checks that the calling task may read (or change) the terminal; if it is in the background, its group
+    /// Checks that `caller` may read (or change) the terminal; if it is a task in the background, its group
     /// is signalled.
     ///
     /// # Errors
     /// `EIO` if it cannot be stopped, `Restart` once it was signalled.
-    pub(super) fn check_foreground(&self, wanted: Background) -> Result<(), Errno> {
-        let Some(task) = process::current() else { return Ok(()) };
+    pub(super) fn check_foreground(
+        &self,
+        wanted: Background,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
+        let Some(task) = Task::of(caller) else { return Ok(()) };
         let foreground = self.control.lock().foreground;
         let group = task.process.group();
-        if foreground == 0 || foreground == group || !self.is_controlling(&task) {
+        if foreground == 0 || foreground == group || !self.is_controlling(task) {
             return Ok(());
         }
         let number = if wanted == Background::Read { signal::SIGTTIN } else { signal::SIGTTOU };
-        if signal::is_ignored_or_blocked(&task, number) {
+        if signal::is_ignored_or_blocked(task, number) {
             return if wanted == Background::Read { Err(Errno::EIO) } else { Ok(()) };
         }
         if tree::read().is_orphaned(group, None) {
@@ -191,7 +195,7 @@ impl Terminal {
         task: &Task,
         group: impl FnOnce() -> Result<i32, Errno>,
     ) -> Result<(), Errno> {
-        match self.check_foreground(Background::Write) {
+        match self.check_foreground(Background::Write, task) {
             Err(Errno::EIO) => return Err(Errno::ENOTTY),
             other => other?,
         }

@@ -8,7 +8,8 @@ use super::{line::Use, terminal::Terminal};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, credentials::Capabilities};
+use process::Task;
+use vfs::{Errno, Principal, credentials::Capabilities};
 
 /// The open descriptions of a terminal.
 #[derive(Default)]
@@ -64,14 +65,18 @@ impl Drop for TerminalFile {
 }
 
 impl Terminal {
-    /// Opens it with `flags` of open(2): a session leader without a terminal gets it if it is free.
+    /// Opens it for `caller` with `flags` of open(2): a session leader without a terminal gets it if it is free.
     ///
     /// # Errors
     /// `EIO` if the line is gone, `EBUSY` if it is open exclusively.
-    pub fn open(self: &Arc<Self>, flags: u32, claim: Claim) -> Result<TerminalFile, Errno> {
-        let task = process::current();
-        let is_privileged =
-            task.as_ref().is_none_or(|task| task.credentials().has(Capabilities::SYS_ADMIN));
+    pub fn open(
+        self: &Arc<Self>,
+        flags: u32,
+        claim: Claim,
+        caller: &dyn Principal,
+    ) -> Result<TerminalFile, Errno> {
+        let task = Task::of(caller);
+        let is_privileged = task.is_none_or(|task| task.has(Capabilities::SYS_ADMIN));
         let file = {
             let mut life = self.life.lock();
             if life.is_gone {
@@ -92,7 +97,7 @@ impl Terminal {
             && flags & raw::O_NOCTTY == 0
             && is_readable
         {
-            self.acquire_if_free(&task);
+            self.acquire_if_free(task);
         }
         Ok(file)
     }

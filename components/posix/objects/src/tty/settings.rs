@@ -54,7 +54,7 @@ impl Terminal {
     ) -> Result<(), Errno> {
         let memory = task.memory();
         if let Some((layout, when)) = decode_set(command) {
-            self.check_foreground(Background::Write)?;
+            self.check_foreground(Background::Write, task)?;
             self.set_when(self.read_settings(&memory, argument, layout)?, when);
             return Ok(());
         }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
@@ -127,7 +127,7 @@ impl File for Stream {
         }
         Ok((done, 0))
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.readable);
         }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use rt::{thread::Woken, time::Instant};
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready, SignalSource},
     io::{Sink, Source},
     poll::PollTable,
@@ -150,7 +150,7 @@ impl File for TerminalFile {
         if self.is_hung_up() {
             return Ok(0);
         }
-        self.terminal.check_foreground(Background::Read)?;
+        self.terminal.check_foreground(Background::Read, sink.caller())?;
         let mut patience = Patience::of(&self.terminal);
         let mut done = 0;
         while sink.remaining() > 0 {
@@ -189,7 +189,7 @@ impl File for TerminalFile {
             return Err(Errno::EIO);
         }
         if self.terminal.settings().has_local(raw::TOSTOP) {
-            self.terminal.check_foreground(Background::Write)?;
+            self.terminal.check_foreground(Background::Write, source.caller())?;
         }
         let mut bytes = Vec::with_capacity(source.remaining().min(PIECE_BYTES) * 2);
         let mut done = 0;
@@ -203,7 +203,7 @@ impl File for TerminalFile {
         }
         Ok((done, 0))
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         let terminal = &self.terminal;
         if let Some(table) = table {
             table.add(&terminal.readable);

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 use vfs::{
-    Errno,
+    Errno, NOBODY,
     file::{File, IoFlags, Ready},
     io::{SliceSink, SliceSource},
 };
@@ -66,7 +66,7 @@ impl Port for Far {
 fn terminal() -> (Arc<Far>, Arc<TerminalFile>) {
     let far = Arc::new(Far::default());
     let terminal = Terminal::start(far.clone(), (4, 64), WindowSize::default()).unwrap();
-    (far, Arc::new(terminal.open(raw::O_RDWR, Claim::Never).unwrap()))
+    (far, Arc::new(terminal.open(raw::O_RDWR, Claim::Never, NOBODY).unwrap()))
 }
 
 /// Makes a terminal in raw mode with these VMIN and VTIME.
@@ -111,7 +111,7 @@ fn output_is_processed_and_whole() {
 fn a_read_without_input_is_eagain_where_it_must_not_block() {
     let (_far, terminal) = terminal();
     assert_eq!(read(terminal.as_ref(), 1, NONBLOCKING), Err(Errno::EAGAIN));
-    assert!(!terminal.poll(None).contains(Ready::IN));
+    assert!(!terminal.poll(None, NOBODY).contains(Ready::IN));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_hang_up_is_the_end_for_readers_and_an_error_for_writers() {
     far.hang_up();
     assert_eq!(reader.join().unwrap().unwrap(), "");
     assert_eq!(write(terminal.as_ref(), "x", BLOCKING), Err(Errno::EIO));
-    assert!(terminal.poll(None).contains(Ready::HANGUP));
+    assert!(terminal.poll(None, NOBODY).contains(Ready::HANGUP));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_stream_passes_bytes_as_they_are_and_ends_with_the_other_side() {
     far.hang_up();
     assert_eq!(read(stream.as_ref(), 100, BLOCKING).unwrap(), "rest");
     assert_eq!(read(stream.as_ref(), 100, BLOCKING).unwrap(), "");
-    assert!(stream.poll(None).contains(Ready::HANGUP));
+    assert!(stream.poll(None, NOBODY).contains(Ready::HANGUP));
 }
 
 #[test]

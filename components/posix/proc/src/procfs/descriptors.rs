@@ -3,9 +3,9 @@ use super::{process::Subject, report, tree::parse_id};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general::O_CLOEXEC;
-use process::{files::OnExec, locks};
+use process::{Task, files::OnExec, locks};
 use vfs::{
-    ChildCache, Errno, OpenFile, Path,
+    ChildCache, Errno, OpenFile, Path, Principal,
     digits::Digits,
     generated::{Child, Node, Viewer, attributes},
 };
@@ -43,33 +43,38 @@ impl Node for Descriptors {
     }
     /// A process may use the directory of its own descriptors even if its files belong to root (after
     /// setuid), as on Linux.
-    fn is_open_to_caller(&self) -> bool {
+    fn is_open_to(&self, caller: &dyn Principal) -> bool {
         self.view == View::Links
-            && process::current()
+            && Task::of(caller)
                 .is_some_and(|caller| Arc::ptr_eq(&caller.process, &self.subject.process))
     }
     fn permissions(&self) -> u16 {
         if self.view == View::Links { 0o500 } else { 0o555 }
     }
-    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+    fn with_cache(&self, name: &[u8], viewer: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {
         if let Some(cache) = self.subject.cache()
             && let Some(number) = parse(name)
-            && let Ok(Ok(_)) = self.subject.look_up(|task| task.files().get(number))
+            && let Ok(Ok(_)) = self.subject.look_up(viewer.task, |task| task.files().get(number))
         {
             act(cache, number as u64);
         }
     }
-    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], viewer: &Viewer<'_>) -> Result<Child, Errno> {
         let number = parse(name).ok_or(Errno::ENOENT)?;
         let inode = self.link_inode(number as u64);
         let one = Descriptor { subject: self.subject.clone(), inode, number };
-        one.file()?;
+        one.file(viewer.task)?;
         Ok(match self.view {
             View::Links => Arc::new(DescriptorLink(one)),
             View::Reports => Arc::new(Report(one)),
         })
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        caller: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let from = usize::try_from(position).unwrap_or(usize::MAX);
         let file_type = Some(match self.view {
             View::Links => FileType::Symlink,
@@ -83,8 +88,9 @@ impl Node for Descriptors {
                 next: number as u64 + 1,
             })
         };
-        let visited =
-            self.subject.look_up(|task| task.files().visit_descriptors(from, &mut take_number));
+        let visited = self
+            .subject
+            .look_up(caller, |task| task.files().visit_descriptors(from, &mut take_number));
         match visited {
             // A process that was not waited for has no descriptors, and an empty directory.
             Err(Errno::ENOENT) if !self.subject.is_gone() => Ok(()),
@@ -110,12 +116,12 @@ struct Descriptor {
 }
 
 impl Descriptor {
-    /// Returns its file, if the calling task may inspect the process.
+    /// Returns its file, if `caller` may inspect the process.
     ///
     /// # Errors
     /// `EACCES`, `ENOENT`.
-    fn file(&self) -> Result<Arc<OpenFile>, Errno> {
-        let found = self.subject.look_up(|task| task.files().get(self.number))?;
+    fn file(&self, caller: &dyn Principal) -> Result<Arc<OpenFile>, Errno> {
+        let found = self.subject.look_up(caller, |task| task.files().get(self.number))?;
         found.map_err(|_| Errno::ENOENT)
     }
 }
@@ -135,10 +141,10 @@ impl Node for DescriptorLink {
         link
     }
     fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
-        Ok(report::path_text(self.0.file()?.path(), viewer.root))
+        Ok(report::path_text(self.0.file(viewer.task)?.path(), viewer.root))
     }
-    fn follow(&self, _: &Viewer<'_>) -> Result<Option<Path>, Errno> {
-        Ok(Some(self.0.file()?.path().clone()))
+    fn follow(&self, viewer: &Viewer<'_>) -> Result<Option<Path>, Errno> {
+        Ok(Some(self.0.file(viewer.task)?.path().clone()))
     }
 }
 
@@ -148,9 +154,9 @@ impl Node for Report {
     fn attributes(&self) -> Attributes {
         attributes(self.0.inode, FileType::Regular, 0o444, self.0.subject.owner())
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         let Descriptor { subject, number, .. } = &self.0;
-        let found = subject.look_up(|task| {
+        let found = subject.look_up(reader, |task| {
             let files = task.files();
             files.get(*number).map(|file| (file, files.on_exec(*number)))
         })?;

@@ -2,7 +2,8 @@
 //! Source: Linux `fs/proc/base.c`, `proc_loginuid_write`.
 use super::process::Subject;
 use alloc::{format, vec::Vec};
-use vfs::{Capabilities, Errno};
+use process::Task;
+use vfs::{Capabilities, Errno, Principal};
 
 /// Number of bytes of a write that are read.
 const TEXT_BYTES: usize = 34;
@@ -19,9 +20,14 @@ pub fn session(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{}", task.login.session()).into_bytes())
 }
 
-/// Sets the login uid of the calling task itself, from one write.
-pub fn set_user(subject: &Subject, offset: u64, data: &[u8]) -> Result<(), Errno> {
-    let task = process::current().ok_or(Errno::EPERM)?;
+/// Sets the login uid of the writing task itself, from one write.
+pub fn set_user(
+    subject: &Subject,
+    offset: u64,
+    data: &[u8],
+    writer: &dyn Principal,
+) -> Result<(), Errno> {
+    let task = Task::of(writer).ok_or(Errno::EPERM)?;
     let named = subject.thread.as_ref().map_or(subject.process.id(), |thread| thread.id());
     if task.id() != named {
         return Err(Errno::EPERM);
@@ -29,7 +35,7 @@ pub fn set_user(subject: &Subject, offset: u64, data: &[u8]) -> Result<(), Errno
     if offset != 0 {
         return Err(Errno::EINVAL);
     }
-    task.login.set(number(data)?, || task.credentials().has(Capabilities::AUDIT_CONTROL))
+    task.login.set(number(data)?, || writer.has(Capabilities::AUDIT_CONTROL))
 }
 
 /// Parses a decimal number as `kstrtouint` does: an optional plus sign, and an optional newline at

@@ -18,7 +18,7 @@ use process::{
     tree,
 };
 use vfs::{
-    ChildCache, Errno, Path,
+    ChildCache, Errno, Path, Principal,
     credentials::Capabilities,
     digits::Digits,
     file::{File, POSITION_MAX, Places, Ready},
@@ -74,17 +74,21 @@ impl Subject {
             (credentials.user.effective, credentials.group.effective)
         })
     }
-    /// Returns the result of `take` for the task, if the calling task may inspect it ([`trace::look`]).
+    /// Returns the result of `take` for the task, if `caller` may inspect it ([`trace::look`]).
     ///
     /// # Errors
     /// `EACCES`; `ESRCH` if it has ended.
-    pub fn look<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
-        let caller = process::current().ok_or(Errno::EACCES)?;
+    pub fn look<T>(
+        &self,
+        caller: &dyn Principal,
+        take: impl FnOnce(&Arc<Task>) -> T,
+    ) -> Result<T, Errno> {
+        let caller = Task::of(caller).ok_or(Errno::EACCES)?;
         let target = match &self.thread {
             Some(task) => Target::task(&self.process, task),
             None => Target::process(&self.process),
         };
-        trace::look(&caller, Mode::Files, target, take).map_err(|error| match error {
+        trace::look(caller, Mode::Files, target, take).map_err(|error| match error {
             Errno::EPERM => Errno::EACCES,
             other => other,
         })
@@ -94,8 +98,12 @@ impl Subject {
     ///
     /// # Errors
     /// `EACCES`, `ENOENT`.
-    pub fn look_up<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
-        self.look(take).map_err(|error| match error {
+    pub fn look_up<T>(
+        &self,
+        caller: &dyn Principal,
+        take: impl FnOnce(&Arc<Task>) -> T,
+    ) -> Result<T, Errno> {
+        self.look(caller, take).map_err(|error| match error {
             Errno::ESRCH => Errno::ENOENT,
             other => other,
         })
@@ -118,6 +126,8 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 #[derive(Clone, Copy)]
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    /// A file that shows more to a reader that may inspect the process.
+    Graded(u16, fn(&Subject, &dyn Principal) -> Result<Vec<u8>, Errno>),
     /// A file that only tasks that may inspect the process may open and read.
     Secret(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
     /// A file about the address space at the time of its opening, for tasks that might inspect the
@@ -130,7 +140,7 @@ enum Item {
 }
 
 const ITEMS: &[(&str, Item)] = &[
-    ("stat", Item::File(0o444, report::stat)),
+    ("stat", Item::Graded(0o444, report::stat)),
     ("status", Item::File(0o444, status::status)),
     ("statm", Item::File(0o444, report::statm)),
     ("cmdline", Item::File(0o444, report::cmdline)),
@@ -219,7 +229,9 @@ const PERMISSIONS: u16 = 0o555;
 
 fn type_of(item: &Item) -> FileType {
     match item {
-        Item::File(..) | Item::Secret(..) | Item::Map(_) | Item::Memory(_) => FileType::Regular,
+        Item::File(..) | Item::Graded(..) | Item::Secret(..) | Item::Map(_) | Item::Memory(_) => {
+            FileType::Regular
+        }
         Item::Link(_) => FileType::Symlink,
         Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
@@ -242,7 +254,7 @@ impl Node for ProcessDirectory {
     fn subject(&self) -> Option<&dyn core::any::Any> {
         Some(&self.subject)
     }
-    fn with_cache(&self, wanted: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+    fn with_cache(&self, wanted: &[u8], _: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {
         if let Some(cache) = self.subject.cache()
             && let Some((index, _)) = self.find(wanted)
         {
@@ -254,9 +266,17 @@ impl Node for ProcessDirectory {
         self.subject.check_known(Errno::ENOENT)?;
         let (subject, inode) = (self.subject.clone(), self.subject.inode(place(index)));
         Ok(match *item {
-            Item::File(permissions, content) | Item::Secret(permissions, content) => {
-                let is_secret = matches!(item, Item::Secret(..));
-                Arc::new(ProcessFile { subject, inode, name, permissions, is_secret, content })
+            Item::File(permissions, content) => {
+                let content = FileContent::Open(content);
+                Arc::new(ProcessFile { subject, inode, name, permissions, content })
+            }
+            Item::Graded(permissions, content) => {
+                let content = FileContent::Graded(content);
+                Arc::new(ProcessFile { subject, inode, name, permissions, content })
+            }
+            Item::Secret(permissions, content) => {
+                let content = FileContent::Secret(content);
+                Arc::new(ProcessFile { subject, inode, name, permissions, content })
             }
             Item::Map(text) => Arc::new(MapFile { subject, inode, text }),
             Item::Memory(view) => Arc::new(MemoryFile { subject, inode, view }),
@@ -265,7 +285,12 @@ impl Node for ProcessDirectory {
             Item::Threads => Arc::new(Threads { subject, inode }),
         })
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         self.subject.check_known(Errno::ENOENT)?;
         let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
             inode: self.subject.inode(place(index)),
@@ -285,8 +310,18 @@ struct ProcessFile {
     inode: u64,
     name: &'static str,
     permissions: u16,
-    is_secret: bool,
-    content: fn(&Subject) -> Result<Vec<u8>, Errno>,
+    content: FileContent,
+}
+
+/// The function that makes the content of a file, by the readers that it is for.
+#[derive(Clone, Copy)]
+enum FileContent {
+    /// Any reader.
+    Open(fn(&Subject) -> Result<Vec<u8>, Errno>),
+    /// Any reader, to which more or less is shown.
+    Graded(fn(&Subject, &dyn Principal) -> Result<Vec<u8>, Errno>),
+    /// Tasks that may inspect the process.
+    Secret(fn(&Subject) -> Result<Vec<u8>, Errno>),
 }
 
 impl Node for ProcessFile {
@@ -301,9 +336,9 @@ impl Node for ProcessFile {
             _ => Places::Endless,
         }
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        if self.is_secret {
-            self.subject.look(|_| ())?;
+    fn open(&self, _: u32, opener: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
+        if let FileContent::Secret(_) = self.content {
+            self.subject.look(opener, |_| ())?;
         }
         if let "mounts" | "mountinfo" = self.name {
             let task = self.subject.task().ok_or(Errno::EINVAL)?;
@@ -314,36 +349,40 @@ impl Node for ProcessFile {
         }
         Ok(None)
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         if !COMMON.contains(&self.name) {
             self.subject.check_known(Errno::ESRCH)?;
         }
-        // The check is repeated: the process may have executed another program since the file was
-        // opened.
-        if self.is_secret {
-            self.subject.look(|_| ())?;
+        match self.content {
+            FileContent::Open(content) => content(&self.subject),
+            FileContent::Graded(content) => content(&self.subject, reader),
+            FileContent::Secret(content) => {
+                // The check is repeated: the process may have executed another program since the file was
+                // opened.
+                self.subject.look(reader, |_| ())?;
+                content(&self.subject)
+            }
         }
-        (self.content)(&self.subject)
     }
-    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+    fn write(&self, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
         match self.name {
-            "comm" => report::set_comm(&self.subject, data),
-            "oom_score_adj" => report::set_oom_adjustment(&self.subject, data),
+            "comm" => report::set_comm(&self.subject, data, writer),
+            "oom_score_adj" => report::set_oom_adjustment(&self.subject, data, writer),
             _ => Err(Errno::EINVAL),
         }
     }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    fn write_at(&self, offset: u64, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
         match self.name {
-            "loginuid" => login::set_user(&self.subject, offset, data),
-            _ => self.write(data),
+            "loginuid" => login::set_user(&self.subject, offset, data, writer),
+            _ => self.write(data, writer),
         }
     }
 }
 
-/// Returns the memory of `subject`, if the calling task may inspect it; an empty reference if it has
+/// Returns the memory of `subject`, if `opener` may inspect it; an empty reference if it has
 /// none or has ended.
-fn memory_of(subject: &Subject) -> Result<Weak<AddressSpace>, Errno> {
-    match subject.look(|task| task.process.try_memory()) {
+fn memory_of(subject: &Subject, opener: &dyn Principal) -> Result<Weak<AddressSpace>, Errno> {
+    match subject.look(opener, |task| task.process.try_memory()) {
         Ok(Some(memory)) => Ok(Arc::downgrade(&memory)),
         Ok(None) | Err(Errno::ESRCH) => Ok(Weak::new()),
         Err(error) => Err(error),
@@ -363,8 +402,8 @@ impl Node for MapFile {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        let memory = memory_of(&self.subject)?;
+    fn open(&self, _: u32, opener: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
+        let memory = memory_of(&self.subject, opener)?;
         let (subject, inode, text) = (self.subject.clone(), self.inode, self.text);
         Ok(Some(generated::file_of(Arc::new(OpenMap { subject, inode, text, memory }))))
     }
@@ -382,7 +421,7 @@ impl Node for OpenMap {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
         self.subject.check_known(Errno::ESRCH)?;
         (self.text)(&self.subject, self.memory.upgrade().as_deref())
     }
@@ -410,16 +449,15 @@ impl Node for MemoryFile {
         let permissions = if matches!(self.view, MemoryView::Whole) { 0o600 } else { 0o400 };
         attributes(self.inode, FileType::Regular, permissions, self.subject.owner())
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        let memory = memory_of(&self.subject)?;
+    fn open(&self, _: u32, opener: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
+        let memory = memory_of(&self.subject, opener)?;
         if let MemoryView::Part(part) = self.view {
             return Ok(Some(Arc::new(MemoryText::new(memory, part))));
         }
         if let MemoryView::Whole = self.view {
             return Ok(Some(Arc::new(WholeMemory(memory))));
         }
-        let opener = process::current().ok_or(Errno::EACCES)?;
-        let shows_frames = opener.credentials().has(Capabilities::SYS_ADMIN);
+        let shows_frames = opener.has(Capabilities::SYS_ADMIN);
         Ok(Some(Arc::new(PageMap { memory, shows_frames })))
     }
 }
@@ -431,8 +469,8 @@ struct ProcessLink {
 }
 
 impl ProcessLink {
-    fn place(&self) -> Result<Path, Errno> {
-        self.subject.look_up(|task| (self.target)(task))?.ok_or(Errno::ENOENT)
+    fn place(&self, caller: &dyn Principal) -> Result<Path, Errno> {
+        self.subject.look_up(caller, |task| (self.target)(task))?.ok_or(Errno::ENOENT)
     }
 }
 
@@ -441,10 +479,10 @@ impl Node for ProcessLink {
         attributes(self.inode, FileType::Symlink, 0o777, self.subject.owner())
     }
     fn read_link(&self, viewer: &Viewer<'_>) -> Result<Vec<u8>, Errno> {
-        Ok(report::path_text(&self.place()?, viewer.root))
+        Ok(report::path_text(&self.place(viewer.task)?, viewer.root))
     }
-    fn follow(&self, _: &Viewer<'_>) -> Result<Option<Path>, Errno> {
-        self.place().map(Some)
+    fn follow(&self, viewer: &Viewer<'_>) -> Result<Option<Path>, Errno> {
+        self.place(viewer.task).map(Some)
     }
 }
 
@@ -485,7 +523,12 @@ impl Node for Threads {
         let subject = Subject { process, thread };
         Ok(Arc::new(ProcessDirectory { subject, place: DirectoryPlace::Tasks }))
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         self.subject.check_known(Errno::ENOENT)?;
         let process = self.subject.process.id();
         let mut later = self.threads().into_iter().filter(|id| u64::from(*id) > position);

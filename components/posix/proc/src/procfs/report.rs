@@ -7,7 +7,7 @@ use process::{
     Process, Task, io_counts, limits::INFINITY, object::ticks, oom, profile,
     signal::state::StopState, tree, wait,
 };
-use vfs::{Capabilities, Errno, Mount, Path, digits::Text, namespace::Namespace};
+use vfs::{Capabilities, Errno, Mount, Path, Principal, digits::Text, namespace::Namespace};
 
 /// Returns the text of a link to `path`, as seen from `root`. An object without a place (a pipe) is shown by its own
 /// name.
@@ -121,14 +121,17 @@ pub fn children(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 /// Sets the OOM adjustment. Any process may raise its own; a lower value than before needs CAP_SYS_RESOURCE.
-pub fn set_oom_adjustment(subject: &Subject, text: &[u8]) -> Result<(), Errno> {
+pub fn set_oom_adjustment(
+    subject: &Subject,
+    text: &[u8],
+    writer: &dyn Principal,
+) -> Result<(), Errno> {
     let wanted = number(text)?;
     if !(oom::NEVER..=oom::ALWAYS).contains(&wanted) {
         return Err(Errno::EINVAL);
     }
     let adjustment = &subject.process.oom_adjustment;
-    let task = process::current().ok_or(Errno::EINVAL)?;
-    let is_privileged = task.credentials().has(Capabilities::SYS_RESOURCE);
+    let is_privileged = writer.has(Capabilities::SYS_RESOURCE);
     if wanted < adjustment.load(Ordering::Relaxed) && !is_privileged {
         return Err(Errno::EACCES);
     }
@@ -148,10 +151,10 @@ fn terminal(process: &Process) -> (u32, i64) {
     }
 }
 
-/// The sizes of a process's memory, and as much of its layout as the caller may see.
-fn visible_memory(subject: &Subject) -> (Sizes, ProgramLayout) {
-    // Addresses are shown only to a caller that may look into the process.
-    let seen = subject.look(|task| task.process.try_memory());
+/// Returns the sizes of a process's memory, and as much of its layout as `reader` may see.
+fn visible_memory(subject: &Subject, reader: &dyn Principal) -> (Sizes, ProgramLayout) {
+    // Addresses are shown only to a reader that may look into the process.
+    let seen = subject.look(reader, |task| task.process.try_memory());
     let may_look = seen.is_ok();
     let memory = seen.unwrap_or_else(|_| subject.process.try_memory());
     let sizes = memory.as_ref().map(|memory| memory.sizes()).unwrap_or_default();
@@ -217,12 +220,12 @@ impl Scheduling {
     }
 }
 
-pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
+pub fn stat(subject: &Subject, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
     const ROOM_BYTES: usize = 512;
     let process = &subject.process;
     let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
     let (terminal, foreground) = terminal(process);
-    let (sizes, layout) = visible_memory(subject);
+    let (sizes, layout) = visible_memory(subject, reader);
     let usage = usage_numbers(subject);
     let scheduling = Scheduling::of(subject);
     let sets = SignalSets::of(subject);
@@ -291,9 +294,9 @@ pub fn personality(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 /// Sets the name of a thread; only threads of the same process may.
-pub fn set_comm(subject: &Subject, data: &[u8]) -> Result<(), Errno> {
-    let own = process::current().ok_or(Errno::EINVAL)?;
-    if own.process.id() != subject.process.id() {
+pub fn set_comm(subject: &Subject, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+    let own = Process::of(writer).ok_or(Errno::EINVAL)?;
+    if own.id() != subject.process.id() {
         return Err(Errno::EINVAL);
     }
     let task = subject.task().ok_or(Errno::ESRCH)?;

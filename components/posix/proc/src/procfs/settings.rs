@@ -10,9 +10,9 @@ use memory::{
     setting::{self, Setting},
 };
 use objects::pipe::limits::PipeLimit;
-use process::{self, files::notes, system, tree};
+use process::{files::notes, system, tree};
 use rt::{lock_class, sync::Mutex, thread};
-use vfs::{Capabilities, Errno};
+use vfs::{Capabilities, Errno, Principal};
 
 lock_class! {
     static CORE = "settings.core_pattern";
@@ -235,13 +235,8 @@ pub fn last_id() -> Vec<u8> {
 }
 
 /// Makes the next task get the id after this one.
-pub fn set_last_id(data: &[u8]) -> Result<(), Errno> {
-    let may = process::current().is_some_and(|task| {
-        let credentials = task.credentials();
-        credentials.has(Capabilities::CHECKPOINT_RESTORE)
-            || credentials.has(Capabilities::SYS_ADMIN)
-    });
-    if !may {
+pub fn set_last_id(data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+    if !writer.has(Capabilities::CHECKPOINT_RESTORE) && !writer.has(Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
     let id = setting::first_number(data)?;
@@ -270,8 +265,9 @@ pub fn lowest() -> Vec<u8> {
 }
 
 /// Sets it.
-pub fn set_lowest(data: &[u8]) -> Result<(), Errno> {
-    let may =
-        process::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_RAWIO));
-    if may { map::LOWEST.set(data) } else { Err(Errno::EPERM) }
+pub fn set_lowest(data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+    match writer.has(Capabilities::SYS_RAWIO) {
+        true => map::LOWEST.set(data),
+        false => Err(Errno::EPERM),
+    }
 }

@@ -24,7 +24,7 @@ use objects::{
 };
 use process::{exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree};
 use vfs::{
-    ChildCache, Errno,
+    ChildCache, Errno, Principal,
     digits::{Digits, write_decimal},
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
@@ -46,12 +46,14 @@ pub enum Item {
     File(fn() -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// A file like [`Item::Writable`], whose writer needs a right, which is checked at the write.
+    Checked(fn() -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
     /// A file like [`Item::Writable`], whose poll reports changes.
     Name(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>, fn() -> &'static Arc<Changes>),
     /// A number that root may set.
     Number(&'static Setting),
     /// A file that any user may open to write; the right to set it is checked at the write.
-    Open(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    Open(fn() -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
     /// A file of words about frames, which only root may open.
     Frames(About),
     /// A file that only root may open.
@@ -233,7 +235,7 @@ const KERNEL: ItemTable = &[
 
 const SECCOMP: ItemTable = &[
     ("actions_avail", Item::File(audit::available)),
-    ("actions_logged", Item::Writable(audit::logged, audit::set_logged)),
+    ("actions_logged", Item::Checked(audit::logged, audit::set_logged)),
 ];
 
 const RANDOM: ItemTable = &[
@@ -269,7 +271,7 @@ const VM: ItemTable = &[
         ),
     ),
     ("max_map_count", Item::Number(&REGIONS_MAX)),
-    ("mmap_min_addr", Item::Writable(settings::lowest, settings::set_lowest)),
+    ("mmap_min_addr", Item::Checked(settings::lowest, settings::set_lowest)),
 ];
 
 const SKERRY: ItemTable = &[
@@ -292,7 +294,9 @@ struct Fixed {
 fn file_type(item: &Item) -> (FileType, u16) {
     match item {
         Item::File(_) => (FileType::Regular, 0o444),
-        Item::Writable(..) | Item::Name(..) | Item::Number(_) => (FileType::Regular, 0o644),
+        Item::Writable(..) | Item::Checked(..) | Item::Name(..) | Item::Number(_) => {
+            (FileType::Regular, 0o644)
+        }
         Item::Open(..) => (FileType::Regular, 0o666),
         Item::Frames(_) => (FileType::Regular, 0o400),
         Item::Private(..) => (FileType::Regular, 0o600),
@@ -372,7 +376,12 @@ impl Node for Fixed {
     fn keeps(&self, _: &[u8]) -> bool {
         true
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let Item::Directory(table) = self.item else { return Err(Errno::ENOTDIR) };
         let _ = list(table, self.inode, position, take);
         Ok(())
@@ -383,10 +392,11 @@ impl Node for Fixed {
             _ => Err(Errno::EINVAL),
         }
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
         match self.item {
             Item::File(content)
             | Item::Writable(content, _)
+            | Item::Checked(content, _)
             | Item::Name(content, ..)
             | Item::Open(content, _)
             | Item::Private(content, _) => Ok(content()),
@@ -395,25 +405,25 @@ impl Node for Fixed {
             _ => Err(Errno::EINVAL),
         }
     }
-    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+    fn write(&self, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
         match self.item {
             Item::Writable(_, write)
             | Item::Name(_, write, _)
-            | Item::Open(_, write)
             | Item::Private(_, write)
             | Item::Trigger(write) => write(data),
+            Item::Checked(_, write) | Item::Open(_, write) => write(data, writer),
             Item::Number(setting) => setting.set(data),
             _ => Err(Errno::EIO),
         }
     }
     /// Data written at an offset after a number's start is ignored, and so is empty data (`sysctl_writes_strict`).
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    fn write_at(&self, offset: u64, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
         match self.item {
             Item::Number(_) | Item::Open(..) if offset > 0 || data.is_empty() => Ok(()),
-            _ => self.write(data),
+            _ => self.write(data, writer),
         }
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+    fn open(&self, _: u32, _: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         match self.item {
             Item::Frames(about) => Ok(Some(Arc::new(FrameWords(about)))),
             Item::Name(.., changes) => {
@@ -437,7 +447,7 @@ impl Node for Root {
     fn permissions(&self) -> u16 {
         PERMISSIONS
     }
-    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+    fn with_cache(&self, name: &[u8], _: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {
         if let Some(process) = parse_id(name).and_then(tree::process) {
             act(&process.files_about_it, 0);
         }
@@ -456,7 +466,12 @@ impl Node for Root {
     fn keeps(&self, name: &[u8]) -> bool {
         parse_id(name).is_none()
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         if list(ROOT, ROOT_INODE, position, take).is_break() {
             return Ok(());
         }

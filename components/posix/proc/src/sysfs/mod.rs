@@ -9,7 +9,7 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use rt::sync::Once;
 use vfs::{
-    Active, Errno,
+    Active, Errno, Principal,
     file::Places,
     generated::{Child, GENERATED_END, Node, Viewer, attributes},
 };
@@ -88,7 +88,12 @@ impl Node for SysfsNode {
     fn keeps(&self, _: &[u8]) -> bool {
         true
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let from = usize::try_from(position).unwrap_or(usize::MAX);
         let _ = self.names()?.iter().enumerate().skip(from).try_for_each(|(index, named)| {
             let (name, entry) = named;
@@ -110,13 +115,13 @@ impl Node for SysfsNode {
     fn places(&self) -> Places {
         Places::UpTo(GENERATED_END)
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
         match &self.kind {
             NodeKind::File(content, _) => Ok(content().into_bytes()),
             _ => Err(Errno::EINVAL),
         }
     }
-    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+    fn write(&self, data: &[u8], _: &dyn Principal) -> Result<(), Errno> {
         match &self.kind {
             NodeKind::File(_, Some(set)) => set(data),
             _ => Err(Errno::EIO),

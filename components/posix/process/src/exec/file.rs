@@ -1,10 +1,11 @@
 //! [`Executable`]: a file to be executed, as pages.
+use crate::task::Task;
 use alloc::sync::Arc;
 use memory::{Label, Origin};
 use rt::PAGE_BYTES;
 use vfs::{
-    Credentials, DenyWrite, Errno, OpenFile,
-    file::Mappable,
+    Credentials, DenyWrite, Errno, NOBODY, OpenFile, Principal,
+    file::{Mappable, PageUse},
     permission::{self, FileCapabilities, SetIds, Want},
 };
 
@@ -15,24 +16,31 @@ pub struct Executable {
     pages: Arc<dyn Mappable>,
     bytes: u64,
     origin: Origin,
+    /// The task to which reads are charged; `None` for a program in memory.
+    reader: Option<Arc<Task>>,
     _deny_write: Option<Arc<DenyWrite>>,
 }
 
 impl Executable {
-    /// Makes the program of an open file.
+    /// Makes the program of an open file, for `reader` to execute.
     ///
     /// # Errors
     /// `EACCES` if the file has no pages; `ETXTBSY` while it is open for writing.
-    pub fn new(file: Arc<OpenFile>) -> Result<Executable, Errno> {
+    pub fn new(file: Arc<OpenFile>, reader: &Arc<Task>) -> Result<Executable, Errno> {
         let pages = file.file().mappable().map_err(|_| Errno::EACCES)?;
         let deny_write = Arc::new(file.vnode().deny_write()?);
         let bytes = file.file().size();
-        Ok(Executable { pages, bytes, origin: Origin::File(file), _deny_write: Some(deny_write) })
+        let (origin, reader) = (Origin::File(file), Some(reader.clone()));
+        Ok(Executable { pages, bytes, origin, reader, _deny_write: Some(deny_write) })
     }
     /// Makes a program of `bytes` bytes in memory.
     pub fn in_memory(pages: Arc<dyn Mappable>, bytes: u64) -> Executable {
         let origin = Origin::System(Label::SharedAnonymous);
-        Executable { pages, bytes, origin, _deny_write: None }
+        Executable { pages, bytes, origin, reader: None, _deny_write: None }
+    }
+    /// Returns the task that executes it.
+    pub(super) fn reader(&self) -> Option<&Arc<Task>> {
+        self.reader.as_ref()
     }
     /// Returns its pages.
     pub(super) fn pages(&self) -> &Arc<dyn Mappable> {
@@ -90,10 +98,14 @@ impl Executable {
     /// `EIO`, `ENOMEM`.
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
         let there = self.bytes.saturating_sub(offset).min(out.len() as u64) as usize;
+        let reader: &dyn Principal = match &self.reader {
+            Some(task) => &**task,
+            None => NOBODY,
+        };
         let mut done = 0;
         while done < there {
             let at = offset + done as u64;
-            let frame = self.pages.page(at / PAGE_BYTES as u64, false)?;
+            let frame = self.pages.page(at / PAGE_BYTES as u64, PageUse::Read, reader)?;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let count = (PAGE_BYTES - in_page).min(there - done);
             let part = out.get_mut(done..done + count).ok_or(Errno::EIO)?;

@@ -46,7 +46,7 @@ impl Interpreter {
 /// # Errors
 /// `ELIBBAD` if it is not an ELF file; those of opening it.
 pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, Errno> {
-    let program = Executable::new(open(name)?)?;
+    let program = open(name)?;
     program.read_observed(0, &mut [0])?;
     let bad = |error| if error == Errno::ENOEXEC { Errno::ELIBBAD } else { error };
     let headers = elf::read(&program).map_err(bad)?;

@@ -43,7 +43,7 @@ use crate::{
 use alloc::sync::Arc;
 use credentials::{Rights, Secure};
 use memory::{AddressSpace, Dumpable, LimitValues};
-use vfs::{Credentials, Errno, OpenFile};
+use vfs::{Credentials, Errno};
 
 /// Most levels of scripts whose interpreters are scripts, as on Linux.
 const SCRIPTS_MAX: usize = 5;
@@ -52,7 +52,7 @@ const SCRIPTS_MAX: usize = 5;
 const SECURE_STACK_BYTES: u64 = 8 << 20;
 
 /// Function that opens interpreters by their paths.
-pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno> + 'a;
+pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Executable, Errno> + 'a;
 
 /// A request to load a program.
 pub struct ExecRequest<'a> {
@@ -121,6 +121,9 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     let is_randomised = (request.is_randomised || rights.is_set_id) && RANDOMISES.get() != 0;
     let place = place::ImagePlace::choose(is_randomised, limits.stack);
     let memory = AddressSpace::with_top(HOST, place.search_top)?;
+    if let Some(task) = program.reader() {
+        memory.set_owner(task.process.as_owner());
+    }
     memory.set_limits(limits);
     memory.set_dumpable(dumpable(
         &request,

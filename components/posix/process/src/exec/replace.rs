@@ -146,7 +146,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
         process.note_usage(&old);
     }
     // The end of a pipe that closes here may tell another program that the new program runs.
-    task.files().close_on_exec();
+    task.files().close_on_exec(&**task);
     apply_limits(process);
     process.released.signal();
     task.note_left_memory();
@@ -181,7 +181,7 @@ fn unshare_files(task: &Task) -> Result<(), Errno> {
     let files = task.files();
     // This reference, the task's and that of its loop are three: more means that another task shares the table.
     if Arc::strong_count(&files) > 3 {
-        task.set_files(Some(Arc::new(files.duplicate()?)));
+        task.set_files(Arc::new(files.duplicate()?));
     }
     Ok(())
 }

@@ -68,12 +68,14 @@ pub fn read_strings(memory: &AddressSpace, address: u64) -> Result<Strings, Errn
 pub fn load(task: &Arc<Task>, program: Program, sharing: Sharing) -> Result<Image, Errno> {
     let scope = Scope::of(task);
     let Opened { file, path, on_exec } = open(task, &scope, &program)?;
-    let open_named = |name: &[u8]| scope.caller().open_executable(Base::Cwd, name, Walk::FOLLOW);
+    let open_named = |name: &[u8]| {
+        Executable::new(scope.caller().open_executable(Base::Cwd, name, Walk::FOLLOW)?, task)
+    };
     let process = &task.process;
     let loaded = build(ExecRequest {
         path: &path,
         on_exec,
-        program: Executable::new(file)?,
+        program: Executable::new(file, task)?,
         arguments: Arguments { arguments: program.arguments, environment: program.environment },
         credentials: scope.credentials(),
         has_no_new_privileges: task.no_new_privileges.load(Ordering::Relaxed),
@@ -113,7 +115,7 @@ struct Opened {
     on_exec: OnExec,
 }
 
-fn open(task: &Task, scope: &Scope, program: &Program) -> Result<Opened, Errno> {
+fn open(task: &Task, scope: &Scope<'_>, program: &Program) -> Result<Opened, Errno> {
     if program.flags & !(raw::AT_EMPTY_PATH | raw::AT_SYMLINK_NOFOLLOW) != 0 {
         return Err(Errno::EINVAL);
     }

@@ -40,7 +40,7 @@ pub fn resolve(request: &ExecRequest<'_>) -> Result<(Executable, Arguments), Err
         first.push(name);
         arguments.replace_first(&first);
         name = line.interpreter;
-        program = Executable::new((request.open)(&name)?)?;
+        program = (request.open)(&name)?;
     }
     Err(Errno::ELOOP)
 }

@@ -10,7 +10,7 @@ use rt::{
     sync::{Mutex, Once},
 };
 use vfs::{
-    Active, Credentials, Errno, Mount, Path, Vnode,
+    Active, Credentials, Errno, Mount, Path, Principal, Vnode,
     digits::Digits,
     file::File,
     generated::{self, Node},
@@ -54,7 +54,7 @@ impl Node for Anonymous {
         *attributes = *wanted;
         Ok(())
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+    fn open(&self, _: u32, _: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(self.file.clone())
     }
 }

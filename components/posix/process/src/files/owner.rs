@@ -25,7 +25,7 @@ use rt::{
     sync::{Mutex, Once},
 };
 use vfs::{
-    Credentials, Errno, OpenFile,
+    Credentials, Errno, NOBODY, OpenFile,
     file::{Ready, SendRoom, SignalSource},
     poll::{PollTable, Watcher},
 };
@@ -145,7 +145,7 @@ impl SignalOwner {
                     PollTable::telling(room).add(freed);
                 }
                 SignalSource::Readiness => {
-                    file.file().poll(Some(&PollTable::telling(watcher)));
+                    file.file().poll(Some(&PollTable::telling(watcher)), NOBODY);
                 }
             }
         }

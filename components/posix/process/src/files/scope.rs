@@ -5,7 +5,8 @@ use alloc::sync::Arc;
 use vfs::{Caller, Credentials};
 
 /// The objects that a [`Caller`] borrows.
-pub struct Scope {
+pub struct Scope<'t> {
+    task: &'t Task,
     fs: Arc<FsContext>,
     places: Arc<Places>,
     credentials: Arc<Credentials>,
@@ -13,12 +14,13 @@ pub struct Scope {
     thread: u32,
 }
 
-impl Scope {
+impl<'t> Scope<'t> {
     /// Makes the scope of the task's present state.
     #[inline]
-    pub fn of(task: &Task) -> Scope {
+    pub fn of(task: &'t Task) -> Scope<'t> {
         let fs = task.fs();
         Scope {
+            task,
             places: fs.places(),
             fs,
             credentials: task.credentials(),
@@ -27,7 +29,7 @@ impl Scope {
         }
     }
     /// Changes the scope to the real ids, which access(2) uses.
-    pub fn with_real_ids(mut self) -> Scope {
+    pub fn with_real_ids(mut self) -> Self {
         self.credentials = Arc::new(self.credentials.with_real_ids());
         self
     }
@@ -42,6 +44,7 @@ impl Scope {
     /// Returns the caller for walks and operations.
     pub fn caller(&self) -> Caller<'_> {
         Caller {
+            task: self.task,
             namespace: self.fs.namespace(),
             credentials: &self.credentials,
             root: &self.places.root,

@@ -13,7 +13,7 @@ use rt::{
     PAGE_BYTES, lock_class,
     sync::{ReadGuard, RwLock},
 };
-use vfs::{Errno, OpenFile, file::Survey};
+use vfs::{Errno, NOBODY, OpenFile, Principal, file::Survey};
 
 lock_class! {
     static TABLE = "files.table";
@@ -118,11 +118,17 @@ impl DescriptorTable {
         Ok([first as i32, second as i32])
     }
     /// Makes `to` refer to the description of `from`, in one step (`dup2`); the old description of
-    /// `to` is closed.
+    /// `to` is closed for `caller`.
     ///
     /// # Errors
     /// `EBADF` if `from` is not open or `to` is not below `limit`, `ENOMEM`.
-    pub fn replace(&self, from: i32, to: i32, limit: usize, on_exec: OnExec) -> Result<(), Errno> {
+    pub fn replace(
+        &self,
+        (from, to): (i32, i32),
+        limit: usize,
+        on_exec: OnExec,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
         let (from, to) = (index(from)?, index(to)?);
         if to >= limit {
             return Err(Errno::EBADF);
@@ -132,10 +138,10 @@ impl DescriptorTable {
             let file = slots.get(from).cloned().ok_or(Errno::EBADF)?;
             slots.put(to, file, on_exec)?
         };
-        self.closed(before);
+        self.closed(before, caller);
         Ok(())
     }
-    /// Makes `to` refer to `file`; its old description is closed.
+    /// Makes `to` refer to `file`; its old description is closed for `caller`.
     ///
     /// # Errors
     /// `EBADF` if `to` is not below `limit`, `ENOMEM`.
@@ -145,27 +151,28 @@ impl DescriptorTable {
         to: i32,
         limit: usize,
         on_exec: OnExec,
+        caller: &dyn Principal,
     ) -> Result<u64, Errno> {
         let to = index(to)?;
         if to >= limit {
             return Err(Errno::EBADF);
         }
         let before = self.slots.write().put(to, file, on_exec)?;
-        self.closed(before);
+        self.closed(before, caller);
         Ok(to as u64)
     }
-    /// Closes `fd`.
+    /// Closes `fd` for `caller`.
     ///
     /// # Errors
     /// `EBADF`.
-    pub fn close(&self, fd: i32) -> Result<(), Errno> {
+    pub fn close(&self, fd: i32, caller: &dyn Principal) -> Result<(), Errno> {
         let fd = index(fd)?;
         let file = self.slots.write().take(fd).ok_or(Errno::EBADF)?;
-        self.closed([file]);
+        self.closed([file], caller);
         Ok(())
     }
-    /// Closes every descriptor of `first ..= last`.
-    pub fn close_range(&self, first: usize, last: usize) {
+    /// Closes every descriptor of `first ..= last` for `caller`.
+    pub fn close_range(&self, first: usize, last: usize, caller: &dyn Principal) {
         let mut removed = Vec::new();
         {
             let mut slots = self.slots.write();
@@ -175,14 +182,14 @@ impl DescriptorTable {
                 from = fd + 1;
             }
         }
-        self.closed(removed);
+        self.closed(removed, caller);
     }
     /// Releases files that left the table, with no lock held.
-    fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
+    fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>, caller: &dyn Principal) {
         for file in files {
             notes::descriptor_closed(self.id, &file);
-            file.file().descriptor_closed();
-            locks::descriptor_closed(self.id, file);
+            file.file().descriptor_closed(caller);
+            locks::descriptor_closed(self.id, file, caller);
         }
     }
     /// Closes every descriptor of `first ..= last` at the next exec.
@@ -216,8 +223,8 @@ impl DescriptorTable {
         slots.set_on_exec(fd, on_exec);
         Ok(())
     }
-    /// Closes the descriptors that exec closes.
-    pub fn close_on_exec(&self) {
+    /// Closes the descriptors that exec closes, for `caller`.
+    pub fn close_on_exec(&self, caller: &dyn Principal) {
         let mut removed = Vec::new();
         {
             let mut slots = self.slots.write();
@@ -228,7 +235,7 @@ impl DescriptorTable {
                 }
             }
         }
-        self.closed(removed);
+        self.closed(removed, caller);
     }
     /// Returns the number of pages of memory that are freed with its descriptors
     /// ([`Survey::share_of`]).
@@ -262,7 +269,7 @@ impl DescriptorTable {
 
 impl Drop for DescriptorTable {
     fn drop(&mut self) {
-        self.close_range(0, usize::MAX);
+        self.close_range(0, usize::MAX, NOBODY);
     }
 }
 

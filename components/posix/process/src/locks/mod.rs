@@ -19,7 +19,7 @@ use alloc::{
 };
 use range::{FileLock, add, first_conflict, remove};
 use rt::{lock_class, sync::Mutex, thread::Woken};
-use vfs::{Errno, OpenFile, Vnode, poll::WaitQueue};
+use vfs::{Errno, OpenFile, Principal, Vnode, poll::WaitQueue};
 
 lock_class! {
     static LIST = "locks.list";
@@ -282,10 +282,10 @@ impl Drop for Waiting {
 /// Called when a descriptor of `file` was closed in `table`: removes its POSIX locks on the file,
 /// and with the last reference those of the description.
 #[inline]
-pub fn descriptor_closed(table: u64, file: Arc<OpenFile>) {
-    let Some(locks) = FileLocks::existing(file.vnode()) else { return };
+pub fn descriptor_closed(table: u64, file: Arc<OpenFile>, caller: &dyn Principal) {
+    let Some(locks) = FileLocks::existing(file.vnode()) else { return file.close(caller) };
     let owner = LockOwner::Table { table, process: 0 };
     remove(&mut locks.lists.lock().records, &owner, Range::ALL);
-    drop(file);
+    file.close(caller);
     locks.changed.wake();
 }

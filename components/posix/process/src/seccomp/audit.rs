@@ -1,13 +1,13 @@
 //! Log lines about calls that a guard refused or was to log: in the format of Linux's audit, for the actions in
 //! `/proc/sys/kernel/seccomp/actions_logged`, and limited in number, because programs can cause them.
 use super::filter::action;
-use crate::{current, task::Task};
+use crate::task::Task;
 use alloc::{format, string::String, vec::Vec};
 use core::{
     fmt::Write,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
-use vfs::{Errno, credentials::Capabilities};
+use vfs::{Errno, Principal, credentials::Capabilities};
 
 /// A call that is logged.
 pub(super) struct AuditedCall {
@@ -62,9 +62,8 @@ pub fn logged() -> Vec<u8> {
 }
 
 /// Sets `actions_logged`.
-pub fn set_logged(data: &[u8]) -> Result<(), Errno> {
-    let may = |task: &Task| task.credentials().has(Capabilities::SYS_ADMIN);
-    if !current::current().is_some_and(|task| may(&task)) {
+pub fn set_logged(data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+    if !writer.has(Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
     LOGGED.store(decode(data)?, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use rt::{
     thread::Woken,
 };
 use vfs::{
-    Errno, ErrorNumber,
+    Errno, ErrorNumber, Principal,
     file::{File, Ready},
     poll::{PollTable, WaitQueue},
 };
@@ -342,7 +342,7 @@ impl Listener {
         let on_exec = OnExec::from_flag(wanted_flags, raw::O_CLOEXEC);
         let limit = task.process.limits.open_files();
         let fd = match is_wanted {
-            true => task.files().put(file, wanted, limit, on_exec)?,
+            true => task.files().put(file, wanted, limit, on_exec, &*task)?,
             false => task.files().insert_from(file, 0, limit, on_exec)?,
         };
         if flags & AND_ANSWER != 0 {
@@ -353,7 +353,7 @@ impl Listener {
 }
 
 impl File for Listener {
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.0.changed);
         }

@@ -188,7 +188,7 @@ fn again(context: &mut Context, number: u64) {
 }
 
 /// Takes a signal for which the calling task waits (sigtimedwait) from its queues.
-pub fn take_wanted(task: &Arc<Task>, wanted: SignalSet) -> Option<Info> {
+pub fn take_wanted(task: &Task, wanted: SignalSet) -> Option<Info> {
     let mut state = task.process.signals.lock();
     let taken = {
         let mut signals = task.signals.lock();

@@ -52,12 +52,12 @@ enum Whom<'a> {
     /// Any task; this one if it does not block the signal.
     First(&'a Arc<Task>),
     /// This task only.
-    Task(&'a Arc<Task>),
+    Task(&'a Task),
 }
 
 impl<'a> From<Option<&'a Arc<Task>>> for Whom<'a> {
     fn from(target: Option<&'a Arc<Task>>) -> Whom<'a> {
-        target.map_or(Whom::Any, Whom::Task)
+        target.map_or(Whom::Any, |task| Whom::Task(task))
     }
 }
 
@@ -92,7 +92,7 @@ pub fn send_to_own_process(caller: &Task, info: Info) -> Result<(), Errno> {
 ///
 /// # Errors
 /// As [`send_to_process`].
-pub fn send_to_task(task: &Arc<Task>, info: Info) -> Result<(), Errno> {
+pub fn send_to_task(task: &Task, info: Info) -> Result<(), Errno> {
     post(&task.process, Whom::Task(task), &info, Task::summon)
 }
 
@@ -283,7 +283,7 @@ pub fn signal_group(group: u32, number: u8) {
 }
 
 /// Signals an error that `task` makes, as if it had called kill.
-pub fn send_own(task: &Arc<Task>, signal: u8) {
+pub fn send_own(task: &Task, signal: u8) {
     let info = Info::from_process(signal, SI_USER, task.process.id(), task.real_user());
     let _ = send_to_task(task, info);
 }

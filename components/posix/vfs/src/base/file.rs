@@ -3,6 +3,7 @@ use crate::base::{
     errno::Errno,
     io::{Sink, Source},
     poll::{PollTable, Ready, WaitQueue},
+    principal::Principal,
 };
 use alloc::{
     string::String,
@@ -26,13 +27,23 @@ bitflags! {
     }
 }
 
+/// The use that a mapping makes of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageUse {
+    /// The page is read, or copied.
+    Read,
+    /// A program may store to the page.
+    Store,
+}
+
 /// Pages that can be mapped: a file's page cache, or shared anonymous memory.
 pub trait Mappable: Send + Sync {
-    /// Returns the frame of page `index`, read from storage if necessary; for a shared store the page is made dirty.
+    /// Returns the frame of page `index`, read from storage on behalf of `caller` if necessary; for a shared store the page is
+    /// made dirty.
     ///
     /// # Errors
     /// `ENXIO` beyond the end (SIGBUS), `EIO`, `ENOMEM`.
-    fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno>;
+    fn page(&self, index: u64, wanted: PageUse, caller: &dyn Principal) -> Result<Frame, Errno>;
     /// Calls `visit(index, frame)` for the pages of `first .. first + count` in memory and up to
     /// date (fault-around); never blocks for I/O.
     fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame));
@@ -165,8 +176,10 @@ pub trait SendRoom: Send + Sync {
     fn take_room(&self) -> bool;
 }
 
-/// The operations of an open file. `offset` is `None` for a stream (pipe, terminal). The default of each method does what
-/// Linux does for a file that lacks the operation.
+/// The operations of an open file. The default of each method does what Linux does for a file that lacks the operation.
+///
+/// An operation that may depend on its caller is given one: a read by its [`Sink`], a write by its [`Source`], the others by
+/// an argument. The task that opened the file does not count: descriptors are inherited and passed.
 #[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait File: Send + Sync {
     /// Returns the bytes of kernel memory that would be freed if this file were closed: its share, if other files use the same
@@ -239,8 +252,9 @@ pub trait File: Send + Sync {
     fn is_watchable(&self) -> bool {
         !self.is_seekable()
     }
-    /// Returns the events that it is ready for now. If `table` is given, it is added to the file's wait queues first.
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    /// Returns the events that it is ready for now, as `caller` sees them. If `table` is given, it is added to the file's wait
+    /// queues first.
+    fn poll(&self, table: Option<&PollTable>, caller: &dyn Principal) -> Ready {
         Ready::ALWAYS
     }
     /// The changes of which an owner is told by a signal; `None` if the file sends none.
@@ -252,7 +266,12 @@ pub trait File: Send + Sync {
     ///
     /// # Errors
     /// `ENOTDIR`.
-    fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn read_directory(
+        &self,
+        position: u64,
+        caller: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
     /// Returns the length in bytes.
@@ -283,14 +302,20 @@ pub trait File: Send + Sync {
     ///
     /// # Errors
     /// `EINVAL`.
-    fn truncate(&self, size: u64) -> Result<(), Errno> {
+    fn truncate(&self, size: u64, caller: &dyn Principal) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
     /// Allocates or frees the space of a range that is not empty (fallocate).
     ///
     /// # Errors
     /// `EOPNOTSUPP` if the file has no such space; `ENOSPC`, `EFBIG`, `EROFS`.
-    fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+    fn allocate(
+        &self,
+        offset: u64,
+        length: u64,
+        how: Allocation,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
     }
     /// Makes the contents durable (fsync, fdatasync).
@@ -313,8 +338,8 @@ pub trait File: Send + Sync {
     }
     /// Returns the object for downcasts by the personality (terminals, pipes, sockets).
     fn as_any(&self) -> &dyn core::any::Any;
-    /// A descriptor of the file was closed, by a thread of the process that had it; others may be open.
-    fn descriptor_closed(&self) {}
+    /// A descriptor of the file was closed by `caller`; others may be open.
+    fn descriptor_closed(&self, caller: &dyn Principal) {}
     /// Called when the last description was closed.
     fn closed(&self) {}
 }

@@ -1,9 +1,16 @@
 //! The ends of a read or write in memory: user memory (one copy, B4) or kernel memory.
-use crate::base::errno::Errno;
+use crate::base::{
+    errno::Errno,
+    principal::{NOBODY, Principal},
+};
 use rt::memory::Frame;
 
 /// Takes bytes: a program's buffers (`memory::UserSink`) or a kernel slice ([`SliceSink`]).
 pub trait Sink {
+    /// Returns the task that reads; [`NOBODY`] if the bytes are for the personality itself.
+    fn caller(&self) -> &dyn Principal {
+        NOBODY
+    }
     /// Returns the room left, in bytes.
     fn remaining(&self) -> usize;
     /// Called once the reader has removed the bytes from where they were: from now on none is refused for lack of memory, only
@@ -38,6 +45,10 @@ pub trait Sink {
 
 /// A source of bytes.
 pub trait Source {
+    /// Returns the task that writes; [`NOBODY`] if the bytes are the personality's own.
+    fn caller(&self) -> &dyn Principal {
+        NOBODY
+    }
     /// Returns the number of bytes left.
     fn remaining(&self) -> usize;
     /// Copies at most `out.len()` bytes to `out` and returns their number.
@@ -67,13 +78,18 @@ pub trait Source {
 
 /// A destination of bytes in a kernel slice.
 pub struct SliceSink<'a> {
+    caller: &'a dyn Principal,
     rest: &'a mut [u8],
 }
 
 impl<'a> SliceSink<'a> {
     /// Makes a sink for as many bytes as `out` is long.
     pub fn new(out: &'a mut [u8]) -> SliceSink<'a> {
-        SliceSink { rest: out }
+        SliceSink::of(NOBODY, out)
+    }
+    /// Makes the same sink for a read on behalf of `caller`.
+    pub fn of(caller: &'a dyn Principal, out: &'a mut [u8]) -> SliceSink<'a> {
+        SliceSink { caller, rest: out }
     }
     fn advance(&mut self, length: usize) -> &'a mut [u8] {
         let rest = core::mem::take(&mut self.rest);
@@ -84,6 +100,9 @@ impl<'a> SliceSink<'a> {
 }
 
 impl Sink for SliceSink<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.caller
+    }
     fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -105,13 +124,18 @@ impl Sink for SliceSink<'_> {
 
 /// A source of the bytes of a kernel slice.
 pub struct SliceSource<'a> {
+    caller: &'a dyn Principal,
     rest: &'a [u8],
 }
 
 impl<'a> SliceSource<'a> {
     /// Makes a source of the bytes of `data`.
     pub fn new(data: &'a [u8]) -> SliceSource<'a> {
-        SliceSource { rest: data }
+        SliceSource::of(NOBODY, data)
+    }
+    /// Makes the same source for a write on behalf of `caller`.
+    pub fn of(caller: &'a dyn Principal, data: &'a [u8]) -> SliceSource<'a> {
+        SliceSource { caller, rest: data }
     }
     fn advance(&mut self, length: usize) -> &'a [u8] {
         let (piece, rest) = self.rest.split_at(length.min(self.rest.len()));
@@ -121,6 +145,9 @@ impl<'a> SliceSource<'a> {
 }
 
 impl Source for SliceSource<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.caller
+    }
     fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -154,6 +181,9 @@ impl<'a> Limited<'a> {
 }
 
 impl Source for Limited<'_> {
+    fn caller(&self) -> &dyn Principal {
+        self.source.caller()
+    }
     fn remaining(&self) -> usize {
         self.source.remaining().min(self.room)
     }

@@ -10,6 +10,7 @@ pub mod io;
 pub(crate) mod mount_flags;
 pub(crate) mod observers;
 pub mod poll;
+pub(crate) mod principal;
 pub(crate) mod rights;
 pub(crate) mod seals;
 pub(crate) mod time;

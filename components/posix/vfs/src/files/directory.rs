@@ -4,6 +4,7 @@ use crate::{
         errno::Errno,
         file::{File, IoFlags, POSITION_MAX, Places},
         io::Sink,
+        principal::Principal,
     },
     tree::{mount::Path, node::Node, vnode::Vnode},
 };
@@ -69,11 +70,11 @@ impl DirectoryFile {
     fn read_generated(
         &self,
         node: &dyn Node,
-        position: u64,
+        (position, caller): (u64, &dyn Principal),
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
         let (mut has_dots, mut result) = (false, Ok(()));
-        node.entries(position.saturating_sub(POSITION_FIRST), &mut |entry| {
+        let mut take_it = |entry: &DirectoryEntry<&[u8]>| {
             // The entries `.` and `..` are passed with the first other entry: it shows that the object of the
             // directory still exists.
             if !has_dots {
@@ -81,7 +82,8 @@ impl DirectoryFile {
                 self.take_dots(position, take)?;
             }
             take_shifted(entry, take, &mut result)
-        })?;
+        };
+        node.entries(position.saturating_sub(POSITION_FIRST), caller, &mut take_it)?;
         if !has_dots {
             let _ = self.take_dots(position, take);
         }
@@ -131,10 +133,15 @@ impl File for DirectoryFile {
     fn read(&self, _: u64, _: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         Err(Errno::EISDIR)
     }
-    fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn read_directory(
+        &self,
+        position: u64,
+        caller: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let vnode = self.path.vnode();
         match vnode.node() {
-            Some(node) => self.read_generated(&**node, position, take)?,
+            Some(node) => self.read_generated(&**node, (position, caller), take)?,
             None => self.read_stored(position, take)?,
         }
         vnode.touch_accessed(self.path.mount.flags());

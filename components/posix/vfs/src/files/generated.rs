@@ -5,6 +5,7 @@ use crate::{
         file::{File, IoFlags, Places},
         io::{Sink, Source},
         poll::{Changes, PollTable, Ready, Unseen},
+        principal::Principal,
     },
     tree::node::Node,
 };
@@ -41,13 +42,13 @@ impl GeneratedFile {
     pub(crate) fn new(node: Arc<dyn Node>) -> GeneratedFile {
         GeneratedFile { node, content: Mutex::new(&CONTENT, None), changes: None }
     }
-    fn content(&self, offset: u64) -> Result<Arc<[u8]>, Errno> {
+    fn content(&self, offset: u64, reader: &dyn Principal) -> Result<Arc<[u8]>, Errno> {
         if offset > 0
             && let Some(content) = self.content.lock().as_ref()
         {
             return Ok(content.clone());
         }
-        let fresh: Arc<[u8]> = Arc::from(self.node.generate()?);
+        let fresh: Arc<[u8]> = Arc::from(self.node.generate(reader)?);
         *self.content.lock() = Some(fresh.clone());
         Ok(fresh)
     }
@@ -60,7 +61,7 @@ impl File for GeneratedFile {
     fn is_watchable(&self) -> bool {
         self.changes.is_some()
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         match &self.changes {
             None => Ready::ALWAYS,
             Some((changes, quiet)) => match changes.poll(table) {
@@ -76,7 +77,7 @@ impl File for GeneratedFile {
         self.node.attributes().size
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
-        let content = self.content(offset)?;
+        let content = self.content(offset, sink.caller())?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
         match content.get(start..) {
             Some(rest) if !rest.is_empty() => sink.put(rest),
@@ -91,10 +92,11 @@ impl File for GeneratedFile {
     ) -> Result<(usize, u64), Errno> {
         let mut data = vec![0; source.remaining().min(WRITE_BYTES_MAX)];
         let taken = source.take(&mut data)?;
-        self.node.write_at(offset, data.get(..taken).unwrap_or_default())?;
+        let written = data.get(..taken).unwrap_or_default();
+        self.node.write_at(offset, written, source.caller())?;
         Ok((taken, offset.saturating_add(taken as u64)))
     }
-    fn truncate(&self, _: u64) -> Result<(), Errno> {
+    fn truncate(&self, _: u64, _: &dyn Principal) -> Result<(), Errno> {
         Ok(())
     }
     fn as_any(&self) -> &dyn core::any::Any {

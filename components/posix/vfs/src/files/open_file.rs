@@ -9,6 +9,7 @@ use crate::{
         file::{Allocation, File, IoFlags, POSITION_MAX, Places, Survey, Whence},
         io::{Sink, Source},
         observers::Events,
+        principal::Principal,
     },
     tree::{
         mount::Path,
@@ -274,27 +275,29 @@ impl OpenFile {
         *offset = to.ok_or(Errno::EINVAL)?;
         Ok(*offset)
     }
-    /// Passes directory entries from the offset on to `take` until it refuses one by `false` (getdents(2)); the offset
-    /// moves past the accepted entries. Returns their number.
+    /// Passes directory entries, as `caller` sees them, from the offset on to `take` until it refuses one by `false`
+    /// (getdents(2)); the offset moves past the accepted entries. Returns their number.
     ///
     /// # Errors
     /// `EBADF`, `ENOTDIR`, and errors of the directory.
     #[inline]
     pub fn read_directory(
         &self,
+        caller: &dyn Principal,
         take: &mut dyn FnMut(&DirectoryEntry<&[u8]>) -> bool,
     ) -> Result<usize, Errno> {
         self.check_readable()?;
         let mut offset = self.offset.lock();
         let (mut next, mut count) = (*offset, 0);
-        let read = self.file.read_directory(next, &mut |entry| {
+        let mut take_it = |entry: &DirectoryEntry<&[u8]>| {
             if !take(entry) {
                 return ControlFlow::Break(());
             }
             next = entry.next;
             count += 1;
             ControlFlow::Continue(())
-        });
+        };
+        let read = self.file.read_directory(*offset, caller, &mut take_it);
         *offset = next;
         // The call succeeds if entries were accepted: the offset is behind them.
         if count == 0 {
@@ -316,14 +319,14 @@ impl OpenFile {
     ///
     /// # Errors
     /// `EINVAL` if it is not open for writing, and errors of the file.
-    pub fn truncate(&self, size: u64) -> Result<(), Errno> {
+    pub fn truncate(&self, size: u64, caller: &dyn Principal) -> Result<(), Errno> {
         if self.is_path_only() {
             return Err(Errno::EBADF);
         }
         if !self.is_writable() {
             return Err(Errno::EINVAL);
         }
-        self.file.truncate(size)?;
+        self.file.truncate(size, caller)?;
         notify::about_dentry(&self.path.dentry, Events::MODIFY);
         Ok(())
     }
@@ -331,10 +334,26 @@ impl OpenFile {
     ///
     /// # Errors
     /// Errors of the file.
-    pub fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
-        self.file.allocate(offset, length, how)?;
+    pub fn allocate(
+        &self,
+        offset: u64,
+        length: u64,
+        how: Allocation,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
+        self.file.allocate(offset, length, how, caller)?;
         self.tell(Events::MODIFY);
         Ok(())
+    }
+    /// Drops a use of the description on behalf of `caller`, which closed a descriptor: writes that are cancelled with the end
+    /// of the file are charged to it.
+    pub fn close(self: Arc<Self>, caller: &dyn Principal) {
+        if !self.path.dentry.is_deleted() {
+            return;
+        }
+        let vnode = self.vnode().clone();
+        drop(self);
+        vnode.release_for(caller);
     }
     /// Checks a range of bytes as Linux's `rw_verify_area` does.
     ///

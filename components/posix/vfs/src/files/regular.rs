@@ -5,6 +5,7 @@ use crate::{
         errors::ReportedErrors,
         file::{Allocation, File, IoFlags, Mappable, Places, RangeSteps, Whence},
         io::{Limited, Sink, Source},
+        principal::Principal,
         time,
     },
     pages::cache::{PageCache, WHOLE, readahead::Readahead},
@@ -139,16 +140,22 @@ impl File for RegularFile {
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         Ok(self.vnode.clone())
     }
-    fn truncate(&self, size: u64) -> Result<(), Errno> {
+    fn truncate(&self, size: u64, caller: &dyn Principal) -> Result<(), Errno> {
         self.mount.check_writable()?;
         if self.vnode.flags() & FLAG_APPEND != 0 {
             return Err(Errno::EPERM);
         }
         let _contents = self.vnode.contents().write();
         self.strip_privilege()?;
-        resize(&self.vnode, size)
+        resize(&self.vnode, size, caller)
     }
-    fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+    fn allocate(
+        &self,
+        offset: u64,
+        length: u64,
+        how: Allocation,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
         self.mount.check_writable()?;
         let end = offset.checked_add(length).filter(|end| *end <= self.vnode.size_max());
         let end = end.ok_or(Errno::EFBIG)?;
@@ -158,7 +165,7 @@ impl File for RegularFile {
         self.strip_privilege()?;
         match self.pages.backing() {
             Backing::Storage => allocate_stored(&self.vnode, offset..end, how)?,
-            Backing::Cache => allocate_kept(&self.vnode, offset..end, how)?,
+            Backing::Cache => allocate_kept(&self.vnode, offset..end, how, caller)?,
         }
         self.vnode.touch_modified();
         Ok(())
@@ -197,8 +204,8 @@ impl File for RegularFile {
     }
 }
 
-/// Sets the size of a regular file whose `contents` lock the caller holds to write.
-pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
+/// Sets the size of a regular file, whose `contents` lock is held to write, for `caller`.
+pub(crate) fn resize(vnode: &Vnode, size: u64, caller: &dyn Principal) -> Result<(), Errno> {
     let pages = vnode.pages().ok_or(Errno::EINVAL)?;
     if size > vnode.size_max() {
         return Err(Errno::EFBIG);
@@ -212,7 +219,7 @@ pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
         ..Default::default()
     };
     match pages.backing() {
-        Backing::Storage => pages.truncate_stored(size, || vnode.change(&change)),
+        Backing::Storage => pages.truncate_stored(size, caller, || vnode.change(&change)),
         Backing::Cache => {
             vnode.change(&change)?;
             pages.truncate(size);
@@ -242,7 +249,12 @@ fn allocate_stored(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<
 }
 
 /// Does fallocate for a file that exists in the page cache only.
-fn allocate_kept(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<(), Errno> {
+fn allocate_kept(
+    vnode: &Vnode,
+    range: Range<u64>,
+    how: Allocation,
+    caller: &dyn Principal,
+) -> Result<(), Errno> {
     let pages = vnode.pages().ok_or(Errno::ENODEV)?;
     let (end, size) = (range.end, pages.size());
     let within = range.start.min(size)..end.min(size);
@@ -256,7 +268,7 @@ fn allocate_kept(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<()
         Allocation::Collapse | Allocation::Insert => return Err(Errno::EOPNOTSUPP),
     }
     if matches!(how, Allocation::Extend | Allocation::Zero) && end > size {
-        return resize(vnode, end);
+        return resize(vnode, end, caller);
     }
     Ok(())
 }

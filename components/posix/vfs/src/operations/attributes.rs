@@ -95,7 +95,7 @@ impl Caller<'_> {
         if is_program && place.mount.flags().contains(MountFlags::NO_EXECUTE) {
             return Err(Errno::EACCES);
         }
-        permission::check_path(&place, credentials, want)
+        caller.check_path(&place, want)
     }
     /// Returns the text of a symbolic link, which was walked to without following it (readlink(2)).
     ///
@@ -244,7 +244,7 @@ impl Caller<'_> {
             FileType::Directory => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
-        permission::check_path(place, self.credentials, Want::WRITE)?;
+        self.check_path(place, Want::WRITE)?;
         if vnode.flags() & FLAG_APPEND != 0 {
             return Err(Errno::EPERM);
         }
@@ -261,7 +261,7 @@ impl Caller<'_> {
             return Ok(());
         }
         let _contents = vnode.contents().write();
-        resize(vnode, size)?;
+        resize(vnode, size, self.task)?;
         vnode.strip_capabilities()?;
         let mode = vnode.permissions();
         let plain = permission::without_privilege(mode, vnode.owner().1, self.credentials);

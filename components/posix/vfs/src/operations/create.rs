@@ -213,7 +213,7 @@ fn create_generated(
     if new.file_type != FileType::Regular {
         return Err(Errno::EPERM);
     }
-    let made = node.create(name, new.mode & !caller.umask)?;
+    let made = node.create(name, new.mode & !caller.umask, caller.task)?;
     let place = parent.generated_child(name, made)?;
     notify::about_name(parent.vnode(), name, place.vnode(), Events::CREATE);
     Ok(place)

@@ -226,14 +226,14 @@ impl Caller<'_> {
             if want == Want::WRITE && is_foreign {
                 return Err(Errno::EPERM);
             }
-            return permission::check(vnode, self.credentials, want);
+            return self.check(vnode, want);
         }
         let known: [&[u8]; 2] = [b"trusted.", b"security."];
         if known.iter().any(|prefix| name.starts_with(prefix)) {
             return Ok(());
         }
         if !name.starts_with(b"system.") {
-            permission::check(vnode, self.credentials, want)?;
+            self.check(vnode, want)?;
         }
         Err(Errno::EOPNOTSUPP)
     }

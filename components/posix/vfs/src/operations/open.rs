@@ -292,7 +292,7 @@ impl Caller<'_> {
             _ => {}
         }
         if origin == Origin::Found {
-            permission::check_path(place, self.credentials, want)?;
+            self.check_path(place, want)?;
         }
         let is_appending = how.has(raw::O_APPEND) && !how.has(raw::O_TRUNC);
         if vnode.flags() & FLAG_APPEND != 0 && is_writing && !is_appending {
@@ -306,7 +306,7 @@ impl Caller<'_> {
     fn open_kind(&self, place: &Path, how: OpenHow) -> Result<Arc<dyn File>, Errno> {
         let vnode = place.vnode();
         if let Some(node) = vnode.node() {
-            if let Some(file) = node.open(how.flags)? {
+            if let Some(file) = node.open(how.flags, self.task)? {
                 return Ok(file);
             }
             if vnode.is_regular() {
@@ -324,13 +324,14 @@ impl Caller<'_> {
             FileType::Directory => Ok(Arc::new(DirectoryFile::new(place))),
             FileType::Symlink => Err(Errno::ELOOP),
             kind => {
-                self.namespace.devices().opener(kind, vnode.device())?.open_at(place, how.flags)
+                let opener = self.namespace.devices().opener(kind, vnode.device())?;
+                opener.open_at(place, how.flags, self)
             }
         }
     }
     fn truncate_opened(&self, place: &Path, file: &dyn File) -> Result<(), Errno> {
         if place.vnode().node().is_some() {
-            return file.truncate(0);
+            return file.truncate(0, self.task);
         }
         place.mount.check_writable()?;
         self.truncate_privileged(place.vnode(), 0)?;

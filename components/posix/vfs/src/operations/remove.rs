@@ -47,7 +47,7 @@ impl Caller<'_> {
         }
         drop(locked);
         notify::about_vnode(victim.vnode(), Events::ATTRIBUTES);
-        tell_removed(directory, name, victim);
+        self.tell_removed(directory, name, victim);
         Ok(())
     }
     /// Removes an empty directory (rmdir(2)).
@@ -88,7 +88,7 @@ impl Caller<'_> {
         victim.vnode().set_dead();
         drop(inside);
         drop(names);
-        tell_removed(directory, name, victim);
+        self.tell_removed(directory, name, victim);
         Ok(())
     }
     /// Does the same as [`Caller::unlink`] in a generated directory in which programs make and
@@ -104,6 +104,13 @@ impl Caller<'_> {
         directory.node().ok_or(Errno::ENOENT)?.remove(name)?;
         notify::about_name(directory, name, victim.vnode(), Events::DELETE);
         Ok(())
+    }
+    /// Reports to observers that a name was removed; if its file ends with it, that is reported first.
+    fn tell_removed(&self, directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
+        let vnode = victim.vnode().clone();
+        drop(victim);
+        notify::about_name(directory, name, &vnode, Events::DELETE);
+        vnode.release_for(self.task);
     }
     /// Checks that the directory can be written; no name of a generated directory can be removed.
     fn check_stored(&self, directory: &Path, name: &[u8], wanted: Victim) -> Result<(), Errno> {
@@ -126,13 +133,6 @@ impl Caller<'_> {
 enum Victim {
     Directory,
     Other,
-}
-
-/// Reports to observers that a name was removed; if its file ends with it, that is reported first.
-fn tell_removed(directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
-    let vnode = victim.vnode().clone();
-    drop(victim);
-    notify::about_name(directory, name, &vnode, Events::DELETE);
 }
 
 /// Updates caches after the name of `victim` was removed; the name is still locked.

@@ -127,7 +127,19 @@ impl Caller<'_> {
         }
         match (mode, target) {
             (RenameMode::Exchange, Some(target)) => exchange(&source, from, &target, to),
-            (_, target) => replace(&source, from, target.as_ref(), to),
+            (_, target) => {
+                replace(&source, from, target.as_ref(), to)?;
+                self.release(target);
+                Ok(())
+            }
+        }
+    }
+    /// Drops the dentry of a file that was replaced.
+    fn release(&self, target: Option<Arc<Dentry>>) {
+        if let Some(target) = target {
+            let vnode = target.vnode().clone();
+            drop(target);
+            vnode.release_for(self.task);
         }
     }
     fn check_rights(

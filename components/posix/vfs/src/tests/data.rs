@@ -1,7 +1,8 @@
 //! Tests of contents of files that exist in the cache: reads, writes, holes, truncation, mapping.
 use super::{World, get, put};
 use crate::{
-    Errno, Whence,
+    Errno, NOBODY, Whence,
+    file::PageUse,
     file::{IoFlags, Mappable, Watcher},
     io::{SliceSink, SliceSource},
 };
@@ -67,15 +68,15 @@ fn shrinking_and_growing_leaves_zeroes() {
     let world = World::new();
     let file = world.open("/f", RDWR).unwrap();
     put(&file, &[7; 10_000]).unwrap();
-    file.truncate(5000).unwrap();
-    file.truncate(10_000).unwrap();
+    file.truncate(5000, NOBODY).unwrap();
+    file.truncate(10_000, NOBODY).unwrap();
     file.seek(0, Whence::Start).unwrap();
     let all = get(&file).unwrap();
     assert!(all[..5000].iter().all(|byte| *byte == 7));
     assert!(all[5000..].iter().all(|byte| *byte == 0));
-    assert_eq!(file.truncate(u64::MAX), Err(Errno::EFBIG));
+    assert_eq!(file.truncate(u64::MAX, NOBODY), Err(Errno::EFBIG));
     let reader = world.open("/f", raw::O_RDONLY).unwrap();
-    assert_eq!(reader.truncate(0), Err(Errno::EINVAL));
+    assert_eq!(reader.truncate(0, NOBODY), Err(Errno::EINVAL));
     let place = world.walk("/f").unwrap();
     assert_eq!(world.caller().truncate(&place, 3), Ok(()));
     assert_eq!(world.read("/f").unwrap(), [7; 3]);
@@ -111,19 +112,19 @@ fn mappings_share_pages_with_reads_and_are_told_of_truncation() {
     let told = Arc::new(Told::default());
     let watcher: Arc<dyn Watcher> = told.clone();
     object.watch(Arc::downgrade(&watcher));
-    let frame = object.page(1, true).unwrap();
+    let frame = object.page(1, PageUse::Store, NOBODY).unwrap();
     frame.write(10, b"mapped");
     let mut part = [0; 6];
     file.read_at(4106, &mut SliceSink::new(&mut part), PLAIN).unwrap();
     assert_eq!(&part, b"mapped");
-    assert_eq!(object.page(2, false).err(), Some(Errno::ENXIO));
+    assert_eq!(object.page(2, PageUse::Read, NOBODY).err(), Some(Errno::ENXIO));
     let mut seen = Vec::new();
     object.resident(0, 10, &mut |index, _| seen.push(index));
     assert_eq!(seen, [0, 1]);
-    file.truncate(4100).unwrap();
-    file.truncate(100).unwrap();
+    file.truncate(4100, NOBODY).unwrap();
+    file.truncate(100, NOBODY).unwrap();
     assert_eq!(*told.0.lock().unwrap(), [(object.identity(), 2), (object.identity(), 1)]);
-    assert_eq!(object.page(1, false).err(), Some(Errno::ENXIO));
+    assert_eq!(object.page(1, PageUse::Read, NOBODY).err(), Some(Errno::ENXIO));
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn bytes_stored_by_a_mapping_beyond_the_end_never_show() {
     let world = World::new();
     let file = world.open("/f", RDWR).unwrap();
     put(&file, b"abc").unwrap();
-    file.file().mappable().unwrap().page(0, true).unwrap().write(3, b"stray");
+    file.file().mappable().unwrap().page(0, PageUse::Store, NOBODY).unwrap().write(3, b"stray");
     file.write_at(20, &mut SliceSource::new(b"end"), PLAIN).unwrap();
     file.seek(0, Whence::Start).unwrap();
     assert_eq!(get(&file).unwrap(), b"abc\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0end");
@@ -168,7 +169,7 @@ fn directories_list_themselves_and_continue_where_they_stopped() {
     loop {
         let mut room = 7;
         let count = directory
-            .read_directory(&mut |entry| {
+            .read_directory(NOBODY, &mut |entry| {
                 room -= 1;
                 if room == 0 {
                     return false;
@@ -196,7 +197,7 @@ thread_local! {
 
 struct Ending;
 
-impl crate::Host for Ending {
+impl crate::Principal for Ending {
     fn is_ending(&self) -> bool {
         IS_ENDING.get()
     }
@@ -205,14 +206,13 @@ impl crate::Host for Ending {
 #[test]
 fn a_program_that_is_to_end_is_not_kept_by_a_long_transfer() {
     const MIB: usize = 1 << 20;
-    let tmpfs = tmpfs::new(tmpfs::Options::default()).unwrap();
-    let world = World::over(crate::Active::stored(&Ending, tmpfs, None).unwrap());
+    let world = World::new();
     let file = world.open("/f", RDWR).unwrap();
-    file.truncate(4 * MIB as u64).unwrap();
+    file.truncate(4 * MIB as u64, NOBODY).unwrap();
     let mut all = vec![1; 3 * MIB];
-    let mut read = || file.read_at(0, &mut SliceSink::new(&mut all), PLAIN);
+    let mut read = || file.read_at(0, &mut SliceSink::of(&Ending, &mut all), PLAIN);
     let data = vec![2; 2 * MIB];
-    let write = || file.write_at(0, &mut SliceSource::new(&data), PLAIN);
+    let write = || file.write_at(0, &mut SliceSource::of(&Ending, &data), PLAIN);
     assert_eq!((read(), write()), (Ok(3 * MIB), Ok(2 * MIB)));
     IS_ENDING.set(true);
     let ended = (read(), write());
@@ -233,7 +233,7 @@ fn refused_memory_is_an_error_and_nothing_else() {
         let _ = world.walk("/none");
         rt::host::refuse_after(None);
         let _ = world.rmdir("/d");
-        let _ = file.truncate(100);
+        let _ = file.truncate(100, NOBODY);
     }
     world.write("/f", b"fine").unwrap();
     assert_eq!(world.read("/f").unwrap(), b"fine");
@@ -245,8 +245,8 @@ fn holes_are_punched_and_filled_by_fallocate() {
     let world = World::new();
     let file = world.open("/f", RDWR).unwrap();
     put(&file, &[9; 20_000]).unwrap();
-    let mapped = file.file().mappable().unwrap().page(2, false).unwrap();
-    file.file().allocate(1000, 11_288, Allocation::PunchHole).unwrap();
+    let mapped = file.file().mappable().unwrap().page(2, PageUse::Read, NOBODY).unwrap();
+    file.file().allocate(1000, 11_288, Allocation::PunchHole, NOBODY).unwrap();
     file.seek(0, Whence::Start).unwrap();
     let all = get(&file).unwrap();
     assert!(all[..1000].iter().chain(&all[12_288..]).all(|byte| *byte == 9));
@@ -255,11 +255,14 @@ fn holes_are_punched_and_filled_by_fallocate() {
     mapped.read(0, &mut byte);
     assert_eq!(byte, [0]);
     assert_eq!(file.seek(0, Whence::Hole), Ok(4096));
-    file.file().allocate(0, 40_000, Allocation::KeepSize).unwrap();
+    file.file().allocate(0, 40_000, Allocation::KeepSize, NOBODY).unwrap();
     assert_eq!(file.path().status().attributes.blocks, 80);
     assert_eq!(file.file().size(), 20_000);
     assert_eq!(file.seek(0, Whence::Hole), Ok(20_000));
-    file.file().allocate(0, 30_000, Allocation::Extend).unwrap();
+    file.file().allocate(0, 30_000, Allocation::Extend, NOBODY).unwrap();
     assert_eq!(file.file().size(), 30_000);
-    assert_eq!(file.file().allocate(u64::MAX - 5, 6, Allocation::Extend), Err(Errno::EFBIG));
+    assert_eq!(
+        file.file().allocate(u64::MAX - 5, 6, Allocation::Extend, NOBODY),
+        Err(Errno::EFBIG)
+    );
 }

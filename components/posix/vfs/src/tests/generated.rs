@@ -1,5 +1,6 @@
 //! Tests of generated trees: changing names, magic links, content made when read.
 use super::World;
+use crate::Principal;
 use crate::{
     Active, Errno, MountFlags, Path, Walk,
     generated::{Child, Node, Viewer, attributes},
@@ -49,7 +50,12 @@ impl Node for Thing {
     fn keeps(&self, name: &[u8]) -> bool {
         name != b"7"
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let entry = |inode, next, name: &'static [u8]| DirectoryEntry {
             inode,
             file_type: None,
@@ -69,10 +75,10 @@ impl Node for Thing {
             _ => Ok(None),
         }
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
         Ok(format!("{}\n", self.1.reads.fetch_add(1, Ordering::SeqCst)).into_bytes())
     }
-    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+    fn write(&self, data: &[u8], _: &dyn Principal) -> Result<(), Errno> {
         self.1.written.lock().unwrap().extend_from_slice(data);
         Ok(())
     }
@@ -150,7 +156,7 @@ impl Node for Made {
     fn attributes(&self) -> Attributes {
         attributes(6, FileType::Regular, self.0, (0, 0))
     }
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
         Ok(b"made".to_vec())
     }
 }
@@ -164,13 +170,13 @@ impl Node for Changing {
         let found = names.iter().find(|(known, _)| known == name).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(Made(found.1)))
     }
-    fn entries(&self, _: u64, _: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(&self, _: u64, _: &dyn Principal, _: &mut TakeEntry<'_>) -> Result<(), Errno> {
         Ok(())
     }
     fn can_change(&self) -> bool {
         true
     }
-    fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
+    fn create(&self, name: &[u8], permissions: u16, _: &dyn Principal) -> Result<Child, Errno> {
         self.0.lock().unwrap().push((name.to_vec(), permissions));
         Ok(Arc::new(Made(permissions)))
     }

@@ -1,7 +1,7 @@
 //! Tests of files that exist in the caches only: contents and counts of a directory, the space of an inode and
 //! its release.
 use super::World;
-use crate::{Active, Base, Errno, OpenHow, Path, operations::RenameMode};
+use crate::{Active, Base, Errno, NOBODY, OpenHow, Path, operations::RenameMode};
 use linux_raw_sys::general as raw;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,7 +32,7 @@ fn shown(world: &World, path: &str, position: u64, most: usize) -> Vec<(String, 
     let mut names = Vec::new();
     directory
         .file()
-        .read_directory(position, &mut |entry| {
+        .read_directory(position, NOBODY, &mut |entry| {
             names.push((String::from_utf8(entry.name.to_vec()).unwrap(), entry.next));
             match names.len() < most {
                 true => std::ops::ControlFlow::Continue(()),

@@ -15,7 +15,8 @@ mod walks;
 mod writing;
 
 use crate::{
-    Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, OpenFile, OpenHow, Path,
+    Active, Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, OpenFile, OpenHow,
+    Path,
     devices::Registry,
     io::{SliceSink, SliceSource},
 };
@@ -62,6 +63,7 @@ impl World {
     }
     pub fn caller(&self) -> Caller<'_> {
         Caller {
+            task: NOBODY,
             namespace: &self.namespace,
             credentials: &self.who,
             root: &self.root,
@@ -119,7 +121,7 @@ impl World {
         let directory = self.open(path, raw::O_RDONLY | raw::O_DIRECTORY).unwrap();
         let mut names = Vec::new();
         directory
-            .read_directory(&mut |entry| {
+            .read_directory(NOBODY, &mut |entry| {
                 names.push(String::from_utf8(entry.name.to_vec()).unwrap());
                 true
             })

@@ -5,7 +5,7 @@
 //! absolute paths mean the same on both sides and no other file can be damaged); that needs root.
 //! Without root the test passes with a message and tests nothing.
 use super::{World, get, put};
-use crate::{Base, Errno, OpenHow, Walk};
+use crate::{Base, Errno, NOBODY, OpenHow, Walk};
 use linux_raw_sys::general as raw;
 use std::{
     env,
@@ -197,7 +197,7 @@ fn ours(world: &mut World, step: &Step) -> Outcome {
             open(world, path, *flags).and_then(|file| get(&file)).map(|data| format!("{data:?}"))
         }
         Step::Resize(path, size) => {
-            done(open(world, path, raw::O_RDWR).and_then(|file| file.truncate(*size)))
+            done(open(world, path, raw::O_RDWR).and_then(|file| file.truncate(*size, NOBODY)))
         }
         Step::ChangeDirectory(path) => {
             let flags = Walk::FOLLOW | Walk::DIRECTORY;
@@ -217,7 +217,7 @@ fn ours(world: &mut World, step: &Step) -> Outcome {
 fn list(world: &World, path: &str) -> Result<String, Errno> {
     let directory = world.open(path, raw::O_RDONLY | raw::O_DIRECTORY)?;
     let mut names = Vec::new();
-    let read = directory.read_directory(&mut |entry| {
+    let read = directory.read_directory(NOBODY, &mut |entry| {
         names.push(String::from_utf8(entry.name.to_vec()).unwrap());
         true
     });

@@ -1,7 +1,7 @@
 //! Tests of the space of a file system in the cache: its limit, the space that files use, and its
 //! release.
 use super::{World, put};
-use crate::{Active, Errno, file::Allocation, io::SliceSource};
+use crate::{Active, Errno, NOBODY, file::Allocation, file::PageUse, io::SliceSource};
 use linux_raw_sys::general as raw;
 
 /// Makes a world with a file system of `pages` pages.
@@ -35,11 +35,11 @@ fn truncating_punching_and_removing_give_space_back() {
     let world = world(8);
     let file = world.open("/f", raw::O_CREAT | raw::O_RDWR).unwrap();
     put(&file, &[7; 8 * 4096]).unwrap();
-    file.truncate(5 * 4096 - 1).unwrap();
+    file.truncate(5 * 4096 - 1, NOBODY).unwrap();
     assert_eq!((free(&world), file.path().status().attributes.blocks), (3, 40));
-    file.file().allocate(0, 2 * 4096, Allocation::PunchHole).unwrap();
+    file.file().allocate(0, 2 * 4096, Allocation::PunchHole, NOBODY).unwrap();
     assert_eq!((free(&world), file.path().status().attributes.blocks), (5, 24));
-    assert_eq!(file.file().allocate(0, 9 * 4096, Allocation::Extend), Err(Errno::ENOSPC));
+    assert_eq!(file.file().allocate(0, 9 * 4096, Allocation::Extend, NOBODY), Err(Errno::ENOSPC));
     world.unlink("/f").unwrap();
     drop(file);
     assert_eq!(free(&world), 8);
@@ -50,11 +50,11 @@ fn truncating_punching_and_removing_give_space_back() {
 fn mapped_pages_take_space_when_they_are_made() {
     let world = world(2);
     let file = world.open("/f", raw::O_CREAT | raw::O_RDWR).unwrap();
-    file.truncate(4 * 4096).unwrap();
+    file.truncate(4 * 4096, NOBODY).unwrap();
     assert_eq!((free(&world), file.path().status().attributes.blocks), (2, 0));
     let mappable = file.file().mappable().unwrap();
-    mappable.page(0, true).unwrap();
-    mappable.page(3, true).unwrap();
+    mappable.page(0, PageUse::Store, NOBODY).unwrap();
+    mappable.page(3, PageUse::Store, NOBODY).unwrap();
     assert_eq!((free(&world), file.path().status().attributes.blocks), (0, 16));
-    assert!(mappable.page(1, true).is_err());
+    assert!(mappable.page(1, PageUse::Store, NOBODY).is_err());
 }

@@ -1,7 +1,7 @@
 //! Tests of files on storage, with a read-only file system whose pages arrive later, on another
 //! thread.
 use super::World;
-use crate::{Active, Errno, file::IoFlags, io::SliceSink};
+use crate::{Active, Errno, NOBODY, file::IoFlags, file::PageUse, io::SliceSink};
 use interfaces::file_system::{
     AttributeChange, Attributes, Backing, FileSystem, FileSystemUsage, FileTime, FileType, FsError,
     InodeNumber, MountInfo, PageSink, TakeEntry,
@@ -163,7 +163,7 @@ fn a_page_that_cannot_be_read_is_an_error_there_and_only_there() {
     let told = file.read_at(before, &mut SliceSink::new(wide), PLAIN);
     assert_eq!(told, Ok(2 * 4096), "the pages before it are read all the same");
     let object = file.file().mappable().unwrap();
-    assert_eq!(object.page(BAD_PAGE, false).err(), Some(Errno::EIO));
+    assert_eq!(object.page(BAD_PAGE, PageUse::Read, NOBODY).err(), Some(Errno::EIO));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_read_only_file_system_refuses_changes() {
     assert_eq!(world.unlink("/file"), Err(Errno::EROFS));
     let file = world.open("/file", raw::O_RDONLY).unwrap();
     let object = file.file().mappable().unwrap();
-    assert_eq!(object.page(0, true).err(), Some(Errno::EROFS));
+    assert_eq!(object.page(0, PageUse::Store, NOBODY).err(), Some(Errno::EROFS));
     assert_eq!(file.path().status().attributes.accessed.seconds, 5);
 }
 
@@ -205,11 +205,11 @@ fn idle_pages_are_given_back_and_read_again() {
     let file = world.open("/file", raw::O_RDONLY).unwrap();
     let object = file.file().mappable().unwrap();
     for page in 0..64 {
-        object.page(page, false).unwrap();
+        object.page(page, PageUse::Read, NOBODY).unwrap();
     }
     let pages = file.vnode().pages().unwrap();
     pages.wait_idle();
-    let held = object.page(3, false).unwrap();
+    let held = object.page(3, PageUse::Read, NOBODY).unwrap();
     while pages.resident_pages() > 1 {
         // The disk's thread holds frames for a moment after they have arrived.
         pages.shrink(usize::MAX);
@@ -236,7 +236,7 @@ fn many_threads_read_and_fault_the_same_file_while_it_is_shrunk() {
                 for round in 0..700 {
                     let page = (round * (2 * me + 1)) % 700;
                     if round % 3 == 0 {
-                        object.page(page, false).unwrap().read(0, &mut part);
+                        object.page(page, PageUse::Read, NOBODY).unwrap().read(0, &mut part);
                     } else {
                         let mut sink = SliceSink::new(&mut part);
                         assert_eq!(file.read_at(page * 4096, &mut sink, PLAIN), Ok(4096));

@@ -5,7 +5,8 @@ use super::{
     put,
 };
 use crate::{
-    Active, Errno, OpenFile,
+    Active, Errno, NOBODY, OpenFile,
+    file::PageUse,
     file::{IoFlags, Watcher},
     io::{SliceSink, SliceSource},
 };
@@ -80,11 +81,11 @@ fn blocks_are_asked_for_again_after_whatever_changes_them() {
     assert_eq!(blocks(), 10, "written");
     world.caller().truncate(file.path(), 4 * 4096).unwrap();
     assert_eq!(blocks(), 4, "cut");
-    file.file().allocate(0, 8 * 4096, Allocation::Extend).unwrap();
+    file.file().allocate(0, 8 * 4096, Allocation::Extend, NOBODY).unwrap();
     assert_eq!(blocks(), 8, "allocated");
-    file.file().allocate(4096, 2 * 4096, Allocation::PunchHole).unwrap();
+    file.file().allocate(4096, 2 * 4096, Allocation::PunchHole, NOBODY).unwrap();
     assert_eq!(blocks(), 6, "punched");
-    file.file().mappable().unwrap().page(1, true).unwrap();
+    file.file().mappable().unwrap().page(1, PageUse::Store, NOBODY).unwrap();
     assert_eq!(blocks(), 7, "stored to by a mapping");
 }
 
@@ -164,8 +165,8 @@ fn cutting_a_file_clears_the_rest_of_its_last_page_on_storage_too() {
     put(&file, &[7; 10_000]).unwrap();
     file.file().sync(true).unwrap();
     forget_pages(&file);
-    file.truncate(5000).unwrap();
-    file.truncate(9000).unwrap();
+    file.truncate(5000, NOBODY).unwrap();
+    file.truncate(9000, NOBODY).unwrap();
     let expected = [vec![7; 5000], vec![0; 4000]].concat();
     assert_eq!(get_at(&file, 0, 10_000), expected);
     file.file().sync(true).unwrap();
@@ -183,7 +184,7 @@ fn cutting_waits_for_pages_on_their_way_and_loses_no_other() {
     file.vnode().pages().unwrap().start_writes(0..u64::MAX);
     let cutter = {
         let file = file.clone();
-        thread::spawn(move || file.truncate(10 * PAGE + 1))
+        thread::spawn(move || file.truncate(10 * PAGE + 1, NOBODY))
     };
     thread::sleep(std::time::Duration::from_millis(30));
     assert!(!cutter.is_finished());
@@ -239,14 +240,18 @@ fn a_full_disk_refuses_the_write_that_does_not_fit_and_nothing_else() {
     assert_eq!(put_at(&file, 100, b"over"), Ok(4), "what is there can be written again");
     assert_eq!(file.file().sync(false), Ok(()));
     assert_eq!(model.stored("f").bytes().len(), 10 * 4096);
-    file.truncate(4096).unwrap();
+    file.truncate(4096, NOBODY).unwrap();
     assert_eq!(put_at(&file, 50 * PAGE, &[1; 4096]), Ok(4096));
     let object = file.file().mappable().unwrap();
-    object.page(2, true).unwrap();
+    object.page(2, PageUse::Store, NOBODY).unwrap();
     for page in 3..10 {
-        object.page(page, true).unwrap();
+        object.page(page, PageUse::Store, NOBODY).unwrap();
     }
-    assert_eq!(object.page(11, true).err(), Some(Errno::ENOSPC), "a store to a hole");
+    assert_eq!(
+        object.page(11, PageUse::Store, NOBODY).err(),
+        Some(Errno::ENOSPC),
+        "a store to a hole"
+    );
 }
 
 /// A watcher in place of an address space: it records which pages may be stored to.
@@ -269,13 +274,13 @@ impl Watcher for Mapping {
 fn stores_to_a_mapping_are_written_and_the_next_one_is_noticed_again() {
     let (world, model) = world(1000);
     let file = world.open("/f", CREATE).unwrap();
-    file.truncate(8 * PAGE).unwrap();
+    file.truncate(8 * PAGE, NOBODY).unwrap();
     let mapping = Arc::new(Mapping::default());
     let watcher: Arc<dyn Watcher> = mapping.clone();
     let object = file.file().mappable().unwrap();
     object.watch(Arc::downgrade(&watcher));
     for round in 1..4 {
-        let frame = object.page(5, true).unwrap();
+        let frame = object.page(5, PageUse::Store, NOBODY).unwrap();
         mapping.0.lock().unwrap().insert(5);
         frame.write(9, &[round]);
         drop(frame);
@@ -293,10 +298,10 @@ fn what_a_mapping_stores_behind_the_end_is_not_on_storage() {
     let file = world.open("/f", CREATE).unwrap();
     put(&file, b"short").unwrap();
     let object = file.file().mappable().unwrap();
-    object.page(0, true).unwrap().write(0, &[9; 4096]);
+    object.page(0, PageUse::Store, NOBODY).unwrap().write(0, &[9; 4096]);
     file.file().sync(true).unwrap();
     assert_eq!(model.stored("f").pages[&0][..6], [9, 9, 9, 9, 9, 0]);
-    file.truncate(20).unwrap();
+    file.truncate(20, NOBODY).unwrap();
     assert_eq!(get(&file).unwrap()[..], [0; 15], "the file's offset is 5");
 }
 
@@ -333,7 +338,7 @@ fn holes_are_found_where_storage_has_none() {
     let (world, _model) = world(1000);
     let file = world.open("/f", CREATE).unwrap();
     put_at(&file, 10 * PAGE, &[1; 4096]).unwrap();
-    file.truncate(20 * PAGE).unwrap();
+    file.truncate(20 * PAGE, NOBODY).unwrap();
     let seek = |at: u64, whence| file.seek(at as i64, whence);
     assert_eq!(seek(0, Data), Ok(10 * PAGE));
     assert_eq!(seek(0, Hole), Ok(0));
@@ -356,7 +361,7 @@ fn what_is_stored_while_a_page_is_written_moves_with_it() {
         put_at(&file, 2 * PAGE, &[2; 4096]).unwrap();
         let mover = {
             let file = file.clone();
-            thread::spawn(move || file.file().allocate(PAGE, PAGE, how))
+            thread::spawn(move || file.file().allocate(PAGE, PAGE, how, NOBODY))
         };
         thread::sleep(std::time::Duration::from_millis(30));
         assert!(!mover.is_finished());
@@ -378,7 +383,7 @@ fn a_listing_refused_memory_in_its_midst_loses_no_name() {
     let directory = world.open("/", raw::O_RDONLY | raw::O_DIRECTORY).unwrap();
     let list = || {
         let mut names = Vec::new();
-        let told = directory.read_directory(&mut |entry| {
+        let told = directory.read_directory(NOBODY, &mut |entry| {
             names.push(entry.name.to_vec());
             true
         });
@@ -400,7 +405,7 @@ fn a_listing_refused_memory_in_its_midst_loses_no_name() {
 fn several_writers_and_a_syncer_lose_nothing() {
     let (world, model) = world(10_000);
     let file = world.open("/f", CREATE).unwrap();
-    file.truncate(200 * PAGE).unwrap();
+    file.truncate(200 * PAGE, NOBODY).unwrap();
     let writers: Vec<_> = (0..4u64)
         .map(|me| {
             let file = file.clone();
@@ -441,7 +446,7 @@ fn ranges_are_punched_zeroed_collapsed_and_inserted() {
     put(&file, &expected).unwrap();
     let mut apply = |offset: usize, length: usize, how| {
         let end = offset + length;
-        file.file().allocate(offset as u64, length as u64, how)?;
+        file.file().allocate(offset as u64, length as u64, how, NOBODY)?;
         match how {
             Collapse => drop(expected.drain(offset..end)),
             Insert => drop(expected.splice(offset..offset, vec![0; length])),
@@ -489,7 +494,7 @@ fn a_file_that_was_emptied_is_sent_when_it_is_closed() {
     world.write("/f", &[2; 9000]).unwrap();
     assert_eq!(model.disk().runs, [(2, 0, 3)], "it was opened with O_TRUNC");
     let file = world.open("/f", raw::O_RDWR).unwrap();
-    file.truncate(0).unwrap();
+    file.truncate(0, NOBODY).unwrap();
     put(&file, &[3; 4096]).unwrap();
     assert_eq!(model.disk().runs.len(), 1);
     drop(file);

@@ -7,6 +7,7 @@ use crate::{
     base::{
         errno::Errno,
         file::{File, Places},
+        principal::Principal,
         time::now,
     },
     tree::{child_cache::ChildCache, mount::Path},
@@ -17,6 +18,8 @@ use interfaces::file_system::{Attributes, FileTime, FileType, InodeNumber, TakeE
 /// The thread on whose behalf a generated directory or link is looked at.
 #[derive(Clone, Copy)]
 pub struct Viewer<'a> {
+    /// Its task.
+    pub task: &'a dyn Principal,
     /// Its root directory.
     pub root: &'a Path,
     /// Its process id (`/proc/self`).
@@ -44,8 +47,8 @@ pub trait Node: Send + Sync {
     fn subject(&self) -> Option<&dyn core::any::Any> {
         None
     }
-    /// Returns whether the calling process may use it regardless of its owner and mode.
-    fn is_open_to_caller(&self) -> bool {
+    /// Returns whether `caller` may use it regardless of its owner and mode.
+    fn is_open_to(&self, caller: &dyn Principal) -> bool {
         false
     }
     /// Of a directory: the node called `name`, as `viewer` sees it.
@@ -61,27 +64,33 @@ pub trait Node: Send + Sync {
         false
     }
     /// For a directory of files about an object that has a cache of them: calls `act` with that cache and the place of `name`
-    /// in it, if the object has a file of that name.
-    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {}
-    /// For a directory: passes the entries from `position` (0 first) to `take`, without `.` and `..`, until it breaks.
+    /// in it, if the object has a file of that name that `viewer` may see.
+    fn with_cache(&self, name: &[u8], viewer: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {}
+    /// For a directory: passes the entries from `position` (0 first) to `take`, without `.` and `..`, until it breaks, as
+    /// `caller` sees them.
     ///
     /// # Errors
     /// `ENOENT` before the first entry if the object that the directory shows has ended.
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        caller: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
     /// For a directory: returns whether programs make and remove names in it ([`Node::create`], [`Node::remove`]).
     fn can_change(&self) -> bool {
         false
     }
-    /// For such a directory: makes a regular file called `name`. The caller has checked that the calling task may.
+    /// For such a directory: makes a regular file called `name` for `maker`, which was found to have the right to.
     ///
     /// # Errors
     /// `EEXIST`, and those of open(2).
-    fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
+    fn create(&self, name: &[u8], permissions: u16, maker: &dyn Principal) -> Result<Child, Errno> {
         Err(Errno::EPERM)
     }
-    /// For such a directory: removes `name`. The caller has checked that the calling task may.
+    /// For such a directory: removes `name`, for a task that was found to have the right to.
     ///
     /// # Errors
     /// `ENOENT`.
@@ -102,33 +111,33 @@ pub trait Node: Send + Sync {
     fn follow(&self, viewer: &Viewer<'_>) -> Result<Option<Path>, Errno> {
         Ok(None)
     }
-    /// For a regular file: generates its content now. Called at each read from offset 0.
+    /// For a regular file: generates its content now, for `reader`. Called at each read from offset 0.
     ///
     /// # Errors
     /// The error for read(2) to return.
-    fn generate(&self) -> Result<Vec<u8>, Errno> {
+    fn generate(&self, reader: &dyn Principal) -> Result<Vec<u8>, Errno> {
         Err(Errno::EINVAL)
     }
-    /// For a regular file: accepts written data (one write is one call).
+    /// For a regular file: accepts data that `writer` writes (one write is one call).
     ///
     /// # Errors
     /// The error for write(2) to return.
-    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+    fn write(&self, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
     /// Does the same as [`Node::write`] for data written at `offset`, for files to which the offset matters.
     ///
     /// # Errors
     /// Those of [`Node::write`].
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        self.write(data)
+    fn write_at(&self, offset: u64, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+        self.write(data, writer)
     }
-    /// Opens it. `None`: a regular file served from [`Node::generate`] and [`Node::write`], or a
+    /// Opens it for `opener`. `None`: a regular file served from [`Node::generate`] and [`Node::write`], or a
     /// directory served from [`Node::entries`]. `flags` are open(2)'s.
     ///
     /// # Errors
     /// As open(2).
-    fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+    fn open(&self, flags: u32, opener: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(None)
     }
     /// Returns the positions to which lseek may move. By default the contents of a file are a sequence without an end, as

@@ -3,8 +3,9 @@
 //! A lookup of a name that is in the name cache takes no exclusive lock and allocates nothing. Locks of a lookup: directory and
 //! name shared (on a miss only), a shard of the name cache shared, the mount table shared (only where something is mounted).
 use crate::{
-    base::{credentials::Credentials, errno::Errno},
+    base::{credentials::Credentials, errno::Errno, principal::Principal},
     tree::{
+        child_cache::ChildCache,
         dentry::Dentry,
         mount::Path,
         name_cache::{Cached, Key},
@@ -33,6 +34,8 @@ pub enum Base<'a> {
 /// are borrowed.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
+    /// Its task, to which the work of files is charged.
+    pub task: &'a dyn Principal,
     /// The mounts seen.
     pub namespace: &'a Arc<Namespace>,
     /// Its credentials.
@@ -52,7 +55,7 @@ pub struct Caller<'a> {
 impl<'a> Caller<'a> {
     /// As generated files see it.
     pub fn viewer(&self) -> Viewer<'a> {
-        Viewer { root: self.root, process: self.process, thread: self.thread }
+        Viewer { task: self.task, root: self.root, process: self.process, thread: self.thread }
     }
     pub(crate) fn base<'b>(&self, base: Base<'b>) -> &'b Path
     where
@@ -87,7 +90,8 @@ impl<'a> Caller<'a> {
             }
             let mut known = None;
             if !is_kept {
-                node.with_cache(name, &mut |cache, place| known = cache.get(parent.id(), place));
+                let mut find = |cache: &ChildCache, place| known = cache.get(parent.id(), place);
+                node.with_cache(name, &self.viewer(), &mut find);
             }
             if known.is_some() {
                 return Ok(known);
@@ -101,9 +105,9 @@ impl<'a> Caller<'a> {
             return Ok(Some(match is_kept {
                 true => names.insert_if_absent(&parent.key(name), dentry.name(), dentry),
                 false => {
-                    node.with_cache(name, &mut |cache, place| {
-                        cache.put(parent.id(), place, &dentry)
-                    });
+                    let mut put =
+                        |cache: &ChildCache, place| cache.put(parent.id(), place, &dentry);
+                    node.with_cache(name, &self.viewer(), &mut put);
                     dentry
                 }
             }));

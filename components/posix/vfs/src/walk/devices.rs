@@ -4,6 +4,7 @@
 use crate::{
     base::{errno::Errno, file::File},
     tree::{mount::Path, vnode::Vnode},
+    walk::caller::Caller,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::RangeInclusive;
@@ -16,17 +17,27 @@ lock_class! {
 
 /// An object behind a vnode that holds no data itself: it makes the open file of a device node, FIFO or procfs file.
 pub trait Opener: Send + Sync {
-    /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
+    /// Opens `vnode` (a FIFO or device node) for `caller`; may block, interruptibly (FIFO).
     ///
     /// # Errors
     /// `ENXIO` for no such device, and those of open(2).
-    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
+    fn open(
+        &self,
+        vnode: &Arc<Vnode>,
+        flags: u32,
+        caller: &Caller<'_>,
+    ) -> Result<Arc<dyn File>, Errno>;
     /// Does the same as [`Opener::open`], for openers that need the place at which the node was found (`/dev/ptmx`).
     ///
     /// # Errors
     /// Those of [`Opener::open`].
-    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
-        self.open(place.vnode(), flags)
+    fn open_at(
+        &self,
+        place: &Path,
+        flags: u32,
+        caller: &Caller<'_>,
+    ) -> Result<Arc<dyn File>, Errno> {
+        self.open(place.vnode(), flags, caller)
     }
 }
 

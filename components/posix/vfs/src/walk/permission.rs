@@ -12,6 +12,7 @@ use crate::{
         mount::Path,
         vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     },
+    walk::caller::Caller,
 };
 use bitflags::bitflags;
 use interfaces::file_system::FileType;
@@ -77,8 +78,7 @@ fn check_class(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno
     } else {
         rights & wanted == wanted
     };
-    let is_open = || vnode.node().is_some_and(|node| node.is_open_to_caller());
-    if is_allowed || overrides(vnode, who, want, rights) || is_open() {
+    if is_allowed || overrides(vnode, who, want, rights) {
         return Ok(());
     }
     Err(Errno::EACCES)
@@ -107,6 +107,34 @@ pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errn
         path.mount.check_writable()?;
     }
     check(path.vnode(), who, want)
+}
+
+impl Caller<'_> {
+    /// Does the same as [`check`] for the caller, which may use a generated node that is open to it
+    /// ([`crate::generated::Node::is_open_to`]) whatever its mode.
+    ///
+    /// # Errors
+    /// Those of [`check`].
+    #[inline]
+    pub fn check(&self, vnode: &Vnode, want: Want) -> Result<(), Errno> {
+        self.unless_open(vnode, check(vnode, self.credentials, want))
+    }
+    /// Does the same as [`check_path`] for the caller, with the exception of [`Caller::check`].
+    ///
+    /// # Errors
+    /// Those of [`check_path`].
+    pub fn check_path(&self, path: &Path, want: Want) -> Result<(), Errno> {
+        self.unless_open(path.vnode(), check_path(path, self.credentials, want))
+    }
+    #[inline]
+    fn unless_open(&self, vnode: &Vnode, checked: Result<(), Errno>) -> Result<(), Errno> {
+        match checked {
+            Err(Errno::EACCES) if vnode.node().is_some_and(|node| node.is_open_to(self.task)) => {
+                Ok(())
+            }
+            checked => checked,
+        }
+    }
 }
 
 /// Checks that a file may be executed as a program: a regular file with execute permission on a mount that allows it.

@@ -9,7 +9,7 @@ use crate::{
     walk::{
         caller::{Base, Caller, NAME_MAX},
         path_text::name_end,
-        permission::{self, Want},
+        permission::Want,
         protection,
     },
 };
@@ -221,7 +221,7 @@ impl<'a> Walker<'a> {
     /// Checks that the current place is a directory that may be searched.
     pub(crate) fn check_search(&self) -> Result<(), Errno> {
         self.check_directory()?;
-        permission::check(self.at.vnode(), self.caller.credentials, Want::EXECUTE)
+        self.caller.check(self.at.vnode(), Want::EXECUTE)
     }
     /// Moves by one component; returns `false` if a link's text has replaced the rest of the text.
     fn step(&mut self, part: Range<usize>, follow: bool) -> Result<bool, Errno> {

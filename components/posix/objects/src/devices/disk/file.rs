@@ -7,7 +7,7 @@ use memory::AddressSpace;
 use process::Task;
 use rt::PAGE_BYTES;
 use vfs::{
-    Capabilities, Errno, OpenFile, Whence,
+    Capabilities, Errno, OpenFile, Principal, Whence,
     file::{File, IoFlags, Mappable, Places, RangeSteps},
     io::{Limited, Sink, Source},
 };
@@ -61,15 +61,22 @@ impl BlockFile {
             request::BLKRASET | request::BLKFRASET => self.device.set_read_ahead(argument),
             request::BLKROTATIONAL => memory.write(argument, &1_u16)?,
             request::BLKFLSBUF => self.pages.file().sync(true)?,
-            request::BLKDISCARD => self.reshape(memory, argument, Allocation::PunchHole)?,
-            request::BLKZEROOUT => self.reshape(memory, argument, Allocation::ZeroKeepSize)?,
+            request::BLKDISCARD => self.reshape((task, memory), argument, Allocation::PunchHole)?,
+            request::BLKZEROOUT => {
+                self.reshape((task, memory), argument, Allocation::ZeroKeepSize)?
+            }
             _ => return Err(Errno::ENOTTY),
         }
         Ok(0)
     }
     /// Discards or zeroes the range that the program gives: first byte and number of bytes, whole
     /// sectors within the disk.
-    fn reshape(&self, memory: &AddressSpace, at: u64, how: Allocation) -> Result<(), Errno> {
+    fn reshape(
+        &self,
+        (task, memory): (&Task, &AddressSpace),
+        at: u64,
+        how: Allocation,
+    ) -> Result<(), Errno> {
         if !self.pages.is_writable() {
             return Err(Errno::EBADF);
         }
@@ -79,7 +86,7 @@ impl BlockFile {
         if !is_whole || end > self.size() {
             return Err(Errno::EINVAL);
         }
-        if length == 0 { Ok(()) } else { self.pages.file().allocate(start, length, how) }
+        if length == 0 { Ok(()) } else { self.pages.file().allocate(start, length, how, task) }
     }
 }
 
@@ -121,7 +128,13 @@ impl File for BlockFile {
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         self.pages.file().mappable()
     }
-    fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+    fn allocate(
+        &self,
+        offset: u64,
+        length: u64,
+        how: Allocation,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
         let keeps_size = match how {
             Allocation::PunchHole | Allocation::ZeroKeepSize => true,
             Allocation::Zero => false,
@@ -137,7 +150,7 @@ impl File for BlockFile {
             return Err(Errno::EINVAL);
         }
         let how = if how == Allocation::Zero { Allocation::ZeroKeepSize } else { how };
-        self.pages.file().allocate(offset, length, how)
+        self.pages.file().allocate(offset, length, how, caller)
     }
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         self.pages.file().sync(data_only)

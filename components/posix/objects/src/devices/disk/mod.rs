@@ -33,7 +33,7 @@ use interfaces::{
     file_system::FileType,
 };
 use linux_raw_sys::general as raw;
-use process::{self, HOST, files::Scope};
+use process::HOST;
 use rt::{PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
 use vfs::{
     Active, Caller, Credentials, Errno, Mount, OpenHow, Path, Vnode,
@@ -178,18 +178,21 @@ pub fn register(registry: &Registry, devices: &[Arc<DiskDevice>]) {
 struct DeviceOpener(Arc<DiskDevice>);
 
 impl Opener for DeviceOpener {
-    fn open(&self, _: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
+    fn open(
+        &self,
+        _: &Arc<Vnode>,
+        flags: u32,
+        caller: &Caller<'_>,
+    ) -> Result<Arc<dyn File>, Errno> {
         let device = &self.0;
-        let task = process::current().ok_or(Errno::ENXIO)?;
         vfs::put_in_place();
         let active = device.cache()?;
         let vnode = active.root().vnode().clone();
         debug_assert!(vnode.file_type() == FileType::Regular);
         let path =
             Path::anonymous(&Mount::unseen(&device.name, active), device.name.as_bytes(), vnode)?;
-        let scope = Scope::of(&task);
         let root = Credentials::root();
-        let caller = Caller { credentials: &root, ..scope.caller() };
+        let caller = Caller { credentials: &root, ..*caller };
         let is_read_only = device.block.info().is_read_only;
         let how = if is_read_only { raw::O_RDONLY } else { flags & raw::O_ACCMODE };
         let pages = caller.open_path(&path, OpenHow::new(how))?;

@@ -11,7 +11,7 @@ use rt::{
     sync::{Mutex, Once},
 };
 use vfs::{
-    Active, Errno, Mount, Path,
+    Active, Errno, Mount, Path, Principal,
     file::File,
     generated::{Child, Node, Viewer, attributes},
 };
@@ -141,7 +141,12 @@ impl Node for Directory {
         let queue = self.find(name).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(QueueNode(queue)))
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let names = self.names.lock();
         let mut later = names.by_place.range(position.saturating_add(1)..);
         let _ = later.try_for_each(|(place, name)| {
@@ -157,9 +162,9 @@ impl Node for Directory {
     fn can_change(&self) -> bool {
         true
     }
-    fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
-        let task = process::current().ok_or(Errno::EPERM)?;
-        let queue = self.make(&task, name, permissions, Shape::usual())?;
+    fn create(&self, name: &[u8], permissions: u16, maker: &dyn Principal) -> Result<Child, Errno> {
+        let task = Task::of(maker).ok_or(Errno::EPERM)?;
+        let queue = self.make(task, name, permissions, Shape::usual())?;
         Ok(Arc::new(QueueNode(queue)))
     }
     fn remove(&self, name: &[u8]) -> Result<(), Errno> {
@@ -192,7 +197,7 @@ impl Node for QueueNode {
     fn attributes(&self) -> Attributes {
         *self.0.attributes.lock()
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+    fn open(&self, _: u32, _: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(Some(Arc::new(QueueFile::new(self.0.clone()))))
     }
     fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {

@@ -1,10 +1,10 @@
 //! [`QueueFile`]: an open message queue. Read as a file it tells of itself; messages go by the `mq_` calls.
 use super::{PosixQueue, Times};
-use crate::ipc::current_process;
 use alloc::{format, string::String, sync::Arc};
 use core::sync::atomic::Ordering;
+use process::Process;
 use vfs::{
-    Errno,
+    Errno, Principal,
     file::{File, IoFlags, Ready},
     io::Sink,
     poll::PollTable,
@@ -41,9 +41,11 @@ impl QueueFile {
 }
 
 impl File for QueueFile {
-    fn descriptor_closed(&self) {
-        if super::NOTICES.load(Ordering::Relaxed) != 0 {
-            self.0.forget_notice(current_process());
+    fn descriptor_closed(&self, caller: &dyn Principal) {
+        if super::NOTICES.load(Ordering::Relaxed) != 0
+            && let Some(process) = Process::of(caller)
+        {
+            self.0.forget_notice(process.id());
         }
     }
     fn is_seekable(&self) -> bool {
@@ -64,10 +66,10 @@ impl File for QueueFile {
         Ok(count)
     }
     /// Has no effect, as on Linux, which only changes the size that stat(2) reports.
-    fn truncate(&self, _: u64) -> Result<(), Errno> {
+    fn truncate(&self, _: u64, _: &dyn Principal) -> Result<(), Errno> {
         Ok(())
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.0.changed);
         }

@@ -12,10 +12,10 @@ use alloc::{
     sync::{Arc, Weak},
 };
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
-use process::{self, files::Scope};
+use process::Task;
 use rt::{lock_class, sync::Mutex};
 use vfs::{
-    Active, Base, Errno, Namespace, Path, Vnode, Walk,
+    Active, Base, Caller, Errno, Namespace, Path, Principal, Vnode, Walk,
     digits::Digits,
     file::{File, Opener, Places},
     generated::{Child, Node, Viewer, attributes},
@@ -153,13 +153,13 @@ impl Instance {
         }
         text
     }
-    /// Makes a pair; its slave is owned by the caller and locked.
-    fn make_pair(&self) -> Result<Master, Errno> {
+    /// Makes a pair; its slave is owned by `maker` and locked.
+    fn make_pair(&self, maker: &dyn Principal) -> Result<Master, Errno> {
         let instance = self.this.upgrade().ok_or(Errno::ENODEV)?;
         let index = self.allocate()?;
         let pair = Pair::new(index, &instance);
         let terminal = Terminal::over(pair.clone(), (SLAVE_MAJOR, index));
-        let who = process::current().map(|task| task.credentials());
+        let who = Task::of(maker).map(Task::credentials);
         let (user, group) = who.map_or((0, 0), |who| (who.user.fs, who.group.fs));
         let owner = (self.options.user.unwrap_or(user), self.options.group.unwrap_or(group));
         let inode = SLAVE_INODE + u64::from(index);
@@ -224,7 +224,12 @@ impl Node for Instance {
         let slave = parse_index(name).and_then(|index| self.slave(index));
         Ok(slave.ok_or(Errno::ENOENT)?)
     }
-    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
         let file_type = Some(FileType::Character);
         let mut take_it =
             |inode, name: &[u8]| take(&DirectoryEntry { inode, file_type, name, next: inode });
@@ -244,11 +249,11 @@ impl Node for Slave {
     fn attributes(&self) -> Attributes {
         *self.attributes.lock()
     }
-    fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+    fn open(&self, flags: u32, opener: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
         if self.pair.state.lock().is_locked {
             return Err(Errno::EIO);
         }
-        Ok(Some(Arc::new(self.terminal.open(flags, Claim::IfFree)?)))
+        Ok(Some(Arc::new(self.terminal.open(flags, Claim::IfFree, opener)?)))
     }
     fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
         *self.attributes.lock() = *wanted;
@@ -263,8 +268,8 @@ impl Node for MultiplexerNode {
     fn attributes(&self) -> Attributes {
         *self.0.multiplexer.lock()
     }
-    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        Ok(Some(Arc::new(self.0.make_pair()?)))
+    fn open(&self, _: u32, opener: &dyn Principal) -> Result<Option<Arc<dyn File>>, Errno> {
+        Ok(Some(Arc::new(self.0.make_pair(opener)?)))
     }
     fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
         *self.0.multiplexer.lock() = *wanted;
@@ -277,19 +282,21 @@ impl Node for MultiplexerNode {
 pub struct Multiplexer;
 
 impl Opener for Multiplexer {
-    fn open(&self, _: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
+    fn open(&self, _: &Arc<Vnode>, _: u32, _: &Caller<'_>) -> Result<Arc<dyn File>, Errno> {
         Err(Errno::ENODEV)
     }
-    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
-        let task = process::current().ok_or(Errno::ENODEV)?;
-        let scope = Scope::of(&task);
-        let caller = scope.caller();
+    fn open_at(
+        &self,
+        place: &Path,
+        flags: u32,
+        caller: &Caller<'_>,
+    ) -> Result<Arc<dyn File>, Errno> {
         let parent = place.parent().ok_or(Errno::ENODEV)?;
         let pts =
             caller.walk(Base::At(&parent), b"pts", Walk::FOLLOW).map_err(|_| Errno::ENODEV)?;
         let is_devpts = pts.mount.instance().info().type_name == TYPE_NAME;
         let node = pts.vnode().node().filter(|_| is_devpts).ok_or(Errno::ENODEV)?;
-        let file = node.lookup(MULTIPLEXER_NAME, &caller.viewer())?.open(flags)?;
+        let file = node.lookup(MULTIPLEXER_NAME, &caller.viewer())?.open(flags, caller.task)?;
         file.ok_or(Errno::ENODEV)
     }
 }
@@ -298,7 +305,7 @@ impl Opener for Multiplexer {
 pub struct Strayed;
 
 impl Opener for Strayed {
-    fn open(&self, _: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
+    fn open(&self, _: &Arc<Vnode>, _: u32, _: &Caller<'_>) -> Result<Arc<dyn File>, Errno> {
         Err(Errno::EIO)
     }
 }

@@ -11,7 +11,7 @@ use process::{
 };
 use rt::{sync::Ticket, thread::Woken};
 use vfs::{
-    Base, Caller, Credentials, Errno, OpenHow,
+    Base, Caller, Credentials, Errno, OpenHow, Principal,
     file::{File, IoFlags, Ready},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
@@ -196,7 +196,7 @@ impl File for Master {
         }
         Ok((done, 0))
     }
-    fn poll(&self, table: Option<&PollTable>) -> Ready {
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
         if let Some(table) = table {
             table.add(&self.pair.readable);
             table.add(&self.pair.writable);

@@ -3,7 +3,11 @@ use super::{
     PAGE, PageCache,
     index::{Page, Touch},
 };
-use crate::base::{errno::Errno, host::StorageIo};
+use crate::base::{
+    errno::Errno,
+    file::PageUse,
+    principal::{Principal, StorageIo},
+};
 use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Allocation, Backing, FsError, Seek};
@@ -37,11 +41,12 @@ impl PageCache {
     pub(crate) fn truncate_stored(
         &self,
         size: u64,
+        caller: &dyn Principal,
         tell: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let before = self.size();
         if size < before {
-            self.clear_stored_tail(size)?;
+            self.clear_stored_tail(size, caller)?;
         }
         let mut cancelled = 0;
         let shape = self.shape.write();
@@ -60,7 +65,7 @@ impl PageCache {
             self.was_emptied.store(true, Ordering::Relaxed);
         }
         drop(shape);
-        self.charge(StorageIo::Cancelled, cancelled);
+        self.charge(caller, StorageIo::Cancelled, cancelled);
         told
     }
     /// Removes every page from `first` on, also from mappings, once no transfer of such a page is under way. Returns
@@ -80,15 +85,15 @@ impl PageCache {
     }
     /// Zeroes the page of byte `size` from that byte on before the file is cut there, on storage too: the page is read
     /// and made dirty, unless the file has no data there.
-    fn clear_stored_tail(&self, size: u64) -> Result<(), Errno> {
+    fn clear_stored_tail(&self, size: u64, caller: &dyn Principal) -> Result<(), Errno> {
         let (page, within) = (size / PAGE, (size % PAGE) as usize);
         if within == 0 || !self.has_data(page)? {
             return Ok(());
         }
-        let frame = self.page(page, true)?;
+        let frame = self.page(page, PageUse::Store, caller)?;
         frame.zero(within, PAGE_BYTES - within);
         let dirtied = u64::from(self.index.read().mark_dirty(page));
-        self.charge(StorageIo::Write, dirtied);
+        self.charge(caller, StorageIo::Write, dirtied);
         Ok(())
     }
     /// Returns whether the page is dirty, or storage has blocks for it.

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     base::{
         errno::Errno,
-        host::StorageIo,
         io::{Sink, Source},
+        principal::StorageIo,
     },
     pages::memory,
 };
@@ -33,15 +33,14 @@ impl Look {
     fn new() -> Look {
         Look { next: LOOK_BYTES }
     }
-    /// Returns whether to stop, after `done` more bytes.
+    /// Returns whether to look now, after `done` bytes.
     #[inline]
-    fn must_end(&mut self, pages: &PageCache, done: usize) -> bool {
-        done >= self.next && self.look(pages, done)
-    }
-    #[cold]
-    fn look(&mut self, pages: &PageCache, done: usize) -> bool {
-        self.next = done.saturating_add(LOOK_BYTES);
-        pages.throttle.host().is_ending()
+    fn is_due(&mut self, done: usize) -> bool {
+        let is_due = done >= self.next;
+        if is_due {
+            self.next = done.saturating_add(LOOK_BYTES);
+        }
+        is_due
     }
 }
 
@@ -58,7 +57,10 @@ impl PageCache {
         readahead: &Mutex<Readahead>,
     ) -> Result<usize, Errno> {
         let (mut done, mut look) = (0, Look::new());
-        while sink.remaining() > 0 && !look.must_end(self, done) {
+        while sink.remaining() > 0 {
+            if look.is_due(done) && sink.caller().is_ending() {
+                break;
+            }
             let at = offset.saturating_add(done as u64);
             let left = self.size().saturating_sub(at).min(sink.remaining() as u64);
             if left == 0 {
@@ -89,13 +91,14 @@ impl PageCache {
             return match self.backing {
                 Backing::Cache => self.read_hole(at, left, sink),
                 Backing::Storage => {
-                    let frame = self.wait_for(wanted, readahead)?;
+                    let frame = self.wait_for(wanted, readahead, sink.caller())?;
                     copy_out(&frame, at, left, sink)
                 }
             };
         }
         if self.backing == Backing::Storage {
-            self.read_ahead(wanted.start..wanted.start + count as u64, readahead, Hit::Yes);
+            let used = wanted.start..wanted.start + count as u64;
+            self.read_ahead(used, (readahead, Hit::Yes), sink.caller());
         }
         let mut done = 0;
         for frame in frames.iter().flatten() {
@@ -140,7 +143,10 @@ impl PageCache {
             self.zero_tail(self.size());
         }
         let (mut done, mut dirtied, mut look) = (0, 0, Look::new());
-        while source.remaining() > 0 && !look.must_end(self, done) {
+        while source.remaining() > 0 {
+            if look.is_due(done) && source.caller().is_ending() {
+                break;
+            }
             let at = offset + done as u64;
             match self.write_page(at, source, &mut dirtied) {
                 Ok(0) => break,
@@ -156,7 +162,9 @@ impl PageCache {
                 self.throttle.balance();
             }
         }
-        self.charge(StorageIo::Write, dirtied);
+        if dirtied > 0 {
+            self.charge(source.caller(), StorageIo::Write, dirtied);
+        }
         Ok(done)
     }
     /// Copies into one page, and counts it in `dirtied` if it was clean. The size is changed before the page is made
@@ -173,7 +181,7 @@ impl PageCache {
         let mut found = if let Page::Ready(frame) = page { Some(frame) } else { None };
         let is_new = length == PAGE_BYTES || index >= self.size().div_ceil(PAGE);
         if found.is_none() && self.backing == Backing::Storage && !is_new {
-            found = Some(self.wait_for(index..index + 1, &self.faults)?);
+            found = Some(self.wait_for(index..index + 1, &self.faults, source.caller())?);
         }
         let Some(frame) = found else { return self.write_new_page(at, length, source, dirtied) };
         let reserved = if is_reserved { Ok(()) } else { self.reserve_stored(index) };
@@ -215,7 +223,7 @@ impl PageCache {
         let must_merge = is_whole && count < PAGE_BYTES;
         if must_merge && self.backing == Backing::Storage && index * PAGE < self.size() {
             // The source had a whole page but could not supply all of it: the rest of the page is read from storage.
-            let present = self.wait_for(index..index + 1, &self.faults)?;
+            let present = self.wait_for(index..index + 1, &self.faults, source.caller())?;
             return Ok(self.merge(at, count, &frame, &present, dirtied));
         }
         if must_merge {

@@ -17,7 +17,12 @@ pub(crate) mod readahead;
 mod write_back;
 
 use crate::{
-    base::{errno::Errno, errors::ErrorSequence, file::Watcher, host::StorageIo},
+    base::{
+        errno::Errno,
+        errors::ErrorSequence,
+        file::{PageUse, Watcher},
+        principal::{Principal, StorageIo},
+    },
     pages::{memory, tally, throttle::Throttle},
 };
 use alloc::{
@@ -157,51 +162,56 @@ impl PageCache {
         self.watchers.lock().retain(|known| known.strong_count() > 0);
     }
 
-    /// Returns the frame of page `index` for a mapping, read if necessary; the page is made dirty if it is to be
+    /// Returns the frame of page `index` for a mapping, read for `caller` if necessary; the page is made dirty if it is to be
     /// written to.
     ///
     /// # Errors
     /// `ENXIO` beyond the end, `EIO`, `ENOMEM`, `ENOSPC`.
-    pub(crate) fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno> {
-        let touch = if for_write { Touch::Write } else { Touch::Read };
+    pub(crate) fn page(
+        &self,
+        index: u64,
+        wanted: PageUse,
+        caller: &dyn Principal,
+    ) -> Result<Frame, Errno> {
+        let touch = if wanted == PageUse::Store { Touch::Write } else { Touch::Read };
         let (mut asked, mut refusals) = (Asked::Not, 0);
         loop {
             if index >= self.size().div_ceil(PAGE) {
                 return Err(Errno::ENXIO);
             }
             let ticket = self.arrived.ticket();
-            let found = self.find(index, touch)?;
+            let found = self.find(index, touch, caller)?;
             match (found, self.backing) {
                 (Page::Ready(frame), _) => {
                     if self.backing == Backing::Storage && asked == Asked::Not {
-                        self.read_ahead(index..index + 1, &self.faults, Hit::Yes);
+                        self.read_ahead(index..index + 1, (&self.faults, Hit::Yes), caller);
                     }
                     return Ok(frame);
                 }
                 (Page::Reading, _) => {
                     if asked == Asked::Not {
-                        self.read_ahead(index..index + 1, &self.faults, Hit::Yes);
+                        self.read_ahead(index..index + 1, (&self.faults, Hit::Yes), caller);
                         asked = Asked::Together;
                     }
                     let _ = self.arrived.wait(ticket, None);
                 }
                 (Page::Failed, _) if asked != Asked::Not => {
-                    asked = self.ask_alone(index, asked)?;
+                    asked = self.ask_alone(index, asked, caller)?;
                 }
                 (Page::Refused, _) if asked != Asked::Not => {
                     memory::after_refusal(&mut refusals, self.throttle.host())?;
-                    self.bring_in(index..index + 1, &self.faults)?;
+                    self.bring_in(index..index + 1, &self.faults, caller)?;
                 }
                 (_, Backing::Cache) => self.fill_zeroes(index, touch)?,
                 (_, Backing::Storage) => {
-                    self.bring_in(index..index + 1, &self.faults)?;
+                    self.bring_in(index..index + 1, &self.faults, caller)?;
                     asked = Asked::Together;
                 }
             }
         }
     }
     /// Returns the state of a page; if it is to be written to, storage has room for it afterwards.
-    fn find(&self, index: u64, touch: Touch) -> Result<Page, Errno> {
+    fn find(&self, index: u64, touch: Touch, caller: &dyn Principal) -> Result<Page, Errno> {
         if touch == Touch::Read || self.backing == Backing::Cache {
             return Ok(self.index.read().get(index, touch));
         }
@@ -215,13 +225,13 @@ impl PageCache {
         let found = pages.get(index, Touch::Read);
         let dirtied = u64::from(pages.mark_dirty(index));
         drop((pages, shape));
-        self.charge(StorageIo::Write, dirtied);
+        self.charge(caller, StorageIo::Write, dirtied);
         Ok(found)
     }
-    /// Reports that the calling thread caused I/O of this many pages, if the file is on storage.
-    fn charge(&self, io: StorageIo, pages: u64) {
+    /// Charges I/O of this many pages to `caller`, if the file is on storage.
+    fn charge(&self, caller: &dyn Principal, io: StorageIo, pages: u64) {
         if pages > 0 && self.backing == Backing::Storage {
-            self.throttle.host().charge(io, pages * PAGE);
+            caller.charge(io, pages * PAGE);
         }
     }
     /// A frame that the caller cannot do without.
@@ -241,7 +251,12 @@ impl PageCache {
     }
     /// Waits for the first page of a range, which is requested if necessary together with the pages planned ahead;
     /// if that fails it is requested alone, so that a bad sector near it does not keep it from being read.
-    fn wait_for(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<Frame, Errno> {
+    fn wait_for(
+        &self,
+        wanted: Range<u64>,
+        readahead: &Mutex<Readahead>,
+        caller: &dyn Principal,
+    ) -> Result<Frame, Errno> {
         let (mut asked, mut refusals) = (Asked::Not, 0);
         loop {
             let ticket = self.arrived.ticket();
@@ -250,54 +265,65 @@ impl PageCache {
                 Page::Ready(frame) => return Ok(frame),
                 Page::Reading => {
                     if asked == Asked::Not {
-                        self.read_ahead(wanted.start..wanted.start + 1, readahead, Hit::Yes);
+                        let used = wanted.start..wanted.start + 1;
+                        self.read_ahead(used, (readahead, Hit::Yes), caller);
                         asked = Asked::Together;
                     }
                     let _ = self.arrived.wait(ticket, None);
                 }
                 Page::Failed if asked != Asked::Not => {
-                    asked = self.ask_alone(wanted.start, asked)?;
+                    asked = self.ask_alone(wanted.start, asked, caller)?;
                 }
                 Page::Refused if asked != Asked::Not => {
                     memory::after_refusal(&mut refusals, self.throttle.host())?;
-                    self.bring_in(wanted.start..wanted.start + 1, readahead)?;
+                    self.bring_in(wanted.start..wanted.start + 1, readahead, caller)?;
                 }
                 Page::Failed | Page::Refused | Page::Absent => {
-                    self.bring_in(wanted.clone(), readahead)?;
+                    self.bring_in(wanted.clone(), readahead, caller)?;
                     asked = Asked::Together;
                 }
             }
         }
     }
     /// Requests a page that could not be read once more, alone.
-    fn ask_alone(&self, index: u64, asked: Asked) -> Result<Asked, Errno> {
+    fn ask_alone(&self, index: u64, asked: Asked, caller: &dyn Principal) -> Result<Asked, Errno> {
         if asked == Asked::Alone {
             return Err(Errno::EIO);
         }
-        self.start_reads(index..index + 1)?;
+        self.start_reads(index..index + 1, caller)?;
         Ok(Asked::Alone)
     }
     /// Requests a range that is absent, and pages ahead.
-    fn bring_in(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<(), Errno> {
+    fn bring_in(
+        &self,
+        wanted: Range<u64>,
+        readahead: &Mutex<Readahead>,
+        caller: &dyn Principal,
+    ) -> Result<(), Errno> {
         let limit = self.size().div_ceil(PAGE);
         let wanted = wanted.start..wanted.end.min(wanted.start + BATCH as u64);
         let planned = readahead.lock().plan(wanted.clone(), limit, Hit::No);
         let range = planned.unwrap_or(wanted.clone());
-        match self.start_reads(range) {
-            Err(Errno::Refused) => self.start_reads(wanted.start..wanted.start + 1),
+        match self.start_reads(range, caller) {
+            Err(Errno::Refused) => self.start_reads(wanted.start..wanted.start + 1, caller),
             result => result,
         }
     }
     /// Requests the pages that the reader will probably want soon; failures are ignored.
-    fn read_ahead(&self, used: Range<u64>, readahead: &Mutex<Readahead>, hit: Hit) {
+    fn read_ahead(
+        &self,
+        used: Range<u64>,
+        (readahead, hit): (&Mutex<Readahead>, Hit),
+        caller: &dyn Principal,
+    ) {
         let limit = self.size().div_ceil(PAGE);
         let planned = readahead.lock().plan(used, limit, hit);
         if let Some(range) = planned {
-            let _ = self.start_reads(range);
+            let _ = self.start_reads(range, caller);
         }
     }
-    /// Starts reading the absent pages of a range, with one request for each run.
-    fn start_reads(&self, range: Range<u64>) -> Result<(), Errno> {
+    /// Starts reading the absent pages of a range for `caller`, with one request for each run.
+    fn start_reads(&self, range: Range<u64>, caller: &dyn Principal) -> Result<(), Errno> {
         let missing = self.index.read().missing(range.clone());
         let Some(myself) = self.myself.upgrade().filter(|_| missing > 0) else { return Ok(()) };
         let sink: Arc<dyn PageSink> = myself;
@@ -317,7 +343,7 @@ impl PageCache {
             self.fs.read_pages(self.inode, first, frames, first, &sink);
         }
         drop(shape);
-        self.charge(StorageIo::Read, pages);
+        self.charge(caller, StorageIo::Read, pages);
         Ok(())
     }
     /// Puts frames (the last one first) in place of absent pages. Returns the runs to read.
@@ -397,15 +423,16 @@ impl PageCache {
             let _ = self.arrived.wait(ticket, None);
         }
     }
+    /// Charges the writes of dirty pages that end with the file to `caller`, as cancelled.
+    pub(crate) fn charge_lost(&self, caller: &dyn Principal) {
+        if self.backing == Backing::Storage {
+            let dirty = self.index.read().dirty_from(0);
+            self.charge(caller, StorageIo::Cancelled, dirty);
+        }
+    }
     /// Called when the vnode ends: releases the space reserved for its pages.
     pub(crate) fn release(&self) {
-        let index = self.index.read();
-        let (pages, dirty) = match self.backing {
-            Backing::Storage => (0, index.dirty_from(0)),
-            Backing::Cache => (index.pages(), 0),
-        };
-        drop(index);
-        self.charge(StorageIo::Cancelled, dirty);
+        let pages = if self.backing == Backing::Cache { self.index.read().pages() } else { 0 };
         if pages > 0 {
             self.fs.release(self.inode, pages);
         }

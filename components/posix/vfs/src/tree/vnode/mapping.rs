@@ -2,16 +2,17 @@
 use super::Vnode;
 use crate::base::{
     errno::Errno,
-    file::{Mappable, Watcher},
+    file::{Mappable, PageUse, Watcher},
+    principal::Principal,
 };
 use alloc::sync::Weak;
 use rt::memory::Frame;
 
 impl Mappable for Vnode {
-    fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno> {
+    fn page(&self, index: u64, wanted: PageUse, caller: &dyn Principal) -> Result<Frame, Errno> {
         let pages = self.pages.as_ref().ok_or(Errno::ENXIO)?;
-        let frame = pages.page(index, for_write)?;
-        if for_write {
+        let frame = pages.page(index, wanted, caller)?;
+        if wanted == PageUse::Store {
             self.touch_modified();
             pages.balance();
         }

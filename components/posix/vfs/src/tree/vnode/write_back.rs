@@ -1,9 +1,10 @@
 //! Write-back of a vnode: while storage lacks data or attributes of it, its file system's flusher lists it.
 use super::Vnode;
 use crate::{
-    base::errno::Errno,
+    base::{errno::Errno, principal::Principal},
     pages::{cache::WHOLE, flush::WriteBack},
 };
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::file_system::{Backing, InodeNumber, SyncKind};
 
@@ -71,6 +72,20 @@ impl Vnode {
             pages.wait_written(WHOLE);
         }
         Ok(result?)
+    }
+}
+
+impl Vnode {
+    /// Drops a use of the vnode on behalf of `caller`. If no other is left and the file has no name, its dirty pages end
+    /// with it, and the caller is charged for their cancelled writes. A use that is dropped otherwise charges nobody: such
+    /// are the last mapping of a file, and a description that was in a message.
+    pub(crate) fn release_for(self: Arc<Self>, caller: &dyn Principal) {
+        if let Some(last) = Arc::into_inner(self)
+            && let Some(pages) = &last.pages
+            && last.links() == 0
+        {
+            pages.charge_lost(caller);
+        }
     }
 }
 
