@@ -23,9 +23,9 @@ use supervisor::Supervisor;
 const DEADLINE_NS: u64 = 10_000_000_000;
 /// Timeout of the call by which a successor takes memory that is shared with it.
 const ATTACH_NS: u64 = 1_000_000_000;
-/// Most tries of that call, because a message may be lost.
+/// The greatest number of tries of that call, because a message may be lost.
 const ATTACH_TRIES: usize = 3;
-/// Most instances that are used of a component. A component that reports too many must not delay the boot.
+/// The greatest number of instances that are used of a component. A component that reports too many must not delay the boot.
 const INSTANCES_MAX: u64 = 256;
 
 /// Longest time that boot waits for a component whose calls fail, and time between two log lines about it.

@@ -35,7 +35,7 @@ pub struct Check {
     pub now: Instant,
     /// Age at which the driver is asked for a request.
     pub limit_ns: u64,
-    /// Most time that may have passed since the check before.
+    /// The longest time that may have passed since the check before.
     pub step_max_ns: u64,
 }
 

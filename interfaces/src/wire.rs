@@ -12,7 +12,7 @@ use rt::{
     message::{Capability, MESSAGE_WORDS, Message},
 };
 
-/// Most words of a message.
+/// The greatest number of words of a message.
 pub const WORDS_MAX: usize = MESSAGE_WORDS;
 
 /// Plain data of a fixed number of words.

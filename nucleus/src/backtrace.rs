@@ -6,7 +6,7 @@ use core::ops::Range;
 use firmware::symbols::{self, HEADER_BYTES};
 use x86::chain;
 
-/// Most frames that are printed.
+/// The greatest number of frames that are printed.
 const MAX_FRAMES: usize = 48;
 /// Greatest distance of a caller's frame from its callee's.
 const MAX_FRAME_BYTES: u64 = 32 * 1024;

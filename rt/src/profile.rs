@@ -15,7 +15,7 @@ use sync::samples::Samples;
 /// The ring of a processor's samples.
 type Ring = Samples<Region>;
 
-/// Most samples a second.
+/// The greatest number of samples a second.
 pub const RATE_MAX: u64 = 1000;
 /// Size of a ring: at [`RATE_MAX`] room for a second of the longest samples, or for several seconds of usual ones.
 const RING_BYTES: usize = 512 << 10;

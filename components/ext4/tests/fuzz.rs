@@ -26,7 +26,7 @@ use std::{
 const DEFAULT_COUNT: u64 = 300;
 /// Longest time for an image.
 const LIMIT: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 20 });
-/// Most memory of the whole test process.
+/// The greatest amount of memory of the whole test process.
 const MEMORY_LIMIT_KIB: u64 = 1 << 20;
 /// Number of changes of each image.
 const OPERATIONS: usize = if cfg!(miri) { 16 } else { 120 };

@@ -9,7 +9,7 @@ const ROOT: InodeNumber = 2;
 const PAGE: usize = 4096;
 /// More extents than one operation moves or frees.
 const PARTS: usize = 100;
-/// Most refusals before a change must have succeeded.
+/// The greatest number of refusals before a change must have succeeded.
 const GRANTS_MOST: usize = 2000;
 
 fn text(fs: &dyn FileSystem, inode: InodeNumber) -> Vec<u8> {

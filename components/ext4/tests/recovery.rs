@@ -22,7 +22,7 @@ const ROOT: InodeNumber = 2;
 const STEPS: usize = 400;
 /// Number of points at which one workload is cut.
 const POINTS_A_WORKLOAD: u64 = 20;
-/// Most crashes of one recovery.
+/// The greatest number of crashes of one recovery.
 const CRASHES_MAX: usize = 4;
 
 const SHAPES: [(&[&str], usize); 4] = [

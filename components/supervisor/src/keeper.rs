@@ -42,7 +42,7 @@ const ENDINGS: usize = 8;
 const TRACE_RECORDS: usize = 16;
 /// A component must leave one part in this many of its memory free, or it is restarted.
 const MEMORY_PARTS: usize = 8;
-/// Most ping periods by which the age of a request grows between two checks.
+/// The greatest number of ping periods by which the age of a request grows between two checks.
 const STEP_PINGS: u64 = 2;
 /// Time for a component's first answer, in multiples of a ping's deadline: it finds its devices first.
 const START_DEADLINES: u64 = 5;

@@ -29,21 +29,21 @@ pub struct Plan {
     pub interrupts: &'static [u32],
     /// The component may allocate memory that devices reach, and its devices reach its kept memory.
     pub can_use_dma: bool,
-    /// Most memory, in bytes.
+    /// The greatest amount of memory, in bytes.
     pub memory_bytes: usize,
     /// Memory that outlives it, for its successor, in addition to `memory_bytes`.
     pub kept_bytes: usize,
-    /// Most interrupt vectors at once.
+    /// The greatest number of interrupt vectors at once.
     pub vectors: usize,
-    /// Most lines of the log in a second, and most at once after a pause.
+    /// The greatest number of lines of the log in a second, and at once after a pause.
     pub log_lines: (u32, u32),
-    /// Most threads.
+    /// The greatest number of threads.
     pub threads: usize,
     /// Memory for each of its devices, in addition to `memory_bytes`.
     pub device_memory_bytes: usize,
     /// Threads for each of its devices, in addition to `threads`.
     pub device_threads: usize,
-    /// Most devices that it is granted.
+    /// The greatest number of devices that it is granted.
     pub devices_max: usize,
     /// Best policy of its threads.
     pub policy: Policy,

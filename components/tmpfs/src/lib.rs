@@ -48,9 +48,9 @@ const MAX_BYTES: u64 = i64::MAX as u64;
 /// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes of file contents; `None` for half of memory, 0 for no limit.
+    /// The greatest number of bytes of file contents; `None` for half of memory, 0 for no limit.
     pub size_bytes: Option<u64>,
-    /// Most inodes; `None` for one for every two frames of memory, 0 for no limit.
+    /// The greatest number of inodes; `None` for one for every two frames of memory, 0 for no limit.
     pub inodes: Option<u64>,
     /// Permission bits of the root.
     pub permissions: u16,

@@ -9,8 +9,8 @@ use rt::PAGE_BYTES;
 /// Memory that an inode is charged as (`BOGO_INODE_SIZE` of Linux).
 pub(crate) const INODE_BYTES: u64 = 1024;
 
-/// Most memory that one inode may be charged if the mount has no limit of inodes. A file without a name (memfd_create(2)) is
-/// limited only by its descriptor.
+/// The greatest amount of memory that one inode may be charged if the mount has no limit of inodes. A file without a name
+/// (memfd_create(2)) is limited only by its descriptor.
 const INODE_BYTES_MAX: u64 = 128 << 10;
 
 /// Value of a limit that stands for no limit.

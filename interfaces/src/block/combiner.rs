@@ -12,7 +12,7 @@ lock_class! {
     static HANDED = "block.proxy.handed";
 }
 
-/// Most batches that are handed over at once. A thread that finds no room waits for the link's lock.
+/// The greatest number of batches that are handed over at once. A thread that finds no room waits for the link's lock.
 const HANDED_MAX: usize = 16;
 
 /// Requests and the sink that is told of their ends.

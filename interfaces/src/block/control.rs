@@ -8,7 +8,7 @@ use alloc::string::ToString;
 use interfaces_macro::interface;
 use rt::memory::Region;
 
-/// Most sectors of a disk. A position in the disk, in bytes, must fit a file's offset.
+/// The greatest number of sectors of a disk. A position in the disk, in bytes, must fit a file's offset.
 const SECTORS_MAX: u64 = i64::MAX as u64 / SECTOR_BYTES as u64;
 /// Block sizes that a device may have: from a sector to a large page.
 const BLOCK_BYTES: core::ops::RangeInclusive<u32> = 512..=2 << 20;

@@ -26,7 +26,7 @@ use {
 pub(crate) const ENTRIES: usize = 512;
 /// Segments that one entry holds.
 pub(crate) const ENTRY_SEGMENTS: usize = 4;
-/// Most segments of a request.
+/// The greatest number of segments of a request.
 pub(crate) const SEGMENTS_MAX: usize = 256;
 const REQUEST_WORDS: usize = words_for::<RequestEntry>(ENTRIES);
 const COMPLETION_WORDS: usize = words_for::<CompletionEntry>(ENTRIES);

@@ -57,7 +57,7 @@ pub struct BlockInfo {
     pub has_discard: bool,
     /// The device can write zeroes without being sent them.
     pub has_write_zeroes: bool,
-    /// Most segments in a request.
+    /// The greatest number of segments in a request.
     pub max_segments: usize,
     /// Requests that the device holds at once, over all queues.
     pub depth: usize,

@@ -7,7 +7,7 @@ use super::Operation;
 use super::Request;
 use alloc::{vec, vec::Vec};
 
-/// Most requests of a sequence.
+/// The greatest number of requests of a sequence.
 pub const SEQUENCE_MAX: usize = 64;
 
 /// One further request of a [`Sequence`].

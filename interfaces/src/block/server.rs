@@ -26,7 +26,7 @@ lock_class! {
 }
 
 const SERVER_NICE: i8 = -10;
-/// Most requests submitted at once.
+/// The greatest number of requests submitted at once.
 const BATCH: usize = 64;
 
 /// Serves a block device to one client at a time.

@@ -29,12 +29,12 @@ lock_class! {
 /// Slots in a word of the bitmap of free slots.
 const WORD_SLOTS: usize = u64::BITS as usize;
 const _: () = assert!(ENTRIES.is_multiple_of(WORD_SLOTS));
-/// Most completions taken under one hold of the lock.
+/// The greatest number of completions taken under one hold of the lock.
 pub(crate) const BATCH: usize = 4;
-/// Most loans taken back at once.
+/// The greatest number of loans taken back at once.
 const LOANS: usize = 64;
-/// Most times that a request is issued again because a driver reported an error for it and died. Without this limit, a request
-/// at which every driver dies would never end.
+/// The greatest number of times that a request is issued again because a driver reported an error for it and died. Without this
+/// limit, a request at which every driver dies would never end.
 const RETRIES_MAX: u8 = 3;
 
 /// A request or sequence that was taken from a client and has not ended.

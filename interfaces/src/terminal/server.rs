@@ -26,7 +26,7 @@ lock_class! {
 }
 
 const SERVER_NICE: i8 = -10;
-/// Most bytes sent at once.
+/// The greatest number of bytes sent at once.
 const BATCH_BYTES: usize = 16 << 10;
 
 /// Serves a port to one client at a time.

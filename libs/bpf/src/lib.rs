@@ -20,7 +20,7 @@ use alloc::{boxed::Box, vec::Vec};
 use operation::Operation;
 use row::Row;
 
-/// Most instructions of a program.
+/// The greatest number of instructions of a program.
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Call numbers below this are evaluated when a program is made.
 pub const NUMBERS: usize = 512;

@@ -61,13 +61,13 @@ pub struct Grants {
     pub transports: Vec<u64>,
     /// The domain may allocate memory that devices reach, and its devices reach its kept memory.
     pub can_use_dma: bool,
-    /// Most memory, in bytes: pages, shared memory that it made or mapped, and page tables.
+    /// The greatest amount of memory, in bytes: pages, shared memory that it made or mapped, and page tables.
     pub memory_bytes: usize,
-    /// Most interrupt vectors at once.
+    /// The greatest number of interrupt vectors at once.
     pub vectors: usize,
-    /// Most lines of the log in a second, and most at once after a pause.
+    /// The greatest number of lines of the log in a second, and at once after a pause.
     pub log_lines: (u32, u32),
-    /// Most threads.
+    /// The greatest number of threads.
     pub threads: usize,
     /// Best policy that its threads may have.
     pub policy: Policy,

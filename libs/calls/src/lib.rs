@@ -55,10 +55,10 @@ pub const MAY_SERVE: u64 = 1;
 pub const MAY_WRITE: u64 = 2;
 /// Right that a window gives: reading through it.
 pub const MAY_READ: u64 = 4;
-/// Most pieces of a [`Call::CopyList`].
+/// The greatest number of pieces of a [`Call::CopyList`].
 pub const COPY_LIST_MAX: usize = 16;
 
-/// Most accesses of a [`Call::PortList`].
+/// The greatest number of accesses of a [`Call::PortList`].
 pub const PORT_LIST_MAX: usize = 32;
 
 /// Does the accesses of a [`Call::PortList`] by `access`.

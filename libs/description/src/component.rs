@@ -60,21 +60,21 @@ pub struct Process {
     pub(crate) parameters: String,
     /// Kernel calls: groups or single ones.
     pub(crate) calls: Vec<Spanned<String>>,
-    /// Most memory.
+    /// The greatest amount of memory.
     pub(crate) memory_kib: u64,
     /// Memory that outlives it, in addition to `memory_kib`.
     #[serde(default)]
     pub(crate) kept_kib: u64,
-    /// Most interrupt vectors at once.
+    /// The greatest number of interrupt vectors at once.
     #[serde(default = "Process::vectors")]
     pub(crate) vectors: u32,
-    /// Most lines of the log a second.
+    /// The greatest number of lines of the log a second.
     #[serde(default = "Process::log_lines")]
     pub(crate) log_lines: u32,
-    /// Most lines of the log at once, after a pause.
+    /// The greatest number of lines of the log at once, after a pause.
     #[serde(default = "Process::log_burst")]
     pub(crate) log_burst: u32,
-    /// Most threads.
+    /// The greatest number of threads.
     pub(crate) threads: u32,
     /// Memory beyond `memory_kib` for each of its devices that the machine has.
     #[serde(default)]

@@ -6,7 +6,7 @@
 use crate::{Bytes, List, Memory};
 use program::MmioDevice;
 
-/// Most processors that are recorded.
+/// The greatest number of processors that are recorded.
 pub const MAX_PROCESSORS: usize = 64;
 const MAX_IO_APICS: usize = 4;
 const MAX_TRANSPORTS: usize = 32;

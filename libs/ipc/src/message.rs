@@ -1,6 +1,6 @@
 //! Messages, and the errors of a step.
 
-/// Most words of a message.
+/// The greatest number of words of a message.
 pub const MESSAGE_WORDS: usize = 64;
 /// Words that travel in registers; further words are in the parties' message areas.
 pub const INLINE_WORDS: usize = 4;

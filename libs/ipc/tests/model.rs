@@ -23,7 +23,7 @@ const CLAIMED: u32 = 2;
 const PARTNER: u32 = 0;
 const DEADLINE: u32 = 1;
 
-/// Most threads of a model.
+/// The greatest number of threads of a model.
 const MOST: usize = 3;
 
 struct Locked {

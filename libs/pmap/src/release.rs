@@ -6,12 +6,12 @@ use core::ops::Range;
 use program::NoMemory;
 use x86::paging::{ENTRIES, Entry, index};
 
-/// Most pages that are gathered at once.
+/// The greatest number of pages that are gathered at once.
 pub const BATCH: usize = 128;
 const TABLES: usize = 18;
-/// Most tables that [`detach_tops`] removes at once.
+/// The greatest number of tables that [`detach_tops`] removes at once.
 pub const TOPS: usize = 16;
-/// Most tables that are removed with one leaf: itself and those above it, without the root.
+/// The greatest number of tables that are removed with one leaf: itself and those above it, without the root.
 const LEVELS: usize = 3;
 
 /// Frames, leaf tables and large pages to be freed after the processors have flushed them.

@@ -13,7 +13,7 @@ use std::{
 const FRAMES: usize = 20_000;
 /// Number of frame runs for large pages.
 const LARGE: usize = 4;
-/// Most tables that a space may have.
+/// The greatest number of tables that a space may have.
 const TABLES_MAX: usize = 300;
 const FRAMES_OF_LARGE: usize = LARGE * ENTRIES;
 const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);

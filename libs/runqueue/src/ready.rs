@@ -3,7 +3,7 @@ use super::{Fifo, Heap, Priorities, Store};
 
 /// Least lead in virtual time at which the running thread is preempted by another fair one.
 pub const GRANULARITY_NS: u64 = 1_000_000;
-/// Most virtual time by which a thread that woke is behind the others: sleeping earns no more than this.
+/// The longest virtual time by which a thread that woke is behind the others: sleeping earns no more than this.
 pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 
 /// The class in which a thread is queued; the greater class goes first.

@@ -12,7 +12,7 @@ const UNIT_NS: u64 = 1 << 16;
 /// Bits of the word that hold the period; the bits above hold the used time.
 const PERIOD_BITS: u32 = 24;
 const PERIOD_MASK: u64 = (1 << PERIOD_BITS) - 1;
-/// Most used time that the word can hold.
+/// The longest used time that the word can hold.
 const USED_MAX_NS: u64 = u64::MAX >> PERIOD_BITS;
 
 /// Returns the number of the period of `now_ns`, cut to its bits: it repeats after two weeks.

@@ -40,7 +40,7 @@ pub struct HeldLock {
     pub place: &'static Location<'static>,
 }
 
-/// Most locks in a thread's list; further ones are not checked.
+/// The greatest number of locks in a thread's list; further ones are not checked.
 const DEPTH: usize = 24;
 
 /// The locks that a thread holds, in the order in which it took them.
@@ -279,7 +279,7 @@ struct Edge {
 }
 
 const EDGES: usize = 2048;
-/// Most classes that the search for a path can mark.
+/// The greatest number of classes that the search for a path can mark.
 const CLASSES: usize = 512;
 
 static GRAPH: [Edge; EDGES] = [const {

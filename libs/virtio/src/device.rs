@@ -60,7 +60,7 @@ pub struct QueuePlan {
     pub index: u16,
     /// Entries wanted; the device may have fewer.
     pub size: u16,
-    /// Most buffers of a chain in an indirect table; 0 for no such tables.
+    /// The greatest number of buffers of a chain in an indirect table; 0 for no such tables.
     pub indirect: u16,
     /// The vector of the queue's interrupts.
     pub vector: u16,

@@ -16,7 +16,7 @@ use rt::device::{Mmio, PciDevice, PciFunction};
 
 const VIRTIO_VENDOR: u16 = 0x1af4;
 const CAPABILITY_VENDOR: u32 = 9;
-/// Most entries of a list of capabilities (256 bytes, at least 4 each).
+/// The greatest number of entries of a list of capabilities (256 bytes, at least 4 each).
 const MOST_CAPABILITIES: usize = 48;
 const NO_VECTOR: u16 = 0xffff;
 

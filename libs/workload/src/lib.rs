@@ -16,7 +16,7 @@ use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String, vec:
 const NAMES: u64 = 24;
 /// Greatest length of a file made in one piece.
 const LONGEST_BYTES: u64 = 300_000;
-/// Most steps that may have been finished although the host has not received their reports yet.
+/// The greatest number of steps that may have been finished although the host has not received their reports yet.
 const UNHEARD_STEPS: u64 = 8;
 
 /// Files by name, relative to the worker's folder.

@@ -10,7 +10,7 @@ use program::{PortStep, Registers};
 
 /// Longest instruction of the processor.
 pub const INSTRUCTION_MAX: usize = 15;
-/// Most bytes that one step of a repeated instruction moves.
+/// The greatest number of bytes that one step of a repeated instruction moves.
 const STEP_BYTES: usize = 256;
 const DIRECTION: u64 = 1 << 10;
 

@@ -29,7 +29,7 @@ use wait::{Word, known_word};
 
 /// Greatest length of a text that a component passes.
 const TEXT_MAX: usize = 512;
-/// Most random bytes that a call returns.
+/// The greatest number of random bytes that a call returns.
 const ENTROPY_MAX: usize = 256;
 
 /// A capability that an earlier, granted call looked up. It is valid while the table's version is the same.

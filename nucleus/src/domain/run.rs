@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use ipc::MESSAGE_WORDS;
 use program::{Bases, Registers, Trap};
 
-/// Most entries of a backtrace that is noted.
+/// The greatest number of entries of a backtrace that is noted.
 const CALLS: usize = 24;
 
 /// The initial state of a thread.

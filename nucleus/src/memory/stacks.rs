@@ -19,7 +19,7 @@ pub const FRAMES: usize = 8;
 /// Bytes of a stack.
 pub const BYTES: usize = FRAMES * PAGE;
 const SLOT_BYTES: u64 = 2 * BYTES as u64;
-/// Most slots that there can be.
+/// The greatest number of slots that there can be.
 const SLOTS: usize = 1 << 13;
 const BATCH: usize = 16;
 

@@ -23,7 +23,7 @@ use firmware::List;
 use sync::samples::{HEADER, Samples};
 use text::{Doing, ms};
 
-/// Most calls kept of a thread.
+/// The greatest number of calls kept of a thread.
 const DEPTH: usize = 24;
 /// Words of a ring that holds one answer.
 const WORDS: usize = HEADER + DEPTH + 2;

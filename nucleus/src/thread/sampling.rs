@@ -18,7 +18,7 @@ use core::sync::atomic::{
 use program::Registers;
 use sync::samples::Samples;
 
-/// Most calls of a program in a sample.
+/// The greatest number of calls of a program in a sample.
 const DEPTH: usize = 32;
 
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);

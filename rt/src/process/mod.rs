@@ -25,7 +25,7 @@ use ::calls::Call;
 pub(crate) use absent::{entropy_add, power_down, trace_last};
 pub(crate) use trace::point as trace_point;
 
-/// Most bytes that one call gives.
+/// The greatest number of bytes that one call gives.
 const ENTROPY_BYTES: usize = 256;
 
 pub(crate) fn entropy_fill(out: &mut [u8]) {

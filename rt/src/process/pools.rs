@@ -27,13 +27,13 @@ use core::sync::atomic::{
 const OWN: u32 = 1 << 31;
 /// Bits of a frame's number within its pool.
 const PAGE_BITS: u32 = 9;
-/// Most pages of a pool, its first one included: 2 MiB.
+/// The greatest number of pages of a pool, its first one included: 2 MiB.
 const POOL_FRAMES: usize = 1 << PAGE_BITS;
 /// Fewest pages of a pool.
 pub(super) const POOL_FRAMES_MIN: usize = 16;
 /// A pool takes at most one part in this many of the component's memory.
 const POOL_PARTS: usize = 16;
-/// Most pools: 1 GiB.
+/// The greatest number of pools: 1 GiB.
 const POOLS: usize = 512;
 /// Words of a frame.
 const WORDS: usize = PAGE_BYTES / 8;

@@ -238,7 +238,7 @@ fn what_takes_no_plain_bytes_is_spliced_none() {
     });
 }
 
-/// Most bytes that one call moves.
+/// The greatest number of bytes that one call moves.
 const MOST: usize = 0x7fff_f000;
 
 /// Makes a call that would move [`MOST`] bytes while a timer's signals come again and again until it

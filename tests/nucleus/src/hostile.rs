@@ -24,7 +24,7 @@ use nucleus::{
 /// Threads of the hostile component at first; it may start as many more.
 const THREADS: usize = 4;
 const MEMORY_BYTES: usize = 1 << 20;
-/// Most kernel calls of one life, and the nanoseconds without a call after which it is ended.
+/// The greatest number of kernel calls of one life, and the nanoseconds without a call after which it is ended.
 const LIFE: u64 = 40_000;
 const STUCK_NS: u64 = 20_000_000;
 /// The capability that its handles name beside its own endpoint.

@@ -6,7 +6,7 @@ use super::{
 
 /// Least distance of two numbers of an axis in pixels.
 const APART: f64 = 8.0;
-/// Most steps of an axis with evenly spaced values.
+/// The greatest number of steps of an axis with evenly spaced values.
 const STEPS_MAX: f64 = 6.0;
 const TICK: f64 = 4.0;
 

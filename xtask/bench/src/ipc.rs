@@ -14,14 +14,14 @@ use std::path::Path;
 const SEL4: f64 = 458.0;
 const LENGTHS: [u32; 7] = [0, 1, 4, 8, 16, 32, 64];
 const CLIENTS: [u32; 4] = [1, 10, 100, 1000];
-/// Most that each may cost, in instructions.
+/// The most that each may cost, in instructions.
 const CALL_MAX: f64 = 500.0;
 const NOTIFICATION_MAX: f64 = 450.0;
-/// Most that a call within one component may cost, of one between two.
+/// The most that a call within one component may cost, of one between two.
 const LOCAL_SHARE_MAX: f64 = 0.6;
-/// Most that a call of an interface may cost, of one by hand.
+/// The most that a call of an interface may cost, of one by hand.
 const INTERFACE_SHARE_MAX: f64 = 1.02;
-/// Most that a call of a handle may cost more than one of a trait object.
+/// The most that a call of a handle may cost more than one of a trait object.
 const HANDLE_MAX: f64 = 5.0;
 
 /// A row of the table: name and instructions.

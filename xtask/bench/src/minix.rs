@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, path::Path};
 const WAYS: [&str; 4] = ["message to a task", "kernel call", "permission map", "trapped"];
 const FORMS: [&str; 5] = ["byte", "word", "long", "string", "list"];
 const DIRECTIONS: [&str; 2] = ["in", "out"];
-/// Most that a byte by kernel call and by permission map may cost, of one by message.
+/// The most that a byte by kernel call and by permission map may cost, of one by message.
 const CALL_SHARE_MAX: f64 = 0.43;
 const MAP_SHARE_MAX: f64 = 0.05;
 /// The paper's table 1 (bytes in and out of a serial port, in cycles of a Pentium): by message, and by kernel call.

@@ -40,7 +40,8 @@ pub struct Said {
     pub is_whole: bool,
 }
 
-/// Most seconds by which a line may be read late: the guest's output passes through a file, or through QEMU's threads.
+/// The greatest number of seconds by which a line may be read late: the guest's output passes through a file, or through QEMU's
+/// threads.
 const LATE_SECONDS: f64 = 0.03;
 
 /// Parses `lines`, each with the time at which it came.

@@ -17,7 +17,7 @@ use std::{fs, path::Path};
 const DECLARATION: &str = "Floors, from the bottom up: ";
 /// The folder whose crates have no large cycles.
 pub const COMPONENTS: &str = "components";
-/// Most files of a component's crate in one cycle of imports.
+/// The greatest number of files of a component's crate in one cycle of imports.
 const CYCLE_FILES: usize = 8;
 
 /// Adds a fault for each import that points to a higher floor, and for each cycle of imports that is too large.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use harness::shell;
 use std::path::Path;
 
-/// Most lines of a file without its tests.
+/// The greatest number of lines of a file without its tests.
 const FILE_LINES: usize = 600;
 /// Crates that may hold unsafe code.
 const MAY_BE_UNSAFE: [&str; 7] = ["nucleus", "nucleus-tests", "rt", "sync", "vdso", "abi", "image"];

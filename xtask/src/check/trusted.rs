@@ -6,9 +6,9 @@
 use super::{Crate, count::Counts};
 use std::collections::BTreeSet;
 
-/// Most lines of code of the nucleus and rt's kernel back end together.
+/// The greatest number of lines of code of the nucleus and rt's kernel back end together.
 const KERNEL_MAX: usize = 10_000;
-/// Most lines of code of the whole trusted base.
+/// The greatest number of lines of code of the whole trusted base.
 const ALL_MAX: usize = 18_000;
 
 /// One part of the trusted base.

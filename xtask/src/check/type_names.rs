@@ -11,7 +11,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// Most types of one name.
+/// The greatest number of types of one name.
 const SAME_NAME: usize = 3;
 /// Folders of crates that are no part of the product.
 const TOOLS: [&str; 3] = ["bench", "tests", "xtask"];

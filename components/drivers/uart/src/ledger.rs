@@ -14,7 +14,7 @@ use rt::device::{DmaBuffer, Receipt};
 
 /// Length of a port's ledger.
 pub(crate) const BYTES: usize = 4096;
-/// Most bytes of input that the driver may have taken and not handed over.
+/// The greatest number of bytes of input that the driver may have taken and not handed over.
 pub(crate) const INPUT_MAX: usize = 448;
 const SENT: usize = 0;
 const STATE: usize = 8;
@@ -22,7 +22,7 @@ const INPUT: usize = 64 * 8;
 const _: () = assert!(INPUT + INPUT_MAX * 8 == BYTES);
 
 const READY: u64 = 0x5541_5254;
-/// Most bytes by which the chip can be ahead of its client's position. A number beyond that is invalid.
+/// The greatest number of bytes by which the chip can be ahead of its client's position. A number beyond that is invalid.
 const AHEAD_MAX: u32 = 1 << 20;
 
 /// The ledger of a port.

@@ -37,10 +37,10 @@ mod config {
     pub(super) const ZEROES_SECTORS_MAX: usize = 48;
 }
 
-/// Most queues of a disk. Each costs a thread and some 100 KiB, and more do not make a disk faster.
+/// The greatest number of queues of a disk. Each costs a thread and some 100 KiB, and more do not make a disk faster.
 const QUEUES_MAX: usize = 8;
-/// Most queues of all disks, unless there are more disks. The system description grants memory and threads for this
-/// number.
+/// The greatest number of queues of all disks, unless there are more disks. The system description grants memory and threads
+/// for this number.
 const ALL_QUEUES_MAX: usize = 32;
 /// Entries of a queue, and so also most buffers of a request.
 const QUEUE_SIZE: u16 = 64;

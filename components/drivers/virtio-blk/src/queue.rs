@@ -34,7 +34,7 @@ pub(crate) struct InFlight {
     rest: Option<(u64, u64)>,
 }
 
-/// Most sectors of one request without data, by type.
+/// The greatest number of sectors of one request without data, by type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RangeMax {
     pub(crate) discard: u32,

@@ -38,7 +38,7 @@ mod config {
     pub(super) const PORTS_MAX: usize = 4;
 }
 
-/// Most ports used of one device.
+/// The greatest number of ports used of one device.
 const PORTS_MAX: u32 = 32;
 const QUEUE_SIZE: u16 = 16;
 /// Entries of the control queues. QEMU drops messages for which there is no buffer, and sends up to four messages for a port.

@@ -27,7 +27,7 @@ struct Marks {
     behind: VecDeque<u64>,
 }
 
-/// Most bytes by which the device can be ahead of its client's position. A position beyond that is invalid.
+/// The greatest number of bytes by which the device can be ahead of its client's position. A position beyond that is invalid.
 const AHEAD_MAX: u64 = 1 << 20;
 
 /// A filled buffer that came back.

@@ -27,9 +27,9 @@ use core::ops::Range;
 use interfaces::file_system::{Allocation, Attributes, FileTime, FsError, Seek, Stored};
 use rt::PAGE_BYTES;
 
-/// Most blocks allocated by one operation.
+/// The greatest number of blocks allocated by one operation.
 const STEP_BLOCKS: u64 = 1 << 15;
-/// Most extents moved by one operation.
+/// The greatest number of extents moved by one operation.
 const STEP_MOVES: usize = 16;
 
 /// Changes the blocks of a range of bytes.

@@ -21,9 +21,9 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use interfaces::file_system::{FileType, FsError};
 use rt::PAGE_BYTES;
 
-/// Most extents removed by one operation.
+/// The greatest number of extents removed by one operation.
 const STEP_EXTENTS: usize = 32;
-/// Most blocks of a file.
+/// The greatest number of blocks of a file.
 const FILE_BLOCKS_MAX: u64 = u32::MAX as u64;
 /// Length from which a volume is marked as having large files.
 const LARGE_BYTES: u64 = 1 << 31;

@@ -19,7 +19,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber};
 use rt::sync::WriteGuard;
 
-/// Most times that a name is looked up again because it changed meanwhile.
+/// The greatest number of times that a name is looked up again because it changed meanwhile.
 pub(crate) const RETRIES_MAX: usize = 64;
 
 /// Inodes locked for a change.

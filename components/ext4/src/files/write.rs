@@ -38,7 +38,7 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Most commits that a write waits for while others take the blocks that these free.
+/// The greatest number of commits that a write waits for while others take the blocks that these free.
 const RESERVE_TRIES: usize = 3;
 
 /// The storage of a file at a position.

@@ -29,14 +29,14 @@ use alloc::{vec, vec::Vec};
 use core::ops::Range;
 use interfaces::file_system::FsError;
 
-/// Most blocks of an extent never written.
+/// The greatest number of blocks of an extent never written.
 const UNWRITTEN_MAX: u32 = WRITTEN_MAX as u32 - 1;
-/// Most entries in the inode.
+/// The greatest number of entries in the inode.
 const ROOT_ENTRIES: usize = (BODY_BYTES - ENTRY_BYTES) / ENTRY_BYTES;
 
 type ExtentBytes = [u8; ENTRY_BYTES];
 
-/// Most nodes that one change may visit; larger changes are made in steps.
+/// The greatest number of nodes that one change may visit; larger changes are made in steps.
 const NODES_MAX: u32 = 1024;
 
 /// The contents of mapped blocks.

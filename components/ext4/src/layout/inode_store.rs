@@ -16,7 +16,7 @@ use crate::{
 };
 use interfaces::file_system::{FileTime, FileType, FsError};
 
-/// Most links that an inode counts; a directory with more counts one (`dir_nlink`).
+/// The greatest number of links that an inode counts; a directory with more counts one (`dir_nlink`).
 pub(crate) const LINKS_MAX: u32 = 65_000;
 
 /// The former contents of an inode in the table.

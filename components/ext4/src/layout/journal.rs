@@ -8,7 +8,7 @@ use interfaces::file_system::FsError;
 
 /// Number of the journal's inode.
 const JOURNAL_INODE: u32 = 8;
-/// Most pieces of the journal; a journal in more pieces is not used.
+/// The greatest number of pieces of the journal; a journal in more pieces is not used.
 const RUNS_MAX: usize = 4096;
 
 /// Finds the journal of a volume.

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, little_endian};
 pub(crate) const ROOT_INODE: u32 = 2;
 /// `log_block_size` of 4 KiB, the size of a page: larger blocks would need reads across frames.
 const LOG_BLOCK_MAX: u32 = 2;
-/// Most blocks reserved for metadata.
+/// The greatest number of blocks reserved for metadata.
 const METADATA_BLOCKS_MAX: u64 = 4096;
 /// First inode that is not reserved, in revision 0.
 const OLD_FIRST_INODE: u32 = 11;

@@ -31,7 +31,7 @@ use zerocopy::FromBytes;
 
 /// Levels of nodes below the root.
 const LEVELS_MAX: u8 = 1;
-/// Most levels with `large_dir`.
+/// The greatest number of levels with `large_dir`.
 const LEVELS_MAX_LARGE: u8 = 2;
 /// Block numbers in pairs have 28 bits.
 const BLOCK_MASK: u32 = 0x0fff_ffff;

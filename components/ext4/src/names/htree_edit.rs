@@ -37,7 +37,7 @@ use interfaces::file_system::FsError;
 
 type Pair = [u8; PAIR_BYTES];
 
-/// Most splits for one entry: leaf, nodes, root, each level once, and some for names of one hash.
+/// The greatest number of splits for one entry: leaf, nodes, root, each level once, and some for names of one hash.
 const ROUNDS_MAX: usize = 16;
 
 /// A root or node on the way to a leaf.

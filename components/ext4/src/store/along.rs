@@ -22,9 +22,9 @@ lock_class! {
     static ALONG = "ext4.along";
 }
 
-/// Most pages of a write that is kept.
+/// The greatest number of pages of a write that is kept.
 pub(crate) const PAGES_MAX: usize = 64;
-/// Most kept requests.
+/// The greatest number of kept requests.
 pub(crate) const REQUESTS_MAX: usize = 16;
 
 /// A write whose requests are kept.

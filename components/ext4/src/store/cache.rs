@@ -112,7 +112,7 @@ struct ChunkSlots {
 /// The chunks that were read lately.
 pub(crate) struct Cache {
     shards: [Mutex<ChunkSlots>; SHARDS as usize],
-    /// Most chunks in a shard.
+    /// The greatest number of chunks in a shard.
     limit: usize,
 }
 

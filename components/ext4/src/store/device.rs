@@ -25,7 +25,7 @@ lock_class! {
 
 /// Reserved frames for metadata that is written to the device.
 const FRAMES_RESERVED: usize = 32;
-/// Most frames of a batch, if memory is not short.
+/// The greatest number of frames of a batch, if memory is not short.
 const FRAMES_MAX: usize = 256;
 
 /// Sectors of a chunk: the unit of metadata reads, one frame.

@@ -38,7 +38,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use interfaces::file_system::FsError;
 
-/// Most times that a commit is delayed for threads that are about to join it.
+/// The greatest number of times that a commit is delayed for threads that are about to join it.
 const JOINS_MAX: usize = 16;
 /// Number of blocks that are committed without letting operations go first.
 const SHORT_BLOCKS: usize = 16;

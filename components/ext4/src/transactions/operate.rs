@@ -3,7 +3,7 @@ use crate::{layout::groups::Account, store::log::Operation, transactions::mount:
 use interfaces::file_system::FsError;
 use rt::memory::Charge;
 
-/// Most blocks that an operation may allocate for metadata.
+/// The greatest number of blocks that an operation may allocate for metadata.
 pub(crate) const METADATA_BLOCKS: u64 = 64;
 
 /// Memory that must be free before an operation begins: more than one usually needs.

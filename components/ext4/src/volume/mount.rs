@@ -29,7 +29,7 @@ const SUPERBLOCK_END_BYTES: u64 = 2048;
 /// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Most bytes of metadata kept in memory, without changed blocks that are not in place yet.
+    /// The greatest number of bytes of metadata kept in memory, without changed blocks that are not in place yet.
     pub cache_bytes: usize,
     /// Wanted access; the mount is read-only if the medium forbids writing.
     pub access: MountAccess,

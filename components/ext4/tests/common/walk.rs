@@ -20,11 +20,11 @@ pub struct Seen {
 /// The limits of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Most names.
+    /// The greatest number of names.
     pub names: usize,
-    /// Most levels of directories.
+    /// The greatest number of levels of directories.
     pub depth: usize,
-    /// Most pages read of each file.
+    /// The greatest number of pages read of each file.
     pub pages: u64,
 }
 

@@ -41,8 +41,8 @@ pub enum Advice {
     Collapse,
 }
 
-/// Most pages read at once for `MADV_WILLNEED`: the number that Linux reads from a disk in one request, however long the
-/// range is.
+/// The greatest number of pages read at once for `MADV_WILLNEED`: the number that Linux reads from a disk in one request,
+/// however long the range is.
 const READ_AHEAD_PAGES: u64 = 320;
 
 /// Reads the first of `pages` pages of an object into memory for `caller` (readahead(2), `MADV_WILLNEED`).

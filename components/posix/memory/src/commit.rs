@@ -27,7 +27,7 @@ pub enum Policy {
     Strict = 2,
 }
 
-/// Most memory that [`Policy::Strict`] allows to be committed (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
+/// The greatest amount of memory that [`Policy::Strict`] allows to be committed (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitLimit {
     /// A percentage of the machine's memory.

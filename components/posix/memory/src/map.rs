@@ -12,7 +12,7 @@ use alloc::{
 use rt::{memory::Charge, user::USER_END};
 use vfs::{Errno, NOBODY, Principal};
 
-/// Most regions of an address space (`/proc/sys/vm/max_map_count`).
+/// The greatest number of regions of an address space (`/proc/sys/vm/max_map_count`).
 pub static REGIONS_MAX: Setting = Setting::count(65530);
 /// The lowest address that may be mapped, as set in `/proc/sys/vm/mmap_min_addr`.
 pub static LOWEST: Setting = Setting::new(0x1_0000, 0, USER_END as i64);

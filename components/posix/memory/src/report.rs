@@ -14,11 +14,11 @@ use vfs::{Errno, OpenFile, file::Mappable};
 pub struct Sizes {
     /// Mapped pages.
     pub total: u64,
-    /// Most mapped pages so far.
+    /// The greatest number of mapped pages so far.
     pub peak_total: u64,
     /// Present pages.
     pub resident: u64,
-    /// Most present pages so far.
+    /// The greatest number of present pages so far.
     pub peak_resident: u64,
     /// Pages of page tables.
     pub tables: u64,

@@ -17,11 +17,11 @@ use vfs::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Most buffers of one call (`UIO_MAXIOV`).
+/// The greatest number of buffers of one call (`UIO_MAXIOV`).
 pub const BUFFERS_MAX: usize = 1024;
 /// Buffers that need no heap (`UIO_FASTIOV`).
 const FEW: usize = 8;
-/// Most bytes that one call moves (`MAX_RW_COUNT`).
+/// The greatest number of bytes that one call moves (`MAX_RW_COUNT`).
 pub const BYTES_MAX: u64 = 0x7fff_f000;
 
 /// One buffer of a program (`struct iovec`).

@@ -39,7 +39,7 @@ const WAIT_NS: u64 = 20_000_000;
 /// Number of pages to free in each of the tries to fill the kernel's reserve.
 const FILL_PAGES: usize = 64;
 const FILL_TRIES: usize = 100;
-/// Most times that a refused call is tried again.
+/// The greatest number of times that a refused call is tried again.
 const CALL_TRIES: usize = 100;
 /// Refusals in a row, with enough memory free, after which the call is not tried again.
 const REFUSALS_MAX: usize = 3;

@@ -38,7 +38,7 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 static READER: Mutex<()> = Mutex::new(&READING, ());
 /// Former owners of threads, in the order in which they ended.
 static FORMER: Mutex<VecDeque<(u64, ThreadOwner)>> = Mutex::new(&FORMERS, VecDeque::new());
-/// Most owners that are kept; the oldest are dropped.
+/// The greatest number of owners that are kept; the oldest are dropped.
 const FORMER_MAX: usize = 1 << 14;
 /// Upper bound of the length of a line.
 const LINE_BYTES: usize = 2048;

@@ -23,7 +23,7 @@ lock_class! {
 pub const INIT: u32 = 1;
 /// Ids are below this (`/proc/sys/kernel/pid_max`, with Linux's default and bounds).
 pub static ID_MAX: Setting = Setting::new(32768, 301, 1 << 22);
-/// Most tasks, if that was set (`/proc/sys/kernel/threads-max`); 0 means that memory decides.
+/// The greatest number of tasks, if that was set (`/proc/sys/kernel/threads-max`); 0 means that memory decides.
 pub static TASKS_MAX: Setting = Setting::new(0, 1, i32::MAX as i64);
 const ID_FIRST_AFTER_WRAP: u32 = 300;
 

@@ -24,7 +24,7 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getcwd, "getcwd", getcwd),
 ];
 
-/// Most bytes of entries collected at a time, for a buffer of any length.
+/// The greatest number of bytes of entries collected at a time, for a buffer of any length.
 const GATHER_BYTES: usize = 64 << 10;
 
 /// Number of bytes reserved before the first entry.

@@ -47,7 +47,7 @@ struct Extent {
 
 const REQUEST_BYTES: u64 = size_of::<ExtentRequest>() as u64;
 const EXTENT_BYTES: u64 = size_of::<Extent>() as u64;
-/// Most extents that may be requested.
+/// The greatest number of extents that may be requested.
 const ROOM_MAX: u32 = (u32::MAX - REQUEST_BYTES as u32) / EXTENT_BYTES as u32;
 const _: () = assert!(REQUEST_BYTES == 32 && EXTENT_BYTES == 56);
 

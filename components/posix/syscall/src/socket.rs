@@ -54,7 +54,7 @@ const KIND_BITS: u32 = 0xf;
 /// Number above all socket types.
 const KINDS: u32 = 11;
 const MSG_WAITFORONE: u32 = 0x10000;
-/// Most messages of one sendmmsg or recvmmsg.
+/// The greatest number of messages of one sendmmsg or recvmmsg.
 const MESSAGES_MAX: u32 = 1024;
 
 /// A socket with its descriptor's description.

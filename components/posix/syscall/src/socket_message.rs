@@ -46,7 +46,7 @@ struct ControlHeader {
 }
 
 const CONTROL_BYTES: usize = size_of::<ControlHeader>();
-/// Most bytes of control data that may be sent (`net.core.optmem_max`).
+/// The greatest number of bytes of control data that may be sent (`net.core.optmem_max`).
 const CONTROL_MAX: usize = 20_480;
 const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
 const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;

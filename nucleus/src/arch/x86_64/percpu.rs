@@ -13,7 +13,7 @@ use core::{
     },
 };
 
-/// Most processors that the nucleus runs.
+/// The greatest number of processors that the nucleus runs.
 pub const MAX_CPUS: usize = firmware::acpi::MAX_PROCESSORS;
 
 /// One processor's data.

@@ -202,7 +202,7 @@ impl Drop for Turn {
 
 /// Removes the shared memory, semaphores and messages of this user, and the message queues that cases make.
 fn remove_shared() {
-    /// Most objects of a type that the cases create at once.
+    /// The greatest number of objects of a type that the cases create at once.
     const MOST: i64 = 64;
     const REMOVE: i64 = 0;
     /// `SHM_STAT_ANY`, `MSG_STAT_ANY` and `SEM_STAT_ANY`: the status of the object of an index, whatever its mode.

@@ -152,9 +152,9 @@ pub enum Kind {
     Stream,
     /// A datagram socket without a message.
     Datagram,
-    /// An eventfd of 0.
+    /// An eventfd whose count is 0.
     EventEmpty,
-    /// An eventfd of 3.
+    /// An eventfd whose count is 3.
     Event,
     /// A timer that is not set.
     Timer,

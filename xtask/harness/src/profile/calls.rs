@@ -35,7 +35,7 @@ pub struct Wanted {
     pub span: Span,
     /// The functions whose calls are listed; empty for all.
     pub trace: Vec<u64>,
-    /// Most entries and exits that are listed.
+    /// The greatest number of entries and exits that are listed.
     pub events: u64,
     /// The latest end of the run.
     pub limit_seconds: Option<u64>,
@@ -52,7 +52,7 @@ pub struct Node {
     pub calls: u64,
     /// Instructions of the last function itself.
     pub net: u64,
-    /// Most and least instructions of a call, if one was seen whole.
+    /// The greatest and the least number of instructions of a call, if one was seen whole.
     pub bounds: Option<(u64, u64)>,
 }
 

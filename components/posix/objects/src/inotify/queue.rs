@@ -10,7 +10,7 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use memory::setting::Setting;
 
-/// Most waiting events of instances made from now on (`/proc/sys/fs/inotify/max_queued_events`).
+/// The greatest number of waiting events of instances made from now on (`/proc/sys/fs/inotify/max_queued_events`).
 pub static EVENTS_MAX: Setting = Setting::count(16_384);
 /// Bytes of an event without its name.
 const HEAD_BYTES: usize = 16;

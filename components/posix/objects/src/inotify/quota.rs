@@ -8,9 +8,9 @@ lock_class! {
     static QUOTA = "inotify.quota";
 }
 
-/// Most instances of a user (`/proc/sys/fs/inotify/max_user_instances`).
+/// The greatest number of instances of a user (`/proc/sys/fs/inotify/max_user_instances`).
 pub static INSTANCES_MAX: Setting = Setting::count(128);
-/// Most watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
+/// The greatest number of watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
 pub static WATCHES_MAX: Setting = Setting::count(8192);
 
 /// The kinds of object that are counted for each user.

@@ -33,7 +33,7 @@ fn soft() -> &'static AtomicUsize {
 /// A limit of pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipeLimit {
-    /// Most bytes of a pipe of an unprivileged user.
+    /// The greatest number of bytes of a pipe of an unprivileged user.
     Size,
     /// Number of pages of a user's pipes above which new ones are small.
     Soft,

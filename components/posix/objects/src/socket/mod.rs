@@ -47,7 +47,7 @@ lock_class! {
     static ALL = "socket.all";
 }
 
-/// Most connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
+/// The greatest number of connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
 pub static BACKLOG_MAX: Setting = Setting::count(4096);
 /// Number of datagrams in the inbox of a new socket above which a sender that is not its peer waits
 /// (`net.unix.max_dgram_qlen`).

@@ -20,7 +20,7 @@ lock_class! {
     static CLOSING = "socket.closing";
 }
 
-/// Most descriptors of one message (`SCM_MAX_FD`).
+/// The greatest number of descriptors of one message (`SCM_MAX_FD`).
 pub const RIGHTS_MAX: usize = 253;
 
 /// A description in messages, and the number of these messages.

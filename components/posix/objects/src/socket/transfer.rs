@@ -12,7 +12,7 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// Most bytes of a piece of a stream.
+/// The greatest number of bytes of a piece of a stream.
 const PIECE_MAX: usize = 32 << 10;
 /// The part of SO_SNDBUF that a datagram may not use.
 const MARGIN: usize = 32;
@@ -231,8 +231,8 @@ impl Socket {
             wait(&to.room, ticket, timeout)?;
         }
     }
-    /// Returns the credentials for a message of `sender` to `other`: those that the sender states, or its own if either end passes them
-    /// (SO_PASSCRED) or if the other end was not accepted yet and so might.
+    /// Returns the credentials for a message of `sender` to `other`: those that the sender states, or its own if either end
+    /// passes them (SO_PASSCRED) or if the other end was not accepted yet and so might.
     fn identity_to(
         &self,
         other: &Socket,

@@ -18,7 +18,7 @@ lock_class! {
     static SENDING = "stream.sending";
 }
 
-/// Most bytes kept for readers.
+/// The greatest number of bytes kept for readers.
 const ARRIVALS_MAX: usize = 64 << 10;
 /// Room that stays allocated when all bytes were read.
 const ARRIVALS_KEPT: usize = 1 << 10;

@@ -45,9 +45,9 @@ const ARRIVALS_MAX: usize = 4096;
 /// The same limit for a pty, whose master writes more at once than a person types. Linux accepts 12 to 20 KiB, including
 /// the readable bytes.
 const PTY_ARRIVALS_MAX: usize = 12 << 10;
-/// Most bytes of echo held back while output is stopped; further echo is not shown, as on Linux.
+/// The greatest number of bytes of echo held back while output is stopped; further echo is not shown, as on Linux.
 const ECHO_MAX: usize = 4096;
-/// Most bytes that one [`Echo`] produces (a tab).
+/// The greatest number of bytes that one [`Echo`] produces (a tab).
 const ECHO_BYTES_MAX: usize = 8;
 
 /// `struct winsize`.

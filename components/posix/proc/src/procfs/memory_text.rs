@@ -12,7 +12,7 @@ use vfs::{
 };
 use zerocopy::IntoBytes;
 
-/// Most bytes of one read.
+/// The greatest number of bytes of one read.
 const STEP_BYTES: u64 = 64 << 10;
 
 /// Function that returns the first and last address of a part.

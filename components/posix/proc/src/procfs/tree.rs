@@ -33,7 +33,7 @@ use vfs::{
 };
 
 const ROOT_INODE: u64 = 1;
-/// Most names in a directory of a table.
+/// The greatest number of names in a directory of a table.
 const TABLE_MAX: u64 = 64;
 const ROOT_USER: (u32, u32) = (0, 0);
 /// Permissions of `/proc`.

@@ -6,7 +6,7 @@ use vfs::Errno;
 
 /// Greatest length of a string, with its NUL (`MAX_ARG_STRLEN`).
 const STRING_BYTES_MAX: usize = 32 * 4096;
-/// Most bytes of all strings and pointers together, for any limit of the stack (three quarters of 8
+/// The greatest number of bytes of all strings and pointers together, for any limit of the stack (three quarters of 8
 /// MiB).
 const TOTAL_BYTES_MAX: u64 = 6 << 20;
 /// The size that is always allowed (`ARG_MAX`).

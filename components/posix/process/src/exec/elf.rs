@@ -14,7 +14,7 @@ const LE: LittleEndian = LittleEndian;
 const HEADER_BYTES: usize = size_of::<FileHeader64<LittleEndian>>();
 /// Bytes of a program header, as reported by `AT_PHENT`.
 pub const ENTRY_BYTES: usize = size_of::<ProgramHeader64<LittleEndian>>();
-/// Most bytes of program headers, as on Linux.
+/// The greatest number of bytes of program headers, as on Linux.
 const TABLE_BYTES_MAX: usize = 65536;
 /// Longest name of an interpreter, NUL included.
 const INTERPRETER_BYTES_MAX: u64 = 4096;

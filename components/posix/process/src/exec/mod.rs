@@ -45,7 +45,7 @@ use credentials::{Rights, Secure};
 use memory::{AddressSpace, Dumpable, LimitValues};
 use vfs::{Credentials, Errno};
 
-/// Most levels of scripts whose interpreters are scripts, as on Linux.
+/// The greatest number of levels of scripts whose interpreters are scripts, as on Linux.
 const SCRIPTS_MAX: usize = 5;
 /// Greatest soft limit of the stack of a program with more rights than its caller, as on Linux: the caller must not choose
 /// the positions of the rest of its memory.

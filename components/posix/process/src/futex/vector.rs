@@ -8,7 +8,7 @@ use alloc::{sync::Arc, vec::Vec};
 use rt::{sync::Event, thread::Woken, time::Instant, user::Access};
 use vfs::Errno;
 
-/// Most words that are waited for at once.
+/// The greatest number of words that are waited for at once.
 pub const VECTOR_MAX: usize = 128;
 
 /// A word that is waited for, while it holds a value.

@@ -18,7 +18,7 @@ use std::{
 };
 use vfs::{Active, Errno, MountFlags, Namespace, devices::Registry};
 
-/// Most allocations of one call.
+/// The greatest number of allocations of one call.
 const GRANTS_MAX: usize = 1000;
 const PAGE: u64 = rt::PAGE_BYTES as u64;
 

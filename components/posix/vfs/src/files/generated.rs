@@ -16,7 +16,7 @@ lock_class! {
     static CONTENT = "vfs.generated.content";
 }
 
-/// Most bytes one write to a generated file takes.
+/// The greatest number of bytes one write to a generated file takes.
 const WRITE_BYTES_MAX: usize = 4096;
 
 /// Makes an open file whose content `node` generates at each read from offset 0.

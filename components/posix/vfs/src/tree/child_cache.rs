@@ -11,7 +11,7 @@ lock_class! {
     static CHILDREN = "vfs.children";
 }
 
-/// Most dentries of one object.
+/// The greatest number of dentries of one object.
 const ENTRIES_MAX: usize = 8;
 
 struct CachedChild {

@@ -266,7 +266,7 @@ impl<D> Shard<D> {
 /// A table with room for more than this number times its entries is shrunk.
 const SPARSE: usize = 8;
 
-/// Most entries removed by one sweep.
+/// The greatest number of entries removed by one sweep.
 const SWEEP_MOST: usize = 64;
 
 /// Returns the number of entries that a shard may have before the next sweep, if `left` remained after the last one.

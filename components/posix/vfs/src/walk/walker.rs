@@ -20,7 +20,7 @@ use interfaces::file_system::FileType;
 
 /// Bytes of the longest path, its NUL included.
 pub const PATH_MAX: usize = 4096;
-/// Most symbolic links followed in one walk.
+/// The greatest number of symbolic links followed in one walk.
 const LINKS_MAX: u32 = 40;
 
 bitflags! {

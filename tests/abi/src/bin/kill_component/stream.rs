@@ -26,7 +26,7 @@ const SERIAL: &str = "/dev/ttyS1";
 /// The pace of the streams.
 #[derive(Clone, Copy)]
 struct Pace {
-    /// Most bytes requested at once.
+    /// The greatest number of bytes requested at once.
     burst_max: u64,
     /// Longest pause between two lines.
     pause_us_max: u64,

@@ -66,7 +66,7 @@ pub struct DiskDevice {
 
 /// Number of sectors of a page.
 const PAGE_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
-/// Most pages that a description reads ahead.
+/// The greatest number of pages that a description reads ahead.
 const READ_AHEAD_PAGES: u64 = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 use alloc::{vec, vec::Vec};
 use interfaces::block::SECTOR_BYTES;
 
-/// Most partitions of a disk that get a device number.
+/// The greatest number of partitions of a disk that get a device number.
 pub const PARTITIONS_MAX: usize = 15;
 /// Number of entries of a GPT that are read.
 const ENTRIES_MAX: usize = 128;

@@ -59,7 +59,7 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(directory::ROOT_INODE + 1);
 /// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Most messages of the queue.
+    /// The greatest number of messages of the queue.
     pub messages: i64,
     /// Greatest length of a message in bytes.
     pub bytes: i64,

@@ -48,7 +48,7 @@ const ROOT_INODE: u64 = 1;
 const MULTIPLEXER_INODE: u64 = 2;
 const SLAVE_INODE: u64 = 3;
 const MULTIPLEXER_NAME: &[u8] = b"ptmx";
-/// Most pairs of an instance (Linux's `kernel.pty.max`).
+/// The greatest number of pairs of an instance (Linux's `kernel.pty.max`).
 const SLAVES_MAX: u32 = 4096;
 
 /// The mount options.

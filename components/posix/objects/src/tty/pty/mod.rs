@@ -34,7 +34,7 @@ lock_class! {
     static PAIR = "tty.pty";
 }
 
-/// Most bytes of output kept for the master.
+/// The greatest number of bytes of output kept for the master.
 const OUTPUT_MAX: usize = 12 << 10;
 /// Bytes of output that a flush does not drop: on Linux they are in the master's own buffer already.
 const OUTPUT_DELIVERED: usize = 4 << 10;

@@ -14,10 +14,10 @@ use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Backing, FsError, PageSink};
 use rt::PAGE_BYTES;
 
-/// Most pages of one call to a file system.
+/// The greatest number of pages of one call to a file system.
 const RUN_PAGES: usize = 256;
 
-/// Most pages that are written along with a commit.
+/// The greatest number of pages that are written along with a commit.
 const ALONG_PAGES: u64 = 64;
 
 /// The receiver of the results of writes.
