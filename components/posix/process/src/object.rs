@@ -310,7 +310,10 @@ pub fn add_time(sum: &mut CpuTime, more: &CpuTime) {
     sum.forced_switches += more.forced_switches;
 }
 
-/// Converts nanoseconds to the hundredths of a second in which Linux reports process times (`USER_HZ`).
+/// The clock ticks of a second, in which Linux reports process times (`USER_HZ`, `AT_CLKTCK`).
+pub const CLOCK_TICKS: u64 = 100;
+
+/// Converts nanoseconds to clock ticks.
 pub fn ticks(ns: u64) -> u64 {
-    ns / 10_000_000
+    ns / (1_000_000_000 / CLOCK_TICKS)
 }

@@ -6,6 +6,7 @@ use super::entry::Entry;
 use linux_raw_sys::general as raw;
 use process::{
     call::Call,
+    object::CLOCK_TICKS,
     time::{SECOND_NS, clock::Clock, wall},
 };
 use rt::{lock_class, sync::Mutex};
@@ -52,7 +53,7 @@ const TOLERANCE: i64 = 500 << 16;
 const CONSTANT_MAX: i64 = 10;
 const TAI_MAX: i64 = 100_000;
 /// Microseconds between ticks of USER_HZ; the greatest difference that may be requested follows.
-const TICK_US: i64 = 10_000;
+const TICK_US: i64 = 1_000_000 / CLOCK_TICKS as i64;
 const TICKS_US: core::ops::RangeInclusive<i64> = 9_000..=11_000;
 
 /// `struct timex`.

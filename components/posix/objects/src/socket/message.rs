@@ -11,6 +11,7 @@ use rt::{
 };
 use vfs::{
     Errno, Principal,
+    credentials::OVERFLOW_ID,
     file::{SendRoom, Survey},
     io::{Sink, Source},
     poll::WaitQueue,
@@ -104,9 +105,6 @@ impl Budget {
         self.freed.wake();
     }
 }
-
-/// The id that is reported for a message without credentials (overflowuid, overflowgid).
-const OVERFLOW_ID: u32 = 65_534;
 
 /// The identity of a sender, or of the process that has a socket (`struct ucred`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use memory::{
 use objects::pipe::limits::PipeLimit;
 use process::{files::notes, system, tree};
 use rt::{lock_class, sync::Mutex, thread};
-use vfs::{Capabilities, Errno, Principal};
+use vfs::{Capabilities, Errno, Principal, credentials::OVERFLOW_ID};
 
 lock_class! {
     static CORE = "settings.core_pattern";
@@ -20,7 +20,7 @@ lock_class! {
 
 /// `overflowuid` and `overflowgid` of `fs`, then those of `kernel`: ids for files and processes without one. They have no
 /// effect.
-pub static OVERFLOW: [Setting; 4] = [const { Setting::new(65_534, 0, 65_535) }; 4];
+pub static OVERFLOW: [Setting; 4] = [const { Setting::new(OVERFLOW_ID as i64, 0, 65_535) }; 4];
 /// `core_uses_pid` and `core_pipe_limit`, which have no effect: no core is dumped.
 pub static CORE_USES_ID: Setting = Setting::int(0);
 /// The value of `core_pipe_limit`; see [`CORE_USES_ID`].

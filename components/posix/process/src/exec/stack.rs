@@ -9,7 +9,7 @@ use super::{
     image::Image,
     place::ImagePlace,
 };
-use crate::rseq;
+use crate::{object::CLOCK_TICKS, rseq};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, MapFlags, MapRequest, MappingPlace as MapPlace, PAGE, region::page_of};
@@ -19,8 +19,6 @@ use vfs::{Credentials, Errno};
 /// Room on the first stack beyond its contents, as on Linux.
 const SPARE_BYTES: u64 = 128 << 10;
 const PLATFORM: &[u8] = b"x86_64\0";
-/// Ticks of times(2) in a second, as reported by `AT_CLKTCK`.
-const CLOCK_TICKS: u64 = 100;
 /// Bytes of a signal frame besides the extended state, rounded up generously.
 const SIGNAL_FRAME_BYTES: u64 = 1024;
 

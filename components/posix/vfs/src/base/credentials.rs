@@ -4,6 +4,9 @@
 use alloc::sync::Arc;
 use bitflags::bitflags;
 
+/// The id that stands for a user or a group of which nothing is known (overflowuid, overflowgid).
+pub const OVERFLOW_ID: u32 = 65_534;
+
 /// The four ids Linux keeps of a user or a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ids {
