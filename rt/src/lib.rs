@@ -3,10 +3,13 @@
 //!
 //! A component uses this crate, the interfaces and the pure libraries, and nothing else. Three back ends
 //! implement it: `kernel` (ring 0, calls into the nucleus), `process` (ring 3, kernel calls; chosen by `--cfg
-//! skerry_process`) and `host` (std, under tests). The contract that keeps all three possible: **every
-//! operation is plain data in and plain data out; a buffer or a [`user::Context`] is lent for the length of the
-//! call and no longer.** No guard, closure or lock crosses into the nucleus, and a component never holds a
-//! nucleus lock. Each operation's docs say what it costs where it is a system call (the process world).
+//! skerry_process`) and `host` (std, under tests). The contract that keeps all three possible: **an operation takes and
+//! returns plain data, or a handle with a drop; a buffer or a [`user::Context`] is lent for the length of the call and no
+//! longer.** Nothing but constants of the program is borrowed for ever, a component never holds a nucleus lock, and no closure
+//! is run by another thread than the component's own. The exception is [`ring::Bell::set_handler`], which the kernel world
+//! runs on the thread that rings, and other worlds on a thread of the component's. An operation that a world lacks does not
+//! compile or does not link there; none pretends to work. Each operation's docs say what it costs where it is a system call
+//! (the process world).
 //!
 //! The modules here are the same in every world: they are thin safe types over the functions of
 //! `world`, whose signatures are the whole list of operations.
