@@ -52,6 +52,10 @@ struct Directory<'i, S>(&'i [S]);
 
 impl<S: Serve> Service for Directory<'_, S> {
     fn ping(&self) -> Option<()> {
+        // The supervisor looks at the component's memory after each answer.
+        if rt::memory::is_full() {
+            rt::memory::shrink();
+        }
         Some(())
     }
     fn describe(&self, index: u64) -> Option<Description> {

@@ -64,8 +64,9 @@ unsafe impl Allocator for HeapSource {
         is_back
     }
 
+    // Only whole mappings go back; `dlmalloc` asks this before it looks for them.
     fn can_release_part(&self, _: u32) -> bool {
-        false
+        true
     }
 
     fn allocates_zeros(&self) -> bool {
@@ -163,7 +164,8 @@ impl Pieces {
 }
 
 impl Pieces {
-    /// Empties the lists, and gives memory that is then free back to the nucleus.
+    /// Empties the lists, and gives mappings that are then free back to the nucleus. `dlmalloc` keeps one if the pieces in it
+    /// left less than a smallest piece at its end.
     fn shrink(&mut self) {
         for (list, first) in self.free.iter_mut().enumerate() {
             while !first.is_null() {

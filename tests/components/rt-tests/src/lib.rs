@@ -72,6 +72,7 @@ pub fn main() {
     }
     log::info!("all {count} tests passed");
     thread::spawn("wall", Policy::default(), process::report_wall).expect("no memory for a thread");
+    process::leave_free_memory();
     let ended = service::run::<Box<dyn Serve>>(&rt::message::service(), &[]);
     log::info!("no more calls: {ended:?}");
 }

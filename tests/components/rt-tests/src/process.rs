@@ -1,6 +1,6 @@
 //! Tests of the process world alone: a component's grant, its pools, lent frames, windows.
 use crate::Test;
-use alloc::{vec, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 use rt::{
     NoMemory, PAGE_BYTES,
     device::{Lent, is_reachable},
@@ -17,9 +17,45 @@ pub(crate) const TESTS: &[Test] = &[
     ("frames are refused before the grant is used up, and go back", frames_end),
     ("charges are refused before the grant is used up", charges_end),
     ("short memory is noticed, and over when it is given back", pressure),
+    ("small pieces that were freed go back when memory shrinks", heap_shrinks),
     ("a thread knows the processor that it is bound to", tells_processor),
     ("a window shows what its owner allows", windows),
 ];
+
+/// A small piece of heap memory. (`dlmalloc` keeps a mapping at whose end a piece leaves less than 32 bytes, as one of 64 does.)
+type Piece = [u64; 12];
+
+/// Takes heap memory in small pieces until less than `rest_frames` of the grant are left.
+#[expect(clippy::vec_box, reason = "each piece is to be an allocation of its own")]
+fn take_heap(rest_frames: u64) -> Vec<Box<Piece>> {
+    let mut pieces = Vec::with_capacity(
+        memory::statistics().total_frames as usize * PAGE_BYTES / size_of::<Piece>(),
+    );
+    while memory::statistics().free_frames > rest_frames {
+        pieces.push(Box::new([0; 12]));
+    }
+    pieces
+}
+
+/// Takes heap memory beyond what must stay free and frees it, so that the heap keeps it for pieces of that size. The next ping
+/// finds memory full and gives it back; the supervisor would end the component otherwise.
+pub(crate) fn leave_free_memory() {
+    drop(take_heap(memory::statistics().total_frames / 32));
+    assert!(memory::is_full());
+}
+
+fn heap_shrinks() {
+    memory::shrink();
+    let before = memory::statistics();
+    drop(take_heap(before.free_frames / 2));
+    assert!(memory::statistics().heap_frames > before.heap_frames + before.free_frames / 4);
+    memory::shrink();
+    assert!(
+        memory::statistics().heap_frames <= before.heap_frames + 32,
+        "{before:?} {:?}",
+        memory::statistics()
+    );
+}
 
 /// Logs each time to which the wall clock is set.
 pub(crate) fn report_wall() {
