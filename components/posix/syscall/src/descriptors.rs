@@ -7,7 +7,7 @@ use process::{
     call::Call,
     files::{
         OnExec, anonymous,
-        install::{descriptor_limit, install},
+        install::{descriptor_limit, install, reserve},
     },
 };
 use vfs::{Errno, OpenFile, Whence};
@@ -115,18 +115,10 @@ fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let reader = OpenFile::new(reader, place.clone(), raw::O_RDONLY | kept);
     let writer = OpenFile::new(writer, place, raw::O_WRONLY | kept);
     let on_exec = OnExec::from_flag(flags, raw::O_CLOEXEC);
-    let files = task.files();
-    let limit = descriptor_limit(task);
-    let first = files.insert_from(reader, 0, limit, on_exec)?;
-    let result = files.insert_from(writer, 0, limit, on_exec).and_then(|second| {
-        let pair = [first as u32, second as u32];
-        task.memory().write(call.word(0), &pair).inspect_err(|_| {
-            let _ = files.close(second as i32, call.caller());
-        })
-    });
-    if let Err(error) = result {
-        let _ = files.close(first as i32, call.caller());
-        return Err(error);
-    }
+    let next = || reserve(task, call.files, on_exec);
+    let (first, second) = (next()?, next()?);
+    call.memory.write(call.word(0), &[first.number(), second.number()])?;
+    first.fill(reader);
+    second.fill(writer);
     Ok(0)
 }

@@ -2,12 +2,8 @@
 use super::{entry::Entry, place::Named};
 use linux_raw_sys::general as raw;
 use process::{
-    HOST,
     call::Call,
-    files::{
-        OnExec, Scope,
-        install::{descriptor_limit, install},
-    },
+    files::{OnExec, Scope, install::reserve},
 };
 use vfs::{Errno, OpenHow, Walk};
 use zerocopy::{FromBytes, IntoBytes};
@@ -127,13 +123,12 @@ fn decode_how(how: &RawHow) -> Result<OpenHow, Errno> {
 }
 
 fn open_named(call: &Call<'_>, named: &Named, how: OpenHow) -> Result<u64, Errno> {
-    call.files.check_room(descriptor_limit(call.task))?;
+    let on_exec = OnExec::from_flag(how.flags, raw::O_CLOEXEC);
+    // Once the file may have been created, there must be a descriptor for it: O_EXCL would find it the next time.
+    let descriptor = reserve(call.task, call.files, on_exec)?;
     let scope = Scope::of(call.task);
     let file = scope.caller().open(named.base(), &named.path, how)?;
-    let on_exec = OnExec::from_flag(how.flags, raw::O_CLOEXEC);
-    // The room that was checked may be another thread's now. The call is not repeated for that: it may
-    // have created the file, which O_EXCL would then find.
-    vfs::retried(HOST, || install(call.task, file.clone(), on_exec))
+    Ok(descriptor.fill(file))
 }
 
 /// Returns the permission bits of a mode argument.

@@ -6,12 +6,8 @@ use objects::ipc::queue::{
     self, Notify, PosixQueue, QueueFile, Shape, Times, Wait, directory::QueueNode,
 };
 use process::{
-    HOST,
     call::Call,
-    files::{
-        OnExec, Scope,
-        install::{descriptor_limit, install},
-    },
+    files::{OnExec, Scope, install::reserve},
     signal,
     time::clock::Timespec,
 };
@@ -90,7 +86,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     };
     let name = name(call)?;
-    call.files.check_room(descriptor_limit(call.task))?;
+    let descriptor = reserve(call.task, call.files, OnExec::Close)?;
     let (scope, directory) = (Scope::of(call.task), queue::place()?);
     check_name(&name, &directory, &scope)?;
     let queue = match queue::directory()?.find(&name) {
@@ -102,9 +98,10 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
             queue::directory()?.make(call.task, &name, permissions, shape)?
         }
     };
-    let place = place_of(&queue, &directory, &name)?;
-    let file = OpenFile::new(Arc::new(QueueFile::new(queue)), place, flags);
-    vfs::retried(HOST, || install(call.task, file.clone(), OnExec::Close))
+    // The queue may have been made: a refusal must not repeat the call, which O_EXCL would end with EEXIST.
+    let place = rt::memory::with_reserve(|| place_of(&queue, &directory, &name))
+        .map_err(Errno::final_refusal)?;
+    Ok(descriptor.fill(OpenFile::new(Arc::new(QueueFile::new(queue)), place, flags)))
 }
 
 /// Returns the path of a queue; the name in `directory` may belong to another queue meanwhile.

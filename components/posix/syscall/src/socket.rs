@@ -15,8 +15,8 @@ use process::{
     Task,
     call::Call,
     files::{
-        OnExec, Scope, anonymous,
-        install::{descriptor_limit, install},
+        OnExec, ReservedDescriptor, Scope, anonymous,
+        install::{descriptor_limit, reserve},
     },
 };
 use vfs::{Errno, OpenFile};
@@ -123,15 +123,22 @@ fn check_type_flags(kind: u32) -> Result<(), Errno> {
     if kind & !(KIND_BITS | TYPE_FLAGS) == 0 { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-fn install_socket(task: &Task, socket: Arc<Socket>, flags: u32) -> Result<u64, Errno> {
+/// Reserves a descriptor for a socket made with `flags`.
+fn reserve_for<'a>(call: &Call<'a>, flags: u32) -> Result<ReservedDescriptor<'a>, Errno> {
+    reserve(call.task, call.files, OnExec::from_flag(flags, SOCK_CLOEXEC))
+}
+
+/// Makes the description of a socket.
+fn describe(task: &Task, socket: Arc<Socket>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
     let place = anonymous::socket_place(&task.credentials(), socket.number())?;
-    let on_exec = OnExec::from_flag(flags, SOCK_CLOEXEC);
-    install(task, OpenFile::new(socket, place, raw::O_RDWR | flags & SOCK_NONBLOCK), on_exec)
+    Ok(OpenFile::new(socket, place, raw::O_RDWR | flags & SOCK_NONBLOCK))
 }
 
 fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     let kind = kind_of(call.int(0), call.uint(1), call.int(2))?;
-    install_socket(call.task, Socket::new(kind, call.caller()), call.uint(1))
+    let flags = call.uint(1);
+    let descriptor = reserve_for(call, flags)?;
+    Ok(descriptor.fill(describe(call.task, Socket::new(kind, call.caller()), flags)?))
 }
 
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -146,18 +153,14 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(error);
         }
     };
+    let descriptors = [reserve_for(call, flags)?, reserve_for(call, flags)?];
+    call.memory.write(call.word(3), &descriptors.each_ref().map(ReservedDescriptor::number))?;
     let (first, second) = Socket::pair(kind, &party(call.task), call.caller());
-    let first = install_socket(call.task, first, flags)? as i32;
-    let both = install_socket(call.task, second, flags).and_then(|second| {
-        let told = call.memory.write(call.word(3), &[first, second as i32]);
-        told.inspect_err(|_| {
-            let _ = call.files.close(second as i32, call.caller());
-        })
-    });
-    if both.is_err() {
-        let _ = call.files.close(first, call.caller());
+    let files = [describe(call.task, first, flags)?, describe(call.task, second, flags)?];
+    for (descriptor, file) in descriptors.into_iter().zip(files) {
+        descriptor.fill(file);
     }
-    both.map(|()| 0)
+    Ok(0)
 }
 
 /// An address of any family in a program's format.
@@ -286,12 +289,21 @@ fn accept4(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let opened = opened(call)?;
-    let made = opened.socket()?.accept(opened.is_nonblocking(0))?;
-    if call.word(1) != 0 {
-        let name = made.peer_name().unwrap_or_default();
-        write_address(call.memory, &name, call.word(1), call.word(2))?;
-    }
-    install_socket(call.task, made, flags)
+    let listener = opened.socket()?;
+    // Without a descriptor for it, a connection stays where it is.
+    let descriptor = reserve_for(call, flags)?;
+    let made = listener.accept(opened.is_nonblocking(0))?;
+    // As on Linux, a connection whose name has no place is closed.
+    let finish = || {
+        let file = describe(call.task, made.clone(), flags)?;
+        if call.word(1) != 0 {
+            let name = made.peer_name().unwrap_or_default();
+            write_address(call.memory, &name, call.word(1), call.word(2))?;
+        }
+        Ok(file)
+    };
+    let file = rt::memory::with_reserve(finish).map_err(Errno::final_refusal)?;
+    Ok(descriptor.fill(file))
 }
 
 fn getsockname(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -339,7 +351,9 @@ fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let found = super::socket_message::receive(&opened, &mut sink, flags)?;
     if call.word(4) != 0 {
-        tell_sender(call.memory, &found.sender, call.word(4), call.word(5))?;
+        // The bytes were read: the copy is not refused memory.
+        let tell = || tell_sender(call.memory, &found.sender, call.word(4), call.word(5));
+        rt::memory::with_reserve(tell).map_err(Errno::final_refusal)?;
     }
     let is_real = flags & net::MSG_TRUNC != 0;
     Ok(if is_real { found.length } else { found.count } as u64)

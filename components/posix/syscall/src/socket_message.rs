@@ -13,7 +13,10 @@ use objects::socket::{
 use process::{
     Task,
     call::Call,
-    files::{OnExec, Scope, install::descriptor_limit},
+    files::{
+        OnExec, Scope,
+        install::{descriptor_limit, reserve},
+    },
     tree,
 };
 use vfs::{Capabilities, Errno, OpenFile};
@@ -236,7 +239,8 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
         told.flags |= net::MSG_TRUNC;
     }
     if header.name != 0 {
-        told.name_length = tell_name(call.memory, &header, &found.sender)?;
+        let tell = || tell_name(call.memory, &header, &found.sender);
+        told.name_length = rt::memory::with_reserve(tell).map_err(Errno::final_refusal)?;
     }
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
     let passes = opened.socket()?.options.passes_identity.load(Ordering::Relaxed);
@@ -251,7 +255,7 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     }
     let used = control.used;
     told.control_length = used;
-    call.memory.write(at, &told)?;
+    call.memory.commit(at, &told)?;
     Ok(length as u64)
 }
 
@@ -296,36 +300,48 @@ impl ControlPart<'_> {
             self.cut();
         }
         let head = ControlHeader { length: length as u64, level: SOL_SOCKET, kind };
-        self.memory.write(at, &head)?;
+        self.memory.commit(at, &head)?;
         let data = data.get(..length - CONTROL_BYTES).unwrap_or_default();
-        self.memory.write_bytes(at.wrapping_add(CONTROL_BYTES as u64), data)?;
+        self.memory.commit_bytes(at.wrapping_add(CONTROL_BYTES as u64), data)?;
         self.used += length.next_multiple_of(size_of::<u64>()).min(room) as u64;
         Ok(())
     }
-    /// Installs descriptors in the program, as many as there is room for; the others are closed.
+    /// Installs descriptors in the program, as many as there is room for and as have a place for their numbers; the others are
+    /// closed. As on Linux, that is no error: the data say that they were cut.
     fn put_files(
         &mut self,
         task: &Task,
         files: Vec<Arc<OpenFile>>,
         on_exec: OnExec,
     ) -> Result<(), Errno> {
-        let (_, room) = self.place();
+        let (at, room) = self.place();
         let most = room.saturating_sub(CONTROL_BYTES) / size_of::<i32>();
-        let (table, limit) = (task.files(), descriptor_limit(task));
+        let table = task.files();
         let count = files.len();
-        let mut numbers = Vec::with_capacity(count.min(most));
+        let mut length = CONTROL_BYTES;
         for file in files.into_iter().take(most) {
-            match table.insert_from(file, 0, limit, on_exec) {
-                Ok(number) => numbers.push(number as i32),
-                Err(_) => break,
+            // The message was removed: memory for the descriptor is not refused.
+            let next = || reserve(task, &table, on_exec);
+            let Ok(descriptor) = rt::memory::with_reserve(next) else { break };
+            let told = self.memory.commit(at.wrapping_add(length as u64), &descriptor.number());
+            if told.is_err() {
+                break;
             }
+            descriptor.fill(file);
+            length += size_of::<i32>();
         }
-        if numbers.len() < count {
+        let installed = (length - CONTROL_BYTES) / size_of::<i32>();
+        if installed < count {
             self.cut();
         }
-        if numbers.is_empty() {
+        if installed == 0 {
             return Ok(());
         }
-        self.put(SCM_RIGHTS, numbers.as_bytes())
+        let head = ControlHeader { length: length as u64, level: SOL_SOCKET, kind: SCM_RIGHTS };
+        // Linux goes on without the head as well.
+        if self.memory.commit(at, &head).is_ok() {
+            self.used += length.next_multiple_of(size_of::<u64>()).min(room) as u64;
+        }
+        Ok(())
     }
 }

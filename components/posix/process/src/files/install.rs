@@ -1,5 +1,9 @@
 //! Descriptors of new files: [`install`].
-use super::{anonymous::EventKind, slots::OnExec};
+use super::{
+    anonymous::EventKind,
+    slots::OnExec,
+    table::{DescriptorTable, ReservedDescriptor},
+};
 use crate::task::Task;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -8,6 +12,19 @@ use vfs::{Errno, OpenFile, file::File};
 /// Returns the most descriptors that the task may have (`RLIMIT_NOFILE`).
 pub fn descriptor_limit(task: &Task) -> usize {
     task.process.limits.open_files()
+}
+
+/// Reserves the lowest free descriptor.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+#[inline]
+pub fn reserve<'a>(
+    task: &Task,
+    files: &'a DescriptorTable,
+    on_exec: OnExec,
+) -> Result<ReservedDescriptor<'a>, Errno> {
+    files.reserve(descriptor_limit(task), on_exec)
 }
 
 /// Puts `file` at the lowest free descriptor.

@@ -19,4 +19,4 @@ pub use context::{FsContext, Places};
 pub use scope::Scope;
 pub use sharing::{FsExec, FsHold, Sharing};
 pub use slots::OnExec;
-pub use table::{DescriptorTable, LookUp};
+pub use table::{DescriptorTable, LookUp, ReservedDescriptor};

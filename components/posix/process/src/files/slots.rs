@@ -1,7 +1,7 @@
 //! [`Slots`]: descriptors of a table, lowest free first, with their close-on-exec bits.
 //!
 //! `used` and `close_on_exec` have one bit for each descriptor; a search checks 64 at a time from the lowest word that may
-//! have room. It has no side effects; [`super::DescriptorTable`]'s lock guards it.
+//! have room. A reserved descriptor is in `used` and has no file yet. [`super::DescriptorTable`]'s lock guards the list.
 use alloc::vec::Vec;
 use memory::setting::Setting;
 use rt::memory::Charge;
@@ -94,12 +94,50 @@ impl<F: Clone> Slots<F> {
         limit: usize,
         on_exec: OnExec,
     ) -> Result<usize, Errno> {
-        let fd = self.free_from(lowest);
-        if fd >= limit.min(NEW_MAX.size()).min(DESCRIPTORS_MAX) {
-            return Err(Errno::EMFILE);
-        }
+        let fd = self.free_below(lowest, limit)?;
         self.put(fd, file, on_exec)?;
         Ok(fd)
+    }
+    fn free_below(&self, lowest: usize, limit: usize) -> Result<usize, Errno> {
+        let fd = self.free_from(lowest);
+        if fd < limit.min(NEW_MAX.size()).min(DESCRIPTORS_MAX) {
+            Ok(fd)
+        } else {
+            Err(Errno::EMFILE)
+        }
+    }
+    /// Reserves the lowest free descriptor below `limit`, with its memory: nobody else gets it, and it is not open.
+    ///
+    /// # Errors
+    /// `EMFILE` if there is none, `ENOMEM`.
+    pub fn reserve(&mut self, limit: usize) -> Result<usize, Errno> {
+        let fd = self.free_below(0, limit)?;
+        self.grow(fd)?;
+        self.set_used(fd);
+        Ok(fd)
+    }
+    /// Returns whether `fd` is reserved.
+    pub fn is_reserved(&self, fd: usize) -> bool {
+        let word = self.used.get(fd / WORD_BITS).copied().unwrap_or(0);
+        word >> (fd % WORD_BITS) & 1 != 0 && self.get(fd).is_none()
+    }
+    /// Puts `file` at `fd`, which the caller has reserved.
+    pub fn fill(&mut self, fd: usize, file: F, on_exec: OnExec) {
+        if let Some(slot) = self.files.get_mut(fd) {
+            *slot = Some(file);
+        }
+        set_bit(&mut self.close_on_exec, fd, on_exec == OnExec::Close);
+    }
+    /// Frees `fd`, which the caller has reserved.
+    pub fn release(&mut self, fd: usize) {
+        set_bit(&mut self.used, fd, false);
+        self.first_free_word = self.first_free_word.min(fd / WORD_BITS);
+    }
+    fn set_used(&mut self, fd: usize) {
+        set_bit(&mut self.used, fd, true);
+        while self.used.get(self.first_free_word) == Some(&u64::MAX) {
+            self.first_free_word += 1;
+        }
     }
     /// Puts `file` at `fd`; returns the file that was there.
     ///
@@ -109,11 +147,8 @@ impl<F: Clone> Slots<F> {
         self.grow(fd)?;
         let slot = self.files.get_mut(fd).ok_or(Errno::EBADF)?;
         let before = slot.replace(file);
-        set_bit(&mut self.used, fd, true);
         set_bit(&mut self.close_on_exec, fd, on_exec == OnExec::Close);
-        while self.used.get(self.first_free_word) == Some(&u64::MAX) {
-            self.first_free_word += 1;
-        }
+        self.set_used(fd);
         Ok(before)
     }
     /// Empties `fd`; returns the file that was there.
@@ -147,17 +182,24 @@ impl<F: Clone> Slots<F> {
         copy_words(&mut copy.used, &self.used);
         copy_words(&mut copy.close_on_exec, &self.close_on_exec);
         copy.first_free_word = self.first_free_word;
+        copy.release_reserved();
         Ok(copy)
     }
-    /// Returns whether `fd` can be used without more memory.
-    pub fn has_room(&self, fd: usize) -> bool {
-        fd < self.files.len()
+    /// Frees the reserved descriptors, which belong to calls on the list of which this is a copy.
+    fn release_reserved(&mut self) {
+        let mut from = 0;
+        while let Some(fd) = self.next_used(from) {
+            if self.get(fd).is_none() {
+                self.release(fd);
+            }
+            from = fd + 1;
+        }
     }
     /// Makes room for `fd`, in whole words, at least doubling.
     ///
     /// # Errors
     /// `EBADF` beyond [`DESCRIPTORS_MAX`], `ENOMEM`.
-    pub fn grow(&mut self, fd: usize) -> Result<(), Errno> {
+    fn grow(&mut self, fd: usize) -> Result<(), Errno> {
         if fd < self.files.len() {
             return Ok(());
         }
@@ -267,6 +309,21 @@ mod tests {
         assert_eq!(copy.on_exec(65), OnExec::Close);
         assert_eq!(copy.insert(0, 0, 1024, OnExec::Keep), Ok(5));
         assert_eq!(slots.get(5), None);
+    }
+
+    #[test]
+    fn a_reserved_descriptor_is_neither_free_nor_open() {
+        let mut slots = filled(2);
+        assert_eq!(slots.reserve(1024), Ok(2));
+        assert_eq!((slots.take(2), slots.get(2).is_none()), (None, true));
+        assert!(slots.is_reserved(2));
+        assert_eq!(slots.insert(0, 0, 1024, OnExec::Keep), Ok(3));
+        assert!(!slots.duplicate().unwrap().is_reserved(2));
+        slots.release(2);
+        assert_eq!((slots.is_reserved(2), slots.reserve(1024)), (false, Ok(2)));
+        slots.fill(2, 7, OnExec::Close);
+        assert_eq!((slots.get(2), slots.on_exec(2)), (Some(&7), OnExec::Close));
+        assert_eq!(slots.reserve(4), Err(Errno::EMFILE));
     }
 
     #[test]

@@ -25,6 +25,34 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 /// A descriptor table locked for lookups.
 pub struct LookUp<'a>(ReadGuard<'a, Slots<Arc<OpenFile>>>);
 
+/// A descriptor that a call has reserved: it is not open, and no other call gets its number. It is free again when this is
+/// dropped.
+pub struct ReservedDescriptor<'a> {
+    table: &'a DescriptorTable,
+    fd: usize,
+    on_exec: OnExec,
+}
+
+impl ReservedDescriptor<'_> {
+    /// Returns the number.
+    pub fn number(&self) -> i32 {
+        self.fd as i32
+    }
+    /// Makes it the descriptor of `file`, which cannot fail. Returns the number.
+    pub fn fill(self, file: Arc<OpenFile>) -> u64 {
+        self.table.slots.write().fill(self.fd, file, self.on_exec);
+        let fd = self.fd as u64;
+        core::mem::forget(self);
+        fd
+    }
+}
+
+impl Drop for ReservedDescriptor<'_> {
+    fn drop(&mut self) {
+        self.table.slots.write().release(self.fd);
+    }
+}
+
 impl LookUp<'_> {
     /// The description of `fd`.
     ///
@@ -87,22 +115,14 @@ impl DescriptorTable {
         let fd = self.slots.write().insert(file, lowest, limit, on_exec)?;
         Ok(fd as u64)
     }
-    /// Checks that a descriptor below `limit` is free and has memory, before an open that may create
-    /// a file.
+    /// Reserves the lowest free descriptor below `limit`, for a call that then makes or consumes something.
     ///
     /// # Errors
     /// `EMFILE`, `ENOMEM`.
-    pub fn check_room(&self, limit: usize) -> Result<(), Errno> {
-        let slots = self.slots.read();
-        let fd = slots.free_from(0);
-        if fd >= limit {
-            return Err(Errno::EMFILE);
-        }
-        if slots.has_room(fd) {
-            return Ok(());
-        }
-        drop(slots);
-        self.slots.write().grow(fd)
+    #[inline]
+    pub fn reserve(&self, limit: usize, on_exec: OnExec) -> Result<ReservedDescriptor<'_>, Errno> {
+        let fd = self.slots.write().reserve(limit)?;
+        Ok(ReservedDescriptor { table: self, fd, on_exec })
     }
     /// Returns the two lowest free descriptors below `limit`, which stay free.
     ///
@@ -121,7 +141,7 @@ impl DescriptorTable {
     /// `to` is closed for `caller`.
     ///
     /// # Errors
-    /// `EBADF` if `from` is not open or `to` is not below `limit`, `ENOMEM`.
+    /// `EBADF` if `from` is not open or `to` is not below `limit`, `EBUSY` if `to` is reserved, `ENOMEM`.
     pub fn replace(
         &self,
         (from, to): (i32, i32),
@@ -136,6 +156,9 @@ impl DescriptorTable {
         let before = {
             let mut slots = self.slots.write();
             let file = slots.get(from).cloned().ok_or(Errno::EBADF)?;
+            if slots.is_reserved(to) {
+                return Err(Errno::EBUSY);
+            }
             slots.put(to, file, on_exec)?
         };
         self.closed(before, caller);
@@ -144,7 +167,7 @@ impl DescriptorTable {
     /// Makes `to` refer to `file`; its old description is closed for `caller`.
     ///
     /// # Errors
-    /// `EBADF` if `to` is not below `limit`, `ENOMEM`.
+    /// `EBADF` if `to` is not below `limit`, `EBUSY` if it is reserved, `ENOMEM`.
     pub fn put(
         &self,
         file: Arc<OpenFile>,
@@ -157,7 +180,13 @@ impl DescriptorTable {
         if to >= limit {
             return Err(Errno::EBADF);
         }
-        let before = self.slots.write().put(to, file, on_exec)?;
+        let before = {
+            let mut slots = self.slots.write();
+            if slots.is_reserved(to) {
+                return Err(Errno::EBUSY);
+            }
+            slots.put(to, file, on_exec)?
+        };
         self.closed(before, caller);
         Ok(to as u64)
     }
@@ -260,7 +289,9 @@ impl DescriptorTable {
         let slots = self.slots.read();
         let mut next = slots.next_used(from);
         while let Some(fd) = next {
-            visit(fd)?;
+            if slots.get(fd).is_some() {
+                visit(fd)?;
+            }
             next = slots.next_used(fd + 1);
         }
         ControlFlow::Continue(())

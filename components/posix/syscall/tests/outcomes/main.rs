@@ -3,6 +3,8 @@
 //!
 //! [`world::World::refused_everywhere`] makes a call with no allocation granted, with one, with two, until it succeeds. Copies
 //! to addresses that are not the program's are tested with programs (`tests/abi/tests/faulting_copies.rs`).
+mod descriptors;
+mod files;
 mod messages;
 mod processes;
 mod signals;

@@ -137,4 +137,13 @@ impl World {
     pub fn children(&self) -> Vec<u32> {
         process::tree::read().children(self.task.process.id()).map(|child| child.id()).collect()
     }
+    /// Returns the open descriptors.
+    pub fn descriptors(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        let _ = self.task.files().visit_descriptors(0, &mut |fd| {
+            found.push(fd);
+            std::ops::ControlFlow::Continue(())
+        });
+        found
+    }
 }

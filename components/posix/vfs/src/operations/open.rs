@@ -224,7 +224,10 @@ impl Caller<'_> {
     ) -> Result<Option<Arc<OpenFile>>, Errno> {
         let new = NewFile::plain(FileType::Regular, how.mode);
         match create_named(self, parent, name, &new) {
-            Ok(place) => self.open_place(&place, how, Origin::Created).map(Some),
+            // The file is there now: a refusal must not repeat the call, which O_EXCL would end with EEXIST.
+            Ok(place) => rt::memory::with_reserve(|| self.open_place(&place, how, Origin::Created))
+                .map(Some)
+                .map_err(Errno::final_refusal),
             Err(Errno::EEXIST) if !how.has(raw::O_EXCL) => Ok(None),
             Err(error) => Err(error),
         }
