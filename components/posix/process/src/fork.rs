@@ -1,6 +1,6 @@
 //! fork, vfork and clone: making tasks and processes.
 use crate::{
-    files::sharing::FsHold,
+    files::{OnExec, install::descriptor_limit, sharing::FsHold},
     limits::Resource,
     object::{Process, ProcessParts},
     pidfd, run,
@@ -167,8 +167,8 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
     }
     let child = make(task, request)?;
     let id = child.id();
-    let started = open_pidfd(task, &child, request).and_then(|fd| {
-        write_ids(task, &child, request);
+    let opened = write_ids(task, &child, request).and_then(|()| open_pidfd(task, &child, request));
+    let started = opened.and_then(|fd| {
         let (context, bases) = (child_context(context, request), child_bases(request));
         start(&child, context, bases).inspect_err(|_| {
             fd.map(|fd| task.files().close(fd, &**task));
@@ -344,22 +344,30 @@ fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Optio
     if !request.flags.contains(CloneFlags::PIDFD) {
         return Ok(None);
     }
-    let fd = pidfd::install(task, &child.process, 0)? as i32;
-    let told = task.memory().write_bytes(request.pidfd, &fd.to_le_bytes());
-    told.inspect_err(|_| {
-        let _ = task.files().close(fd, task);
-    })?;
+    let files = task.files();
+    let descriptor = files.reserve(descriptor_limit(task), OnExec::Close)?;
+    let file = pidfd::open(&child.process, 0)?;
+    let fd = descriptor.number();
+    task.memory().write_bytes(request.pidfd, &fd.to_le_bytes())?;
+    // The child may use the descriptor at once, if it shares the table.
+    descriptor.fill(file);
     Ok(Some(fd))
 }
 
-fn write_ids(task: &Task, child: &Task, request: &CloneRequest) {
+/// Writes the child's id to where the request says. As on Linux, a bad address is no error.
+fn write_ids(task: &Task, child: &Task, request: &CloneRequest) -> Result<(), Errno> {
     let id = child.id().to_le_bytes();
+    let write = |memory: &AddressSpace, at: u64| match memory.write_bytes(at, &id) {
+        Err(Errno::Refused) => Err(Errno::Refused),
+        _ => Ok(()),
+    };
     if request.flags.contains(CloneFlags::PARENT_SETTID) {
-        let _ = task.memory().write_bytes(request.parent_tid, &id);
+        write(&task.memory(), request.parent_tid)?;
     }
     if request.flags.contains(CloneFlags::CHILD_SETTID) {
-        let _ = child.memory().write_bytes(request.child_tid, &id);
+        write(&child.memory(), request.child_tid)?;
     }
+    Ok(())
 }
 
 fn child_context(parent: &Context, request: &CloneRequest) -> Context {
@@ -456,9 +464,14 @@ fn unmake(child: &Arc<Task>) {
     process.signals.lock().tasks.retain(|task| !Arc::ptr_eq(task, child));
     if child.id() == process.id() {
         tree.remove(process);
+        let parent = tree.process(process.parent_id());
         drop(tree);
         process.files_about_it.close();
         drop(process.set_memory(None));
+        // Another thread of the parent may wait for this child.
+        if let Some(parent) = parent {
+            parent.child_event.signal();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`ProcessFile`]: a process as a file (pidfd_open(2)). It is readable, to poll(2), once the process has ended, and names
 //! it for ever: its number may go to another, the file does not.
 use crate::{
-    files::{anonymous::PIDFD, install::install_anonymous},
+    files::{OnExec, anonymous::PIDFD, install::descriptor_limit},
     object::Process,
     task::Task,
     tree,
@@ -9,7 +9,7 @@ use crate::{
 use alloc::{format, string::String, sync::Arc};
 use linux_raw_sys::general::{O_CLOEXEC, O_RDWR};
 use vfs::{
-    Errno, Principal,
+    Errno, OpenFile, Principal,
     file::{File, Ready},
     poll::PollTable,
 };
@@ -36,8 +36,19 @@ impl ProcessFile {
 /// # Errors
 /// `EMFILE`, `ENOMEM`.
 pub fn install(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, Errno> {
+    let files = task.files();
+    let descriptor = files.reserve(descriptor_limit(task), OnExec::Close)?;
+    Ok(descriptor.fill(open(process, flags)?))
+}
+
+/// Opens a file of `process`.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn open(process: &Arc<Process>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
+    let place = PIDFD.place()?.clone();
     let file = Arc::new(ProcessFile::new(process.clone()));
-    install_anonymous(task, file, &PIDFD, O_RDWR | O_CLOEXEC | flags)
+    Ok(OpenFile::new(file, place, O_RDWR | O_CLOEXEC | flags))
 }
 
 impl File for ProcessFile {
