@@ -101,7 +101,7 @@ impl Stack {
     fn sync_other(&self, number: usize) {
         let file = self.open("/other", raw::O_CREAT | raw::O_WRONLY | raw::O_APPEND);
         file.write(&mut SliceSource::new(&pattern(100 + number, 3))).unwrap();
-        file.file().sync(false).unwrap();
+        file.file().sync(SyncKind::All).unwrap();
     }
 
     fn events(&self) -> usize {

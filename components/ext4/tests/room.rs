@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use vfs::{
     Active, Base, Caller, Credentials, Errno, MountFlags, NOBODY, Namespace, OpenFile, OpenHow,
-    devices::Registry, io::SliceSource,
+    devices::Registry, file::SyncKind, io::SliceSource,
 };
 
 const PAGE: usize = 4096;
@@ -26,7 +26,7 @@ fn fill(file: &OpenFile) {
     while let Ok(count) = put(file, at, &pattern(PAGE, 9)) {
         at += count as u64;
     }
-    file.file().sync(false).unwrap();
+    file.file().sync(SyncKind::All).unwrap();
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
     };
     let (file, other) = (open("/file"), open("/other"));
     put(&file, 0, &pattern(PAGE, 1)).unwrap();
-    file.file().sync(false).unwrap();
+    file.file().sync(SyncKind::All).unwrap();
     put(&file, 0, b"dirty").unwrap();
     put(&file, 0, b"again").unwrap();
     file.truncate(512, NOBODY).unwrap();
@@ -64,6 +64,6 @@ fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
     assert_eq!(put(&file, 0, &pattern(PAGE, 2)), Err(Errno::ENOSPC));
     other.truncate(0, NOBODY).unwrap();
     assert_eq!(put(&file, 0, &pattern(PAGE, 3)), Ok(PAGE));
-    assert_eq!(file.file().sync(false), Ok(()));
+    assert_eq!(file.file().sync(SyncKind::All), Ok(()));
     assert_eq!(file.sync_file_system(), Ok(()));
 }

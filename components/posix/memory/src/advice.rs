@@ -248,15 +248,26 @@ impl AddressSpace {
         Ok(present)
     }
 
-    /// Returns the shared files mapped between `start` and `end`, for msync.
+    /// Returns the shared files mapped in `bytes` bytes from `start` on, for msync.
     ///
     /// # Errors
-    /// `EINVAL`; `ENOMEM` if part of it is not mapped; `EBUSY` if `invalidates` and part of it is locked.
-    pub fn files_to_sync(
+    /// `EINVAL`; `ENOMEM` if part of it is not mapped.
+    pub fn files_to_sync(&self, start: u64, bytes: u64) -> Result<Vec<Arc<OpenFile>>, Errno> {
+        self.files_without(start, bytes, Flags::empty())
+    }
+    /// Does the same as [`AddressSpace::files_to_sync`] for MS_INVALIDATE.
+    ///
+    /// # Errors
+    /// `EBUSY` if part of it is locked, and those of [`AddressSpace::files_to_sync`].
+    pub fn files_to_invalidate(&self, start: u64, bytes: u64) -> Result<Vec<Arc<OpenFile>>, Errno> {
+        self.files_without(start, bytes, Flags::LOCKED)
+    }
+    /// Returns the shared files of a range; fails with `EBUSY` if a region has one of the flags in `refused`.
+    fn files_without(
         &self,
         start: u64,
         bytes: u64,
-        invalidates: bool,
+        refused: Flags,
     ) -> Result<Vec<Arc<OpenFile>>, Errno> {
         // A length that overflows when rounded to pages counts as zero.
         let bytes = bytes.wrapping_add(PAGE - 1) & !(PAGE - 1);
@@ -270,7 +281,7 @@ impl AddressSpace {
         }
         let map = self.map.read();
         let mut take = |region: &Region| {
-            if invalidates && region.flags.contains(Flags::LOCKED) {
+            if region.flags.intersects(refused) {
                 return Err(Errno::EBUSY);
             }
             if let Backing::Object { origin: Origin::File(file), .. } = &region.backing

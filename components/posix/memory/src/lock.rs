@@ -18,6 +18,15 @@ pub enum Entering {
     OnFault,
 }
 
+/// Tells whether later mappings are locked, too (`MCL_FUTURE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaterMappings {
+    /// They are not.
+    Free,
+    /// They are.
+    Locked,
+}
+
 impl AddressSpace {
     /// Does mlock and mlock2.
     ///
@@ -79,7 +88,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` if the limit is exceeded; `EPERM` if it is 0.
-    pub fn lock_all(&self, now: Option<Entering>, is_future: bool) -> Result<(), Errno> {
+    pub fn lock_all(&self, now: Option<Entering>, later: LaterMappings) -> Result<(), Errno> {
         let limit = self.limits.get().locked;
         if limit == 0 {
             return Err(Errno::EPERM);
@@ -87,7 +96,7 @@ impl AddressSpace {
         if now.is_some() && self.map.read().total_pages.saturating_mul(PAGE) > limit {
             return Err(Errno::ENOMEM);
         }
-        self.locks_future.store(is_future, Ordering::Relaxed);
+        self.locks_future.store(later == LaterMappings::Locked, Ordering::Relaxed);
         let Some(entering) = now else { return Ok(()) };
         let regions: Vec<Region> = self.map.read().iter().cloned().collect();
         for region in regions.iter().filter(|region| !region.flags.contains(Flags::SPECIAL)) {

@@ -141,7 +141,11 @@ impl AddressSpace {
         let (backing, allowed, is_shared) = match &request.source {
             MappingSource::Anonymous => (Backing::Anonymous, everything, false),
             MappingSource::SharedAnonymous => {
-                (self.shared_anonymous(bytes / PAGE, may_lack)?, everything, true)
+                let commitment = match may_lack {
+                    true => Commitment::none(),
+                    false => Commitment::take(bytes / PAGE, self.claimant())?,
+                };
+                (shared_anonymous(bytes / PAGE, commitment), everything, true)
             }
             MappingSource::Object { object, first, origin, allowed, is_shared } => {
                 let (object, origin) = (object.clone(), origin.clone());
@@ -161,15 +165,6 @@ impl AddressSpace {
         flags.set(Flags::WAS_WRITABLE, is_writable && !is_shared);
         let protection = request.protection;
         Ok(Region { start: 0, end: bytes, protection, allowed, flags, backing })
-    }
-    /// Makes shared memory, all of which is committed at once unless it `may_lack` memory.
-    fn shared_anonymous(&self, pages: u64, may_lack: bool) -> Result<Backing, Errno> {
-        let commitment = match may_lack {
-            true => Commitment::none(),
-            false => Commitment::take(pages, self.claimant())?,
-        };
-        let origin = Origin::System(Label::SharedAnonymous);
-        Ok(Backing::Object { object: Anonymous::new(pages, commitment), first: 0, origin })
     }
     /// Unmaps everything between `start` and `start + bytes`.
     ///
@@ -275,6 +270,12 @@ fn heed_seals(region: &mut Region) -> Result<(), Errno> {
         region.allowed.remove(Protection::WRITE);
     }
     Ok(())
+}
+
+/// Makes shared memory to which `commitment` is given.
+fn shared_anonymous(pages: u64, commitment: Commitment) -> Backing {
+    let origin = Origin::System(Label::SharedAnonymous);
+    Backing::Object { object: Anonymous::new(pages, commitment), first: 0, origin }
 }
 
 fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errno> {

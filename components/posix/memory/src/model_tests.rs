@@ -2,7 +2,7 @@
 use super::{
     mapping::*,
     region::*,
-    tests::{TestFile, map_file},
+    tests::{Sharing, TestFile, map_file},
     *,
 };
 use alloc::sync::Arc;
@@ -284,8 +284,8 @@ impl Pair {
                 source: MappingSource::SharedAnonymous,
                 ..MapRequest::anonymous(place, pages * PAGE, protection)
             },
-            Kind::PrivateFile => map_file(&self.file, place, pages, protection, false),
-            Kind::SharedFile => map_file(&self.file, place, pages, protection, true),
+            Kind::PrivateFile => map_file(&self.file, place, pages, protection, Sharing::Private),
+            Kind::SharedFile => map_file(&self.file, place, pages, protection, Sharing::Shared),
         };
         self.memory.map(&request).unwrap();
         self.model.map(page, pages, protection, kind);

@@ -61,20 +61,23 @@ impl AddressSpace {
     }
 }
 
-/// Memory of a segment that `claimant` makes, all promised unless it `may_lack` memory.
+/// Makes the memory of a segment for `claimant`, all of it promised.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub fn segment_memory(
-    pages: u64,
-    may_lack: bool,
-    claimant: Claimant,
-) -> Result<Arc<Anonymous>, Errno> {
-    let commitment = match may_lack && commit::policy() != Policy::Strict {
-        true => Commitment::none(),
-        false => Commitment::take(pages, claimant)?,
-    };
-    Ok(Anonymous::of_segment(pages, commitment))
+pub fn segment_memory(pages: u64, claimant: Claimant) -> Result<Arc<Anonymous>, Errno> {
+    Ok(Anonymous::of_segment(pages, Commitment::take(pages, claimant)?))
+}
+
+/// Does the same as [`segment_memory`] without a promise (SHM_NORESERVE), except under [`Policy::Strict`].
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn unreserved_segment_memory(pages: u64, claimant: Claimant) -> Result<Arc<Anonymous>, Errno> {
+    match commit::policy() {
+        Policy::Strict => segment_memory(pages, claimant),
+        _ => Ok(Anonymous::of_segment(pages, Commitment::none())),
+    }
 }
 
 /// Returns the segment of `region`, if the region is at its place of an attach at `address`.

@@ -68,12 +68,19 @@ impl Mappable for TestFile {
     }
 }
 
+/// The kind of a mapping of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    Private,
+    Shared,
+}
+
 pub(super) fn map_file(
     file: &Arc<TestFile>,
     place: MappingPlace,
     pages: u64,
     protection: Protection,
-    is_shared: bool,
+    sharing: Sharing,
 ) -> MapRequest {
     MapRequest {
         place,
@@ -85,7 +92,7 @@ pub(super) fn map_file(
             first: 0,
             origin: Origin::System(Label::SharedAnonymous),
             allowed: Protection::all(),
-            is_shared,
+            is_shared: sharing == Sharing::Shared,
         },
     }
 }
@@ -205,7 +212,8 @@ fn marked_memory_is_left_out_or_wiped_by_fork() {
 fn private_file_pages_are_the_caches_until_stored_to() {
     let file = TestFile::new(&vec![7; 3 * PAGE as usize]);
     let memory = space();
-    let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 3, BOTH, false)).unwrap();
+    let at =
+        memory.map(&map_file(&file, MappingPlace::Anywhere, 3, BOTH, Sharing::Private)).unwrap();
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
     let frame = file.page(0, PageUse::Read, NOBODY).unwrap();
     assert_eq!(memory.user().query(at).unwrap().frame.id(), frame.id());
@@ -222,7 +230,8 @@ fn private_file_pages_are_the_caches_until_stored_to() {
 fn stores_to_shared_file_pages_reach_the_file() {
     let file = TestFile::new(&vec![7; PAGE as usize]);
     let memory = space();
-    let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 1, BOTH, true)).unwrap();
+    let at =
+        memory.map(&map_file(&file, MappingPlace::Anywhere, 1, BOTH, Sharing::Shared)).unwrap();
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
     memory.write(at, &8u8).unwrap();
     let mut byte = [0];
@@ -234,7 +243,8 @@ fn stores_to_shared_file_pages_reach_the_file() {
 fn pages_beyond_a_files_end_are_bus_errors_also_after_truncation() {
     let file = TestFile::new(&vec![7; 2 * PAGE as usize]);
     let memory = space();
-    let at = memory.map(&map_file(&file, MappingPlace::Anywhere, 4, READ, true)).unwrap();
+    let at =
+        memory.map(&map_file(&file, MappingPlace::Anywhere, 4, READ, Sharing::Shared)).unwrap();
     assert_eq!(memory.fault(at + 2 * PAGE, Access::Read), Err(FaultError::NoPage));
     assert_eq!(memory.read::<u8>(at + PAGE).unwrap(), 7);
     file.truncate(1);
@@ -247,7 +257,7 @@ fn pages_beyond_a_files_end_are_bus_errors_also_after_truncation() {
 fn a_space_that_ends_leaves_no_watcher_behind() {
     let file = TestFile::new(&vec![7; PAGE as usize]);
     let memory = space();
-    memory.map(&map_file(&file, MappingPlace::Anywhere, 1, READ, true)).unwrap();
+    memory.map(&map_file(&file, MappingPlace::Anywhere, 1, READ, Sharing::Shared)).unwrap();
     assert_eq!(file.watchers.lock().unwrap().len(), 1);
     drop(memory);
     assert_eq!(file.watchers.lock().unwrap().len(), 0);
@@ -258,8 +268,9 @@ fn faults_map_around_what_is_in_memory() {
     let file = TestFile::new(&vec![7; 16 * PAGE as usize]);
     (0..16).for_each(|index| drop(file.page(index, PageUse::Read, NOBODY)));
     let memory = space();
-    map_file(&file, MappingPlace::Fixed(AT), 16, READ, false);
-    let at = memory.map(&map_file(&file, MappingPlace::Fixed(AT), 16, READ, false)).unwrap();
+    map_file(&file, MappingPlace::Fixed(AT), 16, READ, Sharing::Private);
+    let at =
+        memory.map(&map_file(&file, MappingPlace::Fixed(AT), 16, READ, Sharing::Private)).unwrap();
     memory.fault(at + 3 * PAGE, Access::Read).unwrap();
     assert_eq!(memory.user().resident_pages(), 16);
 }

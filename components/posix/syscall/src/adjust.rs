@@ -131,7 +131,12 @@ fn adjust(call: &Call<'_>, mut wanted: Timex, address: u64) -> Result<u64, Errno
         if !is_allowed() {
             return Err(Errno::EPERM);
         }
-        change(&wanted, is_adjusting)?;
+        match is_adjusting {
+            // adjtime(3) only slews the clock.
+            true if wanted.offset != 0 => return Err(Errno::EOPNOTSUPP),
+            true => {}
+            false => change(&wanted)?,
+        }
     }
     let kept = *KEPT.lock();
     let is_fine = kept.status & IN_NANOSECONDS != 0;
@@ -159,20 +164,17 @@ fn adjust(call: &Call<'_>, mut wanted: Timex, address: u64) -> Result<u64, Errno
     Ok(if kept.status & UNSYNCHRONISED != 0 { NOT_SYNCHRONISED } else { 0 })
 }
 
-/// Makes all requested changes or none.
-fn change(wanted: &Timex, is_adjusting: bool) -> Result<(), Errno> {
+/// Makes all changes that adjtimex(2) requests, or none.
+fn change(wanted: &Timex) -> Result<(), Errno> {
     let modes = wanted.modes;
-    if !is_adjusting && modes & TICK != 0 && !TICKS_US.contains(&wanted.tick) {
+    if modes & TICK != 0 && !TICKS_US.contains(&wanted.tick) {
         return Err(Errno::EINVAL);
     }
-    let slews = wanted.offset != 0 && (is_adjusting || modes & OFFSET != 0)
-        || !is_adjusting && modes & FREQUENCY != 0 && wanted.frequency != 0
-        || !is_adjusting && modes & TICK != 0 && wanted.tick != TICK_US;
+    let slews = modes & OFFSET != 0 && wanted.offset != 0
+        || modes & FREQUENCY != 0 && wanted.frequency != 0
+        || modes & TICK != 0 && wanted.tick != TICK_US;
     if slews {
         return Err(Errno::EOPNOTSUPP);
-    }
-    if is_adjusting {
-        return Ok(());
     }
     if modes & SET_OFFSET != 0 {
         step(wanted)?;

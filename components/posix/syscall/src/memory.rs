@@ -4,11 +4,15 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::{
     AddressSpace, Advice, Flags, MapFlags, MapRequest, MappingPlace, MappingSource, Origin, PAGE,
-    RemapFlags, lock::Entering, map::lowest, region::round_up, transfer::check_place,
+    RemapFlags,
+    lock::{Entering, LaterMappings},
+    map::lowest,
+    region::round_up,
+    transfer::check_place,
 };
 use process::{call::Call, exec};
 use rt::user::{Access, Protection, USER_END};
-use vfs::{Capabilities, Errno, MountFlags, OpenFile};
+use vfs::{Capabilities, Errno, MountFlags, OpenFile, file::SyncKind};
 
 /// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
@@ -253,11 +257,13 @@ fn msync(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !is_known || is_both || !call.word(0).is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
-    let invalidates = flags & raw::MS_INVALIDATE != 0;
-    let files = call.memory.files_to_sync(call.word(0), call.word(1), invalidates)?;
+    let files = match flags & raw::MS_INVALIDATE {
+        0 => call.memory.files_to_sync(call.word(0), call.word(1))?,
+        _ => call.memory.files_to_invalidate(call.word(0), call.word(1))?,
+    };
     if flags & raw::MS_SYNC != 0 {
         for file in files {
-            file.file().sync(true)?;
+            file.file().sync(SyncKind::Data)?;
         }
     }
     Ok(0)
@@ -355,7 +361,9 @@ fn mlockall(call: &mut Call<'_>) -> Result<u64, Errno> {
         _ => Entering::OnFault,
     };
     let now = (flags & raw::MCL_CURRENT != 0).then_some(entering);
-    limited_memory(call).lock_all(now, flags & raw::MCL_FUTURE != 0)?;
+    let later =
+        if flags & raw::MCL_FUTURE != 0 { LaterMappings::Locked } else { LaterMappings::Free };
+    limited_memory(call).lock_all(now, later)?;
     Ok(0)
 }
 

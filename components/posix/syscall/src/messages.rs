@@ -68,7 +68,10 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
         call.memory.write_bytes(address.wrapping_add(KIND_BYTES), &bytes)?;
         return Ok(bytes.len() as u64);
     }
-    let wanted = MessageChoice::decode(kind, flags & MSG_EXCEPT != 0);
+    let wanted = match flags & MSG_EXCEPT {
+        0 => MessageChoice::decode(kind),
+        _ => MessageChoice::decode_except(kind),
+    };
     let receive = Receive { wanted, room: if may_cut { usize::MAX } else { room } };
     let message = message::receive(call.task, id, receive, flags)?;
     let bytes = message.body.bytes.get(..room).unwrap_or(&message.body.bytes);
@@ -91,7 +94,7 @@ fn msgctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     match command {
         IPC_INFO | MSG_INFO => {
             let highest = message::registry().highest();
-            call.memory.write(address, &info(command == MSG_INFO))?;
+            call.memory.write(address, &info(command))?;
             Ok(highest)
         }
         IPC_STAT => stat(call, &who, Stat::Identifier),
@@ -112,18 +115,18 @@ fn stat(call: &Call<'_>, who: &Who, stat: Stat) -> Result<u64, Errno> {
     Ok(answer)
 }
 
-/// Returns `struct msginfo`: the limits, with present sums instead of three of them.
-fn info(has_sums: bool) -> RawQueueLimits {
+/// Returns `struct msginfo`: the limits; for MSG_INFO with present sums instead of three of them.
+fn info(command: i32) -> RawQueueLimits {
     const SEGMENT_BYTES: i32 = 16;
     const SEGMENTS: u16 = 0xffff;
     let queue_bytes = limits::QUEUE_BYTES.default() as i32;
     let pool_kib = limits::QUEUES.default() as i32 * (queue_bytes / 1024);
-    let (pool, map, headers) = match has_sums {
-        true => {
+    let (pool, map, headers) = match command {
+        MSG_INFO => {
             let (messages, bytes) = message::sums();
             (message::registry().read().count() as i32, messages as i32, bytes as i32)
         }
-        false => (pool_kib, queue_bytes, queue_bytes),
+        _ => (pool_kib, queue_bytes, queue_bytes),
     };
     RawQueueLimits {
         pool,

@@ -1,7 +1,7 @@
 //! Calls about processes as files: pidfd_open, pidfd_send_signal, pidfd_getfd.
 use super::{
     entry::Entry,
-    signal::{check_info, check_permission, decode_signal},
+    signal::{SignalTarget, check_info, check_permission, decode_signal},
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -78,7 +78,7 @@ fn send_signal(call: &mut Call<'_>) -> Result<u64, Errno> {
             if given.info.signal != call.int(1) {
                 return Err(Errno::EINVAL);
             }
-            check_info(given, own.id() == target.id())?
+            check_info(given, SignalTarget::of(target.id(), own.id()))?
         }
     };
     check_permission(call.task, &target, signal)?;

@@ -7,7 +7,7 @@ use memory::{Room, UserSink, UserSource};
 use process::{HOST, Task, call::Call};
 use vfs::{
     Errno, OpenFile,
-    file::IoFlags,
+    file::{IoFlags, SyncKind},
     io::{Sink, Source},
 };
 
@@ -169,7 +169,8 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     if !is_whole && !is_data {
         return Ok(());
     }
-    match vfs::retried(HOST, || file.file().sync(!is_whole)) {
+    let kind = if is_whole { SyncKind::All } else { SyncKind::Data };
+    match vfs::retried(HOST, || file.file().sync(kind)) {
         Err(Errno::Refused) => Err(Errno::EIO),
         result => result,
     }

@@ -73,13 +73,15 @@ fn is_real_time(policy: u32) -> bool {
     policy == raw::SCHED_FIFO || policy == raw::SCHED_RR
 }
 
-fn set_policy(
-    call: &Call<'_>,
-    target: &Arc<Task>,
+/// The scheduling that a call asks for.
+struct Wanted {
     policy: u32,
     priority: u32,
     is_reset_on_fork: bool,
-) -> Result<u64, Errno> {
+}
+
+fn set_policy(call: &Call<'_>, target: &Arc<Task>, wanted: Wanted) -> Result<u64, Errno> {
+    let Wanted { policy, priority, is_reset_on_fork } = wanted;
     let fits = match policy {
         raw::SCHED_FIFO | raw::SCHED_RR => (1..=PRIORITY_MAX).contains(&priority),
         raw::SCHED_NORMAL | raw::SCHED_BATCH | raw::SCHED_IDLE => priority == 0,
@@ -144,7 +146,9 @@ fn sched_setscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let priority = read_priority(call, call.int(0), call.word(2))?;
     let target = named(call, call.int(0))?;
-    set_policy(call, &target, policy & !RESET_ON_FORK, priority, policy & RESET_ON_FORK != 0)
+    let is_reset_on_fork = policy & RESET_ON_FORK != 0;
+    let policy = policy & !RESET_ON_FORK;
+    set_policy(call, &target, Wanted { policy, priority, is_reset_on_fork })
 }
 
 fn sched_getscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -159,7 +163,7 @@ fn sched_setparam(call: &mut Call<'_>) -> Result<u64, Errno> {
     let target = named(call, call.int(0))?;
     let policy = target.policy.load(Ordering::Relaxed);
     let is_reset_on_fork = target.is_reset_on_fork.load(Ordering::Relaxed);
-    set_policy(call, &target, policy, priority, is_reset_on_fork)
+    set_policy(call, &target, Wanted { policy, priority, is_reset_on_fork })
 }
 
 fn sched_getparam(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -11,7 +11,7 @@ use process::{
     call::Call,
     files::{anonymous::SECCOMP_NOTIFY, install::install_anonymous},
     seccomp::{
-        Confinement, Filter, Prepared, audit,
+        Confinement, Filter, Logging, Prepared, audit,
         listener::{self, Notices, Patience},
     },
 };
@@ -164,8 +164,8 @@ fn set_filter(
         if notices.is_some() && before.as_ref().is_some_and(|chain| chain.has_listener()) {
             return Err(Errno::EBUSY);
         }
-        let is_logging = flags.contains(Flags::LOG);
-        filter = Filter::new(prepared, is_logging, notices, before.clone())?;
+        let logging = if flags.contains(Flags::LOG) { Logging::On } else { Logging::Off };
+        filter = Filter::new(prepared, logging, notices, before.clone())?;
         let may_follow = |other: &&Arc<Task>| !Arc::ptr_eq(other, task) && !other.is_ending();
         let others: Vec<Arc<Task>> = match flags.contains(Flags::TSYNC) {
             true => state.tasks.iter().filter(may_follow).cloned().collect(),

@@ -93,7 +93,7 @@ fn semctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     match command {
         IPC_INFO | SEM_INFO => {
             let highest = semaphore::registry().highest();
-            call.memory.write(argument, &info(command == SEM_INFO))?;
+            call.memory.write(argument, &info(command))?;
             Ok(highest)
         }
         IPC_STAT => stat(call, &who, Stat::Identifier),
@@ -150,14 +150,14 @@ fn look(call: &Call<'_>, id: i32, command: i32) -> Result<u64, Errno> {
     })
 }
 
-/// Returns `struct seminfo`: the limits, with present sums instead of two of them.
-fn info(has_sums: bool) -> RawSemaphoreLimits {
+/// Returns `struct seminfo`: the limits; for SEM_INFO with present sums instead of two of them.
+fn info(command: i32) -> RawSemaphoreLimits {
     const SEMUSZ: i32 = 20;
     let all = limits::SEMAPHORES.get() as i32;
     let operations = limits::OPERATIONS.get() as i32;
-    let (undo_bytes, undo_max) = match has_sums {
-        true => (semaphore::registry().read().count() as i32, semaphore::semaphores() as i32),
-        false => (SEMUSZ, VALUE_MAX),
+    let (undo_bytes, undo_max) = match command {
+        SEM_INFO => (semaphore::registry().read().count() as i32, semaphore::semaphores() as i32),
+        _ => (SEMUSZ, VALUE_MAX),
     };
     RawSemaphoreLimits {
         map_entries: limits::SEMAPHORES.default() as i32,

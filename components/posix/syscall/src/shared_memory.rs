@@ -151,7 +151,9 @@ fn shmctl(call: &mut Call<'_>) -> Result<u64, Errno> {
             segment::set(id, &who, &wanted.permission).map(|()| 0)
         }
         IPC_RMID => segment::remove(id, &who).map(|()| 0),
-        SHM_LOCK | SHM_UNLOCK => segment::lock(call.task, id, command == SHM_LOCK).map(|()| 0),
+        SHM_LOCK | SHM_UNLOCK => {
+            segment::set_locked(call.task, id, command == SHM_LOCK).map(|()| 0)
+        }
         _ => Err(Errno::EINVAL),
     }
 }

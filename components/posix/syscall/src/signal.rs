@@ -389,40 +389,58 @@ fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, ThreadLife
     }
 }
 
+/// The target of a signal with information, which only the sender itself may get from any source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SignalTarget {
+    /// The calling thread.
+    Own,
+    /// Another thread or process.
+    Other,
+}
+
+impl SignalTarget {
+    /// Returns whether `target` is the id of the calling thread or process, `own`.
+    pub(super) fn of(target: u32, own: u32) -> SignalTarget {
+        if target == own { SignalTarget::Own } else { SignalTarget::Other }
+    }
+}
+
 /// Checks the information that a program gives with a signal. It must not look like that of the kernel or of kill(2), except
 /// to the caller itself.
 ///
 /// # Errors
 /// `E2BIG` if there is more than can be stored, `EPERM`.
-pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
+pub(super) fn check_info(given: UserInfo, target: SignalTarget) -> Result<Info, Errno> {
     if !given.is_whole() {
         return Err(Errno::E2BIG);
     }
     let info = given.info;
-    if (info.code >= 0 || info.code == info::SI_TKILL) && !is_own {
+    if (info.code >= 0 || info.code == info::SI_TKILL) && target == SignalTarget::Other {
         return Err(Errno::EPERM);
     }
     Ok(info.unmarked())
 }
 
-/// Reads the information at argument `info`, with the signal that is argument `number`. `is_own` says that the target is the
-/// calling thread.
-fn read_info(call: &Call<'_>, (number, info): (usize, usize), is_own: bool) -> Result<Info, Errno> {
+/// Reads the information at argument `info`, with the signal that is argument `number`.
+fn read_info(
+    call: &Call<'_>,
+    (number, info): (usize, usize),
+    target: SignalTarget,
+) -> Result<Info, Errno> {
     let mut whole = call.memory.read::<UserInfo>(call.word(info))?;
     whole.info.signal = call.int(number);
-    check_info(whole, is_own)
+    check_info(whole, target)
 }
 
 fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let id = call.uint(0);
-    let info = read_info(call, (1, 2), id == call.task.id())?;
+    let info = read_info(call, (1, 2), SignalTarget::of(id, call.task.id()))?;
     signal_for(info.signal, || tree::process_of(id).is_some())?;
     kill_one(call.task, id, info)
 }
 
 fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let is_own = call.uint(1) == call.task.id();
-    let info = read_info(call, (2, 3), is_own);
+    let info = read_info(call, (2, 3), SignalTarget::of(call.uint(1), call.task.id()));
     // A bad address is reported before a bad target, and that before invalid information.
     let is_read = matches!(info, Ok(_) | Err(Errno::EPERM));
     if is_read && (call.int(0) <= 0 || call.int(1) <= 0) {

@@ -7,6 +7,7 @@ use super::{
 use alloc::sync::Arc;
 use linux_raw_sys::{general as raw, net};
 use memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX};
+use objects::socket::Patience;
 use objects::{
     poll::Timeout,
     socket::{Address, Identity, Party, Shut, Socket, SocketKind, address::ADDRESS_MAX},
@@ -69,6 +70,10 @@ impl Opened {
         self.file.file().as_any().downcast_ref::<Socket>().ok_or(Errno::ENOTSOCK)
     }
     /// Returns whether calls must not wait, because of O_NONBLOCK or `flags` (of a message).
+    /// Returns whether a connect or an accept waits.
+    fn patience(&self) -> Patience {
+        if self.is_nonblocking(0) { Patience::None } else { Patience::Wait }
+    }
     pub fn is_nonblocking(&self, flags: u32) -> bool {
         flags & net::MSG_DONTWAIT != 0 || self.file.io_flags().is_nonblocking
     }
@@ -253,7 +258,7 @@ fn connect(call: &mut Call<'_>) -> Result<u64, Errno> {
     let address = read_address(call.memory, call.word(1), call.int(2))?;
     let (scope, who) = (Scope::of(call.task), party(call.task));
     name_if_told(socket, &scope)?;
-    socket.connect(&scope.caller(), &address, who, opened.is_nonblocking(0))?;
+    socket.connect(&scope.caller(), &address, who, opened.patience())?;
     Ok(0)
 }
 
@@ -292,7 +297,7 @@ fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let listener = opened.socket()?;
     // Without a descriptor for it, a connection stays where it is.
     let descriptor = reserve_for(call, flags)?;
-    let made = listener.accept(opened.is_nonblocking(0))?;
+    let made = listener.accept(opened.patience())?;
     // As on Linux, a connection whose name has no place is closed.
     let finish = || {
         let file = describe(call.task, made.clone(), flags)?;

@@ -12,6 +12,7 @@ use process::{
 };
 use vfs::{
     Errno, OpenFile, Walk,
+    file::SyncKind,
     file::{Allocation, RangeSteps},
 };
 
@@ -182,12 +183,12 @@ fn syncfs(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn fsync(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.working_file(0)?.file().sync(false)?;
+    call.working_file(0)?.file().sync(SyncKind::All)?;
     Ok(0)
 }
 
 fn fdatasync(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.working_file(0)?.file().sync(true)?;
+    call.working_file(0)?.file().sync(SyncKind::Data)?;
     Ok(0)
 }
 

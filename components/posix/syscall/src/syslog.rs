@@ -49,7 +49,7 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     match action {
         action::CLOSE | action::OPEN | action::CONSOLE_OFF | action::CONSOLE_ON => Ok(0),
-        action::READ_ALL | action::READ_CLEAR => read(call, action == action::READ_CLEAR),
+        action::READ_ALL | action::READ_CLEAR => read(call, action),
         action::CLEAR => {
             let log = rt::system::log();
             CLEARED.store(log.end(), Ordering::Relaxed);
@@ -68,8 +68,8 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// Returns the newest whole records for which there is room.
-fn read(call: &Call<'_>, clears: bool) -> Result<u64, Errno> {
+/// Returns the newest whole records for which there is room (READ_ALL, READ_CLEAR).
+fn read(call: &Call<'_>, action: i32) -> Result<u64, Errno> {
     let room = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
     if call.word(1) == 0 {
         return Err(Errno::EINVAL);
@@ -81,7 +81,7 @@ fn read(call: &Call<'_>, clears: bool) -> Result<u64, Errno> {
     let unseen = records(log.since(CLEARED.load(Ordering::Relaxed)));
     let part = newest(&unseen, room);
     call.memory.write_bytes(call.word(1), part)?;
-    if clears {
+    if action == action::READ_CLEAR {
         CLEARED.store(log.end(), Ordering::Relaxed);
     }
     Ok(part.len() as u64)

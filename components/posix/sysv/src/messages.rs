@@ -30,14 +30,20 @@ pub enum MessageChoice {
 }
 
 impl MessageChoice {
-    /// Decodes the arguments of msgrcv(2).
-    pub fn decode(kind: i64, is_except: bool) -> MessageChoice {
+    /// Decodes the type that msgrcv(2) is given.
+    pub fn decode(kind: i64) -> MessageChoice {
         match kind {
             0 => MessageChoice::Any,
             i64::MIN => MessageChoice::AtMost(i64::MAX),
             kind if kind < 0 => MessageChoice::AtMost(-kind),
-            kind if is_except => MessageChoice::Except(kind),
             kind => MessageChoice::Equal(kind),
+        }
+    }
+    /// Decodes the type that msgrcv(2) is given with MSG_EXCEPT.
+    pub fn decode_except(kind: i64) -> MessageChoice {
+        match MessageChoice::decode(kind) {
+            MessageChoice::Equal(kind) => MessageChoice::Except(kind),
+            other => other,
         }
     }
     fn takes(self, kind: i64) -> bool {
@@ -242,8 +248,8 @@ mod tests {
         woken
     }
 
-    fn take(queue: &mut Numbers, kind: i64, is_except: bool) -> Option<u32> {
-        let receive = Receive { wanted: MessageChoice::decode(kind, is_except), room: usize::MAX };
+    fn take(queue: &mut Numbers, wanted: MessageChoice) -> Option<u32> {
+        let receive = Receive { wanted, room: usize::MAX };
         let message = queue.receive(&receive, &mut Woken::nobody()).unwrap();
         message.map(|message| message.body)
     }
@@ -254,19 +260,23 @@ mod tests {
         for (body, kind) in [5, 3, 3, 9].into_iter().enumerate() {
             send(&mut queue, kind, 1, body as u32);
         }
-        assert_eq!(take(&mut queue, -2, false), None);
-        assert_eq!(take(&mut queue, i64::MIN, false), Some(1), "the lowest type, the oldest");
-        assert_eq!(take(&mut queue, 5, true), Some(2), "another type");
-        assert_eq!(take(&mut queue, 9, false), Some(3));
-        assert_eq!(take(&mut queue, 9, false), None);
-        assert_eq!(take(&mut queue, 0, false), Some(0));
+        assert_eq!(take(&mut queue, MessageChoice::decode(-2)), None);
+        assert_eq!(
+            take(&mut queue, MessageChoice::decode(i64::MIN)),
+            Some(1),
+            "the lowest type, the oldest"
+        );
+        assert_eq!(take(&mut queue, MessageChoice::decode_except(5)), Some(2), "another type");
+        assert_eq!(take(&mut queue, MessageChoice::decode(9)), Some(3));
+        assert_eq!(take(&mut queue, MessageChoice::decode(9)), None);
+        assert_eq!(take(&mut queue, MessageChoice::decode(0)), Some(0));
         assert_eq!((queue.count(), queue.bytes()), (0, 0));
     }
 
     #[test]
     fn a_message_goes_to_the_first_receiver_that_wants_it_and_has_room() {
         let mut queue = TypedQueue::new(100);
-        let receive = |kind, room| Receive { wanted: MessageChoice::decode(kind, false), room };
+        let receive = |kind, room| Receive { wanted: MessageChoice::decode(kind), room };
         queue.sleep_receiving(receive(2, 9), 1);
         queue.sleep_receiving(receive(0, 3), 2);
         queue.sleep_receiving(receive(1, 9), 3);
@@ -334,7 +344,11 @@ mod tests {
             let fitting: Vec<_> = list.iter().filter(fits).copied().collect();
             let lowest = fitting.iter().map(|message| message.0).min();
             let found = fitting.iter().find(|one| kind >= 0 || Some(one.0) == lowest).copied();
-            assert_eq!(take(&mut queue, kind, is_except), found.map(|message| message.2));
+            let wanted = match is_except {
+                true => MessageChoice::decode_except(kind),
+                false => MessageChoice::decode(kind),
+            };
+            assert_eq!(take(&mut queue, wanted), found.map(|message| message.2));
             list.retain(|message| Some(message.2) != found.map(|found| found.2));
             assert_eq!(queue.count(), list.len());
         }

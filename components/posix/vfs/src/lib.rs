@@ -27,7 +27,7 @@ pub mod file {
         base::{
             file::{
                 Allocation, File, IoFlags, Mappable, POSITION_MAX, PageUse, Places, RangeSteps,
-                SendRoom, SignalSource, Survey, Watcher, Whence,
+                SendRoom, SignalSource, Survey, SyncKind, Watcher, Whence,
             },
             poll::Ready,
         },

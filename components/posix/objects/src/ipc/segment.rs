@@ -17,7 +17,11 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicU64, Ordering};
-use memory::{self, Anonymous, PAGE, commit::Claimant, segments::segment_memory};
+use memory::{
+    self, Anonymous, PAGE,
+    commit::Claimant,
+    segments::{segment_memory, unreserved_segment_memory},
+};
 use process::{Process, Task, limits::Resource, user_memory::User};
 use rt::{lock_class, memory::Charge, sync::Mutex};
 use sysv::{
@@ -134,7 +138,10 @@ fn make(
         return Err(refusal);
     }
     let charge = Charge::take(OBJECT_BYTES)?;
-    let memory = segment_memory(pages, may_lack, claimant)?;
+    let memory = match may_lack {
+        true => unreserved_segment_memory(pages, claimant)?,
+        false => segment_memory(pages, claimant)?,
+    };
     let state = SegmentState {
         permission: Permission::new(&Who::of(task), flags),
         key,
@@ -326,7 +333,7 @@ pub fn set(id: i32, who: &Who, wanted: &RawPermission) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `EIDRM`; `ENOMEM` above the limit of locked memory.
-pub fn lock(task: &Task, id: i32, is_locked: bool) -> Result<(), Errno> {
+pub fn set_locked(task: &Task, id: i32, is_locked: bool) -> Result<(), Errno> {
     let who = Who::of(task);
     let segment = SEGMENTS.get(id)?;
     let limit = task.process.limits.soft(Resource::LockedMemory);

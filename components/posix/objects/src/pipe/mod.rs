@@ -62,6 +62,15 @@ pub struct Pipe {
     writable: WaitQueue,
 }
 
+/// Tells whether bytes may be added to the last frame of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merge {
+    /// They may: a write begins with them.
+    Allowed,
+    /// They begin a frame: what comes before them is of the same write.
+    Never,
+}
+
 /// The direction of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -219,7 +228,9 @@ impl Pipe {
         let mut done = 0;
         loop {
             let ticket = self.writable.ticket();
-            let step = vfs::retried(HOST, || self.write_some(source, mode, done == 0));
+            let step = vfs::retried(HOST, || {
+                self.write_some(source, mode, if done == 0 { Merge::Allowed } else { Merge::Never })
+            });
             match step {
                 Ok(count) => done += count,
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
@@ -240,7 +251,7 @@ impl Pipe {
         &self,
         source: &mut dyn Source,
         mode: Mode,
-        may_merge: bool,
+        merging: Merge,
     ) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if state.readers == 0 {
@@ -249,7 +260,7 @@ impl Pipe {
             return Err(Errno::EPIPE);
         }
         let was_empty = state.buffer.is_empty();
-        let result = fill(&mut state.buffer, source, mode, may_merge);
+        let result = fill(&mut state.buffer, source, mode, merging);
         let has_data = !state.buffer.is_empty();
         drop(state);
         if has_data && (was_empty || self.readable.is_watched()) {
@@ -280,9 +291,10 @@ fn fill(
     buffer: &mut Buffer,
     source: &mut dyn Source,
     mode: Mode,
-    may_merge: bool,
+    merging: Merge,
 ) -> Result<usize, Errno> {
-    let mut done = if may_merge && mode == Mode::Stream { buffer.merge(source)? } else { 0 };
+    let mut done =
+        if merging == Merge::Allowed && mode == Mode::Stream { buffer.merge(source)? } else { 0 };
     while source.remaining() > 0 && !buffer.is_full() {
         match buffer.fill_one(source, mode) {
             Ok(0) => break,

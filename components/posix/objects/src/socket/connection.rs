@@ -1,5 +1,8 @@
 //! Connections: listen, connect, accept.
-use super::{Address, BACKLOG_MAX, Party, Shut, Socket, SocketKind, SocketLink, SocketState, wait};
+use super::{
+    Address, BACKLOG_MAX, HangUp, Party, Patience, Shut, Socket, SocketKind, SocketLink,
+    SocketState, wait,
+};
 use alloc::{
     collections::VecDeque,
     sync::{Arc, Weak},
@@ -44,7 +47,7 @@ impl Socket {
         caller: &Caller<'_>,
         address: &Address,
         who: Party,
-        is_nonblocking: bool,
+        patience: Patience,
     ) -> Result<(), Errno> {
         if self.kind == SocketKind::Datagram {
             let to = self.find(caller, address)?;
@@ -68,7 +71,7 @@ impl Socket {
                     let listener = to.state.lock().listener.clone();
                     return self.enter(&other, address, listener);
                 }
-                None if is_nonblocking => return Err(Errno::EAGAIN),
+                None if patience == Patience::None => return Err(Errno::EAGAIN),
                 None => wait(&to.room, ticket, timeout)?,
             }
         }
@@ -174,7 +177,7 @@ impl Socket {
         let mut state = self.state.lock();
         if !matches!(state.link, SocketLink::Free) || state.is_closed {
             drop(state);
-            other.hang_up(true);
+            other.hang_up(HangUp::Reset);
             return Err(Errno::EISCONN);
         }
         state.link = SocketLink::To(Arc::downgrade(other), name.clone());
@@ -187,7 +190,7 @@ impl Socket {
     ///
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if it does not listen, `EAGAIN`, and for a signal as [`wait`].
-    pub fn accept(&self, is_nonblocking: bool) -> Result<Arc<Socket>, Errno> {
+    pub fn accept(&self, patience: Patience) -> Result<Arc<Socket>, Errno> {
         if self.kind == SocketKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -211,7 +214,7 @@ impl Socket {
                     return Err(Errno::EINVAL);
                 }
             }
-            if is_nonblocking {
+            if patience == Patience::None {
                 return Err(Errno::EAGAIN);
             }
             wait(&self.arrived, ticket, timeout)?;

@@ -149,6 +149,33 @@ pub struct Socket {
 static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<Socket>>> = Mutex::new(&ALL, BTreeMap::new());
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
+/// Tells whether a call waits for its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It fails with `EAGAIN` instead (O_NONBLOCK).
+    None,
+    /// It waits as long as the socket's time limit allows.
+    Wait,
+}
+
+/// The way in which the other end of a connection was closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HangUp {
+    /// It had read all.
+    End,
+    /// It had not read all: ECONNRESET.
+    Reset,
+}
+
+/// The close of a socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Close {
+    /// Its last description was closed.
+    Last,
+    /// It was never accepted, and so never had a description.
+    Unaccepted,
+}
+
 /// A process that makes a socket, connects it or listens: identity and supplementary groups.
 pub type Party = (Identity, Vec<u32>);
 
@@ -376,20 +403,20 @@ impl Socket {
         self.room.wake();
         self.budget.freed.wake();
     }
-    /// Called when the other end was closed; `is_reset` says that it had not read all.
-    fn hang_up(&self, is_reset: bool) {
+    /// Called when the other end was closed.
+    fn hang_up(&self, how: HangUp) {
         {
             let mut state = self.state.lock();
             state.shut = Shut::all();
-            if is_reset {
+            if how == HangUp::Reset {
                 state.error = Some(Errno::ECONNRESET);
             }
         }
         self.wake_all();
         self.told.wake();
     }
-    /// Called when the last description was closed.
-    fn close(&self, is_unaccepted: bool) {
+    /// Called when the last description was closed, or when the socket that it waits in was.
+    fn close(&self, how: Close) {
         let (link, inbox, name, place) = {
             let mut state = self.state.lock();
             state.is_closed = true;
@@ -400,16 +427,17 @@ impl Socket {
         };
         match link {
             SocketLink::Listening { waiting, .. } => {
-                waiting.iter().for_each(|made| made.close(true))
+                waiting.iter().for_each(|made| made.close(Close::Unaccepted))
             }
             SocketLink::To(peer, _) if self.kind != SocketKind::Datagram => {
                 if let Some(peer) = peer.upgrade() {
-                    peer.hang_up(is_unaccepted || !inbox.is_empty());
+                    let has_lost = how == Close::Unaccepted || !inbox.is_empty();
+                    peer.hang_up(if has_lost { HangUp::Reset } else { HangUp::End });
                 }
             }
             _ => {}
         }
-        if let (Address::Abstract(name), false) = (&name, is_unaccepted) {
+        if let (Address::Abstract(name), Close::Last) = (&name, how) {
             address::give_back(self.kind, name, &self.this);
         }
         self.wake_all();
@@ -486,7 +514,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         ALL_SOCKETS.lock().remove(&self.number);
         if !self.state.get_mut().is_closed {
-            self.close(true);
+            self.close(Close::Unaccepted);
         }
     }
 }
@@ -560,7 +588,7 @@ impl File for Socket {
         self
     }
     fn closed(&self) {
-        self.close(false);
+        self.close(Close::Last);
         rights::collect_at_close();
     }
 }

@@ -112,7 +112,7 @@ fn an_end_that_goes_is_noticed() {
     let (one, other) = pair(SocketKind::Stream);
     put(&one, b"unread").unwrap();
     put(&other, b"left").unwrap();
-    other.close(false);
+    other.close(Close::Last);
     assert!(one.poll(None, NOBODY).contains(Ready::HANGUP | Ready::READ_HANGUP | Ready::ERROR));
     assert_eq!(get(&one, 9), Ok(b"left".to_vec()));
     assert_eq!(get(&one, 9), Err(Errno::ECONNRESET));
@@ -129,7 +129,7 @@ fn a_reader_that_waits_is_woken() {
         [get_as(&other, 9, waiting), get_as(&other, 9, waiting)]
     });
     put(&one, b"woken").unwrap();
-    one.close(false);
+    one.close(Close::Last);
     assert_eq!(reader.join().unwrap(), [Ok(b"woken".to_vec()), Ok(vec![])]);
 }
 

@@ -418,7 +418,7 @@ impl Socket {
             found.count += count;
             let has_rights = message.rights.is_some();
             if has_rights {
-                found.files.extend(take_rights(&mut message, how.is_peek));
+                found.files.extend(take_rights(&mut message, how));
             }
             let is_used_up = count + skip >= message.left();
             skip = 0;
@@ -507,7 +507,7 @@ impl Socket {
             ..Received::default()
         };
         if moved.is_ok() && message.rights.is_some() {
-            found.files = take_rights(&mut message, how.is_peek);
+            found.files = take_rights(&mut message, how);
         }
         if how.is_peek {
             passed.push(message);
@@ -523,8 +523,8 @@ impl Socket {
 }
 
 /// Returns the files of a message that is in no inbox now; they stay in it if the message is put back.
-fn take_rights(message: &mut SocketMessage, is_peek: bool) -> Vec<Arc<OpenFile>> {
-    Rights::launch(|launch| match is_peek {
+fn take_rights(message: &mut SocketMessage, how: Receive) -> Vec<Arc<OpenFile>> {
+    Rights::launch(|launch| match how.is_peek {
         true => launch.copy(&message.rights),
         false => launch.land(message.rights.take()),
     })

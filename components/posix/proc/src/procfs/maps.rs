@@ -41,7 +41,8 @@ pub fn details(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u
             &mut text,
             &[("Size", kib), ("KernelPageSize", PAGE_KIB), ("MMUPageSize", PAGE_KIB)],
         );
-        write_usage(&mut text, &usage, region.flags.contains(Flags::LOCKED));
+        let is_locked = region.flags.contains(Flags::LOCKED);
+        write_usage(&mut text, &usage, if is_locked { usage.share } else { 0 });
         text.extend(
             format!("THPeligible:    {}\nVmFlags:", u8::from(region.takes_large)).into_bytes(),
         );
@@ -66,7 +67,7 @@ pub fn sums(_: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno
     let sum = usages.iter().fold(PageUsage::default(), |sum, (_, usage)| sum.plus(usage));
     let line = format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
     let mut text = format!("{line:<NAME_COLUMN$}[rollup]\n").into_bytes();
-    write_usage(&mut text, &sum, false);
+    write_usage(&mut text, &sum, 0);
     Ok(text)
 }
 
@@ -133,7 +134,8 @@ fn write_sizes(text: &mut Vec<u8>, lines: &[(&str, u64)]) {
     }
 }
 
-fn write_usage(text: &mut Vec<u8>, usage: &PageUsage, is_locked: bool) {
+/// Writes the use of pages; `locked_share` is the share of locked ones.
+fn write_usage(text: &mut Vec<u8>, usage: &PageUsage, locked_share: u64) {
     let share_kib = |share: u64| share * PAGE_KIB / SHARE_ONE;
     let kib = |pages: u64| pages * PAGE_KIB;
     let lines = [
@@ -154,7 +156,7 @@ fn write_usage(text: &mut Vec<u8>, usage: &PageUsage, is_locked: bool) {
         ("Private_Hugetlb", 0),
         ("Swap", 0),
         ("SwapPss", 0),
-        ("Locked", if is_locked { share_kib(usage.share) } else { 0 }),
+        ("Locked", share_kib(locked_share)),
     ];
     write_sizes(text, &lines);
 }

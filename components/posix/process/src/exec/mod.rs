@@ -119,7 +119,10 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         limits.stack = limits.stack.min(SECURE_STACK_BYTES);
     }
     let is_randomised = (request.is_randomised || rights.is_set_id) && RANDOMISES.get() != 0;
-    let place = place::ImagePlace::choose(is_randomised, limits.stack);
+    let place = match is_randomised {
+        true => place::ImagePlace::random(limits.stack),
+        false => place::ImagePlace::usual(limits.stack),
+    };
     let memory = AddressSpace::with_top(HOST, place.search_top)?;
     if let Some(task) = program.reader() {
         memory.set_owner(task.process.as_owner());

@@ -33,12 +33,17 @@ pub struct ImagePlace {
 const STACK_OFFSETS: u64 = 2 * PAGE / 16;
 
 impl ImagePlace {
-    /// Chooses the positions. `stack_limit` is `RLIMIT_STACK`.
-    pub fn choose(is_randomised: bool, stack_limit: u64) -> ImagePlace {
+    /// Chooses the positions at random. `stack_limit` is `RLIMIT_STACK`.
+    pub fn random(stack_limit: u64) -> ImagePlace {
         let mut random = [[0; 8]; 6];
-        if is_randomised {
-            rt::entropy::fill(random.as_flattened_mut());
-        }
+        rt::entropy::fill(random.as_flattened_mut());
+        ImagePlace::shifted(random, stack_limit)
+    }
+    /// The positions that programs have without randomisation.
+    pub fn usual(stack_limit: u64) -> ImagePlace {
+        ImagePlace::shifted([[0; 8]; 6], stack_limit)
+    }
+    fn shifted(random: [[u8; 8]; 6], stack_limit: u64) -> ImagePlace {
         let [program, map, stack, vdso, heap, offset] = random.map(u64::from_le_bytes);
         let end = USER_END - stack % STACK_RANDOM_PAGES * PAGE;
         let stack_end = end - VDSO_PAGES * PAGE;

@@ -67,7 +67,10 @@ impl<F: Clone> Slots<F> {
     }
     /// Sets whether exec closes `fd`.
     pub fn set_on_exec(&mut self, fd: usize, on_exec: OnExec) {
-        set_bit(&mut self.close_on_exec, fd, on_exec == OnExec::Close);
+        match on_exec {
+            OnExec::Close => set_bit(&mut self.close_on_exec, fd),
+            OnExec::Keep => clear_bit(&mut self.close_on_exec, fd),
+        }
     }
     /// Returns the lowest free descriptor from `lowest` up.
     pub fn free_from(&self, lowest: usize) -> usize {
@@ -126,15 +129,15 @@ impl<F: Clone> Slots<F> {
         if let Some(slot) = self.files.get_mut(fd) {
             *slot = Some(file);
         }
-        set_bit(&mut self.close_on_exec, fd, on_exec == OnExec::Close);
+        self.set_on_exec(fd, on_exec);
     }
     /// Frees `fd`, which the caller has reserved.
     pub fn release(&mut self, fd: usize) {
-        set_bit(&mut self.used, fd, false);
+        clear_bit(&mut self.used, fd);
         self.first_free_word = self.first_free_word.min(fd / WORD_BITS);
     }
     fn set_used(&mut self, fd: usize) {
-        set_bit(&mut self.used, fd, true);
+        set_bit(&mut self.used, fd);
         while self.used.get(self.first_free_word) == Some(&u64::MAX) {
             self.first_free_word += 1;
         }
@@ -147,15 +150,15 @@ impl<F: Clone> Slots<F> {
         self.grow(fd)?;
         let slot = self.files.get_mut(fd).ok_or(Errno::EBADF)?;
         let before = slot.replace(file);
-        set_bit(&mut self.close_on_exec, fd, on_exec == OnExec::Close);
+        self.set_on_exec(fd, on_exec);
         self.set_used(fd);
         Ok(before)
     }
     /// Empties `fd`; returns the file that was there.
     pub fn take(&mut self, fd: usize) -> Option<F> {
         let before = self.files.get_mut(fd)?.take()?;
-        set_bit(&mut self.used, fd, false);
-        set_bit(&mut self.close_on_exec, fd, false);
+        clear_bit(&mut self.used, fd);
+        clear_bit(&mut self.close_on_exec, fd);
         self.first_free_word = self.first_free_word.min(fd / WORD_BITS);
         Some(before)
     }
@@ -223,10 +226,15 @@ impl<F: Clone> Default for Slots<F> {
     }
 }
 
-fn set_bit(words: &mut [u64], at: usize, is_set: bool) {
+fn set_bit(words: &mut [u64], at: usize) {
     if let Some(word) = words.get_mut(at / WORD_BITS) {
-        let bit = 1 << (at % WORD_BITS);
-        *word = if is_set { *word | bit } else { *word & !bit };
+        *word |= 1 << (at % WORD_BITS);
+    }
+}
+
+fn clear_bit(words: &mut [u64], at: usize) {
+    if let Some(word) = words.get_mut(at / WORD_BITS) {
+        *word &= !(1 << (at % WORD_BITS));
     }
 }
 

@@ -81,11 +81,11 @@ fn decode(data: &[u8]) -> Result<u32, Errno> {
     if bits & ALLOW_BIT != 0 { Err(Errno::EINVAL) } else { Ok(bits) }
 }
 
-/// Logs `call`. If it is not `is_requested`, it is logged only if the settings ask for it.
-pub(super) fn tell(task: &Task, call: &AuditedCall, is_requested: bool) {
+/// Logs `call` if its action is one of those logged.
+pub(super) fn tell(task: &Task, call: &AuditedCall) {
     // An unknown action ends the process.
     let at = position(call.action).unwrap_or(0);
-    let is_wanted = is_requested && LOGGED.load(Ordering::Relaxed) >> at & 1 != 0;
+    let is_wanted = LOGGED.load(Ordering::Relaxed) >> at & 1 != 0;
     if is_wanted && has_turn() {
         log::info!("{}", line(task, call));
     }

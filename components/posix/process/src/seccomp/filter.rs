@@ -86,11 +86,19 @@ impl Numbers {
     }
 }
 
+/// Tells whether calls that a filter refuses are logged (`SECCOMP_FILTER_FLAG_LOG`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logging {
+    /// They are not.
+    Off,
+    /// They are.
+    On,
+}
+
 /// A filter program, linked to the previous filters.
 pub struct Filter {
     program: Program,
-    /// Whether calls that it refuses are logged.
-    pub(super) is_logging: bool,
+    pub(super) logging: Logging,
     /// The queue of calls for the listener.
     pub(super) notices: Option<Arc<Notices>>,
     previous: Option<Arc<Filter>>,
@@ -140,7 +148,7 @@ impl Filter {
     /// `ENOMEM` if the chain were too long.
     pub fn new(
         prepared: Prepared,
-        is_logging: bool,
+        logging: Logging,
         notices: Option<Arc<Notices>>,
         previous: Option<Arc<Filter>>,
     ) -> Result<Arc<Filter>, Errno> {
@@ -157,7 +165,7 @@ impl Filter {
         let count = 1 + before.map_or(0, |chain| chain.count);
         Ok(Arc::new(Filter {
             program,
-            is_logging,
+            logging,
             notices,
             previous,
             allowed,
@@ -223,7 +231,7 @@ mod tests {
         [LD_NUMBER, if_equal, answer(value), answer(action::ALLOW)].to_vec()
     }
     fn put(words: &[u64], previous: Option<Arc<Filter>>) -> Result<Arc<Filter>, Errno> {
-        Filter::new(Prepared::new(words).unwrap(), false, None, previous)
+        Filter::new(Prepared::new(words).unwrap(), Logging::Off, None, previous)
     }
     fn chain(programs: &[Vec<u64>]) -> Arc<Filter> {
         let put = |previous, words: &Vec<u64>| Some(put(words, previous).unwrap());

@@ -11,5 +11,5 @@ pub(crate) mod filter;
 pub mod listener;
 mod verdict;
 
-pub use filter::{Confinement, Filter, Prepared, action};
+pub use filter::{Confinement, Filter, Logging, Prepared, action};
 pub use verdict::check;

@@ -1,4 +1,5 @@
 //! The decision on a call that is not allowed with any arguments.
+use super::filter::Logging;
 use super::{
     audit,
     filter::{ChainAnswer, Confinement, Filter, action},
@@ -47,7 +48,7 @@ fn judge(
     let registers = &mut context.registers;
     let mut refused = audit::AuditedCall { number, pointer: registers.rip, signal: 0, action: 0 };
     let Confinement::Filtered(filter) = guard else {
-        audit::tell(task, &audit::AuditedCall { signal: SIGKILL, ..refused }, true);
+        audit::tell(task, &audit::AuditedCall { signal: SIGKILL, ..refused });
         exit::end_task(task, ExitStatus::Signalled(SIGKILL));
         return Err(None);
     };
@@ -60,7 +61,7 @@ fn judge(
     match refused.action {
         action::ALLOW => return Ok(()),
         action::LOG => {
-            audit::tell(task, &refused, true);
+            audit::tell(task, &refused);
             return Ok(());
         }
         action::ERRNO => registers.rax = u64::from(data.min(ERRNO_MAX)).wrapping_neg(),
@@ -78,12 +79,14 @@ fn judge(
             send::force(task, info);
         }
         _ => {
-            audit::tell(task, &audit::AuditedCall { signal: SIGSYS, ..refused }, true);
+            audit::tell(task, &audit::AuditedCall { signal: SIGSYS, ..refused });
             kill(task, refused.action);
             return Err(None);
         }
     }
-    audit::tell(task, &refused, by.is_some_and(|filter| filter.is_logging));
+    if by.is_some_and(|filter| filter.logging == Logging::On) {
+        audit::tell(task, &refused);
+    }
     Err(None)
 }
 

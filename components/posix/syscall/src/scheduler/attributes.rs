@@ -3,7 +3,7 @@
 //! ```text
 //!  0 size  4 policy  8 flags  16 nice  20 priority  24 runtime  32 deadline  40 period
 //! ```
-use super::{allows_nice, is_real_time, named, owns, set_policy};
+use super::{Wanted, allows_nice, is_real_time, named, owns, set_policy};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use process::call::Call;
@@ -44,15 +44,15 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     if new.flags & !KNOWN_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
-    let (policy, is_reset) = if new.flags & KEEP_POLICY != 0 {
-        let is_reset = target.is_reset_on_fork.load(Ordering::Relaxed);
-        (target.policy.load(Ordering::Relaxed), is_reset)
+    let (policy, is_reset_on_fork) = if new.flags & KEEP_POLICY != 0 {
+        let is_reset_on_fork = target.is_reset_on_fork.load(Ordering::Relaxed);
+        (target.policy.load(Ordering::Relaxed), is_reset_on_fork)
     } else {
         (new.policy, new.flags & RESET_ON_FORK != 0)
     };
     if new.flags & KEEP_PARAMETERS != 0 {
         let priority = target.real_time_priority.load(Ordering::Relaxed);
-        return set_policy(call, &target, policy, priority, is_reset);
+        return set_policy(call, &target, Wanted { policy, priority, is_reset_on_fork });
     }
     let before = target.nice.load(Ordering::Relaxed);
     let has_nice = matches!(policy, raw::SCHED_NORMAL | raw::SCHED_BATCH);
@@ -64,7 +64,8 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EPERM);
     }
     target.nice.store(nice, Ordering::Relaxed);
-    let set = set_policy(call, &target, policy, new.priority, is_reset);
+    let wanted = Wanted { policy, priority: new.priority, is_reset_on_fork };
+    let set = set_policy(call, &target, wanted);
     match set {
         Err(_) => target.nice.store(before, Ordering::Relaxed),
         Ok(_) if nice != before => target.follow_policy(),

@@ -10,8 +10,8 @@ use alloc::{
     sync::{Arc, Weak},
 };
 use bitflags::bitflags;
-pub use interfaces::file_system::Allocation;
 use interfaces::file_system::TakeEntry;
+pub use interfaces::file_system::{Allocation, SyncKind};
 use rt::memory::Frame;
 
 bitflags! {
@@ -322,7 +322,7 @@ pub trait File: Send + Sync {
     ///
     /// # Errors
     /// `EINVAL` if the file has no storage.
-    fn sync(&self, data_only: bool) -> Result<(), Errno> {
+    fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
     /// Returns its lines in `/proc/PID/fdinfo` besides position and flags.

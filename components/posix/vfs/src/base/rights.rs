@@ -2,7 +2,7 @@
 //!
 //! A check of a file without access control lists and capabilities costs nothing for them: it is the same load, mask and
 //! compare.
-use interfaces::file_system::{Attributes, FileType};
+use interfaces::file_system::{Attributes, FileType, MountInfo};
 
 /// There may be a list that says who may use it.
 pub(crate) const HAS_ACCESS_ACL: u16 = 0x8000;
@@ -13,8 +13,8 @@ pub(crate) const HAS_CAPABILITIES: u16 = 0x2000;
 /// Both lists.
 pub(crate) const HAS_ACLS: u16 = HAS_ACCESS_ACL | HAS_DEFAULT_ACL;
 
-/// The bits of an inode that is new here. `has_acls`: its file system keeps lists.
-pub(crate) fn of_new(known: &Attributes, has_acls: bool) -> u16 {
+/// Returns the bits of an inode that is new here, on the file system of `info`.
+pub(crate) fn of_new(known: &Attributes, info: &MountInfo) -> u16 {
     if !known.may_have_acls {
         return 0;
     }
@@ -24,5 +24,5 @@ pub(crate) fn of_new(known: &Attributes, has_acls: bool) -> u16 {
         _ => HAS_ACCESS_ACL,
     };
     let capabilities = if known.file_type == FileType::Regular { HAS_CAPABILITIES } else { 0 };
-    capabilities | if has_acls { lists } else { 0 }
+    capabilities | if info.has_acls { lists } else { 0 }
 }

@@ -150,10 +150,10 @@ impl File for DirectoryFile {
     fn size(&self) -> u64 {
         self.path.vnode().size()
     }
-    fn sync(&self, data_only: bool) -> Result<(), Errno> {
+    fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
         let vnode = self.path.vnode();
         match vnode.node() {
-            None => vnode.sync(if data_only { SyncKind::Data } else { SyncKind::All }),
+            None => vnode.sync(kind),
             Some(_) => Err(Errno::EINVAL),
         }
     }

@@ -170,8 +170,7 @@ impl File for RegularFile {
         self.vnode.touch_modified();
         Ok(())
     }
-    fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        let kind = if data_only { SyncKind::Data } else { SyncKind::All };
+    fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
         let synced = self.vnode.sync(kind);
         // The sync has reported its own error: the check is made in any case.
         self.pages.check(&self.told).and(synced)

@@ -268,7 +268,7 @@ pub(crate) fn create_unnamed(
         None => longest.renamed(alloc::format!("#{}", made.inode()).as_bytes()),
     };
     let dentry = Dentry::promised(&directory.dentry, promised, made);
-    dentry.set_deleted(true);
+    dentry.set_deleted();
     Ok(Path { mount: directory.mount.clone(), dentry })
 }
 

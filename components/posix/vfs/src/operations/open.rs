@@ -21,7 +21,7 @@ use crate::{
         caller::{Base, Caller},
         permission::{self, Want},
         protection,
-        walker::{Walk, Walker},
+        walker::{Links, Walk, Walker},
     },
 };
 use alloc::sync::Arc;
@@ -205,7 +205,8 @@ impl Caller<'_> {
             if how.has(raw::O_EXCL) {
                 return Err(Errno::EEXIST);
             }
-            if !walker.enter_last(&part, found, !how.has(raw::O_NOFOLLOW))? {
+            let links = if how.has(raw::O_NOFOLLOW) { Links::Taken } else { Links::Followed };
+            if !walker.enter_last(&part, found, links)? {
                 continue;
             }
             if walker.at.vnode().is_directory() {

@@ -144,7 +144,7 @@ fn forget_name(directory: &Vnode, key: &Key<'_>, name: Arc<[u8]>, victim: &Dentr
 
 /// Marks a dentry as removed, and updates the attributes of its inode.
 pub(super) fn drop_victim(victim: &Dentry) {
-    victim.set_deleted(true);
+    victim.set_deleted();
     let vnode = victim.vnode();
     if vnode.refresh() == 0 {
         vnode.instance().flusher().loosen(vnode);
@@ -155,6 +155,6 @@ pub(super) fn drop_victim(victim: &Dentry) {
 fn drop_name(directory: &Vnode, key: &Key<'_>, victim: &Dentry, now: FileTime) {
     directory.instance().names().remove(key);
     directory.drop_name(victim, now);
-    victim.set_deleted(true);
+    victim.set_deleted();
     victim.vnode().lose_name(now);
 }

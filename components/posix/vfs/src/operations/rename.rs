@@ -265,7 +265,7 @@ fn replace(
     from.note(None);
     match target {
         Some(target) if is_kept => {
-            target.set_deleted(true);
+            target.set_deleted();
             target.vnode().lose_name(now);
         }
         Some(target) => super::remove::drop_victim(target),

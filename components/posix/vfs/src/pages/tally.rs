@@ -4,6 +4,7 @@
 //! writing begins in the background at a tenth, and writers are slowed towards a fifth.
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
+use rt::sync::Event;
 
 /// `vm.dirty_background_ratio`, as a divisor of the memory.
 const BACKGROUND_SHARE: u64 = 10;
@@ -76,9 +77,9 @@ pub(crate) fn note_read(pages: u64) {
     READ.fetch_add(pages, Ordering::Relaxed);
 }
 
-/// Counts the end of a read or write of pages, for which a thread waited or not (M2).
-pub(crate) fn note_end(is_awaited: bool) {
-    let count = if is_awaited { &AWAITED } else { &UNAWAITED };
+/// Signals `arrived`, the end of a read or write of pages, and counts whether a thread waited for it (M2).
+pub(crate) fn signal_end(arrived: &Event) {
+    let count = if arrived.signal_awaited() { &AWAITED } else { &UNAWAITED };
     count.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -104,14 +105,11 @@ pub fn limits() -> DirtyLimits {
 impl Tally {
     /// Makes the counts of a file system on storage.
     pub(crate) fn of_storage() -> Arc<Tally> {
-        Tally::make(true)
+        Arc::new(Tally { dirty: AtomicU64::new(0), is_counted: true })
     }
     /// Makes the counts of a file system whose pages are never written.
     pub(crate) fn of_cache() -> Arc<Tally> {
-        Tally::make(false)
-    }
-    fn make(is_counted: bool) -> Arc<Tally> {
-        Arc::new(Tally { dirty: AtomicU64::new(0), is_counted })
+        Arc::new(Tally { dirty: AtomicU64::new(0), is_counted: false })
     }
     /// Returns the number of pages that are dirty now.
     pub(crate) fn dirty(&self) -> u64 {

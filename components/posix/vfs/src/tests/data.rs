@@ -2,8 +2,7 @@
 use super::{World, get, put};
 use crate::{
     Errno, NOBODY, Whence,
-    file::PageUse,
-    file::{IoFlags, Mappable, Watcher},
+    file::{IoFlags, Mappable, PageUse, SyncKind, Watcher},
     io::{SliceSink, SliceSource},
 };
 use linux_raw_sys::general as raw;
@@ -20,7 +19,10 @@ fn syncing_a_file_that_lives_in_memory_only_is_fine() {
     let world = World::new();
     world.write("/f", b"data").unwrap();
     let file = world.open("/f", raw::O_RDWR).unwrap();
-    assert_eq!((file.file().sync(true), file.file().sync(false)), (Ok(()), Ok(())));
+    assert_eq!(
+        (file.file().sync(SyncKind::Data), file.file().sync(SyncKind::All)),
+        (Ok(()), Ok(()))
+    );
     assert_eq!(file.sync_file_system(), Ok(()));
     assert_eq!(world.read("/f").unwrap(), b"data");
 }

@@ -1,7 +1,11 @@
 //! Tests of the space of a file system in the cache: its limit, the space that files use, and its
 //! release.
 use super::{World, put};
-use crate::{Active, Errno, NOBODY, file::Allocation, file::PageUse, io::SliceSource};
+use crate::{
+    Active, Errno, NOBODY,
+    file::{Allocation, PageUse},
+    io::SliceSource,
+};
 use linux_raw_sys::general as raw;
 
 /// Makes a world with a file system of `pages` pages.

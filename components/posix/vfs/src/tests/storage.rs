@@ -1,7 +1,11 @@
 //! Tests of files on storage, with a read-only file system whose pages arrive later, on another
 //! thread.
 use super::World;
-use crate::{Active, Errno, NOBODY, file::IoFlags, file::PageUse, io::SliceSink};
+use crate::{
+    Active, Errno, NOBODY,
+    file::{IoFlags, PageUse},
+    io::SliceSink,
+};
 use interfaces::file_system::{
     AttributeChange, Attributes, Backing, FileSystem, FileSystemUsage, FileTime, FileType, FsError,
     InodeNumber, MountInfo, PageSink, TakeEntry,

@@ -6,11 +6,9 @@ use super::{
 };
 use crate::{
     Active, Errno, NOBODY, OpenFile,
-    file::PageUse,
-    file::{IoFlags, Watcher},
+    file::{IoFlags, PageUse, SyncKind, Watcher},
     io::{SliceSink, SliceSource},
 };
-use interfaces::file_system::SyncKind;
 use linux_raw_sys::general as raw;
 use std::{
     sync::{Arc, Mutex},
@@ -58,11 +56,11 @@ fn what_is_written_is_on_the_disk_after_fsync_in_whole_runs() {
     assert_eq!(put(&file, &data), Ok(data.len()));
     assert!(model.stored("f").pages.is_empty(), "allocation is delayed");
     assert_eq!(file.path().status().attributes.blocks, 101 * 8, "what is set aside counts");
-    assert_eq!(file.file().sync(false), Ok(()));
+    assert_eq!(file.file().sync(SyncKind::All), Ok(()));
     assert_eq!(model.stored("f").bytes(), data);
     assert_eq!(model.disk().runs, [(2, 0, 101)]);
     assert_eq!(model.disk().inode_syncs, [(2, SyncKind::All)]);
-    assert_eq!(file.file().sync(true), Ok(()));
+    assert_eq!(file.file().sync(SyncKind::Data), Ok(()));
     assert_eq!(model.disk().runs.len(), 1, "clean pages are not written");
     forget_pages(&file);
     assert_eq!(get_at(&file, 0, data.len() + 1), data);
@@ -77,7 +75,7 @@ fn blocks_are_asked_for_again_after_whatever_changes_them() {
     assert_eq!(blocks(), 0);
     put(&file, &pattern(10 * 4096)).unwrap();
     assert_eq!(blocks(), 10, "set aside");
-    file.file().sync(false).unwrap();
+    file.file().sync(SyncKind::All).unwrap();
     assert_eq!(blocks(), 10, "written");
     world.caller().truncate(file.path(), 4 * 4096).unwrap();
     assert_eq!(blocks(), 4, "cut");
@@ -126,7 +124,7 @@ fn names_are_not_all_that_is_given_back() {
     let (world, _model) = world(1000);
     let file = world.open("/f", CREATE).unwrap();
     put(&file, &[1; 100 * 4096]).unwrap();
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     let pages = file.vnode().pages().unwrap().clone();
     for number in 0..1000 {
         assert!(world.walk(&format!("/absent{number}")).is_err());
@@ -148,13 +146,13 @@ fn a_part_of_a_page_keeps_the_rest_that_storage_has() {
     let file = world.open("/f", CREATE).unwrap();
     let mut data = pattern(3 * 4096);
     put(&file, &data).unwrap();
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     forget_pages(&file);
     put_at(&file, 5000, b"changed").unwrap();
     data[5000..5007].copy_from_slice(b"changed");
     put_at(&file, 3 * PAGE + 10, b"end").unwrap();
     data.extend([[0; 10].as_slice(), b"end"].concat());
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     assert_eq!(model.stored("f").bytes(), data);
 }
 
@@ -163,13 +161,13 @@ fn cutting_a_file_clears_the_rest_of_its_last_page_on_storage_too() {
     let (world, model) = world(1000);
     let file = world.open("/f", CREATE).unwrap();
     put(&file, &[7; 10_000]).unwrap();
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     forget_pages(&file);
     file.truncate(5000, NOBODY).unwrap();
     file.truncate(9000, NOBODY).unwrap();
     let expected = [vec![7; 5000], vec![0; 4000]].concat();
     assert_eq!(get_at(&file, 0, 10_000), expected);
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     assert_eq!(model.stored("f").bytes(), expected);
     assert_eq!(model.stored("f").pages[&1][904..], [0; 4096 - 904]);
     assert!(!model.stored("f").pages.contains_key(&2), "what was cut is a hole");
@@ -190,7 +188,7 @@ fn cutting_waits_for_pages_on_their_way_and_loses_no_other() {
     assert!(!cutter.is_finished());
     model.release();
     assert_eq!(cutter.join().unwrap(), Ok(()));
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     assert_eq!(model.stored("f").bytes(), pattern(10 * 4096 + 1));
 }
 
@@ -206,7 +204,7 @@ fn a_store_while_a_page_is_written_is_written_later() {
     assert!(pages.start_writes(0..u64::MAX), "passed over: it is being written");
     let syncer = {
         let file = file.clone();
-        thread::spawn(move || file.file().sync(true))
+        thread::spawn(move || file.file().sync(SyncKind::Data))
     };
     model.release();
     assert_eq!(syncer.join().unwrap(), Ok(()));
@@ -220,11 +218,11 @@ fn a_failed_write_is_told_once_to_everybody_who_has_the_file_open() {
     let other = world.open("/f", raw::O_RDONLY).unwrap();
     put(&file, &pattern(8 * 4096)).unwrap();
     model.disk().bad.insert(3);
-    assert_eq!(file.file().sync(true), Err(Errno::EIO));
-    assert_eq!(file.file().sync(true), Ok(()));
-    assert_eq!(other.file().sync(true), Err(Errno::EIO));
+    assert_eq!(file.file().sync(SyncKind::Data), Err(Errno::EIO));
+    assert_eq!(file.file().sync(SyncKind::Data), Ok(()));
+    assert_eq!(other.file().sync(SyncKind::Data), Err(Errno::EIO));
     let late = world.open("/f", raw::O_RDONLY).unwrap();
-    assert_eq!(late.file().sync(true), Ok(()));
+    assert_eq!(late.file().sync(SyncKind::Data), Ok(()));
     assert!(!file.vnode().pages().unwrap().is_dirty());
     let stored = model.stored("f").bytes();
     assert_eq!(stored[..3 * 4096], pattern(3 * 4096));
@@ -238,7 +236,7 @@ fn a_full_disk_refuses_the_write_that_does_not_fit_and_nothing_else() {
     assert_eq!(put(&file, &pattern(20 * 4096)), Ok(10 * 4096), "as much as fits");
     assert_eq!(put(&file, b"more"), Err(Errno::ENOSPC));
     assert_eq!(put_at(&file, 100, b"over"), Ok(4), "what is there can be written again");
-    assert_eq!(file.file().sync(false), Ok(()));
+    assert_eq!(file.file().sync(SyncKind::All), Ok(()));
     assert_eq!(model.stored("f").bytes().len(), 10 * 4096);
     file.truncate(4096, NOBODY).unwrap();
     assert_eq!(put_at(&file, 50 * PAGE, &[1; 4096]), Ok(4096));
@@ -284,7 +282,7 @@ fn stores_to_a_mapping_are_written_and_the_next_one_is_noticed_again() {
         mapping.0.lock().unwrap().insert(5);
         frame.write(9, &[round]);
         drop(frame);
-        file.file().sync(true).unwrap();
+        file.file().sync(SyncKind::Data).unwrap();
         assert!(mapping.0.lock().unwrap().is_empty(), "write access was taken");
         assert_eq!(model.stored("f").bytes()[5 * 4096 + 9], round);
         assert_eq!(model.disk().runs.len(), usize::from(round));
@@ -299,7 +297,7 @@ fn what_a_mapping_stores_behind_the_end_is_not_on_storage() {
     put(&file, b"short").unwrap();
     let object = file.file().mappable().unwrap();
     object.page(0, PageUse::Store, NOBODY).unwrap().write(0, &[9; 4096]);
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     assert_eq!(model.stored("f").pages[&0][..6], [9, 9, 9, 9, 9, 0]);
     file.truncate(20, NOBODY).unwrap();
     assert_eq!(get(&file).unwrap()[..], [0; 15], "the file's offset is 5");
@@ -414,7 +412,7 @@ fn several_writers_and_a_syncer_lose_nothing() {
                     let at = (round * 37 % 200) * PAGE + me * 1024;
                     put_at(&file, at, &[(round + me) as u8; 1024]).unwrap();
                     if round % 40 == me * 10 {
-                        file.file().sync(true).unwrap();
+                        file.file().sync(SyncKind::Data).unwrap();
                     }
                     if round % 60 == 0 {
                         file.vnode().pages().unwrap().shrink(100);
@@ -425,7 +423,7 @@ fn several_writers_and_a_syncer_lose_nothing() {
         .collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     let seen = get_at(&file, 0, 200 * 4096);
-    file.file().sync(true).unwrap();
+    file.file().sync(SyncKind::Data).unwrap();
     assert!(model.stored("f").bytes() == seen);
     for me in 0..4 {
         for round in 200..300u64 {
@@ -467,7 +465,7 @@ fn ranges_are_punched_zeroed_collapsed_and_inserted() {
     assert_eq!(apply(36_000, 9000, Zero), Ok(()));
     assert_eq!(apply(40_960, 8192, Collapse), Err(Errno::EINVAL));
     assert_eq!(apply(1 << 20, 4096, Insert), Err(Errno::EINVAL));
-    file.file().sync(false).unwrap();
+    file.file().sync(SyncKind::All).unwrap();
     assert!(model.stored("f").bytes() == expected);
 }
 

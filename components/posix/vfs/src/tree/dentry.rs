@@ -141,8 +141,8 @@ impl Dentry {
     pub fn is_deleted(&self) -> bool {
         self.is_deleted.load(Ordering::Acquire)
     }
-    pub(crate) fn set_deleted(&self, is_deleted: bool) {
-        self.is_deleted.store(is_deleted, Ordering::Release);
+    pub(crate) fn set_deleted(&self) {
+        self.is_deleted.store(true, Ordering::Release);
     }
     /// Returns whether some mount covers this dentry.
     pub fn is_mount_point(&self) -> bool {

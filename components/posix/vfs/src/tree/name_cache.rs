@@ -11,6 +11,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use hash::Seed;
 use hashbrown::{HashTable, hash_table::Entry as Slot};
+use interfaces::file_system::Backing;
 use rt::{lock_class, memory::Charge, sync::RwLock};
 
 lock_class! {
@@ -106,8 +107,9 @@ pub(crate) struct NameCache<D> {
 }
 
 impl<D> NameCache<D> {
-    /// Makes an empty cache; `is_kept` says that the names of the file system are recorded nowhere else.
-    pub(crate) fn new(is_kept: bool) -> NameCache<D> {
+    /// Makes an empty cache for a file system with `backing`. Without storage the names are recorded nowhere else.
+    pub(crate) fn new(backing: Backing) -> NameCache<D> {
+        let is_kept = backing == Backing::Cache;
         let sweep_at = sweep_threshold(0);
         let mut bytes = [0; 16];
         rt::entropy::fill(&mut bytes);

@@ -41,7 +41,7 @@ pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
 #[inline]
 pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
     if is_active() {
-        tell_dentry(dentry, events, false);
+        tell_dentry(dentry, Happening { events, name: None, cookie: 0, is_unlinked: false });
     }
 }
 
@@ -50,14 +50,14 @@ pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
 #[inline]
 pub(crate) fn about_open(dentry: &Dentry, events: Events) {
     if is_active() {
-        tell_dentry(dentry, events, dentry.is_deleted());
+        let is_unlinked = dentry.is_deleted();
+        tell_dentry(dentry, Happening { events, name: None, cookie: 0, is_unlinked });
     }
 }
 
-fn tell_dentry(dentry: &Dentry, events: Events, is_unlinked: bool) {
+fn tell_dentry(dentry: &Dentry, what: Happening<'_>) {
     let (parent, name) = dentry.place();
-    let events = events | kind(dentry.vnode());
-    let happening = Happening { events, name: None, cookie: 0, is_unlinked };
+    let happening = Happening { events: what.events | kind(dentry.vnode()), ..what };
     if let Some(parent) = parent {
         parent.vnode().observers().tell(&Happening { name: Some(&name), ..happening });
     }

@@ -61,6 +61,15 @@ pub(crate) enum Last {
     Root,
 }
 
+/// The treatment of a symbolic link at which a walk arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// The walk goes on at its target.
+    Followed,
+    /// The link itself is the place.
+    Taken,
+}
+
 /// A path up to its last component.
 pub(crate) struct Parent {
     /// The directory; the caller may search it.
@@ -87,8 +96,9 @@ impl<'a> Caller<'a> {
         }
         let mut walker = Walker::new(self, base, path, flags)?;
         while let Some(last) = walker.go_to_last()? {
-            let follow = flags.contains(Walk::FOLLOW) || last.has_slash;
-            if walker.step_last(&last, follow)? {
+            let follows = flags.contains(Walk::FOLLOW) || last.has_slash;
+            let links = if follows { Links::Followed } else { Links::Taken };
+            if walker.step_last(&last, links)? {
                 if last.has_slash {
                     walker.check_directory()?;
                 }
@@ -176,7 +186,7 @@ impl<'a> Walker<'a> {
                 return Ok(Some(LastPart { range: start..end, has_slash: !after.is_empty() }));
             }
             self.position = end;
-            self.step(start..end, true)?;
+            self.step(start..end, Links::Followed)?;
         }
     }
     /// Returns the name of a part of the text.
@@ -184,19 +194,19 @@ impl<'a> Walker<'a> {
         self.text.get(part.range.clone()).unwrap_or_default()
     }
     /// Takes the last component. Returns `false` if it was a symbolic link, whose text is to be walked now.
-    pub(crate) fn step_last(&mut self, last: &LastPart, follow: bool) -> Result<bool, Errno> {
+    pub(crate) fn step_last(&mut self, last: &LastPart, links: Links) -> Result<bool, Errno> {
         self.position = last.range.end;
-        self.step(last.range.clone(), follow)
+        self.step(last.range.clone(), links)
     }
     /// Does the same as [`Walker::step_last`] for a component that the caller has looked up.
     pub(crate) fn enter_last(
         &mut self,
         last: &LastPart,
         found: Path,
-        follow: bool,
+        links: Links,
     ) -> Result<bool, Errno> {
         self.position = last.range.end;
-        self.enter(found, follow)
+        self.enter(found, links)
     }
     /// Returns the directory walked to and the last component.
     pub(crate) fn parent(&mut self) -> Result<Parent, Errno> {
@@ -224,7 +234,7 @@ impl<'a> Walker<'a> {
         self.caller.check(self.at.vnode(), Want::EXECUTE)
     }
     /// Moves by one component; returns `false` if a link's text has replaced the rest of the text.
-    fn step(&mut self, part: Range<usize>, follow: bool) -> Result<bool, Errno> {
+    fn step(&mut self, part: Range<usize>, links: Links) -> Result<bool, Errno> {
         self.check_search()?;
         let name = self.text.get(part).unwrap_or_default();
         match name {
@@ -234,7 +244,7 @@ impl<'a> Walker<'a> {
         }
         let dentry = self.caller.lookup(&self.at.dentry, name)?.ok_or(Errno::ENOENT)?;
         let is_link = dentry.vnode().file_type() == FileType::Symlink;
-        let is_plain = !is_link || !follow;
+        let is_plain = !is_link || links == Links::Taken;
         if is_plain && !dentry.is_mount_point() {
             self.at.dentry = dentry;
             return Ok(true);
@@ -244,11 +254,11 @@ impl<'a> Walker<'a> {
         if found.mount.id() != self.at.mount.id() && self.flags.contains(Walk::NO_MOUNTS) {
             return Err(Errno::EXDEV);
         }
-        self.enter(found, follow)
+        self.enter(found, links)
     }
     /// Moves to `found`, or follows it if it is a link.
-    fn enter(&mut self, found: Path, follow: bool) -> Result<bool, Errno> {
-        if !follow || found.vnode().file_type() != FileType::Symlink {
+    fn enter(&mut self, found: Path, links: Links) -> Result<bool, Errno> {
+        if links == Links::Taken || found.vnode().file_type() != FileType::Symlink {
             self.at = found;
             return Ok(true);
         }

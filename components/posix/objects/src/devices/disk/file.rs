@@ -8,7 +8,7 @@ use process::Task;
 use rt::PAGE_BYTES;
 use vfs::{
     Capabilities, Errno, OpenFile, Principal, Whence,
-    file::{File, IoFlags, Mappable, Places, RangeSteps},
+    file::{File, IoFlags, Mappable, Places, RangeSteps, SyncKind},
     io::{Limited, Sink, Source},
 };
 
@@ -60,7 +60,7 @@ impl BlockFile {
             }
             request::BLKRASET | request::BLKFRASET => self.device.set_read_ahead(argument),
             request::BLKROTATIONAL => memory.write(argument, &1_u16)?,
-            request::BLKFLSBUF => self.pages.file().sync(true)?,
+            request::BLKFLSBUF => self.pages.file().sync(SyncKind::Data)?,
             request::BLKDISCARD => self.reshape((task, memory), argument, Allocation::PunchHole)?,
             request::BLKZEROOUT => {
                 self.reshape((task, memory), argument, Allocation::ZeroKeepSize)?
@@ -152,8 +152,8 @@ impl File for BlockFile {
         let how = if how == Allocation::Zero { Allocation::ZeroKeepSize } else { how };
         self.pages.file().allocate(offset, length, how, caller)
     }
-    fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        self.pages.file().sync(data_only)
+    fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
+        self.pages.file().sync(kind)
     }
     fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {
         self.pages.file().write_range(start, end, steps)

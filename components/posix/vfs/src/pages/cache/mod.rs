@@ -459,6 +459,6 @@ impl PageSink for PageCache {
         }
         drop(index);
         drop(failed);
-        tally::note_end(self.arrived.signal_awaited());
+        tally::signal_end(&self.arrived);
     }
 }

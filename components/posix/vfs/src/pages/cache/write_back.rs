@@ -185,7 +185,7 @@ impl PageSink for WriteSink {
         }
         drop(index);
         cache.note_blocks();
-        tally::note_end(cache.arrived.signal_awaited());
+        tally::signal_end(&cache.arrived);
         cache.throttle.note_progress();
     }
 }

@@ -218,7 +218,7 @@ impl Instance {
             info,
             options: Once::new(),
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
-            names: NameCache::new(is_kept),
+            names: NameCache::new(if is_kept { Backing::Cache } else { Backing::Storage }),
             rename: Mutex::new(&RENAME, ()),
             flusher: Flusher::new(device, throttle.clone()),
             throttle,

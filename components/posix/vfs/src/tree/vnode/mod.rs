@@ -140,9 +140,7 @@ impl Vnode {
             node,
             pages,
             owner: AtomicU64::new(pack_owner(&known)),
-            rights: AtomicU16::new(
-                known.permissions | rights::of_new(&known, instance.info().has_acls),
-            ),
+            rights: AtomicU16::new(known.permissions | rights::of_new(&known, instance.info())),
             acls: Mutex::new(&ACLS, None),
             flags: AtomicU32::new(known.flags),
             access_due_ns: AtomicU64::new(0),
