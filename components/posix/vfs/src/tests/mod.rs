@@ -1,5 +1,6 @@
 //! Tests of the component over tmpfs and over a storage of its own ([`storage`]).
 mod at_once;
+mod charges;
 mod data;
 mod generated;
 mod kept;
