@@ -21,7 +21,7 @@ use std::{fs, sync::Arc};
 use tempfile::TempDir;
 use vfs::{
     Active, Base, Caller, Credentials, MountFlags, NOBODY, Namespace, OpenHow, Path,
-    devices::Registry, io::SliceSource, operations::RenameMode,
+    devices::Registry, file::SyncKind, io::SliceSource, operations::RenameMode,
 };
 
 const VERSIONS: usize = 14;
