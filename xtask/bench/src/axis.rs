@@ -1,8 +1,5 @@
-//! Axes with numbers at round values, of units that people read.
-use super::{
-    draw::{Anchor, Drawing, Point, label_area},
-    side::Unit,
-};
+//! Axes with numbers at round values.
+use super::draw::{Anchor, Drawing, Point, label_area};
 
 /// Least distance of two numbers of an axis in pixels.
 const APART: f64 = 8.0;
@@ -105,27 +102,13 @@ fn round_step(least: f64) -> f64 {
     steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
-/// Formats a value of `unit`, short: 20 ns, 3 µs, 1.5 ms; 20, 3 k, 1.5 M; 20 KiB, 3 MiB.
-pub fn said(value: f64, unit: Unit) -> String {
-    let steps: &[(f64, &str)] = match unit {
-        Unit::Clock => &[(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")],
-        Unit::Instructions => &[(1.0, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")],
-        Unit::Kib => &[(1.0, " KiB"), (1024.0, " MiB"), (1024.0 * 1024.0, " GiB")],
-    };
-    let fits = steps.iter().rfind(|(size, _)| value.abs() >= *size * (1.0 - 1e-9));
-    let (size, name) = fits.or(steps.first()).copied().unwrap_or((1.0, ""));
-    format!("{}{name}", plain(value / size))
-}
-
-/// Formats a number with at most two decimals.
-pub fn plain(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        text::{plain, said},
+        unit::Unit,
+    };
 
     #[test]
     fn ticks_are_round_and_hold_all_values() {
@@ -152,14 +135,5 @@ mod tests {
             axis.draw_flat(&mut drawing, (80.0, 30.0), |it| said(it, Unit::Clock));
             assert_eq!(drawing.collisions(), Vec::<String>::new());
         }
-    }
-
-    #[test]
-    fn values_are_said_in_units_that_people_read() {
-        let times = [20.0, 3000.0, 1.5e6, 2e9].map(|value| said(value, Unit::Clock));
-        assert_eq!(times, ["20 ns", "3 µs", "1.5 ms", "2 s"]);
-        let counts = [0.0, 999.0, 1e4].map(|value| said(value, Unit::Instructions));
-        assert_eq!(counts, ["0", "999", "10 k"]);
-        assert_eq!(said(3072.0, Unit::Kib), "3 MiB");
     }
 }

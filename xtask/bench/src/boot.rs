@@ -2,9 +2,12 @@
 //! Skerry starts programs from the root disk; Linux starts them from an initramfs, which is its best case (for the first
 //! program, an initramfs with nothing else). Both start Debian's bash from the root disk.
 use super::{
-    Suite, probes,
+    bars::{DEBIAN, FIRST, MEMORY, PROMPT},
+    probes,
     results::Row,
-    side::{Kernel, Side, Unit},
+    side::{Kernel, Side},
+    suite::Suite,
+    unit::Unit,
 };
 use anyhow::{Context, Result};
 use harness::{debian, disk, linux::Linux, qemu::Config, shell, until};
@@ -16,14 +19,6 @@ use std::{
 
 /// Memory of the machine whose use is measured, in MiB.
 const MEMORY_MIB: u32 = 512;
-/// Name of the row on the time to the first program.
-pub const FIRST: &str = "to the first program";
-/// Name of the row on the time to the prompt.
-pub const PROMPT: &str = "to the prompt";
-/// Name of the row on the time to bash's prompt in Debian.
-pub const DEBIAN: &str = "to bash's prompt in Debian";
-/// Name of the row on the memory in use at the prompt.
-pub const MEMORY: &str = "memory at the prompt";
 const IMAGE: &str = "kernel image, stripped";
 
 /// Measures `sides` in turn, `boots` times; `image` has the probes.

@@ -1,7 +1,8 @@
 //! Bar charts as separate drawings.
 use super::{
-    axis::{self, Axis},
+    axis::Axis,
     draw::{Anchor, Area, Drawing, text_width, widest},
+    text::plain,
 };
 
 /// A bar of a chart.
@@ -35,7 +36,7 @@ fn drawing(title: &str, unit: &str, bars: &[Bar], (name, mark): (&str, f64)) -> 
     let axis = Axis::even(most, (left, right));
     let mut drawing = Drawing::default();
     drawing.label((LEFT, 16.0), Anchor::Start, &format!("{title}, {unit}"), "");
-    axis.draw_flat(&mut drawing, (bottom, TOP), axis::plain);
+    axis.draw_flat(&mut drawing, (bottom, TOP), plain);
     for (row, (bar, figure)) in bars.iter().zip(&figures).enumerate() {
         let top = TOP + row as f64 * STEP + 3.0;
         let (base, bottom) = (top + 12.0, top + STEP - 6.0);

@@ -1,15 +1,18 @@
 //! Suites that compare sides. Every side boots in turn on a fresh disk and runs the same probes. Their results are kept,
 //! so that an interrupted bench continues.
 use super::{
-    Options, Suite, boot,
+    boot,
     causes::Causes,
     history, html,
     locks::Lock,
+    options::Options,
     page,
-    probes::{self, Measured},
+    probes::{self, Measured, Plan},
     results::{Results, Row},
-    side::{Plan, Rate, Side, Unit},
-    table,
+    side::{Rate, Side},
+    suite::{MACH_CPUS, Suite},
+    terminal,
+    unit::Unit,
 };
 use anyhow::{Context, Result};
 use harness::{build::Features, packages, shell};
@@ -21,11 +24,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// All suites of `bench/probes`.
-pub const PROBES: [&str; 12] = [
-    "ksos", "calls", "waits", "threads", "memory", "process", "files", "objects", "paths", "kinds",
-    "disk", "mach",
-];
 /// Boots that an unsettled row gets in addition to those of all rows.
 const MORE_BOOTS: u32 = 1;
 /// Bytes of a filter that a kernel's command line has room for.
@@ -111,7 +109,7 @@ fn most_missed(results: &Results, image: &Path, filter: Option<&str>) -> Result<
     let side = Side::new(system, image, &features)?;
     let bar = shell::progress(&format!("mach: {system} with lock statistics"));
     let suites = Suite::Mach.probes();
-    let plan = Plan { unit: Unit::Clock, cpus: super::MACH_CPUS, rounds: 1, filter, suites };
+    let plan = Plan { unit: Unit::Clock, cpus: MACH_CPUS, rounds: 1, filter, suites };
     let locks = side.most_missed(&plan)?;
     bar.finish_and_clear();
     Ok(locks)
@@ -268,7 +266,7 @@ fn machine() -> String {
 fn report(options: &Options, results: &Results) -> Result<u8> {
     let json = shell::build_path("bench/results.json")?;
     fs::write(&json, serde_json::to_string_pretty(results)?)?;
-    let is_good = table::print(results);
+    let is_good = terminal::print(results);
     let html = shell::build_path("bench/index.html")?;
     fs::write(&html, html::page(results, &history::recorded()))?;
     if options.record {

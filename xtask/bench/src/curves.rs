@@ -1,11 +1,12 @@
 //! The suite `mach` as the paper's figures (M7): each test over the number of tasks, and the gain from a second
 //! processor.
 use super::{
-    axis::{self, Axis},
+    axis::Axis,
     draw::{self, Anchor, Drawing, Point},
-    papers::Table,
     results::{Results, Row},
     rows,
+    table::Table,
+    text::plain,
 };
 use std::fmt::Write;
 
@@ -174,13 +175,13 @@ fn panel(results: &Results, curves: &Curves, metric: Metric) -> Drawing {
     let most = points().map(|point| point.1 * metric.scale()).fold(1.0, f64::max);
     let bottom = TOP + HEIGHT;
     let upright = Axis::even(most, (bottom, TOP));
-    let numbers: Vec<String> = upright.ticks.iter().map(|&tick| axis::plain(tick)).collect();
+    let numbers: Vec<String> = upright.ticks.iter().map(|&tick| plain(tick)).collect();
     let left = 12.0 + draw::widest(numbers.iter().map(String::as_str));
     let flat = Axis::even(most_tasks, (left, left + WIDTH));
     let mut drawing = Drawing::default();
     drawing.label((left, 14.0), Anchor::Start, metric.title(), "dim");
-    upright.draw_upright(&mut drawing, (left, left + WIDTH), axis::plain);
-    flat.draw_flat(&mut drawing, (bottom, TOP), axis::plain);
+    upright.draw_upright(&mut drawing, (left, left + WIDTH), plain);
+    flat.draw_flat(&mut drawing, (bottom, TOP), plain);
     drawing.label((left + WIDTH / 2.0, bottom + 28.0), Anchor::Middle, "tasks", "dim");
     let place =
         |&(tasks, value): &(f64, f64)| (flat.place(tasks), upright.place(value * metric.scale()));
@@ -198,7 +199,7 @@ fn panel(results: &Results, curves: &Curves, metric: Metric) -> Drawing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{probes::Measured, side::Unit};
+    use crate::{probes::Measured, unit::Unit};
 
     fn results() -> Results {
         let mut results = Results {

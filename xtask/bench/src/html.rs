@@ -1,13 +1,13 @@
 //! Formats a comparison as one self-contained HTML page, light and dark.
 use super::{
+    chapters::{chapters, title},
     curves,
     draw::{PATTERN, STYLE, escaped},
-    history::{self, Run},
+    history::Run,
     page::{cells, head, is_lost},
     papers,
     results::{Results, Row},
-    rows,
-    table::{chapters, title},
+    rows, runs,
 };
 use std::fmt::Write;
 
@@ -67,7 +67,7 @@ fn sections(results: &Results, runs: &[Run]) -> Vec<Section> {
     }
     if !runs.is_empty() {
         let note = format!(" ({})", runs.len());
-        let body = format!("<div class=\"wide\">{}</div>", history::table(runs, results));
+        let body = format!("<div class=\"wide\">{}</div>", runs::table(runs, results));
         sections.push(Section { title: "Recorded runs".to_owned(), note, body });
     }
     sections

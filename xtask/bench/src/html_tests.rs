@@ -1,6 +1,6 @@
 //! The page with few rows and with all that docs/performance.md records.
 use super::*;
-use crate::{probes::Measured, side::Unit};
+use crate::{history, probes::Measured, unit::Unit};
 use harness::shell;
 use std::fs;
 

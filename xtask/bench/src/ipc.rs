@@ -3,8 +3,8 @@
 use super::{
     chart::{self, Bar},
     measure::Times,
-    side::Unit,
     split,
+    unit::Unit,
 };
 use anyhow::{Result, bail};
 use harness::{build, disk, guest, nucleus, packages, qemu::Config, shell};

@@ -1,9 +1,9 @@
 //! The cost of isolation, over all suites: `default` of `monolith`.
 use super::{
-    papers::Table,
+    chapters::{chapters, title},
     results::{Results, Row},
-    side::Unit,
-    table,
+    table::Table,
+    unit::Unit,
 };
 
 /// The system whose drivers are isolated, and the one whose drivers are in the kernel.
@@ -16,14 +16,14 @@ pub fn tables(results: &Results) -> Option<Table> {
         return None;
     }
     let of = |row: &Row| row.ratio(isolated, not).map(|ratio| ratio.value);
-    let rows = table::chapters(results).into_iter().filter_map(|rows| {
+    let rows = chapters(results).into_iter().filter_map(|rows| {
         let first = *rows.first().filter(|row| row.unit != Unit::Kib)?;
         let ratios: Vec<(f64, &str)> =
             rows.iter().filter_map(|row| Some((of(row)?, row.name.as_str()))).collect();
         let (most, name) = ratios.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
         let logs: f64 = ratios.iter().map(|(ratio, _)| ratio.ln()).sum();
         let mean = (logs / ratios.len() as f64).exp();
-        Some(vec![table::title(first), format!("{mean:.3}"), format!("{most:.3}"), name.to_owned()])
+        Some(vec![title(first), format!("{mean:.3}"), format!("{most:.3}"), name.to_owned()])
     });
     let head = ["suite", "geometric mean", "most", "by the row"].map(str::to_owned).to_vec();
     let title = format!("What isolation costs: {isolated}, of {not}");

@@ -1,5 +1,4 @@
 //! The locks missed most often (M4) while several tasks ran, from `/proc/skerry/locks` at the end.
-use super::papers::Table;
 use serde::{Deserialize, Serialize};
 
 /// Number of locks that are listed.
@@ -43,18 +42,6 @@ fn parse(line: &str) -> Option<Lock> {
     Some(Lock { class: words.join(" "), attempts, misses })
 }
 
-/// Makes a table of the locks.
-pub fn table(locks: &[Lock], system: &str) -> Option<Table> {
-    let head = ["lock", "attempts", "misses", "per cent"].map(str::to_owned).to_vec();
-    let row = |lock: &Lock| {
-        let mark = if lock.missed() > MISSED_MAX { " !" } else { "" };
-        let share = format!("{:.3}{mark}", lock.missed() * 100.0);
-        vec![lock.class.clone(), lock.attempts.to_string(), lock.misses.to_string(), share]
-    };
-    let title = format!("Locks missed most often by mach on {system}, 2 processors");
-    (!locks.is_empty()).then(|| Table { title, head, rows: locks.iter().map(row).collect() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +53,5 @@ mod tests {
         let found = most_missed(text.lines());
         assert_eq!(found[0], Lock { class: "c".to_owned(), attempts: 100, misses: 50 });
         assert_eq!((found[1].class.as_str(), found.len()), ("a b", 3));
-        let rows = table(&found, "default").unwrap().rows;
-        assert_eq!((rows[0][3].as_str(), rows[1][3].as_str()), ("50.000 !", "0.500"));
     }
 }

@@ -4,7 +4,7 @@
 use super::{
     chart::{self, Bar},
     ipc,
-    side::Unit,
+    unit::Unit,
 };
 use anyhow::{Context, Result, bail};
 use harness::{build, nucleus, packages, shell};

@@ -1,10 +1,11 @@
 //! A comparison as a page of the documentation.
 use super::{
     causes::Causes,
+    chapters::{chapters, title},
     locks::{Lock, MISSED_MAX},
     papers,
     results::{Results, Row},
-    table::{chapters, figure, title},
+    text::figure,
 };
 use std::fmt::Write;
 
@@ -117,7 +118,7 @@ fn markdown_row(text: &mut String, cells: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{probes::Measured, side::Unit};
+    use crate::{probes::Measured, unit::Unit};
 
     const LOCK: &str = "- **a.lock** (misses of a lock): 5.00 % of 1.00 %";
 

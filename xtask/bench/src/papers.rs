@@ -1,33 +1,25 @@
-//! The papers' own tables, with the measurements of this bench beside the paper's.
+//! The papers' own tables, with the measurements of this bench beside the paper's, and all other tables below the rows.
 use super::{
-    curves, isolated, locks,
+    curves, isolated,
+    locks::{Lock, MISSED_MAX},
     results::{Results, Row},
+    table::Table,
+    text::figure,
+    unit::Unit,
 };
-use crate::{side::Unit, table::figure};
-
-/// A table of a paper.
-#[derive(Debug)]
-pub struct Table {
-    /// Its subject, and its paper.
-    pub title: String,
-    /// Names of the columns.
-    pub head: Vec<String>,
-    /// The cells of each row.
-    pub rows: Vec<Vec<String>>,
-}
 
 /// The figures of table 1 of T. Perrine and others, "Performance of the KSOS-32" (K7): seconds on a VAX-11/780 under KSOS and
 /// 4.2BSD.
 const KSOS: [(&str, u32, u32); 5] =
     [("prime", 178, 178), ("openit", 352, 8), ("rw", 54, 3), ("copy", 57, 3), ("forkit", 832, 10)];
 
-/// Returns the tables for which there are rows.
+/// Returns all tables for which there are rows.
 pub fn tables(results: &Results) -> Vec<Table> {
     let system = results.systems.first().map_or("", String::as_str);
     let mut tables: Vec<Table> = ksos(results).into_iter().chain(mutexes(results)).collect();
     tables.extend(curves::tables(results));
     tables.extend(isolated::tables(results));
-    tables.extend(locks::table(&results.locks, system));
+    tables.extend(missed(&results.locks, system));
     tables
 }
 
@@ -100,4 +92,29 @@ fn measured(results: &Results, row: &Row) -> Vec<String> {
         ]);
     }
     cells
+}
+
+/// Makes a table of the locks missed most often (M4).
+fn missed(locks: &[Lock], system: &str) -> Option<Table> {
+    let head = ["lock", "attempts", "misses", "per cent"].map(str::to_owned).to_vec();
+    let row = |lock: &Lock| {
+        let mark = if lock.missed() > MISSED_MAX { " !" } else { "" };
+        let share = format!("{:.3}{mark}", lock.missed() * 100.0);
+        vec![lock.class.clone(), lock.attempts.to_string(), lock.misses.to_string(), share]
+    };
+    let title = format!("Locks missed most often by mach on {system}, 2 processors");
+    (!locks.is_empty()).then(|| Table { title, head, rows: locks.iter().map(row).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_misses_too_often_is_marked() {
+        let lock = |attempts, misses| Lock { class: "a".to_owned(), attempts, misses };
+        let rows = missed(&[lock(100, 50), lock(1000, 5)], "default").unwrap().rows;
+        assert_eq!((rows[0][3].as_str(), rows[1][3].as_str()), ("50.000 !", "0.500"));
+        assert!(missed(&[], "default").is_none());
+    }
 }

@@ -1,6 +1,6 @@
 //! The probes of `bench/probes`: static C programs, the same files on every side, in the same disk image; and their
 //! results. `bench/probes/harness.c` has the format.
-use super::{fit::Point, side::Plan};
+use super::{fit::Point, unit::Unit};
 use anyhow::{Context, Result, bail};
 use harness::{disk, shell};
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,21 @@ impl Measured {
 fn point(rest: &str) -> Option<Point> {
     let (count, ticks) = rest.split_once(' ')?;
     Some((count.parse().ok()?, ticks.parse().ok()?))
+}
+
+/// The plan of a boot.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The unit of the counts.
+    pub unit: Unit,
+    /// Number of processors.
+    pub cpus: u32,
+    /// Number of times that each count is measured.
+    pub rounds: u32,
+    /// Only probes whose name contains this, or one of its parts: `a|b`.
+    pub filter: Option<&'a str>,
+    /// Names of suites of `bench/probes`.
+    pub suites: &'a [&'a str],
 }
 
 /// Path of the script that runs the probes. Its work is in a parameter of the kernel,
@@ -224,7 +239,6 @@ fn compile(sources: &[PathBuf], program: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::side::Unit;
     use std::time::Duration;
 
     #[test]

@@ -1,10 +1,11 @@
-//! The results of a comparison: rows, each with a fit for each boot and side; their ratios; and their bars.
+//! The results of a comparison: rows, each with a fit for each boot and side; and their ratios.
 use super::{
-    boot,
+    bars,
     fit::{self, Fit},
     locks::Lock,
     probes::Measured,
-    side::{LINUX, Unit},
+    side::LINUX,
+    unit::Unit,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ impl Results {
 
     /// Returns the bar of a row: its greatest allowed ratio to Linux; `None` if it is compared with another side.
     pub fn bar(&self, row: &Row) -> Option<f64> {
-        row.bar().filter(|_| self.against == LINUX)
+        bars::bar(&row.suite, row.unit, &row.name).filter(|_| self.against == LINUX)
     }
 
     /// Returns whether a side's ratio meets the bar. For calls by the clock its interval decides.
@@ -150,75 +151,11 @@ impl Row {
         .next()?;
         Some(Ratio { value, low, high })
     }
-
-    /// Returns the greatest allowed ratio to Linux.
-    fn bar(&self) -> Option<f64> {
-        match (self.suite.as_str(), self.unit) {
-            ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
-            ("ksos" | "micro", Unit::Instructions) => Some(instruction_bar(&self.name)),
-            ("disk" | "mach", _) => Some(1.0),
-            ("boot", _) => boot_bar(&self.name),
-            _ => None,
-        }
-    }
 }
 
 fn widest(value: f64, ratios: impl Iterator<Item = f64> + Clone) -> Ratio {
     let low = ratios.clone().fold(value, f64::min);
     Ratio { value, low, high: ratios.fold(value, f64::max) }
-}
-
-/// Returns the bar of a row on the start or on the memory then in use, relative to Linux.
-fn boot_bar(name: &str) -> Option<f64> {
-    match name {
-        boot::FIRST | boot::PROMPT => Some(1.0 / 6.0),
-        boot::DEBIAN => Some(1.0 / 3.0),
-        boot::MEMORY => Some(0.25),
-        _ => None,
-    }
-}
-
-/// Bar by the clock: the ratio's interval must begin at most here.
-const CLOCK_BAR: f64 = 1.02;
-/// The bar of a row that executes no system call.
-const USER_BAR: f64 = 1.005;
-/// The bar of a row that executes system calls.
-const CALL_BAR: f64 = 0.9;
-/// Rows that a design makes inexpensive: the beginnings of their names.
-const HALF: [&str; 10] = [
-    "fork+exit",
-    "forkit",
-    "vfork+exec",
-    "fork+exec",
-    "sh -c",
-    "mmap ",
-    "create ",
-    "delete ",
-    "pipe round trip",
-    "switch ",
-];
-const SEVEN_TENTHS: [&str; 8] = [
-    "getppid",
-    "open+close",
-    "stat",
-    "fstat",
-    "anonymous fault",
-    "file fault",
-    "select",
-    "signal deliver",
-];
-
-/// Returns the bar of a row in executed instructions, relative to Linux's.
-fn instruction_bar(name: &str) -> f64 {
-    let is_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
-    match name {
-        "prime" => USER_BAR,
-        // A row about cached contents, not about maps.
-        "mmap cached, 1 MB" => CALL_BAR,
-        _ if is_of(&HALF) => 0.5,
-        _ if is_of(&SEVEN_TENTHS) => 0.7,
-        _ => CALL_BAR,
-    }
 }
 
 #[cfg(test)]
@@ -251,13 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_their_bars() {
+    fn a_row_meets_its_bar() {
         let at = |value| Ratio { value, low: value, high: value };
         let row = row(&[1.0], &[1.0]);
         let of = |against: &str| Results { against: against.to_owned(), ..Results::default() };
         assert!(of(LINUX).is_met(&row, &at(0.69)) && !of(LINUX).is_met(&row, &at(0.71)));
         assert!(of("monolith").is_met(&row, &at(0.71)), "a bar is one of Linux");
-        let bars = ["prime", "mmap 64 KB", "mmap cached, 1 MB", "stat", "rw"].map(instruction_bar);
-        assert_eq!(bars, [1.005, 0.5, 0.9, 0.7, 0.9]);
     }
 }

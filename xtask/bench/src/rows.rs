@@ -1,10 +1,12 @@
 //! A chapter of the page as a drawing: of each row its costs, its ratios and their history over the recorded runs.
 use super::{
-    axis::{self, Axis},
+    axis::Axis,
     draw::{Anchor, Area, Drawing, text_width, widest},
     history::{self, Run},
     results::{Results, Row},
-    side::Unit,
+    runs,
+    text::{plain, said},
+    unit::Unit,
 };
 
 const LEFT: f64 = 6.0;
@@ -98,8 +100,8 @@ impl Columns {
             drawing.label((right, NAMES), Anchor::End, system, "dim");
         }
         for (y, across) in [(TOP, self.bottom), (self.bottom, TOP)] {
-            self.costs.draw_flat(drawing, (y, across), |value| axis::said(value, unit));
-            self.ratios.draw_flat(drawing, (y, across), axis::plain);
+            self.costs.draw_flat(drawing, (y, across), |value| said(value, unit));
+            self.ratios.draw_flat(drawing, (y, across), plain);
         }
         let one = self.ratios.place(1.0);
         drawing.line(&[(one, TOP), (one, self.bottom)], "one");
@@ -152,7 +154,7 @@ impl Columns {
         let Some((first, last)) = history::ends(past) else { return };
         let (top, bottom) = (top + BETWEEN / 2.0, top + self.row - BETWEEN / 2.0);
         let area = Area { left: self.past, top, right: self.past + PAST, bottom };
-        history::line(drawing, past, area);
+        runs::line(drawing, past, area);
         let said = format!("{first:.2} → {last:.2}");
         let at = (self.past + PAST + 12.0, f64::midpoint(top, bottom) + 4.0);
         drawing.label(at, Anchor::Start, &said, "dim");

@@ -2,7 +2,8 @@
 use super::{
     executed::Counter,
     locks::{self, Lock},
-    probes::{self, Measured},
+    probes::{self, Measured, Plan},
+    unit::Unit,
 };
 use anyhow::{Context, Result, bail};
 use harness::{
@@ -12,25 +13,12 @@ use harness::{
     qemu::Config,
     session::{Ended, Streams},
 };
-use serde::{Deserialize, Serialize};
 use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Instant,
 };
-
-/// The unit of the counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// Nanoseconds, by the time stamp counter.
-    Clock,
-    /// Executed instructions, by a plugin of QEMU.
-    Instructions,
-    /// KiB; not a unit of probes.
-    Kib,
-}
 
 /// The kernel that a side boots.
 #[derive(Debug)]
@@ -49,21 +37,6 @@ pub struct Side {
     /// The kernel.
     pub what: Kernel,
     image: PathBuf,
-}
-
-/// The plan of a boot.
-#[derive(Clone, Debug)]
-pub struct Plan<'a> {
-    /// The unit of the counts.
-    pub unit: Unit,
-    /// Number of processors.
-    pub cpus: u32,
-    /// Number of times that each count is measured.
-    pub rounds: u32,
-    /// Only probes whose name contains this, or one of its parts: `a|b`.
-    pub filter: Option<&'a str>,
-    /// Names of suites of `bench/probes`.
-    pub suites: &'a [&'a str],
 }
 
 /// The name of Linux's side.

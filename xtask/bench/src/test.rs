@@ -1,7 +1,9 @@
 //! Tests that every probe runs to its end, on Debian's Linux and on a Skerry system, as `./x bench` needs.
 use super::{
-    compared, probes,
-    side::{LINUX, Plan, Side, Unit},
+    probes::{self, Plan},
+    side::{LINUX, Side},
+    suite::PROBES,
+    unit::Unit,
 };
 use anyhow::Result;
 use harness::{
@@ -35,7 +37,7 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
 }
 
 fn plan() -> Plan<'static> {
-    Plan { unit: Unit::Clock, cpus: CPUS, rounds: 0, filter: None, suites: &compared::PROBES }
+    Plan { unit: Unit::Clock, cpus: CPUS, rounds: 0, filter: None, suites: &PROBES }
 }
 
 fn judge(said: &probes::Said) -> Result<(), String> {
