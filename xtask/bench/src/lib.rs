@@ -1,47 +1,21 @@
-//! `./x bench`: the suites. Those that compare sides by the probes of `bench/probes` are run by `compared`; the experiments
-//! have a module each.
+//! `./x bench`: the suites. Those that compare sides by the probes of `bench/probes` are run by `run::compared`; the experiments
+//! have a module each in `suites`.
 #![forbid(unsafe_code)]
 
-mod axis;
-mod bars;
-mod boot;
-mod causes;
-mod chapters;
-mod chart;
-mod compared;
-mod curves;
 mod draw;
-mod executed;
-mod fit;
-mod history;
-mod html;
-pub mod ipc;
-mod isolated;
-mod isolation;
-mod locks;
 mod measure;
-pub mod minix;
-mod options;
-mod page;
-mod papers;
-mod probes;
-mod profiled;
+mod report;
 mod results;
-mod rows;
-mod runs;
-mod side;
-mod split;
-mod suite;
-mod table;
-mod terminal;
-pub mod test;
-mod text;
-mod unit;
+mod run;
+mod suites;
+mod values;
 
-pub use options::Options;
+pub use run::{options::Options, test};
+pub use suites::{ipc, minix};
 
 use anyhow::Result;
-use suite::Suite;
+use run::{compared, profiled};
+use suites::suite::Suite;
 
 /// Runs suites, and prints and draws their tables.
 ///

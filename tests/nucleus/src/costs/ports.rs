@@ -1,5 +1,5 @@
 //! The cost of accesses of ports, by four ways: the component `ports` of `bench/` makes them and times itself. A line is
-//! `ports: WAY FORM: ROUNDS SUM SQUARES`, read by `xtask/bench/src/minix.rs`.
+//! `ports: WAY FORM: ROUNDS SUM SQUARES`, read by `xtask/bench/src/suites/minix.rs`.
 //!
 //! The first way is a message to a task here, as MINIX 3's drivers ask its system task: a thread of the kernel world
 //! that checks the port and accesses it. Its messages are those of `bench/src/serial.rs`.

@@ -1,0 +1,7 @@
+//! The floor of guests: a boot of a side, and the figures that its log and QEMU's plugins give.
+pub mod executed;
+pub mod locks;
+pub mod probes;
+pub mod side;
+pub mod split;
+pub mod times;

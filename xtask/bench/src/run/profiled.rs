@@ -1,0 +1,46 @@
+//! `./x bench --profile`: the functions in which a row's measurements execute their instructions.
+use super::options::Options;
+use crate::{
+    measure::{
+        probes::{self, Plan},
+        side::Side,
+    },
+    suites::suite::COMPARED,
+    values::unit::Unit,
+};
+use anyhow::{Context, Result};
+use harness::{
+    build::Features,
+    packages,
+    profile::{self, calls::Span, calls::Wanted},
+};
+
+/// Rows of the table of functions.
+const FUNCTIONS: usize = 40;
+
+/// Follows the calls of a row's measurements, and of no others.
+///
+/// # Errors
+/// Fails if something does not build, start or end as it should.
+pub fn run(options: &Options, row: &str) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    let systems = options.systems();
+    let system = systems.first().context("a system")?;
+    let suites: Vec<&str> = match options.suites.as_slice() {
+        [] => COMPARED.iter().flat_map(|suite| suite.probes()).copied().collect(),
+        asked => asked.iter().flat_map(|suite| suite.probes()).copied().collect(),
+    };
+    let image = probes::image()?;
+    probes::check_row(row, &suites)?;
+    let side = Side::new(system, &image, &Features::default())?;
+    let (unit, cpus, filter) = (Unit::Instructions, 1, Some(row));
+    let plan = Plan { unit, cpus, rounds: 1, filter, suites: &suites };
+    let mut config = side.machine(cpus)?;
+    config.append = format!("{} {}", config.append, probes::parameter(&plan));
+    let wanted =
+        Wanted { span: Span::Marks, trace: Vec::new(), events: 100_000, limit_seconds: None };
+    let title = format!("the measurements of `{row}` on {system}");
+    let command = format!("/bin/sh {}", probes::RUNNER);
+    let (outcome, _) = profile::report(&config, &command, &title, &wanted, FUNCTIONS)?;
+    Ok(outcome.status())
+}

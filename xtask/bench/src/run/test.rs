@@ -1,0 +1,75 @@
+//! Tests that every probe runs to its end, on Debian's Linux and on a Skerry system, as `./x bench` needs.
+use crate::{
+    measure::{
+        probes::{self, Plan},
+        side::{LINUX, Side},
+    },
+    suites::suite::PROBES,
+    values::unit::Unit,
+};
+use anyhow::Result;
+use harness::{
+    build::Features,
+    shell,
+    tally::{Tally, Target},
+};
+
+/// Number of processors.
+const CPUS: u32 = 2;
+
+/// Runs all probes on the target; if the target is tested at length, on Linux first.
+///
+/// # Errors
+/// Fails if something does not build or start.
+pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let image = probes::image()?;
+    let linux = (!target.is_short).then_some(LINUX);
+    for system in linux.into_iter().chain([target.system.as_str()]) {
+        let name = format!("bench: every probe runs ({system}, {CPUS} processors)");
+        if filter.is_none_or(|filter| name.contains(filter)) {
+            let side = Side::new(system, &image, &Features::default())?;
+            let bar = shell::progress(&name);
+            let result = side.run(side.machine(CPUS)?, probes::RUNNER, &probes::parameter(&plan()));
+            bar.finish_and_clear();
+            let result = result.map_err(|error| format!("{error:#}"));
+            tally.count(&name, result.and_then(|lines| judge(&probes::parse(&lines))));
+        }
+    }
+    Ok(())
+}
+
+fn plan() -> Plan<'static> {
+    Plan { unit: Unit::Clock, cpus: CPUS, rounds: 0, filter: None, suites: &PROBES }
+}
+
+fn judge(said: &probes::Said) -> Result<(), String> {
+    let failed = said.measured.iter().filter_map(|one| {
+        let why = one.failed.as_ref()?;
+        Some(format!("{}: {why}\n", one.name))
+    });
+    let failed: String = failed.collect();
+    match said.is_whole {
+        true if failed.is_empty() => Ok(()),
+        true => Err(failed),
+        false => Err(format!("the probes did not end; {} began\n{failed}", said.measured.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::probes::{Measured, Said};
+
+    #[test]
+    fn a_probe_that_failed_is_named() {
+        let one = |failed: Option<&str>| Measured {
+            name: "stat".to_owned(),
+            failed: failed.map(str::to_owned),
+            ..Measured::default()
+        };
+        let said = |failed, is_whole| Said { measured: vec![one(failed)], is_whole, rate: None };
+        assert_eq!(judge(&said(None, true)), Ok(()));
+        assert_eq!(judge(&said(Some("no disk"), true)), Err("stat: no disk\n".to_owned()));
+        assert!(judge(&said(None, false)).is_err());
+    }
+}

@@ -1,0 +1,6 @@
+//! The floor of suites: their list, the rows of `boot`, and the experiments.
+pub mod boot;
+pub mod ipc;
+pub mod isolation;
+pub mod minix;
+pub mod suite;
