@@ -67,8 +67,13 @@ fn leave_directories(task: &Task) {
 }
 
 /// Makes the changes to words of its memory when a task leaves it (end or exec): robust futexes are marked, locks
-/// with priority inheritance passed on, the thread id word is cleared and a waiter woken.
+/// with priority inheritance passed on, the thread id word is cleared and a waiter woken. The waiters would sleep for ever if
+/// memory for the words were refused.
 pub fn release_memory_words(task: &Arc<Task>) {
+    rt::memory::with_reserve(|| release_words(task));
+}
+
+fn release_words(task: &Arc<Task>) {
     futex::robust::release_list(task);
     futex::inherit::release_all(task);
     let word = task.clear_child_tid.swap(0, Ordering::Relaxed);

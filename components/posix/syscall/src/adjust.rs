@@ -160,7 +160,7 @@ fn adjust(call: &Call<'_>, mut wanted: Timex, address: u64) -> Result<u64, Errno
         tai: kept.tai,
         ..wanted
     };
-    call.memory.write(address, &wanted)?;
+    call.memory.commit(address, &wanted)?;
     Ok(if kept.status & UNSYNCHRONISED != 0 { NOT_SYNCHRONISED } else { 0 })
 }
 

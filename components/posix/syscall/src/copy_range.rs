@@ -32,7 +32,7 @@ impl Side {
         (self.at != 0).then_some(self.position)
     }
     fn write_back(&self, call: &Call<'_>, place: FilePlace) -> Result<(), Errno> {
-        place.map_or(Ok(()), |position| call.memory.write(self.at, &position))
+        place.map_or(Ok(()), |position| call.memory.commit(self.at, &position))
     }
     /// Checks that `length` bytes from its position are positions of a file.
     fn check(&self, length: u64) -> Result<(), Errno> {

@@ -258,7 +258,7 @@ fn mq_getsetattr(call: &mut Call<'_>) -> Result<u64, Errno> {
         queue.touch(Times::Access);
     }
     if old_at != 0 {
-        call.memory.write(old_at, &old)?;
+        call.memory.commit(old_at, &old)?;
     }
     Ok(0)
 }

@@ -71,7 +71,7 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
         replace_action(process, signal, &new, place);
     }
     if old_at != 0 {
-        memory.write(old_at, &old)?;
+        memory.commit(old_at, &old)?;
     }
     Ok(0)
 }
@@ -115,7 +115,7 @@ fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     }
     if old_at != 0 {
-        call.memory.write(old_at, &old)?;
+        call.memory.commit(old_at, &old)?;
     }
     Ok(0)
 }
@@ -219,7 +219,7 @@ fn sigaltstack(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     drop(signals);
     if old_at != 0 {
-        memory.write(old_at, &frame::stack_words(&old, rsp))?;
+        memory.commit(old_at, &frame::stack_words(&old, rsp))?;
     }
     Ok(0)
 }

@@ -270,7 +270,7 @@ fn peer_groups(call: &Call<'_>, peer: Option<Party>, room: usize) -> Result<u64,
     let Some((_, groups)) = peer else { return Err(Errno::ENODATA) };
     let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_le_bytes()).collect();
     if bytes.len() > room {
-        call.memory.write(call.word(4), &(bytes.len() as i32))?;
+        call.memory.commit(call.word(4), &(bytes.len() as i32))?;
         return Err(Errno::ERANGE);
     }
     answer(call, &bytes, room)
@@ -279,7 +279,7 @@ fn peer_groups(call: &Call<'_>, peer: Option<Party>, room: usize) -> Result<u64,
 /// Writes as much of a value as there is room for, and the number of bytes written.
 fn answer(call: &Call<'_>, value: &[u8], room: usize) -> Result<u64, Errno> {
     let told = value.get(..room.min(value.len())).unwrap_or_default();
-    call.memory.write_bytes(call.word(3), told)?;
-    call.memory.write(call.word(4), &(told.len() as i32))?;
+    call.memory.commit_bytes(call.word(3), told)?;
+    call.memory.commit(call.word(4), &(told.len() as i32))?;
     Ok(0)
 }

@@ -254,7 +254,7 @@ fn read_place(memory: &AddressSpace, at: u64) -> Result<FilePlace, Errno> {
 
 fn write_place(memory: &AddressSpace, at: u64, place: FilePlace) -> Result<(), Errno> {
     match place {
-        Some(position) => memory.write(at, &position),
+        Some(position) => memory.commit(at, &position),
         None => Ok(()),
     }
 }

@@ -189,7 +189,7 @@ fn prlimit64(call: &mut Call<'_>) -> Result<u64, Errno> {
         set_limit(call, &target, call.uint(1), Limit { soft, hard })?;
     }
     if call.word(3) != 0 {
-        memory.write(call.word(3), &[old.soft, old.hard])?;
+        memory.commit(call.word(3), &[old.soft, old.hard])?;
     }
     Ok(0)
 }

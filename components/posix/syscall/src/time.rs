@@ -178,7 +178,7 @@ fn sleep_relative(
     }
     let left = deadline_ns.saturating_sub(clock.now_ns());
     if left_at != 0 {
-        call.memory.write(left_at, &Timespec::from_ns(left))?;
+        call.memory.commit(left_at, &Timespec::from_ns(left))?;
     }
     let process = match clock {
         Clock::Process(id) => u64::from(id),
@@ -230,7 +230,7 @@ fn setitimer(call: &mut Call<'_>) -> Result<u64, Errno> {
     let number = decode_interval(call)?;
     let before = timers::set_interval(&call.task.process, number, value_ns, interval_ns);
     if call.word(2) != 0 {
-        memory.write(call.word(2), &IntervalValue::new(before))?;
+        memory.commit(call.word(2), &IntervalValue::new(before))?;
     }
     Ok(0)
 }
@@ -341,7 +341,7 @@ fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let before = timers::set(process, call.int(0), start, interval_ns)?;
     if call.word(3) != 0 {
-        memory.write(call.word(3), &TimerValue::new(&before))?;
+        memory.commit(call.word(3), &TimerValue::new(&before))?;
     }
     Ok(0)
 }

@@ -48,7 +48,7 @@ fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
     let before = timer_of(&file)?.set(Setting { value_ns, interval_ns, flags })?;
     if call.word(3) != 0 {
-        memory.write(call.word(3), &value(before))?;
+        memory.commit(call.word(3), &value(before))?;
     }
     Ok(0)
 }

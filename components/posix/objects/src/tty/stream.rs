@@ -67,7 +67,11 @@ impl Stream {
         if self.has_refused.swap(false, Ordering::AcqRel) {
             self.port.resume();
         }
-        if piece.is_empty() { Ok(0) } else { sink.put(&piece) }
+        if piece.is_empty() {
+            return Ok(0);
+        }
+        sink.commit();
+        sink.put(&piece)
     }
 }
 

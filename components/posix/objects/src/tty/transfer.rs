@@ -70,6 +70,7 @@ impl TerminalFile {
         let is_over = taken.is_line_end || (is_canonical && input.readable(&settings) == 0);
         drop(input);
         terminal.process_pending();
+        sink.commit();
         let mut put = 0;
         while put < taken.count {
             match sink.put(piece.get(put..taken.count).unwrap_or_default()) {

@@ -1,5 +1,5 @@
 //! pipe2, socketpair, accept4, recvmsg with descriptors: no connection and no description is lost, no descriptor left open.
-use super::world::{self, World};
+use super::world::{self, World, words};
 use linux_raw_sys::{general as raw, net};
 use vfs::Errno;
 
@@ -7,10 +7,6 @@ const UNIX: u64 = net::AF_UNIX as u64;
 const STREAM: u64 = (net::SOCK_STREAM | raw::O_NONBLOCK) as u64;
 /// `struct sockaddr_un` with the abstract name `x`.
 const NAME: &[u8] = &[1, 0, 0, b'x'];
-
-fn close(world: &World, fd: u64) {
-    world.call(raw::__NR_close, [fd, 0, 0, 0, 0, 0]).unwrap();
-}
 
 /// Takes descriptors until the next one needs a larger table.
 fn fill_table(world: &World, fd: u64) -> Vec<u64> {
@@ -32,7 +28,7 @@ fn check_pair(world: &World, make: impl Fn(u64) -> Result<u64, Errno>) {
     );
     let pair = world.task.memory().read::<[u32; 2]>(at).unwrap();
     assert_eq!(world.descriptors().len(), before.len() + 2);
-    pair.into_iter().for_each(|fd| close(world, fd.into()));
+    pair.into_iter().for_each(|fd| world.close(fd.into()));
 }
 
 #[test]
@@ -67,7 +63,7 @@ fn a_refused_accept_leaves_the_connection() {
         let byte = world.page_of(b"y");
         assert_eq!(world.call(raw::__NR_write, [client, byte, 1, 0, 0, 0]), Ok(1));
         assert_eq!(world.call(raw::__NR_read, [fd, byte, 1, 0, 0, 0]), Ok(1));
-        [fd, client, listener].into_iter().chain(taken).for_each(|fd| close(world, fd));
+        [fd, client, listener].into_iter().chain(taken).for_each(|fd| world.close(fd));
     });
 }
 
@@ -106,9 +102,5 @@ fn receive_descriptor(world: &World, kind: u64) {
     assert_eq!((count, memory.read::<u8>(bytes)), (1, Ok(b'y')));
     let [length, _, fd] = memory.read::<[u64; 3]>(control).unwrap();
     assert_eq!((length, world.descriptors().len()), (20, before.len() + 1));
-    [fd, reader, writer].into_iter().chain(taken).for_each(|fd| close(world, fd));
-}
-
-fn words(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    [fd, reader, writer].into_iter().chain(taken).for_each(|fd| world.close(fd));
 }

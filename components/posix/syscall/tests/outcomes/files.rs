@@ -3,10 +3,6 @@ use super::world::{self, World};
 use linux_raw_sys::general as raw;
 use vfs::Errno;
 
-fn close(world: &World, fd: u64) {
-    world.call(raw::__NR_close, [fd, 0, 0, 0, 0, 0]).unwrap();
-}
-
 fn exists(world: &World, path: u64) -> bool {
     match world.call(raw::__NR_access, [path, 0, 0, 0, 0, 0]) {
         Ok(_) => true,
@@ -34,7 +30,7 @@ fn a_refused_open_makes_no_file() {
             let (fd, ()) = world.refused_everywhere(|| (), |()| open(), check);
             assert!(exists(world, path));
             assert_eq!(open(), Err(Errno::EEXIST));
-            close(world, fd);
+            world.close(fd);
         }
     });
 }
@@ -49,7 +45,7 @@ fn a_refused_open_without_a_name_leaves_no_descriptor() {
             |()| world.call(raw::__NR_open, [path, flags, 0o600, 0, 0, 0]),
             || assert_eq!(world.descriptors(), before),
         );
-        close(world, fd);
+        world.close(fd);
     });
 }
 
@@ -68,6 +64,6 @@ fn a_refused_mq_open_makes_no_queue() {
         );
         let unlinked = world.call(raw::__NR_mq_unlink, [name, 0, 0, 0, 0, 0]);
         assert_eq!(unlinked, Ok(0));
-        close(world, fd);
+        world.close(fd);
     });
 }

@@ -7,5 +7,6 @@ mod descriptors;
 mod files;
 mod messages;
 mod processes;
+mod settings;
 mod signals;
 mod world;

@@ -1,5 +1,5 @@
 //! Messages of System V, of POSIX queues and of sockets, pipes and the counters of descriptors: none is lost or read twice.
-use super::world::{self, World};
+use super::world::{self, World, words};
 use linux_raw_sys::{general as raw, net};
 use vfs::Errno;
 
@@ -33,10 +33,6 @@ fn read(world: &World, at: u64, count: usize) -> Vec<u8> {
     world.task.memory().read_array(at, count).unwrap()
 }
 
-fn close(world: &World, fd: u64) {
-    world.call(raw::__NR_close, [fd, 0, 0, 0, 0, 0]).unwrap();
-}
-
 /// Reads once from `fd`, refused everywhere, and expects `expected`; then nothing is left.
 fn check_read(world: &World, fd: u64, room: u64, expected: &[u8]) {
     let (count, at) = world.refused_everywhere(
@@ -64,8 +60,8 @@ fn a_refused_read_leaves_the_bytes_of_sockets() {
             let bytes = world.page_of(b"some bytes");
             world.call(raw::__NR_write, [writer, bytes, 10, 0, 0, 0]).unwrap();
             check_read(world, reader, 100, b"some bytes");
-            close(world, reader);
-            close(world, writer);
+            world.close(reader);
+            world.close(writer);
         }
     });
 }
@@ -81,8 +77,8 @@ fn a_refused_read_leaves_the_bytes_of_pipes() {
             let bytes = world.page_of(b"some bytes");
             world.call(raw::__NR_write, [writer, bytes, 10, 0, 0, 0]).unwrap();
             check_read(world, reader, 100, b"some bytes");
-            close(world, reader);
-            close(world, writer);
+            world.close(reader);
+            world.close(writer);
         }
     });
 }
@@ -93,6 +89,57 @@ fn a_refused_read_leaves_the_count_of_an_eventfd() {
         let flags = u64::from(raw::O_NONBLOCK);
         let fd = world.call(raw::__NR_eventfd2, [5, flags, 0, 0, 0, 0]).unwrap();
         check_read(world, fd, 8, &5u64.to_le_bytes());
-        close(world, fd);
+        world.close(fd);
+    });
+}
+
+#[test]
+fn a_refused_mq_timedreceive_leaves_the_message() {
+    world::run(|world| {
+        let name = world.page_of(b"messages\0");
+        let shape = world.page_of(&words(&[0, 4, 64, 0, 0, 0, 0, 0]));
+        let flags = u64::from(raw::O_CREAT | raw::O_RDWR | raw::O_NONBLOCK);
+        let queue = world.call(raw::__NR_mq_open, [name, flags, 0o600, shape, 0, 0]).unwrap();
+        let bytes = world.page_of(b"bytes");
+        let receive = |at, priority_at| {
+            world.call(raw::__NR_mq_timedreceive, [queue, at, 64, priority_at, 0, 0])
+        };
+        world.refused_everywhere(
+            || (),
+            |()| world.call(raw::__NR_mq_timedsend, [queue, bytes, 5, 3, 0, 0]),
+            || assert_eq!(receive(bytes, 0), Err(Errno::EAGAIN)),
+        );
+        let (count, (at, priority_at)) = world.refused_everywhere(
+            || (world.page(), world.page()),
+            |(at, priority_at)| receive(*at, *priority_at),
+            || (),
+        );
+        assert_eq!((count, read(world, at, 5)), (5, b"bytes".to_vec()));
+        assert_eq!(read(world, priority_at, 1), [3]);
+        assert_eq!(receive(bytes, 0), Err(Errno::EAGAIN));
+        world.call(raw::__NR_mq_unlink, [name, 0, 0, 0, 0, 0]).unwrap();
+        world.close(queue);
+    });
+}
+
+#[test]
+fn a_refused_read_leaves_the_notes_of_inotify() {
+    const RECORD_BYTES: usize = 32;
+    world::run(|world| {
+        let flags = u64::from(raw::O_NONBLOCK);
+        let notes = world.call(raw::__NR_inotify_init1, [flags, 0, 0, 0, 0, 0]).unwrap();
+        let (root, made) = (world.page_of(b"/\0"), world.page_of(b"/noted\0"));
+        let watch = [notes, root, raw::IN_CREATE.into(), 0, 0, 0];
+        world.call(raw::__NR_inotify_add_watch, watch).unwrap();
+        world.call(raw::__NR_mkdir, [made, 0o700, 0, 0, 0, 0]).unwrap();
+        let (count, at) = world.refused_everywhere(
+            || world.page(),
+            |at| world.call(raw::__NR_read, [notes, *at, 1000, 0, 0, 0]),
+            || (),
+        );
+        assert_eq!(count as usize, RECORD_BYTES);
+        assert_eq!(read(world, at, RECORD_BYTES)[16..21], *b"noted");
+        assert_eq!(world.call(raw::__NR_read, [notes, at, 1000, 0, 0, 0]), Err(Errno::EAGAIN));
+        world.close(notes);
     });
 }

@@ -146,4 +146,13 @@ impl World {
         });
         found
     }
+    /// Closes `fd`.
+    pub fn close(&self, fd: u64) {
+        self.call(linux_raw_sys::general::__NR_close, [fd, 0, 0, 0, 0, 0]).unwrap();
+    }
+}
+
+/// Returns the bytes of `words` as a program stores them.
+pub fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -163,6 +163,7 @@ impl File for Master {
             match self.pair.take(sink.remaining()) {
                 Some(Ok(bytes)) => {
                     self.room_made();
+                    sink.commit();
                     return sink.put(&bytes);
                 }
                 Some(Err(SlaveClosed)) => return Err(Errno::EIO),
