@@ -37,6 +37,11 @@ fn bad() -> u64 {
     at
 }
 
+/// Returns the address of a page that can be written.
+fn good() -> u64 {
+    bad() - 4096
+}
+
 fn at<T>(value: &T) -> u64 {
     std::ptr::from_ref(value) as u64
 }
@@ -92,7 +97,7 @@ fn a_read_takes_a_signal_whose_record_has_no_place() {
         let flags = O_NONBLOCK as u64;
         let fd = call(SYS_signalfd4, [u64::MAX, at(&SET), 8, flags]).unwrap() as u64;
         assert_eq!(call(SYS_read, [fd, bad(), 128]), Err(EFAULT));
-        assert_eq!(call(SYS_read, [fd, at(&[0u8; 128]), 128]), Err(EAGAIN));
+        assert_eq!(call(SYS_read, [fd, good(), 128]), Err(EAGAIN));
     });
 }
 
@@ -117,13 +122,13 @@ fn a_message_of_a_posix_queue_without_a_place_is_lost() {
         let shape = [0u64, 4, 64, 0, 0, 0, 0, 0];
         let flags = (libc::O_CREAT | libc::O_RDWR | O_NONBLOCK) as u64;
         let queue = call(SYS_mq_open, [name.as_ptr() as u64, flags, 0o600, at(&shape)]).unwrap();
-        let room = [0u8; 64];
-        for (bytes, priority) in [(bad(), 0), (bad() - 2, 0), (at(&room), bad())] {
+        let room = good();
+        for (bytes, priority) in [(bad(), 0), (bad() - 2, 0), (room, bad())] {
             let queue = queue as u64;
             assert_eq!(call(SYS_mq_timedsend, [queue, b"bytes".as_ptr() as u64, 5, 1, 0]), Ok(0));
             let receive = [queue, bytes, 64, priority, 0];
             assert_eq!(call(SYS_mq_timedreceive, receive), Err(EFAULT));
-            assert_eq!(call(SYS_mq_timedreceive, [queue, at(&room), 64, 0, 0]), Err(EAGAIN));
+            assert_eq!(call(SYS_mq_timedreceive, [queue, room, 64, 0, 0]), Err(EAGAIN));
         }
         assert_eq!(call(SYS_mq_unlink, [name.as_ptr() as u64]), Ok(0));
     });
@@ -206,6 +211,28 @@ fn a_note_without_a_place_is_lost() {
 }
 
 #[test]
+fn an_event_without_a_place_is_reported_again() {
+    isolated(|| {
+        for mode in [libc::EPOLLET, libc::EPOLLONESHOT, 0] {
+            let epoll = must(unsafe { libc::epoll_create1(0) }) as i32;
+            for data in 0..2 {
+                let event = must(unsafe { libc::eventfd(1, 0) }) as i32;
+                let mut wanted =
+                    libc::epoll_event { events: (libc::EPOLLIN | mode) as u32, u64: data };
+                must(unsafe {
+                    libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, event, &raw mut wanted)
+                });
+            }
+            let wait = |at: u64| call(libc::SYS_epoll_pwait, [epoll as u64, at, 4, 0, 0, 8]);
+            assert_eq!(wait(bad()), Err(EFAULT));
+            assert_eq!(wait(bad() - 12), Ok(1), "{mode:#x}");
+            let left = if mode == 0 { 2 } else { 1 };
+            assert_eq!(wait(good()), Ok(left), "{mode:#x}");
+        }
+    });
+}
+
+#[test]
 fn a_connection_whose_name_has_no_place_is_closed() {
     isolated(|| {
         let address = [1u8, 0, 0, b'f', b'c'];
@@ -215,7 +242,7 @@ fn a_connection_whose_name_has_no_place_is_closed() {
         must(unsafe { libc::bind(listener, name, 5) });
         must(unsafe { libc::listen(listener, 5) });
         let length = 100u32;
-        for (name_at, length_at) in [(bad(), at(&length)), (at(&[0u8; 100]), bad())] {
+        for (name_at, length_at) in [(bad(), at(&length)), (good(), bad())] {
             let client = must(unsafe { libc::socket(libc::AF_UNIX, stream, 0) }) as i32;
             must(unsafe { libc::bind(client, name, 2) });
             must(unsafe { libc::connect(client, name, 5) });
@@ -277,10 +304,9 @@ fn receive_descriptor(control: u64, room: u64) -> Result<i32, i32> {
 #[test]
 fn a_descriptor_whose_number_has_no_place_is_closed() {
     isolated(|| {
-        let room = [0u64; 8];
-        assert_eq!(receive_descriptor(at(&room), 64), Ok(0));
+        assert_eq!(receive_descriptor(good(), 64), Ok(0));
         assert_eq!(receive_descriptor(bad(), 64), Ok(libc::MSG_CTRUNC));
-        assert_eq!(receive_descriptor(at(&room), 8), Ok(libc::MSG_CTRUNC));
+        assert_eq!(receive_descriptor(good(), 8), Ok(libc::MSG_CTRUNC));
     });
 }
 

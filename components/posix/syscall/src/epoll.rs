@@ -1,6 +1,7 @@
 //! The calls of epoll and eventfd.
 use super::{entry::Entry, poll::set_mask};
 use alloc::sync::Arc;
+use core::slice::from_ref;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, transfer::check_place};
 use objects::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
@@ -120,7 +121,9 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     check_place(call.word(1), (max * EVENT_BYTES) as u64)?;
     let file = call.working_file(0)?;
     let mut answer = ReadyEvents::new(call.memory, call.word(1));
-    epoll_of(&file)?.wait((max, timeout.deadline()), call.caller(), |event| answer.push(event))?;
+    let until = (max, timeout.deadline());
+    epoll_of(&file)?
+        .wait(until, call.caller(), |events, interest| answer.push(events, interest))?;
     answer.finish()
 }
 
@@ -141,28 +144,39 @@ impl<'a> ReadyEvents<'a> {
         let batch = [RawEvent::default(); EVENTS_A_WRITE];
         ReadyEvents { memory, at, batch, held: 0, written: 0, failed: None }
     }
+    /// Takes an event. Returns `false` if it has no place, so that it is to be reported again. An event that is not reported again
+    /// by itself is written at once.
     #[inline]
-    fn push(&mut self, event: Interest) {
-        if let Some(place) = self.batch.get_mut(self.held) {
-            *place = RawEvent { events: event.events, data: event.data };
-            self.held += 1;
-        }
-        if self.held == EVENTS_A_WRITE {
+    fn push(&mut self, events: u32, interest: Interest) -> bool {
+        let is_level = interest.is_level();
+        if !is_level && self.held > 0 {
             self.flush();
         }
+        if self.failed.is_some() {
+            return false;
+        }
+        if let Some(place) = self.batch.get_mut(self.held) {
+            *place = RawEvent { events, data: interest.data };
+            self.held += 1;
+        }
+        if self.held == EVENTS_A_WRITE || !is_level {
+            self.flush();
+        }
+        self.failed.is_none()
     }
     fn flush(&mut self) {
-        let events = self.batch.get(..core::mem::take(&mut self.held)).unwrap_or_default();
-        if self.failed.is_some() {
-            return;
+        let batch = self.batch;
+        let events = batch.get(..core::mem::take(&mut self.held)).unwrap_or_default();
+        if self.write(events).is_err() {
+            // Those before the bad address are written.
+            self.failed = events.iter().find_map(|event| self.write(from_ref(event)).err());
         }
-        match self.memory.write_bytes(self.at, events.as_bytes()) {
-            Ok(()) => {
-                self.at = self.at.wrapping_add(size_of_val(events) as u64);
-                self.written += events.len() as u64;
-            }
-            Err(error) => self.failed = Some(error),
-        }
+    }
+    fn write(&mut self, events: &[RawEvent]) -> Result<(), Errno> {
+        self.memory.write_bytes(self.at, events.as_bytes())?;
+        self.at = self.at.wrapping_add(size_of_val(events) as u64);
+        self.written += events.len() as u64;
+        Ok(())
     }
     /// Writes the events that are still held. Returns the number of events written, or the error if none could be written.
     fn finish(&mut self) -> Result<u64, Errno> {

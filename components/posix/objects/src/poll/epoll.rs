@@ -69,7 +69,8 @@ struct WatchedFile {
 }
 
 impl Interest {
-    fn is_level(self) -> bool {
+    /// Returns whether the entry is reported as long as its file is ready.
+    pub fn is_level(self) -> bool {
         self.events & (raw::EPOLLONESHOT | raw::EPOLLET) == 0
     }
     /// Returns the interest with the events that are always included.
@@ -98,6 +99,13 @@ impl WatchedFile {
         let was_armed = interest.events & !MODE_BITS != 0;
         interest.events &= MODE_BITS;
         was_armed
+    }
+    /// Gives a one-shot entry the wanted events back, unless it was modified meanwhile.
+    fn arm(&self, wanted: Interest) {
+        let mut interest = self.interest.lock();
+        if interest.events & !MODE_BITS == 0 {
+            *interest = wanted;
+        }
     }
     fn is(&self, fd: i32, file: &Arc<OpenFile>) -> bool {
         self.fd == fd && Weak::as_ptr(&self.file) == Arc::as_ptr(file)
@@ -266,8 +274,9 @@ impl Epoll {
         };
         self.inner().iter().any(is_it)
     }
-    /// Waits until a file is ready for `caller`, and calls `tell` for at most `max` ready entries, with the ready events; returns
-    /// without any after `deadline`. No lock is held during `tell`.
+    /// Waits until a file is ready for `caller`, and calls `tell` for at most `max` ready entries, with the ready events and the interest;
+    /// returns without any after `deadline`. If `tell` returns `false`, the wait ends and the entry is ready as before. No lock is
+    /// held during `tell`.
     ///
     /// # Errors
     /// `EINTR` for a signal.
@@ -276,7 +285,7 @@ impl Epoll {
         &self,
         (max, deadline): (usize, Option<Instant>),
         caller: &dyn Principal,
-        mut tell: impl FnMut(Interest),
+        mut tell: impl FnMut(u32, Interest) -> bool,
     ) -> Result<(), Errno> {
         if self.harvest(max, caller, &mut tell) || deadline.is_some_and(|at| rt::time::now() >= at)
         {
@@ -293,7 +302,7 @@ impl Epoll {
         &self,
         (max, deadline): (usize, Option<Instant>),
         caller: &dyn Principal,
-        tell: &mut impl FnMut(Interest),
+        tell: &mut impl FnMut(u32, Interest) -> bool,
     ) -> Result<(), Errno> {
         let mut woken = Woken::Signalled;
         loop {
@@ -312,7 +321,12 @@ impl Epoll {
     }
     /// Removes ready entries from the list and reports them; level-triggered ones are added to its end again. Returns
     /// whether there was any.
-    fn harvest(&self, max: usize, caller: &dyn Principal, tell: &mut impl FnMut(Interest)) -> bool {
+    fn harvest(
+        &self,
+        max: usize,
+        caller: &dyn Principal,
+        tell: &mut impl FnMut(u32, Interest) -> bool,
+    ) -> bool {
         let mut told = 0;
         let mut ready = self.ready.lock();
         // A single level-triggered entry stays in its place.
@@ -324,7 +338,7 @@ impl Epoll {
             if let Some((events, interest)) = only.look(None, caller)
                 && interest.is_level()
             {
-                tell(Interest { events, data: interest.data });
+                tell(events, interest);
                 return true;
             }
             ready = self.ready.lock();
@@ -343,8 +357,14 @@ impl Epoll {
             if let Some((events, interest)) = found
                 && is_told
             {
-                tell(Interest { events, data: interest.data });
                 told += 1;
+                if !tell(events, interest) {
+                    entry.arm(interest);
+                    if !entry.is_queued.swap(true, Ordering::AcqRel) {
+                        self.ready.lock().push_front(entry);
+                    }
+                    break;
+                }
             }
             ready = self.ready.lock();
             let is_level = found.is_some_and(|(_, interest)| interest.is_level());

@@ -30,7 +30,12 @@ fn take(file: &OpenFile) -> Result<u64, Errno> {
 /// Returns the data of at most `max` ready entries.
 fn told(epoll: &Epoll, max: usize, deadline: Option<rt::time::Instant>) -> Vec<u64> {
     let mut found = Vec::new();
-    epoll.wait((max, deadline), NOBODY, |event| found.push(event.data)).unwrap();
+    epoll
+        .wait((max, deadline), NOBODY, |_, interest| {
+            found.push(interest.data);
+            true
+        })
+        .unwrap();
     found
 }
 
