@@ -66,23 +66,19 @@ pub(super) enum CopyStage {
 pub(super) struct Tries {
     address: u64,
     count: u32,
-    stage: CopyStage,
 }
 
 impl Tries {
-    /// Returns the count for a copy at `stage`.
-    pub(super) fn at(stage: CopyStage) -> Tries {
-        Tries { stage, ..Tries::default() }
-    }
-    /// Handles `fault` for `caller`, as [`AddressSpace::fault_for`] does, or gives up after too many.
+    /// Handles `fault` of a copy at `stage` for `caller`, as [`AddressSpace::fault_for`] does, or gives up after too many.
     pub(super) fn answer(
         &mut self,
         memory: &AddressSpace,
         fault: Fault,
+        stage: CopyStage,
         caller: Option<&dyn Principal>,
     ) -> Result<(), Errno> {
         if fault.address != self.address {
-            *self = Tries { address: fault.address, count: 0, stage: self.stage };
+            *self = Tries { address: fault.address, count: 0 };
         }
         self.count += 1;
         if self.count > TRIES {
@@ -95,7 +91,7 @@ impl Tries {
                     return Err(Errno::ENOMEM);
                 }
                 Err(FaultError::NoMemory) if memory.host.relieve() => {}
-                Err(FaultError::NoMemory) if self.stage == CopyStage::Prepare => {
+                Err(FaultError::NoMemory) if stage == CopyStage::Prepare => {
                     return Err(Errno::Refused);
                 }
                 Err(FaultError::NoMemory) => {
@@ -132,7 +128,7 @@ impl AddressSpace {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
             rest = rest.get_mut(done..).unwrap_or_default();
-            tries.answer(self, fault, None)?;
+            tries.answer(self, fault, CopyStage::Prepare, None)?;
         }
         Ok(())
     }
@@ -170,12 +166,12 @@ impl AddressSpace {
     }
     #[cold]
     fn write_with_faults(&self, address: u64, data: &[u8], stage: CopyStage) -> Result<(), Errno> {
-        let (mut at, mut rest, mut tries) = (address, data, Tries::at(stage));
+        let (mut at, mut rest, mut tries) = (address, data, Tries::default());
         while let Err(fault) = self.user().write(at, rest) {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
             rest = rest.get(done..).unwrap_or_default();
-            tries.answer(self, fault, None)?;
+            tries.answer(self, fault, stage, None)?;
         }
         Ok(())
     }
@@ -189,7 +185,7 @@ impl AddressSpace {
             let done = fault.done.min(rest);
             at = at.wrapping_add(done as u64);
             rest -= done;
-            tries.answer(self, fault, None)?;
+            tries.answer(self, fault, CopyStage::Prepare, None)?;
         }
         Ok(())
     }
@@ -254,7 +250,7 @@ impl AddressSpace {
                 }
                 Err(fault) => {
                     string.truncate(before + fault.done.min(room_bytes));
-                    tries.answer(self, fault, None)?;
+                    tries.answer(self, fault, CopyStage::Prepare, None)?;
                 }
             }
         }
@@ -300,7 +296,7 @@ impl AddressSpace {
         loop {
             match self.user().atomic_load(address) {
                 Ok(value) => return Ok(value),
-                Err(fault) => tries.answer(self, fault, None)?,
+                Err(fault) => tries.answer(self, fault, CopyStage::Prepare, None)?,
             }
         }
     }
@@ -314,7 +310,7 @@ impl AddressSpace {
         loop {
             match self.user().compare_exchange(address, old, new) {
                 Ok(value) => return Ok(value),
-                Err(fault) => tries.answer(self, fault, None)?,
+                Err(fault) => tries.answer(self, fault, CopyStage::Prepare, None)?,
             }
         }
     }

@@ -119,7 +119,6 @@ struct Cursor<'b> {
     current: IoVec,
     rest: &'b [IoVec],
     remaining: u64,
-    stage: CopyStage,
 }
 
 impl<'b> Cursor<'b> {
@@ -130,14 +129,7 @@ impl<'b> Cursor<'b> {
     ) -> Cursor<'b> {
         let remaining = buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
         let (current, rest) = (IoVec::default(), buffers);
-        Cursor {
-            caller,
-            memory,
-            current,
-            rest,
-            remaining: remaining.min(BYTES_MAX),
-            stage: CopyStage::Prepare,
-        }
+        Cursor { caller, memory, current, rest, remaining: remaining.min(BYTES_MAX) }
     }
     fn one(
         caller: &'b dyn Principal,
@@ -148,15 +140,7 @@ impl<'b> Cursor<'b> {
         check_buffer(&IoVec { address, length })?;
         let buffer = IoVec { address, length: length.min(BYTES_MAX) };
         let memory = memory.clone();
-        let remaining = buffer.length;
-        Ok(Cursor {
-            caller,
-            memory,
-            current: buffer,
-            rest: &[],
-            remaining,
-            stage: CopyStage::Prepare,
-        })
+        Ok(Cursor { caller, memory, current: buffer, rest: &[], remaining: buffer.length })
     }
     /// Returns the address of the next byte, and the number of bytes that fit there; `None` at the end.
     fn next(&mut self) -> Option<(u64, usize)> {
@@ -174,9 +158,10 @@ impl<'b> Cursor<'b> {
     fn transfer(
         &mut self,
         length: usize,
+        stage: CopyStage,
         mut part: impl FnMut(&AddressSpace, u64, usize, usize) -> Result<(), Fault>,
     ) -> Result<usize, Errno> {
-        let (mut done, mut tries) = (0, Tries::at(self.stage));
+        let (mut done, mut tries) = (0, Tries::default());
         while done < length && self.remaining > 0 {
             let Some((address, room)) = self.next() else { break };
             let count = room.min(length - done);
@@ -189,7 +174,7 @@ impl<'b> Cursor<'b> {
                     let moved = fault.done.min(count);
                     self.advance(moved);
                     done += moved;
-                    match tries.answer(&self.memory, fault, Some(self.caller)) {
+                    match tries.answer(&self.memory, fault, stage, Some(self.caller)) {
                         Ok(()) => {}
                         Err(_) if done > 0 => return Ok(done),
                         Err(error) => return Err(error),
@@ -202,7 +187,10 @@ impl<'b> Cursor<'b> {
 }
 
 /// A program's buffers as the destination of a read. The task that reads may be of another process than the memory.
-pub struct UserSink<'b>(Cursor<'b>);
+pub struct UserSink<'b> {
+    place: Cursor<'b>,
+    stage: CopyStage,
+}
 
 impl<'b> UserSink<'b> {
     /// Makes the sink of one buffer.
@@ -215,7 +203,8 @@ impl<'b> UserSink<'b> {
         address: u64,
         length: u64,
     ) -> Result<UserSink<'b>, Errno> {
-        Cursor::one(caller, memory, address, length).map(UserSink)
+        let place = Cursor::one(caller, memory, address, length)?;
+        Ok(UserSink { place, stage: CopyStage::Prepare })
     }
     /// Makes the sink of buffers from [`AddressSpace::read_iovecs`].
     pub fn vectored(
@@ -223,33 +212,36 @@ impl<'b> UserSink<'b> {
         memory: &Arc<AddressSpace>,
         buffers: &'b [IoVec],
     ) -> UserSink<'b> {
-        UserSink(Cursor::new(caller, memory.clone(), buffers))
+        let place = Cursor::new(caller, memory.clone(), buffers);
+        UserSink { place, stage: CopyStage::Prepare }
     }
 }
 
 impl Sink for UserSink<'_> {
     fn caller(&self) -> &dyn Principal {
-        self.0.caller
+        self.place.caller
     }
     fn remaining(&self) -> usize {
-        self.0.remaining as usize
+        self.place.remaining as usize
     }
     fn commit(&mut self) {
-        self.0.stage = CopyStage::Commit;
+        self.stage = CopyStage::Commit;
     }
     fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
-        self.0.transfer(data.len(), |memory, address, done, count| {
+        self.place.transfer(data.len(), self.stage, |memory, address, done, count| {
             memory.user().write(address, data.get(done..done + count).unwrap_or_default())
         })
     }
     fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
         let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
-        self.0.transfer(length, |memory, address, done, count| {
+        self.place.transfer(length, self.stage, |memory, address, done, count| {
             memory.user().write_from_frame(address, frame, offset + done, count)
         })
     }
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
-        self.0.transfer(length, |memory, address, _, count| memory.user().zero(address, count))
+        self.place.transfer(length, self.stage, |memory, address, _, count| {
+            memory.user().zero(address, count)
+        })
     }
 }
 
@@ -288,7 +280,7 @@ impl Source for UserSource<'_> {
     }
     fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
         let length = out.len();
-        self.0.transfer(length, |memory, address, done, count| {
+        self.0.transfer(length, CopyStage::Prepare, |memory, address, done, count| {
             memory.user().read(address, out.get_mut(done..done + count).unwrap_or_default())
         })
     }
@@ -299,7 +291,7 @@ impl Source for UserSource<'_> {
         length: usize,
     ) -> Result<usize, Errno> {
         let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
-        self.0.transfer(length, |memory, address, done, count| {
+        self.0.transfer(length, CopyStage::Prepare, |memory, address, done, count| {
             memory.user().read_into_frame(address, frame, offset + done, count)
         })
     }

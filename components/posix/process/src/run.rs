@@ -156,7 +156,8 @@ fn answer(table: &CallTable, call: &mut Call<'_>) -> Option<Interrupted> {
     call.task.set_in_call(true);
     let value = match table.dispatch(call, number) {
         Ok(value) => value,
-        Err(errno) => match failed(table, call, errno) {
+        Err(Errno::Failed(number)) => call::failure(number),
+        Err(errno) => match not_done(table, call, errno) {
             Ok(value) => value,
             Err(interrupted) => return Some(interrupted),
         },
@@ -166,10 +167,10 @@ fn answer(table: &CallTable, call: &mut Call<'_>) -> Option<Interrupted> {
     None
 }
 
-/// Converts a call's error into the caller's rax, or into the interruption that it stands for. A refused call has done
-/// nothing: it is made again, with the same arguments, once memory is free.
+/// Converts the end of a call that was refused or interrupted into the caller's rax, or into the interruption. A refused call
+/// has done nothing: it is made again, with the same arguments, once memory is free.
 #[inline(never)]
-fn failed(table: &CallTable, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
+fn not_done(table: &CallTable, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
     let (task, number) = (call.task, call.context.registers.rax);
     let result = match errno {
         Errno::Refused => oom::retried(task, || table.dispatch(call, number)),

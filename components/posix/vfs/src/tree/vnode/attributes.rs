@@ -78,6 +78,7 @@ impl Vnode {
         }
     }
     /// Records that its contents changed now; the file system is told later.
+    #[inline(always)]
     pub(crate) fn touch_modified(&self) {
         let now = now();
         {
