@@ -328,7 +328,7 @@ impl AddressSpace {
             }
             page += super::region::PAGE;
             if page.is_multiple_of(LOOK_BYTES)
-                && self.map.read().owner().is_some_and(|owner| owner.is_ending())
+                && self.owner().is_some_and(|owner| owner.is_ending())
             {
                 break;
             }

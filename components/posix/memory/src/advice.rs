@@ -180,7 +180,7 @@ impl AddressSpace {
     }
 
     fn read_ahead(&self, start: u64, end: u64) {
-        let owner = self.map.read().owner();
+        let owner = self.owner();
         let caller = owner.as_deref().unwrap_or(NOBODY);
         for (object, first, pages) in self.objects(start, end) {
             let _ = read_ahead(&*object, first, pages, caller);

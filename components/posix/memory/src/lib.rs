@@ -22,9 +22,9 @@
 //! before it releases the lock*. So a fault that races an munmap either comes first and its page is removed, or looks the
 //! region up again and does not find it. A page fetched without the lock is discarded if a truncation came between, or the
 //! writing of pages to storage: that removes write access from the mapping, so that the next store is noticed. Under
-//! `memory.map` only objects' `resident` (page cache locks) and rt are called; user memory is never accessed with it held.
-//! Removed regions are dropped after it (they may close files). Source: POSIX.1-2017, Linux's manual pages; Mach's
-//! vm_map/vm_object split.
+//! `memory.map` only objects' `resident` (page cache locks), the rights of the space's owner (`process.signals`) and rt are
+//! called; user memory is never accessed with it held. Removed regions are dropped after it (they may close files). Source:
+//! POSIX.1-2017, Linux's manual pages; Mach's vm_map/vm_object split.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -143,6 +143,13 @@ impl AddressSpace {
     pub fn set_owner(&self, owner: Weak<dyn Principal>) {
         self.map.write().owner = Some(owner);
     }
+    /// Returns the process to which it belongs, unless that has ended.
+    ///
+    /// # Locks
+    /// `memory.map`, to read.
+    pub(super) fn owner(&self) -> Option<Arc<dyn Principal>> {
+        self.map.read().owner()
+    }
     /// Returns the memory barriers for which its programs registered, as used by `syscall/barrier.rs`.
     pub fn barriers(&self) -> &AtomicU32 {
         &self.barriers
