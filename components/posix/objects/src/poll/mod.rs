@@ -62,13 +62,18 @@ impl PolledFile {
 
 /// Checks every file, not only up to the first that is ready. Returns `true` if one is.
 fn look(wanted: &mut [PolledFile], table: Option<&PollTable>, caller: &dyn Principal) -> bool {
-    wanted.iter_mut().filter_map(|wanted| wanted.look(table, caller).then_some(())).count() > 0
+    let mut is_any = false;
+    for one in wanted {
+        is_any |= one.look(table, caller);
+    }
+    is_any
 }
 
 /// Waits until one of `wanted` is ready for `caller` or the time has passed; the ready events are in `found`.
 ///
 /// # Errors
 /// `RestartUnhandled` for a signal.
+#[inline(never)]
 pub fn wait_ready(
     wanted: &mut [PolledFile],
     timeout: Timeout,

@@ -1,14 +1,38 @@
 //! Connections: listen, connect, accept.
-use super::{
-    Address, BACKLOG_MAX, HangUp, Party, Patience, Shut, Socket, SocketKind, SocketLink,
-    SocketState, wait,
-};
+use super::{Address, BACKLOG_MAX, Party, Shut, Socket, SocketKind, SocketLink, SocketState, wait};
 use alloc::{
     collections::VecDeque,
     sync::{Arc, Weak},
 };
 use core::sync::atomic::Ordering;
 use vfs::{Caller, Errno, Principal};
+
+/// Tells whether a call waits for its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It fails with `EAGAIN` instead (O_NONBLOCK).
+    None,
+    /// It waits as long as the socket's time limit allows.
+    Wait,
+}
+
+/// The way in which the other end of a connection was closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HangUp {
+    /// It had read all.
+    End,
+    /// It had not read all: ECONNRESET.
+    Reset,
+}
+
+/// The close of a socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Close {
+    /// Its last description was closed.
+    Last,
+    /// It was never accepted, and so never had a description.
+    Unaccepted,
+}
 
 impl Socket {
     /// Makes the socket accept connections (listen(2)).

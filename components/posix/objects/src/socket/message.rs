@@ -86,8 +86,8 @@ impl Budget {
     pub(super) fn abandon(&self) {
         self.is_orphan.store(true, Ordering::Relaxed);
     }
-    fn charge(&self, bytes: usize, sender: &dyn Principal) -> Result<(), Errno> {
-        self.user.add_message(bytes, || is_unprivileged(sender))?;
+    fn charge(&self, bytes: usize, source: &dyn Source) -> Result<(), Errno> {
+        self.user.add_message(bytes, || is_unprivileged(source.caller()))?;
         self.used.fetch_add(bytes, Ordering::SeqCst);
         Ok(())
     }
@@ -230,7 +230,7 @@ impl SocketMessage {
         if payload.length() < length {
             return Err(Errno::EFAULT);
         }
-        budget.charge(cost, source.caller())?;
+        budget.charge(cost, source)?;
         let budget = budget.clone();
         Ok(SocketMessage { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
     }

@@ -14,6 +14,7 @@ mod tests;
 pub mod transfer;
 
 pub use address::Address;
+pub use connection::Patience;
 pub use message::{Budget, Identity, SocketMessage};
 
 use crate::poll::Timeout;
@@ -25,6 +26,7 @@ use alloc::{
     vec::Vec,
 };
 use bitflags::bitflags;
+use connection::{Close, HangUp};
 use core::{
     mem,
     sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
@@ -148,33 +150,6 @@ pub struct Socket {
 
 static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<Socket>>> = Mutex::new(&ALL, BTreeMap::new());
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
-
-/// Tells whether a call waits for its event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// It fails with `EAGAIN` instead (O_NONBLOCK).
-    None,
-    /// It waits as long as the socket's time limit allows.
-    Wait,
-}
-
-/// The way in which the other end of a connection was closed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HangUp {
-    /// It had read all.
-    End,
-    /// It had not read all: ECONNRESET.
-    Reset,
-}
-
-/// The close of a socket.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Close {
-    /// Its last description was closed.
-    Last,
-    /// It was never accepted, and so never had a description.
-    Unaccepted,
-}
 
 /// A process that makes a socket, connects it or listens: identity and supplementary groups.
 pub type Party = (Identity, Vec<u32>);

@@ -151,7 +151,7 @@ impl Socket {
             peer => peer?,
         };
         let (identity, mut rights) =
-            (self.identity_to(&peer, along.identity, source.caller()), along.rights);
+            (self.identity_to(&peer, along.identity, source), along.rights);
         while source.remaining() > 0 {
             self.wait_for_budget(how)?;
             let length = source.remaining().min(PIECE_MAX);
@@ -202,7 +202,7 @@ impl Socket {
             return Err(Errno::EMSGSIZE);
         }
         self.wait_for_budget(how)?;
-        let along = (self.identity_to(to, along.identity, source.caller()), along.rights);
+        let along = (self.identity_to(to, along.identity, source), along.rights);
         let message = SocketMessage::read(source, length, &self.budget, along)?;
         let mut message = Some(message);
         let timeout = self.send_deadline();
@@ -231,19 +231,14 @@ impl Socket {
             wait(&to.room, ticket, timeout)?;
         }
     }
-    /// Returns the credentials for a message of `sender` to `other`: those that the sender states, or its own if either end
+    /// Returns the credentials for a message from `source` to `other`: those that the sender states, or its own if either end
     /// passes them (SO_PASSCRED) or if the other end was not accepted yet and so might.
-    fn identity_to(
-        &self,
-        other: &Socket,
-        said: Option<Identity>,
-        sender: &dyn Principal,
-    ) -> Identity {
+    fn identity_to(&self, other: &Socket, said: Option<Identity>, source: &dyn Source) -> Identity {
         let passes = |end: &Socket| end.options.passes_identity.load(Ordering::Relaxed);
         match said {
             Some(identity) => identity,
             None if passes(self) || passes(other) || other.is_waiting.load(Ordering::Relaxed) => {
-                identity_of(sender)
+                identity_of(source.caller())
             }
             None => Identity::UNKNOWN,
         }

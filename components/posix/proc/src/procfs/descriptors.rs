@@ -51,10 +51,15 @@ impl Node for Descriptors {
     fn permissions(&self) -> u16 {
         if self.view == View::Links { 0o500 } else { 0o555 }
     }
-    fn with_cache(&self, name: &[u8], viewer: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {
+    fn with_cache(
+        &self,
+        name: &[u8],
+        caller: &dyn Principal,
+        act: &mut dyn FnMut(&ChildCache, u64),
+    ) {
         if let Some(cache) = self.subject.cache()
             && let Some(number) = parse(name)
-            && let Ok(Ok(_)) = self.subject.look_up(viewer.task, |task| task.files().get(number))
+            && let Ok(Ok(_)) = self.subject.look_up(caller, |task| task.files().get(number))
         {
             act(cache, number as u64);
         }

@@ -254,7 +254,7 @@ impl Node for ProcessDirectory {
     fn subject(&self) -> Option<&dyn core::any::Any> {
         Some(&self.subject)
     }
-    fn with_cache(&self, wanted: &[u8], _: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {
+    fn with_cache(&self, wanted: &[u8], _: &dyn Principal, act: &mut dyn FnMut(&ChildCache, u64)) {
         if let Some(cache) = self.subject.cache()
             && let Some((index, _)) = self.find(wanted)
         {

@@ -447,7 +447,7 @@ impl Node for Root {
     fn permissions(&self) -> u16 {
         PERMISSIONS
     }
-    fn with_cache(&self, name: &[u8], _: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {
+    fn with_cache(&self, name: &[u8], _: &dyn Principal, act: &mut dyn FnMut(&ChildCache, u64)) {
         if let Some(process) = parse_id(name).and_then(tree::process) {
             act(&process.files_about_it, 0);
         }

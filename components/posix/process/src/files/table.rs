@@ -197,7 +197,7 @@ impl DescriptorTable {
     pub fn close(&self, fd: i32, caller: &dyn Principal) -> Result<(), Errno> {
         let fd = index(fd)?;
         let file = self.slots.write().take(fd).ok_or(Errno::EBADF)?;
-        self.closed([file], caller);
+        self.release(file, caller);
         Ok(())
     }
     /// Closes every descriptor of `first ..= last` for `caller`.
@@ -215,11 +215,13 @@ impl DescriptorTable {
     }
     /// Releases files that left the table, with no lock held.
     fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>, caller: &dyn Principal) {
-        for file in files {
-            notes::descriptor_closed(self.id, &file);
-            file.file().descriptor_closed(caller);
-            locks::descriptor_closed(self.id, file, caller);
-        }
+        files.into_iter().for_each(|file| self.release(file, caller));
+    }
+    #[inline]
+    fn release(&self, file: Arc<OpenFile>, caller: &dyn Principal) {
+        notes::descriptor_closed(self.id, &file);
+        file.file().descriptor_closed(caller);
+        locks::descriptor_closed(self.id, file, caller);
     }
     /// Closes every descriptor of `first ..= last` at the next exec.
     pub fn close_range_on_exec(&self, first: usize, last: usize) {

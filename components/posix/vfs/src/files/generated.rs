@@ -42,13 +42,13 @@ impl GeneratedFile {
     pub(crate) fn new(node: Arc<dyn Node>) -> GeneratedFile {
         GeneratedFile { node, content: Mutex::new(&CONTENT, None), changes: None }
     }
-    fn content(&self, offset: u64, reader: &dyn Principal) -> Result<Arc<[u8]>, Errno> {
+    fn content(&self, offset: u64, sink: &dyn Sink) -> Result<Arc<[u8]>, Errno> {
         if offset > 0
             && let Some(content) = self.content.lock().as_ref()
         {
             return Ok(content.clone());
         }
-        let fresh: Arc<[u8]> = Arc::from(self.node.generate(reader)?);
+        let fresh: Arc<[u8]> = Arc::from(self.node.generate(sink.caller())?);
         *self.content.lock() = Some(fresh.clone());
         Ok(fresh)
     }
@@ -77,7 +77,7 @@ impl File for GeneratedFile {
         self.node.attributes().size
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
-        let content = self.content(offset, sink.caller())?;
+        let content = self.content(offset, sink)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
         match content.get(start..) {
             Some(rest) if !rest.is_empty() => sink.put(rest),

@@ -319,6 +319,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// `EINVAL` if it is not open for writing, and errors of the file.
+    #[inline]
     pub fn truncate(&self, size: u64, caller: &dyn Principal) -> Result<(), Errno> {
         if self.is_path_only() {
             return Err(Errno::EBADF);
@@ -347,10 +348,15 @@ impl OpenFile {
     }
     /// Drops a use of the description on behalf of `caller`, which closed a descriptor: writes that are cancelled with the end
     /// of the file are charged to it.
+    #[inline]
     pub fn close(self: Arc<Self>, caller: &dyn Principal) {
-        if !self.path.dentry.is_deleted() {
-            return;
+        if self.path.dentry.is_deleted() && Arc::strong_count(&self) == 1 {
+            self.end(caller);
         }
+    }
+    /// Drops the last use of a description of a file without a name.
+    #[inline(never)]
+    fn end(self: Arc<Self>, caller: &dyn Principal) {
         let vnode = self.vnode().clone();
         drop(self);
         vnode.release_for(caller);

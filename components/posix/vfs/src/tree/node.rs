@@ -64,8 +64,14 @@ pub trait Node: Send + Sync {
         false
     }
     /// For a directory of files about an object that has a cache of them: calls `act` with that cache and the place of `name`
-    /// in it, if the object has a file of that name that `viewer` may see.
-    fn with_cache(&self, name: &[u8], viewer: &Viewer<'_>, act: &mut dyn FnMut(&ChildCache, u64)) {}
+    /// in it, if the object has a file of that name that `caller` may see.
+    fn with_cache(
+        &self,
+        name: &[u8],
+        caller: &dyn Principal,
+        act: &mut dyn FnMut(&ChildCache, u64),
+    ) {
+    }
     /// For a directory: passes the entries from `position` (0 first) to `take`, without `.` and `..`, until it breaks, as
     /// `caller` sees them.
     ///

@@ -91,7 +91,7 @@ impl<'a> Caller<'a> {
             let mut known = None;
             if !is_kept {
                 let mut find = |cache: &ChildCache, place| known = cache.get(parent.id(), place);
-                node.with_cache(name, &self.viewer(), &mut find);
+                node.with_cache(name, self.task, &mut find);
             }
             if known.is_some() {
                 return Ok(known);
@@ -107,7 +107,7 @@ impl<'a> Caller<'a> {
                 false => {
                     let mut put =
                         |cache: &ChildCache, place| cache.put(parent.id(), place, &dentry);
-                    node.with_cache(name, &self.viewer(), &mut put);
+                    node.with_cache(name, self.task, &mut put);
                     dentry
                 }
             }));

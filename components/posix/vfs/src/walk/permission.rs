@@ -117,22 +117,21 @@ impl Caller<'_> {
     /// Those of [`check`].
     #[inline]
     pub fn check(&self, vnode: &Vnode, want: Want) -> Result<(), Errno> {
-        self.unless_open(vnode, check(vnode, self.credentials, want))
+        check(vnode, self.credentials, want).or_else(|refusal| self.unless_open(vnode, refusal))
     }
     /// Does the same as [`check_path`] for the caller, with the exception of [`Caller::check`].
     ///
     /// # Errors
     /// Those of [`check_path`].
     pub fn check_path(&self, path: &Path, want: Want) -> Result<(), Errno> {
-        self.unless_open(path.vnode(), check_path(path, self.credentials, want))
+        check_path(path, self.credentials, want)
+            .or_else(|refusal| self.unless_open(path.vnode(), refusal))
     }
-    #[inline]
-    fn unless_open(&self, vnode: &Vnode, checked: Result<(), Errno>) -> Result<(), Errno> {
-        match checked {
-            Err(Errno::EACCES) if vnode.node().is_some_and(|node| node.is_open_to(self.task)) => {
-                Ok(())
-            }
-            checked => checked,
+    #[cold]
+    fn unless_open(&self, vnode: &Vnode, refusal: Errno) -> Result<(), Errno> {
+        match vnode.node() {
+            Some(node) if refusal == Errno::EACCES && node.is_open_to(self.task) => Ok(()),
+            _ => Err(refusal),
         }
     }
 }

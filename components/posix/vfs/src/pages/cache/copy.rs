@@ -2,7 +2,7 @@
 use super::{
     BATCH, PAGE, PageCache,
     index::{Page, Touch},
-    readahead::{Hit, Readahead},
+    readahead::Readahead,
 };
 use crate::{
     base::{
@@ -98,7 +98,9 @@ impl PageCache {
         }
         if self.backing == Backing::Storage {
             let used = wanted.start..wanted.start + count as u64;
-            self.read_ahead(used, (readahead, Hit::Yes), sink.caller());
+            if let Some(range) = self.plan(used, readahead) {
+                let _ = self.start_reads(range, sink.caller());
+            }
         }
         let mut done = 0;
         for frame in frames.iter().flatten() {

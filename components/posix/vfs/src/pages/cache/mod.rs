@@ -184,13 +184,13 @@ impl PageCache {
             match (found, self.backing) {
                 (Page::Ready(frame), _) => {
                     if self.backing == Backing::Storage && asked == Asked::Not {
-                        self.read_ahead(index..index + 1, (&self.faults, Hit::Yes), caller);
+                        self.read_ahead(index..index + 1, &self.faults, caller);
                     }
                     return Ok(frame);
                 }
                 (Page::Reading, _) => {
                     if asked == Asked::Not {
-                        self.read_ahead(index..index + 1, (&self.faults, Hit::Yes), caller);
+                        self.read_ahead(index..index + 1, &self.faults, caller);
                         asked = Asked::Together;
                     }
                     let _ = self.arrived.wait(ticket, None);
@@ -266,7 +266,7 @@ impl PageCache {
                 Page::Reading => {
                     if asked == Asked::Not {
                         let used = wanted.start..wanted.start + 1;
-                        self.read_ahead(used, (readahead, Hit::Yes), caller);
+                        self.read_ahead(used, readahead, caller);
                         asked = Asked::Together;
                     }
                     let _ = self.arrived.wait(ticket, None);
@@ -309,18 +309,17 @@ impl PageCache {
             result => result,
         }
     }
-    /// Requests the pages that the reader will probably want soon; failures are ignored.
-    fn read_ahead(
-        &self,
-        used: Range<u64>,
-        (readahead, hit): (&Mutex<Readahead>, Hit),
-        caller: &dyn Principal,
-    ) {
-        let limit = self.size().div_ceil(PAGE);
-        let planned = readahead.lock().plan(used, limit, hit);
-        if let Some(range) = planned {
+    /// Requests the pages that a reader will probably want soon, after a hit on those in `used`; failures are ignored.
+    fn read_ahead(&self, used: Range<u64>, readahead: &Mutex<Readahead>, caller: &dyn Principal) {
+        if let Some(range) = self.plan(used, readahead) {
             let _ = self.start_reads(range, caller);
         }
+    }
+    /// Returns the pages to request ahead after a hit on those in `used`.
+    #[inline]
+    fn plan(&self, used: Range<u64>, readahead: &Mutex<Readahead>) -> Option<Range<u64>> {
+        let limit = self.size().div_ceil(PAGE);
+        readahead.lock().plan(used, limit, Hit::Yes)
     }
     /// Starts reading the absent pages of a range for `caller`, with one request for each run.
     fn start_reads(&self, range: Range<u64>, caller: &dyn Principal) -> Result<(), Errno> {
@@ -425,10 +424,8 @@ impl PageCache {
     }
     /// Charges the writes of dirty pages that end with the file to `caller`, as cancelled.
     pub(crate) fn charge_lost(&self, caller: &dyn Principal) {
-        if self.backing == Backing::Storage {
-            let dirty = self.index.read().dirty_from(0);
-            self.charge(caller, StorageIo::Cancelled, dirty);
-        }
+        let dirty = self.index.read().dirty_from(0);
+        self.charge(caller, StorageIo::Cancelled, dirty);
     }
     /// Called when the vnode ends: releases the space reserved for its pages.
     pub(crate) fn release(&self) {

@@ -78,11 +78,14 @@ impl Vnode {
 impl Vnode {
     /// Drops a use of the vnode on behalf of `caller`. If no other is left and the file has no name, its dirty pages end
     /// with it, and the caller is charged for their cancelled writes. A use that is dropped otherwise charges nobody: such
-    /// are the last mapping of a file, and a description that was in a message.
+    /// are the last mapping of a file, and a description that was in a message. Nor is anybody charged if the last two uses
+    /// are dropped at the same time.
+    #[inline]
     pub(crate) fn release_for(self: Arc<Self>, caller: &dyn Principal) {
-        if let Some(last) = Arc::into_inner(self)
-            && let Some(pages) = &last.pages
-            && last.links() == 0
+        if let Some(pages) = &self.pages
+            && pages.backing() == Backing::Storage
+            && Arc::strong_count(&self) == 1
+            && self.links() == 0
         {
             pages.charge_lost(caller);
         }
