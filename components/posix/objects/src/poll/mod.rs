@@ -73,7 +73,6 @@ fn look(wanted: &mut [PolledFile], table: Option<&PollTable>, caller: &dyn Princ
 ///
 /// # Errors
 /// `RestartUnhandled` for a signal.
-#[inline(never)]
 pub fn wait_ready(
     wanted: &mut [PolledFile],
     timeout: Timeout,

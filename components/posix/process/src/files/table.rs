@@ -194,6 +194,7 @@ impl DescriptorTable {
     ///
     /// # Errors
     /// `EBADF`.
+    #[inline]
     pub fn close(&self, fd: i32, caller: &dyn Principal) -> Result<(), Errno> {
         let fd = index(fd)?;
         let file = self.slots.write().take(fd).ok_or(Errno::EBADF)?;

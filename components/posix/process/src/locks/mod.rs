@@ -283,7 +283,14 @@ impl Drop for Waiting {
 /// and with the last reference those of the description.
 #[inline]
 pub fn descriptor_closed(table: u64, file: Arc<OpenFile>, caller: &dyn Principal) {
-    let Some(locks) = FileLocks::existing(file.vnode()) else { return file.close(caller) };
+    match FileLocks::existing(file.vnode()) {
+        Some(locks) => close_locked(table, file, &locks, caller),
+        None => file.close(caller),
+    }
+}
+
+#[inline(never)]
+fn close_locked(table: u64, file: Arc<OpenFile>, locks: &FileLocks, caller: &dyn Principal) {
     let owner = LockOwner::Table { table, process: 0 };
     remove(&mut locks.lists.lock().records, &owner, Range::ALL);
     file.close(caller);
