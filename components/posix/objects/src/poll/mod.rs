@@ -73,6 +73,7 @@ fn look(wanted: &mut [PolledFile], table: Option<&PollTable>, caller: &dyn Princ
 ///
 /// # Errors
 /// `RestartUnhandled` for a signal.
+#[inline]
 pub fn wait_ready(
     wanted: &mut [PolledFile],
     timeout: Timeout,
@@ -81,6 +82,12 @@ pub fn wait_ready(
     if look(wanted, None, caller) || timeout == Timeout::Now {
         return Ok(());
     }
+    wait(wanted, timeout, caller)
+}
+
+/// Waits as [`wait_ready`] does, after a look that found nothing.
+#[inline(never)]
+fn wait(wanted: &mut [PolledFile], timeout: Timeout, caller: &dyn Principal) -> Result<(), Errno> {
     let mut table = PollTable::new();
     if look(wanted, Some(&table), caller) {
         return Ok(());

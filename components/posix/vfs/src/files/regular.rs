@@ -218,25 +218,13 @@ pub(crate) fn resize(vnode: &Vnode, size: u64, caller: &dyn Principal) -> Result
         ..Default::default()
     };
     match pages.backing() {
-        Backing::Storage => resize_stored(vnode, size, &change, caller),
+        Backing::Storage => pages.truncate_stored(size, caller, || vnode.change(&change)),
         Backing::Cache => {
             vnode.change(&change)?;
             pages.truncate(size);
             Ok(())
         }
     }
-}
-
-/// Tells the page cache and the file system of a file on storage its new size, with other attributes in `change`.
-#[inline(never)]
-fn resize_stored(
-    vnode: &Vnode,
-    size: u64,
-    change: &AttributeChange,
-    caller: &dyn Principal,
-) -> Result<(), Errno> {
-    let pages = vnode.pages().ok_or(Errno::EINVAL)?;
-    pages.truncate_stored(size, caller, || vnode.change(change))
 }
 
 /// Does fallocate for a file on storage, whose `contents` lock the caller holds to write.
