@@ -52,10 +52,9 @@ impl Deref for Text {
 }
 
 /// Tells whether memory for a page may be refused to a copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyStage {
     /// The call has changed nothing yet: the copy ends with `Errno::Refused`, and the call can be repeated.
-    #[default]
     Prepare,
     /// The call has had its effect: the page comes from the kernel's reserve, which was filled before the call.
     Commit,

@@ -37,6 +37,8 @@ pub struct Slots<F> {
     close_on_exec: Vec<u64>,
     /// Words below this one are full.
     first_free_word: usize,
+    /// Number of reserved descriptors.
+    reserved: usize,
     charge: Charge,
 }
 
@@ -48,6 +50,7 @@ impl<F: Clone> Slots<F> {
             used: Vec::new(),
             close_on_exec: Vec::new(),
             first_free_word: 0,
+            reserved: 0,
             charge: Charge::none(),
         }
     }
@@ -117,6 +120,7 @@ impl<F: Clone> Slots<F> {
         let fd = self.free_below(0, limit)?;
         self.grow(fd)?;
         self.set_used(fd);
+        self.reserved += 1;
         Ok(fd)
     }
     /// Returns whether `fd` is reserved.
@@ -129,10 +133,15 @@ impl<F: Clone> Slots<F> {
         if let Some(slot) = self.files.get_mut(fd) {
             *slot = Some(file);
         }
+        self.reserved = self.reserved.saturating_sub(1);
         self.set_on_exec(fd, on_exec);
     }
     /// Frees `fd`, which the caller has reserved.
     pub fn release(&mut self, fd: usize) {
+        self.reserved = self.reserved.saturating_sub(1);
+        self.set_free(fd);
+    }
+    fn set_free(&mut self, fd: usize) {
         clear_bit(&mut self.used, fd);
         self.first_free_word = self.first_free_word.min(fd / WORD_BITS);
     }
@@ -157,9 +166,8 @@ impl<F: Clone> Slots<F> {
     /// Empties `fd`; returns the file that was there.
     pub fn take(&mut self, fd: usize) -> Option<F> {
         let before = self.files.get_mut(fd)?.take()?;
-        clear_bit(&mut self.used, fd);
         clear_bit(&mut self.close_on_exec, fd);
-        self.first_free_word = self.first_free_word.min(fd / WORD_BITS);
+        self.set_free(fd);
         Some(before)
     }
     /// Returns the next descriptor in use from `from` up.
@@ -185,15 +193,18 @@ impl<F: Clone> Slots<F> {
         copy_words(&mut copy.used, &self.used);
         copy_words(&mut copy.close_on_exec, &self.close_on_exec);
         copy.first_free_word = self.first_free_word;
-        copy.release_reserved();
+        if self.reserved > 0 {
+            copy.free_reserved();
+        }
         Ok(copy)
     }
     /// Frees the reserved descriptors, which belong to calls on the list of which this is a copy.
-    fn release_reserved(&mut self) {
+    #[cold]
+    fn free_reserved(&mut self) {
         let mut from = 0;
         while let Some(fd) = self.next_used(from) {
             if self.get(fd).is_none() {
-                self.release(fd);
+                self.set_free(fd);
             }
             from = fd + 1;
         }
