@@ -1,7 +1,6 @@
 //! The calls of epoll and eventfd.
 use super::{entry::Entry, poll::set_mask};
 use alloc::sync::Arc;
-use core::slice::from_ref;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, transfer::check_place};
 use objects::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
@@ -148,35 +147,56 @@ impl<'a> ReadyEvents<'a> {
     /// by itself is written at once.
     #[inline]
     fn push(&mut self, events: u32, interest: Interest) -> bool {
-        let is_level = interest.is_level();
-        if !is_level && self.held > 0 {
-            self.flush();
-        }
-        if self.failed.is_some() {
-            return false;
+        if !interest.is_level() {
+            return self.push_at_once(RawEvent { events, data: interest.data });
         }
         if let Some(place) = self.batch.get_mut(self.held) {
             *place = RawEvent { events, data: interest.data };
             self.held += 1;
         }
-        if self.held == EVENTS_A_WRITE || !is_level {
+        if self.held == EVENTS_A_WRITE {
             self.flush();
         }
         self.failed.is_none()
     }
+    #[inline(never)]
+    fn push_at_once(&mut self, event: RawEvent) -> bool {
+        if self.held > 0 {
+            self.flush();
+        }
+        if self.failed.is_none() {
+            self.write_each(&[event]);
+        }
+        self.failed.is_none()
+    }
     fn flush(&mut self) {
-        let batch = self.batch;
-        let events = batch.get(..core::mem::take(&mut self.held)).unwrap_or_default();
-        if self.write(events).is_err() {
-            // Those before the bad address are written.
-            self.failed = events.iter().find_map(|event| self.write(from_ref(event)).err());
+        let events = self.batch.get(..core::mem::take(&mut self.held)).unwrap_or_default();
+        if self.failed.is_some() {
+            return;
+        }
+        match self.memory.write_bytes(self.at, events.as_bytes()) {
+            Ok(()) => {
+                self.at = self.at.wrapping_add(size_of_val(events) as u64);
+                self.written += events.len() as u64;
+            }
+            Err(_) => {
+                let (batch, count) = (self.batch, events.len());
+                self.write_each(batch.get(..count).unwrap_or_default());
+            }
         }
     }
-    fn write(&mut self, events: &[RawEvent]) -> Result<(), Errno> {
-        self.memory.write_bytes(self.at, events.as_bytes())?;
-        self.at = self.at.wrapping_add(size_of_val(events) as u64);
-        self.written += events.len() as u64;
-        Ok(())
+    /// Writes events one by one, up to a bad address.
+    #[inline(never)]
+    fn write_each(&mut self, events: &[RawEvent]) {
+        for event in events {
+            match self.memory.write(self.at, event) {
+                Ok(()) => {
+                    self.at = self.at.wrapping_add(EVENT_BYTES as u64);
+                    self.written += 1;
+                }
+                Err(error) => return self.failed = Some(error),
+            }
+        }
     }
     /// Writes the events that are still held. Returns the number of events written, or the error if none could be written.
     fn finish(&mut self) -> Result<u64, Errno> {
