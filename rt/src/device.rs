@@ -445,41 +445,15 @@ impl DmaWindow {
     }
 }
 
-/// Returns whether a device reaches `frame`. In the process world it reaches the frames that a client lent, and not those that
-/// the component has of its own: a device's memory there is a [`DmaBuffer`].
+/// Returns the address by which a device reaches byte 0 of `frame`, as long as the frame is kept. In the kernel world a device
+/// reaches every frame. In the process world it reaches the frames that a client lent by the `DmaWindow`, and not those that
+/// the component has of its own: a device's memory there is a [`DmaBuffer`]. Returns `None` if no device reaches the frame.
 #[inline]
-pub fn is_reachable(frame: &Frame) -> bool {
+pub fn frame_address(frame: &Frame) -> Option<u64> {
+    let number = frame.id().0;
     #[cfg(all(target_os = "none", skerry_process))]
-    return world::device::is_reachable(frame.id().0);
-    #[cfg(not(all(target_os = "none", skerry_process)))]
-    {
-        let _ = frame;
-        true
+    if !world::memory::is_lent(number) {
+        return None;
     }
-}
-
-/// A frame lent to a device for as long as this lives.
-#[derive(Debug)]
-pub struct Lent {
-    frame: Frame,
-}
-
-impl Lent {
-    /// Lends `frame` to a device that reaches it already: in the kernel world a device reaches everything, in the process
-    /// world the client lent the frame by the `DmaWindow`.
-    ///
-    /// # Panics
-    /// Panics if no device reaches the frame ([`is_reachable`]).
-    pub fn new(frame: Frame) -> Lent {
-        assert!(is_reachable(&frame), "no device reaches {frame:?}");
-        Lent { frame }
-    }
-    /// Returns the address by which the device reaches the frame's byte 0.
-    pub fn device_address(&self) -> u64 {
-        world::device::frame_device_address(self.frame.id().0)
-    }
-    /// Takes the frame back.
-    pub fn into_frame(self) -> Frame {
-        self.frame
-    }
+    Some(world::device::frame_device_address(number))
 }

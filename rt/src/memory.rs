@@ -110,6 +110,7 @@ impl Frame {
     /// client's own frame.) Returns `None` if no frame that is lent can have that number. Components of the kernel world pass
     /// each other frames, not numbers.
     #[cfg(any(not(target_os = "none"), skerry_process))]
+    #[inline]
     pub fn lent(id: FrameId) -> Option<Frame> {
         world::memory::frame_lent(id.0).then(|| Frame(id))
     }
@@ -193,6 +194,7 @@ fn append(
 }
 
 impl Clone for Frame {
+    #[cfg_attr(skerry_process, inline)]
     fn clone(&self) -> Frame {
         world::memory::frame_retain(self.0.0);
         Frame(self.0)
@@ -200,6 +202,7 @@ impl Clone for Frame {
 }
 
 impl Drop for Frame {
+    #[cfg_attr(skerry_process, inline)]
     fn drop(&mut self) {
         world::memory::frame_release(self.0.0);
     }

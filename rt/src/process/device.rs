@@ -268,12 +268,7 @@ pub(crate) const fn lives() -> bool {
     true
 }
 
-/// Returns whether a device reaches the frame: a lent one. An own frame has no address for devices.
 #[inline]
-pub(crate) fn is_reachable(frame: u32) -> bool {
-    super::memory::is_lent(frame)
-}
-
 pub(crate) fn frame_device_address(frame: u32) -> u64 {
     u64::from(frame) * PAGE_BYTES as u64
 }

@@ -270,23 +270,35 @@ pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
 }
 
 /// Returns whether `frame` can be the number of a lent frame. Whether it was lent is checked when a device reaches it.
+#[inline]
 pub(crate) fn frame_lent(frame: u32) -> bool {
     is_lent(frame)
 }
 
 /// Adds a reference. A lent frame is not counted: its client keeps it until it is told that the device is done.
+#[inline]
 pub(crate) fn frame_retain(frame: u32) {
     if !is_lent(frame) {
-        let before = count(frame).fetch_add(1, Relaxed);
-        assert!(before > 0, "a free frame was counted up");
+        retain_own(frame);
     }
 }
 
+#[inline(never)]
+fn retain_own(frame: u32) {
+    let before = count(frame).fetch_add(1, Relaxed);
+    assert!(before > 0, "a free frame was counted up");
+}
+
 /// Drops a reference; the last one frees the frame. A lent frame is not counted.
+#[inline]
 pub(crate) fn frame_release(frame: u32) {
-    if is_lent(frame) {
-        return;
+    if !is_lent(frame) {
+        release_own(frame);
     }
+}
+
+#[inline(never)]
+fn release_own(frame: u32) {
     let before = count(frame).fetch_sub(1, AcqRel);
     assert!(before > 0, "a free frame was counted down");
     if before == 1 {

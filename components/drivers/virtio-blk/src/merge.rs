@@ -106,7 +106,7 @@ fn transfer_sectors(segments: &[Segment], info: &BlockInfo) -> Result<u64, Block
             && segment.offset.is_multiple_of(unit)
             && segment.length.is_multiple_of(unit)
             && end <= PAGE_BYTES as u64
-            && rt::device::is_reachable(&segment.frame)
+            && rt::device::frame_address(&segment.frame).is_some()
     };
     if segments.len() > info.max_segments || !segments.iter().all(is_good) {
         return Err(BlockError::Invalid);

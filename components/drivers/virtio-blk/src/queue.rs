@@ -7,7 +7,7 @@
 use crate::merge::Work;
 use alloc::{boxed::Box, vec::Vec};
 use interfaces::block::{BlockError, Operation};
-use rt::device::{DmaBuffer, Lent};
+use rt::device::{DmaBuffer, frame_address};
 use virtio::{Buffer, BufferAccess, Error, Queue, Used};
 
 const SLOT_BYTES: usize = 64;
@@ -27,9 +27,8 @@ const STATUS_UNSUPPORTED: u8 = 2;
 /// A device request in flight.
 pub(crate) struct InFlight {
     slot: u16,
+    /// Keeps the frames until the device is done.
     work: Work,
-    /// Keeps the frames lent until the device is done.
-    lent: Vec<Lent>,
     /// First sector and number of sectors of the rest of a range that the device takes in parts.
     rest: Option<(u64, u64)>,
 }
@@ -89,14 +88,13 @@ impl RequestRing {
         let Some(slot) = (if has_room { self.free_slots.pop() } else { None }) else {
             return Err(work);
         };
-        let lent = work.segments.iter().map(|segment| Lent::new(segment.frame.clone())).collect();
         let rest = match work.operation {
             Operation::Discard { sectors } | Operation::WriteZeroes { sectors } => {
                 Some((work.sector, sectors))
             }
             _ => None,
         };
-        match self.issue(Box::new(InFlight { slot, work, lent, rest })) {
+        match self.issue(Box::new(InFlight { slot, work, rest })) {
             Ok(()) => Ok(()),
             Err(refused) => {
                 self.free_slots.push(refused.slot);
@@ -178,7 +176,6 @@ impl RequestRing {
             (flight, result)
         };
         self.free_slots.push(flight.slot);
-        drop(flight.lent);
         Some(Done { work: flight.work, result })
     }
 
@@ -195,8 +192,10 @@ fn push_data(buffers: &mut Vec<Buffer>, flight: &InFlight) {
         Operation::Read => BufferAccess::Write,
         _ => BufferAccess::Read,
     };
-    for (segment, lent) in flight.work.segments.iter().zip(&flight.lent) {
-        let address = lent.device_address() + u64::from(segment.offset);
+    for segment in &flight.work.segments {
+        // A request was refused if no device reaches one of its frames.
+        let Some(frame) = frame_address(&segment.frame) else { continue };
+        let address = frame + u64::from(segment.offset);
         match buffers.last_mut() {
             Some(last)
                 if buffers_are_data(last, access)

@@ -3,7 +3,7 @@ use crate::Test;
 use alloc::{boxed::Box, vec, vec::Vec};
 use rt::{
     NoMemory, PAGE_BYTES,
-    device::{Lent, is_reachable},
+    device::frame_address,
     memory::{self, Charge, Frame, FrameId, Region},
     message::Capability,
     thread::{self, Affinity},
@@ -91,13 +91,12 @@ fn lent() {
     assert_eq!((frame.read(0, &mut byte), byte), (0, [7]));
     assert_eq!(frame.write(0, &byte), 0);
     assert!(frame.exclusive().is_none() && frame.clone().references() > 1);
-    assert!(is_reachable(&frame));
-    assert_eq!(Lent::new(frame).device_address(), 5 * PAGE_BYTES as u64);
+    assert_eq!(frame_address(&frame), Some(5 * PAGE_BYTES as u64));
 }
 
 fn own() {
     let frame = Frame::zeroed().unwrap();
-    assert!(!is_reachable(&frame));
+    assert_eq!(frame_address(&frame), None);
     assert!(Frame::lent(frame.id()).is_none(), "a client cannot name it");
 }
 
