@@ -5,7 +5,7 @@
 //! which asks its guard first (`seccomp`).
 use crate::{
     call::{self, Call, CallOutcome, CallTable},
-    exit, files, oom, rseq,
+    exec, exit, files, oom, rseq,
     seccomp::{self, filter::Confinement},
     signal::{
         deliver::{self, Interrupted, Next},
@@ -86,6 +86,10 @@ fn run_with(
     }
     loop {
         let held = HeldObjects::of(task);
+        if task.attention() & attention::REPLACED != 0 {
+            task.lower_attention(attention::REPLACED);
+            exec::replace::finish(task);
+        }
         let next = match &held.guard {
             None => run_holding(task, &held, &mut context, answer),
             Some(guard) => run_holding(task, &held, &mut context, |call| {

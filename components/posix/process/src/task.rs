@@ -47,6 +47,8 @@ pub mod attention {
     pub const MASK: u32 = 8;
     /// The address space, the descriptor table or the guard was replaced.
     pub const RELOAD: u32 = 16;
+    /// An exec has replaced the program, and is to be finished.
+    pub const REPLACED: u32 = 32;
 }
 
 /// Bits of `Task::ownership`.

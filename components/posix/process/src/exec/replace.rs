@@ -145,15 +145,21 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
         process.memory().set_large_pages(old.has_large_pages());
         process.note_usage(&old);
     }
-    // The end of a pipe that closes here may tell another program that the new program runs.
-    task.files().close_on_exec(&**task);
     apply_limits(process);
-    process.released.signal();
     task.note_left_memory();
     rt::user::reset_extended();
     rt::user::set_bases(Bases::default());
-    task.raise_attention(attention::RELOAD);
+    task.raise_attention(attention::RELOAD | attention::REPLACED);
     Ok(())
+}
+
+/// Ends an exec, once nothing of the task uses the memory of the old program: closes descriptors, and lets the parent of a
+/// vfork go on. The end of a pipe that closes here may tell another program that the new program runs; nothing shows the
+/// old one to it then.
+#[cold]
+pub fn finish(task: &Task) {
+    task.files().close_on_exec(task);
+    task.process.released.signal();
 }
 
 /// Replaces credentials and memory in one step for all threads that inspect the process. Returns the old memory.
