@@ -88,7 +88,7 @@ impl Policy {
     }
 }
 
-/// How far a running thread has come.
+/// The progress of a running thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// The best of its equals has had less of the processor.

@@ -3,7 +3,7 @@ use crate::{
     Error, feature,
     mmio::{self, MmioTransport},
     pci::{self, PciTransport},
-    queue::{Notice, Queue},
+    queue::{Notification, Queue},
     transport::{Transport, Vector},
 };
 use alloc::{boxed::Box, vec::Vec};
@@ -145,7 +145,7 @@ impl Device {
         let size = plan.size.min(1 << most.checked_ilog2().ok_or(Error::NoQueue)?);
         let indirect = if self.has(feature::INDIRECT) { plan.indirect.min(size) } else { 0 };
         let has_index = self.has(feature::EVENT_INDEX);
-        let notice = if has_index { Notice::ByIndex } else { Notice::ByFlag };
+        let notice = if has_index { Notification::ByIndex } else { Notification::ByFlag };
         let mut queue = Queue::new(size, indirect, notice, memory)?;
         let addresses = queue.addresses();
         let doorbell = self.transport.enable_queue(plan.index, size, addresses, plan.vector)?;

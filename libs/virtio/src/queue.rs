@@ -59,9 +59,9 @@ struct Chain<T> {
     writable: u32,
 }
 
-/// How each side says when it wants to be notified (2.7.7, 2.7.10).
+/// The way in which each side says when it wants a notification (2.7.7, 2.7.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum Notification {
     /// By a flag: always or never.
     ByFlag,
     /// By the index of an entry: VIRTIO_F_EVENT_IDX.
@@ -73,7 +73,7 @@ pub(crate) enum Notice {
 pub struct Queue<T> {
     size: u16,
     indirect: u16,
-    notice: Notice,
+    notice: Notification,
     memory: DmaBuffer,
     tables: Option<DmaBuffer>,
     driver_area: usize,
@@ -99,7 +99,7 @@ impl<T> Queue<T> {
     pub(crate) fn new(
         size: u16,
         indirect: u16,
-        notice: Notice,
+        notice: Notification,
         memory: Option<DmaBuffer>,
     ) -> Result<Queue<T>, Error> {
         let count = usize::from(size);
@@ -266,7 +266,7 @@ impl<T> Queue<T> {
     }
 
     fn is_notification_wanted(&self, before: u16, now: u16) -> bool {
-        if self.notice == Notice::ByFlag {
+        if self.notice == Notification::ByFlag {
             return self.memory.load16(self.device_area) & NO_NOTIFY == 0;
         }
         let event = self.memory.load16(self.device_area + 4 + 8 * usize::from(self.size));
@@ -316,7 +316,7 @@ impl<T> Queue<T> {
     /// Asks for an interrupt at the next used chain. Returns `true` if one is there already, so that the caller takes it
     /// before it waits.
     pub fn arm(&mut self) -> bool {
-        if self.notice == Notice::ByIndex {
+        if self.notice == Notification::ByIndex {
             let event = self.driver_area + 4 + 2 * usize::from(self.size);
             self.memory.store16(event, self.taken);
         }

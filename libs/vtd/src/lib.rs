@@ -95,7 +95,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How the hardware reads its tables.
+/// The way in which the hardware reads its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coherency {
     /// It reads through the caches of the processors.

@@ -26,8 +26,13 @@ pub(crate) struct EndpointHandle {
 }
 
 impl EndpointHandle {
-    fn new(handle: u64, is_own: bool) -> EndpointHandle {
-        EndpointHandle { handle: Arc::new(Handle(handle)), is_own }
+    /// Makes the right to an endpoint that another component made.
+    fn given(handle: u64) -> EndpointHandle {
+        EndpointHandle { handle: Arc::new(Handle(handle)), is_own: false }
+    }
+    /// Makes another right to the same endpoint.
+    fn again(&self, handle: u64) -> EndpointHandle {
+        EndpointHandle { handle: Arc::new(Handle(handle)), is_own: self.is_own }
     }
 }
 
@@ -40,12 +45,12 @@ impl EndpointHandle {
 
 /// Returns the endpoint of the component.
 pub(crate) fn service() -> EndpointHandle {
-    EndpointHandle::new(SERVICE, false)
+    EndpointHandle::given(SERVICE)
 }
 
 pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
     let [handle, ..] = ask(Call::EndpointNew, &[]).map_err(|_| NoMemory)?;
-    Ok(EndpointHandle::new(handle, true))
+    Ok(EndpointHandle { handle: Arc::new(Handle(handle)), is_own: true })
 }
 
 pub(crate) fn endpoint_badged(
@@ -53,7 +58,7 @@ pub(crate) fn endpoint_badged(
     badge: u64,
 ) -> Result<EndpointHandle, NoMemory> {
     let [badged, ..] = ask(Call::EndpointBadge, &[handle.handle.0, badge]).map_err(|_| NoMemory)?;
-    Ok(EndpointHandle::new(badged, handle.is_own))
+    Ok(handle.again(badged))
 }
 
 fn handle_of(capability: &Capability) -> u64 {
@@ -80,9 +85,7 @@ pub(crate) fn give(
         Capability::Region(region) => {
             Capability::Region(Region(memory::region_given(&region.0, Handle(given))))
         }
-        Capability::Endpoint(endpoint) => {
-            Capability::Endpoint(Endpoint(EndpointHandle::new(given, endpoint.0.is_own)))
-        }
+        Capability::Endpoint(endpoint) => Capability::Endpoint(Endpoint(endpoint.0.again(given))),
         Capability::View(_) => Capability::View(View(Arc::new(Handle(given)))),
     };
     Ok((copy, given))
@@ -108,17 +111,17 @@ fn word_of(capability: &mut Capability) -> u64 {
 }
 
 #[cold]
-fn settle_what_went(message: &mut Message, word: u64, is_well: bool) {
+fn settle_what_went(message: &mut Message, word: u64, done: Result<(), Status>) {
     let capability = message.capability.take();
-    message.capability = capability.and_then(|capability| settle(word, capability, is_well));
+    message.capability = capability.and_then(|capability| settle(word, capability, done));
 }
 
 /// Settles a capability after a step that took `word` along. After a success a moved capability has left the component.
 /// After a failure the capability is returned; a moved region, which the nucleus has unmapped, is mapped again.
-fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability> {
+fn settle(word: u64, capability: Capability, done: Result<(), Status>) -> Option<Capability> {
     match capability {
-        _ if word & MOVED == 0 => (!is_well).then_some(capability),
-        Capability::Endpoint(_) if !is_well => Some(capability),
+        _ if word & MOVED == 0 => done.is_err().then_some(capability),
+        Capability::Endpoint(_) if done.is_err() => Some(capability),
         Capability::View(_) => None,
         Capability::Endpoint(mut endpoint) => {
             core::mem::forget(Arc::get_mut(&mut endpoint.0.handle)?.leave());
@@ -126,7 +129,7 @@ fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability
         }
         Capability::Region(mut region) => {
             let handle = Arc::get_mut(&mut region.0)?.leave();
-            if is_well {
+            if done.is_ok() {
                 core::mem::forget(handle);
                 return None;
             }
@@ -203,7 +206,7 @@ pub(crate) fn step(
         unsafe { exchange(call, &mut registers, deadline) }
     };
     if word != NO_HANDLE {
-        settle_what_went(message, word, done.is_ok());
+        settle_what_went(message, word, done);
     }
     done.map_err(error)?;
     if !matches!(step, Step::Send | Step::Reply) {

@@ -75,12 +75,12 @@ pub(crate) fn port_write(number: u16, width: u8, value: u32) {
     }
 }
 
-/// Does at most [`PORT_LIST_MAX`] accesses of one byte each, by one call.
-fn list(is_write: bool, bytes: impl Iterator<Item = (u16, u8)>) -> [[u8; 8]; PORT_LIST_MAX] {
+/// Does at most [`PORT_LIST_MAX`] accesses by one call.
+fn list(accesses: impl Iterator<Item = PortStep>) -> [[u8; 8]; PORT_LIST_MAX] {
     let mut steps = [[0; 8]; PORT_LIST_MAX];
     let mut count = 0;
-    for (step, (port, value)) in steps.iter_mut().zip(bytes) {
-        *step = PortStep { port, width: 1, is_write, value: value.into() }.pack();
+    for (step, access) in steps.iter_mut().zip(accesses) {
+        *step = access.pack();
         count += 1;
     }
     let arguments = [steps.as_mut_ptr() as u64, count];
@@ -88,6 +88,16 @@ fn list(is_write: bool, bytes: impl Iterator<Item = (u16, u8)>) -> [[u8; 8]; POR
     let done = unsafe { ask_with_memory(Call::PortList, &arguments) };
     // A port that was taken away reads like one that does not exist.
     if done.is_ok() { steps } else { [[u8::MAX; 8]; PORT_LIST_MAX] }
+}
+
+/// The read of a byte.
+fn read_of(port: u16) -> PortStep {
+    PortStep { port, width: 1, is_write: false, value: 0 }
+}
+
+/// The write of a byte.
+fn write_of(port: u16, value: u8) -> PortStep {
+    PortStep { port, width: 1, is_write: true, value: value.into() }
 }
 
 /// Returns the value of a step.
@@ -105,7 +115,7 @@ pub(crate) fn port_read_all(number: u16, out: &mut [u8]) {
         return;
     }
     for part in out.chunks_mut(PORT_LIST_MAX) {
-        let read = list(false, part.iter().map(|_| (number, 0)));
+        let read = list(part.iter().map(|_| read_of(number)));
         part.iter_mut().zip(read).for_each(|(byte, read)| *byte = value(read));
     }
 }
@@ -120,7 +130,7 @@ pub(crate) fn port_write_all(number: u16, data: &[u8]) {
         return;
     }
     for part in data.chunks(PORT_LIST_MAX) {
-        list(true, part.iter().map(|&value| (number, value)));
+        list(part.iter().map(|&value| write_of(number, value)));
     }
 }
 
@@ -130,7 +140,7 @@ pub(crate) fn port_read_list(first: u16, bytes: &mut [(u16, u8)]) {
         return;
     }
     for part in bytes.chunks_mut(PORT_LIST_MAX) {
-        let read = list(false, part.iter().map(|&(offset, _)| (first + offset, 0)));
+        let read = list(part.iter().map(|&(offset, _)| read_of(first + offset)));
         part.iter_mut().zip(read).for_each(|((_, byte), read)| *byte = value(read));
     }
 }
@@ -141,6 +151,6 @@ pub(crate) fn port_write_list(first: u16, bytes: &[(u16, u8)]) {
         return;
     }
     for part in bytes.chunks(PORT_LIST_MAX) {
-        list(true, part.iter().map(|&(offset, value)| (first + offset, value)));
+        list(part.iter().map(|&(offset, value)| write_of(first + offset, value)));
     }
 }

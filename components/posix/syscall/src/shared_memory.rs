@@ -9,7 +9,7 @@ use objects::ipc::{
     layout::{RawSegment, RawSegmentLimits},
     limits,
     registry::Stat,
-    segment::{self, Hold, SegmentArguments},
+    segment::{self, Hold, SegmentArguments, ShmLock},
 };
 use process::call::Call;
 use rt::user::Protection;
@@ -152,7 +152,8 @@ fn shmctl(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         IPC_RMID => segment::remove(id, &who).map(|()| 0),
         SHM_LOCK | SHM_UNLOCK => {
-            segment::set_locked(call.task, id, command == SHM_LOCK).map(|()| 0)
+            let lock = if command == SHM_LOCK { ShmLock::Lock } else { ShmLock::Unlock };
+            segment::set_lock(call.task, id, lock).map(|()| 0)
         }
         _ => Err(Errno::EINVAL),
     }

@@ -329,11 +329,21 @@ pub fn set(id: i32, who: &Who, wanted: &RawPermission) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The wanted state of a segment's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShmLock {
+    /// They stay in memory.
+    Lock,
+    /// They may leave it.
+    Unlock,
+}
+
 /// Does SHM_LOCK and SHM_UNLOCK. There is no swapping, so the lock is only charged and shown.
 ///
 /// # Errors
 /// `EINVAL`, `EPERM`, `EIDRM`; `ENOMEM` above the limit of locked memory.
-pub fn set_locked(task: &Task, id: i32, is_locked: bool) -> Result<(), Errno> {
+pub fn set_lock(task: &Task, id: i32, wanted: ShmLock) -> Result<(), Errno> {
+    let is_locked = wanted == ShmLock::Lock;
     let who = Who::of(task);
     let segment = SEGMENTS.get(id)?;
     let limit = task.process.limits.soft(Resource::LockedMemory);
