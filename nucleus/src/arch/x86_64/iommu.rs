@@ -169,7 +169,8 @@ pub fn detach(function: u16) {
     with_unit(|unit| unit.attach(function, Reach::Nothing));
 }
 
-/// Lets the sender of `route` (any function, if the sender is not known) raise its vector. Returns the address of the message, whose data are 0; `None` if interrupts are not remapped.
+/// Lets the sender of `route` (any function, if the sender is not known) raise its vector. Returns the address of the message,
+/// whose data are 0; `None` if interrupts are not remapped.
 pub fn route(route: Route) -> Option<u64> {
     with_unit(|unit| unit.route(route))?
 }

@@ -274,9 +274,9 @@ impl Epoll {
         };
         self.inner().iter().any(is_it)
     }
-    /// Waits until a file is ready for `caller`, and calls `tell` for at most `max` ready entries, with the ready events and the interest;
-    /// returns without any after `deadline`. If `tell` returns `false`, the wait ends and the entry is ready as before. No lock is
-    /// held during `tell`.
+    /// Waits until a file is ready for `caller`, and calls `tell` for at most `max` ready entries, with the ready events and
+    /// the interest; returns without any after `deadline`. If `tell` returns `false`, the wait ends and the entry is ready as
+    /// before. No lock is held during `tell`.
     ///
     /// # Errors
     /// `EINTR` for a signal.

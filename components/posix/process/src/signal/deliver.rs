@@ -1,8 +1,8 @@
 //! The slow path back to user mode: acts on every bit of a [`Task`]'s attention.
 //!
 //! Restart rules (signal(7)): an interrupted call is made again if no handler runs; if one runs,
-//! a [`Restart`] by flag is made again only under SA_RESTART, and others but those made again always become `EINTR`. A call is made again by
-//! moving rip back over the two bytes of `syscall`.
+//! a [`Restart`] by flag is made again only under SA_RESTART, and others but those made again always become `EINTR`. A call is
+//! made again by moving rip back over the two bytes of `syscall`.
 use super::{
     action::{self, Action, DefaultEffect, default_effect, flags},
     frame,
