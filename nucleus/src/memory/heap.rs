@@ -151,6 +151,8 @@ fn allocate_object(class: usize) -> *mut u8 {
     })
 }
 
+/// It is not inlined, so that callers that know the layout inline the choice of the class.
+#[inline(never)]
 fn free_object(class: usize, object: *mut u8) {
     with_magazine(class, |rounds, count| {
         if *count == ROUNDS {

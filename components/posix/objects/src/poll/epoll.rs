@@ -82,7 +82,7 @@ impl Interest {
 impl WatchedFile {
     /// Returns the wanted events that its file is ready for, and the interest; `None` if there are none, or the file was
     /// closed.
-    #[inline]
+    #[inline(always)]
     fn look(&self, table: Option<&PollTable>, caller: &dyn Principal) -> Option<(u32, Interest)> {
         if self.is_deleted.load(Ordering::Acquire) {
             return None;
