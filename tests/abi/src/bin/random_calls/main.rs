@@ -253,5 +253,27 @@ fn main() {
         // SAFETY: whatever the child left behind in its group.
         unsafe { libc::kill(-pid, libc::SIGKILL) };
     }
+    remove_ipc_objects();
     println!("{} calls made, {deaths} children died", said.made.load(SeqCst).min(count));
+}
+
+/// Removes the objects of System V IPC, which outlive the children that made them. Another process may remove one first.
+fn remove_ipc_objects() {
+    let remove = |kind: &str, control: &dyn Fn(i32)| {
+        let list = std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
+        let id = |line: &str| line.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        list.lines().skip(1).filter_map(id).for_each(control);
+    };
+    remove("msg", &|id| {
+        // SAFETY: IPC_RMID takes no argument.
+        let _ = unsafe { libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+    });
+    remove("sem", &|id| {
+        // SAFETY: as above.
+        let _ = unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
+    });
+    remove("shm", &|id| {
+        // SAFETY: as above.
+        let _ = unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+    });
 }
