@@ -186,12 +186,15 @@ impl ConsolePort {
         // the close is reported.
         let is_open = self.is_connected();
         self.tell_window(&sink);
-        if is_open || (is_new && self.state.lock().was_open) {
-            self.tell_connected(&sink);
+        if (is_open || (is_new && self.state.lock().was_open)) && self.note_told(true) {
+            sink.connected(true);
         }
-        if self.hand_over(&sink, scratch)? && !is_open && self.input.lock().told_open == Some(true)
+        if self.hand_over(&sink, scratch)?
+            && !is_open
+            && self.input.lock().told_open == Some(true)
+            && self.note_told(false)
         {
-            self.tell_disconnected(&sink);
+            sink.connected(false);
         }
         Ok(())
     }
@@ -250,16 +253,9 @@ impl ConsolePort {
         }
     }
 
-    fn tell_connected(&self, sink: &Arc<dyn PortSink>) {
-        if self.input.lock().told_open.replace(true) != Some(true) {
-            sink.connected(true);
-        }
-    }
-
-    fn tell_disconnected(&self, sink: &Arc<dyn PortSink>) {
-        if self.input.lock().told_open.replace(false) != Some(false) {
-            sink.connected(false);
-        }
+    /// Notes that the sink is told whether the port is open. Returns whether it was told something else before.
+    fn note_told(&self, is_open: bool) -> bool {
+        self.input.lock().told_open.replace(is_open) != Some(is_open)
     }
 
     /// Gives received input to the sink. Returns `false` if the sink is full.
