@@ -68,8 +68,12 @@ pub(super) struct Tries {
 }
 
 impl Tries {
+    /// Handles `fault` as [`Tries::answer_for`] does, at [`CopyStage::Prepare`] and for the owner of `memory`.
+    pub(super) fn answer(&mut self, memory: &AddressSpace, fault: Fault) -> Result<(), Errno> {
+        self.answer_for(memory, fault, CopyStage::Prepare, None)
+    }
     /// Handles `fault` of a copy at `stage` for `caller`, as [`AddressSpace::fault_for`] does, or gives up after too many.
-    pub(super) fn answer(
+    pub(super) fn answer_for(
         &mut self,
         memory: &AddressSpace,
         fault: Fault,
@@ -127,7 +131,7 @@ impl AddressSpace {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
             rest = rest.get_mut(done..).unwrap_or_default();
-            tries.answer(self, fault, CopyStage::Prepare, None)?;
+            tries.answer(self, fault)?;
         }
         Ok(())
     }
@@ -170,7 +174,7 @@ impl AddressSpace {
             let done = fault.done.min(rest.len());
             at = at.wrapping_add(done as u64);
             rest = rest.get(done..).unwrap_or_default();
-            tries.answer(self, fault, stage, None)?;
+            tries.answer_for(self, fault, stage, None)?;
         }
         Ok(())
     }
@@ -184,7 +188,7 @@ impl AddressSpace {
             let done = fault.done.min(rest);
             at = at.wrapping_add(done as u64);
             rest -= done;
-            tries.answer(self, fault, CopyStage::Prepare, None)?;
+            tries.answer(self, fault)?;
         }
         Ok(())
     }
@@ -249,7 +253,7 @@ impl AddressSpace {
                 }
                 Err(fault) => {
                     string.truncate(before + fault.done.min(room_bytes));
-                    tries.answer(self, fault, CopyStage::Prepare, None)?;
+                    tries.answer(self, fault)?;
                 }
             }
         }
@@ -295,7 +299,7 @@ impl AddressSpace {
         loop {
             match self.user().atomic_load(address) {
                 Ok(value) => return Ok(value),
-                Err(fault) => tries.answer(self, fault, CopyStage::Prepare, None)?,
+                Err(fault) => tries.answer(self, fault)?,
             }
         }
     }
@@ -309,7 +313,7 @@ impl AddressSpace {
         loop {
             match self.user().compare_exchange(address, old, new) {
                 Ok(value) => return Ok(value),
-                Err(fault) => tries.answer(self, fault, CopyStage::Prepare, None)?,
+                Err(fault) => tries.answer(self, fault)?,
             }
         }
     }

@@ -174,7 +174,7 @@ impl<'b> Cursor<'b> {
                     let moved = fault.done.min(count);
                     self.advance(moved);
                     done += moved;
-                    match tries.answer(&self.memory, fault, stage, Some(self.caller)) {
+                    match tries.answer_for(&self.memory, fault, stage, Some(self.caller)) {
                         Ok(()) => {}
                         Err(_) if done > 0 => return Ok(done),
                         Err(error) => return Err(error),

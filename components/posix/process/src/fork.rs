@@ -1,6 +1,6 @@
 //! fork, vfork and clone: making tasks and processes.
 use crate::{
-    files::{OnExec, install::descriptor_limit, sharing::FsHold},
+    files::{OnExec, install::reserve, sharing::FsHold},
     limits::Resource,
     object::{Process, ProcessParts},
     pidfd, run,
@@ -345,7 +345,7 @@ fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Optio
         return Ok(None);
     }
     let files = task.files();
-    let descriptor = files.reserve(descriptor_limit(task), OnExec::Close)?;
+    let descriptor = reserve(task, &files, OnExec::Close)?;
     let file = pidfd::open(&child.process, 0)?;
     let fd = descriptor.number();
     task.memory().write_bytes(request.pidfd, &fd.to_le_bytes())?;

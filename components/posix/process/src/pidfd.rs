@@ -1,7 +1,7 @@
 //! [`ProcessFile`]: a process as a file (pidfd_open(2)). It is readable, to poll(2), once the process has ended, and names
 //! it for ever: its number may go to another, the file does not.
 use crate::{
-    files::{OnExec, anonymous::PIDFD, install::descriptor_limit},
+    files::{OnExec, anonymous::PIDFD, install},
     object::Process,
     task::Task,
     tree,
@@ -36,9 +36,7 @@ impl ProcessFile {
 /// # Errors
 /// `EMFILE`, `ENOMEM`.
 pub fn install(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, Errno> {
-    let files = task.files();
-    let descriptor = files.reserve(descriptor_limit(task), OnExec::Close)?;
-    Ok(descriptor.fill(open(process, flags)?))
+    install::install(task, open(process, flags)?, OnExec::Close)
 }
 
 /// Opens a file of `process`.

@@ -99,8 +99,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     };
     // The queue may have been made: a refusal must not repeat the call, which O_EXCL would end with EEXIST.
-    let place = rt::memory::with_reserve(|| place_of(&queue, &directory, &name))
-        .map_err(Errno::final_refusal)?;
+    let place = vfs::committed(|| place_of(&queue, &directory, &name))?;
     Ok(descriptor.fill(OpenFile::new(Arc::new(QueueFile::new(queue)), place, flags)))
 }
 

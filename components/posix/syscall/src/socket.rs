@@ -307,7 +307,7 @@ fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
         }
         Ok(file)
     };
-    let file = rt::memory::with_reserve(finish).map_err(Errno::final_refusal)?;
+    let file = vfs::committed(finish)?;
     Ok(descriptor.fill(file))
 }
 
@@ -358,7 +358,7 @@ fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.word(4) != 0 {
         // The bytes were read: the copy is not refused memory.
         let tell = || tell_sender(call.memory, &found.sender, call.word(4), call.word(5));
-        rt::memory::with_reserve(tell).map_err(Errno::final_refusal)?;
+        vfs::committed(tell)?;
     }
     let is_real = flags & net::MSG_TRUNC != 0;
     Ok(if is_real { found.length } else { found.count } as u64)

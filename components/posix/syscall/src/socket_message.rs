@@ -240,7 +240,7 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     }
     if header.name != 0 {
         let tell = || tell_name(call.memory, &header, &found.sender);
-        told.name_length = rt::memory::with_reserve(tell).map_err(Errno::final_refusal)?;
+        told.name_length = vfs::committed(tell)?;
     }
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
     let passes = opened.socket()?.options.passes_identity.load(Ordering::Relaxed);

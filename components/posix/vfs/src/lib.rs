@@ -60,7 +60,7 @@ pub use files::open_file::{OpenFile, SETTABLE_FLAGS};
 pub use operations::open::OpenHow;
 pub use pages::{
     cache::PageCache,
-    memory::{drop_caches, make_room, reclaim, retried, shrink},
+    memory::{committed, drop_caches, make_room, reclaim, retried, shrink},
     tally::{DirtyLimits, DirtyPages, cached_pages, dirty_pages, limits, stored_pages},
 };
 pub use tree::{

@@ -11,7 +11,7 @@ use rt::{
 };
 use vfs::{
     Active, Credentials, Errno, Mount, Path, Principal, Vnode,
-    digits::Digits,
+    digits::Text,
     file::File,
     generated::{self, Node},
 };
@@ -82,15 +82,9 @@ fn pipes() -> Result<&'static Arc<Mount>, Errno> {
 
 /// The place of `node`, which is shown as `KIND:[NUMBER]` with its inode's number.
 fn place(mount: &Arc<Mount>, kind: &str, node: Arc<Anonymous>) -> Result<Path, Errno> {
-    let number = Digits::decimal(node.inode);
-    let parts = [kind.as_bytes(), b":[", number.bytes(), b"]"];
-    let (mut name, mut length) = ([0; NAME_MAX], 0);
-    for (to, byte) in name.iter_mut().zip(parts.into_iter().flatten()) {
-        *to = *byte;
-        length += 1;
-    }
-    let name = name.get(..length).unwrap_or_default();
-    Path::anonymous(mount, name, Vnode::generated(mount.instance(), node))
+    let mut name = Text::with_room(NAME_MAX);
+    name.put(kind).put(":[").number(node.inode).put("]");
+    Path::anonymous(mount, &name.finish(), Vnode::generated(mount.instance(), node))
 }
 
 /// The place of the new pipe `pipe`, whose vnode keeps it: opened again, it is as a FIFO.

@@ -163,6 +163,16 @@ impl<F: Clone> Slots<F> {
         self.set_used(fd);
         Ok(before)
     }
+    /// Puts `file` at `fd`, as [`Slots::put`], unless that is reserved.
+    ///
+    /// # Errors
+    /// `EBUSY` if it is reserved; those of [`Slots::put`].
+    pub fn replace(&mut self, fd: usize, file: F, on_exec: OnExec) -> Result<Option<F>, Errno> {
+        if self.is_reserved(fd) {
+            return Err(Errno::EBUSY);
+        }
+        self.put(fd, file, on_exec)
+    }
     /// Empties `fd`; returns the file that was there.
     pub fn take(&mut self, fd: usize) -> Option<F> {
         let before = self.files.get_mut(fd)?.take()?;

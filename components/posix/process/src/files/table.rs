@@ -156,10 +156,7 @@ impl DescriptorTable {
         let before = {
             let mut slots = self.slots.write();
             let file = slots.get(from).cloned().ok_or(Errno::EBADF)?;
-            if slots.is_reserved(to) {
-                return Err(Errno::EBUSY);
-            }
-            slots.put(to, file, on_exec)?
+            slots.replace(to, file, on_exec)?
         };
         self.closed(before, caller);
         Ok(())
@@ -180,13 +177,7 @@ impl DescriptorTable {
         if to >= limit {
             return Err(Errno::EBADF);
         }
-        let before = {
-            let mut slots = self.slots.write();
-            if slots.is_reserved(to) {
-                return Err(Errno::EBUSY);
-            }
-            slots.put(to, file, on_exec)?
-        };
+        let before = self.slots.write().replace(to, file, on_exec)?;
         self.closed(before, caller);
         Ok(to as u64)
     }

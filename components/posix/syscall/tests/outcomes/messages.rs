@@ -52,16 +52,21 @@ fn pair(world: &World, kind: u32) -> [u64; 2] {
     world.task.memory().read::<[u32; 2]>(at).unwrap().map(u64::from)
 }
 
+/// Checks that a refused read leaves the bytes that were written to `writer`, and closes both ends.
+fn check_channel(world: &World, reader: u64, writer: u64) {
+    let bytes = world.page_of(b"some bytes");
+    world.call(raw::__NR_write, [writer, bytes, 10, 0, 0, 0]).unwrap();
+    check_read(world, reader, 100, b"some bytes");
+    world.close(reader);
+    world.close(writer);
+}
+
 #[test]
 fn a_refused_read_leaves_the_bytes_of_sockets() {
     world::run(|world| {
         for kind in [net::SOCK_STREAM, net::SOCK_DGRAM, net::SOCK_SEQPACKET] {
             let [reader, writer] = pair(world, kind);
-            let bytes = world.page_of(b"some bytes");
-            world.call(raw::__NR_write, [writer, bytes, 10, 0, 0, 0]).unwrap();
-            check_read(world, reader, 100, b"some bytes");
-            world.close(reader);
-            world.close(writer);
+            check_channel(world, reader, writer);
         }
     });
 }
@@ -74,11 +79,7 @@ fn a_refused_read_leaves_the_bytes_of_pipes() {
             world.call(raw::__NR_pipe2, [at, flags.into(), 0, 0, 0, 0]).unwrap();
             let [reader, writer] = world.task.memory().read::<[u32; 2]>(at).unwrap();
             let (reader, writer) = (u64::from(reader), u64::from(writer));
-            let bytes = world.page_of(b"some bytes");
-            world.call(raw::__NR_write, [writer, bytes, 10, 0, 0, 0]).unwrap();
-            check_read(world, reader, 100, b"some bytes");
-            world.close(reader);
-            world.close(writer);
+            check_channel(world, reader, writer);
         }
     });
 }

@@ -226,9 +226,9 @@ impl Caller<'_> {
         let new = NewFile::plain(FileType::Regular, how.mode);
         match create_named(self, parent, name, &new) {
             // The file is there now: a refusal must not repeat the call, which O_EXCL would end with EEXIST.
-            Ok(place) => rt::memory::with_reserve(|| self.open_place(&place, how, Origin::Created))
-                .map(Some)
-                .map_err(Errno::final_refusal),
+            Ok(place) => {
+                memory::committed(|| self.open_place(&place, how, Origin::Created)).map(Some)
+            }
             Err(Errno::EEXIST) if !how.has(raw::O_EXCL) => Ok(None),
             Err(error) => Err(error),
         }

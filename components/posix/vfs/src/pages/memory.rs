@@ -105,6 +105,15 @@ fn retried_after_refusal<T>(
     operate()
 }
 
+/// Does the rest of a call that has taken effect. It may use the kernel's reserve, and if memory is refused all the same that is
+/// final: the call must not be repeated.
+///
+/// # Errors
+/// Those of `work`, but not [`Errno::Refused`].
+pub fn committed<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    rt::memory::with_reserve(work).map_err(Errno::final_refusal)
+}
+
 /// Frees memory for one more try of a failed operation; `refusals` counts the tries.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 //! The kernel must survive, and so must every other process.
 mod shapes;
 
-use abi::{Ended, check, fork, handle, must, wait, zeroed};
+use abi::{Ended, check, fork, handle, ipc, must, wait, zeroed};
 use shapes::{Arena, SHAPES};
 use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
@@ -265,11 +265,10 @@ fn remove_ipc_objects() {
         list.lines().skip(1).filter_map(id).for_each(control);
     };
     remove("msg", &|id| {
-        // SAFETY: IPC_RMID takes no argument.
-        let _ = unsafe { libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+        let _ = ipc::msg_remove(id);
     });
     remove("sem", &|id| {
-        // SAFETY: as above.
+        // SAFETY: IPC_RMID takes no argument.
         let _ = unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
     });
     remove("shm", &|id| {
