@@ -156,9 +156,7 @@ pub fn run(options: &Options) -> Result<u8> {
             tally.failed - before.1
         );
     }
-    for failure in &tally.failures {
-        println!("failed: {failure}");
-    }
+    tally.print_failures();
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(u8::from(tally.failed > 0))
 }

@@ -232,12 +232,17 @@ fn stock(options: &'static [&'static str], block_bytes: usize, version: u32) -> 
     Log::find(fs::read(path).unwrap(), block_bytes)
 }
 
+/// An interval of commits that no test reaches.
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// Makes a journal with this component, across the end of the ring.
 fn own(options: &'static [&'static str], block_bytes: usize) -> Log {
     let folder = TempDir::new().unwrap();
     let image = Recipe::new(options, 10 << 10).make(folder.path());
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, MountOptions::default()).unwrap();
+    // At its interval the mount would empty the journal.
+    let options = MountOptions { commit_ns: HOUR_NS, ..MountOptions::default() };
+    let fs = mount(Arc::clone(&device) as _, options).unwrap();
     let directory = make(&*fs, ROOT, "dir", FileType::Directory);
     let change = |number: usize| {
         let name = format!("file-{number}");

@@ -23,9 +23,12 @@ pub struct Tally {
     pub passed: usize,
     /// Tests that failed.
     pub failed: usize,
-    /// The names of those that failed.
-    pub failures: Vec<String>,
+    /// The names of those that failed, each with the head of its report.
+    pub failures: Vec<(String, String)>,
 }
+
+/// Lines of a report that the closing summary repeats: a log may hold no more than the end of a run.
+const REPEATED_LINES: usize = 40;
 
 impl Tally {
     /// Counts a test and shows it if it failed.
@@ -35,14 +38,22 @@ impl Tally {
             Err(why) => {
                 self.failed += 1;
                 println!("FAILED {name}\n{}", indented(&why));
-                self.failures.push(name.to_owned());
+                self.failures.push((name.to_owned(), head(&why, REPEATED_LINES)));
             }
+        }
+    }
+
+    /// Prints each failure again, with the head of its report.
+    pub fn print_failures(&self) {
+        for (name, why) in &self.failures {
+            println!("failed: {name}\n{}", indented(why));
         }
     }
 
     /// Counts what a libtest binary printed; a run that was cut short is a failure.
     pub fn count_libtest(&mut self, suite: &str, output: &str) {
         let mut seen_end = false;
+        let reported = self.failures.len();
         for line in output.lines() {
             if let Some(rest) = line.strip_prefix("test result: ") {
                 seen_end = true;
@@ -51,13 +62,17 @@ impl Tally {
             } else if let Some(name) =
                 line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... FAILED"))
             {
-                self.failures.push(format!("{suite}: {}", name.0));
+                self.failures.push((format!("{suite}: {}", name.0), String::new()));
             }
         }
         if !seen_end {
             self.count(suite, Err(format!("it did not end\n{}", tail(output, 40))));
         } else if output.contains("test result: FAILED") {
-            println!("FAILED in {suite}\n{}", indented(&failure_parts(output)));
+            let parts = failure_parts(output);
+            println!("FAILED in {suite}\n{}", indented(&parts));
+            if let Some((_, why)) = self.failures.get_mut(reported) {
+                *why = head(&parts, REPEATED_LINES);
+            }
         }
     }
 }
@@ -72,6 +87,10 @@ fn number_before(text: &str, word: &str) -> usize {
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+fn head(text: &str, lines: usize) -> String {
+    text.lines().take(lines).collect::<Vec<_>>().join("\n")
 }
 
 fn tail(text: &str, lines: usize) -> String {

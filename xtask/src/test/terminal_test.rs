@@ -26,7 +26,7 @@ use std::{
 };
 
 /// The time limit of each step.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A step at the terminal.
 enum Step {
