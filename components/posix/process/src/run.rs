@@ -106,7 +106,9 @@ fn run_with(
     exit::task_ended(task);
 }
 
-/// Runs the task to its end, or until its calls are to use other objects.
+/// Runs the task to its end, or until its calls are to use other objects. Each `answer` has a function of its own, so that the
+/// path of a call keeps nothing for the others.
+#[inline(never)]
 fn run_holding(
     task: &Arc<Task>,
     held: &HeldObjects,
@@ -114,23 +116,22 @@ fn run_holding(
     answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
 ) -> Next {
     let HeldObjects { memory, files, .. } = held;
+    let user = memory.user();
     let mut call = Call { task, memory, files, context };
-    let mut interrupted = None;
     loop {
-        if task.attention() != 0 || interrupted.is_some() {
-            // After an exec, signals are delivered in the new memory.
-            if interrupted.is_none() && is_to_reload(task) {
-                return Next::Run;
-            }
-            if deliver::before_user(task, memory, call.context, interrupted.take()) == Next::End {
-                return Next::End;
-            }
-            if is_to_reload(task) {
-                return Next::Run;
-            }
+        if task.attention() != 0
+            && let Some(next) = attend(task, memory, call.context, None)
+        {
+            return next;
         }
-        match call.context.run(memory.user()) {
-            Trap::Syscall => interrupted = answer(&mut call),
+        match call.context.run(user) {
+            Trap::Syscall => {
+                if let Some(interrupted) = answer(&mut call)
+                    && let Some(next) = attend(task, memory, call.context, Some(interrupted))
+                {
+                    return next;
+                }
+            }
             Trap::Kicked if task.rseq.is_there() => rseq::moved(task, memory, call.context),
             Trap::Kicked => {}
             Trap::PageFault { address, access, is_present } => {
@@ -141,6 +142,24 @@ fn run_holding(
             }
         }
     }
+}
+
+/// Delivers signals, and repeats or fails an interrupted call. Returns the next step unless user mode goes on.
+#[cold]
+fn attend(
+    task: &Arc<Task>,
+    memory: &Arc<AddressSpace>,
+    context: &mut Context,
+    interrupted: Option<Interrupted>,
+) -> Option<Next> {
+    // After an exec, signals are delivered in the new memory.
+    if interrupted.is_none() && is_to_reload(task) {
+        return Some(Next::Run);
+    }
+    if deliver::before_user(task, memory, context, interrupted) == Next::End {
+        return Some(Next::End);
+    }
+    is_to_reload(task).then_some(Next::Run)
 }
 
 /// Returns whether the task's calls are to use other objects, and clears that mark.
