@@ -266,16 +266,16 @@ impl AddressSpace {
         let (start, end) = window(region, page, AROUND_OBJECT);
         let first = index.wrapping_sub((page - start) / PAGE);
         let count = ((end - start) / PAGE) as usize;
-        let mut run = Run { first: 0, frames: Vec::with_capacity(count) };
+        let mut run = Run { first, next: first, frames: Vec::with_capacity(count) };
         let mut result = Ok(());
         let mut has_page = false;
         object.resident(first, count, &mut |at, frame| {
             has_page |= at == index;
-            if !run.is_followed_by(at) {
-                let whole = run.take();
-                result = result.and(self.map_run(&whole, start, first, region));
+            if at != run.next {
+                result = result.and(self.map_run(&run, start, first, region));
+                run.begin_at(at);
             }
-            run.push(at, frame);
+            run.push(frame);
         });
         result.and(self.map_run(&run, start, first, region))?;
         Ok(has_page)
@@ -469,21 +469,20 @@ pub(super) fn zero_frame() -> Result<Frame, NoMemory> {
 /// Consecutive frames that are being mapped.
 struct Run {
     first: u64,
+    /// The index that continues it.
+    next: u64,
     frames: Vec<Frame>,
 }
 
 impl Run {
-    fn is_followed_by(&self, index: u64) -> bool {
-        self.frames.is_empty() || self.first.wrapping_add(self.frames.len() as u64) == index
+    /// Empties it; the next frame is that of `index`.
+    fn begin_at(&mut self, index: u64) {
+        (self.first, self.next) = (index, index);
+        self.frames.clear();
     }
-    fn push(&mut self, index: u64, frame: &Frame) {
-        if self.frames.is_empty() {
-            self.first = index;
-        }
+    fn push(&mut self, frame: &Frame) {
+        self.next = self.next.wrapping_add(1);
         self.frames.push(frame.clone());
-    }
-    fn take(&mut self) -> Run {
-        Run { first: self.first, frames: core::mem::take(&mut self.frames) }
     }
 }
 

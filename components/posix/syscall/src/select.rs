@@ -50,6 +50,18 @@ fn pselect(call: &mut Call<'_>) -> Result<u64, Errno> {
 /// Number of words of each set up to which no heap is used.
 const FEW: usize = 4;
 
+/// Returns the events that are wanted of the descriptor whose bit in the words is `bit`.
+#[inline]
+fn wanted(words: [u64; EVENTS.len()], bit: u64) -> Ready {
+    let mut wanted = Ready::empty();
+    for (word, events) in words.into_iter().zip(EVENTS) {
+        if word & bit != 0 {
+            wanted |= events;
+        }
+    }
+    wanted
+}
+
 /// The sets of a call: the wanted descriptors and the ready ones, each for every kind of [`EVENTS`], `words`
 /// long.
 struct Sets<'a> {
@@ -63,6 +75,10 @@ impl Sets<'_> {
     /// Returns words `at` of the wanted descriptors.
     fn asked(&self, at: usize) -> [u64; EVENTS.len()] {
         core::array::from_fn(|kind| self.asked.get(kind * self.words + at).copied().unwrap_or(0))
+    }
+    /// Returns a number of descriptors that are not fewer than the wanted ones.
+    fn asked_count(&self) -> usize {
+        self.asked.iter().map(|word| word.count_ones() as usize).sum()
     }
     /// Records that `fd` is `ready`.
     #[inline]
@@ -116,11 +132,10 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
             match poll::known(Some(file), Ready::ALWAYS) {
                 Some(ready) => sets.found(fd, ready),
                 None => {
-                    let of = of_word.iter().zip(EVENTS).filter(|(word, _)| **word & bit != 0);
-                    let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
                     if pending.is_empty() {
-                        pending.reserve(count.min(WORD_BITS));
+                        pending.reserve(sets.asked_count());
                     }
+                    let events = wanted(of_word, bit);
                     pending.push(PolledFile::new(file.clone(), events, fd));
                 }
             }

@@ -14,7 +14,7 @@ lock_class! {
 
 const BUCKETS: usize = 256;
 
-/// The identity of a futex word.
+/// The name space of a [`FutexKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FutexKeyKind {
     /// An address in a private key.
@@ -144,10 +144,14 @@ pub fn shrink() {
 }
 
 /// Wakes at most `count` waiters of `key` whose bit set has a bit in common with `set`, the longest waiting first.
+#[inline]
 pub(super) fn wake(bucket: &mut Bucket, key: &FutexKey, count: u32, set: u32) -> u32 {
-    if bucket.is_empty() {
-        return 0;
-    }
+    if bucket.is_empty() { 0 } else { wake_some(bucket, key, count, set) }
+}
+
+/// Does the same as [`wake`] in a bucket that has waiters.
+#[inline(never)]
+fn wake_some(bucket: &mut Bucket, key: &FutexKey, count: u32, set: u32) -> u32 {
     let mut woken = 0;
     bucket.retain(|waiter| {
         if woken == count || waiter.set & set == 0 || !waiter.is_at(key) {

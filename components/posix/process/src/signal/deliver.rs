@@ -190,11 +190,10 @@ fn again(context: &mut Context, number: u64) {
 /// Takes a signal for which the calling task waits (sigtimedwait) from its queues.
 pub fn take_wanted(task: &Task, wanted: SignalSet) -> Option<Info> {
     let mut state = task.process.signals.lock();
-    let taken = {
-        let mut signals = task.signals.lock();
-        signals.queue.take(wanted).or_else(|| state.queue.take(wanted))
-    };
-    mask::refresh(&state, task);
+    let mut signals = task.signals.lock();
+    let taken = signals.queue.take(wanted).or_else(|| state.queue.take(wanted));
+    mask::tell(&state, task, &signals);
+    drop(signals);
     drop(state);
     taken.map(|info| delivered(task, info))
 }

@@ -94,11 +94,15 @@ impl WaitQueue {
         self.event.wait_interruptible(ticket, deadline)
     }
     /// Wakes every waiter after a change. Of the watchers that are told alone, wakes one for each kind of interest.
+    #[inline]
     pub fn wake(&self) {
         self.event.signal();
-        if !self.is_watched() {
-            return;
+        if self.is_watched() {
+            self.tell_watchers();
         }
+    }
+    #[inline(never)]
+    fn tell_watchers(&self) {
         let mut has_alone = false;
         let mut watchers = self.watchers.lock();
         watchers.retain(|known| match known.watcher.upgrade() {
