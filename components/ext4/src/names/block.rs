@@ -108,6 +108,15 @@ pub(crate) fn seal_node(volume: &Volume, seed: u32, bytes: &mut [u8], count_offs
     put32(bytes, tail + 4, crc32c(sum, &[0; 4]));
 }
 
+/// The step that follows the search for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The inode is used; more searches of the same block may come.
+    Lookup,
+    /// The entry is changed, which ends the index of its block: none is made for this search.
+    Change,
+}
+
 /// Finds the entry of a block for `name`, by the block's index if it has one, else one after the other.
 ///
 /// # Errors
@@ -116,9 +125,14 @@ pub(crate) fn find_in_block<'a>(
     volume: &Volume,
     block: &'a BlockRef,
     name: &[u8],
+    purpose: Purpose,
 ) -> Result<Option<Span<'a>>, FsError> {
     let (bytes, end) = (block.bytes(), entries_end(&volume.geometry));
-    match block.index(|| name_index::make(bytes.get(..end)?)) {
+    let index = match purpose {
+        Purpose::Lookup => block.index(|| name_index::make(bytes.get(..end)?)),
+        Purpose::Change => block.made_index(),
+    };
+    match index {
         Some(index) => Ok(name_index::find(index, bytes, name)),
         None => find_in(Spans::new(bytes, end), name),
     }

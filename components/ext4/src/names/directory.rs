@@ -10,8 +10,8 @@ use crate::{
         volume::Volume,
     },
     names::{
-        block::{find_in_block, load},
-        entries::{CheckedEntry, Entries, Spans, find_in, inline_areas},
+        block::{Purpose, find_in_block, load},
+        entries::{CheckedEntry, Entries, EntryPlace, Spans, find_in, inline_areas},
         hash_order, htree, inline,
     },
 };
@@ -112,37 +112,52 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u3
             htree::Search::NoTree => {}
         }
     }
-    match find_linearly(volume, directory, name)? {
-        Some(inode) if is_nameable(&volume.geometry, inode) => Ok(inode),
-        Some(_) => Err(FsError::Corrupt),
-        None => Err(FsError::NotFound),
+    if directory.has_flag(FLAG_INLINE_DATA) {
+        return find_inline(volume, directory, name);
     }
+    Ok(find_linearly(volume, directory, name, Purpose::Lookup)?.inode)
 }
 
-/// Finds the inode of `name` in one block or area after the other. Starts at the block where the last name was found, because
-/// names are often looked up in the order in which they are listed.
-fn find_linearly(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Option<u32>, FsError> {
-    if matches!(name, b"." | b"..") {
-        return Ok(None);
-    }
-    if directory.has_flag(FLAG_INLINE_DATA) {
-        let bytes = inline::load(volume, directory)?;
-        for area in inline_areas(directory, &bytes) {
-            if let Some(found) = find_in(Spans::within(&bytes, area), name)? {
-                return Ok(Some(found.inode));
-            }
+/// Returns the inode of `name` in a directory whose entries are in its inode.
+fn find_inline(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u32, FsError> {
+    let bytes = inline::load(volume, directory)?;
+    for area in inline_areas(directory, &bytes) {
+        if let Some(found) = find_in(Spans::within(&bytes, area), name)? {
+            return named(volume, found.inode);
         }
-        return Ok(None);
+    }
+    Err(FsError::NotFound)
+}
+
+/// Returns `inode` if a directory may name it.
+fn named(volume: &Volume, inode: u32) -> Result<u32, FsError> {
+    if is_nameable(&volume.geometry, inode) { Ok(inode) } else { Err(FsError::Corrupt) }
+}
+
+/// Returns the place of `name`, searching one block after the other. Starts at the block where the last name was found, because
+/// names are often looked up in the order in which they are listed.
+///
+/// # Errors
+/// [`FsError::NotFound`]; else those of [`scan`].
+pub(crate) fn find_linearly(
+    volume: &Volume,
+    directory: &Inode,
+    name: &[u8],
+    purpose: Purpose,
+) -> Result<EntryPlace, FsError> {
+    if matches!(name, b"." | b"..") {
+        return Err(FsError::NotFound);
     }
     // The inode's check keeps this below the number of blocks of the volume.
     let blocks = directory.attributes.size / volume.geometry.block_bytes as u64;
     let last = u64::from(directory.last_found.load(Relaxed)).min(blocks);
     for logical in (last..blocks).chain(0..last) {
         let block = load(volume, directory, logical)?;
-        if let Some(found) = find_in_block(volume, &block, name)? {
+        if let Some(found) = find_in_block(volume, &block, name, purpose)? {
             directory.last_found.store(logical as u32, Relaxed);
-            return Ok(Some(found.inode));
+            let inode = named(volume, found.inode)?;
+            return Ok(EntryPlace { logical, offset: found.offset, inode });
         }
     }
-    Ok(None)
+    Err(FsError::NotFound)
 }

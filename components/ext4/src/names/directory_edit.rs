@@ -12,7 +12,7 @@ use crate::{
         volume::Volume,
     },
     names::{
-        block::{block_count, load},
+        block::{Purpose, block_count, load},
         directory,
         entries::{Entries, EntryPlace, NewEntry, encode_type, needed, write_entry},
         htree, htree_edit, inline_edit,
@@ -38,17 +38,7 @@ pub(crate) fn locate(
             htree::Search::NoTree => {}
         }
     }
-    for logical in 0..block_count(volume, directory) {
-        let block = load(volume, directory, logical)?;
-        let bytes = block.bytes();
-        for entry in Entries::new(volume, bytes, 0, bytes.len()).names(volume) {
-            let entry = entry?;
-            if entry.name == name {
-                return Ok(EntryPlace { logical, offset: entry.offset, inode: entry.inode });
-            }
-        }
-    }
-    Err(FsError::NotFound)
+    directory::find_linearly(volume, directory, name, Purpose::Change)
 }
 
 /// Finds the entry of `name` in a block. A directory in its inode is moved to a block first.

@@ -16,7 +16,7 @@ use crate::{
         volume::Volume,
     },
     names::{
-        block::{self, find_in_block, load, load_placed},
+        block::{self, Purpose, find_in_block, load, load_placed},
         entries::{EntryPlace, Span, Spans},
         hash::{END, Hash},
     },
@@ -291,7 +291,7 @@ impl<P: FnMut(block::Leaf, &Span<'_>)> Descent<'_, P> {
         }
         let leaf = block::Leaf { logical, block: place };
         let found = match &mut self.pass {
-            None => find_in_block(self.volume, &block, self.name)?,
+            None => find_in_block(self.volume, &block, self.name, Purpose::Lookup)?,
             Some(pass) => {
                 let mut entries = Spans::new(block.bytes(), entries_end(&self.volume.geometry));
                 let is_it = |entry: &Result<Span<'_>, FsError>| {

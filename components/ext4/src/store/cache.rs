@@ -461,6 +461,11 @@ impl BlockRef {
         searched.get(self.offset / UNIT_BYTES)?.index(make)
     }
 
+    /// The index of the keys in the block, if one was made.
+    pub(crate) fn made_index(&self) -> Option<&Index> {
+        self.chunk.searched.get()?.get(self.offset / UNIT_BYTES)?.made()
+    }
+
     /// Returns the bit of the block in its chunk.
     fn mark(&self) -> u8 {
         1 << (self.offset / UNIT_BYTES)

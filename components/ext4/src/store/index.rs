@@ -38,6 +38,11 @@ impl Searched {
         }
         self.index.get_or_init(make).as_ref()
     }
+
+    /// The index of the block, if one was made.
+    pub(crate) fn made(&self) -> Option<&Index> {
+        self.index.get()?.as_ref()
+    }
 }
 
 /// The places of the keys of a block.
