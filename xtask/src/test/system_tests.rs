@@ -183,6 +183,13 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect()
 }
 
+/// Returns the subject of the tests in `path`: the name of the file, behind that of the component in whose folder it is.
+fn subject(path: &Path) -> String {
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let component = path.parent().filter(|folder| folder.ends_with("tests")).and_then(Path::parent);
+    component.map(|folder| format!("{} ", stem(folder))).unwrap_or_default() + &stem(path)
+}
+
 fn cases() -> Result<Vec<Case>> {
     let root = shell::root();
     let mut files = files_in(&root.join("tests/system"));
@@ -194,8 +201,8 @@ fn cases() -> Result<Vec<Case>> {
     for path in files {
         let file: File = toml::from_str(&fs::read_to_string(&path)?)
             .with_context(|| format!("in {}", path.display()))?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let named = |case: Case| Case { name: format!("{stem}: {}", case.name), ..case };
+        let subject = subject(&path);
+        let named = |case: Case| Case { name: format!("{subject}: {}", case.name), ..case };
         cases.extend(file.test.into_iter().map(named));
     }
     Ok(cases)
@@ -289,4 +296,16 @@ fn judge(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_in_the_folder_of_a_component_has_its_name() {
+        let of = |path| subject(Path::new(path));
+        assert_eq!(of("/skerry/components/drivers/uart/tests/kill.toml"), "uart kill");
+        assert_eq!(of("/skerry/tests/system/isolation.toml"), "isolation");
+    }
 }
