@@ -6,7 +6,7 @@ mod terminal_test;
 mod test_disk;
 
 use crate::campaign::arguments;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use compare::{BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, SERVICES, TOOLS};
 use harness::{
     build::{self, Features},
@@ -156,9 +156,19 @@ pub fn run(options: &Options) -> Result<u8> {
             tally.failed - before.1
         );
     }
+    sum_up(&tally, filter)
+}
+
+/// Prints the results and returns the status of the run. A filter that chose no test fails: most likely it is misspelt.
+fn sum_up(tally: &Tally, filter: Option<&str>) -> Result<u8> {
     tally.print_failures();
     println!("{} passed, {} failed", tally.passed, tally.failed);
-    Ok(u8::from(tally.failed > 0))
+    match filter {
+        Some(filter) if tally.passed + tally.failed == 0 => {
+            bail!("no test of these suites and systems has `{filter}` in its name")
+        }
+        _ => Ok(u8::from(tally.failed > 0)),
+    }
 }
 
 fn compared(
