@@ -59,7 +59,7 @@ pub fn log() -> Log {
     Log { start, text }
 }
 
-/// Logs every thread: what it does or waits for, since when, and its call stack.
+/// Logs every thread: its state or the event for which it waits, the time since then, and its call stack.
 pub fn log_threads(why: &str) {
     crate::world::system::log_threads(format_args!("{why}"));
 }

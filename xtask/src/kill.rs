@@ -39,7 +39,7 @@ pub struct Options {
     /// Processors (2)
     #[arg(long)]
     pub cpus: Option<u32>,
-    /// One nanosecond an instruction, one processor: what else the host does is not in the times
+    /// One nanosecond an instruction, one processor: other work of the host is not in the times
     #[arg(long)]
     pub icount: bool,
 }

@@ -32,7 +32,7 @@ enum Command {
     Campaign(campaign::Options),
     /// Kill QEMU at random moments of a file workload and judge the disk
     Crash(crash::Options),
-    /// Kill an isolated component again and again under a file workload: how long until it serves again
+    /// Kill an isolated component again and again under a file workload, and measure the time until it serves again
     Kill(kill::Options),
     /// The experiments: printed as tables and drawn
     Bench(xtask_bench::Options),

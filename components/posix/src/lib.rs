@@ -1,4 +1,4 @@
-//! The personality: what makes Skerry a UNIX that runs unmodified Linux programs. This crate starts it ([`start`]).
+//! The personality makes Skerry a UNIX that runs unmodified Linux programs. This crate starts it ([`start`]).
 //!
 //! Its parts are crates below this one, which import only those named before them: `vfs` and `sysv`, `memory`, `process`,
 //! `objects`, `proc`, `syscall`.

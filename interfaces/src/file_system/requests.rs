@@ -8,7 +8,7 @@ pub enum SyncKind {
     /// Contents, and what is needed to find them again: blocks, length, the name it was made under
     /// (`fdatasync`).
     Data,
-    /// Every attribute too (`fsync`).
+    /// The data and every attribute (`fsync`).
     All,
 }
 

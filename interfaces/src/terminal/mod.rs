@@ -31,7 +31,7 @@ pub trait PortSink: Send + Sync {
 
 /// A port whose driver may die and be succeeded: it is known of each byte whether the device has it.
 ///
-/// Data between a driver and its device stands in memory that outlives the driver ([`rt::device::kept`]), so the
+/// Data between a driver and its device is in memory that outlives the driver ([`rt::device::kept`]), so the
 /// successor continues where the driver stopped.
 pub trait Resumable: Port {
     /// Continues for a client at `position`. Input that the client has is not offered again. Returns the position of

@@ -3,7 +3,7 @@
 //!
 //! A [`TerminalSession`] is one client's rings. Its thread sends the output in the ring and takes each entry when the
 //! device has it. Input that the ring has no room for stays with the port until the client says that there is
-//! room; news that found no room stands in `owed`.
+//! room; news that found no room is kept in `owed`.
 use super::{
     PortSink, Position, Resumable,
     control::{PortControl, PortDescription},

@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-/// A function that stands in for the processor in user mode: it changes the registers and memory and returns the trap.
+/// A function that takes the place of the processor in user mode: it changes the registers and memory and returns the trap.
 pub type Program = Arc<dyn Fn(&mut Context, &Space) -> Trap + Send + Sync>;
 /// One trace record.
 pub type TraceRecord = (&'static str, u64, u64);

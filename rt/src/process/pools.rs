@@ -86,7 +86,7 @@ fn pool(index: u16) -> Option<&'static Pool> {
     unsafe { at.as_ref() }
 }
 
-/// Returns index of the pool and of the page for the number of an own frame.
+/// Returns the indices of the pool and of the page for the number of an own frame.
 fn place(frame: u32) -> (u16, usize) {
     (((frame & !OWN) >> PAGE_BITS) as u16, frame as usize % POOL_FRAMES)
 }

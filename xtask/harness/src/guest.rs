@@ -197,7 +197,7 @@ pub fn wait(child: &mut Child, limit_seconds: Option<u64>) -> Result<Option<i32>
     Ok(None)
 }
 
-/// Whether QEMU came up: where it did not it never connected, and who serves a connection waits for ever.
+/// Whether QEMU came up. If it did not, it never connected, and the thread that serves the connection waits for ever.
 /// Its own failures end with 1 too, as a guest's end does, but with a complaint.
 pub fn has_run(code: i32, complaints: &Path) -> bool {
     match code {

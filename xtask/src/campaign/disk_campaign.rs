@@ -1,5 +1,5 @@
 //! `./x campaign disk`: much work on a second disk, judged by `e2fsck`, and the same disk read by the
-//! other system: what Skerry wrote must read alike under Linux, and what Linux wrote under Skerry.
+//! other system: Linux must read the files that Skerry wrote, and Skerry those that Linux wrote.
 use anyhow::{Context, Error, Result, bail};
 use harness::{
     build::{self, Features},

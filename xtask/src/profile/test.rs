@@ -1,4 +1,4 @@
-//! The profiler, tried: what it counts of a command is what the command did.
+//! A test of the profiler: its counts of a command's calls are those that the command made.
 use anyhow::Result;
 use harness::{
     build::{self, Features},

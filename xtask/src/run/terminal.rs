@@ -1,8 +1,8 @@
 //! The user's terminal as the guest's console.
 //!
-//! Typed input goes to the guest, but for what follows Ctrl-A: X ends QEMU, C changes between the
-//! console and QEMU's monitor, D stands for Ctrl-Alt-Del, H says so, Ctrl-A is itself. QEMU's own multiplexer (`mux=on`) is
-//! not used: it loses what is typed or pasted faster than the guest takes it, beyond 32 bytes.
+//! Typed input goes to the guest, except for the key after Ctrl-A: X ends QEMU, C changes between the console and QEMU's
+//! monitor, D sends Ctrl-Alt-Del, H shows this list, and a second Ctrl-A sends one. QEMU's own multiplexer (`mux=on`) is not
+//! used: beyond 32 bytes it loses input that comes faster than the guest takes it.
 use crate::run::window::Keys;
 use anyhow::Result;
 use harness::sockets::Sockets;

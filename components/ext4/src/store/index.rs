@@ -1,4 +1,4 @@
-//! [`Index`]: where the keys in one block are, so that a search compares with one of them and not with all.
+//! [`Index`]: the places of the keys in one block. A search compares with one of them and not with all.
 //!
 //! An index belongs to the bytes that it was made of: the cache drops it when the block changes. A table of places, open
 //! addressing; keys that hash alike cost what a search without the index does. What a key is, the block's user knows.

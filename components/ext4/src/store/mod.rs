@@ -60,7 +60,7 @@ impl Store {
         self.health.report(self.device.name(), error);
     }
 
-    /// A commit failed: what is on the medium is only what was durable before.
+    /// A commit failed. The medium holds only the data that was durable before it.
     pub(crate) fn abort(&self, error: FsError) {
         self.health.abort(self.device.name(), error);
     }

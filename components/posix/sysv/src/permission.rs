@@ -1,4 +1,4 @@
-//! [`Permission`]: who may use an object (`struct kern_ipc_perm`, `ipcperms` of Linux `ipc/util.c`).
+//! [`Permission`]: the rights to use an object (`struct kern_ipc_perm`, `ipcperms` of Linux `ipc/util.c`).
 //!
 //! An object has a creator, who stays, and an owner, whom IPC_SET changes. Both have the rights of the first class.
 

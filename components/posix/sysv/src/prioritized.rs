@@ -78,7 +78,7 @@ impl<B, W: PartialEq> PriorityQueue<B, W> {
     pub fn count(&self) -> usize {
         self.count
     }
-    /// Returns the number of their bytes.
+    /// Returns the number of bytes of all messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

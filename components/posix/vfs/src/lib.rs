@@ -21,7 +21,7 @@ mod tests;
 mod tree;
 mod walk;
 
-/// Open files: what an open file is and what can be mapped of it.
+/// Open files and their mappable objects.
 pub mod file {
     pub use crate::{
         base::{

@@ -1,4 +1,4 @@
-//! Instructions that a guest executed, by the plugin of QEMU in `bench/plugin`: what idles is not counted, and the guest's
+//! Instructions that a guest executed, by the plugin of QEMU in `bench/plugin`. Idle processors are not counted, and the guest's
 //! clock runs as ever, which it does not under `-icount` where a disk is waited for.
 use anyhow::{Context, Result, bail};
 use harness::{plugin, qemu, shell};

@@ -67,7 +67,7 @@ pub struct Pipe {
 enum Merge {
     /// They may: a write begins with them.
     Allowed,
-    /// They begin a frame: what comes before them is of the same write.
+    /// The bytes begin a frame. The bytes before them, if any, are of the same write.
     Never,
 }
 

@@ -1,4 +1,4 @@
-//! [`Timeout`]: how long a call waits, and the two structures programs say it in.
+//! [`Timeout`]: the time for which a call waits, read from either of the two structures that programs use.
 use memory::AddressSpace;
 use rt::time::Instant;
 use vfs::Errno;

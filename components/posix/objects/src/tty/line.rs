@@ -1,4 +1,5 @@
-//! [`TerminalLine`]: what a terminal sends to and takes from. A device's [`Port`], or the master of a pty.
+//! [`TerminalLine`]: the other end of a terminal, which takes its output and gives its input: a device's [`Port`], or the master
+//! of a pty.
 use super::termios::Termios;
 use alloc::{string::String, sync::Arc};
 use interfaces::terminal::Port;

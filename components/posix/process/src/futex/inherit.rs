@@ -43,7 +43,7 @@ const DEPTH_MAX: usize = 1024;
 mod grant {
     /// The task still waits.
     pub const NONE: u8 = 0;
-    /// The task owns the lock, and the word says so.
+    /// The task owns the lock, and its thread number is in the word.
     pub const WHOLE: u8 = 1;
     /// The task owns the lock, and has to write the word itself.
     pub const UNSETTLED: u8 = 2;
@@ -439,7 +439,7 @@ pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), 
 /// Gives the lock at `address` to the task that is first in its queue, if there is one.
 ///
 /// # Errors
-/// `EPERM` if the caller does not own it, `EINVAL` if the table says so, `EFAULT`.
+/// `EPERM` if the caller does not own it, `EINVAL` if the kernel's owner is another, `EFAULT`.
 pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
     // The owner is checked before the right to write, as on Linux.

@@ -1,4 +1,4 @@
-//! [`Dispositions`]: what a process does with each signal.
+//! [`Dispositions`]: the action of a process for each signal.
 use super::number::{DUMPING, IGNORED_BY_DEFAULT, LAST, SIGCONT, STOPPING, SignalSet, bit};
 use alloc::sync::Arc;
 use rt::{lock_class, sync::Mutex};

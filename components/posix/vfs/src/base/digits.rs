@@ -1,4 +1,4 @@
-//! [`Text`]: what a file says, with numbers written without `core::fmt`, which costs several times as much.
+//! [`Text`]: the text of a generated file, with numbers written without `core::fmt`, which costs several times as much.
 use alloc::vec::Vec;
 
 /// Digits of the longest number: 2^64 - 1 in decimal.

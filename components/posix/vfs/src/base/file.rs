@@ -172,7 +172,7 @@ pub enum SignalSource<'f> {
 
 /// The room that a sender of messages has.
 pub trait SendRoom: Send + Sync {
-    /// Whether room has come that a sender lacked; says so once.
+    /// Returns whether room has come that a sender lacked; returns `true` once.
     fn take_room(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! Open generated files: what their [`Node`] generates at a read from offset 0.
+//! Open generated files. Their [`Node`] generates the text at a read from offset 0.
 use crate::{
     base::{
         errno::Errno,

@@ -1,4 +1,4 @@
-//! The floor of rights and paths: what a process sees, what it may do, and the way from a text to a place.
+//! The floor of rights and paths: the view and the rights of a process, and the walk from a path to a place.
 pub(crate) mod caller;
 pub mod devices;
 pub mod namespace;

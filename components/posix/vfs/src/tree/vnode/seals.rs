@@ -1,4 +1,4 @@
-//! The seals of a vnode: how they are added, and what they forbid.
+//! The seals of a vnode: adding them, and the checks of changes that they forbid.
 //!
 //! Regular files whose contents exist in the page cache only can have seals. A vnode's seals are one atomic byte; they are
 //! added with its `contents` lock held to write, so that no write or change of size is under way.
