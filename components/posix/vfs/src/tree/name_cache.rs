@@ -212,19 +212,20 @@ impl<D> NameCache<D> {
         let found = shard.entries.find_entry(key.hash, |entry| key.is_of(entry)).ok();
         let removed = found.map(|entry| entry.remove().0);
         if self.is_kept {
-            shard.fit();
+            shard.fit(SHARD_ENTRIES_MIN);
         }
         drop(shard);
         drop(removed);
     }
-    /// Drops entries that were not used since the last sweep. Returns their number.
+    /// Drops entries that were not used since the last sweep, and the room that few entries are left in. Returns the number
+    /// of entries dropped.
     pub(crate) fn shrink(&self) -> usize {
-        if self.is_kept {
-            return 0;
-        }
         let mut count = 0;
         for shard in &self.shards {
-            let swept = shard.write().sweep();
+            let mut shard = shard.write();
+            let swept = if self.is_kept { Vec::new() } else { shard.sweep() };
+            shard.fit(0);
+            drop(shard);
             count += swept.len();
         }
         count
@@ -253,13 +254,13 @@ impl<D> Shard<D> {
         };
         let swept: Vec<CachedName<D>> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
         self.sweep_at = sweep_threshold(self.entries.len());
-        self.fit();
+        self.fit(SHARD_ENTRIES_MIN);
         swept
     }
-    /// Shrinks a table that has much more room than entries.
-    fn fit(&mut self) {
+    /// Shrinks a table that has much more room than entries, and room for more than `least`.
+    fn fit(&mut self, least: usize) {
         let left = self.entries.len();
-        if (left * SPARSE).max(SHARD_ENTRIES_MIN) < self.entries.capacity() {
+        if (left * SPARSE).max(least) < self.entries.capacity() {
             self.entries.shrink_to(2 * left, |entry| entry.hash);
         }
     }
@@ -276,4 +277,35 @@ fn sweep_threshold(left: usize) -> usize {
     let frames = usize::try_from(rt::memory::statistics().total_frames).unwrap_or(usize::MAX);
     let share = (frames / FRAMES_AN_ENTRY / SHARDS).max(SHARD_ENTRIES_MIN);
     share.max(left + left / 4 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: usize = 1_000;
+    const LEFT: usize = 10;
+
+    #[test]
+    fn a_shrunk_cache_keeps_no_room_for_names_that_went() {
+        for backing in [Backing::Cache, Backing::Storage] {
+            let cache = NameCache::<()>::new(backing);
+            let names: Vec<Arc<[u8]>> = (0..NAMES).map(|at| at.to_le_bytes().into()).collect();
+            for name in &names {
+                cache.insert(&cache.key(1, name), name.clone(), Some(Arc::new(())));
+            }
+            for name in names.iter().skip(LEFT) {
+                cache.remove(&cache.key(1, name));
+            }
+            let room = || -> usize {
+                cache.shards.iter().map(|shard| shard.read().entries.capacity()).sum()
+            };
+            assert!(room() > NAMES / 2, "a table is not made anew at each change");
+            // The first round clears the marks of recent use.
+            let dropped = cache.shrink() + cache.shrink();
+            let left = if backing == Backing::Cache { LEFT } else { 0 };
+            assert_eq!((dropped, cache.len()), (LEFT - left, left));
+            assert!(room() <= SPARSE * left, "room for {}", room());
+        }
+    }
 }
