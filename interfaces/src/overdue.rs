@@ -61,8 +61,8 @@ pub enum Answer {
     Denies,
 }
 
-/// The state machine of one driver.
-#[derive(Debug, Default)]
+/// The state machine of one driver. Checks take no memory: it may be short, and drivers are watched all the same.
+#[derive(Debug)]
 pub struct Watch {
     /// Sum of the times between checks, each at most [`Check::step_max_ns`].
     clock_ns: u64,
@@ -77,6 +77,22 @@ pub struct Watch {
     /// Time at which a request was last overdue.
     overdue_ns: u64,
     has_told: bool,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch {
+            clock_ns: 0,
+            last: None,
+            marks: VecDeque::with_capacity(MARKS_MAX),
+            epoch: 0,
+            since_ns: 0,
+            ends: 0,
+            denials: 0,
+            overdue_ns: 0,
+            has_told: false,
+        }
+    }
 }
 
 impl Watch {
@@ -231,11 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_done_in_time_are_never_asked_for() {
+    fn requests_that_are_done_in_time_are_never_asked_for_and_checks_take_no_memory() {
         let mut checked = Checked::default();
+        let room = checked.watch.marks.capacity();
+        assert!(room >= MARKS_MAX);
         for round in 0..10_000u64 {
             let oldest = (round % 3 != 0).then_some(round * 40);
             assert!(!checked.step(oldest, round * 40 + 100, Answer::Denies));
+            assert_eq!(checked.watch.marks.capacity(), room);
         }
     }
 
