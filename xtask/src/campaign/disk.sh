@@ -69,6 +69,8 @@ look)
     # Once what `hog` does many times, so that what is made at a first use is there.
     seq 20 | xargs touch /tmp/fsx && dd if=/dev/vdc of=look bs=64k count=1 2>/dev/null || fail look
     tail /dev/zero >/dev/null 2>&1
+    # The files of /proc about a process that lives on are kept with it.
+    killall tail 2>/dev/null
     find . -type f | sort | xargs stat | md5sum >/dev/null
     rm look /tmp/fsx $(seq 20)
     ;;
