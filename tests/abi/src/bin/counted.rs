@@ -8,7 +8,8 @@
 //!
 //! Free stacks and slabs may differ, because the processors keep them, and so may the kernel's own page tables, which stay for
 //! the addresses' next use: `free or kept` is the number of free frames and of these. An isolated component keeps a piece of
-//! heap that it needed once: with `--after`, each may have one more ([`HEAP_GRANULE`]). Without, pages of files may have come
+//! heap that it needed once: with `--after`, each may have one more ([`HEAP_GRANULE`]), and a page table for it, because a
+//! component's addresses are not used again. Without, pages of files may have come
 //! to the cache, because a process that lost its processor at another point runs other code. Every other count must be the
 //! same. This program takes no memory of its own between the readings; a shell would.
 use abi::{Ended, fork, wait};
@@ -129,6 +130,7 @@ impl Reading {
                 (Likeness::Settled, "heap object") => MAP_NODES,
                 (Likeness::Settled, "large frame") => GROWN_BUFFERS,
                 (Likeness::Settled, "domain frame") => HEAP_GRANULE * self.domains,
+                (Likeness::Settled, "table frame") => self.domains,
                 (Likeness::Settled, "other frames" | "free or kept") => TOUCHED_FRAMES,
                 _ => 0,
             };
@@ -163,12 +165,28 @@ fn run(words: &[CString; 3]) -> Ended {
     }))
 }
 
-/// Drops clean pages of files, names and cached memory, once no ending process still holds some.
+/// Drops clean pages of files, names and cached memory, once no ending process still holds some, and no journal.
 fn drop_caches() {
     Reading::settled();
-    // SAFETY: no arguments.
-    unsafe { libc::sync() };
+    empty_journals();
     std::fs::write("/proc/sys/vm/drop_caches", "3").expect("dropping caches");
+}
+
+/// Empties the journal of each mounted volume of ext4, which otherwise holds in memory the blocks of the last commits (up to
+/// half of its own size), as many as a command happened to leave there. A change to read-only does that.
+fn empty_journals() {
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("reading the mounts");
+    for line in mounts.lines() {
+        let mut words = line.split(' ').skip(1);
+        let (Some(place), Some("ext4")) = (words.next(), words.next()) else { continue };
+        for flags in [libc::MS_RDONLY, 0] {
+            let place = abi::c(place);
+            let (none, flags) = (std::ptr::null(), libc::MS_REMOUNT | flags);
+            // SAFETY: a NUL-terminated path; no other memory is named.
+            let done = unsafe { libc::mount(none, place.as_ptr(), none, flags, none.cast()) };
+            abi::must(i64::from(done));
+        }
+    }
 }
 
 fn shell(command: &str) -> [CString; 3] {
@@ -205,6 +223,8 @@ fn main() -> ExitCode {
     let words = shell(&command);
     let first_words = shell(first.as_ref().unwrap_or(&command));
     let settled = || {
+        // SAFETY: no arguments.
+        unsafe { libc::sync() };
         if first.is_some() {
             drop_caches();
         }
