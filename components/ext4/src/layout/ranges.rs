@@ -66,6 +66,10 @@ impl Ranges {
             }
             removed += to - from;
         }
+        if self.0.is_empty() {
+            // An emptied map keeps its last node, and a volume has many sets that are empty most of the time.
+            self.0 = BTreeMap::new();
+        }
         removed
     }
 }
