@@ -4,6 +4,7 @@ pub mod nucleus_tests;
 mod system_tests;
 mod terminal_test;
 mod test_disk;
+mod test_net;
 
 use crate::campaign::arguments;
 use anyhow::{Context, Result, bail};

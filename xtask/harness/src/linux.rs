@@ -85,6 +85,27 @@ const MODULES: [&str; 6] = [
     "drivers/block/virtio_blk.ko",
 ];
 
+/// Modules of a virtio network card, in order. They are not in the initramfs, whose boot is measured.
+const NETWORK_MODULES: [&str; 3] =
+    ["net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko"];
+
+/// Copies the modules of a network card into the tree of a root disk. Returns the commands that load them there.
+///
+/// # Errors
+/// Fails before [`prepare`].
+pub fn add_network_modules(tree: &Path) -> Result<String> {
+    let folder = shell::build_path("linux")?;
+    let version = fs::read_to_string(folder.join("version"))?;
+    let mut commands = String::new();
+    for module in NETWORK_MODULES {
+        let name = module.rsplit('/').next().unwrap_or(module);
+        let from = folder.join(format!("tree/lib/modules/{version}/kernel/{module}"));
+        fs::copy(&from, tree.join(name)).with_context(|| format!("copying {module}"))?;
+        commands.push_str(&format!("insmod /{name}\n"));
+    }
+    Ok(commands)
+}
+
 fn initramfs(folder: &Path, version: &str, initrd: &Path) -> Result<()> {
     let tree = folder.join("initramfs.tree");
     let _ = fs::remove_dir_all(&tree);

@@ -1,5 +1,5 @@
 //! Whole boots, described in `tests/system/*.toml` and in `tests/*.toml` of components' folders: a machine, a command, and what is expected.
-use super::{terminal_test, test_disk};
+use super::{terminal_test, test_disk, test_net};
 use crate::profile;
 use anyhow::{Context, Result};
 use description::Sources;
@@ -44,6 +44,11 @@ struct Case {
     /// Whether Debian's Linux, in the same machine with the same disks, must print the same first.
     #[serde(default)]
     on_linux: bool,
+    /// Whether it runs on that Linux alone: it tests the machine, because Skerry has no driver of it.
+    #[serde(default)]
+    only_on_linux: bool,
+    /// A network card.
+    net: Option<test_net::Description>,
     #[serde(default)]
     stdin: String,
     #[serde(default)]
@@ -142,7 +147,10 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
     for case in cases()?.into_iter().filter(is_meant) {
         let features = Features { check: case.lock_checks, statistics: case.lock_statistics };
         let system = case.system.as_ref().unwrap_or(&target.system);
-        let kernel = build::image(system, &features)?;
+        let kernel = match case.only_on_linux {
+            true => PathBuf::new(),
+            false => build::image(system, &features)?,
+        };
         let root = case.root.image()?;
         for &cpus in target.some(&case.cpus) {
             for &memory in target.some(&case.memory) {
@@ -157,17 +165,19 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
                 config.append = format!("{} {}", config.append, case.append);
                 let extra = [case.qemu.clone(), empty_disks(case.empty_disks)].concat();
                 let config = Config { machine, cpus, memory, extra, ..config };
-                if case.on_linux && !target.is_short {
+                if (case.on_linux || case.only_on_linux) && !target.is_short {
                     let name = format!("{name} on Linux");
                     let bar = shell::progress(&name);
-                    let result = boot_linux(&config, &case)?;
+                    let result = with_network(&config, &case, boot_linux)?;
                     bar.finish_and_clear();
                     tally.count(&name, result);
                 }
-                let bar = shell::progress(&name);
-                let result = boot(&config, &case)?;
-                bar.finish_and_clear();
-                tally.count(&name, result);
+                if !case.only_on_linux {
+                    let bar = shell::progress(&name);
+                    let result = with_network(&config, &case, boot)?;
+                    bar.finish_and_clear();
+                    tally.count(&name, result);
+                }
             }
         }
     }
@@ -208,7 +218,23 @@ fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn boot(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
+/// The verdict on a boot.
+type Verdict = std::result::Result<(), String>;
+
+/// Does `boot` with the case's network card, if it has one, and judges its wire too.
+fn with_network(
+    config: &Config,
+    case: &Case,
+    boot: fn(&Config, &Case) -> Result<Verdict>,
+) -> Result<Verdict> {
+    let Some(net) = &case.net else { return boot(config, case) };
+    let (wire, arguments) = net.start()?;
+    let extra = [config.extra.clone(), arguments].concat();
+    let verdict = boot(&Config { extra, ..config.clone() }, case)?;
+    Ok(verdict.and_then(|()| net.judge(wire)))
+}
+
+fn boot(config: &Config, case: &Case) -> Result<Verdict> {
     let config = with_disks(config, case)?;
     let (outcome, output, error) =
         guest::run_captured(&config, &case.run, &case.stdin, case.timeout)?;
@@ -252,11 +278,15 @@ fn with_disks(config: &Config, case: &Case) -> Result<Config> {
 const SCRIPT_PATH: &str = "/script";
 
 /// Returns the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
-fn boot_linux(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
+fn boot_linux(config: &Config, case: &Case) -> Result<Verdict> {
     let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;
     case.root.tree(&tree)?;
-    let script = format!("export PATH=/bin:/sbin\nexec 2>/dev/null\n{}", case.run);
+    let modules = match case.net {
+        Some(_) => linux::add_network_modules(&tree)?,
+        None => String::new(),
+    };
+    let script = format!("export PATH=/bin:/sbin\n{modules}exec 2>/dev/null\n{}", case.run);
     fs::write(tree.join(SCRIPT_PATH.trim_start_matches('/')), script)?;
     let root = shell::build_path("linux-test.ext4")?;
     disk::pack(&tree, &root, &[])?;
