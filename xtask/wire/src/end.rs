@@ -1,7 +1,7 @@
 //! [`End`]: who sits at an end of the wire.
 use std::{os::fd::BorrowedFd, time::Duration};
 
-/// What became of a frame that an end was given.
+/// The fate of a frame that an end was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
     /// The end has it.
@@ -12,7 +12,7 @@ pub enum Receipt {
     Absent,
 }
 
-/// Who sits at an end of the wire. Times are since the wire's start.
+/// A machine or a peer at an end of the wire. Times are since the wire's start.
 pub trait End: Send {
     /// Takes a frame from the wire.
     fn hear(&mut self, frame: &[u8], now: Duration) -> Receipt;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// What became of the frames of a direction. Each frame that was taken, and each copy, is in the end lost, dropped, delivered,
+/// Numbers of a direction's frames by what became of them. Each frame that was taken, and each copy, is in the end lost, dropped, delivered,
 /// undelivered or still under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {

@@ -47,7 +47,7 @@ fn talks([one, other]: &[Handle; 2], length: u64) -> Vec<(usize, TalkId, u64)> {
     ]
 }
 
-/// What a run leaves.
+/// The result of a run.
 #[derive(Debug, PartialEq)]
 struct Trace {
     time: Duration,

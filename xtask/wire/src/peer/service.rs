@@ -44,7 +44,7 @@ impl Service {
     }
 }
 
-/// What the services have done.
+/// The work that the services have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Connections that were established.
@@ -79,7 +79,7 @@ pub struct Conversation {
     stage: Stage,
 }
 
-/// What a conversation asks of its peer.
+/// A request of a conversation to its peer.
 pub enum Wish {
     /// Nothing.
     None,

@@ -66,7 +66,7 @@ enum Use {
 pub struct Stack {
     /// The frames.
     pub queues: Queues,
-    /// What the services have done.
+    /// The work that the services have done.
     pub served: Served,
     /// Connections outward, by their number.
     pub talks: Vec<Talk>,

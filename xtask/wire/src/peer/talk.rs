@@ -36,7 +36,7 @@ impl Sender {
     }
 }
 
-/// How a connection outward ended: the number of bytes that came, all right, or the reason why it failed.
+/// The end of a connection outward: the number of bytes that came, all right, or the reason why it failed.
 pub type Outcome = Result<u64, String>;
 
 /// A connection outward.
