@@ -79,6 +79,18 @@ impl Device {
     /// # Errors
     /// [`Error`].
     pub fn open(candidate: Candidate, wanted: u64) -> Result<Device, Error> {
+        Device::open_choosing(candidate, |_| wanted)
+    }
+
+    /// Opens a device as [`Device::open`] does. `choose` returns the wanted ones of the offered
+    /// features, if some need others.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn open_choosing(
+        candidate: Candidate,
+        choose: impl FnOnce(u64) -> u64,
+    ) -> Result<Device, Error> {
         let transport: Box<dyn Transport> = match candidate {
             Candidate::Pci(function) => Box::new(PciTransport::open(function)?),
             Candidate::Mmio(device) => Box::new(MmioTransport::open(device)?),
@@ -87,16 +99,17 @@ impl Device {
         if !device.reset() {
             return Err(Error::Stuck);
         }
-        device.negotiate(wanted)?;
+        device.negotiate(choose)?;
         Ok(device)
     }
 
-    fn negotiate(&mut self, wanted: u64) -> Result<(), Error> {
+    fn negotiate(&mut self, choose: impl FnOnce(u64) -> u64) -> Result<(), Error> {
         self.add_status(status::ACKNOWLEDGE);
         self.add_status(status::DRIVER);
         let ring = feature::INDIRECT | feature::EVENT_INDEX;
-        let any = wanted | ring | feature::VERSION_1 | feature::ACCESS_PLATFORM;
-        self.features = self.transport.device_features() & any;
+        let offered = self.transport.device_features();
+        let any = choose(offered) | ring | feature::VERSION_1 | feature::ACCESS_PLATFORM;
+        self.features = offered & any;
         if !self.has(feature::VERSION_1) {
             return Err(Error::NotModern);
         }

@@ -33,6 +33,8 @@ pub use transport::Vector;
 
 /// Device types (section 5).
 pub mod kind {
+    /// Network interface.
+    pub const NETWORK: u32 = 1;
     /// Block device.
     pub const BLOCK: u32 = 2;
     /// Console.

@@ -127,6 +127,6 @@ impl Transport for MmioTransport {
 
     fn open_vectors(&self, _wanted: u16) -> Result<Vec<Vector>, Error> {
         let interrupt = Interrupt::open(self.device.interrupt)?;
-        Ok(vec![Vector { interrupt, line: Some(self.registers.clone()) }])
+        Ok(vec![Vector::new(interrupt, Some(self.registers.clone()))])
     }
 }

@@ -202,7 +202,7 @@ impl Transport for PciTransport {
             return Err(Error::NotModern);
         }
         // Queues share a vector if the machine has no more vectors.
-        let open = |entry| Some(Vector { interrupt: self.pci.msix(entry).ok()?, line: None });
+        let open = |entry| Some(Vector::new(self.pci.msix(entry).ok()?, None));
         let vectors: Vec<Vector> = (0..count).map_while(open).collect();
         if vectors.is_empty() {
             return Err(Error::NoVector);

@@ -1,6 +1,7 @@
 //! The common part of PCI and MMIO: the registers of a device, its interrupts, its doorbells.
 use crate::{Error, window::RegisterWindow};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use rt::{device::Interrupt, thread::Woken, time::Instant};
 
 /// The addresses of a queue's three areas, as the device sees them.
@@ -65,13 +66,27 @@ pub struct Vector {
     pub(crate) interrupt: Interrupt,
     /// On MMIO: the registers with interrupt status and acknowledgement.
     pub(crate) line: Option<RegisterWindow>,
+    /// On MMIO: an interrupt said that the configuration changed.
+    is_changed: AtomicBool,
 }
 
 /// On MMIO: offset of the interrupt status (read); the acknowledgement (write) follows it.
 pub(crate) const INTERRUPT_STATUS: usize = 0x60;
 const INTERRUPT_ACKNOWLEDGE: usize = 0x64;
+/// On MMIO: the cause of an interrupt for a change of the configuration.
+const CONFIG_CHANGED: u32 = 2;
 
 impl Vector {
+    pub(crate) fn new(interrupt: Interrupt, line: Option<RegisterWindow>) -> Vector {
+        Vector { interrupt, line, is_changed: AtomicBool::new(false) }
+    }
+
+    /// Returns whether the configuration may have changed since the last call. On PCI only the
+    /// configuration itself tells.
+    pub fn may_be_changed(&self) -> bool {
+        self.line.is_none() || self.is_changed.swap(false, AcqRel)
+    }
+
     /// Blocks until the device interrupts, until [`Vector::wake`], or until the deadline.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
         let woken = self.interrupt.wait(deadline);
@@ -79,6 +94,9 @@ impl Vector {
             && woken != Woken::TimedOut
         {
             let causes = registers.read32(INTERRUPT_STATUS);
+            if causes & CONFIG_CHANGED != 0 {
+                self.is_changed.store(true, Release);
+            }
             if causes != 0 {
                 registers.write32(INTERRUPT_ACKNOWLEDGE, causes);
             }

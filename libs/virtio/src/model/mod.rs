@@ -128,6 +128,14 @@ impl Model {
         state.queues.get_mut(index)?.pop(state.registers.get(index)?)
     }
 
+    /// Returns the number of chains in `queue` that were not taken.
+    pub fn waiting(&self, queue: u16) -> u16 {
+        let state = lock(&self.state);
+        let index = usize::from(queue);
+        let parts = state.queues.get(index).zip(state.registers.get(index));
+        parts.map_or(0, |(ring, registers)| ring.waiting(registers))
+    }
+
     /// Gives a chain back with `written` bytes, and interrupts if the driver wants it.
     pub fn push(&self, queue: u16, chain: &Chain, written: u32) {
         self.tamper(queue, chain.head().into(), written);
@@ -164,6 +172,13 @@ impl Model {
             registers.vector
         };
         self.interrupt(vector);
+    }
+
+    /// Changes the device's configuration and interrupts for it.
+    pub fn change_config(&self, offset: usize, bytes: &[u8]) {
+        self.set_config(offset, bytes);
+        lock(&self.state).interrupt_status |= 2;
+        self.interrupt(0);
     }
 
     /// Raises the interrupt of `vector`.

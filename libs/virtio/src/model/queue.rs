@@ -114,6 +114,14 @@ impl ModelQueue {
         Some(chain)
     }
 
+    /// Returns the number of chains that were not popped.
+    pub(super) fn waiting(&self, registers: &QueueRegisters) -> u16 {
+        if !registers.is_enabled {
+            return 0;
+        }
+        device_load16(registers.driver + 2).wrapping_sub(self.seen)
+    }
+
     /// Writes a used entry. Returns whether the driver asked, by its event index, for an interrupt at this entry.
     pub(super) fn push(&mut self, registers: &QueueRegisters, head: u32, written: u32) -> bool {
         let slot = u64::from(self.used % registers.size);
