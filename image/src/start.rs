@@ -10,6 +10,7 @@ use interfaces::{
     block::Block,
     clock::Clock,
     entropy::Entropy,
+    nic::Nic,
     offer::{MakeFileSystem, Offer, Start},
     terminal::Port,
 };
@@ -81,6 +82,8 @@ struct Offers {
     ports: Vec<Arc<dyn Port>>,
     clocks: Vec<Arc<dyn Clock>>,
     entropy: Vec<Arc<dyn Entropy>>,
+    /// Nothing uses them yet.
+    nics: Vec<Arc<dyn Nic>>,
     file_systems: Vec<(&'static str, MakeFileSystem)>,
 }
 
@@ -93,6 +96,7 @@ impl Offers {
                 Offer::Port(port) => self.ports.push(port),
                 Offer::Clock(clock) => self.clocks.push(clock),
                 Offer::Entropy(source) => self.entropy.push(source),
+                Offer::Nic(nic) => self.nics.push(nic),
                 Offer::FileSystem(name, make) => self.file_systems.push((name, make)),
             }
         }
@@ -114,6 +118,7 @@ impl Offers {
             + self.ports.len()
             + self.clocks.len()
             + self.entropy.len()
+            + self.nics.len()
             + self.file_systems.len()
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     clock::Clock,
     entropy::Entropy,
     file_system::{FileSystem, FsError},
+    nic::Nic,
     terminal::Resumable,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -25,6 +26,8 @@ pub enum Offer {
     Clock(Arc<dyn Clock>),
     /// A source of entropy.
     Entropy(Arc<dyn Entropy>),
+    /// A network interface.
+    Nic(Arc<dyn Nic>),
     /// A type of file system, by the name that mount(2) takes. It has no server: such a component lives in the kernel.
     FileSystem(&'static str, MakeFileSystem),
 }
@@ -58,6 +61,10 @@ mod server {
             }
             Offer::Clock(clock) => Box::new(ClockServer::new(name, clock)),
             Offer::Entropy(source) => Box::new(EntropyServer::new(name, source)),
+            Offer::Nic(nic) => {
+                log::error!("{}: not served between worlds yet", nic.info().name);
+                return None;
+            }
             Offer::FileSystem(kind, _) => {
                 log::error!("{kind} is not served: file systems live in the kernel");
                 return None;
