@@ -8,6 +8,7 @@ use interfaces::{
     call::Caller,
     clock::{Clock, ClockClient},
     entropy::{Entropy, EntropyClient},
+    nic::{Nic, NicControlClient, NicProxy},
     overdue::Check,
     service::ServiceClient,
     supervisor::{Listener, Supervisor as _},
@@ -146,6 +147,21 @@ impl Remote for PortProxy {
     }
 }
 
+impl Remote for NicProxy {
+    fn name(&self) -> String {
+        self.info().name
+    }
+    fn restarted(&self) -> Result<(), AttachError> {
+        NicProxy::restarted(self)
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        NicProxy::overdue(self, check)
+    }
+    fn close(&self) {
+        NicProxy::close(self);
+    }
+}
+
 /// A listener that tells a client of its server's successors.
 struct Follower<R>(Arc<R>);
 
@@ -225,6 +241,15 @@ pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc
         BlockProxy::new(caller, on_corrupt, Box::new(move || knows.running(name)))
     });
     disks.into_iter().map(|disk| disk as Arc<dyn Block>).collect()
+}
+
+/// Returns the network interfaces of component `name`, if it is isolated.
+pub(crate) fn nics(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Nic>> {
+    let nics = connect(supervisor, name, NicControlClient::INTERFACE, |caller, on_corrupt| {
+        let knows = supervisor.clone();
+        NicProxy::new(caller, on_corrupt, Box::new(move || knows.running(name)))
+    });
+    nics.into_iter().map(|nic| nic as Arc<dyn Nic>).collect()
 }
 
 /// Returns the ports of component `name`, if it is isolated.

@@ -109,6 +109,7 @@ impl Offers {
             "terminal" => self.ports.extend(clients::ports(supervisor, name)),
             "clock" => self.clocks.extend(clients::clocks(supervisor, name)),
             "entropy" => self.entropy.extend(clients::entropy(supervisor, name)),
+            "nic" => self.nics.extend(clients::nics(supervisor, name)),
             other => log::error!("{name}: no client of {other} between worlds"),
         }
     }

@@ -42,6 +42,7 @@ mod server {
         block::{BlockControlServer, BlockService},
         clock::ClockServer,
         entropy::EntropyServer,
+        nic::{NicControlServer, NicService},
         service::{self, Serve},
         terminal::{PortControlServer, PortService},
     };
@@ -62,8 +63,8 @@ mod server {
             Offer::Clock(clock) => Box::new(ClockServer::new(name, clock)),
             Offer::Entropy(source) => Box::new(EntropyServer::new(name, source)),
             Offer::Nic(nic) => {
-                log::error!("{}: not served between worlds yet", nic.info().name);
-                return None;
+                let name = nic.info().name;
+                Box::new(NicControlServer::new(&name, Arc::new(NicService::new(nic))))
             }
             Offer::FileSystem(kind, _) => {
                 log::error!("{kind} is not served: file systems live in the kernel");

@@ -4,6 +4,7 @@ use interfaces::{
     block::BLOCK_CONTROL_LAYOUT,
     clock::CLOCK_LAYOUT,
     entropy::ENTROPY_LAYOUT,
+    nic::NIC_CONTROL_LAYOUT,
     service::SERVICE_LAYOUT,
     terminal::PORT_CONTROL_LAYOUT,
     wire::{Field, Layout, Method},
@@ -11,8 +12,14 @@ use interfaces::{
 use std::{fmt::Write, fs, path::PathBuf};
 
 const MARK: &str = "<!-- generated: UPDATE=1 cargo test -p interfaces --test page -->\n";
-const LAYOUTS: [Layout; 5] =
-    [SERVICE_LAYOUT, CLOCK_LAYOUT, BLOCK_CONTROL_LAYOUT, PORT_CONTROL_LAYOUT, ENTROPY_LAYOUT];
+const LAYOUTS: [Layout; 6] = [
+    SERVICE_LAYOUT,
+    CLOCK_LAYOUT,
+    BLOCK_CONTROL_LAYOUT,
+    PORT_CONTROL_LAYOUT,
+    ENTROPY_LAYOUT,
+    NIC_CONTROL_LAYOUT,
+];
 
 fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/interfaces.md")

@@ -2,15 +2,33 @@
 //!
 //! Payload is never copied here. The client lends the frames of a pool for reception once; a received packet brings its frames
 //! back, and the client lends them again when it is done with their contents.
+//!
+//! If driver and client live in different worlds, the client has a `NicProxy` and the driver a `NicService`. They exchange
+//! messages ([`NicControl`]) and share two rings of plain data, which name frames by number, as those of [`crate::block`] do.
 mod buffers;
+mod control;
+mod entries;
+#[cfg(not(all(target_os = "none", skerry_process)))]
+mod flights;
 mod packet;
+#[cfg(not(all(target_os = "none", skerry_process)))]
+mod remote;
+#[cfg(any(not(target_os = "none"), skerry_process))]
+mod server;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use buffers::{LEAD_MAX, Lead, NUMBERS, PAYLOAD_OFFSET, Piece, ReceiveBuffer, Received};
+pub use control::*;
 pub use packet::{
     ChecksumState, Ended, HEADER_MAX, HeaderBytes, PACKET_MIN, Packet, PartialChecksum,
     SEGMENTS_MAX, Segment, Segmentation, SegmentationKind, Sent, tell,
 };
+#[cfg(not(all(target_os = "none", skerry_process)))]
+pub use remote::NicProxy;
+#[cfg(any(not(target_os = "none"), skerry_process))]
+pub use server::NicService;
 pub use settings::{
     ADDRESSES_MAX, Filter, LinkState, MTU_MIN, MacAddress, NicError, NicInfo, NicStatistics,
     Offloads,

@@ -1,0 +1,489 @@
+//! Packets and buffers on their way to the driver and back: the state behind the lock of [`super::remote`]'s link.
+//!
+//! A packet has a slot from its submission to its end. Its tag in the rings is the slot's number and, above bit 32, the number of
+//! packets that the slot has had, so an end ends no other packet. `waiting` holds the slots whose packets the present driver has
+//! not been sent, in the order of submission.
+//!
+//! A buffer's frame is lent to the driver's devices when its number is lent for the first time, and stays lent while the client
+//! has the buffer, so a packet costs no change of the IOMMU's tables.
+use super::{
+    Ended, LinkState, NUMBERS, NicError, NicInfo, Offloads, PACKET_MIN, Packet, Piece,
+    ReceiveBuffer, Received, Segmentation, SegmentationKind, SendSink, Sent,
+    buffers::Lead,
+    entries::{
+        self, BUFFERS, BackEntry, BufferEntry, ForthEntry, PACKET_ENTRIES, SENDS, is_encodable,
+    },
+    packet::ChecksumState,
+};
+use crate::{
+    AttachError,
+    block::RunningDriver,
+    link::{Rings, Traffic},
+};
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use rt::{
+    PAGE_BYTES,
+    device::{DmaWindow, Loan},
+    memory::{Frame, FrameId},
+    ring::{Consumer, Corrupt, Doorbell, Part, Producer},
+};
+
+/// The greatest number of entries of the driver taken under one hold of the lock.
+const BATCH: usize = 64;
+/// The greatest length of a received packet: merged, with a VLAN tag.
+const RECEIVED_MAX: usize = 65535 + PACKET_MIN + 4;
+
+/// A packet that was taken from a client and has not ended.
+struct Flight {
+    packet: Packet,
+    sink: Arc<dyn SendSink>,
+    /// Number of the packet in the order of submission.
+    order: u64,
+    /// The driver has the packet, and its frames are lent.
+    is_sent: bool,
+}
+
+impl Flight {
+    fn loans(&self) -> impl Iterator<Item = Loan> {
+        loans(&self.packet.segments)
+    }
+    fn end(self, result: Result<(), NicError>) -> Ended {
+        let Packet { tag, segments, .. } = self.packet;
+        Ended { sink: self.sink, sent: Sent { tag, result, segments } }
+    }
+}
+
+fn loans(segments: &[super::Segment]) -> impl Iterator<Item = Loan> {
+    segments.iter().map(|segment| Loan { frame: segment.frame.id(), is_written: false })
+}
+
+#[derive(Default)]
+struct SendSlot {
+    generation: u32,
+    flight: Option<Flight>,
+}
+
+/// The state of a buffer's number.
+#[derive(Default)]
+struct BufferSlot {
+    /// The frame, while the client has lent it.
+    frame: Option<Frame>,
+    /// The driver has it.
+    is_sent: bool,
+    /// The frame that the driver's devices reach under this number.
+    lent: Option<FrameId>,
+}
+
+/// A received packet of which some pieces came.
+struct PartialPacket {
+    packet: Received,
+    bytes: usize,
+}
+
+/// Things to tell the client, without locks.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) ended: Vec<Ended>,
+    pub(crate) received: Vec<Received>,
+    pub(crate) link: Option<LinkState>,
+    pub(crate) has_announcement: bool,
+}
+
+/// Counts of packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlightCounts {
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) send_errors: u64,
+    pub(crate) received_packets: u64,
+    pub(crate) received_bytes: u64,
+}
+
+/// State of both directions, guarded by the link's lock.
+pub(crate) struct Flights {
+    received: Consumer<Part, BackEntry>,
+    sends: Vec<SendSlot>,
+    free: Vec<u32>,
+    waiting: VecDeque<u32>,
+    next_order: u64,
+    buffers: Vec<BufferSlot>,
+    /// Numbers of buffers that the present driver has not been lent.
+    lending: VecDeque<u32>,
+    partial: Option<PartialPacket>,
+    offloads: Offloads,
+    max_segments: usize,
+    /// The present driver.
+    runs: RunningDriver,
+    pub(crate) counts: FlightCounts,
+    /// Scratch list.
+    loans: Vec<Loan>,
+}
+
+impl Traffic for Flights {
+    type Sent = ForthEntry;
+
+    /// Queues every packet to be sent again, in the old order, and every buffer to be lent again. A packet that the driver sent
+    /// without saying so is sent twice.
+    fn renew(
+        &mut self,
+        _: &Producer<Part, ForthEntry>,
+        rings: &Rings,
+    ) -> Result<Producer<Part, ForthEntry>, AttachError> {
+        self.take_all_back();
+        let mut order: Vec<(u64, u32)> = (0..)
+            .zip(&self.sends)
+            .filter_map(|(number, slot)| Some((slot.flight.as_ref()?.order, number)))
+            .collect();
+        order.sort_unstable();
+        self.waiting = order.into_iter().map(|(_, number)| number).collect();
+        rings.clear();
+        let (sent, received) = rings.client()?;
+        self.received = received;
+        Ok(sent)
+    }
+
+    fn send(&mut self, ring: &mut Producer<Part, ForthEntry>) -> Result<Doorbell, Corrupt> {
+        let mut doorbell = Doorbell::Silent;
+        let mut push = |ring: &mut Producer<Part, ForthEntry>, entry: &ForthEntry| {
+            // There is room, unless the driver's count is wrong.
+            if ring.push(entry).map_err(|_| Corrupt)? == Doorbell::Ring {
+                doorbell = Doorbell::Ring;
+            }
+            Ok(())
+        };
+        while !self.lending.is_empty() && has_room_for_buffers(ring)? {
+            match self.lend_some() {
+                Some(entry) => push(ring, &entry)?,
+                None => break,
+            }
+        }
+        while let Some(number) = self.waiting.front().copied() {
+            let Some(SendSlot { generation, flight: Some(flight) }) =
+                self.sends.get_mut(number as usize)
+            else {
+                self.waiting.pop_front();
+                continue;
+            };
+            self.loans.clear();
+            self.loans.extend(flight.loans());
+            if self.runs.window.lend(&self.loans).is_err() {
+                // Others lend a frame too often. It is tried again at the next end.
+                break;
+            }
+            self.waiting.pop_front();
+            flight.is_sent = true;
+            let tag = u64::from(*generation) << 32 | u64::from(number);
+            let (first, second) = ForthEntry::of(&flight.packet, tag);
+            push(ring, &first)?;
+            second.iter().try_for_each(|second| push(ring, second))?;
+        }
+        Ok(doorbell)
+    }
+}
+
+/// Returns whether an entry of buffers leaves room for all packets.
+fn has_room_for_buffers(ring: &Producer<Part, ForthEntry>) -> Result<bool, Corrupt> {
+    let used = ring.written().wrapping_sub(ring.taken()?);
+    Ok(used + ((PACKET_ENTRIES * SENDS) as u64) < ring.capacity())
+}
+
+impl Flights {
+    /// Makes an empty state. All memory that its tables will ever need is allocated here.
+    pub(crate) fn new(received: Consumer<Part, BackEntry>, info: &NicInfo) -> Flights {
+        Flights {
+            received,
+            sends: (0..SENDS).map(|_| SendSlot::default()).collect(),
+            free: (0..SENDS as u32).rev().collect(),
+            waiting: VecDeque::with_capacity(SENDS),
+            next_order: 0,
+            buffers: (0..NUMBERS).map(|_| BufferSlot::default()).collect(),
+            lending: VecDeque::with_capacity(NUMBERS as usize),
+            partial: None,
+            offloads: info.offloads,
+            max_segments: info.max_segments,
+            runs: RunningDriver::default(),
+            counts: FlightCounts::default(),
+            loans: Vec::with_capacity(BUFFERS),
+        }
+    }
+
+    /// Sends to that driver from now on. Its devices reach the memory that is lent to its window.
+    pub(crate) fn set_driver(&mut self, runs: RunningDriver) {
+        self.runs = runs;
+    }
+
+    /// Returns the window of the present driver.
+    pub(crate) fn window(&self) -> DmaWindow {
+        self.runs.window.clone()
+    }
+
+    /// Takes packets, as many as there is room for. The ends of those that cannot be sent go to `refused`.
+    pub(crate) fn admit(
+        &mut self,
+        batch: &mut Vec<Packet>,
+        sink: &Arc<dyn SendSink>,
+        refused: &mut Vec<Ended>,
+    ) {
+        let mut packets = core::mem::take(batch).into_iter();
+        while let Some(packet) = packets.as_slice().first() {
+            let is_good = is_encodable(packet) && packet.segments.len() <= self.max_segments;
+            if is_good && self.free.is_empty() {
+                break;
+            }
+            let (Some(packet), sink, order) = (packets.next(), sink.clone(), self.next_order)
+            else {
+                break;
+            };
+            let flight = Flight { packet, sink, order, is_sent: false };
+            if !is_good {
+                self.counts.send_errors += 1;
+                refused.push(flight.end(Err(NicError::Invalid)));
+                continue;
+            }
+            let Some(number) = self.free.pop() else { break };
+            if let Some(slot) = self.sends.get_mut(number as usize) {
+                slot.flight = Some(flight);
+                self.waiting.push_back(number);
+                self.next_order += 1;
+            }
+        }
+        *batch = packets.collect();
+    }
+
+    /// Takes buffers to be lent. One with a number that is lent, or that is no number, is dropped.
+    pub(crate) fn lend(&mut self, buffers: &mut Vec<ReceiveBuffer>) {
+        for ReceiveBuffer { number, frame } in buffers.drain(..) {
+            match self.buffers.get_mut(number as usize) {
+                Some(slot) if slot.frame.is_none() => {
+                    slot.frame = Some(frame);
+                    self.lending.push_back(number);
+                }
+                _ => log::error!("buffer {number} cannot be lent"),
+            }
+        }
+    }
+
+    /// Lends the frames of some buffers and returns the entry for them; `None` if a frame could not be lent.
+    fn lend_some(&mut self) -> Option<ForthEntry> {
+        let mut said = [BufferEntry::default(); BUFFERS];
+        self.loans.clear();
+        let mut count = 0;
+        for (entry, number) in said.iter_mut().zip(&self.lending) {
+            let slot = self.buffers.get_mut(*number as usize)?;
+            let frame = slot.frame.as_ref()?.id();
+            if slot.lent != Some(frame) {
+                if let Some(before) = slot.lent.take() {
+                    let loan = Loan { frame: before, is_written: true };
+                    self.runs.window.take_back(&[loan]);
+                }
+                self.loans.push(Loan { frame, is_written: true });
+            }
+            *entry = BufferEntry { number: *number, frame: frame.0 };
+            count += 1;
+        }
+        if !self.loans.is_empty() {
+            self.runs.window.lend(&self.loans).ok()?;
+        }
+        for number in self.lending.drain(..count) {
+            if let Some(slot) = self.buffers.get_mut(number as usize) {
+                slot.is_sent = true;
+                slot.lent = slot.frame.as_ref().map(Frame::id);
+            }
+        }
+        Some(ForthEntry::of_buffers(said.get(..count)?))
+    }
+
+    /// Returns whether packets or buffers wait to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.waiting.is_empty() || !self.lending.is_empty()
+    }
+
+    /// Returns the order and the tag of the oldest packet at the driver.
+    pub(crate) fn oldest(&self) -> Option<(u64, u64)> {
+        let order_and_tag = |(number, slot): (u64, &SendSlot)| {
+            let flight = slot.flight.as_ref().filter(|flight| flight.is_sent)?;
+            Some((flight.order, u64::from(slot.generation) << 32 | number))
+        };
+        (0..).zip(&self.sends).filter_map(order_and_tag).min()
+    }
+
+    /// Number of the next packet in the order of all packets.
+    pub(crate) fn next_order(&self) -> u64 {
+        self.next_order
+    }
+
+    /// Takes the driver's entries, up to a batch. Returns whether there are none any more, and the wait for more is announced.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: the driver lies. What came before is in `news`.
+    pub(crate) fn take(&mut self, news: &mut News) -> Result<bool, Corrupt> {
+        let waiting = (self.received.waiting()? as usize).min(BATCH);
+        for _ in 0..waiting {
+            let Some((entry, _)) = self.received.pop()? else { break };
+            match entry.kind {
+                entries::SENT => news.ended.push(self.end(&entry)?),
+                entries::PIECE => news.received.extend(self.take_piece(&entry)?),
+                entries::LINK => {
+                    news.link = Some(match entry.result {
+                        0 => LinkState::Down,
+                        1 => LinkState::Up,
+                        _ => return Err(Corrupt),
+                    });
+                }
+                entries::ANNOUNCE => news.has_announcement = true,
+                _ => return Err(Corrupt),
+            }
+        }
+        if waiting < BATCH { self.received.wait_begins() } else { Ok(false) }
+    }
+
+    /// Ends the packet that an entry is about. Its frames must be taken back then.
+    fn end(&mut self, entry: &BackEntry) -> Result<Ended, Corrupt> {
+        let result = entry.result().ok_or(Corrupt)?;
+        let number = entry.tag as u32;
+        let slot = self.sends.get_mut(number as usize).ok_or(Corrupt)?;
+        let is_ours = u64::from(slot.generation) == entry.tag >> 32;
+        let flight = slot.flight.take_if(|flight| flight.is_sent && is_ours).ok_or(Corrupt)?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(number);
+        match result {
+            Ok(()) => {
+                self.counts.sent_packets += 1;
+                self.counts.sent_bytes += flight.packet.bytes() as u64;
+            }
+            Err(_) => self.counts.send_errors += 1,
+        }
+        Ok(flight.end(result))
+    }
+
+    /// Takes a piece of a packet. Returns the packet if it is whole.
+    fn take_piece(&mut self, entry: &BackEntry) -> Result<Option<Received>, Corrupt> {
+        let piece = self.piece(entry)?;
+        let bytes = piece.bytes();
+        let (checksum, segmentation) = entry.meaning().ok_or(Corrupt)?;
+        let mut partial = match self.partial.take() {
+            Some(mut partial) => {
+                partial.packet.more.push(piece);
+                partial.bytes += bytes;
+                partial
+            }
+            None => {
+                let more = Vec::new();
+                let packet = Received { first: piece, more, checksum, segmentation };
+                PartialPacket { packet, bytes }
+            }
+        };
+        if bytes == 0 || partial.bytes > RECEIVED_MAX {
+            return Err(Corrupt);
+        }
+        if entry.flags & entries::MORE != 0 {
+            self.partial = Some(partial);
+            return Ok(None);
+        }
+        let is_inside = match partial.packet.checksum {
+            ChecksumState::Partial(checksum) => checksum.is_inside(partial.bytes),
+            ChecksumState::Valid | ChecksumState::Unknown => true,
+        };
+        let is_agreed = partial.packet.segmentation.is_none_or(|one| self.is_agreed(&one));
+        if partial.bytes < PACKET_MIN || !is_inside || !is_agreed {
+            return Err(Corrupt);
+        }
+        if let Some(segmentation) = &mut partial.packet.segmentation {
+            let longest = partial.bytes.min(u16::MAX.into()) as u16;
+            segmentation.header_length = segmentation.header_length.min(longest);
+        }
+        self.counts.received_packets += 1;
+        self.counts.received_bytes += partial.bytes as u64;
+        Ok(Some(partial.packet))
+    }
+
+    /// Returns whether the device may have merged a packet so.
+    fn is_agreed(&self, segmentation: &Segmentation) -> bool {
+        let needed = match segmentation.kind {
+            SegmentationKind::Tcp4 => Offloads::RECEIVE_TCP4,
+            SegmentationKind::Tcp6 => Offloads::RECEIVE_TCP6,
+            SegmentationKind::Udp => Offloads::RECEIVE_UDP,
+        };
+        segmentation.size > 0 && self.offloads.contains(needed)
+    }
+
+    /// Takes the buffer of a piece from the driver, and writes its lead into the frame.
+    fn piece(&mut self, entry: &BackEntry) -> Result<Piece, Corrupt> {
+        let number = u32::try_from(entry.tag).map_err(|_| Corrupt)?;
+        let lead = entry.lead.get(..entry.lead_length.into()).ok_or(Corrupt)?;
+        let end = usize::from(entry.offset) + usize::from(entry.length);
+        let slot = self.buffers.get_mut(number as usize).filter(|slot| slot.is_sent);
+        let slot = slot.ok_or(Corrupt)?;
+        if end > PAGE_BYTES || lead.len() > entry.offset.into() {
+            return Err(Corrupt);
+        }
+        slot.is_sent = false;
+        let buffer = ReceiveBuffer { number, frame: slot.frame.take().ok_or(Corrupt)? };
+        let lead = Lead::new(lead).ok_or(Corrupt)?;
+        let mut piece = Piece { buffer, offset: entry.offset, length: entry.length, lead };
+        piece.settle();
+        Ok(piece)
+    }
+
+    /// Takes everything back from a driver that cannot touch it any more: all frames, and the buffers of a packet of which some
+    /// pieces came.
+    fn take_all_back(&mut self) {
+        let window = self.runs.window.clone();
+        for flight in self.sends.iter_mut().filter_map(|slot| slot.flight.as_mut()) {
+            if core::mem::take(&mut flight.is_sent) {
+                self.loans.clear();
+                self.loans.extend(flight.loans());
+                window.take_back(&self.loans);
+            }
+        }
+        if let Some(partial) = self.partial.take() {
+            for ReceiveBuffer { number, frame } in partial.packet.into_buffers() {
+                if let Some(slot) = self.buffers.get_mut(number as usize) {
+                    slot.frame = Some(frame);
+                    self.lending.push_back(number);
+                }
+            }
+        }
+        for (number, slot) in (0..).zip(&mut self.buffers) {
+            if let Some(frame) = slot.lent.take() {
+                window.take_back(&[Loan { frame, is_written: true }]);
+            }
+            if core::mem::take(&mut slot.is_sent) {
+                self.lending.push_back(number);
+            }
+        }
+    }
+
+    /// Ends every packet with `error`, and drops all buffers.
+    pub(crate) fn give_up(&mut self, error: NicError) -> Vec<Ended> {
+        self.take_all_back();
+        self.waiting.clear();
+        self.lending.clear();
+        self.buffers.iter_mut().for_each(|slot| slot.frame = None);
+        let mut ended = Vec::new();
+        for (number, slot) in (0..).zip(&mut self.sends) {
+            if let Some(flight) = slot.flight.take() {
+                slot.generation = slot.generation.wrapping_add(1);
+                self.free.push(number);
+                ended.push(flight.end(Err(error)));
+            }
+        }
+        self.counts.send_errors += ended.len() as u64;
+        ended
+    }
+}
+
+/// Takes back the frames of `ended` that were lent to `window`. This is expensive, because the hardware must flush its cached
+/// entries; call it without locks.
+pub(crate) fn give_back(window: &DmaWindow, ended: &[Ended]) {
+    let all: Vec<Loan> = ended.iter().flat_map(|ended| loans(&ended.sent.segments)).collect();
+    if !all.is_empty() {
+        window.take_back(&all);
+    }
+}
+
+impl core::fmt::Debug for Flights {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Flights").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+    }
+}
