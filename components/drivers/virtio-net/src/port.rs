@@ -30,8 +30,8 @@ lock_class! {
     static MAC = "virtio-net.mac";
 }
 
-/// Longest time that the device may take for a command.
-const PATIENCE_NS: u64 = 1_000_000_000;
+/// Longest time that the device may take for a command. An isolated driver answers no ping meanwhile.
+const PATIENCE_NS: u64 = 500_000_000;
 /// Nice value of the threads, which go before ordinary programs.
 const DRIVER_NICE: i8 = -10;
 const LINK_UP: u16 = 1;
@@ -343,7 +343,7 @@ impl NetPort {
         *batch = packets.collect();
     }
 
-    /// Has the device do a command. Blocks until it has answered, for at most a second.
+    /// Has the device do a command. Blocks until it has answered, for at most half a second.
     fn command(&self, feature: u64, command: &Command) -> Result<(), NicError> {
         let control = self.control.as_ref().filter(|_| self.device.has(feature));
         let control = control.ok_or(NicError::Unsupported)?;

@@ -105,7 +105,7 @@ fn a_command_that_is_refused_or_not_answered_is_an_error_and_a_late_answer_is_no
     rig.nic.0.lock().unwrap().answer = None;
     let start = std::time::Instant::now();
     assert_eq!(rig.port.set_mac(&[2; 6]), Err(NicError::TimedOut));
-    assert!(start.elapsed().as_millis() >= 1000);
+    assert!(start.elapsed().as_millis() >= 500);
     // The device still has the first command, so the second does not reach it.
     assert_eq!(rig.port.set_mac(&[4; 6]), Err(NicError::TimedOut));
     assert_eq!(rig.nic.kept(), 1);
