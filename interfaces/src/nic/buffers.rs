@@ -41,18 +41,18 @@ impl Lead {
 
 /// A part of a received packet: the bytes of one buffer.
 #[derive(Debug)]
-pub struct Piece {
+pub struct ReceivedPiece {
     /// The buffer.
     pub buffer: ReceiveBuffer,
     /// First byte in the frame.
     pub offset: u16,
     /// Bytes, not passing the frame's end.
     pub length: u16,
-    /// Bytes before these. A client never sees any ([`Piece::settle`]).
+    /// Bytes before these. A client never sees any ([`ReceivedPiece::settle`]).
     pub lead: Lead,
 }
 
-impl Piece {
+impl ReceivedPiece {
     /// Writes the lead into the frame, unless the frame's memory is in another world.
     pub fn settle(&mut self) {
         let bytes = self.lead.as_slice();
@@ -77,9 +77,9 @@ impl Piece {
 #[derive(Debug)]
 pub struct Received {
     /// The first piece.
-    pub first: Piece,
+    pub first: ReceivedPiece,
     /// The others, if the packet took several buffers.
-    pub more: Vec<Piece>,
+    pub more: Vec<ReceivedPiece>,
     /// The state of the checksum.
     pub checksum: ChecksumState,
     /// The way in which the packet was merged of several.
@@ -88,7 +88,7 @@ pub struct Received {
 
 impl Received {
     /// Returns all pieces.
-    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+    pub fn pieces(&self) -> impl Iterator<Item = &ReceivedPiece> {
         core::iter::once(&self.first).chain(&self.more)
     }
     /// Returns the number of merged buffers.
@@ -97,7 +97,7 @@ impl Received {
     }
     /// Returns the length of the packet.
     pub fn bytes(&self) -> usize {
-        self.pieces().map(Piece::bytes).sum()
+        self.pieces().map(ReceivedPiece::bytes).sum()
     }
     /// Returns the buffers, to be lent again.
     pub fn into_buffers(self) -> impl Iterator<Item = ReceiveBuffer> {

@@ -17,13 +17,13 @@
 //! The tag of a piece is its buffer's number. There is room for all packets on their way, and for all buffers that come back, so
 //! neither side waits for room.
 #[cfg(any(not(target_os = "none"), skerry_process))]
-use super::Piece;
+use super::ReceivedPiece;
 use super::{
     ChecksumState, HEADER_MAX, LEAD_MAX, NUMBERS, NicError, PartialChecksum, SEGMENTS_MAX,
     Segmentation, SegmentationKind,
 };
 #[cfg(not(all(target_os = "none", skerry_process)))]
-use super::{Packet, Segment};
+use super::{Packet, PacketSegment};
 use rt::ring::words_for;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -184,7 +184,7 @@ impl ForthEntry {
         }
         let first = packet.segments.len().min(FIRST);
         entry.count = first as u8;
-        let encode = |segment: &Segment| SegmentEntry {
+        let encode = |segment: &PacketSegment| SegmentEntry {
             frame: segment.frame.id().0,
             offset: segment.offset as u16,
             length: segment.length as u16,
@@ -237,7 +237,7 @@ impl ForthEntry {
 /// Returns whether `packet` can be encoded in entries.
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub(super) fn is_encodable(packet: &Packet) -> bool {
-    let fits = |segment: &Segment| {
+    let fits = |segment: &PacketSegment| {
         u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
     };
     packet.segments.len() <= SEGMENTS_MAX && packet.segments.iter().all(fits)
@@ -268,11 +268,11 @@ impl BackEntry {
 
     /// Makes the entry of a piece.
     #[cfg(any(not(target_os = "none"), skerry_process))]
-    pub(super) fn piece(piece: &Piece, flags: u8) -> BackEntry {
+    pub(super) fn piece(piece: &ReceivedPiece, flags: u8) -> BackEntry {
         let said = piece.lead.as_slice();
         let mut lead = [0; LEAD_MAX];
         lead.iter_mut().zip(said).for_each(|(to, from)| *to = *from);
-        let Piece { buffer, offset, length, .. } = piece;
+        let ReceivedPiece { buffer, offset, length, .. } = piece;
         BackEntry {
             tag: buffer.number.into(),
             kind: PIECE,

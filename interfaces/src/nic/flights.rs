@@ -7,8 +7,8 @@
 //! A buffer's frame is lent to the driver's devices when its number is lent for the first time, and stays lent while the client
 //! has the buffer, so a packet costs no change of the IOMMU's tables.
 use super::{
-    Ended, LinkState, NUMBERS, NicError, NicInfo, Offloads, PACKET_MIN, Packet, Piece,
-    ReceiveBuffer, Received, Segmentation, SegmentationKind, SendSink, Sent,
+    Ended, LinkState, NUMBERS, NicError, NicInfo, Offloads, PACKET_MIN, Packet, ReceiveBuffer,
+    Received, ReceivedPiece, Segmentation, SegmentationKind, SendSink, Sent,
     buffers::Lead,
     entries::{
         self, BUFFERS, BackEntry, BufferEntry, ForthEntry, PACKET_ENTRIES, SENDS, is_encodable,
@@ -53,7 +53,7 @@ impl Flight {
     }
 }
 
-fn loans(segments: &[super::Segment]) -> impl Iterator<Item = Loan> {
+fn loans(segments: &[super::PacketSegment]) -> impl Iterator<Item = Loan> {
     segments.iter().map(|segment| Loan { frame: segment.frame.id(), is_written: false })
 }
 
@@ -408,7 +408,7 @@ impl Flights {
     }
 
     /// Takes the buffer of a piece from the driver, and writes its lead into the frame.
-    fn piece(&mut self, entry: &BackEntry) -> Result<Piece, Corrupt> {
+    fn piece(&mut self, entry: &BackEntry) -> Result<ReceivedPiece, Corrupt> {
         let number = u32::try_from(entry.tag).map_err(|_| Corrupt)?;
         let lead = entry.lead.get(..entry.lead_length.into()).ok_or(Corrupt)?;
         let end = usize::from(entry.offset) + usize::from(entry.length);
@@ -420,7 +420,7 @@ impl Flights {
         slot.is_sent = false;
         let buffer = ReceiveBuffer { number, frame: slot.frame.take().ok_or(Corrupt)? };
         let lead = Lead::new(lead).ok_or(Corrupt)?;
-        let mut piece = Piece { buffer, offset: entry.offset, length: entry.length, lead };
+        let mut piece = ReceivedPiece { buffer, offset: entry.offset, length: entry.length, lead };
         piece.settle();
         Ok(piece)
     }

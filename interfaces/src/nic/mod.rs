@@ -19,11 +19,13 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use buffers::{LEAD_MAX, Lead, NUMBERS, PAYLOAD_OFFSET, Piece, ReceiveBuffer, Received};
+pub use buffers::{
+    LEAD_MAX, Lead, NUMBERS, PAYLOAD_OFFSET, ReceiveBuffer, Received, ReceivedPiece,
+};
 pub use control::*;
 pub use packet::{
-    ChecksumState, Ended, HEADER_MAX, HeaderBytes, PACKET_MIN, Packet, PartialChecksum,
-    SEGMENTS_MAX, Segment, Segmentation, SegmentationKind, Sent, tell,
+    ChecksumState, Ended, HEADER_MAX, HeaderBytes, PACKET_MIN, Packet, PacketSegment,
+    PartialChecksum, SEGMENTS_MAX, Segmentation, SegmentationKind, Sent, tell,
 };
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub use remote::NicProxy;

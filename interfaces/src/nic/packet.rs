@@ -39,7 +39,7 @@ impl core::fmt::Debug for HeaderBytes {
 
 /// A part of a frame, of any alignment.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct PacketSegment {
     /// The frame, lent to the device until the packet's end.
     pub frame: Frame,
     /// First byte.
@@ -107,7 +107,7 @@ pub struct Packet {
     /// The first bytes, from the Ethernet header on.
     pub header: HeaderBytes,
     /// The parts of frames that hold the rest, in order.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<PacketSegment>,
     /// The checksum that the device completes.
     pub checksum: Option<PartialChecksum>,
     /// The way in which the device cuts the packet. Needs a checksum.
@@ -132,7 +132,7 @@ pub struct Sent {
     /// Success once the device has taken the packet; nothing is known of its arrival.
     pub result: Result<(), NicError>,
     /// The packet's segments, whose frames are the client's again.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<PacketSegment>,
 }
 
 /// The end of a packet, and the sink that must be told of it.

@@ -4,8 +4,8 @@
 //! packets go into the other ring on whatever thread brings them. A malformed entry ends the session; the client then ends the
 //! driver.
 use super::{
-    HeaderBytes, LinkState, Nic, NicError, NicSink, NicStatistics, Offloads, Packet, ReceiveBuffer,
-    Received, Segment, SendSink, Sent,
+    HeaderBytes, LinkState, Nic, NicError, NicSink, NicStatistics, Offloads, Packet, PacketSegment,
+    ReceiveBuffer, Received, SendSink, Sent,
     control::{FilterMessage, MacBytes, NicControl, NicDescription},
     entries::{self, BackEntry, ForthEntry, SENDS, SegmentEntry},
 };
@@ -201,10 +201,13 @@ fn decode_packet(entry: &ForthEntry) -> Result<Packet, Corrupt> {
     Ok(Packet { tag, header, segments, checksum, segmentation, flow })
 }
 
-fn decode_segments(said: &[SegmentEntry], segments: &mut Vec<Segment>) -> Result<(), Corrupt> {
+fn decode_segments(
+    said: &[SegmentEntry],
+    segments: &mut Vec<PacketSegment>,
+) -> Result<(), Corrupt> {
     for SegmentEntry { frame, offset, length } in said {
         let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
-        segments.push(Segment { frame, offset: (*offset).into(), length: (*length).into() });
+        segments.push(PacketSegment { frame, offset: (*offset).into(), length: (*length).into() });
     }
     Ok(())
 }

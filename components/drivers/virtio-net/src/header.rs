@@ -1,6 +1,6 @@
 //! The header before each packet (section 5.1.6).
 use interfaces::nic::{
-    ChecksumState, NicError, NicInfo, Offloads, PACKET_MIN, Packet, PartialChecksum, Segment,
+    ChecksumState, NicError, NicInfo, Offloads, PACKET_MIN, Packet, PacketSegment, PartialChecksum,
     Segmentation, SegmentationKind,
 };
 use rt::PAGE_BYTES;
@@ -96,7 +96,7 @@ impl NetHeader {
 
 /// Checks a packet to be sent. Returns its length.
 pub(crate) fn check(packet: &Packet, info: &NicInfo) -> Result<usize, NicError> {
-    let is_good = |segment: &Segment| {
+    let is_good = |segment: &PacketSegment| {
         let end = u64::from(segment.offset) + u64::from(segment.length);
         segment.length > 0
             && end <= PAGE_BYTES as u64

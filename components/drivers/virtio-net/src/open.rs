@@ -3,7 +3,7 @@ use crate::{
     control::{self, ControlQueue},
     features::{self, choose},
     header::LINK_BYTES,
-    port::{NetPort, Pair, Parts},
+    port::{NetPort, Parts, QueuePair},
     receive::{self, FRAME_BYTES, ReceiveMode, ReceiveRing},
     send::{self, SendRing},
 };
@@ -73,7 +73,7 @@ impl NetPort {
                 let vector = NetPort::vector_of(pair.into(), vectors.len()) as u16;
                 open_pair(&device, (pair, vector), mode)
             })
-            .collect::<Result<Vec<Pair>, Error>>()?;
+            .collect::<Result<Vec<QueuePair>, Error>>()?;
         let control = if device.has(features::CONTROL) {
             // The command queue is the last one.
             let index = 2 * offered;
@@ -91,7 +91,7 @@ fn open_pair(
     device: &Device,
     (pair, vector): (u16, u16),
     mode: ReceiveMode,
-) -> Result<Pair, Error> {
+) -> Result<QueuePair, Error> {
     let size = QUEUE_SIZE;
     let plan = QueuePlan { index: 2 * pair, size, indirect: receive::CHAIN, vector };
     let receive = ReceiveRing::new(device.queue(plan)?, mode)?;
@@ -100,13 +100,13 @@ fn open_pair(
     if send.max_segments() == 0 || receive.depth() < receive::CHAIN.into() {
         return Err(Error::NoQueue);
     }
-    Ok(Pair::new(receive, send))
+    Ok(QueuePair::new(receive, send))
 }
 
 fn read_info(
     device: &Device,
     (name, known): (String, u64),
-    pairs: &[Pair],
+    pairs: &[QueuePair],
 ) -> Result<NicInfo, Error> {
     let mac: MacAddress =
         if device.has(features::MAC) { device.config(config::MAC) } else { random_mac() };
@@ -124,7 +124,7 @@ fn read_info(
     };
     let speed = u32::from_le_bytes(device.config(config::SPEED));
     let speed = Some(speed).filter(|speed| device.has(features::SPEED) && *speed <= SPEED_MAX);
-    let depths = pairs.iter().map(Pair::depths);
+    let depths = pairs.iter().map(QueuePair::depths);
     let (buffers, depth) =
         depths.fold((0, 0), |sum, (receive, send)| (sum.0 + receive, sum.1 + send));
     Ok(NicInfo {
@@ -136,7 +136,7 @@ fn read_info(
         offloads: features::offloads(known),
         pairs: 1,
         pairs_max: pairs.len() as u16,
-        max_segments: pairs.iter().map(Pair::max_segments).min().unwrap_or(0),
+        max_segments: pairs.iter().map(QueuePair::max_segments).min().unwrap_or(0),
         headroom: PAYLOAD_OFFSET,
         depth,
         buffers,

@@ -38,14 +38,14 @@ const LINK_UP: u16 = 1;
 const ANNOUNCE: u16 = 2;
 
 /// A queue pair.
-pub(crate) struct Pair {
+pub(crate) struct QueuePair {
     receive: Mutex<ReceiveRing>,
     send: Mutex<SendRing>,
 }
 
-impl Pair {
-    pub(crate) fn new(receive: ReceiveRing, send: SendRing) -> Pair {
-        Pair { receive: Mutex::new(&RECEIVE, receive), send: Mutex::new(&SEND, send) }
+impl QueuePair {
+    pub(crate) fn new(receive: ReceiveRing, send: SendRing) -> QueuePair {
+        QueuePair { receive: Mutex::new(&RECEIVE, receive), send: Mutex::new(&SEND, send) }
     }
     /// Returns the buffers and the packets that the queues hold at once.
     pub(crate) fn depths(&self) -> (usize, usize) {
@@ -61,13 +61,13 @@ pub(crate) struct Parts {
     pub(crate) info: NicInfo,
     pub(crate) device: Device,
     pub(crate) mode: ReceiveMode,
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pairs: Vec<QueuePair>,
     pub(crate) vectors: Vec<Vector>,
     pub(crate) control: Option<ControlQueue>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct PortCounts {
     sent_packets: AtomicU64,
     sent_bytes: AtomicU64,
     send_errors: AtomicU64,
@@ -82,7 +82,7 @@ pub struct NetPort {
     info: NicInfo,
     device: Device,
     mode: ReceiveMode,
-    pairs: Vec<Pair>,
+    pairs: Vec<QueuePair>,
     vectors: Vec<Vector>,
     control: Option<Mutex<ControlQueue>>,
     /// Held by the caller whose command is under way.
@@ -94,7 +94,7 @@ pub struct NetPort {
     /// Queue pairs in use.
     active: AtomicU16,
     is_up: AtomicBool,
-    counts: Counts,
+    counts: PortCounts,
     /// Set once the device was reset for good.
     is_dead: AtomicBool,
     is_stopping: AtomicBool,
@@ -125,7 +125,7 @@ impl NetPort {
             mac: Mutex::new(&MAC, mac),
             active: AtomicU16::new(1),
             is_up: AtomicBool::new(!has_status),
-            counts: Counts::default(),
+            counts: PortCounts::default(),
             is_dead: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
         });
@@ -206,7 +206,7 @@ impl NetPort {
         taken
     }
 
-    fn take_ended(&self, pair: &Pair, scratch: &mut Scratch) -> Result<(), Error> {
+    fn take_ended(&self, pair: &QueuePair, scratch: &mut Scratch) -> Result<(), Error> {
         let taken = {
             let mut ring = pair.send.lock();
             if self.is_dead() { Ok((0, 0)) } else { ring.take_all(&mut scratch.ended) }
@@ -218,7 +218,12 @@ impl NetPort {
         Ok(())
     }
 
-    fn take_received(&self, index: usize, pair: &Pair, scratch: &mut Scratch) -> Result<(), Error> {
+    fn take_received(
+        &self,
+        index: usize,
+        pair: &QueuePair,
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
         let received = &mut scratch.received;
         let taken = {
             let mut ring = pair.receive.lock();
@@ -311,7 +316,7 @@ impl NetPort {
     /// `refused`.
     fn submit_to(
         &self,
-        pair: &Pair,
+        pair: &QueuePair,
         batch: &mut Vec<Packet>,
         sink: &Arc<dyn SendSink>,
         refused: &mut Vec<Ended>,
@@ -471,8 +476,8 @@ impl Nic for NetPort {
     }
 
     fn statistics(&self) -> NicStatistics {
-        let Counts { sent_packets, sent_bytes, send_errors, .. } = &self.counts;
-        let Counts { received_packets, received_bytes, receive_dropped, .. } = &self.counts;
+        let PortCounts { sent_packets, sent_bytes, send_errors, .. } = &self.counts;
+        let PortCounts { received_packets, received_bytes, receive_dropped, .. } = &self.counts;
         NicStatistics {
             sent_packets: sent_packets.load(Relaxed),
             sent_bytes: sent_bytes.load(Relaxed),

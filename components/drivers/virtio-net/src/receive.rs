@@ -5,7 +5,9 @@
 //! travel as the piece's [`Lead`].
 use crate::header::{HEADER_BYTES, NetHeader, SEGMENTED_MAX};
 use alloc::{collections::VecDeque, vec::Vec};
-use interfaces::nic::{Lead, Offloads, PACKET_MIN, PAYLOAD_OFFSET, Piece, ReceiveBuffer, Received};
+use interfaces::nic::{
+    Lead, Offloads, PACKET_MIN, PAYLOAD_OFFSET, ReceiveBuffer, Received, ReceivedPiece,
+};
 use rt::{
     PAGE_BYTES,
     device::{DmaBuffer, frame_address},
@@ -28,8 +30,8 @@ pub(crate) struct Posted {
 /// A packet of which some buffers came.
 struct PartialPacket {
     header: NetHeader,
-    first: Piece,
-    more: Vec<Piece>,
+    first: ReceivedPiece,
+    more: Vec<ReceivedPiece>,
     /// Buffers that are missing.
     missing: u16,
     bytes: usize,
@@ -134,7 +136,8 @@ impl ReceiveRing {
         done: &mut Vec<Received>,
     ) {
         let length = written.saturating_sub(HEADER_BYTES).min(FRAME_BYTES) as u16;
-        let mut piece = Piece { buffer, offset: PAYLOAD_OFFSET, length, lead: Lead::default() };
+        let mut piece =
+            ReceivedPiece { buffer, offset: PAYLOAD_OFFSET, length, lead: Lead::default() };
         let Some(mut partial) = self.partial.take() else {
             return self.begin(piece, &start, done);
         };
@@ -152,7 +155,12 @@ impl ReceiveRing {
         }
     }
 
-    fn begin(&mut self, first: Piece, start: &[u8; HEADER_BYTES], done: &mut Vec<Received>) {
+    fn begin(
+        &mut self,
+        first: ReceivedPiece,
+        start: &[u8; HEADER_BYTES],
+        done: &mut Vec<Received>,
+    ) {
         let header = NetHeader::read_from_bytes(start).unwrap_or_default();
         let buffers = if self.mode.is_merged { header.buffers.get() } else { 1 };
         let bytes = first.bytes();

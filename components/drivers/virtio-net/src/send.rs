@@ -5,7 +5,9 @@
 //! ```
 use crate::header::{HEADER_BYTES, NetHeader};
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::nic::{Ended, HEADER_MAX, NicError, Packet, SEGMENTS_MAX, Segment, SendSink, Sent};
+use interfaces::nic::{
+    Ended, HEADER_MAX, NicError, Packet, PacketSegment, SEGMENTS_MAX, SendSink, Sent,
+};
 use rt::device::{DmaBuffer, frame_address};
 use virtio::{Buffer, BufferAccess, Error, Queue};
 use zerocopy::IntoBytes;
@@ -22,7 +24,7 @@ pub(crate) struct SendFlight {
     tag: u64,
     sink: Arc<dyn SendSink>,
     /// Keeps the frames until the device is done.
-    segments: Vec<Segment>,
+    segments: Vec<PacketSegment>,
 }
 
 impl SendFlight {

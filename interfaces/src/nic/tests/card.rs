@@ -5,7 +5,8 @@ use crate::{
     nic::{
         ChecksumState, Filter, HeaderBytes, Lead, LinkState, MacAddress, Nic, NicControlServer,
         NicError, NicInfo, NicProxy, NicService, NicSink, NicStatistics, Offloads, PAYLOAD_OFFSET,
-        Packet, Piece, ReceiveBuffer, Received, Segment, Segmentation, SendSink, Sent,
+        Packet, PacketSegment, ReceiveBuffer, Received, ReceivedPiece, Segmentation, SendSink,
+        Sent,
     },
     service,
 };
@@ -101,7 +102,7 @@ pub(super) struct Card {
 impl Card {
     fn transmit(&self, packet: Packet, sink: &Arc<dyn SendSink>) {
         let mut bytes = packet.header.as_slice().to_vec();
-        for Segment { frame, offset, length } in &packet.segments {
+        for PacketSegment { frame, offset, length } in &packet.segments {
             let loan = Loan { frame: frame.id(), is_written: false };
             assert!(host::is_lent(&self.cable.window, loan), "{loan:?}");
             let mut part = vec![0; *length as usize];
@@ -140,7 +141,7 @@ impl Card {
             let (lead, rest) = part.split_at(if index == 0 { 0 } else { 12.min(part.len()) });
             buffer.frame.write(PAYLOAD_OFFSET.into(), rest);
             let (offset, length) = (PAYLOAD_OFFSET, rest.len() as u16);
-            Piece { buffer, offset, length, lead: Lead::new(lead).unwrap() }
+            ReceivedPiece { buffer, offset, length, lead: Lead::new(lead).unwrap() }
         });
         let first = pieces.next().unwrap();
         let more = pieces.collect();
@@ -318,7 +319,7 @@ pub(super) fn packet(first: u8, segments: usize) -> Packet {
     let segments = (0..segments).map(|number| {
         let frame = Frame::zeroed().unwrap();
         frame.write(7 + number, &[number as u8 + 1; 100]);
-        Segment { frame, offset: 7 + number as u32, length: 100 }
+        PacketSegment { frame, offset: 7 + number as u32, length: 100 }
     });
     Packet {
         tag: u64::from(first) + 1000,

@@ -1,7 +1,8 @@
 //! A model interface, and a driver on it.
 use crate::{NetPort, features::*};
 use interfaces::nic::{
-    HeaderBytes, LinkState, Nic, NicSink, Packet, ReceiveBuffer, Received, Segment, SendSink, Sent,
+    HeaderBytes, LinkState, Nic, NicSink, Packet, PacketSegment, ReceiveBuffer, Received, SendSink,
+    Sent,
 };
 use rt::memory::Frame;
 use std::sync::{
@@ -214,7 +215,7 @@ pub(super) fn packet(tag: u64, segments: usize) -> Packet {
     let segments = (0..segments).map(|number| {
         let frame = Frame::zeroed().unwrap();
         frame.write(7 + number, &[number as u8 + 1; 100]);
-        Segment { frame, offset: 7 + number as u32, length: 100 }
+        PacketSegment { frame, offset: 7 + number as u32, length: 100 }
     });
     Packet {
         tag,

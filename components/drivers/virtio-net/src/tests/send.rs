@@ -2,7 +2,7 @@
 use super::rig::*;
 use crate::features::*;
 use interfaces::nic::{
-    HeaderBytes, Nic, NicError, Offloads, Packet, PartialChecksum, Segment, Segmentation,
+    HeaderBytes, Nic, NicError, Offloads, Packet, PacketSegment, PartialChecksum, Segmentation,
     SegmentationKind,
 };
 
@@ -117,7 +117,7 @@ fn cut(change: impl Fn(&mut Packet, &mut Segmentation)) -> Packet {
 /// Makes a packet too long for any device.
 fn make_huge(one: &mut Packet) {
     let frame = one.segments[0].frame.clone();
-    let whole = |_| Segment { frame: frame.clone(), offset: 0, length: 4096 };
+    let whole = |_| PacketSegment { frame: frame.clone(), offset: 0, length: 4096 };
     one.segments = (0..17).map(whole).collect();
 }
 
