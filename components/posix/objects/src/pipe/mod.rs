@@ -231,12 +231,17 @@ impl Pipe {
             let step = vfs::retried(HOST, || {
                 self.write_some(source, mode, if done == 0 { Merge::Allowed } else { Merge::Never })
             });
-            match step {
-                Ok(count) => done += count,
+            let (count, is_full) = match step {
+                Ok(step) => step,
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
-            }
-            if source.remaining() == 0 {
+            };
+            done += count;
+            if source.remaining() == 0 || count == 0 && !is_full {
                 return Ok(done);
+            }
+            if !is_full {
+                // A bad address or a refusal of memory ended the step; the next step fails with it.
+                continue;
             }
             let stopped = match flags.is_nonblocking {
                 true => Errno::EAGAIN,
@@ -246,13 +251,13 @@ impl Pipe {
             return if done > 0 { Ok(done) } else { Err(stopped) };
         }
     }
-    /// Takes as many bytes as fit now. Fails with `EPIPE` without readers.
+    /// Takes as many bytes as fit now. Returns their number, and whether the pipe is full. Fails with `EPIPE` without readers.
     fn write_some(
         &self,
         source: &mut dyn Source,
         mode: Mode,
         merging: Merge,
-    ) -> Result<usize, Errno> {
+    ) -> Result<(usize, bool), Errno> {
         let mut state = self.state.lock();
         if state.readers == 0 {
             drop(state);
@@ -261,12 +266,12 @@ impl Pipe {
         }
         let was_empty = state.buffer.is_empty();
         let result = fill(&mut state.buffer, source, mode, merging);
-        let has_data = !state.buffer.is_empty();
+        let (has_data, is_full) = (!state.buffer.is_empty(), state.buffer.is_full());
         drop(state);
         if has_data && (was_empty || self.readable.is_watched()) {
             self.readable.wake();
         }
-        result
+        result.map(|count| (count, is_full))
     }
 }
 
