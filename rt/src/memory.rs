@@ -57,6 +57,9 @@ impl Drop for Charge {
     }
 }
 
+/// Frames that are allocated at once.
+const BATCH_FRAMES: usize = 16;
+
 /// One counted reference to a frame. A clone is another reference; the frame is free when the last reference is dropped.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
@@ -66,6 +69,13 @@ pub struct Frame(FrameId);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct FrameId(pub u32);
+
+/// Returns the numbers of `frames`.
+#[inline]
+pub(crate) fn numbers(frames: &[Frame]) -> &[u32] {
+    // SAFETY: `Frame` is a transparent `FrameId`, which is a transparent `u32`.
+    unsafe { core::slice::from_raw_parts(frames.as_ptr().cast(), frames.len()) }
+}
 
 impl Frame {
     /// Allocates a frame of zeroes.
@@ -95,7 +105,20 @@ impl Frame {
     /// # Errors
     /// [`NoMemory`].
     pub fn allocate_unfilled(count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory> {
-        append(count, out, Frame::unfilled)
+        let before = out.len();
+        out.try_reserve(count).map_err(|_| NoMemory)?;
+        let mut numbers = [0; BATCH_FRAMES];
+        while out.len() < before + count {
+            let wanted = (before + count - out.len()).min(BATCH_FRAMES);
+            let numbers = numbers.get_mut(..wanted).unwrap_or_default();
+            let made = world::memory::allocate_all(numbers);
+            out.extend(numbers.iter().take(made).map(|number| Frame(FrameId(*number))));
+            if made < wanted {
+                out.truncate(before);
+                return Err(NoMemory);
+            }
+        }
+        Ok(())
     }
     /// Returns the number of the frame.
     pub fn id(&self) -> FrameId {

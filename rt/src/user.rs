@@ -8,9 +8,10 @@
 //! Isolated components do not run programs yet: there these operations are declarations (`process/absent.rs`).
 use crate::{
     NoMemory, PAGE_BYTES,
-    memory::{Frame, FrameId},
+    memory::{self, Frame, FrameId},
     world,
 };
+use core::ops::Range;
 pub use program::{Access, Bases, CloneMode, Fault, Protection, Registers, Trap, Unshared};
 
 /// End of the addresses for programs: the lower half's end less a guard page, as on Linux.
@@ -210,31 +211,38 @@ impl Space {
     pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
         self.0.write(address, data)
     }
-    /// Copies `length` bytes of `frame` from `offset` to user memory: one copy from page cache to program (B4).
+    /// Copies `length` bytes of `frames`, which follow each other, from `offset` to user memory, at most to their end: one copy
+    /// from page cache to program (B4).
     ///
     /// # Errors
     /// [`Fault`] as for [`Space::write`].
-    pub fn write_from_frame(
+    pub fn write_from_frames(
         &self,
         address: u64,
-        frame: &Frame,
+        frames: &[Frame],
         offset: usize,
         length: usize,
     ) -> Result<(), Fault> {
-        self.0.write_from_frame(address, frame.id().0, offset, length)
+        match within(frames, offset, length) {
+            bytes if bytes.is_empty() => Ok(()),
+            bytes => self.0.write_from_frames(address, memory::numbers(frames), bytes),
+        }
     }
-    /// Copies `length` bytes of user memory into `frame` at `offset`.
+    /// Copies `length` bytes of user memory into `frames` at `offset`, at most to their end.
     ///
     /// # Errors
     /// [`Fault`] as for [`Space::read`].
-    pub fn read_into_frame(
+    pub fn read_into_frames(
         &self,
         address: u64,
-        frame: &Frame,
+        frames: &[Frame],
         offset: usize,
         length: usize,
     ) -> Result<(), Fault> {
-        self.0.read_into_frame(address, frame.id().0, offset, length)
+        match within(frames, offset, length) {
+            bytes if bytes.is_empty() => Ok(()),
+            bytes => self.0.read_into_frames(address, memory::numbers(frames), bytes),
+        }
     }
     /// Moves the calling thread's extended state to user memory at `address`, a multiple of 64. The thread then has the state
     /// that a program starts with. The space must be that of the thread's program, which need not have run yet. The image's
@@ -350,4 +358,9 @@ pub fn bases() -> Bases {
 /// that faults when used.
 pub fn set_bases(bases: Bases) {
     world::user::extended().set_bases(bases);
+}
+
+/// Returns the bytes of `frames` from `offset` on, at most `length`.
+fn within(frames: &[Frame], offset: usize, length: usize) -> Range<usize> {
+    offset..offset.saturating_add(length).min(frames.len() * PAGE_BYTES)
 }

@@ -12,11 +12,15 @@ use crate::{
 };
 use core::{
     ffi::CStr,
+    ops::Range,
     sync::atomic::{AtomicU32, Ordering},
 };
 use pmap::Leaf;
 use program::{Access, Fault};
 use x86::chain;
+
+/// The end of an access: whole, or a fault after some of the bytes.
+pub type Accessed = Result<(), Fault>;
 
 /// An operation on user memory, by the user address or through the direct map.
 trait Job {
@@ -24,29 +28,40 @@ trait Job {
     /// Does `length` bytes at `user`, `done` bytes into the job. Returns the number of bytes not done.
     ///
     /// # Safety
-    /// The same as for `usercopy::copy_user`, or `user` is valid kernel memory.
+    /// The same as for `usercopy::copy`, or `user` is valid kernel memory.
     unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize;
 }
 
-struct In(*mut u8);
-struct Out(*const u8);
+/// A copy from kernel memory to the user's if `TO_USER`, else the other way: the function returns the kernel address of a byte
+/// of the copy, and the number of bytes that follow there.
+struct Copy<P, const TO_USER: bool>(P);
 struct Zero;
 
-impl Job for In {
-    const ACCESS: Access = Access::Read;
+impl<P: Fn(usize) -> (*mut u8, usize), const TO_USER: bool> Job for Copy<P, TO_USER> {
+    const ACCESS: Access = if TO_USER { Access::Write } else { Access::Read };
     #[inline(always)]
     unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize {
+        let piece = |at| {
+            let ((own, room), user) = ((self.0)(done + at), user.wrapping_add(at));
+            if TO_USER { (user, own.cast_const(), room) } else { (own, user.cast_const(), room) }
+        };
         // SAFETY: as the caller says; the other side was valid for the whole job, or is fixed up.
-        unsafe { usercopy::copy_user(self.0.wrapping_add(done), user, length) }
+        unsafe { usercopy::copy::<true>(length, piece) }
     }
 }
 
-impl Job for Out {
-    const ACCESS: Access = Access::Write;
-    #[inline(always)]
-    unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize {
-        // SAFETY: as in `In`.
-        unsafe { usercopy::copy_user(user, self.0.wrapping_add(done), length) }
+/// Returns the place function of a [`Copy`] for contiguous memory at `start`.
+#[inline(always)]
+fn at(start: *mut u8) -> impl Fn(usize) -> (*mut u8, usize) {
+    move |done| (start.wrapping_add(done), usize::MAX)
+}
+
+/// Returns the place function of a [`Copy`] for `frames` from `offset` on.
+#[inline(always)]
+fn within(numbers: &[u32], offset: usize) -> impl Fn(usize) -> (*mut u8, usize) {
+    move |done| {
+        let (index, start) = ((offset + done) / PAGE, (offset + done) % PAGE);
+        (frames::address(numbers[index]).wrapping_add(start), PAGE - start)
     }
 }
 
@@ -93,7 +108,7 @@ impl Inner {
     }
 
     #[inline(always)]
-    fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Result<(), Fault> {
+    fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Accessed {
         let last = USER_END.saturating_sub(length as u64);
         let done = if self.is_current() && address < last {
             // SAFETY: below `USER_END`, and the calling thread's space is loaded while it runs.
@@ -145,8 +160,8 @@ impl Inner {
         let length = length.min(USER_END.saturating_sub(own)) as usize;
         let own = own as *mut u8;
         let done = match access {
-            Access::Write => self.walk(address, length, &Out(own), may),
-            _ => self.walk(address, length, &In(own), may),
+            Access::Write => self.walk(address, length, &Copy::<_, true>(at(own)), may),
+            _ => self.walk(address, length, &Copy::<_, false>(at(own)), may),
         };
         done as u64
     }
@@ -181,8 +196,8 @@ impl Inner {
     /// # Errors
     /// [`Fault`].
     #[inline(always)]
-    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
-        self.run(address, out.len(), &In(out.as_mut_ptr()))
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Accessed {
+        self.run(address, out.len(), &Copy::<_, false>(at(out.as_mut_ptr())))
     }
 
     /// Returns the return addresses on the program's stack from the frame at `rbp`, innermost first, at most `most`.
@@ -200,46 +215,38 @@ impl Inner {
     /// # Errors
     /// [`Fault`].
     #[inline(always)]
-    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
-        self.run(address, data.len(), &Out(data.as_ptr()))
+    pub fn write(&self, address: u64, data: &[u8]) -> Accessed {
+        self.run(address, data.len(), &Copy::<_, true>(at(data.as_ptr().cast_mut())))
     }
 
-    /// Copies user memory into a frame from `offset` on, cut at the frame's end. The caller holds a reference to the frame;
-    /// other holders use copies and atomics only.
+    /// Copies user memory into `bytes` of `frames`. The caller holds a reference to each; other holders use copies and
+    /// atomics only.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn read_into_frame(
-        &self,
-        address: u64,
-        frame: u32,
-        offset: usize,
-        length: usize,
-    ) -> Result<(), Fault> {
-        let length = length.min(PAGE.saturating_sub(offset));
-        self.run(address, length, &In(frames::address(frame).wrapping_add(offset)))
+    ///
+    /// # Panics
+    /// Panics if the frames end before `bytes`.
+    pub fn read_into_frames(&self, at: u64, frames: &[u32], bytes: Range<usize>) -> Accessed {
+        self.run(at, bytes.len(), &Copy::<_, false>(within(frames, bytes.start)))
     }
 
-    /// Copies from `offset` of a frame to user memory, cut at the frame's end. The caller holds a reference to the frame.
+    /// Copies `bytes` of `frames` to user memory. The caller holds a reference to each.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn write_from_frame(
-        &self,
-        address: u64,
-        frame: u32,
-        offset: usize,
-        length: usize,
-    ) -> Result<(), Fault> {
-        let length = length.min(PAGE.saturating_sub(offset));
-        self.run(address, length, &Out(frames::address(frame).wrapping_add(offset)))
+    ///
+    /// # Panics
+    /// Panics if the frames end before `bytes`.
+    pub fn write_from_frames(&self, at: u64, frames: &[u32], bytes: Range<usize>) -> Accessed {
+        self.run(at, bytes.len(), &Copy::<_, true>(within(frames, bytes.start)))
     }
 
     /// Zeroes user memory.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn zero(&self, address: u64, length: usize) -> Result<(), Fault> {
+    pub fn zero(&self, address: u64, length: usize) -> Accessed {
         self.run(address, length, &Zero)
     }
 
@@ -256,8 +263,7 @@ impl Inner {
             let piece = (PIECE - at as usize % PIECE).min(rest.len());
             let rest = &mut rest[..piece];
             // A piece never crosses a page, so it is present as a whole or not at all.
-            self.run(at, piece, &In(rest.as_mut_ptr()))
-                .map_err(|fault| Fault { done: done + fault.done, ..fault })?;
+            self.read(at, rest).map_err(|fault| Fault { done: done + fault.done, ..fault })?;
             if let Ok(string) = CStr::from_bytes_until_nul(rest) {
                 return Ok(done + string.count_bytes());
             }
@@ -266,12 +272,9 @@ impl Inner {
         Ok(done)
     }
 
-    fn check_word(address: u64, access: Access) -> Result<(), Fault> {
-        if address.is_multiple_of(4) && address < USER_END {
-            Ok(())
-        } else {
-            Err(Fault { address, access, done: 0 })
-        }
+    fn check_word(address: u64, access: Access) -> Accessed {
+        let is_word = address.is_multiple_of(4) && address < USER_END;
+        if is_word { Ok(()) } else { Err(Fault { address, access, done: 0 }) }
     }
 
     /// Loads a user word.

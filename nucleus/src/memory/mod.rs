@@ -20,6 +20,7 @@ use crate::{
         bootinfo::{BootInfo, PhysRange},
         pages,
         paging::{self, Entry, TableSource},
+        usercopy,
     },
     objects::{self, Kind},
     spin::PreemptLock,
@@ -179,7 +180,7 @@ pub fn statistics() -> Statistics {
 
 /// The operations of `rt` on single frames.
 pub mod frame {
-    use super::{AcqRel, Acquire, NoMemory, PAGE, frames, pages};
+    use super::{AcqRel, Acquire, NoMemory, PAGE, frames, pages, usercopy};
     use core::sync::atomic::fence;
 
     /// Returns the address of byte `offset` of the frame.
@@ -212,18 +213,14 @@ pub mod frame {
         assert!(offset + out.len() <= PAGE, "beyond a frame");
         // SAFETY: within the frame (asserted), whose memory others may be writing: a copy of bytes in
         // assembly, which the language does not see.
-        unsafe {
-            crate::arch::usercopy::copy_raw(address_in(frame, offset), out.as_mut_ptr(), out.len())
-        };
+        unsafe { usercopy::copy_raw(address_in(frame, offset), out.as_mut_ptr(), out.len()) };
     }
 
     /// Copies into the frame; `offset` and the length stay within it.
     pub fn write(frame: u32, offset: usize, data: &[u8]) {
         assert!(offset + data.len() <= PAGE, "beyond a frame");
         // SAFETY: as in `read`.
-        unsafe {
-            crate::arch::usercopy::copy_raw(data.as_ptr(), address_in(frame, offset), data.len())
-        };
+        unsafe { usercopy::copy_raw(data.as_ptr(), address_in(frame, offset), data.len()) };
     }
 
     /// Zeroes a part of the frame.
@@ -234,7 +231,7 @@ pub mod frame {
             unsafe { pages::zero(frames::address(frame)) };
         } else {
             // SAFETY: within the frame (asserted).
-            unsafe { crate::arch::usercopy::zero_raw(address_in(frame, offset), length) };
+            unsafe { usercopy::zero_raw(address_in(frame, offset), length) };
         }
     }
 

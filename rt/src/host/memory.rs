@@ -111,6 +111,17 @@ pub(crate) fn is_full() -> bool {
 /// Does nothing: the host's allocator manages itself.
 pub(crate) fn shrink() {}
 
+/// Allocates frames that are not zeroed, while there are some. Returns the number of `new` that were filled.
+pub(crate) fn allocate_all(new: &mut [u32]) -> usize {
+    let mut made = 0;
+    for place in new {
+        let Ok(number) = frame_allocate(false) else { break };
+        *place = number;
+        made += 1;
+    }
+    made
+}
+
 /// Allocates a frame. Unless `zeroed`, it is filled with garbage, so that tests find code that
 /// relies on clean frames.
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {

@@ -20,7 +20,8 @@ use program::Page;
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard},
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64},
 };
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -53,7 +54,7 @@ type Pages = BTreeMap<u64, PageEntry>;
 #[derive(Clone, Debug)]
 pub(crate) struct SpaceHandle(Arc<Mutex<Pages>>);
 
-fn keys(start: u64, end: u64) -> std::ops::Range<u64> {
+fn keys(start: u64, end: u64) -> Range<u64> {
     start / PAGE..end / PAGE
 }
 
@@ -249,6 +250,25 @@ impl Counts {
 
 /// Goes through user memory page by page and calls `part(words, offset in page, bytes, done
 /// before)`.
+/// Calls `part(done before, words of the frame, offset in it, count)` for the pieces of `bytes` of `frames`, up to the first
+/// fault.
+fn each_piece(
+    frames: &[u32],
+    bytes: Range<usize>,
+    mut part: impl FnMut(usize, &'static [AtomicU64], usize, usize) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let at = bytes.start + done;
+        let (index, start) = (at / PAGE_BYTES, at % PAGE_BYTES);
+        let count = (bytes.end - at).min(PAGE_BYTES - start);
+        part(done, frame_words(frames[index]), start, count)
+            .map_err(|fault| Fault { done: done + fault.done, ..fault })?;
+        done += count;
+    }
+    Ok(())
+}
+
 fn access(
     space: &SpaceHandle,
     address: u64,
@@ -294,7 +314,7 @@ impl SpaceHandle {
     }
 
     pub(crate) fn take_extended(&self, address: u64) -> bool {
-        const SOFTWARE: core::ops::Range<usize> = 464..512;
+        const SOFTWARE: Range<usize> = 464..512;
         let is_saved = EXTENDED.with_borrow(|image| {
             let header = address.wrapping_add(SOFTWARE.end as u64);
             address.is_multiple_of(64)
@@ -314,30 +334,32 @@ impl SpaceHandle {
             && extended().copy_in(&image)
     }
 
-    pub(crate) fn write_from_frame(
+    pub(crate) fn write_from_frames(
         &self,
         address: u64,
-        frame: u32,
-        offset: usize,
-        length: usize,
+        frames: &[u32],
+        bytes: Range<usize>,
     ) -> Result<(), Fault> {
-        let mut data = vec![0; length.min(PAGE_BYTES.saturating_sub(offset))];
-        words::read(frame_words(frame), offset, &mut data);
-        self.write(address, &data)
+        each_piece(frames, bytes, |done, words, start, count| {
+            let mut data = vec![0; count];
+            words::read(words, start, &mut data);
+            self.write(address + done as u64, &data)
+        })
     }
 
-    pub(crate) fn read_into_frame(
+    pub(crate) fn read_into_frames(
         &self,
         address: u64,
-        frame: u32,
-        offset: usize,
-        length: usize,
+        frames: &[u32],
+        bytes: Range<usize>,
     ) -> Result<(), Fault> {
-        let mut data = vec![0; length.min(PAGE_BYTES.saturating_sub(offset))];
-        let copied = self.read(address, &mut data);
-        let good = copied.err().map_or(data.len(), |fault| fault.done);
-        words::write(frame_words(frame), offset, &data[..good]);
-        copied
+        each_piece(frames, bytes, |done, words, start, count| {
+            let mut data = vec![0; count];
+            let copied = self.read(address + done as u64, &mut data);
+            let good = copied.err().map_or(count, |fault| fault.done);
+            words::write(words, start, &data[..good]);
+            copied
+        })
     }
 
     pub(crate) fn zero(&self, address: u64, length: usize) -> Result<(), Fault> {

@@ -17,6 +17,8 @@ pub(crate) use nucleus::{
     thread::{leave_reserve, use_reserve},
 };
 
+pub(crate) use nucleus::memory::frames::allocate_all;
+
 /// Memory shared between components.
 pub(crate) type RegionHandle = nucleus::capability::Region;
 

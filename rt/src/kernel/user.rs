@@ -1,7 +1,7 @@
 //! User mode of the kernel world.
 use crate::{
     NoMemory,
-    memory::Frame,
+    memory::{self, Frame},
     user::{Context, Protection, Trap},
 };
 pub(crate) use nucleus::{
@@ -19,10 +19,7 @@ pub(crate) fn space_map(
     frames: &[Frame],
     protection: Protection,
 ) -> Result<usize, NoMemory> {
-    let first = frames.as_ptr().cast::<u32>();
-    // SAFETY: `Frame` is a transparent `FrameId`, which is a transparent `u32`.
-    let numbers = unsafe { core::slice::from_raw_parts(first, frames.len()) };
-    space.map(start, numbers, protection)
+    space.map(start, memory::numbers(frames), protection)
 }
 
 pub(crate) use nucleus::thread::report_moves;

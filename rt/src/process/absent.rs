@@ -120,14 +120,14 @@ absent_methods! { SpaceHandle:
     process_world_lacks_user_protect: protect(start: u64, end: u64, protection: Protection) -> Result<(), NoMemory>;
     process_world_lacks_user_query: query(address: u64) -> Option<Page>;
     process_world_lacks_user_read: read(address: u64, out: &mut [u8]) -> Result<(), Fault>;
-    process_world_lacks_user_read_into_frame:
-        read_into_frame(address: u64, frame: u32, offset: usize, length: usize) -> Result<(), Fault>;
+    process_world_lacks_user_read_into_frames:
+        read_into_frames(address: u64, frames: &[u32], bytes: core::ops::Range<usize>) -> Result<(), Fault>;
     process_world_lacks_user_read_string: copy_in_string(address: u64, out: &mut [u8]) -> Result<usize, Fault>;
     process_world_lacks_user_take_extended: take_extended(address: u64) -> bool;
     process_world_lacks_user_unmap: unmap(start: u64, end: u64) -> Result<usize, NoMemory>;
     process_world_lacks_user_write: write(address: u64, data: &[u8]) -> Result<(), Fault>;
-    process_world_lacks_user_write_from_frame:
-        write_from_frame(address: u64, frame: u32, offset: usize, length: usize) -> Result<(), Fault>;
+    process_world_lacks_user_write_from_frames:
+        write_from_frames(address: u64, frames: &[u32], bytes: core::ops::Range<usize>) -> Result<(), Fault>;
     process_world_lacks_user_zero: zero(address: u64, length: usize) -> Result<(), Fault>;
 }
 

@@ -5,8 +5,8 @@
 //! component that uses more. One part in [`RESERVE_PARTS`] above that is the reserve: charges and new pools are refused it,
 //! unless the thread may use it. The heap is refused only what the nucleus refuses.
 pub(crate) use super::pools::{
-    frame_allocate, frame_copy, frame_exclusive, frame_lent, frame_read, frame_references,
-    frame_release, frame_retain, frame_write, frame_zero, is_lent,
+    allocate_all, frame_allocate, frame_copy, frame_exclusive, frame_lent, frame_read,
+    frame_references, frame_release, frame_retain, frame_write, frame_zero, is_lent,
 };
 pub(crate) use super::thread::{leave_reserve, use_reserve};
 

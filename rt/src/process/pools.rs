@@ -252,6 +252,17 @@ fn pool_pages() -> usize {
     part.clamp(POOL_FRAMES_MIN, POOL_FRAMES)
 }
 
+/// Allocates frames that are not zeroed, while there are some. Returns the number of `new` that were filled.
+pub(crate) fn allocate_all(new: &mut [u32]) -> usize {
+    let mut made = 0;
+    for place in new {
+        let Ok(number) = frame_allocate(false) else { break };
+        *place = number;
+        made += 1;
+    }
+    made
+}
+
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
     let (frame, is_zero) = {
         let mut lists = LISTS.lock();

@@ -14,7 +14,7 @@ use libc::{
     CLONE_PARENT_SETTID, CLONE_PIDFD, EAGAIN, ECHILD, EFAULT, ENOMSG, O_NONBLOCK, SYS_accept4,
     SYS_clone, SYS_mq_open, SYS_mq_timedreceive, SYS_mq_timedsend, SYS_mq_unlink, SYS_msgrcv,
     SYS_pipe2, SYS_read, SYS_recvfrom, SYS_recvmsg, SYS_rt_sigtimedwait, SYS_signalfd4,
-    SYS_socketpair, SYS_timer_create, SYS_timer_delete, SYS_wait4, SYS_waitid, c_long,
+    SYS_socketpair, SYS_timer_create, SYS_timer_delete, SYS_wait4, SYS_waitid, SYS_write, c_long,
 };
 use std::ptr::null_mut;
 
@@ -160,6 +160,102 @@ fn a_stream_keeps_bytes_without_a_place_and_a_datagram_is_lost() {
                     _ => assert_eq!((first, rest), (Err(EFAULT), Err(EAGAIN)), "{kind}"),
                 }
             }
+        }
+    });
+}
+
+/// Returns the address of a mapping of `pages` pages, of which only the first `present` can be accessed.
+fn cut(pages: usize, present: usize) -> u64 {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let start = unsafe { libc::mmap(null_mut(), pages * PAGE, protection, flags, -1, 0) } as u64;
+    let end = (start + (present * PAGE) as u64) as *mut _;
+    assert_eq!(check(unsafe { libc::munmap(end, (pages - present) * PAGE) }), Ok(0));
+    start
+}
+
+/// Writes and returns the bytes that a test sends: each differs from its neighbours, and the pages from each other.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at ^ at >> 8 ^ at >> 12) as u8).collect()
+}
+
+/// The bytes of a stream that Linux keeps in one buffer: the head of one page, and 32 KiB.
+const PIECE: u64 = 3776 + 32_768;
+
+/// Lengths around those of the blocks in which a kernel copies, and around those of pages.
+const LENGTHS: [usize; 15] =
+    [1, 31, 255, 256, 257, 511, 512, 513, 767, 1025, 2049, 4095, 4097, 12_345, 65_536];
+
+#[test]
+fn bytes_of_every_length_and_place_pass_sockets_and_pipes_whole() {
+    isolated(|| {
+        let (pipe_out, pipe_in) = pipe();
+        let [pipe_out, pipe_in] = [pipe_out, pipe_in].map(|fd| fd as u64);
+        let stream = socket_pair(libc::SOCK_STREAM);
+        let datagram = socket_pair(libc::SOCK_DGRAM);
+        for length in LENGTHS {
+            for (start, to) in [(0, 0), (1, 4095), (4090, 17), (33, 33)] {
+                let sent = pattern(start + length);
+                let mut got = vec![0; to + length + 1];
+                for [from, into] in
+                    [[stream[0], stream[1]], [datagram[0], datagram[1]], [pipe_in, pipe_out]]
+                {
+                    got.fill(0);
+                    let count = Ok(length as i64);
+                    assert_eq!(call(SYS_write, [from, at(&sent[start]), length as u64]), count);
+                    assert_eq!(call(SYS_read, [into, at(&got[to]), length as u64]), count);
+                    assert!(got[to..to + length] == sent[start..], "{length} bytes from {start}");
+                    assert!(got[to + length] == 0 && got[..to].iter().all(|byte| *byte == 0));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_fault_within_many_pages_ends_a_transfer_at_its_byte() {
+    isolated(|| {
+        let stream = socket_pair(libc::SOCK_STREAM);
+        let datagram = socket_pair(libc::SOCK_DGRAM);
+        let (pipe_out, pipe_in) = pipe();
+        let [pipe_out, pipe_in] = [pipe_out, pipe_in].map(|fd| fd as u64);
+        for (present, start) in [(1, 0), (3, 100), (5, 4000), (9, 511), (12, 1)] {
+            let source = cut(16, present) + start;
+            let room = (present * PAGE) as u64 - start;
+            let bytes = unsafe { std::slice::from_raw_parts_mut(source as *mut u8, room as usize) };
+            bytes.copy_from_slice(&pattern(room as usize));
+            let whole = 16 * PAGE as u64 - start;
+            let mut got = vec![0; 16 * PAGE];
+            // A piece of a stream, or a datagram, is sent as a whole or not at all.
+            let sent = call(SYS_write, [stream[0], source, whole]);
+            assert_eq!(sent, if room < PIECE { Err(EFAULT) } else { Ok(PIECE as i64) });
+            if sent.is_ok() {
+                assert_eq!(call(SYS_read, [stream[1], at(&got[0]), got.len() as u64]), sent);
+                assert!(got[..PIECE as usize] == bytes[..PIECE as usize]);
+            }
+            assert_eq!(call(SYS_write, [datagram[0], source, whole]), Err(EFAULT));
+            for end in [stream[1], datagram[1]] {
+                let flags = libc::MSG_DONTWAIT as u64;
+                let rest = [end, at(&got[0]), got.len() as u64, flags, 0, 0];
+                assert_eq!(call(SYS_recvfrom, rest), Err(EAGAIN));
+            }
+            // A pipe has the bytes of the pages before.
+            let sent = call(SYS_write, [pipe_in, source, whole]);
+            let count = sent.unwrap_or(0) as usize;
+            assert!(sent.is_err() == (count == 0) && count <= room as usize);
+            if count > 0 {
+                assert_eq!(call(SYS_read, [pipe_out, at(&got[0]), got.len() as u64]), sent);
+                assert!(got[..count] == bytes[..count]);
+            }
+            // Data without a place stays in the stream, piece by piece.
+            let all = pattern(16 * PAGE);
+            assert_eq!(call(SYS_write, [stream[0], at(&all[0]), all.len() as u64]), Ok(65_536));
+            let first = call(SYS_read, [stream[1], source, whole]);
+            assert_eq!(first, if room < PIECE { Err(EFAULT) } else { Ok(PIECE as i64) });
+            let taken = first.unwrap_or(0) as usize;
+            let rest = call(SYS_read, [stream[1], at(&got[0]), got.len() as u64]);
+            assert_eq!(rest, Ok((all.len() - taken) as i64));
+            assert!(got[..all.len() - taken] == all[taken..] && bytes[..taken] == all[..taken]);
         }
     });
 }

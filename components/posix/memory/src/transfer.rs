@@ -8,6 +8,7 @@ use super::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use rt::{
+    PAGE_BYTES,
     memory::Frame,
     user::{Fault, USER_END},
 };
@@ -232,10 +233,15 @@ impl Sink for UserSink<'_> {
             memory.user().write(address, data.get(done..done + count).unwrap_or_default())
         })
     }
-    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
-        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+    fn put_frames(
+        &mut self,
+        frames: &[Frame],
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        let length = length.min(bytes_from(frames, offset));
         self.place.transfer(length, self.stage, |memory, address, done, count| {
-            memory.user().write_from_frame(address, frame, offset + done, count)
+            memory.user().write_from_frames(address, frames, offset + done, count)
         })
     }
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
@@ -284,15 +290,20 @@ impl Source for UserSource<'_> {
             memory.user().read(address, out.get_mut(done..done + count).unwrap_or_default())
         })
     }
-    fn take_into_frame(
+    fn take_into_frames(
         &mut self,
-        frame: &Frame,
+        frames: &[Frame],
         offset: usize,
         length: usize,
     ) -> Result<usize, Errno> {
-        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        let length = length.min(bytes_from(frames, offset));
         self.0.transfer(length, CopyStage::Prepare, |memory, address, done, count| {
-            memory.user().read_into_frame(address, frame, offset + done, count)
+            memory.user().read_into_frames(address, frames, offset + done, count)
         })
     }
+}
+
+/// Returns the number of bytes of `frames` from `offset` on.
+fn bytes_from(frames: &[Frame], offset: usize) -> usize {
+    (frames.len() * PAGE_BYTES).saturating_sub(offset)
 }

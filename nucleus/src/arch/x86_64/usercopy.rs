@@ -26,6 +26,20 @@ skerry_fixups:
     .popsection
 
     .pushsection .text.usercopy, "ax", @progbits
+    # Copies `count` blocks of four registers, which begin at these multiples of `width`, and passes them.
+    .macro skerry_blocks register, width, move, count, blocks:vararg
+    .irp at, \blocks
+    .irp i, 0,1,2,3
+    \move \register\i, [rsi + \width * (\at + \i)]
+    .endr
+    .irp i, 0,1,2,3
+    \move [rdi + \width * (\at + \i)], \register\i
+    .endr
+    .endr
+    sub rsi, -4 * \width * \count
+    sub rdi, -4 * \width * \count
+    .endm
+
     # rdi to, rsi from, rdx length -> rax left over
     .macro skerry_copy_by name, register, width, move
     .balign 64
@@ -35,27 +49,24 @@ skerry_fixups:
     .irp i, 0,1,2,3
     \move [rsp + \width * \i], \register\i
     .endr
-    sub rdx, 8 * \width
-    jb 21f
-20: .irp at, 0,4
-    .irp i, 0,1,2,3
-    \move \register\i, [rsi + \width * (\at + \i)]
-    .endr
-    .irp i, 0,1,2,3
-    \move [rdi + \width * (\at + \i)], \register\i
-    .endr
-    .endr
-    sub rsi, -8 * \width
-    sub rdi, -8 * \width
-    sub rdx, 8 * \width
+    sub rdx, 16 * \width
+    jb 22f
+20: skerry_blocks \register, \width, \move, 4, 0, 4, 8, 12
+    sub rdx, 16 * \width
     jae 20b
+    # Eight more, if they are left. After a fault above, these find the half in which it was.
+22: add rdx, 8 * \width
+    js 21f
+23: skerry_blocks \register, \width, \move, 2, 0, 4
+    sub rdx, 8 * \width
 21: add rdx, 8 * \width
     .irp i, 0,1,2,3
     \move \register\i, [rsp + \width * \i]
     .endr
     add rsp, 4 * \width + 8
     jmp skerry_copy
-    skerry_fixup 20b, 21b, 21b
+    skerry_fixup 20b, 22b, 22b
+    skerry_fixup 23b, 21b, 21b
     .endm
     skerry_copy_by skerry_copy_wide, xmm, 16, movups
     skerry_copy_by skerry_copy_wider, ymm, 32, vmovups
@@ -211,7 +222,7 @@ skerry_take:
     "#
 );
 
-const FIXUPS: usize = 16;
+const FIXUPS: usize = 18;
 /// Length from which copies use vector registers, which are saved and restored with preemption off.
 const WIDE_BYTES: usize = 256;
 
@@ -247,60 +258,63 @@ pub fn has_smap() -> *const AtomicBool {
     &raw const HAS_SMAP
 }
 
-/// A piece to copy: to, from, length.
-type Piece = (*mut u8, *const u8, usize);
-/// A routine that copies a [`Piece`] and returns the number of bytes not copied.
-type Routine = unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize;
+/// A piece to copy: to, from, the greatest length.
+pub type Piece = (*mut u8, *const u8, usize);
 
-/// Copies by `routine`, with access to user pages if `IS_USER`. Returns the number of bytes not copied.
+/// Copies many bytes as [`copy`] does, with vector registers. Preemption is off during each [`STEP_BYTES`], and only then.
 ///
 /// # Safety
-/// The same as for [`copy_user`] or [`copy_raw`].
-#[inline(always)]
-unsafe fn step<const IS_USER: bool>(routine: Routine, (to, from, length): Piece) -> usize {
-    // SAFETY: as the caller says; faults on the user side are fixed up.
-    let act = || unsafe { routine(to, from, length) };
-    if IS_USER { with_access(act) } else { act() }
-}
-
-/// Copies many bytes as [`step`] does. Preemption is off during each piece, and only then.
-///
-/// # Safety
-/// As for [`step`].
+/// As for [`copy`].
 #[inline(never)]
-unsafe fn copy_wide<const IS_USER: bool>((to, from, length): Piece) -> usize {
-    const PIECE: usize = 32 * 1024;
+unsafe fn copy_wide<const IS_USER: bool>(length: usize, piece: impl Fn(usize) -> Piece) -> usize {
+    const STEP_BYTES: usize = 32 * 1024;
     let wide = if pages::has_avx() { skerry_copy_wider } else { skerry_copy_wide };
-    for done in (0..length).step_by(PIECE) {
+    let mut done = 0;
+    while done < length {
         let _hold = NoPreempt::new();
-        let piece = (to.wrapping_add(done), from.wrapping_add(done), PIECE.min(length - done));
-        // SAFETY: as the caller says.
-        let left = unsafe { step::<IS_USER>(wide, piece) };
-        if left > 0 {
-            return length - done - (piece.2 - left);
+        let end = length.min(done + STEP_BYTES);
+        let act = || {
+            while done < end {
+                let (to, from, room) = piece(done);
+                let count = room.min(end - done);
+                // SAFETY: as the caller says; faults on the user side are fixed up.
+                let left = unsafe { wide(to, from, count) };
+                done += count - left;
+                if left > 0 {
+                    return true;
+                }
+            }
+            false
+        };
+        if with_access::<IS_USER, _>(act) {
+            break;
         }
     }
-    0
+    length - done
 }
 
-/// Copies as [`step`] does, by the routine that suits `length`.
+/// Copies `length` bytes by the routine that suits them: `piece` returns the piece that begins after so many bytes, which is not
+/// empty. Copies between user and kernel memory, in either direction, if `IS_USER`, else within kernel memory. Returns the
+/// number of bytes not copied.
 ///
 /// # Safety
-/// As for [`step`].
+/// The kernel side of each piece is valid for its length, or up to `length`. The user side lies below `USER_END`, and its space
+/// is loaded.
 #[inline(always)]
-unsafe fn copy<const IS_USER: bool>(to: *mut u8, from: *const u8, length: usize) -> usize {
-    if length >= WIDE_BYTES {
+pub unsafe fn copy<const IS_USER: bool>(length: usize, piece: impl Fn(usize) -> Piece) -> usize {
+    let (to, from, room) = piece(0);
+    if length >= WIDE_BYTES || length > room {
         // SAFETY: as the caller says.
-        return unsafe { copy_wide::<IS_USER>((to, from, length)) };
+        return unsafe { copy_wide::<IS_USER>(length, piece) };
     }
-    // SAFETY: as the caller says.
-    unsafe { step::<IS_USER>(skerry_copy, (to, from, length)) }
+    // SAFETY: as the caller says; faults on the user side are fixed up.
+    with_access::<IS_USER, _>(|| unsafe { skerry_copy(to, from, length) })
 }
 
-/// Calls `act` (one of the routines above) with access to user pages enabled.
+/// Calls `act`, which calls one of the routines above, with access to user pages enabled if `IS_USER`.
 #[inline(always)]
-fn with_access<R>(act: impl FnOnce() -> R) -> R {
-    let has_smap = HAS_SMAP.load(Relaxed);
+fn with_access<const IS_USER: bool, R>(act: impl FnOnce() -> R) -> R {
+    let has_smap = IS_USER && HAS_SMAP.load(Relaxed);
     if has_smap {
         // SAFETY: the processor has SMAP; interrupt entry clears the flag and return restores it.
         unsafe { asm!("stac", options(nostack)) };
@@ -313,35 +327,24 @@ fn with_access<R>(act: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// Copies between user and kernel memory, in either direction. Returns the number of bytes not copied.
-///
-/// # Safety
-/// The kernel side is valid for `length` bytes; the user side lies below `USER_END`, and its
-/// space is loaded.
-#[inline(always)]
-pub unsafe fn copy_user(to: *mut u8, from: *const u8, length: usize) -> usize {
-    // SAFETY: as the caller says.
-    unsafe { copy::<true>(to, from, length) }
-}
-
 /// Zeroes user memory. Returns the number of bytes not zeroed.
 ///
 /// # Safety
-/// The same as for [`copy_user`].
+/// The same as for [`copy`].
 #[inline]
 pub unsafe fn zero_user(to: *mut u8, length: usize) -> usize {
     // SAFETY: as above.
-    with_access(|| unsafe { skerry_zero(to, 0, length) })
+    with_access::<true, _>(|| unsafe { skerry_zero(to, 0, length) })
 }
 
 /// Compares and exchanges a user word. Returns the value found, or `None` after a fault.
 ///
 /// # Safety
-/// The same as for [`copy_user`]; the word is aligned to 4.
+/// The same as for [`copy`]; the word is aligned to 4.
 #[inline]
 pub unsafe fn exchange_user(word: u64, old: u32, new: u32) -> Option<u32> {
     // SAFETY: as above.
-    u32::try_from(with_access(|| unsafe { skerry_exchange(word, old, new) })).ok()
+    u32::try_from(with_access::<true, _>(|| unsafe { skerry_exchange(word, old, new) })).ok()
 }
 
 /// Loads a user word. Returns `None` after a fault.
@@ -351,7 +354,7 @@ pub unsafe fn exchange_user(word: u64, old: u32, new: u32) -> Option<u32> {
 #[inline]
 pub unsafe fn load_user(word: u64) -> Option<u32> {
     // SAFETY: as above.
-    u32::try_from(with_access(|| unsafe { skerry_load_word(word) })).ok()
+    u32::try_from(with_access::<true, _>(|| unsafe { skerry_load_word(word) })).ok()
 }
 
 /// A function that saves or loads the registers, such as [`save_extended`] and [`load_extended`].
@@ -361,11 +364,11 @@ pub type Transfer = unsafe fn(*mut u8, u32) -> bool;
 ///
 /// # Safety
 /// `area` is aligned to 64 and large enough for `components` (for FXSAVE if that is 0). If it is in user memory, as for
-/// [`copy_user`].
+/// [`copy`].
 #[inline]
 pub unsafe fn save_extended(area: *mut u8, components: u32) -> bool {
     // SAFETY: as above.
-    with_access(|| unsafe { skerry_save(area, components) }) == 0
+    with_access::<true, _>(|| unsafe { skerry_save(area, components) }) == 0
 }
 
 /// Loads extended state. Returns `false` if the processor refuses it, or if the area is in user memory that is not present; a
@@ -376,7 +379,7 @@ pub unsafe fn save_extended(area: *mut u8, components: u32) -> bool {
 #[inline]
 pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
     // SAFETY: as above.
-    with_access(|| unsafe { skerry_load(area, components) }) == 0
+    with_access::<true, _>(|| unsafe { skerry_load(area, components) }) == 0
 }
 
 /// Saves the registers' extended state and loads that of `initial`. Returns `false`, and loads nothing, if the area is in
@@ -387,7 +390,7 @@ pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
 #[inline]
 pub unsafe fn take_extended(area: *mut u8, components: u32, initial: *const u8) -> bool {
     // SAFETY: as above.
-    with_access(|| unsafe { skerry_take(area, components, initial) }) == 0
+    with_access::<true, _>(|| unsafe { skerry_take(area, components, initial) }) == 0
 }
 
 /// Copies kernel memory that other processors may change meanwhile.
@@ -397,7 +400,7 @@ pub unsafe fn take_extended(area: *mut u8, components: u32, initial: *const u8) 
 #[inline]
 pub unsafe fn copy_raw(from: *const u8, to: *mut u8, length: usize) {
     // SAFETY: as the caller says.
-    unsafe { copy::<false>(to, from, length) };
+    unsafe { copy::<false>(length, |at| (to.wrapping_add(at), from.wrapping_add(at), usize::MAX)) };
 }
 
 /// Zeroes kernel memory that other processors may read meanwhile.

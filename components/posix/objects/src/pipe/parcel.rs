@@ -7,7 +7,7 @@ use alloc::{collections::VecDeque, vec};
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{
     Errno, Principal,
-    io::{Sink, Source},
+    io::{Sink, Source, each_piece},
 };
 
 /// Segments in order. The first is stored in place, so that a parcel with only one, as most have, needs no heap.
@@ -126,24 +126,25 @@ impl Source for Emptying<'_> {
         }
         Ok(done)
     }
-    fn take_into_frame(
+    fn take_into_frames(
         &mut self,
-        frame: &Frame,
+        frames: &[Frame],
         offset: usize,
         length: usize,
     ) -> Result<usize, Errno> {
-        let wanted = length.min(PAGE_BYTES.saturating_sub(offset));
         let is_whole = |first: &PipeSegment| first.start == 0 && first.length == PAGE_BYTES;
-        if wanted == PAGE_BYTES
-            && let Some(first) = self.parcel.segments.front().filter(|first| is_whole(first))
-        {
-            frame.copy_from(&first.frame);
-            self.parcel.skip(PAGE_BYTES);
-            return Ok(PAGE_BYTES);
-        }
-        let mut bytes = vec![0; wanted];
-        let count = self.take(&mut bytes)?;
-        Ok(frame.write(offset, bytes.get(..count).unwrap_or_default()))
+        each_piece(frames, offset, length, |frame, start, wanted| {
+            if wanted == PAGE_BYTES
+                && let Some(first) = self.parcel.segments.front().filter(|first| is_whole(first))
+            {
+                frame.copy_from(&first.frame);
+                self.parcel.skip(PAGE_BYTES);
+                return Ok(PAGE_BYTES);
+            }
+            let mut bytes = vec![0; wanted];
+            let count = self.take(&mut bytes)?;
+            Ok(frame.write(start, bytes.get(..count).unwrap_or_default()))
+        })
     }
 }
 
@@ -200,12 +201,19 @@ impl Sink for Filling<'_> {
         }
         Ok(done)
     }
-    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
-        let length = length.min(self.remaining()).min(PAGE_BYTES.saturating_sub(offset));
-        if length > 0 {
-            self.push(frame.clone(), offset, length);
-        }
-        Ok(length)
+    fn put_frames(
+        &mut self,
+        frames: &[Frame],
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        each_piece(frames, offset, length, |frame, start, count| {
+            let count = count.min(self.remaining());
+            if count > 0 {
+                self.push(frame.clone(), start, count);
+            }
+            Ok(count)
+        })
     }
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
         let length = length.min(self.remaining()).min(PAGE_BYTES);

@@ -136,23 +136,11 @@ impl Payload {
             bytes.truncate(count);
             return Ok(Payload::Heap(bytes));
         }
-        let mut frames = Vec::with_capacity(length.div_ceil(PAGE_BYTES));
-        let mut done = 0;
-        while done < length {
-            let frame = Frame::unfilled()?;
-            let wanted = (length - done).min(PAGE_BYTES);
-            let count = match source.take_into_frame(&frame, 0, wanted) {
-                Ok(count) => count,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => 0,
-            };
-            frames.push(frame);
-            done += count;
-            if count < wanted {
-                break;
-            }
-        }
-        Ok(Payload::Frames(frames, done))
+        let mut frames = Vec::new();
+        Frame::allocate_unfilled(length.div_ceil(PAGE_BYTES), &mut frames)?;
+        let count = source.take_into_frames(&frames, 0, length)?;
+        frames.truncate(count.div_ceil(PAGE_BYTES));
+        Ok(Payload::Frames(frames, count))
     }
     fn length(&self) -> usize {
         match self {
@@ -167,23 +155,8 @@ impl Payload {
             _ if wanted == 0 => Ok(0),
             Payload::Heap(bytes) => sink.put(bytes.get(at..at + wanted).unwrap_or_default()),
             Payload::Frames(frames, _) => {
-                let mut done = 0;
-                while done < wanted {
-                    let position = at + done;
-                    let Some(frame) = frames.get(position / PAGE_BYTES) else { break };
-                    let within = position % PAGE_BYTES;
-                    let piece = (wanted - done).min(PAGE_BYTES - within);
-                    let count = match sink.put_frame(frame, within, piece) {
-                        Ok(count) => count,
-                        Err(error) if done == 0 => return Err(error),
-                        Err(_) => 0,
-                    };
-                    done += count;
-                    if count < piece {
-                        break;
-                    }
-                }
-                Ok(done)
+                let frames = frames.get(at / PAGE_BYTES..).unwrap_or_default();
+                sink.put_frames(frames, at % PAGE_BYTES, wanted)
             }
         }
     }

@@ -12,8 +12,12 @@ use vfs::{
     io::{Sink, Source},
 };
 
-/// The greatest number of bytes of a piece of a stream.
-const PIECE_MAX: usize = 32 << 10;
+/// The greatest number of bytes of a piece of a stream: as many as Linux puts into one buffer whose parts are single pages
+/// (`SKB_MAX_HEAD(0) + UNIX_SKB_FRAGS_SZ`). A piece is sent as a whole or not at all, so programs see it where memory faults. It
+/// is at most half of SO_SNDBUF less [`PIECE_MARGIN`], too.
+const PIECE_MAX: usize = 3776 + (32 << 10);
+/// The part of half of SO_SNDBUF that a piece of a stream may not use.
+const PIECE_MARGIN: usize = 64;
 /// The part of SO_SNDBUF that a datagram may not use.
 const MARGIN: usize = 32;
 
@@ -154,7 +158,8 @@ impl Socket {
             (self.identity_to(&peer, along.identity, source), along.rights);
         while source.remaining() > 0 {
             self.wait_for_budget(how)?;
-            let length = source.remaining().min(PIECE_MAX);
+            let most = (self.budget.limit() / 2).saturating_sub(PIECE_MARGIN).min(PIECE_MAX);
+            let length = source.remaining().min(most);
             let along = (identity, rights.take());
             let message = SocketMessage::read(source, length, &self.budget, along)?;
             let count = message.left();

@@ -3,6 +3,7 @@ use crate::base::{
     errno::Errno,
     principal::{NOBODY, Principal},
 };
+use core::slice;
 use rt::memory::Frame;
 
 /// Takes bytes: a program's buffers (`memory::UserSink`) or a kernel slice ([`SliceSink`]).
@@ -31,11 +32,23 @@ pub trait Sink {
         let count = self.put(data)?;
         if count == data.len() { Ok(count) } else { Err(Errno::EFAULT) }
     }
-    /// Accepts `length` bytes of a frame from `offset`. Returns their number.
+    /// Accepts `length` bytes of `frames`, which follow each other, from `offset`, at most to their end. Returns their number.
     ///
     /// # Errors
     /// As [`Sink::put`].
-    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno>;
+    fn put_frames(
+        &mut self,
+        frames: &[Frame],
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno>;
+    /// Accepts bytes of one frame as [`Sink::put_frames`] does.
+    ///
+    /// # Errors
+    /// As [`Sink::put`].
+    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+        self.put_frames(slice::from_ref(frame), offset, length)
+    }
     /// Accepts `length` zeroes.
     ///
     /// # Errors
@@ -64,7 +77,17 @@ pub trait Source {
         let count = self.take(out)?;
         if count == out.len() { Ok(count) } else { Err(Errno::EFAULT) }
     }
-    /// Copies `length` bytes into a frame at `offset`. Returns their number.
+    /// Copies `length` bytes into `frames`, which follow each other, at `offset`, at most to their end. Returns their number.
+    ///
+    /// # Errors
+    /// Those of [`Source::take`].
+    fn take_into_frames(
+        &mut self,
+        frames: &[Frame],
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno>;
+    /// Copies bytes into one frame as [`Source::take_into_frames`] does.
     ///
     /// # Errors
     /// Those of [`Source::take`].
@@ -73,7 +96,34 @@ pub trait Source {
         frame: &Frame,
         offset: usize,
         length: usize,
-    ) -> Result<usize, Errno>;
+    ) -> Result<usize, Errno> {
+        self.take_into_frames(slice::from_ref(frame), offset, length)
+    }
+}
+
+/// Calls `part(frame, offset in it, count)` for the pieces of `length` bytes of `frames` from `offset` on, until one moves fewer
+/// bytes than its count. Returns the number of bytes moved.
+pub fn each_piece(
+    frames: &[Frame],
+    offset: usize,
+    length: usize,
+    mut part: impl FnMut(&Frame, usize, usize) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    let mut start = offset % rt::PAGE_BYTES;
+    for frame in frames.iter().skip(offset / rt::PAGE_BYTES) {
+        let count = (length - done).min(rt::PAGE_BYTES - start);
+        let moved = match part(frame, start, count) {
+            Err(error) if done == 0 => return Err(error),
+            moved => moved.unwrap_or(0),
+        };
+        done += moved;
+        if moved < count || done == length {
+            break;
+        }
+        start = 0;
+    }
+    Ok(done)
 }
 
 /// A destination of bytes in a kernel slice.
@@ -111,9 +161,15 @@ impl Sink for SliceSink<'_> {
         piece.copy_from_slice(data.split_at(piece.len()).0);
         Ok(piece.len())
     }
-    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
-        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
-        Ok(frame.read(offset, self.advance(length)))
+    fn put_frames(
+        &mut self,
+        frames: &[Frame],
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        each_piece(frames, offset, length, |frame, start, count| {
+            Ok(frame.read(start, self.advance(count)))
+        })
     }
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
         let piece = self.advance(length);
@@ -156,14 +212,15 @@ impl Source for SliceSource<'_> {
         out.split_at_mut(piece.len()).0.copy_from_slice(piece);
         Ok(piece.len())
     }
-    fn take_into_frame(
+    fn take_into_frames(
         &mut self,
-        frame: &Frame,
+        frames: &[Frame],
         offset: usize,
         length: usize,
     ) -> Result<usize, Errno> {
-        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
-        Ok(frame.write(offset, self.advance(length)))
+        each_piece(frames, offset, length, |frame, start, count| {
+            Ok(frame.write(start, self.advance(count)))
+        })
     }
 }
 
@@ -193,13 +250,13 @@ impl Source for Limited<'_> {
         self.room -= count;
         Ok(count)
     }
-    fn take_into_frame(
+    fn take_into_frames(
         &mut self,
-        frame: &Frame,
+        frames: &[Frame],
         offset: usize,
         length: usize,
     ) -> Result<usize, Errno> {
-        let count = self.source.take_into_frame(frame, offset, length.min(self.room))?;
+        let count = self.source.take_into_frames(frames, offset, length.min(self.room))?;
         self.room -= count;
         Ok(count)
     }
