@@ -203,7 +203,10 @@ fn bytes_of_every_length_and_place_pass_sockets_and_pipes_whole() {
                     got.fill(0);
                     let count = Ok(length as i64);
                     assert_eq!(call(SYS_write, [from, at(&sent[start]), length as u64]), count);
-                    assert_eq!(call(SYS_read, [into, at(&got[to]), length as u64]), count);
+                    assert_eq!(
+                        call(SYS_read, [into, got[to..].as_mut_ptr() as u64, length as u64]),
+                        count
+                    );
                     assert!(got[to..to + length] == sent[start..], "{length} bytes from {start}");
                     assert!(got[to + length] == 0 && got[..to].iter().all(|byte| *byte == 0));
                 }
@@ -230,13 +233,16 @@ fn a_fault_within_many_pages_ends_a_transfer_at_its_byte() {
             let sent = call(SYS_write, [stream[0], source, whole]);
             assert_eq!(sent, if room < PIECE { Err(EFAULT) } else { Ok(PIECE as i64) });
             if sent.is_ok() {
-                assert_eq!(call(SYS_read, [stream[1], at(&got[0]), got.len() as u64]), sent);
+                assert_eq!(
+                    call(SYS_read, [stream[1], got.as_mut_ptr() as u64, got.len() as u64]),
+                    sent
+                );
                 assert!(got[..PIECE as usize] == bytes[..PIECE as usize]);
             }
             assert_eq!(call(SYS_write, [datagram[0], source, whole]), Err(EFAULT));
             for end in [stream[1], datagram[1]] {
                 let flags = libc::MSG_DONTWAIT as u64;
-                let rest = [end, at(&got[0]), got.len() as u64, flags, 0, 0];
+                let rest = [end, got.as_mut_ptr() as u64, got.len() as u64, flags, 0, 0];
                 assert_eq!(call(SYS_recvfrom, rest), Err(EAGAIN));
             }
             // A pipe has the bytes of the pages before.
@@ -244,7 +250,10 @@ fn a_fault_within_many_pages_ends_a_transfer_at_its_byte() {
             let count = sent.unwrap_or(0) as usize;
             assert!(sent.is_err() == (count == 0) && count <= room as usize);
             if count > 0 {
-                assert_eq!(call(SYS_read, [pipe_out, at(&got[0]), got.len() as u64]), sent);
+                assert_eq!(
+                    call(SYS_read, [pipe_out, got.as_mut_ptr() as u64, got.len() as u64]),
+                    sent
+                );
                 assert!(got[..count] == bytes[..count]);
             }
             // Data without a place stays in the stream, piece by piece.
@@ -253,7 +262,7 @@ fn a_fault_within_many_pages_ends_a_transfer_at_its_byte() {
             let first = call(SYS_read, [stream[1], source, whole]);
             assert_eq!(first, if room < PIECE { Err(EFAULT) } else { Ok(PIECE as i64) });
             let taken = first.unwrap_or(0) as usize;
-            let rest = call(SYS_read, [stream[1], at(&got[0]), got.len() as u64]);
+            let rest = call(SYS_read, [stream[1], got.as_mut_ptr() as u64, got.len() as u64]);
             assert_eq!(rest, Ok((all.len() - taken) as i64));
             assert!(got[..all.len() - taken] == all[taken..] && bytes[..taken] == all[..taken]);
         }
