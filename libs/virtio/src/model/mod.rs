@@ -152,6 +152,10 @@ impl Model {
             else {
                 return;
             };
+            // A reset device writes to no memory.
+            if !registers.is_enabled {
+                return;
+            }
             let has_event_index = state.driver_features & crate::feature::EVENT_INDEX != 0;
             let is_wanted = ring.push(registers, head, written) || !has_event_index;
             state.interrupt_status |= 1;
@@ -167,6 +171,9 @@ impl Model {
         let vector = {
             let state = lock(&self.state);
             let Some(registers) = state.registers.get(usize::from(queue)) else { return };
+            if !registers.is_enabled {
+                return;
+            }
             let index = host::device_load16(registers.device + 2);
             host::device_store16(registers.device + 2, index.wrapping_add(by));
             registers.vector
