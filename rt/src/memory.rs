@@ -98,27 +98,14 @@ impl Frame {
     /// # Errors
     /// [`NoMemory`].
     pub fn allocate_zeroed(count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory> {
-        append(count, out, Frame::zeroed)
+        append(count, out, |new| fill_each(new, || world::memory::frame_allocate(true)))
     }
     /// Appends `count` frames as of [`Frame::unfilled`] to `out`. If memory is refused `out` is as before.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub fn allocate_unfilled(count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory> {
-        let before = out.len();
-        out.try_reserve(count).map_err(|_| NoMemory)?;
-        let mut numbers = [0; BATCH_FRAMES];
-        while out.len() < before + count {
-            let wanted = (before + count - out.len()).min(BATCH_FRAMES);
-            let numbers = numbers.get_mut(..wanted).unwrap_or_default();
-            let made = world::memory::allocate_all(numbers);
-            out.extend(numbers.iter().take(made).map(|number| Frame(FrameId(*number))));
-            if made < wanted {
-                out.truncate(before);
-                return Err(NoMemory);
-            }
-        }
-        Ok(())
+        append(count, out, world::memory::allocate_all)
     }
     /// Returns the number of the frame.
     pub fn id(&self) -> FrameId {
@@ -197,23 +184,32 @@ impl Frame {
     }
 }
 
+/// Appends `count` frames to `out`, whose numbers `allocate` fills in a batch at a time. It returns how many it filled, fewer if
+/// memory is refused; `out` is as before then.
 fn append(
     count: usize,
     out: &mut Vec<Frame>,
-    allocate: impl Fn() -> Result<Frame, NoMemory>,
+    allocate: impl Fn(&mut [u32]) -> usize,
 ) -> Result<(), NoMemory> {
     let before = out.len();
     out.try_reserve(count).map_err(|_| NoMemory)?;
-    for _ in 0..count {
-        match allocate() {
-            Ok(frame) => out.push(frame),
-            Err(refused) => {
-                out.truncate(before);
-                return Err(refused);
-            }
+    let mut numbers = [0; BATCH_FRAMES];
+    while out.len() < before + count {
+        let wanted = (before + count - out.len()).min(BATCH_FRAMES);
+        let numbers = numbers.get_mut(..wanted).unwrap_or_default();
+        let made = allocate(numbers);
+        out.extend(numbers.iter().take(made).map(|number| Frame(FrameId(*number))));
+        if made < wanted {
+            out.truncate(before);
+            return Err(NoMemory);
         }
     }
     Ok(())
+}
+
+/// Fills `new` with the numbers of frames that `allocate` returns, until one is refused. Returns how many were filled.
+pub(crate) fn fill_each(new: &mut [u32], allocate: impl Fn() -> Result<u32, NoMemory>) -> usize {
+    new.iter_mut().map_while(|place| allocate().ok().map(|number| *place = number)).count()
 }
 
 impl Clone for Frame {

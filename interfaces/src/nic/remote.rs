@@ -256,7 +256,7 @@ impl NicProxy {
             if let Some(sink) = &sink {
                 sink.received(&mut news.received);
             }
-            // What nobody took is lent again.
+            // The buffers of packets that the sink left, or that have no sink, are lent again.
             let mut rest = news.received.drain(..).flat_map(Received::into_buffers).collect();
             self.lend(&mut rest);
         }

@@ -5,7 +5,7 @@
 use super::{control, thread::lock};
 use crate::{
     NoMemory, PAGE_BYTES,
-    memory::{Frame, Statistics},
+    memory::{Frame, Statistics, fill_each},
     words,
 };
 use std::sync::{
@@ -113,13 +113,7 @@ pub(crate) fn shrink() {}
 
 /// Allocates frames that are not zeroed, while there are some. Returns the number of `new` that were filled.
 pub(crate) fn allocate_all(new: &mut [u32]) -> usize {
-    let mut made = 0;
-    for place in new {
-        let Ok(number) = frame_allocate(false) else { break };
-        *place = number;
-        made += 1;
-    }
-    made
+    fill_each(new, || frame_allocate(false))
 }
 
 /// Allocates a frame. Unless `zeroed`, it is filled with garbage, so that tests find code that

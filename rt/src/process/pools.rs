@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     NoMemory, PAGE_BYTES,
+    memory::fill_each,
     sync::{LockClass, Mutex},
 };
 use calls::Call;
@@ -254,13 +255,7 @@ fn pool_pages() -> usize {
 
 /// Allocates frames that are not zeroed, while there are some. Returns the number of `new` that were filled.
 pub(crate) fn allocate_all(new: &mut [u32]) -> usize {
-    let mut made = 0;
-    for place in new {
-        let Ok(number) = frame_allocate(false) else { break };
-        *place = number;
-        made += 1;
-    }
-    made
+    fill_each(new, || frame_allocate(false))
 }
 
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {

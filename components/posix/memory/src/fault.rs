@@ -266,16 +266,16 @@ impl AddressSpace {
         let (start, end) = window(region, page, AROUND_OBJECT);
         let first = index.wrapping_sub((page - start) / PAGE);
         let count = ((end - start) / PAGE) as usize;
-        let mut run = Run { first, next: first, frames: Vec::with_capacity(count) };
+        let mut run = Run { first, frames: Vec::with_capacity(count) };
         let mut result = Ok(());
         let mut has_page = false;
         object.resident(first, count, &mut |at, frame| {
             has_page |= at == index;
-            if at != run.next {
+            if at != run.next() {
                 result = result.and(self.map_run(&run, start, first, region));
                 run.begin_at(at);
             }
-            run.push(frame);
+            run.frames.push(frame.clone());
         });
         result.and(self.map_run(&run, start, first, region))?;
         Ok(has_page)
@@ -469,20 +469,18 @@ pub(super) fn zero_frame() -> Result<Frame, NoMemory> {
 /// Consecutive frames that are being mapped.
 struct Run {
     first: u64,
-    /// The index that continues it.
-    next: u64,
     frames: Vec<Frame>,
 }
 
 impl Run {
+    /// Returns the index that continues it.
+    fn next(&self) -> u64 {
+        self.first.wrapping_add(self.frames.len() as u64)
+    }
     /// Empties it; the next frame is that of `index`.
     fn begin_at(&mut self, index: u64) {
-        (self.first, self.next) = (index, index);
+        self.first = index;
         self.frames.clear();
-    }
-    fn push(&mut self, frame: &Frame) {
-        self.next = self.next.wrapping_add(1);
-        self.frames.push(frame.clone());
     }
 }
 

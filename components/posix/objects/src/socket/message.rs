@@ -139,7 +139,6 @@ impl Payload {
         let mut frames = Vec::new();
         Frame::allocate_unfilled(length.div_ceil(PAGE_BYTES), &mut frames)?;
         let count = source.take_into_frames(&frames, 0, length)?;
-        frames.truncate(count.div_ceil(PAGE_BYTES));
         Ok(Payload::Frames(frames, count))
     }
     fn length(&self) -> usize {
