@@ -18,8 +18,9 @@ use harness::{
 };
 use std::{
     fs,
+    io::{self, Read},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 /// Options of `test`.
@@ -187,14 +188,18 @@ fn compared(
 /// Runs a test command to its end, under a progress line. Returns its output, whatever its status.
 fn output_of(what: &str, command: &mut Command) -> Result<String> {
     let bar = shell::progress(what);
-    let output =
-        command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    // Both streams share a pipe, so that an error's text comes where its test ran.
+    let (mut reader, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn();
+    // The pipe ends with its writers: the command holds two.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child.with_context(|| format!("starting {:?}", command.get_program()))?;
+    let mut output = Vec::new();
+    reader.read_to_end(&mut output)?;
+    child.wait()?;
     bar.finish_and_clear();
-    Ok(format!(
-        "{}\n{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    ))
+    Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
 fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {

@@ -1,20 +1,28 @@
 //! The lines of `/proc/self/smaps` of a region.
 use std::fs;
 
-/// Returns the lines of the region that starts at `at`, without the first: names and values.
+/// Returns the lines of the region that contains `at`, without the first: names and values. A region may begin below the memory
+/// that a test mapped, because the kernel merges neighbours with the same attributes.
 ///
 /// # Panics
 /// Panics if `/proc/self/smaps` cannot be read.
 pub fn lines_at(at: *const u8) -> Vec<(String, String)> {
     let text = fs::read_to_string("/proc/self/smaps").expect("smaps is readable");
-    let start = format!("{:08x}-", at.addr());
-    let lines = text.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
+    let lines = text.lines().skip_while(|line| !is_head_of(line, at.addr())).skip(1);
     let is_field = |line: &&str| line.split(' ').next().is_some_and(|word| word.ends_with(':'));
     lines
         .take_while(is_field)
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
         .collect()
+}
+
+/// Returns whether `line` opens the region that contains `address`: `START-END rights ...`, in hexadecimal.
+fn is_head_of(line: &str, address: usize) -> bool {
+    let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+    let bound = |digits| usize::from_str_radix(digits, 16).ok();
+    let bounds = range.and_then(|(start, end)| Some(bound(start)?..bound(end)?));
+    bounds.is_some_and(|bounds| bounds.contains(&address))
 }
 
 /// Returns the value of the line `name`.

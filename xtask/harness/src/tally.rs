@@ -54,15 +54,26 @@ impl Tally {
     pub fn count_libtest(&mut self, suite: &str, output: &str) {
         let mut seen_end = false;
         let reported = self.failures.len();
+        // The lines that the running test's own process wrote past the harness, after `test NAME ... ` if tests run one by one.
+        let (mut running, mut said) = ("", Vec::new());
         for line in output.lines() {
             if let Some(rest) = line.strip_prefix("test result: ") {
                 seen_end = true;
                 self.passed += number_before(rest, " passed");
                 self.failed += number_before(rest, " failed");
-            } else if let Some(name) =
-                line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... FAILED"))
-            {
-                self.failures.push((format!("{suite}: {}", name.0), String::new()));
+                continue;
+            }
+            let test = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+            let word = test.map_or(line, |(_, word)| word);
+            if let Some((name, _)) = test {
+                (running, said) = (name, Vec::new());
+            }
+            match word {
+                "FAILED" => {
+                    let said = tail(&said.join("\n"), REPEATED_LINES);
+                    self.failures.push((format!("{suite}: {running}"), said));
+                }
+                word => said.push(word),
             }
         }
         if !seen_end {
@@ -71,7 +82,7 @@ impl Tally {
             let parts = failure_parts(output);
             println!("FAILED in {suite}\n{}", indented(&parts));
             if let Some((_, why)) = self.failures.get_mut(reported) {
-                *why = head(&parts, REPEATED_LINES);
+                *why = format!("{why}\n{}", head(&parts, REPEATED_LINES));
             }
         }
     }
@@ -112,6 +123,17 @@ mod tests {
         let mut tally = Tally::default();
         tally.count_libtest("a", "test x ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\ntest result: ok. 2 passed; 0 failed;");
         assert_eq!((tally.passed, tally.failed, tally.failures.len()), (5, 1, 1));
+    }
+
+    #[test]
+    fn a_failure_tells_what_the_process_of_the_test_said() {
+        let mut tally = Tally::default();
+        let output = "test a ... ok\ntest b ... panicked at b.rs:1:\nit is 3\nFAILED\ntest c ... FAILED\n\nfailures:\nb, c\ntest result: FAILED. 1 passed; 2 failed;";
+        tally.count_libtest("suite", output);
+        let failures = [("suite: b", "panicked at b.rs:1:\nit is 3\nb, c"), ("suite: c", "")];
+        for ((name, why), (wanted, head)) in tally.failures.iter().zip(failures) {
+            assert_eq!((name.as_str(), why.starts_with(head)), (wanted, true), "{why}");
+        }
     }
 
     #[test]
