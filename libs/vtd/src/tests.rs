@@ -191,6 +191,34 @@ fn what_is_forgotten_is_the_window_s_domain() {
 }
 
 #[test]
+fn the_hardware_must_forget_a_frame_that_is_lent_with_further_rights() {
+    let model = Model::new(20, CAPABILITY, EXTENDED);
+    let mut unit = Unit::start(&model, FRAMES).unwrap();
+    let window = window(&mut unit, 0x18);
+    let steps = [
+        (Access::Write, false),
+        (Access::Write, false),
+        (Access::Read, true),
+        (Access::Both, false),
+        (Access::Write, false),
+    ];
+    for (access, is_needed) in steps {
+        assert!(window.lend(&&model, 7, access));
+        assert_eq!(window.needs_forgetting(), is_needed, "{access:?}");
+        unit.forget_domain(&window);
+        assert!(!window.needs_forgetting());
+    }
+    for (access, is_needed) in [(Access::Read, false), (Access::Both, true)] {
+        assert!(window.lend(&&model, 8, access));
+        assert_eq!(window.needs_forgetting(), is_needed, "{access:?}");
+    }
+    // A frame that nobody reached before has no old rights.
+    unit.forget_domain(&window);
+    assert!(window.take_back(&&model, 8) | window.take_back(&&model, 8));
+    assert!(window.lend(&&model, 8, Access::Read) && !window.needs_forgetting());
+}
+
+#[test]
 fn a_frame_lent_too_often_is_refused_and_stays_lent() {
     let model = Model::new(20, CAPABILITY, EXTENDED);
     let mut unit = Unit::start(&model, FRAMES).unwrap();

@@ -12,7 +12,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-/// The domain of the functions that reach all of memory. Domain 0 is reserved (6.2.2.1).
+/// The domain of the functions that reach all of memory. Domain 0 is reserved.
 const PASSING: u16 = 1;
 const DOMAINS_RESERVED: u64 = 0b11;
 /// Number of reads of a register after which the hardware counts as dead.
@@ -61,6 +61,9 @@ pub struct FrameWindow {
     leaves: Vec<u32>,
     /// Number of frames that are lent.
     lent: AtomicUsize,
+    /// Number of loans that gave a reached frame further rights, and the number of them up to which the hardware knows.
+    widened: AtomicUsize,
+    known: AtomicUsize,
 }
 
 impl<M: Machine> Unit<M> {
@@ -214,6 +217,8 @@ impl<M: Machine> Unit<M> {
             tables: Vec::new(),
             leaves: Vec::new(),
             lent: AtomicUsize::new(0),
+            widened: AtomicUsize::new(0),
+            known: AtomicUsize::new(0),
         };
         self.domains |= 1 << domain;
         let root = window.fill(&self.machine, self.capabilities.levels, 0, self.frames);
@@ -243,9 +248,11 @@ impl<M: Machine> Unit<M> {
 
     /// Makes the hardware flush its cached entries of `window`.
     pub fn forget_domain(&mut self, window: &FrameWindow) {
+        let widened = window.widened.load(SeqCst);
         if !self.give(interrupts::forget_domain(window.domain)) {
             self.forget(entries::forget(window.domain));
         }
+        window.known.store(widened, SeqCst);
     }
 
     /// Returns the machine whose memory holds the tables.
@@ -298,9 +305,11 @@ impl FrameWindow {
         Some(table)
     }
 
-    /// Returns whether [`Unit::forget_domain`] is needed after a loan, too.
-    pub fn remembers_nothing(&self) -> bool {
-        self.remembers_nothing
+    /// Returns whether [`Unit::forget_domain`] is needed after the loans of this thread, too: if the hardware caches absent
+    /// entries, or if a loan gave a reached frame further rights, because the hardware may have cached the fewer ones.
+    /// Returns `true`, too, if that was another thread's loan.
+    pub fn needs_forgetting(&self) -> bool {
+        self.remembers_nothing || self.widened.load(SeqCst) != self.known.load(SeqCst)
     }
 
     /// Changes the entry of `frame` to the value that `next` returns. Returns the old value; `None` if the frame is not
@@ -325,6 +334,9 @@ impl FrameWindow {
     pub fn lend(&self, machine: &impl Machine, frame: u32, access: Access) -> bool {
         let before = self.change(machine, frame, |entry| entries::lent(entry, frame, access));
         self.lent.fetch_add(usize::from(before == Some(0)), Relaxed);
+        if before.is_some_and(|before| before != 0 && before & access as u64 != access as u64) {
+            self.widened.fetch_add(1, SeqCst);
+        }
         before.is_some()
     }
 

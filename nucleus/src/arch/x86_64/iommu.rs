@@ -123,7 +123,7 @@ impl Window {
             }
             frames::retain(frame);
         }
-        if window.remembers_nothing() {
+        if window.needs_forgetting() {
             with_unit(|unit| unit.forget_domain(window));
         }
         Ok(())
