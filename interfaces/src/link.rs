@@ -143,6 +143,11 @@ impl<T: Traffic> Linked<T> {
     pub(crate) fn is_closed(&self) -> bool {
         self.status == LinkStatus::Closed
     }
+    /// Returns the number of drivers so far.
+    #[cfg(not(all(target_os = "none", skerry_process)))]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
     /// Returns the number of drivers so far; `None` while nothing is sent.
     pub(crate) fn epoch_up(&self) -> Option<u64> {
         (self.status == LinkStatus::Up).then_some(self.epoch)

@@ -35,6 +35,10 @@ pub enum Offer {
 /// The function that starts a component.
 pub type Start = fn() -> Vec<Offer>;
 
+/// The function that starts a component of the kernel world which uses others: it is given their offers of the interfaces that
+/// it uses.
+pub type StartUser = fn(Vec<Offer>) -> Vec<Offer>;
+
 #[cfg(all(target_os = "none", skerry_process))]
 mod server {
     use super::{Arc, Offer, Vec};

@@ -89,6 +89,23 @@ pub(crate) struct News {
     pub(crate) has_announcement: bool,
 }
 
+/// Received packets that a driver counts: those that made no sense, and those that nobody took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReceiveFaults {
+    pub(crate) errors: u64,
+    pub(crate) dropped: u64,
+}
+
+impl ReceiveFaults {
+    /// Returns the counts, each changed by `change` with that of `other`.
+    fn with(self, other: ReceiveFaults, change: fn(u64, u64) -> u64) -> ReceiveFaults {
+        ReceiveFaults {
+            errors: change(self.errors, other.errors),
+            dropped: change(self.dropped, other.dropped),
+        }
+    }
+}
+
 /// Counts of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlightCounts {
@@ -97,6 +114,32 @@ pub(crate) struct FlightCounts {
     pub(crate) send_errors: u64,
     pub(crate) received_packets: u64,
     pub(crate) received_bytes: u64,
+    /// The counts of all drivers before the present one, as they were last known, and the packets that the client did not take.
+    before: ReceiveFaults,
+    /// The last known counts of the present driver.
+    present: ReceiveFaults,
+}
+
+impl FlightCounts {
+    /// Notes the counts that the present driver gives. They never go back.
+    pub(crate) fn note(&mut self, faults: ReceiveFaults) {
+        self.present = self.present.with(faults, u64::max);
+    }
+
+    /// Counts packets that the client did not take.
+    pub(crate) fn count_dropped(&mut self, packets: usize) {
+        self.before.dropped = self.before.dropped.saturating_add(packets as u64);
+    }
+
+    /// Returns the counts of all drivers together.
+    pub(crate) fn faults(&self) -> ReceiveFaults {
+        self.before.with(self.present, u64::saturating_add)
+    }
+
+    /// The driver has a successor, which counts from zero.
+    fn succeed(&mut self) {
+        (self.before, self.present) = (self.faults(), ReceiveFaults::default());
+    }
 }
 
 /// State of both directions, guarded by the link's lock.
@@ -112,6 +155,8 @@ pub(crate) struct Flights {
     partial: Option<PartialPacket>,
     offloads: Offloads,
     max_segments: usize,
+    /// A frame could not be lent.
+    is_refused: bool,
     /// The present driver.
     runs: RunningDriver,
     pub(crate) counts: FlightCounts,
@@ -130,6 +175,7 @@ impl Traffic for Flights {
         rings: &Rings,
     ) -> Result<Producer<Part, ForthEntry>, AttachError> {
         self.take_all_back();
+        self.counts.succeed();
         let mut order: Vec<(u64, u32)> = (0..)
             .zip(&self.sends)
             .filter_map(|(number, slot)| Some((slot.flight.as_ref()?.order, number)))
@@ -144,6 +190,7 @@ impl Traffic for Flights {
 
     fn send(&mut self, ring: &mut Producer<Part, ForthEntry>) -> Result<Doorbell, Corrupt> {
         let mut doorbell = Doorbell::Silent;
+        self.is_refused = false;
         let mut push = |ring: &mut Producer<Part, ForthEntry>, entry: &ForthEntry| {
             // There is room, unless the driver's count is wrong.
             if ring.push(entry).map_err(|_| Corrupt)? == Doorbell::Ring {
@@ -154,7 +201,10 @@ impl Traffic for Flights {
         while !self.lending.is_empty() && has_room_for_buffers(ring)? {
             match self.lend_some() {
                 Some(entry) => push(ring, &entry)?,
-                None => break,
+                None => {
+                    self.is_refused = true;
+                    break;
+                }
             }
         }
         while let Some(number) = self.waiting.front().copied() {
@@ -167,7 +217,8 @@ impl Traffic for Flights {
             self.loans.clear();
             self.loans.extend(flight.loans());
             if self.runs.window.lend(&self.loans).is_err() {
-                // Others lend a frame too often. It is tried again at the next end.
+                // Others lend a frame too often.
+                self.is_refused = true;
                 break;
             }
             self.waiting.pop_front();
@@ -201,6 +252,7 @@ impl Flights {
             partial: None,
             offloads: info.offloads,
             max_segments: info.max_segments,
+            is_refused: false,
             runs: RunningDriver::default(),
             counts: FlightCounts::default(),
             loans: Vec::with_capacity(BUFFERS),
@@ -298,6 +350,11 @@ impl Flights {
         !self.waiting.is_empty() || !self.lending.is_empty()
     }
 
+    /// Returns whether [`Flights::send`] must be tried again although no news come.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused && self.has_unsent()
+    }
+
     /// Returns the order and the tag of the oldest packet at the driver.
     pub(crate) fn oldest(&self) -> Option<(u64, u64)> {
         let order_and_tag = |(number, slot): (u64, &SendSlot)| {
@@ -321,7 +378,7 @@ impl Flights {
         for _ in 0..waiting {
             let Some((entry, _)) = self.received.pop()? else { break };
             match entry.kind {
-                entries::SENT => news.ended.push(self.end(&entry)?),
+                entries::SENT => news.ended.extend(self.end(&entry)?),
                 entries::PIECE => news.received.extend(self.take_piece(&entry)?),
                 entries::LINK => {
                     news.link = Some(match entry.result {
@@ -337,13 +394,20 @@ impl Flights {
         if waiting < BATCH { self.received.wait_begins() } else { Ok(false) }
     }
 
-    /// Ends the packet that an entry is about. Its frames must be taken back then.
-    fn end(&mut self, entry: &BackEntry) -> Result<Ended, Corrupt> {
+    /// Ends the packet that an entry is about. Its frames must be taken back then. A driver that stops did not send its last
+    /// packets: `None` for these, which are kept for its successor. If it lives on, it denies that it has them and is ended
+    /// ([`crate::overdue`]).
+    fn end(&mut self, entry: &BackEntry) -> Result<Option<Ended>, Corrupt> {
         let result = entry.result().ok_or(Corrupt)?;
         let number = entry.tag as u32;
         let slot = self.sends.get_mut(number as usize).ok_or(Corrupt)?;
         let is_ours = u64::from(slot.generation) == entry.tag >> 32;
-        let flight = slot.flight.take_if(|flight| flight.is_sent && is_ours).ok_or(Corrupt)?;
+        let is_at_driver = |flight: &mut Flight| flight.is_sent && is_ours;
+        if result == Err(NicError::Restarted) {
+            let is_kept = slot.flight.as_mut().is_some_and(is_at_driver);
+            return if is_kept { Ok(None) } else { Err(Corrupt) };
+        }
+        let flight = slot.flight.take_if(is_at_driver).ok_or(Corrupt)?;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         match result {
@@ -353,7 +417,7 @@ impl Flights {
             }
             Err(_) => self.counts.send_errors += 1,
         }
-        Ok(flight.end(result))
+        Ok(Some(flight.end(result)))
     }
 
     /// Takes a piece of a packet. Returns the packet if it is whole.

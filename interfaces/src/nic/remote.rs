@@ -2,8 +2,9 @@
 //!
 //! The proxy keeps packets until the driver says through the ring that they have ended, buffers for reception, and settings.
 //! When the driver has died ([`NicProxy::restarted`]), its successor gets the settings, the buffers and the unfinished packets in
-//! their old order. A driver that breaks the protocol is sent nothing more and is reported to the supervisor. An error of a
-//! packet is passed on as it is: protocols repair lost packets.
+//! their old order; among these are packets that the driver itself ended as [`NicError::Restarted`] when it stopped. A driver
+//! that breaks the protocol is sent nothing more and is reported to the supervisor. Any other error of a packet is passed on as
+//! it is: protocols repair lost packets.
 //!
 //! The [`Link`]'s lock guards both directions. Sinks are called without locks, on one thread at a time, so packets stay in
 //! order.
@@ -12,7 +13,7 @@ use super::{
     Packet, ReceiveBuffer, Received, SendSink,
     control::{FilterMessage, NicControl, NicControlClient},
     entries,
-    flights::{self, FlightCounts, Flights, News},
+    flights::{self, FlightCounts, Flights, News, ReceiveFaults},
     tell,
 };
 use crate::{
@@ -28,8 +29,9 @@ use rt::{
     lock_class,
     message::Error,
     ring::{Corrupt, Doorbell},
-    sync::{Mutex, MutexGuard},
-    thread::Policy,
+    sync::{Event, Mutex, MutexGuard},
+    thread::{self, Policy},
+    time,
 };
 
 lock_class! {
@@ -41,6 +43,8 @@ lock_class! {
 
 /// Nice value of the threads that take news, the same as that of drivers' own: before ordinary programs.
 const NEWS_NICE: i8 = -10;
+/// Pause before frames that could not be lent are tried again.
+const RETRY_NS: u64 = 1_000_000;
 
 /// Settings that a successor of the driver is given.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +67,8 @@ pub struct NicProxy {
     settings: Mutex<Settings>,
     /// Calls to take news that were not answered yet; the first caller takes them for all.
     takers: AtomicUsize,
+    /// Signalled when frames could not be lent.
+    troubled: Event,
     runs: Box<dyn Fn() -> RunningDriver + Send + Sync>,
     watch: Mutex<Watch>,
 }
@@ -90,13 +96,16 @@ impl NicProxy {
             sink: Mutex::new(&SINK, None),
             settings: Mutex::new(&SETTINGS, Settings::default()),
             takers: AtomicUsize::new(0),
+            troubled: Event::new(),
             runs,
             watch: Mutex::new(&WATCH, Watch::default()),
         });
         proxy.restarted()?;
         let name = format!("{}/remote", proxy.info.name);
-        let (policy, ours) = (Policy::Fair { nice: NEWS_NICE }, proxy.clone());
-        proxy.link.bell.set_handler(&name, policy, move || ours.take_news())?;
+        let policy = Policy::Fair { nice: NEWS_NICE };
+        let (attends, tends) = (proxy.clone(), proxy.clone());
+        proxy.link.bell.set_handler(&name, policy, move || attends.take_news())?;
+        thread::spawn(&name, policy, move || tends.tend())?;
         Ok(proxy)
     }
 
@@ -117,6 +126,9 @@ impl NicProxy {
             },
             Flights::set_driver,
         )?;
+        if self.link.lock().traffic.is_refused() {
+            self.troubled.signal();
+        }
         if let Some(now) = self.control.describe().and_then(|description| description.info()) {
             self.note_link(now.link);
         }
@@ -143,17 +155,31 @@ impl NicProxy {
         }
     }
 
-    /// Has the driver do `command`, and keeps the setting by `keep` if it did.
+    /// Has the driver do `command`, and keeps the setting by `keep` if it did. Repeats the command if another setting was kept
+    /// meanwhile, so that the driver has the one that is kept, or if the driver that answered has a successor, which may have got
+    /// the old settings.
     fn set(
         &self,
         command: impl Fn() -> Result<(), NicError>,
-        keep: impl FnOnce(&mut Settings),
+        keep: impl Fn(&mut Settings),
     ) -> Result<(), NicError> {
-        command()?;
-        let mut settings = self.settings.lock();
-        keep(&mut settings);
-        settings.version += 1;
-        Ok(())
+        loop {
+            let epoch = self.link.lock().epoch();
+            let version = self.settings.lock().version;
+            command()?;
+            {
+                let mut settings = self.settings.lock();
+                if settings.version != version {
+                    continue;
+                }
+                keep(&mut settings);
+                settings.version += 1;
+            }
+            // A successor that comes after this gets the setting from those that are kept.
+            if self.link.lock().epoch() == epoch {
+                return Ok(());
+            }
+        }
     }
 
     /// Ends every packet with [`NicError::Restarted`] and drops all buffers, until there is another driver
@@ -231,16 +257,19 @@ impl NicProxy {
 
     /// Takes a batch of news and tells the client. Returns whether there may be more.
     fn take_some(&self, news: &mut News) -> bool {
-        let (taken, window, doorbell) = {
+        let (taken, window, doorbell, is_refused) = {
             let mut linked = self.link.lock();
             let taken = linked.traffic.take(news);
             let doorbell = match linked.traffic.has_unsent() {
                 true => linked.send(),
                 false => Ok(Doorbell::Silent),
             };
-            (taken, linked.traffic.window(), doorbell)
+            (taken, linked.traffic.window(), doorbell, linked.traffic.is_refused())
         };
         self.link.answer(doorbell);
+        if is_refused {
+            self.troubled.signal();
+        }
         flights::give_back(&window, &news.ended);
         tell(&mut news.ended, &mut Vec::new());
         if let Some(state) = news.link.take() {
@@ -257,6 +286,9 @@ impl NicProxy {
                 sink.received(&mut news.received);
             }
             // The buffers of packets that the sink left, or that have no sink, are lent again.
+            if !news.received.is_empty() {
+                self.link.lock().traffic.counts.count_dropped(news.received.len());
+            }
             let mut rest = news.received.drain(..).flat_map(Received::into_buffers).collect();
             self.lend(&mut rest);
         }
@@ -271,8 +303,26 @@ impl NicProxy {
 
     fn send(&self, mut linked: MutexGuard<'_, Linked<Flights>>) {
         let doorbell = linked.send();
+        let is_refused = linked.traffic.is_refused();
         drop(linked);
         self.link.answer(doorbell);
+        if is_refused {
+            self.troubled.signal();
+        }
+    }
+
+    /// Body of the proxy's thread, which never ends: it lends frames again that were refused.
+    fn tend(&self) -> ! {
+        loop {
+            let ticket = self.troubled.ticket();
+            let is_refused = self.link.lock().traffic.is_refused();
+            let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
+            self.troubled.wait(ticket, retry);
+            let linked = self.link.lock();
+            if linked.traffic.is_refused() {
+                self.send(linked);
+            }
+        }
     }
 }
 
@@ -340,21 +390,29 @@ impl Nic for NicProxy {
     }
 
     fn statistics(&self) -> NicStatistics {
-        let of_driver = self.control.statistics().unwrap_or_default();
-        let FlightCounts {
-            sent_packets,
-            sent_bytes,
-            send_errors,
-            received_packets,
-            received_bytes,
-        } = self.link.lock().traffic.counts;
+        let epoch = self.link.lock().epoch();
+        let of_driver = self.control.statistics();
+        let counts = {
+            let mut linked = self.link.lock();
+            // The counts of a driver that has a successor by now are not the successor's.
+            if let Some(now) = of_driver.filter(|_| linked.epoch() == epoch) {
+                let faults =
+                    ReceiveFaults { errors: now.receive_errors, dropped: now.receive_dropped };
+                linked.traffic.counts.note(faults);
+            }
+            linked.traffic.counts
+        };
+        let FlightCounts { sent_packets, sent_bytes, send_errors, .. } = counts;
+        let FlightCounts { received_packets, received_bytes, .. } = counts;
+        let ReceiveFaults { errors, dropped } = counts.faults();
         NicStatistics {
             sent_packets,
             sent_bytes,
             send_errors,
             received_packets,
             received_bytes,
-            ..of_driver
+            receive_errors: errors,
+            receive_dropped: dropped,
         }
     }
 }

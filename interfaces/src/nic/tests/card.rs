@@ -97,9 +97,35 @@ pub(super) struct Card {
     sink: Mutex<Option<Arc<dyn NicSink>>>,
     pub(super) answer: Mutex<Result<(), NicError>>,
     link: Mutex<LinkState>,
+    /// Received packets that made no sense.
+    pub(super) errors: Mutex<u64>,
+    /// While it is locked, no setting is answered.
+    pub(super) gate: Mutex<()>,
 }
 
 impl Card {
+    pub(super) fn new(cable: &Arc<Cable>) -> Card {
+        Card {
+            cable: cable.clone(),
+            room: Mutex::new(None),
+            kept: Mutex::default(),
+            buffers: Mutex::default(),
+            sink: Mutex::new(None),
+            answer: Mutex::new(Ok(())),
+            link: Mutex::new(LinkState::Up),
+            errors: Mutex::new(3),
+            gate: Mutex::default(),
+        }
+    }
+
+    /// Ends the packets that it holds as a driver does that stops.
+    pub(super) fn stop(&self) {
+        for (packet, sink) in self.kept.lock().unwrap().drain(..) {
+            let (tag, segments, result) = (packet.tag, packet.segments, Err(NicError::Restarted));
+            sink.sent(&mut vec![Sent { tag, result, segments }]);
+        }
+    }
+
     fn transmit(&self, packet: Packet, sink: &Arc<dyn SendSink>) {
         let mut bytes = packet.header.as_slice().to_vec();
         for PacketSegment { frame, offset, length } in &packet.segments {
@@ -160,6 +186,7 @@ impl Card {
 
     fn note(&self, what: String) -> Result<(), NicError> {
         self.cable.log.lock().unwrap().push(what);
+        drop(self.gate.lock().unwrap());
         *self.answer.lock().unwrap()
     }
 }
@@ -199,7 +226,8 @@ impl Nic for Card {
         self.note(format!("pairs {pairs}"))
     }
     fn statistics(&self) -> NicStatistics {
-        NicStatistics { receive_errors: 3, sent_packets: 99, ..NicStatistics::default() }
+        let receive_errors = *self.errors.lock().unwrap();
+        NicStatistics { receive_errors, sent_packets: 99, ..NicStatistics::default() }
     }
 }
 
@@ -213,15 +241,7 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn start(cable: &Arc<Cable>, endpoint: &Endpoint) -> Driver {
-        let card = Arc::new(Card {
-            cable: cable.clone(),
-            room: Mutex::new(None),
-            kept: Mutex::default(),
-            buffers: Mutex::default(),
-            sink: Mutex::new(None),
-            answer: Mutex::new(Ok(())),
-            link: Mutex::new(LinkState::Up),
-        });
+        let card = Arc::new(Card::new(cable));
         let service = Arc::new(NicService::new(card.clone()));
         let (served, at) = (NicControlServer::new("eth0", service.clone()), endpoint.clone());
         let serving = thread::spawn(move || {

@@ -1,11 +1,15 @@
 //! Tests of drivers that die.
 use super::card::*;
 use crate::{
-    nic::{ChecksumState, Filter, LinkState, Nic, NicError, Offloads},
+    nic::{
+        ChecksumState, Filter, LinkState, Nic, NicControlServer, NicError, NicService, Offloads,
+        PacketSegment,
+    },
     overdue::Check,
+    service,
 };
-use rt::time::Instant;
-use std::{string::String, vec, vec::Vec};
+use rt::{device::Loan, message::Message, time::Instant};
+use std::{string::String, sync::Arc, thread, vec, vec::Vec};
 
 #[test]
 fn a_successor_gets_settings_then_buffers_then_unfinished_packets_in_order() {
@@ -42,6 +46,112 @@ fn a_successor_gets_settings_then_buffers_then_unfinished_packets_in_order() {
         assert_eq!(client.cable.log(), expected);
         assert_eq!(client.lent(), 16);
         first += 25;
+    }
+    client.proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn a_setting_that_the_dying_driver_answered_reaches_its_successor() {
+    let (client, driver) = connected();
+    driver.kill();
+    // A driver that answers one message, and that only after its successor has the rings.
+    let card = Arc::new(Card::new(&client.cable));
+    let gate = card.gate.lock().unwrap();
+    let server = NicControlServer::new("eth0", Arc::new(NicService::new(card.clone())));
+    let endpoint = client.endpoint.clone();
+    thread::scope(|scope| {
+        let answering = scope.spawn(move || {
+            let mut message = Message::new(0);
+            endpoint.receive(&mut message, None).unwrap();
+            service::respond(&[server], &mut message);
+            endpoint.reply(&mut message).unwrap();
+        });
+        let setting = scope.spawn(|| client.proxy.set_mac(&[6; 6]));
+        let expected = [std::format!("mac {:?}", [6_u8; 6])];
+        wait_until(|| client.cable.log.lock().unwrap().len() == 1);
+        assert_eq!(client.cable.log(), expected);
+        let driver = Driver::start(&client.cable, &client.endpoint);
+        client.proxy.restarted().unwrap();
+        assert!(client.cable.log().is_empty(), "the successor knows it too early for this test");
+        drop(gate);
+        answering.join().unwrap();
+        assert_eq!(setting.join().unwrap(), Ok(()));
+        assert_eq!(client.cable.log(), expected);
+        assert_eq!(client.proxy.info().mac, [6; 6]);
+        client.proxy.close();
+        driver.kill();
+    });
+}
+
+#[test]
+fn a_frame_that_could_not_be_lent_is_lent_once_it_can_although_no_news_come() {
+    let (client, driver) = connected();
+    let one = packet(1, 1);
+    let PacketSegment { frame, .. } = one.segments[0].clone();
+    let many = vec![Loan { frame: frame.id(), is_written: false }; 1023];
+    client.cable.window.lend(&many).unwrap();
+    client.submit(&mut vec![one, packet(2, 1)]);
+    client.proxy.restarted().unwrap();
+    assert!(client.sink.ended(0).is_empty() && client.cable.firsts().is_empty());
+    client.cable.window.take_back(&many);
+    assert!(client.sink.ended(2).iter().all(|sent| sent.result == Ok(())));
+    assert_eq!(client.cable.firsts(), [1, 2]);
+    // The same for a buffer.
+    let buffer = crate::nic::ReceiveBuffer { number: 0, frame };
+    client.cable.window.lend(&many).unwrap();
+    client.proxy.lend(&mut vec![buffer]);
+    client.cable.window.take_back(&many);
+    wait_until(|| driver.card.buffers.lock().unwrap().len() == 1);
+    client.proxy.close();
+    assert_eq!(client.lent(), 0);
+    driver.kill();
+}
+
+#[test]
+fn packets_that_a_stopping_driver_gives_back_are_sent_by_its_successor_in_order() {
+    let (client, driver) = connected();
+    *driver.card.room.lock().unwrap() = Some(1000);
+    client.submit(&mut (0..20).map(|number| packet(number, 3)).collect());
+    wait_until(|| driver.card.kept() == 20);
+    driver.card.stop();
+    // What comes later than all ends has come, so these have.
+    driver.card.announce();
+    wait_until(|| client.sink.announcements.load(std::sync::atomic::Ordering::SeqCst) == 1);
+    assert!(client.sink.ended(0).is_empty());
+    driver.kill();
+    client.submit(&mut vec![packet(20, 1)]);
+    let driver = Driver::start(&client.cable, &client.endpoint);
+    client.proxy.restarted().unwrap();
+    assert!(client.sink.ended(21).iter().all(|sent| sent.result == Ok(())));
+    assert!(client.cable.firsts().into_iter().eq(0..21));
+    assert_eq!((client.lent(), client.proxy.statistics().send_errors), (0, 0));
+    // One that gives packets back and lives is ended.
+    *driver.card.room.lock().unwrap() = Some(1000);
+    client.submit(&mut vec![packet(21, 1)]);
+    wait_until(|| driver.card.kept() == 1);
+    driver.card.stop();
+    assert!(check_until(&client, 200).unwrap().contains("it does not know of a request"));
+    client.proxy.close();
+    assert_eq!(client.sink.ended(1)[0].result, Err(NicError::Restarted));
+    driver.kill();
+}
+
+#[test]
+fn counts_do_not_go_back_when_the_driver_dies() {
+    let (client, mut driver) = connected();
+    let errors = || client.proxy.statistics().receive_errors;
+    let mut sum = 0;
+    for life in 1..=5 {
+        assert_eq!(errors(), sum + 3);
+        *driver.card.errors.lock().unwrap() = 3 + life;
+        sum += 3 + life;
+        assert_eq!(errors(), sum);
+        driver.kill();
+        driver = Driver::start(&client.cable, &client.endpoint);
+        // The successor counts from 3 on, and its rings are not attached yet.
+        assert_eq!(errors(), sum);
+        client.proxy.restarted().unwrap();
     }
     client.proxy.close();
     driver.kill();
