@@ -11,7 +11,7 @@ use interfaces::{
     clock::Clock,
     entropy::Entropy,
     nic::Nic,
-    offer::{MakeFileSystem, Offer, Start},
+    offer::{MakeFileSystem, Offer, Start, StartUser},
     terminal::Port,
 };
 use posix::start::{Boot, ComponentState, SystemCalls};
@@ -22,6 +22,8 @@ use rt::device::PciFunction;
 pub enum ComponentWorld {
     /// In the kernel, with the function that starts it; `None` for the personality, which is started last.
     Kernel(Option<Start>),
+    /// In the kernel, with the function that starts it and takes the offers that it uses.
+    KernelUser(StartUser),
     /// In a domain of its own.
     Process,
 }
@@ -35,6 +37,8 @@ pub struct Component {
     pub world: ComponentWorld,
     /// Interfaces that it offers.
     pub implements: &'static [&'static str],
+    /// Interfaces that it uses.
+    pub uses: &'static [&'static str],
     /// Virtio device types that it drives.
     pub devices: &'static [u32],
     /// Port ranges: first, count.
@@ -66,7 +70,7 @@ impl Component {
 
     /// Grants it its ports and lines, if it lives in the kernel.
     fn grant(&self) {
-        if let ComponentWorld::Kernel(_) = self.world {
+        if let ComponentWorld::Kernel(_) | ComponentWorld::KernelUser(_) = self.world {
             self.ports
                 .iter()
                 .for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
@@ -82,7 +86,6 @@ struct Offers {
     ports: Vec<Arc<dyn Port>>,
     clocks: Vec<Arc<dyn Clock>>,
     entropy: Vec<Arc<dyn Entropy>>,
-    /// Nothing uses them yet.
     nics: Vec<Arc<dyn Nic>>,
     file_systems: Vec<(&'static str, MakeFileSystem)>,
 }
@@ -111,6 +114,20 @@ impl Offers {
             "entropy" => self.entropy.extend(clients::entropy(supervisor, name)),
             "nic" => self.nics.extend(clients::nics(supervisor, name)),
             other => log::error!("{name}: no client of {other} between worlds"),
+        }
+    }
+
+    /// Returns all offers of `interface`.
+    fn of(&self, interface: &str) -> Vec<Offer> {
+        match interface {
+            "block" => self.disks.iter().cloned().map(Offer::Disk).collect(),
+            "clock" => self.clocks.iter().cloned().map(Offer::Clock).collect(),
+            "entropy" => self.entropy.iter().cloned().map(Offer::Entropy).collect(),
+            "nic" => self.nics.iter().cloned().map(Offer::Nic).collect(),
+            other => {
+                log::error!("no component of the kernel can be given {other}");
+                Vec::new()
+            }
         }
     }
 
@@ -167,6 +184,11 @@ fn start_component(
             if let Some(start) = start {
                 offers.add(start());
             }
+            "kernel"
+        }
+        ComponentWorld::KernelUser(start) => {
+            let used = component.uses.iter().flat_map(|interface| offers.of(interface)).collect();
+            offers.add(start(used));
             "kernel"
         }
         ComponentWorld::Process => {

@@ -234,6 +234,7 @@ impl System {
 
     /// Returns the components whose crates are linked into the kernel.
     pub fn linked(&self) -> impl Iterator<Item = &Member> {
-        self.in_world(World::Kernel).filter(|member| member.component.entry == EntryPoint::Start)
+        let is_linked = |entry| matches!(entry, EntryPoint::Start | EntryPoint::User);
+        self.in_world(World::Kernel).filter(move |member| is_linked(member.component.entry))
     }
 }

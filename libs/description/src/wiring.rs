@@ -43,7 +43,7 @@ pub fn program(member: &Member) -> String {
     let (name, path) = (&member.name, member.crate_name());
     let main = match member.component.entry {
         EntryPoint::Main => format!("rt::component_main!({path}::main);\n"),
-        EntryPoint::Start | EntryPoint::Personality => format!(
+        EntryPoint::Start | EntryPoint::User | EntryPoint::Personality => format!(
             "fn main() {{\n    interfaces::offer::serve({name:?}, {path}::start());\n}}\nrt::component_main!(main);\n"
         ),
     };
@@ -87,16 +87,20 @@ fn line(member: &Member) -> String {
         (World::Kernel, EntryPoint::Start) => {
             format!("image::ComponentWorld::Kernel(Some({}::start))", member.crate_name())
         }
+        (World::Kernel, EntryPoint::User) => {
+            format!("image::ComponentWorld::KernelUser({}::start)", member.crate_name())
+        }
         (World::Kernel, EntryPoint::Main | EntryPoint::Personality) => {
             "image::ComponentWorld::Kernel(None)".to_owned()
         }
     };
     format!(
-        "        image::Component {{ name: {name:?}, world: {world}, implements: &{:?}, devices: &{:?}, ports: &{:?}, interrupts: &{:?} }},\n",
+        "        image::Component {{ name: {name:?}, world: {world}, implements: &{:?}, devices: &{:?}, ports: &{:?}, interrupts: &{:?}, uses: &{:?} }},\n",
         texts(&component.implements),
         devices(component),
         ports(component),
         interrupts(component),
+        component.used().collect::<Vec<_>>(),
     )
 }
 

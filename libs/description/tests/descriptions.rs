@@ -311,6 +311,25 @@ fn a_component_that_cannot_be_isolated_stays_in_the_kernel() {
         "whose entry is `main` cannot live in the kernel",
     );
     refused("posix", "[\"kernel\"]", "[\"kernel\", \"process\"]", "lives in the kernel");
+    let worlds = "[\"kernel\", \"process\"]\nentry = \"user\"";
+    refused(
+        "rtc",
+        "[\"kernel\", \"process\"]",
+        worlds,
+        "whose entry is `user` lives in the kernel",
+    );
+}
+
+#[test]
+fn a_component_that_uses_others_is_started_with_their_offers() {
+    let sources =
+        changed("tmpfs", "implements =", "entry = \"user\"\nuses = [\"block\"]\nimplements =");
+    let system = sources.system("small").expect("a right description");
+    let kernel = system.kernel(Path::new("archive"));
+    let line = kernel.lines().find(|line| line.contains("\"tmpfs\"")).expect("its line");
+    assert!(line.contains("KernelUser(tmpfs::start)"), "{line}");
+    assert!(line.contains("uses: &[\"block\"]"), "{line}");
+    assert!(system.linked().any(|member| member.name == "tmpfs"));
 }
 
 #[test]
