@@ -2,6 +2,7 @@
 //!
 //! It answers ARP, neighbour solicitations and pings, and offers the services of [`service`].
 mod device;
+mod questions;
 mod service;
 mod stack;
 mod talk;
@@ -11,6 +12,7 @@ use crate::{
     pattern::Stream,
 };
 use anyhow::{Context, Result, anyhow, bail};
+pub use questions::{Answers, Asking, Kinds};
 pub use service::{Served, Service};
 pub use stack::Addresses;
 use stack::Stack;
@@ -148,6 +150,39 @@ impl Handle {
             let waited = self.shared.moved.wait_timeout(stack, left);
             stack = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Asks a machine questions, instead of those before.
+    pub fn ask(&self, asking: Asking) {
+        self.shared.stack().ask(asking);
+        self.ring();
+    }
+
+    /// Waits until this many questions are answered, or one is answered wrongly. Returns what became of all.
+    ///
+    /// # Errors
+    /// If it is not so in time; if nothing was asked.
+    pub fn wait_for_answers(&self, count: u64, limit: Duration) -> Result<Answers> {
+        let end = Instant::now() + limit;
+        let mut stack = self.shared.stack();
+        loop {
+            let answers = stack.answers().context("no questions were asked")?;
+            if answers.answered >= count || answers.wrong.is_some() {
+                return Ok(answers.clone());
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                bail!("{} questions are answered after {limit:?}", answers.answered);
+            }
+            let waited = self.shared.moved.wait_timeout(stack, left);
+            stack = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Sends a frame as it is.
+    pub fn send_frame(&self, frame: Vec<u8>) {
+        self.shared.stack().queues.said.push_back(frame);
+        self.ring();
     }
 
     /// Returns what the services have done.

@@ -2,6 +2,7 @@
 use super::{
     TalkId,
     device::Queues,
+    questions::{Answers, Asking, Questions},
     service::{Conversation, ECHO, Served, Service, Wish},
     talk::Talk,
 };
@@ -77,6 +78,7 @@ pub struct Stack {
     uses: Vec<(SocketHandle, Use)>,
     echo: SocketHandle,
     outward: SocketHandle,
+    questions: Option<Questions>,
 }
 
 fn tcp_socket() -> tcp::Socket<'static> {
@@ -125,7 +127,21 @@ impl Stack {
             uses: Vec::new(),
             echo,
             outward,
+            questions: None,
         }
+    }
+
+    /// Asks a machine questions, instead of those before.
+    pub fn ask(&mut self, asking: Asking) {
+        if let Some(before) = &self.questions {
+            before.end(&mut self.sockets);
+        }
+        self.questions = Some(Questions::new(asking, &mut self.sockets));
+    }
+
+    /// Returns what became of the questions so far.
+    pub fn answers(&self) -> Option<&Answers> {
+        self.questions.as_ref().map(Questions::answers)
     }
 
     /// Does all that is to be done now. Returns whether anything was.
@@ -137,6 +153,9 @@ impl Stack {
             let mut is_moving = polled == smoltcp::iface::PollResult::SocketStateChanged;
             is_moving |= self.datagrams_turn();
             is_moving |= self.connections_turn();
+            if let Some(questions) = &mut self.questions {
+                is_moving |= questions.turn(now, &mut self.sockets);
+            }
             if !is_moving {
                 return has_moved;
             }
@@ -146,8 +165,10 @@ impl Stack {
 
     /// Returns the time of its next turn, unless a frame comes first.
     pub fn next_turn(&mut self, now: Duration) -> Option<Duration> {
-        let next = self.interface.poll_at(instant(now), &self.sockets)?;
-        Some(now.max(Duration::from_micros(next.total_micros().max(0) as u64)))
+        let next = self.interface.poll_at(instant(now), &self.sockets);
+        let next = next.map(|next| Duration::from_micros(next.total_micros().max(0) as u64));
+        let asked = self.questions.as_ref().and_then(Questions::next_turn);
+        next.into_iter().chain(asked).min().map(|next| now.max(next))
     }
 
     /// Keeps sockets of each service waiting.
