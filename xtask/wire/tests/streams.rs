@@ -7,7 +7,7 @@ use std::{
 use wire::{
     Addresses, Faults, Line, Peer, Settings, Stream,
     lane::Counters,
-    peer::{Handle, Served, TalkId},
+    peer::{Asking, Handle, Kinds, Served, TalkId},
 };
 
 const FIRST: Addresses = Addresses::of(1);
@@ -245,4 +245,28 @@ fn a_capture_holds_every_frame_with_its_sender_and_its_fate() {
     assert_eq!(taken, counters.map(|of| of.taken));
     assert_eq!(lost, counters.map(|of| of.lost));
     assert_eq!(flipped, counters.map(|of| of.corrupted));
+}
+
+#[test]
+fn every_question_is_answered_over_a_bad_wire() {
+    let bad = Faults {
+        loss: 0.05,
+        duplication: 0.05,
+        corruption: 0.05,
+        reordering: 0.1,
+        delay_us: 500,
+        jitter_us: 500,
+        ..Faults::default()
+    };
+    let (mut line, [one, _other]) = line(&Settings { faults: [bad; 2], ..Settings::default() });
+    let mut now = Duration::ZERO;
+    for kinds in [Kinds::All, Kinds::Pings] {
+        one.ask(Asking { to: SECOND, count: 3000, at_once: 32, kinds });
+        let answers = || one.answers().unwrap();
+        let is_over = || answers().answered == 3000 || answers().wrong.is_some();
+        now = line.run_until(now, LIMIT, is_over).unwrap();
+        let answers = answers();
+        assert_eq!((answers.answered, &answers.wrong), (3000, &None));
+        assert!(answers.repeated > 100 && answers.doubled > 100, "{answers:?}");
+    }
 }

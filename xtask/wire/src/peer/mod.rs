@@ -158,6 +158,11 @@ impl Handle {
         self.ring();
     }
 
+    /// Returns what became of the questions so far; `None` if none were asked.
+    pub fn answers(&self) -> Option<Answers> {
+        self.shared.stack().answers().cloned()
+    }
+
     /// Waits until this many questions are answered, or one is answered wrongly. Returns what became of all.
     ///
     /// # Errors

@@ -258,6 +258,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_that_differs_or_answers_nothing_is_wrong_and_a_second_one_is_not() {
+        let asking = Asking { to: Addresses::of(2), count: 8, at_once: 8, kinds: Kinds::All };
+        let begun = || {
+            let mut sockets = SocketSet::new(Vec::new());
+            let mut questions = Questions::new(asking, &mut sockets);
+            assert!(questions.turn(Duration::ZERO, &mut sockets));
+            questions
+        };
+        let mut right = begun();
+        for _ in 0..2 {
+            (0..8).for_each(|number| right.hear(Some(number), &data(number)));
+        }
+        let expected = Answers { answered: 8, doubled: 8, ..Answers::default() };
+        assert_eq!((right.answers(), right.is_over()), (&expected, true));
+        let mut other = data(5);
+        other[8..].iter_mut().take(1).for_each(|byte| *byte ^= 1);
+        other.push(0);
+        for (number, bytes) in [(Some(5), other), (Some(8), data(8)), (None, data(1))] {
+            let mut wrong = begun();
+            wrong.hear(number, &bytes);
+            assert!(wrong.answers().wrong.is_some() && wrong.is_over(), "{number:?}");
+        }
+        assert_eq!(right.ping_number(7), Some(7));
+        right.next = (1 << 16) + 3;
+        assert_eq!((right.ping_number(2), right.ping_number(3)), (Some((1 << 16) + 2), Some(3)));
+    }
+
+    #[test]
     fn sizes_go_through_all_that_need_no_fragments() {
         for (kind, max) in DATA_MAX.into_iter().cycle().take(4).enumerate() {
             let sizes: std::collections::BTreeSet<usize> =
