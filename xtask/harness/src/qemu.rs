@@ -110,12 +110,7 @@ impl Config {
     /// Builds the command line.
     pub fn command(&self) -> Command {
         let mut command = Command::new("qemu-system-x86_64");
-        let has_iommu = self.has_iommu && self.machine == Machine::Q35;
-        let bus = match self.machine {
-            Machine::Microvm => "device",
-            _ if has_iommu => "pci,disable-legacy=on,iommu_platform=on",
-            _ => "pci,disable-legacy=on",
-        };
+        let bus = self.bus();
         command.args(self.processor_arguments());
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
         if self.machine == Machine::Microvm {
@@ -131,7 +126,7 @@ impl Config {
             true => command.args(["-serial", "chardev:terminal"]),
             false => command.args(["-serial", &format!("file:{}", escaped(&self.log))]),
         };
-        if has_iommu {
+        if self.is_behind_iommu() {
             // The IOMMU comes before the devices that go through it.
             command.args(["-device", "intel-iommu,intremap=on,aw-bits=48"]);
         }
@@ -145,6 +140,27 @@ impl Config {
         command.args(["-device", &format!("virtio-serial-{bus},max_ports=8")]);
         command.args(&self.extra);
         command
+    }
+
+    /// Returns the arguments for a network card with the Ethernet address `mac` on the network `id`.
+    pub fn card(&self, id: &str, mac: &str) -> [String; 2] {
+        // A card of PCI has a ROM to boot from the network.
+        let rom = if self.machine == Machine::Microvm { "" } else { ",romfile=" };
+        let device = format!("virtio-net-{}{rom},netdev={id},mac={mac}", self.bus());
+        ["-device".to_owned(), device]
+    }
+
+    fn is_behind_iommu(&self) -> bool {
+        self.has_iommu && self.machine == Machine::Q35
+    }
+
+    /// Returns the end of a virtio device's name, and the properties that all devices of this machine have.
+    fn bus(&self) -> &'static str {
+        match self.machine {
+            Machine::Microvm => "device",
+            _ if self.is_behind_iommu() => "pci,disable-legacy=on,iommu_platform=on",
+            _ => "pci,disable-legacy=on",
+        }
     }
 
     fn processor_arguments(&self) -> Vec<String> {

@@ -7,14 +7,17 @@ use harness::{
     build::{self, Features},
     disk, guest, linux,
     qemu::{Config, Machine},
+    session::{Captured, Streams},
     shell,
     tally::{Tally, Target},
 };
 use serde::Deserialize;
 use std::{
     fs,
+    io::Cursor,
     path::{Path, PathBuf},
 };
+use wire::peer::Handle;
 
 /// A file of tests.
 #[derive(Deserialize)]
@@ -225,19 +228,28 @@ type Verdict = std::result::Result<(), String>;
 fn with_network(
     config: &Config,
     case: &Case,
-    boot: fn(&Config, &Case) -> Result<Verdict>,
+    boot: fn(&Config, &Case, Option<Handle>) -> Result<Verdict>,
 ) -> Result<Verdict> {
-    let Some(net) = &case.net else { return boot(config, case) };
-    let (wire, arguments) = net.start()?;
+    let Some(net) = &case.net else { return boot(config, case, None) };
+    let (wire, peer, arguments) = net.start(config)?;
     let extra = [config.extra.clone(), arguments].concat();
-    let verdict = boot(&Config { extra, ..config.clone() }, case)?;
+    let verdict = boot(&Config { extra, ..config.clone() }, case, Some(peer))?;
     Ok(verdict.and_then(|()| net.judge(wire)))
 }
 
-fn boot(config: &Config, case: &Case) -> Result<Verdict> {
+fn boot(config: &Config, case: &Case, peer: Option<Handle>) -> Result<Verdict> {
     let config = with_disks(config, case)?;
-    let (outcome, output, error) =
-        guest::run_captured(&config, &case.run, &case.stdin, case.timeout)?;
+    let (output, error) = (Captured::default(), Captured::default());
+    let mut streams = Streams {
+        input: Box::new(Cursor::new(case.stdin.as_bytes().to_vec())),
+        output: Box::new(output.clone()),
+        error: Box::new(error.clone()),
+    };
+    if let Some(peer) = peer {
+        streams = test_net::with_orders(streams, peer);
+    }
+    let outcome = guest::execute(&config, &case.run, streams, Some(case.timeout))?;
+    let (output, error) = (output.take(), error.take());
     let log = fs::read(&config.log).unwrap_or_default();
     let texts = [&output, &error, &log].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     if let Err(why) = judge(case, &outcome.to_string(), texts) {
@@ -278,7 +290,7 @@ fn with_disks(config: &Config, case: &Case) -> Result<Config> {
 const SCRIPT_PATH: &str = "/script";
 
 /// Returns the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
-fn boot_linux(config: &Config, case: &Case) -> Result<Verdict> {
+fn boot_linux(config: &Config, case: &Case, _: Option<Handle>) -> Result<Verdict> {
     let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;
     case.root.tree(&tree)?;

@@ -1,10 +1,20 @@
 //! The network card of a system test: a wire to a peer of smoltcp, with faults (`docs/wire.md`).
 //!
 //! The peer is 10.0.0.1 and fd00::1; the machine is to take 10.0.0.2 and fd00::2. All frames are in `build/test-net.pcapng`.
-use anyhow::Result;
-use harness::shell;
+//! The machine's session orders questions from the peer ([`Orders`]).
+use anyhow::{Context, Result};
+use harness::{qemu::Config, session::Streams, shell};
 use serde::Deserialize;
-use wire::{Addresses, Counters, Faults, Peer, Port, Settings, Wire};
+use std::{
+    io::{self, Read, Write},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+use wire::{
+    Addresses, Counters, Faults, Peer, Port, Settings, Wire,
+    peer::{Asking, Handle, Kinds},
+};
 
 /// A network card as a test describes it.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -24,18 +34,17 @@ const PEER: u8 = 1;
 const MACHINE: u8 = 2;
 
 impl Description {
-    /// Starts the peer and the wire. Returns the wire, and QEMU's arguments for the card.
+    /// Starts the peer and the wire. Returns them, and QEMU's arguments for the card of that machine.
     ///
     /// # Errors
     /// Fails if the faults are wrong, or without rights in `build/`.
-    pub fn start(&self) -> Result<(Wire, Vec<String>)> {
+    pub fn start(&self, config: &Config) -> Result<(Wire, Handle, Vec<String>)> {
         let port = Port::new()?;
         let [a, b, c, d, e, f] = Addresses::of(MACHINE).ethernet;
-        let device = format!(
-            "virtio-net-pci,disable-legacy=on,iommu_platform=on,romfile=,netdev=net0,mac={a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"
-        );
+        let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+        let [option, card] = config.card("net0", &mac);
         let backing = port.netdev("net0");
-        let (peer, _) = Peer::new(&Addresses::of(PEER), self.seed)?;
+        let (peer, handle) = Peer::new(&Addresses::of(PEER), self.seed)?;
         let settings = Settings {
             seed: self.seed,
             faults: [self.sent, self.received],
@@ -43,8 +52,7 @@ impl Description {
             ..Settings::default()
         };
         let wire = Wire::start(&settings, [Box::new(port), Box::new(peer)])?;
-        let arguments = ["-netdev", &backing, "-device", &device].map(str::to_owned);
-        Ok((wire, arguments.to_vec()))
+        Ok((wire, handle, vec!["-netdev".to_owned(), backing, option, card]))
     }
 
     /// Judges a wire whose machine is off: each fault has happened.
@@ -72,9 +80,171 @@ fn absent(faults: &Faults, counters: &Counters) -> Option<&'static str> {
     absent.map(|(name, ..)| *name)
 }
 
+/// Time that the machine has for the next answers, with a boot.
+const PATIENCE: Duration = Duration::from_secs(200);
+/// The word before an order.
+const WORD: &str = "ask ";
+
+/// An order of the session: `ask COUNT AT-ONCE EVERY` on a line of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    /// Number of questions.
+    count: u64,
+    /// Questions that wait for answers at once.
+    at_once: usize,
+    /// The session is told each time that so many are answered.
+    every: u64,
+}
+
+impl Order {
+    fn parse(line: &str) -> Option<Order> {
+        let mut words = line.strip_prefix(WORD)?.split_whitespace().map(str::parse);
+        let mut next = || words.next()?.ok();
+        let (count, at_once, every) = (next()?, next()?, next()?);
+        (every > 0 && at_once > 0).then_some(Order { count, at_once: at_once as usize, every })
+    }
+
+    /// Asks, and tells the session of the answers: `answered N` and at last `all answered`, or the reason why not. With each
+    /// it sends a frame to a machine that is not there, which a card with a filter must not take.
+    fn carry_out(self, peer: &Handle, told: &mpsc::Sender<String>) -> Result<()> {
+        let Order { count, at_once, every } = self;
+        peer.ask(Asking { to: Addresses::of(MACHINE), count, at_once, kinds: Kinds::All });
+        let mut wanted = every.min(count);
+        loop {
+            let answers = peer.wait_for_answers(wanted, PATIENCE)?;
+            peer.send_frame(stray_frame());
+            let text = match answers.wrong {
+                Some(wrong) => format!("wrong: {wrong}"),
+                None if answers.answered >= count => "all answered".to_owned(),
+                None => format!("answered {wanted}"),
+            };
+            let is_over = !text.starts_with("answered");
+            told.send(text + "\n").context("the session has ended")?;
+            if is_over {
+                return Ok(());
+            }
+            wanted = (wanted + every).min(count);
+        }
+    }
+}
+
+/// Returns a frame of no protocol to a machine that is not there.
+fn stray_frame() -> Vec<u8> {
+    const STRAY: u8 = 0x99;
+    const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
+    let mut frame = [Addresses::of(STRAY).ethernet, Addresses::of(PEER).ethernet].concat();
+    frame.extend(EXPERIMENTAL);
+    frame.resize(60, 0);
+    frame
+}
+
+/// Finds orders in the machine's output and passes the rest on.
+struct Orders {
+    line: Vec<u8>,
+    orders: mpsc::Sender<Order>,
+    rest: Box<dyn Write + Send>,
+}
+
+/// Tells the machine what became of its orders, behind its input.
+struct Told {
+    input: Box<dyn Read + Send>,
+    lines: mpsc::Receiver<String>,
+    line: io::Cursor<Vec<u8>>,
+}
+
+/// Returns `streams` with the orders of the session carried out by `peer`.
+pub fn with_orders(streams: Streams, peer: Handle) -> Streams {
+    let (orders, ordered) = mpsc::channel::<Order>();
+    let (teller, lines) = mpsc::channel();
+    // The thread ends with the machine's output.
+    thread::spawn(move || {
+        for order in ordered {
+            if let Err(why) = order.carry_out(&peer, &teller) {
+                let _ = teller.send(format!("wrong: {why:#}\n"));
+            }
+        }
+    });
+    Streams {
+        input: Box::new(Told { input: streams.input, lines, line: io::Cursor::default() }),
+        output: Box::new(Orders { line: Vec::new(), orders, rest: streams.output }),
+        error: streams.error,
+    }
+}
+
+impl Write for Orders {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        for byte in data {
+            self.line.push(*byte);
+            if *byte != b'\n' {
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            match Order::parse(&String::from_utf8_lossy(&line)) {
+                // The thread that carries them out ends later than this.
+                Some(order) => self.orders.send(order).map_err(io::Error::other)?,
+                None => self.rest.write_all(&line)?,
+            }
+        }
+        Ok(data.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.rest.flush()
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        // A last line without an end.
+        let _ = self.rest.write_all(&self.line);
+    }
+}
+
+impl Read for Told {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(out)?;
+        if count > 0 {
+            return Ok(count);
+        }
+        let count = self.line.read(out)?;
+        if count > 0 {
+            return Ok(count);
+        }
+        let Ok(line) = self.lines.recv() else { return Ok(0) };
+        self.line = io::Cursor::new(line.into_bytes());
+        self.line.read(out)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn orders_are_carried_out_and_other_lines_pass() {
+        let order = Order { count: 8, at_once: 2, every: 3 };
+        assert_eq!(Order::parse("ask 8 2 3\n"), Some(order));
+        for wrong in ["ask 8 2\n", "ask 8 2 0\n", "ask 8 0 1\n", "asked 1 1 1\n"] {
+            assert_eq!(Order::parse(wrong), None, "{wrong}");
+        }
+        // At the other end of the wire is a peer, which answers like a machine.
+        let (machine, _) = Peer::new(&Addresses::of(MACHINE), 2).unwrap();
+        let (peer, handle) = Peer::new(&Addresses::of(PEER), 1).unwrap();
+        let wire = Wire::start(&Settings::default(), [Box::new(machine), Box::new(peer)]).unwrap();
+        let output = harness::session::Captured::default();
+        let streams = Streams {
+            input: Box::new(io::Cursor::new(b"first\n")),
+            output: Box::new(output.clone()),
+            error: Box::new(io::sink()),
+        };
+        let Streams { mut input, output: mut out, .. } = with_orders(streams, handle);
+        out.write_all(b"one\nask 8 2 3\ntwo").unwrap();
+        drop(out);
+        let mut told = String::new();
+        input.read_to_string(&mut told).unwrap();
+        assert_eq!(told, "first\nanswered 3\nanswered 6\nall answered\n");
+        assert_eq!(output.take(), b"one\ntwo");
+        assert!(wire.finish().is_ok());
+    }
 
     #[test]
     fn a_fault_that_did_not_happen_is_named() {
