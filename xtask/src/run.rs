@@ -1,4 +1,5 @@
 //! `./x run`: boots the system, interactively or for one command.
+mod net;
 mod terminal;
 mod window;
 
@@ -58,6 +59,8 @@ pub struct Options {
     /// Have the console on the first serial port, beside the kernel's log, and no other
     #[arg(long, conflicts_with = "exec")]
     pub serial_console: bool,
+    #[command(flatten)]
+    pub network: net::NetOptions,
     /// Further arguments to QEMU, separated by blanks
     #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
     pub qemu_args: String,
@@ -113,6 +116,7 @@ pub fn check(options: &Options) -> Result<()> {
     if let Some(memory) = options.memory.filter(|memory| *memory < MEMORY_LEAST_MIB) {
         bail!("--memory {memory}: at least {MEMORY_LEAST_MIB} (MiB) are needed");
     }
+    options.network.check()?;
     debian::check(&options.packages)?;
     if let Some(root) = &options.root {
         let is_named = options.append.split_whitespace().any(|word| word.starts_with("root="));
@@ -161,6 +165,8 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         has_iommu: true,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
     };
+    let card = options.network.arguments(&config);
+    config.extra.splice(0..0, card);
     config.accel = accel::choose(options.accel, &config)?;
     Ok(config)
 }
