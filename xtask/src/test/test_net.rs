@@ -115,7 +115,7 @@ impl Order {
             peer.send_frame(stray_frame());
             let text = match answers.wrong {
                 Some(wrong) => format!("wrong: {wrong}"),
-                None if answers.answered >= count => "all answered".to_owned(),
+                None if wanted >= count => "all answered".to_owned(),
                 None => format!("answered {wanted}"),
             };
             let is_over = !text.starts_with("answered");
