@@ -146,7 +146,7 @@ struct Orders {
 }
 
 /// Tells the machine what became of its orders, behind its input.
-struct Told {
+struct OrderReports {
     input: Box<dyn Read + Send>,
     lines: mpsc::Receiver<String>,
     line: io::Cursor<Vec<u8>>,
@@ -165,7 +165,7 @@ pub fn with_orders(streams: Streams, peer: Handle) -> Streams {
         }
     });
     Streams {
-        input: Box::new(Told { input: streams.input, lines, line: io::Cursor::default() }),
+        input: Box::new(OrderReports { input: streams.input, lines, line: io::Cursor::default() }),
         output: Box::new(Orders { line: Vec::new(), orders, rest: streams.output }),
         error: streams.error,
     }
@@ -199,7 +199,7 @@ impl Drop for Orders {
     }
 }
 
-impl Read for Told {
+impl Read for OrderReports {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.input.read(out)?;
         if count > 0 {

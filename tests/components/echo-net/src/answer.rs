@@ -120,9 +120,9 @@ impl Addresses {
             return None;
         }
         packet.truncate(ETHERNET + length);
-        match packet.get(ETHERNET + 9)? {
-            &ICMP => turn_echo(packet, body, (8, 0), &[])?,
-            &UDP => {
+        match *packet.get(ETHERNET + 9)? {
+            ICMP => turn_echo(packet, body, (8, 0), &[])?,
+            UDP => {
                 let rest = (length - header) as u16;
                 let pseudo = [&from[..], &self.v4, &[0, UDP], &rest.to_be_bytes()].concat();
                 turn_datagram(packet, body, &pseudo)?;

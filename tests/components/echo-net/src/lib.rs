@@ -16,7 +16,6 @@ mod answer;
 mod tests;
 
 use alloc::{
-    format,
     sync::{Arc, Weak},
     vec,
     vec::Vec,
@@ -165,7 +164,7 @@ impl Echo {
 /// Reports a setting that the interface does not take.
 fn note(what: &str, result: Result<(), NicError>) {
     if let Err(error) = result {
-        log::warn!("echo-net: {}", format!("no {what}: {error:?}"));
+        log::warn!("echo-net: no {what}: {error:?}");
     }
 }
 
