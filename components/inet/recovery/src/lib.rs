@@ -1,4 +1,38 @@
-//! The sender's side of loss recovery and congestion control of a TCP connection: round-trip times, the scoreboard of what is in
-//! flight, losses and the congestion window. Pure code: time comes with each call.
-#![no_std]
+//! The sender's view of one TCP connection: round-trip times, the scoreboard of what is in flight, losses and the congestion
+//! window.
+//!
+//! Pure code. Time comes with each call, in nanoseconds of any monotonic clock. Positions are *stream offsets*: `u64` counts of
+//! sequence space from the initial sequence number. The SYN has offset 0, the first byte of data offset 1, and the FIN the offset
+//! after the last byte. [`offset`] makes an offset of a sequence number at the edge.
+//!
+//! A connection calls [`Sender::transmit`] until it answers [`Transmit::Wait`], [`Sender::sent`] for each segment it has sent,
+//! [`Sender::acknowledged`] for each acknowledgement, and [`Sender::expired`] when [`Sender::deadline_ns`] has come.
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+extern crate alloc;
+
+mod api;
+mod congestion;
+mod rtt;
+mod scoreboard;
+mod sender;
+
+pub use api::{
+    Ack, CongestionState, Expiry, IdleRestart, Options, Progress, Setup, Statistics, Transmit,
+    Verdict, offset,
+};
+pub use congestion::Algorithm;
+pub use sender::Sender;
+
+/// The resolution of [`Ack::echo_ns`], in nanoseconds: the tick of a connection's timestamps (RFC 7323).
+pub const TIMESTAMP_TICK_NS: u64 = 1_000_000;
+
+/// The smallest variance term of a retransmission timeout, in nanoseconds. Linux's, below RFC 6298's minimum of 1 s.
+pub const RTO_MIN_NS: u64 = 200_000_000;
+
+/// The largest retransmission timeout, in nanoseconds.
+pub const RTO_MAX_NS: u64 = 120_000_000_000;
+
+/// The retransmission timeout before the first measurement, in nanoseconds (RFC 6298, section 2.1).
+pub const RTO_INITIAL_NS: u64 = 1_000_000_000;
