@@ -14,9 +14,13 @@ extern crate alloc;
 
 mod api;
 mod congestion;
+mod rack;
+mod rate;
 mod rtt;
 mod scoreboard;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 pub use api::{
     Ack, CongestionState, Expiry, IdleRestart, Options, Progress, Setup, Statistics, Transmit,

@@ -21,6 +21,8 @@ pub(crate) struct Estimator {
     /// The smallest times of this window and of the one before.
     minima_ns: [u64; 2],
     window_start_ns: u64,
+    /// The timeout before the first measurement.
+    initial_ns: u64,
 }
 
 impl Estimator {
@@ -33,7 +35,13 @@ impl Estimator {
             round_end: 0,
             minima_ns: [u64::MAX; 2],
             window_start_ns: 0,
+            initial_ns: RTO_INITIAL_NS,
         }
+    }
+
+    /// Notes that the handshake timed out (RFC 6298, section 5.7).
+    pub(crate) fn distrust(&mut self) {
+        self.initial_ns = 3 * RTO_INITIAL_NS;
     }
 
     /// Takes a measurement. `una` and `nxt` are the bounds of the flight after the acknowledgement.
@@ -108,7 +116,7 @@ impl Estimator {
     /// The retransmission timeout without backoff.
     pub(crate) fn rto_ns(&self) -> u64 {
         if self.srtt_ns == 0 {
-            return RTO_INITIAL_NS;
+            return self.initial_ns;
         }
         (self.srtt_ns + self.variance_ns.max(RTO_MIN_NS)).min(RTO_MAX_NS)
     }

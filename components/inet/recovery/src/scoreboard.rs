@@ -17,8 +17,9 @@ pub(crate) const STRETCHES_MAX: usize = 2048;
 /// The number of stretches up to which each sending time has its own stretch.
 const EXACT_MAX: usize = 512;
 
-/// The maximum length of a stretch that grows by new data, in bytes, below the limit of stretches.
-const STRETCH_BYTES_MAX: u64 = 1 << 16;
+/// The maximum length of a stretch that grows by data of one sending time, and of one that joins several, in bytes.
+const BURST_BYTES_MAX: u64 = 1 << 16;
+const JOINED_BYTES_MAX: u64 = 1 << 17;
 
 /// The state of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,14 @@ pub(crate) enum Mark {
 pub(crate) struct Stamp {
     /// The time of the transmission.
     pub(crate) sent_ns: u64,
+    /// The bytes that were delivered before it.
+    pub(crate) delivered: u64,
+    /// The time of the last delivery before it.
+    pub(crate) delivered_ns: u64,
+    /// The sending time of the data whose delivery was the last before it.
+    pub(crate) first_sent_ns: u64,
+    /// The application had sent all it had.
+    pub(crate) is_app_limited: bool,
 }
 
 /// A part of the flight with one state.
@@ -135,8 +144,7 @@ impl Scoreboard {
         if let Some(last) = self.stretches.back_mut() {
             let is_alike = last.mark == Mark::Sent
                 && !last.was_resent
-                && end - last.start <= STRETCH_BYTES_MAX
-                && (last.stamp.sent_ns == stamp.sent_ns || count >= EXACT_MAX);
+                && may_join(end - last.start, last.stamp, stamp, count);
             if is_alike || count >= STRETCHES_MAX {
                 let (mark, length) = (last.mark, last.len());
                 last.end = end;
@@ -164,7 +172,7 @@ impl Scoreboard {
         let first = self.cut(range.start).unwrap_or_else(|index| index);
         let after = self.cut(range.end).unwrap_or_else(|index| index + 1);
         for index in first..after {
-            if self.get(index).is_some_and(|stretch| stretch.mark != Mark::Sacked) {
+            if self.get(index).is_some_and(|stretch| stretch.mark == Mark::Lost) {
                 self.set_mark(index, Mark::Resent);
             }
             if let Some(stretch) = self.stretches.get_mut(index) {
@@ -188,8 +196,7 @@ impl Scoreboard {
         };
         let is_alike = before.mark == Mark::Resent
             && here.mark == Mark::Resent
-            && (before.stamp.sent_ns == here.stamp.sent_ns || count >= EXACT_MAX)
-            && here.end - before.start <= STRETCH_BYTES_MAX;
+            && may_join(here.end - before.start, before.stamp, here.stamp, count);
         if is_alike {
             let start = before.start;
             self.stretches.remove(index - 1);
@@ -212,6 +219,7 @@ impl Scoreboard {
                 first.start = ack;
             } else {
                 self.stretches.pop_front();
+                self.release();
             }
             self.uncount(part.mark, part.len());
             visit(&part);
@@ -275,11 +283,41 @@ impl Scoreboard {
         stretch.len()
     }
 
-    /// Marks the first `length` bytes of the flight as lost. Returns the length that was in the pipe.
+    /// Marks the first `length` bytes of the flight as lost, or less if the first stretch is shorter. Returns the length that was in
+    /// the pipe.
     pub(crate) fn lose_head(&mut self, length: u64) -> u64 {
         let end = self.una.saturating_add(length).min(self.nxt);
+        // At the limit of stretches, the whole stretch is lost.
         let _ = self.cut(end);
         self.lose(0)
+    }
+
+    /// Marks everything as lost that SACK blocks did not report.
+    pub(crate) fn lose_all(&mut self) {
+        for index in 0..self.count() {
+            self.lose(index);
+        }
+    }
+
+    /// Takes back the mark of everything that is lost and not sent again.
+    pub(crate) fn forgive(&mut self) {
+        for index in 0..self.stretches.len() {
+            if let Some(stretch) = self.stretches.get_mut(index)
+                && stretch.mark == Mark::Lost
+            {
+                stretch.mark = Mark::Sent;
+            }
+        }
+        self.lost = 0;
+    }
+
+    /// Forgets what SACK blocks reported: the peer may have dropped it (RFC 2018, section 8).
+    pub(crate) fn forget_sacked(&mut self) {
+        for index in 0..self.stretches.len() {
+            if self.get(index).is_some_and(|stretch| stretch.mark == Mark::Sacked) {
+                self.set_mark(index, Mark::Sent);
+            }
+        }
     }
 
     /// The first lost range that was not sent again.
@@ -324,6 +362,13 @@ impl Scoreboard {
         Ok(index + 1)
     }
 
+    /// Gives memory back after a large flight.
+    fn release(&mut self) {
+        if self.stretches.is_empty() && self.stretches.capacity() > EXACT_MAX {
+            self.stretches = VecDeque::new();
+        }
+    }
+
     fn set_mark(&mut self, index: usize, mark: Mark) {
         let Some(stretch) = self.stretches.get_mut(index) else { return };
         let (old, length) = (stretch.mark, stretch.len());
@@ -344,5 +389,14 @@ impl Scoreboard {
             Mark::Resent => self.resent -= length,
             Mark::Sacked => self.sacked -= length,
         }
+    }
+}
+
+/// Tells whether two transmissions may share a stretch of `length` bytes.
+fn may_join(length: u64, left: Stamp, right: Stamp, count: usize) -> bool {
+    if count >= EXACT_MAX {
+        length <= JOINED_BYTES_MAX
+    } else {
+        length <= BURST_BYTES_MAX && left.sent_ns == right.sent_ns
     }
 }

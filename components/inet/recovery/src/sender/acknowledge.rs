@@ -1,0 +1,267 @@
+//! The way of an acknowledgement through the scoreboard.
+use core::ops::Range;
+
+use super::{Sender, TailProbe};
+use crate::{
+    Ack, CongestionState, Progress, TIMESTAMP_TICK_NS, Verdict,
+    congestion::Delivered,
+    rtt::Estimator,
+    scoreboard::{Mark, Stretch},
+};
+
+/// The number of SACK blocks of a segment that count. More do not fit into a header.
+const BLOCKS_MAX: usize = 4;
+
+/// The news of one acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    /// The bytes below the acknowledgement number.
+    pub(super) acked: u64,
+    /// The bytes that SACK blocks newly report.
+    pub(super) sacked: u64,
+    /// The bytes that arrived, in order or not.
+    pub(super) delivered: u64,
+    /// Data that was sent once arrived, from the flight of the last reduction.
+    pub(super) is_original: bool,
+    /// The number stays, nothing is reported, and the segment is plain (RFC 5681, section 2).
+    pub(super) is_duplicate: bool,
+    /// The first block reports a duplicate (RFC 2883).
+    pub(super) has_duplicate: bool,
+    /// A reduction was undone.
+    pub(super) is_undone: bool,
+    pub(super) rtt_ns: Option<u64>,
+    /// The number acknowledges data that was sent again.
+    has_resent: bool,
+    /// The age of the first acknowledged and of the first reported data that was sent once.
+    acked_age_ns: Option<u64>,
+    sacked_age_ns: Option<u64>,
+    /// The lowest offset of data that was sent once and arrived below higher data.
+    late_from: Option<u64>,
+}
+
+impl News {
+    pub(super) fn has_advanced(&self) -> bool {
+        self.acked > 0
+    }
+
+    /// The delivery as the congestion control sees it.
+    pub(super) fn delivery(&self, una: u64, nxt: u64, rtt: &Estimator, now_ns: u64) -> Delivered {
+        Delivered {
+            bytes: self.delivered,
+            una,
+            nxt,
+            rtt_ns: self.rtt_ns,
+            srtt_ns: rtt.srtt_ns().unwrap_or(0),
+            now_ns,
+        }
+    }
+}
+
+impl Sender {
+    /// Takes an acknowledgement.
+    pub fn acknowledged(&mut self, ack: &Ack<'_>, now_ns: u64) -> Progress {
+        if ack.number > self.board.nxt() {
+            return Progress { verdict: Verdict::Unsent, ..Progress::default() };
+        }
+        let una = self.board.una();
+        let highest = self.rack.highest();
+        let before = self.state;
+        let mut news = News::default();
+        if ack.number > una {
+            self.take_number(ack, highest, &mut news, now_ns);
+        }
+        if self.has_sack && !ack.sacks.is_empty() {
+            self.take_blocks(ack, highest, &mut news, now_ns);
+        }
+        news.is_duplicate = ack.number == una
+            && ack.is_plain
+            && news.sacked == 0
+            && !news.has_duplicate
+            && self.board.in_flight() > 0;
+        self.count_duplicates(&mut news);
+        self.rack.raise(ack.number);
+        self.measure(ack, &mut news, now_ns);
+        self.rate.sample(self.rtt.min_ns().unwrap_or(0), now_ns);
+        let lost =
+            if self.is_plain_sailing(ack, &news) { 0 } else { self.react(ack, &mut news, now_ns) };
+        self.steer_window(before, &news, lost, now_ns);
+        if news.has_advanced() || news.sacked > 0 || lost > 0 || self.scan_ns.is_some() {
+            self.arm(now_ns);
+        }
+        Progress {
+            verdict: verdict(ack.number, una),
+            acked: news.acked,
+            sacked: news.sacked,
+            lost,
+            rtt_ns: news.rtt_ns,
+            is_undone: news.is_undone,
+        }
+    }
+
+    /// Tells whether nothing is unusual, so that the window only grows.
+    fn is_plain_sailing(&self, ack: &Ack<'_>, news: &News) -> bool {
+        self.state == CongestionState::Open
+            && news.sacked == 0
+            && !news.is_duplicate
+            && !news.has_duplicate
+            && !ack.has_ece
+            && self.probe == TailProbe::Idle
+    }
+
+    /// Takes the acknowledgement number, which is in the flight.
+    fn take_number(&mut self, ack: &Ack<'_>, highest: u64, news: &mut News, now_ns: u64) {
+        news.acked = ack.number - self.board.una();
+        let Self { board, rate, rack, rtt, recovery_end, has_sack, .. } = self;
+        let min_rtt_ns = rtt.min_ns().unwrap_or(0);
+        board.acknowledge(ack.number, |part| {
+            news.has_resent |= part.was_resent;
+            if part.mark == Mark::Sacked {
+                return;
+            }
+            news.delivered += part.len();
+            rate.deliver(&part.stamp, part.len(), now_ns);
+            if !part.was_resent {
+                let age_ns = now_ns.saturating_sub(part.stamp.sent_ns);
+                news.acked_age_ns.get_or_insert(age_ns);
+                news.is_original |= part.end <= *recovery_end;
+                news.note_late(part, highest);
+            }
+            if is_certain(part, ack.echo_ns, min_rtt_ns, now_ns) {
+                rack.deliver(part, now_ns);
+            }
+        });
+        // Without SACK, data that the peer held before the retransmission looks like new progress.
+        news.is_original &= *has_sack || !news.has_resent;
+        if news.has_resent {
+            news.acked_age_ns = None;
+        }
+        self.progress_ns = now_ns;
+        self.rto_from_ns = now_ns;
+        self.timeouts = 0;
+    }
+
+    /// Takes the SACK blocks. A block above the flight, or without a byte, is ignored.
+    fn take_blocks(&mut self, ack: &Ack<'_>, highest: u64, news: &mut News, now_ns: u64) {
+        let nxt = self.board.nxt();
+        let mut blocks = ack.sacks.iter().take(BLOCKS_MAX);
+        let second = ack.sacks.get(1);
+        if let Some(first) = ack.sacks.first().filter(|first| is_duplicate(first, second, ack)) {
+            blocks.next();
+            self.take_duplicate(first, news);
+        }
+        let Self { board, rate, rack, rtt, recovery_end, .. } = self;
+        let min_rtt_ns = rtt.min_ns().unwrap_or(0);
+        for block in blocks.filter(|block| block.start < block.end && block.end <= nxt) {
+            board.sack(block.clone(), |part| {
+                news.sacked += part.len();
+                rate.deliver(&part.stamp, part.len(), now_ns);
+                if !part.was_resent {
+                    let age_ns = now_ns.saturating_sub(part.stamp.sent_ns);
+                    news.sacked_age_ns.get_or_insert(age_ns);
+                    news.is_original |= part.end <= *recovery_end;
+                    news.note_late(part, highest);
+                }
+                if is_certain(part, ack.echo_ns, min_rtt_ns, now_ns) {
+                    rack.deliver(part, now_ns);
+                }
+            });
+            rack.raise(block.end);
+        }
+        news.delivered += news.sacked;
+    }
+
+    /// Takes the report of a duplicate.
+    fn take_duplicate(&mut self, block: &Range<u64>, news: &mut News) {
+        let bytes = block.end - block.start;
+        if bytes > self.board.nxt() || block.end > self.board.nxt() {
+            return;
+        }
+        news.has_duplicate = true;
+        self.duplicate_bytes = self.duplicate_bytes.saturating_add(bytes);
+        self.rack.duplicated(self.board.una(), self.board.nxt());
+        if let Some(undo) = &mut self.undo {
+            undo.duplicated(bytes, block.end);
+        }
+    }
+
+    /// Counts what duplicate acknowledgements stand for, where no SACK blocks tell.
+    fn count_duplicates(&mut self, news: &mut News) {
+        let mss = self.window.mss;
+        if news.has_advanced() {
+            self.duplicates = 0;
+            if self.virtual_sacked > 0 {
+                // The acknowledgement fills a hole of a segment; the rest was counted before.
+                let counted = self.virtual_sacked.min(news.acked.saturating_sub(mss));
+                news.delivered = news.delivered.saturating_sub(counted);
+                // Only recovery fills one hole after the other.
+                let room = match self.state {
+                    CongestionState::Recovery => self.board.in_flight().saturating_sub(mss),
+                    _ => 0,
+                };
+                self.virtual_sacked = (self.virtual_sacked - counted).min(room);
+            }
+        } else if news.sacked > 0 {
+            self.duplicates = self.duplicates.saturating_add(1);
+        } else if news.is_duplicate && !self.has_sack {
+            self.duplicates = self.duplicates.saturating_add(1);
+            // After a timeout, the copies of what the peer holds cause duplicates until new data is sent.
+            if self.state != CongestionState::Loss || self.board.nxt() > self.recovery_end {
+                let room = self.board.in_flight().saturating_sub(mss + self.virtual_sacked);
+                let step = mss.min(room);
+                self.virtual_sacked += step;
+                news.delivered += step;
+            }
+        }
+        if let Some(late_from) = news.late_from {
+            let distance = self.rack.highest().saturating_sub(late_from);
+            self.rack.reordered(distance, mss);
+        }
+    }
+
+    /// Measures the round-trip time (RFC 6298, section 3, Karn's rule; RFC 7323, section 4).
+    fn measure(&mut self, ack: &Ack<'_>, news: &mut News, now_ns: u64) {
+        let echoed_ns = || {
+            ack.echo_ns
+                .filter(|&echo_ns| news.acked > 0 && echo_ns <= now_ns)
+                .map(|echo_ns| now_ns - echo_ns)
+        };
+        news.rtt_ns = news.acked_age_ns.or(news.sacked_age_ns).or_else(echoed_ns);
+        if let Some(rtt_ns) = news.rtt_ns {
+            self.rtt.sample(rtt_ns, self.board.una(), self.board.nxt(), now_ns);
+            self.backoff = 0;
+        }
+    }
+}
+
+impl News {
+    /// Notes data that was sent once and arrived below `highest`.
+    fn note_late(&mut self, part: &Stretch, highest: u64) {
+        if part.start < highest {
+            self.late_from = Some(self.late_from.map_or(part.start, |from| from.min(part.start)));
+        }
+    }
+}
+
+/// Tells whether a delivery belongs to the last transmission of a stretch (RFC 8985, section 6.2, step 2).
+fn is_certain(part: &Stretch, echo_ns: Option<u64>, min_rtt_ns: u64, now_ns: u64) -> bool {
+    let sent_ns = part.stamp.sent_ns;
+    !part.was_resent
+        || (now_ns.saturating_sub(sent_ns) >= min_rtt_ns
+            && echo_ns.is_none_or(|echo_ns| echo_ns >= sent_ns - sent_ns % TIMESTAMP_TICK_NS))
+}
+
+/// Tells whether the first block reports a duplicate: it is below the acknowledgement number or in the second block (RFC 2883).
+fn is_duplicate(first: &Range<u64>, second: Option<&Range<u64>>, ack: &Ack<'_>) -> bool {
+    let is_below = first.end <= ack.number;
+    let is_within =
+        second.is_some_and(|second| first.start >= second.start && first.end <= second.end);
+    first.start < first.end && (is_below || is_within)
+}
+
+fn verdict(number: u64, una: u64) -> Verdict {
+    match number.cmp(&una) {
+        core::cmp::Ordering::Less => Verdict::Old,
+        core::cmp::Ordering::Equal => Verdict::Duplicate,
+        core::cmp::Ordering::Greater => Verdict::Advance,
+    }
+}
