@@ -62,9 +62,11 @@ impl Rate {
         if interval_ns < min_rtt_ns || interval_ns == 0 {
             return;
         }
-        let is_higher = u128::from(bytes) * u128::from(self.sample_ns)
-            >= u128::from(self.sample_bytes) * u128::from(interval_ns);
-        if !newest.is_app_limited || is_higher {
+        let is_higher = || {
+            u128::from(bytes) * u128::from(self.sample_ns)
+                >= u128::from(self.sample_bytes) * u128::from(interval_ns)
+        };
+        if !newest.is_app_limited || is_higher() {
             self.sample_bytes = bytes;
             self.sample_ns = interval_ns;
             self.is_sample_limited = newest.is_app_limited;

@@ -62,8 +62,9 @@ impl Estimator {
             self.deviation_ns = self.deviation_ns - self.deviation_ns / 4 + error_ns / 4;
         } else {
             self.srtt_ns -= error_ns / 8;
-            let weight = if error_ns > self.deviation_ns { 32 } else { 4 };
-            self.deviation_ns = self.deviation_ns - self.deviation_ns / weight + error_ns / weight;
+            let shift = if error_ns > self.deviation_ns { 5 } else { 2 };
+            self.deviation_ns =
+                self.deviation_ns - (self.deviation_ns >> shift) + (error_ns >> shift);
         }
         self.sample_variance(una, nxt);
     }

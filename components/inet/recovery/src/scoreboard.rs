@@ -123,6 +123,11 @@ impl Scoreboard {
         self.resent
     }
 
+    /// Nothing is marked.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.sacked | self.lost | self.resent == 0
+    }
+
     /// The estimate of the bytes in the network (RFC 6675, section 4).
     pub(crate) fn pipe(&self) -> u64 {
         self.in_flight() - self.sacked - self.lost
@@ -213,16 +218,20 @@ impl Scoreboard {
             if first.start >= ack {
                 break;
             }
-            let mut part = *first;
-            if first.end > ack {
-                part.end = ack;
+            let (mark, end) = (first.mark, first.end);
+            first.end = end.min(ack);
+            let length = first.len();
+            visit(first);
+            if end > ack {
                 first.start = ack;
+                first.end = end;
             } else {
                 self.stretches.pop_front();
-                self.release();
             }
-            self.uncount(part.mark, part.len());
-            visit(&part);
+            self.uncount(mark, length);
+        }
+        if self.stretches.is_empty() {
+            self.release();
         }
         self.una = self.una.max(ack);
     }
@@ -364,7 +373,7 @@ impl Scoreboard {
 
     /// Gives memory back after a large flight.
     fn release(&mut self) {
-        if self.stretches.is_empty() && self.stretches.capacity() > EXACT_MAX {
+        if self.stretches.capacity() > EXACT_MAX {
             self.stretches = VecDeque::new();
         }
     }

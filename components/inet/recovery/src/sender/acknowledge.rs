@@ -4,8 +4,6 @@ use core::ops::Range;
 use super::{Sender, TailProbe};
 use crate::{
     Ack, CongestionState, Progress, TIMESTAMP_TICK_NS, Verdict,
-    congestion::Delivered,
-    rtt::Estimator,
     scoreboard::{Mark, Stretch},
 };
 
@@ -44,16 +42,11 @@ impl News {
         self.acked > 0
     }
 
-    /// The delivery as the congestion control sees it.
-    pub(super) fn delivery(&self, una: u64, nxt: u64, rtt: &Estimator, now_ns: u64) -> Delivered {
-        Delivered {
-            bytes: self.delivered,
-            una,
-            nxt,
-            rtt_ns: self.rtt_ns,
-            srtt_ns: rtt.srtt_ns().unwrap_or(0),
-            now_ns,
-        }
+    /// Measures the round-trip time (RFC 6298, section 3, Karn's rule; RFC 7323, section 4).
+    fn measure(&mut self, ack: &Ack<'_>, now_ns: u64) {
+        let echoed_ns = ack.echo_ns.filter(|_| self.acked > 0);
+        let echo_age_ns = echoed_ns.and_then(|echo_ns| now_ns.checked_sub(echo_ns));
+        self.rtt_ns = self.acked_age_ns.or(self.sacked_age_ns).or(echo_age_ns);
     }
 }
 
@@ -64,6 +57,9 @@ impl Sender {
             return Progress { verdict: Verdict::Unsent, ..Progress::default() };
         }
         let una = self.board.una();
+        if ack.number > una && self.is_plain_sailing(ack) {
+            return self.advance(ack, now_ns);
+        }
         let highest = self.rack.highest();
         let before = self.state;
         let mut news = News::default();
@@ -80,10 +76,9 @@ impl Sender {
             && self.board.in_flight() > 0;
         self.count_duplicates(&mut news);
         self.rack.raise(ack.number);
-        self.measure(ack, &mut news, now_ns);
-        self.rate.sample(self.rtt.min_ns().unwrap_or(0), now_ns);
-        let lost =
-            if self.is_plain_sailing(ack, &news) { 0 } else { self.react(ack, &mut news, now_ns) };
+        news.measure(ack, now_ns);
+        self.measure(news.rtt_ns, now_ns);
+        let lost = self.react(ack, &mut news, now_ns);
         self.steer_window(before, &news, lost, now_ns);
         if news.has_advanced() || news.sacked > 0 || lost > 0 || self.scan_ns.is_some() {
             self.arm(now_ns);
@@ -98,14 +93,46 @@ impl Sender {
         }
     }
 
-    /// Tells whether nothing is unusual, so that the window only grows.
-    fn is_plain_sailing(&self, ack: &Ack<'_>, news: &News) -> bool {
+    /// Tells whether the flight has no marks and the acknowledgement has only a number.
+    fn is_plain_sailing(&self, ack: &Ack<'_>) -> bool {
         self.state == CongestionState::Open
-            && news.sacked == 0
-            && !news.is_duplicate
-            && !news.has_duplicate
-            && !ack.has_ece
             && self.probe == TailProbe::Idle
+            && ack.sacks.is_empty()
+            && !ack.has_ece
+            && self.board.is_plain()
+    }
+
+    /// Takes an acknowledgement in order: the common case, without news for the states.
+    fn advance(&mut self, ack: &Ack<'_>, now_ns: u64) -> Progress {
+        let acked = ack.number - self.board.una();
+        let (mut first, mut has_resent) = (None, false);
+        let Self { board, rate, rack, .. } = self;
+        board.acknowledge(ack.number, |part| {
+            rate.deliver(&part.stamp, part.len(), now_ns);
+            has_resent |= part.was_resent;
+            first = first.or(Some(part.stamp.sent_ns));
+            if !part.was_resent {
+                rack.deliver(part, now_ns);
+            }
+        });
+        rack.raise(ack.number);
+        let sent_ns = if has_resent { ack.echo_ns } else { first };
+        let rtt_ns = sent_ns.and_then(|sent_ns| now_ns.checked_sub(sent_ns));
+        self.note_progress(now_ns);
+        self.measure(rtt_ns, now_ns);
+        if self.usage.may_grow(&self.window) {
+            self.grow(acked, rtt_ns, now_ns);
+        }
+        self.arm(now_ns);
+        Progress { verdict: Verdict::Advance, acked, rtt_ns, ..Progress::default() }
+    }
+
+    /// Notes that the oldest unacknowledged offset has moved.
+    fn note_progress(&mut self, now_ns: u64) {
+        self.progress_ns = now_ns;
+        self.rto_from_ns = now_ns;
+        self.timeouts = 0;
+        self.duplicates = 0;
     }
 
     /// Takes the acknowledgement number, which is in the flight.
@@ -135,9 +162,7 @@ impl Sender {
         if news.has_resent {
             news.acked_age_ns = None;
         }
-        self.progress_ns = now_ns;
-        self.rto_from_ns = now_ns;
-        self.timeouts = 0;
+        self.note_progress(now_ns);
     }
 
     /// Takes the SACK blocks. A block above the flight, or without a byte, is ignored.
@@ -188,7 +213,6 @@ impl Sender {
     fn count_duplicates(&mut self, news: &mut News) {
         let mss = self.window.mss;
         if news.has_advanced() {
-            self.duplicates = 0;
             if self.virtual_sacked > 0 {
                 // The acknowledgement fills a hole of a segment; the rest was counted before.
                 let counted = self.virtual_sacked.min(news.acked.saturating_sub(mss));
@@ -218,18 +242,13 @@ impl Sender {
         }
     }
 
-    /// Measures the round-trip time (RFC 6298, section 3, Karn's rule; RFC 7323, section 4).
-    fn measure(&mut self, ack: &Ack<'_>, news: &mut News, now_ns: u64) {
-        let echoed_ns = || {
-            ack.echo_ns
-                .filter(|&echo_ns| news.acked > 0 && echo_ns <= now_ns)
-                .map(|echo_ns| now_ns - echo_ns)
-        };
-        news.rtt_ns = news.acked_age_ns.or(news.sacked_age_ns).or_else(echoed_ns);
-        if let Some(rtt_ns) = news.rtt_ns {
+    /// Takes a measured round-trip time, and the sample of the delivery rate.
+    fn measure(&mut self, rtt_ns: Option<u64>, now_ns: u64) {
+        if let Some(rtt_ns) = rtt_ns {
             self.rtt.sample(rtt_ns, self.board.una(), self.board.nxt(), now_ns);
             self.backoff = 0;
         }
+        self.rate.sample(self.rtt.min_ns().unwrap_or(0), now_ns);
     }
 }
 

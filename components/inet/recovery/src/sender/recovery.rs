@@ -15,7 +15,10 @@
 //! - Duplicate reports cover all that was sent again (RFC 2883, RFC 3708).
 //! - After a timeout, data that was not sent again is acknowledged (F-RTO, RFC 5682).
 use super::{Sender, TailProbe, acknowledge::News};
-use crate::{Ack, CongestionState, TIMESTAMP_TICK_NS, rack::REORDERING, scoreboard::Mark};
+use crate::{
+    Ack, CongestionState, TIMESTAMP_TICK_NS, congestion::Delivered, rack::REORDERING,
+    scoreboard::Mark,
+};
 
 /// Proportional rate reduction (RFC 6937). All are in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -258,14 +261,24 @@ impl Sender {
                 self.reduce_window(news.delivered, lost, advance);
             }
         } else if self.has_growth(before, news) && self.usage.may_grow(&self.window) {
-            let mut delivered =
-                news.delivery(self.board.una(), self.board.nxt(), &self.rtt, now_ns);
-            if before == CongestionState::Loss && !self.has_sack {
-                // The number jumps over what the peer held before the timeout (RFC 3465, section 2.3).
-                delivered.bytes = delivered.bytes.min(self.window.mss);
-            }
-            self.control.grow(&mut self.window, &delivered);
+            // Without SACK, the number jumps over what the peer held before the timeout (RFC 3465, section 2.3).
+            let is_jump = before == CongestionState::Loss && !self.has_sack;
+            let bytes = if is_jump { news.delivered.min(self.window.mss) } else { news.delivered };
+            self.grow(bytes, news.rtt_ns, now_ns);
         }
+    }
+
+    /// Grows the window by a delivery.
+    pub(super) fn grow(&mut self, bytes: u64, rtt_ns: Option<u64>, now_ns: u64) {
+        let delivered = Delivered {
+            bytes,
+            una: self.board.una(),
+            nxt: self.board.nxt(),
+            rtt_ns,
+            srtt_ns: self.rtt.srtt_ns().unwrap_or(0),
+            now_ns,
+        };
+        self.control.grow(&mut self.window, &delivered);
     }
 
     /// Tells whether an acknowledgement may grow the window. Reports out of order count only on a path that reorders. The one that

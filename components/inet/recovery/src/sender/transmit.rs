@@ -15,9 +15,11 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Notes a transmission of new data. `is_limited`: no further segment fits into the window.
-    fn note(&mut self, una: u64, nxt: u64, is_limited: bool) {
+    /// Notes a transmission of new data. The window limits the flow if its remaining `room` is less than a segment.
+    fn note(&mut self, flight: Range<u64>, room: u64, mss: u64) {
+        let Range { start: una, end: nxt } = flight;
         let flight = nxt - una;
+        let is_limited = room < mss;
         if una >= self.round_end || is_limited || (!self.is_limited && flight > self.peak) {
             *self = Self { is_limited, peak: flight, round_end: nxt };
         }
@@ -119,8 +121,8 @@ impl Sender {
         let is_probe = self.note_probe(range.end, nxt);
         if fresh > 0 {
             self.board.append(range.end, stamp);
-            let is_limited = self.pipe() + self.window.mss > self.window.cwnd;
-            self.usage.note(una, self.board.nxt(), is_limited);
+            let room = self.window.cwnd.saturating_sub(self.pipe());
+            self.usage.note(una..self.board.nxt(), room, self.window.mss);
         }
         if fresh > 0 || is_probe || self.timer.is_none() || again.start == una {
             self.arm(now_ns);
