@@ -6,7 +6,7 @@
 //!
 //! # Bound
 //! At most [`STRETCHES_MAX`] stretches exist. From [`EXACT_MAX`] on, new data joins the last stretch even if it was sent later, which
-//! only delays the detection of losses. At the limit, a SACK block that needs a new boundary is shortened to the boundaries that
+//! delays the detection of losses and shortens measured round trips by the difference. At the limit, a SACK block that needs a new boundary is shortened to the boundaries that
 //! exist: SACK is advice (RFC 2018, section 8), so the sender only sends more than it must.
 use alloc::collections::VecDeque;
 use core::ops::Range;

@@ -81,8 +81,7 @@ impl Sender {
             return None;
         }
         let timeout_ns = self.rto_from_ns.saturating_add(self.rto_ns()).max(now_ns);
-        if let Some(scan_ns) = self.scan_ns {
-            let at_ns = scan_ns.min(timeout_ns);
+        if let Some(at_ns) = self.scan_ns.filter(|&scan_ns| scan_ns < timeout_ns) {
             return Some(Timer { purpose: Purpose::Scan, at_ns });
         }
         if self.may_probe() {
