@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event.
 //!
 //! Integers only. Times in the cubic function are in milliseconds, windows in bytes.
-use super::{Delivered, Window};
+use super::{CongestionWindow, Delivered};
 
 /// One over the constant C = 0.4 segments/s^3, for times in milliseconds and thousandths of a segment.
 const MS3_PER_MILLISEGMENT: u64 = 2_500_000;
@@ -36,8 +36,13 @@ struct Epoch {
 
 impl Cubic {
     /// Grows the window in congestion avoidance (RFC 9438, sections 4.2 to 4.5).
-    pub(super) fn grow(&mut self, window: &mut Window, bytes: u64, delivered: &Delivered) {
-        let Window { cwnd, mss, .. } = *window;
+    pub(super) fn grow(
+        &mut self,
+        window: &mut CongestionWindow,
+        bytes: u64,
+        delivered: &Delivered,
+    ) {
+        let CongestionWindow { cwnd, mss, .. } = *window;
         let prior = self.prior;
         let w_max = self.w_max;
         let epoch = self.epoch.get_or_insert_with(|| Epoch::new(w_max, window, delivered.now_ns));
@@ -55,7 +60,7 @@ impl Cubic {
     }
 
     /// Notes a congestion event (RFC 9438, sections 4.6 and 4.7). Returns the new threshold.
-    pub(super) fn reduce(&mut self, window: &Window) -> u64 {
+    pub(super) fn reduce(&mut self, window: &CongestionWindow) -> u64 {
         self.w_max = if window.cwnd < self.w_max { window.cwnd * 17 / 20 } else { window.cwnd };
         self.prior = window.cwnd;
         self.epoch = None;
@@ -71,8 +76,8 @@ impl Cubic {
 }
 
 impl Epoch {
-    fn new(w_max: u64, window: &Window, now_ns: u64) -> Self {
-        let Window { cwnd, mss, .. } = *window;
+    fn new(w_max: u64, window: &CongestionWindow, now_ns: u64) -> Self {
+        let CongestionWindow { cwnd, mss, .. } = *window;
         let distance = w_max.saturating_sub(cwnd);
         let cube = u128::from(distance) * u128::from(1000 * MS3_PER_MILLISEGMENT) / u128::from(mss);
         let cube = cube.min(u128::from(TIME_MAX_MS.pow(3))) as u64;
@@ -87,7 +92,7 @@ impl Epoch {
     }
 
     /// Grows the estimate of Reno's window by `alpha` segments a window: 9/17, and 1 from the window before the reduction on.
-    fn grow_estimate(&mut self, window: &Window, bytes: u64, prior: u64) {
+    fn grow_estimate(&mut self, window: &CongestionWindow, bytes: u64, prior: u64) {
         let alpha = if self.estimate >= prior { 17 } else { 9 };
         self.estimate_credit += alpha * window.mss * bytes.min(window.cwnd);
         let step = 17 * window.cwnd;
@@ -145,7 +150,7 @@ mod tests {
     fn the_curve_starts_at_the_reduced_window_and_is_flat_at_the_old_one() {
         let mss = 1000;
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 1_000_000, ssthresh: u64::MAX, mss };
+        let mut window = CongestionWindow { cwnd: 1_000_000, ssthresh: u64::MAX, mss };
         window.cwnd = cubic.reduce(&window);
         assert_eq!(window.cwnd, 700_000);
         let epoch = Epoch::new(cubic.w_max, &window, 0);
@@ -162,7 +167,7 @@ mod tests {
         // 100 ms round trips, 1000 segments before the loss. Each acknowledgement delivers a segment.
         let mss = 1000;
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 1_000_000, ssthresh: u64::MAX, mss };
+        let mut window = CongestionWindow { cwnd: 1_000_000, ssthresh: u64::MAX, mss };
         window.cwnd = cubic.reduce(&window);
         let rtt_ns = SECOND_NS / 10;
         let mut now_ns = 0;
@@ -186,7 +191,7 @@ mod tests {
         // 10 ms round trips and 20 segments: the cubic function is slower than Reno's estimate.
         let mss = 1000;
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 20_000, ssthresh: u64::MAX, mss };
+        let mut window = CongestionWindow { cwnd: 20_000, ssthresh: u64::MAX, mss };
         window.cwnd = cubic.reduce(&window);
         for round in 0..20 {
             let cwnd = window.cwnd;
@@ -199,7 +204,7 @@ mod tests {
     #[test]
     fn a_second_loss_below_the_first_converges_faster() {
         let mut cubic = Cubic::default();
-        let mut window = Window { cwnd: 100_000, ssthresh: u64::MAX, mss: 1000 };
+        let mut window = CongestionWindow { cwnd: 100_000, ssthresh: u64::MAX, mss: 1000 };
         window.cwnd = cubic.reduce(&window);
         assert_eq!(cubic.w_max, 100_000);
         cubic.reduce(&window);
@@ -210,7 +215,7 @@ mod tests {
     fn absurd_windows_and_times_do_not_overflow() {
         let mut cubic = Cubic::default();
         for mss in [1, crate::sender::MSS_MAX] {
-            let mut window = Window { cwnd: super::super::CWND_MAX, ssthresh: 0, mss };
+            let mut window = CongestionWindow { cwnd: super::super::CWND_MAX, ssthresh: 0, mss };
             cubic.reduce(&window);
             window.cwnd = mss.min(super::super::CWND_MAX);
             cubic.grow(&mut window, u64::MAX, &delivery(0, u64::MAX));

@@ -43,13 +43,13 @@ impl Algorithm {
 
 /// A congestion window with its threshold. All are in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub(crate) struct CongestionWindow {
     pub(crate) cwnd: u64,
     pub(crate) ssthresh: u64,
     pub(crate) mss: u64,
 }
 
-impl Window {
+impl CongestionWindow {
     /// The initial window (RFC 6928): ten segments. Its limit of 14600 bytes for a large MSS does not apply, as in Linux.
     pub(crate) fn initial(mss: u64) -> u64 {
         10 * mss
@@ -96,7 +96,7 @@ impl Control {
     }
 
     /// Grows the window by a delivery.
-    pub(crate) fn grow(&mut self, window: &mut Window, delivered: &Delivered) {
+    pub(crate) fn grow(&mut self, window: &mut CongestionWindow, delivered: &Delivered) {
         let mut bytes = delivered.bytes;
         if window.cwnd < window.ssthresh {
             bytes = self.slow_start(window, delivered);
@@ -111,7 +111,7 @@ impl Control {
     }
 
     /// Grows the window below its threshold. Returns the bytes left for congestion avoidance.
-    fn slow_start(&mut self, window: &mut Window, delivered: &Delivered) -> u64 {
+    fn slow_start(&mut self, window: &mut CongestionWindow, delivered: &Delivered) -> u64 {
         let pace = match self.algorithm {
             Algorithm::Reno => Pace::Full,
             Algorithm::Cubic => self.hystart.advance(delivered),
@@ -130,7 +130,7 @@ impl Control {
     }
 
     /// Reno's congestion avoidance: a segment for each window (RFC 5681, section 3.1).
-    fn avoid(&mut self, window: &mut Window, bytes: u64) {
+    fn avoid(&mut self, window: &mut CongestionWindow, bytes: u64) {
         self.credit = self.credit.saturating_add(bytes);
         if self.credit >= window.cwnd {
             self.credit = (self.credit - window.cwnd).min(window.cwnd);
@@ -139,7 +139,7 @@ impl Control {
     }
 
     /// Notes a congestion event. Returns the new threshold, at least two segments.
-    pub(crate) fn reduce(&mut self, window: &Window) -> u64 {
+    pub(crate) fn reduce(&mut self, window: &CongestionWindow) -> u64 {
         self.credit = 0;
         self.hystart.stop();
         self.saved = self.cubic;

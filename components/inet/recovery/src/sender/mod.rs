@@ -13,7 +13,7 @@ use core::ops::Range;
 
 use crate::{
     Algorithm, CongestionState, IdleRestart, Options, Setup, Statistics,
-    congestion::{Control, Window},
+    congestion::{CongestionWindow, Control},
     rack::{Path, Rack},
     rate::Rate,
     rtt::Estimator,
@@ -30,7 +30,7 @@ pub(crate) const MSS_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Sender {
     board: Scoreboard,
-    window: Window,
+    window: CongestionWindow,
     state: CongestionState,
     has_sack: bool,
     rtt: Estimator,
@@ -72,7 +72,11 @@ impl Sender {
         let mss = u64::from(setup.mss).clamp(1, MSS_MAX);
         Self {
             board: Scoreboard::new(setup.start),
-            window: Window { cwnd: Window::initial(mss), ssthresh: u64::MAX, mss },
+            window: CongestionWindow {
+                cwnd: CongestionWindow::initial(mss),
+                ssthresh: u64::MAX,
+                mss,
+            },
             state: CongestionState::Open,
             has_sack: false,
             rtt: Estimator::new(),
@@ -108,8 +112,8 @@ impl Sender {
     /// Without a measurement, the timeout becomes three seconds if the SYN was sent again (RFC 6298, section 5.7).
     pub fn established(&mut self, options: Options) {
         let mss = u64::from(options.mss).clamp(1, MSS_MAX);
-        let cwnd = if self.total_retransmits > 1 { mss } else { Window::initial(mss) };
-        self.window = Window { cwnd, ssthresh: u64::MAX, mss };
+        let cwnd = if self.total_retransmits > 1 { mss } else { CongestionWindow::initial(mss) };
+        self.window = CongestionWindow { cwnd, ssthresh: u64::MAX, mss };
         self.has_sack = options.has_sack;
         self.control = Control::new(self.control.algorithm());
         self.state = CongestionState::Open;
@@ -158,6 +162,7 @@ impl Sender {
         self.virtual_sacked = 0;
         self.state = CongestionState::Loss;
         self.recovery_end = self.board.nxt();
+        self.recover = self.board.nxt();
         self.undo = None;
         self.check = TimeoutCheck::Off;
         self.probe = TailProbe::Idle;

@@ -2,7 +2,7 @@
 use core::ops::Range;
 
 use super::{Sender, TailProbe, TimeoutCheck};
-use crate::{IdleRestart, Transmit, congestion::Window};
+use crate::{IdleRestart, Transmit, congestion::CongestionWindow};
 
 /// The use of the window in the last round trip. Only a window that is used may grow (RFC 7661, Linux's rule).
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ impl Usage {
     }
 
     /// Tells whether the window may grow: it limited the flow, or in slow start at least half of it was used.
-    pub(super) fn may_grow(&self, window: &Window) -> bool {
+    pub(super) fn may_grow(&self, window: &CongestionWindow) -> bool {
         self.is_limited
             || (window.cwnd < window.ssthresh && window.cwnd < self.peak.saturating_mul(2))
     }
@@ -86,7 +86,7 @@ impl Sender {
         if self.idle == IdleRestart::Keep || self.last_sent_ns == 0 || idle_ns <= rto_ns {
             return;
         }
-        let restart = Window::initial(self.window.mss).min(self.window.cwnd);
+        let restart = CongestionWindow::initial(self.window.mss).min(self.window.cwnd);
         self.window.ssthresh = self.current_threshold();
         while idle_ns > rto_ns && self.window.cwnd > restart {
             self.window.cwnd /= 2;
