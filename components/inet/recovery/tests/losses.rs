@@ -139,6 +139,19 @@ fn a_lost_retransmission_is_sent_again_without_a_timeout() {
 }
 
 #[test]
+fn a_loss_above_a_retransmission_is_found() {
+    // Segments 0 and 5 are lost. The second loss shows while the first one is in flight again.
+    let mut flow = Flow::new(SACK);
+    flow.send(10);
+    flow.at(100).sack(0, &[1..5]);
+    assert_eq!(flow.send(0), [0]);
+    assert_eq!(flow.at(101).sack(0, &[1..5, 6..10]).lost, MSS);
+    assert_eq!(flow.send(0), [5]);
+    flow.at(200).ack(10);
+    assert_eq!(flow.statistics().total_retransmits, 2);
+}
+
+#[test]
 fn a_tail_is_probed_after_two_round_trips() {
     // RFC 8985, section 7: the last of three segments is lost, and the probe repairs it.
     let mut flow = Flow::new(SACK);

@@ -175,7 +175,7 @@ fn an_acknowledgement_of_unsent_data_changes_nothing() {
     assert_eq!(progress.verdict, Verdict::Unsent);
     assert_eq!(flow.statistics(), before);
     assert_eq!(flow.sender.una(), 1);
-    let progress = flow.sack(0, &[5..6, 2..2, 1000..2000]);
+    let progress = flow.sack(0, &[5..6, 2..2, 1000..2000, 3..7]);
     assert_eq!((progress.verdict, progress.sacked), (Verdict::Duplicate, 0));
 }
 
