@@ -1,7 +1,19 @@
 //! The values that a connection passes to its [`Sender`](crate::Sender) and gets from it.
 use core::ops::Range;
 
-use crate::Algorithm;
+use crate::congestion::Algorithm;
+
+/// The resolution of [`Ack::echo_ns`], in nanoseconds: the tick of a connection's timestamps (RFC 7323).
+pub const TIMESTAMP_TICK_NS: u64 = 1_000_000;
+
+/// The smallest variance term of a retransmission timeout, in nanoseconds. Linux's, below RFC 6298's minimum of 1 s.
+pub const RTO_MIN_NS: u64 = 200_000_000;
+
+/// The largest retransmission timeout, in nanoseconds.
+pub const RTO_MAX_NS: u64 = 120_000_000_000;
+
+/// The retransmission timeout before the first measurement, in nanoseconds (RFC 6298, section 2.1).
+pub const RTO_INITIAL_NS: u64 = 1_000_000_000;
 
 /// The parameters of a new [`Sender`](crate::Sender).
 #[derive(Clone, Copy, Debug)]

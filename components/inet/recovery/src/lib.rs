@@ -23,20 +23,8 @@ mod sender;
 mod tests;
 
 pub use api::{
-    Ack, CongestionState, Expiry, IdleRestart, Options, Progress, Setup, Statistics, Transmit,
-    Verdict, offset,
+    Ack, CongestionState, Expiry, IdleRestart, Options, Progress, RTO_INITIAL_NS, RTO_MAX_NS,
+    RTO_MIN_NS, Setup, Statistics, TIMESTAMP_TICK_NS, Transmit, Verdict, offset,
 };
 pub use congestion::Algorithm;
 pub use sender::Sender;
-
-/// The resolution of [`Ack::echo_ns`], in nanoseconds: the tick of a connection's timestamps (RFC 7323).
-pub const TIMESTAMP_TICK_NS: u64 = 1_000_000;
-
-/// The smallest variance term of a retransmission timeout, in nanoseconds. Linux's, below RFC 6298's minimum of 1 s.
-pub const RTO_MIN_NS: u64 = 200_000_000;
-
-/// The largest retransmission timeout, in nanoseconds.
-pub const RTO_MAX_NS: u64 = 120_000_000_000;
-
-/// The retransmission timeout before the first measurement, in nanoseconds (RFC 6298, section 2.1).
-pub const RTO_INITIAL_NS: u64 = 1_000_000_000;

@@ -3,7 +3,7 @@
 //! The variance term is the largest mean deviation of the last round trip, and at least [`RTO_MIN_NS`]. It falls by a quarter of the
 //! difference in each round trip. RFC 6298 instead bounds the sum, by 1 s. A measurement that falls below the mean weighs an eighth
 //! in the deviation, so that a faster path does not raise the timeout.
-use crate::{RTO_INITIAL_NS, RTO_MAX_NS, RTO_MIN_NS};
+use crate::api::{RTO_INITIAL_NS, RTO_MAX_NS, RTO_MIN_NS};
 
 /// The time over which the smallest round-trip time is kept, in nanoseconds: half of Linux's five minutes, twice.
 const MIN_WINDOW_NS: u64 = 150_000_000_000;

@@ -60,6 +60,9 @@ pub(crate) struct Stretch {
     pub(crate) stamp: Stamp,
 }
 
+/// A scoreboard takes at most 128 KiB.
+const _: () = assert!(size_of::<Stretch>() * STRETCHES_MAX <= 128 << 10);
+
 impl Stretch {
     /// The length in bytes.
     pub(crate) fn len(&self) -> u64 {

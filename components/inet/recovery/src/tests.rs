@@ -4,7 +4,9 @@ use core::ops::Range;
 use proptest::prelude::*;
 
 use crate::{
-    RTO_MAX_NS, RTO_MIN_NS, offset,
+    Algorithm, RTO_MAX_NS, RTO_MIN_NS,
+    congestion::{CongestionWindow, Control, Delivered},
+    offset,
     rate::Rate,
     rtt::Estimator,
     scoreboard::{Mark, STRETCHES_MAX, Scoreboard, Stamp},
@@ -329,6 +331,28 @@ fn a_rate_that_the_application_limits_counts_only_if_it_is_higher() {
     rate.deliver(&fast, 50_000, 50 * MS);
     rate.sample(0, 50 * MS);
     assert_eq!(rate.last(), (5_000_000, true));
+}
+
+#[test]
+fn an_undone_reduction_leaves_cubic_as_it_was() {
+    // RFC 9438, section 4.9: without the undoing, the second reduction would aim below its window (section 4.7).
+    let mut control = Control::new(Algorithm::Cubic);
+    let mut window = CongestionWindow { cwnd: 1_000_000, ssthresh: 0, mss: 1000 };
+    control.reduce(&window);
+    control.restore();
+    window.cwnd = 500_000;
+    window.ssthresh = control.reduce(&window);
+    window.cwnd = window.ssthresh;
+    assert_eq!(window.cwnd, 350_000);
+    // The curve is flat at the old window after cbrt(150 segments / 0.4) = 7.2 s.
+    for round in 0..=72 {
+        let bytes = window.cwnd;
+        let now_ns = round * 100 * MS;
+        let delivered =
+            Delivered { bytes, una: 0, nxt: 0, rtt_ns: None, srtt_ns: 100 * MS, now_ns };
+        control.grow(&mut window, &delivered);
+    }
+    assert!(window.cwnd.abs_diff(500_000) < 5000, "{}", window.cwnd);
 }
 
 #[test]

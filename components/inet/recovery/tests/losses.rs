@@ -120,6 +120,21 @@ fn a_path_that_reorders_is_given_time() {
 }
 
 #[test]
+fn a_report_of_a_needless_retransmission_doubles_the_tolerance() {
+    // RFC 8985, section 6.2, step 4: a second quarter of the smallest round trip.
+    let mut flow = Flow::new(SACK);
+    flow.send(10);
+    flow.at(100).sack(0, &[1..4]);
+    assert_eq!(flow.send(0), [0]);
+    flow.at(110).ack(10);
+    flow.at(200).sack(10, &[0..1]);
+    flow.send(2);
+    flow.at(300).sack(10, &[11..12]);
+    assert_eq!(flow.expire(), (350, Expiry::Ask));
+    assert_eq!(flow.send(0), [10]);
+}
+
+#[test]
 fn a_lost_retransmission_is_sent_again_without_a_timeout() {
     // RFC 8985: the retransmission of segment 0 is lost, and later data arrives.
     let mut flow = Flow::new(SACK);

@@ -3,7 +3,7 @@ use core::ops::Range;
 
 use super::{Sender, TailProbe};
 use crate::{
-    Ack, CongestionState, Progress, TIMESTAMP_TICK_NS, Verdict,
+    api::{Ack, CongestionState, Progress, TIMESTAMP_TICK_NS, Verdict},
     scoreboard::{Mark, Stretch},
 };
 

@@ -12,8 +12,8 @@ mod transmit;
 use core::ops::Range;
 
 use crate::{
-    Algorithm, CongestionState, IdleRestart, Options, Setup, Statistics,
-    congestion::{CongestionWindow, Control},
+    api::{CongestionState, IdleRestart, Options, Setup, Statistics},
+    congestion::{Algorithm, CongestionWindow, Control},
     rack::{Path, Rack},
     rate::Rate,
     rtt::Estimator,

@@ -16,7 +16,9 @@
 //! - After a timeout, data that was not sent again is acknowledged (F-RTO, RFC 5682).
 use super::{Sender, TailProbe, acknowledge::News};
 use crate::{
-    Ack, CongestionState, TIMESTAMP_TICK_NS, congestion::Delivered, rack::REORDERING,
+    api::{Ack, CongestionState, TIMESTAMP_TICK_NS},
+    congestion::Delivered,
+    rack::REORDERING,
     scoreboard::Mark,
 };
 

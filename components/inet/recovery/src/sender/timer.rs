@@ -4,7 +4,10 @@
 //! - A tail-loss probe (RFC 8985, section 7), which makes the peer report the loss of the last segments.
 //! - The retransmission timeout (RFC 6298, section 5).
 use super::{Sender, TimeoutCheck};
-use crate::{CongestionState, Expiry, RTO_MAX_NS, RTO_MIN_NS, scoreboard::Mark};
+use crate::{
+    api::{CongestionState, Expiry, RTO_MAX_NS, RTO_MIN_NS},
+    scoreboard::Mark,
+};
 
 /// The time that a probe of a single segment waits longer, for the peer's delayed acknowledgement (`TLP.max_ack_delay`).
 const MAX_ACK_DELAY_NS: u64 = RTO_MIN_NS;

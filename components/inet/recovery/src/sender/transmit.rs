@@ -2,7 +2,10 @@
 use core::ops::Range;
 
 use super::{Sender, TailProbe, TimeoutCheck};
-use crate::{IdleRestart, Transmit, congestion::CongestionWindow};
+use crate::{
+    api::{IdleRestart, Transmit},
+    congestion::CongestionWindow,
+};
 
 /// The use of the window in the last round trip. Only a window that is used may grow (RFC 7661, Linux's rule).
 #[derive(Clone, Copy, Debug, Default)]
