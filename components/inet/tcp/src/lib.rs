@@ -1,3 +1,32 @@
-//! The state machine of a TCP connection (RFC 9293). Pure code: time comes with each call, and payload stays with the caller.
-#![no_std]
+//! The state machine of TCP connections (RFC 9293). Pure code: time comes with each call, and payload stays with the caller.
+//!
+//! A [`Connection`] takes segments and gives segments, as plain [`Segment`]s without payload: the caller keeps the bytes, and the
+//! connection names them by their offset in the stream. A [`Listener`] makes connections of SYNs; a [`TimeWait`] is left of them.
+//! Loss recovery and congestion control are in the crate `recovery`.
+//!
+//! No lock is in here: the caller guards each connection and each listener by its own.
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+extern crate alloc;
+
+pub mod clock;
+mod connection;
+mod listener;
+mod receive;
+mod time_wait;
+mod wire;
+
+pub use connection::{
+    Connection, ConnectionInfo, FastOpen, IcmpError, Shutdown,
+    kept::{KeptClock, KeptConnection, KeptError},
+    settings::{Ecn, Settings},
+    types::{Arrival, Outgoing, Placement, TcpError, TcpEvents, TcpState},
+};
+pub use listener::{Context, Cookies, Listener, ListenerReply, ListenerSettings, timeouts_for};
+pub use receive::acknowledge::QuickAck;
+pub use time_wait::{TIME_WAIT_NS, TimeWait, TimeWaitReply};
+pub use wire::{
+    secret::{Flow, Secret},
+    segment::{FastOpenCookie, SackBlocks, Segment, SegmentOptions, TcpFlags, Timestamps},
+};

@@ -1,0 +1,195 @@
+//! Opening a connection (RFC 9293 section 3.5): SYNs, their options, Fast Open (RFC 7413).
+use super::{
+    Connection, Reset,
+    acks::AckKind,
+    settings::{DEFAULT_MSS, Ecn, MIN_MSS, Settings},
+    types::{Arrival, TcpEvents, TcpState},
+};
+use crate::{
+    clock::{NEVER, tick},
+    receive::acknowledge::Acknowledge,
+    wire::{
+        secret::{Flow, Secret},
+        segment::{FastOpenCookie, Segment, TcpFlags},
+        sequence::Origin,
+    },
+};
+
+/// The use of Fast Open by a connecting socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastOpen {
+    /// No Fast Open.
+    Off,
+    /// Ask the server for a cookie.
+    Request,
+    /// Send data with the SYN, under this cookie.
+    Cookie(FastOpenCookie),
+}
+
+impl Connection {
+    /// Opens a connection to a peer. The SYN is the first segment that [`Connection::output`] gives. `room` is the size of the
+    /// receive buffer in bytes.
+    pub fn connect(
+        now_ns: u64,
+        flow: &Flow,
+        secret: &Secret,
+        settings: Settings,
+        room: u64,
+        fast_open: FastOpen,
+    ) -> Connection {
+        let iss = secret.initial_sequence(flow, now_ns);
+        let mut connection = Connection::new(settings, iss, secret.timestamps_offset(flow));
+        connection.state = TcpState::SynSent;
+        connection.receive.window.set_room(room);
+        connection.send.cookie = match fast_open {
+            FastOpen::Off => None,
+            FastOpen::Request => Some(FastOpenCookie::default()),
+            FastOpen::Cookie(cookie) => Some(cookie),
+        };
+        connection.keepalive.heard_ns = now_ns;
+        connection
+    }
+
+    /// Makes the connection that answers a SYN, in SYN-RECEIVED.
+    pub(crate) fn answer(
+        now_ns: u64,
+        settings: Settings,
+        syn: &Segment,
+        iss: u32,
+        clock_offset: u32,
+        room: u64,
+    ) -> Connection {
+        let mut connection = Connection::new(settings, iss, clock_offset);
+        connection.state = TcpState::SynReceived;
+        connection.receive.window.set_room(room);
+        connection.take_syn(now_ns, syn);
+        connection
+    }
+
+    /// Notes that a SYN-ACK was sent at these times: the first one, and the last one if it was repeated or the first is unknown.
+    pub(crate) fn note_syn_ack(&mut self, first_ns: u64, repeated_ns: Option<u64>) {
+        self.receive.window.advertise_unscaled(self.receive.received);
+        self.sender.sent(0..1, first_ns);
+        if let Some(repeated_ns) = repeated_ns {
+            self.sender.sent(0..1, repeated_ns);
+        }
+        self.send.nxt = 1;
+    }
+
+    /// Takes the data of a SYN whose Fast Open cookie is right (RFC 7413 section 4.2). Data may be sent at once.
+    pub(crate) fn take_syn_data(&mut self, now_ns: u64, syn: &Segment) -> Arrival {
+        self.receive.window.advertise_unscaled(1);
+        self.send.is_early = true;
+        self.start(now_ns);
+        let mut arrival = Arrival::default();
+        self.take_payload(now_ns, syn, 0, &mut arrival);
+        arrival
+    }
+
+    /// Takes the sequence number and the options of the peer's SYN.
+    pub(super) fn take_syn(&mut self, now_ns: u64, syn: &Segment) {
+        self.receive.origin = Origin(syn.seq);
+        self.receive.received = 1;
+        self.receive.acked = 1;
+        let options = &syn.options;
+        self.send.peer_mss = options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
+        self.send.has_sack = self.settings.sack && options.sack_permitted;
+        let wscale = options.wscale.filter(|_| self.settings.window_scaling);
+        self.send.scale = wscale.unwrap_or(0).min(14);
+        self.receive.is_scaled = wscale.is_some();
+        if wscale.is_none() {
+            self.receive.window.set_scale(0);
+        }
+        self.clock.is_enabled = self.settings.timestamps && options.timestamps.is_some();
+        self.clock.recent = options.timestamps.map_or(0, |clock| clock.value);
+        self.clock.recent_ns = now_ns;
+        let ece = syn.flags.intersection(TcpFlags::ECE | TcpFlags::CWR);
+        self.send.has_ecn = if syn.has(TcpFlags::ACK) {
+            self.settings.ecn == Ecn::Request && ece == TcpFlags::ECE
+        } else {
+            self.settings.ecn != Ecn::Off && ece == TcpFlags::ECE | TcpFlags::CWR
+        };
+        self.update_mss();
+        self.send.window_field = syn.window;
+        self.send.edge = self.send.una + u64::from(syn.window);
+        self.send.max_window = u64::from(syn.window);
+        let hint = self.send.mss.min(u32::from(DEFAULT_MSS));
+        self.acks = Acknowledge::new(hint);
+    }
+
+    /// Computes the payload of full segments from the peer's MSS, the path, and the timestamps.
+    pub(super) fn update_mss(&mut self) {
+        let mss = self.send.peer_mss.min(self.send.path_mss).max(MIN_MSS);
+        let options = if self.clock.is_enabled { 12 } else { 0 };
+        self.send.mss = u32::from(mss) - options;
+    }
+
+    /// Starts the transfer of data after the handshake.
+    pub(super) fn start(&mut self, now_ns: u64) {
+        self.sender
+            .established(recovery::Options { mss: self.send.mss, has_sack: self.send.has_sack });
+        self.keepalive.heard_ns = now_ns;
+        self.arm_keepalive(now_ns);
+    }
+
+    /// Handles a segment in SYN-SENT (RFC 9293 section 3.10.7.3).
+    pub(super) fn input_syn_sent(&mut self, now_ns: u64, segment: &Segment) -> Arrival {
+        let has_ack = segment.has(TcpFlags::ACK);
+        let acked = segment.ack.wrapping_sub(self.send.origin.number(0));
+        let is_acceptable = acked >= 1 && u64::from(acked) <= 1 + self.send.syn_data;
+        if has_ack
+            && (!is_acceptable || self.send.nxt == 0 || self.is_foreign_echo(now_ns, segment))
+        {
+            if !segment.has(TcpFlags::RST) {
+                self.reset = Some(Reset { seq: segment.ack, ack: None });
+            }
+            return Arrival::default();
+        }
+        if segment.has(TcpFlags::RST) {
+            let events = if has_ack { self.be_reset() } else { TcpEvents::empty() };
+            return Arrival { payload: None, events };
+        }
+        if !segment.has(TcpFlags::SYN) {
+            return Arrival::default();
+        }
+        self.take_syn(now_ns, segment);
+        if !has_ack {
+            self.state = TcpState::SynReceived;
+            self.is_syn_ack_due = true;
+            return Arrival::default();
+        }
+        self.be_connected(now_ns, segment, u64::from(acked))
+    }
+
+    /// Whether the echoed timestamp is none that this side's SYNs carried (Linux: PAWSACTIVEREJECTED).
+    fn is_foreign_echo(&self, now_ns: u64, segment: &Segment) -> bool {
+        let first = tick(self.send.syn_ns).wrapping_add(self.clock.offset);
+        let span = tick(now_ns).wrapping_sub(tick(self.send.syn_ns));
+        self.settings.timestamps
+            && self.send.syn_ns != NEVER
+            && segment
+                .options
+                .timestamps
+                .is_some_and(|clock| clock.echo != 0 && clock.echo.wrapping_sub(first) > span)
+    }
+
+    fn be_connected(&mut self, now_ns: u64, segment: &Segment, acked: u64) -> Arrival {
+        self.state = if self.send.is_closed { TcpState::FinWait1 } else { TcpState::Established };
+        self.send.given_cookie = segment.options.fast_open.filter(|cookie| !cookie.is_request());
+        if acked > 1 {
+            // The data of the SYN arrived. If not, it was never sent, as far as loss recovery knows.
+            self.send.is_syn_data_acked = true;
+            self.sender.sent(1..acked, now_ns);
+            self.send.nxt = acked;
+        }
+        self.set_first_window(segment, acked);
+        let mut events = TcpEvents::CONNECTED;
+        events |= self.pass_ack(now_ns, segment, acked, AckKind::Plain);
+        self.start(now_ns);
+        self.acks.be_quick(self.receive.window.size(self.receive.received));
+        self.acks.demand();
+        let mut arrival = Arrival { payload: None, events };
+        self.take_payload(now_ns, segment, 0, &mut arrival);
+        arrival
+    }
+}

@@ -1,0 +1,110 @@
+//! TIME-WAIT: the small state that is left of a closed connection (RFC 9293 section 3.10.7.4, RFC 6191, RFC 1337).
+use crate::{
+    clock::{NEVER, SECOND, tick},
+    connection::{Clock, settings::INVALID_INTERVAL_NS},
+    wire::{
+        segment::{Segment, SegmentOptions, TcpFlags, Timestamps},
+        sequence::is_before,
+    },
+};
+
+/// Length of TIME-WAIT in nanoseconds (Linux: TCP_TIMEWAIT_LEN).
+pub const TIME_WAIT_NS: u64 = 60 * SECOND;
+/// Distance of a reused connection's initial sequence number from the old one's last (Linux: tcp_timewait_state_process).
+const REUSE_DISTANCE: u32 = 65_535 + 2;
+
+/// A connection in TIME-WAIT.
+#[derive(Clone, Debug)]
+pub struct TimeWait {
+    /// The next sequence number of this side.
+    pub(crate) seq: u32,
+    /// The next sequence number of the peer.
+    pub(crate) ack: u32,
+    pub(crate) window: u64,
+    pub(crate) scale: u8,
+    pub(crate) clock: Clock,
+    pub(crate) deadline_ns: u64,
+    pub(crate) answered_ns: u64,
+    pub(crate) is_protected: bool,
+}
+
+/// The answer to a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeWaitReply {
+    /// Nothing.
+    Drop,
+    /// Send this acknowledgement.
+    Acknowledge(Segment),
+    /// The segment is a SYN that may open a new connection in place of this one (RFC 6191). It goes to the listener, with this as
+    /// the initial sequence number.
+    Reuse(u32),
+    /// The state is gone.
+    Close,
+}
+
+impl TimeWait {
+    /// Returns the time at which the state ends.
+    pub fn deadline(&self) -> u64 {
+        self.deadline_ns
+    }
+
+    /// Takes a segment.
+    pub fn input(&mut self, now_ns: u64, segment: &Segment) -> TimeWaitReply {
+        let clock = segment.options.timestamps.filter(|_| self.clock.is_enabled);
+        let is_old = clock.is_some_and(|clock| is_before(clock.value, self.clock.recent));
+        let is_reset = segment.has(TcpFlags::RST);
+        let is_next = segment.seq == self.ack && (segment.sequence_len() == 0 || is_reset);
+        if !is_old && is_next {
+            if is_reset && !self.is_protected {
+                return TimeWaitReply::Close;
+            }
+            self.deadline_ns = now_ns.saturating_add(TIME_WAIT_NS);
+            if let Some(clock) = clock {
+                self.clock.recent = clock.value;
+            }
+            return TimeWaitReply::Drop;
+        }
+        let is_new_clock = clock.is_some_and(|clock| is_before(self.clock.recent, clock.value));
+        let is_syn = segment.flags.intersection(TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST)
+            == TcpFlags::SYN;
+        if is_syn && !is_old && (is_before(self.ack, segment.seq) || is_new_clock) {
+            return TimeWaitReply::Reuse(self.seq.wrapping_add(REUSE_DISTANCE));
+        }
+        if is_reset {
+            return TimeWaitReply::Drop;
+        }
+        if is_old || segment.has(TcpFlags::ACK) {
+            self.deadline_ns = now_ns.saturating_add(TIME_WAIT_NS);
+        }
+        self.answer(now_ns)
+    }
+
+    /// Acknowledges again, at most every 500 ms.
+    fn answer(&mut self, now_ns: u64) -> TimeWaitReply {
+        if self.answered_ns != NEVER
+            && now_ns.saturating_sub(self.answered_ns) < INVALID_INTERVAL_NS
+        {
+            return TimeWaitReply::Drop;
+        }
+        self.answered_ns = now_ns;
+        let timestamps = self.clock.is_enabled.then(|| Timestamps {
+            value: tick(now_ns).wrapping_add(self.clock.offset),
+            echo: self.clock.recent,
+        });
+        TimeWaitReply::Acknowledge(Segment {
+            seq: self.seq,
+            ack: self.ack,
+            flags: TcpFlags::ACK,
+            window: (self.window >> self.scale).min(u64::from(u16::MAX)) as u16,
+            options: SegmentOptions { timestamps, ..SegmentOptions::default() },
+            ..Segment::default()
+        })
+    }
+
+    /// Returns whether a program may connect from the same ports again, because timestamps tell old segments from new ones
+    /// (`tcp_tw_reuse`), and the initial sequence number to use then.
+    pub fn reuse_for_connect(&self, now_ns: u64) -> Option<u32> {
+        let is_old_enough = now_ns.saturating_sub(self.clock.recent_ns) >= SECOND;
+        (self.clock.is_enabled && is_old_enough).then(|| self.seq.wrapping_add(REUSE_DISTANCE))
+    }
+}

@@ -1,0 +1,194 @@
+//! Numbers that an attacker off the path cannot guess: initial sequence numbers (RFC 6528), offsets of timestamps, SYN cookies
+//! (RFC 4987) and Fast Open cookies (RFC 7413), all by SipHash-2-4 with a secret key (Aumasson and Bernstein, 2012).
+use super::segment::FastOpenCookie;
+
+/// The two ends of a connection. An IPv4 address is written as an IPv4-mapped IPv6 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flow {
+    /// Local address.
+    pub local: [u8; 16],
+    /// Remote address.
+    pub remote: [u8; 16],
+    /// Local port.
+    pub local_port: u16,
+    /// Remote port.
+    pub remote_port: u16,
+}
+
+/// The secret key of a stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Secret {
+    keys: [u64; 2],
+}
+
+/// The purpose of a keyed hash, which separates the values of one flow from each other.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Number = 1,
+    Clock,
+    CookieFixed,
+    CookieTimed,
+    FastOpen,
+}
+
+/// Units of a SYN cookie's clock, in nanoseconds.
+const COOKIE_TICK_NS: u64 = 60_000_000_000;
+/// Greatest age of a SYN cookie, in ticks (Linux: MAX_SYNCOOKIE_AGE).
+const COOKIE_AGE_TICKS: u32 = 2;
+const COOKIE_BITS: u32 = 24;
+const COOKIE_MASK: u32 = (1 << COOKIE_BITS) - 1;
+
+impl Secret {
+    /// Makes the key of 16 random bytes.
+    pub fn new(bytes: [u8; 16]) -> Secret {
+        let whole = u128::from_le_bytes(bytes);
+        Secret { keys: [whole as u64, (whole >> 64) as u64] }
+    }
+
+    /// Returns the initial sequence number of a connection that opens now: a clock of 64 ns plus a keyed hash of the flow
+    /// (RFC 6528 section 3; the period of the clock is Linux's).
+    pub fn initial_sequence(&self, flow: &Flow, now_ns: u64) -> u32 {
+        let clock = (now_ns >> 6) as u32;
+        clock.wrapping_add(self.hash(Purpose::Number, flow, 0) as u32)
+    }
+
+    /// Returns the offset that is added to the clock of the flow's timestamps (RFC 7323 section 5.4). It is the same for all
+    /// ports, so that the timestamps of later connections grow (RFC 6191).
+    pub fn timestamps_offset(&self, flow: &Flow) -> u32 {
+        let flow = Flow { local_port: 0, remote_port: 0, ..*flow };
+        self.hash(Purpose::Clock, &flow, 0) as u32
+    }
+
+    /// Returns the SYN cookie for a SYN with sequence number `irs`: a sequence number that carries `data`, at most 24 bits, and the
+    /// minute.
+    pub(crate) fn syn_cookie(&self, flow: &Flow, irs: u32, now_ns: u64, data: u32) -> u32 {
+        let tick = (now_ns / COOKIE_TICK_NS) as u32;
+        let timed =
+            (self.hash(Purpose::CookieTimed, flow, u64::from(tick)) as u32).wrapping_add(data);
+        (self.hash(Purpose::CookieFixed, flow, 0) as u32)
+            .wrapping_add(irs)
+            .wrapping_add(tick << COOKIE_BITS)
+            .wrapping_add(timed & COOKIE_MASK)
+    }
+
+    /// Returns the data of a SYN cookie that this key made within the last two minutes. A forged cookie gives random data: the
+    /// caller refuses data that it does not make.
+    pub(crate) fn cookie_data(
+        &self,
+        flow: &Flow,
+        irs: u32,
+        now_ns: u64,
+        cookie: u32,
+    ) -> Option<u32> {
+        let tick = (now_ns / COOKIE_TICK_NS) as u32;
+        let rest =
+            cookie.wrapping_sub(self.hash(Purpose::CookieFixed, flow, 0) as u32).wrapping_sub(irs);
+        let age = tick.wrapping_sub(rest >> COOKIE_BITS) & (u32::MAX >> COOKIE_BITS);
+        if age >= COOKIE_AGE_TICKS {
+            return None;
+        }
+        let made = tick.wrapping_sub(age);
+        let timed = self.hash(Purpose::CookieTimed, flow, u64::from(made)) as u32;
+        Some(rest.wrapping_sub(timed) & COOKIE_MASK)
+    }
+
+    /// Returns the Fast Open cookie of the remote address, of 8 bytes.
+    pub fn fast_open_cookie(&self, flow: &Flow) -> FastOpenCookie {
+        let flow = Flow { local_port: 0, remote_port: 0, ..*flow };
+        let bytes = self.hash(Purpose::FastOpen, &flow, 0).to_le_bytes();
+        FastOpenCookie::new(&bytes).unwrap_or_default()
+    }
+
+    fn hash(&self, purpose: Purpose, flow: &Flow, number: u64) -> u64 {
+        let ports = u64::from(flow.local_port) << 16 | u64::from(flow.remote_port);
+        let local = u128::from_le_bytes(flow.local);
+        let remote = u128::from_le_bytes(flow.remote);
+        let words = [
+            local as u64,
+            (local >> 64) as u64,
+            remote as u64,
+            (remote >> 64) as u64,
+            ports | (purpose as u64) << 32,
+            number,
+        ];
+        siphash(self.keys, words)
+    }
+}
+
+/// SipHash-2-4 of six words.
+fn siphash(keys: [u64; 2], words: [u64; 6]) -> u64 {
+    let [first, second] = keys;
+    let mut state = [
+        first ^ 0x736f_6d65_7073_6575,
+        second ^ 0x646f_7261_6e64_6f6d,
+        first ^ 0x6c79_6765_6e65_7261,
+        second ^ 0x7465_6462_7974_6573,
+    ];
+    let last = (words.len() as u64 * 8) << 56;
+    for word in words.into_iter().chain([last]) {
+        state[3] ^= word;
+        state = round(round(state));
+        state[0] ^= word;
+    }
+    state[2] ^= 0xff;
+    let [a, b, c, d] = round(round(round(round(state))));
+    a ^ b ^ c ^ d
+}
+
+fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
+    a = a.wrapping_add(b);
+    b = b.rotate_left(13) ^ a;
+    a = a.rotate_left(32);
+    c = c.wrapping_add(d);
+    d = d.rotate_left(16) ^ c;
+    a = a.wrapping_add(d);
+    d = d.rotate_left(21) ^ a;
+    c = c.wrapping_add(b);
+    b = b.rotate_left(17) ^ c;
+    c = c.rotate_left(32);
+    [a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SECOND;
+
+    fn flow(remote_port: u16) -> Flow {
+        Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port }
+    }
+
+    #[test]
+    fn siphash_gives_the_value_of_the_reference_for_48_bytes() {
+        // Entry 48 of vectors_sip64 in the reference code: key 00..0f, message 00..2f.
+        let bytes: [u8; 16] = core::array::from_fn(|at| at as u8);
+        let words = core::array::from_fn(|word| {
+            u64::from_le_bytes(core::array::from_fn(|at| (word * 8 + at) as u8))
+        });
+        assert_eq!(siphash(Secret::new(bytes).keys, words).to_le_bytes(), REFERENCE_48);
+    }
+
+    const REFERENCE_48: [u8; 8] = [0x51, 0xa9, 0xcb, 0x9e, 0xcb, 0xa3, 0x12, 0xe6];
+
+    #[test]
+    fn cookies_are_valid_for_their_flow_and_two_minutes() {
+        let secret = Secret::new([9; 16]);
+        let made = 1000 * SECOND;
+        let cookie = secret.syn_cookie(&flow(1), 77, made, 5);
+        let data = |flow: &Flow, irs, at| secret.cookie_data(flow, irs, at, cookie);
+        assert_eq!(data(&flow(1), 77, made), Some(5));
+        assert_eq!(data(&flow(1), 77, 1060 * SECOND), Some(5));
+        assert_eq!(data(&flow(1), 77, 1200 * SECOND), None);
+        assert_ne!(data(&flow(2), 77, made), Some(5));
+        assert_ne!(data(&flow(1), 78, made), Some(5));
+    }
+
+    #[test]
+    fn initial_numbers_grow_with_time_and_differ_between_flows() {
+        let secret = Secret::new([9; 16]);
+        let at = |flow: &Flow, seconds| secret.initial_sequence(flow, seconds * SECOND);
+        assert_eq!(at(&flow(1), 2).wrapping_sub(at(&flow(1), 1)), 1_000_000_000 / 64);
+        assert_ne!(at(&flow(1), 1), at(&flow(2), 1));
+        assert_eq!(secret.timestamps_offset(&flow(1)), secret.timestamps_offset(&flow(2)));
+    }
+}
