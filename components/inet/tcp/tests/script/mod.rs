@@ -1,0 +1,3 @@
+//! Packet scripts.
+pub mod parse;
+pub mod run;
