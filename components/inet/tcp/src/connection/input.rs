@@ -134,6 +134,11 @@ impl Connection {
         self.note_urgent(segment, position, &mut arrival.events);
         if self.state.can_receive() {
             self.take_payload(now_ns, segment, position, &mut arrival);
+        } else if segment.sequence_len() > 0
+            && position + u64::from(segment.sequence_len()) <= self.receive.received
+        {
+            // A repeated FIN or repeated data: the acknowledgement was lost.
+            self.acks.demand();
         }
         arrival
     }

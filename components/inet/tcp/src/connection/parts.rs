@@ -83,7 +83,7 @@ impl Send {
             window_seq: 0,
             max_window: 0,
             small_end: 0,
-            pushed: 0,
+            pushed: 1,
             urgent_end: None,
             cookie: None,
             given_cookie: None,

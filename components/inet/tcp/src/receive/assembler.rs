@@ -41,8 +41,9 @@ impl Assembler {
         let touched = self.ranges.get(first..last).unwrap_or(&[]);
         let start = touched.first().map_or(new.start, |one| one.start.min(new.start));
         let end = touched.last().map_or(new.end, |one| one.end.max(new.end));
-        self.ranges.splice(first..last, [start..end]);
-        self.report(start..end);
+        let merged = start..end;
+        self.ranges.splice(first..last, core::iter::once(merged.clone()));
+        self.report(merged);
         true
     }
 

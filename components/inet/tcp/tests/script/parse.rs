@@ -34,6 +34,8 @@ pub struct Wire {
     pub has_value: bool,
     /// A Fast Open cookie of any content.
     pub any_cookie: bool,
+    /// The Fast Open cookie that the server made for this peer.
+    pub right_cookie: bool,
     /// Whether the packet is marked ECT(0), if the script tells.
     pub is_capable: Option<bool>,
     /// The time need not be exact: at most so many nanoseconds later.
@@ -116,6 +118,7 @@ fn wire(text: &str) -> Result<Wire, String> {
         has_echo: false,
         has_value: false,
         any_cookie: false,
+        right_cookie: false,
         is_capable: None,
         within_ns: 0,
     };
@@ -174,6 +177,7 @@ impl Wire {
                 options.timestamps = Some(clock);
             }
             ["FO"] => options.fast_open = Some(FastOpenCookie::default()),
+            ["FO", "right"] => self.right_cookie = true,
             ["FO", "any"] => self.any_cookie = true,
             ["FO", hex] => options.fast_open = Some(cookie(hex)?),
             _ => return Err(format!("unknown option `{text}`")),

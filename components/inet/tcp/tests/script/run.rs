@@ -21,6 +21,8 @@ struct Peer {
     socket: Option<Socket>,
     iss: u32,
     last_clock: u32,
+    /// The window of its last segment, which later ones repeat.
+    window: Option<u16>,
     events: TcpEvents,
     error: Option<TcpError>,
     cookie: Option<FastOpenCookie>,
@@ -52,6 +54,42 @@ pub fn run(text: &str) -> Outcome {
 
 fn flow(peer: u16) -> Flow {
     Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port: 1000 + peer }
+}
+
+/// A segment in the syntax of scripts.
+fn show(segment: &Segment) -> String {
+    let names = ["F", "S", "R", "P", ".", "U", "E", "W"];
+    let flags: String = names
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| segment.flags.bits() >> bit & 1 == 1)
+        .map(|(_, name)| *name)
+        .collect();
+    let (seq, length) = (segment.seq.cast_signed(), segment.length);
+    let end = i64::from(seq) + i64::from(length);
+    let mut text = format!("{flags} {seq}:{end}({length})");
+    if segment.has(TcpFlags::ACK) {
+        text += &format!(" ack {}", segment.ack.cast_signed());
+    }
+    text += &format!(" win {}", segment.window);
+    if segment.has(TcpFlags::URG) {
+        text += &format!(" urg {}", segment.urgent);
+    }
+    let options = &segment.options;
+    let mut all = Vec::new();
+    all.extend(options.mss.map(|mss| format!("mss {mss}")));
+    all.extend(options.sack_permitted.then(|| "sackOK".to_owned()));
+    all.extend(options.timestamps.map(|clock| {
+        format!("TS val {} ecr {}", clock.value.cast_signed(), clock.echo.cast_signed())
+    }));
+    all.extend(options.wscale.map(|scale| format!("wscale {scale}")));
+    if !options.sack.is_empty() {
+        let blocks: Vec<_> =
+            options.sack.iter().map(|(start, end)| format!("{start}:{end}")).collect();
+        all.push(format!("sack {}", blocks.join(" ")));
+    }
+    all.extend(options.fast_open.map(|cookie| format!("FO {:02x?}", cookie.bytes())));
+    text + &format!(" <{}>", all.join(","))
 }
 
 impl Machine {
@@ -199,9 +237,14 @@ impl Machine {
     fn arrive(&mut self, wire: &Wire) {
         let isn = self.peer_isn;
         let offset = self.secret.timestamps_offset(&flow(wire.peer));
+        let right = self.secret.fast_open_cookie(&flow(wire.peer));
         let peer = self.peer(wire.peer);
         let mut segment = wire.segment;
         segment.seq = segment.seq.wrapping_add(isn);
+        if !wire.has_window {
+            segment.window = peer.window.unwrap_or(u16::MAX);
+        }
+        peer.window = Some(segment.window);
         if segment.has(TcpFlags::ACK) {
             segment.ack = segment.ack.wrapping_add(peer.iss);
             let mut blocks = SackBlocks::default();
@@ -209,6 +252,9 @@ impl Machine {
                 blocks.push(start.wrapping_add(peer.iss), end.wrapping_add(peer.iss));
             }
             segment.options.sack = blocks;
+        }
+        if wire.right_cookie {
+            segment.options.fast_open = Some(right);
         }
         if let Some(clock) = &mut segment.options.timestamps {
             let is_first = segment.flags == TcpFlags::SYN;
@@ -285,7 +331,7 @@ impl Machine {
     }
 
     fn show_wanted(&self, wire: &Wire) -> String {
-        format!("{:?}", wire.segment).replace("SegmentOptions", "")
+        show(&wire.segment)
     }
 
     /// The segment with relative numbers.
@@ -312,7 +358,7 @@ impl Machine {
     }
 
     fn show(&self, number: u16, segment: &Segment) -> String {
-        format!("{:?}", self.relative(number, segment)).replace("SegmentOptions", "")
+        show(&self.relative(number, segment))
     }
 
     fn matches(&self, wire: &Wire, outgoing: &Outgoing) -> bool {
@@ -366,6 +412,10 @@ impl Machine {
             ["accept"] => {
                 let child = self.listener.as_mut().ok_or("no listener")?.accept();
                 self.current = child.ok_or("no child")?.remote_port - 1000;
+            }
+            ["unconnect"] => {
+                let current = self.current;
+                self.peer(current).socket = None;
             }
             ["unlisten"] => self.listener = None,
             ["kill"] => self.kill()?,
