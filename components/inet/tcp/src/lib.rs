@@ -1,6 +1,6 @@
 //! The state machine of TCP connections (RFC 9293). Pure code: time comes with each call, and payload stays with the caller.
 //!
-//! A [`Connection`] takes segments and gives segments, as plain [`Segment`]s without payload: the caller keeps the bytes, and the
+//! A [`Connection`] takes segments and gives segments, as plain [`TcpSegment`]s without payload: the caller keeps the bytes, and the
 //! connection names them by their offset in the stream. A [`Listener`] makes connections of SYNs; a [`TimeWait`] is left of them.
 //! Loss recovery and congestion control are in the crate `recovery`.
 //!
@@ -14,19 +14,21 @@ pub mod clock;
 mod connection;
 mod listener;
 mod receive;
-mod time_wait;
 mod wire;
 
 pub use connection::{
-    Connection, ConnectionInfo, FastOpen, IcmpError, Shutdown,
+    Connection,
     kept::{KeptClock, KeptConnection, KeptError},
     settings::{Ecn, Settings},
-    types::{Arrival, Outgoing, Placement, TcpError, TcpEvents, TcpState},
+    time_wait::{TIME_WAIT_NS, TimeWait, TimeWaitReply},
+    types::{
+        Arrival, ConnectionInfo, FastOpen, IcmpError, Outgoing, Placement, Shutdown, TcpError,
+        TcpEvents, TcpState,
+    },
 };
 pub use listener::{Context, Cookies, Listener, ListenerReply, ListenerSettings, timeouts_for};
 pub use receive::acknowledge::QuickAck;
-pub use time_wait::{TIME_WAIT_NS, TimeWait, TimeWaitReply};
 pub use wire::{
     secret::{Flow, Secret},
-    segment::{FastOpenCookie, SackBlocks, Segment, SegmentOptions, TcpFlags, Timestamps},
+    segment::{FastOpenCookie, SackBlocks, SegmentOptions, TcpFlags, TcpSegment, Timestamps},
 };

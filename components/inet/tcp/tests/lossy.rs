@@ -71,7 +71,7 @@ impl End {
         self.room.saturating_sub(unread)
     }
 
-    fn input(&mut self, now: u64, segment: &Segment, payload: &[u8]) {
+    fn input(&mut self, now: u64, segment: &TcpSegment, payload: &[u8]) {
         let arrival = self.connection.input(now, segment, self.free());
         self.store(&arrival, payload);
         self.note(arrival.events);
@@ -135,7 +135,7 @@ struct Packet {
     at: u64,
     number: u64,
     to: usize,
-    segment: Segment,
+    segment: TcpSegment,
     payload: Vec<u8>,
 }
 
@@ -200,7 +200,7 @@ impl Run {
         }
     }
 
-    fn transmit(&mut self, to: usize, segment: Segment, payload: Vec<u8>) {
+    fn transmit(&mut self, to: usize, segment: TcpSegment, payload: Vec<u8>) {
         let copies = if self.random.chance(self.weather.duplicates) { 2 } else { 1 };
         for _ in 0..copies {
             if !self.random.chance(self.weather.loss) {

@@ -8,7 +8,7 @@ const ROOM: u64 = 20_000;
 /// One step against a connection.
 #[derive(Clone, Debug)]
 enum Step {
-    Segment {
+    TcpSegment {
         seq: i32,
         ack: i32,
         flags: u8,
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
             prop::collection::vec((near(), near()), 0..4),
         )
             .prop_map(|(seq, ack, flags, window, urgent, length, clock, sack)| {
-                Step::Segment { seq, ack, flags, window, urgent, length, clock, sack }
+                Step::TcpSegment { seq, ack, flags, window, urgent, length, clock, sack }
             });
     prop_oneof![
         12 => segment,
@@ -123,7 +123,7 @@ impl Bench {
         let _ = self.connection.info(self.now);
     }
 
-    fn input(&mut self, segment: &Segment) {
+    fn input(&mut self, segment: &TcpSegment) {
         let before = self.connection.received();
         let arrival = self.connection.input(self.now, segment, self.room());
         if let Some(place) = arrival.payload {
@@ -135,8 +135,8 @@ impl Bench {
     }
 
     /// The segment of a step whose numbers are near those of the connection. `None` for another step.
-    fn near_segment(&self, step: &Step) -> Option<Segment> {
-        let Step::Segment { seq, ack, flags, window, urgent, length, clock, sack } = step else {
+    fn near_segment(&self, step: &Step) -> Option<TcpSegment> {
+        let Step::TcpSegment { seq, ack, flags, window, urgent, length, clock, sack } = step else {
             return None;
         };
         let now = 1000_u32.wrapping_add((self.now / MILLISECOND) as u32);
@@ -149,7 +149,7 @@ impl Bench {
             let number = |near: &i32| self.seq.wrapping_add(*near as u32);
             options.sack.push(number(start), number(end));
         }
-        Some(Segment {
+        Some(TcpSegment {
             seq: self.ack.wrapping_add(*seq as u32),
             ack: self.seq.wrapping_add(*ack as u32),
             flags: TcpFlags::from_bits_truncate(*flags),
@@ -163,18 +163,18 @@ impl Bench {
 
     fn apply(&mut self, step: &Step) {
         match step {
-            Step::Segment { .. } => {
+            Step::TcpSegment { .. } => {
                 if let Some(segment) = self.near_segment(step) {
                     self.input(&segment);
                 }
             }
-            Step::Wild(seq, ack, flags, window, length) => self.input(&Segment {
+            Step::Wild(seq, ack, flags, window, length) => self.input(&TcpSegment {
                 seq: *seq,
                 ack: *ack,
                 flags: TcpFlags::from_bits_truncate(*flags),
                 window: *window,
                 length: *length,
-                ..Segment::default()
+                ..TcpSegment::default()
             }),
             Step::Write(count) => {
                 self.connection.write_to(self.connection.written() + u64::from(*count))
@@ -271,7 +271,7 @@ fn bench(bits: u8) -> Bench {
     Bench { connection, now: START, seq: 0, ack: 0, clock: 0, counters: [0; 6] }
 }
 
-fn syn_ack(bench: &Bench, bits: u8) -> Segment {
+fn syn_ack(bench: &Bench, bits: u8) -> TcpSegment {
     let mut options = SegmentOptions { mss: Some(1000), ..SegmentOptions::default() };
     options.sack_permitted = bits & 1 != 0;
     options.timestamps =
@@ -279,13 +279,13 @@ fn syn_ack(bench: &Bench, bits: u8) -> Segment {
     options.wscale = (bits & 4 != 0).then_some(3);
     let ece = if bits & 8 != 0 { TcpFlags::ECE } else { TcpFlags::empty() };
     let flags = TcpFlags::SYN | TcpFlags::ACK | ece;
-    Segment {
+    TcpSegment {
         seq: u32::from(bits) * 0x1111_1111,
         ack: bench.seq,
         flags,
         window: 30_000,
         options,
-        ..Segment::default()
+        ..TcpSegment::default()
     }
 }
 
@@ -323,14 +323,14 @@ proptest! {
             let flow = Flow { remote_port: peer, ..flow() };
             let context = Context { now_ns: now, flow, secret: &secret, room: ROOM };
             let timestamps = has_clock.then_some(Timestamps { value: 7, echo: 9 });
-            let segment = Segment {
+            let segment = TcpSegment {
                 seq,
                 ack: last.wrapping_add(1).wrapping_add(ack as u32),
                 flags: TcpFlags::from_bits_truncate(flags & 0x17),
                 window: 1000,
                 length,
                 options: SegmentOptions { timestamps, fast_open: Some(secret.fast_open_cookie(&flow)), ..Default::default() },
-                ..Segment::default()
+                ..TcpSegment::default()
             };
             match listener.input(&context, &segment, None) {
                 ListenerReply::Send(reply) if reply.has(TcpFlags::SYN) => last = reply.seq,

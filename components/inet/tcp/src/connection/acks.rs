@@ -6,7 +6,7 @@ use super::{
 use crate::{
     clock::{NEVER, tick},
     wire::{
-        segment::{Segment, TcpFlags},
+        segment::{TcpFlags, TcpSegment},
         sequence::Origin,
     },
 };
@@ -20,7 +20,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(segment: &Segment, origin: Origin, near: u64) -> Blocks {
+    fn new(segment: &TcpSegment, origin: Origin, near: u64) -> Blocks {
         let mut all = Blocks { blocks: [const { 0..0 }; 4], count: 0 };
         for (start, end) in segment.options.sack.iter() {
             let range = origin.position(near, start).zip(origin.position(near, end));
@@ -48,7 +48,7 @@ pub(super) enum AckKind {
 }
 
 impl AckKind {
-    fn of(segment: &Segment) -> AckKind {
+    fn of(segment: &TcpSegment) -> AckKind {
         if segment.sequence_len() == 0 { AckKind::Plain } else { AckKind::Other }
     }
 }
@@ -59,7 +59,7 @@ impl Connection {
     pub(super) fn apply_ack(
         &mut self,
         now_ns: u64,
-        segment: &Segment,
+        segment: &TcpSegment,
         position: u64,
     ) -> Result<TcpEvents, TcpEvents> {
         let distance = self.send.origin.distance(self.send.una, segment.ack);
@@ -85,7 +85,7 @@ impl Connection {
 
     /// Applies an acknowledgement of new positions from the short path.
     #[inline]
-    pub(super) fn apply_advance(&mut self, now_ns: u64, segment: &Segment) -> TcpEvents {
+    pub(super) fn apply_advance(&mut self, now_ns: u64, segment: &TcpSegment) -> TcpEvents {
         let acked = segment.ack.wrapping_sub(self.send.origin.number(self.send.una));
         self.probe.count = 0;
         self.totals.last_ack_received_ns = now_ns;
@@ -99,7 +99,7 @@ impl Connection {
     fn apply_first_ack(
         &mut self,
         now_ns: u64,
-        segment: &Segment,
+        segment: &TcpSegment,
         distance: i64,
     ) -> Result<TcpEvents, TcpEvents> {
         if distance <= 0 || distance.unsigned_abs() > self.send.nxt - self.send.una {
@@ -116,7 +116,7 @@ impl Connection {
     }
 
     /// Takes the window of the first segment that is not a SYN.
-    pub(super) fn set_first_window(&mut self, segment: &Segment, number: u64) {
+    pub(super) fn set_first_window(&mut self, segment: &TcpSegment, number: u64) {
         let scale = if segment.has(TcpFlags::SYN) { 0 } else { self.send.scale };
         let window = u64::from(segment.window) << scale;
         self.send.window_field = segment.window;
@@ -127,7 +127,7 @@ impl Connection {
 
     /// Takes the peer's window unless the segment is older than the one that set it (RFC 9293: SND.WL1, SND.WL2). Returns whether
     /// the window changed.
-    fn update_window(&mut self, segment: &Segment, position: u64, number: u64) -> bool {
+    fn update_window(&mut self, segment: &TcpSegment, position: u64, number: u64) -> bool {
         let window = u64::from(segment.window) << self.send.scale;
         let advance = number - self.send.una;
         let is_newer = advance > 0
@@ -159,7 +159,7 @@ impl Connection {
     pub(super) fn pass_ack(
         &mut self,
         now_ns: u64,
-        segment: &Segment,
+        segment: &TcpSegment,
         number: u64,
         kind: AckKind,
     ) -> TcpEvents {
@@ -211,7 +211,7 @@ impl Connection {
 
     /// The time that the echoed timestamp stands for.
     #[inline]
-    fn echo_ns(&self, now_ns: u64, segment: &Segment) -> Option<u64> {
+    fn echo_ns(&self, now_ns: u64, segment: &TcpSegment) -> Option<u64> {
         let clock = segment.options.timestamps.filter(|_| self.clock.is_enabled)?;
         let age = tick(now_ns).wrapping_sub(clock.echo.wrapping_sub(self.clock.offset));
         let ticks = now_ns / recovery::TIMESTAMP_TICK_NS;

@@ -1,12 +1,12 @@
 //! Arriving payload, the peer's FIN and its urgent byte (RFC 9293 section 3.10.7.4, sixth to eighth check).
 use super::{
     Connection,
+    time_wait::{TIME_WAIT_NS, TimeWait},
     types::{Arrival, Placement, TcpEvents, TcpState},
 };
 use crate::{
     clock::NEVER,
-    time_wait::{TIME_WAIT_NS, TimeWait},
-    wire::segment::{Segment, TcpFlags},
+    wire::segment::{TcpFlags, TcpSegment},
 };
 
 impl Connection {
@@ -36,7 +36,7 @@ impl Connection {
     pub(super) fn take_payload(
         &mut self,
         now_ns: u64,
-        segment: &Segment,
+        segment: &TcpSegment,
         position: u64,
         arrival: &mut Arrival,
     ) {
@@ -137,7 +137,12 @@ impl Connection {
     }
 
     /// Notes the urgent pointer (RFC 6093; Linux: tcp_check_urg). It points behind the urgent byte.
-    pub(super) fn note_urgent(&mut self, segment: &Segment, position: u64, events: &mut TcpEvents) {
+    pub(super) fn note_urgent(
+        &mut self,
+        segment: &TcpSegment,
+        position: u64,
+        events: &mut TcpEvents,
+    ) {
         if !segment.has(TcpFlags::URG) || segment.urgent == 0 || !self.state.can_receive() {
             return;
         }

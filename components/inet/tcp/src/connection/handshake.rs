@@ -3,28 +3,17 @@ use super::{
     Connection, Reset,
     acks::AckKind,
     settings::{DEFAULT_MSS, Ecn, MIN_MSS, Settings},
-    types::{Arrival, TcpEvents, TcpState},
+    types::{Arrival, FastOpen, TcpEvents, TcpState},
 };
 use crate::{
     clock::{NEVER, tick},
     receive::acknowledge::Acknowledge,
     wire::{
         secret::{Flow, Secret},
-        segment::{FastOpenCookie, Segment, TcpFlags},
+        segment::{FastOpenCookie, TcpFlags, TcpSegment},
         sequence::Origin,
     },
 };
-
-/// The use of Fast Open by a connecting socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FastOpen {
-    /// No Fast Open.
-    Off,
-    /// Ask the server for a cookie.
-    Request,
-    /// Send data with the SYN, under this cookie.
-    Cookie(FastOpenCookie),
-}
 
 impl Connection {
     /// Opens a connection to a peer. The SYN is the first segment that [`Connection::output`] gives. `room` is the size of the
@@ -54,7 +43,7 @@ impl Connection {
     pub(crate) fn answer(
         now_ns: u64,
         settings: Settings,
-        syn: &Segment,
+        syn: &TcpSegment,
         iss: u32,
         clock_offset: u32,
         room: u64,
@@ -77,7 +66,7 @@ impl Connection {
     }
 
     /// Takes the data of a SYN whose Fast Open cookie is right (RFC 7413 section 4.2). Data may be sent at once.
-    pub(crate) fn take_syn_data(&mut self, now_ns: u64, syn: &Segment) -> Arrival {
+    pub(crate) fn take_syn_data(&mut self, now_ns: u64, syn: &TcpSegment) -> Arrival {
         self.receive.window.advertise_unscaled(1);
         self.send.is_early = true;
         self.start(now_ns);
@@ -87,7 +76,7 @@ impl Connection {
     }
 
     /// Takes the sequence number and the options of the peer's SYN.
-    pub(super) fn take_syn(&mut self, now_ns: u64, syn: &Segment) {
+    pub(super) fn take_syn(&mut self, now_ns: u64, syn: &TcpSegment) {
         self.receive.origin = Origin(syn.seq);
         self.receive.received = 1;
         self.receive.acked = 1;
@@ -133,7 +122,7 @@ impl Connection {
     }
 
     /// Handles a segment in SYN-SENT (RFC 9293 section 3.10.7.3).
-    pub(super) fn input_syn_sent(&mut self, now_ns: u64, segment: &Segment) -> Arrival {
+    pub(super) fn input_syn_sent(&mut self, now_ns: u64, segment: &TcpSegment) -> Arrival {
         let has_ack = segment.has(TcpFlags::ACK);
         let acked = segment.ack.wrapping_sub(self.send.origin.number(0));
         let is_acceptable = acked >= 1 && u64::from(acked) <= 1 + self.send.syn_data;
@@ -162,7 +151,7 @@ impl Connection {
     }
 
     /// Whether the echoed timestamp is none that this side's SYNs carried (Linux: PAWSACTIVEREJECTED).
-    fn is_foreign_echo(&self, now_ns: u64, segment: &Segment) -> bool {
+    fn is_foreign_echo(&self, now_ns: u64, segment: &TcpSegment) -> bool {
         let first = tick(self.send.syn_ns).wrapping_add(self.clock.offset);
         let span = tick(now_ns).wrapping_sub(tick(self.send.syn_ns));
         self.settings.timestamps
@@ -173,7 +162,7 @@ impl Connection {
                 .is_some_and(|clock| clock.echo != 0 && clock.echo.wrapping_sub(first) > span)
     }
 
-    fn be_connected(&mut self, now_ns: u64, segment: &Segment, acked: u64) -> Arrival {
+    fn be_connected(&mut self, now_ns: u64, segment: &TcpSegment, acked: u64) -> Arrival {
         self.state = if self.send.is_closed { TcpState::FinWait1 } else { TcpState::Established };
         self.send.given_cookie = segment.options.fast_open.filter(|cookie| !cookie.is_request());
         if acked > 1 {

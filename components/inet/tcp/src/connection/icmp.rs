@@ -1,23 +1,8 @@
 //! Errors of ICMP that name a segment of the connection (RFC 5927, RFC 1191, RFC 8201).
 use super::{
     Connection,
-    types::{TcpError, TcpEvents, TcpState},
+    types::{IcmpError, TcpError, TcpEvents, TcpState},
 };
-
-/// An error that a router or the peer's host reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IcmpError {
-    /// The port is unreachable.
-    Port,
-    /// The protocol is unreachable.
-    Protocol,
-    /// The host is unreachable, or unknown.
-    Host,
-    /// The network is unreachable.
-    Network,
-    /// The packet is too big; the greatest TCP segment that fits, in bytes of options and payload.
-    TooBig(u16),
-}
 
 impl IcmpError {
     fn error(self) -> Option<TcpError> {

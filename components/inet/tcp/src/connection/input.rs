@@ -1,12 +1,13 @@
 //! Arriving segments: a short path for those in order, and the checks of RFC 9293 section 3.10.7.4, RFC 5961 and RFC 7323.
 use super::{
     Connection, Reset,
+    time_wait::TimeWaitReply,
     types::{Arrival, TcpError, TcpEvents, TcpState},
 };
 use crate::{
     clock::SECOND,
     wire::{
-        segment::{Segment, TcpFlags},
+        segment::{TcpFlags, TcpSegment},
         sequence::is_before,
     },
 };
@@ -15,11 +16,11 @@ use crate::{
 const CLOCK_AGE_NS: u64 = 24 * 24 * 3600 * SECOND;
 
 /// The result of a check.
-type Checked = Result<(), Refusal>;
+type Checked = Result<(), Rejection>;
 
 /// The treatment of a segment that a check refused.
 #[derive(Clone, Copy, Debug)]
-enum Refusal {
+enum Rejection {
     /// Drop it.
     Drop,
     /// Drop it and answer by an acknowledgement, at a limited rate.
@@ -33,7 +34,7 @@ enum Refusal {
 impl Connection {
     /// Takes a segment. `room` is the number of bytes that the socket can take beyond the data in order, before this segment.
     #[inline]
-    pub fn input(&mut self, now_ns: u64, segment: &Segment, room: u64) -> Arrival {
+    pub fn input(&mut self, now_ns: u64, segment: &TcpSegment, room: u64) -> Arrival {
         self.totals.segments_in += 1;
         self.receive.window.set_room(room);
         if self.is_expected(segment) {
@@ -45,7 +46,7 @@ impl Connection {
     /// Header prediction: whether the segment is the next in order, changes nothing but its data and its acknowledgement, and
     /// finds nothing held out of order.
     #[inline]
-    fn is_expected(&self, segment: &Segment) -> bool {
+    fn is_expected(&self, segment: &TcpSegment) -> bool {
         let length = u64::from(segment.length);
         let acked = segment.ack.wrapping_sub(self.send.origin.number(self.send.una));
         let clock_is_right = match segment.options.timestamps {
@@ -67,7 +68,7 @@ impl Connection {
     }
 
     #[inline]
-    fn input_in_order(&mut self, now_ns: u64, segment: &Segment) -> Arrival {
+    fn input_in_order(&mut self, now_ns: u64, segment: &TcpSegment) -> Arrival {
         let mut arrival = Arrival::default();
         self.note_clock(now_ns, segment, self.receive.received);
         self.keepalive.heard_ns = now_ns;
@@ -84,7 +85,7 @@ impl Connection {
     }
 
     #[cold]
-    fn input_checked(&mut self, now_ns: u64, segment: &Segment) -> Arrival {
+    fn input_checked(&mut self, now_ns: u64, segment: &TcpSegment) -> Arrival {
         match self.state {
             TcpState::Closed => self.input_closed(segment),
             TcpState::SynSent => self.input_syn_sent(now_ns, segment),
@@ -93,7 +94,7 @@ impl Connection {
         }
     }
 
-    fn input_closed(&mut self, segment: &Segment) -> Arrival {
+    fn input_closed(&mut self, segment: &TcpSegment) -> Arrival {
         if let Some(reset) = segment.reset_reply() {
             let ack = reset.has(TcpFlags::ACK).then_some(reset.ack);
             self.reset = Some(Reset { seq: reset.seq, ack });
@@ -101,18 +102,18 @@ impl Connection {
         Arrival::default()
     }
 
-    fn input_time_wait(&mut self, now_ns: u64, segment: &Segment) -> Arrival {
+    fn input_time_wait(&mut self, now_ns: u64, segment: &TcpSegment) -> Arrival {
         let reply = self.time_wait.as_mut().map(|wait| wait.input(now_ns, segment));
         let mut arrival = Arrival::default();
         match reply {
-            Some(crate::TimeWaitReply::Acknowledge(_)) => self.acks.demand(),
-            Some(crate::TimeWaitReply::Close) => arrival.events = self.finish(),
+            Some(TimeWaitReply::Acknowledge(_)) => self.acks.demand(),
+            Some(TimeWaitReply::Close) => arrival.events = self.finish(),
             _ => {}
         }
         arrival
     }
 
-    fn input_open(&mut self, now_ns: u64, segment: &Segment) -> Arrival {
+    fn input_open(&mut self, now_ns: u64, segment: &TcpSegment) -> Arrival {
         let near = self.receive.received;
         let position = self.receive.origin.position(near, segment.seq);
         let Some(position) = position else {
@@ -144,7 +145,7 @@ impl Connection {
     }
 
     /// Runs the checks in their order. The segment changes nothing before it has passed them all.
-    fn check(&mut self, now_ns: u64, segment: &Segment, position: u64) -> Checked {
+    fn check(&mut self, now_ns: u64, segment: &TcpSegment, position: u64) -> Checked {
         let is_reset = segment.has(TcpFlags::RST);
         if !is_reset
             && self.is_old_clock(now_ns, segment)
@@ -156,32 +157,32 @@ impl Connection {
         let is_inside = end >= self.receive.acked && position <= self.receive.window.edge();
         if !is_inside && !self.is_late_syn_ack(segment, position) {
             if is_reset {
-                return Err(Refusal::Drop);
+                return Err(Rejection::Drop);
             }
             return Err(self.refuse_outside(now_ns, segment, position));
         }
         if is_reset {
             let is_exact = position == self.receive.received
                 || self.receive.held.end().is_some_and(|end| position == end);
-            return Err(if is_exact { Refusal::Reset } else { Refusal::Challenge });
+            return Err(if is_exact { Rejection::Reset } else { Rejection::Challenge });
         }
         if segment.has(TcpFlags::SYN) && !self.is_late_syn_ack(segment, position) {
             if self.is_repeated_syn(segment, position) {
                 self.is_syn_ack_due = true;
-                return Err(Refusal::Drop);
+                return Err(Rejection::Drop);
             }
-            return Err(Refusal::Challenge);
+            return Err(Rejection::Challenge);
         }
-        if segment.has(TcpFlags::ACK) { Ok(()) } else { Err(Refusal::Drop) }
+        if segment.has(TcpFlags::ACK) { Ok(()) } else { Err(Rejection::Drop) }
     }
 
     /// Whether the segment repeats the SYN that a connection in SYN-RECEIVED was made from.
-    fn is_repeated_syn(&self, segment: &Segment, position: u64) -> bool {
+    fn is_repeated_syn(&self, segment: &TcpSegment, position: u64) -> bool {
         self.state == TcpState::SynReceived && position == 0 && !segment.has(TcpFlags::ACK)
     }
 
     /// Whether the segment is the SYN-ACK of a simultaneous open, which acknowledges this side's SYN.
-    fn is_late_syn_ack(&self, segment: &Segment, position: u64) -> bool {
+    fn is_late_syn_ack(&self, segment: &TcpSegment, position: u64) -> bool {
         self.state == TcpState::SynReceived
             && segment.flags.contains(TcpFlags::SYN | TcpFlags::ACK)
             && position == 0
@@ -191,13 +192,13 @@ impl Connection {
 
     /// Notes a segment outside of the window: an acknowledgement tells the peer the right place (RFC 9293 section 3.10.7.4), and a
     /// duplicate's range (RFC 2883). Segments without data are answered at a limited rate.
-    fn refuse_outside(&mut self, now_ns: u64, segment: &Segment, position: u64) -> Refusal {
+    fn refuse_outside(&mut self, now_ns: u64, segment: &TcpSegment, position: u64) -> Rejection {
         if segment.has(TcpFlags::RST) {
-            return Refusal::Drop;
+            return Rejection::Drop;
         }
         if segment.length == 0 || segment.has(TcpFlags::SYN) {
             self.challenge(now_ns);
-            return Refusal::Drop;
+            return Rejection::Drop;
         }
         let end = (position + u64::from(segment.length)).min(self.receive.received);
         if self.send.has_sack && position < end {
@@ -205,16 +206,16 @@ impl Connection {
         }
         let window = self.receive.window.size(self.receive.received);
         self.acks.be_quick(window);
-        Refusal::Acknowledge
+        Rejection::Acknowledge
     }
 
-    fn refuse(&mut self, now_ns: u64, refusal: Refusal) -> Arrival {
+    fn refuse(&mut self, now_ns: u64, refusal: Rejection) -> Arrival {
         let mut arrival = Arrival::default();
         match refusal {
-            Refusal::Drop => {}
-            Refusal::Challenge => self.challenge(now_ns),
-            Refusal::Acknowledge => self.acks.demand(),
-            Refusal::Reset => arrival.events = self.be_reset(),
+            Rejection::Drop => {}
+            Rejection::Challenge => self.challenge(now_ns),
+            Rejection::Acknowledge => self.acks.demand(),
+            Rejection::Reset => arrival.events = self.be_reset(),
         }
         arrival
     }
@@ -230,7 +231,7 @@ impl Connection {
     }
 
     /// PAWS: whether the timestamp is older than one that was seen (RFC 7323 section 5).
-    fn is_old_clock(&self, now_ns: u64, segment: &Segment) -> bool {
+    fn is_old_clock(&self, now_ns: u64, segment: &TcpSegment) -> bool {
         self.clock.is_enabled
             && segment
                 .options
@@ -241,7 +242,7 @@ impl Connection {
 
     /// Whether an acknowledgement with an old timestamp was only reordered: it repeats what is known (Linux:
     /// tcp_disordered_ack).
-    fn is_disordered_ack(&self, segment: &Segment, position: u64) -> bool {
+    fn is_disordered_ack(&self, segment: &TcpSegment, position: u64) -> bool {
         let age = segment
             .options
             .timestamps
@@ -256,7 +257,7 @@ impl Connection {
 
     /// Remembers the timestamp to echo (RFC 7323 section 4.3): that of a segment which covers the last acknowledgement sent.
     #[inline]
-    fn note_clock(&mut self, now_ns: u64, segment: &Segment, position: u64) {
+    fn note_clock(&mut self, now_ns: u64, segment: &TcpSegment, position: u64) {
         if let Some(clock) = segment.options.timestamps
             && self.clock.is_enabled
             && position <= self.receive.acked
@@ -269,7 +270,7 @@ impl Connection {
     }
 
     /// Notes a mark of congestion, which is echoed until the peer confirms (RFC 3168 section 6.1.3).
-    fn note_congestion(&mut self, segment: &Segment) {
+    fn note_congestion(&mut self, segment: &TcpSegment) {
         if !self.send.has_ecn {
             return;
         }

@@ -3,7 +3,7 @@
 //! protocol repairs them.
 use super::{
     Connection,
-    parts::{Clock, Receive, Send},
+    parts::{Receive, Send, TimestampClock},
     settings::{MIN_MSS, Settings},
     types::TcpState,
 };
@@ -184,7 +184,8 @@ impl Connection {
         connection.receive.window.set_room(room);
         if let Some(clock) = kept.clock {
             let (offset, recent) = (clock.offset, clock.recent);
-            connection.clock = Clock { is_enabled: true, offset, recent, recent_ns: now_ns };
+            connection.clock =
+                TimestampClock { is_enabled: true, offset, recent, recent_ns: now_ns };
         }
         connection.update_mss();
         connection.start(now_ns);

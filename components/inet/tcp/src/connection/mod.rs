@@ -15,25 +15,24 @@ pub(crate) mod kept;
 mod output;
 mod parts;
 pub mod settings;
+pub(crate) mod time_wait;
 mod timers;
 pub mod types;
 mod user;
 
-pub use handshake::FastOpen;
-pub use icmp::IcmpError;
-pub use info::ConnectionInfo;
-pub use user::Shutdown;
-
 use crate::{
     clock::{NEVER, tick},
     receive::acknowledge::Acknowledge,
-    time_wait::TimeWait,
-    wire::{segment::Timestamps, sequence::Origin},
+    wire::{
+        segment::{FastOpenCookie, Timestamps},
+        sequence::Origin,
+    },
 };
 use core::ops::Range;
-pub(crate) use parts::{Clock, Keepalive, Probe, Receive, Reset, Send, Totals};
+use parts::{Keepalive, Probe, Receive, Reset, Send, TimestampClock, Totals};
 use recovery::{IdleRestart, Sender, Setup};
 use settings::Settings;
+use time_wait::TimeWait;
 use types::{TcpError, TcpEvents, TcpState};
 
 /// The state machine of one connection.
@@ -46,7 +45,7 @@ pub struct Connection {
     is_syn_ack_due: bool,
     send: Send,
     receive: Receive,
-    clock: Clock,
+    clock: TimestampClock,
     acks: Acknowledge,
     sender: Sender,
     probe: Probe,
@@ -77,7 +76,7 @@ impl Connection {
             is_syn_ack_due: false,
             send: Send::new(Origin(iss), path_mss),
             receive: Receive::new(&settings),
-            clock: Clock { offset: clock_offset, ..Clock::default() },
+            clock: TimestampClock { offset: clock_offset, ..TimestampClock::default() },
             acks: Acknowledge::new(u32::from(settings.mss.min(settings::DEFAULT_MSS))),
             sender: Sender::new(Setup {
                 start: 0,
@@ -167,7 +166,7 @@ impl Connection {
     }
 
     /// Returns the Fast Open cookie that the peer gave.
-    pub fn fast_open_cookie(&self) -> Option<crate::FastOpenCookie> {
+    pub fn fast_open_cookie(&self) -> Option<FastOpenCookie> {
         self.send.given_cookie
     }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     clock::NEVER,
     receive::acknowledge::Need,
-    wire::segment::{SackBlocks, Segment, SegmentOptions, TcpFlags},
+    wire::segment::{SackBlocks, SegmentOptions, TcpFlags, TcpSegment},
 };
 use core::ops::Range;
 use recovery::Transmit;
@@ -30,7 +30,7 @@ impl Connection {
             let flags =
                 if reset.ack.is_some() { TcpFlags::RST | TcpFlags::ACK } else { TcpFlags::RST };
             let ack = reset.ack.unwrap_or(0);
-            let segment = Segment { seq: reset.seq, ack, flags, ..Segment::default() };
+            let segment = TcpSegment { seq: reset.seq, ack, flags, ..TcpSegment::default() };
             return Some(self.without_payload(segment));
         }
         match self.state {
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    fn without_payload(&self, segment: Segment) -> Outgoing {
+    fn without_payload(&self, segment: TcpSegment) -> Outgoing {
         Outgoing { segment, payload: 0..0, mss: self.send.mss, is_ecn_capable: false }
     }
 
@@ -234,7 +234,7 @@ impl Connection {
     }
 
     /// Sets PSH on the end of the written data, and where half of the peer's window has gone without.
-    fn mark_push(&mut self, segment: &mut Segment, payload: &Range<u64>) {
+    fn mark_push(&mut self, segment: &mut TcpSegment, payload: &Range<u64>) {
         let is_far = payload.end.saturating_sub(self.send.pushed) > self.send.max_window / 2;
         if segment.length > 0 && (payload.end == self.send.written || is_far) {
             segment.flags |= TcpFlags::PSH;
@@ -243,7 +243,7 @@ impl Connection {
     }
 
     /// Sets the urgent pointer, behind the urgent byte (RFC 6093).
-    fn mark_urgent(&self, segment: &mut Segment, payload: &Range<u64>) {
+    fn mark_urgent(&self, segment: &mut TcpSegment, payload: &Range<u64>) {
         if let Some(end) = self.send.urgent_end.filter(|end| *end > payload.start) {
             segment.flags |= TcpFlags::URG;
             segment.urgent = (end - payload.start).min(URGENT_MAX) as u16;
@@ -251,7 +251,7 @@ impl Connection {
     }
 
     /// The header of a segment that is sent now. It carries the acknowledgement that was due.
-    fn header(&mut self, now_ns: u64, seq: u32) -> Segment {
+    fn header(&mut self, now_ns: u64, seq: u32) -> TcpSegment {
         let mut options =
             SegmentOptions { timestamps: self.timestamps(now_ns), ..Default::default() };
         if self.send.has_sack && !self.receive.held.is_idle() {
@@ -264,7 +264,14 @@ impl Connection {
         self.acks.note_sent();
         let mut flags = TcpFlags::ACK;
         flags.set(TcpFlags::ECE, self.receive.is_echoing);
-        Segment { seq, ack: self.acknowledgement(), flags, window, options, ..Segment::default() }
+        TcpSegment {
+            seq,
+            ack: self.acknowledgement(),
+            flags,
+            window,
+            options,
+            ..TcpSegment::default()
+        }
     }
 
     fn take_blocks(&mut self, most: usize) -> SackBlocks {
@@ -323,8 +330,14 @@ impl Connection {
         let length = if has_cookie { (self.send.written - 1).min(room) } else { 0 };
         self.send.syn_data = self.send.syn_data.max(length);
         let seq = self.send.origin.number(0);
-        let segment =
-            Segment { seq, flags, window, options, length: length as u32, ..Segment::default() };
+        let segment = TcpSegment {
+            seq,
+            flags,
+            window,
+            options,
+            length: length as u32,
+            ..TcpSegment::default()
+        };
         Outgoing { payload: 0..length, ..self.without_payload(segment) }
     }
 
@@ -343,6 +356,13 @@ impl Connection {
         self.receive.acked = self.receive.received;
         self.acks.note_sent();
         let (seq, ack) = (self.send.origin.number(0), self.acknowledgement());
-        self.without_payload(Segment { seq, ack, flags, window, options, ..Segment::default() })
+        self.without_payload(TcpSegment {
+            seq,
+            ack,
+            flags,
+            window,
+            options,
+            ..TcpSegment::default()
+        })
     }
 }

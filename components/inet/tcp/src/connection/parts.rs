@@ -178,7 +178,7 @@ impl Receive {
 
 /// Timestamps (RFC 7323).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct TimestampClock {
     pub(crate) is_enabled: bool,
     /// Offset of this side's clock.
     pub(crate) offset: u32,

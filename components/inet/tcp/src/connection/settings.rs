@@ -92,7 +92,7 @@ pub enum Ecn {
 pub(crate) const INVALID_INTERVAL_NS: u64 = 500 * MILLISECOND;
 /// Longest time that TCP_CORK holds a partial segment, in nanoseconds.
 pub(crate) const CORK_NS: u64 = 200 * MILLISECOND;
-/// Segment size of a peer that sends no option MSS (RFC 9293 section 3.7.1).
+/// TcpSegment size of a peer that sends no option MSS (RFC 9293 section 3.7.1).
 pub(crate) const DEFAULT_MSS: u16 = 536;
 /// Least segment size that is believed (Linux: TCP_MIN_SND_MSS).
 pub(crate) const MIN_MSS: u16 = 48;

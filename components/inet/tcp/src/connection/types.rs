@@ -1,7 +1,9 @@
 //! The values that a connection gives to its caller.
-use crate::wire::segment::Segment;
+use crate::wire::segment::{FastOpenCookie, TcpSegment};
+
 use bitflags::bitflags;
 use core::ops::Range;
+use recovery::Statistics;
 
 /// The state of a connection (RFC 9293 section 3.3.2). A listening socket is a [`Listener`](crate::Listener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,11 +114,109 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// The header of the first segment; `length` counts the whole payload.
-    pub segment: Segment,
+    pub segment: TcpSegment,
     /// The payload, in stream offsets.
     pub payload: Range<u64>,
     /// Greatest payload of one segment on the wire, in bytes.
     pub mss: u32,
     /// Mark the packet as able to carry congestion notification: ECT(0).
     pub is_ecn_capable: bool,
+}
+
+/// The use of Fast Open by a connecting socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastOpen {
+    /// No Fast Open.
+    Off,
+    /// Ask the server for a cookie.
+    Request,
+    /// Send data with the SYN, under this cookie.
+    Cookie(FastOpenCookie),
+}
+
+/// Effect of closing on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// The state machine goes on until both sides closed.
+    Orderly,
+    /// The connection is gone; a reset may be due.
+    Aborted,
+}
+
+/// An error that a router or the peer's host reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpError {
+    /// The port is unreachable.
+    Port,
+    /// The protocol is unreachable.
+    Protocol,
+    /// The host is unreachable, or unknown.
+    Host,
+    /// The network is unreachable.
+    Network,
+    /// The packet is too big; the greatest TCP segment that fits, in bytes of options and payload.
+    TooBig(u16),
+}
+
+/// The fields of `tcp_info` that the connection knows. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionInfo {
+    /// State.
+    pub state: TcpState,
+    /// The fields of loss recovery.
+    pub recovery: Statistics,
+    /// Timestamps are in use (TCPI_OPT_TIMESTAMPS).
+    pub has_timestamps: bool,
+    /// SACK is in use (TCPI_OPT_SACK).
+    pub has_sack: bool,
+    /// Window scaling is in use (TCPI_OPT_WSCALE).
+    pub has_scaling: bool,
+    /// ECN is in use (TCPI_OPT_ECN).
+    pub has_ecn: bool,
+    /// The server took data of the SYN (TCPI_OPT_SYN_DATA).
+    pub has_syn_data: bool,
+    /// `tcpi_snd_wscale`.
+    pub send_scale: u8,
+    /// `tcpi_rcv_wscale`.
+    pub receive_scale: u8,
+    /// `tcpi_probes`: unanswered probes of the window or of keepalive.
+    pub probes: u32,
+    /// `tcpi_ato`.
+    pub acknowledgement_delay_ns: u64,
+    /// `tcpi_snd_mss`.
+    pub send_mss: u32,
+    /// `tcpi_rcv_mss`.
+    pub receive_mss: u32,
+    /// `tcpi_advmss`.
+    pub advertised_mss: u32,
+    /// `tcpi_pmtu`, as the greatest segment.
+    pub path_mss: u16,
+    /// Time since the last data was sent (`tcpi_last_data_sent`).
+    pub since_data_sent_ns: u64,
+    /// Time since the last data arrived (`tcpi_last_data_recv`).
+    pub since_data_received_ns: u64,
+    /// Time since the last acknowledgement arrived (`tcpi_last_ack_recv`).
+    pub since_ack_received_ns: u64,
+    /// `tcpi_bytes_acked`.
+    pub bytes_acked: u64,
+    /// `tcpi_bytes_received`.
+    pub bytes_received: u64,
+    /// `tcpi_notsent_bytes`.
+    pub unsent: u64,
+    /// `tcpi_segs_in`.
+    pub segments_in: u64,
+    /// `tcpi_segs_out`.
+    pub segments_out: u64,
+    /// `tcpi_data_segs_in`.
+    pub data_segments_in: u64,
+    /// `tcpi_data_segs_out`.
+    pub data_segments_out: u64,
+    /// `tcpi_rcv_ooopack`.
+    pub out_of_order: u32,
+    /// `tcpi_snd_wnd`.
+    pub send_window: u64,
+    /// `tcpi_rcv_wnd`.
+    pub receive_window: u64,
+    /// Answers to invalid segments (TCPChallengeACK).
+    pub challenges: u32,
 }

@@ -1,21 +1,12 @@
 //! The calls of the program: write, read, close, options (RFC 9293 section 3.9.1).
 use super::{
     Connection,
-    types::{TcpError, TcpEvents, TcpState},
+    types::{Shutdown, TcpError, TcpEvents, TcpState},
 };
 use crate::{
     clock::NEVER,
     receive::acknowledge::{Need, QuickAck},
 };
-
-/// Effect of closing on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shutdown {
-    /// The state machine goes on until both sides closed.
-    Orderly,
-    /// The connection is gone; a reset may be due.
-    Aborted,
-}
 
 impl Connection {
     /// Notes that the program has written up to stream offset `written`. Ignores offsets before the current one, and data after a

@@ -1,10 +1,10 @@
 //! SYN cookies (RFC 4987 section 3.6): a connection whose half-open state is in the numbers that the peer returns.
 //!
 //! The sequence number holds the MSS. The low six bits of the timestamp hold window scale, SACK and ECN, as on Linux.
-use super::{Context, Listener, ListenerReply, request::Request};
+use super::{Context, Listener, ListenerReply, request::HalfOpen};
 use crate::{
     clock::{SECOND, tick},
-    wire::segment::{Segment, SegmentOptions, TcpFlags, Timestamps},
+    wire::segment::{SegmentOptions, TcpFlags, TcpSegment, Timestamps},
 };
 use alloc::boxed::Box;
 
@@ -23,7 +23,7 @@ impl Listener {
     pub(super) fn answer_by_cookie(
         &mut self,
         context: &Context<'_>,
-        syn: &Segment,
+        syn: &TcpSegment,
     ) -> ListenerReply {
         self.cookies_until_ns = context.now_ns.saturating_add(COOKIE_LIFE_NS);
         let size = syn.options.mss.unwrap_or(536);
@@ -37,7 +37,7 @@ impl Listener {
             syn.options.sack_permitted = false;
             syn.flags.remove(TcpFlags::ECE | TcpFlags::CWR);
         }
-        let request = Request::new(context, &syn, iss, offset, None);
+        let request = HalfOpen::new(context, &syn, iss, offset, None);
         let mut segment = request.syn_ack(context.now_ns, &self.settings.child);
         if let Some(clock) = &mut segment.options.timestamps {
             clock.value = encode(tick(context.now_ns), &syn).wrapping_add(offset);
@@ -49,7 +49,7 @@ impl Listener {
     pub(super) fn input_cookie(
         &mut self,
         context: &Context<'_>,
-        segment: &Segment,
+        segment: &TcpSegment,
     ) -> ListenerReply {
         let reset = || segment.reset_reply().map_or(ListenerReply::Drop, ListenerReply::Send);
         if segment.has(TcpFlags::SYN) || context.now_ns > self.cookies_until_ns {
@@ -63,7 +63,7 @@ impl Listener {
         }
         let offset = context.secret.timestamps_offset(&context.flow);
         let syn = decode(segment, *mss, offset);
-        let request = Request::new(context, &syn, iss, offset, None);
+        let request = HalfOpen::new(context, &syn, iss, offset, None);
         let mut child = request.connection(&self.settings.child);
         // The time of the SYN-ACK is unknown: as a repeated one it gives no round-trip time.
         child.note_syn_ack(context.now_ns, Some(context.now_ns));
@@ -74,7 +74,7 @@ impl Listener {
 }
 
 /// The clock of a SYN-ACK with the SYN's options in its low bits. It is not later than `now`.
-fn encode(now: u32, syn: &Segment) -> u32 {
+fn encode(now: u32, syn: &TcpSegment) -> u32 {
     let mut bits = syn.options.wscale.map_or(SCALE_BITS, |scale| u32::from(scale.min(14)));
     if syn.options.sack_permitted {
         bits |= SACK_BIT;
@@ -87,7 +87,7 @@ fn encode(now: u32, syn: &Segment) -> u32 {
 }
 
 /// The SYN that a cookie stands for.
-fn decode(segment: &Segment, mss: u16, offset: u32) -> Segment {
+fn decode(segment: &TcpSegment, mss: u16, offset: u32) -> TcpSegment {
     let mut flags = TcpFlags::SYN;
     let mut options = SegmentOptions { mss: Some(mss), ..SegmentOptions::default() };
     if let Some(clock) = segment.options.timestamps {
@@ -99,5 +99,5 @@ fn decode(segment: &Segment, mss: u16, offset: u32) -> Segment {
         flags.set(TcpFlags::ECE | TcpFlags::CWR, bits & ECN_BIT != 0);
     }
     let window = segment.window;
-    Segment { seq: segment.seq.wrapping_sub(1), flags, window, options, ..Segment::default() }
+    TcpSegment { seq: segment.seq.wrapping_sub(1), flags, window, options, ..TcpSegment::default() }
 }

@@ -6,19 +6,18 @@ mod cookie;
 mod request;
 
 use crate::{
-    Connection,
     clock::SECOND,
-    connection::{settings::Settings, types::Arrival},
+    connection::{Connection, settings::Settings, types::Arrival},
     wire::{
         secret::{Flow, Secret},
-        segment::{FastOpenCookie, Segment, TcpFlags},
+        segment::{FastOpenCookie, TcpFlags, TcpSegment},
     },
 };
 use alloc::{
     boxed::Box,
     collections::{BTreeMap, BTreeSet, VecDeque},
 };
-use request::Request;
+use request::HalfOpen;
 
 /// The options of a listening socket.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +66,7 @@ pub enum ListenerReply {
     /// Nothing.
     Drop,
     /// Send this segment.
-    Send(Segment),
+    Send(TcpSegment),
     /// A new connection. The segment was its first, with this effect. It waits in the accept queue.
     Child(Box<Connection>, Arrival),
 }
@@ -81,7 +80,7 @@ pub fn timeouts_for(seconds: u64) -> u32 {
 #[derive(Debug)]
 pub struct Listener {
     settings: ListenerSettings,
-    requests: BTreeMap<Flow, Request>,
+    requests: BTreeMap<Flow, HalfOpen>,
     /// The deadlines of the requests.
     timers: BTreeSet<(u64, Flow)>,
     /// The children that no program has accepted, in order.
@@ -147,7 +146,7 @@ impl Listener {
     pub fn input(
         &mut self,
         context: &Context<'_>,
-        segment: &Segment,
+        segment: &TcpSegment,
         iss: Option<u32>,
     ) -> ListenerReply {
         if self.requests.contains_key(&context.flow) {
@@ -173,7 +172,7 @@ impl Listener {
     fn input_syn(
         &mut self,
         context: &Context<'_>,
-        syn: &Segment,
+        syn: &TcpSegment,
         iss: Option<u32>,
     ) -> ListenerReply {
         if self.is_full() {
@@ -198,7 +197,7 @@ impl Listener {
     }
 
     /// Makes a child of a SYN with the right Fast Open cookie.
-    fn open_fast(&mut self, context: &Context<'_>, syn: &Segment, iss: u32) -> ListenerReply {
+    fn open_fast(&mut self, context: &Context<'_>, syn: &TcpSegment, iss: u32) -> ListenerReply {
         if self.ready.len() >= self.settings.fast_open_limit {
             return self.open_half(context, syn, iss, None);
         }
@@ -214,12 +213,12 @@ impl Listener {
     fn open_half(
         &mut self,
         context: &Context<'_>,
-        syn: &Segment,
+        syn: &TcpSegment,
         iss: u32,
         cookie: Option<FastOpenCookie>,
     ) -> ListenerReply {
         let offset = context.secret.timestamps_offset(&context.flow);
-        let request = Request::new(context, syn, iss, offset, cookie);
+        let request = HalfOpen::new(context, syn, iss, offset, cookie);
         let segment = request.syn_ack(context.now_ns, &self.settings.child);
         self.timers.insert((request.deadline_ns, context.flow));
         self.requests.insert(context.flow, request);
@@ -234,7 +233,7 @@ impl Listener {
     }
 
     /// Handles a segment of a half-open request (Linux: tcp_check_req).
-    fn input_request(&mut self, context: &Context<'_>, segment: &Segment) -> ListenerReply {
+    fn input_request(&mut self, context: &Context<'_>, segment: &TcpSegment) -> ListenerReply {
         let Some(request) = self.requests.get_mut(&context.flow) else {
             return ListenerReply::Drop;
         };
@@ -267,7 +266,7 @@ impl Listener {
     }
 
     /// Makes the child of a request whose handshake ended.
-    fn finish_request(&mut self, context: &Context<'_>, segment: &Segment) -> ListenerReply {
+    fn finish_request(&mut self, context: &Context<'_>, segment: &TcpSegment) -> ListenerReply {
         if self.is_full() {
             if !self.settings.abort_on_overflow {
                 if let Some(request) = self.requests.get_mut(&context.flow) {
@@ -294,7 +293,7 @@ impl Listener {
 
     /// Returns the next SYN-ACK to repeat. Call it at the deadline until it returns `None`. Requests that were repeated too often
     /// go away.
-    pub fn output(&mut self, now_ns: u64) -> Option<(Flow, Segment)> {
+    pub fn output(&mut self, now_ns: u64) -> Option<(Flow, TcpSegment)> {
         while let Some((deadline, flow)) =
             self.timers.first().copied().filter(|(at, _)| *at <= now_ns)
         {

@@ -1,20 +1,19 @@
 //! A half-open request of a listener.
 use super::Context;
 use crate::{
-    Connection,
     clock::{SECOND, tick},
-    connection::settings::Settings,
+    connection::{Connection, settings::Settings},
     wire::{
-        segment::{FastOpenCookie, Segment, SegmentOptions, TcpFlags, Timestamps},
+        segment::{FastOpenCookie, SegmentOptions, TcpFlags, TcpSegment, Timestamps},
         sequence::is_before,
     },
 };
 
 /// A SYN that was answered and not yet acknowledged.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct HalfOpen {
     /// The peer's SYN.
-    pub(super) syn: Segment,
+    pub(super) syn: TcpSegment,
     /// The initial sequence number of this side.
     pub(super) iss: u32,
     clock_offset: u32,
@@ -33,16 +32,16 @@ pub(super) struct Request {
     cookie: Option<FastOpenCookie>,
 }
 
-impl Request {
+impl HalfOpen {
     pub(super) fn new(
         context: &Context<'_>,
-        syn: &Segment,
+        syn: &TcpSegment,
         iss: u32,
         clock_offset: u32,
         cookie: Option<FastOpenCookie>,
-    ) -> Request {
-        Request {
-            syn: Segment { length: 0, ..*syn },
+    ) -> HalfOpen {
+        HalfOpen {
+            syn: TcpSegment { length: 0, ..*syn },
             iss,
             clock_offset,
             room: context.room,
@@ -73,14 +72,14 @@ impl Request {
     }
 
     /// The SYN-ACK.
-    pub(super) fn syn_ack(&self, now_ns: u64, settings: &Settings) -> Segment {
+    pub(super) fn syn_ack(&self, now_ns: u64, settings: &Settings) -> TcpSegment {
         let mut segment = self.connection(settings).syn_ack(now_ns).segment;
         segment.options.fast_open = self.cookie;
         segment
     }
 
     /// Whether a segment lies in the receive window and its timestamp is not old.
-    pub(super) fn is_inside(&self, segment: &Segment) -> bool {
+    pub(super) fn is_inside(&self, segment: &TcpSegment) -> bool {
         let start = self.syn.seq.wrapping_add(1);
         let window = self.room.min(u64::from(u16::MAX)) as u32;
         let clocks = segment.options.timestamps.zip(self.syn.options.timestamps);
@@ -89,17 +88,17 @@ impl Request {
     }
 
     /// The acknowledgement that answers a segment outside of the window.
-    pub(super) fn acknowledgement(&self, now_ns: u64, settings: &Settings) -> Segment {
+    pub(super) fn acknowledgement(&self, now_ns: u64, settings: &Settings) -> TcpSegment {
         let timestamps = self.syn.options.timestamps.filter(|_| settings.timestamps).map(|clock| {
             Timestamps { value: tick(now_ns).wrapping_add(self.clock_offset), echo: clock.value }
         });
-        Segment {
+        TcpSegment {
             seq: self.iss.wrapping_add(1),
             ack: self.syn.seq.wrapping_add(1),
             flags: TcpFlags::ACK,
             window: self.room.min(u64::from(u16::MAX)) as u16,
             options: SegmentOptions { timestamps, ..SegmentOptions::default() },
-            ..Segment::default()
+            ..TcpSegment::default()
         }
     }
 }

@@ -26,7 +26,7 @@ bitflags! {
 
 /// The header of a segment and the length of its payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
+pub struct TcpSegment {
     /// Sequence number of the first byte, or of the SYN.
     pub seq: u32,
     /// Acknowledgement number; valid with the flag `ACK`.
@@ -92,7 +92,7 @@ impl SegmentOptions {
 /// The two fields of the timestamps option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// Clock of the sender.
+    /// TimestampClock of the sender.
     pub value: u32,
     /// Echo of the receiver's clock.
     pub echo: u32,
@@ -156,7 +156,7 @@ impl FastOpenCookie {
     }
 }
 
-impl Segment {
+impl TcpSegment {
     /// Returns whether a control bit is set.
     #[inline]
     pub const fn has(&self, flag: TcpFlags) -> bool {
@@ -177,15 +177,15 @@ impl Segment {
 
     /// Returns the reset that answers this segment where no connection exists (RFC 9293 section 3.10.7.1). `None` if the
     /// segment is a reset itself.
-    pub fn reset_reply(&self) -> Option<Segment> {
+    pub fn reset_reply(&self) -> Option<TcpSegment> {
         if self.has(TcpFlags::RST) {
             return None;
         }
         Some(if self.has(TcpFlags::ACK) {
-            Segment { seq: self.ack, flags: TcpFlags::RST, ..Segment::default() }
+            TcpSegment { seq: self.ack, flags: TcpFlags::RST, ..TcpSegment::default() }
         } else {
             let flags = TcpFlags::RST | TcpFlags::ACK;
-            Segment { ack: self.end(), flags, ..Segment::default() }
+            TcpSegment { ack: self.end(), flags, ..TcpSegment::default() }
         })
     }
 }
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn a_reset_answers_by_the_acknowledgement_or_acknowledges() {
-        let with = Segment { seq: 5, ack: 9, flags: TcpFlags::ACK, ..Segment::default() };
+        let with = TcpSegment { seq: 5, ack: 9, flags: TcpFlags::ACK, ..TcpSegment::default() };
         assert_eq!(
             with.reset_reply().map(|reset| (reset.seq, reset.flags)),
             Some((9, TcpFlags::RST))
         );
-        let syn = Segment { seq: 5, length: 2, flags: TcpFlags::SYN, ..Segment::default() };
+        let syn = TcpSegment { seq: 5, length: 2, flags: TcpFlags::SYN, ..TcpSegment::default() };
         assert_eq!(syn.reset_reply().map(|reset| (reset.seq, reset.ack)), Some((0, 8)));
-        let reset = Segment { flags: TcpFlags::RST, ..Segment::default() };
+        let reset = TcpSegment { flags: TcpFlags::RST, ..TcpSegment::default() };
         assert_eq!(reset.reset_reply(), None);
     }
 

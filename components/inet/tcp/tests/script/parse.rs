@@ -1,5 +1,5 @@
 //! The syntax of packet scripts; `docs/packet-scripts.md` describes it.
-use tcp::{FastOpenCookie, SackBlocks, Segment, SegmentOptions, TcpFlags, Timestamps};
+use tcp::{FastOpenCookie, SackBlocks, SegmentOptions, TcpFlags, TcpSegment, Timestamps};
 
 /// A line of a script.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub enum Action {
 /// A segment with relative numbers.
 #[derive(Debug)]
 pub struct Wire {
-    pub segment: Segment,
+    pub segment: TcpSegment,
     /// Number of the peer.
     pub peer: u16,
     pub has_window: bool,
@@ -109,7 +109,7 @@ fn wire(text: &str) -> Result<Wire, String> {
     };
     let mut words = head.split_whitespace();
     let mut segment =
-        Segment { flags: flags(words.next().ok_or("no flags")?)?, ..Segment::default() };
+        TcpSegment { flags: flags(words.next().ok_or("no flags")?)?, ..TcpSegment::default() };
     let mut wire = Wire {
         segment,
         peer: 1,

@@ -57,7 +57,7 @@ fn flow(peer: u16) -> Flow {
 }
 
 /// A segment in the syntax of scripts.
-fn show(segment: &Segment) -> String {
+fn show(segment: &TcpSegment) -> String {
     let names = ["F", "S", "R", "P", ".", "U", "E", "W"];
     let flags: String = names
         .iter()
@@ -222,7 +222,7 @@ impl Machine {
         }
     }
 
-    fn send_bare(&mut self, number: u16, segment: Segment) {
+    fn send_bare(&mut self, number: u16, segment: TcpSegment) {
         let peer = self.peer(number);
         if segment.has(TcpFlags::SYN) {
             peer.iss = segment.seq;
@@ -266,7 +266,7 @@ impl Machine {
         self.flush();
     }
 
-    fn deliver(&mut self, number: u16, segment: &Segment) {
+    fn deliver(&mut self, number: u16, segment: &TcpSegment) {
         let (now, capacity) = (self.now_ns, self.room);
         let mut iss = None;
         let peer = self.peers.entry(number).or_default();
@@ -335,7 +335,7 @@ impl Machine {
     }
 
     /// The segment with relative numbers.
-    fn relative(&self, number: u16, segment: &Segment) -> Segment {
+    fn relative(&self, number: u16, segment: &TcpSegment) -> TcpSegment {
         let mut segment = *segment;
         let iss = self.peers.get(&number).map_or(0, |peer| peer.iss);
         let offset = self.secret.timestamps_offset(&flow(number));
@@ -357,7 +357,7 @@ impl Machine {
         segment
     }
 
-    fn show(&self, number: u16, segment: &Segment) -> String {
+    fn show(&self, number: u16, segment: &TcpSegment) -> String {
         show(&self.relative(number, segment))
     }
 

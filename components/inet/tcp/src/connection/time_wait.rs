@@ -1,9 +1,9 @@
 //! TIME-WAIT: the small state that is left of a closed connection (RFC 9293 section 3.10.7.4, RFC 6191, RFC 1337).
+use super::{parts::TimestampClock, settings::INVALID_INTERVAL_NS};
 use crate::{
     clock::{NEVER, SECOND, tick},
-    connection::{Clock, settings::INVALID_INTERVAL_NS},
     wire::{
-        segment::{Segment, SegmentOptions, TcpFlags, Timestamps},
+        segment::{SegmentOptions, TcpFlags, TcpSegment, Timestamps},
         sequence::is_before,
     },
 };
@@ -22,7 +22,7 @@ pub struct TimeWait {
     pub(crate) ack: u32,
     pub(crate) window: u64,
     pub(crate) scale: u8,
-    pub(crate) clock: Clock,
+    pub(crate) clock: TimestampClock,
     pub(crate) deadline_ns: u64,
     pub(crate) answered_ns: u64,
     pub(crate) is_protected: bool,
@@ -34,7 +34,7 @@ pub enum TimeWaitReply {
     /// Nothing.
     Drop,
     /// Send this acknowledgement.
-    Acknowledge(Segment),
+    Acknowledge(TcpSegment),
     /// The segment is a SYN that may open a new connection in place of this one (RFC 6191). It goes to the listener, with this as
     /// the initial sequence number.
     Reuse(u32),
@@ -49,7 +49,7 @@ impl TimeWait {
     }
 
     /// Takes a segment.
-    pub fn input(&mut self, now_ns: u64, segment: &Segment) -> TimeWaitReply {
+    pub fn input(&mut self, now_ns: u64, segment: &TcpSegment) -> TimeWaitReply {
         let clock = segment.options.timestamps.filter(|_| self.clock.is_enabled);
         let is_old = clock.is_some_and(|clock| is_before(clock.value, self.clock.recent));
         let is_reset = segment.has(TcpFlags::RST);
@@ -91,13 +91,13 @@ impl TimeWait {
             value: tick(now_ns).wrapping_add(self.clock.offset),
             echo: self.clock.recent,
         });
-        TimeWaitReply::Acknowledge(Segment {
+        TimeWaitReply::Acknowledge(TcpSegment {
             seq: self.seq,
             ack: self.ack,
             flags: TcpFlags::ACK,
             window: (self.window >> self.scale).min(u64::from(u16::MAX)) as u16,
             options: SegmentOptions { timestamps, ..SegmentOptions::default() },
-            ..Segment::default()
+            ..TcpSegment::default()
         })
     }
 
