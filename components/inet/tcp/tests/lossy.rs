@@ -35,6 +35,10 @@ struct Weather {
     kills: u64,
     bytes: u64,
     room: u64,
+    /// Share of packets that routers mark, in percent.
+    marks: u64,
+    /// Programs switch TCP_NODELAY and TCP_CORK, and the path's MTU changes.
+    has_moods: bool,
     settings: Settings,
 }
 
@@ -119,6 +123,21 @@ impl End {
         }
     }
 
+    /// Changes options of the socket, or the path.
+    fn change_mood(&mut self, now: u64, random: &mut Random) {
+        let mut settings = *self.connection.settings();
+        match random.below(20) {
+            0 => settings.no_delay = !settings.no_delay,
+            1 => settings.cork = !settings.cork,
+            2 => settings.keepalive = !settings.keepalive,
+            3 => return self.connection.set_quick_ack(QuickAck::Off),
+            4 => return self.connection.mark_urgent_byte(),
+            5 => return self.connection.set_path_mss(500 + random.below(1000) as u16),
+            _ => return,
+        }
+        self.connection.set_settings(now, settings);
+    }
+
     /// Kills the stack and makes the connection again.
     fn kill(&mut self, now: u64, settings: Settings) -> bool {
         let Some(kept) = self.connection.kept() else { return false };
@@ -200,7 +219,8 @@ impl Run {
         }
     }
 
-    fn transmit(&mut self, to: usize, segment: TcpSegment, payload: Vec<u8>) {
+    fn transmit(&mut self, to: usize, mut segment: TcpSegment, payload: Vec<u8>) {
+        segment.is_marked = self.random.chance(self.weather.marks);
         let copies = if self.random.chance(self.weather.duplicates) { 2 } else { 1 };
         for _ in 0..copies {
             if !self.random.chance(self.weather.loss) {
@@ -298,6 +318,9 @@ impl Run {
             let events = end.connection.expired(self.now);
             end.note(events);
             end.work(&mut self.random);
+            if self.weather.has_moods {
+                end.change_mood(self.now, &mut self.random);
+            }
             if self.random.below(1000) < self.weather.kills
                 && end.kill(self.now, self.weather.settings)
             {
@@ -343,6 +366,8 @@ fn weather() -> Weather {
         kills: 0,
         bytes: 100_000,
         room: 50_000,
+        marks: 0,
+        has_moods: false,
         settings: Settings::default(),
     }
 }
@@ -404,7 +429,7 @@ fn kills_without_options_and_with_small_windows_lose_no_byte() {
     let bad = Weather {
         loss: 3,
         jitter_ms: 10,
-        kills: 10,
+        kills: 25,
         room: 3000,
         bytes: 30_000,
         settings,
@@ -412,4 +437,27 @@ fn kills_without_options_and_with_small_windows_lose_no_byte() {
     };
     let (good, kills) = runs(1..16, bad);
     assert!(good == 15 && kills > 30, "{good} runs, {kills} kills");
+}
+
+#[test]
+fn programs_that_change_options_and_paths_lose_no_byte() {
+    let settings = Settings { ecn: Ecn::Request, ..Settings::default() };
+    let bad = Weather {
+        loss: 3,
+        duplicates: 3,
+        jitter_ms: 30,
+        marks: 5,
+        has_moods: true,
+        settings,
+        ..weather()
+    };
+    assert_eq!(runs(1..16, bad).0, 15);
+}
+
+#[test]
+fn programs_that_change_options_survive_kills() {
+    let bad =
+        Weather { loss: 2, jitter_ms: 20, kills: 10, has_moods: true, room: 9000, ..weather() };
+    let (good, kills) = runs(1..13, bad);
+    assert!(good == 12 && kills > 30, "{good} runs, {kills} kills");
 }

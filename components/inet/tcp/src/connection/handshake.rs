@@ -168,7 +168,7 @@ impl Connection {
         if acked > 1 {
             // The data of the SYN arrived. If not, it was never sent, as far as loss recovery knows.
             self.send.is_syn_data_acked = true;
-            self.sender.sent(1..acked, now_ns);
+            self.sender.sent(1..acked, self.send.syn_ns);
             self.send.nxt = acked;
         }
         self.set_first_window(segment, acked);

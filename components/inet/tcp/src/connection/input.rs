@@ -220,12 +220,12 @@ impl Connection {
         arrival
     }
 
-    /// Ends the connection because the peer reset it.
+    /// Ends the connection because the peer reset it. The errors are those of Linux (tcp_reset).
     pub(super) fn be_reset(&mut self) -> TcpEvents {
         match self.state {
-            TcpState::SynSent | TcpState::SynReceived => self.fail(TcpError::Refused),
+            TcpState::SynSent => self.fail(TcpError::Refused),
             TcpState::CloseWait => self.fail(TcpError::BrokenPipe),
-            TcpState::Closing | TcpState::LastAck | TcpState::TimeWait => self.finish(),
+            TcpState::TimeWait => self.finish(),
             _ => self.fail(TcpError::Reset),
         }
     }

@@ -58,7 +58,10 @@ impl Connection {
     fn output_data(&mut self, now_ns: u64, limit: u32) -> Option<Outgoing> {
         let sendable = self.sendable();
         if let Some(range) = self.tail_probe.take() {
-            return Some(self.send_tail_probe(now_ns, range, sendable));
+            let probe = self.send_tail_probe(now_ns, range, sendable);
+            if probe.is_some() {
+                return probe;
+            }
         }
         match self.sender.transmit(sendable, now_ns) {
             Transmit::Again(range) => self.send_again(now_ns, range, limit),
@@ -166,11 +169,15 @@ impl Connection {
     }
 
     /// Sends one segment of new data as a tail-loss probe, or the end of the flight again (RFC 8985 section 7.3).
-    fn send_tail_probe(&mut self, now_ns: u64, range: Range<u64>, sendable: u64) -> Outgoing {
+    fn send_tail_probe(
+        &mut self,
+        now_ns: u64,
+        range: Range<u64>,
+        sendable: u64,
+    ) -> Option<Outgoing> {
         let mss = self.payload_limit();
         let new = (sendable > 0).then(|| self.send_new(now_ns, sendable.min(mss), 1)).flatten();
-        let again = new.or_else(|| self.send_again(now_ns, range, 1));
-        again.unwrap_or_else(|| self.acknowledgement_segment(now_ns))
+        new.or_else(|| self.send_again(now_ns, range, 1))
     }
 
     /// Arms the persist timer where data waits, nothing is in flight and nothing may be sent.

@@ -101,13 +101,21 @@ impl Connection {
                     && since >= retry_time_ns(retries)
             }
         };
-        if is_over {
+        if is_over && !self.is_stopped_by_peer(now_ns) {
             return self.give_up();
         }
         if self.retry_since_ns == NEVER {
             self.retry_since_ns = now_ns;
         }
         TcpEvents::empty()
+    }
+
+    /// Whether the peer closed its window below what was sent, and still answers (Linux: tcp_retransmit_timer).
+    fn is_stopped_by_peer(&self, now_ns: u64) -> bool {
+        let heard = self.totals.last_ack_received_ns;
+        self.state.is_synchronized()
+            && self.send.window() == 0
+            && now_ns.saturating_sub(heard) <= recovery::RTO_MAX_NS
     }
 
     /// Handles the persist timer: the next segment is a partial one if the window admits some, else a probe (RFC 9293 section
