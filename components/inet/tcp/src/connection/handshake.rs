@@ -39,6 +39,14 @@ impl Connection {
         connection
     }
 
+    /// Sets the initial sequence number, before the first [`Connection::output`]: the one that
+    /// [`TimeWait::reuse_for_connect`](crate::TimeWait::reuse_for_connect) chose for the same ports.
+    pub fn start_at(&mut self, iss: u32) {
+        if self.state == TcpState::SynSent && self.send.nxt == 0 {
+            self.send.origin = Origin(iss);
+        }
+    }
+
     /// Makes the connection that answers a SYN, in SYN-RECEIVED.
     pub(crate) fn answer(
         now_ns: u64,

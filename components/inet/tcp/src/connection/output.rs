@@ -75,26 +75,26 @@ impl Connection {
         }
     }
 
-    /// The bytes of sequence space, never sent before, that the peer's window and Nagle's algorithm admit.
+    /// The bytes of sequence space, never sent before, that the peer's window and Nagle's algorithm admit. The FIN counts if all
+    /// data before it goes and the window has room for it.
     #[inline]
     fn sendable(&self) -> u64 {
         let send = &self.send;
-        let waiting = send.end() - send.nxt;
-        if waiting == 0 {
+        if send.end() == send.nxt {
             return 0;
         }
-        let fitting = waiting.min(send.edge.saturating_sub(send.nxt));
-        let mss = u64::from(self.full_payload());
-        let partial = fitting % mss;
-        if partial == 0 || send.is_forced {
-            return fitting;
-        }
+        let waiting = send.written.saturating_sub(send.nxt);
+        let room = send.edge.saturating_sub(send.nxt);
+        let fitting = waiting.min(room);
         let is_whole = fitting == waiting;
-        if is_whole && (send.is_closed || self.may_send_partial()) {
-            fitting
-        } else {
-            fitting - partial
+        let partial = fitting % u64::from(self.full_payload());
+        if partial > 0
+            && !send.is_forced
+            && !(is_whole && (send.is_closed || self.may_send_partial()))
+        {
+            return fitting - partial;
         }
+        fitting + u64::from(is_whole && send.is_closed && room > fitting)
     }
 
     /// The payload of a full segment: bounded by half of the largest window that the peer offered, so that a small window does
@@ -261,7 +261,7 @@ impl Connection {
     fn header(&mut self, now_ns: u64, seq: u32) -> TcpSegment {
         let mut options =
             SegmentOptions { timestamps: self.timestamps(now_ns), ..Default::default() };
-        if self.send.has_sack && !self.receive.held.is_idle() {
+        if !self.receive.held.is_idle() {
             options.sack = self.take_blocks(if options.timestamps.is_some() { 3 } else { 4 });
         }
         let (received, unread) = (self.receive.received, self.receive.unread());
@@ -281,7 +281,9 @@ impl Connection {
         }
     }
 
+    /// The blocks to report; none without SACK.
     fn take_blocks(&mut self, most: usize) -> SackBlocks {
+        let most = if self.send.has_sack { most } else { 0 };
         let mut blocks = SackBlocks::default();
         let origin = self.receive.origin;
         self.receive.held.take_blocks(|range| {

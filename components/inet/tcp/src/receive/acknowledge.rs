@@ -25,7 +25,7 @@ pub(crate) struct Acknowledge {
     quick: u8,
     /// Whether the program answers what it receives (Linux: pingpong). Then a reply carries the acknowledgement.
     is_interactive: bool,
-    /// Whether TCP_QUICKACK switched the delay off until the connection becomes interactive.
+    /// The delay (Linux: ato); 0 before the first data.
     delay: u64,
     deadline: u64,
     last_data: u64,
@@ -75,10 +75,15 @@ impl Acknowledge {
 
     /// Enters the mode of quick acknowledgements. `window` is the receive window in bytes.
     pub(crate) fn be_quick(&mut self, window: u64) {
-        let quick = window / (2 * u64::from(self.peer_mss.max(1)));
-        self.quick = self.quick.max(quick.clamp(2, u64::from(QUICK_MAX)) as u8);
+        self.raise_quick(window);
         self.is_interactive = false;
         self.delay = DELAY_MIN;
+    }
+
+    /// Allows more quick acknowledgements, outside of the interactive mode (Linux: tcp_incr_quickack).
+    fn raise_quick(&mut self, window: u64) {
+        let quick = window / (2 * u64::from(self.peer_mss.max(1)));
+        self.quick = self.quick.max(quick.clamp(2, u64::from(QUICK_MAX)) as u8);
     }
 
     /// Applies TCP_QUICKACK: on acknowledges pending data and leaves the interactive mode; off enters it.
@@ -104,8 +109,8 @@ impl Acknowledge {
             self.peer_mss = length.min(advertised_mss);
         }
         if self.delay == 0 {
-            self.be_quick(window);
-            self.quick = self.quick.min(QUICK_MAX);
+            self.raise_quick(window);
+            self.delay = DELAY_MIN;
         } else {
             self.adapt(now_ns.saturating_sub(self.last_data), window);
         }
@@ -118,9 +123,7 @@ impl Acknowledge {
         } else if interval < self.delay {
             self.delay = (self.delay / 2 + interval).min(DELAY_MAX);
         } else if interval > 1000 * MILLISECOND {
-            let is_interactive = self.is_interactive;
-            self.be_quick(window);
-            self.is_interactive = is_interactive;
+            self.raise_quick(window);
         }
     }
 
@@ -166,10 +169,10 @@ impl Acknowledge {
     #[inline]
     pub(crate) fn note_sent(&mut self) {
         if self.need != Need::None {
-            self.quick = self.quick.saturating_sub(1);
-            if self.quick == 0 && self.delay != 0 && self.need == Need::Now {
-                self.delay = self.delay.max(DELAY_MIN);
+            if self.quick == 1 {
+                self.delay = DELAY_MIN;
             }
+            self.quick = self.quick.saturating_sub(1);
         }
         self.need = Need::None;
         self.deadline = NEVER;

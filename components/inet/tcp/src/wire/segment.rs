@@ -166,7 +166,8 @@ impl TcpSegment {
     /// Returns the length in sequence space: payload, SYN and FIN.
     #[inline]
     pub const fn sequence_len(&self) -> u32 {
-        self.length + self.has(TcpFlags::SYN) as u32 + self.has(TcpFlags::FIN) as u32
+        let flags = self.has(TcpFlags::SYN) as u32 + self.has(TcpFlags::FIN) as u32;
+        self.length.saturating_add(flags)
     }
 
     /// Returns the sequence number behind the segment.
