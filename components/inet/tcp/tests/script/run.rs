@@ -339,7 +339,10 @@ impl Machine {
         let mut segment = *segment;
         let iss = self.peers.get(&number).map_or(0, |peer| peer.iss);
         let offset = self.secret.timestamps_offset(&flow(number));
-        segment.seq = segment.seq.wrapping_sub(iss);
+        // A reset that answers a segment without ACK has the absolute number 0.
+        if segment.seq != 0 || !segment.has(TcpFlags::RST) {
+            segment.seq = segment.seq.wrapping_sub(iss);
+        }
         if segment.has(TcpFlags::ACK) {
             segment.ack = segment.ack.wrapping_sub(self.peer_isn);
         }
