@@ -197,3 +197,67 @@ impl Connection {
         Ok(connection)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> KeptConnection {
+        KeptConnection {
+            state: TcpState::Established,
+            is_detached: false,
+            iss: 1,
+            irs: 2,
+            written: 300,
+            sent: 200,
+            acked: 100,
+            received: 50,
+            read: 40,
+            edge: 1000,
+            window: 500,
+            send_scale: Some(2),
+            receive_scale: 3,
+            peer_mss: 1000,
+            path_mss: 1460,
+            has_sack: true,
+            has_ecn: false,
+            clock: None,
+        }
+    }
+
+    fn rebuild(kept: &KeptConnection) -> Result<Connection, KeptError> {
+        Connection::rebuild(0, kept, Settings::default(), 10_000)
+    }
+
+    #[test]
+    fn a_rebuilt_connection_keeps_what_was_kept() {
+        assert_eq!(rebuild(&kept()).unwrap().kept(), Some(kept()));
+    }
+
+    #[test]
+    fn states_that_contradict_themselves_are_refused() {
+        let wrong = [
+            KeptConnection { acked: 201, ..kept() },
+            KeptConnection { sent: 301, ..kept() },
+            KeptConnection { read: 51, ..kept() },
+            KeptConnection { edge: 49, ..kept() },
+            KeptConnection { edge: 50 + (1 << 31), ..kept() },
+            KeptConnection { written: u64::MAX, ..kept() },
+            KeptConnection { window: u64::MAX, ..kept() },
+            KeptConnection { peer_mss: 0, ..kept() },
+            KeptConnection { receive_scale: 15, ..kept() },
+            KeptConnection { state: TcpState::FinWait2, ..kept() },
+            KeptConnection { state: TcpState::TimeWait, ..kept() },
+            KeptConnection { state: TcpState::SynSent, ..kept() },
+        ];
+        for one in wrong {
+            assert!(rebuild(&one).is_err(), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn a_connection_is_small() {
+        // Ten thousand idle connections take less than 16 MiB.
+        assert!(size_of::<Connection>() <= 1600, "{} bytes", size_of::<Connection>());
+    }
+}

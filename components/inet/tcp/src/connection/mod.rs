@@ -162,7 +162,7 @@ impl Connection {
 
     /// Returns the state of TIME-WAIT that takes the place of this connection.
     pub fn time_wait(&self) -> Option<TimeWait> {
-        self.time_wait.clone()
+        self.time_wait
     }
 
     /// Returns the Fast Open cookie that the peer gave.

@@ -14,7 +14,7 @@ pub const TIME_WAIT_NS: u64 = 60 * SECOND;
 const REUSE_DISTANCE: u32 = 65_535 + 2;
 
 /// A connection in TIME-WAIT.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct TimeWait {
     /// The next sequence number of this side.
     pub(crate) seq: u32,

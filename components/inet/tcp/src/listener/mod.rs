@@ -134,6 +134,11 @@ impl Listener {
         self.requests.len()
     }
 
+    /// Puts a child, which a predecessor of this listener made, at the end of the accept queue.
+    pub fn adopt(&mut self, flow: Flow) {
+        self.ready.push_back(flow);
+    }
+
     /// Forgets a child that waits for accept, because its connection is gone. Returns whether it waited.
     pub fn forget(&mut self, flow: &Flow) -> bool {
         let before = self.ready.len();
@@ -317,5 +322,27 @@ impl Listener {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_of_defer_accept_become_timeouts() {
+        assert_eq!([0, 1, 2, 3, 4, 7, 8, u64::MAX].map(timeouts_for), [0, 1, 2, 2, 3, 3, 4, 8]);
+    }
+
+    #[test]
+    fn adopted_children_come_in_order_and_may_be_forgotten() {
+        let flow =
+            |remote_port| Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port };
+        let mut listener = Listener::new(ListenerSettings::default());
+        (1..4).for_each(|port| listener.adopt(flow(port)));
+        assert!(listener.forget(&flow(2)) && !listener.forget(&flow(2)));
+        assert_eq!(listener.accept(), Some(flow(1)));
+        assert_eq!(listener.accept(), Some(flow(3)));
+        assert_eq!(listener.accept(), None);
     }
 }
