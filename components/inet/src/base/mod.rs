@@ -1,0 +1,6 @@
+//! Buffers, addresses, random numbers: values that know nothing of the stack.
+pub mod address;
+pub mod bucket;
+pub mod buffer;
+pub mod packets;
+pub mod random;

@@ -1,0 +1,198 @@
+//! Packets on their way: [`Arrival`], one that is received, and [`Departure`], one that is sent.
+use super::buffer::{Buffer, BufferChain};
+use core::ops::Range;
+use packet::Sum;
+
+/// Bytes of headers of a sent packet, at most (as `interfaces::nic::HEADER_MAX`).
+pub const HEADERS_MAX: usize = 144;
+/// Bytes at the front of a received packet that a driver shows, at least, unless the packet is shorter.
+pub const HEAD_MIN: usize = 256;
+
+/// Headers, written from the last to the first.
+#[derive(Clone, Copy)]
+pub struct Headers {
+    bytes: [u8; HEADERS_MAX],
+    start: u8,
+}
+
+/// The error of headers that do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHeadroom;
+
+impl Headers {
+    /// No headers.
+    pub const fn new() -> Headers {
+        Headers { bytes: [0; HEADERS_MAX], start: HEADERS_MAX as u8 }
+    }
+    /// Puts `header` in front.
+    ///
+    /// # Errors
+    /// [`NoHeadroom`].
+    pub fn prepend(&mut self, header: &[u8]) -> Result<(), NoHeadroom> {
+        let end = usize::from(self.start);
+        let start = end.checked_sub(header.len()).ok_or(NoHeadroom)?;
+        self.bytes.get_mut(start..end).ok_or(NoHeadroom)?.copy_from_slice(header);
+        self.start = start as u8;
+        Ok(())
+    }
+    /// Returns the bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.get(usize::from(self.start)..).unwrap_or_default()
+    }
+    /// Returns the bytes, to be changed.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(usize::from(self.start)..).unwrap_or_default()
+    }
+}
+
+impl Default for Headers {
+    fn default() -> Headers {
+        Headers::new()
+    }
+}
+
+impl core::fmt::Debug for Headers {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:02x?}", self.as_slice())
+    }
+}
+
+/// A packet to be sent: the bytes of its headers, then its payload.
+#[derive(Clone, Debug)]
+pub struct Departure<B> {
+    /// The headers.
+    pub headers: Headers,
+    /// The payload.
+    pub payload: BufferChain<B>,
+}
+
+impl<B: Buffer> Departure<B> {
+    /// Returns a packet of `header` and `payload`; `None` if the header is too long.
+    pub fn new(header: &[u8], payload: BufferChain<B>) -> Option<Departure<B>> {
+        let mut headers = Headers::new();
+        headers.prepend(header).ok()?;
+        Some(Departure { headers, payload })
+    }
+    /// Returns the number of all bytes.
+    pub fn length(&self) -> usize {
+        self.headers.as_slice().len().saturating_add(self.payload.length())
+    }
+    /// Returns the checksum's sum of all bytes.
+    pub fn sum(&self) -> Sum {
+        let mut sum = Sum::of(self.headers.as_slice());
+        sum.append(self.payload.sum());
+        sum
+    }
+    /// Writes `value` at `offset` of the headers, as far as they reach.
+    pub fn patch(&mut self, offset: usize, value: u16) {
+        let field = self.headers.as_mut_slice().get_mut(offset..);
+        for (to, from) in field.unwrap_or_default().iter_mut().zip(value.to_be_bytes()) {
+            *to = from;
+        }
+    }
+}
+
+/// A received packet, or a part of one.
+///
+/// `head` are its first bytes, contiguous. `body` are its bytes from `body_at` on, to its end, in shared buffers. They may overlap:
+/// a card's frame holds the whole packet (`body_at` is 0), and `head` is a look at its front.
+#[derive(Debug)]
+pub struct Arrival<'p, B> {
+    head: &'p [u8],
+    body: &'p BufferChain<B>,
+    body_at: usize,
+    /// First byte of this part, and the byte behind its last.
+    range: Range<usize>,
+}
+
+impl<B> Clone for Arrival<'_, B> {
+    fn clone(&self) -> Self {
+        Arrival { range: self.range.clone(), ..*self }
+    }
+}
+
+impl<'p, B: Buffer> Arrival<'p, B> {
+    /// Returns a packet. `None` if bytes between `head` and `body` are missing.
+    pub fn new(head: &'p [u8], body: &'p BufferChain<B>, body_at: usize) -> Option<Arrival<'p, B>> {
+        let end = body_at.checked_add(body.length())?.max(head.len());
+        (body_at <= head.len()).then_some(Arrival { head, body, body_at, range: 0..end })
+    }
+    /// Returns the number of bytes.
+    pub fn length(&self) -> usize {
+        self.range.len()
+    }
+    /// Returns the first bytes: of most packets the headers, of a short one all.
+    pub fn head(&self) -> &'p [u8] {
+        let end = self.range.end.min(self.head.len());
+        self.head.get(self.range.start..end).unwrap_or_default()
+    }
+    /// Returns all bytes, if they are contiguous.
+    pub fn whole(&self) -> Option<&'p [u8]> {
+        let head = self.head();
+        (head.len() == self.length()).then_some(head)
+    }
+    /// Returns the part in `range`, cut to the end.
+    pub fn part(&self, range: Range<usize>) -> Arrival<'p, B> {
+        let at = |offset: usize| self.range.start.saturating_add(offset).min(self.range.end);
+        let (start, end) = (at(range.start), at(range.end));
+        Arrival { range: start..end.max(start), ..self.clone() }
+    }
+    /// Returns the checksum's sum of all bytes.
+    pub fn sum(&self) -> Sum {
+        let head = self.head();
+        let mut sum = Sum::of(head);
+        if head.len() < self.length() {
+            let start = self.range.start.saturating_add(head.len());
+            sum.append(self.body.slice(self.of_body(start..self.range.end)).sum());
+        }
+        sum
+    }
+    /// Returns all bytes as a chain. Those that no buffer holds are copied. `None` if memory is refused.
+    pub fn to_chain(&self) -> Option<BufferChain<B>> {
+        let end = self.range.end.min(self.body_at);
+        let copied = self.head.get(self.range.start..end).unwrap_or_default();
+        let mut chain = BufferChain::copy_of(copied)?;
+        chain.append(self.body.slice(self.of_body(self.range.clone())));
+        Some(chain)
+    }
+    fn of_body(&self, range: Range<usize>) -> Range<usize> {
+        range.start.saturating_sub(self.body_at)..range.end.saturating_sub(self.body_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::buffer::SharedBytes;
+    use proptest::prelude::*;
+
+    #[test]
+    fn headers_are_written_from_the_last_to_the_first() {
+        let mut headers = Headers::new();
+        headers.prepend(&[3, 4]).unwrap();
+        headers.prepend(&[1, 2]).unwrap();
+        assert_eq!(headers.as_slice(), [1, 2, 3, 4]);
+        assert_eq!(headers.prepend(&[0; HEADERS_MAX - 3]), Err(NoHeadroom));
+        assert_eq!(headers.as_slice(), [1, 2, 3, 4]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_of_a_packet_is_the_slice_of_its_bytes(
+            bytes in proptest::collection::vec(any::<u8>(), 1..60),
+            head in 0usize..60, body_at in 0usize..60, start in 0usize..60, end in 0usize..60,
+        ) {
+            let head = head.min(bytes.len());
+            let body_at = body_at.min(head);
+            let body = BufferChain::<SharedBytes>::copy_of(&bytes[body_at..]).unwrap();
+            let arrival = Arrival::new(&bytes[..head], &body, body_at).unwrap();
+            prop_assert_eq!(arrival.length(), bytes.len());
+            let (start, end) = (start.min(bytes.len()), end.min(bytes.len()));
+            let part = arrival.part(start..end);
+            let expected = &bytes[start..end.max(start)];
+            prop_assert_eq!(part.to_chain().unwrap().to_vec(), expected);
+            prop_assert_eq!(part.sum().folded(), Sum::of(expected).folded());
+            prop_assert!(expected.starts_with(part.head()));
+        }
+    }
+}

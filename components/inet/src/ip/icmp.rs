@@ -1,0 +1,163 @@
+//! ICMP (RFC 792, RFC 1122 section 3.2.2): echo, and errors in both directions.
+use super::{
+    path::SendRequest,
+    stack::{Cast, Delivery, Origin, Stack, StackRun},
+    statistics::DropReason,
+};
+use crate::{
+    base::{
+        buffer::{Buffer, BufferChain},
+        packets::{Arrival, Departure},
+    },
+    tables::neighbours::NeighbourKey,
+};
+use core::net::{IpAddr, Ipv4Addr};
+use packet::{
+    icmp::{self, IcmpMessage, unreachable},
+    ipv4::Ipv4,
+    protocol,
+};
+use zerocopy::IntoBytes;
+
+/// Length of an error, at most (RFC 1812, section 4.3.2.3).
+const ERROR_MAX: usize = 576;
+/// Offset of the checksum in a message.
+const CHECKSUM_OFFSET: usize = 2;
+
+impl<B: Buffer> Stack<B> {
+    pub(crate) fn input_icmp(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
+        let payload = &delivery.payload;
+        let Ok(message) = IcmpMessage::parse(payload.head()) else {
+            return self.dropped(DropReason::Transport);
+        };
+        if !payload.sum().is_valid() {
+            return self.dropped(DropReason::Checksum);
+        }
+        match message {
+            IcmpMessage::EchoRequest { identifier, sequence } => {
+                let reply = IcmpMessage::EchoReply { identifier, sequence };
+                self.answer_echo(run, delivery, reply);
+            }
+            _ => {
+                // Sockets of ping and raw sockets may want it; nobody is told if not.
+                run.surroundings.deliver(delivery);
+            }
+        }
+    }
+    fn answer_echo(
+        &self,
+        run: &mut StackRun<'_, B>,
+        delivery: &Delivery<'_, B>,
+        reply: IcmpMessage,
+    ) {
+        // Linux ignores echo to groups and broadcasts by default (`icmp_echo_ignore_broadcasts`).
+        if delivery.cast != Cast::Unicast || !is_one_host(delivery.source) {
+            return self.dropped(DropReason::NotForUs);
+        }
+        let data = delivery.payload.part(icmp::HEADER_LENGTH..usize::MAX);
+        let Some(data) = data.to_chain() else { return self.dropped(DropReason::NoMemory) };
+        let request = SendRequest {
+            source: Some(delivery.destination),
+            interface: bound_for(delivery),
+            traffic_class: delivery.traffic_class,
+            ..SendRequest::new(delivery.source, protocol::ICMP)
+        };
+        self.send_icmp(run, &request, reply, data);
+    }
+    fn send_icmp(
+        &self,
+        run: &mut StackRun<'_, B>,
+        request: &SendRequest,
+        message: IcmpMessage,
+        data: BufferChain<B>,
+    ) {
+        let header = message.header();
+        let Some(mut packet) = Departure::new(header.as_bytes(), data) else { return };
+        let checksum = packet.sum().checksum();
+        packet.patch(CHECKSUM_OFFSET, checksum);
+        // An error that cannot be told is no reason for another one.
+        let _ = self.send(run, request, packet);
+    }
+    /// Tells the sender of a packet of an error, unless the rules forbid it (RFC 1122, section 3.2.2).
+    pub(crate) fn send_error4(
+        &self,
+        run: &mut StackRun<'_, B>,
+        delivery: &Delivery<'_, B>,
+        message: IcmpMessage,
+    ) {
+        let is_asked = delivery.cast == Cast::Unicast
+            && (delivery.origin.cast == Cast::Unicast || delivery.origin.is_looped)
+            && is_one_host(delivery.source)
+            && quotable(&delivery.network);
+        if !is_asked {
+            return;
+        }
+        if !self.error_limit.lock().allows(delivery.source, run.now_ns) {
+            return self.dropped(DropReason::ErrorLimit);
+        }
+        let room = ERROR_MAX - packet::ipv4::HEADER_LENGTH - icmp::HEADER_LENGTH;
+        let Some(quote) = delivery.network.part(0..room).to_chain() else {
+            return self.dropped(DropReason::NoMemory);
+        };
+        let request = SendRequest {
+            source: Some(delivery.destination),
+            interface: bound_for(delivery),
+            ..SendRequest::new(delivery.source, protocol::ICMP)
+        };
+        self.send_icmp(run, &request, message, quote);
+    }
+    /// Tells the sender of a packet, which is this host, that a neighbour does not answer.
+    pub(crate) fn tell_unreachable(
+        &self,
+        run: &mut StackRun<'_, B>,
+        (interface, _): NeighbourKey,
+        packet: Departure<B>,
+    ) {
+        let head = packet.headers.as_slice();
+        let Ok(parsed) = Ipv4::parse_quoted(head) else { return };
+        let Some(network) = Arrival::new(head, &packet.payload, head.len()) else { return };
+        let source = IpAddr::V4(parsed.header.source());
+        let delivery = Delivery {
+            origin: Origin { interface, cast: Cast::Unicast, is_looped: true },
+            cast: Cast::Unicast,
+            source,
+            destination: source,
+            protocol: parsed.header.protocol,
+            hop_limit: parsed.header.ttl,
+            traffic_class: parsed.header.traffic_class,
+            payload: network.part(parsed.payload()),
+            network,
+        };
+        let code = unreachable::HOST;
+        self.send_error4(run, &delivery, IcmpMessage::Unreachable { code, mtu: 0 });
+    }
+}
+
+/// Returns the interface that an answer has to leave through: that of link-local packets of IPv6.
+pub(crate) fn bound_for<B>(
+    delivery: &Delivery<'_, B>,
+) -> Option<crate::tables::interface::InterfaceIndex> {
+    use crate::base::address::AddressScope;
+    let is_confined = delivery.source.is_ipv6()
+        && AddressScope::of(delivery.source) == AddressScope::Link
+        && !delivery.origin.is_looped;
+    is_confined.then_some(delivery.origin.interface)
+}
+
+fn is_one_host(address: IpAddr) -> bool {
+    let is_all = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+    !address.is_unspecified() && !address.is_multicast() && !is_all
+}
+
+/// Returns whether an error may be told about a packet: the first fragment of one that is no error itself.
+fn quotable<B: Buffer>(network: &Arrival<'_, B>) -> bool {
+    let Ok(packet) = Ipv4::parse_quoted(network.head()) else { return false };
+    if packet.header.place().offset > 0 {
+        return false;
+    }
+    if packet.header.protocol != protocol::ICMP {
+        return true;
+    }
+    let above = network.part(packet.payload());
+    IcmpMessage::parse(above.head()).is_ok_and(|message| !message.is_error())
+}

@@ -1,0 +1,167 @@
+//! Input: the frame, the header of IPv4, and the choice of the protocol above.
+use super::{
+    stack::{Cast, Claim, Delivery, Origin, Stack, StackRun},
+    statistics::DropReason,
+};
+use crate::{
+    base::{buffer::Buffer, packets::Arrival},
+    tables::{
+        interface::{Interface, InterfaceFlags, InterfaceIndex},
+        routes::RouteKind,
+    },
+};
+use core::net::{IpAddr, Ipv4Addr};
+use packet::{
+    ethernet::{self, Ethernet, ethertype},
+    icmp::{IcmpMessage, unreachable},
+    ipv4::{Ipv4, option},
+    protocol,
+};
+
+impl<B: Buffer> Stack<B> {
+    /// Takes a frame.
+    pub(crate) fn input_frame(
+        &self,
+        run: &mut StackRun<'_, B>,
+        index: InterfaceIndex,
+        frame: &Arrival<'_, B>,
+    ) {
+        let Some(interface) = self.up(run, index) else {
+            return self.dropped(DropReason::InterfaceDown);
+        };
+        let Ok(parsed) = Ethernet::parse(frame.head()) else {
+            return self.dropped(DropReason::Malformed);
+        };
+        let destination = parsed.header.destination;
+        let cast = match destination {
+            ethernet::BROADCAST => Cast::Broadcast,
+            group if ethernet::is_group(group) => Cast::Multicast,
+            one if one == interface.mac => Cast::Unicast,
+            // A card that receives everything receives what is for others.
+            _ => return self.dropped(DropReason::NotForUs),
+        };
+        let origin = Origin { interface: index, cast, is_looped: false };
+        let payload = frame.part(ethernet::HEADER_LENGTH..usize::MAX);
+        match parsed.header.ethertype.get() {
+            ethertype::IPV4 | ethertype::IPV6 => self.input_packet(run, origin, &payload),
+            ethertype::ARP => self.input_arp(run, interface, &payload),
+            _ => self.dropped(DropReason::UnknownEthertype),
+        }
+    }
+    /// Takes a packet of IP.
+    pub(crate) fn input_packet(
+        &self,
+        run: &mut StackRun<'_, B>,
+        origin: Origin,
+        packet: &Arrival<'_, B>,
+    ) {
+        match packet.head().first().map(|byte| byte >> 4) {
+            Some(4) => self.input4(run, origin, packet),
+            _ => self.dropped(DropReason::Malformed),
+        }
+    }
+    fn input4(&self, run: &mut StackRun<'_, B>, origin: Origin, packet: &Arrival<'_, B>) {
+        let Ok(parsed) = Ipv4::parse(packet.head(), packet.length()) else {
+            return self.dropped(DropReason::Malformed);
+        };
+        let header = parsed.header;
+        let network = packet.part(0..header.total_length());
+        let (source, destination) = (header.source(), header.destination());
+        if !origin.is_looped && is_martian(run, source, destination) {
+            return self.dropped(DropReason::Martian);
+        }
+        let Some(cast) = cast_of(run, origin, destination) else {
+            return self.dropped(DropReason::NotForUs);
+        };
+        let delivery = Delivery {
+            origin,
+            cast,
+            source: source.into(),
+            destination: destination.into(),
+            protocol: header.protocol,
+            hop_limit: header.ttl,
+            traffic_class: header.traffic_class,
+            payload: network.part(parsed.payload()),
+            network,
+        };
+        if !self.options_allow(run, &parsed, &delivery) {
+            return self.dropped(DropReason::Option);
+        }
+        if header.place().is_fragment() {
+            return self.dropped(DropReason::Fragment);
+        }
+        self.deliver(run, &delivery);
+    }
+    /// Looks at the options of a packet. Returns whether it may be delivered.
+    fn options_allow(
+        &self,
+        run: &mut StackRun<'_, B>,
+        packet: &Ipv4<'_>,
+        delivery: &Delivery<'_, B>,
+    ) -> bool {
+        for one in packet.options() {
+            match one.map(|found| found.kind) {
+                // Linux refuses source routes by default (`accept_source_route`).
+                Ok(option::LOOSE_ROUTE | option::STRICT_ROUTE) => return false,
+                Ok(_) => {}
+                Err(fault) => {
+                    let problem = IcmpMessage::ParameterProblem { code: 0, pointer: fault.pointer };
+                    self.send_error4(run, delivery, problem);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+    /// Gives a whole packet to its protocol.
+    pub(crate) fn deliver(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
+        match (delivery.protocol, delivery.destination) {
+            (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp(run, delivery),
+            _ => {
+                if run.surroundings.deliver(delivery) == Claim::Unknown {
+                    self.refuse_protocol(run, delivery);
+                }
+            }
+        }
+    }
+    fn refuse_protocol(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
+        self.dropped(DropReason::NoSocket);
+        let code = unreachable::PROTOCOL;
+        self.send_error4(run, delivery, IcmpMessage::Unreachable { code, mtu: 0 });
+    }
+}
+
+/// Returns whether a packet from outside has addresses that cannot come from there (RFC 1122 section 3.2.1.3, RFC 1812 section 5.3.7).
+fn is_martian<B>(run: &StackRun<'_, B>, source: Ipv4Addr, destination: Ipv4Addr) -> bool {
+    let has_bad_source = source.is_multicast()
+        || source.is_broadcast()
+        || source.is_loopback()
+        || matches!(source.octets(), [0, ..] if !source.is_unspecified())
+        || source.is_unspecified() && !destination.is_broadcast() && !destination.is_multicast();
+    let has_bad_destination = destination.is_loopback() || matches!(destination.octets(), [0, ..]);
+    // Our own address as the source: a forgery, or another host that has our address.
+    has_bad_source || has_bad_destination || run.configuration.local_kind(source.into()).is_some()
+}
+
+/// Returns the way in which a packet reaches this host; `None` if it does not.
+fn cast_of<B>(run: &StackRun<'_, B>, origin: Origin, destination: Ipv4Addr) -> Option<Cast> {
+    if destination.is_broadcast() {
+        return Some(Cast::Broadcast);
+    }
+    if destination.is_multicast() {
+        let interface = run.configuration.interface(origin.interface)?;
+        return is_member(interface, destination.into()).then_some(Cast::Multicast);
+    }
+    match run.configuration.local_kind(destination.into())? {
+        // An address of this host in a broadcast of the link is a trick (RFC 1122, section 3.3.6).
+        RouteKind::Local if origin.cast == Cast::Unicast || origin.is_looped => Some(Cast::Unicast),
+        RouteKind::Broadcast => Some(Cast::Broadcast),
+        _ => None,
+    }
+}
+
+/// Returns whether packets to `group` are received on `interface`.
+fn is_member(interface: &Interface, group: IpAddr) -> bool {
+    interface.flags.contains(InterfaceFlags::ALLMULTI)
+        || group == IpAddr::V4(packet::igmp::ALL_HOSTS)
+}

@@ -1,0 +1,233 @@
+//! Output: the header of IP, cutting into fragments, the next hop.
+use super::{
+    path::{Path, SendError, SendRequest},
+    stack::{Cast, Origin, Stack, StackRun},
+    statistics::DropReason,
+};
+use crate::{
+    base::{
+        buffer::Buffer,
+        packets::{Departure, Headers, NoHeadroom},
+    },
+    tables::{
+        configuration::resolves,
+        interface::{Interface, InterfaceIndex},
+        neighbours::{NeighbourTimes, Resolution},
+    },
+};
+use core::net::{IpAddr, Ipv4Addr};
+use packet::{
+    MacAddress, PacketError,
+    ethernet::{self, EthernetHeader, ethertype},
+    ipv4::{self, Cutting, FragmentPlace, Ipv4Fields},
+};
+use zerocopy::IntoBytes;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+impl From<NoHeadroom> for SendError {
+    fn from(_: NoHeadroom) -> SendError {
+        SendError::NoMemory
+    }
+}
+
+/// The error for a packet that no header can describe.
+fn too_long(_: PacketError) -> SendError {
+    SendError::TooBig(ipv4::PACKET_MAX as u32)
+}
+
+/// Returns the times of an interface for its neighbours.
+pub fn neighbour_times(interface: &Interface) -> NeighbourTimes {
+    NeighbourTimes {
+        reachable_ns: u64::from(interface.ipv6.reachable_ms) * NS_PER_MS,
+        retransmit_ns: u64::from(interface.ipv6.retransmit_ms) * NS_PER_MS,
+    }
+}
+
+impl<B: Buffer> Stack<B> {
+    /// Sends a packet whose headers above IP are written. Returns its path.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub fn send(
+        &self,
+        run: &mut StackRun<'_, B>,
+        request: &SendRequest,
+        packet: Departure<B>,
+    ) -> Result<Path, SendError> {
+        let path = self.path(run, request)?;
+        self.send_on(run, &path, request, packet)?;
+        Ok(path)
+    }
+    /// Sends a packet on a path that [`Stack::path`] gave for `request`.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub fn send_on(
+        &self,
+        run: &mut StackRun<'_, B>,
+        path: &Path,
+        request: &SendRequest,
+        packet: Departure<B>,
+    ) -> Result<(), SendError> {
+        match (path.source, request.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                self.send4(run, path, request, (source, destination), packet)
+            }
+            _ => Err(SendError::NoSource),
+        }
+    }
+    fn send4(
+        &self,
+        run: &mut StackRun<'_, B>,
+        path: &Path,
+        request: &SendRequest,
+        (source, destination): (Ipv4Addr, Ipv4Addr),
+        mut packet: Departure<B>,
+    ) -> Result<(), SendError> {
+        let options = if request.has_router_alert { &ipv4::ROUTER_ALERT[..] } else { &[] };
+        let number = self.identification(source.into(), destination.into(), request.protocol);
+        let fields = Ipv4Fields {
+            source,
+            destination,
+            protocol: request.protocol,
+            traffic_class: request.traffic_class,
+            ttl: path.hop_limit,
+            identification: number as u16,
+            cutting: request.cutting,
+            place: FragmentPlace::default(),
+        };
+        let length = ipv4::HEADER_LENGTH + options.len() + packet.length();
+        if length > path.mtu as usize {
+            return match request.cutting {
+                Cutting::Forbidden => Err(SendError::TooBig(path.mtu)),
+                Cutting::Allowed => self.send_fragments4(run, path, &fields, options, &packet),
+            };
+        }
+        let header = fields.header(options, packet.length()).map_err(too_long)?;
+        packet.headers.prepend(options)?;
+        packet.headers.prepend(header.as_bytes())?;
+        self.transmit(run, path, request.is_looped, packet);
+        Ok(())
+    }
+    /// Cuts a packet. The first fragment has the headers above IP.
+    fn send_fragments4(
+        &self,
+        run: &mut StackRun<'_, B>,
+        path: &Path,
+        fields: &Ipv4Fields,
+        options: &[u8],
+        packet: &Departure<B>,
+    ) -> Result<(), SendError> {
+        let total = packet.length();
+        if total + ipv4::HEADER_LENGTH + options.len() > ipv4::PACKET_MAX {
+            return Err(SendError::TooBig(ipv4::PACKET_MAX as u32));
+        }
+        let room = (path.mtu as usize).saturating_sub(ipv4::HEADER_LENGTH + options.len()) & !7;
+        if room == 0 || packet.headers.as_slice().len() > room {
+            return Err(SendError::TooBig(path.mtu));
+        }
+        for offset in (0..total).step_by(room) {
+            let end = total.min(offset + room);
+            let place = FragmentPlace { offset: offset as u16, has_more: end < total };
+            let mut part = cut(packet, offset, end);
+            let fields = Ipv4Fields { place, ..*fields };
+            let header = fields.header(options, end - offset).map_err(too_long)?;
+            part.headers.prepend(options)?;
+            part.headers.prepend(header.as_bytes())?;
+            self.transmit(run, path, true, part);
+        }
+        Ok(())
+    }
+    /// Sends a packet with its header of IP: to this host, to a group or to the next hop.
+    pub(crate) fn transmit(
+        &self,
+        run: &mut StackRun<'_, B>,
+        path: &Path,
+        is_looped: bool,
+        packet: Departure<B>,
+    ) {
+        let configuration = run.configuration;
+        let Some(interface) = configuration.interface(path.interface) else {
+            return self.dropped(DropReason::InterfaceDown);
+        };
+        let origin = Origin { interface: interface.index, cast: path.cast, is_looped: true };
+        if path.is_local || !resolves(interface) {
+            run.looped.push_back((origin, packet));
+            return;
+        }
+        let mac = match (path.cast, path.next_hop) {
+            (Cast::Unicast, next_hop) => {
+                return self.send_to_neighbour(run, interface, next_hop, packet);
+            }
+            (Cast::Broadcast, _) => ethernet::BROADCAST,
+            (Cast::Multicast, group) => ethernet::of_group(group),
+        };
+        if is_looped {
+            run.looped.push_back((origin, packet.clone()));
+        }
+        self.send_frame(run, interface, mac, packet);
+    }
+    fn send_to_neighbour(
+        &self,
+        run: &mut StackRun<'_, B>,
+        interface: &Interface,
+        next_hop: IpAddr,
+        packet: Departure<B>,
+    ) {
+        let key = (interface.index, next_hop);
+        let times = neighbour_times(interface);
+        let resolution = self.neighbours.lock().resolve(key, packet, times, run.now_ns);
+        match resolution {
+            Resolution::Known(mac, packet) => self.send_frame(run, interface, mac, packet),
+            Resolution::Solicit => self.solicit(run, key, None),
+            Resolution::Waiting => {}
+            Resolution::Full => self.dropped(DropReason::NoNeighbour),
+        }
+    }
+    /// Sends a packet of IP to a station of the link.
+    pub(crate) fn send_frame(
+        &self,
+        run: &mut StackRun<'_, B>,
+        interface: &Interface,
+        mac: MacAddress,
+        packet: Departure<B>,
+    ) {
+        let is_version4 = packet.headers.as_slice().first().is_some_and(|byte| byte >> 4 == 4);
+        let kind = if is_version4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        self.send_link(run, interface, (mac, kind), packet);
+    }
+    /// Puts the header of Ethernet in front, and gives the packet away.
+    pub(crate) fn send_link(
+        &self,
+        run: &mut StackRun<'_, B>,
+        interface: &Interface,
+        (mac, kind): (MacAddress, u16),
+        mut packet: Departure<B>,
+    ) {
+        let header = EthernetHeader::new(mac, interface.mac, kind);
+        if !interface.is_up() {
+            return self.dropped(DropReason::InterfaceDown);
+        }
+        match packet.headers.prepend(header.as_bytes()) {
+            Ok(()) => run.surroundings.transmit(interface.index, packet),
+            Err(NoHeadroom) => self.dropped(DropReason::NoMemory),
+        }
+    }
+    /// Returns the interface of number `index`, if it is up.
+    pub(crate) fn up<'r>(
+        &self,
+        run: &StackRun<'r, B>,
+        index: InterfaceIndex,
+    ) -> Option<&'r Interface> {
+        run.configuration.interface(index).filter(|one| one.is_up())
+    }
+}
+
+/// Returns the bytes of a packet from `start` to `end`. Headers are only in a part that begins at zero, and whole there.
+pub(crate) fn cut<B: Buffer>(packet: &Departure<B>, start: usize, end: usize) -> Departure<B> {
+    let of_headers = packet.headers.as_slice().len();
+    let headers = if start == 0 { packet.headers } else { Headers::new() };
+    let payload = start.saturating_sub(of_headers)..end.saturating_sub(of_headers);
+    Departure { headers, payload: packet.payload.slice(payload) }
+}

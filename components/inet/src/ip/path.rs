@@ -1,0 +1,207 @@
+//! The path of a packet: interface, next hop, source and MTU.
+use super::stack::{Cast, Stack, StackRun};
+use crate::{
+    base::{
+        address::{AddressScope, Family},
+        buffer::Buffer,
+    },
+    tables::{
+        interface::{Interface, InterfaceFlags, InterfaceIndex},
+        routes::{Route, RouteKind},
+        sources,
+    },
+};
+use core::net::{IpAddr, Ipv4Addr};
+use packet::ipv4::Cutting;
+
+/// A request to send a packet of IP.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest {
+    /// The sender; `None` leaves the choice to the stack.
+    pub source: Option<IpAddr>,
+    /// The receiver.
+    pub destination: IpAddr,
+    /// The protocol above IP.
+    pub protocol: u8,
+    /// The interface through which alone the packet may leave. Needed for link-local destinations of IPv6.
+    pub interface: Option<InterfaceIndex>,
+    /// Hops; `None` for those of the interface.
+    pub hop_limit: Option<u8>,
+    /// Differentiated services and ECN.
+    pub traffic_class: u8,
+    /// The permission to cut the packet. Of a packet of IPv6: the permission of this host.
+    pub cutting: Cutting,
+    /// The packet has the option Router Alert.
+    pub has_router_alert: bool,
+    /// Members of the group on this host get the packet, too.
+    pub is_looped: bool,
+}
+
+impl SendRequest {
+    /// Returns a request without special wishes.
+    pub fn new(destination: IpAddr, protocol: u8) -> SendRequest {
+        SendRequest {
+            source: None,
+            destination,
+            protocol,
+            interface: None,
+            hop_limit: None,
+            traffic_class: 0,
+            cutting: Cutting::Allowed,
+            has_router_alert: false,
+            is_looped: true,
+        }
+    }
+}
+
+/// The reason why a packet cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// No route to the destination (`ENETUNREACH`).
+    NoRoute,
+    /// A route says that the host is unreachable (`EHOSTUNREACH`).
+    Unreachable,
+    /// A route forbids it (`EACCES`).
+    Prohibited,
+    /// A route swallows it (`EINVAL`).
+    Blackhole,
+    /// This host has no such source, or none that fits (`EADDRNOTAVAIL`).
+    NoSource,
+    /// The packet is longer than the path's MTU, which is told, and may not be cut (`EMSGSIZE`).
+    TooBig(u32),
+    /// The destination is for all hosts, and the socket may not send to these (`EACCES`).
+    Broadcast,
+    /// Memory was refused, or headers do not fit (`ENOBUFS`).
+    NoMemory,
+}
+
+/// A path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The interface.
+    pub interface: InterfaceIndex,
+    /// The neighbour that gets the packet.
+    pub next_hop: IpAddr,
+    /// The source.
+    pub source: IpAddr,
+    /// Length of a packet, at most.
+    pub mtu: u32,
+    /// Hops.
+    pub hop_limit: u8,
+    /// The receivers.
+    pub cast: Cast,
+    /// The receiver is this host.
+    pub is_local: bool,
+}
+
+impl<B: Buffer> Stack<B> {
+    /// Returns the path of a packet.
+    ///
+    /// # Errors
+    /// [`SendError`], but [`SendError::TooBig`].
+    pub fn path(&self, run: &StackRun<'_, B>, request: &SendRequest) -> Result<Path, SendError> {
+        let destination = request.destination;
+        if destination.is_unspecified() {
+            return Err(SendError::NoRoute);
+        }
+        let is_all = destination == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if destination.is_multicast() || is_all {
+            return self.path_to_many(run, request);
+        }
+        let is_on_link = destination.is_ipv6()
+            && AddressScope::of(destination) == AddressScope::Link
+            && request.interface.is_none();
+        if is_on_link && run.configuration.local_kind(destination).is_none() {
+            return Err(SendError::NoRoute);
+        }
+        let route = run
+            .configuration
+            .route(destination, request.interface, run.now_ns)
+            .ok_or(SendError::NoRoute)?;
+        match route.kind {
+            RouteKind::Blackhole => return Err(SendError::Blackhole),
+            RouteKind::Unreachable => return Err(SendError::Unreachable),
+            RouteKind::Prohibit => return Err(SendError::Prohibited),
+            RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast => {}
+        }
+        let is_local = route.kind == RouteKind::Local;
+        let interface = if is_local { InterfaceIndex::LOOPBACK } else { route.interface };
+        let interface = run.configuration.interface(interface).ok_or(SendError::NoRoute)?;
+        let source = self.source_for(run, request, route, interface)?;
+        let link = interface.mtu_for(destination);
+        let is_broadcast = route.kind == RouteKind::Broadcast;
+        Ok(Path {
+            interface: interface.index,
+            next_hop: route.gateway.unwrap_or(destination),
+            source,
+            mtu: route.mtu.map_or(link, |mtu| mtu.min(link)),
+            hop_limit: request.hop_limit.unwrap_or_else(|| hops(interface, destination)),
+            cast: if is_broadcast { Cast::Broadcast } else { Cast::Unicast },
+            is_local,
+        })
+    }
+    fn source_for(
+        &self,
+        run: &StackRun<'_, B>,
+        request: &SendRequest,
+        route: &Route,
+        interface: &Interface,
+    ) -> Result<IpAddr, SendError> {
+        if let Some(source) = request.source.filter(|source| !source.is_unspecified()) {
+            return Ok(source);
+        }
+        if route.kind == RouteKind::Local {
+            return Ok(request.destination);
+        }
+        let next_hop = route.gateway.unwrap_or(request.destination);
+        route
+            .preferred_source
+            .or_else(|| {
+                sources::source(run.configuration, interface, request.destination, next_hop)
+            })
+            .ok_or(SendError::NoSource)
+    }
+    /// Returns the path of a packet to a group, or to all hosts of a link.
+    fn path_to_many(
+        &self,
+        run: &StackRun<'_, B>,
+        request: &SendRequest,
+    ) -> Result<Path, SendError> {
+        let destination = request.destination;
+        let by_route = || {
+            let route = run.configuration.route(destination, None, run.now_ns)?;
+            run.configuration.interface(route.interface)
+        };
+        let first = || {
+            let wanted = InterfaceFlags::UP | InterfaceFlags::MULTICAST;
+            run.configuration.interfaces().find(|one| one.flags.contains(wanted))
+        };
+        let interface = match request.interface {
+            Some(index) => run.configuration.interface(index).filter(|one| one.is_up()),
+            None => by_route().or_else(first),
+        };
+        let interface = interface.ok_or(SendError::NoRoute)?;
+        // DHCP sends from no address, as does duplicate detection.
+        let chosen = request
+            .source
+            .or_else(|| sources::source(run.configuration, interface, destination, destination));
+        let is_group = destination.is_multicast();
+        let hop_limit = if is_group { 1 } else { hops(interface, destination) };
+        Ok(Path {
+            interface: interface.index,
+            next_hop: destination,
+            source: chosen.unwrap_or(Family::of(destination).unspecified()),
+            mtu: interface.mtu_for(destination),
+            hop_limit: request.hop_limit.unwrap_or(hop_limit),
+            cast: if is_group { Cast::Multicast } else { Cast::Broadcast },
+            is_local: false,
+        })
+    }
+}
+
+fn hops(interface: &Interface, destination: IpAddr) -> u8 {
+    match Family::of(destination) {
+        Family::V4 => crate::tables::configuration::HOPS,
+        Family::V6 => interface.ipv6.hop_limit,
+    }
+}

@@ -1,0 +1,227 @@
+//! The stack: one object that all tables hang off, and the run of a thread through it.
+//!
+//! The stack has neither threads nor a clock. A caller gives the time with each call, and says in [`Surroundings`] how a packet
+//! leaves and who hears of sockets. Packets to the host itself wait in the run's queue until the call ends.
+use super::statistics::{DropCounts, DropReason};
+use crate::{
+    base::{
+        buffer::Buffer,
+        packets::{Arrival, Departure},
+        random::{Random, SecretKey},
+    },
+    tables::{
+        configuration::{Configuration, Publisher, View},
+        error_limit::ErrorLimit,
+        interface::InterfaceIndex,
+        neighbours::Neighbours,
+    },
+};
+use alloc::collections::VecDeque;
+use core::{
+    net::IpAddr,
+    sync::atomic::{AtomicU32, Ordering},
+};
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static NEIGHBOURS = "inet.neighbours";
+    static ERROR_LIMIT = "inet.error_limit";
+}
+
+/// Counters of identification numbers of IPv4. Destinations share them by a keyed hash, as in Linux.
+const IDENTIFICATIONS: usize = 256;
+
+/// The way in which a packet reached its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    /// To one host.
+    Unicast,
+    /// To all hosts of the link.
+    Broadcast,
+    /// To a group.
+    Multicast,
+}
+
+/// The way by which a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The interface.
+    pub interface: InterfaceIndex,
+    /// The way in which it reached the interface.
+    pub cast: Cast,
+    /// This host sent it.
+    pub is_looped: bool,
+}
+
+/// A packet of IP for this host.
+#[derive(Debug)]
+pub struct Delivery<'p, B> {
+    /// The way by which it came.
+    pub origin: Origin,
+    /// The way in which it reached this host.
+    pub cast: Cast,
+    /// The sender.
+    pub source: IpAddr,
+    /// The receiver.
+    pub destination: IpAddr,
+    /// The protocol above IP.
+    pub protocol: u8,
+    /// Hops that were left.
+    pub hop_limit: u8,
+    /// Differentiated services and ECN.
+    pub traffic_class: u8,
+    /// The packet from the header of IP on.
+    pub network: Arrival<'p, B>,
+    /// Its payload.
+    pub payload: Arrival<'p, B>,
+}
+
+/// An answer to a packet of a protocol that the stack does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The packet was taken.
+    Taken,
+    /// Nobody knows the protocol.
+    Unknown,
+}
+
+/// The world around the stack.
+pub trait Surroundings<B> {
+    /// Sends a packet, from its Ethernet header on.
+    fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<B>);
+    /// Hears that a socket has something new: data, an error, or room.
+    fn notify(&mut self, socket: u64);
+    /// Takes a packet of a protocol that the stack does not have.
+    fn deliver(&mut self, _delivery: &Delivery<'_, B>) -> Claim {
+        Claim::Unknown
+    }
+}
+
+/// A thread's part of the stack.
+#[derive(Debug)]
+pub struct Worker<B> {
+    view: View,
+    looped: VecDeque<(Origin, Departure<B>)>,
+}
+
+impl<B> Worker<B> {
+    /// Returns the snapshot that the thread last used.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+}
+
+/// One call into the stack.
+pub struct StackRun<'r, B> {
+    /// The snapshot.
+    pub configuration: &'r Configuration,
+    /// The time, in nanoseconds.
+    pub now_ns: u64,
+    /// The world around.
+    pub surroundings: &'r mut dyn Surroundings<B>,
+    /// Packets to the host itself.
+    pub(crate) looped: &'r mut VecDeque<(Origin, Departure<B>)>,
+}
+
+/// The Internet protocols of a network namespace.
+///
+/// # Locks
+/// Each table has a lock of its own, which its users hold for one operation on the table, and never while they call out or into
+/// another table. The exception is UDP: `inet.udp.sockets`, then `inet.udp.socket`.
+pub struct Stack<B> {
+    pub(crate) publisher: Publisher,
+    pub(crate) neighbours: Mutex<Neighbours<B>>,
+    pub(crate) error_limit: Mutex<ErrorLimit>,
+    pub(crate) random: Random,
+    identifications: [AtomicU32; IDENTIFICATIONS],
+    /// Counts of dropped packets.
+    pub drops: DropCounts,
+}
+
+impl<B: Buffer> Stack<B> {
+    /// Makes a stack with the loopback interface. `secret` are random bytes.
+    pub fn new(secret: [u8; 16]) -> Stack<B> {
+        Stack {
+            publisher: Publisher::new(),
+            neighbours: Mutex::new(&NEIGHBOURS, Neighbours::default()),
+            error_limit: Mutex::new(&ERROR_LIMIT, ErrorLimit::new()),
+            random: Random::new(SecretKey::new(secret)),
+            identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
+            drops: DropCounts::default(),
+        }
+    }
+    /// Makes the part of a thread.
+    pub fn worker(&self) -> Worker<B> {
+        Worker { view: self.publisher.view(), looped: VecDeque::new() }
+    }
+    /// Returns the newest configuration.
+    pub fn view(&self) -> View {
+        self.publisher.view()
+    }
+    /// Changes interfaces, addresses and routes by `change`.
+    ///
+    /// # Errors
+    /// Those of `change`. Nothing is changed then.
+    pub fn configure<T, E>(
+        &self,
+        change: impl FnOnce(&mut Configuration) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.publisher.change(change)
+    }
+    /// Does `work` with the newest configuration, then brings the packets that it sent to this host.
+    pub fn run<T>(
+        &self,
+        worker: &mut Worker<B>,
+        surroundings: &mut dyn Surroundings<B>,
+        now_ns: u64,
+        work: impl FnOnce(&mut StackRun<'_, B>) -> T,
+    ) -> T {
+        self.publisher.refresh(&mut worker.view);
+        let Worker { view, looped } = worker;
+        let mut run = StackRun { configuration: &view.configuration, now_ns, surroundings, looped };
+        let result = work(&mut run);
+        self.bring_looped(&mut run);
+        result
+    }
+    /// Takes a frame from the Ethernet header on.
+    pub fn input(
+        &self,
+        run: &mut StackRun<'_, B>,
+        interface: InterfaceIndex,
+        frame: &Arrival<'_, B>,
+    ) {
+        self.input_frame(run, interface, frame);
+        self.bring_looped(run);
+    }
+    /// Does what time demands. Returns the time of the next call, in nanoseconds.
+    pub fn poll(&self, run: &mut StackRun<'_, B>) -> u64 {
+        self.poll_neighbours(run);
+        self.bring_looped(run);
+        self.neighbours.lock().earliest_ns()
+    }
+    fn bring_looped(&self, run: &mut StackRun<'_, B>) {
+        while let Some((origin, packet)) = run.looped.pop_front() {
+            let head = packet.headers.as_slice();
+            if let Some(arrival) = Arrival::new(head, &packet.payload, head.len()) {
+                self.input_packet(run, origin, &arrival);
+            }
+        }
+    }
+    /// Counts a dropped packet.
+    pub(crate) fn dropped(&self, reason: DropReason) {
+        self.drops.add(reason);
+    }
+    /// Returns a number for fragments of a packet. Who sees those of one destination learns nothing of another's.
+    pub(crate) fn identification(&self, source: IpAddr, destination: IpAddr, protocol: u8) -> u32 {
+        let mut bytes = [0; 33];
+        let ends = [source, destination].map(crate::base::address::bits);
+        let octets = ends.iter().flat_map(|bits| bits.to_be_bytes());
+        for (to, from) in bytes.iter_mut().zip(octets.chain([protocol])) {
+            *to = from;
+        }
+        let hash = self.random.hash(&bytes);
+        let counter = self.identifications.get(hash as usize % IDENTIFICATIONS);
+        let count = counter.map_or(0, |counter| counter.fetch_add(1, Ordering::Relaxed));
+        count.wrapping_add((hash >> 32) as u32)
+    }
+}

@@ -1,0 +1,34 @@
+//! The Internet protocols of a network namespace: interfaces, addresses, routes, neighbours, IP, ICMP and UDP.
+//!
+//! [`Stack`] is the object that all tables hang off. It has no threads and no clock: time comes with each call, and packets leave
+//! through [`Surroundings`]. A packet is given as the bytes of its headers and a chain of shared buffers ([`Buffer`]), so its
+//! payload is never copied here.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+extern crate alloc;
+
+mod base;
+mod ip;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use base::{
+    address::{AddressScope, Family, Prefix},
+    buffer::{Buffer, BufferChain, SharedBytes},
+    packets::{Arrival, Departure, HEAD_MIN, HEADERS_MAX, Headers, NoHeadroom},
+};
+pub use ip::{
+    path::{Path, SendError, SendRequest},
+    stack::{Cast, Claim, Delivery, Origin, Stack, StackRun, Surroundings, Worker},
+    statistics::{DropCounts, DropReason},
+};
+pub use tables::{
+    configuration::{ChangeError, Configuration, View},
+    interface::{
+        AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex, Ipv6Settings,
+    },
+    neighbours::{NeighbourKey, NeighbourState},
+    routes::{Route, RouteError, RouteKind, Routes, TableId, maker},
+};

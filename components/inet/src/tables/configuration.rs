@@ -1,0 +1,362 @@
+//! Interfaces, addresses and routes: an immutable snapshot, and the place where the newest one is published.
+//!
+//! A thread keeps a [`View`] and compares versions before each batch of packets. So the path of a packet takes no lock. A change
+//! makes a new snapshot under the publisher's lock.
+use super::{
+    interface::{AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
+    routes::{Route, RouteKind, Routes, TableId, maker},
+};
+use crate::base::address::Prefix;
+use alloc::{collections::BTreeMap, sync::Arc};
+use core::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::atomic::{AtomicU64, Ordering},
+};
+use rt::{lock_class, sync::RwLock};
+
+lock_class! {
+    static CONFIGURATION = "inet.configuration";
+}
+
+/// Hops of a packet by default.
+pub const HOPS: u8 = 64;
+/// The metric of routes of IPv6 that the stack makes (`IP6_RT_PRIO_ADDRCONF`).
+const METRIC6: u32 = 256;
+
+/// Interfaces, addresses and routes.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    interfaces: BTreeMap<InterfaceIndex, Arc<Interface>>,
+    /// The routes. Those of addresses come and go with them.
+    pub routes: Routes,
+}
+
+/// The error of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeError {
+    /// It is there.
+    Exists,
+    /// It is not there.
+    Missing,
+}
+
+impl Configuration {
+    /// Returns the interface of number `index`.
+    pub fn interface(&self, index: InterfaceIndex) -> Option<&Interface> {
+        self.interfaces.get(&index).map(Arc::as_ref)
+    }
+    /// Returns all interfaces, by number.
+    pub fn interfaces(&self) -> impl Iterator<Item = &Interface> {
+        self.interfaces.values().map(Arc::as_ref)
+    }
+    /// Adds an interface, with the routes of its addresses.
+    ///
+    /// # Errors
+    /// [`ChangeError::Exists`] for a number in use.
+    pub fn add_interface(&mut self, mut interface: Interface) -> Result<(), ChangeError> {
+        if self.interfaces.contains_key(&interface.index) {
+            return Err(ChangeError::Exists);
+        }
+        let (index, addresses) = (interface.index, core::mem::take(&mut interface.addresses));
+        self.interfaces.insert(index, Arc::new(interface));
+        for address in addresses {
+            self.add_address(index, address)?;
+        }
+        Ok(())
+    }
+    /// Removes an interface, its addresses and the routes through it.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`].
+    pub fn remove_interface(&mut self, index: InterfaceIndex) -> Result<(), ChangeError> {
+        self.interfaces.remove(&index).ok_or(ChangeError::Missing)?;
+        self.routes.retain(|_, route| route.interface != index);
+        Ok(())
+    }
+    /// Changes an interface by `change`, which leaves number and addresses alone.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`].
+    pub fn edit_interface(
+        &mut self,
+        index: InterfaceIndex,
+        change: impl FnOnce(&mut Interface),
+    ) -> Result<(), ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        change(Arc::make_mut(interface));
+        Ok(())
+    }
+    /// Adds an address with its routes.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn add_address(
+        &mut self,
+        index: InterfaceIndex,
+        mut address: InterfaceAddress,
+    ) -> Result<(), ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        if interface.address(address.address).is_some() {
+            return Err(ChangeError::Exists);
+        }
+        let network = address.network();
+        let has_primary = interface.addresses.iter().any(|other| other.network() == network);
+        if has_primary && address.address.is_ipv4() {
+            address.flags |= AddressFlags::SECONDARY;
+        }
+        Arc::make_mut(interface).addresses.push(address.clone());
+        for (table, route) in routes_of(index, &address) {
+            // Two addresses of a network share its route.
+            let _ = self.routes.add(table, route);
+        }
+        Ok(())
+    }
+    /// Removes an address, its own routes, and the routes of its network if it was the last.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`].
+    pub fn remove_address(
+        &mut self,
+        index: InterfaceIndex,
+        address: IpAddr,
+    ) -> Result<InterfaceAddress, ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        let place = interface.addresses.iter().position(|one| one.address == address);
+        let removed = Arc::make_mut(interface).addresses.remove(place.ok_or(ChangeError::Missing)?);
+        self.renew_routes(index, &removed);
+        Ok(removed)
+    }
+    /// Removes the routes that an entry brought, then adds those of all entries of the interface.
+    fn renew_routes(&mut self, index: InterfaceIndex, old: &InterfaceAddress) {
+        for (table, route) in routes_of(index, old) {
+            let _ = self.routes.remove(table, &route);
+        }
+        let addresses = self.interfaces.get(&index).map(|interface| interface.addresses.clone());
+        let entries = addresses.unwrap_or_default();
+        for (table, route) in entries.iter().flat_map(|one| routes_of(index, one)) {
+            let _ = self.routes.add(table, route);
+        }
+    }
+    /// Changes the entry of an address by `change`.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`].
+    pub fn edit_address(
+        &mut self,
+        index: InterfaceIndex,
+        address: IpAddr,
+        change: impl FnOnce(&mut InterfaceAddress),
+    ) -> Result<(), ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        let mut entries = Arc::make_mut(interface).addresses.iter_mut();
+        let entry = entries.find(|one| one.address == address).ok_or(ChangeError::Missing)?;
+        let old = entry.clone();
+        change(entry);
+        if old.flags != entry.flags {
+            self.renew_routes(index, &old);
+        }
+        Ok(())
+    }
+    /// Returns the interface that has `address`, and its entry.
+    pub fn owner(&self, address: IpAddr) -> Option<(&Interface, &InterfaceAddress)> {
+        self.interfaces().find_map(|one| Some((one, one.address(address)?)))
+    }
+    /// Returns the best route to `destination` through an interface that is up, and through `bound` if given. A route that has ended
+    /// by `now_ns` is passed over.
+    pub fn route(
+        &self,
+        destination: IpAddr,
+        bound: Option<InterfaceIndex>,
+        now_ns: u64,
+    ) -> Option<&Route> {
+        self.routes.find(destination, |route| {
+            let is_local = matches!(route.kind, RouteKind::Local);
+            let is_up = self.interface(route.interface).is_some_and(Interface::is_up);
+            (is_local || is_up && bound.is_none_or(|bound| bound == route.interface))
+                && route.expires_ns.is_none_or(|end| end > now_ns)
+        })
+    }
+    /// Returns the fate of a packet to `destination` by the local table: for this host, to all stations, or `None`.
+    pub fn local_kind(&self, destination: IpAddr) -> Option<RouteKind> {
+        self.routes.find_in(TableId::LOCAL, destination, |_| true).map(|route| route.kind)
+    }
+}
+
+/// Returns the routes that an address brings.
+fn routes_of(
+    index: InterfaceIndex,
+    address: &InterfaceAddress,
+) -> impl Iterator<Item = (TableId, Route)> {
+    let with = |kind, destination| Route {
+        kind,
+        protocol: maker::KERNEL,
+        preferred_source: address.address.is_ipv4().then_some(address.address),
+        ..Route::on_link(destination, index)
+    };
+    let network = address.network();
+    let is_loopback = address.address.is_loopback();
+    let own = if is_loopback { network } else { Prefix::host(address.address) };
+    let local = address.is_usable().then(|| (TableId::LOCAL, with(RouteKind::Local, own)));
+    let all = address
+        .broadcast
+        .filter(|_| !is_loopback)
+        .map(|all| (TableId::LOCAL, with(RouteKind::Broadcast, Prefix::host(all.into()))));
+    let has_network = !address.flags.contains(AddressFlags::NOPREFIXROUTE)
+        && !is_loopback
+        && network != Prefix::host(address.address);
+    let metric = if address.address.is_ipv6() { METRIC6 } else { 0 };
+    let main =
+        has_network.then(|| (TableId::MAIN, Route { metric, ..with(RouteKind::Unicast, network) }));
+    [local, all, main].into_iter().flatten()
+}
+
+/// The place of the newest snapshot.
+pub struct Publisher {
+    newest: RwLock<Arc<Configuration>>,
+    version: AtomicU64,
+}
+
+/// A thread's snapshot.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The snapshot.
+    pub configuration: Arc<Configuration>,
+    version: u64,
+}
+
+impl View {
+    /// Returns the number of the snapshot. Each change has a greater one.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Publisher {
+    /// Publishes the first snapshot: the loopback interface with its addresses.
+    pub fn new() -> Publisher {
+        let mut first = Configuration::default();
+        let mut loopback = Interface::loopback();
+        let addresses = [(Ipv4Addr::LOCALHOST.into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
+        loopback.addresses = addresses
+            .into_iter()
+            .filter_map(|(address, length)| InterfaceAddress::new(address, length))
+            .collect();
+        // The configuration is empty, so nothing exists that could be in the way.
+        let _ = first.add_interface(loopback);
+        Publisher {
+            newest: RwLock::new(&CONFIGURATION, Arc::new(first)),
+            version: AtomicU64::new(1),
+        }
+    }
+    /// Returns the newest snapshot.
+    pub fn view(&self) -> View {
+        let newest = self.newest.read();
+        View { configuration: Arc::clone(&newest), version: self.version.load(Ordering::Acquire) }
+    }
+    /// Returns whether `view` is the newest. Takes no lock.
+    pub fn is_newest(&self, view: &View) -> bool {
+        self.version.load(Ordering::Acquire) == view.version
+    }
+    /// Brings `view` up to date.
+    pub fn refresh(&self, view: &mut View) {
+        if !self.is_newest(view) {
+            *view = self.view();
+        }
+    }
+    /// Publishes a snapshot that `change` makes of the newest.
+    ///
+    /// # Errors
+    /// Those of `change`. Nothing is published then.
+    pub fn change<T, E>(
+        &self,
+        change: impl FnOnce(&mut Configuration) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut newest = self.newest.write();
+        let mut next = Configuration::clone(&newest);
+        let result = change(&mut next)?;
+        *newest = Arc::new(next);
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(result)
+    }
+}
+
+impl Default for Publisher {
+    fn default() -> Publisher {
+        Publisher::new()
+    }
+}
+
+/// Returns whether an interface can have neighbours of its own.
+pub fn resolves(interface: &Interface) -> bool {
+    !interface.flags.intersects(InterfaceFlags::LOOPBACK | InterfaceFlags::NOARP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CARD: InterfaceIndex = InterfaceIndex(2);
+
+    fn with_card() -> Configuration {
+        let mut all = Configuration::default();
+        let mut card = Interface::ethernet(CARD, "eth0", [2; 6], 1500);
+        card.flags |= InterfaceFlags::UP;
+        all.add_interface(card).unwrap();
+        all
+    }
+
+    fn address(text: &str, length: u8) -> InterfaceAddress {
+        InterfaceAddress::new(text.parse().unwrap(), length).unwrap()
+    }
+
+    #[test]
+    fn an_address_brings_its_routes_and_takes_them_away() {
+        let mut all = with_card();
+        all.add_address(CARD, address("10.0.0.2", 24)).unwrap();
+        all.add_address(CARD, address("10.0.0.3", 24)).unwrap();
+        let kind = |all: &Configuration, text: &str| {
+            all.route(text.parse().unwrap(), None, 0).map(|route| route.kind)
+        };
+        assert_eq!(kind(&all, "10.0.0.2"), Some(RouteKind::Local));
+        assert_eq!(kind(&all, "10.0.0.255"), Some(RouteKind::Broadcast));
+        assert_eq!(kind(&all, "10.0.0.9"), Some(RouteKind::Unicast));
+        assert_eq!(kind(&all, "10.0.1.9"), None);
+        all.remove_address(CARD, "10.0.0.2".parse().unwrap()).unwrap();
+        assert_eq!(kind(&all, "10.0.0.2"), Some(RouteKind::Unicast));
+        let route = all.route("10.0.0.9".parse().unwrap(), None, 0).unwrap();
+        assert_eq!(route.preferred_source, Some("10.0.0.3".parse().unwrap()));
+        all.remove_address(CARD, "10.0.0.3".parse().unwrap()).unwrap();
+        assert_eq!(all.routes.iter().count(), 0);
+    }
+
+    #[test]
+    fn routes_through_an_interface_that_is_down_are_passed_over() {
+        let mut all = with_card();
+        all.add_address(CARD, address("10.0.0.2", 24)).unwrap();
+        all.edit_interface(CARD, |card| card.flags.remove(InterfaceFlags::UP)).unwrap();
+        assert!(all.route("10.0.0.9".parse().unwrap(), None, 0).is_none());
+        assert!(all.route("10.0.0.2".parse().unwrap(), None, 0).is_some());
+    }
+
+    #[test]
+    fn a_view_is_brought_up_to_date() {
+        let publisher = Publisher::new();
+        let mut view = publisher.view();
+        assert!(view.configuration.owner("127.0.0.1".parse().unwrap()).is_some());
+        assert_eq!(
+            view.configuration.local_kind("127.9.9.9".parse().unwrap()),
+            Some(RouteKind::Local)
+        );
+        publisher
+            .change(|all| all.add_interface(Interface::ethernet(CARD, "eth0", [2; 6], 1500)))
+            .unwrap();
+        assert!(!publisher.is_newest(&view));
+        assert!(view.configuration.interface(CARD).is_none());
+        publisher.refresh(&mut view);
+        assert!(view.configuration.interface(CARD).is_some());
+        let before = view.version();
+        assert!(publisher.change(|_| Err::<(), ()>(())).is_err());
+        publisher.refresh(&mut view);
+        assert_eq!(view.version(), before);
+    }
+}

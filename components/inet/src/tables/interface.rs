@@ -1,0 +1,189 @@
+//! Interfaces and their addresses.
+use crate::base::address::{AddressScope, Prefix};
+use alloc::{string::String, vec::Vec};
+use core::net::{IpAddr, Ipv4Addr};
+use packet::MacAddress;
+
+/// The number of an interface, not zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceIndex(pub u32);
+
+impl InterfaceIndex {
+    /// The loopback interface.
+    pub const LOOPBACK: InterfaceIndex = InterfaceIndex(1);
+}
+
+bitflags::bitflags! {
+    /// Flags of an interface (Linux `if.h`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct InterfaceFlags: u32 {
+        /// Switched on.
+        const UP = 1 << 0;
+        /// Has broadcasts.
+        const BROADCAST = 1 << 1;
+        /// Loopback.
+        const LOOPBACK = 1 << 3;
+        /// Has a carrier.
+        const RUNNING = 1 << 6;
+        /// Resolves no addresses.
+        const NOARP = 1 << 7;
+        /// Receives all packets.
+        const PROMISC = 1 << 8;
+        /// Receives packets of all groups.
+        const ALLMULTI = 1 << 9;
+        /// Has groups.
+        const MULTICAST = 1 << 12;
+    }
+    /// Flags of an address (Linux `if_addr.h`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct AddressFlags: u32 {
+        /// Another address of the same network is the source by default.
+        const SECONDARY = 0x01;
+        /// No duplicates are looked for.
+        const NODAD = 0x02;
+        /// Another host has the address.
+        const DADFAILED = 0x08;
+        /// The address is not the source of new connections.
+        const DEPRECATED = 0x20;
+        /// Duplicates are still looked for. The address is not in use.
+        const TENTATIVE = 0x40;
+        /// The address has no end.
+        const PERMANENT = 0x80;
+        /// The address has no route of its network.
+        const NOPREFIXROUTE = 0x200;
+        /// The address was made by RFC 7217.
+        const STABLE_PRIVACY = 0x800;
+    }
+}
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Bits of its network.
+    pub prefix_length: u8,
+    /// The part of the world that knows it.
+    pub scope: AddressScope,
+    /// Flags.
+    pub flags: AddressFlags,
+    /// The address of all stations of its network.
+    pub broadcast: Option<Ipv4Addr>,
+    /// The time at which it becomes deprecated, in nanoseconds.
+    pub preferred_until_ns: Option<u64>,
+    /// The time at which it ends, in nanoseconds.
+    pub valid_until_ns: Option<u64>,
+}
+
+impl InterfaceAddress {
+    /// Returns an address without end; `None` if it has fewer bits than `prefix_length`, or is no host's.
+    pub fn new(address: IpAddr, prefix_length: u8) -> Option<InterfaceAddress> {
+        let network = Prefix::new(address, prefix_length)?;
+        let is_host = !address.is_multicast()
+            && !address.is_unspecified()
+            && address != IpAddr::V4(Ipv4Addr::BROADCAST);
+        is_host.then(|| InterfaceAddress {
+            address,
+            prefix_length,
+            scope: AddressScope::of(address),
+            flags: AddressFlags::PERMANENT,
+            broadcast: network.broadcast(),
+            preferred_until_ns: None,
+            valid_until_ns: None,
+        })
+    }
+    /// Returns its network.
+    pub fn network(&self) -> Prefix {
+        Prefix::new(self.address, self.prefix_length).unwrap_or_else(|| Prefix::host(self.address))
+    }
+    /// Returns whether packets may be sent from it.
+    pub fn is_usable(&self) -> bool {
+        !self.flags.intersects(AddressFlags::TENTATIVE | AddressFlags::DADFAILED)
+    }
+}
+
+/// Settings of IPv6, which routers may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Settings {
+    /// Hop limit of packets.
+    pub hop_limit: u8,
+    /// MTU of the link for IPv6.
+    pub mtu: u32,
+    /// Base of the time for which a neighbour is reachable, in milliseconds.
+    pub reachable_ms: u32,
+    /// Time between solicitations, in milliseconds.
+    pub retransmit_ms: u32,
+    /// Routers' advertisements are heeded.
+    pub is_autoconfigured: bool,
+}
+
+/// An interface.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its number.
+    pub index: InterfaceIndex,
+    /// Its name: `eth0`.
+    pub name: String,
+    /// Length of a packet without its Ethernet header, at most.
+    pub mtu: u32,
+    /// Flags.
+    pub flags: InterfaceFlags,
+    /// Its address on the link.
+    pub mac: MacAddress,
+    /// Its addresses, in the order in which they came.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Settings of IPv6.
+    pub ipv6: Ipv6Settings,
+}
+
+impl Interface {
+    /// Returns an interface of Ethernet without addresses, switched off.
+    pub fn ethernet(index: InterfaceIndex, name: &str, mac: MacAddress, mtu: u32) -> Interface {
+        let flags = InterfaceFlags::BROADCAST | InterfaceFlags::MULTICAST;
+        Interface::new(index, name, flags, (mac, mtu))
+    }
+    /// Returns the loopback interface without addresses, switched on.
+    pub fn loopback() -> Interface {
+        let flags = InterfaceFlags::UP | InterfaceFlags::RUNNING | InterfaceFlags::LOOPBACK;
+        Interface::new(InterfaceIndex::LOOPBACK, "lo", flags, ([0; 6], 65_536))
+    }
+    fn new(
+        index: InterfaceIndex,
+        name: &str,
+        flags: InterfaceFlags,
+        (mac, mtu): (MacAddress, u32),
+    ) -> Interface {
+        let is_autoconfigured = !flags.contains(InterfaceFlags::LOOPBACK);
+        let ipv6 = Ipv6Settings {
+            hop_limit: 64,
+            mtu,
+            reachable_ms: 30_000,
+            retransmit_ms: 1000,
+            is_autoconfigured,
+        };
+        Interface { index, name: name.into(), mtu, flags, mac, addresses: Vec::new(), ipv6 }
+    }
+    /// Returns whether packets pass.
+    pub fn is_up(&self) -> bool {
+        self.flags.contains(InterfaceFlags::UP)
+    }
+    /// Returns whether it is loopback.
+    pub fn is_loopback(&self) -> bool {
+        self.flags.contains(InterfaceFlags::LOOPBACK)
+    }
+    /// Returns the entry of `address`.
+    pub fn address(&self, address: IpAddr) -> Option<&InterfaceAddress> {
+        self.addresses.iter().find(|one| one.address == address)
+    }
+    /// Returns the MTU for a packet to `destination`.
+    pub fn mtu_for(&self, destination: IpAddr) -> u32 {
+        if destination.is_ipv4() { self.mtu } else { self.mtu.min(self.ipv6.mtu) }
+    }
+    /// Returns the link-local address of IPv6 that may be used.
+    pub fn link_local(&self) -> Option<core::net::Ipv6Addr> {
+        self.addresses.iter().filter(|one| one.is_usable()).find_map(|one| match one.address {
+            IpAddr::V6(address) if address.is_unicast_link_local() => Some(address),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the stack: hosts on a link, in virtual time.
+mod link;
+mod ping;
