@@ -10,9 +10,11 @@ extern crate alloc;
 
 mod base;
 mod ip;
+mod sockets;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use base::{
     address::{AddressScope, Family, Prefix},
@@ -23,6 +25,11 @@ pub use ip::{
     path::{Path, SendError, SendRequest},
     stack::{Cast, Claim, Delivery, Origin, Stack, StackRun, Surroundings, Worker},
     statistics::{DropCounts, DropReason},
+};
+pub use sockets::{
+    bindings::{Binding, Families, SocketEnd},
+    errors::{RemoteError, SocketError},
+    udp_socket::{Datagram, Discovery, QueuedError, UdpHandle, UdpOptions, UdpSocket},
 };
 pub use tables::{
     configuration::{ChangeError, Configuration, View},

@@ -12,6 +12,10 @@ pub trait Buffer: Clone {
     fn copy_of(bytes: &[u8]) -> Option<Self>;
     /// Returns the number of bytes.
     fn length(&self) -> usize;
+    /// Returns the memory that the buffer keeps, in bytes: of a part of a frame, the whole frame.
+    fn memory(&self) -> usize {
+        self.length()
+    }
     /// Returns the bytes in `range`, cut to the buffer's end.
     fn slice(&self, range: Range<usize>) -> Self;
     /// Copies bytes from `offset` on to `out`. Returns their number.
@@ -84,6 +88,10 @@ impl<B: Buffer> BufferChain<B> {
     /// Returns the number of bytes.
     pub fn length(&self) -> usize {
         self.length
+    }
+    /// Returns the memory that its buffers keep, in bytes.
+    pub fn memory(&self) -> usize {
+        self.pieces.iter().fold(0, |all, piece| all.saturating_add(piece.memory()))
     }
     /// Returns the buffers.
     pub fn pieces(&self) -> &[B] {

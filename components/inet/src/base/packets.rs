@@ -147,6 +147,13 @@ impl<'p, B: Buffer> Arrival<'p, B> {
         }
         sum
     }
+    /// Returns all bytes as a chain, and copies the first [`HEAD_MIN`] to `head`. The packet that they make is contiguous so far.
+    /// `None` if memory is refused.
+    pub fn gather(&self, head: &mut [u8; HEAD_MIN]) -> Option<(BufferChain<B>, usize)> {
+        let chain = self.to_chain()?;
+        let count = chain.read(0, head);
+        Some((chain, count))
+    }
     /// Returns all bytes as a chain. Those that no buffer holds are copied. `None` if memory is refused.
     pub fn to_chain(&self) -> Option<BufferChain<B>> {
         let end = self.range.end.min(self.body_at);

@@ -7,8 +7,9 @@ use super::{
 use crate::{
     base::{
         buffer::{Buffer, BufferChain},
-        packets::{Arrival, Departure},
+        packets::{Arrival, Departure, HEAD_MIN},
     },
+    sockets::errors::{self, Quoted, RemoteError},
     tables::neighbours::NeighbourKey,
 };
 use core::net::{IpAddr, Ipv4Addr};
@@ -38,10 +39,65 @@ impl<B: Buffer> Stack<B> {
                 let reply = IcmpMessage::EchoReply { identifier, sequence };
                 self.answer_echo(run, delivery, reply);
             }
+            message if message.is_error() => self.input_error4(run, delivery, message),
             _ => {
                 // Sockets of ping and raw sockets may want it; nobody is told if not.
                 run.surroundings.deliver(delivery);
             }
+        }
+    }
+    /// Takes an error about a packet that this host sent.
+    fn input_error4(
+        &self,
+        run: &mut StackRun<'_, B>,
+        delivery: &Delivery<'_, B>,
+        message: IcmpMessage,
+    ) {
+        run.surroundings.deliver(delivery);
+        let quote = delivery.payload.part(icmp::HEADER_LENGTH..usize::MAX);
+        let mut head = [0; HEAD_MIN];
+        let Some((chain, count)) = quote.gather(&mut head) else {
+            return self.dropped(DropReason::NoMemory);
+        };
+        let head = head.get(..count).unwrap_or_default();
+        let Some(quote) = Arrival::new(head, &chain, 0) else { return };
+        let Ok(packet) = Ipv4::parse_quoted(quote.head()) else {
+            return self.dropped(DropReason::Transport);
+        };
+        let header = packet.header;
+        let is_sent = run.configuration.local_kind(header.source().into()).is_some();
+        let Some((error, is_hard)) = errors::of_icmp(message).filter(|_| is_sent) else { return };
+        let mtu = match message {
+            IcmpMessage::Unreachable { code: unreachable::TOO_BIG, mtu } => mtu.into(),
+            _ => 0,
+        };
+        let message = message.header();
+        let remote = RemoteError {
+            error,
+            is_hard,
+            kind: message.kind,
+            code: message.code,
+            offender: delivery.source,
+            mtu,
+        };
+        let quoted = Quoted {
+            protocol: header.protocol,
+            source: header.source().into(),
+            destination: header.destination().into(),
+            length: header.total_length() as u32,
+            payload: quote.part(header.length()..usize::MAX),
+            interface: delivery.origin.interface,
+        };
+        // Fragments behind the first have no ports.
+        if header.place().offset == 0 {
+            self.input_error(run, &quoted, remote);
+        }
+    }
+    /// Tells the sender of a datagram that no socket has its port.
+    pub(crate) fn refuse_port(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
+        if delivery.destination.is_ipv4() {
+            let code = unreachable::PORT;
+            self.send_error4(run, delivery, IcmpMessage::Unreachable { code, mtu: 0 });
         }
     }
     fn answer_echo(

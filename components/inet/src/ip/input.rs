@@ -117,6 +117,7 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn deliver(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
         match (delivery.protocol, delivery.destination) {
             (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp(run, delivery),
+            (protocol::UDP, _) => self.input_udp(run, delivery),
             _ => {
                 if run.surroundings.deliver(delivery) == Claim::Unknown {
                     self.refuse_protocol(run, delivery);

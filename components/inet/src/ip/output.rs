@@ -9,6 +9,7 @@ use crate::{
         buffer::Buffer,
         packets::{Departure, Headers, NoHeadroom},
     },
+    sockets::udp_socket::Discovery,
     tables::{
         configuration::resolves,
         interface::{Interface, InterfaceIndex},
@@ -87,6 +88,8 @@ impl<B: Buffer> Stack<B> {
     ) -> Result<(), SendError> {
         let options = if request.has_router_alert { &ipv4::ROUTER_ALERT[..] } else { &[] };
         let number = self.identification(source.into(), destination.into(), request.protocol);
+        let length = ipv4::HEADER_LENGTH + options.len() + packet.length();
+        let fits = length <= path.mtu as usize;
         let fields = Ipv4Fields {
             source,
             destination,
@@ -94,12 +97,14 @@ impl<B: Buffer> Stack<B> {
             traffic_class: request.traffic_class,
             ttl: path.hop_limit,
             identification: number as u16,
-            cutting: request.cutting,
+            cutting: match (request.discovery, fits) {
+                (Discovery::Required, _) | (Discovery::Wanted, true) => Cutting::Forbidden,
+                _ => Cutting::Allowed,
+            },
             place: FragmentPlace::default(),
         };
-        let length = ipv4::HEADER_LENGTH + options.len() + packet.length();
-        if length > path.mtu as usize {
-            return match request.cutting {
+        if !fits {
+            return match fields.cutting {
                 Cutting::Forbidden => Err(SendError::TooBig(path.mtu)),
                 Cutting::Allowed => self.send_fragments4(run, path, &fields, options, &packet),
             };

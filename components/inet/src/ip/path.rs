@@ -5,6 +5,7 @@ use crate::{
         address::{AddressScope, Family},
         buffer::Buffer,
     },
+    sockets::udp_socket::Discovery,
     tables::{
         interface::{Interface, InterfaceFlags, InterfaceIndex},
         routes::{Route, RouteKind},
@@ -12,7 +13,6 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr};
-use packet::ipv4::Cutting;
 
 /// A request to send a packet of IP.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ pub struct SendRequest {
     pub hop_limit: Option<u8>,
     /// Differentiated services and ECN.
     pub traffic_class: u8,
-    /// The permission to cut the packet. Of a packet of IPv6: the permission of this host.
-    pub cutting: Cutting,
+    /// The discovery of the path's MTU.
+    pub discovery: Discovery,
     /// The packet has the option Router Alert.
     pub has_router_alert: bool,
     /// Members of the group on this host get the packet, too.
@@ -47,7 +47,7 @@ impl SendRequest {
             interface: None,
             hop_limit: None,
             traffic_class: 0,
-            cutting: Cutting::Allowed,
+            discovery: Discovery::Never,
             has_router_alert: false,
             is_looped: true,
         }
@@ -129,12 +129,15 @@ impl<B: Buffer> Stack<B> {
         let interface = run.configuration.interface(interface).ok_or(SendError::NoRoute)?;
         let source = self.source_for(run, request, route, interface)?;
         let link = interface.mtu_for(destination);
+        let known = self.path_mtus.get(destination, run.now_ns).filter(|_| !is_local);
+        let limits = [route.mtu, known];
+        let mtu = limits.into_iter().flatten().fold(link, u32::min);
         let is_broadcast = route.kind == RouteKind::Broadcast;
         Ok(Path {
             interface: interface.index,
             next_hop: route.gateway.unwrap_or(destination),
             source,
-            mtu: route.mtu.map_or(link, |mtu| mtu.min(link)),
+            mtu,
             hop_limit: request.hop_limit.unwrap_or_else(|| hops(interface, destination)),
             cast: if is_broadcast { Cast::Broadcast } else { Cast::Unicast },
             is_local,

@@ -2,18 +2,23 @@
 //!
 //! The stack has neither threads nor a clock. A caller gives the time with each call, and says in [`Surroundings`] how a packet
 //! leaves and who hears of sockets. Packets to the host itself wait in the run's queue until the call ends.
-use super::statistics::{DropCounts, DropReason};
+use super::{
+    path::Path,
+    statistics::{DropCounts, DropReason},
+};
 use crate::{
     base::{
         buffer::Buffer,
         packets::{Arrival, Departure},
         random::{Random, SecretKey},
     },
+    sockets::udp_socket::UdpSockets,
     tables::{
         configuration::{Configuration, Publisher, View},
         error_limit::ErrorLimit,
         interface::InterfaceIndex,
         neighbours::Neighbours,
+        path_mtu::PathMtus,
     },
 };
 use alloc::collections::VecDeque;
@@ -115,6 +120,8 @@ impl<B> Worker<B> {
 pub struct StackRun<'r, B> {
     /// The snapshot.
     pub configuration: &'r Configuration,
+    /// The number of the snapshot.
+    pub version: u64,
     /// The time, in nanoseconds.
     pub now_ns: u64,
     /// The world around.
@@ -132,6 +139,8 @@ pub struct Stack<B> {
     pub(crate) publisher: Publisher,
     pub(crate) neighbours: Mutex<Neighbours<B>>,
     pub(crate) error_limit: Mutex<ErrorLimit>,
+    pub(crate) path_mtus: PathMtus,
+    pub(crate) udp: UdpSockets<B, Path>,
     pub(crate) random: Random,
     identifications: [AtomicU32; IDENTIFICATIONS],
     /// Counts of dropped packets.
@@ -145,6 +154,8 @@ impl<B: Buffer> Stack<B> {
             publisher: Publisher::new(),
             neighbours: Mutex::new(&NEIGHBOURS, Neighbours::default()),
             error_limit: Mutex::new(&ERROR_LIMIT, ErrorLimit::new()),
+            path_mtus: PathMtus::new(),
+            udp: UdpSockets::default(),
             random: Random::new(SecretKey::new(secret)),
             identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
             drops: DropCounts::default(),
@@ -178,7 +189,9 @@ impl<B: Buffer> Stack<B> {
     ) -> T {
         self.publisher.refresh(&mut worker.view);
         let Worker { view, looped } = worker;
-        let mut run = StackRun { configuration: &view.configuration, now_ns, surroundings, looped };
+        let version = view.version();
+        let configuration = &view.configuration;
+        let mut run = StackRun { configuration, version, now_ns, surroundings, looped };
         let result = work(&mut run);
         self.bring_looped(&mut run);
         result

@@ -3,5 +3,6 @@ pub mod configuration;
 pub mod error_limit;
 pub mod interface;
 pub mod neighbours;
+pub mod path_mtu;
 pub mod routes;
 pub mod sources;

@@ -72,9 +72,9 @@ fn a_gateway_is_asked_for_instead_of_the_destination() {
 #[test]
 fn a_silent_neighbour_is_told_to_the_sender() {
     let mut one = Station::new(1, &[("10.0.0.1", 24)]);
-    one.world.known = vec![17];
+    one.world.known = vec![200];
     let packet = Departure::new(&[0; 8], BufferChain::copy_of(b"data").unwrap()).unwrap();
-    let request = SendRequest::new(ip("10.0.0.9"), 17);
+    let request = SendRequest::new(ip("10.0.0.9"), 200);
     one.run(|stack, run| stack.send(run, &request, packet)).unwrap();
     one.wait_until(10 * S);
     assert_eq!(one.sent().len(), 3, "three questions");

@@ -1,0 +1,110 @@
+//! Errors of sockets, and those that ICMP tells of.
+use crate::{base::packets::Arrival, tables::interface::InterfaceIndex};
+use core::net::IpAddr;
+use packet::{icmp, icmpv6};
+
+/// An error of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketError {
+    /// Nobody listens at the peer (`ECONNREFUSED`).
+    Refused,
+    /// No route (`ENETUNREACH`).
+    NetworkUnreachable,
+    /// The host does not answer (`EHOSTUNREACH`).
+    HostUnreachable,
+    /// The peer does not know the protocol (`ENOPROTOOPT`).
+    NoProtocol,
+    /// A protocol error (`EPROTO`).
+    Protocol,
+    /// The packet is too long (`EMSGSIZE`).
+    MessageSize,
+    /// It is forbidden (`EACCES`).
+    Forbidden,
+    /// The address or port is in use (`EADDRINUSE`).
+    InUse,
+    /// This host has no such address (`EADDRNOTAVAIL`).
+    NoAddress,
+    /// The address is of another family (`EAFNOSUPPORT`).
+    Family,
+    /// The socket has no peer, and none was given (`EDESTADDRREQ`).
+    NoDestination,
+    /// The request makes no sense (`EINVAL`).
+    Invalid,
+    /// Memory was refused (`ENOBUFS`).
+    NoMemory,
+    /// No interface of this number (`ENODEV`).
+    NoInterface,
+}
+
+/// An error about a packet that this host sent, from a router or the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteError {
+    /// The error.
+    pub error: SocketError,
+    /// It will last.
+    pub is_hard: bool,
+    /// Type of the ICMP message.
+    pub kind: u8,
+    /// Code of the ICMP message.
+    pub code: u8,
+    /// The sender of the message.
+    pub offender: IpAddr,
+    /// The MTU that it tells; zero if it does not.
+    pub mtu: u32,
+}
+
+/// The packet that an error quotes.
+#[derive(Debug)]
+pub struct Quoted<'p, B> {
+    /// The protocol above IP.
+    pub protocol: u8,
+    /// The sender: this host.
+    pub source: IpAddr,
+    /// The receiver.
+    pub destination: IpAddr,
+    /// Length of the whole packet.
+    pub length: u32,
+    /// The bytes behind IP, as far as they are quoted.
+    pub payload: Arrival<'p, B>,
+    /// The interface by which the error came.
+    pub interface: InterfaceIndex,
+}
+
+/// Returns what a message of ICMP means, as in Linux (`icmp_err_convert`); `None` for messages that are no error of a socket.
+pub fn of_icmp(message: icmp::IcmpMessage) -> Option<(SocketError, bool)> {
+    use icmp::{IcmpMessage, unreachable};
+    match message {
+        IcmpMessage::Unreachable { code, .. } => Some(match code {
+            unreachable::PROTOCOL => (SocketError::NoProtocol, true),
+            unreachable::PORT => (SocketError::Refused, true),
+            unreachable::TOO_BIG => (SocketError::MessageSize, false),
+            unreachable::SOURCE_ROUTE => (SocketError::HostUnreachable, false),
+            0 | 6 | 9 | 11 => (SocketError::NetworkUnreachable, code == 6 || code == 9),
+            1 | 7 | 8 | 10 | 12..=15 => {
+                (SocketError::HostUnreachable, matches!(code, 7..=10 | 13..=15))
+            }
+            _ => return None,
+        }),
+        IcmpMessage::TimeExceeded { .. } => Some((SocketError::HostUnreachable, false)),
+        IcmpMessage::ParameterProblem { .. } => Some((SocketError::Protocol, true)),
+        _ => None,
+    }
+}
+
+/// Returns what a message of ICMPv6 means, as in Linux (`icmpv6_err_convert`).
+pub fn of_icmpv6(message: icmpv6::Icmpv6Message) -> Option<(SocketError, bool)> {
+    use icmpv6::{Icmpv6Message, unreachable};
+    match message {
+        Icmpv6Message::Unreachable { code } => Some(match code {
+            unreachable::ROUTE => (SocketError::NetworkUnreachable, false),
+            unreachable::PROHIBITED => (SocketError::Forbidden, true),
+            unreachable::PORT => (SocketError::Refused, true),
+            unreachable::SCOPE | unreachable::ADDRESS => (SocketError::HostUnreachable, false),
+            _ => (SocketError::Forbidden, true),
+        }),
+        Icmpv6Message::TooBig { .. } => Some((SocketError::MessageSize, false)),
+        Icmpv6Message::TimeExceeded { .. } => Some((SocketError::HostUnreachable, false)),
+        Icmpv6Message::ParameterProblem { .. } => Some((SocketError::Protocol, true)),
+        _ => None,
+    }
+}

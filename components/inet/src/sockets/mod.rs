@@ -1,0 +1,4 @@
+//! Sockets of UDP: their table, their options and queues.
+pub mod bindings;
+pub mod errors;
+pub mod udp_socket;
