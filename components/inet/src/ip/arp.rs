@@ -54,7 +54,7 @@ impl<B: Buffer> Stack<B> {
                     Lesson::Told { is_solicited: is_for_us, replaces: true, is_router: None }
                 }
             };
-            self.learn(run, interface, (sender.into(), packet.sender_mac()), lesson);
+            self.learn(run, interface, (sender.into(), Some(packet.sender_mac())), lesson);
         }
         if is_for_us && packet.operation() == ArpOperation::Request {
             let reply = packet.reply(interface.mac);
@@ -72,19 +72,22 @@ impl<B: Buffer> Stack<B> {
             self.send_link(run, interface, (mac, ethertype::ARP), departure);
         }
     }
-    /// Learns the address of a neighbour, and sends what waited for it.
+    /// Learns the address of a neighbour, and sends what waited for it. Returns whether a router became a host.
     pub(crate) fn learn(
         &self,
         run: &mut StackRun<'_, B>,
         interface: &Interface,
-        (address, mac): (IpAddr, MacAddress),
+        (address, mac): (IpAddr, Option<MacAddress>),
         lesson: Lesson,
-    ) {
+    ) -> bool {
         let (key, times) = ((interface.index, address), neighbour_times(interface));
-        let learned = self.neighbours.lock().learn(key, Some(mac), lesson, times, run.now_ns);
-        for packet in learned.packets {
-            self.send_frame(run, interface, mac, packet);
+        let learned = self.neighbours.lock().learn(key, mac, lesson, times, run.now_ns);
+        if let Some(mac) = mac {
+            for packet in learned.packets {
+                self.send_frame(run, interface, mac, packet);
+            }
         }
+        learned.has_ceased_routing
     }
     /// Asks for the address of a neighbour: at its known address, or on the whole link.
     pub(crate) fn solicit(
@@ -94,6 +97,9 @@ impl<B: Buffer> Stack<B> {
         mac: Option<MacAddress>,
     ) {
         let Some(interface) = self.up(run, index) else { return };
+        if let IpAddr::V6(target) = address {
+            return self.solicit6(run, interface, target, mac);
+        }
         if let IpAddr::V4(target) = address {
             let source = sources::source(run.configuration, interface, address, address);
             let sender = match source {

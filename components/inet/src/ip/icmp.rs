@@ -16,6 +16,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use packet::{
     icmp::{self, IcmpMessage, unreachable},
     ipv4::Ipv4,
+    ipv6::Ipv6Header,
     protocol,
 };
 use zerocopy::IntoBytes;
@@ -23,7 +24,7 @@ use zerocopy::IntoBytes;
 /// Length of an error, at most (RFC 1812, section 4.3.2.3).
 const ERROR_MAX: usize = 576;
 /// Offset of the checksum in a message.
-const CHECKSUM_OFFSET: usize = 2;
+pub(crate) const CHECKSUM_OFFSET: usize = 2;
 
 impl<B: Buffer> Stack<B> {
     pub(crate) fn input_icmp(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
@@ -98,6 +99,8 @@ impl<B: Buffer> Stack<B> {
         if delivery.destination.is_ipv4() {
             let code = unreachable::PORT;
             self.send_error4(run, delivery, IcmpMessage::Unreachable { code, mtu: 0 });
+        } else {
+            self.refuse_port6(run, delivery);
         }
     }
     fn answer_echo(
@@ -170,6 +173,9 @@ impl<B: Buffer> Stack<B> {
         packet: Departure<B>,
     ) {
         let head = packet.headers.as_slice();
+        if Ipv6Header::parse_quoted(head).is_ok() {
+            return self.tell_unreachable6(run, interface, &packet);
+        }
         let Ok(parsed) = Ipv4::parse_quoted(head) else { return };
         let Some(network) = Arrival::new(head, &packet.payload, head.len()) else { return };
         let source = IpAddr::V4(parsed.header.source());
@@ -179,6 +185,7 @@ impl<B: Buffer> Stack<B> {
             source,
             destination: source,
             protocol: parsed.header.protocol,
+            protocol_at: 9,
             hop_limit: parsed.header.ttl,
             traffic_class: parsed.header.traffic_class,
             payload: network.part(parsed.payload()),

@@ -14,7 +14,9 @@ use core::net::{IpAddr, Ipv4Addr};
 use packet::{
     ethernet::{self, Ethernet, ethertype},
     icmp::{IcmpMessage, unreachable},
+    icmpv6::Icmpv6Message,
     ipv4::{Ipv4, option},
+    ipv6::problem,
     protocol,
 };
 
@@ -57,6 +59,7 @@ impl<B: Buffer> Stack<B> {
     ) {
         match packet.head().first().map(|byte| byte >> 4) {
             Some(4) => self.input4(run, origin, packet),
+            Some(6) => self.input6(run, origin, packet),
             _ => self.dropped(DropReason::Malformed),
         }
     }
@@ -79,6 +82,7 @@ impl<B: Buffer> Stack<B> {
             source: source.into(),
             destination: destination.into(),
             protocol: header.protocol,
+            protocol_at: 9,
             hop_limit: header.ttl,
             traffic_class: header.traffic_class,
             payload: network.part(parsed.payload()),
@@ -117,6 +121,9 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn deliver(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
         match (delivery.protocol, delivery.destination) {
             (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp(run, delivery),
+            (protocol::IGMP, IpAddr::V4(_)) => self.input_igmp(run, delivery),
+            (protocol::ICMPV6, IpAddr::V6(_)) => self.input_icmpv6(run, delivery),
+            (protocol::NONE, IpAddr::V6(_)) => {}
             (protocol::UDP, _) => self.input_udp(run, delivery),
             _ => {
                 if run.surroundings.deliver(delivery) == Claim::Unknown {
@@ -127,8 +134,13 @@ impl<B: Buffer> Stack<B> {
     }
     fn refuse_protocol(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
         self.dropped(DropReason::NoSocket);
-        let code = unreachable::PROTOCOL;
-        self.send_error4(run, delivery, IcmpMessage::Unreachable { code, mtu: 0 });
+        if delivery.destination.is_ipv4() {
+            let code = unreachable::PROTOCOL;
+            let message = IcmpMessage::Unreachable { code, mtu: 0 };
+            return self.send_error4(run, delivery, message);
+        }
+        let (code, pointer) = (problem::NEXT_HEADER, delivery.protocol_at);
+        self.send_error6(run, delivery, Icmpv6Message::ParameterProblem { code, pointer });
     }
 }
 
@@ -164,5 +176,6 @@ fn cast_of<B>(run: &StackRun<'_, B>, origin: Origin, destination: Ipv4Addr) -> O
 /// Returns whether packets to `group` are received on `interface`.
 fn is_member(interface: &Interface, group: IpAddr) -> bool {
     interface.flags.contains(InterfaceFlags::ALLMULTI)
+        || interface.groups.contains_key(&group)
         || group == IpAddr::V4(packet::igmp::ALL_HOSTS)
 }

@@ -33,7 +33,7 @@ impl From<NoHeadroom> for SendError {
 }
 
 /// The error for a packet that no header can describe.
-fn too_long(_: PacketError) -> SendError {
+pub(crate) fn too_long(_: PacketError) -> SendError {
     SendError::TooBig(ipv4::PACKET_MAX as u32)
 }
 
@@ -74,6 +74,9 @@ impl<B: Buffer> Stack<B> {
         match (path.source, request.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 self.send4(run, path, request, (source, destination), packet)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                self.send6(run, path, request, (source, destination), packet)
             }
             _ => Err(SendError::NoSource),
         }

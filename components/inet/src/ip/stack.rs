@@ -3,6 +3,7 @@
 //! The stack has neither threads nor a clock. A caller gives the time with each call, and says in [`Surroundings`] how a packet
 //! leaves and who hears of sockets. Packets to the host itself wait in the run's queue until the call ends.
 use super::{
+    autoconfigure::lifetimes_earliest_ns,
     path::Path,
     statistics::{DropCounts, DropReason},
 };
@@ -14,9 +15,11 @@ use crate::{
     },
     sockets::udp_socket::UdpSockets,
     tables::{
+        autoconfiguration::Autoconfiguration,
         configuration::{Configuration, Publisher, View},
         error_limit::ErrorLimit,
         interface::InterfaceIndex,
+        memberships::Memberships,
         neighbours::Neighbours,
         path_mtu::PathMtus,
     },
@@ -31,6 +34,8 @@ use rt::{lock_class, sync::Mutex};
 lock_class! {
     static NEIGHBOURS = "inet.neighbours";
     static ERROR_LIMIT = "inet.error_limit";
+    static AUTOCONFIGURATION = "inet.autoconfiguration";
+    static MEMBERSHIPS = "inet.memberships";
 }
 
 /// Counters of identification numbers of IPv4. Destinations share them by a keyed hash, as in Linux.
@@ -71,6 +76,8 @@ pub struct Delivery<'p, B> {
     pub destination: IpAddr,
     /// The protocol above IP.
     pub protocol: u8,
+    /// The place of the byte that names the protocol, counted from the header of IP.
+    pub protocol_at: u32,
     /// Hops that were left.
     pub hop_limit: u8,
     /// Differentiated services and ECN.
@@ -139,6 +146,8 @@ pub struct Stack<B> {
     pub(crate) publisher: Publisher,
     pub(crate) neighbours: Mutex<Neighbours<B>>,
     pub(crate) error_limit: Mutex<ErrorLimit>,
+    pub(crate) autoconfiguration: Mutex<Autoconfiguration>,
+    pub(crate) memberships: Mutex<Memberships>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) udp: UdpSockets<B, Path>,
     pub(crate) random: Random,
@@ -154,6 +163,8 @@ impl<B: Buffer> Stack<B> {
             publisher: Publisher::new(),
             neighbours: Mutex::new(&NEIGHBOURS, Neighbours::default()),
             error_limit: Mutex::new(&ERROR_LIMIT, ErrorLimit::new()),
+            autoconfiguration: Mutex::new(&AUTOCONFIGURATION, Autoconfiguration::default()),
+            memberships: Mutex::new(&MEMBERSHIPS, Memberships::default()),
             path_mtus: PathMtus::new(),
             udp: UdpSockets::default(),
             random: Random::new(SecretKey::new(secret)),
@@ -209,8 +220,17 @@ impl<B: Buffer> Stack<B> {
     /// Does what time demands. Returns the time of the next call, in nanoseconds.
     pub fn poll(&self, run: &mut StackRun<'_, B>) -> u64 {
         self.poll_neighbours(run);
+        self.poll_addresses(run);
+        self.poll_groups(run);
         self.bring_looped(run);
-        self.neighbours.lock().earliest_ns()
+        let of_configuration = lifetimes_earliest_ns(&self.publisher.view().configuration);
+        let earliest = [
+            self.neighbours.lock().earliest_ns(),
+            self.autoconfiguration.lock().earliest_ns(),
+            self.memberships.lock().earliest_ns(),
+            of_configuration,
+        ];
+        earliest.into_iter().min().unwrap_or(u64::MAX)
     }
     fn bring_looped(&self, run: &mut StackRun<'_, B>) {
         while let Some((origin, packet)) = run.looped.pop_front() {

@@ -113,14 +113,14 @@ impl Binding {
     }
 }
 
-struct Entry<S> {
+struct BoundSocket<S> {
     binding: Binding,
     socket: Arc<S>,
 }
 
 /// Bound sockets, by port.
 pub struct Bindings<S> {
-    ports: BTreeMap<u16, Vec<Entry<S>>>,
+    ports: BTreeMap<u16, Vec<BoundSocket<S>>>,
 }
 
 impl<S> Default for Bindings<S> {
@@ -137,7 +137,7 @@ impl<S> Bindings<S> {
     /// Adds a socket, or changes its binding.
     pub fn set(&mut self, socket: &Arc<S>, binding: Binding) {
         self.remove(socket, binding.port);
-        let entry = Entry { binding, socket: Arc::clone(socket) };
+        let entry = BoundSocket { binding, socket: Arc::clone(socket) };
         self.ports.entry(binding.port).or_default().push(entry);
     }
     /// Removes a socket from its port.
@@ -170,7 +170,7 @@ impl<S> Bindings<S> {
         let best = scored().map(|(score, _)| score).max()?;
         let equal = || scored().filter(|(score, _)| *score == best).map(|(_, entry)| entry);
         // The last bound wins, unless all share the load.
-        let last = equal().last()?;
+        let last = equal().next_back()?;
         if !last.binding.shares_port {
             return Some(&last.socket);
         }
@@ -187,7 +187,7 @@ impl<S> Bindings<S> {
     pub fn iter(&self) -> impl Iterator<Item = (&Binding, &Arc<S>)> {
         self.ports.values().flatten().map(|entry| (&entry.binding, &entry.socket))
     }
-    fn entries(&self, port: u16) -> &[Entry<S>] {
+    fn entries(&self, port: u16) -> &[BoundSocket<S>] {
         self.ports.get(&port).map(Vec::as_slice).unwrap_or_default()
     }
 }

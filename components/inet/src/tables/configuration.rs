@@ -18,6 +18,8 @@ lock_class! {
     static CONFIGURATION = "inet.configuration";
 }
 
+/// Groups of an interface, at most.
+const GROUPS_MAX: usize = 4096;
 /// Hops of a packet by default.
 pub const HOPS: u8 = 64;
 /// The metric of routes of IPv6 that the stack makes (`IP6_RT_PRIO_ADDRCONF`).
@@ -156,6 +158,43 @@ impl Configuration {
             self.renew_routes(index, &old);
         }
         Ok(())
+    }
+    /// Adds a member of a group. Returns whether it is the first.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`] if there is no such interface, the address is no group, or there are too many groups.
+    pub fn join_group(
+        &mut self,
+        index: InterfaceIndex,
+        group: IpAddr,
+    ) -> Result<bool, ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        let has_room = interface.groups.len() < GROUPS_MAX || interface.groups.contains_key(&group);
+        if !group.is_multicast() || !has_room {
+            return Err(ChangeError::Missing);
+        }
+        let members = Arc::make_mut(interface).groups.entry(group).or_default();
+        *members = members.saturating_add(1);
+        Ok(*members == 1)
+    }
+    /// Removes a member of a group. Returns whether it was the last.
+    ///
+    /// # Errors
+    /// [`ChangeError::Missing`].
+    pub fn leave_group(
+        &mut self,
+        index: InterfaceIndex,
+        group: IpAddr,
+    ) -> Result<bool, ChangeError> {
+        let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
+        let groups = &mut Arc::make_mut(interface).groups;
+        let members = groups.get_mut(&group).ok_or(ChangeError::Missing)?;
+        *members = members.saturating_sub(1);
+        let is_last = *members == 0;
+        if is_last {
+            groups.remove(&group);
+        }
+        Ok(is_last)
     }
     /// Returns the interface that has `address`, and its entry.
     pub fn owner(&self, address: IpAddr) -> Option<(&Interface, &InterfaceAddress)> {

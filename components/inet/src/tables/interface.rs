@@ -1,6 +1,6 @@
 //! Interfaces and their addresses.
 use crate::base::address::{AddressScope, Prefix};
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
 use packet::MacAddress;
 
@@ -132,6 +132,8 @@ pub struct Interface {
     pub mac: MacAddress,
     /// Its addresses, in the order in which they came.
     pub addresses: Vec<InterfaceAddress>,
+    /// Groups that it is a member of, with the number of members on this host.
+    pub groups: BTreeMap<IpAddr, u32>,
     /// Settings of IPv6.
     pub ipv6: Ipv6Settings,
 }
@@ -161,7 +163,16 @@ impl Interface {
             retransmit_ms: 1000,
             is_autoconfigured,
         };
-        Interface { index, name: name.into(), mtu, flags, mac, addresses: Vec::new(), ipv6 }
+        Interface {
+            index,
+            name: name.into(),
+            mtu,
+            flags,
+            mac,
+            addresses: Vec::new(),
+            groups: BTreeMap::new(),
+            ipv6,
+        }
     }
     /// Returns whether packets pass.
     pub fn is_up(&self) -> bool {

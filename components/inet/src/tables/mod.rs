@@ -1,7 +1,9 @@
 //! The tables of a stack. Each knows time only as an argument, and none knows how packets are sent.
+pub mod autoconfiguration;
 pub mod configuration;
 pub mod error_limit;
 pub mod interface;
+pub mod memberships;
 pub mod neighbours;
 pub mod path_mtu;
 pub mod routes;

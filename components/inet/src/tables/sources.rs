@@ -63,7 +63,8 @@ fn source6(
     let is_confined = scope <= AddressScope::Link || destination.is_multicast();
     let candidates = configuration.interfaces().flat_map(|one| {
         let is_on_interface = one.index == interface.index;
-        let is_asked = is_on_interface || !is_confined;
+        // Loopback addresses never leave the host.
+        let is_asked = is_on_interface || !is_confined && !one.is_loopback();
         usable(one, Family::V6).filter(move |_| is_asked).filter_map(move |entry| {
             match entry.address {
                 IpAddr::V6(address) => Some(Candidate { entry, address, is_on_interface }),

@@ -1,4 +1,6 @@
 //! Tests of the stack: hosts on a link, in virtual time.
+mod groups;
 mod link;
 mod ping;
 mod udp;
+mod version6;

@@ -22,7 +22,7 @@ use core::net::IpAddr;
 use packet::protocol;
 
 /// The state of a socket.
-pub(crate) type State<B> = UdpState<B, Path>;
+pub(crate) type PathState<B> = UdpState<B, Path>;
 
 impl<B: Buffer> Stack<B> {
     /// Makes a socket. `number` is told when something happens to it; `user` is its owner.
@@ -197,7 +197,7 @@ fn can_bind<B>(run: &StackRun<'_, B>, address: IpAddr, may_broadcast: bool) -> b
 }
 
 /// Returns the request for packets of a socket to `destination`.
-pub(crate) fn request_for<B>(state: &State<B>, destination: IpAddr) -> SendRequest {
+pub(crate) fn request_for<B>(state: &PathState<B>, destination: IpAddr) -> SendRequest {
     let options = &state.options;
     let is_group = destination.is_multicast();
     let family = Family::of(destination);

@@ -1,0 +1,82 @@
+//! Output of IPv6: the header, Router Alert, cutting into fragments.
+use super::{
+    output::{cut, too_long},
+    path::{Path, SendError, SendRequest},
+    stack::{Stack, StackRun},
+};
+use crate::{
+    base::{buffer::Buffer, packets::Departure},
+    sockets::udp_socket::Discovery,
+};
+use core::net::Ipv6Addr;
+use packet::{
+    ipv4::{FragmentPlace, PACKET_MAX},
+    ipv6::{self, FragmentHeader, Ipv6Fields, ROUTER_ALERT_MLD},
+    protocol,
+};
+use zerocopy::IntoBytes;
+
+impl<B: Buffer> Stack<B> {
+    pub(crate) fn send6(
+        &self,
+        run: &mut StackRun<'_, B>,
+        path: &Path,
+        request: &SendRequest,
+        (source, destination): (Ipv6Addr, Ipv6Addr),
+        mut packet: Departure<B>,
+    ) -> Result<(), SendError> {
+        let mut next_header = request.protocol;
+        if request.has_router_alert {
+            packet.headers.prepend(&ROUTER_ALERT_MLD)?;
+            next_header = protocol::HOP_BY_HOP;
+        }
+        let fields = Ipv6Fields {
+            source,
+            destination,
+            next_header,
+            traffic_class: request.traffic_class,
+            flow_label: 0,
+            hop_limit: path.hop_limit,
+        };
+        if ipv6::HEADER_LENGTH + packet.length() > path.mtu as usize {
+            // A hop-by-hop header would have to stay in front of the fragment header.
+            if request.discovery == Discovery::Required || request.has_router_alert {
+                return Err(SendError::TooBig(path.mtu));
+            }
+            return self.send_fragments6(run, path, &fields, &packet);
+        }
+        let header = fields.header(packet.length()).map_err(too_long)?;
+        packet.headers.prepend(header.as_bytes())?;
+        self.transmit(run, path, request.is_looped, packet);
+        Ok(())
+    }
+    /// Cuts a packet. The first fragment has the headers above IP.
+    fn send_fragments6(
+        &self,
+        run: &mut StackRun<'_, B>,
+        path: &Path,
+        fields: &Ipv6Fields,
+        packet: &Departure<B>,
+    ) -> Result<(), SendError> {
+        let total = packet.length();
+        let around = ipv6::HEADER_LENGTH + ipv6::FRAGMENT_LENGTH;
+        let room = (path.mtu as usize).saturating_sub(around) & !7;
+        if total > PACKET_MAX || room == 0 || packet.headers.as_slice().len() > room {
+            return Err(SendError::TooBig(path.mtu));
+        }
+        let (source, destination) = (fields.source.into(), fields.destination.into());
+        let number = self.identification(source, destination, fields.next_header);
+        let outer = Ipv6Fields { next_header: protocol::FRAGMENT, ..*fields };
+        for offset in (0..total).step_by(room) {
+            let end = total.min(offset + room);
+            let place = FragmentPlace { offset: offset as u16, has_more: end < total };
+            let mut part = cut(packet, offset, end);
+            let fragment = FragmentHeader::new(fields.next_header, place, number);
+            part.headers.prepend(fragment.as_bytes())?;
+            let header = outer.header(part.length()).map_err(too_long)?;
+            part.headers.prepend(header.as_bytes())?;
+            self.transmit(run, path, true, part);
+        }
+        Ok(())
+    }
+}
