@@ -157,6 +157,17 @@ impl FragmentHeader {
     }
 }
 
+/// A fragment header on a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundFragment {
+    /// The header.
+    pub header: FragmentHeader,
+    /// Its place, counted from the IPv6 header.
+    pub at: usize,
+    /// Place of the byte that names it, in the header before.
+    pub named_at: usize,
+}
+
 /// The fault that ends a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFault {
@@ -209,8 +220,8 @@ pub struct Walk {
     pub payload: usize,
     /// Place of the byte that holds `protocol`, which a parameter problem points to.
     pub protocol_at: usize,
-    /// The header of the fragment that the packet is, and its place.
-    pub fragment: Option<(FragmentHeader, usize)>,
+    /// The header of the fragment that the packet is.
+    pub fragment: Option<FoundFragment>,
     /// The option Router Alert was there.
     pub has_router_alert: bool,
 }
@@ -261,7 +272,8 @@ impl Walk {
                 protocol::FRAGMENT => {
                     let (header, _) = split::<FragmentHeader>(rest)?;
                     if header.place().is_fragment() {
-                        walk.fragment = Some((*header, walk.payload));
+                        let (at, named_at) = (walk.payload, walk.protocol_at);
+                        walk.fragment = Some(FoundFragment { header: *header, at, named_at });
                         walk.step(header.next_header, FRAGMENT_LENGTH);
                         return Ok(walk);
                     }

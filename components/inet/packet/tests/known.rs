@@ -7,7 +7,7 @@ use packet::{
     icmp::{IcmpMessage, unreachable},
     igmp::{self, IgmpMessage, IgmpVersion},
     ipv4::{Cutting, Ipv4, Ipv4Option, option},
-    ipv6::{self, Audience, Ipv6Header, Walk, WalkFault, problem},
+    ipv6::{self, Audience, FoundFragment, Ipv6Header, Walk, WalkFault, problem},
     mld::{MldMessage, MldVersion},
     ndp::{NdpMessage, NdpOption, PrefixFlags},
     protocol,
@@ -147,8 +147,9 @@ fn extension_headers_are_walked_to_the_upper_protocol() {
 fn a_walk_stops_at_a_fragment() {
     let body = [protocol::UDP, 0, 0, 0x09, 0, 0, 0, 7, 0, 0, 0, 0];
     let walk = Walk::of(&packet6(protocol::FRAGMENT, &body)).unwrap();
-    let (header, at) = walk.fragment.unwrap();
-    assert_eq!((header.place().offset, header.place().has_more, at), (8, true, 40));
+    let FoundFragment { header, at, named_at } = walk.fragment.unwrap();
+    assert_eq!((header.place().offset, header.place().has_more), (8, true));
+    assert_eq!((at, named_at), (40, 6));
     assert_eq!((header.identification.get(), walk.payload), (7, 48));
 }
 

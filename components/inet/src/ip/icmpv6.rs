@@ -187,7 +187,7 @@ impl<B: Buffer> Stack<B> {
             interface: delivery.origin.interface,
         };
         // Fragments behind the first have no ports.
-        if walk.fragment.is_none_or(|(fragment, _)| fragment.place().offset == 0) {
+        if walk.fragment.is_none_or(|fragment| fragment.header.place().offset == 0) {
             self.input_error(run, &quoted, remote);
         }
     }

@@ -92,7 +92,7 @@ impl<B: Buffer> Stack<B> {
             return self.dropped(DropReason::Option);
         }
         if header.place().is_fragment() {
-            return self.dropped(DropReason::Fragment);
+            return self.reassemble4(run, &parsed, &delivery);
         }
         self.deliver(run, &delivery);
     }

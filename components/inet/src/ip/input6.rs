@@ -1,5 +1,6 @@
 //! Input of IPv6 (RFC 8200).
 use super::{
+    reassemble::rewalk,
     stack::{Cast, Delivery, Origin, Stack, StackRun},
     statistics::DropReason,
 };
@@ -50,11 +51,36 @@ impl<B: Buffer> Stack<B> {
             Ok(walk) => walk,
             Err(fault) => return self.refuse_headers(run, &delivery, fault),
         };
+        if let Some(found) = walk.fragment {
+            delivery.payload = delivery.network.part(ipv6::payload(header, &walk));
+            return self.reassemble6(run, &found, &delivery);
+        }
         delivery.payload = delivery.network.part(ipv6::payload(header, &walk));
         (delivery.protocol, delivery.protocol_at) = (walk.protocol, walk.protocol_at as u32);
-        if walk.fragment.is_some() {
+        self.deliver(run, &delivery);
+    }
+    /// Delivers a packet that has been put together.
+    pub(crate) fn accept6(
+        &self,
+        run: &mut StackRun<'_, B>,
+        (origin, cast): (Origin, Cast),
+        network: &Arrival<'_, B>,
+    ) {
+        let Some((header, walk)) = rewalk(network.head()) else {
             return self.dropped(DropReason::Fragment);
-        }
+        };
+        let delivery = Delivery {
+            origin,
+            cast,
+            source: header.source().into(),
+            destination: header.destination().into(),
+            protocol: walk.protocol,
+            protocol_at: walk.protocol_at as u32,
+            hop_limit: header.hop_limit,
+            traffic_class: header.traffic_class(),
+            payload: network.part(ipv6::payload(header, &walk)),
+            network: network.clone(),
+        };
         self.deliver(run, &delivery);
     }
     pub(crate) fn refuse_headers(

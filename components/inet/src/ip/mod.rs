@@ -10,5 +10,6 @@ pub mod ndp;
 pub mod output;
 pub mod output6;
 pub mod path;
+pub mod reassemble;
 pub mod stack;
 pub mod statistics;

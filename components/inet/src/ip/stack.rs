@@ -22,6 +22,7 @@ use crate::{
         memberships::Memberships,
         neighbours::Neighbours,
         path_mtu::PathMtus,
+        reassembly::Reassembly,
     },
 };
 use alloc::collections::VecDeque;
@@ -35,6 +36,7 @@ lock_class! {
     static NEIGHBOURS = "inet.neighbours";
     static ERROR_LIMIT = "inet.error_limit";
     static AUTOCONFIGURATION = "inet.autoconfiguration";
+    static REASSEMBLY = "inet.reassembly";
     static MEMBERSHIPS = "inet.memberships";
 }
 
@@ -148,6 +150,7 @@ pub struct Stack<B> {
     pub(crate) error_limit: Mutex<ErrorLimit>,
     pub(crate) autoconfiguration: Mutex<Autoconfiguration>,
     pub(crate) memberships: Mutex<Memberships>,
+    pub(crate) reassembly: Mutex<Reassembly<B>>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) udp: UdpSockets<B, Path>,
     pub(crate) random: Random,
@@ -165,6 +168,7 @@ impl<B: Buffer> Stack<B> {
             error_limit: Mutex::new(&ERROR_LIMIT, ErrorLimit::new()),
             autoconfiguration: Mutex::new(&AUTOCONFIGURATION, Autoconfiguration::default()),
             memberships: Mutex::new(&MEMBERSHIPS, Memberships::default()),
+            reassembly: Mutex::new(&REASSEMBLY, Reassembly::default()),
             path_mtus: PathMtus::new(),
             udp: UdpSockets::default(),
             random: Random::new(SecretKey::new(secret)),
@@ -222,12 +226,14 @@ impl<B: Buffer> Stack<B> {
         self.poll_neighbours(run);
         self.poll_addresses(run);
         self.poll_groups(run);
+        self.poll_fragments(run);
         self.bring_looped(run);
         let of_configuration = lifetimes_earliest_ns(&self.publisher.view().configuration);
         let earliest = [
             self.neighbours.lock().earliest_ns(),
             self.autoconfiguration.lock().earliest_ns(),
             self.memberships.lock().earliest_ns(),
+            self.reassembly.lock().earliest_ns(),
             of_configuration,
         ];
         earliest.into_iter().min().unwrap_or(u64::MAX)

@@ -6,5 +6,6 @@ pub mod interface;
 pub mod memberships;
 pub mod neighbours;
 pub mod path_mtu;
+pub mod reassembly;
 pub mod routes;
 pub mod sources;

@@ -1,4 +1,6 @@
 //! Tests of the stack: hosts on a link, in virtual time.
+mod fragments;
+mod fuzz;
 mod groups;
 mod link;
 mod ping;
