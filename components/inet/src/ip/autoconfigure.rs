@@ -299,8 +299,8 @@ fn take_settings(
     });
 }
 
-/// Sets the route of an advertisement: replaces it, or removes it if its time is over.
-fn set_route(all: &mut Configuration, route: Route, is_alive: bool) {
+/// Sets the route of an advertisement: replaces it, or removes it if its lifetime is zero.
+fn set_route(all: &mut Configuration, route: Route, lifetime_s: u32) {
     all.routes.retain(|_, old| {
         old.protocol != maker::ADVERTISEMENT
             || old.destination != route.destination
@@ -308,7 +308,7 @@ fn set_route(all: &mut Configuration, route: Route, is_alive: bool) {
             || old.gateway != route.gateway
     });
     let made = all.routes.iter().filter(|(_, one)| one.protocol == maker::ADVERTISEMENT).count();
-    if is_alive && made < ROUTES_MAX {
+    if lifetime_s > 0 && made < ROUTES_MAX {
         let _ = all.routes.add(TableId::MAIN, route);
     }
 }
@@ -327,7 +327,7 @@ fn take_router(
         expires_ns: end_of(now_ns, lifetime_s.into()),
         ..Route::through(router.into(), Prefix::all(Family::V6), interface.index)
     };
-    set_route(all, route, lifetime_s > 0);
+    set_route(all, route, lifetime_s.into());
 }
 
 /// A prefix to make an address of, and the ends of the address's lifetimes.
@@ -352,7 +352,7 @@ fn take_prefix(
             expires_ns: end_of(now_ns, option.valid_s()),
             ..Route::on_link(prefix, interface.index)
         };
-        set_route(all, route, option.valid_s() > 0);
+        set_route(all, route, option.valid_s());
     }
     let is_sound = option.flags().contains(PrefixFlags::AUTONOMOUS)
         && option.preferred_s() <= option.valid_s()

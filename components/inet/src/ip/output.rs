@@ -109,13 +109,15 @@ impl<B: Buffer> Stack<B> {
         if !fits {
             return match fields.cutting {
                 Cutting::Forbidden => Err(SendError::TooBig(path.mtu)),
-                Cutting::Allowed => self.send_fragments4(run, path, &fields, options, &packet),
+                Cutting::Allowed => {
+                    self.send_fragments4(run, path, request, (&fields, options), &packet)
+                }
             };
         }
         let header = fields.header(options, packet.length()).map_err(too_long)?;
         packet.headers.prepend(options)?;
         packet.headers.prepend(header.as_bytes())?;
-        self.transmit(run, path, request.is_looped, packet);
+        self.transmit(run, path, request, packet);
         Ok(())
     }
     /// Cuts a packet. The first fragment has the headers above IP.
@@ -123,8 +125,8 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         path: &Path,
-        fields: &Ipv4Fields,
-        options: &[u8],
+        request: &SendRequest,
+        (fields, options): (&Ipv4Fields, &[u8]),
         packet: &Departure<B>,
     ) -> Result<(), SendError> {
         let total = packet.length();
@@ -143,7 +145,7 @@ impl<B: Buffer> Stack<B> {
             let header = fields.header(options, end - offset).map_err(too_long)?;
             part.headers.prepend(options)?;
             part.headers.prepend(header.as_bytes())?;
-            self.transmit(run, path, true, part);
+            self.transmit(run, path, request, part);
         }
         Ok(())
     }
@@ -152,7 +154,7 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         path: &Path,
-        is_looped: bool,
+        request: &SendRequest,
         packet: Departure<B>,
     ) {
         let configuration = run.configuration;
@@ -171,7 +173,7 @@ impl<B: Buffer> Stack<B> {
             (Cast::Broadcast, _) => ethernet::BROADCAST,
             (Cast::Multicast, group) => ethernet::of_group(group),
         };
-        if is_looped {
+        if request.is_looped {
             run.looped.push_back((origin, packet.clone()));
         }
         self.send_frame(run, interface, mac, packet);

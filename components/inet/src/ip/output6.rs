@@ -43,11 +43,11 @@ impl<B: Buffer> Stack<B> {
             if request.discovery == Discovery::Required || request.has_router_alert {
                 return Err(SendError::TooBig(path.mtu));
             }
-            return self.send_fragments6(run, path, &fields, &packet);
+            return self.send_fragments6(run, path, request, &fields, &packet);
         }
         let header = fields.header(packet.length()).map_err(too_long)?;
         packet.headers.prepend(header.as_bytes())?;
-        self.transmit(run, path, request.is_looped, packet);
+        self.transmit(run, path, request, packet);
         Ok(())
     }
     /// Cuts a packet. The first fragment has the headers above IP.
@@ -55,6 +55,7 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         path: &Path,
+        request: &SendRequest,
         fields: &Ipv6Fields,
         packet: &Departure<B>,
     ) -> Result<(), SendError> {
@@ -75,7 +76,7 @@ impl<B: Buffer> Stack<B> {
             part.headers.prepend(fragment.as_bytes())?;
             let header = outer.header(part.length()).map_err(too_long)?;
             part.headers.prepend(header.as_bytes())?;
-            self.transmit(run, path, true, part);
+            self.transmit(run, path, request, part);
         }
         Ok(())
     }

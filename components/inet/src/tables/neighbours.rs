@@ -192,7 +192,7 @@ impl<B> Neighbours<B> {
                 false
             }
             Lesson::Told { is_solicited, replaces, is_router } => {
-                entry.heed(mac, is_solicited, replaces, now_ns);
+                entry.heed(&ToldAddress { mac, is_solicited, replaces }, now_ns);
                 is_router.is_some_and(|is| core::mem::replace(&mut entry.is_router, is) && !is)
             }
         };
@@ -309,6 +309,13 @@ impl<B> Neighbours<B> {
     }
 }
 
+/// The address in an advertisement.
+struct ToldAddress {
+    mac: Option<MacAddress>,
+    is_solicited: bool,
+    replaces: bool,
+}
+
 impl<B> Neighbour<B> {
     fn new(state: NeighbourState, mac: MacAddress, times: NeighbourTimes, now_ns: u64) -> Self {
         Neighbour {
@@ -338,7 +345,8 @@ impl<B> Neighbour<B> {
         }
     }
     /// Takes an advertisement (RFC 4861, section 7.2.5).
-    fn heed(&mut self, mac: Option<MacAddress>, is_solicited: bool, replaces: bool, now_ns: u64) {
+    fn heed(&mut self, told: &ToldAddress, now_ns: u64) {
+        let ToldAddress { mac, is_solicited, replaces } = *told;
         let is_new = self.state == NeighbourState::Incomplete;
         let differs = mac.is_some_and(|mac| mac != self.mac);
         match (is_new, mac) {

@@ -70,7 +70,7 @@ impl<B: Buffer> Stack<B> {
         if !is_any && !state.binding.families.includes(Family::of(end.address)) {
             return Err(SocketError::Family);
         }
-        if !is_any && !can_bind(run, end.address, state.options.may_broadcast) {
+        if !is_any && !can_bind(run, end.address, &state.options) {
             return Err(SocketError::NoAddress);
         }
         let mut binding = state.binding;
@@ -185,13 +185,13 @@ impl<B: Buffer> Stack<B> {
 }
 
 /// Returns whether a socket may be bound to `address`: one of this host, of a group, or of all hosts of a link.
-fn can_bind<B>(run: &StackRun<'_, B>, address: IpAddr, may_broadcast: bool) -> bool {
+fn can_bind<B>(run: &StackRun<'_, B>, address: IpAddr, options: &UdpOptions) -> bool {
     if address.is_multicast() {
         return true;
     }
     match run.configuration.local_kind(address) {
         Some(RouteKind::Local) => true,
-        Some(RouteKind::Broadcast) => may_broadcast,
+        Some(RouteKind::Broadcast) => options.may_broadcast,
         _ => address == IpAddr::V4(core::net::Ipv4Addr::BROADCAST),
     }
 }
