@@ -28,7 +28,7 @@ pub use ip::{
 };
 pub use sockets::{
     bindings::{Binding, Families, SocketEnd},
-    errors::{RemoteError, SocketError},
+    errors::{Quoted, RemoteError, SocketError},
     udp_socket::{Datagram, Discovery, QueuedError, UdpHandle, UdpOptions, UdpSocket},
 };
 pub use tables::{

@@ -13,7 +13,10 @@ use crate::{
         packets::{Arrival, Departure},
         random::{Random, SecretKey},
     },
-    sockets::udp_socket::UdpSockets,
+    sockets::{
+        errors::{Quoted, RemoteError},
+        udp_socket::UdpSockets,
+    },
     tables::{
         autoconfiguration::Autoconfiguration,
         configuration::{Configuration, Publisher, View},
@@ -107,6 +110,11 @@ pub trait Surroundings<B> {
     fn notify(&mut self, socket: u64);
     /// Takes a packet of a protocol that the stack does not have.
     fn deliver(&mut self, _delivery: &Delivery<'_, B>) -> Claim {
+        Claim::Unknown
+    }
+    /// Hears of an error about a packet of a protocol that the stack does not have. Only one about a packet that a socket did send may
+    /// be taken: the path's MTU is learnt from it.
+    fn hear_error(&mut self, _quoted: &Quoted<'_, B>, _error: &RemoteError) -> Claim {
         Claim::Unknown
     }
 }

@@ -12,6 +12,12 @@ pub enum SocketError {
     NetworkUnreachable,
     /// The host does not answer (`EHOSTUNREACH`).
     HostUnreachable,
+    /// The host is down (`EHOSTDOWN`).
+    HostDown,
+    /// The host is cut off from its network (`ENONET`).
+    Isolated,
+    /// The network does not do it (`EOPNOTSUPP`).
+    Unsupported,
     /// The peer does not know the protocol (`ENOPROTOOPT`).
     NoProtocol,
     /// A protocol error (`EPROTO`).
@@ -78,11 +84,11 @@ pub fn of_icmp(message: icmp::IcmpMessage) -> Option<(SocketError, bool)> {
             unreachable::PROTOCOL => (SocketError::NoProtocol, true),
             unreachable::PORT => (SocketError::Refused, true),
             unreachable::TOO_BIG => (SocketError::MessageSize, false),
-            unreachable::SOURCE_ROUTE => (SocketError::HostUnreachable, false),
+            unreachable::SOURCE_ROUTE => (SocketError::Unsupported, false),
             0 | 6 | 9 | 11 => (SocketError::NetworkUnreachable, code == 6 || code == 9),
-            1 | 7 | 8 | 10 | 12..=15 => {
-                (SocketError::HostUnreachable, matches!(code, 7..=10 | 13..=15))
-            }
+            7 => (SocketError::HostDown, true),
+            8 => (SocketError::Isolated, true),
+            1 | 10 | 12..=15 => (SocketError::HostUnreachable, matches!(code, 10 | 13..=15)),
             _ => return None,
         }),
         IcmpMessage::TimeExceeded { .. } => Some((SocketError::HostUnreachable, false)),
@@ -100,7 +106,9 @@ pub fn of_icmpv6(message: icmpv6::Icmpv6Message) -> Option<(SocketError, bool)> 
             unreachable::PROHIBITED => (SocketError::Forbidden, true),
             unreachable::PORT => (SocketError::Refused, true),
             unreachable::SCOPE | unreachable::ADDRESS => (SocketError::HostUnreachable, false),
-            _ => (SocketError::Forbidden, true),
+            // The source's policy failed, or a route rejects the packet.
+            5 | 6 => (SocketError::Forbidden, true),
+            _ => (SocketError::Protocol, true),
         }),
         Icmpv6Message::TooBig { .. } => Some((SocketError::MessageSize, false)),
         Icmpv6Message::TimeExceeded { .. } => Some((SocketError::HostUnreachable, false)),

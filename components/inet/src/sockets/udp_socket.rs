@@ -176,7 +176,11 @@ impl<B: Buffer, P> UdpState<B, P> {
     /// Takes an error from the network. Returns whether the program is told.
     pub fn fail(&mut self, error: QueuedError<B>) -> bool {
         let is_connected = self.binding.peer.is_some();
-        if !(self.options.queues_errors || error.error.is_hard && is_connected) {
+        // Who looks for the path's MTU is told of it, though the error will not last.
+        let is_hard = error.error.is_hard
+            || error.error.error == SocketError::MessageSize
+                && self.options.discovery != Discovery::Never;
+        if !(self.options.queues_errors || is_hard && is_connected) {
             return false;
         }
         self.error = Some(error.error.error);

@@ -13,6 +13,8 @@ pub struct World {
     pub sent: VecDeque<Vec<u8>>,
     pub notified: Vec<u64>,
     pub delivered: Vec<(IpAddr, u8, Vec<u8>)>,
+    /// Errors about packets of other protocols: protocol, destination, error.
+    pub errors: Vec<(u8, IpAddr, SocketError)>,
     /// Protocols that somebody knows.
     pub known: Vec<u8>,
 }
@@ -29,6 +31,10 @@ impl Surroundings<SharedBytes> for World {
         let bytes = delivery.payload.to_chain().unwrap().to_vec();
         self.delivered.push((delivery.source, delivery.protocol, bytes));
         if self.known.contains(&delivery.protocol) { Claim::Taken } else { Claim::Unknown }
+    }
+    fn hear_error(&mut self, quoted: &Quoted<'_, SharedBytes>, error: &RemoteError) -> Claim {
+        self.errors.push((quoted.protocol, quoted.destination, error.error));
+        if self.known.contains(&quoted.protocol) { Claim::Taken } else { Claim::Unknown }
     }
 }
 

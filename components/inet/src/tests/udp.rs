@@ -6,6 +6,7 @@ use packet::{
     ipv4::{Cutting, Ipv4},
     udp::UdpHeader,
 };
+use std::net::IpAddr;
 use zerocopy::IntoBytes;
 
 type Socket = UdpHandle<SharedBytes, Path>;
@@ -261,4 +262,62 @@ fn a_datagram_without_a_destination_or_too_long_is_refused() {
     assert_eq!(send(&mut one, &client, Some(end("127.0.0.1", 0)), b""), Err(SocketError::Invalid));
     let header = UdpHeader::new(1, 2, 65_527).unwrap();
     assert_eq!(header.length(), 65_535);
+}
+
+#[test]
+fn an_error_about_another_protocol_goes_to_who_knows_it() {
+    let (mut one, mut two) = pair();
+    let send = |one: &mut Station, two: &mut Station| {
+        let packet = Departure::new(&[0; 8], BufferChain::default()).unwrap();
+        let request = SendRequest::new(ip("10.0.0.2"), 200);
+        one.run(|stack, run| stack.send(run, &request, packet)).unwrap();
+        exchange(one, two);
+    };
+    send(&mut one, &mut two);
+    assert_eq!(one.world.errors, [(200, ip("10.0.0.2"), SocketError::NoProtocol)]);
+}
+
+/// A world in which nobody listens.
+struct Nowhere;
+
+impl Surroundings<SharedBytes> for Nowhere {
+    fn transmit(&mut self, _: InterfaceIndex, _: Departure<SharedBytes>) {}
+    fn notify(&mut self, _: u64) {}
+}
+
+#[test]
+fn threads_share_a_stack_whose_configuration_changes() {
+    const ROUNDS: u32 = 2000;
+    let stack = Stack::<SharedBytes>::new([1; 16]);
+    let talk = |port: u16| {
+        let mut worker = stack.worker();
+        let server = stack.udp_open(1, Families::V4, 0);
+        let client = stack.udp_open(2, Families::V4, 0);
+        let end = end("127.0.0.1", port);
+        let bound = |run: &mut StackRun<'_, SharedBytes>| {
+            stack.udp_bind(run, &server, end)?;
+            stack.udp_connect(run, &client, Some(end))
+        };
+        stack.run(&mut worker, &mut Nowhere, S, bound).unwrap();
+        for round in 0..ROUNDS {
+            let payload = BufferChain::copy_of(&round.to_be_bytes()).unwrap();
+            let send =
+                |run: &mut StackRun<'_, SharedBytes>| stack.udp_send(run, &client, None, payload);
+            stack.run(&mut worker, &mut Nowhere, S, send).unwrap();
+            let got = stack.udp_receive(&server).unwrap().unwrap();
+            assert_eq!(got.payload.to_vec(), round.to_be_bytes());
+        }
+    };
+    std::thread::scope(|scope| {
+        for port in 1..4 {
+            let talk = &talk;
+            scope.spawn(move || talk(port));
+        }
+        for number in 0..500u32 {
+            let host = Prefix::host(IpAddr::V4(number.into()));
+            let route = Route::on_link(host, InterfaceIndex::LOOPBACK);
+            stack.configure(|all| all.routes.add(TableId::MAIN, route)).unwrap();
+        }
+    });
+    assert_eq!(stack.drops.total(), 0);
 }

@@ -1,7 +1,7 @@
 //! Errors that ICMP tells about packets of this host: to their sockets, and to the cache of path MTUs.
 use crate::{
     base::buffer::Buffer,
-    ip::stack::{Stack, StackRun},
+    ip::stack::{Claim, Stack, StackRun},
     sockets::{
         bindings::{PacketEnds, SocketEnd},
         errors::{Quoted, RemoteError, SocketError},
@@ -22,7 +22,7 @@ impl<B: Buffer> Stack<B> {
         let is_ours = match quoted.protocol {
             protocol::UDP => self.udp_error(run, quoted, error),
             protocol::ICMP | protocol::ICMPV6 => true,
-            _ => false,
+            _ => run.surroundings.hear_error(quoted, &error) == Claim::Taken,
         };
         if is_ours && error.error == SocketError::MessageSize {
             self.path_mtus.learn(quoted.destination, error.mtu, quoted.length, run.now_ns);
