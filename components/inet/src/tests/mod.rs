@@ -4,5 +4,6 @@ mod fuzz;
 mod groups;
 mod link;
 mod ping;
+mod smoltcp;
 mod udp;
 mod version6;
