@@ -1,5 +1,5 @@
 //! The calls of processes to the layers above them.
-use objects::{ipc::segment, socket::rights};
+use objects::{ipc::segment, socket::local::rights};
 use process::{Task, call::CallTable, upcalls::Upcalls};
 
 /// All layers of the personality.

@@ -1,6 +1,6 @@
 //! The half of fcntl and ioctl about signal-driven input and output: F_SETOWN, F_SETSIG, FIOASYNC and related commands.
 use linux_raw_sys::{general as raw, ioctl as request};
-use objects::socket::Socket;
+use objects::socket;
 use process::{
     call::Call,
     files::owner::{SignalOwner, Whom, is_signal_driven},
@@ -69,7 +69,7 @@ pub fn request(
     command: u32,
     argument: u64,
 ) -> Result<Option<u64>, Errno> {
-    let is_socket = || file.file().as_any().is::<Socket>();
+    let is_socket = || socket::of(file).is_some();
     match command {
         request::FIOASYNC => {
             let is_on = call.memory.read::<u32>(argument)? != 0;

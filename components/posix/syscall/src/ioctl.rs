@@ -7,7 +7,7 @@ use objects::{
     devices::{BlockFile, MemoryDevice},
     inotify::Inotify,
     pipe::End,
-    socket::Socket,
+    socket,
     tty::{Stream, TerminalFile, pty::Master},
 };
 use process::{
@@ -83,10 +83,10 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
     if let Some(device) = kind.downcast_ref::<MemoryDevice>() {
         return device.ioctl(call.task, memory, command, argument);
     }
-    if let Some(socket) = kind.downcast_ref::<Socket>() {
+    if let Some(socket) = socket::of(file) {
         let count = match command {
             request::FIONREAD => socket.readable_bytes()?,
-            request::TIOCOUTQ => socket.budget().used(),
+            request::TIOCOUTQ => socket.unsent_bytes(),
             _ => return Err(Errno::ENOTTY),
         };
         return memory.write(argument, &(count.min(i32::MAX as usize) as u32)).map(|()| 0);

@@ -224,7 +224,7 @@ fn read_notify(call: &Call<'_>, address: u64) -> Result<Notify, Errno> {
             call.memory.read::<[u8; COOKIE_BYTES]>(event.value)?;
             // The descriptor is to be a netlink socket, which do not exist here.
             let file = call.files.get(event.signal)?;
-            let is_socket = file.file().as_any().is::<objects::socket::Socket>();
+            let is_socket = objects::socket::of(&file).is_some();
             Err(if is_socket { Errno::EINVAL } else { Errno::ENOTSOCK })
         }
         _ => Err(Errno::EINVAL),

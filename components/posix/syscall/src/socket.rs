@@ -1,22 +1,25 @@
 //! The socket calls, for AF_UNIX; other families fail with EAFNOSUPPORT.
 use super::{
     entry::Entry,
-    socket_message::{Header, SendRequest, receive_one, send_one},
+    socket_message::{Header, receive_one, send_one},
     socket_options,
 };
 use alloc::sync::Arc;
 use linux_raw_sys::{general as raw, net};
 use memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX};
-use objects::socket::Patience;
 use objects::{
     poll::Timeout,
-    socket::{Address, Identity, Party, Shut, Socket, SocketKind, address::ADDRESS_MAX},
+    socket::{
+        self, Shut, Socket, SocketAddress, SocketKind,
+        interface::{Outgoing, Patience},
+        local::{LocalSocket, party},
+    },
 };
 use process::{
     Task,
     call::Call,
     files::{
-        OnExec, ReservedDescriptor, Scope, anonymous,
+        OnExec, ReservedDescriptor, anonymous,
         install::{descriptor_limit, reserve},
     },
 };
@@ -66,14 +69,17 @@ pub struct Opened {
 
 impl Opened {
     /// Returns the socket.
-    pub fn socket(&self) -> Result<&Socket, Errno> {
-        self.file.file().as_any().downcast_ref::<Socket>().ok_or(Errno::ENOTSOCK)
+    ///
+    /// # Errors
+    /// `ENOTSOCK`.
+    pub fn socket(&self) -> Result<&dyn Socket, Errno> {
+        socket::of(&self.file).ok_or(Errno::ENOTSOCK)
     }
-    /// Returns whether calls must not wait, because of O_NONBLOCK or `flags` (of a message).
     /// Returns whether a connect or an accept waits.
     fn patience(&self) -> Patience {
         if self.is_nonblocking(0) { Patience::None } else { Patience::Wait }
     }
+    /// Returns whether calls must not wait, because of O_NONBLOCK or `flags` (of a message).
     pub fn is_nonblocking(&self, flags: u32) -> bool {
         flags & net::MSG_DONTWAIT != 0 || self.file.io_flags().is_nonblocking
     }
@@ -87,17 +93,6 @@ pub fn opened(call: &Call<'_>) -> Result<Opened, Errno> {
     let opened = Opened { file: call.working_file(0)? };
     opened.socket()?;
     Ok(opened)
-}
-
-/// Returns the identity of the caller that a peer sees (SO_PEERCRED): effective ids and groups.
-fn party(task: &Task) -> Party {
-    let who = task.credentials();
-    let identity = Identity {
-        process: task.process.id(),
-        user: who.user.effective,
-        group: who.group.effective,
-    };
-    (identity, who.groups.to_vec())
 }
 
 /// Decodes kind and flags of a type argument, for a family.
@@ -134,8 +129,8 @@ fn reserve_for<'a>(call: &Call<'a>, flags: u32) -> Result<ReservedDescriptor<'a>
 }
 
 /// Makes the description of a socket.
-fn describe(task: &Task, socket: Arc<Socket>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
-    let place = anonymous::socket_place(&task.credentials(), socket.number())?;
+fn describe(task: &Task, socket: Arc<dyn Socket>, flags: u32) -> Result<Arc<OpenFile>, Errno> {
+    let place = anonymous::socket_place(&task.credentials(), socket.common().number())?;
     Ok(OpenFile::new(socket, place, raw::O_RDWR | flags & SOCK_NONBLOCK))
 }
 
@@ -143,7 +138,7 @@ fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     let kind = kind_of(call.int(0), call.uint(1), call.int(2))?;
     let flags = call.uint(1);
     let descriptor = reserve_for(call, flags)?;
-    Ok(descriptor.fill(describe(call.task, Socket::new(kind, call.caller()), flags)?))
+    Ok(descriptor.fill(describe(call.task, LocalSocket::new(kind, call.caller()), flags)?))
 }
 
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -160,7 +155,7 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let descriptors = [reserve_for(call, flags)?, reserve_for(call, flags)?];
     call.memory.write(call.word(3), &descriptors.each_ref().map(ReservedDescriptor::number))?;
-    let (first, second) = Socket::pair(kind, &party(call.task), call.caller());
+    let (first, second) = LocalSocket::pair(kind, &party(call.task), call.caller());
     let files = [describe(call.task, first, flags)?, describe(call.task, second, flags)?];
     for (descriptor, file) in descriptors.into_iter().zip(files) {
         descriptor.fill(file);
@@ -168,40 +163,13 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// An address of any family in a program's format.
-#[derive(Clone, Copy)]
-pub struct Given {
-    bytes: [u8; net::_K_SS_MAXSIZE as usize],
-    length: usize,
-}
-
-impl Given {
-    /// Reads `length` bytes at `address`.
-    ///
-    /// # Errors
-    /// `EINVAL` for an invalid length, `EFAULT`.
-    pub fn read(memory: &AddressSpace, address: u64, length: i32) -> Result<Given, Errno> {
-        let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
-        let mut bytes = [0; net::_K_SS_MAXSIZE as usize];
-        let place = bytes.get_mut(..length).ok_or(Errno::EINVAL)?;
-        memory.read_bytes(address, place)?;
-        Ok(Given { bytes, length })
-    }
-    /// Parses the address, which must be of this family.
-    ///
-    /// # Errors
-    /// `EINVAL` for another family.
-    pub fn parse(&self) -> Result<Address, Errno> {
-        Address::parse(self.bytes.get(..self.length).unwrap_or_default())
-    }
-}
-
-/// Reads and parses the address of `length` bytes at `address`.
+/// Reads the address of `length` bytes at `at`.
 ///
 /// # Errors
-/// `EINVAL` for an invalid length or a family that is not AF_UNIX, `EFAULT`.
-fn read_address(memory: &AddressSpace, address: u64, length: i32) -> Result<Address, Errno> {
-    Given::read(memory, address, length)?.parse()
+/// `EINVAL` for an invalid length, `EFAULT`.
+pub fn read_address(memory: &AddressSpace, at: u64, length: i32) -> Result<SocketAddress, Errno> {
+    let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
+    SocketAddress::fill(length, |bytes| memory.read_bytes(at, bytes))
 }
 
 /// Writes an address and its length to a program: as much of it as there is room for.
@@ -210,13 +178,13 @@ fn read_address(memory: &AddressSpace, address: u64, length: i32) -> Result<Addr
 /// `EINVAL` for a negative length, `EFAULT`.
 pub fn write_address(
     memory: &AddressSpace,
-    name: &Address,
-    address: u64,
+    name: &SocketAddress,
+    at: u64,
     length_at: u64,
 ) -> Result<(), Errno> {
     let room = memory.read::<i32>(length_at)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let length = name.with_bytes(|bytes| write_within(memory, address, bytes, room))?;
+    let length = write_within(memory, at, name.bytes(), room)?;
     memory.write(length_at, &(length as i32))
 }
 
@@ -238,46 +206,21 @@ fn bind(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let address = read_address(call.memory, call.word(1), call.int(2))?;
     let mode = opened.file.vnode().permissions();
-    opened.socket()?.bind(&Scope::of(call.task).caller(), address, mode)?;
+    opened.socket()?.bind(call.task, &address, mode)?;
     Ok(0)
 }
 
 fn listen(call: &mut Call<'_>) -> Result<u64, Errno> {
     // A negative backlog is the largest, as the comparison in Linux is unsigned.
-    opened(call)?.socket()?.listen(call.uint(1) as usize, party(call.task))?;
+    opened(call)?.socket()?.listen(call.task, call.uint(1) as usize)?;
     Ok(0)
 }
 
 fn connect(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
-    let socket = opened.socket()?;
-    if is_unspecified(call)? && socket.kind() == SocketKind::Datagram {
-        socket.disconnect();
-        return Ok(0);
-    }
     let address = read_address(call.memory, call.word(1), call.int(2))?;
-    let (scope, who) = (Scope::of(call.task), party(call.task));
-    name_if_told(socket, &scope)?;
-    socket.connect(&scope.caller(), &address, who, opened.patience())?;
+    opened.socket()?.connect(call.task, &address, opened.patience())?;
     Ok(0)
-}
-
-/// Returns whether the address of connect(2) is of AF_UNSPEC.
-fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
-    if call.int(2) < size_of::<u16>() as i32 {
-        return Ok(false);
-    }
-    Ok(u32::from(call.memory.read::<u16>(call.word(1))?) == net::AF_UNSPEC)
-}
-
-/// Gives a name to a socket that passes its identity, so that it can be answered (SO_PASSCRED,
-/// unix(7)).
-pub fn name_if_told(socket: &Socket, scope: &Scope<'_>) -> Result<(), Errno> {
-    let passes = socket.options.passes_identity.load(core::sync::atomic::Ordering::Relaxed);
-    if passes && socket.name() == Address::None {
-        socket.bind(&scope.caller(), Address::None, 0)?;
-    }
-    Ok(())
 }
 
 fn accept(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -302,7 +245,7 @@ fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let finish = || {
         let file = describe(call.task, made.clone(), flags)?;
         if call.word(1) != 0 {
-            let name = made.peer_name().unwrap_or_default();
+            let name = made.peer_name().unwrap_or(SocketAddress::NONE);
             write_address(call.memory, &name, call.word(1), call.word(2))?;
         }
         Ok(file)
@@ -333,7 +276,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<u64, Errno> {
         net::SHUT_RDWR => Shut::all(),
         _ => return Err(Errno::EINVAL),
     };
-    opened.socket()?.shut_down(directions);
+    opened.socket()?.shut_down(directions)?;
     Ok(0)
 }
 
@@ -343,10 +286,10 @@ fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let to = match (call.word(4), call.int(5)) {
         (0, _) | (_, 0) => None,
-        (at, length) => Some(Given::read(call.memory, at, length)?),
+        (at, length) => Some(read_address(call.memory, at, length)?),
     };
-    let request = SendRequest { flags: call.uint(3), to: to.as_ref(), ..SendRequest::default() };
-    super::socket_message::send(call, &opened, &mut source, request)
+    let message = Outgoing { to: to.as_ref(), ..Outgoing::default() };
+    super::socket_message::send(call, &opened, &mut source, (message, call.uint(3)))
 }
 
 fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -354,10 +297,12 @@ fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut sink =
         UserSink::new(call.caller(), call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
     let opened = opened(call)?;
-    let found = super::socket_message::receive(&opened, &mut sink, flags)?;
+    let mut sender = SocketAddress::NONE;
+    let wanted = (call.word(4) != 0).then_some(&mut sender);
+    let found = super::socket_message::receive(&opened, &mut sink, flags, wanted)?;
     if call.word(4) != 0 {
         // The bytes were read: the copy is not refused memory.
-        let tell = || tell_sender(call.memory, &found.sender, call.word(4), call.word(5));
+        let tell = || tell_sender(call.memory, &sender, call.word(4), call.word(5));
         vfs::committed(tell)?;
     }
     let is_real = flags & net::MSG_TRUNC != 0;
@@ -367,14 +312,14 @@ fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
 /// Does the same as [`write_address`]; a sender without a name has length 0.
 fn tell_sender(
     memory: &AddressSpace,
-    name: &Address,
-    address: u64,
+    name: &SocketAddress,
+    at: u64,
     length_at: u64,
 ) -> Result<(), Errno> {
-    match name {
-        Address::None if memory.read::<i32>(length_at)? < 0 => Err(Errno::EINVAL),
-        Address::None => memory.write(length_at, &0i32),
-        name => write_address(memory, name, address, length_at),
+    match name.bytes() {
+        [] if memory.read::<i32>(length_at)? < 0 => Err(Errno::EINVAL),
+        [] => memory.write(length_at, &0i32),
+        _ => write_address(memory, name, at, length_at),
     }
 }
 
@@ -444,5 +389,3 @@ fn recvmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
     timeout.write_rest(call.memory, call.word(4));
     Ok(received)
 }
-
-const _: () = assert!(ADDRESS_MAX < net::_K_SS_MAXSIZE as usize);

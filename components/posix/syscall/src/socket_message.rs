@@ -1,22 +1,18 @@
 //! Messages in the format of programs: `struct msghdr` and the control data beside the bytes (cmsg(3)).
-use super::socket::{Given, Opened, name_if_told, write_within};
+use super::socket::{Opened, read_address, write_within};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
 use memory::{AddressSpace, Room, UserSink, UserSource, transfer::BUFFERS_MAX};
 use objects::socket::{
-    Address, Identity, SocketKind,
-    message::Along,
-    rights::{self, RIGHTS_MAX, Rights},
-    transfer::{Receive, Received, Send},
+    SocketAddress,
+    interface::{Identity, Outgoing, Receive, Received, Send},
+    local::rights::RIGHTS_MAX,
 };
 use process::{
     Task,
     call::Call,
-    files::{
-        OnExec, Scope,
-        install::{descriptor_limit, reserve},
-    },
+    files::{OnExec, install::reserve},
     tree,
 };
 use vfs::{Capabilities, Errno, OpenFile};
@@ -55,79 +51,41 @@ const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
 const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;
 const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
 
-/// The data that is sent with the bytes, and the flags.
-#[derive(Default)]
-pub struct SendRequest<'a> {
-    /// `MSG_` flags.
-    pub flags: u32,
-    /// The destination, if it is not the peer.
-    pub to: Option<&'a Given>,
-    /// The identity to state, if not the caller's own.
-    pub identity: Option<Identity>,
-    /// Descriptions to be passed.
-    pub files: Vec<Arc<OpenFile>>,
-}
-
-/// Sends the bytes of `source`.
+/// Sends the bytes of `source`, with the `MSG_` flags `flags`.
 ///
 /// # Errors
-/// `EOPNOTSUPP` for MSG_OOB, `ETOOMANYREFS`, and as [`objects::socket::Socket::send`].
+/// As [`objects::socket::Socket::send`].
 pub fn send(
     call: &Call<'_>,
     opened: &Opened,
     source: &mut UserSource<'_>,
-    request: SendRequest<'_>,
+    (message, flags): (Outgoing<'_>, u32),
 ) -> Result<u64, Errno> {
-    let SendRequest { flags, to, identity, files } = request;
-    if flags & net::MSG_OOB != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    let socket = opened.socket()?;
-    let scope = Scope::of(call.task);
-    // Streams and packets are sent to the peer for any address.
-    let to = match (to, socket.kind()) {
-        (Some(_), SocketKind::Stream) => return Err(socket.refuses_address()),
-        (Some(to), SocketKind::Datagram) => Some(to.parse()?),
-        _ => None,
-    };
-    name_if_told(socket, &scope)?;
-    let rights = if files.is_empty() { None } else { Some(pass(call.task, files)?) };
-    let along = Along { identity, rights };
     let how = Send {
         is_nonblocking: opened.is_nonblocking(flags),
         is_silent: flags & net::MSG_NOSIGNAL != 0,
+        is_urgent: flags & net::MSG_OOB != 0,
     };
-    let caller = scope.caller();
-    let to = to.as_ref().map(|address| (&caller, address));
-    Ok(socket.send(source, to, along, how)? as u64)
+    Ok(opened.socket()?.send(call.task, source, message, how)? as u64)
 }
 
-/// Puts descriptions into a message; a user may not have more under way than a process may have open.
-fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
-    let who = task.credentials();
-    let is_free = who.has(Capabilities::SYS_RESOURCE) || who.has(Capabilities::SYS_ADMIN);
-    if !is_free && rights::count_of(who.user.real) > descriptor_limit(task) {
-        return Err(Errno::ETOOMANYREFS);
-    }
-    rights::collect_at_send();
-    Ok(Rights::new(files, who.user.real))
-}
-
-/// Receives bytes to `sink`.
+/// Receives bytes to `sink`, and the sender's address to `sender`, with the `MSG_` flags `flags`.
 ///
 /// # Errors
-/// For MSG_OOB, as no bytes are urgent: `EINVAL` of a stream, else `EOPNOTSUPP`. As [`objects::socket::Socket::receive`].
-pub fn receive(opened: &Opened, sink: &mut UserSink<'_>, flags: u32) -> Result<Received, Errno> {
-    if flags & net::MSG_OOB != 0 {
-        let is_stream = opened.socket()?.kind() == SocketKind::Stream;
-        return Err(if is_stream { Errno::EINVAL } else { Errno::EOPNOTSUPP });
-    }
+/// As [`objects::socket::Socket::receive`].
+pub fn receive(
+    opened: &Opened,
+    sink: &mut UserSink<'_>,
+    flags: u32,
+    sender: Option<&mut SocketAddress>,
+) -> Result<Received, Errno> {
     let how = Receive {
         is_nonblocking: opened.is_nonblocking(flags),
         is_peek: flags & net::MSG_PEEK != 0,
         is_whole: flags & net::MSG_WAITALL != 0,
+        is_urgent: flags & net::MSG_OOB != 0,
     };
-    opened.socket()?.receive(sink, how)
+    opened.socket()?.receive(sink, how, sender)
 }
 
 /// Does sendmsg(2).
@@ -142,9 +100,11 @@ pub fn send_one(
 ) -> Result<u64, Errno> {
     let to = match (header.name, header.name_length) {
         (0, _) | (_, 0) => None,
-        (at, length) => Some(Given::read(call.memory, at, length.min(net::_K_SS_MAXSIZE as i32))?),
+        (at, length) => {
+            Some(read_address(call.memory, at, length.min(SocketAddress::BYTES_MAX as i32))?)
+        }
     };
-    let mut request = SendRequest { flags, to: to.as_ref(), ..SendRequest::default() };
+    let mut message = Outgoing { to: to.as_ref(), ..Outgoing::default() };
     if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
@@ -153,16 +113,12 @@ pub fn send_one(
     let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
     let mut source = UserSource::vectored(call.caller(), call.memory, buffers);
     if header.control != 0 && header.control_length > 0 {
-        read_control(call, header, &mut request)?;
+        read_control(call, header, &mut message)?;
     }
-    send(call, opened, &mut source, request)
+    send(call, opened, &mut source, (message, flags))
 }
 
-fn read_control(
-    call: &Call<'_>,
-    header: &Header,
-    request: &mut SendRequest<'_>,
-) -> Result<(), Errno> {
+fn read_control(call: &Call<'_>, header: &Header, message: &mut Outgoing<'_>) -> Result<(), Errno> {
     let length = usize::try_from(header.control_length).ok().filter(|all| *all <= CONTROL_MAX);
     let mut bytes = vec![0; length.ok_or(Errno::ENOBUFS)?];
     call.memory.read_bytes(header.control, &mut bytes)?;
@@ -173,9 +129,9 @@ fn read_control(
         let data = length.checked_sub(CONTROL_BYTES).and_then(|length| body.get(..length));
         let data = data.ok_or(Errno::EINVAL)?;
         match (one.level, one.kind) {
-            (SOL_SOCKET, SCM_RIGHTS) => add_files(call, data, &mut request.files)?,
+            (SOL_SOCKET, SCM_RIGHTS) => add_files(call, data, &mut message.files)?,
             (SOL_SOCKET, SCM_CREDENTIALS) => {
-                request.identity = Some(check_identity(call.task, data)?);
+                message.identity = Some(check_identity(call.task, data)?);
             }
             (SOL_SOCKET, _) => return Err(Errno::EINVAL),
             _ => {}
@@ -233,17 +189,19 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     let count = header.buffer_count as usize;
     let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
     let mut sink = UserSink::vectored(call.caller(), call.memory, buffers);
-    let found = receive(opened, &mut sink, flags)?;
+    let mut sender = SocketAddress::NONE;
+    let wanted = (header.name != 0).then_some(&mut sender);
+    let found = receive(opened, &mut sink, flags, wanted)?;
     let mut told = Header { flags: flags & net::MSG_CMSG_CLOEXEC, ..header };
     if found.length > found.count {
         told.flags |= net::MSG_TRUNC;
     }
     if header.name != 0 {
-        let tell = || tell_name(call.memory, &header, &found.sender);
+        let tell = || tell_name(call.memory, &header, &sender);
         told.name_length = vfs::committed(tell)?;
     }
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
-    let passes = opened.socket()?.options.passes_identity.load(Ordering::Relaxed);
+    let passes = opened.socket()?.common().options.passes_identity.load(Ordering::Relaxed);
     let mut control = ControlPart { memory: call.memory, header: &mut told, used: 0 };
     if passes {
         let Identity { process, user, group } = found.identity;
@@ -259,13 +217,9 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     Ok(length as u64)
 }
 
-fn tell_name(memory: &AddressSpace, header: &Header, name: &Address) -> Result<i32, Errno> {
-    if *name == Address::None {
-        return Ok(0);
-    }
+fn tell_name(memory: &AddressSpace, header: &Header, name: &SocketAddress) -> Result<i32, Errno> {
     let room = usize::try_from(header.name_length).unwrap_or(0);
-    let length = name.with_bytes(|bytes| write_within(memory, header.name, bytes, room))?;
-    Ok(length as i32)
+    Ok(write_within(memory, header.name, name.bytes(), room)? as i32)
 }
 
 /// The control data of a message that a program receives.

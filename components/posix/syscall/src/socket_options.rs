@@ -5,8 +5,9 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
 use memory::AddressSpace;
 use objects::socket::{
-    Party, Socket, SocketKind,
-    message::{BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
+    Socket,
+    common::{RECEIVE_DEFAULT, RECEIVE_MAX, SEND_MAX},
+    interface::Party,
 };
 use process::{Task, call::Call};
 use vfs::{Capabilities, Errno};
@@ -56,12 +57,12 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     match option {
         net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
             let ns = read_timeout(call.memory, at, length)?;
-            socket.options.receive_timeout_ns.store(ns, Ordering::Relaxed);
+            socket.common().options.receive_timeout_ns.store(ns, Ordering::Relaxed);
             return Ok(0);
         }
         net::SO_SNDTIMEO_OLD | net::SO_SNDTIMEO_NEW => {
             let ns = read_timeout(call.memory, at, length)?;
-            socket.options.send_timeout_ns.store(ns, Ordering::Relaxed);
+            socket.common().options.send_timeout_ns.store(ns, Ordering::Relaxed);
             return Ok(0);
         }
         net::SO_BINDTODEVICE => {
@@ -82,19 +83,19 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn set_number(
     call: &Call<'_>,
-    socket: &Socket,
+    socket: &dyn Socket,
     option: u32,
     value: i32,
     length: usize,
 ) -> Result<(), Errno> {
-    let options = &socket.options;
+    let options = &socket.common().options;
     let wanted = value.max(0) as usize;
     match option {
         net::SO_PASSCRED => options.passes_identity.store(value != 0, Ordering::Relaxed),
-        net::SO_SNDBUF => socket.budget().set_limit(send_buffer(wanted.min(BUDGET_MAX.size()))),
+        net::SO_SNDBUF => socket.set_send_buffer(send_buffer(wanted.min(SEND_MAX.size()))),
         net::SO_SNDBUFFORCE => {
             check(call.task, Capabilities::NET_ADMIN)?;
-            socket.budget().set_limit(send_buffer(wanted.min(i32::MAX as usize / 2)));
+            socket.set_send_buffer(send_buffer(wanted.min(i32::MAX as usize / 2)));
         }
         net::SO_RCVBUF | net::SO_RCVBUFFORCE => {
             let most = match option {
@@ -149,16 +150,16 @@ fn check(task: &Task, wanted: Capabilities) -> Result<(), Errno> {
     if task.credentials().has(wanted) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-fn keep(socket: &Socket, option: u32, value: i32) {
+fn keep(socket: &dyn Socket, option: u32, value: i32) {
     let bit = 1 << option;
     match value {
-        0 => socket.options.kept.fetch_and(!bit, Ordering::Relaxed),
-        _ => socket.options.kept.fetch_or(bit, Ordering::Relaxed),
+        0 => socket.common().options.kept.fetch_and(!bit, Ordering::Relaxed),
+        _ => socket.common().options.kept.fetch_or(bit, Ordering::Relaxed),
     };
 }
 
-fn is_kept(socket: &Socket, option: u32) -> bool {
-    socket.options.kept.load(Ordering::Relaxed) >> option & 1 != 0
+fn is_kept(socket: &dyn Socket, option: u32) -> bool {
+    socket.common().options.kept.load(Ordering::Relaxed) >> option & 1 != 0
 }
 
 /// Reads the nanoseconds of a `struct timeval`; a time of 0 means no limit and gives 0.
@@ -190,7 +191,7 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let option = option(call)?;
     let room = call.memory.read::<i32>(call.word(4))?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let options = &socket.options;
+    let options = &socket.common().options;
     match option {
         net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
             let time = timeval(options.receive_timeout_ns.load(Ordering::Relaxed));
@@ -218,14 +219,15 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             if room < size_of::<u64>() {
                 return Err(Errno::EINVAL);
             }
-            answer(call, socket.number().as_bytes(), room)
+            answer(call, socket.common().number().as_bytes(), room)
         }
         net::SO_PEERNAME => {
             // Linux refuses room for more bytes than the name has.
-            socket.peer_name()?.with_bytes(|bytes| match bytes.len() < room {
+            let name = socket.peer_name()?;
+            match name.bytes().len() < room {
                 true => Err(Errno::EINVAL),
-                false => answer(call, bytes, room),
-            })
+                false => answer(call, name.bytes(), room),
+            }
         }
         _ => answer(call, number(socket, option)?.as_bytes(), room),
     }
@@ -236,20 +238,16 @@ fn answer_nothing(call: &Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
-    let options = &socket.options;
+fn number(socket: &dyn Socket, option: u32) -> Result<i32, Errno> {
+    let options = &socket.common().options;
     Ok(match option {
-        net::SO_TYPE => match socket.kind() {
-            SocketKind::Stream => net::SOCK_STREAM as i32,
-            SocketKind::Datagram => net::SOCK_DGRAM as i32,
-            SocketKind::Packet => net::SOCK_SEQPACKET as i32,
-        },
-        net::SO_DOMAIN => net::AF_UNIX as i32,
+        net::SO_TYPE => socket.common().kind() as i32,
+        net::SO_DOMAIN => i32::from(socket.family()),
         net::SO_PROTOCOL => 0,
         net::SO_ERROR => socket.take_error().map_or(0, |error| error.number() as i32),
         net::SO_ACCEPTCONN => i32::from(socket.is_listening()),
         net::SO_PASSCRED => i32::from(options.passes_identity.load(Ordering::Relaxed)),
-        net::SO_SNDBUF => socket.budget().limit() as i32,
+        net::SO_SNDBUF => socket.send_buffer() as i32,
         net::SO_RCVBUF => match options.receive_buffer.load(Ordering::Relaxed) {
             0 => RECEIVE_DEFAULT.get() as i32,
             bytes => bytes,

@@ -3,7 +3,7 @@ use super::{entry::Entry, place::Named};
 use alloc::{vec, vec::Vec};
 use interfaces::file_system::XattrMode;
 use linux_raw_sys::general as raw;
-use objects::socket::{Socket, SocketKind};
+use objects::socket;
 use process::{call::Call, files::Scope};
 use vfs::{Errno, Path, Walk, operations::extended::is_acl_name};
 
@@ -31,10 +31,6 @@ const BOTH: u32 = raw::XATTR_CREATE | raw::XATTR_REPLACE;
 /// The one attribute of a socket: the name of its protocol.
 const SOCKET_NAME: &[u8] = b"system.sockprotoname";
 
-fn protocol_of(socket: &Socket) -> &'static [u8] {
-    if socket.kind() == SocketKind::Stream { b"UNIX-STREAM\0" } else { b"UNIX\0" }
-}
-
 /// Walks to the path at argument 0.
 fn named(call: &Call<'_>, scope: &Scope<'_>, walk: Walk) -> Result<Path, Errno> {
     Named::cwd(call, 0)?.walk(scope, walk)
@@ -54,10 +50,11 @@ fn lgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn fgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
-    if let Some(socket) = file.file().as_any().downcast_ref::<Socket>()
+    if let Some(socket) = socket::of(&file)
         && attribute_name(call)? == SOCKET_NAME
     {
-        return answer(call, protocol_of(socket), call.word(2), call.word(3));
+        let name = [socket.protocol_name().as_bytes(), b"\0"].concat();
+        return answer(call, &name, call.word(2), call.word(3));
     }
     get(call, &Scope::of(call.task), file.path())
 }
@@ -91,7 +88,7 @@ fn llistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn flistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
-    if file.file().as_any().is::<Socket>() {
+    if socket::of(&file).is_some() {
         return answer(call, &[SOCKET_NAME, b"\0"].concat(), call.word(1), call.word(2));
     }
     list(call, &Scope::of(call.task), file.path())

@@ -302,7 +302,7 @@ pub fn objects() -> Vec<u8> {
     };
     let memory = rt::memory::statistics();
     let (ptys, ptys_made) = objects::tty::pty::counts();
-    let (sockets, sockets_made) = objects::socket::counts();
+    let (sockets, sockets_made) = objects::socket::common::counts();
     let rest = [
         ("pty", ptys, ptys_made),
         ("socket", sockets, sockets_made),

@@ -18,8 +18,8 @@ use objects::{
     inotify,
     pipe::limits::PipeLimit,
     socket::{
-        self,
-        message::{BUDGET_DEFAULT, BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
+        common::{BACKLOG_MAX, RECEIVE_DEFAULT, RECEIVE_MAX, SEND_DEFAULT, SEND_MAX},
+        local,
     },
 };
 use process::{exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree};
@@ -106,7 +106,7 @@ const ROOT: ItemTable = &[
     ("skerry", Item::Directory(SKERRY)),
 ];
 
-const NET: ItemTable = &[("unix", Item::File(|| socket::table().into_bytes()))];
+const NET: ItemTable = &[("unix", Item::File(|| local::table().into_bytes()))];
 
 const DRIVER: ItemTable = &[("rtc", Item::File(components::clock))];
 
@@ -121,14 +121,14 @@ const NET_SETTINGS: ItemTable =
     &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
 
 const NET_CORE: ItemTable = &[
-    ("somaxconn", Item::Number(&socket::BACKLOG_MAX)),
-    ("wmem_default", Item::Number(&BUDGET_DEFAULT)),
-    ("wmem_max", Item::Number(&BUDGET_MAX)),
+    ("somaxconn", Item::Number(&BACKLOG_MAX)),
+    ("wmem_default", Item::Number(&SEND_DEFAULT)),
+    ("wmem_max", Item::Number(&SEND_MAX)),
     ("rmem_default", Item::Number(&RECEIVE_DEFAULT)),
     ("rmem_max", Item::Number(&RECEIVE_MAX)),
 ];
 
-const NET_UNIX: ItemTable = &[("max_dgram_qlen", Item::Number(&socket::DATAGRAMS_MAX))];
+const NET_UNIX: ItemTable = &[("max_dgram_qlen", Item::Number(&local::DATAGRAMS_MAX))];
 
 const FILES: ItemTable = &[
     ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),

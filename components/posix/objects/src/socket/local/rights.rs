@@ -5,7 +5,7 @@
 //! receiving it; if that needs a socket of which the same is true, it never can be, and [`collect`] removes their messages.
 //! Source: unix(7); the idea is that of Linux's net/unix/garbage.c. Descriptions are closed in a loop ([`close`]), not by
 //! recursion: a chain of them may be longer than a stack.
-use super::Socket;
+use super::LocalSocket;
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
@@ -61,8 +61,8 @@ pub fn count_of(user: u32) -> usize {
     IN_FLIGHT.lock().by_user.get(&user).copied().unwrap_or(0)
 }
 
-fn socket_of(file: &OpenFile) -> Option<&Socket> {
-    file.file().as_any().downcast_ref::<Socket>()
+fn socket_of(file: &OpenFile) -> Option<&LocalSocket> {
+    file.file().as_any().downcast_ref::<LocalSocket>()
 }
 
 fn key(file: &Arc<OpenFile>) -> usize {
@@ -254,7 +254,7 @@ fn collect() -> usize {
     }
     let lost: Vec<_> = candidates.into_values().map(|candidate| candidate.file).collect();
     let messages: Vec<_> =
-        lost.iter().filter_map(|file| socket_of(file)).map(Socket::take_messages).collect();
+        lost.iter().filter_map(|file| socket_of(file)).map(LocalSocket::take_messages).collect();
     let count = lost.len();
     let left = flight.sockets.len().saturating_sub(count);
     LOOK_AT.store(left.max(FEW).saturating_mul(2), Ordering::Relaxed);

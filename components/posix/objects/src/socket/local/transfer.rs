@@ -1,9 +1,14 @@
 //! Sending and receiving messages.
 use super::{
-    Address, Identity, Shut, Socket, SocketKind, SocketLink, SocketMessage, SocketState,
-    message::Along, rights::Rights, wait,
+    Address, LocalSocket, SocketLink, SocketState,
+    message::{Along, SocketMessage},
+    rights::Rights,
 };
 use crate::pipe::broken_pipe;
+use crate::socket::{
+    common::wait,
+    interface::{Identity, Receive, Received, Send, Shut, SocketAddress, SocketKind},
+};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use process::Task;
@@ -21,41 +26,6 @@ const PIECE_MARGIN: usize = 64;
 /// The part of SO_SNDBUF that a datagram may not use.
 const MARGIN: usize = 32;
 
-/// Options of a send.
-#[derive(Clone, Copy, Debug)]
-pub struct Send {
-    /// MSG_DONTWAIT or O_NONBLOCK
-    pub is_nonblocking: bool,
-    /// MSG_NOSIGNAL
-    pub is_silent: bool,
-}
-
-/// Options of a receive.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Receive {
-    /// MSG_DONTWAIT or O_NONBLOCK
-    pub is_nonblocking: bool,
-    /// MSG_PEEK
-    pub is_peek: bool,
-    /// MSG_WAITALL
-    pub is_whole: bool,
-}
-
-/// A received message.
-#[derive(Default)]
-pub struct Received {
-    /// Number of bytes received.
-    pub count: usize,
-    /// Length of the message: more than `count` for a datagram that did not fit.
-    pub length: usize,
-    /// Address of the sender of a datagram.
-    pub sender: Address,
-    /// Identity of the sender.
-    pub identity: Identity,
-    /// Descriptions that came with it.
-    pub files: Vec<Arc<OpenFile>>,
-}
-
 /// Returns the identity of the sender: its process with its real ids, as Linux fills it in.
 pub fn identity_of(sender: &dyn Principal) -> Identity {
     let Some(task) = Task::of(sender) else { return Identity::default() };
@@ -70,20 +40,20 @@ enum Why {
     Full,
 }
 
-impl Socket {
+impl LocalSocket {
     /// Sends the bytes of `source` to the peer or to an address. Returns the number of bytes sent.
     ///
     /// # Errors
     /// `ENOTCONN`, `EPIPE` (with a signal, for a stream), `ECONNREFUSED`, `ECONNRESET`, `EMSGSIZE`, `EAGAIN`, `EFAULT`, and
     /// errors of the lookup of the address.
-    pub fn send(
+    pub(super) fn send_to(
         &self,
         source: &mut dyn Source,
         to: Option<(&Caller<'_>, &Address)>,
         along: Along,
         how: Send,
     ) -> Result<usize, Errno> {
-        match self.kind {
+        match self.common.kind() {
             SocketKind::Stream => self.send_stream(source, along, how),
             SocketKind::Packet => {
                 let peer = self.connected()?;
@@ -99,12 +69,12 @@ impl Socket {
         }
     }
     /// Returns the error of a stream that is to send to an address.
-    pub fn refuses_address(&self) -> Errno {
+    pub(super) fn refuses_address(&self) -> Errno {
         let is_linked = matches!(self.state.lock().link, SocketLink::To(..));
         if is_linked { Errno::EISCONN } else { Errno::EOPNOTSUPP }
     }
     /// Returns the destination of a datagram without an address; a peer that has ended does not count.
-    fn destination(&self) -> Result<Arc<Socket>, Errno> {
+    fn destination(&self) -> Result<Arc<LocalSocket>, Errno> {
         let mut state = self.state.lock();
         let SocketLink::To(peer, _) = &state.link else { return Err(Errno::ENOTCONN) };
         let found = peer.upgrade();
@@ -114,7 +84,7 @@ impl Socket {
         found.ok_or(Errno::ECONNREFUSED)
     }
     /// Returns the peer of a connection.
-    fn connected(&self) -> Result<Arc<Socket>, Errno> {
+    fn connected(&self) -> Result<Arc<LocalSocket>, Errno> {
         let mut state = self.state.lock();
         match &state.link {
             SocketLink::To(peer, _) => match peer.upgrade() {
@@ -173,7 +143,7 @@ impl Socket {
     }
     /// Waits until more bytes may be under way; a pending error comes first.
     fn wait_for_budget(&self, how: Send) -> Result<(), Errno> {
-        let timeout = self.send_deadline();
+        let timeout = self.common.send_deadline();
         loop {
             let ticket = self.budget.freed.ticket();
             {
@@ -198,7 +168,7 @@ impl Socket {
     fn send_message(
         &self,
         source: &mut dyn Source,
-        to: &Arc<Socket>,
+        to: &Arc<LocalSocket>,
         along: Along,
         how: Send,
     ) -> Result<usize, Errno> {
@@ -210,11 +180,11 @@ impl Socket {
         let along = (self.identity_to(to, along.identity, source), along.rights);
         let message = SocketMessage::read(source, length, &self.budget, along)?;
         let mut message = Some(message);
-        let timeout = self.send_deadline();
+        let timeout = self.common.send_deadline();
         loop {
             let ticket = to.room.ticket();
             let check = |state: &SocketState| match &state.link {
-                SocketLink::To(peer, _) if self.kind == SocketKind::Datagram => {
+                SocketLink::To(peer, _) if self.common.kind() == SocketKind::Datagram => {
                     match peer.ptr_eq(&self.this) {
                         true => Ok(()),
                         false => Err(Why::Error(Errno::EPERM)),
@@ -238,8 +208,13 @@ impl Socket {
     }
     /// Returns the credentials for a message from `source` to `other`: those that the sender states, or its own if either end
     /// passes them (SO_PASSCRED) or if the other end was not accepted yet and so might.
-    fn identity_to(&self, other: &Socket, said: Option<Identity>, source: &dyn Source) -> Identity {
-        let passes = |end: &Socket| end.options.passes_identity.load(Ordering::Relaxed);
+    fn identity_to(
+        &self,
+        other: &LocalSocket,
+        said: Option<Identity>,
+        source: &dyn Source,
+    ) -> Identity {
+        let passes = |end: &LocalSocket| end.common.options.passes_identity.load(Ordering::Relaxed);
         match said {
             Some(identity) => identity,
             None if passes(self) || passes(other) || other.is_waiting.load(Ordering::Relaxed) => {
@@ -249,8 +224,8 @@ impl Socket {
         }
     }
     /// Handles a destination that was closed: a datagram socket loses its peer. Returns the error.
-    fn refused_by(&self, to: &Arc<Socket>) -> Errno {
-        if self.kind == SocketKind::Packet {
+    fn refused_by(&self, to: &Arc<LocalSocket>) -> Errno {
+        if self.common.kind() == SocketKind::Packet {
             return Errno::EPIPE;
         }
         let mut state = self.state.lock();
@@ -260,7 +235,7 @@ impl Socket {
         Errno::ECONNREFUSED
     }
     /// Returns whether `from` can put a datagram here without waiting.
-    pub(super) fn has_place_for(&self, from: &Socket) -> bool {
+    pub(super) fn has_place_for(&self, from: &LocalSocket) -> bool {
         let state = self.state.lock();
         let is_peer = matches!(&state.link, SocketLink::To(peer, _) if peer.ptr_eq(&from.this));
         is_peer || !state.is_full()
@@ -272,8 +247,11 @@ impl Socket {
         check: impl Fn(&SocketState) -> Result<(), Why>,
     ) -> Result<(), Why> {
         let put = |state: &mut SocketState, message: &mut Option<SocketMessage>| {
-            let gone =
-                if self.kind == SocketKind::Stream { Errno::EPIPE } else { Errno::ECONNREFUSED };
+            let gone = if self.common.kind() == SocketKind::Stream {
+                Errno::EPIPE
+            } else {
+                Errno::ECONNREFUSED
+            };
             if state.is_closed {
                 return Err(Why::Error(gone));
             }
@@ -304,18 +282,23 @@ impl Socket {
     ///
     /// # Errors
     /// `EINVAL` or `ENOTCONN` for a socket without a peer, `EAGAIN`, `ECONNRESET`, `EFAULT`, and for a signal as [`wait`].
-    pub fn receive(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
+    pub(super) fn receive_from(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        sender: Option<&mut SocketAddress>,
+    ) -> Result<Received, Errno> {
         let is_linked = matches!(self.state.lock().link, SocketLink::To(..));
-        match self.kind {
+        match self.common.kind() {
             SocketKind::Stream if !is_linked => Err(Errno::EINVAL),
             SocketKind::Packet if !is_linked => Err(Errno::ENOTCONN),
-            SocketKind::Stream => self.receive_stream(sink, how),
-            _ => self.receive_message(sink, how),
+            SocketKind::Stream => self.receive_stream(sink, how, sender),
+            _ => self.receive_message(sink, how, sender),
         }
     }
     /// Returns the number of bytes that a peek skips; `None` if peeks do not move.
     fn peek_offset(&self, how: Receive) -> Option<usize> {
-        let offset = self.options.peek_offset.load(Ordering::Relaxed);
+        let offset = self.common.options.peek_offset.load(Ordering::Relaxed);
         usize::try_from(offset).ok().filter(|_| how.is_peek)
     }
     /// Moves the offset of peeks: a peek adds `count`, a read subtracts it.
@@ -326,19 +309,29 @@ impl Socket {
             _ if how.is_peek => Some(now.saturating_add(count)),
             _ => Some(now.saturating_sub(count).max(0)),
         };
-        let _ = self.options.peek_offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        let _ = self.common.options.peek_offset.fetch_update(
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+            step,
+        );
     }
-    fn receive_stream(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
-        let timeout = self.receive_deadline();
+    fn receive_stream(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        mut sender: Option<&mut SocketAddress>,
+    ) -> Result<Received, Errno> {
+        let timeout = self.common.receive_deadline();
         let room = sink.remaining();
-        let least = usize::try_from(self.options.low_water.load(Ordering::Relaxed)).unwrap_or(1);
+        let least =
+            usize::try_from(self.common.options.low_water.load(Ordering::Relaxed)).unwrap_or(1);
         let wanted = if how.is_whole { room } else { least.min(room) }.max(1);
         let mut found = Received::default();
         loop {
             let ticket = self.arrived.ticket();
             let is_complete = {
                 let _reading = self.reading.lock();
-                match self.read_pieces(sink, how, &mut found) {
+                match self.read_pieces(sink, how, &mut found, sender.as_deref_mut()) {
                     Err(error) if found.count == 0 => return Err(error),
                     Err(_) => true,
                     Ok(is_complete) => is_complete,
@@ -386,8 +379,9 @@ impl Socket {
         sink: &mut dyn Sink,
         how: Receive,
         found: &mut Received,
+        mut sender: Option<&mut SocketAddress>,
     ) -> Result<bool, Errno> {
-        let tells_identity = self.options.passes_identity.load(Ordering::Relaxed);
+        let tells_identity = self.common.options.passes_identity.load(Ordering::Relaxed);
         let mut skip = self.peek_offset(how).unwrap_or(0);
         let mut peeked = Vec::new();
         let mut result = Ok(false);
@@ -412,7 +406,8 @@ impl Socket {
                 break;
             };
             if is_first {
-                (found.identity, found.sender) = (message.identity, message.sender());
+                found.identity = message.identity;
+                message.tell_sender(sender.take());
                 is_first = false;
             }
             found.count += count;
@@ -456,19 +451,24 @@ impl Socket {
         // A reader may have found the inbox empty meanwhile.
         self.arrived.wake();
     }
-    fn receive_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
-        let timeout = self.receive_deadline();
+    fn receive_message(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        mut sender: Option<&mut SocketAddress>,
+    ) -> Result<Received, Errno> {
+        let timeout = self.common.receive_deadline();
         loop {
             let ticket = self.arrived.ticket();
             {
                 let _reading = self.reading.lock();
-                if let Some(found) = self.read_message(sink, how)? {
+                if let Some(found) = self.read_message(sink, how, sender.as_deref_mut())? {
                     return Ok(found);
                 }
             }
             match self.ended_or_error() {
                 Some(Err(error)) => return Err(error),
-                Some(Ok(())) if self.kind == SocketKind::Packet || !how.is_nonblocking => {
+                Some(Ok(())) if self.common.kind() == SocketKind::Packet || !how.is_nonblocking => {
                     return Ok(Received::default());
                 }
                 _ => {}
@@ -480,7 +480,12 @@ impl Socket {
         }
     }
     /// Reads one message, if there is one. The caller holds `reading`.
-    fn read_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Option<Received>, Errno> {
+    fn read_message(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        sender: Option<&mut SocketAddress>,
+    ) -> Result<Option<Received>, Errno> {
         let mut skip = self.peek_offset(how).unwrap_or(0);
         let mut passed = Vec::new();
         let message = loop {
@@ -502,10 +507,10 @@ impl Socket {
         let moved = message.write(skip, sink);
         let mut found = Received {
             length: message.left() - skip.min(message.left()),
-            sender: message.sender(),
             identity: message.identity,
             ..Received::default()
         };
+        message.tell_sender(sender);
         if moved.is_ok() && message.rights.is_some() {
             found.files = take_rights(&mut message, how);
         }

@@ -1,8 +1,11 @@
 //! The unit of transfer: [`SocketMessage`], the [`Budget`] of its sender, and the sender's [`Identity`].
 use super::{Address, rights::Rights};
+use crate::socket::{
+    common::SEND_DEFAULT,
+    interface::{Identity, SocketAddress},
+};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use memory::setting::Setting;
 use process::{principal::is_unprivileged, user_memory::User};
 use rt::{
     PAGE_BYTES,
@@ -11,7 +14,6 @@ use rt::{
 };
 use vfs::{
     Errno, Principal,
-    credentials::OVERFLOW_ID,
     file::{SendRoom, Survey},
     io::{Sink, Source},
     poll::WaitQueue,
@@ -21,17 +23,6 @@ use vfs::{
 const HEAP_MAX: usize = 2048;
 /// The cost of a message besides its bytes, as Linux counts it against SO_SNDBUF.
 const OVERHEAD: usize = 256 + 320;
-/// Bytes that the sender of a new socket may have under way (`/proc/sys/net/core/wmem_default`).
-pub static BUDGET_DEFAULT: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
-/// Greatest value of SO_SNDBUF (`/proc/sys/net/core/wmem_max`).
-pub static BUDGET_MAX: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
-/// The value of SO_RCVBUF if none was set (`/proc/sys/net/core/rmem_default`).
-pub static RECEIVE_DEFAULT: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
-/// Greatest value of SO_RCVBUF (`/proc/sys/net/core/rmem_max`).
-pub static RECEIVE_MAX: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
-/// Smallest value of these settings, as on Linux.
-const SEND_LEAST: i64 = 4608;
-const RECEIVE_LEAST: i64 = 2304;
 
 /// Send buffer account of a socket: the bytes that it has under way, and their limit.
 pub struct Budget {
@@ -57,7 +48,7 @@ impl SendRoom for Budget {
 impl Budget {
     /// Makes the budget of a socket that `maker` makes.
     pub(super) fn new(maker: &dyn Principal) -> Arc<Budget> {
-        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT.size()));
+        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(SEND_DEFAULT.size()));
         let (user, is_orphan) = (User::of_caller(maker), AtomicBool::new(false));
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
         Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })
@@ -104,22 +95,6 @@ impl Budget {
         self.limit.store(bytes, Ordering::Relaxed);
         self.freed.wake();
     }
-}
-
-/// The identity of a sender, or of the process that has a socket (`struct ucred`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// Process id.
-    pub process: u32,
-    /// User id.
-    pub user: u32,
-    /// Group id.
-    pub group: u32,
-}
-
-impl Identity {
-    /// The identity of an unknown sender.
-    pub const UNKNOWN: Identity = Identity { process: 0, user: OVERFLOW_ID, group: OVERFLOW_ID };
 }
 
 /// The places of the bytes of a message.
@@ -206,9 +181,13 @@ impl SocketMessage {
         let budget = budget.clone();
         Ok(SocketMessage { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
     }
-    /// Returns the name that its sender has now, or had last.
-    pub fn sender(&self) -> Address {
-        self.budget.name.get().cloned().unwrap_or_default()
+    /// Writes the name that its sender has now, or had last, to `to`; a sender without a name leaves it as it is.
+    pub(super) fn tell_sender(&self, to: Option<&mut SocketAddress>) {
+        if let (Some(to), Some(name)) = (to, self.budget.name.get())
+            && *name != Address::None
+        {
+            *to = name.encode();
+        }
     }
     /// Returns the bytes of memory that are charged to the receiver: those of the message if its sender has ended,
     /// and those of the files in it.

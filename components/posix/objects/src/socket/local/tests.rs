@@ -1,9 +1,6 @@
 //! Tests of sockets without programs: one end receives what the other end sent.
-use super::{
-    message::Along,
-    transfer::{Receive, Send},
-    *,
-};
+use super::{message::Along, *};
+use crate::socket::interface::{Receive, Send, Socket};
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
 use vfs::{
@@ -11,25 +8,26 @@ use vfs::{
     io::{SliceSink, SliceSource},
 };
 
-const NOW: Send = Send { is_nonblocking: true, is_silent: true };
-const READ: Receive = Receive { is_nonblocking: true, is_peek: false, is_whole: false };
+const NOW: Send = Send { is_nonblocking: true, is_silent: true, is_urgent: false };
+const READ: Receive =
+    Receive { is_nonblocking: true, is_peek: false, is_whole: false, is_urgent: false };
 
-fn pair(kind: SocketKind) -> (Arc<Socket>, Arc<Socket>) {
-    Socket::pair(kind, &Party::default(), NOBODY)
+fn pair(kind: SocketKind) -> (Arc<LocalSocket>, Arc<LocalSocket>) {
+    LocalSocket::pair(kind, &Party::default(), NOBODY)
 }
 
-fn put(socket: &Socket, data: &[u8]) -> Result<usize, Errno> {
-    socket.send(&mut SliceSource::new(data), None, Along::default(), NOW)
+fn put(socket: &LocalSocket, data: &[u8]) -> Result<usize, Errno> {
+    socket.send_to(&mut SliceSource::new(data), None, Along::default(), NOW)
 }
 
-fn get_as(socket: &Socket, most: usize, how: Receive) -> Result<Vec<u8>, Errno> {
+fn get_as(socket: &LocalSocket, most: usize, how: Receive) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; most];
-    let count = socket.receive(&mut SliceSink::new(&mut bytes), how)?.count;
+    let count = socket.receive_from(&mut SliceSink::new(&mut bytes), how, None)?.count;
     bytes.truncate(count);
     Ok(bytes)
 }
 
-fn get(socket: &Socket, most: usize) -> Result<Vec<u8>, Errno> {
+fn get(socket: &LocalSocket, most: usize) -> Result<Vec<u8>, Errno> {
     get_as(socket, most, READ)
 }
 
@@ -135,13 +133,13 @@ fn a_reader_that_waits_is_woken() {
 
 #[test]
 fn names_are_free_again_when_their_socket_is() {
-    let one = Socket::new(SocketKind::Stream, NOBODY);
+    let one = LocalSocket::new(SocketKind::Stream, NOBODY);
     let name: Arc<[u8]> = Arc::from(&b"posix tests"[..]);
-    address::take(one.kind, &name, &one.this).unwrap();
+    address::take(one.common.kind(), &name, &one.this).unwrap();
     assert!(
         address::find(SocketKind::Stream, &name).is_some_and(|found| Arc::ptr_eq(&found, &one))
     );
-    let other = Socket::new(SocketKind::Stream, NOBODY);
+    let other = LocalSocket::new(SocketKind::Stream, NOBODY);
     assert_eq!(address::take(SocketKind::Stream, &name, &other.this), Err(Errno::EADDRINUSE));
     drop(one);
     assert!(address::find(SocketKind::Stream, &name).is_none());

@@ -1,5 +1,6 @@
 //! Names of sockets: [`Address`], and the table of abstract names.
-use super::{Socket, SocketKind};
+use super::LocalSocket;
+use crate::socket::interface::{SocketAddress, SocketKind};
 use alloc::{
     collections::BTreeMap,
     format,
@@ -17,7 +18,7 @@ lock_class! {
 /// Bytes of `sun_family`.
 const FAMILY_BYTES: usize = 2;
 /// Bytes of the longest `struct sockaddr_un`.
-pub const ADDRESS_MAX: usize = FAMILY_BYTES + 108;
+const ADDRESS_MAX: usize = FAMILY_BYTES + 108;
 const FAMILY: [u8; FAMILY_BYTES] = (net::AF_UNIX as u16).to_le_bytes();
 /// Number of names that bind(2) without a name may give: five hexadecimal digits.
 const AUTOMATIC_NAMES: u32 = 1 << 20;
@@ -54,24 +55,13 @@ impl Address {
             }
         })
     }
-    /// Calls `use_it` with the `struct sockaddr_un`.
-    #[inline]
-    pub fn with_bytes<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> R {
-        let (before, name, after): (&[u8], &[u8], &[u8]) = match self {
-            Address::None => return use_it(&FAMILY),
-            Address::Path(name) => (&[], name, &[0]),
-            Address::Abstract(name) => (&[0], name, &[]),
-        };
-        let mut bytes = [0; ADDRESS_MAX + 1];
-        let mut length = 0;
-        for piece in [&FAMILY, before, name, after] {
-            let room = bytes.get_mut(length..).unwrap_or_default();
-            let count = piece.len().min(room.len());
-            let (to, from) = (room.get_mut(..count), piece.get(..count));
-            to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
-            length += count;
+    /// Returns the address in a program's format (`struct sockaddr_un`).
+    pub fn encode(&self) -> SocketAddress {
+        match self {
+            Address::None => SocketAddress::of_parts(&[&FAMILY]),
+            Address::Path(name) => SocketAddress::of_parts(&[&FAMILY, name, &[0]]),
+            Address::Abstract(name) => SocketAddress::of_parts(&[&FAMILY, &[0], name]),
         }
-        use_it(bytes.get(..length).unwrap_or_default())
     }
     /// Returns the address as `/proc/net/unix` shows it: abstract names begin with `@`, which also
     /// replaces NULs.
@@ -88,7 +78,7 @@ impl Address {
 }
 
 /// Sockets by abstract name.
-type SocketNames = BTreeMap<Arc<[u8]>, Weak<Socket>>;
+type SocketNames = BTreeMap<Arc<[u8]>, Weak<LocalSocket>>;
 
 /// The sockets of each kind by abstract name: a name of one kind is free for the others.
 static NAMES: [Mutex<SocketNames>; 3] = [const { Mutex::new(&ABSTRACT, BTreeMap::new()) }; 3];
@@ -103,7 +93,7 @@ fn names(kind: SocketKind) -> &'static Mutex<SocketNames> {
 }
 
 /// Returns the socket of `kind` that has the abstract `name`.
-pub(super) fn find(kind: SocketKind, name: &[u8]) -> Option<Arc<Socket>> {
+pub(super) fn find(kind: SocketKind, name: &[u8]) -> Option<Arc<LocalSocket>> {
     names(kind).lock().get(name).and_then(Weak::upgrade)
 }
 
@@ -111,7 +101,11 @@ pub(super) fn find(kind: SocketKind, name: &[u8]) -> Option<Arc<Socket>> {
 ///
 /// # Errors
 /// `EADDRINUSE`.
-pub(super) fn take(kind: SocketKind, name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno> {
+pub(super) fn take(
+    kind: SocketKind,
+    name: &Arc<[u8]>,
+    socket: &Weak<LocalSocket>,
+) -> Result<(), Errno> {
     let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.strong_count() > 0) {
         return Err(Errno::EADDRINUSE);
@@ -124,7 +118,7 @@ pub(super) fn take(kind: SocketKind, name: &Arc<[u8]>, socket: &Weak<Socket>) ->
 ///
 /// # Errors
 /// `ENOSPC` if there is none.
-pub(super) fn take_any(kind: SocketKind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
+pub(super) fn take_any(kind: SocketKind, socket: &Weak<LocalSocket>) -> Result<Arc<[u8]>, Errno> {
     let mut number = [0; 4];
     rt::entropy::fill(&mut number);
     let first = u32::from_le_bytes(number);
@@ -140,7 +134,7 @@ pub(super) fn take_any(kind: SocketKind, socket: &Weak<Socket>) -> Result<Arc<[u
 }
 
 /// Frees `name`, if it is the name of `socket`.
-pub(super) fn give_back(kind: SocketKind, name: &[u8], socket: &Weak<Socket>) {
+pub(super) fn give_back(kind: SocketKind, name: &[u8], socket: &Weak<LocalSocket>) {
     let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.ptr_eq(socket)) {
         names.remove(name);
@@ -160,13 +154,13 @@ mod tests {
     fn addresses_are_read_and_written_as_linux_does() {
         let path = Address::parse(&bytes(b"/run/it\0rest")).unwrap();
         assert_eq!(path, Address::Path(Arc::from(&b"/run/it"[..])));
-        assert_eq!(path.with_bytes(<[u8]>::to_vec), bytes(b"/run/it\0"));
+        assert_eq!(path.encode().bytes(), bytes(b"/run/it\0"));
         let name = Address::parse(&bytes(b"\0a\0b")).unwrap();
         assert_eq!(name, Address::Abstract(Arc::from(&b"a\0b"[..])));
-        assert_eq!(name.with_bytes(<[u8]>::to_vec), bytes(b"\0a\0b"));
+        assert_eq!(name.encode().bytes(), bytes(b"\0a\0b"));
         assert_eq!(name.describe(), " @a@b");
         assert_eq!(Address::parse(&bytes(b"")), Ok(Address::None));
-        assert_eq!(Address::None.with_bytes(<[u8]>::len), 2);
+        assert_eq!(Address::None.encode().bytes().len(), 2);
     }
 
     #[test]
@@ -175,6 +169,6 @@ mod tests {
             assert_eq!(Address::parse(bad), Err(Errno::EINVAL), "{bad:?}");
         }
         let longest = Address::parse(&bytes(&[b'a'; 108])).unwrap();
-        assert_eq!(longest.with_bytes(<[u8]>::len), ADDRESS_MAX + 1, "its NUL is told too");
+        assert_eq!(longest.encode().bytes().len(), ADDRESS_MAX + 1, "its NUL is told too");
     }
 }

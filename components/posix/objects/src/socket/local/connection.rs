@@ -1,20 +1,15 @@
 //! Connections: listen, connect, accept.
-use super::{Address, BACKLOG_MAX, Party, Shut, Socket, SocketKind, SocketLink, SocketState, wait};
+use super::{Address, LocalSocket, SocketLink, SocketState};
+use crate::socket::{
+    common::{BACKLOG_MAX, wait},
+    interface::{Party, Patience, Shut, SocketKind},
+};
 use alloc::{
     collections::VecDeque,
     sync::{Arc, Weak},
 };
 use core::sync::atomic::Ordering;
 use vfs::{Caller, Errno, Principal};
-
-/// Tells whether a call waits for its event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// It fails with `EAGAIN` instead (O_NONBLOCK).
-    None,
-    /// It waits as long as the socket's time limit allows.
-    Wait,
-}
 
 /// The way in which the other end of a connection was closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,13 +29,13 @@ pub(super) enum Close {
     Unaccepted,
 }
 
-impl Socket {
+impl LocalSocket {
     /// Makes the socket accept connections (listen(2)).
     ///
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if it has no name or has a peer.
-    pub fn listen(&self, limit: usize, who: Party) -> Result<(), Errno> {
-        if self.kind == SocketKind::Datagram {
+    pub(super) fn listen_for(&self, limit: usize, who: Party) -> Result<(), Errno> {
+        if self.common.kind() == SocketKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut state = self.state.lock();
@@ -66,20 +61,20 @@ impl Socket {
     /// # Errors
     /// `ECONNREFUSED`, `EISCONN`, `EINVAL`, `EAGAIN` if too many connections wait, `EPROTOTYPE`, `EPERM` for a datagram
     /// socket with another peer, and errors of the lookup of the name.
-    pub fn connect(
+    pub(super) fn connect_to(
         &self,
         caller: &Caller<'_>,
         address: &Address,
         who: Party,
         patience: Patience,
     ) -> Result<(), Errno> {
-        if self.kind == SocketKind::Datagram {
+        if self.common.kind() == SocketKind::Datagram {
             let to = self.find(caller, address)?;
             to.check_takes(self)?;
             self.relink(SocketLink::To(Arc::downgrade(&to), address.clone()));
             return Ok(());
         }
-        let timeout = self.send_deadline();
+        let timeout = self.common.send_deadline();
         loop {
             // That a socket listens there is checked before the state of this one.
             let to = self.find(caller, address)?;
@@ -101,8 +96,8 @@ impl Socket {
         }
     }
     /// Removes the destination of a datagram socket (connect(2) to AF_UNSPEC).
-    pub fn disconnect(&self) {
-        if self.kind == SocketKind::Datagram {
+    pub(super) fn disconnect(&self) {
+        if self.common.kind() == SocketKind::Datagram {
             self.relink(SocketLink::Free);
         }
     }
@@ -110,7 +105,7 @@ impl Socket {
     fn relink(&self, link: SocketLink) {
         let (before, dropped) = {
             let mut state = self.state.lock();
-            let is_same = |peer: &Weak<Socket>| match &link {
+            let is_same = |peer: &Weak<LocalSocket>| match &link {
                 SocketLink::To(new, _) => new.ptr_eq(peer),
                 _ => false,
             };
@@ -144,7 +139,7 @@ impl Socket {
         before.told.wake();
     }
     /// Checks that the socket accepts messages of `from`: a datagram socket with a peer accepts only the peer's.
-    fn check_takes(&self, from: &Socket) -> Result<(), Errno> {
+    fn check_takes(&self, from: &LocalSocket) -> Result<(), Errno> {
         let state = self.state.lock();
         match &state.link {
             SocketLink::To(peer, _) if !peer.ptr_eq(&from.this) => Err(Errno::EPERM),
@@ -154,10 +149,10 @@ impl Socket {
     /// Adds a connection of `from` to those that wait. Returns the socket that is its other end; `None` if too many wait.
     fn offer(
         &self,
-        from: &Socket,
+        from: &LocalSocket,
         who: &Party,
         maker: &dyn Principal,
-    ) -> Result<Option<Arc<Socket>>, Errno> {
+    ) -> Result<Option<Arc<LocalSocket>>, Errno> {
         if !self.state.lock().takes_connection()? {
             return Ok(None);
         }
@@ -178,16 +173,21 @@ impl Socket {
         Ok(Some(made))
     }
     /// Makes the socket that accept(2) returns for a connection that `maker` makes from `from`; it has this one's name.
-    fn other_end(&self, from: &Socket, who: &Party, maker: &dyn Principal) -> Arc<Socket> {
-        let made = Socket::new(self.kind, maker);
+    fn other_end(
+        &self,
+        from: &LocalSocket,
+        who: &Party,
+        maker: &dyn Principal,
+    ) -> Arc<LocalSocket> {
+        let made = LocalSocket::new(self.common.kind(), maker);
         made.is_waiting.store(true, Ordering::Relaxed);
-        let from_name = from.name();
+        let from_name = from.address();
         let (name, place) = {
             let state = self.state.lock();
             (state.name.clone(), state.place.clone())
         };
-        let passes = self.options.passes_identity.load(Ordering::Relaxed);
-        made.options.passes_identity.store(passes, Ordering::Relaxed);
+        let passes = self.common.options.passes_identity.load(Ordering::Relaxed);
+        made.common.options.passes_identity.store(passes, Ordering::Relaxed);
         let mut state = made.state.lock();
         state.link = SocketLink::To(from.this.clone(), from_name);
         state.peer = Some(who.clone());
@@ -197,7 +197,7 @@ impl Socket {
         made
     }
     /// Records the established connection to `other`.
-    fn enter(&self, other: &Arc<Socket>, name: &Address, whose: Party) -> Result<(), Errno> {
+    fn enter(&self, other: &Arc<LocalSocket>, name: &Address, whose: Party) -> Result<(), Errno> {
         let mut state = self.state.lock();
         if !matches!(state.link, SocketLink::Free) || state.is_closed {
             drop(state);
@@ -214,11 +214,11 @@ impl Socket {
     ///
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if it does not listen, `EAGAIN`, and for a signal as [`wait`].
-    pub fn accept(&self, patience: Patience) -> Result<Arc<Socket>, Errno> {
-        if self.kind == SocketKind::Datagram {
+    pub(super) fn take_connection(&self, patience: Patience) -> Result<Arc<LocalSocket>, Errno> {
+        if self.common.kind() == SocketKind::Datagram {
             return Err(Errno::EOPNOTSUPP);
         }
-        let timeout = self.receive_deadline();
+        let timeout = self.common.receive_deadline();
         loop {
             let ticket = self.arrived.ticket();
             {

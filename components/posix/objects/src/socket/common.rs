@@ -1,0 +1,119 @@
+//! [`SocketCommon`]: the parts that a socket of any family has, and the settings of all sockets.
+use super::interface::SocketKind;
+use crate::poll::Timeout;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use memory::setting::Setting;
+use rt::thread::Woken;
+use vfs::{Errno, poll::WaitQueue};
+
+/// The greatest number of connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
+pub static BACKLOG_MAX: Setting = Setting::count(4096);
+/// Bytes that a new socket may have sent and not delivered (`/proc/sys/net/core/wmem_default`).
+pub static SEND_DEFAULT: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
+/// Greatest value of SO_SNDBUF (`/proc/sys/net/core/wmem_max`).
+pub static SEND_MAX: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
+/// The value of SO_RCVBUF if none was set (`/proc/sys/net/core/rmem_default`).
+pub static RECEIVE_DEFAULT: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
+/// Greatest value of SO_RCVBUF (`/proc/sys/net/core/rmem_max`).
+pub static RECEIVE_MAX: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
+/// Smallest value of these settings, as on Linux.
+const SEND_LEAST: i64 = 4608;
+const RECEIVE_LEAST: i64 = 2304;
+
+/// The options, and flags of options, that can be read without a lock.
+#[derive(Default)]
+pub struct SocketOptions {
+    /// SO_PASSCRED
+    pub passes_identity: AtomicBool,
+    /// SO_RCVTIMEO in nanoseconds; 0 is never.
+    pub receive_timeout_ns: AtomicU64,
+    /// SO_SNDTIMEO in nanoseconds; 0 is never.
+    pub send_timeout_ns: AtomicU64,
+    /// SO_PEEK_OFF; negative if it is off.
+    pub peek_offset: AtomicI32,
+    /// SO_RCVLOWAT; 0 counts as 1.
+    pub low_water: AtomicI32,
+    /// SO_RCVBUF, which AF_UNIX only reports; 0 means the default.
+    pub receive_buffer: AtomicI32,
+    /// SO_PRIORITY, without an effect.
+    pub priority: AtomicI32,
+    /// SO_LINGER, without an effect on AF_UNIX; negative if it is off.
+    pub linger_seconds: AtomicI32,
+    /// Values of options without an effect here, one bit for each number.
+    pub kept: AtomicU64,
+}
+
+/// The parts that a socket of any family has.
+pub struct SocketCommon {
+    number: u64,
+    kind: SocketKind,
+    /// The options that getsockopt(2) returns.
+    pub options: SocketOptions,
+}
+
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of sockets that exist, and of those that were made.
+pub fn counts() -> (u64, u64) {
+    (COUNT.load(Ordering::Relaxed), NEXT_NUMBER.load(Ordering::Relaxed) - 1)
+}
+
+impl SocketCommon {
+    /// Makes the part of a new socket, with a number of its own.
+    pub(super) fn new(kind: SocketKind) -> SocketCommon {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        let options = SocketOptions {
+            peek_offset: AtomicI32::new(-1),
+            linger_seconds: AtomicI32::new(-1),
+            ..SocketOptions::default()
+        };
+        SocketCommon { number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), kind, options }
+    }
+    /// Returns the number by which `/proc` shows the socket.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+    /// Returns the transport type of the socket.
+    pub fn kind(&self) -> SocketKind {
+        self.kind
+    }
+    /// Returns the time limit of calls that receive or accept.
+    pub fn receive_deadline(&self) -> Timeout {
+        deadline(&self.options.receive_timeout_ns)
+    }
+    /// Returns the time limit of calls that send or connect.
+    pub fn send_deadline(&self) -> Timeout {
+        deadline(&self.options.send_timeout_ns)
+    }
+}
+
+impl Drop for SocketCommon {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn deadline(option: &AtomicU64) -> Timeout {
+    match option.load(Ordering::Relaxed) {
+        0 => Timeout::Never,
+        ns => Timeout::after_ns(ns),
+    }
+}
+
+/// Waits on a queue; the end of the time limit is `EAGAIN`, as for SO_RCVTIMEO.
+///
+/// # Errors
+/// `EAGAIN`, and for a signal `Restart`, or `EINTR` if the call has a time limit (signal(7)).
+pub(super) fn wait(
+    queue: &WaitQueue,
+    ticket: rt::sync::Ticket,
+    timeout: Timeout,
+) -> Result<(), Errno> {
+    match (queue.wait(ticket, timeout.deadline()), timeout) {
+        (Woken::Kicked, Timeout::Never) => Err(Errno::Restart),
+        (Woken::Kicked, _) => Err(Errno::EINTR),
+        (_, Timeout::At(until)) if rt::time::now() >= until => Err(Errno::EAGAIN),
+        _ => Ok(()),
+    }
+}
