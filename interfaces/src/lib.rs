@@ -23,6 +23,7 @@ pub mod nic;
 pub mod offer;
 pub mod overdue;
 pub mod service;
+pub mod sockets;
 pub mod supervisor;
 pub mod terminal;
 pub mod wire;

@@ -1,0 +1,12 @@
+//! Sockets of the Internet protocols, between the personality (the client) and the network stack.
+//!
+//! The client owns the bytes. A stream socket's data are a [`Stream`]: the client appends to it and reads from it, the stack takes
+//! what it sends and puts what it receives, and no byte is copied between the two. The stream's counters are the sequence numbers
+//! of the connection without their origin, so a stack that starts again finds there what it has to send and what it may discard.
+mod error;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::SocketError;
+pub use stream::{Counters, Stream, StreamEvents, StreamObserver, StreamState};
