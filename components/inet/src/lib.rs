@@ -23,7 +23,7 @@ pub use base::{
 };
 pub use ip::{
     path::{Path, SendError, SendRequest},
-    stack::{Cast, Claim, Delivery, Origin, Stack, StackRun, Surroundings, Worker},
+    stack::{Cast, Claim, Delivery, PacketOrigin, Stack, StackRun, Surroundings, Worker},
     statistics::{DropCounts, DropReason},
 };
 pub use sockets::{

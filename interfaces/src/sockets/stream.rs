@@ -72,12 +72,12 @@ pub struct Counters {
 }
 
 /// A part of a frame, and its place in the stream.
-struct Piece {
+struct StreamPiece {
     start: u64,
     segment: PacketSegment,
 }
 
-impl Piece {
+impl StreamPiece {
     fn end(&self) -> u64 {
         self.start + u64::from(self.segment.length)
     }
@@ -94,7 +94,7 @@ struct Tail {
 /// Pieces in order, of which each begins where the one before it ends, and the memory that they hold.
 #[derive(Default)]
 struct Queue {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<StreamPiece>,
     bytes: usize,
 }
 
@@ -114,11 +114,11 @@ impl Queue {
             {
                 last.segment.length += segment.length;
             }
-            _ => self.pieces.push_back(Piece { start, segment }),
+            _ => self.pieces.push_back(StreamPiece { start, segment }),
         }
     }
     /// Removes the first piece.
-    fn pop(&mut self) -> Option<Piece> {
+    fn pop(&mut self) -> Option<StreamPiece> {
         let first = self.pieces.pop_front()?;
         let next = self.pieces.front().map(|next| next.segment.frame.id());
         if next != Some(first.segment.frame.id()) {
@@ -127,7 +127,7 @@ impl Queue {
         Some(first)
     }
     /// Puts a piece, of which a part was removed, back before the others.
-    fn put_back(&mut self, piece: Piece) {
+    fn put_back(&mut self, piece: StreamPiece) {
         let next = self.pieces.front().map(|next| next.segment.frame.id());
         if next != Some(piece.segment.frame.id()) {
             self.bytes += PAGE_BYTES;
@@ -330,7 +330,7 @@ impl Stream {
         Ok(done)
     }
     /// Puts the rest of a piece back, and notes the memory that is held now.
-    fn finish(&self, piece: Piece) {
+    fn finish(&self, piece: StreamPiece) {
         let mut queue = self.receive.lock();
         if piece.segment.length > 0 {
             queue.put_back(piece);

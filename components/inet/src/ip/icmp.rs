@@ -1,7 +1,7 @@
 //! ICMP (RFC 792, RFC 1122 section 3.2.2): echo, and errors in both directions.
 use super::{
     path::SendRequest,
-    stack::{Cast, Delivery, Origin, Stack, StackRun},
+    stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
@@ -180,7 +180,7 @@ impl<B: Buffer> Stack<B> {
         let Some(network) = Arrival::new(head, &packet.payload, head.len()) else { return };
         let source = IpAddr::V4(parsed.header.source());
         let delivery = Delivery {
-            origin: Origin { interface, cast: Cast::Unicast, is_looped: true },
+            origin: PacketOrigin { interface, cast: Cast::Unicast, is_looped: true },
             cast: Cast::Unicast,
             source,
             destination: source,

@@ -2,7 +2,7 @@
 use super::{
     icmp::{CHECKSUM_OFFSET, bound_for},
     path::{Path, SendRequest},
-    stack::{Cast, Delivery, Origin, Stack, StackRun},
+    stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
@@ -138,7 +138,7 @@ impl<B: Buffer> Stack<B> {
         let Some(network) = Arrival::new(head, &packet.payload, head.len()) else { return };
         let source = IpAddr::V6(header.source());
         let delivery = Delivery {
-            origin: Origin { interface, cast: Cast::Unicast, is_looped: true },
+            origin: PacketOrigin { interface, cast: Cast::Unicast, is_looped: true },
             cast: Cast::Unicast,
             source,
             destination: source,

@@ -1,6 +1,6 @@
 //! Input: the frame, the header of IPv4, and the choice of the protocol above.
 use super::{
-    stack::{Cast, Claim, Delivery, Origin, Stack, StackRun},
+    stack::{Cast, Claim, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
@@ -42,7 +42,7 @@ impl<B: Buffer> Stack<B> {
             // A card that receives everything receives what is for others.
             _ => return self.dropped(DropReason::NotForUs),
         };
-        let origin = Origin { interface: index, cast, is_looped: false };
+        let origin = PacketOrigin { interface: index, cast, is_looped: false };
         let payload = frame.part(ethernet::HEADER_LENGTH..usize::MAX);
         match parsed.header.ethertype.get() {
             ethertype::IPV4 | ethertype::IPV6 => self.input_packet(run, origin, &payload),
@@ -54,7 +54,7 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn input_packet(
         &self,
         run: &mut StackRun<'_, B>,
-        origin: Origin,
+        origin: PacketOrigin,
         packet: &Arrival<'_, B>,
     ) {
         match packet.head().first().map(|byte| byte >> 4) {
@@ -63,7 +63,7 @@ impl<B: Buffer> Stack<B> {
             _ => self.dropped(DropReason::Malformed),
         }
     }
-    fn input4(&self, run: &mut StackRun<'_, B>, origin: Origin, packet: &Arrival<'_, B>) {
+    fn input4(&self, run: &mut StackRun<'_, B>, origin: PacketOrigin, packet: &Arrival<'_, B>) {
         let Ok(parsed) = Ipv4::parse(packet.head(), packet.length()) else {
             return self.dropped(DropReason::Malformed);
         };
@@ -157,7 +157,7 @@ fn is_martian<B>(run: &StackRun<'_, B>, source: Ipv4Addr, destination: Ipv4Addr)
 }
 
 /// Returns the way in which a packet reaches this host; `None` if it does not.
-fn cast_of<B>(run: &StackRun<'_, B>, origin: Origin, destination: Ipv4Addr) -> Option<Cast> {
+fn cast_of<B>(run: &StackRun<'_, B>, origin: PacketOrigin, destination: Ipv4Addr) -> Option<Cast> {
     if destination.is_broadcast() {
         return Some(Cast::Broadcast);
     }

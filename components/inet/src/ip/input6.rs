@@ -1,7 +1,7 @@
 //! Input of IPv6 (RFC 8200).
 use super::{
     reassemble::rewalk,
-    stack::{Cast, Delivery, Origin, Stack, StackRun},
+    stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
@@ -21,7 +21,7 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn input6(
         &self,
         run: &mut StackRun<'_, B>,
-        origin: Origin,
+        origin: PacketOrigin,
         packet: &Arrival<'_, B>,
     ) {
         let Ok(header) = Ipv6Header::parse(packet.head(), packet.length()) else {
@@ -63,7 +63,7 @@ impl<B: Buffer> Stack<B> {
     pub(crate) fn accept6(
         &self,
         run: &mut StackRun<'_, B>,
-        (origin, cast): (Origin, Cast),
+        (origin, cast): (PacketOrigin, Cast),
         network: &Arrival<'_, B>,
     ) {
         let Some((header, walk)) = rewalk(network.head()) else {
@@ -112,7 +112,7 @@ fn is_martian6<B>(run: &StackRun<'_, B>, source: Ipv6Addr, destination: Ipv6Addr
 }
 
 /// Returns the way in which a packet reaches this host; `None` if it does not.
-fn cast_of6<B>(run: &StackRun<'_, B>, origin: Origin, destination: Ipv6Addr) -> Option<Cast> {
+fn cast_of6<B>(run: &StackRun<'_, B>, origin: PacketOrigin, destination: Ipv6Addr) -> Option<Cast> {
     if destination.is_multicast() {
         let interface = run.configuration.interface(origin.interface)?;
         return is_member6(interface, destination).then_some(Cast::Multicast);

@@ -1,7 +1,7 @@
 //! Output: the header of IP, cutting into fragments, the next hop.
 use super::{
     path::{Path, SendError, SendRequest},
-    stack::{Cast, Origin, Stack, StackRun},
+    stack::{Cast, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
@@ -161,7 +161,7 @@ impl<B: Buffer> Stack<B> {
         let Some(interface) = configuration.interface(path.interface) else {
             return self.dropped(DropReason::InterfaceDown);
         };
-        let origin = Origin { interface: interface.index, cast: path.cast, is_looped: true };
+        let origin = PacketOrigin { interface: interface.index, cast: path.cast, is_looped: true };
         if path.is_local || !resolves(interface) {
             run.looped.push_back((origin, packet));
             return;

@@ -1,6 +1,6 @@
 //! Fragments that come: to their packets, and these to their protocols.
 use super::{
-    stack::{Cast, Delivery, Origin, Stack, StackRun},
+    stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
@@ -158,7 +158,7 @@ impl<B: Buffer> Stack<B> {
         let is_group = key.destination.is_multicast();
         let cast = if is_group { Cast::Multicast } else { Cast::Unicast };
         let delivery = Delivery {
-            origin: Origin { interface: key.interface, cast, is_looped: false },
+            origin: PacketOrigin { interface: key.interface, cast, is_looped: false },
             cast,
             source: key.source,
             destination: key.destination,

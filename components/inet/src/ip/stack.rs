@@ -59,7 +59,7 @@ pub enum Cast {
 
 /// The way by which a packet came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct PacketOrigin {
     /// The interface.
     pub interface: InterfaceIndex,
     /// The way in which it reached the interface.
@@ -72,7 +72,7 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Delivery<'p, B> {
     /// The way by which it came.
-    pub origin: Origin,
+    pub origin: PacketOrigin,
     /// The way in which it reached this host.
     pub cast: Cast,
     /// The sender.
@@ -123,7 +123,7 @@ pub trait Surroundings<B> {
 #[derive(Debug)]
 pub struct Worker<B> {
     view: View,
-    looped: VecDeque<(Origin, Departure<B>)>,
+    looped: VecDeque<(PacketOrigin, Departure<B>)>,
 }
 
 impl<B> Worker<B> {
@@ -144,7 +144,7 @@ pub struct StackRun<'r, B> {
     /// The world around.
     pub surroundings: &'r mut dyn Surroundings<B>,
     /// Packets to the host itself.
-    pub(crate) looped: &'r mut VecDeque<(Origin, Departure<B>)>,
+    pub(crate) looped: &'r mut VecDeque<(PacketOrigin, Departure<B>)>,
 }
 
 /// The Internet protocols of a network namespace.

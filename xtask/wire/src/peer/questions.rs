@@ -36,7 +36,7 @@ pub enum Kinds {
     All,
 }
 
-/// What became of the questions so far.
+/// The counts of a machine's questions by their outcome, so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Questions that were answered.
