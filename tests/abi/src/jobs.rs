@@ -29,7 +29,7 @@ pub fn counted(signal: i32) -> i32 {
 pub fn limited(body: impl FnOnce()) {
     isolated(|| {
         // SAFETY: plain numbers.
-        unsafe { libc::alarm(30) };
+        unsafe { libc::alarm(180) };
         body();
     });
 }

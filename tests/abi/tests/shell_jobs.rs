@@ -43,7 +43,7 @@ impl Shell {
     fn until(&self, end: &str) -> String {
         let mut shown = String::new();
         while !shown.contains(end) {
-            assert!(pty::poll(self.pty.master, POLLIN, 10_000) != 0, "{end:?} not in {shown:?}");
+            assert!(pty::poll(self.pty.master, POLLIN, 60_000) != 0, "{end:?} not in {shown:?}");
             let bytes = read(self.pty.master, 4096).expect("the screen");
             shown += &String::from_utf8_lossy(&bytes);
         }
@@ -62,7 +62,7 @@ impl Shell {
             });
             group != self.child && ignored.is_some_and(|mask| mask >> (SIGTSTP - 1) & 1 == 0)
         };
-        let patience = Instant::now() + Duration::from_secs(10);
+        let patience = Instant::now() + Duration::from_secs(60);
         while !has_job() {
             assert!(Instant::now() < patience, "the shell keeps its terminal");
             pause_ms(1);
@@ -105,7 +105,7 @@ fn a_shell_s_background_reader_stops_and_reads_once_in_the_foreground() {
     limited(|| {
         let shell = Shell::start();
         shell.run("cat &");
-        let patience = Instant::now() + Duration::from_secs(10);
+        let patience = Instant::now() + Duration::from_secs(60);
         while !shell.run("").contains("Stopped (tty input)") {
             assert!(Instant::now() < patience, "it reads, and goes on");
         }
