@@ -1,7 +1,12 @@
-//! A keyed hash of names and numbers: multiply and fold, seeded at random so that programs cannot
+//! Keyed hashes. [`SipKey`] is for values that nobody outside may guess.
+//!
+//! [`Seed`] is a fast hash of names and numbers: multiply and fold, seeded at random so that programs cannot
 //! cause collisions on purpose. Source: the folded multiply of wyhash (Wang Yi, public domain).
 #![no_std]
 #![forbid(unsafe_code)]
+mod sip;
+
+pub use sip::SipKey;
 
 /// The key.
 #[derive(Clone, Copy, Debug)]

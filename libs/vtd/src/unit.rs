@@ -12,7 +12,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-/// The domain of the functions that reach all of memory. Domain 0 is reserved.
+/// The domain of the functions that reach all of memory. Domain 0 is reserved (6.2.2.1).
 const PASSING: u16 = 1;
 const DOMAINS_RESERVED: u64 = 0b11;
 /// Number of reads of a register after which the hardware counts as dead.

@@ -109,14 +109,29 @@ impl<'p, const N: usize> Iterator for GroupRecords<'p, N> {
     }
 }
 
+/// The part of a query of IGMPv3 and MLDv2 behind the group.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct QueryTail {
+    flags: u8,
+    interval: u8,
+    sources: U16,
+}
+
+/// Returns the sources of a query with the bytes `tail` behind its group.
+///
+/// # Errors
+/// [`PacketError::Short`].
+pub(crate) fn query_sources<const N: usize>(tail: &[u8]) -> Result<&[[u8; N]], PacketError> {
+    let (tail, rest) = split::<QueryTail>(tail)?;
+    sources(tail.sources.get(), rest).map(|(sources, _)| sources)
+}
+
 /// A list of addresses, and the bytes behind it.
 type Sources<'p, const N: usize> = (&'p [[u8; N]], &'p [u8]);
 
 /// Splits `count` addresses off the front of `bytes`.
-pub(crate) fn sources<const N: usize>(
-    count: u16,
-    bytes: &[u8],
-) -> Result<Sources<'_, N>, PacketError> {
+fn sources<const N: usize>(count: u16, bytes: &[u8]) -> Result<Sources<'_, N>, PacketError> {
     let length = usize::from(count) * N;
     let (list, rest) = bytes.split_at_checked(length).ok_or(PacketError::Short)?;
     Ok((list.as_chunks().0, rest))

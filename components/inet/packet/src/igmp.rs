@@ -1,7 +1,7 @@
 //! IGMP (RFC 1112, RFC 2236, RFC 3376): the messages that a host receives and sends.
 use crate::{
     Full, HeaderWriter, PacketError, Sum,
-    groups::{GroupRecords, decode_code, sources},
+    groups::{GroupRecords, decode_code, query_sources},
     split,
 };
 use core::net::Ipv4Addr;
@@ -32,14 +32,6 @@ struct IgmpHeader {
     response: u8,
     checksum: U16,
     group: [u8; 4],
-}
-
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct QueryTail {
-    flags: u8,
-    interval: u8,
-    sources: U16,
 }
 
 /// The version of a message.
@@ -131,8 +123,7 @@ fn query<'p>(
         }
         (1..4, _) => Err(PacketError::Length),
         _ => {
-            let (tail, rest) = split::<QueryTail>(rest)?;
-            let (sources, _) = sources(tail.sources.get(), rest)?;
+            let sources = query_sources(rest)?;
             let response_ms = decode_code(tenths, MANTISSA_BITS) * 100;
             Ok(IgmpMessage::Query { version: IgmpVersion::V3, group, response_ms, sources })
         }

@@ -1,14 +1,12 @@
 //! MLD (RFC 2710, RFC 3810): the messages that a host receives and sends.
 use crate::{
     Full, HeaderWriter, PacketError,
-    groups::{GroupRecords, decode_code, sources},
+    groups::{GroupRecords, decode_code, query_sources},
     icmp::IcmpHeader,
     split,
 };
 use core::net::Ipv6Addr;
-use zerocopy::{
-    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, byteorder::network_endian::U16,
-};
+use zerocopy::byteorder::network_endian::U16;
 
 const QUERY: u8 = 130;
 const REPORT_V1: u8 = 131;
@@ -18,14 +16,6 @@ const MANTISSA_BITS: u32 = 12;
 
 /// The group that version 2 reports go to.
 pub const REPORTS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
-
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct QueryTail {
-    flags: u8,
-    interval: u8,
-    sources: U16,
-}
 
 /// The version of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,8 +103,7 @@ fn query(code: u16, group: Ipv6Addr, rest: &[u8]) -> Result<MldMessage<'_>, Pack
         }
         1..4 => Err(PacketError::Length),
         _ => {
-            let (tail, rest) = split::<QueryTail>(rest)?;
-            let (sources, _) = sources(tail.sources.get(), rest)?;
+            let sources = query_sources(rest)?;
             let response_ms = decode_code(code.into(), MANTISSA_BITS);
             Ok(MldMessage::Query { version: MldVersion::V2, group, response_ms, sources })
         }

@@ -15,28 +15,10 @@ use packet::{
     tcp_options::{SegmentStage, TcpOptions},
     udp::UdpHeader,
 };
-use std::{env, ops::Range};
+use std::ops::Range;
+use xorshift::{Xorshift, variable};
 
 const COUNT: u64 = 200_000;
-
-/// A generator of numbers (xorshift64*).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 33) as usize % end.max(1)
-    }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    env::var(name).map_or(default, |text| text.parse().unwrap())
-}
 
 /// Sound packets, to be mutated.
 fn seeds() -> Vec<Vec<u8>> {
@@ -71,7 +53,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// Changes up to eight bytes of `packet`, cuts or lengthens it.
-fn mutate(numbers: &mut Numbers, packet: &mut Vec<u8>) {
+fn mutate(numbers: &mut Xorshift, packet: &mut Vec<u8>) {
     for _ in 0..numbers.below(9) {
         let place = numbers.below(packet.len());
         let value = match numbers.below(4) {
@@ -206,9 +188,9 @@ fn parse_upper(packet: &[u8]) -> usize {
 
 #[test]
 fn no_packet_makes_a_parser_panic_or_leave_its_bytes() {
-    let mut numbers = Numbers(number("PACKET_FUZZ_SEED", 1).max(1));
+    let mut numbers = Xorshift::new(variable("PACKET_FUZZ_SEED", 1));
     let seeds = seeds();
-    let (count, mut taken) = (number("PACKET_FUZZ_COUNT", COUNT), 0);
+    let (count, mut taken) = (variable("PACKET_FUZZ_COUNT", COUNT), 0);
     for turn in 0..count {
         let mut packet = match turn % 4 {
             0 => (0..numbers.below(120)).map(|_| numbers.next() as u8).collect(),

@@ -1,8 +1,9 @@
 //! Transfers over a simulated link: they end, and they use it.
 mod link;
 
-use link::{Link, MS, MSS, Random, SECOND, Transfer, run};
+use link::{Link, MS, MSS, SECOND, Transfer, run};
 use recovery::Algorithm;
+use xorshift::Xorshift;
 
 /// Runs a link with every algorithm.
 fn each(link: Link, check: impl Fn(&Link, &Transfer)) {
@@ -126,7 +127,7 @@ fn marks_keep_the_queue_short_without_loss() {
 #[test]
 fn random_links_carry_everything() {
     for seed in 1..=150 {
-        let mut random = Random(seed);
+        let mut random = Xorshift::new(seed);
         let mut pick = |limit: u64| random.next() % limit;
         let link = Link {
             bytes: 1 + pick(400_000),

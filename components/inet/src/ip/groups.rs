@@ -40,9 +40,8 @@ impl<B: Buffer> Stack<B> {
         index: InterfaceIndex,
         group: IpAddr,
     ) -> Result<(), ChangeError> {
-        if self.configure(|all| all.join_group(index, group))? && is_reported(group) {
-            let now_ns = run.now_ns;
-            self.memberships.lock().change(index, group, ReportKind::Joined, now_ns);
+        if self.configure(|all| all.join_group(index, group))? {
+            self.plan_report(run.now_ns, (index, group), ReportKind::Joined);
         }
         Ok(())
     }
@@ -56,11 +55,16 @@ impl<B: Buffer> Stack<B> {
         index: InterfaceIndex,
         group: IpAddr,
     ) -> Result<(), ChangeError> {
-        if self.configure(|all| all.leave_group(index, group))? && is_reported(group) {
-            let now_ns = run.now_ns;
-            self.memberships.lock().change(index, group, ReportKind::Left, now_ns);
+        if self.configure(|all| all.leave_group(index, group))? {
+            self.plan_report(run.now_ns, (index, group), ReportKind::Left);
         }
         Ok(())
+    }
+    /// Plans the report of a change, unless the group is one of which none is told.
+    fn plan_report(&self, now_ns: u64, (index, group): (InterfaceIndex, IpAddr), kind: ReportKind) {
+        if is_reported(group) {
+            self.memberships.lock().change(index, group, kind, now_ns);
+        }
     }
     pub(crate) fn input_igmp(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
         let index = delivery.origin.interface;

@@ -55,13 +55,30 @@ impl<B: Buffer> Stack<B> {
         message: IcmpMessage,
     ) {
         run.surroundings.deliver(delivery);
+        self.with_quote(delivery, |quote| self.input_quote4(run, delivery, message, quote));
+    }
+    /// Calls `take` with the packet that an error of either version quotes, as far as it is quoted.
+    pub(crate) fn with_quote(
+        &self,
+        delivery: &Delivery<'_, B>,
+        take: impl FnOnce(&Arrival<'_, B>),
+    ) {
         let quote = delivery.payload.part(icmp::HEADER_LENGTH..usize::MAX);
         let mut head = [0; HEAD_MIN];
         let Some((chain, count)) = quote.gather(&mut head) else {
             return self.dropped(DropReason::NoMemory);
         };
-        let head = head.get(..count).unwrap_or_default();
-        let Some(quote) = Arrival::new(head, &chain, 0) else { return };
+        if let Some(quote) = Arrival::new(head.get(..count).unwrap_or_default(), &chain, 0) {
+            take(&quote);
+        }
+    }
+    fn input_quote4(
+        &self,
+        run: &mut StackRun<'_, B>,
+        delivery: &Delivery<'_, B>,
+        message: IcmpMessage,
+        quote: &Arrival<'_, B>,
+    ) {
         let Ok(packet) = Ipv4::parse_quoted(quote.head()) else {
             return self.dropped(DropReason::Transport);
         };

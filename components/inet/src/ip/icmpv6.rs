@@ -8,7 +8,7 @@ use super::{
 use crate::{
     base::{
         buffer::{Buffer, BufferChain},
-        packets::{Arrival, Departure, HEAD_MIN},
+        packets::{Arrival, Departure},
     },
     sockets::errors::{self, Quoted, RemoteError},
     tables::interface::InterfaceIndex,
@@ -160,13 +160,16 @@ impl<B: Buffer> Stack<B> {
         message: Icmpv6Message,
     ) {
         run.surroundings.deliver(delivery);
-        let quote = delivery.payload.part(icmp::HEADER_LENGTH..usize::MAX);
-        let mut head = [0; HEAD_MIN];
-        let Some((chain, count)) = quote.gather(&mut head) else {
-            return self.dropped(DropReason::NoMemory);
-        };
-        let head = head.get(..count).unwrap_or_default();
-        let Some(quote) = Arrival::new(head, &chain, 0) else { return };
+        self.with_quote(delivery, |quote| self.input_quote6(run, delivery, message, quote));
+    }
+    fn input_quote6(
+        &self,
+        run: &mut StackRun<'_, B>,
+        delivery: &Delivery<'_, B>,
+        message: Icmpv6Message,
+        quote: &Arrival<'_, B>,
+    ) {
+        let head = quote.head();
         let (Ok(header), Ok(walk)) = (Ipv6Header::parse_quoted(head), Walk::of(head)) else {
             return self.dropped(DropReason::Transport);
         };

@@ -11,7 +11,7 @@ use crate::{
     base::{
         buffer::Buffer,
         packets::{Arrival, Departure},
-        random::{Random, SecretKey},
+        random::Random,
     },
     sockets::{
         errors::{Quoted, RemoteError},
@@ -33,6 +33,7 @@ use core::{
     net::IpAddr,
     sync::atomic::{AtomicU32, Ordering},
 };
+use hash::SipKey;
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -179,7 +180,7 @@ impl<B: Buffer> Stack<B> {
             reassembly: Mutex::new(&REASSEMBLY, Reassembly::default()),
             path_mtus: PathMtus::new(),
             udp: UdpSockets::default(),
-            random: Random::new(SecretKey::new(secret)),
+            random: Random::new(SipKey::new(secret)),
             identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
             drops: DropCounts::default(),
         }

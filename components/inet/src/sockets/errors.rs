@@ -1,46 +1,8 @@
-//! Errors of sockets, and those that ICMP tells of.
+//! The errors that ICMP tells of.
 use crate::{base::packets::Arrival, tables::interface::InterfaceIndex};
 use core::net::IpAddr;
+pub use interfaces::sockets::SocketError;
 use packet::{icmp, icmpv6};
-
-/// An error of a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketError {
-    /// Nobody listens at the peer (`ECONNREFUSED`).
-    Refused,
-    /// No route (`ENETUNREACH`).
-    NetworkUnreachable,
-    /// The host does not answer (`EHOSTUNREACH`).
-    HostUnreachable,
-    /// The host is down (`EHOSTDOWN`).
-    HostDown,
-    /// The host is cut off from its network (`ENONET`).
-    Isolated,
-    /// The network does not do it (`EOPNOTSUPP`).
-    Unsupported,
-    /// The peer does not know the protocol (`ENOPROTOOPT`).
-    NoProtocol,
-    /// A protocol error (`EPROTO`).
-    Protocol,
-    /// The packet is too long (`EMSGSIZE`).
-    MessageSize,
-    /// It is forbidden (`EACCES`).
-    Forbidden,
-    /// The address or port is in use (`EADDRINUSE`).
-    InUse,
-    /// This host has no such address (`EADDRNOTAVAIL`).
-    NoAddress,
-    /// The address is of another family (`EAFNOSUPPORT`).
-    Family,
-    /// The socket has no peer, and none was given (`EDESTADDRREQ`).
-    NoDestination,
-    /// The request makes no sense (`EINVAL`).
-    Invalid,
-    /// Memory was refused (`ENOBUFS`).
-    NoMemory,
-    /// No interface of this number (`ENODEV`).
-    NoInterface,
-}
 
 /// An error about a packet that this host sent, from a router or the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -176,7 +176,7 @@ impl<B: Buffer, P> UdpState<B, P> {
     /// Takes an error from the network. Returns whether the program is told.
     pub fn fail(&mut self, error: QueuedError<B>) -> bool {
         let is_connected = self.binding.peer.is_some();
-        // Who looks for the path's MTU is told of it, though the error will not last.
+        // A socket that looks for the path's MTU is told of it, though the error will not last.
         let is_hard = error.error.is_hard
             || error.error.error == SocketError::MessageSize
                 && self.options.discovery != Discovery::Never;

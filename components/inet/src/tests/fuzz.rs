@@ -9,28 +9,9 @@ use packet::{
     ipv4::Ipv4,
     ipv6::{Ipv6Header, Walk},
 };
-use std::env;
+use xorshift::{Xorshift, variable};
 
 const COUNT: u64 = 100_000;
-
-/// A generator of numbers (xorshift64*).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 33) as usize % end.max(1)
-    }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    env::var(name).map_or(default, |text| text.parse().unwrap())
-}
 
 /// Returns frames that a host sends in a short life, all of them for the host 2 or its groups.
 fn frames() -> Vec<Vec<u8>> {
@@ -93,7 +74,7 @@ fn seal_upper(bytes: &mut [u8], protocol: u8, ends: Option<(std::net::IpAddr, st
     }
 }
 
-fn mutate(numbers: &mut Numbers, frame: &mut Vec<u8>) {
+fn mutate(numbers: &mut Xorshift, frame: &mut Vec<u8>) {
     for _ in 0..numbers.below(5) {
         let place = ethernet::HEADER_LENGTH + numbers.below(80);
         let value = match numbers.below(3) {
@@ -117,8 +98,8 @@ fn mutate(numbers: &mut Numbers, frame: &mut Vec<u8>) {
 
 #[test]
 fn a_stack_survives_mutated_frames() {
-    let mut numbers = Numbers(number("INET_FUZZ_SEED", 1).max(1));
-    let (seeds, count) = (frames(), number("INET_FUZZ_COUNT", COUNT));
+    let mut numbers = Xorshift::new(variable("INET_FUZZ_SEED", 1));
+    let (seeds, count) = (frames(), variable("INET_FUZZ_COUNT", COUNT));
     let mut two = Station::new(2, &[("10.0.0.2", 24), ("fd00::2", 64)]);
     two.run(|stack, run| stack.start_ipv6(run, CARD));
     let server = two.stack.udp_open(1, Families::Both, 0);

@@ -115,7 +115,7 @@ fn packets_that_a_stopping_driver_gives_back_are_sent_by_its_successor_in_order(
     client.submit(&mut (0..20).map(|number| packet(number, 3)).collect());
     wait_until(|| driver.card.kept() == 20);
     driver.card.stop();
-    // What comes later than all ends has come, so these have.
+    // The announcement follows all ends in the ring, so the ends have come, too.
     driver.card.announce();
     wait_until(|| client.sink.announcements.load(std::sync::atomic::Ordering::SeqCst) == 1);
     assert!(client.sink.ended(0).is_empty());

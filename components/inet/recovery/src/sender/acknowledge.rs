@@ -4,6 +4,8 @@ use core::ops::Range;
 use super::{Sender, TailProbe};
 use crate::{
     api::{Ack, CongestionState, Progress, TIMESTAMP_TICK_NS, Verdict},
+    rack::Rack,
+    rate::Rate,
     scoreboard::{Mark, Stretch},
 };
 
@@ -139,22 +141,17 @@ impl Sender {
     fn take_number(&mut self, ack: &Ack<'_>, highest: u64, news: &mut News, now_ns: u64) {
         news.acked = ack.number - self.board.una();
         let Self { board, rate, rack, rtt, recovery_end, has_sack, .. } = self;
-        let min_rtt_ns = rtt.min_ns().unwrap_or(0);
+        let (min_rtt_ns, recovery_end) = (rtt.min_ns().unwrap_or(0), *recovery_end);
+        let echo_ns = ack.echo_ns;
+        let mut taker = Taker { rate, rack, recovery_end, highest, min_rtt_ns, echo_ns, now_ns };
         board.acknowledge(ack.number, |part| {
             news.has_resent |= part.was_resent;
             if part.mark == Mark::Sacked {
                 return;
             }
             news.delivered += part.len();
-            rate.deliver(&part.stamp, part.len(), now_ns);
-            if !part.was_resent {
-                let age_ns = now_ns.saturating_sub(part.stamp.sent_ns);
+            if let Some(age_ns) = taker.take(part, news) {
                 news.acked_age_ns.get_or_insert(age_ns);
-                news.is_original |= part.end <= *recovery_end;
-                news.note_late(part, highest);
-            }
-            if is_certain(part, ack.echo_ns, min_rtt_ns, now_ns) {
-                rack.deliver(part, now_ns);
             }
         });
         // Without SACK, data that the peer held before the retransmission looks like new progress.
@@ -175,22 +172,17 @@ impl Sender {
             self.take_duplicate(first, news);
         }
         let Self { board, rate, rack, rtt, recovery_end, .. } = self;
-        let min_rtt_ns = rtt.min_ns().unwrap_or(0);
+        let (min_rtt_ns, recovery_end) = (rtt.min_ns().unwrap_or(0), *recovery_end);
+        let echo_ns = ack.echo_ns;
+        let mut taker = Taker { rate, rack, recovery_end, highest, min_rtt_ns, echo_ns, now_ns };
         for block in blocks.filter(|block| block.start < block.end && block.end <= nxt) {
             board.sack(block.clone(), |part| {
                 news.sacked += part.len();
-                rate.deliver(&part.stamp, part.len(), now_ns);
-                if !part.was_resent {
-                    let age_ns = now_ns.saturating_sub(part.stamp.sent_ns);
+                if let Some(age_ns) = taker.take(part, news) {
                     news.sacked_age_ns.get_or_insert(age_ns);
-                    news.is_original |= part.end <= *recovery_end;
-                    news.note_late(part, highest);
-                }
-                if is_certain(part, ack.echo_ns, min_rtt_ns, now_ns) {
-                    rack.deliver(part, now_ns);
                 }
             });
-            rack.raise(block.end);
+            taker.rack.raise(block.end);
         }
         news.delivered += news.sacked;
     }
@@ -258,6 +250,34 @@ impl News {
         if part.start < highest {
             self.late_from = Some(self.late_from.map_or(part.start, |from| from.min(part.start)));
         }
+    }
+}
+
+/// The parts of the sender that hear of each stretch that newly arrived, and the data of the acknowledgement that they need.
+struct Taker<'a> {
+    rate: &'a mut Rate,
+    rack: &'a mut Rack,
+    recovery_end: u64,
+    /// The highest offset that arrived before.
+    highest: u64,
+    min_rtt_ns: u64,
+    echo_ns: Option<u64>,
+    now_ns: u64,
+}
+
+impl Taker<'_> {
+    /// Takes a stretch that arrived. Returns its age if it was sent once.
+    fn take(&mut self, part: &Stretch, news: &mut News) -> Option<u64> {
+        self.rate.deliver(&part.stamp, part.len(), self.now_ns);
+        if is_certain(part, self.echo_ns, self.min_rtt_ns, self.now_ns) {
+            self.rack.deliver(part, self.now_ns);
+        }
+        if part.was_resent {
+            return None;
+        }
+        news.is_original |= part.end <= self.recovery_end;
+        news.note_late(part, self.highest);
+        Some(self.now_ns.saturating_sub(part.stamp.sent_ns))
     }
 }
 

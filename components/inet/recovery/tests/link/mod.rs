@@ -6,27 +6,14 @@ use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 use recovery::{
     Ack, Algorithm, Expiry, IdleRestart, Options, Sender, Setup, TIMESTAMP_TICK_NS, Transmit,
 };
+use xorshift::Xorshift;
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 pub const MSS: u64 = 1448;
 
-/// A generator of pseudorandom numbers (xorshift64*).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// True with a probability in millionths.
-    pub fn chance(&mut self, millionths: u64) -> bool {
-        self.next() % 1_000_000 < millionths
-    }
-}
+/// The whole of a probability in millionths.
+const MILLION: u64 = 1_000_000;
 
 /// The properties of a link. Probabilities are in millionths.
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +146,7 @@ impl Receiver {
 
 struct World {
     link: Link,
-    random: Random,
+    random: Xorshift,
     now_ns: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
@@ -214,7 +201,7 @@ impl World {
         };
         Self {
             link,
-            random: Random(link.seed),
+            random: Xorshift::new(link.seed),
             now_ns,
             events: BinaryHeap::new(),
             order: 0,
@@ -303,7 +290,7 @@ impl World {
         let backlog_ns = self.free_at_ns.saturating_sub(self.now_ns);
         let backlog = backlog_ns * self.link.bytes_per_second / SECOND;
         self.segments += 1;
-        let is_lost = self.random.chance(self.link.loss)
+        let is_lost = self.random.chance(self.link.loss, MILLION)
             || self.is_within(self.link.outage)
             || self.link.drop_once == Some(self.segments);
         let is_marked = self.link.has_ecn && backlog > self.link.queue_bytes / 4;
@@ -316,12 +303,12 @@ impl World {
         if self.is_within(self.link.stall) {
             at_ns = at_ns.max(SECOND + self.link.stall.1);
         }
-        if self.random.chance(self.link.reorder) {
+        if self.random.chance(self.link.reorder, MILLION) {
             at_ns += self.random.next() % self.link.reorder_ns;
         }
         let tick_ns = self.now_ns - self.now_ns % TIMESTAMP_TICK_NS;
         let event = Event::Segment { start, end, tick_ns, is_marked };
-        if self.random.chance(self.link.duplicate) {
+        if self.random.chance(self.link.duplicate, MILLION) {
             self.at(at_ns + 1, event.clone());
         }
         self.at(at_ns, event);
@@ -367,7 +354,7 @@ impl World {
             echo_ns: self.receiver.recent_ns,
             is_echoing: std::mem::take(&mut self.receiver.is_echoing),
         };
-        if !self.random.chance(self.link.ack_loss) && !self.is_within(self.link.outage) {
+        if !self.random.chance(self.link.ack_loss, MILLION) && !self.is_within(self.link.outage) {
             let at_ns = self.now_ns + self.link.one_way_ns;
             self.at(at_ns, event);
         }
