@@ -3,10 +3,19 @@
 //! The client owns the bytes. A stream socket's data are a [`Stream`]: the client appends to it and reads from it, the stack takes
 //! what it sends and puts what it receives, and no byte is copied between the two. The stream's counters are the sequence numbers
 //! of the connection without their origin, so a stack that starts again finds there what it has to send and what it may discard.
+mod datagrams;
 mod error;
+mod network;
+mod options;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use datagrams::{DatagramQueue, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
-pub use stream::{Counters, Stream, StreamEvents, StreamObserver, StreamState};
+pub use network::{
+    Acceptor, CloseKind, ConnectionState, DatagramProtocol, DatagramSocket, MoreData, Network,
+    QuickAcknowledge, SentDatagram, SocketFamilies, SocketOwner, StreamInfo, StreamSocket,
+};
+pub use options::{CongestionControl, IpOptions, Membership, PathDiscovery, StreamOptions};
+pub use stream::{Counters, SocketEvents, SocketObserver, Stream, StreamState};

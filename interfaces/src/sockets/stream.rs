@@ -29,15 +29,17 @@ lock_class! {
 }
 
 bitflags! {
-    /// The events of a stream that its client waits for.
+    /// The events of a socket that its client waits for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct StreamEvents: u8 {
+    pub struct SocketEvents: u8 {
         /// Bytes can be read, or no more will come.
         const READABLE = 1;
         /// A third of the room is free again.
         const WRITABLE = 2;
         /// The state changed: connected, refused, ended.
         const STATE = 4;
+        /// An error waits, in the error queue or for the next call.
+        const ERROR = 8;
     }
 
     /// The state of a stream, apart from its bytes.
@@ -52,10 +54,10 @@ bitflags! {
     }
 }
 
-/// The client of a stream, which is told of its events. It is called on threads of the stack, and must not block.
-pub trait StreamObserver: Send + Sync {
+/// The client of a socket, which is told of its events. It is called on threads of the stack, and must not block.
+pub trait SocketObserver: Send + Sync {
     /// The events have come about.
-    fn notify(&self, events: StreamEvents);
+    fn notify(&self, events: SocketEvents);
 }
 
 /// The counters of a stream, in bytes since its start.
@@ -151,14 +153,14 @@ pub struct Stream {
     reading: Mutex<()>,
     send: Mutex<Queue>,
     receive: Mutex<Queue>,
-    observer: Arc<dyn StreamObserver>,
+    observer: Arc<dyn SocketObserver>,
 }
 
 impl Stream {
     /// Makes a stream without bytes, of which at most `send_limit` may be written and not acknowledged, and received ones may hold
     /// `receive_limit` bytes of memory.
     pub fn new(
-        observer: Arc<dyn StreamObserver>,
+        observer: Arc<dyn SocketObserver>,
         send_limit: usize,
         receive_limit: usize,
     ) -> Stream {
@@ -211,7 +213,7 @@ impl Stream {
     /// Sets the number of bytes that may be written and not acknowledged.
     pub fn set_send_limit(&self, bytes: usize) {
         self.send_limit.store(bytes, Ordering::Relaxed);
-        self.observer.notify(StreamEvents::WRITABLE);
+        self.observer.notify(SocketEvents::WRITABLE);
     }
     /// Appends at most `most` bytes, as far as there is room. `copy(frames, offset, length)` puts them into frames that follow each
     /// other, and returns the number of bytes that it copied. Returns that number; 0 if there is no room. Blocks while another
@@ -395,7 +397,7 @@ impl Stream {
         }
         drop(freed);
         if !was_writable && self.is_writable() {
-            self.observer.notify(StreamEvents::WRITABLE);
+            self.observer.notify(SocketEvents::WRITABLE);
         }
         true
     }
@@ -413,7 +415,7 @@ impl Stream {
             self.held_to_read.store(queue.bytes, Ordering::Relaxed);
             self.received.store(received, Ordering::Release);
         }
-        self.observer.notify(StreamEvents::READABLE);
+        self.observer.notify(SocketEvents::READABLE);
     }
     /// Returns the number of bytes of memory that further received bytes may hold.
     pub fn receive_room(&self) -> usize {
@@ -423,8 +425,8 @@ impl Stream {
     /// Adds to the state, and tells the client.
     pub fn enter(&self, state: StreamState) {
         self.state.fetch_or(state.bits(), Ordering::AcqRel);
-        let mut events = StreamEvents::STATE;
-        events.set(StreamEvents::READABLE, state.contains(StreamState::RECEIVE_ENDED));
+        let mut events = SocketEvents::STATE;
+        events.set(SocketEvents::READABLE, state.contains(StreamState::RECEIVE_ENDED));
         self.observer.notify(events);
     }
     /// Ends the stream because of `error`, in both directions. Bytes that came before can still be read.

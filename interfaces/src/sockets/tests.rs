@@ -9,13 +9,13 @@ use rt::{NoMemory, PAGE_BYTES, memory::Frame};
 struct Told(AtomicU8);
 
 impl Told {
-    fn take(&self) -> StreamEvents {
-        StreamEvents::from_bits_truncate(self.0.swap(0, Ordering::Relaxed))
+    fn take(&self) -> SocketEvents {
+        SocketEvents::from_bits_truncate(self.0.swap(0, Ordering::Relaxed))
     }
 }
 
-impl StreamObserver for Told {
-    fn notify(&self, events: StreamEvents) {
+impl SocketObserver for Told {
+    fn notify(&self, events: SocketEvents) {
         self.0.fetch_or(events.bits(), Ordering::Relaxed);
     }
 }
@@ -144,9 +144,9 @@ fn room_is_told_of_once_a_third_is_free() {
     assert_eq!((near.room(), near.is_writable()), (0, false));
     assert_eq!(write(&near, &[1]), Ok(0));
     near.acknowledge(2999);
-    assert_eq!(told.take(), StreamEvents::empty());
+    assert_eq!(told.take(), SocketEvents::empty());
     near.acknowledge(3000);
-    assert_eq!(told.take(), StreamEvents::WRITABLE);
+    assert_eq!(told.take(), SocketEvents::WRITABLE);
     assert!(!near.acknowledge(2000), "an acknowledgement never goes back");
     near.acknowledge(u64::MAX);
     assert_eq!(near.counters().acked, 9000, "nothing is acknowledged that was not written");
@@ -163,7 +163,7 @@ fn a_copy_that_fails_part_way_loses_nothing() {
     write(&near, &[3; 10]).unwrap();
     let (far, told) = stream(40_000, 60_000);
     carry(&near, 0, usize::MAX, &far);
-    assert_eq!(told.take(), StreamEvents::READABLE);
+    assert_eq!(told.take(), SocketEvents::READABLE);
     let failed = far.read(100, |_, _, _| Err::<usize, _>(NoMemory));
     assert_eq!(failed, Err(NoMemory));
     let some = far.read(1000, |_, _, length| Ok::<_, NoMemory>(length.min(40)));
@@ -184,9 +184,9 @@ fn a_copy_that_fails_part_way_loses_nothing() {
 fn an_end_and_an_error_are_told_once() {
     let (near, told) = stream(9000, 9000);
     near.enter(StreamState::CONNECTED);
-    assert_eq!(told.take(), StreamEvents::STATE);
+    assert_eq!(told.take(), SocketEvents::STATE);
     near.fail(SocketError::Reset);
     assert!(near.state().contains(StreamState::all()));
-    assert_eq!(told.take(), StreamEvents::STATE | StreamEvents::READABLE);
+    assert_eq!(told.take(), SocketEvents::STATE | SocketEvents::READABLE);
     assert_eq!((near.take_error(), near.take_error()), (Some(SocketError::Reset), None));
 }

@@ -1,0 +1,171 @@
+//! The options of sockets. The client holds them and gives all of them to the stack when one changes, so that a stack that starts
+//! again needs no history of changes.
+use core::net::IpAddr;
+
+/// Discovery of the path's MTU (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`; ip(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathDiscovery {
+    /// `IP_PMTUDISC_DONT`: no packet forbids fragmentation.
+    Never,
+    /// `IP_PMTUDISC_WANT`: packets that fit forbid it, and longer ones are fragmented here.
+    #[default]
+    Wanted,
+    /// `IP_PMTUDISC_DO`: all packets forbid it, and longer ones are refused.
+    Required,
+    /// `IP_PMTUDISC_PROBE`: as `Required`, but what is known of the path's MTU is ignored.
+    Probe,
+}
+
+/// Options of any Internet socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpOptions {
+    /// `SO_REUSEADDR`.
+    pub reuses_address: bool,
+    /// `SO_REUSEPORT`.
+    pub reuses_port: bool,
+    /// `SO_BROADCAST`.
+    pub may_broadcast: bool,
+    /// `IP_FREEBIND`, `IP_TRANSPARENT`: addresses of other hosts can be bound, too.
+    pub binds_foreign: bool,
+    /// `SO_BINDTODEVICE`: the number of the only interface.
+    pub interface: Option<u32>,
+    /// `IP_TTL`.
+    pub ttl: Option<u8>,
+    /// `IPV6_UNICAST_HOPS`.
+    pub hops: Option<u8>,
+    /// `IP_TOS`.
+    pub type_of_service: u8,
+    /// `IPV6_TCLASS`.
+    pub traffic_class: u8,
+    /// `IP_MTU_DISCOVER`.
+    pub discovery: PathDiscovery,
+    /// `IPV6_MTU_DISCOVER`.
+    pub discovery6: PathDiscovery,
+    /// `IP_MULTICAST_TTL`.
+    pub group_ttl: u8,
+    /// `IPV6_MULTICAST_HOPS`.
+    pub group_hops: u8,
+    /// `IP_MULTICAST_IF`.
+    pub group_interface: Option<u32>,
+    /// `IPV6_MULTICAST_IF`.
+    pub group_interface6: Option<u32>,
+    /// `IP_MULTICAST_LOOP`.
+    pub loops_groups: bool,
+    /// `IPV6_MULTICAST_LOOP`.
+    pub loops_groups6: bool,
+    /// `IP_MULTICAST_ALL`: groups that others of this host joined are received, too.
+    pub takes_all_groups: bool,
+    /// `IPV6_MULTICAST_ALL`.
+    pub takes_all_groups6: bool,
+    /// `IP_RECVERR`.
+    pub queues_errors: bool,
+    /// `IPV6_RECVERR`.
+    pub queues_errors6: bool,
+}
+
+impl Default for IpOptions {
+    fn default() -> IpOptions {
+        IpOptions {
+            reuses_address: false,
+            reuses_port: false,
+            may_broadcast: false,
+            binds_foreign: false,
+            interface: None,
+            ttl: None,
+            hops: None,
+            type_of_service: 0,
+            traffic_class: 0,
+            discovery: PathDiscovery::Wanted,
+            discovery6: PathDiscovery::Wanted,
+            group_ttl: 1,
+            group_hops: 1,
+            group_interface: None,
+            group_interface6: None,
+            loops_groups: true,
+            loops_groups6: true,
+            takes_all_groups: true,
+            takes_all_groups6: true,
+            queues_errors: false,
+            queues_errors6: false,
+        }
+    }
+}
+
+/// The congestion control of a connection (`TCP_CONGESTION`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// RFC 5681, RFC 6582.
+    Reno,
+}
+
+/// Options of a stream socket (tcp(7)). A child of a listener begins with those of the listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// Options of IP.
+    pub ip: IpOptions,
+    /// `TCP_NODELAY`.
+    pub no_delay: bool,
+    /// `TCP_CORK`.
+    pub cork: bool,
+    /// `SO_KEEPALIVE`.
+    pub keepalive: bool,
+    /// `TCP_KEEPIDLE`, in seconds.
+    pub keep_idle_s: u32,
+    /// `TCP_KEEPINTVL`, in seconds.
+    pub keep_interval_s: u32,
+    /// `TCP_KEEPCNT`.
+    pub keep_count: u32,
+    /// `TCP_USER_TIMEOUT`, in milliseconds; zero for the limits by number of retransmissions.
+    pub user_timeout_ms: u32,
+    /// `TCP_SYNCNT`.
+    pub syn_retries: u32,
+    /// `TCP_LINGER2`, in seconds; negative for none: FIN-WAIT-2 ends with the socket.
+    pub fin_timeout_s: i32,
+    /// `TCP_DEFER_ACCEPT`, in seconds; zero for off.
+    pub defer_accept_s: u32,
+    /// `TCP_MAXSEG`; `None` for that of the path.
+    pub segment_max: Option<u16>,
+    /// `TCP_WINDOW_CLAMP`, in bytes; `None` for no limit.
+    pub window_max: Option<u32>,
+    /// `TCP_CONGESTION`.
+    pub congestion: CongestionControl,
+    /// `TCP_FASTOPEN`: half-open requests of a listener with data, at most; zero for off.
+    pub fast_open_max: u32,
+    /// `TCP_FASTOPEN_CONNECT`: connect sends nothing before the first bytes are written.
+    pub fast_open_connect: bool,
+}
+
+impl Default for StreamOptions {
+    fn default() -> StreamOptions {
+        StreamOptions {
+            ip: IpOptions::default(),
+            no_delay: false,
+            cork: false,
+            keepalive: false,
+            keep_idle_s: 7200,
+            keep_interval_s: 75,
+            keep_count: 9,
+            user_timeout_ms: 0,
+            syn_retries: 6,
+            fin_timeout_s: 60,
+            defer_accept_s: 0,
+            segment_max: None,
+            window_max: None,
+            congestion: CongestionControl::Cubic,
+            fast_open_max: 0,
+            fast_open_connect: false,
+        }
+    }
+}
+
+/// A group that a socket takes part in (`IP_ADD_MEMBERSHIP`, `IPV6_ADD_MEMBERSHIP`; RFC 3376, RFC 3810).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Membership {
+    /// The group's address.
+    pub group: IpAddr,
+    /// Number of the interface.
+    pub interface: u32,
+}
