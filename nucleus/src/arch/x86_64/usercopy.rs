@@ -2,7 +2,11 @@
 //!
 //! Each routine returns the number of bytes that it did not copy. A page fault between two labels of [`fixup`]'s table is not
 //! a kernel bug: it continues at the third label. In the fast loops that is the byte loop, which finds the exact byte; in the
-//! byte loop it is the return. `rep movs` was rejected: without hardware virtualisation each of its steps is expensive.
+//! byte loop it is the return.
+//!
+//! Two choices are for QEMU without hardware virtualisation. `rep movs` was rejected: each of its steps is expensive there. A plain
+//! load of a 32-byte register becomes four stores to QEMU's memory and one load of all that they stored, which waits until they are
+//! in the cache. A permutation that leaves each half in place (`vpermilpd` by 10) has no such load. Hardware executes both alike.
 use super::pages;
 use crate::spin::NoPreempt;
 use core::{
@@ -26,50 +30,51 @@ skerry_fixups:
     .popsection
 
     .pushsection .text.usercopy, "ax", @progbits
-    # Copies `count` blocks of four registers, which begin at these multiples of `width`, and passes them.
-    .macro skerry_blocks register, width, move, count, blocks:vararg
+    # Copies blocks of four registers, which begin at these multiples of `width`, and passes `count` of them.
+    .macro skerry_blocks register, width, load, order, store, count, blocks:vararg
     .irp at, \blocks
     .irp i, 0,1,2,3
-    \move \register\i, [rsi + \width * (\at + \i)]
+    \load \register\i, [rsi + \width * (\at + \i)] \order
     .endr
     .irp i, 0,1,2,3
-    \move [rdi + \width * (\at + \i)], \register\i
+    \store [rdi + \width * (\at + \i)], \register\i
     .endr
     .endr
     sub rsi, -4 * \width * \count
     sub rdi, -4 * \width * \count
+    sub rdx, 4 * \width * \count
     .endm
 
     # rdi to, rsi from, rdx length -> rax left over
-    .macro skerry_copy_by name, register, width, move
+    .macro skerry_copy_by name, register, width, load, order, store
     .balign 64
     .global \name
 \name:
     sub rsp, 4 * \width + 8
     .irp i, 0,1,2,3
-    \move [rsp + \width * \i], \register\i
+    \store [rsp + \width * \i], \register\i
     .endr
-    sub rdx, 16 * \width
+    sub rdx, 32 * \width
     jb 22f
-20: skerry_blocks \register, \width, \move, 4, 0, 4, 8, 12
-    sub rdx, 16 * \width
+20: skerry_blocks \register, \width, \load, "\order", \store, 8, 0, 4, 8, 12, 16, 20, 24, 28
     jae 20b
-    # Eight more, if they are left. After a fault above, these find the half in which it was.
-22: add rdx, 8 * \width
+    # The blocks that are left. After a fault above, these find the block in which it was.
+22: add rdx, 28 * \width
     js 21f
-23: skerry_blocks \register, \width, \move, 2, 0, 4
-    sub rdx, 8 * \width
-21: add rdx, 8 * \width
-    .irp i, 0,1,2,3
-    \move \register\i, [rsp + \width * \i]
+23: skerry_blocks \register, \width, \load, "\order", \store, 1, 0
+    jae 23b
+21: .irp i, 0,1,2,3
+    \load \register\i, [rsp + \width * \i] \order
     .endr
     add rsp, 4 * \width + 8
+    add rdx, 4 * \width
+    jz 6f
     jmp skerry_copy
     skerry_fixup 20b, 22b, 22b
     skerry_fixup 23b, 21b, 21b
     .endm
-    skerry_copy_by skerry_copy_wide, xmm, 16, movups
-    skerry_copy_by skerry_copy_wider, ymm, 32, vmovups
+    skerry_copy_by skerry_copy_wide, xmm, 16, movups, "", movups
+    skerry_copy_by skerry_copy_wider, ymm, 32, vpermilpd, ", 10", vmovups
 
     # Copies the words at these offsets.
     .macro skerry_words offsets:vararg
@@ -273,20 +278,19 @@ unsafe fn copy_wide<const IS_USER: bool>(length: usize, piece: impl Fn(usize) ->
     while done < length {
         let _hold = NoPreempt::new();
         let end = length.min(done + STEP_BYTES);
-        let act = || {
-            while done < end {
+        let left = with_access::<IS_USER, _>(|| {
+            loop {
                 let (to, from, room) = piece(done);
                 let count = room.min(end - done);
                 // SAFETY: as the caller says; faults on the user side are fixed up.
                 let left = unsafe { wide(to, from, count) };
                 done += count - left;
-                if left > 0 {
-                    return true;
+                if left > 0 || done == end {
+                    break left;
                 }
             }
-            false
-        };
-        if with_access::<IS_USER, _>(act) {
+        });
+        if left > 0 {
             break;
         }
     }
