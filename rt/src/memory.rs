@@ -9,7 +9,10 @@
 //! number ([`Frame::lent`]), which only its devices reach.
 use crate::{NoMemory, PAGE_BYTES, thread::Woken, time::Instant, world};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::{
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
 pub use program::Statistics;
 
 static COPIED: AtomicU64 = AtomicU64::new(0);
@@ -106,6 +109,10 @@ impl Frame {
     /// [`NoMemory`].
     pub fn allocate_unfilled(count: usize, out: &mut Vec<Frame>) -> Result<(), NoMemory> {
         append(count, out, world::memory::allocate_all)
+    }
+    /// Drops all of `frames`, which costs less than one drop after another.
+    pub fn release_all(frames: impl IntoIterator<Item = Frame>) {
+        world::memory::release_all(frames.into_iter().map(|frame| ManuallyDrop::new(frame).0.0));
     }
     /// Returns the number of the frame.
     pub fn id(&self) -> FrameId {

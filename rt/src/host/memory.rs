@@ -154,6 +154,10 @@ pub(crate) fn frame_release(frame: u32) {
     }
 }
 
+pub(crate) fn release_all(frames: impl IntoIterator<Item = u32>) {
+    frames.into_iter().for_each(frame_release);
+}
+
 /// Adds a reference to a frame that has one already. Returns `false` if it has none.
 pub(crate) fn frame_lent(frame: u32) -> bool {
     let count_up = |now: u32| (now > 0).then_some(now + 1);

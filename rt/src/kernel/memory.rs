@@ -17,7 +17,7 @@ pub(crate) use nucleus::{
     thread::{leave_reserve, use_reserve},
 };
 
-pub(crate) use nucleus::memory::frames::allocate_all;
+pub(crate) use nucleus::memory::frames::{allocate_all, release_all};
 
 /// Memory shared between components.
 pub(crate) type RegionHandle = nucleus::capability::Region;

@@ -6,7 +6,7 @@
 //! unless the thread may use it. The heap is refused only what the nucleus refuses.
 pub(crate) use super::pools::{
     allocate_all, frame_allocate, frame_copy, frame_exclusive, frame_lent, frame_read,
-    frame_references, frame_release, frame_retain, frame_write, frame_zero, is_lent,
+    frame_references, frame_release, frame_retain, frame_write, frame_zero, is_lent, release_all,
 };
 pub(crate) use super::thread::{leave_reserve, use_reserve};
 

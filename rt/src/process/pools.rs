@@ -303,6 +303,10 @@ pub(crate) fn frame_release(frame: u32) {
     }
 }
 
+pub(crate) fn release_all(frames: impl IntoIterator<Item = u32>) {
+    frames.into_iter().for_each(frame_release);
+}
+
 #[inline(never)]
 fn release_own(frame: u32) {
     let before = count(frame).fetch_sub(1, AcqRel);

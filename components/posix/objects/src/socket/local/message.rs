@@ -35,7 +35,7 @@ pub struct Budget {
     name: Once<Address>,
     used: AtomicUsize,
     limit: AtomicUsize,
-    /// Senders and pollers that wait for bytes to be freed.
+    /// Senders and pollers that wait for the budget to be writable again.
     pub freed: WaitQueue,
 }
 
@@ -217,8 +217,15 @@ impl SocketMessage {
 }
 
 impl Drop for SocketMessage {
+    /// Wakes senders once poll(2) would report room, not before, as on Linux (`unix_write_space`): a sender that was woken for
+    /// each message would take turns with the receiver.
     fn drop(&mut self) {
+        if let Payload::Frames(frames, _) = &mut self.payload {
+            Frame::release_all(frames.drain(..));
+        }
         self.budget.uncharge(self.cost);
-        self.budget.freed.wake();
+        if self.budget.is_writable() {
+            self.budget.freed.wake();
+        }
     }
 }

@@ -259,7 +259,9 @@ impl LocalSocket {
                 return Err(Why::Error(Errno::EPIPE));
             }
             check(state)?;
-            state.inbox.extend(message.take());
+            if let Some(message) = message.take() {
+                state.inbox.push_back(message);
+            }
             Ok(())
         };
         let has_rights = message.as_ref().is_some_and(|message| message.rights.is_some());
