@@ -18,7 +18,11 @@ use crate::nic::PacketSegment;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use rt::{NoMemory, PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
+use rt::{
+    NoMemory, PAGE_BYTES, lock_class,
+    memory::{Frame, FrameId},
+    sync::Mutex,
+};
 
 lock_class! {
     static WRITING = "stream.writing";
@@ -85,56 +89,145 @@ impl StreamPiece {
     }
 }
 
-/// The last frame of the writer, if it has room, and a list that is kept for its memory.
+/// The last frame of the writer, if it has room, in a list that is kept for its memory.
 #[derive(Default)]
 struct Tail {
-    frame: Option<Frame>,
-    used: usize,
+    /// One frame at most between two writes.
     frames: Vec<Frame>,
+    /// Bytes of that frame that were written; 0 if there is none.
+    used: usize,
 }
 
-/// Pieces in order, of which each begins where the one before it ends, and the memory that they hold.
+/// A part of a frame that the reader has taken from the queue, and the bytes of memory that were held for it there.
+struct TakenPart {
+    start: usize,
+    end: usize,
+    held: usize,
+}
+
+/// The first bytes to read, which are not in the queue any more: no other thread needs them. They remain when they were only peeked
+/// at, or could not be copied.
 #[derive(Default)]
-struct Queue {
-    pieces: VecDeque<StreamPiece>,
+struct Taken {
+    frames: Vec<Frame>,
+    /// The part of each frame.
+    parts: Vec<TakenPart>,
     bytes: usize,
 }
 
-impl Queue {
-    /// Returns the bytes of memory that `segment` holds after the last piece: none if it is in the same frame.
-    fn cost_behind(&self, segment: &PacketSegment) -> usize {
-        let last = self.pieces.back().map(|last| last.segment.frame.id());
-        if last == Some(segment.frame.id()) { 0 } else { PAGE_BYTES }
+impl Taken {
+    /// Moves pieces from `queue` until there are `wanted` bytes here, as far as there are pieces.
+    fn fill(&mut self, wanted: usize, queue: &Mutex<Queue>) {
+        if self.bytes >= wanted {
+            return;
+        }
+        let mut queue = queue.lock();
+        while self.bytes < wanted
+            && let Some(StreamPiece { segment, .. }) = queue.pieces.pop_front()
+        {
+            let next = queue.pieces.front().map(|next| next.segment.frame.id());
+            let held = if next == Some(segment.frame.id()) { 0 } else { PAGE_BYTES };
+            let (start, length) = (segment.offset as usize, segment.length as usize);
+            self.parts.push(TakenPart { start, end: start + length, held });
+            self.frames.push(segment.frame);
+            self.bytes += length;
+        }
     }
-    /// Adds a piece. One that continues the last piece in the same frame only makes that longer.
-    fn push(&mut self, start: u64, segment: PacketSegment) {
-        let cost = self.cost_behind(&segment);
-        self.bytes += cost;
-        match self.pieces.back_mut() {
-            Some(last)
-                if cost == 0 && last.segment.offset + last.segment.length == segment.offset =>
-            {
-                last.segment.length += segment.length;
+    /// Calls `copy(frames, offset, length)` for at most `most` bytes from `skip` on, with as many frames at once as follow each
+    /// other without a gap. Returns the number of bytes copied.
+    fn copy<E>(
+        &self,
+        (mut skip, most): (usize, usize),
+        mut copy: impl FnMut(&[Frame], usize, usize) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let (mut first, mut done) = (0, 0);
+        while let Some(part) = self.parts.get(first)
+            && done < most
+        {
+            if skip >= part.end - part.start {
+                skip -= part.end - part.start;
+                first += 1;
+                continue;
             }
-            _ => self.pieces.push_back(StreamPiece { start, segment }),
+            let (count, bytes) = self.run(first);
+            let wanted = (bytes - skip).min(most - done);
+            let frames = self.frames.get(first..first + count).unwrap_or_default();
+            let moved = match copy(frames, part.start + skip, wanted) {
+                Err(error) if done == 0 => return Err(error),
+                moved => moved.unwrap_or(0).min(wanted),
+            };
+            done += moved;
+            if moved < wanted {
+                break;
+            }
+            (skip, first) = (0, first + count);
+        }
+        Ok(done)
+    }
+    /// Returns the number of parts from `first` on that follow each other without a gap, and the number of their bytes.
+    fn run(&self, first: usize) -> (usize, usize) {
+        let (mut count, mut bytes, mut end) = (0, 0, None);
+        for part in self.parts.iter().skip(first) {
+            if end.is_some_and(|end| end != PAGE_BYTES || part.start != 0) {
+                break;
+            }
+            (count, bytes, end) = (count + 1, bytes + part.end - part.start, Some(part.end));
+        }
+        (count, bytes)
+    }
+    /// Drops the first `count` bytes. Returns the bytes of memory that were held for them.
+    fn pass(&mut self, count: usize) -> usize {
+        let (mut left, mut used_up, mut held) = (count, 0, 0);
+        for part in &mut self.parts {
+            let passed = left.min(part.end - part.start);
+            part.start += passed;
+            left -= passed;
+            if part.start < part.end {
+                break;
+            }
+            held += part.held;
+            used_up += 1;
+        }
+        self.bytes -= count - left;
+        self.parts.drain(..used_up);
+        Frame::release_all(self.frames.drain(..used_up));
+        held
+    }
+}
+
+/// Pieces in order, of which each begins where the one before it ends.
+#[derive(Default)]
+struct Queue {
+    pieces: VecDeque<StreamPiece>,
+}
+
+impl Queue {
+    /// Makes the last piece longer, if these bytes continue it in the same frame. Returns whether it did.
+    fn extend(&mut self, frame: FrameId, offset: u32, length: u32) -> bool {
+        match self.pieces.back_mut().map(|last| &mut last.segment) {
+            Some(last) if last.frame.id() == frame && last.offset + last.length == offset => {
+                last.length += length;
+                true
+            }
+            _ => false,
         }
     }
-    /// Removes the first piece.
-    fn pop(&mut self) -> Option<StreamPiece> {
-        let first = self.pieces.pop_front()?;
-        let next = self.pieces.front().map(|next| next.segment.frame.id());
-        if next != Some(first.segment.frame.id()) {
-            self.bytes = self.bytes.saturating_sub(PAGE_BYTES);
+    /// Adds a piece, or makes the last one longer. Returns the bytes of memory that are held for it: none if it is in the frame
+    /// of the last one.
+    fn push(&mut self, start: u64, segment: PacketSegment) -> usize {
+        if self.extend(segment.frame.id(), segment.offset, segment.length) {
+            return 0;
         }
-        Some(first)
+        let last = self.pieces.back().map(|last| last.segment.frame.id());
+        let cost = if last == Some(segment.frame.id()) { 0 } else { PAGE_BYTES };
+        self.pieces.push_back(StreamPiece { start, segment });
+        cost
     }
-    /// Puts a piece, of which a part was removed, back before the others.
-    fn put_back(&mut self, piece: StreamPiece) {
-        let next = self.pieces.front().map(|next| next.segment.frame.id());
-        if next != Some(piece.segment.frame.id()) {
-            self.bytes += PAGE_BYTES;
+    /// Adds a part of a frame that the caller keeps, and counts a reference only if there must be another piece.
+    fn push_part(&mut self, start: u64, frame: &Frame, offset: u32, length: u32) {
+        if !self.extend(frame.id(), offset, length) {
+            self.push(start, PacketSegment { frame: frame.clone(), offset, length });
         }
-        self.pieces.push_front(piece);
     }
 }
 
@@ -150,7 +243,7 @@ pub struct Stream {
     state: AtomicU8,
     error: Mutex<Option<SocketError>>,
     writing: Mutex<Tail>,
-    reading: Mutex<()>,
+    reading: Mutex<Taken>,
     send: Mutex<Queue>,
     receive: Mutex<Queue>,
     observer: Arc<dyn SocketObserver>,
@@ -175,7 +268,7 @@ impl Stream {
             state: AtomicU8::new(0),
             error: Mutex::new(&ERROR, None),
             writing: Mutex::new(&WRITING, Tail::default()),
-            reading: Mutex::new(&READING, ()),
+            reading: Mutex::new(&READING, Taken::default()),
             send: Mutex::new(&SEND, Queue::default()),
             receive: Mutex::new(&RECEIVE, Queue::default()),
             observer,
@@ -208,7 +301,12 @@ impl Stream {
     }
     /// Returns whether poll(2) reports room: a third is free, as on Linux.
     pub fn is_writable(&self) -> bool {
-        self.room() >= self.unacknowledged() / 2 && self.room() > 0
+        self.has_a_third_free(self.unacknowledged())
+    }
+    /// Returns whether a third of the room would be free with `used` bytes in it.
+    fn has_a_third_free(&self, used: usize) -> bool {
+        let room = self.send_limit.load(Ordering::Relaxed).saturating_sub(used);
+        room >= used / 2 && room > 0
     }
     /// Sets the number of bytes that may be written and not acknowledged.
     pub fn set_send_limit(&self, bytes: usize) {
@@ -231,50 +329,46 @@ impl Stream {
         if length == 0 {
             return Ok(0);
         }
-        let Tail { frame, used, frames } = &mut *tail;
-        frames.clear();
-        frames.extend(frame.clone());
-        let offset = if frames.is_empty() { 0 } else { *used };
-        let fresh = (offset + length).div_ceil(PAGE_BYTES).saturating_sub(frames.len());
+        let Tail { frames, used } = &mut *tail;
+        let (before, offset) = (frames.len(), *used);
+        let fresh = (offset + length).div_ceil(PAGE_BYTES).saturating_sub(before);
         Frame::allocate_unfilled(fresh, frames)?;
-        let count = copy(frames, offset, length)?.min(length);
-        self.publish(frames, offset, count);
-        let end = offset + count;
-        *used = end % PAGE_BYTES;
-        *frame = match (*used, count) {
-            (_, 0) => frame.take(),
-            (0, _) => None,
-            _ => frames.get(end / PAGE_BYTES).cloned(),
-        };
-        if frame.is_none() {
-            *used = 0;
+        let result = copy(frames, offset, length);
+        let count = *result.as_ref().unwrap_or(&0);
+        match count.min(length) {
+            0 => frames.truncate(before),
+            count => *used = self.publish(frames, offset, count),
         }
-        frames.clear();
-        Ok(count)
+        result.map(|count| count.min(length))
     }
-    /// Appends `count` bytes of `frames` from `offset` on to the queue, and then counts them as written.
-    fn publish(&self, frames: &[Frame], offset: usize, count: usize) {
+    /// Moves `count` bytes of `frames` from `offset` on to the queue, and then counts them as written. A last frame that has room
+    /// stays in `frames`. Returns the bytes of that one that are used.
+    fn publish(&self, frames: &mut Vec<Frame>, offset: usize, count: usize) -> usize {
+        let end = offset + count;
+        let (full, rest) = (end / PAGE_BYTES, end % PAGE_BYTES);
+        frames.truncate(end.div_ceil(PAGE_BYTES));
         let mut queue = self.send.lock();
-        let mut written = self.written.load(Ordering::Relaxed);
-        let (mut at, end) = (offset, offset + count);
-        for frame in frames {
-            if at >= end {
-                break;
-            }
-            let length = (PAGE_BYTES - at % PAGE_BYTES).min(end - at);
-            let (offset, length) = ((at % PAGE_BYTES) as u32, length as u32);
-            queue.push(written, PacketSegment { frame: frame.clone(), offset, length });
-            at += length as usize;
-            written += u64::from(length);
+        let written = self.written.load(Ordering::Relaxed);
+        let (mut start, mut at) = (written, offset);
+        for frame in frames.drain(..full) {
+            let length = (PAGE_BYTES - at) as u32;
+            queue.push(start, PacketSegment { frame, offset: at as u32, length });
+            start += u64::from(length);
+            at = 0;
         }
-        self.written.store(written, Ordering::Release);
+        if let Some(frame) = frames.first() {
+            queue.push_part(start, frame, at as u32, (rest - at) as u32);
+        }
+        self.written.store(written + count as u64, Ordering::Release);
+        rest
     }
     /// Appends parts of frames that others may read, too, such as those of the page cache (sendfile(2), splice(2)), and empties
     /// `segments`. They may pass the room. The caller tells the stack afterwards.
     pub fn write_segments(&self, segments: &mut Vec<PacketSegment>) {
         let mut tail = self.writing.lock();
         // The next bytes must not continue the frame before these.
-        tail.frame = None;
+        tail.used = 0;
+        tail.frames.clear();
         let mut queue = self.send.lock();
         let mut written = self.written.load(Ordering::Relaxed);
         for segment in segments.drain(..).filter(|segment| segment.length > 0) {
@@ -305,39 +399,27 @@ impl Stream {
     pub fn read<E>(
         &self,
         most: usize,
-        mut copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
+        copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        let _reading = self.reading.lock();
-        let mut done = 0;
-        while done < most {
-            let Some(mut piece) = self.receive.lock().pop() else { break };
-            let segment = &mut piece.segment;
-            let wanted = (segment.length as usize).min(most - done);
-            let result = copy(&segment.frame, segment.offset as usize, wanted);
-            let count = *result.as_ref().unwrap_or(&0);
-            let count = count.min(wanted);
-            (segment.offset, segment.length) =
-                (segment.offset + count as u32, segment.length - count as u32);
-            piece.start += count as u64;
-            done += count;
-            self.read.fetch_add(count as u64, Ordering::AcqRel);
-            self.finish(piece);
-            match result {
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-                Ok(_) if count < wanted => break,
-                Ok(_) => {}
-            }
-        }
-        Ok(done)
+        self.read_frames(most, by_frame(copy))
     }
-    /// Puts the rest of a piece back, and notes the memory that is held now.
-    fn finish(&self, piece: StreamPiece) {
-        let mut queue = self.receive.lock();
-        if piece.segment.length > 0 {
-            queue.put_back(piece);
-        }
-        self.held_to_read.store(queue.bytes, Ordering::Relaxed);
+    /// Does the same as [`Stream::read`] with `copy(frames, offset, length)`, which takes bytes of frames that follow each other:
+    /// one copy of many pages costs less than one of each.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub fn read_frames<E>(
+        &self,
+        most: usize,
+        copy: impl FnMut(&[Frame], usize, usize) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let mut taken = self.reading.lock();
+        taken.fill(most, &self.receive);
+        let count = taken.copy((0, most), copy)?;
+        self.read.fetch_add(count as u64, Ordering::AcqRel);
+        let held = taken.pass(count);
+        self.held_to_read.fetch_sub(held, Ordering::Relaxed);
+        Ok(count)
     }
     /// Does the same as [`Stream::read`] from `skip` bytes on, and leaves the bytes in the stream (MSG_PEEK).
     ///
@@ -346,26 +428,11 @@ impl Stream {
     pub fn peek<E>(
         &self,
         (skip, most): (usize, usize),
-        mut copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
+        copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        let _reading = self.reading.lock();
-        let from = self.read.load(Ordering::Acquire).saturating_add(skip as u64);
-        let mut parts = Vec::new();
-        collect(&self.receive.lock(), from, most, &mut parts);
-        let mut done = 0;
-        for part in &parts {
-            match copy(&part.frame, part.offset as usize, part.length as usize) {
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-                Ok(count) => {
-                    done += count.min(part.length as usize);
-                    if count < part.length as usize {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(done)
+        let mut taken = self.reading.lock();
+        taken.fill(skip.saturating_add(most), &self.receive);
+        taken.copy((skip, most), by_frame(copy))
     }
     /// Returns and clears the error for which the connection ended.
     pub fn take_error(&self) -> Option<SocketError> {
@@ -382,21 +449,19 @@ impl Stream {
     /// Takes notice that the peer has all bytes before `to`; never more than were written. Their frames are dropped. Returns
     /// whether the counter moved.
     pub fn acknowledge(&self, to: u64) -> bool {
-        let mut freed = Vec::new();
-        let was_writable = self.is_writable();
-        {
+        let (used, left) = {
             let mut queue = self.send.lock();
-            let to = to.min(self.written.load(Ordering::Relaxed));
-            if to <= self.acked.load(Ordering::Relaxed) {
+            let written = self.written.load(Ordering::Relaxed);
+            let (to, acked) = (to.min(written), self.acked.load(Ordering::Relaxed));
+            if to <= acked {
                 return false;
             }
-            while queue.pieces.front().is_some_and(|piece| piece.end() <= to) {
-                freed.extend(queue.pop());
-            }
+            let count = queue.pieces.iter().take_while(|piece| piece.end() <= to).count();
+            Frame::release_all(queue.pieces.drain(..count).map(|piece| piece.segment.frame));
             self.acked.store(to, Ordering::Release);
-        }
-        drop(freed);
-        if !was_writable && self.is_writable() {
+            ((written - acked) as usize, (written - to) as usize)
+        };
+        if !self.has_a_third_free(used) && self.has_a_third_free(left) {
             self.observer.notify(SocketEvents::WRITABLE);
         }
         true
@@ -406,13 +471,13 @@ impl Stream {
     pub fn deliver(&self, segments: &mut Vec<PacketSegment>) {
         {
             let mut queue = self.receive.lock();
-            let mut received = self.received.load(Ordering::Relaxed);
+            let (mut received, mut held) = (self.received.load(Ordering::Relaxed), 0);
             for segment in segments.drain(..).filter(|segment| segment.length > 0) {
                 let length = u64::from(segment.length);
-                queue.push(received, segment);
+                held += queue.push(received, segment);
                 received += length;
             }
-            self.held_to_read.store(queue.bytes, Ordering::Relaxed);
+            self.held_to_read.fetch_add(held, Ordering::Relaxed);
             self.received.store(received, Ordering::Release);
         }
         self.observer.notify(SocketEvents::READABLE);
@@ -433,6 +498,28 @@ impl Stream {
     pub fn fail(&self, error: SocketError) {
         *self.error.lock() = Some(error);
         self.enter(StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED);
+    }
+}
+
+/// Returns a function that copies frame by frame what follows each other in `frames`, until `copy` takes fewer bytes than it could.
+fn by_frame<E>(
+    mut copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
+) -> impl FnMut(&[Frame], usize, usize) -> Result<usize, E> {
+    move |frames, mut offset, length| {
+        let mut done = 0;
+        for frame in frames {
+            let wanted = (PAGE_BYTES - offset).min(length - done);
+            let moved = match copy(frame, offset, wanted) {
+                Err(error) if done == 0 => return Err(error),
+                moved => moved.unwrap_or(0).min(wanted),
+            };
+            done += moved;
+            if moved < wanted || done == length {
+                break;
+            }
+            offset = 0;
+        }
+        Ok(done)
     }
 }
 
