@@ -5,7 +5,7 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::become_user, *};
+use abi::{identity::become_user, ipc::until_asleep, *};
 use std::{mem::size_of, os::unix::ffi::OsStrExt, path::Path, time::Instant};
 
 /// A number beyond every family that Linux knows.
@@ -549,6 +549,42 @@ fn a_stream_that_is_not_read_fills_up_and_is_writable_again() {
         }
         assert_eq!(poll(one), libc::POLLOUT);
         assert_eq!(read(other, 1), Err(libc::EAGAIN));
+    });
+}
+
+#[test]
+fn a_sender_that_waits_goes_on_once_poll_reports_room() {
+    isolated(|| {
+        let (one, other) = pair(STREAM);
+        let piece = [7; 4096];
+        let sends = |_: &i32| send(one, &piece, libc::MSG_DONTWAIT).is_ok();
+        let fill = || (0..10_000).take_while(sends).count();
+        let take = || assert_eq!(receive(other, piece.len(), 0).unwrap().len(), piece.len());
+        let waiting = || {
+            let mut bytes = 0;
+            must(unsafe { libc::ioctl(other, libc::FIONREAD, &mut bytes) });
+            bytes as usize / piece.len()
+        };
+        let filled = fill();
+        let mut reads = 0;
+        while poll(one) & libc::POLLOUT == 0 {
+            take();
+            reads += 1;
+        }
+        assert!(reads > 1, "{reads} of {filled}");
+        assert_eq!(fill(), reads);
+        let child = fork(|| {
+            send(one, &piece, 0).unwrap();
+        });
+        until_asleep(child);
+        for left in (filled - reads + 1..filled).rev() {
+            take();
+            (0..100).for_each(|_| std::thread::yield_now());
+            assert_eq!(waiting(), left, "the sender still waits");
+        }
+        take();
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(waiting(), filled - reads + 1);
     });
 }
 
