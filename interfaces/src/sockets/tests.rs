@@ -1,5 +1,6 @@
 //! Tests of [`Stream`]: a model of two queues of bytes, and the memory that is held.
 use super::*;
+use crate::nic::PacketSegment;
 use alloc::{collections::VecDeque, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicU8, Ordering};
 use proptest::prelude::*;
@@ -189,4 +190,43 @@ fn an_end_and_an_error_are_told_once() {
     assert!(near.state().contains(StreamState::all()));
     assert_eq!(told.take(), SocketEvents::STATE | SocketEvents::READABLE);
     assert_eq!((near.take_error(), near.take_error()), (Some(SocketError::Reset), None));
+}
+
+#[test]
+fn frames_that_follow_each_other_are_read_at_once() {
+    let (near, _) = stream(40_000, 60_000);
+    let (far, _) = stream(40_000, 60_000);
+    let data: Vec<u8> = (0..10_000).map(|at| at as u8).collect();
+    write(&near, &data).unwrap();
+    let apart = PacketSegment { frame: Frame::zeroed().unwrap(), offset: 100, length: 50 };
+    near.write_segments(&mut vec![apart.clone(), apart]);
+    carry(&near, 0, usize::MAX, &far);
+    let mut calls = Vec::new();
+    let mut note = |frames: &[Frame], offset, length| {
+        calls.push((frames.len(), offset, length));
+        Ok::<_, NoMemory>(length)
+    };
+    assert_eq!(far.read_frames(9000, &mut note), Ok(9000));
+    assert_eq!(far.read_frames(usize::MAX, &mut note), Ok(1100));
+    let within = 9000 % PAGE_BYTES;
+    assert_eq!(calls, [(3, 0, 9000), (1, within, 1000), (1, 100, 50), (1, 100, 50)]);
+    assert_eq!(far.receive_room(), 60_000);
+}
+
+#[test]
+fn peeked_bytes_stay_and_hold_their_memory() {
+    let (near, _) = stream(40_000, 60_000);
+    let (far, _) = stream(40_000, 60_000);
+    let data: Vec<u8> = (0..9000).map(|at| at as u8).collect();
+    write(&near, &data).unwrap();
+    carry(&near, 0, 5000, &far);
+    let count = |_: &Frame, _: usize, length: usize| Ok::<_, NoMemory>(length);
+    assert_eq!(far.peek((0, usize::MAX), count), Ok(5000));
+    carry(&near, 5000, 4000, &far);
+    assert_eq!(far.peek((4999, 2000), count), Ok(2000));
+    assert_eq!((far.readable(), far.counters().read), (9000, 0));
+    assert!(far.receive_room() <= 60_000 - 3 * PAGE_BYTES);
+    assert_eq!(read(&far, 1), data[..1]);
+    assert_eq!(read(&far, usize::MAX), data[1..]);
+    assert_eq!((far.readable(), far.receive_room()), (0, 60_000));
 }
