@@ -108,14 +108,14 @@ struct TakenPart {
 /// The first bytes to read, which are not in the queue any more: no other thread needs them. They remain when they were only peeked
 /// at, or could not be copied.
 #[derive(Default)]
-struct Taken {
+struct TakenPieces {
     frames: Vec<Frame>,
     /// The part of each frame.
     parts: Vec<TakenPart>,
     bytes: usize,
 }
 
-impl Taken {
+impl TakenPieces {
     /// Moves pieces from `queue` until there are `wanted` bytes here, as far as there are pieces.
     fn fill(&mut self, wanted: usize, queue: &Mutex<Queue>) {
         if self.bytes >= wanted {
@@ -243,7 +243,7 @@ pub struct Stream {
     state: AtomicU8,
     error: Mutex<Option<SocketError>>,
     writing: Mutex<Tail>,
-    reading: Mutex<Taken>,
+    reading: Mutex<TakenPieces>,
     send: Mutex<Queue>,
     receive: Mutex<Queue>,
     observer: Arc<dyn SocketObserver>,
@@ -268,7 +268,7 @@ impl Stream {
             state: AtomicU8::new(0),
             error: Mutex::new(&ERROR, None),
             writing: Mutex::new(&WRITING, Tail::default()),
-            reading: Mutex::new(&READING, Taken::default()),
+            reading: Mutex::new(&READING, TakenPieces::default()),
             send: Mutex::new(&SEND, Queue::default()),
             receive: Mutex::new(&RECEIVE, Queue::default()),
             observer,
@@ -501,7 +501,7 @@ impl Stream {
     }
 }
 
-/// Returns a function that copies frame by frame what follows each other in `frames`, until `copy` takes fewer bytes than it could.
+/// Returns a function that calls `copy` for each frame of a run, until that copies fewer bytes than there are.
 fn by_frame<E>(
     mut copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
 ) -> impl FnMut(&[Frame], usize, usize) -> Result<usize, E> {
