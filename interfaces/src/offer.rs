@@ -8,6 +8,7 @@ use crate::{
     entropy::Entropy,
     file_system::{FileSystem, FsError},
     nic::Nic,
+    sockets::Network,
     terminal::Resumable,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -28,6 +29,8 @@ pub enum Offer {
     Entropy(Arc<dyn Entropy>),
     /// A network interface.
     Nic(Arc<dyn Nic>),
+    /// A network stack. It has no server: the stack lives in the kernel.
+    Network(Arc<dyn Network>),
     /// A type of file system, by the name that mount(2) takes. It has no server: such a component lives in the kernel.
     FileSystem(&'static str, MakeFileSystem),
 }
@@ -69,6 +72,10 @@ mod server {
             Offer::Nic(nic) => {
                 let name = nic.info().name;
                 Box::new(NicControlServer::new(&name, Arc::new(NicService::new(nic))))
+            }
+            Offer::Network(_) => {
+                log::error!("{name} is not served: network stacks live in the kernel");
+                return None;
             }
             Offer::FileSystem(kind, _) => {
                 log::error!("{kind} is not served: file systems live in the kernel");

@@ -5,7 +5,8 @@
 //! not been sent, in the order of submission.
 //!
 //! A buffer's frame is lent to the driver's devices when its number is lent for the first time, and stays lent while the client
-//! has the buffer, so a packet costs no change of the IOMMU's tables.
+//! has the buffer, so a packet costs no change of the IOMMU's tables. A buffer that came back is unused once the client's reference
+//! and that of the loan are the only ones to its frame.
 use super::{
     Ended, LinkState, NUMBERS, NicError, NicInfo, Offloads, PACKET_MIN, Packet, ReceiveBuffer,
     Received, ReceivedPiece, Segmentation, SegmentationKind, SendSink, Sent,
@@ -313,6 +314,14 @@ impl Flights {
                 _ => log::error!("buffer {number} cannot be lent"),
             }
         }
+    }
+
+    /// Returns whether nobody but the client itself has the buffer's frame. The loan to the driver's devices does not count.
+    pub(crate) fn is_unused(&self, buffer: &ReceiveBuffer) -> bool {
+        let slot = self.buffers.get(buffer.number as usize);
+        let is_lent = slot.is_some_and(|slot| slot.lent == Some(buffer.frame.id()));
+        let of_loan = u32::from(is_lent && self.runs.window.holds_loans());
+        buffer.frame.references() == 1 + of_loan
     }
 
     /// Lends the frames of some buffers and returns the entry for them; `None` if a frame could not be lent.

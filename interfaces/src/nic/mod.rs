@@ -74,6 +74,12 @@ pub trait Nic: Send + Sync {
     /// Lends buffers for reception and empties `buffers`. Each has a number below [`NUMBERS`] that no other lent one has. A device
     /// that lies can pass the contents of its frame off as a packet, so a new frame is one of zeroes.
     fn lend(&self, buffers: &mut Vec<ReceiveBuffer>);
+    /// Lends those of `buffers` whose frames nobody else holds, as [`Nic::lend`] does. The others stay in `buffers`.
+    fn lend_unused(&self, buffers: &mut Vec<ReceiveBuffer>) {
+        let mut unused: Vec<_> =
+            buffers.extract_if(.., |one| one.frame.references() == 1).collect();
+        self.lend(&mut unused);
+    }
     /// Changes the interface's address.
     ///
     /// # Errors

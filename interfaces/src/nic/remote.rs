@@ -371,6 +371,19 @@ impl Nic for NicProxy {
         self.send(linked);
     }
 
+    fn lend_unused(&self, buffers: &mut Vec<ReceiveBuffer>) {
+        let mut linked = self.link.lock();
+        if linked.is_closed() {
+            return;
+        }
+        let is_unused = |buffer: &mut ReceiveBuffer| linked.traffic.is_unused(buffer);
+        let mut unused: Vec<_> = buffers.extract_if(.., is_unused).collect();
+        if !unused.is_empty() {
+            linked.traffic.lend(&mut unused);
+            self.send(linked);
+        }
+    }
+
     fn set_mac(&self, mac: &MacAddress) -> Result<(), NicError> {
         self.set(|| self.control.set_mac(*mac), |settings| settings.mac = Some(*mac))
     }

@@ -2,6 +2,13 @@
 //!
 //! The client owns the queue and the stack fills it, so the queue survives a stack that starts again.
 //!
+//! Two things tell of errors, as in Linux. The *next error* (`sk_err`) ends the next call of any kind, once. The *error queue*
+//! (`IP_RECVERR`) keeps reports until `MSG_ERRQUEUE` takes them. A report of ICMP also becomes the next error, now and when the
+//! report before it is taken. A report of this host does not: the call that failed has told of it already.
+//!
+//! Datagrams and reports are charged to the socket by the memory that they keep. A datagram finds room as long as the charge is not
+//! above the limit, so the charge ends at most one datagram above it (`__udp_enqueue_schedule_skb`).
+//!
 //! Locks: `datagrams.queue`; nothing is held over a call of the observer.
 use super::{SocketError, SocketEvents, SocketObserver};
 use crate::nic::PacketSegment;
@@ -13,10 +20,10 @@ lock_class! {
     static QUEUE = "datagrams.queue";
 }
 
-/// Memory of a queued datagram beside its payload, as it is charged to the socket, in bytes.
+/// Memory of a queued datagram or report beside its payload, as it is charged to the socket, in bytes.
 const OVERHEAD: usize = 256;
-/// Errors that wait, at most.
-const ERRORS_MAX: usize = 64;
+/// Places that an empty queue keeps for the next datagrams.
+const PLACES_KEPT: usize = 32;
 
 /// The payload of a datagram.
 #[derive(Clone, Debug)]
@@ -37,13 +44,49 @@ impl Payload {
             }
         }
     }
-    /// Returns the memory that it keeps, in bytes.
+    /// Copies bytes from `offset` on to `out`. Returns their number.
+    pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
+        match self {
+            Payload::Bytes(bytes) => copy(bytes.get(offset..).unwrap_or_default(), out),
+            Payload::Segments(parts) => {
+                let (mut skip, mut done) = (offset, 0);
+                for part in parts {
+                    let length = part.length as usize;
+                    if skip < length {
+                        let room = out.get_mut(done..).unwrap_or_default();
+                        let count = room.len().min(length - skip);
+                        let from = part.offset as usize + skip;
+                        let room = room.get_mut(..count).unwrap_or_default();
+                        done += part.frame.read(from, room);
+                    }
+                    skip = skip.saturating_sub(length);
+                }
+                done
+            }
+        }
+    }
+    /// Returns the memory that it keeps, in bytes. Neighbouring parts of one frame keep it once.
     fn memory(&self) -> usize {
         match self {
             Payload::Bytes(bytes) => bytes.len(),
-            Payload::Segments(parts) => parts.len().saturating_mul(PAGE_BYTES),
+            Payload::Segments(parts) => {
+                let same = |pair: &&[PacketSegment]| match pair {
+                    [one, next] => one.frame.id() == next.frame.id(),
+                    _ => false,
+                };
+                let shared = parts.windows(2).filter(same).count();
+                (parts.len() - shared).saturating_mul(PAGE_BYTES)
+            }
         }
     }
+}
+
+/// Copies as many bytes as both have. Returns their number.
+fn copy(from: &[u8], to: &mut [u8]) -> usize {
+    let count = from.len().min(to.len());
+    let (from, to) = (from.get(..count), to.get_mut(..count));
+    to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
+    count
 }
 
 /// A received datagram.
@@ -61,6 +104,8 @@ pub struct ReceivedDatagram {
     pub traffic_class: u8,
     /// Wall-clock time of arrival, in nanoseconds.
     pub received_ns: u64,
+    /// Datagrams of this socket that had found no room when this one came (`SO_RXQ_OVFL`). The queue sets it.
+    pub dropped: u32,
     /// The bytes.
     pub payload: Payload,
 }
@@ -90,33 +135,54 @@ pub struct ErrorReport {
     pub payload: Payload,
 }
 
+impl ErrorReport {
+    fn charge(&self) -> usize {
+        self.payload.memory().saturating_add(OVERHEAD)
+    }
+    /// Returns the error if another host told of it.
+    fn remote(&self) -> Option<SocketError> {
+        self.offender.map(|_| self.error)
+    }
+}
+
 #[derive(Default)]
-struct State {
+struct QueueState {
     datagrams: VecDeque<ReceivedDatagram>,
+    reports: VecDeque<ErrorReport>,
+    /// Memory of both, in bytes.
     charged: usize,
     limit: usize,
     error: Option<SocketError>,
-    reports: VecDeque<ErrorReport>,
     dropped: u64,
+}
+
+impl QueueState {
+    /// Removes the charge of an entry that was taken, and gives back the memory of a queue that has become empty.
+    fn release(&mut self, charge: usize) {
+        self.charged = self.charged.saturating_sub(charge);
+        if self.datagrams.is_empty() && self.datagrams.capacity() > PLACES_KEPT {
+            self.datagrams = VecDeque::new();
+        }
+    }
 }
 
 /// Datagrams that a socket received, and its errors.
 pub struct DatagramQueue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     observer: Arc<dyn SocketObserver>,
 }
 
 impl DatagramQueue {
     /// Makes an empty queue, which may keep `limit` bytes of memory.
     pub fn new(observer: Arc<dyn SocketObserver>, limit: usize) -> DatagramQueue {
-        let state = State { limit, ..State::default() };
+        let state = QueueState { limit, ..QueueState::default() };
         DatagramQueue { state: Mutex::new(&QUEUE, state), observer }
     }
     /// Sets the memory that the queue may keep (`SO_RCVBUF`).
     pub fn set_limit(&self, bytes: usize) {
         self.state.lock().limit = bytes;
     }
-    /// Takes the oldest datagram; before it, once, the error of an earlier call.
+    /// Takes the oldest datagram; before it, once, the next error.
     ///
     /// # Errors
     /// The error that waited.
@@ -125,11 +191,11 @@ impl DatagramQueue {
         if let Some(error) = state.error.take() {
             return Err(error);
         }
-        let datagram = state.datagrams.pop_front();
-        state.charged -= datagram.as_ref().map_or(0, ReceivedDatagram::charge);
-        Ok(datagram)
+        let Some(datagram) = state.datagrams.pop_front() else { return Ok(None) };
+        state.release(datagram.charge());
+        Ok(Some(datagram))
     }
-    /// Returns a copy of the datagram `skip` places behind the oldest (`MSG_PEEK`); its payload is shared.
+    /// Returns a copy of the datagram `skip` places behind the oldest (`MSG_PEEK`). It shares the frames of a long payload.
     ///
     /// # Errors
     /// The error that waited, once.
@@ -143,7 +209,7 @@ impl DatagramQueue {
     /// Puts a datagram back before the others, because its copy to the program failed. Its memory is charged again.
     pub fn put_back(&self, datagram: ReceivedDatagram) {
         let mut state = self.state.lock();
-        state.charged += datagram.charge();
+        state.charged = state.charged.saturating_add(datagram.charge());
         state.datagrams.push_front(datagram);
     }
     /// Returns the payload bytes of the oldest datagram (`FIONREAD`), if there is one.
@@ -162,12 +228,26 @@ impl DatagramQueue {
     pub fn take_error(&self) -> Option<SocketError> {
         self.state.lock().error.take()
     }
-    /// Takes the oldest entry of the error queue (`MSG_ERRQUEUE`). The next entry's error becomes that of the next call.
+    /// Takes the oldest entry of the error queue (`MSG_ERRQUEUE`). If ICMP told of the entry behind it, the error of that one becomes
+    /// the next error; else the next error is cleared with the last entry of ICMP (`sock_dequeue_err_skb`).
     pub fn take_report(&self) -> Option<ErrorReport> {
         let mut state = self.state.lock();
-        let report = state.reports.pop_front();
-        state.error = state.reports.front().map(|next| next.error);
-        report
+        let report = state.reports.pop_front()?;
+        state.release(report.charge());
+        let next = state.reports.front().and_then(ErrorReport::remote);
+        if next.is_some() || report.remote().is_some() {
+            state.error = next;
+        }
+        Some(report)
+    }
+    /// Drops the error queue (`IP_RECVERR` was switched off). The next error stays.
+    pub fn clear_reports(&self) {
+        let mut state = self.state.lock();
+        let old = core::mem::take(&mut state.reports);
+        let charge = old.iter().map(ErrorReport::charge).fold(0, usize::saturating_add);
+        state.release(charge);
+        drop(state);
+        drop(old);
     }
     /// Returns the memory in use, in bytes, and the number of datagrams that found no room.
     pub fn usage(&self) -> (usize, u64) {
@@ -185,32 +265,37 @@ impl DatagramQueue {
 
     // The stack's part.
 
-    /// Queues a datagram. A queue that is empty takes any one. Returns whether there was room.
-    pub fn push(&self, datagram: ReceivedDatagram) -> bool {
+    /// Queues a datagram, and sets its count of dropped ones. Returns whether there was room.
+    pub fn push(&self, mut datagram: ReceivedDatagram) -> bool {
         {
             let mut state = self.state.lock();
-            let charge = datagram.charge();
-            if state.charged > 0 && state.charged.saturating_add(charge) > state.limit {
+            if state.charged > state.limit {
                 state.dropped += 1;
                 return false;
             }
-            state.charged += charge;
+            // The count that programs see has 32 bits and wraps.
+            datagram.dropped = state.dropped as u32;
+            state.charged = state.charged.saturating_add(datagram.charge());
             state.datagrams.push_back(datagram);
         }
         self.observer.notify(SocketEvents::READABLE);
         true
     }
-    /// Makes `error` that of the next call.
+    /// Makes `error` the next error.
     pub fn fail(&self, error: SocketError) {
         self.state.lock().error = Some(error);
         self.observer.notify(SocketEvents::ERROR);
     }
-    /// Adds to the error queue, as far as it has room, and makes the error that of the next call.
+    /// Adds to the error queue, if there is room. An error of another host becomes the next error, room or not.
     pub fn report(&self, report: ErrorReport) {
         {
             let mut state = self.state.lock();
-            state.error = Some(report.error);
-            if state.reports.len() < ERRORS_MAX {
+            if let Some(error) = report.remote() {
+                state.error = Some(error);
+            }
+            let charge = report.charge();
+            if state.charged.saturating_add(charge) < state.limit {
+                state.charged += charge;
                 state.reports.push_back(report);
             }
         }

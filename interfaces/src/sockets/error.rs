@@ -39,6 +39,8 @@ pub enum SocketError {
     NoInterface,
     /// The peer reset the connection (`ECONNRESET`).
     Reset,
+    /// The peer reset the connection after it had closed it (`EPIPE`).
+    BrokenPipe,
     /// The connection was ended on this side (`ECONNABORTED`).
     Aborted,
     /// The peer did not answer in time (`ETIMEDOUT`).

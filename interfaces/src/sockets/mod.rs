@@ -3,7 +3,10 @@
 //! The client owns the bytes. A stream socket's data are a [`Stream`]: the client appends to it and reads from it, the stack takes
 //! what it sends and puts what it receives, and no byte is copied between the two. The stream's counters are the sequence numbers
 //! of the connection without their origin, so a stack that starts again finds there what it has to send and what it may discard.
+mod administration;
 mod datagrams;
+#[cfg(test)]
+mod datagrams_tests;
 mod error;
 mod network;
 mod options;
@@ -11,6 +14,13 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use administration::{
+    AddressRecord, AddressSelector, AdministrationError, AdministrationObserver, EntryMode,
+    InterfaceParameter, LinkChange, LinkCounts, LinkKind, LinkRecord, MembershipRecord,
+    NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice, NetworkParameter,
+    ParameterScope, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
+    number,
+};
 pub use datagrams::{DatagramQueue, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
 pub use network::{

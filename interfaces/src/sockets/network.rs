@@ -2,7 +2,10 @@
 //!
 //! Control goes through these traits. Data goes through the [`Stream`] or the [`DatagramQueue`] of a socket, which the client made
 //! and keeps. No call waits: a call that starts something ends at once, and the socket's observer hears of the end.
-use super::{DatagramQueue, IpOptions, Membership, Payload, SocketError, Stream, StreamOptions};
+use super::{
+    DatagramQueue, IpOptions, Membership, NetworkAdministration, Payload, SocketError, Stream,
+    StreamOptions,
+};
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 use interfaces_macro::interface;
@@ -292,4 +295,6 @@ pub trait Network: Send + Sync {
         families: SocketFamilies,
         owner: SocketOwner,
     ) -> Result<Arc<dyn DatagramSocket>, SocketError>;
+    /// Returns the stack's administration.
+    fn administration(&self) -> Arc<dyn NetworkAdministration>;
 }

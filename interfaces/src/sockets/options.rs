@@ -61,6 +61,10 @@ pub struct IpOptions {
     pub queues_errors: bool,
     /// `IPV6_RECVERR`.
     pub queues_errors6: bool,
+    /// `IP_HDRINCL`, `IPV6_HDRINCL`: what a raw socket sends begins with the header of IP. Of `IPPROTO_RAW` it always does.
+    pub has_header: bool,
+    /// `IPV6_CHECKSUM`: offset of the checksum in what a raw socket of IPv6 sends and receives. That of ICMPv6 is always summed.
+    pub checksum_at: Option<u16>,
 }
 
 impl Default for IpOptions {
@@ -87,6 +91,8 @@ impl Default for IpOptions {
             takes_all_groups6: true,
             queues_errors: false,
             queues_errors6: false,
+            has_header: false,
+            checksum_at: None,
         }
     }
 }

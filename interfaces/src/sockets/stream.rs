@@ -17,6 +17,7 @@ use super::SocketError;
 use crate::nic::PacketSegment;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use bitflags::bitflags;
+use core::any::Any;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use rt::{
     NoMemory, PAGE_BYTES, lock_class,
@@ -40,7 +41,7 @@ bitflags! {
         const READABLE = 1;
         /// A third of the room is free again.
         const WRITABLE = 2;
-        /// The state changed: connected, refused, ended.
+        /// The state changed: connected, refused, ended, an urgent byte was announced.
         const STATE = 4;
         /// An error waits, in the error queue or for the next call.
         const ERROR = 8;
@@ -59,7 +60,7 @@ bitflags! {
 }
 
 /// The client of a socket, which is told of its events. It is called on threads of the stack, and must not block.
-pub trait SocketObserver: Send + Sync {
+pub trait SocketObserver: Any + Send + Sync {
     /// The events have come about.
     fn notify(&self, events: SocketEvents);
 }
@@ -288,6 +289,11 @@ impl Stream {
         StreamState::from_bits_truncate(self.state.load(Ordering::Acquire))
     }
 
+    /// Returns the observer, by which the client of a listener knows the streams that it made.
+    pub fn observer(&self) -> &Arc<dyn SocketObserver> {
+        &self.observer
+    }
+
     // The client's part: writing.
 
     /// Returns the number of bytes that may be written now.
@@ -437,6 +443,10 @@ impl Stream {
     /// Returns and clears the error for which the connection ended.
     pub fn take_error(&self) -> Option<SocketError> {
         self.error.lock().take()
+    }
+    /// Returns whether there is an error that [`Stream::take_error`] would return.
+    pub fn has_error(&self) -> bool {
+        self.error.lock().is_some()
     }
 
     // The stack's part.

@@ -79,6 +79,36 @@ fn packets_of_any_number_of_pieces_are_received_whole_and_the_pool_is_lent_once(
 }
 
 #[test]
+fn a_buffer_is_lent_again_once_nobody_else_has_its_frame() {
+    let (client, driver) = connected();
+    client.lend(0..4);
+    wait_until(|| driver.card.buffers.lock().unwrap().len() == 4);
+    driver.card.receive(&[&[7; 60]], ChecksumState::Unknown, None);
+    let one = client.sink.received(1).pop().unwrap();
+    let held = one.first.buffer.frame.clone();
+    let mut buffers = one.into_buffers().collect();
+    client.proxy.lend_unused(&mut buffers);
+    assert_eq!(buffers.len(), 1);
+    // A driver that dies gives its loans back: the count alone would look like that of an unused frame.
+    let (cable, endpoint) = (client.cable.clone(), client.endpoint.clone());
+    driver.kill();
+    let driver = Driver::start(&cable, &endpoint);
+    client.proxy.restarted().unwrap();
+    client.proxy.lend_unused(&mut buffers);
+    assert_eq!(buffers.len(), 1);
+    drop(held);
+    client.proxy.lend_unused(&mut buffers);
+    assert!(buffers.is_empty());
+    wait_until(|| driver.card.buffers.lock().unwrap().len() == 4);
+    client.proxy.close();
+    // What is not lent stays with the client.
+    let mut buffers = vec![ReceiveBuffer { number: 4, frame: Frame::zeroed().unwrap() }];
+    client.proxy.lend_unused(&mut buffers);
+    assert_eq!((client.lent(), buffers.len()), (0, 1));
+    driver.kill();
+}
+
+#[test]
 fn packets_stay_in_order_and_without_room_with_the_client() {
     let (client, driver) = connected();
     *driver.card.room.lock().unwrap() = Some(1000);

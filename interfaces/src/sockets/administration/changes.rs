@@ -1,0 +1,135 @@
+//! Changes of a stack's tables, their errors, and the notices of what has changed.
+use super::records::{AddressRecord, LinkRecord, NeighbourRecord, RouteRecord};
+use alloc::string::String;
+use core::net::IpAddr;
+
+/// The reason why a change was refused, with the number that Linux gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdministrationError {
+    /// It is there (`EEXIST`).
+    Exists,
+    /// No such address (`EADDRNOTAVAIL`).
+    NoAddress,
+    /// No such route (`ESRCH`).
+    NoRoute,
+    /// No such entry (`ENOENT`).
+    NoEntry,
+    /// No interface of this number (`ENODEV`).
+    NoDevice,
+    /// The request makes no sense (`EINVAL`).
+    Invalid,
+    /// A number is out of its range (`ERANGE`).
+    Range,
+    /// The interface is in use (`EBUSY`).
+    Busy,
+    /// The interface is down (`ENETDOWN`).
+    NetworkDown,
+    /// No route leads to the destination or the gateway (`ENETUNREACH`).
+    NetworkUnreachable,
+    /// The route says that the host cannot be reached (`EHOSTUNREACH`).
+    HostUnreachable,
+    /// The route forbids it (`EACCES`).
+    Forbidden,
+    /// The stack does not do it (`EOPNOTSUPP`).
+    Unsupported,
+    /// Memory was refused, or a table is full (`ENOBUFS`).
+    NoMemory,
+    /// The device does not answer (`EIO`).
+    Device,
+}
+
+/// A change of an interface; `None` leaves a property alone. All of them change, or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkChange {
+    /// Number of the interface.
+    pub index: u32,
+    /// Values of `IFF_*`, and the mask of those that change. `IFF_UP`, `IFF_PROMISC`, `IFF_ALLMULTI`, `IFF_NOARP`,
+    /// `IFF_MULTICAST`, `IFF_DYNAMIC` and some without an effect can be changed; others are ignored.
+    pub flags: Option<(u32, u32)>,
+    /// MTU. `Invalid` out of the device's range.
+    pub mtu: Option<u32>,
+    /// Address on the link. `NoAddress` for that of a group, `Unsupported` if the device keeps its own.
+    pub mac: Option<[u8; 6]>,
+    /// Name. `Exists`, `Invalid`, and `Busy` while it is up.
+    pub name: Option<String>,
+    /// Length of the transmit queue.
+    pub transmit_queue: Option<u32>,
+}
+
+/// The treatment of an entry that is there already: `NLM_F_CREATE`, `NLM_F_EXCL`, `NLM_F_REPLACE` and `NLM_F_APPEND`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryMode {
+    /// The entry must be new (`ip route add`).
+    Create,
+    /// It replaces one, or is new (`ip route replace`).
+    Replace,
+    /// It replaces one, which must be there (`ip route change`).
+    Change,
+    /// It comes behind others of its kind, which may be there (`ip route append`).
+    Append,
+    /// It comes before others of its kind, which may be there (`ip route prepend`).
+    Prepend,
+}
+
+/// The choice of an address to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressSelector {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The address. `None` for the first of IPv4 that matches the rest.
+    pub address: Option<IpAddr>,
+    /// The label it must have.
+    pub label: Option<String>,
+    /// The network's bits that it must have.
+    pub prefix_length: Option<u8>,
+}
+
+/// A change of a stack's tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkChange {
+    /// Changes an interface. `NoDevice`, and those of [`LinkChange`].
+    Link(LinkChange),
+    /// Adds an address, or changes its lifetimes, flags and metric. `NoDevice`, `Exists`, `Invalid`; `NoEntry` for a change of none.
+    /// Its times of making and change do not count.
+    Address(AddressRecord, EntryMode),
+    /// Removes an address. `NoDevice`, `NoAddress`.
+    RemoveAddress(AddressSelector),
+    /// Adds or changes a route. `Exists`, `NoRoute` or `NoEntry` for a change of none, `NoDevice`, `NetworkDown`, `Invalid`,
+    /// `NetworkUnreachable` for a gateway that is no neighbour.
+    Route(RouteRecord, EntryMode),
+    /// Removes the first route that matches. Zero metric, kind, protocol and `None`s match any; so does a scope of
+    /// `RT_SCOPE_NOWHERE`. `NoRoute`.
+    RemoveRoute(RouteRecord),
+    /// Sets a neighbour. `NoDevice`, `Exists`, `NoEntry` for a change of none, `Invalid`, `NoMemory`.
+    Neighbour(NeighbourRecord, EntryMode),
+    /// Removes a neighbour. `NoDevice`, `NoEntry`.
+    RemoveNeighbour {
+        /// Number of the interface.
+        interface: u32,
+        /// Address of the neighbour.
+        address: IpAddr,
+    },
+}
+
+/// A change that has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkNotice {
+    /// An interface is new, or has changed; the mask tells the flags that did.
+    Link(LinkRecord, u32),
+    /// An interface is gone.
+    LinkGone(LinkRecord),
+    /// An address is new, or has changed.
+    Address(AddressRecord),
+    /// An address is gone.
+    AddressGone(AddressRecord),
+    /// A route is new.
+    Route(RouteRecord),
+    /// A route has taken the place of another.
+    RouteReplaced(RouteRecord),
+    /// A route is gone.
+    RouteGone(RouteRecord),
+    /// A neighbour is new, or has changed.
+    Neighbour(NeighbourRecord),
+    /// A neighbour is gone.
+    NeighbourGone(NeighbourRecord),
+}

@@ -1,0 +1,308 @@
+//! The entries of the tables of a stack.
+use super::super::{CongestionControl, ConnectionState, StreamInfo};
+use alloc::string::String;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Numbers of rtnetlink(7) that both sides of the interface use.
+pub mod number {
+    /// `RT_SCOPE_UNIVERSE`: known everywhere.
+    pub const SCOPE_UNIVERSE: u8 = 0;
+    /// `RT_SCOPE_SITE`.
+    pub const SCOPE_SITE: u8 = 200;
+    /// `RT_SCOPE_LINK`: known on the link.
+    pub const SCOPE_LINK: u8 = 253;
+    /// `RT_SCOPE_HOST`: known on this host.
+    pub const SCOPE_HOST: u8 = 254;
+    /// `RT_SCOPE_NOWHERE`: no scope given.
+    pub const SCOPE_NOWHERE: u8 = 255;
+    /// `RT_TABLE_DEFAULT`.
+    pub const TABLE_DEFAULT: u32 = 253;
+    /// `RT_TABLE_MAIN`.
+    pub const TABLE_MAIN: u32 = 254;
+    /// `RT_TABLE_LOCAL`.
+    pub const TABLE_LOCAL: u32 = 255;
+    /// `RTN_UNICAST`.
+    pub const KIND_UNICAST: u8 = 1;
+    /// `RTN_LOCAL`.
+    pub const KIND_LOCAL: u8 = 2;
+    /// `RTN_BROADCAST`.
+    pub const KIND_BROADCAST: u8 = 3;
+    /// `RTN_ANYCAST`.
+    pub const KIND_ANYCAST: u8 = 4;
+    /// `RTN_MULTICAST`.
+    pub const KIND_MULTICAST: u8 = 5;
+    /// `RTN_BLACKHOLE`.
+    pub const KIND_BLACKHOLE: u8 = 6;
+    /// `RTN_UNREACHABLE`.
+    pub const KIND_UNREACHABLE: u8 = 7;
+    /// `RTN_PROHIBIT`.
+    pub const KIND_PROHIBIT: u8 = 8;
+    /// `RTPROT_KERNEL`.
+    pub const PROTOCOL_KERNEL: u8 = 2;
+    /// `RTPROT_BOOT`.
+    pub const PROTOCOL_BOOT: u8 = 3;
+    /// `RTPROT_STATIC`.
+    pub const PROTOCOL_STATIC: u8 = 4;
+    /// `RTPROT_RA`.
+    pub const PROTOCOL_ADVERTISEMENT: u8 = 9;
+    /// `NUD_INCOMPLETE`.
+    pub const NEIGHBOUR_INCOMPLETE: u16 = 0x01;
+    /// `NUD_REACHABLE`.
+    pub const NEIGHBOUR_REACHABLE: u16 = 0x02;
+    /// `NUD_STALE`.
+    pub const NEIGHBOUR_STALE: u16 = 0x04;
+    /// `NUD_DELAY`.
+    pub const NEIGHBOUR_DELAY: u16 = 0x08;
+    /// `NUD_PROBE`.
+    pub const NEIGHBOUR_PROBE: u16 = 0x10;
+    /// `NUD_FAILED`.
+    pub const NEIGHBOUR_FAILED: u16 = 0x20;
+    /// `NUD_NOARP`.
+    pub const NEIGHBOUR_NOARP: u16 = 0x40;
+    /// `NUD_PERMANENT`.
+    pub const NEIGHBOUR_PERMANENT: u16 = 0x80;
+}
+
+/// The type of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// The loopback interface (`ARPHRD_LOOPBACK`).
+    Loopback,
+    /// Ethernet (`ARPHRD_ETHER`).
+    Ethernet,
+}
+
+/// Counts of an interface (`struct rtnl_link_stats64`), with the names of Linux.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each field is that of rtnetlink(7) of the same name")]
+pub struct LinkCounts {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+    pub rx_dropped: u64,
+    pub tx_dropped: u64,
+    pub multicast: u64,
+    pub rx_nohandler: u64,
+}
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRecord {
+    /// Number, from 1.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub kind: LinkKind,
+    /// `IFF_*`, as SIOCGIFFLAGS tells them, with `IFF_LOWER_UP` (bit 16).
+    pub flags: u32,
+    /// Bytes of a packet without the header of the link, at most.
+    pub mtu: u32,
+    /// Smallest MTU that can be set.
+    pub mtu_min: u32,
+    /// Greatest MTU that can be set.
+    pub mtu_max: u32,
+    /// Address on the link.
+    pub mac: [u8; 6],
+    /// Address of all stations of the link.
+    pub broadcast: [u8; 6],
+    /// Address that the device was made with; `None` if it has none.
+    pub permanent_mac: Option<[u8; 6]>,
+    /// Packets that wait to be sent, at most (`IFLA_TXQLEN`).
+    pub transmit_queue: u32,
+    /// RFC 2863 state (`IF_OPER_*`): 0 unknown, 2 down, 6 up.
+    pub operational: u8,
+    /// The link has a carrier.
+    pub has_carrier: bool,
+    /// Number of changes of the carrier.
+    pub carrier_changes: u32,
+    /// Number of queue pairs in use.
+    pub queues: u32,
+    /// Bits per second divided by a million; `None` if the device does not tell it.
+    pub speed_mbit: Option<u32>,
+    /// Name of the driver; empty for none.
+    pub driver: &'static str,
+    /// Counts.
+    pub counts: LinkCounts,
+}
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressRecord {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The address (`IFA_LOCAL` of IPv4).
+    pub address: IpAddr,
+    /// The other end, if the link has two (`IFA_ADDRESS` of IPv4).
+    pub peer: Option<IpAddr>,
+    /// Bits of its network.
+    pub prefix_length: u8,
+    /// `RT_SCOPE_*`.
+    pub scope: u8,
+    /// `IFA_F_*`.
+    pub flags: u32,
+    /// Address of all stations of the network.
+    pub broadcast: Option<Ipv4Addr>,
+    /// Name for the ioctls (`IFA_LABEL`), of IPv4 alone; empty for that of the interface.
+    pub label: String,
+    /// Metric of the network's route (`IFA_RT_PRIORITY`); zero for the default.
+    pub metric: u32,
+    /// Seconds until it is deprecated; `None` for never.
+    pub preferred_s: Option<u32>,
+    /// Seconds until it ends; `None` for never.
+    pub valid_s: Option<u32>,
+    /// Time of its making since the start, in hundredths of a second.
+    pub created_cs: u32,
+    /// Time of its last change since the start, in hundredths of a second.
+    pub updated_cs: u32,
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteRecord {
+    /// The table (`RT_TABLE_*`).
+    pub table: u32,
+    /// First address of the destinations.
+    pub destination: IpAddr,
+    /// Bits of it that count.
+    pub prefix_length: u8,
+    /// Type (`RTN_*`).
+    pub kind: u8,
+    /// Scope (`RT_SCOPE_*`).
+    pub scope: u8,
+    /// Maker (`RTPROT_*`).
+    pub protocol: u8,
+    /// Number of the interface; `None` for a route that leads nowhere.
+    pub interface: Option<u32>,
+    /// Next hop.
+    pub gateway: Option<IpAddr>,
+    /// Source of packets that have none.
+    pub preferred_source: Option<IpAddr>,
+    /// Metric (`RTA_PRIORITY`).
+    pub metric: u32,
+    /// MTU of the route (`RTAX_MTU`).
+    pub mtu: Option<u32>,
+    /// The gateway counts as a neighbour, whatever the routes say (`RTNH_F_ONLINK`).
+    pub is_on_link: bool,
+    /// Seconds until it ends; `None` for never.
+    pub expires_s: Option<u32>,
+}
+
+/// A rule that chooses the table for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleRecord {
+    /// It is about IPv6.
+    pub is_version6: bool,
+    /// Smaller ones are looked at first.
+    pub priority: u32,
+    /// The table.
+    pub table: u32,
+}
+
+/// A neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourRecord {
+    /// Number of the interface.
+    pub interface: u32,
+    /// Address of the neighbour.
+    pub address: IpAddr,
+    /// Its address on the link; `None` if it is not known.
+    pub mac: Option<[u8; 6]>,
+    /// State (`NUD_*`).
+    pub state: u16,
+    /// It is a router (`NTF_ROUTER`).
+    pub is_router: bool,
+    /// Time since the last use, in milliseconds.
+    pub used_ms: u64,
+    /// Time since it was last known to receive, in milliseconds.
+    pub confirmed_ms: u64,
+    /// Time since the last change, in milliseconds.
+    pub updated_ms: u64,
+    /// Solicitations without an answer.
+    pub probes: u32,
+}
+
+/// A group that an interface takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MembershipRecord {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The group.
+    pub group: IpAddr,
+    /// Members on this host.
+    pub users: u32,
+}
+
+/// The protocol of a table of sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketProtocol {
+    /// TCP with its listeners, half-open requests and connections in TIME-WAIT.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// Raw sockets. The local port is the number of the protocol.
+    Raw,
+    /// ICMP echo. The local port is the identifier.
+    Ping,
+}
+
+/// The timer of a connection that ends first (`/proc/net/tcp`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SocketTimer {
+    /// None.
+    #[default]
+    Off = 0,
+    /// Retransmission.
+    Retransmit = 1,
+    /// Keepalive, or the end of SYN-RECEIVED.
+    Keepalive = 2,
+    /// The end of TIME-WAIT.
+    TimeWait = 3,
+    /// The probe of a closed window.
+    Probe = 4,
+}
+
+/// A socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketRecord {
+    /// It is one of AF_INET6.
+    pub is_version6: bool,
+    /// It takes IPv6 alone (`IPV6_V6ONLY`).
+    pub is_version6_only: bool,
+    /// Local address and port.
+    pub local: SocketAddr,
+    /// The peer.
+    pub peer: Option<SocketAddr>,
+    /// State. A datagram socket is `Established` with a peer, else `Closed`.
+    pub state: ConnectionState,
+    /// Bytes that were received and not read; of a listener, the connections that wait.
+    pub receive_queue: u32,
+    /// Bytes that were sent and not acknowledged; of a listener, the limit of connections that wait.
+    pub send_queue: u32,
+    /// The timer that runs.
+    pub timer: SocketTimer,
+    /// Time until it ends, in milliseconds.
+    pub timer_ms: u32,
+    /// Retransmissions without an acknowledgement.
+    pub retransmits: u8,
+    /// Unanswered probes.
+    pub probes: u8,
+    /// User id of the owner.
+    pub user: u32,
+    /// Inode of the socket; zero if no program has it.
+    pub inode: u64,
+    /// Number of the interface that it is bound to; zero for none.
+    pub interface: u32,
+    /// A number that no other socket of the stack has or had.
+    pub cookie: u64,
+    /// Packets that were dropped for want of room.
+    pub drops: u32,
+    /// Its congestion control; the default for sockets that have none.
+    pub congestion: CongestionControl,
+    /// The connection; `None` for other sockets.
+    pub info: Option<StreamInfo>,
+}
