@@ -12,6 +12,7 @@ use interfaces::{
     entropy::Entropy,
     nic::Nic,
     offer::{MakeFileSystem, Offer, Start, StartUser},
+    sockets::Network,
     terminal::Port,
 };
 use posix::start::{Boot, ComponentState, SystemCalls};
@@ -54,6 +55,8 @@ pub struct System {
     pub name: &'static str,
     /// The processors that run system calls.
     pub system_calls: SystemCalls,
+    /// Parameters of its components in the kernel world, behind those of the command line.
+    pub parameters: &'static str,
     /// Its components, in the order of starting.
     pub components: &'static [Component],
     /// Plans of the isolated components, in the order of starting.
@@ -87,6 +90,7 @@ struct Offers {
     clocks: Vec<Arc<dyn Clock>>,
     entropy: Vec<Arc<dyn Entropy>>,
     nics: Vec<Arc<dyn Nic>>,
+    networks: Vec<Arc<dyn Network>>,
     file_systems: Vec<(&'static str, MakeFileSystem)>,
 }
 
@@ -100,6 +104,7 @@ impl Offers {
                 Offer::Clock(clock) => self.clocks.push(clock),
                 Offer::Entropy(source) => self.entropy.push(source),
                 Offer::Nic(nic) => self.nics.push(nic),
+                Offer::Network(network) => self.networks.push(network),
                 Offer::FileSystem(name, make) => self.file_systems.push((name, make)),
             }
         }
@@ -137,6 +142,7 @@ impl Offers {
             + self.clocks.len()
             + self.entropy.len()
             + self.nics.len()
+            + self.networks.len()
             + self.file_systems.len()
     }
 }
@@ -211,6 +217,7 @@ fn start_component(
 /// Starts `system`; the nucleus calls this on the first thread.
 pub fn start(system: &'static System) {
     log::info!("system {}", system.name);
+    rt::system::set_default_parameters(system.parameters);
     system.components.iter().for_each(Component::grant);
     let supervisor = start_isolated(system);
     let mut offers = Offers::default();
@@ -225,6 +232,7 @@ pub fn start(system: &'static System) {
         ports: offers.ports,
         clock: offers.clocks.into_iter().next(),
         entropy: offers.entropy,
+        network: offers.networks.into_iter().next(),
         file_systems: offers.file_systems,
         components,
         supervisor: supervisor

@@ -443,6 +443,10 @@ impl DmaWindow {
     pub fn take_back(&self, loans: &[Loan]) {
         world::device::window_take_back(&self.0, loans);
     }
+    /// Returns whether a loan is a reference to its frame. Without an IOMMU it is none, and nothing is kept from the device.
+    pub fn holds_loans(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// Returns the address by which a device reaches byte 0 of `frame`, as long as the frame is kept. In the kernel world a device

@@ -1,4 +1,5 @@
 //! The start parameters of the system, and statistics of the nucleus.
+use crate::sync::Once;
 use alloc::{string::String, vec::Vec};
 pub use program::{ObjectCount, ProcessorTime};
 
@@ -7,10 +8,24 @@ pub fn command_line() -> &'static str {
     crate::world::system::command_line()
 }
 
+/// Parameters that the command line may override.
+static DEFAULTS: Once<&'static str> = Once::new();
+
+/// Sets the parameters that hold where the command line has none of the same name. The first call counts.
+pub fn set_default_parameters(line: &'static str) {
+    DEFAULTS.get_or_init(|| line);
+}
+
 /// Returns the value of `name=value` on the command line (the last one wins), or `""` for a bare `name`. Words behind the
-/// word `--` are not parameters.
+/// word `--` are not parameters. A parameter that is not there has the value of [`set_default_parameters`].
 pub fn parameter(name: &str) -> Option<&'static str> {
-    let words = command_line().split_ascii_whitespace().take_while(|word| *word != "--");
+    let of_defaults = || value_in(DEFAULTS.get().copied().unwrap_or_default(), name);
+    value_in(command_line(), name).or_else(of_defaults)
+}
+
+/// Returns the last value of `name` in `line`.
+fn value_in(line: &'static str, name: &str) -> Option<&'static str> {
+    let words = line.split_ascii_whitespace().take_while(|word| *word != "--");
     let values = words.filter_map(|word| match word.split_once('=') {
         Some((key, value)) if key == name => Some(value),
         None if word == name => Some(""),

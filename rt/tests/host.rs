@@ -265,3 +265,12 @@ fn ports_are_accessed_within_their_range_alone() {
     ports.read8_all(8, &mut string);
     assert_eq!((string, list), ([0xff; 3], [(0, 1), (8, 1)]));
 }
+
+#[test]
+fn a_parameter_that_the_command_line_lacks_has_its_default() {
+    assert_eq!(rt::system::parameter("test.size"), None);
+    rt::system::set_default_parameters("test.size=1 test.size=2 test.flag -- test.late=3");
+    assert_eq!(rt::system::parameter("test.size"), Some("2"));
+    assert_eq!(rt::system::parameter("test.flag"), Some(""));
+    assert_eq!(rt::system::parameter("test.late"), None);
+}

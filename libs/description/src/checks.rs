@@ -37,6 +37,7 @@ pub(crate) fn system(system: &mut System) -> Result<(), String> {
         _ => return Err("there are two personalities: leave one out".to_owned()),
     }
     system.members.iter().try_for_each(check_world)?;
+    system.members.iter().try_for_each(check_parameters)?;
     check_offers(system)?;
     check_overlaps(system)?;
     check_memory(system)?;
@@ -58,6 +59,22 @@ fn check_world(member: &Member) -> Result<(), String> {
         }
         World::Kernel => format!("component `{name}` is isolated only: write {name} = \"process\""),
     })
+}
+
+/// Checks that the parameters of a component in the kernel, which all components see, are its own.
+fn check_parameters(member: &Member) -> Result<(), String> {
+    let parameters = member.kernel_parameters();
+    let is_own = |word: &&str| {
+        let rest = word.strip_prefix(member.name.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        rest.is_some_and(|rest| rest.contains('='))
+    };
+    match parameters.split_whitespace().find(|word| !is_own(word)) {
+        None => Ok(()),
+        Some(wrong) => Err(format!(
+            "component `{name}`: parameter `{wrong}` is not {name}.PARAMETER=VALUE",
+            name = member.name
+        )),
+    }
 }
 
 /// Checks that every needed interface is offered.
@@ -175,6 +192,14 @@ pub(crate) fn component(component: &Component) -> Checked {
     }
     if let Some(line) = component.interrupts.iter().find(|line| *line.get_ref() > 255) {
         return Err(Wrong::at(line, format!("interrupt {} does not exist", line.get_ref())));
+    }
+    if let Some(package) = &component.package {
+        let is_name =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        if package.get_ref().is_empty() || !package.get_ref().bytes().all(is_name) {
+            let what = format!("crate `{}` has no name of a crate", package.get_ref());
+            return Err(Wrong::at(package, what));
+        }
     }
     let priority = &component.priority;
     parts::priority(priority.get_ref()).ok_or_else(|| {

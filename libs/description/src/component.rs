@@ -8,6 +8,9 @@ use toml::Spanned;
 pub struct Component {
     /// The worlds in which it can live: `kernel`, `process`.
     pub(crate) worlds: Spanned<Vec<Spanned<String>>>,
+    /// The crate that starts it, if its name is not that of the component.
+    #[serde(default, rename = "crate")]
+    pub(crate) package: Option<Spanned<String>>,
     /// The function that starts it.
     #[serde(default)]
     pub(crate) entry: EntryPoint,
@@ -34,6 +37,9 @@ pub struct Component {
     pub(crate) memory: Vec<Spanned<String>>,
     /// `fair`, `fair:N` with N from -20 to 19, or `fifo:N` with N from 1 to 99.
     pub(crate) priority: Spanned<String>,
+    /// Its parameters in the kernel world.
+    #[serde(default)]
+    pub(crate) kernel: KernelWorld,
     /// Its limits in the process world; needed if `worlds` has `process`.
     pub(crate) process: Option<Spanned<Process>>,
 }
@@ -52,6 +58,15 @@ pub enum EntryPoint {
     Main,
     /// None: the image starts this component itself, after all others.
     Personality,
+}
+
+/// The settings of a component in the kernel world.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelWorld {
+    /// Its own parameters, each `NAME.PARAMETER=VALUE` with the component's name. Those of the kernel's command line go before
+    /// them.
+    pub(crate) parameters: Option<Spanned<String>>,
 }
 
 /// The limits of a component in the process world, and the supervisor's rules for it.

@@ -18,7 +18,7 @@ mod sources;
 mod system;
 mod wiring;
 
-pub use component::{Component, EntryPoint, Process};
+pub use component::{Component, EntryPoint, KernelWorld, Process};
 pub use sources::Sources;
 pub use system::{Member, System, World};
 pub use wiring::program;

@@ -36,7 +36,7 @@ impl World {
 /// A component of a system.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name, which is that of its crate.
+    /// Its name.
     pub name: String,
     /// Its folder, from the root of the tree.
     pub folder: PathBuf,

@@ -17,13 +17,18 @@ impl System {
     /// isolated components.
     pub fn kernel(&self, archive: &Path) -> String {
         let calls = parts::system_calls(&self.system_calls).unwrap_or("Anywhere");
+        let parameters: Vec<_> =
+            self.in_world(World::Kernel).map(Member::kernel_parameters).collect();
+        let parameters = parameters.join(" ");
         let mut text = format!(
             "//! The kernel of the system `{name}`, written from its description.\n#![no_std]\n#![no_main]\n\n\
              static SYSTEM: image::System = image::System {{\n\
              \x20   name: {name:?},\n\
              \x20   system_calls: image::SystemCalls::{calls},\n\
+             \x20   parameters: {parameters:?},\n\
              \x20   components: &[\n",
             name = self.name,
+            parameters = parameters.trim(),
         );
         self.members.iter().for_each(|member| text.push_str(&line(member)));
         text.push_str("    ],\n    plans: &[\n");
@@ -54,9 +59,18 @@ pub fn program(member: &Member) -> String {
 }
 
 impl Member {
+    /// Returns the package of the component's crate.
+    pub fn package(&self) -> &str {
+        self.component.package.as_ref().map_or(&self.name, |package| package.get_ref())
+    }
     /// Returns the Rust name of the component's crate.
     pub fn crate_name(&self) -> String {
-        self.name.replace('-', "_")
+        self.package().replace('-', "_")
+    }
+    /// Returns its parameters in the kernel world.
+    pub(crate) fn kernel_parameters(&self) -> &str {
+        let parameters = self.component.kernel.parameters.as_ref();
+        parameters.map_or("", |parameters| parameters.get_ref().as_str())
     }
 }
 

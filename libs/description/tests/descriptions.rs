@@ -333,6 +333,40 @@ fn a_component_that_uses_others_is_started_with_their_offers() {
 }
 
 #[test]
+fn a_component_may_be_started_by_a_crate_of_another_name() {
+    let system = changed("tmpfs", "implements =", "crate = \"tmp-start\"\nimplements =")
+        .system("small")
+        .expect("a right description");
+    let kernel = system.kernel(Path::new("archive"));
+    assert!(
+        kernel.contains(
+            "name: \"tmpfs\", world: image::ComponentWorld::Kernel(Some(tmp_start::start))"
+        )
+    );
+    assert!(system.linked().any(|member| member.package() == "tmp-start"));
+    for wrong in ["", "a b", "A"] {
+        let crate_name = format!("crate = \"{wrong}\"\nimplements =");
+        refused("tmpfs", "implements =", &crate_name, "has no name of a crate");
+    }
+}
+
+#[test]
+fn parameters_of_components_in_the_kernel_reach_it() {
+    let line = "priority = \"fair\"\n[kernel]\nparameters = \"tmpfs.a=1 tmpfs.b=2\"";
+    let sources = changed("tmpfs", "priority = \"fair\"", line);
+    assert!(kernel(&sources).contains("parameters: \"tmpfs.a=1 tmpfs.b=2\","));
+    let mut sources = sources;
+    let text = "based_on = \"small\"\n[change.tmpfs.kernel]\nparameters = \"tmpfs.a=3\"\n";
+    sources.add_system(Path::new("systems/large.toml"), text.to_owned());
+    let large = sources.system("large").expect("a right description");
+    assert!(large.kernel(Path::new("archive")).contains("parameters: \"tmpfs.a=3\","));
+    for wrong in ["other.a=1", "tmpfs.a", "tmpfs=1", "tmpfsa=1"] {
+        let line = format!("priority = \"fair\"\n[kernel]\nparameters = \"{wrong}\"");
+        refused("tmpfs", "priority = \"fair\"", &line, "is not tmpfs.PARAMETER=VALUE");
+    }
+}
+
+#[test]
 fn a_component_of_the_process_world_must_say_what_it_may_do() {
     let process = COMPONENTS[4].1.split_once("[process]").expect("a table").1;
     refused("rtc", &format!("[process]{process}"), "", "needs a table `[process]`");

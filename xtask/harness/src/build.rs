@@ -49,7 +49,7 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
     let suffix = features.suffix();
     let archive = isolated::archive(&system, features)?;
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
-    let packages = ["image"].into_iter().chain(system.linked().map(|member| member.name.as_str()));
+    let packages = ["image"].into_iter().chain(system.linked().map(Member::package));
     let libraries = Libraries::build("building the kernel", packages, &target, |cargo| {
         features.add("image", cargo.env("CARGO_PROFILE_RELEASE_LTO", "thin"));
     })?;

@@ -44,7 +44,8 @@ pub fn archive(system: &System, features: &Features) -> Result<PathBuf> {
     let members: Vec<&Member> = system.in_world(World::Process).collect();
     let mut programs = Vec::new();
     if !members.is_empty() {
-        let packages = ["rt", "interfaces"].into_iter().chain(members.iter().map(|one| &*one.name));
+        let packages =
+            ["rt", "interfaces"].into_iter().chain(members.iter().map(|one| one.package()));
         let what = "building the isolated components";
         let libraries = Libraries::build(what, packages, &folder, |cargo| {
             features.add("rt", with_flags(cargo));
