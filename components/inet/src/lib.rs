@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod base;
 mod ip;
+mod service;
 mod sockets;
 mod tables;
 #[cfg(test)]
@@ -19,23 +20,31 @@ mod transport;
 pub use base::{
     address::{AddressScope, Family, Prefix},
     buffer::{Buffer, BufferChain, SharedBytes},
-    packets::{Arrival, Departure, HEAD_MIN, HEADERS_MAX, Headers, NoHeadroom},
+    packets::{
+        Arrival, Departure, HEAD_MIN, HEADERS_MAX, Headers, NoHeadroom, TransportChecksum,
+        TransportOffload,
+    },
 };
 pub use ip::{
     path::{Path, SendError, SendRequest},
     stack::{Cast, Claim, Delivery, PacketOrigin, Stack, StackRun, Surroundings, Worker},
     statistics::{DropCounts, DropReason},
 };
+pub use service::{
+    inet::{Inet, InetClock, RealTime},
+    links::{LinkDetails, LinkOffloads, PacketLink, ReceivedFrame},
+};
 pub use sockets::{
-    bindings::{Binding, Families, SocketEnd},
+    bindings::Binding,
+    datagram_end::{DatagramEnd, DatagramState},
     errors::{Quoted, RemoteError, SocketError},
-    udp_socket::{Datagram, Discovery, QueuedError, UdpHandle, UdpOptions, UdpSocket},
 };
 pub use tables::{
-    configuration::{ChangeError, Configuration, View},
+    configuration::{ChangeError, Configuration, ConfigurationWatcher, View},
     interface::{
         AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex, Ipv6Settings,
     },
     neighbours::{NeighbourKey, NeighbourState},
     routes::{Route, RouteError, RouteKind, Routes, TableId, maker},
 };
+pub use transport::datagram_control::DatagramHandle;

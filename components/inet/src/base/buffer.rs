@@ -4,6 +4,7 @@
 //! a card's pool or, as [`SharedBytes`] has it, bytes in an allocation.
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
+use interfaces::nic::PacketSegment;
 use packet::Sum;
 
 /// A part of a packet's payload. A clone and a slice share its bytes.
@@ -22,6 +23,16 @@ pub trait Buffer: Clone {
     fn read(&self, offset: usize, out: &mut [u8]) -> usize;
     /// Returns the checksum's sum of all bytes.
     fn sum(&self) -> Sum;
+    /// Returns the buffer as a part of a frame; `None` if it is none.
+    fn as_segment(&self) -> Option<PacketSegment> {
+        None
+    }
+    /// Returns a buffer of the bytes of `segment`; `None` if memory is refused.
+    fn of_segment(segment: &PacketSegment) -> Option<Self> {
+        let mut bytes = alloc::vec![0; segment.length as usize];
+        let count = segment.frame.read(segment.offset as usize, &mut bytes);
+        Self::copy_of(bytes.get(..count)?)
+    }
 }
 
 /// A buffer of bytes in an allocation.
@@ -84,6 +95,15 @@ impl<B: Buffer> BufferChain<B> {
             chain.push(B::copy_of(bytes)?);
         }
         Some(chain)
+    }
+    /// Returns a chain of `pieces`, of which none is empty.
+    pub fn from_pieces(pieces: Vec<B>) -> BufferChain<B> {
+        let length = pieces.iter().fold(0usize, |all, piece| all.saturating_add(piece.length()));
+        BufferChain { pieces, length }
+    }
+    /// Returns the buffers, and gives up the chain.
+    pub fn into_pieces(self) -> Vec<B> {
+        self.pieces
     }
     /// Returns the number of bytes.
     pub fn length(&self) -> usize {

@@ -2,5 +2,7 @@
 pub mod address;
 pub mod bucket;
 pub mod buffer;
+pub mod frame_buffer;
 pub mod packets;
+pub mod payloads;
 pub mod random;

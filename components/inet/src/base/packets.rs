@@ -57,6 +57,17 @@ impl core::fmt::Debug for Headers {
     }
 }
 
+/// Work that is left to the interface, or to the part before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportOffload {
+    /// Bytes of the transport's header: the last ones of the headers. They and the payload are to be summed.
+    pub header_length: u8,
+    /// Offset of the checksum in that header. It holds the sum of the pseudo header, not complemented.
+    pub checksum_offset: u8,
+    /// Payload bytes of each segment but the last, if the packet is to be cut.
+    pub segment: Option<u16>,
+}
+
 /// A packet to be sent: the bytes of its headers, then its payload.
 #[derive(Clone, Debug)]
 pub struct Departure<B> {
@@ -64,6 +75,8 @@ pub struct Departure<B> {
     pub headers: Headers,
     /// The payload.
     pub payload: BufferChain<B>,
+    /// The checksum and the cutting of the transport, if they are not done.
+    pub offload: Option<TransportOffload>,
 }
 
 impl<B: Buffer> Departure<B> {
@@ -71,11 +84,17 @@ impl<B: Buffer> Departure<B> {
     pub fn new(header: &[u8], payload: BufferChain<B>) -> Option<Departure<B>> {
         let mut headers = Headers::new();
         headers.prepend(header).ok()?;
-        Some(Departure { headers, payload })
+        Some(Departure { headers, payload, offload: None })
     }
     /// Returns the number of all bytes.
     pub fn length(&self) -> usize {
         self.headers.as_slice().len().saturating_add(self.payload.length())
+    }
+    /// Returns the number of all bytes of the longest packet that is made of it.
+    pub fn length_when_cut(&self) -> usize {
+        let segment = self.offload.and_then(|offload| offload.segment);
+        let payload = segment.map_or(usize::MAX, usize::from).min(self.payload.length());
+        self.headers.as_slice().len().saturating_add(payload)
     }
     /// Returns the checksum's sum of all bytes.
     pub fn sum(&self) -> Sum {
@@ -92,6 +111,15 @@ impl<B: Buffer> Departure<B> {
     }
 }
 
+/// The state of the transport's checksum of a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportChecksum {
+    /// It has to be verified.
+    Unverified,
+    /// The device has verified it, or the packet never left the host.
+    Verified,
+}
+
 /// A received packet, or a part of one.
 ///
 /// `head` are its first bytes, contiguous. `body` are its bytes from `body_at` on, to its end, in shared buffers. They may overlap:
@@ -101,6 +129,7 @@ pub struct Arrival<'p, B> {
     head: &'p [u8],
     body: &'p BufferChain<B>,
     body_at: usize,
+    checksum: TransportChecksum,
     /// First byte of this part, and the byte behind its last.
     range: Range<usize>,
 }
@@ -115,7 +144,16 @@ impl<'p, B: Buffer> Arrival<'p, B> {
     /// Returns a packet. `None` if bytes between `head` and `body` are missing.
     pub fn new(head: &'p [u8], body: &'p BufferChain<B>, body_at: usize) -> Option<Arrival<'p, B>> {
         let end = body_at.checked_add(body.length())?.max(head.len());
-        (body_at <= head.len()).then_some(Arrival { head, body, body_at, range: 0..end })
+        let checksum = TransportChecksum::Unverified;
+        (body_at <= head.len()).then_some(Arrival { head, body, body_at, checksum, range: 0..end })
+    }
+    /// Returns the packet with another state of its transport's checksum.
+    pub fn with_checksum(self, checksum: TransportChecksum) -> Arrival<'p, B> {
+        Arrival { checksum, ..self }
+    }
+    /// Returns the state of the transport's checksum.
+    pub fn checksum(&self) -> TransportChecksum {
+        self.checksum
     }
     /// Returns the number of bytes.
     pub fn length(&self) -> usize {

@@ -61,7 +61,7 @@ impl<B: Buffer> Stack<B> {
             self.send_arp(run, interface, packet.sender_mac(), &reply);
         }
     }
-    fn send_arp(
+    pub(crate) fn send_arp(
         &self,
         run: &mut StackRun<'_, B>,
         interface: &Interface,

@@ -85,7 +85,6 @@ impl<B: Buffer> Stack<B> {
             }
             IgmpMessage::Leave { .. } | IgmpMessage::Records(_) => {}
         }
-        run.surroundings.deliver(delivery);
     }
     pub(crate) fn input_mld(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
         let index = delivery.origin.interface;

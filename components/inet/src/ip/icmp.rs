@@ -41,10 +41,11 @@ impl<B: Buffer> Stack<B> {
                 self.answer_echo(run, delivery, reply);
             }
             message if message.is_error() => self.input_error4(run, delivery, message),
-            _ => {
-                // Sockets of ping and raw sockets may want it; nobody is told if not.
-                run.surroundings.deliver(delivery);
+            IcmpMessage::EchoReply { identifier, .. } => {
+                self.input_ping(run, delivery, identifier);
             }
+            // Raw sockets have it already, and nobody is told if there is none.
+            _ => {}
         }
     }
     /// Takes an error about a packet that this host sent.
@@ -54,7 +55,6 @@ impl<B: Buffer> Stack<B> {
         delivery: &Delivery<'_, B>,
         message: IcmpMessage,
     ) {
-        run.surroundings.deliver(delivery);
         self.with_quote(delivery, |quote| self.input_quote4(run, delivery, message, quote));
     }
     /// Calls `take` with the packet that an error of either version quotes, as far as it is quoted.

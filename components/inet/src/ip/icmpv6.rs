@@ -50,9 +50,11 @@ impl<B: Buffer> Stack<B> {
                 self.answer_echo6(run, delivery, reply);
             }
             Ok(message) if message.is_error() => self.input_error6(run, delivery, message),
-            _ => {
-                run.surroundings.deliver(delivery);
+            Ok(Icmpv6Message::EchoReply { identifier, .. }) => {
+                self.input_ping(run, delivery, identifier);
             }
+            // Raw sockets have it already, and nobody is told if there is none.
+            _ => {}
         }
     }
     /// Answers echo, also to groups, from an address of its own (RFC 4443, section 4.2).
@@ -159,7 +161,6 @@ impl<B: Buffer> Stack<B> {
         delivery: &Delivery<'_, B>,
         message: Icmpv6Message,
     ) {
-        run.surroundings.deliver(delivery);
         self.with_quote(delivery, |quote| self.input_quote6(run, delivery, message, quote));
     }
     fn input_quote6(

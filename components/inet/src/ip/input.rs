@@ -117,8 +117,9 @@ impl<B: Buffer> Stack<B> {
         }
         true
     }
-    /// Gives a whole packet to its protocol.
+    /// Gives a whole packet to raw sockets, and to its protocol.
     pub(crate) fn deliver(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
+        let of_raw = self.input_raw(run, delivery);
         match (delivery.protocol, delivery.destination) {
             (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp(run, delivery),
             (protocol::IGMP, IpAddr::V4(_)) => self.input_igmp(run, delivery),
@@ -126,7 +127,8 @@ impl<B: Buffer> Stack<B> {
             (protocol::NONE, IpAddr::V6(_)) => {}
             (protocol::UDP, _) => self.input_udp(run, delivery),
             _ => {
-                if run.surroundings.deliver(delivery) == Claim::Unknown {
+                let of_other = run.surroundings.deliver(delivery);
+                if of_raw == Claim::Unknown && of_other == Claim::Unknown {
                     self.refuse_protocol(run, delivery);
                 }
             }

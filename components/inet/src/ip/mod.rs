@@ -1,4 +1,5 @@
 //! IP: the stack, its input and output, and the protocols that serve it: ARP and ICMP.
+pub mod announce;
 pub mod arp;
 pub mod autoconfigure;
 pub mod groups;

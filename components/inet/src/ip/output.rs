@@ -9,7 +9,6 @@ use crate::{
         buffer::Buffer,
         packets::{Departure, Headers, NoHeadroom},
     },
-    sockets::udp_socket::Discovery,
     tables::{
         configuration::resolves,
         interface::{Interface, InterfaceIndex},
@@ -17,6 +16,7 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr};
+use interfaces::sockets::PathDiscovery;
 use packet::{
     MacAddress, PacketError,
     ethernet::{self, EthernetHeader, ethertype},
@@ -90,9 +90,21 @@ impl<B: Buffer> Stack<B> {
         mut packet: Departure<B>,
     ) -> Result<(), SendError> {
         let options = if request.has_router_alert { &ipv4::ROUTER_ALERT[..] } else { &[] };
-        let number = self.identification(source.into(), destination.into(), request.protocol);
-        let length = ipv4::HEADER_LENGTH + options.len() + packet.length();
+        let length = ipv4::HEADER_LENGTH + options.len() + packet.length_when_cut();
         let fits = length <= path.mtu as usize;
+        let cutting = match (request.discovery, fits) {
+            (PathDiscovery::Required | PathDiscovery::Probe, _) | (PathDiscovery::Wanted, true) => {
+                Cutting::Forbidden
+            }
+            _ => Cutting::Allowed,
+        };
+        // A packet that nobody may cut needs no number (RFC 6864).
+        let number = match cutting {
+            Cutting::Forbidden => 0,
+            Cutting::Allowed => {
+                self.identification(source.into(), destination.into(), request.protocol)
+            }
+        };
         let fields = Ipv4Fields {
             source,
             destination,
@@ -100,10 +112,7 @@ impl<B: Buffer> Stack<B> {
             traffic_class: request.traffic_class,
             ttl: path.hop_limit,
             identification: number as u16,
-            cutting: match (request.discovery, fits) {
-                (Discovery::Required, _) | (Discovery::Wanted, true) => Cutting::Forbidden,
-                _ => Cutting::Allowed,
-            },
+            cutting,
             place: FragmentPlace::default(),
         };
         if !fits {
@@ -239,5 +248,5 @@ pub(crate) fn cut<B: Buffer>(packet: &Departure<B>, start: usize, end: usize) ->
     let of_headers = packet.headers.as_slice().len();
     let headers = if start == 0 { packet.headers } else { Headers::new() };
     let payload = start.saturating_sub(of_headers)..end.saturating_sub(of_headers);
-    Departure { headers, payload: packet.payload.slice(payload) }
+    Departure { headers, payload: packet.payload.slice(payload), offload: None }
 }

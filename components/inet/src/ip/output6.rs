@@ -4,11 +4,9 @@ use super::{
     path::{Path, SendError, SendRequest},
     stack::{Stack, StackRun},
 };
-use crate::{
-    base::{buffer::Buffer, packets::Departure},
-    sockets::udp_socket::Discovery,
-};
+use crate::base::{buffer::Buffer, packets::Departure};
 use core::net::Ipv6Addr;
+use interfaces::sockets::PathDiscovery;
 use packet::{
     ipv4::{FragmentPlace, PACKET_MAX},
     ipv6::{self, FragmentHeader, Ipv6Fields, ROUTER_ALERT_MLD},
@@ -38,9 +36,10 @@ impl<B: Buffer> Stack<B> {
             flow_label: 0,
             hop_limit: path.hop_limit,
         };
-        if ipv6::HEADER_LENGTH + packet.length() > path.mtu as usize {
+        if ipv6::HEADER_LENGTH + packet.length_when_cut() > path.mtu as usize {
             // A hop-by-hop header would have to stay in front of the fragment header.
-            if request.discovery == Discovery::Required || request.has_router_alert {
+            let may_cut = matches!(request.discovery, PathDiscovery::Never | PathDiscovery::Wanted);
+            if !may_cut || request.has_router_alert {
                 return Err(SendError::TooBig(path.mtu));
             }
             return self.send_fragments6(run, path, request, &fields, &packet);

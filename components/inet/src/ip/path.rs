@@ -5,7 +5,6 @@ use crate::{
         address::{AddressScope, Family},
         buffer::Buffer,
     },
-    sockets::udp_socket::Discovery,
     tables::{
         interface::{Interface, InterfaceFlags, InterfaceIndex},
         routes::{Route, RouteKind},
@@ -13,6 +12,8 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr};
+use interfaces::sockets::PathDiscovery;
+use packet::{ipv4, ipv6};
 
 /// A request to send a packet of IP.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +31,7 @@ pub struct SendRequest {
     /// Differentiated services and ECN.
     pub traffic_class: u8,
     /// The discovery of the path's MTU.
-    pub discovery: Discovery,
+    pub discovery: PathDiscovery,
     /// The packet has the option Router Alert.
     pub has_router_alert: bool,
     /// Members of the group on this host get the packet, too.
@@ -47,7 +48,7 @@ impl SendRequest {
             interface: None,
             hop_limit: None,
             traffic_class: 0,
-            discovery: Discovery::Never,
+            discovery: PathDiscovery::Never,
             has_router_alert: false,
             is_looped: true,
         }
@@ -94,6 +95,24 @@ pub struct Path {
     pub is_local: bool,
 }
 
+impl Path {
+    /// Returns the greatest number of bytes behind the header of IP that can be sent, in fragments if those are allowed.
+    pub fn room(&self, discovery: PathDiscovery) -> usize {
+        let (of_header, longest) = match Family::of(self.source) {
+            Family::V4 => (ipv4::HEADER_LENGTH, ipv4::PACKET_MAX),
+            // The length in the header of IPv6 does not count the header.
+            Family::V6 => (ipv6::HEADER_LENGTH, ipv6::HEADER_LENGTH + ipv4::PACKET_MAX),
+        };
+        let may_cut = matches!(discovery, PathDiscovery::Never | PathDiscovery::Wanted);
+        let whole = if may_cut { longest } else { longest.min(self.mtu as usize) };
+        whole.saturating_sub(of_header)
+    }
+    /// Returns whether `length` bytes behind the header of IP fit in one packet.
+    pub fn fits(&self, length: usize) -> bool {
+        length <= self.room(PathDiscovery::Required)
+    }
+}
+
 impl<B: Buffer> Stack<B> {
     /// Returns the path of a packet.
     ///
@@ -129,7 +148,9 @@ impl<B: Buffer> Stack<B> {
         let interface = run.configuration.interface(interface).ok_or(SendError::NoRoute)?;
         let source = self.source_for(run, request, route, interface)?;
         let link = interface.mtu_for(destination);
-        let known = self.path_mtus.get(destination, run.now_ns).filter(|_| !is_local);
+        // A probe is to find out whether what is known of the path still holds.
+        let is_trusted = !is_local && request.discovery != PathDiscovery::Probe;
+        let known = self.path_mtus.get(destination, run.now_ns).filter(|_| is_trusted);
         let limits = [route.mtu, known];
         let mtu = limits.into_iter().flatten().fold(link, u32::min);
         let is_broadcast = route.kind == RouteKind::Broadcast;

@@ -10,16 +10,16 @@ use super::{
 use crate::{
     base::{
         buffer::Buffer,
-        packets::{Arrival, Departure},
+        packets::{Arrival, Departure, TransportChecksum},
         random::Random,
     },
     sockets::{
+        datagram_end::DatagramEnds,
         errors::{Quoted, RemoteError},
-        udp_socket::UdpSockets,
     },
     tables::{
         autoconfiguration::Autoconfiguration,
-        configuration::{Configuration, Publisher, View},
+        configuration::{Configuration, ConfigurationWatcher, Publisher, View},
         error_limit::ErrorLimit,
         interface::InterfaceIndex,
         memberships::Memberships,
@@ -28,7 +28,7 @@ use crate::{
         reassembly::Reassembly,
     },
 };
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, sync::Arc};
 use core::{
     net::IpAddr,
     sync::atomic::{AtomicU32, Ordering},
@@ -107,8 +107,10 @@ pub enum Claim {
 pub trait Surroundings<B> {
     /// Sends a packet, from its Ethernet header on.
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<B>);
-    /// Hears that a socket has something new: data, an error, or room.
-    fn notify(&mut self, socket: u64);
+    /// Returns the wall-clock time at the time `now_ns` of the stack, in nanoseconds.
+    fn wall_clock_ns(&self, now_ns: u64) -> u64 {
+        now_ns
+    }
     /// Takes a packet of a protocol that the stack does not have.
     fn deliver(&mut self, _delivery: &Delivery<'_, B>) -> Claim {
         Claim::Unknown
@@ -152,7 +154,7 @@ pub struct StackRun<'r, B> {
 ///
 /// # Locks
 /// Each table has a lock of its own, which its users hold for one operation on the table, and never while they call out or into
-/// another table. The exception is UDP: `inet.udp.sockets`, then `inet.udp.socket`.
+/// another table. The exception are sockets of datagrams: `inet.datagram`, the lock of one, is taken before those of the tables.
 pub struct Stack<B> {
     pub(crate) publisher: Publisher,
     pub(crate) neighbours: Mutex<Neighbours<B>>,
@@ -161,7 +163,7 @@ pub struct Stack<B> {
     pub(crate) memberships: Mutex<Memberships>,
     pub(crate) reassembly: Mutex<Reassembly<B>>,
     pub(crate) path_mtus: PathMtus,
-    pub(crate) udp: UdpSockets<B, Path>,
+    pub(crate) datagrams: DatagramEnds<Path>,
     pub(crate) random: Random,
     identifications: [AtomicU32; IDENTIFICATIONS],
     /// Counts of dropped packets.
@@ -179,7 +181,7 @@ impl<B: Buffer> Stack<B> {
             memberships: Mutex::new(&MEMBERSHIPS, Memberships::default()),
             reassembly: Mutex::new(&REASSEMBLY, Reassembly::default()),
             path_mtus: PathMtus::new(),
-            udp: UdpSockets::default(),
+            datagrams: DatagramEnds::default(),
             random: Random::new(SipKey::new(secret)),
             identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
             drops: DropCounts::default(),
@@ -192,6 +194,15 @@ impl<B: Buffer> Stack<B> {
     /// Returns the newest configuration.
     pub fn view(&self) -> View {
         self.publisher.view()
+    }
+    /// Brings a thread's part up to date. Returns the versions of the tables that a path is made of.
+    pub(crate) fn refresh(&self, worker: &mut Worker<B>) -> (u64, u64) {
+        self.publisher.refresh(&mut worker.view);
+        (worker.view.version(), self.path_mtus.version())
+    }
+    /// Adds an observer of changes of the configuration, for good.
+    pub fn watch(&self, watcher: Arc<dyn ConfigurationWatcher>) {
+        self.publisher.watch(watcher);
     }
     /// Changes interfaces, addresses and routes by `change`.
     ///
@@ -237,6 +248,10 @@ impl<B: Buffer> Stack<B> {
         self.poll_groups(run);
         self.poll_fragments(run);
         self.bring_looped(run);
+        self.earliest_ns()
+    }
+    /// Returns the time of the next call of [`Stack::poll`], in nanoseconds.
+    pub fn earliest_ns(&self) -> u64 {
         let of_configuration = lifetimes_earliest_ns(&self.publisher.view().configuration);
         let earliest = [
             self.neighbours.lock().earliest_ns(),
@@ -251,6 +266,11 @@ impl<B: Buffer> Stack<B> {
         while let Some((origin, packet)) = run.looped.pop_front() {
             let head = packet.headers.as_slice();
             if let Some(arrival) = Arrival::new(head, &packet.payload, head.len()) {
+                // A packet that is left to the interface has no whole checksum.
+                let arrival = match packet.offload {
+                    Some(_) => arrival.with_checksum(TransportChecksum::Verified),
+                    None => arrival,
+                };
                 self.input_packet(run, origin, &arrival);
             }
         }

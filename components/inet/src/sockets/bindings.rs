@@ -1,60 +1,55 @@
-//! The table of bound sockets: who gets a packet, and who may have a port.
+//! [`Binding`]: the part of a socket that decides which packets it gets, and which ports it may have.
 //!
-//! A [`Binding`] is the part of a socket that the choice looks at. The table is generic, so that TCP may have one, too.
+//! Addresses are [`SocketAddr`], as in the interfaces above. In a binding they are plain ([`plain`]): the scope of a link-local
+//! address is the interface of the binding.
 use crate::{base::address::Family, tables::interface::InterfaceIndex};
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
+use interfaces::sockets::SocketFamilies;
 
 /// The first port that the stack chooses by itself (`ip_local_port_range`).
 pub const PORT_FIRST: u16 = 32_768;
 /// The last port that the stack chooses by itself.
 pub const PORT_LAST: u16 = 60_999;
 
-/// An address and a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SocketEnd {
-    /// The address; unspecified for all of its family.
-    pub address: IpAddr,
-    /// The port.
-    pub port: u16,
+/// Returns `address` without flow label and scope.
+pub fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }
 
-/// The families of packets that a socket takes.
+/// Returns whether a socket of `families` takes packets of `family`.
+pub fn includes(families: SocketFamilies, family: Family) -> bool {
+    match families {
+        SocketFamilies::Both => true,
+        SocketFamilies::V4 => family == Family::V4,
+        SocketFamilies::V6 => family == Family::V6,
+    }
+}
+
+/// Returns whether there are packets that sockets of both take.
+pub fn overlaps(one: SocketFamilies, other: SocketFamilies) -> bool {
+    one == other || one == SocketFamilies::Both || other == SocketFamilies::Both
+}
+
+/// The rule by which two sockets may have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Families {
-    /// IPv4 alone.
-    V4,
-    /// IPv6 alone.
-    V6,
-    /// Both: a socket of IPv6 without `IPV6_V6ONLY`.
-    Both,
-}
-
-impl Families {
-    /// Returns whether packets of `family` are taken.
-    pub fn includes(self, family: Family) -> bool {
-        match self {
-            Families::Both => true,
-            Families::V4 => family == Family::V4,
-            Families::V6 => family == Family::V6,
-        }
-    }
-    fn overlaps(self, other: Families) -> bool {
-        self == other || self == Families::Both || other == Families::Both
-    }
+pub enum NumberSpace {
+    /// Ports: sockets whose packets differ have the same port, and so do those that share it (`udp_lib_lport_inuse`).
+    Ports,
+    /// Identifiers of echo requests: only sockets that share by `SO_REUSEADDR` have the same (`ping_get_port`).
+    Identifiers,
 }
 
 /// The part of a socket that packets are matched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// Families of its packets.
-    pub families: Families,
+    pub families: SocketFamilies,
     /// The local address; `None` for all.
     pub address: Option<IpAddr>,
     /// The local port.
     pub port: u16,
-    /// The peer, if it is connected.
-    pub peer: Option<SocketEnd>,
+    /// The peer, if it is connected. A port of zero stands for all ports.
+    pub peer: Option<SocketAddr>,
     /// The only interface of its packets.
     pub interface: Option<InterfaceIndex>,
     /// `SO_REUSEADDR`.
@@ -69,221 +64,88 @@ pub struct Binding {
 #[derive(Clone, Copy, Debug)]
 pub struct PacketEnds {
     /// The sender.
-    pub remote: SocketEnd,
+    pub remote: SocketAddr,
     /// The receiver.
-    pub local: SocketEnd,
+    pub local: SocketAddr,
     /// The interface.
     pub interface: InterfaceIndex,
 }
 
 impl Binding {
-    /// Returns how well a packet matches, greater is better; `None` if it does not.
-    fn score(&self, ends: &PacketEnds) -> Option<u8> {
-        if !self.families.includes(Family::of(ends.local.address)) {
+    /// Returns a binding of no address and port.
+    pub fn none(families: SocketFamilies, user: u32) -> Binding {
+        Binding {
+            families,
+            address: None,
+            port: 0,
+            peer: None,
+            interface: None,
+            shares_address: false,
+            shares_port: false,
+            user,
+        }
+    }
+    /// Returns how well a packet matches, greater is better; `None` if it does not. The order is Linux's: a peer, then an address of
+    /// its own, then an interface, then a family of its own. The port is not looked at.
+    pub fn score(&self, ends: &PacketEnds) -> Option<u8> {
+        if !includes(self.families, Family::of(ends.local.ip())) {
             return None;
         }
-        let mut score = u8::from(self.families != Families::Both);
-        for (is_set, is_equal) in [
-            (self.address.is_some(), self.address == Some(ends.local.address)),
-            (self.peer.is_some(), self.peer == Some(ends.remote)),
-            (self.interface.is_some(), self.interface == Some(ends.interface)),
+        let is_peer = self.peer.is_some_and(|peer| {
+            peer.ip() == ends.remote.ip() && (peer.port() == 0 || peer == ends.remote)
+        });
+        let mut score = u8::from(self.families != SocketFamilies::Both);
+        for (is_set, is_equal, weight) in [
+            (self.peer.is_some(), is_peer, 8),
+            (self.address.is_some(), self.address == Some(ends.local.ip()), 4),
+            (self.interface.is_some(), self.interface == Some(ends.interface), 2),
         ] {
             match (is_set, is_equal) {
                 (true, false) => return None,
-                (true, true) => score += 4,
+                (true, true) => score += weight,
                 (false, _) => {}
             }
         }
         Some(score)
     }
-    /// Returns whether two sockets cannot both have their port.
-    fn conflicts(&self, other: &Binding) -> bool {
+    /// Returns whether two sockets cannot both have their number.
+    pub fn conflicts(&self, other: &Binding, space: NumberSpace) -> bool {
+        let shares_address = self.shares_address && other.shares_address;
+        if space == NumberSpace::Identifiers {
+            return !shares_address;
+        }
         let is_apart = |one: Option<InterfaceIndex>, two| one.is_some() && two != one;
         let is_elsewhere =
             is_apart(self.interface, other.interface) && is_apart(other.interface, self.interface);
         let overlaps = match (self.address, other.address) {
             (Some(one), Some(other)) => one == other,
-            (Some(one), None) => other.families.includes(Family::of(one)),
-            (None, Some(other)) => self.families.includes(Family::of(other)),
-            (None, None) => self.families.overlaps(other.families),
+            (Some(one), None) => includes(other.families, Family::of(one)),
+            (None, Some(other)) => includes(self.families, Family::of(other)),
+            (None, None) => overlaps(self.families, other.families),
         };
-        let shares = self.shares_address && other.shares_address
-            || self.shares_port && other.shares_port && self.user == other.user;
+        let shares =
+            shares_address || self.shares_port && other.shares_port && self.user == other.user;
         !is_elsewhere && overlaps && !shares
     }
-}
-
-struct BoundSocket<S> {
-    binding: Binding,
-    socket: Arc<S>,
-}
-
-/// Bound sockets, by port.
-pub struct Bindings<S> {
-    ports: BTreeMap<u16, Vec<BoundSocket<S>>>,
-}
-
-impl<S> Default for Bindings<S> {
-    fn default() -> Bindings<S> {
-        Bindings { ports: BTreeMap::new() }
+    /// Returns the flow whose packets alone match: both addresses and ports; `None` if there is more than one.
+    pub fn flow(&self) -> Option<Flow> {
+        let peer = self.peer.filter(|peer| peer.port() != 0)?;
+        Some(Flow { local: SocketAddr::new(self.address?, self.port), remote: peer })
     }
 }
 
-impl<S> Bindings<S> {
-    /// Returns whether a socket with `binding` may be bound.
-    pub fn is_free(&self, binding: &Binding) -> bool {
-        self.entries(binding.port).iter().all(|entry| !entry.binding.conflicts(binding))
-    }
-    /// Adds a socket, or changes its binding.
-    pub fn set(&mut self, socket: &Arc<S>, binding: Binding) {
-        self.remove(socket, binding.port);
-        let entry = BoundSocket { binding, socket: Arc::clone(socket) };
-        self.ports.entry(binding.port).or_default().push(entry);
-    }
-    /// Removes a socket from its port.
-    pub fn remove(&mut self, socket: &Arc<S>, port: u16) {
-        if let Some(entries) = self.ports.get_mut(&port) {
-            entries.retain(|entry| !Arc::ptr_eq(&entry.socket, socket));
-            if entries.is_empty() {
-                self.ports.remove(&port);
-            }
-        }
-    }
-    /// Returns a free port of the range that the stack chooses from; `None` if none is free.
-    ///
-    /// The search begins at a random port and goes on by a random step, so that outsiders cannot guess the next port (RFC 6056,
-    /// algorithm 2).
-    pub fn choose(&self, binding: &Binding, random: u64) -> Option<u16> {
-        let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
-        // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
-        let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
-        (0..count)
-            .map(|turn| PORT_FIRST + ((first + turn * step) % count) as u16)
-            .find(|port| self.is_free(&Binding { port: *port, ..*binding }))
-    }
-    /// Returns the socket that a packet is for. Of sockets that share a port by `SO_REUSEPORT`, `flow` chooses one.
-    pub fn find(&self, ends: &PacketEnds, flow: u64) -> Option<&Arc<S>> {
-        let scored = || {
-            let entries = self.entries(ends.local.port).iter();
-            entries.filter_map(|entry| Some((entry.binding.score(ends)?, entry)))
-        };
-        let best = scored().map(|(score, _)| score).max()?;
-        let equal = || scored().filter(|(score, _)| *score == best).map(|(_, entry)| entry);
-        // The last bound wins, unless all share the load.
-        let last = equal().next_back()?;
-        if !last.binding.shares_port {
-            return Some(&last.socket);
-        }
-        let group = || equal().filter(|entry| entry.binding.shares_port);
-        let place = flow % group().count().max(1) as u64;
-        group().nth(place as usize).map(|entry| &entry.socket)
-    }
-    /// Returns all sockets that a packet to many is for.
-    pub fn find_all(&self, ends: &PacketEnds) -> impl Iterator<Item = &Arc<S>> {
-        let entries = self.entries(ends.local.port).iter();
-        entries.filter(|entry| entry.binding.score(ends).is_some()).map(|entry| &entry.socket)
-    }
-    /// Returns all sockets with their bindings, by port.
-    pub fn iter(&self) -> impl Iterator<Item = (&Binding, &Arc<S>)> {
-        self.ports.values().flatten().map(|entry| (&entry.binding, &entry.socket))
-    }
-    fn entries(&self, port: u16) -> &[BoundSocket<S>] {
-        self.ports.get(&port).map(Vec::as_slice).unwrap_or_default()
-    }
+/// The addresses and ports of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// Those of this host.
+    pub local: SocketAddr,
+    /// Those of the peer.
+    pub remote: SocketAddr,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn binding(families: Families, address: Option<&str>) -> Binding {
-        Binding {
-            families,
-            address: address.map(|text| text.parse().unwrap()),
-            port: 53,
-            peer: None,
-            interface: None,
-            shares_address: false,
-            shares_port: false,
-            user: 0,
-        }
-    }
-
-    fn end(address: &str, port: u16) -> SocketEnd {
-        SocketEnd { address: address.parse().unwrap(), port }
-    }
-
-    fn ends(remote: SocketEnd, local: &str) -> PacketEnds {
-        PacketEnds { remote, local: end(local, 53), interface: InterfaceIndex(2) }
-    }
-
-    #[test]
-    fn the_binding_that_says_most_gets_the_packet() {
-        let mut table = Bindings::default();
-        let sockets: Vec<Arc<&str>> = ["all", "own", "peer"].map(Arc::new).to_vec();
-        table.set(&sockets[0], binding(Families::V4, None));
-        table.set(&sockets[1], binding(Families::V4, Some("10.0.0.1")));
-        let peer = end("10.0.0.9", 9);
-        let connected = Binding { peer: Some(peer), ..binding(Families::V4, Some("10.0.0.1")) };
-        table.set(&sockets[2], connected);
-        let find = |remote, local| table.find(&ends(remote, local), 0).map(|found| **found);
-        assert_eq!(find(peer, "10.0.0.1"), Some("peer"));
-        assert_eq!(find(end("10.0.0.9", 8), "10.0.0.1"), Some("own"));
-        assert_eq!(find(peer, "10.0.0.2"), Some("all"));
-        assert_eq!(find(end("fd00::9", 9), "fd00::1"), None);
-        assert_eq!(table.find_all(&ends(peer, "10.0.0.1")).count(), 3);
-    }
-
-    #[test]
-    fn addresses_that_overlap_conflict_as_in_linux() {
-        let mut table = Bindings::default();
-        table.set(&Arc::new(()), binding(Families::V4, Some("10.0.0.1")));
-        let free = |one: &Binding| table.is_free(one);
-        assert!(!free(&binding(Families::V4, Some("10.0.0.1"))));
-        assert!(free(&binding(Families::V4, Some("10.0.0.2"))));
-        assert!(!free(&binding(Families::V4, None)));
-        assert!(!free(&binding(Families::Both, None)));
-        assert!(free(&binding(Families::V6, None)));
-        assert!(free(&Binding { port: 54, ..binding(Families::V4, None) }));
-        let sharing = Binding { shares_address: true, ..binding(Families::V4, None) };
-        assert!(!free(&sharing), "both have to share");
-    }
-
-    #[test]
-    fn a_port_is_shared_by_address_or_by_users_sockets() {
-        let mut table = Bindings::default();
-        let one = Binding { shares_port: true, user: 7, ..binding(Families::V4, None) };
-        let sockets = [Arc::new(1), Arc::new(2)];
-        table.set(&sockets[0], one);
-        assert!(table.is_free(&one));
-        assert!(!table.is_free(&Binding { user: 8, ..one }));
-        table.set(&sockets[1], one);
-        let peer = end("10.0.0.9", 9);
-        let mut counts = [0; 3];
-        for flow in 0..100 {
-            counts[**table.find(&ends(peer, "10.0.0.1"), flow).unwrap()] += 1;
-        }
-        assert_eq!(counts, [0, 50, 50]);
-        let mut table = Bindings::default();
-        let one = Binding { shares_address: true, ..binding(Families::V4, None) };
-        sockets.iter().for_each(|socket| table.set(socket, one));
-        assert!(table.is_free(&one));
-        assert_eq!(**table.find(&ends(peer, "10.0.0.1"), 0).unwrap(), 2, "the last wins");
-    }
-
-    #[test]
-    fn the_choice_of_a_port_finds_the_last_free_one() {
-        let mut table = Bindings::default();
-        let one = binding(Families::V4, None);
-        for port in PORT_FIRST..=PORT_LAST {
-            if port != 40_000 {
-                table.set(&Arc::new(()), Binding { port, ..one });
-            }
-        }
-        for random in [0, 1, u64::MAX, 0x1234_5678_9abc_def0, 3528 << 32, 1763 << 32] {
-            assert_eq!(table.choose(&one, random), Some(40_000));
-        }
-        table.set(&Arc::new(()), Binding { port: 40_000, ..one });
-        assert_eq!(table.choose(&one, 5), None);
+impl PacketEnds {
+    /// Returns the flow of the packet.
+    pub fn flow(&self) -> Flow {
+        Flow { local: self.local, remote: self.remote }
     }
 }

@@ -1,4 +1,9 @@
-//! Sockets of UDP: their table, their options and queues.
+//! Sockets of datagrams: their state, and the tables by which packets find them.
 pub mod bindings;
+pub mod bound;
+#[cfg(test)]
+mod bound_tests;
+pub mod datagram_end;
 pub mod errors;
+pub mod listeners;
 pub mod udp_socket;

@@ -7,7 +7,7 @@ use super::{
     routes::{Route, RouteKind, Routes, TableId, maker},
 };
 use crate::base::address::Prefix;
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::atomic::{AtomicU64, Ordering},
@@ -16,6 +16,7 @@ use rt::{lock_class, sync::RwLock};
 
 lock_class! {
     static CONFIGURATION = "inet.configuration";
+    static WATCHERS = "inet.configuration.watchers";
 }
 
 /// Groups of an interface, at most.
@@ -139,6 +140,21 @@ impl Configuration {
             let _ = self.routes.add(table, route);
         }
     }
+    /// Adds the routes of an interface's addresses that are not there, when it is switched on.
+    pub fn bring_routes(&mut self, index: InterfaceIndex) {
+        let addresses = self.interfaces.get(&index).map(|interface| interface.addresses.clone());
+        let entries = addresses.unwrap_or_default();
+        for (table, route) in entries.iter().flat_map(|one| routes_of(index, one)) {
+            let _ = self.routes.add(table, route);
+        }
+    }
+    /// Removes the routes through an interface, when it is switched off. Its addresses of IPv4 stay this host's.
+    pub fn drop_routes(&mut self, index: InterfaceIndex) {
+        self.routes.retain(|_, route| {
+            let is_own = route.kind == RouteKind::Local && route.destination.address().is_ipv4();
+            route.interface != index || is_own
+        });
+    }
     /// Changes the entry of an address by `change`.
     ///
     /// # Errors
@@ -234,23 +250,36 @@ fn routes_of(
     };
     let network = address.network();
     let is_loopback = address.address.is_loopback();
-    let own = if is_loopback { network } else { Prefix::host(address.address) };
+    let own = Prefix::host(address.address);
     let local = address.is_usable().then(|| (TableId::LOCAL, with(RouteKind::Local, own)));
-    let all = address
-        .broadcast
-        .filter(|_| !is_loopback)
-        .map(|all| (TableId::LOCAL, with(RouteKind::Broadcast, Prefix::host(all.into()))));
+    // All addresses of loopback are this host's, not only those that it was given.
+    let of_loopback =
+        (is_loopback && network != own).then(|| (TableId::LOCAL, with(RouteKind::Local, network)));
+    // The last address of a network is for all, whatever else is.
+    let of_network = network.broadcast().filter(|_| address.peer.is_none());
+    let [first, second] = [of_network, address.broadcast.filter(|all| of_network != Some(*all))]
+        .map(|all| all.filter(|_| address.address.is_ipv4()))
+        .map(|all| all.map(|all| with(RouteKind::Broadcast, Prefix::host(all.into()))));
+    let [first, second] = [first, second].map(|route| route.map(|route| (TableId::LOCAL, route)));
     let has_network = !address.flags.contains(AddressFlags::NOPREFIXROUTE)
         && !is_loopback
         && network != Prefix::host(address.address);
-    let metric = if address.address.is_ipv6() { METRIC6 } else { 0 };
+    let default = if address.address.is_ipv6() { METRIC6 } else { 0 };
+    let metric = if address.metric == 0 { default } else { address.metric };
     let main =
         has_network.then(|| (TableId::MAIN, Route { metric, ..with(RouteKind::Unicast, network) }));
-    [local, all, main].into_iter().flatten()
+    [local, of_loopback, first, second, main].into_iter().flatten()
+}
+
+/// An observer of changes. It is called without a lock, on the thread that made the change.
+pub trait ConfigurationWatcher: Send + Sync {
+    /// Hears that `new` has taken the place of `old`.
+    fn configured(&self, old: &Configuration, new: &Configuration);
 }
 
 /// The place of the newest snapshot.
 pub struct Publisher {
+    watchers: RwLock<Vec<Arc<dyn ConfigurationWatcher>>>,
     newest: RwLock<Arc<Configuration>>,
     version: AtomicU64,
 }
@@ -283,6 +312,7 @@ impl Publisher {
         // The configuration is empty, so nothing exists that could be in the way.
         let _ = first.add_interface(loopback);
         Publisher {
+            watchers: RwLock::new(&WATCHERS, Vec::new()),
             newest: RwLock::new(&CONFIGURATION, Arc::new(first)),
             version: AtomicU64::new(1),
         }
@@ -302,6 +332,10 @@ impl Publisher {
             *view = self.view();
         }
     }
+    /// Adds an observer of changes, for good.
+    pub fn watch(&self, watcher: Arc<dyn ConfigurationWatcher>) {
+        self.watchers.write().push(watcher);
+    }
     /// Publishes a snapshot that `change` makes of the newest.
     ///
     /// # Errors
@@ -313,8 +347,12 @@ impl Publisher {
         let mut newest = self.newest.write();
         let mut next = Configuration::clone(&newest);
         let result = change(&mut next)?;
-        *newest = Arc::new(next);
+        let next = Arc::new(next);
+        let old = core::mem::replace(&mut *newest, Arc::clone(&next));
         self.version.fetch_add(1, Ordering::Release);
+        drop(newest);
+        let watchers = self.watchers.read().clone();
+        watchers.iter().for_each(|watcher| watcher.configured(&old, &next));
         Ok(result)
     }
 }

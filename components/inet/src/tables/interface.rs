@@ -73,6 +73,14 @@ pub struct InterfaceAddress {
     pub preferred_until_ns: Option<u64>,
     /// The time at which it ends, in nanoseconds.
     pub valid_until_ns: Option<u64>,
+    /// The other end of a link with two, which takes the place of the network.
+    pub peer: Option<IpAddr>,
+    /// The name by which the ioctls know it; empty for that of the interface.
+    pub label: String,
+    /// The metric of its network's route; zero for the default.
+    pub metric: u32,
+    /// The times of its making and of its last change by a user, in nanoseconds.
+    pub changed_ns: (u64, u64),
 }
 
 impl InterfaceAddress {
@@ -90,11 +98,16 @@ impl InterfaceAddress {
             broadcast: network.broadcast(),
             preferred_until_ns: None,
             valid_until_ns: None,
+            peer: None,
+            label: String::new(),
+            metric: 0,
+            changed_ns: (0, 0),
         })
     }
-    /// Returns its network.
+    /// Returns its network, which is that of the peer if it has one.
     pub fn network(&self) -> Prefix {
-        Prefix::new(self.address, self.prefix_length).unwrap_or_else(|| Prefix::host(self.address))
+        let base = self.peer.unwrap_or(self.address);
+        Prefix::new(base, self.prefix_length).unwrap_or_else(|| Prefix::host(base))
     }
     /// Returns whether packets may be sent from it.
     pub fn is_usable(&self) -> bool {
@@ -136,6 +149,10 @@ pub struct Interface {
     pub groups: BTreeMap<IpAddr, u32>,
     /// Settings of IPv6.
     pub ipv6: Ipv6Settings,
+    /// Packets that wait to be sent, at most, as users see it.
+    pub transmit_queue: u32,
+    /// The number of changes of the carrier.
+    pub carrier_changes: u32,
 }
 
 impl Interface {
@@ -172,6 +189,8 @@ impl Interface {
             addresses: Vec::new(),
             groups: BTreeMap::new(),
             ipv6,
+            transmit_queue: 1000,
+            carrier_changes: 0,
         }
     }
     /// Returns whether packets pass.

@@ -9,6 +9,7 @@ use alloc::{
     vec::Vec,
 };
 use core::net::IpAddr;
+use interfaces::sockets::NeighbourRecord;
 use packet::MacAddress;
 
 /// Entries, at most (`gc_thresh3`).
@@ -232,6 +233,32 @@ impl<B> Neighbours<B> {
     /// Returns all entries.
     pub fn iter(&self) -> impl Iterator<Item = (NeighbourKey, NeighbourState, MacAddress)> {
         self.entries.iter().map(|(key, entry)| (*key, entry.state, entry.mac))
+    }
+    /// Describes all entries, with the numbers that `number` gives their states.
+    pub fn records(
+        &self,
+        now_ns: u64,
+        number: impl Fn(NeighbourState) -> u16,
+    ) -> Vec<NeighbourRecord> {
+        let since_ms = |at_ns: u64| now_ns.saturating_sub(at_ns) / 1_000_000;
+        let one = |(key, entry): (&NeighbourKey, &Neighbour<B>)| {
+            let is_over = entry.state == NeighbourState::Reachable && now_ns >= entry.until_ns;
+            let state = if is_over { NeighbourState::Stale } else { entry.state };
+            let until = entry.until_ns.saturating_sub(entry.times.reachable_ns);
+            let is_reached = entry.state == NeighbourState::Reachable;
+            NeighbourRecord {
+                interface: key.0.0,
+                address: key.1,
+                mac: (state != NeighbourState::Incomplete).then_some(entry.mac),
+                state: number(state),
+                is_router: entry.is_router,
+                used_ms: since_ms(entry.used_ns),
+                confirmed_ms: since_ms(if is_reached { until } else { entry.used_ns }),
+                updated_ms: since_ms(if is_reached { until } else { entry.used_ns }),
+                probes: entry.probes.into(),
+            }
+        };
+        self.entries.iter().map(one).collect()
     }
     /// Returns the state of an entry.
     #[cfg(test)]

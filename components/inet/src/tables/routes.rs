@@ -53,6 +53,10 @@ pub struct Route {
     pub mtu: Option<u32>,
     /// The time at which the route ends, in nanoseconds.
     pub expires_ns: Option<u64>,
+    /// The scope that a user gave it (`RT_SCOPE_*`); else it follows from the rest.
+    pub scope: Option<u8>,
+    /// A user said that the gateway is a neighbour.
+    pub is_on_link: bool,
 }
 
 /// Parties that make routes.
@@ -78,6 +82,8 @@ impl Route {
             protocol: maker::BOOT,
             mtu: None,
             expires_ns: None,
+            scope: None,
+            is_on_link: false,
         }
     }
     /// Returns a route to `destination` through `gateway`.
@@ -101,7 +107,7 @@ pub enum RouteError {
 type Lengths = BTreeMap<u8, BTreeMap<u128, Vec<Route>>>;
 
 /// The routing tables.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     tables: BTreeMap<(TableId, Family), Lengths>,
 }
@@ -141,6 +147,32 @@ impl Routes {
         let before = list.len();
         list.retain(|other| !is_same(other, route));
         if list.len() < before { Ok(()) } else { Err(RouteError::Missing) }
+    }
+    /// Adds a route before others of its metric.
+    ///
+    /// # Errors
+    /// As [`Routes::add`].
+    pub fn add_first(&mut self, table: TableId, route: Route) -> Result<(), RouteError> {
+        let (destination, metric) = (route.destination, route.metric);
+        self.add(table, route)?;
+        let lengths = self.tables.get_mut(&(table, Family::of(destination.address())));
+        let heads = lengths.and_then(|lengths| lengths.get_mut(&destination.length()));
+        let list = heads.and_then(|heads| heads.get_mut(&bits(destination.address())));
+        if let Some(list) = list {
+            let first = list.partition_point(|other| other.metric < metric);
+            let last = list.partition_point(|other| other.metric <= metric);
+            if let Some(equals) = list.get_mut(first..last) {
+                equals.rotate_right(1);
+            }
+        }
+        Ok(())
+    }
+    /// Returns the routes of a table to exactly `destination`, by metric.
+    pub fn to(&self, table: TableId, destination: Prefix) -> &[Route] {
+        let lengths = self.tables.get(&(table, Family::of(destination.address())));
+        let heads = lengths.and_then(|lengths| lengths.get(&destination.length()));
+        let list = heads.and_then(|heads| heads.get(&bits(destination.address())));
+        list.map_or(&[], Vec::as_slice)
     }
     /// Keeps only the routes that `keep` accepts.
     pub fn retain(&mut self, mut keep: impl FnMut(TableId, &Route) -> bool) {

@@ -43,6 +43,8 @@ fn source4(
             let mut others = configuration.interfaces().flat_map(|one| usable(one, Family::V4));
             others.find(|one| one.scope == AddressScope::Global)
         })
+        // A packet that stays on loopback may come from there.
+        .or_else(|| usable(interface, Family::V4).next())
         .map(|one| one.address)
 }
 

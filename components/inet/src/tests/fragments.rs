@@ -1,6 +1,10 @@
 //! Fragments from one host to another.
-use super::link::{CARD, S, Station, exchange, ip};
+use super::{
+    link::{CARD, S, Station, exchange, ip},
+    sockets::{Socket, end},
+};
 use crate::*;
+use interfaces::sockets::{PathDiscovery, SocketFamilies};
 use packet::{
     icmp::IcmpMessage,
     icmpv6::Icmpv6Message,
@@ -8,8 +12,7 @@ use packet::{
     ipv6::{Walk, problem},
     protocol,
 };
-
-type Socket = UdpHandle<SharedBytes, Path>;
+use std::net::SocketAddr;
 
 /// Two hosts that know each other, a socket on each, and the address of the second.
 struct Pair {
@@ -17,16 +20,16 @@ struct Pair {
     two: Station,
     client: Socket,
     server: Socket,
-    to: SocketEnd,
+    to: SocketAddr,
 }
 
 fn pair(address: [&str; 2]) -> Pair {
     let one = Station::new(1, &[(address[0], 24)]);
     let mut two = Station::new(2, &[(address[1], 24)]);
-    let to = SocketEnd { address: ip(address[1]), port: 53 };
-    let families = if to.address.is_ipv4() { Families::V4 } else { Families::V6 };
-    let (client, server) = (one.stack.udp_open(1, families, 0), two.stack.udp_open(2, families, 0));
-    two.run(|stack, run| stack.udp_bind(run, &server, to)).unwrap();
+    let to = end(address[1], 53);
+    let families = if to.is_ipv4() { SocketFamilies::V4 } else { SocketFamilies::V6 };
+    let (client, server) = (Socket::udp(&one, families), Socket::udp(&two, families));
+    server.bind(&mut two, to).unwrap();
     let mut all = Pair { one, two, client, server, to };
     all.send(b"hello").unwrap();
     exchange(&mut all.one, &mut all.two);
@@ -36,13 +39,10 @@ fn pair(address: [&str; 2]) -> Pair {
 
 impl Pair {
     fn send(&mut self, data: &[u8]) -> Result<(), SocketError> {
-        let (client, to) = (&self.client, self.to);
-        let payload = BufferChain::copy_of(data).unwrap();
-        self.one.run(|stack, run| stack.udp_send(run, client, Some(to), payload))
+        self.client.send(&mut self.one, Some(self.to), data)
     }
     fn receive(&mut self) -> Option<Vec<u8>> {
-        let datagram = self.two.stack.udp_receive(&self.server).unwrap();
-        datagram.map(|datagram| datagram.payload.to_vec())
+        self.server.receive().map(|(_, data)| data)
     }
 }
 
@@ -72,7 +72,10 @@ fn a_long_datagram_is_cut_and_put_together() {
 fn a_datagram_that_must_not_be_cut_is_refused() {
     for addresses in ADDRESSES {
         let mut all = pair(addresses);
-        all.one.stack.udp_configure(&all.client, |options| options.discovery = Discovery::Required);
+        all.client.configure(&all.one, |options| {
+            options.discovery = PathDiscovery::Required;
+            options.discovery6 = PathDiscovery::Required;
+        });
         assert_eq!(all.send(&data(1473)), Err(SocketError::MessageSize));
         assert!(all.one.sent().is_empty());
     }
@@ -88,8 +91,8 @@ fn a_missing_fragment_is_told_to_the_sender() {
         all.two.wait_until(all.two.now_ns + 61 * S);
         assert_eq!(all.two.stack.drops.get(DropReason::ReassemblyTimeout), 1);
         exchange(&mut all.one, &mut all.two);
-        let (_, protocol, bytes) = all.one.world.delivered.pop().unwrap();
-        if protocol == protocol::ICMP {
+        let (source, bytes) = all.one.ears.heard().pop().unwrap();
+        if source.is_ipv4() {
             assert_eq!(IcmpMessage::parse(&bytes), Ok(IcmpMessage::TimeExceeded { code: 1 }));
             assert_eq!(bytes[8..], frames[0][14..14 + 548]);
         } else {
@@ -101,14 +104,13 @@ fn a_missing_fragment_is_told_to_the_sender() {
 #[test]
 fn the_host_itself_gets_long_datagrams_uncut() {
     let mut one = Station::new(1, &[]);
-    let server = one.stack.udp_open(1, Families::V4, 0);
-    let end = SocketEnd { address: ip("127.0.0.1"), port: 53 };
-    one.run(|stack, run| stack.udp_bind(run, &server, end)).unwrap();
-    let client = one.stack.udp_open(2, Families::V4, 0);
-    let payload = BufferChain::copy_of(&data(65_507)).unwrap();
-    one.run(|stack, run| stack.udp_send(run, &client, Some(end), payload)).unwrap();
-    let got = one.stack.udp_receive(&server).unwrap().unwrap();
-    assert_eq!((got.payload.to_vec(), got.payload.pieces().len()), (data(65_507), 1));
+    let server = Socket::udp(&one, SocketFamilies::V4);
+    server.bind(&mut one, end("127.0.0.1", 53)).unwrap();
+    let client = Socket::udp(&one, SocketFamilies::V4);
+    client.send(&mut one, Some(end("127.0.0.1", 53)), &data(65_507)).unwrap();
+    assert_eq!(server.receive().unwrap().1, data(65_507));
+    let long = client.send(&mut one, Some(end("127.0.0.1", 53)), &data(65_508));
+    assert_eq!(long, Err(SocketError::MessageSize));
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! Mutated frames for a whole stack: it neither panics, nor falls silent, nor keeps memory without end.
 //!
 //! `INET_FUZZ_COUNT` is the number of frames (100,000 by default), `INET_FUZZ_SEED` the first state of the generator.
-use super::link::{CARD, S, Station, exchange, ip};
+use super::{
+    link::{CARD, S, Station, exchange, ip},
+    sockets::{RECEIVE_MAX, Socket, end},
+};
 use crate::tables::{neighbours, reassembly};
 use crate::*;
+use interfaces::sockets::{DatagramProtocol, SocketFamilies};
 use packet::{
     Sum, ethernet,
     ipv4::Ipv4,
@@ -19,12 +23,10 @@ fn frames() -> Vec<Vec<u8>> {
     let mut two = Station::new(2, &[("10.0.0.2", 24), ("fd00::2", 64)]);
     one.run(|stack, run| stack.start_ipv6(run, CARD));
     let mut all = Vec::new();
-    for (address, families) in [("10.0.0.2", Families::V4), ("fd00::2", Families::V6)] {
-        let socket = one.stack.udp_open(1, families, 0);
+    for (address, families) in [("10.0.0.2", SocketFamilies::V4), ("fd00::2", SocketFamilies::V6)] {
+        let socket = Socket::udp(&one, families);
         for (port, length) in [(53, 10), (53, 3000), (99, 10)] {
-            let to = Some(SocketEnd { address: ip(address), port });
-            let payload = BufferChain::copy_of(&vec![7; length]).unwrap();
-            one.run(|stack, run| stack.udp_send(run, &socket, to, payload)).unwrap();
+            socket.send(&mut one, Some(end(address, port)), &vec![7; length]).unwrap();
             for _ in 0..4 {
                 let sent = one.sent();
                 sent.iter().for_each(|frame| two.receive(frame));
@@ -33,11 +35,40 @@ fn frames() -> Vec<Vec<u8>> {
             }
         }
     }
+    all.extend(echoes(&mut one, &mut two));
     one.run(|stack, run| stack.join_group(run, CARD, ip("239.1.2.3"))).unwrap();
     one.run(|stack, run| stack.join_group(run, CARD, ip("ff02::99"))).unwrap();
     one.wait_until(30 * S);
     all.extend(one.sent());
     assert!(all.len() > 15);
+    all
+}
+
+/// Returns echo requests and replies for the second host. The replies have the identifier 7.
+fn echoes(one: &mut Station, two: &mut Station) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for (ends, families, kind) in [
+        (["10.0.0.1", "10.0.0.2"], SocketFamilies::V4, 8),
+        (["fd00::1", "fd00::2"], SocketFamilies::V6, 128),
+    ] {
+        let message = [kind, 0, 0, 0, 0, 0, 0, 1, 5, 5, 5];
+        for turn in [0, 1] {
+            let to = ends[1 - turn];
+            let hosts = if turn == 0 { (&mut *one, &mut *two) } else { (&mut *two, &mut *one) };
+            let (host, peer) = hosts;
+            let socket = Socket::open(host, DatagramProtocol::Ping, families);
+            socket.bind(host, end(if kind == 8 { "0.0.0.0" } else { "::" }, 7)).unwrap();
+            socket.send(host, Some(end(to, 0)), &message).unwrap();
+            for _ in 0..8 {
+                let (there, back) = (host.sent(), peer.sent());
+                all.extend(if to == ends[1] { there.clone() } else { back.clone() });
+                there.iter().for_each(|frame| peer.receive(frame));
+                back.iter().for_each(|frame| host.receive(frame));
+            }
+            assert!(socket.receive().is_some(), "{to} answers");
+            socket.close(host);
+        }
+    }
     all
 }
 
@@ -102,9 +133,21 @@ fn a_stack_survives_mutated_frames() {
     let (seeds, count) = (frames(), variable("INET_FUZZ_COUNT", COUNT));
     let mut two = Station::new(2, &[("10.0.0.2", 24), ("fd00::2", 64)]);
     two.run(|stack, run| stack.start_ipv6(run, CARD));
-    let server = two.stack.udp_open(1, Families::Both, 0);
-    let end = SocketEnd { address: ip("::"), port: 53 };
-    two.run(|stack, run| stack.udp_bind(run, &server, end)).unwrap();
+    let server = Socket::udp(&two, SocketFamilies::Both);
+    server.bind(&mut two, end("::", 53)).unwrap();
+    let others = [
+        (DatagramProtocol::Ping, SocketFamilies::V4),
+        (DatagramProtocol::Ping, SocketFamilies::V6),
+        (DatagramProtocol::Raw(17), SocketFamilies::V4),
+        (DatagramProtocol::Raw(17), SocketFamilies::V6),
+    ]
+    .map(|(protocol, families)| Socket::open(&two, protocol, families));
+    let [four, six, ..] = &others;
+    for (socket, any) in [(four, "0.0.0.0"), (six, "::")] {
+        socket.configure(&two, |options| options.reuses_address = true);
+        socket.bind(&mut two, end(any, 7)).unwrap();
+    }
+    let mut heard = [0u64; 4];
     let (mut received, mut sent) = (0, 0);
     for _ in 0..count {
         let mut frame = seeds[numbers.below(seeds.len())].clone();
@@ -113,25 +156,26 @@ fn a_stack_survives_mutated_frames() {
         two.receive_split(&frame, head);
         two.now_ns += numbers.below(20_000_000) as u64;
         two.run(|stack, run| stack.poll(run));
-        while two.stack.udp_receive(&server).unwrap().is_some() {
+        while server.take().is_some() {
             received += 1;
+        }
+        for (socket, count) in others.iter().zip(&mut heard) {
+            *count += std::iter::from_fn(|| socket.take()).count() as u64;
         }
         sent += two.sent().len() as u64;
         two.world.delivered.clear();
-        two.world.notified.clear();
     }
     assert!(received > count / 50 && sent > count / 50, "{received} {sent} of {count}");
+    assert!(heard.iter().all(|heard| *heard > count / 1000), "{heard:?}");
+    assert!(two.ears.charged() <= 2 * (RECEIVE_MAX + 65_536));
     assert!(two.stack.neighbours().len() <= neighbours::ENTRIES_MAX);
     assert!(two.stack.reassembly.lock().memory() <= reassembly::MEMORY_MAX);
     assert!(two.stack.view().configuration.routes.iter().count() < 200);
     // The host still works.
     let mut three = Station::new(3, &[("10.0.0.3", 24)]);
     three.now_ns = two.now_ns;
-    let client = three.stack.udp_open(1, Families::V4, 0);
-    let to = Some(SocketEnd { address: ip("10.0.0.2"), port: 53 });
-    let payload = BufferChain::copy_of(b"still there?").unwrap();
-    three.run(|stack, run| stack.udp_send(run, &client, to, payload)).unwrap();
+    let client = Socket::udp(&three, SocketFamilies::V4);
+    client.send(&mut three, Some(end("10.0.0.2", 53)), b"still there?").unwrap();
     exchange(&mut three, &mut two);
-    let got = two.stack.udp_receive(&server).unwrap().unwrap();
-    assert_eq!(got.payload.to_vec(), b"still there?");
+    assert_eq!(server.receive().unwrap().1, b"still there?");
 }

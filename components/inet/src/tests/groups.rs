@@ -1,6 +1,10 @@
 //! Membership in groups.
-use super::link::{CARD, S, Station, exchange, ip};
+use super::{
+    link::{CARD, S, Station, exchange, ip},
+    sockets::{Socket, end},
+};
 use crate::*;
+use interfaces::sockets::SocketFamilies;
 use packet::{
     Sum,
     ethernet::{self, EthernetHeader, ethertype},
@@ -111,30 +115,74 @@ fn a_query_is_answered_in_its_version_within_its_time() {
 fn packets_of_a_group_reach_its_members_alone() {
     let mut one = Station::new(1, &[("10.0.0.1", 24)]);
     let mut two = Station::new(2, &[("10.0.0.2", 24)]);
-    let end = |address: &str| SocketEnd { address: ip(address), port: 5000 };
-    let server = two.stack.udp_open(2, Families::V4, 0);
-    two.run(|stack, run| stack.udp_bind(run, &server, end("0.0.0.0"))).unwrap();
-    let client = one.stack.udp_open(1, Families::V4, 0);
-    one.run(|stack, run| stack.udp_bind(run, &client, end("0.0.0.0"))).unwrap();
+    let server = Socket::udp(&two, SocketFamilies::V4);
+    server.bind(&mut two, end("0.0.0.0", 5000)).unwrap();
+    let client = Socket::udp(&one, SocketFamilies::V4);
+    client.bind(&mut one, end("0.0.0.0", 5000)).unwrap();
     join(&mut one, GROUP);
-    let send = |one: &mut Station| {
-        let payload = BufferChain::copy_of(b"all").unwrap();
-        one.run(|stack, run| stack.udp_send(run, &client, Some(end(GROUP)), payload)).unwrap();
-    };
-    send(&mut one);
+    client.send(&mut one, Some(end(GROUP, 5000)), b"all").unwrap();
     exchange(&mut one, &mut two);
-    assert!(two.stack.udp_receive(&server).unwrap().is_none());
-    let own = one.stack.udp_receive(&client).unwrap().unwrap();
-    assert_eq!(
-        (own.source.address, own.interface),
-        (ip("10.0.0.1"), CARD),
-        "it is a member itself"
-    );
+    assert!(server.take().is_none());
+    let own = client.take().unwrap();
+    let from = (own.source.ip(), own.interface);
+    assert_eq!(from, (ip("10.0.0.1"), CARD.0), "it is a member itself");
     join(&mut two, GROUP);
-    send(&mut one);
+    client.send(&mut one, Some(end(GROUP, 5000)), b"all").unwrap();
     exchange(&mut one, &mut two);
-    let got = two.stack.udp_receive(&server).unwrap().unwrap();
-    assert_eq!((got.destination.address, got.hop_limit), (ip(GROUP), 1));
+    let got = server.take().unwrap();
+    assert_eq!((got.destination.ip(), got.hop_limit), (ip(GROUP), 1));
+}
+
+/// Returns the number of members of a group on the card.
+fn members(station: &Station, group: &str) -> u32 {
+    let view = station.stack.view();
+    let card = view.configuration.interface(CARD).unwrap();
+    card.groups.get(&ip(group)).copied().unwrap_or(0)
+}
+
+#[test]
+fn sockets_join_and_leave_groups_as_in_linux() {
+    let mut one = Station::new(1, &[("10.0.0.1", 24)]);
+    let sockets = [0, 1].map(|_| Socket::udp(&one, SocketFamilies::V4));
+    let [first, second] = &sockets;
+    assert_eq!(first.join(&mut one, "10.0.0.2", 2), Err(SocketError::Invalid));
+    assert_eq!(first.join(&mut one, GROUP, 77), Err(SocketError::NoInterface));
+    first.join(&mut one, GROUP, 0).unwrap();
+    assert_eq!(first.join(&mut one, GROUP, CARD.0), Err(SocketError::InUse));
+    second.join(&mut one, GROUP, CARD.0).unwrap();
+    assert_eq!(members(&one, GROUP), 2);
+    assert_eq!(first.leave(&mut one, GROUP, 1), Err(SocketError::NoAddress));
+    first.leave(&mut one, GROUP, 0).unwrap();
+    assert_eq!(first.leave(&mut one, GROUP, 0), Err(SocketError::NoAddress));
+    assert_eq!(members(&one, GROUP), 1);
+    for number in 0..20 {
+        first.join(&mut one, &format!("239.2.0.{number}"), CARD.0).unwrap();
+    }
+    assert_eq!(first.join(&mut one, GROUP, CARD.0), Err(SocketError::NoMemory));
+    sockets.iter().for_each(|socket| socket.close(&mut one));
+    let view = one.stack.view();
+    assert!(view.configuration.interface(CARD).unwrap().groups.is_empty(), "a close leaves all");
+}
+
+#[test]
+fn a_socket_may_take_its_own_groups_alone() {
+    let mut one = Station::new(1, &[("10.0.0.1", 24)]);
+    let sockets = [0, 1, 2].map(|_| {
+        let socket = Socket::udp(&one, SocketFamilies::V4);
+        socket.configure(&one, |options| options.reuses_address = true);
+        socket.bind(&mut one, end("0.0.0.0", 5000)).unwrap();
+        socket
+    });
+    sockets[0].join(&mut one, GROUP, CARD.0).unwrap();
+    sockets[2].configure(&one, |options| options.takes_all_groups = false);
+    let client = Socket::udp(&one, SocketFamilies::V4);
+    client.send(&mut one, Some(end(GROUP, 5000)), b"x").unwrap();
+    let got = sockets.each_ref().map(|socket| socket.receive().is_some());
+    assert_eq!(got, [true, true, false]);
+    client.configure(&one, |options| options.loops_groups = false);
+    client.send(&mut one, Some(end(GROUP, 5000)), b"x").unwrap();
+    assert!(sockets.iter().all(|socket| socket.receive().is_none()));
+    assert_eq!(one.sent().len(), 2);
 }
 
 #[test]

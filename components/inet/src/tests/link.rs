@@ -1,4 +1,5 @@
 //! A link between hosts, or between a host and a test that writes frames.
+use super::sockets::Ears;
 use crate::*;
 use std::{collections::VecDeque, net::IpAddr};
 
@@ -7,11 +8,10 @@ pub const S: u64 = 1_000_000_000;
 /// The card of each host.
 pub const CARD: InterfaceIndex = InterfaceIndex(2);
 
-/// The world around a host: frames that it sent, sockets that it told of.
+/// The world around a host: frames that it sent, packets of protocols that the stack does not have.
 #[derive(Default)]
 pub struct World {
     pub sent: VecDeque<Vec<u8>>,
-    pub notified: Vec<u64>,
     pub delivered: Vec<(IpAddr, u8, Vec<u8>)>,
     /// Errors about packets of other protocols: protocol, destination, error.
     pub errors: Vec<(u8, IpAddr, SocketError)>,
@@ -23,9 +23,6 @@ impl Surroundings<SharedBytes> for World {
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<SharedBytes>) {
         assert_eq!(interface, CARD);
         self.sent.push_back([packet.headers.as_slice(), &packet.payload.to_vec()].concat());
-    }
-    fn notify(&mut self, socket: u64) {
-        self.notified.push(socket);
     }
     fn deliver(&mut self, delivery: &Delivery<'_, SharedBytes>) -> Claim {
         let bytes = delivery.payload.to_chain().unwrap().to_vec();
@@ -45,6 +42,7 @@ pub struct Station {
     pub world: World,
     pub now_ns: u64,
     pub mac: [u8; 6],
+    pub ears: Ears,
 }
 
 impl Station {
@@ -59,8 +57,8 @@ impl Station {
             .map(|(text, length)| InterfaceAddress::new(ip(text), *length).unwrap())
             .collect();
         stack.configure(|all| all.add_interface(card)).unwrap();
-        let worker = stack.worker();
-        Station { stack, worker, world: World::default(), now_ns: S, mac }
+        let (worker, ears) = (stack.worker(), Ears::new(&stack));
+        Station { stack, worker, world: World::default(), now_ns: S, mac, ears }
     }
     /// Does `work` in a run.
     pub fn run<T>(

@@ -1,9 +1,16 @@
 //! Tests of the stack: hosts on a link, in virtual time.
+mod announce;
+mod datagrams;
 mod fragments;
 mod fuzz;
 mod groups;
 mod link;
+mod loopback;
 mod ping;
+mod raw;
+mod service;
 mod smoltcp;
+mod sockets;
+mod streams;
 mod udp;
 mod version6;

@@ -25,8 +25,8 @@ fn ping(station: &mut Station, destination: &str, data: &[u8]) -> Result<Path, S
 
 /// Returns the messages of ICMP that the host got.
 fn heard(station: &mut Station) -> Vec<(IcmpMessage, Vec<u8>)> {
-    let all = station.world.delivered.drain(..);
-    all.map(|(_, _, bytes)| (IcmpMessage::parse(&bytes).unwrap(), bytes[8..].to_vec())).collect()
+    let all = station.ears.heard().into_iter();
+    all.map(|(_, bytes)| (IcmpMessage::parse(&bytes).unwrap(), bytes[8..].to_vec())).collect()
 }
 
 const REPLY: IcmpMessage = IcmpMessage::EchoReply { identifier: 7, sequence: 1 };

@@ -1,6 +1,10 @@
 //! A stack and a machine of smoltcp on one link: the second opinion on what both send.
-use super::link::{CARD, S, Station, ip};
+use super::{
+    link::{CARD, S, Station, ip},
+    sockets::{Socket, end},
+};
 use crate::*;
+use interfaces::sockets::SocketFamilies;
 use packet::{Sum, icmp::IcmpMessage, icmpv6::Icmpv6Message, protocol};
 use std::{net::SocketAddr, time::Duration};
 use wire::{Addresses, Peer, end::End};
@@ -63,12 +67,12 @@ fn smoltcp_answers_pings() {
     let (mut station, (mut peer, _handle)) = (station(), Peer::new(&Addresses::of(1), 1).unwrap());
     ping(&mut station, "10.0.0.1");
     exchange(&mut station, &mut peer);
-    let (source, _, bytes) = station.world.delivered.pop().unwrap();
+    let (source, bytes) = station.ears.heard().pop().unwrap();
     let reply = IcmpMessage::EchoReply { identifier: 9, sequence: 1 };
     assert_eq!((source, IcmpMessage::parse(&bytes).unwrap()), (ip("10.0.0.1"), reply));
     ping(&mut station, "fd00::1");
     exchange(&mut station, &mut peer);
-    let (source, _, bytes) = station.world.delivered.pop().unwrap();
+    let (source, bytes) = station.ears.heard().pop().unwrap();
     let reply = Icmpv6Message::EchoReply { identifier: 9, sequence: 1 };
     assert_eq!((source, Icmpv6Message::parse(&bytes).unwrap()), (ip("fd00::1"), reply));
     assert_eq!(&bytes[8..], b"second opinion");
@@ -77,29 +81,25 @@ fn smoltcp_answers_pings() {
 #[test]
 fn smoltcp_returns_datagrams_and_gets_its_own_answered() {
     let (mut station, (mut peer, handle)) = (station(), Peer::new(&Addresses::of(1), 1).unwrap());
-    let families = [("10.0.0.1", Families::V4), ("fd00::1", Families::V6)];
+    let families = [("10.0.0.1", SocketFamilies::V4), ("fd00::1", SocketFamilies::V6)];
     for (turn, (address, family)) in families.into_iter().enumerate() {
-        let socket = station.stack.udp_open(1, family, 0);
-        let to = SocketEnd { address: ip(address), port: ECHO };
-        station.run(|stack, run| stack.udp_connect(run, &socket, Some(to))).unwrap();
+        let socket = Socket::udp(&station, family);
+        let to = end(address, ECHO);
+        socket.connect(&mut station, Some(to)).unwrap();
         for length in [0, 1, 999, 1400] {
             let data = vec![length as u8; length];
-            let payload = BufferChain::copy_of(&data).unwrap();
-            station.run(|stack, run| stack.udp_send(run, &socket, None, payload)).unwrap();
+            socket.send(&mut station, None, &data).unwrap();
             exchange(&mut station, &mut peer);
-            let got = station.stack.udp_receive(&socket).unwrap().unwrap();
-            assert_eq!((got.source, got.payload.to_vec()), (to, data));
+            assert_eq!(socket.receive(), Some((to, data)));
         }
-        let server = station.stack.udp_open(2, family, 0);
-        let own = if to.address.is_ipv4() { ip("10.0.0.2") } else { ip("fd00::2") };
-        let end = SocketEnd { address: own, port: 53 };
-        station.run(|stack, run| stack.udp_bind(run, &server, end)).unwrap();
+        let server = Socket::udp(&station, family);
+        let own = if to.is_ipv4() { ip("10.0.0.2") } else { ip("fd00::2") };
+        server.bind(&mut station, SocketAddr::new(own, 53)).unwrap();
         handle.send_datagram(SocketAddr::new(own, 53), b"question").unwrap();
         exchange(&mut station, &mut peer);
-        let got = station.stack.udp_receive(&server).unwrap().unwrap();
-        assert_eq!(got.payload.to_vec(), b"question");
-        let answer = BufferChain::copy_of(b"answer").unwrap();
-        station.run(|stack, run| stack.udp_send(run, &server, Some(got.source), answer)).unwrap();
+        let (source, data) = server.receive().unwrap();
+        assert_eq!(data, b"question");
+        server.send(&mut station, Some(source), b"answer").unwrap();
         exchange(&mut station, &mut peer);
         let heard = handle.datagrams();
         assert_eq!(heard[turn], (SocketAddr::new(own, 53), b"answer".to_vec()));
@@ -110,13 +110,12 @@ fn smoltcp_returns_datagrams_and_gets_its_own_answered() {
 #[test]
 fn smoltcp_tells_that_a_port_is_closed() {
     let (mut station, (mut peer, _handle)) = (station(), Peer::new(&Addresses::of(1), 1).unwrap());
-    for (address, family) in [("10.0.0.1", Families::V4), ("fd00::1", Families::V6)] {
-        let socket = station.stack.udp_open(1, family, 0);
-        let to = SocketEnd { address: ip(address), port: 4321 };
-        station.run(|stack, run| stack.udp_connect(run, &socket, Some(to))).unwrap();
-        let payload = BufferChain::copy_of(b"anyone?").unwrap();
-        station.run(|stack, run| stack.udp_send(run, &socket, None, payload)).unwrap();
+    for (address, family) in [("10.0.0.1", SocketFamilies::V4), ("fd00::1", SocketFamilies::V6)] {
+        let socket = Socket::udp(&station, family);
+        let to = end(address, 4321);
+        socket.connect(&mut station, Some(to)).unwrap();
+        socket.send(&mut station, None, b"anyone?").unwrap();
         exchange(&mut station, &mut peer);
-        assert_eq!(station.stack.udp_receive(&socket).unwrap_err(), SocketError::Refused);
+        assert_eq!(socket.error(), Some(SocketError::Refused));
     }
 }

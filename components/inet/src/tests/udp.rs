@@ -1,6 +1,10 @@
 //! UDP: sockets on two hosts.
-use super::link::{S, Station, exchange, ip};
+use super::{
+    link::{CARD, S, Station, exchange, ip},
+    sockets::{Socket, bytes, datagram, end},
+};
 use crate::*;
+use interfaces::sockets::{DatagramProtocol, PathDiscovery, SocketFamilies};
 use packet::{
     icmp::{IcmpMessage, unreachable},
     ipv4::{Cutting, Ipv4},
@@ -9,39 +13,14 @@ use packet::{
 use std::net::IpAddr;
 use zerocopy::IntoBytes;
 
-type Socket = UdpHandle<SharedBytes, Path>;
-
-fn end(address: &str, port: u16) -> SocketEnd {
-    SocketEnd { address: ip(address), port }
+fn open(station: &Station) -> Socket {
+    Socket::udp(station, SocketFamilies::V4)
 }
 
-fn open(station: &mut Station, number: u64) -> Socket {
-    station.stack.udp_open(number, Families::V4, 0)
-}
-
-fn bound(station: &mut Station, number: u64, address: &str, port: u16) -> Socket {
-    let socket = open(station, number);
-    station.run(|stack, run| stack.udp_bind(run, &socket, end(address, port))).unwrap();
+fn bound(station: &mut Station, address: &str, port: u16) -> Socket {
+    let socket = open(station);
+    socket.bind(station, end(address, port)).unwrap();
     socket
-}
-
-fn connect(station: &mut Station, socket: &Socket, peer: SocketEnd) -> Result<(), SocketError> {
-    station.run(|stack, run| stack.udp_connect(run, socket, Some(peer)))
-}
-
-fn send(
-    station: &mut Station,
-    socket: &Socket,
-    to: Option<SocketEnd>,
-    data: &[u8],
-) -> Result<(), SocketError> {
-    let payload = BufferChain::copy_of(data).unwrap();
-    station.run(|stack, run| stack.udp_send(run, socket, to, payload))
-}
-
-fn receive(station: &Station, socket: &Socket) -> Option<(SocketEnd, Vec<u8>)> {
-    let datagram = station.stack.udp_receive(socket).unwrap()?;
-    Some((datagram.source, datagram.payload.to_vec()))
 }
 
 fn pair() -> (Station, Station) {
@@ -51,166 +30,163 @@ fn pair() -> (Station, Station) {
 #[test]
 fn a_datagram_and_its_answer() {
     let (mut one, mut two) = pair();
-    let server = bound(&mut two, 20, "0.0.0.0", 53);
-    let client = open(&mut one, 10);
-    send(&mut one, &client, Some(end("10.0.0.2", 53)), b"question").unwrap();
+    let server = bound(&mut two, "0.0.0.0", 53);
+    let client = open(&one);
+    client.send(&mut one, Some(end("10.0.0.2", 53)), b"question").unwrap();
     exchange(&mut one, &mut two);
-    assert_eq!(two.world.notified, [20]);
-    let (from, data) = receive(&two, &server).unwrap();
-    assert_eq!((from.address, data), (ip("10.0.0.1"), b"question".to_vec()));
-    assert!((32_768..=60_999).contains(&from.port));
-    send(&mut two, &server, Some(from), b"answer").unwrap();
+    assert_eq!(server.told.counts(), [1, 0]);
+    let (from, data) = server.receive().unwrap();
+    assert_eq!((from.ip(), data), (ip("10.0.0.1"), b"question".to_vec()));
+    assert!((32_768..=60_999).contains(&from.port()));
+    server.send(&mut two, Some(from), b"answer").unwrap();
     exchange(&mut one, &mut two);
-    assert_eq!(receive(&one, &client), Some((end("10.0.0.2", 53), b"answer".to_vec())));
-    assert_eq!(receive(&one, &client), None);
+    assert_eq!(client.receive(), Some((end("10.0.0.2", 53), b"answer".to_vec())));
+    assert_eq!(client.receive(), None);
     assert_eq!(one.stack.drops.total() + two.stack.drops.total(), 0);
 }
 
 #[test]
 fn a_connected_socket_hears_of_a_closed_port_once() {
     let (mut one, mut two) = pair();
-    let client = open(&mut one, 10);
-    connect(&mut one, &client, end("10.0.0.2", 53)).unwrap();
-    send(&mut one, &client, None, b"anyone?").unwrap();
+    let client = open(&one);
+    client.connect(&mut one, Some(end("10.0.0.2", 53))).unwrap();
+    client.send(&mut one, None, b"anyone?").unwrap();
     exchange(&mut one, &mut two);
-    assert_eq!(one.world.notified, [10]);
-    assert_eq!(one.stack.udp_receive(&client).unwrap_err(), SocketError::Refused);
-    assert!(one.stack.udp_receive(&client).unwrap().is_none());
-    let other = open(&mut one, 11);
-    send(&mut one, &other, Some(end("10.0.0.2", 53)), b"anyone?").unwrap();
+    assert_eq!(client.told.counts(), [0, 1]);
+    assert_eq!(client.error().unwrap(), SocketError::Refused);
+    assert!(client.take().is_none());
+    let other = open(&one);
+    other.send(&mut one, Some(end("10.0.0.2", 53)), b"anyone?").unwrap();
     exchange(&mut one, &mut two);
-    assert!(one.stack.udp_receive(&other).unwrap().is_none(), "it is not connected");
+    assert!(other.take().is_none(), "it is not connected");
 }
 
 #[test]
 fn the_error_queue_has_the_payload_and_the_offender() {
     let (mut one, mut two) = pair();
-    let client = open(&mut one, 10);
-    one.stack.udp_configure(&client, |options| options.queues_errors = true);
-    send(&mut one, &client, Some(end("10.0.0.2", 99)), b"trace").unwrap();
+    let client = open(&one);
+    client.configure(&one, |options| options.queues_errors = true);
+    client.send(&mut one, Some(end("10.0.0.2", 99)), b"trace").unwrap();
     exchange(&mut one, &mut two);
-    let error = one.stack.udp_take_error(&client).unwrap();
-    assert_eq!(error.error.error, SocketError::Refused);
-    assert_eq!((error.error.kind, error.error.code), (3, unreachable::PORT));
-    assert_eq!(error.error.offender, ip("10.0.0.2"));
-    assert_eq!(
-        (error.destination, error.payload.to_vec()),
-        (end("10.0.0.2", 99), b"trace".to_vec())
-    );
-    assert!(one.stack.udp_take_error(&client).is_none());
+    let error = client.report().unwrap();
+    assert_eq!((error.error, error.message), (SocketError::Refused, (3, unreachable::PORT)));
+    assert_eq!((error.offender, error.interface), (Some(ip("10.0.0.2")), CARD.0));
+    let about = (error.destination, bytes(&error.payload));
+    assert_eq!(about, (end("10.0.0.2", 99), b"trace".to_vec()));
+    assert!(client.report().is_none());
 }
 
 #[test]
 fn a_socket_of_this_host_refuses_over_loopback() {
     let mut one = Station::new(1, &[]);
-    let client = open(&mut one, 10);
-    connect(&mut one, &client, end("127.0.0.1", 53)).unwrap();
-    send(&mut one, &client, None, b"x").unwrap();
-    assert_eq!(send(&mut one, &client, None, b"x"), Err(SocketError::Refused));
-    let server = bound(&mut one, 11, "127.0.0.1", 53);
-    send(&mut one, &client, None, b"y").unwrap();
-    assert_eq!(receive(&one, &server).unwrap().1, b"y");
+    let client = open(&one);
+    client.connect(&mut one, Some(end("127.0.0.1", 53))).unwrap();
+    client.send(&mut one, None, b"x").unwrap();
+    assert_eq!(client.send(&mut one, None, b"x"), Err(SocketError::Refused));
+    let server = bound(&mut one, "127.0.0.1", 53);
+    client.send(&mut one, None, b"y").unwrap();
+    assert_eq!(server.receive().unwrap().1, b"y");
 }
 
 #[test]
 fn a_connected_socket_hears_its_peer_alone() {
     let mut one = Station::new(1, &[]);
-    let client = bound(&mut one, 10, "127.0.0.1", 1000);
-    connect(&mut one, &client, end("127.0.0.1", 2000)).unwrap();
-    let (peer, stranger) = (bound(&mut one, 11, "127.0.0.1", 2000), open(&mut one, 12));
-    send(&mut one, &stranger, Some(end("127.0.0.1", 1000)), b"no").unwrap();
-    send(&mut one, &peer, Some(end("127.0.0.1", 1000)), b"yes").unwrap();
-    assert_eq!(receive(&one, &client).unwrap().1, b"yes");
-    assert_eq!(receive(&one, &client), None);
-    one.run(|stack, run| stack.udp_connect(run, &client, None)).unwrap();
-    send(&mut one, &stranger, Some(end("127.0.0.1", 1000)), b"now").unwrap();
-    assert_eq!(receive(&one, &client).unwrap().1, b"now");
+    let client = bound(&mut one, "127.0.0.1", 1000);
+    client.connect(&mut one, Some(end("127.0.0.1", 2000))).unwrap();
+    let (peer, stranger) = (bound(&mut one, "127.0.0.1", 2000), open(&one));
+    stranger.send(&mut one, Some(end("127.0.0.1", 1000)), b"no").unwrap();
+    peer.send(&mut one, Some(end("127.0.0.1", 1000)), b"yes").unwrap();
+    assert_eq!(client.receive().unwrap().1, b"yes");
+    assert_eq!(client.receive(), None);
+    client.connect(&mut one, None).unwrap();
+    stranger.send(&mut one, Some(end("127.0.0.1", 1000)), b"now").unwrap();
+    assert_eq!(client.receive().unwrap().1, b"now");
 }
 
 #[test]
 fn binding_refuses_what_linux_refuses() {
     let mut one = Station::new(1, &[("10.0.0.1", 24)]);
-    let first = bound(&mut one, 10, "10.0.0.1", 53);
+    let first = bound(&mut one, "10.0.0.1", 53);
     let bind = |one: &mut Station, address: &str, port| {
-        let socket = one.stack.udp_open(11, Families::V4, 0);
-        one.run(|stack, run| stack.udp_bind(run, &socket, end(address, port)))
+        let socket = open(one);
+        socket.bind(one, end(address, port))
     };
     assert_eq!(bind(&mut one, "0.0.0.0", 53), Err(SocketError::InUse));
     assert_eq!(bind(&mut one, "10.0.0.9", 54), Err(SocketError::NoAddress));
-    assert_eq!(bind(&mut one, "10.0.0.255", 54), Err(SocketError::NoAddress));
+    assert_eq!(bind(&mut one, "10.0.0.255", 54), Ok(()));
     assert_eq!(bind(&mut one, "fd00::1", 54), Err(SocketError::Family));
     assert_eq!(bind(&mut one, "224.1.1.1", 54), Ok(()));
-    let again = one.run(|stack, run| stack.udp_bind(run, &first, end("10.0.0.1", 55)));
+    let again = first.bind(&mut one, end("10.0.0.1", 55));
     assert_eq!(again, Err(SocketError::Invalid));
-    one.stack.udp_close(&first);
+    first.close(&mut one);
     assert_eq!(bind(&mut one, "0.0.0.0", 53), Ok(()));
 }
 
 #[test]
 fn a_broadcast_needs_permission_and_reaches_all_sockets() {
     let (mut one, mut two) = pair();
-    let sender = open(&mut one, 10);
+    let sender = open(&one);
     let all = Some(end("10.0.0.255", 53));
-    assert_eq!(send(&mut one, &sender, all, b"x"), Err(SocketError::Forbidden));
-    one.stack.udp_configure(&sender, |options| options.may_broadcast = true);
-    let listeners = [0, 1].map(|number| {
-        let socket = open(&mut two, number);
-        two.stack.udp_configure(&socket, |options| options.shares_address = true);
-        two.run(|stack, run| stack.udp_bind(run, &socket, end("0.0.0.0", 53))).unwrap();
+    assert_eq!(sender.send(&mut one, all, b"x"), Err(SocketError::Forbidden));
+    sender.configure(&one, |options| options.may_broadcast = true);
+    let listeners = [0, 1].map(|_| {
+        let socket = open(&two);
+        socket.configure(&two, |options| options.reuses_address = true);
+        socket.bind(&mut two, end("0.0.0.0", 53)).unwrap();
         socket
     });
-    send(&mut one, &sender, all, b"x").unwrap();
+    sender.send(&mut one, all, b"x").unwrap();
     assert_eq!(exchange(&mut one, &mut two), 1);
     for socket in &listeners {
-        assert_eq!(receive(&two, socket).unwrap().1, b"x");
+        assert_eq!(socket.receive().unwrap().1, b"x");
     }
 }
 
 #[test]
 fn a_full_queue_drops() {
     let mut one = Station::new(1, &[]);
-    let server = bound(&mut one, 10, "127.0.0.1", 53);
-    one.stack.udp_configure(&server, |options| options.receive_max = 3000);
-    let client = open(&mut one, 11);
+    let server = bound(&mut one, "127.0.0.1", 53);
+    server.queue.set_limit(2000);
+    let client = open(&one);
     for _ in 0..5 {
-        send(&mut one, &client, Some(end("127.0.0.1", 53)), &[0; 1000]).unwrap();
+        client.send(&mut one, Some(end("127.0.0.1", 53)), &[0; 1000]).unwrap();
     }
-    assert_eq!(server.state.lock().counts(), (2, 3));
+    assert_eq!(server.queue.usage(), (2 * 1256, 3));
     assert_eq!(one.stack.drops.get(DropReason::QueueFull), 3);
-    receive(&one, &server).unwrap();
-    send(&mut one, &client, Some(end("127.0.0.1", 53)), &[0; 1000]).unwrap();
-    assert_eq!(server.state.lock().counts(), (2, 3));
+    server.receive().unwrap();
+    client.send(&mut one, Some(end("127.0.0.1", 53)), &[0; 1000]).unwrap();
+    assert_eq!(server.queue.usage(), (2 * 1256, 3));
 }
 
 #[test]
 fn a_wrong_checksum_is_dropped_and_none_is_taken() {
     let (mut one, mut two) = pair();
-    let server = bound(&mut two, 20, "0.0.0.0", 53);
-    let client = open(&mut one, 10);
-    send(&mut one, &client, Some(end("10.0.0.2", 53)), b"data").unwrap();
+    let server = bound(&mut two, "0.0.0.0", 53);
+    let client = open(&one);
+    client.send(&mut one, Some(end("10.0.0.2", 53)), b"data").unwrap();
     exchange(&mut one, &mut two);
-    receive(&two, &server).unwrap();
-    send(&mut one, &client, Some(end("10.0.0.2", 53)), b"data").unwrap();
+    server.receive().unwrap();
+    client.send(&mut one, Some(end("10.0.0.2", 53)), b"data").unwrap();
     let mut frame = one.sent().remove(0);
     frame[43] ^= 1;
     two.receive(&frame);
     assert_eq!(two.stack.drops.get(DropReason::Checksum), 1);
     frame[40..42].fill(0);
     two.receive(&frame);
-    assert_eq!(receive(&two, &server).unwrap().1.len(), 4);
+    assert_eq!(server.receive().unwrap().1.len(), 4);
 }
 
 #[test]
 fn the_path_mtu_is_learnt_from_an_error_about_an_own_packet() {
     let (mut one, mut two) = pair();
-    let server = bound(&mut two, 20, "0.0.0.0", 53);
-    let client = open(&mut one, 10);
-    one.stack.udp_configure(&client, |options| options.discovery = Discovery::Required);
-    connect(&mut one, &client, end("10.0.0.2", 53)).unwrap();
-    send(&mut one, &client, None, &[1; 1000]).unwrap();
+    let server = bound(&mut two, "0.0.0.0", 53);
+    let client = open(&one);
+    client.configure(&one, |options| options.discovery = PathDiscovery::Required);
+    client.connect(&mut one, Some(end("10.0.0.2", 53))).unwrap();
+    client.send(&mut one, None, &[1; 1000]).unwrap();
     exchange(&mut one, &mut two);
-    receive(&two, &server).unwrap();
-    send(&mut one, &client, None, &[1; 1400]).unwrap();
+    server.receive().unwrap();
+    client.send(&mut one, None, &[1; 1400]).unwrap();
     let frame = one.sent().remove(0);
     let quoted = &frame[14..14 + 28];
     assert_eq!(Ipv4::parse_quoted(quoted).unwrap().header.cutting(), Cutting::Forbidden);
@@ -227,39 +203,40 @@ fn the_path_mtu_is_learnt_from_an_error_about_an_own_packet() {
     let mut forged = quoted.to_vec();
     forged[21] ^= 1;
     tell(&mut one, &mut two, &forged);
-    assert_eq!(send(&mut one, &client, None, &[1; 1400]), Ok(()), "no socket sent this");
+    assert_eq!(client.send(&mut one, None, &[1; 1400]), Ok(()), "no socket sent this");
     exchange(&mut one, &mut two);
     tell(&mut one, &mut two, quoted);
-    assert_eq!(send(&mut one, &client, None, &[1; 1400]), Err(SocketError::MessageSize));
-    assert_eq!(send(&mut one, &client, None, &[1; 972]), Ok(()));
+    assert_eq!(client.send(&mut one, None, &[1; 1400]), Err(SocketError::MessageSize));
+    assert_eq!(client.error(), Some(SocketError::MessageSize), "the error waits, too");
+    assert_eq!(client.send(&mut one, None, &[1; 972]), Ok(()));
     one.now_ns += 601 * S;
-    one.stack.udp_configure(&client, |_| {});
-    assert_eq!(send(&mut one, &client, None, &[1; 1400]), Ok(()), "the MTU is forgotten");
+    client.configure(&one, |_| {});
+    assert_eq!(client.send(&mut one, None, &[1; 1400]), Ok(()), "the MTU is forgotten");
 }
 
 #[test]
 fn a_connected_socket_notices_that_its_route_changed() {
     let (mut one, _) = pair();
-    let client = open(&mut one, 10);
-    connect(&mut one, &client, end("10.0.0.2", 53)).unwrap();
-    send(&mut one, &client, None, b"x").unwrap();
+    let client = open(&one);
+    client.connect(&mut one, Some(end("10.0.0.2", 53))).unwrap();
+    client.send(&mut one, None, b"x").unwrap();
     one.stack
         .configure(|all| {
             all.routes.retain(|table, _| table == TableId::LOCAL);
             Ok::<(), ()>(())
         })
         .unwrap();
-    assert_eq!(send(&mut one, &client, None, b"x"), Err(SocketError::NetworkUnreachable));
+    assert_eq!(client.send(&mut one, None, b"x"), Err(SocketError::NetworkUnreachable));
 }
 
 #[test]
 fn a_datagram_without_a_destination_or_too_long_is_refused() {
     let mut one = Station::new(1, &[("10.0.0.1", 24)]);
-    let client = open(&mut one, 10);
-    assert_eq!(send(&mut one, &client, None, b"x"), Err(SocketError::NoDestination));
+    let client = open(&one);
+    assert_eq!(client.send(&mut one, None, b"x"), Err(SocketError::NoDestination));
     let to = Some(end("127.0.0.1", 53));
-    assert_eq!(send(&mut one, &client, to, &[0; 65_528]), Err(SocketError::MessageSize));
-    assert_eq!(send(&mut one, &client, Some(end("127.0.0.1", 0)), b""), Err(SocketError::Invalid));
+    assert_eq!(client.send(&mut one, to, &[0; 65_528]), Err(SocketError::MessageSize));
+    assert_eq!(client.send(&mut one, Some(end("127.0.0.1", 0)), b""), Err(SocketError::Invalid));
     let header = UdpHeader::new(1, 2, 65_527).unwrap();
     assert_eq!(header.length(), 65_535);
 }
@@ -282,7 +259,6 @@ struct Nowhere;
 
 impl Surroundings<SharedBytes> for Nowhere {
     fn transmit(&mut self, _: InterfaceIndex, _: Departure<SharedBytes>) {}
-    fn notify(&mut self, _: u64) {}
 }
 
 #[test]
@@ -291,21 +267,20 @@ fn threads_share_a_stack_whose_configuration_changes() {
     let stack = Stack::<SharedBytes>::new([1; 16]);
     let talk = |port: u16| {
         let mut worker = stack.worker();
-        let server = stack.udp_open(1, Families::V4, 0);
-        let client = stack.udp_open(2, Families::V4, 0);
+        let [server, client] =
+            [0, 1].map(|_| Socket::of_stack(&stack, DatagramProtocol::Udp, SocketFamilies::V4));
         let end = end("127.0.0.1", port);
         let bound = |run: &mut StackRun<'_, SharedBytes>| {
-            stack.udp_bind(run, &server, end)?;
-            stack.udp_connect(run, &client, Some(end))
+            stack.datagram_bind(run, &server.end, end)?;
+            stack.datagram_connect(run, &client.end, Some(end))
         };
         stack.run(&mut worker, &mut Nowhere, S, bound).unwrap();
         for round in 0..ROUNDS {
-            let payload = BufferChain::copy_of(&round.to_be_bytes()).unwrap();
+            let one = datagram(None, &round.to_be_bytes());
             let send =
-                |run: &mut StackRun<'_, SharedBytes>| stack.udp_send(run, &client, None, payload);
+                |run: &mut StackRun<'_, SharedBytes>| stack.datagram_send(run, &client.end, &one);
             stack.run(&mut worker, &mut Nowhere, S, send).unwrap();
-            let got = stack.udp_receive(&server).unwrap().unwrap();
-            assert_eq!(got.payload.to_vec(), round.to_be_bytes());
+            assert_eq!(server.receive().unwrap().1, round.to_be_bytes());
         }
     };
     std::thread::scope(|scope| {

@@ -1,6 +1,10 @@
 //! IPv6: duplicates, neighbours, routers, echo, errors.
-use super::link::{CARD, S, Station, exchange, ip};
+use super::{
+    link::{CARD, S, Station, exchange, ip},
+    sockets::{Socket, end},
+};
 use crate::*;
+use interfaces::sockets::SocketFamilies;
 use packet::{
     HeaderWriter, Sum,
     ethernet::{EthernetHeader, ethertype},
@@ -9,7 +13,7 @@ use packet::{
     ndp::{NdpMessage, NdpOption, NeighbourFlags, PrefixFlags, PrefixInformation, RouterFlags},
     protocol,
 };
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use zerocopy::IntoBytes;
 
 const ROUTER: &str = "fe80::99";
@@ -68,8 +72,8 @@ fn ping(station: &mut Station, destination: Ipv6Addr, data: &[u8]) -> Result<Pat
 }
 
 fn heard(station: &mut Station) -> Vec<(Icmpv6Message, Vec<u8>)> {
-    let all = station.world.delivered.drain(..);
-    all.map(|(_, _, bytes)| (Icmpv6Message::parse(&bytes).unwrap(), bytes[8..].to_vec())).collect()
+    let all = station.ears.heard().into_iter();
+    all.map(|(_, bytes)| (Icmpv6Message::parse(&bytes).unwrap(), bytes[8..].to_vec())).collect()
 }
 
 /// Returns a frame with a packet of IPv6 whose payload is a message of ICMPv6 without checksum.
@@ -316,25 +320,35 @@ fn an_unknown_header_and_a_closed_port_are_told() {
 fn udp_works_over_ipv6_and_hears_its_errors() {
     let (mut one, mut two) = (Station::new(1, &[]), Station::new(2, &[]));
     start(&mut one, &mut two);
-    let peer = SocketEnd { address: link_local(&two).into(), port: 53 };
-    let client = one.stack.udp_open(1, Families::V6, 0);
-    one.stack.udp_configure(&client, |options| options.interface = Some(CARD));
-    one.run(|stack, run| stack.udp_connect(run, &client, Some(peer))).unwrap();
-    let send = |one: &mut Station, data: &[u8]| {
-        let payload = BufferChain::copy_of(data).unwrap();
-        one.run(|stack, run| stack.udp_send(run, &client, None, payload))
-    };
-    send(&mut one, b"first").unwrap();
+    let of_card =
+        |address: Ipv6Addr, port| SocketAddr::V6(SocketAddrV6::new(address, port, 0, CARD.0));
+    let peer = of_card(link_local(&two), 53);
+    let client = Socket::udp(&one, SocketFamilies::V6);
+    let without = SocketAddr::new(peer.ip(), 53);
+    assert_eq!(client.connect(&mut one, Some(without)), Err(SocketError::Invalid));
+    client.connect(&mut one, Some(peer)).unwrap();
+    assert_eq!(client.peer(&one), Some(peer));
+    assert_eq!(client.local(&one), of_card(link_local(&one), client.local(&one).port()));
+    client.send(&mut one, None, b"first").unwrap();
     exchange(&mut one, &mut two);
-    assert_eq!(one.stack.udp_receive(&client).unwrap_err(), SocketError::Refused);
-    let server = two.stack.udp_open(2, Families::Both, 0);
-    let all = SocketEnd { address: ip("::"), port: 53 };
-    two.run(|stack, run| stack.udp_bind(run, &server, all)).unwrap();
-    send(&mut one, b"second").unwrap();
+    assert_eq!(client.error(), Some(SocketError::Refused));
+    let server = Socket::udp(&two, SocketFamilies::Both);
+    server.bind(&mut two, end("::", 53)).unwrap();
+    client.send(&mut one, None, b"second").unwrap();
     exchange(&mut one, &mut two);
-    let got = two.stack.udp_receive(&server).unwrap().unwrap();
-    assert_eq!(
-        (got.payload.to_vec(), got.source.address),
-        (b"second".to_vec(), link_local(&one).into())
-    );
+    let (source, data) = server.receive().unwrap();
+    assert_eq!((data, source), (b"second".to_vec(), client.local(&one)));
+    client.connect(&mut one, None).unwrap();
+    assert_eq!(client.local(&one), end("::", 0));
+    assert_eq!(client.send(&mut one, Some(without), b""), Err(SocketError::NetworkUnreachable));
+    let other = SocketAddrV6::new(link_local(&two), 53, 0, 1).into();
+    let client = Socket::udp(&one, SocketFamilies::V6);
+    client.configure(&one, |options| options.interface = Some(CARD.0));
+    assert_eq!(client.connect(&mut one, Some(other)), Err(SocketError::Invalid));
+    let client = Socket::udp(&one, SocketFamilies::V6);
+    client.configure(&one, |options| options.interface = Some(CARD.0));
+    assert_eq!(client.bind(&mut one, end("fe80::1:2:3", 9)), Err(SocketError::NoAddress));
+    let client = Socket::udp(&one, SocketFamilies::V6);
+    let own = of_card(link_local(&one), 9);
+    assert_eq!(client.bind(&mut one, own), Ok(()));
 }

@@ -1,5 +1,11 @@
-//! Transports: UDP, and the errors that reach its sockets.
+//! Transports: UDP, echo requests and raw packets, and the errors that reach their sockets.
+pub mod datagram_control;
+pub mod datagram_groups;
+pub mod datagram_input;
+mod datagram_names;
+pub mod datagram_output;
 pub mod errors_in;
-pub mod udp_control;
+pub mod ping;
+pub mod raw;
 pub mod udp_input;
 pub mod udp_output;

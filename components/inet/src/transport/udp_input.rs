@@ -1,17 +1,13 @@
 //! Input of UDP.
 use crate::{
-    base::buffer::{Buffer, BufferChain},
+    base::{buffer::Buffer, packets::TransportChecksum},
     ip::{
-        path::Path,
         stack::{Cast, Delivery, Stack, StackRun},
         statistics::DropReason,
     },
-    sockets::{
-        bindings::{PacketEnds, SocketEnd},
-        udp_socket::{Datagram, UdpHandle},
-    },
+    sockets::bindings::PacketEnds,
 };
-use alloc::{sync::Arc, vec::Vec};
+use core::net::SocketAddr;
 use packet::{
     Sum, protocol,
     udp::{HEADER_LENGTH, UdpHeader},
@@ -29,42 +25,35 @@ impl<B: Buffer> Stack<B> {
             return self.dropped(DropReason::Checksum);
         }
         let ends = PacketEnds {
-            remote: SocketEnd { address: delivery.source, port: header.source.get() },
-            local: SocketEnd { address: delivery.destination, port: header.destination.get() },
+            remote: SocketAddr::new(delivery.source, header.source.get()),
+            local: SocketAddr::new(delivery.destination, header.destination.get()),
             interface: delivery.origin.interface,
         };
-        let receivers = self.receivers(delivery.cast, &ends);
+        let data = whole.part(HEADER_LENGTH..usize::MAX);
+        if delivery.cast == Cast::Unicast {
+            return match self.datagrams.udp.find(&ends, || self.flow(&ends)) {
+                Some(socket) => self.queue_for(run, &[socket], (delivery, &ends), &data),
+                None => {
+                    self.dropped(DropReason::NoSocket);
+                    self.refuse_port(run, delivery);
+                }
+            };
+        }
+        let mut receivers = self.datagrams.udp.find_all(&ends);
+        if delivery.cast == Cast::Multicast {
+            let (group, interface) = (delivery.destination, ends.interface.0);
+            receivers.retain(|socket| socket.state.lock().takes_group(group, interface));
+        }
         if receivers.is_empty() {
-            self.dropped(DropReason::NoSocket);
-            return self.refuse_port(run, delivery);
+            return self.dropped(DropReason::NoSocket);
         }
-        let Some(data) = whole.part(HEADER_LENGTH..usize::MAX).to_chain() else {
-            return self.dropped(DropReason::NoMemory);
-        };
-        for socket in receivers {
-            let datagram = received(run, delivery, &ends, data.clone());
-            if socket.state.lock().queue(datagram) {
-                run.surroundings.notify(socket.number);
-            } else {
-                self.dropped(DropReason::QueueFull);
-            }
-        }
-    }
-    fn receivers(&self, cast: Cast, ends: &PacketEnds) -> Vec<UdpHandle<B, Path>> {
-        let bindings = self.udp.bindings.read();
-        match cast {
-            Cast::Unicast => {
-                let flow = self.flow(ends);
-                bindings.find(ends, flow).map(Arc::clone).into_iter().collect()
-            }
-            Cast::Broadcast | Cast::Multicast => bindings.find_all(ends).map(Arc::clone).collect(),
-        }
+        self.queue_for(run, &receivers, (delivery, &ends), &data);
     }
     /// Returns the keyed hash of a flow.
     fn flow(&self, ends: &PacketEnds) -> u64 {
         let mut bytes = [0; 36];
         let addresses = [ends.remote, ends.local].map(|end| {
-            (crate::base::address::bits(end.address).to_be_bytes(), end.port.to_be_bytes())
+            (crate::base::address::bits(end.ip()).to_be_bytes(), end.port().to_be_bytes())
         });
         let octets = addresses.iter().flat_map(|(bits, port)| bits.iter().chain(port));
         for (to, from) in bytes.iter_mut().zip(octets) {
@@ -75,7 +64,14 @@ impl<B: Buffer> Stack<B> {
 }
 
 /// Returns whether the checksum is right, or allowed to be absent.
-fn is_intact<B>(delivery: &Delivery<'_, B>, header: &UdpHeader, sum: impl FnOnce() -> Sum) -> bool {
+fn is_intact<B: Buffer>(
+    delivery: &Delivery<'_, B>,
+    header: &UdpHeader,
+    sum: impl FnOnce() -> Sum,
+) -> bool {
+    if delivery.payload.checksum() == TransportChecksum::Verified {
+        return true;
+    }
     if header.checksum.get() == 0 {
         return delivery.destination.is_ipv4();
     }
@@ -84,21 +80,4 @@ fn is_intact<B>(delivery: &Delivery<'_, B>, header: &UdpHeader, sum: impl FnOnce
     let mut whole = Sum::pseudo_header(ends.0, ends.1, protocol::UDP, length);
     whole.append(sum());
     whole.is_valid()
-}
-
-fn received<B: Buffer>(
-    run: &StackRun<'_, B>,
-    delivery: &Delivery<'_, B>,
-    ends: &PacketEnds,
-    payload: BufferChain<B>,
-) -> Datagram<B> {
-    Datagram {
-        source: ends.remote,
-        destination: ends.local,
-        interface: delivery.origin.interface,
-        hop_limit: delivery.hop_limit,
-        traffic_class: delivery.traffic_class,
-        received_ns: run.now_ns,
-        payload,
-    }
 }

@@ -1,110 +1,98 @@
 //! Output of UDP.
-use super::udp_control::request_for;
+use super::{
+    datagram_control::DatagramHandle,
+    datagram_output::{Dispatch, packet_of},
+};
 use crate::{
     base::{
-        address::Family,
-        buffer::{Buffer, BufferChain},
-        packets::Departure,
+        buffer::Buffer,
+        packets::{Departure, Headers, TransportOffload},
+        payloads,
     },
-    ip::{
-        path::{Path, SendError, SendRequest},
-        stack::{Cast, Stack, StackRun},
-    },
-    sockets::{
-        bindings::SocketEnd,
-        errors::SocketError,
-        udp_socket::{CachedPath, UdpHandle},
-    },
+    ip::stack::{Stack, StackRun},
+    sockets::errors::SocketError,
+    tables::interface::InterfaceIndex,
 };
+use interfaces::sockets::SentDatagram;
 use packet::{
     Sum, protocol,
-    udp::{CHECKSUM_OFFSET, UdpHeader},
+    udp::{CHECKSUM_OFFSET, HEADER_LENGTH, UdpHeader},
 };
 use zerocopy::IntoBytes;
 
-impl From<SendError> for SocketError {
-    fn from(error: SendError) -> SocketError {
-        match error {
-            SendError::NoRoute => SocketError::NetworkUnreachable,
-            SendError::Unreachable => SocketError::HostUnreachable,
-            SendError::Prohibited | SendError::Broadcast => SocketError::Forbidden,
-            SendError::Blackhole => SocketError::Invalid,
-            SendError::NoSource => SocketError::NoAddress,
-            SendError::TooBig(_) => SocketError::MessageSize,
-            SendError::NoMemory => SocketError::NoMemory,
-        }
-    }
-}
+/// Datagrams that one payload is cut into, at most (`UDP_MAX_SEGMENTS`).
+const SEGMENTS_MAX: usize = 64;
 
 impl<B: Buffer> Stack<B> {
-    /// Sends a datagram: to `destination`, or to the peer.
-    ///
-    /// # Errors
-    /// [`SocketError`]; an error that waits, once.
-    pub fn udp_send(
+    /// Sends a datagram, or the several that a payload is cut into.
+    pub(crate) fn send_udp(
         &self,
         run: &mut StackRun<'_, B>,
-        socket: &UdpHandle<B, Path>,
-        destination: Option<SocketEnd>,
-        payload: BufferChain<B>,
+        socket: &DatagramHandle,
+        datagram: &SentDatagram,
     ) -> Result<(), SocketError> {
-        self.udp_bind_any(socket)?;
-        let (request, end, port, cached) = {
-            let mut state = socket.state.lock();
-            if let Some(error) = state.error.take() {
-                return Err(error);
-            }
-            let end = destination.or(state.binding.peer).ok_or(SocketError::NoDestination)?;
-            if !state.binding.families.includes(Family::of(end.address)) {
-                return Err(SocketError::Family);
-            }
-            if end.port == 0 || state.is_closed {
-                return Err(SocketError::Invalid);
-            }
-            let is_peer = state.binding.peer == Some(end);
-            let cached = state.path.filter(|_| is_peer);
-            (request_for(&state, end.address), end, state.binding.port, (is_peer, cached))
-        };
-        let path = self.path_of(run, socket, &request, cached)?;
-        if path.cast == Cast::Broadcast && !socket.state.lock().options.may_broadcast {
-            return Err(SocketError::Forbidden);
+        let dispatch = self.dispatch(run, socket, datagram)?;
+        let segment = datagram.segment.map(usize::from).filter(|segment| *segment > 0);
+        if let Some(segment) = segment {
+            return self.send_segments(run, socket, (&dispatch, segment), datagram);
         }
-        let packet = datagram(&path, port, end, payload)?;
-        Ok(self.send_on(run, &path, &request, packet)?)
+        self.admit(socket, &dispatch, HEADER_LENGTH + datagram.payload.length())?;
+        let packet = packet_of(&dispatch.path, &datagram.payload, 0)?;
+        self.send_one(run, &dispatch, packet)
     }
-    /// Returns the path of a socket's packets: the cached one if nothing has changed.
-    fn path_of(
+    /// Sends datagrams of `segment` bytes and the rest (`UDP_SEGMENT`).
+    fn send_segments(
         &self,
-        run: &StackRun<'_, B>,
-        socket: &UdpHandle<B, Path>,
-        request: &SendRequest,
-        (is_peer, cached): (bool, Option<CachedPath<Path>>),
-    ) -> Result<Path, SocketError> {
-        let versions = self.versions(run);
-        if let Some(cached) = cached.filter(|cached| cached.versions == versions) {
-            return Ok(cached.path);
+        run: &mut StackRun<'_, B>,
+        socket: &DatagramHandle,
+        (dispatch, segment): (&Dispatch, usize),
+        datagram: &SentDatagram,
+    ) -> Result<(), SocketError> {
+        let length = datagram.payload.length();
+        let whole = usize::from(u16::MAX) - HEADER_LENGTH;
+        if length > whole {
+            self.report_size(socket, dispatch);
+            return Err(SocketError::MessageSize);
         }
-        let path = self.path(run, request)?;
-        if is_peer {
-            socket.state.lock().path = Some(CachedPath { versions, path });
+        self.admit(socket, dispatch, 0)?;
+        let fits = dispatch.path.fits(HEADER_LENGTH + segment);
+        if !fits || length > segment * SEGMENTS_MAX {
+            return Err(SocketError::Invalid);
         }
-        Ok(path)
+        let all = payloads::sent::<B>(&datagram.payload, 0).ok_or(SocketError::NoMemory)?;
+        // An empty payload is one datagram, too.
+        for start in (0..length.max(1)).step_by(segment) {
+            let payload = all.slice(start..start + segment);
+            let packet = Departure { headers: Headers::new(), payload, offload: None };
+            self.send_one(run, dispatch, packet)?;
+        }
+        Ok(())
     }
-}
-
-/// Returns the datagram from `port` to `end`, with its checksum.
-fn datagram<B: Buffer>(
-    path: &Path,
-    port: u16,
-    end: SocketEnd,
-    payload: BufferChain<B>,
-) -> Result<Departure<B>, SocketError> {
-    let header = UdpHeader::new(port, end.port, payload.length());
-    let header = header.map_err(|_| SocketError::MessageSize)?;
-    let mut packet = Departure::new(header.as_bytes(), payload).ok_or(SocketError::NoMemory)?;
-    let length = packet.length() as u32;
-    let mut sum = Sum::pseudo_header(path.source, end.address, protocol::UDP, length);
-    sum.append(packet.sum());
-    packet.patch(CHECKSUM_OFFSET, sum.checksum_of_udp());
-    Ok(packet)
+    fn send_one(
+        &self,
+        run: &mut StackRun<'_, B>,
+        dispatch: &Dispatch,
+        mut packet: Departure<B>,
+    ) -> Result<(), SocketError> {
+        let Dispatch { request, path, port, peer_port } = dispatch;
+        let header = UdpHeader::new(*port, *peer_port, packet.length());
+        let header = header.map_err(|_| SocketError::MessageSize)?;
+        packet.headers.prepend(header.as_bytes()).map_err(|_| SocketError::NoMemory)?;
+        let length = packet.length();
+        let ends = (path.source, request.destination);
+        let mut sum = Sum::pseudo_header(ends.0, ends.1, protocol::UDP, length as u32);
+        if path.interface == InterfaceIndex::LOOPBACK && path.fits(length) {
+            // Nothing can damage the packet on its way.
+            packet.patch(CHECKSUM_OFFSET, sum.folded());
+            packet.offload = Some(TransportOffload {
+                header_length: HEADER_LENGTH as u8,
+                checksum_offset: CHECKSUM_OFFSET as u8,
+                segment: None,
+            });
+        } else {
+            sum.append(packet.sum());
+            packet.patch(CHECKSUM_OFFSET, sum.checksum_of_udp());
+        }
+        Ok(self.send_on(run, path, request, packet)?)
+    }
 }

@@ -17,13 +17,19 @@ impl IcmpError {
 }
 
 impl Connection {
+    /// Returns whether the sequence number `seq` was sent and not acknowledged (RFC 5927 section 4.1).
+    pub fn is_in_flight(&self, seq: u32) -> bool {
+        let distance = self.send.origin.distance(self.send.una, seq);
+        self.state != TcpState::Closed
+            && distance >= 0
+            && distance.unsigned_abs() < self.send.nxt - self.send.una
+    }
+
     /// Takes an ICMP error for a segment with the sequence number `seq`. Ignores one that is not in flight (RFC 5927 section 4.1).
     /// Before the connection is established an error ends it. Later it is only remembered, and told if the connection times out
     /// (RFC 5927 section 5.2).
     pub fn icmp(&mut self, now_ns: u64, error: IcmpError, seq: u32) -> TcpEvents {
-        let distance = self.send.origin.distance(self.send.una, seq);
-        let is_in_flight = distance >= 0 && distance.unsigned_abs() < self.send.nxt - self.send.una;
-        if !is_in_flight || self.state == TcpState::Closed {
+        if !self.is_in_flight(seq) {
             return TcpEvents::empty();
         }
         match error {

@@ -49,6 +49,12 @@ impl Connection {
         }
     }
 
+    /// Returns whether an acknowledgement is due, which the next [`Connection::output`] sends.
+    #[inline]
+    pub fn is_acknowledgement_due(&self) -> bool {
+        self.acks.need() == Need::Now
+    }
+
     /// Closes the sending direction: shutdown(SHUT_WR).
     pub fn shutdown_write(&mut self) -> TcpEvents {
         if self.send.is_closed {

@@ -1,0 +1,56 @@
+//! [`Copies`]: frames for copies of short packets, so that their buffers can be lent again at once.
+use interfaces::nic::{PacketSegment, Received};
+use rt::{PAGE_BYTES, memory::Frame};
+
+/// Packets shorter than this are copied.
+pub const COPIED_BELOW: usize = 256;
+/// Copies begin at multiples of this, a line of the cache.
+const ALIGNMENT: usize = 64;
+
+/// The frame that short packets are being copied to, one behind the other.
+#[derive(Default)]
+pub struct Copies {
+    frame: Option<Frame>,
+    used: usize,
+}
+
+impl Copies {
+    /// Returns a copy of a packet that is shorter than [`COPIED_BELOW`]; `None` if memory is refused, or the packet is not here.
+    pub fn copy(&mut self, packet: &Received) -> Option<PacketSegment> {
+        let mut bytes = [0; COPIED_BELOW];
+        let mut length = 0usize;
+        for piece in packet.pieces() {
+            let wanted = usize::from(piece.length);
+            let part = bytes.get_mut(length..length.checked_add(wanted)?)?;
+            if piece.buffer.frame.read(piece.offset.into(), part) != wanted {
+                return None;
+            }
+            length += wanted;
+        }
+        let frame = self.frame_for(length)?;
+        let offset = self.used;
+        let copied = frame.write(offset, bytes.get(..length)?);
+        self.used = (offset + copied).next_multiple_of(ALIGNMENT);
+        (copied == length).then_some(PacketSegment {
+            frame,
+            offset: offset as u32,
+            length: length as u32,
+        })
+    }
+    /// Returns the frame with room for `length` more bytes: the present one, from its start if nobody else has it any more, or a
+    /// new one.
+    fn frame_for(&mut self, length: usize) -> Option<Frame> {
+        if let Some(frame) = &self.frame {
+            if self.used + length <= PAGE_BYTES {
+                return Some(frame.clone());
+            }
+            if frame.references() == 1 {
+                self.used = 0;
+                return Some(frame.clone());
+            }
+        }
+        let frame = Frame::zeroed().ok()?;
+        self.used = 0;
+        Some(self.frame.insert(frame).clone())
+    }
+}

@@ -1,0 +1,128 @@
+//! Packets of the stack in the form that cards take.
+use crate::steering;
+use alloc::vec::Vec;
+use inet::{BufferChain, Departure, LinkOffloads, TransportOffload};
+use interfaces::nic::{
+    HEADER_MAX, HeaderBytes, NicInfo, Offloads, Packet, PacketSegment, PartialChecksum,
+    Segmentation, SegmentationKind,
+};
+use packet::ethernet::{self, ethertype};
+use rt::{PAGE_BYTES, memory::Frame};
+
+/// Place of the checksum in the header of TCP, by which it differs from UDP's.
+const TCP_CHECKSUM: u8 = 16;
+/// Place of the flags in the header of TCP, and the flag CWR among them.
+const TCP_FLAGS: usize = 13;
+const CWR: u8 = 0x80;
+
+/// The properties of a card that packets for it depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    offloads: Offloads,
+    segments: usize,
+    /// Secret of the hash that chooses the queue; `None` if there is one queue.
+    key: Option<u64>,
+}
+
+impl Limits {
+    /// Returns the properties of a card. `key` is a secret.
+    pub fn of(info: &NicInfo, key: u64) -> Limits {
+        let key = (info.pairs_max > 1).then_some(key);
+        Limits { offloads: info.offloads, segments: info.max_segments, key }
+    }
+    /// Returns the work that the card takes off the stack.
+    pub fn link_offloads(&self) -> LinkOffloads {
+        let pairs = [
+            (Offloads::SEND_TCP4, LinkOffloads::TCP4),
+            (Offloads::SEND_TCP6, LinkOffloads::TCP6),
+            (Offloads::SEND_UDP, LinkOffloads::UDP),
+        ];
+        let mut offloads = LinkOffloads::empty();
+        if self.offloads.contains(Offloads::SEND_CHECKSUM) {
+            offloads |= LinkOffloads::CHECKSUM;
+            for (has, gives) in pairs {
+                offloads.set(gives, self.offloads.contains(has));
+            }
+        }
+        offloads
+    }
+    /// Returns the packet for the card. `None` if memory was refused, or it cannot be sent.
+    pub fn packet(&self, departure: Departure<PacketSegment>) -> Option<Packet> {
+        let Departure { headers, payload, offload } = departure;
+        let headers = headers.as_slice();
+        let (header, segments) = match with_payload(headers, &payload) {
+            Some(whole) => (whole, Vec::new()),
+            None => (HeaderBytes::new(headers)?, self.segments(payload)?),
+        };
+        let (checksum, segmentation) = match offload {
+            Some(offload) => {
+                let (checksum, segmentation) = self.offload(headers, offload)?;
+                (Some(checksum), segmentation)
+            }
+            None => (None, None),
+        };
+        let flow = self.key.map_or(0, |key| steering::flow(headers, key));
+        Some(Packet { tag: 0, header, segments, checksum, segmentation, flow })
+    }
+    /// Returns the parts of frames that hold `payload`: copies if it is in more than the card takes.
+    fn segments(&self, payload: BufferChain<PacketSegment>) -> Option<Vec<PacketSegment>> {
+        if payload.pieces().len() <= self.segments {
+            return Some(payload.pieces().to_vec());
+        }
+        let mut copies = Vec::new();
+        let mut bytes = [0; PAGE_BYTES / 4];
+        let mut at = 0;
+        while at < payload.length() {
+            let frame = Frame::zeroed().ok()?;
+            let mut length = 0;
+            while length < PAGE_BYTES {
+                let count = payload.read(at, &mut bytes);
+                length += frame.write(length, bytes.get(..count)?);
+                at += count;
+                if count < bytes.len() {
+                    break;
+                }
+            }
+            copies.push(PacketSegment { frame, offset: 0, length: length as u32 });
+        }
+        (copies.len() <= self.segments).then_some(copies)
+    }
+    /// Returns the work that is left to the card.
+    fn offload(
+        &self,
+        headers: &[u8],
+        offload: TransportOffload,
+    ) -> Option<(PartialChecksum, Option<Segmentation>)> {
+        let start = headers.len().checked_sub(offload.header_length.into())?;
+        let transport = headers.get(start..)?;
+        let is_tcp = offload.checksum_offset == TCP_CHECKSUM;
+        let is_version6 =
+            headers.get(12..ethernet::HEADER_LENGTH)? == ethertype::IPV6.to_be_bytes();
+        let kind = match (is_tcp, is_version6) {
+            (true, false) => SegmentationKind::Tcp4,
+            (true, true) => SegmentationKind::Tcp6,
+            (false, _) => SegmentationKind::Udp,
+        };
+        // A card that does not know ECN repeats the flag in each segment.
+        let has_ecn = is_tcp
+            && self.offloads.contains(Offloads::SEND_ECN)
+            && transport.get(TCP_FLAGS).is_some_and(|flags| flags & CWR != 0);
+        let header_length = u16::try_from(headers.len()).ok()?;
+        let segmentation =
+            offload.segment.map(|size| Segmentation { kind, size, header_length, has_ecn });
+        let offset = offload.checksum_offset.into();
+        Some((PartialChecksum { start: u16::try_from(start).ok()?, offset }, segmentation))
+    }
+}
+
+/// Returns a whole packet that fits into header bytes: it needs no frame that the device reaches.
+fn with_payload(headers: &[u8], payload: &BufferChain<PacketSegment>) -> Option<HeaderBytes> {
+    let length = headers.len().checked_add(payload.length())?;
+    if length > HEADER_MAX {
+        return None;
+    }
+    let mut bytes = [0; HEADER_MAX];
+    bytes.get_mut(..headers.len())?.copy_from_slice(headers);
+    let copied = payload.read(0, bytes.get_mut(headers.len()..length)?);
+    (copied == payload.length()).then(|| HeaderBytes::new(bytes.get(..length)?))?
+}

@@ -1,0 +1,5 @@
+//! Tests of the component: a stack over a model card.
+mod model;
+mod receiving;
+mod sending;
+mod settings;

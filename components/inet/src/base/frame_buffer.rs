@@ -1,0 +1,79 @@
+//! Parts of frames as buffers: the payload of packets that come from cards and from streams.
+use super::buffer::Buffer;
+use core::ops::Range;
+use interfaces::nic::PacketSegment;
+use packet::Sum;
+use rt::{PAGE_BYTES, memory::Frame};
+
+/// Bytes that are copied out of a frame at a time to be summed: a multiple of two, so that sums combine without a swap.
+const SUMMED: usize = 512;
+
+impl Buffer for PacketSegment {
+    /// Copies `bytes` to a new frame. `None` also if they are more than a frame holds.
+    fn copy_of(bytes: &[u8]) -> Option<PacketSegment> {
+        let frame = Frame::unfilled().ok()?;
+        let count = frame.write(0, bytes);
+        // The rest of a frame that a program or a device may see has to be written.
+        frame.zero(count, PAGE_BYTES - count);
+        (count == bytes.len()).then_some(PacketSegment { frame, offset: 0, length: count as u32 })
+    }
+    fn length(&self) -> usize {
+        self.length as usize
+    }
+    fn memory(&self) -> usize {
+        PAGE_BYTES
+    }
+    fn slice(&self, range: Range<usize>) -> PacketSegment {
+        let start = range.start.min(self.length as usize) as u32;
+        let end = range.end.min(self.length as usize) as u32;
+        PacketSegment {
+            frame: self.frame.clone(),
+            offset: self.offset + start,
+            length: end.saturating_sub(start),
+        }
+    }
+    fn read(&self, offset: usize, out: &mut [u8]) -> usize {
+        let count = out.len().min((self.length as usize).saturating_sub(offset));
+        let out = out.get_mut(..count).unwrap_or_default();
+        self.frame.read(self.offset as usize + offset, out)
+    }
+    fn sum(&self) -> Sum {
+        let mut sum = Sum::new();
+        let (mut bytes, mut at) = ([0; SUMMED], 0);
+        loop {
+            let count = self.read(at, &mut bytes);
+            if count == 0 {
+                return sum;
+            }
+            sum.add(bytes.get(..count).unwrap_or_default());
+            at += count;
+        }
+    }
+    fn as_segment(&self) -> Option<PacketSegment> {
+        Some(self.clone())
+    }
+    fn of_segment(segment: &PacketSegment) -> Option<PacketSegment> {
+        Some(segment.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::buffer::BufferChain;
+
+    #[test]
+    fn a_part_of_a_frame_reads_slices_and_sums_as_its_bytes() {
+        let bytes: Vec<u8> = (0..3001u32).map(|at| (at * 7 % 251) as u8).collect();
+        let whole = PacketSegment::copy_of(&bytes).unwrap();
+        for (start, end) in [(0, 3001), (1, 1027), (999, 5000), (4000, 4001)] {
+            let part = whole.slice(start..end);
+            let expected = &bytes[start.min(3001)..end.min(3001)];
+            let mut chain = BufferChain::default();
+            chain.push(part.clone());
+            assert_eq!(chain.to_vec(), expected);
+            assert_eq!(part.sum().folded(), Sum::of(expected).folded());
+        }
+        assert!(PacketSegment::copy_of(&[0; PAGE_BYTES + 1]).is_none());
+    }
+}

@@ -1,0 +1,49 @@
+//! Payload on its way between the stack's buffers and the client's datagrams ([`Payload`]).
+use super::{
+    buffer::{Buffer, BufferChain},
+    packets::Arrival,
+};
+use alloc::{boxed::Box, vec::Vec};
+use interfaces::sockets::Payload;
+use rt::PAGE_BYTES;
+
+/// Bytes of a payload that is copied, at most, so that it does not keep a frame.
+pub const COPIED_MAX: usize = 256;
+
+/// Returns a received payload for the client. `None` if memory is refused.
+pub fn received<B: Buffer>(payload: &Arrival<'_, B>) -> Option<Payload> {
+    if payload.length() <= COPIED_MAX
+        && let Some(bytes) = payload.whole()
+    {
+        return Some(Payload::Bytes(Box::from(bytes)));
+    }
+    let chain = payload.to_chain()?;
+    if chain.length() > COPIED_MAX {
+        let parts: Option<Vec<_>> = chain.pieces().iter().map(Buffer::as_segment).collect();
+        if let Some(parts) = parts {
+            return Some(Payload::Segments(parts));
+        }
+    }
+    Some(Payload::Bytes(chain.to_vec().into()))
+}
+
+/// Returns the bytes of a payload from `start` on as buffers; those in frames are shared. `None` if memory is refused.
+pub fn sent<B: Buffer>(payload: &Payload, start: usize) -> Option<BufferChain<B>> {
+    let mut chain = BufferChain::default();
+    match payload {
+        Payload::Bytes(bytes) => {
+            for part in bytes.get(start..).unwrap_or_default().chunks(PAGE_BYTES) {
+                chain.push(B::copy_of(part)?);
+            }
+        }
+        Payload::Segments(parts) => {
+            for part in parts {
+                chain.push(B::of_segment(part)?);
+            }
+            if start > 0 {
+                chain = chain.slice(start..usize::MAX);
+            }
+        }
+    }
+    Some(chain)
+}

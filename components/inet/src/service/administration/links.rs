@@ -1,0 +1,156 @@
+//! Changes of interfaces.
+use super::records::{self, mtu_range};
+use crate::{
+    service::{inet::Inet, links::LinkDetails},
+    tables::{
+        configuration::ChangeError,
+        interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
+    },
+};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use interfaces::sockets::{AdministrationError, LinkChange};
+
+/// The least MTU with which an interface has IPv6 (RFC 8200 section 5).
+const MTU6_MIN: u32 = 1280;
+/// The greatest MTU that can be set at all.
+const MTU_END: u32 = i32::MAX as u32;
+
+impl From<ChangeError> for AdministrationError {
+    fn from(error: ChangeError) -> AdministrationError {
+        match error {
+            ChangeError::Exists => AdministrationError::Exists,
+            ChangeError::Missing => AdministrationError::NoDevice,
+        }
+    }
+}
+
+/// The flags that users may change.
+fn changeable() -> InterfaceFlags {
+    InterfaceFlags::UP
+        | InterfaceFlags::NOARP
+        | InterfaceFlags::PROMISC
+        | InterfaceFlags::ALLMULTI
+        | InterfaceFlags::MULTICAST
+}
+
+/// Changes an interface.
+///
+/// # Errors
+/// `NoDevice`, and those of [`LinkChange`].
+pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), AdministrationError> {
+    let index = records::index(change.index);
+    let view = inet.stack().view();
+    let old = view.configuration.interface(index).ok_or(AdministrationError::NoDevice)?;
+    check(inet, old, change)?;
+    if let Some(mac) = change.mac.filter(|mac| *mac != old.mac) {
+        let device = inet.link(index).ok_or(AdministrationError::Unsupported)?;
+        device.set_mac(mac)?;
+    }
+    let (flags, mask) = change.flags.unwrap_or((0, 0));
+    let mask = InterfaceFlags::from_bits_truncate(mask) & changeable();
+    let flags = InterfaceFlags::from_bits_truncate(flags) & mask;
+    let is_switched =
+        mask.contains(InterfaceFlags::UP) && flags.contains(InterfaceFlags::UP) != old.is_up();
+    let goes_up = is_switched && !old.is_up();
+    if is_switched && !goes_up {
+        switch_off(inet, old);
+    }
+    inet.stack().configure(|all| {
+        all.edit_interface(index, |one| {
+            one.flags = (one.flags - mask) | flags;
+            if let Some(mtu) = change.mtu {
+                one.mtu = mtu;
+                one.ipv6.mtu = mtu;
+            }
+            if let Some(mac) = change.mac {
+                one.mac = mac;
+            }
+            if let Some(name) = &change.name {
+                one.name.clone_from(name);
+            }
+            one.transmit_queue = change.transmit_queue.unwrap_or(one.transmit_queue);
+        })?;
+        if goes_up {
+            all.bring_routes(index);
+        }
+        Ok::<(), ChangeError>(())
+    })?;
+    if goes_up {
+        switched_on(inet, index);
+    }
+    Ok(())
+}
+
+/// Checks all parts of a change before the first is made.
+fn check(inet: &Inet, old: &Interface, change: &LinkChange) -> Result<(), AdministrationError> {
+    let device = inet.link(old.index);
+    let details = device.as_ref().map_or_else(LinkDetails::default, |device| device.details());
+    let (mtu_min, mtu_max) = mtu_range(old, &details);
+    let mtu_max = if mtu_max == 0 { MTU_END } else { mtu_max };
+    if change.mtu.is_some_and(|mtu| !(mtu_min..=mtu_max).contains(&mtu)) {
+        return Err(AdministrationError::Invalid);
+    }
+    if let Some(mac) = change.mac.filter(|mac| *mac != old.mac) {
+        if packet::ethernet::is_group(mac) || mac == [0; 6] {
+            return Err(AdministrationError::NoAddress);
+        }
+        if device.is_none() {
+            return Err(AdministrationError::Unsupported);
+        }
+    }
+    if let Some(name) = change.name.as_ref().filter(|name| **name != old.name) {
+        if old.is_up() {
+            return Err(AdministrationError::Busy);
+        }
+        let view = inet.stack().view();
+        if view.configuration.interfaces().any(|other| other.name == *name) {
+            return Err(AdministrationError::Exists);
+        }
+    }
+    Ok(())
+}
+
+/// Ends what needs the interface, before it is switched off: addresses of IPv6, neighbours and routes.
+fn switch_off(inet: &Inet, old: &Interface) {
+    let index = old.index;
+    let gone: Vec<IpAddr> =
+        old.addresses.iter().map(|one| one.address).filter(IpAddr::is_ipv6).collect();
+    inet.run(|stack, run| {
+        for address in gone {
+            // One that ended meanwhile is gone, too.
+            let _ = stack.remove_address(run, index, address);
+        }
+        stack.stop_ipv6(index);
+        stack.flush_neighbours(index);
+        let _ = stack.configure(|all| {
+            all.drop_routes(index);
+            Ok::<(), ChangeError>(())
+        });
+    });
+}
+
+/// Begins what belongs to an interface that was switched on.
+fn switched_on(inet: &Inet, index: InterfaceIndex) {
+    let now_ns = inet.now_ns();
+    let earliest = inet.run(|stack, run| {
+        let Some(interface) = run.configuration.interface(index) else { return u64::MAX };
+        if interface.is_loopback() {
+            let has_version4 = interface.addresses.iter().any(|one| one.address.is_ipv4());
+            let version4 = (IpAddr::V4(Ipv4Addr::LOCALHOST), 8);
+            let version6 = (IpAddr::V6(Ipv6Addr::LOCALHOST), 128);
+            let wanted = [Some(version4).filter(|_| !has_version4), Some(version6)];
+            for (address, length) in wanted.into_iter().flatten() {
+                if let Some(mut entry) = InterfaceAddress::new(address, length) {
+                    entry.broadcast = None;
+                    entry.changed_ns = (now_ns, now_ns);
+                    let _ = stack.add_address(run, index, entry);
+                }
+            }
+        } else if interface.mtu >= MTU6_MIN {
+            stack.start_ipv6(run, index);
+        }
+        stack.earliest_ns()
+    });
+    inet.arm(earliest);
+}

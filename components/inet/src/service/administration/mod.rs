@@ -1,0 +1,160 @@
+//! [`StackAdministration`]: the tables of a stack, as users see and change them.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `records` | entries of the tables in the form of the interface |
+//! | `links`, `addresses`, `routes`, `neighbours` | changes, with Linux's rules and errors |
+//! | `notices` | what has changed between two configurations, for observers |
+//! | `observers` | the list of observers |
+//! | `sockets` | tables of sockets |
+//! | `parameters` | settings and counters |
+mod addresses;
+mod links;
+mod neighbours;
+mod notices;
+pub(crate) mod observers;
+mod parameters;
+mod records;
+mod routes;
+mod sockets;
+#[cfg(test)]
+mod tests;
+
+use super::inet::Inet;
+use crate::tables::configuration::ConfigurationWatcher;
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use interfaces::sockets::{
+    AddressRecord, AdministrationError, AdministrationObserver, LinkRecord, MembershipRecord,
+    NeighbourRecord, NetworkAdministration, NetworkChange, NetworkParameter, RouteQuery,
+    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, number,
+};
+
+/// The administration of a stack.
+pub(crate) struct StackAdministration {
+    inet: Weak<Inet>,
+}
+
+impl StackAdministration {
+    pub(crate) fn new(inet: Weak<Inet>) -> StackAdministration {
+        StackAdministration { inet }
+    }
+    /// Asks the stack, which has nothing to say when it is gone.
+    fn ask<T: Default>(&self, question: impl FnOnce(&Inet) -> T) -> T {
+        self.inet.upgrade().map_or_else(T::default, |inet| question(&inet))
+    }
+}
+
+/// The watcher of the configuration that tells the observers.
+pub(crate) struct ConfigurationTeller {
+    inet: Weak<Inet>,
+}
+
+impl ConfigurationTeller {
+    pub(crate) fn new(inet: Weak<Inet>) -> ConfigurationTeller {
+        ConfigurationTeller { inet }
+    }
+}
+
+impl ConfigurationWatcher for ConfigurationTeller {
+    fn configured(
+        &self,
+        old: &crate::tables::configuration::Configuration,
+        new: &crate::tables::configuration::Configuration,
+    ) {
+        let Some(inet) = self.inet.upgrade() else { return };
+        if inet.observers().is_empty() {
+            return;
+        }
+        for notice in notices::between(&inet, old, new) {
+            inet.observers().tell(&notice);
+        }
+    }
+}
+
+impl NetworkAdministration for StackAdministration {
+    fn links(&self) -> Vec<LinkRecord> {
+        self.ask(|inet| {
+            let view = inet.stack().view();
+            view.configuration.interfaces().map(|one| records::link(inet, one)).collect()
+        })
+    }
+    fn addresses(&self) -> Vec<AddressRecord> {
+        self.ask(|inet| {
+            let (view, now_ns) = (inet.stack().view(), inet.now_ns());
+            let all = view.configuration.interfaces();
+            all.flat_map(|one| records::addresses(one, now_ns)).collect()
+        })
+    }
+    fn routes(&self) -> Vec<RouteRecord> {
+        self.ask(|inet| {
+            let (view, now_ns) = (inet.stack().view(), inet.now_ns());
+            let all = view.configuration.routes.iter();
+            let all = all.filter(|(_, route)| route.expires_ns.is_none_or(|end| end > now_ns));
+            all.map(|(table, route)| records::route(table, route, now_ns)).collect()
+        })
+    }
+    fn rules(&self) -> Vec<RuleRecord> {
+        // The order in which the stack looks at its tables. IPv6 has no table for defaults.
+        let one = |is_version6, priority, table| RuleRecord { is_version6, priority, table };
+        Vec::from([
+            one(false, 0, number::TABLE_LOCAL),
+            one(false, 32_766, number::TABLE_MAIN),
+            one(false, 32_767, number::TABLE_DEFAULT),
+            one(true, 0, number::TABLE_LOCAL),
+            one(true, 32_766, number::TABLE_MAIN),
+        ])
+    }
+    fn neighbours(&self) -> Vec<NeighbourRecord> {
+        self.ask(neighbours::all)
+    }
+    fn memberships(&self) -> Vec<MembershipRecord> {
+        self.ask(|inet| {
+            let view = inet.stack().view();
+            let all = view.configuration.interfaces();
+            all.flat_map(records::memberships).collect()
+        })
+    }
+    fn change(&self, change: &NetworkChange) -> Result<(), AdministrationError> {
+        let inet = self.inet.upgrade().ok_or(AdministrationError::NetworkDown)?;
+        match change {
+            NetworkChange::Link(change) => links::change(&inet, change),
+            NetworkChange::Address(record, mode) => addresses::add(&inet, record, *mode),
+            NetworkChange::RemoveAddress(selector) => addresses::remove(&inet, selector),
+            NetworkChange::Route(record, mode) => routes::add(&inet, record, *mode),
+            NetworkChange::RemoveRoute(record) => routes::remove(&inet, record),
+            NetworkChange::Neighbour(record, mode) => neighbours::set(&inet, record, *mode),
+            NetworkChange::RemoveNeighbour { interface, address } => {
+                neighbours::remove(&inet, *interface, *address)
+            }
+        }
+    }
+    fn route_to(&self, query: &RouteQuery) -> Result<RouteRecord, AdministrationError> {
+        let inet = self.inet.upgrade().ok_or(AdministrationError::NetworkDown)?;
+        routes::find(&inet, query)
+    }
+    fn sockets(&self, protocol: SocketProtocol) -> Vec<SocketRecord> {
+        self.ask(|inet| sockets::all(inet, protocol))
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.ask(parameters::counters)
+    }
+    fn parameter(&self, parameter: NetworkParameter) -> Option<Vec<i64>> {
+        self.ask(|inet| parameters::get(inet, parameter))
+    }
+    fn set_parameter(
+        &self,
+        parameter: NetworkParameter,
+        values: &[i64],
+    ) -> Result<(), AdministrationError> {
+        let inet = self.inet.upgrade().ok_or(AdministrationError::NetworkDown)?;
+        parameters::set(&inet, parameter, values)
+    }
+    fn observe(&self, observer: Arc<dyn AdministrationObserver>) {
+        if let Some(inet) = self.inet.upgrade() {
+            inet.observers().add(observer);
+        }
+    }
+}

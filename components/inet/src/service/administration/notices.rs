@@ -1,0 +1,88 @@
+//! The differences between two configurations.
+use super::records;
+use crate::{
+    service::inet::Inet,
+    tables::{
+        configuration::Configuration,
+        interface::Interface,
+        routes::{Route, TableId},
+    },
+};
+use alloc::vec::Vec;
+use interfaces::sockets::NetworkNotice;
+
+/// Returns the notices of what has changed: first what is gone, from routes down to interfaces, then what is new.
+pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> Vec<NetworkNotice> {
+    let now_ns = inet.now_ns();
+    let mut notices = Vec::new();
+    let are_routes_new = old.routes != new.routes;
+    if are_routes_new {
+        for (table, route) in old.routes.iter() {
+            if !has(new, table, route) {
+                notices.push(NetworkNotice::RouteGone(records::route(table, route, now_ns)));
+            }
+        }
+    }
+    for one in old.interfaces() {
+        let next = new.interface(one.index);
+        if next.is_some_and(|next| core::ptr::eq(next, one)) {
+            continue;
+        }
+        gone_addresses(one, next, now_ns, &mut notices);
+        if next.is_none() {
+            notices.push(NetworkNotice::LinkGone(records::link(inet, one)));
+        }
+    }
+    for next in new.interfaces() {
+        let one = old.interface(next.index);
+        if one.is_some_and(|one| core::ptr::eq(next, one)) {
+            continue;
+        }
+        if one.is_none_or(|one| is_link_new(one, next)) {
+            let before = one.map_or(!0, records::flags);
+            let changed = if one.is_none() { !0 } else { before ^ records::flags(next) };
+            notices.push(NetworkNotice::Link(records::link(inet, next), changed));
+        }
+        for address in &next.addresses {
+            let known = one.and_then(|one| one.address(address.address));
+            if known != Some(address) {
+                let record = records::address(next, address, now_ns);
+                notices.push(NetworkNotice::Address(record));
+            }
+        }
+    }
+    if are_routes_new {
+        for (table, route) in new.routes.iter() {
+            if !has(old, table, route) {
+                notices.push(NetworkNotice::Route(records::route(table, route, now_ns)));
+            }
+        }
+    }
+    notices
+}
+
+fn has(all: &Configuration, table: TableId, route: &Route) -> bool {
+    all.routes.to(table, route.destination).contains(route)
+}
+
+fn gone_addresses(
+    one: &Interface,
+    next: Option<&Interface>,
+    now_ns: u64,
+    notices: &mut Vec<NetworkNotice>,
+) {
+    for address in &one.addresses {
+        if next.is_none_or(|next| next.address(address.address).is_none()) {
+            let record = records::address(one, address, now_ns);
+            notices.push(NetworkNotice::AddressGone(record));
+        }
+    }
+}
+
+/// Returns whether users see a difference between two states of an interface.
+fn is_link_new(one: &Interface, next: &Interface) -> bool {
+    let key = |interface: &Interface| {
+        (interface.flags, interface.mtu, interface.mac, interface.transmit_queue)
+    };
+    key(one) != key(next) || one.name != next.name
+}

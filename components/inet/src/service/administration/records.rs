@@ -1,0 +1,208 @@
+//! Entries of the tables in the form of the interface.
+use crate::{
+    base::address::{AddressScope, Prefix},
+    service::{inet::Inet, links::LinkDetails},
+    tables::{
+        interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
+        routes::{Route, RouteKind, TableId},
+    },
+};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use interfaces::sockets::{
+    AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, RouteRecord, number,
+};
+
+const NS_PER_S: u64 = 1_000_000_000;
+const NS_PER_CS: u64 = 10_000_000;
+/// `IFF_LOWER_UP`.
+const LOWER_UP: u32 = 1 << 16;
+/// The least MTU of IPv4, the greatest of Ethernet with offloads, and no limit.
+const MTU_MIN: u32 = 68;
+const MTU_MAX: u32 = 65_535;
+/// `IF_OPER_*`.
+const UNKNOWN: u8 = 0;
+const DOWN: u8 = 2;
+const OPERATES: u8 = 6;
+
+/// Returns the range of an interface's MTU.
+pub(super) fn mtu_range(interface: &Interface, details: &LinkDetails) -> (u32, u32) {
+    let mtu_max = if details.mtu_max == 0 { MTU_MAX } else { details.mtu_max };
+    if interface.is_loopback() { (0, 0) } else { (MTU_MIN, mtu_max) }
+}
+
+/// Returns the flags of an interface as users see them.
+pub(super) fn flags(interface: &Interface) -> u32 {
+    let has_carrier = interface.flags.contains(InterfaceFlags::RUNNING);
+    let shown = match interface.is_up() {
+        true => interface.flags,
+        false => interface.flags - InterfaceFlags::RUNNING,
+    };
+    let lower = if interface.is_up() && has_carrier { LOWER_UP } else { 0 };
+    shown.bits() | lower
+}
+
+/// Describes an interface.
+pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
+    let device = inet.link(interface.index);
+    let details = device.map_or_else(LinkDetails::default, |device| device.details());
+    let has_carrier = interface.flags.contains(InterfaceFlags::RUNNING);
+    let is_loopback = interface.is_loopback();
+    let (mtu_min, mtu_max) = mtu_range(interface, &details);
+    let counts = &details.statistics;
+    LinkRecord {
+        index: interface.index.0,
+        name: interface.name.clone(),
+        kind: if is_loopback { LinkKind::Loopback } else { LinkKind::Ethernet },
+        flags: flags(interface),
+        mtu: interface.mtu,
+        mtu_min,
+        mtu_max,
+        mac: interface.mac,
+        broadcast: if is_loopback { [0; 6] } else { [0xff; 6] },
+        permanent_mac: details.permanent_mac,
+        transmit_queue: interface.transmit_queue,
+        operational: match (is_loopback, interface.is_up() && has_carrier) {
+            (true, true) => UNKNOWN,
+            (false, true) => OPERATES,
+            (_, false) => DOWN,
+        },
+        has_carrier: interface.is_up() && has_carrier,
+        carrier_changes: interface.carrier_changes,
+        queues: details.pairs.max(1),
+        speed_mbit: details.speed_mbit,
+        driver: details.driver,
+        counts: LinkCounts {
+            rx_packets: counts.received_packets,
+            tx_packets: counts.sent_packets,
+            rx_bytes: counts.received_bytes,
+            tx_bytes: counts.sent_bytes,
+            rx_errors: counts.receive_errors,
+            tx_errors: counts.send_errors,
+            rx_dropped: counts.receive_dropped,
+            ..LinkCounts::default()
+        },
+    }
+}
+
+/// Returns `RT_SCOPE_*` of a scope.
+pub(super) fn scope(scope: AddressScope) -> u8 {
+    match scope {
+        AddressScope::Host => number::SCOPE_HOST,
+        AddressScope::Link => number::SCOPE_LINK,
+        AddressScope::Site => number::SCOPE_SITE,
+        AddressScope::Organisation | AddressScope::Global => number::SCOPE_UNIVERSE,
+    }
+}
+
+/// Returns the seconds that are left, rounded up.
+fn left_s(until_ns: Option<u64>, now_ns: u64) -> Option<u32> {
+    let left = until_ns?.saturating_sub(now_ns).div_ceil(NS_PER_S);
+    Some(u32::try_from(left).unwrap_or(u32::MAX))
+}
+
+/// Describes an address.
+pub(super) fn address(interface: &Interface, one: &InterfaceAddress, now_ns: u64) -> AddressRecord {
+    let label = match (&one.address, one.label.is_empty()) {
+        (IpAddr::V4(_), true) => interface.name.clone(),
+        (IpAddr::V4(_), false) => one.label.clone(),
+        (IpAddr::V6(_), _) => Default::default(),
+    };
+    let hundredths = |ns: u64| (ns / NS_PER_CS) as u32;
+    AddressRecord {
+        interface: interface.index.0,
+        address: one.address,
+        peer: one.peer,
+        prefix_length: one.prefix_length,
+        scope: scope(one.scope),
+        flags: one.flags.bits(),
+        broadcast: one.broadcast,
+        label,
+        metric: one.metric,
+        preferred_s: left_s(one.preferred_until_ns, now_ns),
+        valid_s: left_s(one.valid_until_ns, now_ns),
+        created_cs: hundredths(one.changed_ns.0),
+        updated_cs: hundredths(one.changed_ns.1),
+    }
+}
+
+/// Describes the addresses of an interface: those of IPv4, then those of IPv6 with the widest scope first.
+pub(super) fn addresses(interface: &Interface, now_ns: u64) -> Vec<AddressRecord> {
+    let mut all: Vec<AddressRecord> =
+        interface.addresses.iter().map(|one| address(interface, one, now_ns)).collect();
+    all.sort_by_key(|one| match one.address {
+        // Secondary addresses follow the primary ones.
+        IpAddr::V4(_) => (0, (one.flags & 1) as u8),
+        IpAddr::V6(_) => (1, one.scope),
+    });
+    all
+}
+
+/// Returns the scope of a route: that of its maker, or the one that follows from its kind.
+pub(super) fn route_scope(route: &Route) -> u8 {
+    let is_version4 = route.destination.address().is_ipv4();
+    route.scope.unwrap_or(match route.kind {
+        _ if !is_version4 => number::SCOPE_UNIVERSE,
+        RouteKind::Local => number::SCOPE_HOST,
+        RouteKind::Broadcast => number::SCOPE_LINK,
+        RouteKind::Unicast if route.gateway.is_none() => number::SCOPE_LINK,
+        _ => number::SCOPE_UNIVERSE,
+    })
+}
+
+/// Returns `RTN_*` of a kind.
+pub(super) fn route_kind(kind: RouteKind) -> u8 {
+    match kind {
+        RouteKind::Unicast => number::KIND_UNICAST,
+        RouteKind::Local => number::KIND_LOCAL,
+        RouteKind::Broadcast => number::KIND_BROADCAST,
+        RouteKind::Blackhole => number::KIND_BLACKHOLE,
+        RouteKind::Unreachable => number::KIND_UNREACHABLE,
+        RouteKind::Prohibit => number::KIND_PROHIBIT,
+    }
+}
+
+/// Returns whether a kind of route leads to an interface.
+pub(super) fn leads_somewhere(kind: RouteKind) -> bool {
+    matches!(kind, RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast)
+}
+
+/// Describes a route.
+pub(super) fn route(table: TableId, route: &Route, now_ns: u64) -> RouteRecord {
+    let is_version4 = route.destination.address().is_ipv4();
+    // Routes of IPv6 that lead nowhere are those of the loopback interface.
+    let has_interface = leads_somewhere(route.kind) || !is_version4;
+    RouteRecord {
+        table: table.0,
+        destination: route.destination.address(),
+        prefix_length: route.destination.length(),
+        kind: route_kind(route.kind),
+        scope: route_scope(route),
+        protocol: route.protocol,
+        interface: has_interface.then_some(route.interface.0),
+        gateway: route.gateway,
+        preferred_source: route.preferred_source,
+        metric: route.metric,
+        mtu: route.mtu,
+        is_on_link: route.is_on_link,
+        expires_s: left_s(route.expires_ns, now_ns),
+    }
+}
+
+/// Describes the groups of an interface.
+pub(super) fn memberships(interface: &Interface) -> Vec<MembershipRecord> {
+    let index = interface.index.0;
+    let all = interface.groups.iter();
+    all.map(|(group, users)| MembershipRecord { interface: index, group: *group, users: *users })
+        .collect()
+}
+
+/// Returns the prefix of a record, or `None` for one that is too long.
+pub(super) fn prefix(address: IpAddr, length: u8) -> Option<Prefix> {
+    Prefix::new(address, length)
+}
+
+/// Returns the number of an interface.
+pub(super) fn index(number: u32) -> InterfaceIndex {
+    InterfaceIndex(number)
+}

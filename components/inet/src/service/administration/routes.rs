@@ -1,0 +1,237 @@
+//! Changes of routes, and the way of a packet.
+use super::records;
+use crate::{
+    base::address::Family,
+    ip::path::{SendError, SendRequest},
+    service::inet::Inet,
+    tables::{
+        configuration::Configuration,
+        interface::InterfaceIndex,
+        routes::{Route, RouteError, RouteKind, TableId},
+    },
+};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use interfaces::sockets::{AdministrationError, EntryMode, RouteQuery, RouteRecord, number};
+
+impl From<RouteError> for AdministrationError {
+    fn from(error: RouteError) -> AdministrationError {
+        match error {
+            RouteError::Exists => AdministrationError::Exists,
+            RouteError::Missing => AdministrationError::NoRoute,
+            RouteError::Invalid => AdministrationError::Invalid,
+        }
+    }
+}
+
+fn kind_of(kind: u8) -> Result<RouteKind, AdministrationError> {
+    match kind {
+        number::KIND_UNICAST => Ok(RouteKind::Unicast),
+        number::KIND_LOCAL => Ok(RouteKind::Local),
+        number::KIND_BROADCAST => Ok(RouteKind::Broadcast),
+        number::KIND_BLACKHOLE => Ok(RouteKind::Blackhole),
+        number::KIND_UNREACHABLE => Ok(RouteKind::Unreachable),
+        number::KIND_PROHIBIT => Ok(RouteKind::Prohibit),
+        number::KIND_ANYCAST | number::KIND_MULTICAST => Err(AdministrationError::Unsupported),
+        _ => Err(AdministrationError::Invalid),
+    }
+}
+
+/// Returns the interface of a route that is to be added.
+fn interface_of(
+    all: &Configuration,
+    record: &RouteRecord,
+    kind: RouteKind,
+) -> Result<InterfaceIndex, AdministrationError> {
+    if !records::leads_somewhere(kind) {
+        return Ok(InterfaceIndex::LOOPBACK);
+    }
+    let chosen = match record.interface {
+        Some(index) => {
+            Some(all.interface(records::index(index)).ok_or(AdministrationError::NoDevice)?)
+        }
+        None => None,
+    };
+    if chosen.is_some_and(|interface| !interface.is_up()) {
+        return Err(AdministrationError::NetworkDown);
+    }
+    let Some(gateway) = record.gateway else {
+        return chosen.map(|interface| interface.index).ok_or(AdministrationError::NoDevice);
+    };
+    if let (Some(interface), true) = (chosen, record.is_on_link) {
+        return Ok(interface.index);
+    }
+    if all.local_kind(gateway).is_some() {
+        // An address of this host, or one for all, is no gateway.
+        return Err(AdministrationError::Invalid);
+    }
+    // A gateway is a neighbour: a route without a gateway leads to it.
+    let near = all.routes.find(gateway, |route| {
+        let is_chosen = chosen.is_none_or(|interface| interface.index == route.interface);
+        route.kind == RouteKind::Unicast
+            && is_chosen
+            && all.interface(route.interface).is_some_and(|interface| interface.is_up())
+    });
+    match near {
+        Some(route) if route.gateway.is_none() => Ok(route.interface),
+        _ => match (gateway, chosen) {
+            // Any link has link-local addresses of IPv6.
+            (IpAddr::V6(address), Some(interface)) if address.is_unicast_link_local() => {
+                Ok(interface.index)
+            }
+            _ => Err(AdministrationError::NetworkUnreachable),
+        },
+    }
+}
+
+/// Returns the route of a record.
+fn route_of(all: &Configuration, record: &RouteRecord) -> Result<Route, AdministrationError> {
+    let prefix = records::prefix(record.destination, record.prefix_length);
+    let prefix = prefix.ok_or(AdministrationError::Invalid)?;
+    let kind = kind_of(record.kind)?;
+    let has_host_bits = prefix.address() != record.destination;
+    if has_host_bits && record.destination.is_ipv4() {
+        return Err(AdministrationError::Invalid);
+    }
+    if let Some(source) = record.preferred_source
+        && all.owner(source).is_none()
+    {
+        return Err(AdministrationError::Invalid);
+    }
+    let interface = interface_of(all, record, kind)?;
+    Ok(Route {
+        destination: prefix,
+        kind,
+        interface,
+        gateway: record.gateway,
+        preferred_source: record.preferred_source,
+        metric: record.metric,
+        protocol: record.protocol,
+        mtu: record.mtu,
+        expires_ns: None,
+        scope: Some(record.scope),
+        is_on_link: record.is_on_link,
+    })
+}
+
+/// Adds or changes a route.
+///
+/// # Errors
+/// Those of [`interfaces::sockets::NetworkChange::Route`].
+pub(super) fn add(
+    inet: &Inet,
+    record: &RouteRecord,
+    mode: EntryMode,
+) -> Result<(), AdministrationError> {
+    let table = TableId(record.table);
+    inet.stack().configure(|all| {
+        let route = route_of(all, record)?;
+        let old = all.routes.to(table, route.destination);
+        let first = old.iter().find(|one| one.metric == route.metric).cloned();
+        match (mode, first) {
+            (EntryMode::Create, Some(_)) => return Err(AdministrationError::Exists),
+            (EntryMode::Change, None) => return Err(AdministrationError::NoEntry),
+            (EntryMode::Change | EntryMode::Replace, Some(first)) => {
+                all.routes.remove(table, &first)?;
+                all.routes.add_first(table, route)?;
+            }
+            (EntryMode::Prepend, Some(_)) if record.destination.is_ipv4() => {
+                all.routes.add_first(table, route)?;
+            }
+            _ => all.routes.add(table, route)?,
+        }
+        Ok(())
+    })
+}
+
+/// Removes the first route that matches.
+///
+/// # Errors
+/// `NoRoute`, `Invalid`.
+pub(super) fn remove(inet: &Inet, record: &RouteRecord) -> Result<(), AdministrationError> {
+    let table = TableId(record.table);
+    let prefix = records::prefix(record.destination, record.prefix_length);
+    let prefix = prefix.ok_or(AdministrationError::Invalid)?;
+    inet.stack().configure(|all| {
+        let fits = |one: &&Route| {
+            (record.metric == 0 || record.metric == one.metric)
+                && (record.kind == 0 || record.kind == records::route_kind(one.kind))
+                && (record.protocol == 0 || record.protocol == one.protocol)
+                && (record.scope == number::SCOPE_NOWHERE
+                    || record.scope == records::route_scope(one))
+                && record.interface.is_none_or(|index| index == one.interface.0)
+                && record.gateway.is_none_or(|gateway| Some(gateway) == one.gateway)
+                && record.preferred_source.is_none_or(|source| Some(source) == one.preferred_source)
+        };
+        let found = all.routes.to(table, prefix).iter().find(fits).cloned();
+        let found = found.ok_or(AdministrationError::NoRoute)?;
+        Ok(all.routes.remove(table, &found)?)
+    })
+}
+
+fn send_error(error: SendError) -> AdministrationError {
+    match error {
+        SendError::NoRoute => AdministrationError::NetworkUnreachable,
+        SendError::Unreachable => AdministrationError::HostUnreachable,
+        SendError::Prohibited | SendError::Broadcast => AdministrationError::Forbidden,
+        SendError::Blackhole | SendError::TooBig(_) => AdministrationError::Invalid,
+        SendError::NoSource => AdministrationError::NoAddress,
+        SendError::NoMemory => AdministrationError::NoMemory,
+    }
+}
+
+/// Returns the route of a packet, with its source.
+///
+/// # Errors
+/// Those of [`interfaces::sockets::NetworkAdministration::route_to`].
+pub(super) fn find(inet: &Inet, query: &RouteQuery) -> Result<RouteRecord, AdministrationError> {
+    let interface = query.interface.map(records::index);
+    // The unspecified address stands for this host.
+    let destination = match query.destination {
+        address if !address.is_unspecified() => address,
+        IpAddr::V4(_) => core::net::Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => core::net::Ipv6Addr::LOCALHOST.into(),
+    };
+    inet.run(|stack, run| {
+        let all = run.configuration;
+        if interface.is_some_and(|index| all.interface(index).is_none()) {
+            return Err(AdministrationError::NoDevice);
+        }
+        if query.source.is_some_and(|source| {
+            all.owner(source).is_none() && all.local_kind(source) != Some(RouteKind::Local)
+        }) {
+            return Err(AdministrationError::Invalid);
+        }
+        let request =
+            SendRequest { source: query.source, interface, ..SendRequest::new(destination, 0) };
+        let path = stack.path(run, &request).map_err(send_error)?;
+        let is_usable = |route: &Route| {
+            let is_local = route.kind == RouteKind::Local;
+            let is_up = all.interface(route.interface).is_some_and(|one| one.is_up());
+            (is_local || is_up && interface.is_none_or(|index| index == route.interface))
+                && route.expires_ns.is_none_or(|end| end > run.now_ns)
+        };
+        let tables = [TableId::LOCAL, TableId::MAIN];
+        let found: Vec<RouteRecord> = tables
+            .into_iter()
+            .filter_map(|table| {
+                let route = all.routes.find_in(table, destination, is_usable)?;
+                Some(records::route(table, route, run.now_ns))
+            })
+            .take(1)
+            .collect();
+        let direct = Route::on_link(
+            crate::base::address::Prefix::all(Family::of(destination)),
+            path.interface,
+        );
+        let first = found.into_iter().next();
+        let mut route = first.unwrap_or_else(|| records::route(TableId::MAIN, &direct, run.now_ns));
+        if destination.is_multicast() {
+            route.kind = number::KIND_MULTICAST;
+        }
+        route.interface = Some(path.interface.0);
+        route.gateway = Some(path.next_hop).filter(|hop| *hop != destination);
+        route.preferred_source = Some(path.source);
+        Ok(route)
+    })
+}

@@ -1,0 +1,70 @@
+//! Sockets of datagrams: UDP, ping and raw sockets. What they do is in the floors below; here they meet the clock and the cards.
+use super::inet::Inet;
+use crate::transport::datagram_control::DatagramHandle;
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use interfaces::sockets::{
+    DatagramProtocol, DatagramQueue, DatagramSocket, IpOptions, Membership, SentDatagram,
+    SocketError, SocketFamilies, SocketOwner,
+};
+
+/// A socket of datagrams, in the hands of a client.
+struct InetDatagramSocket {
+    inet: Arc<Inet>,
+    socket: DatagramHandle,
+}
+
+/// Makes a datagram socket; see [`interfaces::sockets::Network::open_datagram`].
+pub(crate) fn open(
+    inet: &Arc<Inet>,
+    queue: Arc<DatagramQueue>,
+    protocol: DatagramProtocol,
+    families: SocketFamilies,
+    owner: SocketOwner,
+) -> Result<Arc<dyn DatagramSocket>, SocketError> {
+    let socket = inet.stack().datagram_open(queue, protocol, families, owner);
+    Ok(Arc::new(InetDatagramSocket { inet: Arc::clone(inet), socket }))
+}
+
+impl DatagramSocket for InetDatagramSocket {
+    fn bind(&self, address: SocketAddr) -> Result<(), SocketError> {
+        self.inet.run(|stack, run| stack.datagram_bind(run, &self.socket, address))
+    }
+    fn local(&self) -> SocketAddr {
+        self.inet.stack().datagram_local(&self.socket)
+    }
+    fn peer(&self) -> Option<SocketAddr> {
+        self.inet.stack().datagram_peer(&self.socket)
+    }
+    fn connect(&self, peer: Option<SocketAddr>) -> Result<(), SocketError> {
+        self.inet.run(|stack, run| stack.datagram_connect(run, &self.socket, peer))
+    }
+    fn send(&self, datagram: SentDatagram) -> Result<(), SocketError> {
+        self.inet.run(|stack, run| stack.datagram_send(run, &self.socket, &datagram))
+    }
+    fn configure(&self, options: &IpOptions) {
+        self.inet.stack().datagram_configure(&self.socket, options);
+    }
+    fn join(&self, membership: Membership) -> Result<(), SocketError> {
+        self.inet.run(|stack, run| stack.datagram_join(run, &self.socket, membership))
+    }
+    fn leave(&self, membership: Membership) -> Result<(), SocketError> {
+        self.inet.run(|stack, run| stack.datagram_leave(run, &self.socket, membership))
+    }
+    /// Returns zero: a datagram is the card's, or a neighbour's to come, when the call that sends it ends.
+    fn unsent(&self) -> usize {
+        0
+    }
+    fn path_mtu(&self) -> Option<u32> {
+        self.inet.run(|stack, run| stack.datagram_path_mtu(run, &self.socket))
+    }
+    fn close(&self) {
+        self.inet.run(|stack, run| stack.datagram_close(run, &self.socket));
+    }
+}
+
+impl Drop for InetDatagramSocket {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

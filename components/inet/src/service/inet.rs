@@ -1,0 +1,232 @@
+//! [`Inet`]: a network stack with its clock, its cards and its sockets.
+use super::{
+    administration::observers::AdministrationObservers,
+    links::{CardLinks, LinkOffloads, PacketLink, ReceivedFrame},
+    outside::Outside,
+    passage::{Passage, PassagePool, PendingPacket},
+    streams::Streams,
+};
+use crate::{
+    base::packets::{Arrival, HEAD_MIN},
+    ip::stack::{Stack, StackRun},
+    tables::interface::InterfaceIndex,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::{nic::PacketSegment, sockets::SocketError};
+use rt::{sync::Event, time::Instant};
+
+/// The clock of a stack.
+pub trait InetClock: Send + Sync {
+    /// Returns the time in nanoseconds. It never goes back.
+    fn now_ns(&self) -> u64;
+}
+
+/// The clock of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealTime;
+
+impl InetClock for RealTime {
+    fn now_ns(&self) -> u64 {
+        rt::time::now().0
+    }
+}
+
+/// A network stack: [`Stack`] with a clock, cards, and sockets.
+///
+/// A call into it does its work at once, together with everything that this causes on the same host: a byte that is sent over
+/// loopback is in the receiver's stream when the call ends. Packets go to the cards at the end of the call, when no lock is held.
+///
+/// # Threads
+/// The drivers' threads call [`Inet::received`]. One thread calls [`Inet::poll`] at the times that it returns
+/// ([`Inet::wait_for_timers`]). Programs call the sockets.
+pub struct Inet {
+    itself: Weak<Inet>,
+    stack: Stack<PacketSegment>,
+    streams: Arc<Streams>,
+    links: CardLinks,
+    clock: Arc<dyn InetClock>,
+    passages: PassagePool,
+    observers: AdministrationObservers,
+    /// The time at which the thread of timers looks again.
+    next_poll_ns: AtomicU64,
+    timer_event: Event,
+}
+
+impl Inet {
+    /// Makes a stack that tells no observer of changes. The rest is as for [`Inet::new`].
+    pub(super) fn unobserved(secret: [u8; 32], clock: Arc<dyn InetClock>) -> Arc<Inet> {
+        let (first, second) = secret.split_at(16);
+        let key = |part: &[u8]| part.try_into().unwrap_or_default();
+        let streams = Arc::new(Streams::new(key(second)));
+        Arc::new_cyclic(|itself| Inet {
+            itself: Weak::clone(itself),
+            stack: Stack::new(key(first)),
+            streams,
+            links: CardLinks::new(),
+            clock,
+            passages: PassagePool::new(),
+            observers: AdministrationObservers::new(),
+            next_poll_ns: AtomicU64::new(u64::MAX),
+            timer_event: Event::new(),
+        })
+    }
+    /// Returns the stack: interfaces, addresses, routes, neighbours.
+    pub fn stack(&self) -> &Stack<PacketSegment> {
+        &self.stack
+    }
+    /// Returns the time in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+    /// Sets the card of an interface of [`Inet::stack`]; `None` takes it away.
+    pub fn set_link(&self, interface: InterfaceIndex, link: Option<Arc<dyn PacketLink>>) {
+        self.links.set(interface, link);
+    }
+    /// Takes frames that came by an interface, and empties `batch`.
+    pub fn received(&self, interface: InterfaceIndex, batch: &mut Vec<ReceivedFrame>) {
+        self.pass(|passage| {
+            self.run_in(passage, |stack, run| {
+                for frame in batch.drain(..) {
+                    // A device may still write to the frame: headers are copied before they are checked.
+                    let mut head = [0; HEAD_MIN];
+                    let count = frame.payload.read(0, &mut head);
+                    let head = head.get(..count).unwrap_or_default();
+                    if let Some(arrival) = Arrival::new(head, &frame.payload, 0) {
+                        stack.input(run, interface, &arrival.with_checksum(frame.checksum));
+                    }
+                }
+            });
+        });
+        self.arm(self.stack.earliest_ns());
+    }
+    /// Does what time demands. Returns the time of the next call, in nanoseconds.
+    pub fn poll(&self) -> u64 {
+        // Nothing that is armed before the tables are asked has to wake the thread.
+        self.next_poll_ns.store(0, Ordering::SeqCst);
+        let next = self.pass(|passage| {
+            let of_stack = self.run_in(passage, |stack, run| stack.poll(run));
+            self.expire_streams(passage);
+            of_stack
+        });
+        self.next_poll_ns.store(u64::MAX, Ordering::SeqCst);
+        let next = next.min(self.streams.earliest_ns()).min(self.stack.earliest_ns());
+        self.next_poll_ns.fetch_min(next, Ordering::SeqCst);
+        self.next_poll_ns.load(Ordering::SeqCst)
+    }
+    /// Calls [`Inet::poll`], and waits until it is to be called again. The thread of timers calls it again and again.
+    pub fn wait_for_timers(&self) {
+        let ticket = self.timer_event.ticket();
+        let next = self.poll();
+        let deadline = (next != u64::MAX).then_some(Instant(next));
+        self.timer_event.wait(ticket, deadline);
+    }
+    /// Ends a wait in [`Inet::wait_for_timers`].
+    pub fn wake_timers(&self) {
+        self.timer_event.signal();
+    }
+    /// Does `work` in a run of the stack, then everything that it causes.
+    pub fn run<T>(
+        &self,
+        work: impl FnOnce(&Stack<PacketSegment>, &mut StackRun<'_, PacketSegment>) -> T,
+    ) -> T {
+        let result = self.pass(|passage| self.run_in(passage, work));
+        self.arm(self.stack.earliest_ns());
+        result
+    }
+    /// Returns the streams.
+    pub(crate) fn streams(&self) -> &Arc<Streams> {
+        &self.streams
+    }
+    /// Returns a number that outsiders cannot guess.
+    pub(crate) fn random(&self) -> u64 {
+        self.stack.random.number()
+    }
+    /// Returns the observers of changes.
+    pub(crate) fn observers(&self) -> &AdministrationObservers {
+        &self.observers
+    }
+    /// Returns the card of an interface, if it has one.
+    pub(crate) fn link(&self, interface: InterfaceIndex) -> Option<Arc<dyn PacketLink>> {
+        self.links.get(interface)
+    }
+    /// Returns the offloads of an interface's card.
+    pub(crate) fn offloads(&self, interface: InterfaceIndex) -> LinkOffloads {
+        self.links.offloads(interface)
+    }
+    /// Does `work` with the tools of a call, then everything that it causes, and gives packets to the cards.
+    pub(crate) fn pass<T>(&self, work: impl FnOnce(&mut Passage) -> T) -> T {
+        let outside = || Outside::new(Arc::clone(&self.streams));
+        let mut passage = self.passages.take(&self.stack, outside);
+        passage.now_ns = self.clock.now_ns();
+        let result = work(&mut passage);
+        self.settle(&mut passage);
+        self.passages.put(passage);
+        result
+    }
+    /// Does `work` in a run of the stack.
+    pub(crate) fn run_in<T>(
+        &self,
+        passage: &mut Passage,
+        work: impl FnOnce(&Stack<PacketSegment>, &mut StackRun<'_, PacketSegment>) -> T,
+    ) -> T {
+        let Passage { worker, outside, now_ns, .. } = passage;
+        self.stack.run(worker, outside, *now_ns, |run| work(&self.stack, run))
+    }
+    /// Brings segments to their connections and packets to IP until there are none. It is a loop: each turn's locks are released
+    /// before the next.
+    fn settle(&self, passage: &mut Passage) {
+        loop {
+            while let Some(arrival) = passage.outside.segments.pop_front() {
+                self.take_segment(passage, arrival);
+            }
+            while let Some((socket, error, seq)) = passage.outside.errors.pop() {
+                socket.with(self, passage, |state, passage| {
+                    state.hear_error(self, passage, &socket, (&error, seq));
+                });
+            }
+            if !passage.outside.segments.is_empty() {
+                continue;
+            }
+            if passage.sends.is_empty() {
+                break;
+            }
+            self.send_pending(passage);
+        }
+        if !passage.outside.departures.is_empty() {
+            let Passage { outside, batch, .. } = passage;
+            self.links.transmit(&mut outside.departures, batch);
+            self.arm(self.stack.earliest_ns());
+        }
+    }
+    fn send_pending(&self, passage: &mut Passage) {
+        let mut sends = core::mem::take(&mut passage.sends);
+        self.run_in(passage, |stack, run| {
+            for PendingPacket { path, request, packet } in sends.drain(..) {
+                // A segment that cannot be sent is lost, as it would be on the way.
+                let _ = stack.send_on(run, &path, &request, packet);
+            }
+        });
+        // The work may have made packets meanwhile.
+        sends.append(&mut passage.sends);
+        passage.sends = sends;
+    }
+    /// Wakes the thread of timers if `deadline_ns` comes before its next look.
+    pub(crate) fn arm(&self, deadline_ns: u64) {
+        if deadline_ns < self.next_poll_ns.load(Ordering::Relaxed) {
+            self.next_poll_ns.fetch_min(deadline_ns, Ordering::SeqCst);
+            self.timer_event.signal();
+        }
+    }
+    /// Returns a reference to itself that does not keep it.
+    pub(crate) fn weak(&self) -> Weak<Inet> {
+        Weak::clone(&self.itself)
+    }
+    /// Returns a counted reference to itself.
+    pub(crate) fn itself(&self) -> Result<Arc<Inet>, SocketError> {
+        self.itself.upgrade().ok_or(SocketError::NetworkDown)
+    }
+}

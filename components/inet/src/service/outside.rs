@@ -1,0 +1,54 @@
+//! [`Outside`]: the world around the stack during one call. It collects what leaves the stack, to be dealt with afterwards.
+use super::streams::{Streams, arrival::TcpArrival, socket::TcpSocket};
+use crate::{
+    base::packets::Departure,
+    ip::stack::{Claim, Delivery, Surroundings},
+    sockets::errors::{Quoted, RemoteError},
+    tables::interface::InterfaceIndex,
+};
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use interfaces::nic::PacketSegment;
+use packet::protocol;
+
+/// The world around the stack during one call.
+pub(crate) struct Outside {
+    /// The streams, which hear of errors.
+    pub(crate) streams: Arc<Streams>,
+    /// Packets for cards.
+    pub(crate) departures: Vec<(InterfaceIndex, Departure<PacketSegment>)>,
+    /// Segments of TCP for this host.
+    pub(crate) segments: VecDeque<TcpArrival>,
+    /// Errors about segments that sockets sent, with the sequence numbers of these.
+    pub(crate) errors: Vec<(Arc<TcpSocket>, RemoteError, u32)>,
+}
+
+impl Outside {
+    pub(crate) fn new(streams: Arc<Streams>) -> Outside {
+        Outside { streams, departures: Vec::new(), segments: VecDeque::new(), errors: Vec::new() }
+    }
+}
+
+impl Surroundings<PacketSegment> for Outside {
+    fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<PacketSegment>) {
+        self.departures.push((interface, packet));
+    }
+    fn wall_clock_ns(&self, now_ns: u64) -> u64 {
+        let offset_ns = rt::time::wall_ns().wrapping_sub(rt::time::now().0);
+        now_ns.wrapping_add(offset_ns)
+    }
+    fn deliver(&mut self, delivery: &Delivery<'_, PacketSegment>) -> Claim {
+        if delivery.protocol == protocol::TCP {
+            self.segments.extend(TcpArrival::parse(delivery));
+            return Claim::Taken;
+        }
+        Claim::Unknown
+    }
+    fn hear_error(&mut self, quoted: &Quoted<'_, PacketSegment>, error: &RemoteError) -> Claim {
+        if quoted.protocol != protocol::TCP {
+            return Claim::Unknown;
+        }
+        let Some((socket, seq)) = self.streams.sender(quoted) else { return Claim::Unknown };
+        self.errors.push((socket, *error, seq));
+        Claim::Taken
+    }
+}

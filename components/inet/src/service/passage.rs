@@ -1,0 +1,89 @@
+//! [`Passage`]: the tools of one call into the service, and their pool.
+use super::outside::Outside;
+use crate::{
+    base::packets::Departure,
+    ip::{
+        path::{Path, SendRequest},
+        stack::{Stack, Worker},
+    },
+};
+use alloc::{boxed::Box, vec::Vec};
+use interfaces::nic::PacketSegment;
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static PASSAGES = "inet.passages";
+}
+
+/// Places of the pool: a call on one processor finds what the last one left there.
+const PLACES: usize = 16;
+/// Empty lists that a passage keeps, at most.
+const SPARE_MAX: usize = 64;
+
+/// A packet that a connection sent while its lock was held. It goes through IP afterwards.
+pub(crate) struct PendingPacket {
+    pub(crate) path: Path,
+    pub(crate) request: SendRequest,
+    pub(crate) packet: Departure<PacketSegment>,
+}
+
+/// The tools of one call into the service: a thread's part of the stack, and lists that keep their memory from call to call.
+pub(crate) struct Passage {
+    pub(crate) worker: Worker<PacketSegment>,
+    pub(crate) outside: Outside,
+    pub(crate) sends: Vec<PendingPacket>,
+    pub(crate) batch: Vec<Departure<PacketSegment>>,
+    /// Empty lists of parts of frames.
+    pub(crate) spare: Vec<Vec<PacketSegment>>,
+    pub(crate) now_ns: u64,
+}
+
+impl Passage {
+    fn new(stack: &Stack<PacketSegment>, outside: Outside) -> Passage {
+        Passage {
+            worker: stack.worker(),
+            outside,
+            sends: Vec::new(),
+            batch: Vec::new(),
+            spare: Vec::new(),
+            now_ns: 0,
+        }
+    }
+    /// Keeps the memory of a list for another one.
+    pub(crate) fn recycle(&mut self, mut list: Vec<PacketSegment>) {
+        if list.capacity() > 0 && self.spare.len() < SPARE_MAX {
+            list.clear();
+            self.spare.push(list);
+        }
+    }
+}
+
+/// Passages that are not in use.
+pub(crate) struct PassagePool {
+    places: [Mutex<Option<Box<Passage>>>; PLACES],
+}
+
+impl PassagePool {
+    pub(crate) fn new() -> PassagePool {
+        PassagePool { places: core::array::from_fn(|_| Mutex::new(&PASSAGES, None)) }
+    }
+    /// Takes a passage. `outside` makes the part of a new one.
+    pub(crate) fn take(
+        &self,
+        stack: &Stack<PacketSegment>,
+        outside: impl FnOnce() -> Outside,
+    ) -> Box<Passage> {
+        let found = self.place().and_then(|place| place.lock().take());
+        found.unwrap_or_else(|| Box::new(Passage::new(stack, outside())))
+    }
+    /// Puts a passage back. One whose place is taken is dropped.
+    pub(crate) fn put(&self, passage: Box<Passage>) {
+        let Some(place) = self.place() else { return };
+        let second = place.lock().replace(passage);
+        drop(second);
+    }
+    fn place(&self) -> Option<&Mutex<Option<Box<Passage>>>> {
+        let (_, processor) = rt::thread::processors();
+        self.places.get(processor % PLACES)
+    }
+}

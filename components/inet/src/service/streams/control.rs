@@ -1,0 +1,318 @@
+//! Calls of programs that change a socket's state: bind, connect, listen, disconnect, close.
+use super::{
+    ends::{self, flow},
+    flows::FlowOwner,
+    listening::Listening,
+    options,
+    output::{find_path, request_for},
+    ports::{PortClaim, PortOrigin, candidates},
+    socket::{LiveConnection, SocketRole, SocketState, TcpSocket, unspecified},
+};
+use crate::{
+    base::address::Family,
+    service::{inet::Inet, passage::Passage},
+    sockets::bindings,
+    tables::{configuration::Configuration, routes::RouteKind},
+};
+use alloc::{boxed::Box, sync::Arc};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use interfaces::sockets::{
+    Acceptor, CloseKind, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
+};
+use tcp::{Connection, FastOpen, TcpEvents};
+
+/// A flow that was given to a socket, and the initial sequence number that TIME-WAIT chose, if it had the flow.
+struct TakenFlow {
+    flow: tcp::Flow,
+    hash: u64,
+    iss: Option<u32>,
+}
+
+impl SocketState {
+    /// Binds the socket; see [`interfaces::sockets::StreamSocket::bind`]. The order of the checks is Linux's.
+    pub(crate) fn bind(
+        &mut self,
+        inet: &Inet,
+        configuration: &Configuration,
+        end: SocketAddr,
+    ) -> Result<(), SocketError> {
+        let address = end.ip();
+        if !bindings::includes(self.families, Family::of(address)) {
+            return Err(SocketError::Family);
+        }
+        let is_any = address.is_unspecified();
+        if !is_any && !self.options.ip.binds_foreign && !is_bindable(configuration, address) {
+            return Err(SocketError::NoAddress);
+        }
+        if self.claim.is_some() || !matches!(self.role, SocketRole::Idle) {
+            return Err(SocketError::Invalid);
+        }
+        let mut claim = self.wanted_claim((!is_any).then_some(address), PortOrigin::Bound);
+        if is_any && address.is_ipv4() {
+            claim.families = SocketFamilies::V4;
+        }
+        let ports = &inet.streams().ports;
+        let port = match end.port() {
+            0 => ports.bind_any(&claim, inet.random()).ok_or(SocketError::InUse)?,
+            port if ports.bind(port, &claim) => port,
+            _ => return Err(SocketError::InUse),
+        };
+        self.claim = Some(claim);
+        self.has_own_address = !is_any;
+        self.has_own_port = end.port() != 0;
+        self.local = SocketAddr::new(address, port);
+        Ok(())
+    }
+    /// Starts to connect; see [`interfaces::sockets::StreamSocket::connect`].
+    pub(crate) fn connect(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        peer: SocketAddr,
+    ) -> Result<(), SocketError> {
+        if !matches!(self.role, SocketRole::Idle) {
+            return Err(SocketError::Invalid);
+        }
+        if !bindings::includes(self.families, Family::of(peer.ip())) {
+            return Err(SocketError::Family);
+        }
+        let mut peer = peer;
+        match peer.ip() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => peer.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => peer.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        let source = self.has_own_address.then(|| self.local.ip());
+        let request = request_for(&self.options, source, peer);
+        let path = find_path(inet, passage, request)?;
+        let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
+        let settings = options::settings(&self.options, Some(path.segment_max()));
+        let secret = &inet.streams().secret;
+        let (now_ns, room) = (passage.now_ns, self.room());
+        let mut connection =
+            Connection::connect(now_ns, &taken.flow, secret, settings, room, FastOpen::Off);
+        if let Some(iss) = taken.iss {
+            connection.start_at(iss);
+        }
+        self.peer = Some(peer);
+        let live = LiveConnection::new(Box::new(connection), taken.flow, taken.hash);
+        self.role = SocketRole::Live(Box::new(LiveConnection { path: Some(path), ..live }));
+        self.after(inet, passage, socket, TcpEvents::empty());
+        Ok(())
+    }
+    /// Takes the flow from the bound port, or from one of the stack's choice, to `peer`.
+    fn take_flow(
+        &mut self,
+        inet: &Inet,
+        now_ns: u64,
+        socket: &Arc<TcpSocket>,
+        (source, peer): (IpAddr, SocketAddr),
+    ) -> Result<TakenFlow, SocketError> {
+        if self.claim.is_some() {
+            let local = SocketAddr::new(source, self.local.port());
+            let taken = enter(inet, now_ns, socket, (local, peer));
+            self.local = taken.as_ref().map_or(self.local, |_| local);
+            return taken.ok_or(SocketError::NoAddress);
+        }
+        let ports = &inet.streams().ports;
+        let claim = self.wanted_claim(Some(source), PortOrigin::Chosen);
+        for port in candidates(inet.random()) {
+            if !ports.share(port, &claim) {
+                continue;
+            }
+            let local = SocketAddr::new(source, port);
+            if let Some(taken) = enter(inet, now_ns, socket, (local, peer)) {
+                self.claim = Some(claim);
+                self.has_own_port = false;
+                self.local = local;
+                return Ok(taken);
+            }
+            ports.release(port, &claim);
+        }
+        Err(SocketError::NoAddress)
+    }
+    /// Takes connections; see [`interfaces::sockets::StreamSocket::listen`].
+    pub(crate) fn listen(
+        &mut self,
+        inet: &Inet,
+        socket: &Arc<TcpSocket>,
+        backlog: u32,
+        acceptor: Arc<dyn Acceptor>,
+    ) -> Result<(), SocketError> {
+        match &mut self.role {
+            SocketRole::Idle => {}
+            SocketRole::Live(_) => return Err(SocketError::Invalid),
+            SocketRole::Listening(listening) => {
+                listening.backlog = backlog;
+                listening.listener.settings_mut().backlog = backlog as usize;
+                return Ok(());
+            }
+        }
+        let ports = &inet.streams().ports;
+        let bound = match self.claim {
+            Some(claim) => claim,
+            None => {
+                let claim = self.wanted_claim(None, PortOrigin::Bound);
+                let port = ports.bind_any(&claim, inet.random()).ok_or(SocketError::InUse)?;
+                self.local = unspecified(self.families);
+                self.local.set_port(port);
+                *self.claim.insert(claim)
+            }
+        };
+        let claim = ports.listen(self.local.port(), &bound, socket).ok_or(SocketError::InUse)?;
+        self.claim = Some(claim);
+        let listening = Listening::new(backlog, &self.options, acceptor);
+        self.role = SocketRole::Listening(Box::new(listening));
+        Ok(())
+    }
+    /// Sets the options.
+    pub(crate) fn configure(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        options: &StreamOptions,
+    ) {
+        self.options = *options;
+        if let Some(old) = self.claim {
+            let ip = &options.ip;
+            let new = PortClaim {
+                interface: ip.interface,
+                reuses_address: ip.reuses_address,
+                reuses_port: ip.reuses_port,
+                ..old
+            };
+            if new != old {
+                inet.streams().ports.replace(self.local.port(), (&old, &new), socket);
+                self.claim = Some(new);
+            }
+        }
+        match &mut self.role {
+            SocketRole::Idle => {}
+            SocketRole::Listening(listening) => listening.configure(options),
+            SocketRole::Live(live) => {
+                let mut settings =
+                    options::settings(options, live.path.map(|path| path.segment_max()));
+                // What the peer was told stays.
+                settings.mss = live.connection.settings().mss;
+                settings.cork |= live.is_held_by_more;
+                live.connection.set_settings(passage.now_ns, settings);
+                live.path = None;
+                self.after(inet, passage, socket, TcpEvents::empty());
+            }
+        }
+    }
+    /// Ends connection or listening at once. The port stays if the program bound it.
+    pub(crate) fn stop(&mut self, inet: &Inet, passage: &mut Passage, socket: &Arc<TcpSocket>) {
+        match &mut self.role {
+            SocketRole::Idle => {}
+            SocketRole::Listening(_) => {
+                self.role = SocketRole::Idle;
+                self.disarm(inet, socket);
+                if let Some(claim) = self.claim {
+                    let port = self.local.port();
+                    self.claim = Some(inet.streams().ports.end_listening(port, &claim, socket));
+                }
+            }
+            SocketRole::Live(live) => {
+                live.connection.abort();
+                self.after(inet, passage, socket, TcpEvents::empty());
+            }
+        }
+    }
+    /// Makes the socket one that is not connected, with a fresh stream (Linux: tcp_disconnect).
+    pub(crate) fn disconnect(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        stream: Arc<Stream>,
+    ) {
+        self.stop(inet, passage, socket);
+        if !self.has_own_port {
+            self.release_port(inet);
+        }
+        if !self.has_own_address {
+            self.local.set_ip(unspecified(self.families).ip());
+        }
+        if self.claim.is_none() {
+            self.local.set_port(0);
+        }
+        self.peer = None;
+        self.stream = stream;
+    }
+    /// Ends the program's use.
+    pub(crate) fn close(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        kind: CloseKind,
+    ) {
+        let room = self.room();
+        self.is_orphan = true;
+        match (&mut self.role, kind) {
+            (SocketRole::Live(live), CloseKind::Orderly) => {
+                let counters = self.stream.counters();
+                live.connection.read_to(counters.read, room);
+                live.connection.write_to(counters.written);
+                live.connection.close(passage.now_ns);
+                live.is_closing = true;
+                self.after(inet, passage, socket, TcpEvents::empty());
+            }
+            _ => {
+                self.stop(inet, passage, socket);
+                self.release_port(inet);
+            }
+        }
+    }
+    /// Notes the end of the connection, after its last segment.
+    pub(crate) fn end(&mut self, inet: &Inet, socket: &Arc<TcpSocket>) {
+        if let SocketRole::Live(live) = core::mem::replace(&mut self.role, SocketRole::Idle) {
+            let owner = FlowOwner::Live(Arc::clone(socket));
+            inet.streams().flows.remove(&live.flow, live.hash, &owner);
+        }
+        self.disarm(inet, socket);
+        if self.is_orphan || !self.has_own_port {
+            self.release_port(inet);
+        }
+        self.peer = None;
+        let ended = StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
+        if !self.stream.state().contains(ended) {
+            self.stream.enter(ended);
+        }
+    }
+}
+
+/// Gives the flow between two ends to a socket, unless another has it. `None` if one has.
+fn enter(
+    inet: &Inet,
+    now_ns: u64,
+    socket: &Arc<TcpSocket>,
+    (local, peer): (SocketAddr, SocketAddr),
+) -> Option<TakenFlow> {
+    let table = &inet.streams().flows;
+    let flow = flow(local, peer);
+    let hash = table.hash(&flow);
+    if table.insert(&flow, hash, FlowOwner::Live(Arc::clone(socket))) {
+        return Some(TakenFlow { flow, hash, iss: None });
+    }
+    // As `tcp_tw_reuse` of 2, which is Linux's default: on loopback alone.
+    let is_loopback = ends::address(flow.local).is_loopback() && peer.ip().is_loopback();
+    match table.find(&flow, hash)? {
+        FlowOwner::Waiting(waiting) if is_loopback => {
+            let iss = waiting.reuse(inet, now_ns, socket)?;
+            Some(TakenFlow { flow, hash, iss: Some(iss) })
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a socket may be bound to an address: one of this host, of a group, or of all hosts of a link.
+fn is_bindable(configuration: &Configuration, address: IpAddr) -> bool {
+    let kind = configuration.local_kind(address);
+    address.is_multicast()
+        || address == IpAddr::V4(Ipv4Addr::BROADCAST)
+        || matches!(kind, Some(RouteKind::Local | RouteKind::Broadcast))
+}

@@ -1,0 +1,181 @@
+//! [`StreamHandle`]: a program's handle of a socket.
+use super::{
+    input::is_closing,
+    options,
+    socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
+};
+use crate::service::{inet::Inet, passage::Passage};
+use alloc::sync::Arc;
+use core::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+};
+use interfaces::sockets::{
+    Acceptor, CloseKind, ConnectionState, MoreData, QuickAcknowledge, SocketError, SocketFamilies,
+    SocketOwner, Stream, StreamInfo, StreamOptions, StreamSocket,
+};
+use tcp::{QuickAck, TcpEvents};
+
+/// A program's handle of a socket. Its drop aborts the connection, unless the socket was closed.
+pub(crate) struct StreamHandle {
+    inet: Arc<Inet>,
+    socket: Arc<TcpSocket>,
+    is_closed: AtomicBool,
+}
+
+impl StreamHandle {
+    pub(crate) fn new(inet: Arc<Inet>, socket: Arc<TcpSocket>) -> StreamHandle {
+        StreamHandle { inet, socket, is_closed: AtomicBool::new(false) }
+    }
+    fn with<T>(&self, work: impl FnOnce(&mut SocketState, &mut Passage) -> T) -> T {
+        self.inet.pass(|passage| self.socket.with(&self.inet, passage, work))
+    }
+    /// Does `work` with the connection, if there is one, and then what follows.
+    fn with_live(&self, work: impl FnOnce(&mut LiveConnection, &Stream) -> TcpEvents) {
+        self.with(|state, passage| {
+            if let SocketRole::Live(live) = &mut state.role {
+                let events = work(live, &state.stream);
+                state.after(&self.inet, passage, &self.socket, events);
+            }
+        });
+    }
+}
+
+/// Makes a stream socket; see [`interfaces::sockets::Network::open_stream`].
+pub(crate) fn open(
+    inet: &Arc<Inet>,
+    stream: Arc<Stream>,
+    families: SocketFamilies,
+    owner: SocketOwner,
+) -> Arc<dyn StreamSocket> {
+    let state = SocketState::new(stream, families, owner);
+    let socket = Arc::new(TcpSocket::new(inet.streams().number(), state));
+    Arc::new(StreamHandle::new(Arc::clone(inet), socket))
+}
+
+impl StreamSocket for StreamHandle {
+    fn bind(&self, address: SocketAddr) -> Result<(), SocketError> {
+        self.with(|state, passage| {
+            self.inet.stack().refresh(&mut passage.worker);
+            state.bind(&self.inet, &passage.worker.view().configuration, address)
+        })
+    }
+    fn local(&self) -> SocketAddr {
+        self.socket.look(|state| state.local)
+    }
+    fn peer(&self) -> Option<SocketAddr> {
+        self.socket.look(|state| state.peer)
+    }
+    fn connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
+        self.with(|state, passage| state.connect(&self.inet, passage, &self.socket, peer))
+    }
+    fn disconnect(&self, stream: Arc<Stream>) {
+        self.with(|state, passage| state.disconnect(&self.inet, passage, &self.socket, stream));
+    }
+    fn listen(&self, backlog: u32, acceptor: Arc<dyn Acceptor>) -> Result<(), SocketError> {
+        self.with(|state, _| state.listen(&self.inet, &self.socket, backlog, acceptor))
+    }
+    fn accepted(&self) {
+        self.with(|state, _| {
+            if let SocketRole::Listening(listening) = &mut state.role {
+                listening.listener.accept();
+            }
+        });
+    }
+    fn written(&self, more: MoreData) {
+        self.with(|state, passage| {
+            let options = &state.options;
+            let SocketRole::Live(live) = &mut state.role else { return };
+            live.connection.write_to(state.stream.counters().written);
+            let is_held = more == MoreData::Soon;
+            if live.is_held_by_more != is_held {
+                live.is_held_by_more = is_held;
+                let mut settings = *live.connection.settings();
+                settings.cork = options.cork || is_held;
+                live.connection.set_settings(passage.now_ns, settings);
+            }
+            state.after(&self.inet, passage, &self.socket, TcpEvents::empty());
+        });
+    }
+    fn mark_urgent(&self) {
+        self.with_live(|live, stream| {
+            live.connection.write_to(stream.counters().written);
+            live.connection.mark_urgent_byte();
+            TcpEvents::empty()
+        });
+    }
+    fn urgent_mark(&self) -> Option<u64> {
+        self.socket.look(|state| match &state.role {
+            SocketRole::Live(live) => live.connection.urgent_mark(),
+            _ => None,
+        })
+    }
+    fn read(&self) {
+        self.with(|state, passage| {
+            let room = state.room();
+            let SocketRole::Live(live) = &mut state.role else { return };
+            live.connection.read_to(state.stream.counters().read, room);
+            // Mostly the peer need not hear of it.
+            if live.connection.is_acknowledgement_due() {
+                state.after(&self.inet, passage, &self.socket, TcpEvents::empty());
+            }
+        });
+    }
+    fn shut_down_send(&self) {
+        self.with_live(|live, stream| {
+            live.connection.write_to(stream.counters().written);
+            live.connection.shutdown_write()
+        });
+    }
+    fn configure(&self, options: &StreamOptions) {
+        self.with(|state, passage| state.configure(&self.inet, passage, &self.socket, options));
+    }
+    fn set_quick_ack(&self, quick: QuickAcknowledge) {
+        self.with_live(|live, _| {
+            live.connection.set_quick_ack(match quick {
+                QuickAcknowledge::Off => QuickAck::Off,
+                QuickAcknowledge::On => QuickAck::On,
+            });
+            TcpEvents::empty()
+        });
+    }
+    fn info(&self) -> StreamInfo {
+        let now_ns = self.inet.now_ns();
+        self.socket.look(|state| info(state, now_ns))
+    }
+    fn close(&self, kind: CloseKind) {
+        if !self.is_closed.swap(true, Ordering::AcqRel) {
+            self.with(|state, passage| state.close(&self.inet, passage, &self.socket, kind));
+        }
+    }
+    fn is_closing(&self) -> bool {
+        self.socket.look(|state| match &state.role {
+            SocketRole::Live(live) => is_closing(live),
+            _ => false,
+        })
+    }
+}
+
+/// Returns what is known of a socket's connection.
+pub(crate) fn info(state: &SocketState, now_ns: u64) -> StreamInfo {
+    match &state.role {
+        SocketRole::Idle => StreamInfo::default(),
+        SocketRole::Listening(listening) => StreamInfo {
+            state: ConnectionState::Listen,
+            // Linux tells the lengths of the queues here.
+            unacked: u32::try_from(listening.listener.ready()).unwrap_or(u32::MAX),
+            sacked: listening.backlog,
+            ..StreamInfo::default()
+        },
+        SocketRole::Live(live) => {
+            let mtu = live.path.map_or(0, |path| path.path.mtu);
+            options::info(&live.connection.info(now_ns), mtu, state.room())
+        }
+    }
+}
+
+impl Drop for StreamHandle {
+    fn drop(&mut self) {
+        self.close(CloseKind::Abort);
+    }
+}

@@ -1,0 +1,221 @@
+//! Input of TCP.
+use super::{
+    arrival::TcpArrival,
+    ends::address,
+    flows::FlowOwner,
+    held::{length_of, trim},
+    listen, options,
+    output::{find_path, request_for, send_bare},
+    socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
+    time_wait,
+};
+use crate::{
+    base::buffer::Buffer,
+    service::{inet::Inet, passage::Passage},
+    sockets::errors::RemoteError,
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::{
+    nic::PacketSegment,
+    sockets::{SocketError, Stream, StreamOptions, StreamState},
+};
+use rt::{PAGE_BYTES, memory::Frame};
+use tcp::{Arrival, Flow, IcmpError, TcpEvents, TcpState};
+
+/// Payload of a packet from outside that is copied, so that it does not hold a frame: less than this, in bytes.
+const COPIED: usize = 1024;
+
+impl Inet {
+    /// Takes a segment.
+    pub(crate) fn take_segment(&self, passage: &mut Passage, arrival: TcpArrival) {
+        let flows = &self.streams().flows;
+        let hash = flows.hash(&arrival.flow);
+        match flows.find(&arrival.flow, hash) {
+            Some(FlowOwner::Live(socket)) => socket.take(self, passage, arrival),
+            Some(FlowOwner::Waiting(waiting)) => {
+                time_wait::input(self, passage, &waiting, arrival);
+            }
+            None => open(self, passage, arrival, None),
+        }
+    }
+}
+
+/// Takes a segment of no connection. `iss` is the initial sequence number that TIME-WAIT chose for a new one.
+pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: TcpArrival, iss: Option<u32>) {
+    let flow = &arrival.flow;
+    let end = (address(flow.local), flow.local_port);
+    let hash = inet.streams().flows.hash(flow);
+    match inet.streams().ports.listener(end, arrival.interface.0, hash >> 16) {
+        Some(listener) => listen::input(inet, passage, &listener, (arrival, hash), iss),
+        None => refuse(inet, passage, arrival),
+    }
+}
+
+/// Answers a segment of no connection by a reset.
+pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: TcpArrival) {
+    if let Some(reset) = arrival.segment.reset_reply() {
+        let ends = (&arrival.flow, arrival.interface);
+        send_bare(inet, passage, ends, &StreamOptions::default(), reset);
+    }
+    passage.recycle(arrival.payload);
+}
+
+impl SocketState {
+    /// Takes a segment.
+    pub(crate) fn input(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        arrival: TcpArrival,
+    ) {
+        let room = self.room();
+        match &mut self.role {
+            SocketRole::Live(live) if live.flow == arrival.flow => {
+                let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
+                keep(live, &self.stream, passage, &effect, arrival);
+                self.after(inet, passage, socket, effect.events);
+            }
+            // The flow went to another owner since this one was found.
+            _ => passage.outside.segments.push_back(arrival),
+        }
+    }
+    /// Does what follows each call of the connection: tells the program, sends, and sets the timers.
+    pub(crate) fn after(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        events: TcpEvents,
+    ) {
+        let SocketRole::Live(live) = &mut self.role else { return };
+        report(live, &self.stream, events);
+        let ends = (self.peer, &self.options);
+        SocketState::output(live, &self.stream, ends, inet, passage);
+        if self.is_orphan {
+            let was_closing = live.is_closing;
+            live.is_closing = is_closing(live);
+            if was_closing && !live.is_closing {
+                self.stream.enter(StreamState::empty());
+            }
+        }
+        match live.connection.state() {
+            TcpState::Closed => self.end(inet, socket),
+            TcpState::TimeWait => self.wait(inet, passage, socket),
+            _ => {
+                let deadline = live.connection.deadline();
+                self.arm(inet, socket, deadline);
+            }
+        }
+    }
+    /// Returns whether the connection of `flow` sent the sequence number and waits for its acknowledgement.
+    pub(crate) fn has_in_flight(&self, flow: &Flow, seq: u32) -> bool {
+        match &self.role {
+            SocketRole::Live(live) => live.flow == *flow && live.connection.is_in_flight(seq),
+            _ => false,
+        }
+    }
+    /// Takes an error about a segment that the connection sent.
+    pub(crate) fn hear_error(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+        (error, seq): (&RemoteError, u32),
+    ) {
+        let (SocketRole::Live(live), Some(peer)) = (&mut self.role, self.peer) else { return };
+        let kind = match error.error {
+            SocketError::Refused => IcmpError::Port,
+            SocketError::NoProtocol => IcmpError::Protocol,
+            SocketError::NetworkUnreachable => IcmpError::Network,
+            SocketError::MessageSize => {
+                let request = request_for(&self.options, Some(address(live.flow.local)), peer);
+                let Ok(path) = find_path(inet, passage, request) else { return };
+                live.path = Some(path);
+                IcmpError::TooBig(options::bounded(path.segment_max(), &self.options))
+            }
+            _ => IcmpError::Host,
+        };
+        let events = live.connection.icmp(passage.now_ns, kind, seq);
+        self.after(inet, passage, socket, events);
+    }
+}
+
+/// Returns whether bytes or the FIN of this side wait for an acknowledgement.
+pub(crate) fn is_closing(live: &LiveConnection) -> bool {
+    let waits = matches!(
+        live.connection.state(),
+        TcpState::FinWait1 | TcpState::Closing | TcpState::LastAck
+    );
+    waits || live.connection.state().is_synchronized() && live.connection.unacknowledged() > 0
+}
+
+/// Keeps the payload of a segment: in order in the stream, before it is acknowledged; out of order beside it.
+pub(crate) fn keep(
+    live: &mut LiveConnection,
+    stream: &Stream,
+    passage: &mut Passage,
+    effect: &Arrival,
+    arrival: TcpArrival,
+) {
+    let mut payload = arrival.payload;
+    if let Some(place) = effect.payload {
+        trim(&mut payload, place.skip, place.length);
+        if !arrival.is_local && (place.length as usize) < COPIED {
+            pack(&mut live.packing, &mut payload);
+        }
+        if place.is_in_order {
+            if !live.held.is_empty() {
+                live.held.take_from(place.offset + u64::from(place.length), &mut payload);
+            }
+            stream.deliver(&mut payload);
+        } else {
+            live.held.insert(place.offset, core::mem::take(&mut payload));
+        }
+    }
+    passage.recycle(payload);
+}
+
+/// Copies a short payload behind the one before it. It stays as it is if memory is refused.
+fn pack(packing: &mut Option<(Frame, usize)>, payload: &mut Vec<PacketSegment>) {
+    let total = length_of(payload);
+    let room = packing.as_ref().map_or(0, |(_, used)| PAGE_BYTES - used);
+    if room < total {
+        // The frame goes to the program's reads piece by piece: none of its bytes may be somebody else's.
+        *packing = Frame::zeroed().ok().map(|frame| (frame, 0));
+    }
+    let Some((frame, used)) = packing else { return };
+    let (mut bytes, mut at) = ([0; COPIED], *used);
+    for piece in payload.iter() {
+        let count = piece.read(0, &mut bytes);
+        at += frame.write(at, bytes.get(..count).unwrap_or_default());
+    }
+    if at - *used == total && total > 0 {
+        let packed =
+            PacketSegment { frame: frame.clone(), offset: *used as u32, length: total as u32 };
+        payload.clear();
+        payload.push(packed);
+        *used = at;
+    }
+}
+
+/// Tells the program's side of what happened to the connection.
+pub(crate) fn report(live: &mut LiveConnection, stream: &Stream, events: TcpEvents) {
+    if events.contains(TcpEvents::WRITABLE) {
+        stream.acknowledge(live.connection.acked());
+    }
+    if events.difference(TcpEvents::WRITABLE | TcpEvents::READABLE).is_empty() {
+        return;
+    }
+    let mut state = StreamState::empty();
+    state.set(StreamState::CONNECTED, events.contains(TcpEvents::CONNECTED));
+    state.set(StreamState::RECEIVE_ENDED, events.contains(TcpEvents::PEER_CLOSED));
+    if !state.is_empty() || events.contains(TcpEvents::URGENT) {
+        stream.enter(state);
+    }
+    if events.contains(TcpEvents::FAILED)
+        && let Some(error) = live.connection.error()
+    {
+        stream.fail(options::error(error));
+    }
+}

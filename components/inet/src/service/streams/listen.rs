@@ -1,0 +1,159 @@
+//! Listeners: segments of no connection yet, and their children.
+use super::{
+    arrival::TcpArrival,
+    ends::address,
+    flows::FlowOwner,
+    handle::StreamHandle,
+    input::{self, keep, report},
+    listening::Listening,
+    options,
+    output::{bare_request, find_path, send, send_bare},
+    path::StreamPath,
+    ports::{PortClaim, PortOrigin},
+    socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
+};
+use crate::{
+    service::{inet::Inet, passage::Passage},
+    tables::interface::InterfaceIndex,
+};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::net::SocketAddr;
+use interfaces::sockets::{Acceptor, Stream, StreamOptions};
+use tcp::{Arrival, Connection, Context, ListenerReply, Outgoing, TcpEvents, TcpSegment};
+
+impl Listening {
+    /// Repeats SYN-ACKs whose time has come.
+    pub(crate) fn expire(&mut self, inet: &Inet, passage: &mut Passage, options: &StreamOptions) {
+        while let Some((flow, segment)) = self.listener.output(passage.now_ns) {
+            send_bare(inet, passage, (&flow, InterfaceIndex::LOOPBACK), options, segment);
+        }
+    }
+}
+
+/// The rest of the work for a segment, after the listener's lock is released.
+enum ListenNext {
+    /// None.
+    Done,
+    /// The flow has an owner by now.
+    Again(TcpArrival),
+    /// Nobody listens any more.
+    Refuse(TcpArrival),
+    /// A connection was made.
+    Child(Arc<TcpSocket>, Arc<Stream>, Arc<dyn Acceptor>),
+}
+
+/// Takes a segment of no connection, for a listener.
+pub(crate) fn input(
+    inet: &Inet,
+    passage: &mut Passage,
+    listener: &Arc<TcpSocket>,
+    (arrival, hash): (TcpArrival, u64),
+    iss: Option<u32>,
+) {
+    let next = listener.with(inet, passage, |state, passage| {
+        let next = state.input_listening(inet, passage, (arrival, hash), iss);
+        if let SocketRole::Listening(listening) = &state.role {
+            let deadline = listening.listener.deadline();
+            state.arm(inet, listener, deadline);
+        }
+        next
+    });
+    match next {
+        ListenNext::Done => {}
+        ListenNext::Again(arrival) => passage.outside.segments.push_back(arrival),
+        ListenNext::Refuse(arrival) => input::refuse(inet, passage, arrival),
+        ListenNext::Child(child, stream, acceptor) => {
+            child.with(inet, passage, |state, passage| {
+                state.after(inet, passage, &child, TcpEvents::empty());
+            });
+            if let Ok(inet) = inet.itself() {
+                acceptor.arrived(stream, Arc::new(StreamHandle::new(inet, child)));
+            }
+        }
+    }
+}
+
+impl SocketState {
+    fn input_listening(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        (arrival, hash): (TcpArrival, u64),
+        iss: Option<u32>,
+    ) -> ListenNext {
+        let room = self.room();
+        let SocketRole::Listening(listening) = &mut self.role else {
+            return ListenNext::Refuse(arrival);
+        };
+        // Another segment may have made the connection since this one was looked up.
+        if inet.streams().flows.find(&arrival.flow, hash).is_some() {
+            return ListenNext::Again(arrival);
+        }
+        let request = bare_request((&arrival.flow, arrival.interface), &self.options);
+        let Ok(path) = find_path(inet, passage, request) else { return ListenNext::Done };
+        listening.listener.settings_mut().child =
+            options::settings(&self.options, Some(path.segment_max()));
+        let secret = &inet.streams().secret;
+        let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room };
+        match listening.listener.input(&context, &arrival.segment, iss) {
+            ListenerReply::Drop => ListenNext::Done,
+            ListenerReply::Send(segment) => {
+                reply(passage, &path, &arrival, segment);
+                ListenNext::Done
+            }
+            ListenerReply::Child(connection, effect) => {
+                let Some(stream) = listening.acceptor.stream() else {
+                    listening.listener.forget(&arrival.flow);
+                    if let Some(reset) = arrival.segment.reset_reply() {
+                        reply(passage, &path, &arrival, reset);
+                    }
+                    return ListenNext::Done;
+                };
+                let acceptor = Arc::clone(&listening.acceptor);
+                let live = LiveConnection { path: Some(path), ..live(connection, &arrival, hash) };
+                let child =
+                    self.child(inet, passage, Arc::clone(&stream), (live, &effect), arrival);
+                ListenNext::Child(child, stream, acceptor)
+            }
+        }
+    }
+    /// Makes the socket of a child, and enters it into the tables.
+    fn child(
+        &self,
+        inet: &Inet,
+        passage: &mut Passage,
+        stream: Arc<Stream>,
+        (mut live, effect): (LiveConnection, &Arrival),
+        arrival: TcpArrival,
+    ) -> Arc<TcpSocket> {
+        let (flow, hash) = (live.flow, live.hash);
+        let (local, remote) = (address(flow.local), address(flow.remote));
+        keep(&mut live, &stream, passage, effect, arrival);
+        report(&mut live, &stream, effect.events);
+        let claim =
+            PortClaim { address: Some(local), ..self.wanted_claim(None, PortOrigin::Bound) };
+        let streams = inet.streams();
+        streams.ports.add(flow.local_port, &claim);
+        let child = SocketState {
+            options: self.options,
+            claim: Some(claim),
+            local: SocketAddr::new(local, flow.local_port),
+            peer: Some(SocketAddr::new(remote, flow.remote_port)),
+            role: SocketRole::Live(Box::new(live)),
+            ..SocketState::new(stream, self.families, self.owner)
+        };
+        let child = Arc::new(TcpSocket::new(streams.number(), child));
+        streams.flows.insert(&flow, hash, FlowOwner::Live(Arc::clone(&child)));
+        child
+    }
+}
+
+fn live(connection: Box<Connection>, arrival: &TcpArrival, hash: u64) -> LiveConnection {
+    LiveConnection::new(connection, arrival.flow, hash)
+}
+
+/// Sends a segment without payload to the sender of `arrival`.
+fn reply(passage: &mut Passage, path: &StreamPath, arrival: &TcpArrival, segment: TcpSegment) {
+    let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
+    send(passage, path, &arrival.flow, &out, Vec::new());
+}

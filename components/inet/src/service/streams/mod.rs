@@ -1,0 +1,86 @@
+//! Sockets of streams: TCP.
+//!
+//! A segment finds its connection in [`flows`], or a listener in [`ports`], or ends in a reset ([`input`]). What a connection
+//! answers goes to a packet, or straight to the connection of this host that it is for ([`output`]).
+pub(crate) mod arrival;
+mod control;
+mod ends;
+mod flows;
+pub(crate) mod handle;
+mod header;
+mod held;
+mod input;
+mod listen;
+mod listening;
+mod options;
+mod output;
+mod path;
+mod ports;
+pub(crate) mod records;
+pub(crate) mod socket;
+mod time_wait;
+mod timers;
+mod waiting;
+mod work;
+
+use crate::sockets::errors::Quoted;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+use flows::{FlowOwner, Flows};
+use interfaces::nic::PacketSegment;
+use ports::TcpPorts;
+use socket::TcpSocket;
+use tcp::{Flow, Secret};
+use timers::StreamTimers;
+use waiting::WaitingTable;
+
+/// All streams of a stack.
+pub(crate) struct Streams {
+    pub(crate) flows: Flows,
+    pub(crate) ports: TcpPorts,
+    pub(crate) timers: StreamTimers,
+    pub(crate) waiting: WaitingTable,
+    pub(crate) secret: Secret,
+    numbers: AtomicU64,
+}
+
+impl Streams {
+    /// Returns no streams. `secret` are random bytes.
+    pub(crate) fn new(secret: [u8; 16]) -> Streams {
+        Streams {
+            flows: Flows::new(secret),
+            ports: TcpPorts::new(),
+            timers: StreamTimers::new(),
+            waiting: WaitingTable::new(),
+            secret: Secret::new(secret),
+            numbers: AtomicU64::new(1),
+        }
+    }
+    /// Returns a number that was not returned before.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Returns the first time at which the timers have something to do.
+    pub(crate) fn earliest_ns(&self) -> u64 {
+        self.timers.earliest_ns().min(self.waiting.earliest_ns())
+    }
+    /// Returns the socket that sent the segment which an error quotes, and the segment's sequence number. Only one that waits for its
+    /// acknowledgement counts, so that an outsider has to guess (RFC 5927).
+    pub(crate) fn sender(
+        &self,
+        quoted: &Quoted<'_, PacketSegment>,
+    ) -> Option<(Arc<TcpSocket>, u32)> {
+        let [a, b, c, d, e, f, g, h] = *quoted.payload.head().first_chunk()?;
+        let flow = Flow {
+            local: ends::octets(quoted.source),
+            remote: ends::octets(quoted.destination),
+            local_port: u16::from_be_bytes([a, b]),
+            remote_port: u16::from_be_bytes([c, d]),
+        };
+        let seq = u32::from_be_bytes([e, f, g, h]);
+        let FlowOwner::Live(socket) = self.flows.find(&flow, self.flows.hash(&flow))? else {
+            return None;
+        };
+        socket.look(|state| state.has_in_flight(&flow, seq)).then_some((socket, seq))
+    }
+}

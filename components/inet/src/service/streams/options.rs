@@ -1,0 +1,172 @@
+//! Options of sockets as settings of connections, and the numbers of TCP_INFO.
+use crate::sockets::udp_socket::Discovery;
+use core::net::IpAddr;
+use interfaces::sockets::{
+    CongestionControl, ConnectionState, PathDiscovery, SocketError, StreamInfo, StreamOptions,
+};
+use packet::{ipv4, ipv6, tcp::HEADER_LENGTH};
+use recovery::Algorithm;
+use tcp::{ConnectionInfo, Settings, TcpError, TcpState};
+
+const NS_PER_S: u64 = 1_000_000_000;
+const NS_PER_MS: u64 = 1_000_000;
+const NS_PER_US: u64 = 1000;
+/// The default of `tcp_fin_timeout`, in seconds.
+const FIN_TIMEOUT_S: u64 = 60;
+/// Bytes that TCP_MAXSEG and a path leave at least (Linux: TCP_MIN_MSS).
+const SEGMENT_MIN: u16 = 88;
+/// The greatest MTU of IP that counts, so that lengths fit 16 bits (Linux: IPV4_MAX_PMTU).
+const MTU_MAX: u32 = 65_535;
+
+/// Returns the greatest segment of a path with the MTU `mtu`, in bytes of options and payload.
+pub(crate) fn segment_max(mtu: u32, destination: IpAddr) -> u16 {
+    let headers = HEADER_LENGTH
+        + match destination {
+            IpAddr::V4(_) => ipv4::HEADER_LENGTH,
+            IpAddr::V6(_) => ipv6::HEADER_LENGTH,
+        };
+    mtu.min(MTU_MAX).saturating_sub(headers as u32).max(SEGMENT_MIN.into()) as u16
+}
+
+/// Returns a greatest segment that is bounded by TCP_MAXSEG.
+pub(crate) fn bounded(segment: u16, options: &StreamOptions) -> u16 {
+    options.segment_max.map_or(segment, |most| segment.min(most.max(SEGMENT_MIN)))
+}
+
+/// Returns the settings of a connection. `segment_max` is the greatest segment of its path, if that is known.
+pub(crate) fn settings(options: &StreamOptions, segment_max: Option<u16>) -> Settings {
+    let base = Settings::default();
+    let segment = bounded(segment_max.unwrap_or(base.mss), options);
+    let fin_timeout_s = match options.fin_timeout_s {
+        0 => FIN_TIMEOUT_S,
+        seconds => u64::try_from(seconds).unwrap_or(0),
+    };
+    Settings {
+        mss: segment,
+        path_mss: segment,
+        no_delay: options.no_delay,
+        cork: options.cork,
+        keepalive: options.keepalive,
+        keep_idle_ns: u64::from(options.keep_idle_s) * NS_PER_S,
+        keep_interval_ns: u64::from(options.keep_interval_s) * NS_PER_S,
+        keep_count: options.keep_count,
+        user_timeout_ns: u64::from(options.user_timeout_ms) * NS_PER_MS,
+        syn_retries: options.syn_retries,
+        fin_timeout_ns: fin_timeout_s * NS_PER_S,
+        algorithm: match options.congestion {
+            CongestionControl::Cubic => Algorithm::Cubic,
+            CongestionControl::Reno => Algorithm::Reno,
+        },
+        ..base
+    }
+}
+
+/// Returns the stack's form of an option.
+pub(crate) fn discovery(discovery: PathDiscovery) -> Discovery {
+    match discovery {
+        PathDiscovery::Never => Discovery::Never,
+        PathDiscovery::Wanted => Discovery::Wanted,
+        PathDiscovery::Required | PathDiscovery::Probe => Discovery::Required,
+    }
+}
+
+/// Returns the error of a socket for one of a connection.
+pub(crate) fn error(error: TcpError) -> SocketError {
+    match error {
+        TcpError::Refused => SocketError::Refused,
+        TcpError::Reset => SocketError::Reset,
+        TcpError::BrokenPipe => SocketError::BrokenPipe,
+        TcpError::TimedOut => SocketError::TimedOut,
+        TcpError::HostUnreachable => SocketError::HostUnreachable,
+        TcpError::NetworkUnreachable => SocketError::NetworkUnreachable,
+        TcpError::ProtocolUnreachable => SocketError::NoProtocol,
+    }
+}
+
+fn state(state: TcpState) -> ConnectionState {
+    match state {
+        TcpState::Closed => ConnectionState::Closed,
+        TcpState::SynSent => ConnectionState::SynSent,
+        TcpState::SynReceived => ConnectionState::SynReceived,
+        TcpState::Established => ConnectionState::Established,
+        TcpState::FinWait1 => ConnectionState::FinWait1,
+        TcpState::FinWait2 => ConnectionState::FinWait2,
+        TcpState::CloseWait => ConnectionState::CloseWait,
+        TcpState::Closing => ConnectionState::Closing,
+        TcpState::LastAck => ConnectionState::LastAck,
+        TcpState::TimeWait => ConnectionState::TimeWait,
+    }
+}
+
+/// Returns the options in use, as the bits TCPI_OPT_*.
+fn option_bits(known: &ConnectionInfo) -> u8 {
+    let flag = |is_set: bool, bit: u8| u8::from(is_set) * bit;
+    flag(known.has_timestamps, 1)
+        | flag(known.has_sack, 2)
+        | flag(known.has_scaling, 4)
+        | flag(known.has_ecn, 8)
+        | flag(known.has_syn_data, 32)
+}
+
+/// Returns the numbers of TCP_INFO. `mtu` is that of the path.
+pub(crate) fn info(known: &ConnectionInfo, mtu: u32, receive_room: u64) -> StreamInfo {
+    let sender = &known.recovery;
+    let mss = u64::from(known.send_mss.max(1));
+    let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX);
+    let micros = |ns: u64| u32::try_from(ns / NS_PER_US).unwrap_or(u32::MAX);
+    let millis = |ns: u64| u32::try_from(ns / NS_PER_MS).unwrap_or(u32::MAX);
+    let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    StreamInfo {
+        state: state(known.state),
+        ca_state: sender.state as u8,
+        retransmits: sender.timeouts.min(255) as u8,
+        probes: known.probes.min(255) as u8,
+        backoff: sender.backoff.min(255) as u8,
+        options: option_bits(known),
+        snd_wscale: known.send_scale,
+        rcv_wscale: known.receive_scale,
+        rto: micros(sender.rto_ns),
+        ato: micros(known.acknowledgement_delay_ns),
+        snd_mss: known.send_mss,
+        rcv_mss: known.receive_mss,
+        unacked: segments(sender.in_flight),
+        sacked: segments(sender.sacked),
+        lost: segments(sender.lost),
+        retrans: segments(sender.resent),
+        last_data_sent_ms: millis(known.since_data_sent_ns),
+        last_data_recv_ms: millis(known.since_data_received_ns),
+        last_ack_recv_ms: millis(known.since_ack_received_ns),
+        pmtu: mtu,
+        rcv_ssthresh: number(known.receive_window),
+        rtt: micros(sender.srtt_ns),
+        rttvar: micros(sender.rttvar_ns),
+        snd_ssthresh: match sender.ssthresh {
+            // Linux's TCP_INFINITE_SSTHRESH.
+            u64::MAX => 0x7fff_ffff,
+            bytes => segments(bytes),
+        },
+        snd_cwnd: segments(sender.cwnd),
+        advmss: known.advertised_mss,
+        reordering: sender.reordering,
+        rcv_rtt: 0,
+        rcv_space: number(receive_room),
+        total_retrans: number(sender.total_retransmits),
+        pacing_rate: u64::MAX,
+        bytes_acked: known.bytes_acked,
+        bytes_received: known.bytes_received,
+        segs_out: number(known.segments_out),
+        segs_in: number(known.segments_in),
+        notsent_bytes: number(known.unsent),
+        min_rtt: micros(sender.min_rtt_ns),
+        data_segs_in: number(known.data_segments_in),
+        data_segs_out: number(known.data_segments_out),
+        delivery_rate: sender.delivery_rate,
+        bytes_sent: known.bytes_acked + sender.in_flight + sender.total_resent,
+        bytes_retrans: sender.total_resent,
+        dsack_dups: number(sender.duplicates),
+        reord_seen: sender.reorderings,
+        rcv_ooopack: known.out_of_order,
+        snd_wnd: number(known.send_window),
+        rcv_wnd: number(known.receive_window),
+    }
+}

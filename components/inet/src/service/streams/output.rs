@@ -1,0 +1,254 @@
+//! Output of TCP: segments of a connection to packets, or straight to a connection of this host.
+use super::{
+    arrival::TcpArrival,
+    ends::{address, reversed},
+    header::{self, HEADER_MAX},
+    held::length_of,
+    options,
+    path::StreamPath,
+    socket::{LiveConnection, SocketState},
+};
+use crate::{
+    base::{
+        address::{AddressScope, Family},
+        buffer::BufferChain,
+        packets::{Departure, TransportOffload},
+    },
+    ip::{
+        path::{SendError, SendRequest},
+        stack::Cast,
+    },
+    service::{
+        inet::Inet,
+        links::LinkOffloads,
+        passage::{Passage, PendingPacket},
+    },
+    tables::interface::InterfaceIndex,
+};
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use interfaces::{
+    nic::PacketSegment,
+    sockets::{Stream, StreamOptions},
+};
+use packet::{Sum, protocol, tcp::CHECKSUM_OFFSET};
+use tcp::{Flow, Outgoing, TcpFlags, TcpSegment};
+
+/// Payload that a connection gives at a time, where it is not cut here.
+const CUT_LATER: u32 = 65_000;
+/// Payload that a connection gives at a time, where it is cut here.
+const CUT_HERE: u32 = 16_384;
+/// Payload that a connection gives at a time to one of this host.
+const LOCAL: u32 = 65_536;
+/// Parts of frames of a packet that a card cuts, at most.
+const PIECES_MAX: usize = 20;
+/// ECT(0) in the header of IP (RFC 3168).
+const ECN_CAPABLE: u8 = 2;
+
+/// Returns the request for segments from `source`, if it is chosen, to `peer`.
+pub(crate) fn request_for(
+    options: &StreamOptions,
+    source: Option<IpAddr>,
+    peer: SocketAddr,
+) -> SendRequest {
+    let ip = &options.ip;
+    let (hop_limit, traffic_class, discovery) = match peer {
+        SocketAddr::V4(_) => (ip.ttl, ip.type_of_service, ip.discovery),
+        SocketAddr::V6(_) => (ip.hops, ip.traffic_class, ip.discovery6),
+    };
+    let scope = match peer {
+        SocketAddr::V6(peer) if AddressScope::of((*peer.ip()).into()) == AddressScope::Link => {
+            Some(peer.scope_id()).filter(|scope| *scope != 0)
+        }
+        _ => None,
+    };
+    SendRequest {
+        source: source.filter(|one| Family::of(*one) == Family::of(peer.ip())),
+        interface: ip.interface.or(scope).map(InterfaceIndex),
+        hop_limit,
+        traffic_class: traffic_class & !3,
+        discovery: options::discovery(discovery),
+        ..SendRequest::new(peer.ip(), protocol::TCP)
+    }
+}
+
+/// Returns the path for `request`.
+///
+/// # Errors
+/// Those of the route; `NoRoute` for groups and broadcasts.
+pub(crate) fn find_path(
+    inet: &Inet,
+    passage: &mut Passage,
+    request: SendRequest,
+) -> Result<StreamPath, SendError> {
+    let path = inet.run_in(passage, |stack, run| stack.path(run, &request))?;
+    if path.cast != Cast::Unicast {
+        return Err(SendError::NoRoute);
+    }
+    let versions = inet.stack().refresh(&mut passage.worker);
+    let request = SendRequest { source: Some(path.source), ..request };
+    let offloads =
+        if path.is_local { LinkOffloads::empty() } else { inet.offloads(path.interface) };
+    Ok(StreamPath { versions, path, request, offloads })
+}
+
+impl SocketState {
+    /// Sends what the connection has to send.
+    pub(crate) fn output(
+        live: &mut LiveConnection,
+        stream: &Stream,
+        (peer, options): (Option<SocketAddr>, &StreamOptions),
+        inet: &Inet,
+        passage: &mut Passage,
+    ) {
+        let versions = inet.stack().refresh(&mut passage.worker);
+        if live.path.is_none_or(|path| path.versions != versions) {
+            live.renew_path(inet, passage, (peer, options));
+        }
+        let limit = match &live.path {
+            Some(path) if path.path.is_local => LOCAL,
+            Some(path) if path.can_cut() => CUT_LATER,
+            _ => CUT_HERE,
+        };
+        while let Some(out) = live.connection.output(passage.now_ns, limit) {
+            let mut payload = passage.spare.pop().unwrap_or_default();
+            let length = (out.payload.end - out.payload.start) as usize;
+            let found = match length {
+                0 => 0,
+                _ => stream.segments(out.payload.start, length, &mut payload),
+            };
+            // A segment without a path is lost, as it would be on the way. So is one whose bytes the client does not have.
+            match &live.path {
+                Some(path) if found == length => send(passage, path, &live.flow, &out, payload),
+                _ => passage.recycle(payload),
+            }
+        }
+    }
+}
+
+impl LiveConnection {
+    /// Finds the path again. If there is none, segments are lost until there is.
+    fn renew_path(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        (peer, options): (Option<SocketAddr>, &StreamOptions),
+    ) {
+        let Some(peer) = peer else { return };
+        let request = request_for(options, Some(address(self.flow.local)), peer);
+        self.path = find_path(inet, passage, request).ok();
+        if let Some(path) = &self.path {
+            let most = options::bounded(path.segment_max(), options);
+            self.connection.set_path_mss(most);
+        }
+    }
+}
+
+/// Sends a segment, or several of the same header.
+pub(crate) fn send(
+    passage: &mut Passage,
+    path: &StreamPath,
+    flow: &Flow,
+    out: &Outgoing,
+    payload: Vec<PacketSegment>,
+) {
+    if path.path.is_local {
+        // No header is made, and no checksum: the segment goes to the other connection as it is.
+        let arrival = TcpArrival {
+            flow: reversed(flow),
+            segment: out.segment,
+            payload,
+            interface: InterfaceIndex::LOOPBACK,
+            is_local: true,
+        };
+        passage.outside.segments.push_back(arrival);
+        return;
+    }
+    let mut request = path.request;
+    if out.is_ecn_capable {
+        request.traffic_class |= ECN_CAPABLE;
+    }
+    let size = out.mss.max(1) as usize;
+    let total = length_of(&payload);
+    let chain = BufferChain::from_pieces(payload);
+    let is_one = total <= size || path.can_cut() && chain.pieces().len() <= PIECES_MAX;
+    if is_one {
+        let segment = (total > size).then_some(size as u16);
+        return push(passage, path, (flow, request), &out.segment, (chain, segment));
+    }
+    let mut at = 0;
+    while at < total {
+        let end = total.min(at + size);
+        let mut part = TcpSegment {
+            seq: out.segment.seq.wrapping_add(at as u32),
+            length: (end - at) as u32,
+            ..out.segment
+        };
+        if end < total {
+            part.flags -= TcpFlags::FIN | TcpFlags::PSH;
+        }
+        if at > 0 {
+            part.flags -= TcpFlags::CWR;
+        }
+        push(passage, path, (flow, request), &part, (chain.slice(at..end), None));
+        at = end;
+    }
+}
+
+/// Makes a packet, to be cut into `segment` bytes of payload if given, and queues it for IP.
+fn push(
+    passage: &mut Passage,
+    path: &StreamPath,
+    (flow, request): (&Flow, SendRequest),
+    segment: &TcpSegment,
+    (payload, cut): (BufferChain<PacketSegment>, Option<u16>),
+) {
+    let mut bytes = [0; HEADER_MAX];
+    let Some(length) = header::write(flow, segment, &mut bytes) else { return };
+    let head = bytes.get(..length).unwrap_or_default();
+    let Some(mut packet) = Departure::new(head, payload) else { return };
+    let all = packet.length() as u32;
+    let mut sum = Sum::pseudo_header(path.path.source, request.destination, protocol::TCP, all);
+    if path.offloads.contains(LinkOffloads::CHECKSUM) {
+        packet.patch(CHECKSUM_OFFSET, sum.folded());
+        packet.offload = Some(TransportOffload {
+            header_length: length as u8,
+            checksum_offset: CHECKSUM_OFFSET as u8,
+            segment: cut,
+        });
+    } else {
+        sum.append(packet.sum());
+        packet.patch(CHECKSUM_OFFSET, sum.checksum());
+    }
+    passage.sends.push(PendingPacket { path: path.path, request, packet });
+}
+
+/// Sends a segment without payload of no connection: of a listener, of TIME-WAIT, or a reset.
+pub(crate) fn send_bare(
+    inet: &Inet,
+    passage: &mut Passage,
+    (flow, interface): (&Flow, InterfaceIndex),
+    options: &StreamOptions,
+    segment: TcpSegment,
+) {
+    let request = bare_request((flow, interface), options);
+    if let Ok(path) = find_path(inet, passage, request) {
+        let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
+        send(passage, &path, flow, &out, Vec::new());
+    }
+}
+
+/// Returns the request for segments that answer one of `flow` that came by `interface`.
+pub(crate) fn bare_request(
+    (flow, interface): (&Flow, InterfaceIndex),
+    options: &StreamOptions,
+) -> SendRequest {
+    let remote = address(flow.remote);
+    let mut request =
+        request_for(options, Some(address(flow.local)), SocketAddr::new(remote, flow.remote_port));
+    let is_confined = remote.is_ipv6() && AddressScope::of(remote) == AddressScope::Link;
+    if is_confined && interface != InterfaceIndex::LOOPBACK {
+        request.interface = Some(interface);
+    }
+    request
+}

@@ -1,0 +1,31 @@
+//! [`StreamPath`]: the path of a connection's segments.
+use super::options;
+use crate::{
+    ip::path::{Path, SendRequest},
+    service::links::LinkOffloads,
+};
+use core::net::IpAddr;
+
+/// The path of a connection's segments. It holds as long as neither the configuration nor the cache of path MTUs changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamPath {
+    pub(crate) versions: (u64, u64),
+    pub(crate) path: Path,
+    pub(crate) request: SendRequest,
+    pub(crate) offloads: LinkOffloads,
+}
+
+impl StreamPath {
+    /// Returns the greatest segment of the path, in bytes of options and payload.
+    pub(crate) fn segment_max(&self) -> u16 {
+        options::segment_max(self.path.mtu, self.request.destination)
+    }
+    /// Returns whether the card cuts segments.
+    pub(crate) fn can_cut(&self) -> bool {
+        let needed = match self.request.destination {
+            IpAddr::V4(_) => LinkOffloads::CHECKSUM | LinkOffloads::TCP4,
+            IpAddr::V6(_) => LinkOffloads::CHECKSUM | LinkOffloads::TCP6,
+        };
+        self.offloads.contains(needed)
+    }
+}

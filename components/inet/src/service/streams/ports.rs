@@ -1,0 +1,288 @@
+//! [`TcpPorts`]: the claims on ports, and the listeners.
+//!
+//! A claim says who uses a port: a bound socket, each child of a listener, a connection of the stack's choice, TIME-WAIT. Equal
+//! claims are counted, so that thousands of children of a listener are one entry. The rules are those of Linux
+//! (`inet_csk_get_port`, `inet_bind_conflict`).
+use super::socket::TcpSocket;
+use crate::{
+    base::address::Family,
+    sockets::bindings::{self, PORT_FIRST, PORT_LAST},
+};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::net::IpAddr;
+use interfaces::sockets::SocketFamilies;
+use rt::{lock_class, sync::RwLock};
+
+lock_class! {
+    static PORTS = "inet.tcp.ports";
+}
+
+const SHARDS: usize = 64;
+
+/// The stage of a socket that has a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortStage {
+    /// Bound, or connected.
+    Open,
+    /// It takes connections.
+    Listening,
+    /// TIME-WAIT.
+    Waiting,
+}
+
+/// The origin of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortOrigin {
+    /// A program bound the port, or its listener's child has it.
+    Bound,
+    /// A connect chose the port. Others to different peers may share it.
+    Chosen,
+}
+
+/// The claim of a socket on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortClaim {
+    pub(crate) families: SocketFamilies,
+    /// The local address; `None` for all.
+    pub(crate) address: Option<IpAddr>,
+    /// `SO_BINDTODEVICE`.
+    pub(crate) interface: Option<u32>,
+    pub(crate) reuses_address: bool,
+    pub(crate) reuses_port: bool,
+    pub(crate) user: u32,
+    pub(crate) stage: PortStage,
+    pub(crate) origin: PortOrigin,
+}
+
+/// The strictness of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strictness {
+    /// The program names the port.
+    Named,
+    /// The stack looks for a port: none that others may use, too.
+    Searched,
+}
+
+impl PortClaim {
+    fn overlaps(&self, other: &PortClaim) -> bool {
+        let is_apart = self.interface.is_some()
+            && other.interface.is_some()
+            && self.interface != other.interface;
+        let share_address = match (self.address, other.address) {
+            (Some(one), Some(other)) => one == other,
+            (Some(one), None) => bindings::includes(other.families, Family::of(one)),
+            (None, Some(other)) => bindings::includes(self.families, Family::of(other)),
+            (None, None) => bindings::overlaps(self.families, other.families),
+        };
+        !is_apart && share_address
+    }
+    /// Returns whether this claim cannot stand beside `other`, which was there before.
+    fn conflicts(&self, other: &PortClaim, strictness: Strictness) -> bool {
+        if !self.overlaps(other) {
+            return false;
+        }
+        if strictness == Strictness::Searched {
+            return true;
+        }
+        let share_port = self.reuses_port
+            && other.reuses_port
+            && (other.stage == PortStage::Waiting || other.user == self.user);
+        let share_address =
+            self.reuses_address && other.reuses_address && other.stage != PortStage::Listening;
+        !share_address && !share_port
+    }
+    /// Returns how well a listener matches a segment, greater is better; `None` if it does not (Linux: `compute_score`).
+    fn score(&self, local: IpAddr, interface: u32) -> Option<u8> {
+        if !bindings::includes(self.families, Family::of(local)) {
+            return None;
+        }
+        let mut score = u8::from(self.families != SocketFamilies::Both);
+        for (is_set, is_equal) in [
+            (self.address.is_some(), self.address == Some(local)),
+            (self.interface.is_some(), self.interface == Some(interface)),
+        ] {
+            match (is_set, is_equal) {
+                (true, false) => return None,
+                (true, true) => score += 4,
+                (false, _) => {}
+            }
+        }
+        Some(score)
+    }
+}
+
+#[derive(Default)]
+struct PortUse {
+    claims: Vec<(PortClaim, usize)>,
+    listeners: Vec<(PortClaim, Arc<TcpSocket>)>,
+}
+
+impl PortUse {
+    fn is_free(&self, claim: &PortClaim, strictness: Strictness) -> bool {
+        self.claims.iter().all(|(other, _)| !claim.conflicts(other, strictness))
+    }
+    fn add(&mut self, claim: &PortClaim) {
+        match self.claims.iter_mut().find(|(other, _)| other == claim) {
+            Some((_, count)) => *count += 1,
+            None => self.claims.push((*claim, 1)),
+        }
+    }
+    fn remove(&mut self, claim: &PortClaim) {
+        if let Some((_, count)) = self.claims.iter_mut().find(|(other, _)| other == claim) {
+            *count -= 1;
+        }
+        self.claims.retain(|(_, count)| *count > 0);
+    }
+}
+
+/// The claims on ports, and the listeners, in shards with a lock each.
+pub(crate) struct TcpPorts {
+    shards: [RwLock<BTreeMap<u16, PortUse>>; SHARDS],
+}
+
+impl TcpPorts {
+    pub(crate) fn new() -> TcpPorts {
+        let shards = core::array::from_fn(|_| RwLock::new(&PORTS, BTreeMap::new()));
+        TcpPorts { shards }
+    }
+    fn change<T>(&self, port: u16, work: impl FnOnce(&mut PortUse) -> T) -> Option<T> {
+        let mut shard = self.shards.get(usize::from(port) % SHARDS)?.write();
+        let entry = shard.entry(port).or_default();
+        let result = work(entry);
+        if entry.claims.is_empty() {
+            shard.remove(&port);
+        }
+        Some(result)
+    }
+    fn add_if(&self, port: u16, claim: &PortClaim, is_free: impl FnOnce(&PortUse) -> bool) -> bool {
+        let added = self.change(port, |entry| {
+            let is_free = is_free(entry);
+            if is_free {
+                entry.add(claim);
+            }
+            is_free
+        });
+        added == Some(true)
+    }
+    /// Claims a port that a program names. Returns whether it could be had.
+    pub(crate) fn bind(&self, port: u16, claim: &PortClaim) -> bool {
+        self.add_if(port, claim, |entry| entry.is_free(claim, Strictness::Named))
+    }
+    /// Claims a free port of the stack's choice (RFC 6056). `None` if there is none.
+    pub(crate) fn bind_any(&self, claim: &PortClaim, random: u64) -> Option<u16> {
+        candidates(random).find(|port| {
+            self.add_if(*port, claim, |entry| entry.is_free(claim, Strictness::Searched))
+        })
+    }
+    /// Claims a port for a connection, which may share it with other connections of the stack's choice.
+    pub(crate) fn share(&self, port: u16, claim: &PortClaim) -> bool {
+        self.add_if(port, claim, |entry| {
+            entry.claims.iter().all(|(other, _)| other.origin == PortOrigin::Chosen)
+        })
+    }
+    /// Adds a claim that needs no check: that of a listener's child.
+    pub(crate) fn add(&self, port: u16, claim: &PortClaim) {
+        self.add_if(port, claim, |_| true);
+    }
+    /// Ends a claim.
+    pub(crate) fn release(&self, port: u16, claim: &PortClaim) {
+        self.change(port, |entry| entry.remove(claim));
+    }
+    /// Changes the claim of a socket.
+    pub(crate) fn replace(
+        &self,
+        port: u16,
+        (old, new): (&PortClaim, &PortClaim),
+        socket: &Arc<TcpSocket>,
+    ) {
+        self.change(port, |entry| {
+            entry.remove(old);
+            entry.add(new);
+            let mut listeners = entry.listeners.iter_mut();
+            if let Some((claim, _)) = listeners.find(|(_, other)| Arc::ptr_eq(other, socket)) {
+                *claim = *new;
+            }
+        });
+    }
+    /// Makes the socket that has the claim `bound` a listener. Returns its new claim; `None` if another listener is in the way.
+    pub(crate) fn listen(
+        &self,
+        port: u16,
+        bound: &PortClaim,
+        socket: &Arc<TcpSocket>,
+    ) -> Option<PortClaim> {
+        let claim = PortClaim { stage: PortStage::Listening, ..*bound };
+        let is_listening = self.change(port, |entry| {
+            entry.remove(bound);
+            let is_free = entry.is_free(&claim, Strictness::Named);
+            if is_free {
+                entry.add(&claim);
+                entry.listeners.push((claim, Arc::clone(socket)));
+            } else {
+                entry.add(bound);
+            }
+            is_free
+        });
+        (is_listening == Some(true)).then_some(claim)
+    }
+    /// Ends listening. The claim becomes that of a bound socket, which is returned.
+    pub(crate) fn end_listening(
+        &self,
+        port: u16,
+        claim: &PortClaim,
+        socket: &Arc<TcpSocket>,
+    ) -> PortClaim {
+        let bound = PortClaim { stage: PortStage::Open, ..*claim };
+        self.change(port, |entry| {
+            entry.remove(claim);
+            entry.add(&bound);
+            entry.listeners.retain(|(_, other)| !Arc::ptr_eq(other, socket));
+        });
+        bound
+    }
+    /// Returns the listener for a segment. Of those that share a port by `SO_REUSEPORT`, `flow` chooses one.
+    pub(crate) fn listener(
+        &self,
+        (local, port): (IpAddr, u16),
+        interface: u32,
+        flow: u64,
+    ) -> Option<Arc<TcpSocket>> {
+        let shard = self.shards.get(usize::from(port) % SHARDS)?.read();
+        let listeners = &shard.get(&port)?.listeners;
+        let scored = || {
+            let scores = listeners.iter();
+            scores.filter_map(|(claim, socket)| Some((claim.score(local, interface)?, socket)))
+        };
+        let best = scored().map(|(score, _)| score).max()?;
+        let equal = || scored().filter(|(score, _)| *score == best);
+        let place = flow % equal().count().max(1) as u64;
+        equal().nth(place as usize).map(|(_, socket)| Arc::clone(socket))
+    }
+    /// Returns all listeners.
+    pub(crate) fn listeners(&self) -> Vec<Arc<TcpSocket>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read();
+            let listeners = shard.values().flat_map(|entry| &entry.listeners);
+            all.extend(listeners.map(|(_, socket)| Arc::clone(socket)));
+        }
+        all
+    }
+    /// Returns the number of claims.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        let claims = |shard: &RwLock<BTreeMap<u16, PortUse>>| {
+            let shard = shard.read();
+            shard.values().flat_map(|entry| &entry.claims).map(|(_, count)| count).sum::<usize>()
+        };
+        self.shards.iter().map(claims).sum()
+    }
+}
+
+/// Returns the ports of the range that the stack chooses from, each once, in an order that outsiders cannot guess (RFC 6056).
+pub(crate) fn candidates(random: u64) -> impl Iterator<Item = u16> {
+    let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
+    // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
+    let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
+    (0..count).map(move |turn| PORT_FIRST + ((first + turn * step) % count) as u16)
+}

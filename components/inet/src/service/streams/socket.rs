@@ -1,0 +1,169 @@
+//! [`TcpSocket`]: a socket, its lock, and the backlog of segments that came while the lock was held.
+use super::{
+    arrival::TcpArrival,
+    held::HeldPayload,
+    listening::Listening,
+    path::StreamPath,
+    ports::{PortClaim, PortOrigin, PortStage},
+};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
+use core::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::AtomicUsize,
+};
+use interfaces::sockets::{SocketFamilies, SocketOwner, Stream, StreamOptions};
+use rt::{lock_class, memory::Frame, sync::Mutex};
+use tcp::{Connection, Flow};
+
+lock_class! {
+    static SOCKET = "inet.tcp.socket";
+    static BACKLOG = "inet.tcp.backlog";
+}
+
+/// A socket of TCP.
+///
+/// # Locks
+/// `inet.tcp.socket` guards the state. It is held for one operation, never for two sockets, and never while packets go to IP or to
+/// other sockets of this host. The tables (`inet.tcp.flows`, `inet.tcp.ports`, `inet.tcp.timers`, `inet.tcp.waiting`) and the
+/// stream's locks are taken inside. Input does not wait for it: a segment that finds it held goes to the backlog
+/// (`inet.tcp.backlog`), which the holder empties before or after the release.
+pub(crate) struct TcpSocket {
+    /// A number that no other socket has.
+    pub(crate) number: u64,
+    pub(super) state: Mutex<SocketState>,
+    pub(super) backlog: Mutex<VecDeque<TcpArrival>>,
+    /// Segments in the backlog.
+    pub(super) waiting: AtomicUsize,
+}
+
+impl TcpSocket {
+    pub(crate) fn new(number: u64, state: SocketState) -> TcpSocket {
+        TcpSocket {
+            number,
+            state: Mutex::new(&SOCKET, state),
+            backlog: Mutex::new(&BACKLOG, VecDeque::new()),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+    /// Looks at the state.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&SocketState) -> T) -> T {
+        look(&self.state.lock())
+    }
+}
+
+/// The part of a socket that its lock guards.
+pub(crate) struct SocketState {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) families: SocketFamilies,
+    pub(crate) owner: SocketOwner,
+    pub(crate) options: StreamOptions,
+    /// The claim on the local port.
+    pub(crate) claim: Option<PortClaim>,
+    /// The program bound the address itself.
+    pub(crate) has_own_address: bool,
+    /// The program bound the port itself, so that it stays when the connection ends.
+    pub(crate) has_own_port: bool,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) role: SocketRole,
+    /// The time at which the timers look at the socket, `u64::MAX` for none.
+    pub(crate) armed_ns: u64,
+    /// No program holds the socket.
+    pub(crate) is_orphan: bool,
+}
+
+/// The use of a socket.
+pub(crate) enum SocketRole {
+    /// None, yet or any more.
+    Idle,
+    /// A connection.
+    Live(Box<LiveConnection>),
+    /// A listener.
+    Listening(Box<Listening>),
+}
+
+/// A connection with what it needs of the stack.
+pub(crate) struct LiveConnection {
+    pub(crate) connection: Box<Connection>,
+    pub(crate) flow: Flow,
+    /// The hash of `flow`.
+    pub(crate) hash: u64,
+    /// The path of its segments, as long as the versions of the tables stay.
+    pub(crate) path: Option<StreamPath>,
+    /// Received bytes out of order.
+    pub(crate) held: HeldPayload,
+    /// The frame that short payloads are copied to, and the bytes in use.
+    pub(crate) packing: Option<(Frame, usize)>,
+    /// `MSG_MORE` holds a partial segment back.
+    pub(crate) is_held_by_more: bool,
+    /// The stream's observer was told last that this side's bytes or FIN still wait for an acknowledgement.
+    pub(crate) is_closing: bool,
+}
+
+impl LiveConnection {
+    pub(crate) fn new(connection: Box<Connection>, flow: Flow, hash: u64) -> LiveConnection {
+        LiveConnection {
+            connection,
+            flow,
+            hash,
+            path: None,
+            held: HeldPayload::default(),
+            packing: None,
+            is_held_by_more: false,
+            is_closing: false,
+        }
+    }
+}
+
+impl SocketState {
+    /// Returns a socket that is not bound.
+    pub(crate) fn new(
+        stream: Arc<Stream>,
+        families: SocketFamilies,
+        owner: SocketOwner,
+    ) -> SocketState {
+        SocketState {
+            stream,
+            families,
+            owner,
+            options: StreamOptions::default(),
+            claim: None,
+            has_own_address: false,
+            has_own_port: false,
+            local: unspecified(families),
+            peer: None,
+            role: SocketRole::Idle,
+            armed_ns: u64::MAX,
+            is_orphan: false,
+        }
+    }
+    /// Returns the bytes that the stream can take beyond those in order. Half of the memory is kept for what data hold beside
+    /// themselves, as on Linux (`tcp_adv_win_scale` of 1).
+    pub(crate) fn room(&self) -> u64 {
+        let room = self.stream.receive_room() as u64 / 2;
+        self.options.window_max.map_or(room, |most| room.min(most.into()))
+    }
+    /// Returns the claim on a port that the socket's options ask for.
+    pub(crate) fn wanted_claim(&self, address: Option<IpAddr>, origin: PortOrigin) -> PortClaim {
+        let ip = &self.options.ip;
+        PortClaim {
+            families: self.families,
+            address,
+            interface: ip.interface,
+            reuses_address: ip.reuses_address,
+            reuses_port: ip.reuses_port,
+            user: self.owner.user,
+            stage: PortStage::Open,
+            origin,
+        }
+    }
+}
+
+/// Returns the local address of a socket that has none.
+pub(crate) fn unspecified(families: SocketFamilies) -> SocketAddr {
+    let address = match families {
+        SocketFamilies::V4 => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+        SocketFamilies::V6 | SocketFamilies::Both => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(address, 0)
+}

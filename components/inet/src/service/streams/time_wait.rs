@@ -1,0 +1,127 @@
+//! The work of TIME-WAIT: its segments, its end, and its start from a connection.
+use super::{
+    arrival::TcpArrival,
+    flows::FlowOwner,
+    input,
+    output::send_bare,
+    ports::{PortClaim, PortStage},
+    socket::{SocketRole, SocketState, TcpSocket},
+    waiting::{WAITING, Waiting},
+};
+use crate::service::{inet::Inet, passage::Passage};
+use alloc::sync::Arc;
+use rt::sync::Mutex;
+use tcp::{TimeWait, TimeWaitReply};
+
+impl Waiting {
+    /// Ends the state: the flow and the port are free again.
+    fn end(self: &Arc<Waiting>, inet: &Inet) {
+        if self.state.lock().take().is_some() {
+            let owner = FlowOwner::Waiting(Arc::clone(self));
+            inet.streams().flows.remove(&self.flow, self.hash, &owner);
+            inet.streams().ports.release(self.flow.local_port, &self.claim);
+        }
+    }
+    /// Gives the flow to a connection that a program opens, if timestamps tell its segments from old ones (`tcp_tw_reuse`). Returns
+    /// the initial sequence number to use.
+    pub(crate) fn reuse(
+        self: &Arc<Waiting>,
+        inet: &Inet,
+        now_ns: u64,
+        socket: &Arc<TcpSocket>,
+    ) -> Option<u32> {
+        let mut state = self.state.lock();
+        let iss = state.as_ref()?.reuse_for_connect(now_ns)?;
+        let (old, new) =
+            (FlowOwner::Waiting(Arc::clone(self)), FlowOwner::Live(Arc::clone(socket)));
+        if !inet.streams().flows.replace(&self.flow, self.hash, &old, new) {
+            return None;
+        }
+        *state = None;
+        inet.streams().ports.release(self.flow.local_port, &self.claim);
+        Some(iss)
+    }
+}
+
+/// Takes a segment of a connection in TIME-WAIT.
+pub(crate) fn input(
+    inet: &Inet,
+    passage: &mut Passage,
+    waiting: &Arc<Waiting>,
+    arrival: TcpArrival,
+) {
+    let reply = {
+        let mut state = waiting.state.lock();
+        state.as_mut().map(|state| state.input(passage.now_ns, &arrival.segment))
+    };
+    match reply {
+        // It ended meanwhile.
+        None => passage.outside.segments.push_back(arrival),
+        Some(TimeWaitReply::Drop) => {}
+        Some(TimeWaitReply::Acknowledge(segment)) => {
+            let ends = (&arrival.flow, arrival.interface);
+            send_bare(inet, passage, ends, &waiting.options, segment);
+        }
+        Some(TimeWaitReply::Close) => waiting.end(inet),
+        Some(TimeWaitReply::Reuse(iss)) => {
+            waiting.end(inet);
+            input::open(inet, passage, arrival, Some(iss));
+        }
+    }
+}
+
+impl Inet {
+    /// Runs the timers of streams whose time has come.
+    pub(crate) fn expire_streams(&self, passage: &mut Passage) {
+        for socket in self.streams().timers.due(passage.now_ns) {
+            socket.with(self, passage, |state, passage| state.expire(self, passage, &socket));
+        }
+        expire(self, passage.now_ns);
+    }
+}
+
+/// Ends those whose time has come.
+fn expire(inet: &Inet, now_ns: u64) {
+    let table = &inet.streams().waiting;
+    while table.earliest_ns() <= now_ns
+        && let Some(waiting) = table.take_due(now_ns)
+    {
+        // Segments may have made it wait longer.
+        let deadline = waiting.state.lock().as_ref().map(TimeWait::deadline);
+        match deadline {
+            Some(at) if at > now_ns => table.add(at, inet.streams().number(), waiting),
+            Some(_) => waiting.end(inet),
+            None => {}
+        }
+    }
+}
+
+impl SocketState {
+    /// Puts TIME-WAIT in the place of the connection.
+    pub(crate) fn wait(&mut self, inet: &Inet, _passage: &mut Passage, socket: &Arc<TcpSocket>) {
+        let streams = inet.streams();
+        if let (SocketRole::Live(live), Some(claim)) = (&self.role, self.claim)
+            && let Some(state) = live.connection.time_wait()
+            && streams.waiting.has_room()
+        {
+            let claim = PortClaim { stage: PortStage::Waiting, ..claim };
+            let waiting = Arc::new(Waiting {
+                flow: live.flow,
+                hash: live.hash,
+                claim,
+                options: self.options,
+                state: Mutex::new(&WAITING, Some(state)),
+            });
+            let old = FlowOwner::Live(Arc::clone(socket));
+            let new = FlowOwner::Waiting(Arc::clone(&waiting));
+            streams.ports.add(live.flow.local_port, &claim);
+            if streams.flows.replace(&live.flow, live.hash, &old, new) {
+                streams.waiting.add(state.deadline(), socket.number, waiting);
+                inet.arm(state.deadline());
+            } else {
+                streams.ports.release(live.flow.local_port, &claim);
+            }
+        }
+        self.end(inet, socket);
+    }
+}

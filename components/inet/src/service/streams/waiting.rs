@@ -1,0 +1,76 @@
+//! TIME-WAIT: the small state that is left of a connection, with a bound on their number.
+use super::ports::PortClaim;
+use alloc::{collections::BTreeMap, sync::Arc};
+use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::sockets::StreamOptions;
+use rt::{lock_class, sync::Mutex};
+use tcp::{Flow, TimeWait};
+
+lock_class! {
+    static TABLE = "inet.tcp.waiting";
+    pub(super) static WAITING = "inet.tcp.time_wait";
+}
+
+/// Connections in TIME-WAIT, at most (`tcp_max_tw_buckets`). Further ones end at once, as on Linux.
+const WAITING_MAX: usize = 16_384;
+
+/// A connection in TIME-WAIT.
+pub(crate) struct Waiting {
+    pub(crate) flow: Flow,
+    pub(super) hash: u64,
+    pub(super) claim: PortClaim,
+    pub(super) options: StreamOptions,
+    /// `None` after its end.
+    pub(super) state: Mutex<Option<TimeWait>>,
+}
+
+/// The connections in TIME-WAIT, by the time at which they are looked at.
+pub(crate) struct WaitingTable {
+    by_time: Mutex<BTreeMap<(u64, u64), Arc<Waiting>>>,
+    earliest_ns: AtomicU64,
+}
+
+impl WaitingTable {
+    pub(crate) fn new() -> WaitingTable {
+        let by_time = Mutex::new(&TABLE, BTreeMap::new());
+        WaitingTable { by_time, earliest_ns: AtomicU64::new(u64::MAX) }
+    }
+    /// Returns the first time.
+    pub(crate) fn earliest_ns(&self) -> u64 {
+        self.earliest_ns.load(Ordering::SeqCst)
+    }
+    /// Returns whether there is room for another one.
+    pub(super) fn has_room(&self) -> bool {
+        self.by_time.lock().len() < WAITING_MAX
+    }
+    /// Adds one that is looked at when `deadline_ns` comes. No other has its `number`.
+    pub(super) fn add(&self, deadline_ns: u64, number: u64, waiting: Arc<Waiting>) {
+        let mut by_time = self.by_time.lock();
+        by_time.insert((deadline_ns, number), waiting);
+        self.note_earliest(&by_time);
+    }
+    fn note_earliest(&self, by_time: &BTreeMap<(u64, u64), Arc<Waiting>>) {
+        let earliest = by_time.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+        self.earliest_ns.store(earliest, Ordering::SeqCst);
+    }
+    /// Takes one whose time has come.
+    pub(super) fn take_due(&self, now_ns: u64) -> Option<Arc<Waiting>> {
+        let mut by_time = self.by_time.lock();
+        let first = by_time.first_entry().filter(|first| first.key().0 <= now_ns)?;
+        let waiting = first.remove();
+        self.note_earliest(&by_time);
+        Some(waiting)
+    }
+    /// Returns the number of entries, also of those that ended before their time.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.by_time.lock().len()
+    }
+}
+
+impl Waiting {
+    /// Returns the time of its end, in nanoseconds; `None` after that.
+    pub(super) fn deadline_ns(&self) -> Option<u64> {
+        self.state.lock().as_ref().map(TimeWait::deadline)
+    }
+}

@@ -1,0 +1,116 @@
+//! Work on a socket under its lock: the backlog that comes with the lock, the port, and the timers.
+use super::{
+    arrival::TcpArrival,
+    socket::{SocketRole, SocketState, TcpSocket},
+};
+use crate::service::{inet::Inet, passage::Passage};
+use alloc::sync::Arc;
+use core::sync::atomic::{Ordering, fence};
+use rt::sync::MutexGuard;
+
+/// Segments in the backlog of a socket, at most.
+const BACKLOG_MAX: usize = 1024;
+
+impl TcpSocket {
+    /// Does `work` with the state, then takes the segments of the backlog.
+    pub(crate) fn with<T>(
+        self: &Arc<TcpSocket>,
+        inet: &Inet,
+        passage: &mut Passage,
+        work: impl FnOnce(&mut SocketState, &mut Passage) -> T,
+    ) -> T {
+        let mut state = self.state.lock();
+        let result = work(&mut state, passage);
+        self.release(inet, passage, state);
+        result
+    }
+    /// Takes a segment, now or when the holder of the lock releases it.
+    pub(crate) fn take(
+        self: &Arc<TcpSocket>,
+        inet: &Inet,
+        passage: &mut Passage,
+        arrival: TcpArrival,
+    ) {
+        if let Some(mut state) = self.state.try_lock() {
+            state.input(inet, passage, self, arrival);
+            return self.release(inet, passage, state);
+        }
+        {
+            let mut backlog = self.backlog.lock();
+            if backlog.len() >= BACKLOG_MAX {
+                return;
+            }
+            backlog.push_back(arrival);
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+        }
+        // The holder may have looked at the backlog before. Then it has released the lock, or looks again.
+        fence(Ordering::SeqCst);
+        if let Some(state) = self.state.try_lock() {
+            self.release(inet, passage, state);
+        }
+    }
+    fn release<'s>(
+        self: &'s Arc<TcpSocket>,
+        inet: &Inet,
+        passage: &mut Passage,
+        mut state: MutexGuard<'s, SocketState>,
+    ) {
+        loop {
+            while self.waiting.load(Ordering::SeqCst) > 0 {
+                let Some(arrival) = self.backlog.lock().pop_front() else { break };
+                self.waiting.fetch_sub(1, Ordering::SeqCst);
+                state.input(inet, passage, self, arrival);
+            }
+            drop(state);
+            fence(Ordering::SeqCst);
+            if self.waiting.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            match self.state.try_lock() {
+                Some(again) => state = again,
+                None => return,
+            }
+        }
+    }
+}
+
+impl SocketState {
+    /// Ends the claim on the port.
+    pub(crate) fn release_port(&mut self, inet: &Inet) {
+        if let Some(claim) = self.claim.take() {
+            inet.streams().ports.release(self.local.port(), &claim);
+        }
+    }
+    /// Sets the time at which the timers look at the socket to `deadline_ns`, unless they do so earlier.
+    pub(crate) fn arm(&mut self, inet: &Inet, socket: &Arc<TcpSocket>, deadline_ns: Option<u64>) {
+        let Some(deadline_ns) = deadline_ns.filter(|at| *at < self.armed_ns) else { return };
+        inet.streams().timers.arm(socket, self.armed_ns, deadline_ns);
+        self.armed_ns = deadline_ns;
+        inet.arm(deadline_ns);
+    }
+    /// Ends the timers.
+    pub(crate) fn disarm(&mut self, inet: &Inet, socket: &Arc<TcpSocket>) {
+        if self.armed_ns != u64::MAX {
+            inet.streams().timers.arm(socket, self.armed_ns, u64::MAX);
+            self.armed_ns = u64::MAX;
+        }
+    }
+    /// Does what time demands.
+    pub(crate) fn expire(&mut self, inet: &Inet, passage: &mut Passage, socket: &Arc<TcpSocket>) {
+        if self.armed_ns <= passage.now_ns {
+            self.armed_ns = u64::MAX;
+        }
+        match &mut self.role {
+            SocketRole::Idle => {}
+            SocketRole::Live(live) => {
+                let events = live.connection.expired(passage.now_ns);
+                self.after(inet, passage, socket, events);
+            }
+            SocketRole::Listening(listening) => {
+                listening.expire(inet, passage, &self.options);
+                let deadline = listening.listener.deadline();
+                self.arm(inet, socket, deadline);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The table of bound sockets: the socket that gets a packet, and the ports that are free.
+//!
+//! Sockets stand at their ports. Those whose packets are of one flow alone also stand at their flow, and are found there first. Both
+//! are split into shards, so that a look-up takes the lock of a shard for reading, twice at most, and a change of one socket is
+//! hardly ever in its way.
+//!
+//! Locks: `inet.ports` (a shard) > `inet.flows` (a shard). No lock is held when a method ends.
+use super::bindings::{Binding, Flow, NumberSpace, PORT_FIRST, PORT_LAST, PacketEnds};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+use rt::{lock_class, sync::RwLock};
+
+lock_class! {
+    static PORTS = "inet.ports";
+    static FLOWS = "inet.flows";
+}
+
+/// Shards of ports, and of flows. A power of two.
+const SHARDS: usize = 64;
+
+struct BoundSocket<S> {
+    binding: Binding,
+    socket: Arc<S>,
+}
+
+impl<S> Clone for BoundSocket<S> {
+    fn clone(&self) -> BoundSocket<S> {
+        BoundSocket { binding: self.binding, socket: Arc::clone(&self.socket) }
+    }
+}
+
+/// Sockets of one port.
+struct PortSockets<S> {
+    /// Sockets that get packets of many flows, in the order in which they came.
+    open: Vec<BoundSocket<S>>,
+    /// Sockets that also stand at their flow.
+    connected: Vec<BoundSocket<S>>,
+}
+
+impl<S> Default for PortSockets<S> {
+    fn default() -> PortSockets<S> {
+        PortSockets { open: Vec::new(), connected: Vec::new() }
+    }
+}
+
+impl<S> PortSockets<S> {
+    fn all(&self) -> impl Iterator<Item = &BoundSocket<S>> {
+        self.open.iter().chain(&self.connected)
+    }
+    fn is_free(&self, binding: &Binding, space: NumberSpace) -> bool {
+        self.all().all(|entry| !entry.binding.conflicts(binding, space))
+    }
+    fn remove(&mut self, socket: &Arc<S>) {
+        for list in [&mut self.open, &mut self.connected] {
+            if let Some(place) = list.iter().position(|one| Arc::ptr_eq(&one.socket, socket)) {
+                list.remove(place);
+            }
+        }
+    }
+}
+
+type PortShard<S> = RwLock<BTreeMap<u16, PortSockets<S>>>;
+type FlowShard<S> = RwLock<BTreeMap<Flow, Vec<BoundSocket<S>>>>;
+
+/// Bound sockets.
+pub struct Bindings<S> {
+    space: NumberSpace,
+    ports: [PortShard<S>; SHARDS],
+    flows: [FlowShard<S>; SHARDS],
+    /// Sockets that stand at a flow.
+    connected: AtomicUsize,
+}
+
+impl<S> Bindings<S> {
+    /// Returns an empty table.
+    pub fn new(space: NumberSpace) -> Bindings<S> {
+        Bindings {
+            space,
+            ports: core::array::from_fn(|_| RwLock::new(&PORTS, BTreeMap::new())),
+            flows: core::array::from_fn(|_| RwLock::new(&FLOWS, BTreeMap::new())),
+            connected: AtomicUsize::new(0),
+        }
+    }
+    /// Adds a socket that is at no port. Returns whether its port was free.
+    pub fn bind(&self, socket: &Arc<S>, binding: Binding) -> bool {
+        let Some(shard) = self.ports(binding.port) else { return false };
+        let mut ports = shard.write();
+        let is_free = ports.get(&binding.port).is_none_or(|at| at.is_free(&binding, self.space));
+        if is_free {
+            self.add(&mut ports, socket, binding);
+        }
+        is_free
+    }
+    /// Adds a socket that is at no port at one of the range that the stack chooses from. Returns the port; `None` if none is free.
+    ///
+    /// The search begins at a random port and goes on by a random step, so that outsiders cannot guess the next port (RFC 6056,
+    /// algorithm 2).
+    pub fn bind_any(&self, socket: &Arc<S>, binding: Binding, random: u64) -> Option<u16> {
+        let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
+        // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
+        let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
+        (0..count)
+            .map(|turn| PORT_FIRST + ((first + turn * step) % count) as u16)
+            .find(|port| self.bind(socket, Binding { port: *port, ..binding }))
+    }
+    /// Changes the binding of a socket at a port, which stays. Other sockets are not looked at.
+    pub fn rebind(&self, socket: &Arc<S>, old: &Binding, new: Binding) {
+        let Some(shard) = self.ports(old.port) else { return };
+        let mut ports = shard.write();
+        self.take(&mut ports, socket, old);
+        self.add(&mut ports, socket, Binding { port: old.port, ..new });
+    }
+    /// Removes a socket.
+    pub fn remove(&self, socket: &Arc<S>, old: &Binding) {
+        if let Some(shard) = self.ports(old.port) {
+            self.take(&mut shard.write(), socket, old);
+        }
+    }
+    /// Returns the socket that a packet is for. Of sockets that share a port by `SO_REUSEPORT`, the hash of the flow chooses one.
+    pub fn find(&self, ends: &PacketEnds, hash: impl FnOnce() -> u64) -> Option<Arc<S>> {
+        self.find_connected(ends).or_else(|| {
+            let ports = self.ports(ends.local.port())?.read();
+            choose(&ports.get(&ends.local.port())?.open, ends, hash).map(Arc::clone)
+        })
+    }
+    fn find_connected(&self, ends: &PacketEnds) -> Option<Arc<S>> {
+        if self.connected.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let flow = ends.flow();
+        let flows = self.flows(&flow)?.read();
+        choose(flows.get(&flow)?, ends, || 0).map(Arc::clone)
+    }
+    /// Returns all sockets that a packet to many is for.
+    pub fn find_all(&self, ends: &PacketEnds) -> Vec<Arc<S>> {
+        let Some(shard) = self.ports(ends.local.port()) else { return Vec::new() };
+        let ports = shard.read();
+        let Some(at) = ports.get(&ends.local.port()) else { return Vec::new() };
+        let all = at.all().filter(|entry| entry.binding.score(ends).is_some());
+        all.map(|entry| Arc::clone(&entry.socket)).collect()
+    }
+    /// Returns all sockets with their bindings.
+    pub fn list(&self) -> Vec<(Binding, Arc<S>)> {
+        let mut all = Vec::new();
+        for shard in &self.ports {
+            let ports = shard.read();
+            let entries = ports.values().flat_map(PortSockets::all);
+            all.extend(entries.map(|entry| (entry.binding, Arc::clone(&entry.socket))));
+        }
+        all
+    }
+    fn add(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, binding: Binding) {
+        let entry = BoundSocket { binding, socket: Arc::clone(socket) };
+        let at = ports.entry(binding.port).or_default();
+        let Some(flow) = binding.flow() else { return at.open.push(entry) };
+        at.connected.push(entry.clone());
+        if let Some(shard) = self.flows(&flow) {
+            shard.write().entry(flow).or_default().push(entry);
+            self.connected.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    fn take(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, old: &Binding) {
+        let Some(at) = ports.get_mut(&old.port) else { return };
+        at.remove(socket);
+        if at.all().next().is_none() {
+            ports.remove(&old.port);
+        }
+        let Some(flow) = old.flow() else { return };
+        let Some(mut flows) = self.flows(&flow).map(RwLock::write) else { return };
+        let Some(list) = flows.get_mut(&flow) else { return };
+        let before = list.len();
+        list.retain(|one| !Arc::ptr_eq(&one.socket, socket));
+        self.connected.fetch_sub(before - list.len(), Ordering::Relaxed);
+        if list.is_empty() {
+            flows.remove(&flow);
+        }
+    }
+    fn ports(&self, port: u16) -> Option<&PortShard<S>> {
+        self.ports.get(usize::from(port) % SHARDS)
+    }
+    /// Returns the shard of a flow. A flood of flows of one shard makes its tree deeper, and no look-up slow.
+    fn flows(&self, flow: &Flow) -> Option<&FlowShard<S>> {
+        let low = |end: SocketAddr| {
+            let of_address = match end.ip() {
+                IpAddr::V4(address) => u64::from(address.to_bits()),
+                IpAddr::V6(address) => address.to_bits() as u64,
+            };
+            of_address ^ u64::from(end.port())
+        };
+        let mixed = (low(flow.local) ^ low(flow.remote).rotate_left(32))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.flows.get((mixed >> 58) as usize % SHARDS)
+    }
+}
+
+/// Returns the socket of a list that a packet is for.
+fn choose<'l, S>(
+    list: &'l [BoundSocket<S>],
+    ends: &PacketEnds,
+    hash: impl FnOnce() -> u64,
+) -> Option<&'l Arc<S>> {
+    let scored = || list.iter().filter_map(|entry| Some((entry.binding.score(ends)?, entry)));
+    let best = scored().map(|(score, _)| score).max()?;
+    let equal = || scored().filter(|(score, _)| *score == best).map(|(_, entry)| entry);
+    // The last bound wins, unless all share the load.
+    let last = equal().next_back()?;
+    if !last.binding.shares_port || last.binding.peer.is_some() {
+        return Some(&last.socket);
+    }
+    let group = || equal().filter(|entry| entry.binding.shares_port);
+    let place = hash() % group().count().max(1) as u64;
+    group().nth(place as usize).map(|entry| &entry.socket)
+}

@@ -1,0 +1,331 @@
+//! Programs on hosts with virtual time: sockets of streams, and a link between two hosts that loses, repeats, delays and damages.
+use crate::{tests::link::ip, *};
+use interfaces::{
+    nic::PacketSegment,
+    sockets::{
+        Acceptor, MoreData, Network, SocketEvents, SocketFamilies, SocketObserver, SocketOwner,
+        Stream, StreamSocket, StreamState,
+    },
+};
+use rt::{NoMemory, memory::Frame};
+use std::{
+    collections::{BinaryHeap, VecDeque},
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+};
+use xorshift::Xorshift;
+
+/// A second.
+pub const S: u64 = 1_000_000_000;
+/// A millisecond.
+pub const MS: u64 = 1_000_000;
+/// The card of each host.
+pub const CARD: InterfaceIndex = InterfaceIndex(2);
+/// The buffers of a socket, as Linux has them at first.
+pub const SEND_ROOM: usize = 87_040;
+pub const RECEIVE_ROOM: usize = 131_072;
+
+/// A clock that the test sets.
+#[derive(Default)]
+pub struct VirtualTime(pub AtomicU64);
+
+impl InetClock for VirtualTime {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The events that a program was told of.
+#[derive(Default)]
+pub struct Told(AtomicU8);
+
+impl SocketObserver for Told {
+    fn notify(&self, events: SocketEvents) {
+        self.0.fetch_or(events.bits(), Ordering::Relaxed);
+    }
+}
+
+impl Told {
+    pub fn take(&self) -> SocketEvents {
+        SocketEvents::from_bits_truncate(self.0.swap(0, Ordering::Relaxed))
+    }
+}
+
+/// A program's socket.
+pub struct Program {
+    pub stream: Arc<Stream>,
+    pub socket: Arc<dyn StreamSocket>,
+    pub told: Arc<Told>,
+}
+
+pub fn stream() -> (Arc<Stream>, Arc<Told>) {
+    let told = Arc::new(Told::default());
+    (Arc::new(Stream::new(told.clone(), SEND_ROOM, RECEIVE_ROOM)), told)
+}
+
+impl Program {
+    pub fn new(inet: &Arc<Inet>) -> Program {
+        Program::with(inet, SocketFamilies::V4)
+    }
+    pub fn with(inet: &Arc<Inet>, families: SocketFamilies) -> Program {
+        let (stream, told) = stream();
+        let owner = SocketOwner { user: 1, inode: 7 };
+        let socket = inet.open_stream(stream.clone(), families, owner).unwrap();
+        Program { stream, socket, told }
+    }
+    /// Writes as much of `data` as there is room for.
+    pub fn write(&self, data: &[u8]) -> usize {
+        let copy = |frames: &[Frame], offset: usize, length: usize| {
+            let mut done = 0;
+            for (number, frame) in frames.iter().enumerate() {
+                let at = if number == 0 { offset } else { 0 };
+                done += frame.write(at, &data[done..length]);
+            }
+            Ok::<_, NoMemory>(done)
+        };
+        let count = self.stream.write(data.len(), copy).unwrap();
+        self.socket.written(MoreData::No);
+        count
+    }
+    /// Reads at most `most` bytes.
+    pub fn read(&self, most: usize) -> Vec<u8> {
+        let mut found = Vec::new();
+        let copy = |frame: &Frame, offset: usize, length: usize| {
+            let mut bytes = vec![0; length];
+            frame.read(offset, &mut bytes);
+            found.extend(bytes);
+            Ok::<_, NoMemory>(length)
+        };
+        self.stream.read(most, copy).unwrap();
+        self.socket.read();
+        found
+    }
+    pub fn is(&self, state: StreamState) -> bool {
+        self.stream.state().contains(state)
+    }
+}
+
+/// A program that listens.
+#[derive(Default)]
+pub struct Accepting {
+    pub children: Mutex<VecDeque<Program>>,
+    made: Mutex<Vec<(Arc<Stream>, Arc<Told>)>>,
+}
+
+impl Acceptor for Accepting {
+    fn stream(&self) -> Option<Arc<Stream>> {
+        let (stream, told) = stream();
+        self.made.lock().unwrap().push((stream.clone(), told));
+        Some(stream)
+    }
+    fn arrived(&self, stream: Arc<Stream>, socket: Arc<dyn StreamSocket>) {
+        let mut made = self.made.lock().unwrap();
+        let place = made.iter().position(|(other, _)| Arc::ptr_eq(other, &stream)).unwrap();
+        let (_, told) = made.swap_remove(place);
+        self.children.lock().unwrap().push_back(Program { stream, socket, told });
+    }
+}
+
+/// A listener and its children.
+pub struct Server {
+    pub program: Program,
+    pub accepting: Arc<Accepting>,
+}
+
+impl Server {
+    pub fn new(inet: &Arc<Inet>, end: &str, backlog: u32) -> Server {
+        Server::of(Program::new(inet), end, backlog)
+    }
+    pub fn of(program: Program, end: &str, backlog: u32) -> Server {
+        let accepting = Arc::new(Accepting::default());
+        program.socket.bind(end.parse().unwrap()).unwrap();
+        program.socket.listen(backlog, accepting.clone()).unwrap();
+        Server { program, accepting }
+    }
+    pub fn waiting(&self) -> usize {
+        self.accepting.children.lock().unwrap().len()
+    }
+    pub fn accept(&self) -> Option<Program> {
+        let child = self.accepting.children.lock().unwrap().pop_front()?;
+        self.program.socket.accepted();
+        Some(child)
+    }
+}
+
+/// A host.
+pub struct Host {
+    pub inet: Arc<Inet>,
+    pub time: Arc<VirtualTime>,
+}
+
+impl Host {
+    pub fn new(seed: u8) -> Host {
+        let time = Arc::new(VirtualTime(AtomicU64::new(1000 * S)));
+        Host { inet: Inet::new([seed; 32], time.clone()), time }
+    }
+    /// Lets time pass, and runs the timers.
+    pub fn wait(&self, ns: u64) {
+        let end = self.time.now_ns() + ns;
+        loop {
+            let next = self.inet.poll();
+            if next > end {
+                break;
+            }
+            self.time.0.fetch_max(next, Ordering::Relaxed);
+        }
+        self.time.0.store(end, Ordering::Relaxed);
+        self.inet.poll();
+    }
+    pub fn connect(&self, end: &str) -> Program {
+        let program = Program::new(&self.inet);
+        program.socket.connect(end.parse().unwrap()).unwrap();
+        program
+    }
+    /// Returns the numbers of flows, claims on ports, and armed timers.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let streams = self.inet.streams();
+        (streams.flows.all().len(), streams.ports.count(), streams.timers.count())
+    }
+}
+
+/// Returns the byte at `offset` of a test's data.
+pub fn byte(offset: usize) -> u8 {
+    (offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]
+}
+
+/// Frames on their way, and the weather.
+#[derive(Clone, Copy, Default)]
+pub struct Weather {
+    pub loss: u64,
+    pub repeats: u64,
+    pub damage: u64,
+    pub jitter_ms: u64,
+}
+
+/// The sending side of a card: frames that wait for the test.
+pub struct Cable {
+    pub frames: Mutex<VecDeque<Vec<u8>>>,
+    pub offloads: LinkOffloads,
+}
+
+impl PacketLink for Cable {
+    fn transmit(&self, batch: &mut Vec<Departure<PacketSegment>>) {
+        let mut frames = self.frames.lock().unwrap();
+        for packet in batch.drain(..) {
+            assert!(packet.offload.is_none() || !self.offloads.is_empty());
+            frames.push_back([packet.headers.as_slice(), &packet.payload.to_vec()].concat());
+        }
+    }
+    fn offloads(&self) -> LinkOffloads {
+        self.offloads
+    }
+}
+
+/// A frame on its way: time of arrival, number, host that gets it, bytes.
+type OnTheWay = (u64, u64, usize, Vec<u8>);
+
+/// Two hosts, 10.0.0.1 and 10.0.0.2, and a link.
+pub struct Pair {
+    pub hosts: [Host; 2],
+    pub cables: [Arc<Cable>; 2],
+    pub weather: Weather,
+    on_the_way: BinaryHeap<std::cmp::Reverse<OnTheWay>>,
+    random: Xorshift,
+    count: u64,
+}
+
+impl Pair {
+    pub fn new(seed: u64, weather: Weather) -> Pair {
+        let hosts = [Host::new(1), Host::new(2)];
+        let cables = [1u8, 2].map(|number| {
+            let host = &hosts[usize::from(number) - 1];
+            let mut card = Interface::ethernet(CARD, "eth0", [2, 0, 0, 0, 0, number], 1500);
+            card.flags |= InterfaceFlags::UP | InterfaceFlags::RUNNING;
+            let addresses = [(format!("10.0.0.{number}"), 24), (format!("fd00::{number}"), 64)];
+            card.addresses = addresses
+                .iter()
+                .map(|(text, length)| InterfaceAddress::new(ip(text), *length).unwrap())
+                .collect();
+            host.inet.stack().configure(|all| all.add_interface(card)).unwrap();
+            let cable =
+                Arc::new(Cable { frames: Mutex::default(), offloads: LinkOffloads::empty() });
+            host.inet.set_link(CARD, Some(cable.clone()));
+            cable
+        });
+        let random = Xorshift::new(seed);
+        Pair { hosts, cables, weather, on_the_way: BinaryHeap::new(), random, count: 0 }
+    }
+    fn chance(&mut self, per_mille: u64) -> bool {
+        self.random.chance(per_mille, 1000)
+    }
+    /// Takes the frames that were sent, and puts them on the way.
+    fn collect(&mut self) {
+        for from in 0..2 {
+            let frames = std::mem::take(&mut *self.cables[from].frames.lock().unwrap());
+            for mut frame in frames {
+                let copies = if self.chance(self.weather.repeats) { 2 } else { 1 };
+                for _ in 0..copies {
+                    if self.chance(self.weather.loss) {
+                        continue;
+                    }
+                    if self.chance(self.weather.damage) {
+                        let place = self.random.below(frame.len());
+                        frame[place] ^= 1 << self.random.below(8);
+                    }
+                    let delay = MS + self.random.next() % (self.weather.jitter_ms * MS + 1);
+                    self.count += 1;
+                    let at = self.hosts[0].time.now_ns() + delay;
+                    let entry = (at, self.count, 1 - from, frame.clone());
+                    self.on_the_way.push(std::cmp::Reverse(entry));
+                }
+            }
+        }
+    }
+    /// Goes on to the next event, at most `most_ns` later.
+    pub fn step(&mut self, most_ns: u64) {
+        self.collect();
+        let now = self.hosts[0].time.now_ns();
+        let frame = self.on_the_way.peek().map_or(u64::MAX, |entry| entry.0.0);
+        let timers = self.hosts.iter().map(|host| host.inet.poll()).min().unwrap();
+        let next = frame.min(timers).clamp(now, now + most_ns);
+        self.hosts.iter().for_each(|host| host.time.0.store(next, Ordering::Relaxed));
+        self.hosts.iter().for_each(|host| _ = host.inet.poll());
+        while self.on_the_way.peek().is_some_and(|entry| entry.0.0 <= next) {
+            let (_, _, to, frame) = self.on_the_way.pop().unwrap().0;
+            self.give(to, &frame);
+        }
+    }
+    /// Gives a frame to a host.
+    pub fn give(&self, to: usize, frame: &[u8]) {
+        let payload = BufferChain::copy_of(frame).unwrap();
+        let checksum = TransportChecksum::Unverified;
+        self.hosts[to].inet.received(CARD, &mut vec![ReceivedFrame { payload, checksum }]);
+    }
+    /// Lets time pass.
+    pub fn wait(&mut self, ns: u64) {
+        let end = self.hosts[0].time.now_ns() + ns;
+        while self.hosts[0].time.now_ns() < end {
+            let rest = end - self.hosts[0].time.now_ns();
+            self.step(rest);
+        }
+    }
+    /// Goes on until `is_done`, for `most_s` seconds at most. Returns whether it came about.
+    pub fn until(&mut self, most_s: u64, mut is_done: impl FnMut(&mut Pair) -> bool) -> bool {
+        let end = self.hosts[0].time.now_ns() + most_s * S;
+        while self.hosts[0].time.now_ns() < end {
+            if is_done(self) {
+                return true;
+            }
+            self.step(10 * MS);
+        }
+        false
+    }
+}
+
+/// Parses an address and a port.
+pub fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}

@@ -1,0 +1,217 @@
+//! The first steps of output, which all sockets of datagrams share: destination, path, permission, length, the error that waits.
+use super::{
+    datagram_control::{DatagramHandle, request_for, scoped},
+    datagram_names::{ScopeUse, check_family, interface_of, named, protocol_of, scope_of},
+};
+use crate::{
+    base::{
+        address::Family,
+        buffer::{Buffer, BufferChain},
+        packets::{Departure, Headers},
+        payloads,
+    },
+    ip::{
+        path::{Path, SendError, SendRequest},
+        stack::{Cast, Stack, StackRun},
+    },
+    sockets::{
+        datagram_end::{CachedPath, DatagramState},
+        errors::SocketError,
+    },
+    tables::{interface::InterfaceIndex, routes::RouteKind},
+};
+use core::net::SocketAddr;
+use interfaces::sockets::{DatagramProtocol, ErrorReport, Payload, SentDatagram};
+
+/// Bytes of a payload that stand beside the headers, at most, instead of in a buffer of their own.
+const BESIDE_MAX: usize = 64;
+/// The least MTU at which they do: fragments keep all headers in the first.
+const BESIDE_MTU_MIN: u32 = 576;
+
+impl From<SendError> for SocketError {
+    fn from(error: SendError) -> SocketError {
+        match error {
+            SendError::NoRoute => SocketError::NetworkUnreachable,
+            SendError::Unreachable => SocketError::HostUnreachable,
+            SendError::Prohibited | SendError::Broadcast => SocketError::Forbidden,
+            SendError::Blackhole => SocketError::Invalid,
+            SendError::NoSource => SocketError::NoAddress,
+            SendError::TooBig(_) => SocketError::MessageSize,
+            SendError::NoMemory => SocketError::NoMemory,
+        }
+    }
+}
+
+/// A datagram's way, once its receiver is known.
+pub(crate) struct Dispatch {
+    /// The request.
+    pub(crate) request: SendRequest,
+    /// The path.
+    pub(crate) path: Path,
+    /// The number of the socket.
+    pub(crate) port: u16,
+    /// The port of the receiver.
+    pub(crate) peer_port: u16,
+}
+
+impl<B: Buffer> Stack<B> {
+    /// Sends a datagram: to its destination, or to the peer.
+    ///
+    /// # Errors
+    /// [`SocketError::NoDestination`], [`SocketError::MessageSize`], [`SocketError::Forbidden`], [`SocketError::Invalid`], those of
+    /// the route, and the error that waited.
+    pub fn datagram_send(
+        &self,
+        run: &mut StackRun<'_, B>,
+        socket: &DatagramHandle,
+        datagram: &SentDatagram,
+    ) -> Result<(), SocketError> {
+        if datagram.payload.length() > usize::from(u16::MAX) {
+            return Err(SocketError::MessageSize);
+        }
+        match socket.protocol {
+            DatagramProtocol::Udp => self.send_udp(run, socket, datagram),
+            DatagramProtocol::Ping => self.send_ping(run, socket, datagram),
+            DatagramProtocol::Raw(_) => self.send_raw(run, socket, datagram),
+        }
+    }
+    /// Finds the way of a datagram.
+    pub(crate) fn dispatch(
+        &self,
+        run: &StackRun<'_, B>,
+        socket: &DatagramHandle,
+        datagram: &SentDatagram,
+    ) -> Result<Dispatch, SocketError> {
+        let mut state = socket.state.lock();
+        self.ensure_number(socket, &mut state)?;
+        let end = datagram.destination.or(state.binding.peer);
+        let end = end.ok_or(SocketError::NoDestination)?;
+        check_family(socket.families, end.ip())?;
+        let is_udp = socket.protocol == DatagramProtocol::Udp;
+        if is_udp && datagram.destination.is_some() && end.port() == 0 {
+            return Err(SocketError::Invalid);
+        }
+        let link = scope_of(&state, end, ScopeUse::Send)?;
+        let end = named(&state, end);
+        let mut request = request_for(&state, protocol_of(socket), end.ip());
+        request.interface = link.map(InterfaceIndex).or(request.interface);
+        let is_special = wish(run, &state, datagram, &mut request)?;
+        // The port says nothing of the path.
+        let is_peer = state.binding.peer.is_some_and(|peer| peer.ip() == end.ip());
+        let path = if is_peer && !is_special {
+            self.path_to_peer(run, &mut state, &request)?
+        } else {
+            self.path(run, &request)?
+        };
+        if path.cast == Cast::Broadcast && !state.options.may_broadcast {
+            return Err(SocketError::Forbidden);
+        }
+        Ok(Dispatch { request, path, port: state.binding.port, peer_port: end.port() })
+    }
+    /// Returns the path to the peer: the cached one if nothing has changed.
+    fn path_to_peer(
+        &self,
+        run: &StackRun<'_, B>,
+        state: &mut DatagramState<Path>,
+        request: &SendRequest,
+    ) -> Result<Path, SocketError> {
+        let versions = self.versions(run);
+        if let Some(cached) = state.path.filter(|cached| cached.versions == versions) {
+            return Ok(cached.path);
+        }
+        let path = self.path(run, request)?;
+        state.path = Some(CachedPath { versions, path });
+        Ok(path)
+    }
+    /// Admits a packet with `length` bytes behind the header of IP.
+    ///
+    /// # Errors
+    /// [`SocketError::MessageSize`], of which the error queue is told, too; the error that waited.
+    pub(crate) fn admit(
+        &self,
+        socket: &DatagramHandle,
+        dispatch: &Dispatch,
+        length: usize,
+    ) -> Result<(), SocketError> {
+        if length > dispatch.path.room(dispatch.request.discovery) {
+            self.report_size(socket, dispatch);
+            return Err(SocketError::MessageSize);
+        }
+        socket.queue.take_error().map_or(Ok(()), Err)
+    }
+    /// Reports that a packet is too long, as an error of this host (`ip_local_error`).
+    pub(crate) fn report_size(&self, socket: &DatagramHandle, dispatch: &Dispatch) {
+        let Dispatch { request, path, peer_port, .. } = dispatch;
+        let family = Family::of(request.destination);
+        let peer = {
+            let state = socket.state.lock();
+            if !state.queues_errors(family) {
+                return;
+            }
+            state.binding.peer
+        };
+        // Linux tells the peer's port in IPv4, and the packet's in IPv6.
+        let port = match family {
+            Family::V4 => peer.map_or(0, |peer| peer.port()),
+            Family::V6 => *peer_port,
+        };
+        socket.queue.report(ErrorReport {
+            error: SocketError::MessageSize,
+            offender: None,
+            message: (0, 0),
+            mtu: path.mtu,
+            destination: scoped(SocketAddr::new(request.destination, port), request.interface),
+            interface: 0,
+            payload: Payload::Bytes([].into()),
+        });
+    }
+}
+
+/// Puts the wishes of one datagram into its request. Returns whether it has any that change the path.
+fn wish<B>(
+    run: &StackRun<'_, B>,
+    state: &DatagramState<Path>,
+    datagram: &SentDatagram,
+    request: &mut SendRequest,
+) -> Result<bool, SocketError> {
+    let family = Family::of(request.destination);
+    if let Some(number) = datagram.interface {
+        let index = InterfaceIndex(number);
+        let is_other = interface_of(state).is_some_and(|own| own != index);
+        if is_other && family == Family::V6 {
+            return Err(SocketError::Invalid);
+        }
+        run.configuration.interface(index).ok_or(SocketError::NoInterface)?;
+        request.interface = Some(index);
+    }
+    if let Some(source) = datagram.source.filter(|source| !source.is_unspecified()) {
+        let is_local = run.configuration.local_kind(source) == Some(RouteKind::Local);
+        if Family::of(source) != family || !is_local && !state.options.binds_foreign {
+            return Err(SocketError::Invalid);
+        }
+        request.source = Some(source);
+    }
+    if let Some(hops) = datagram.hop_limit {
+        request.hop_limit = Some(hops);
+    }
+    if let Some(class) = datagram.traffic_class {
+        request.traffic_class = class;
+    }
+    Ok(datagram.interface.is_some() || datagram.source.is_some() || datagram.hop_limit.is_some())
+}
+
+/// Returns the packet of a payload from `start` on, without headers. A short one needs no buffer.
+pub(crate) fn packet_of<B: Buffer>(
+    path: &Path,
+    payload: &Payload,
+    start: usize,
+) -> Result<Departure<B>, SocketError> {
+    if let Payload::Bytes(bytes) = payload
+        && path.mtu >= BESIDE_MTU_MIN
+        && let Some(bytes) = bytes.get(start..).filter(|bytes| bytes.len() <= BESIDE_MAX)
+    {
+        return Departure::new(bytes, BufferChain::default()).ok_or(SocketError::NoMemory);
+    }
+    let payload = payloads::sent(payload, start).ok_or(SocketError::NoMemory)?;
+    Ok(Departure { headers: Headers::new(), payload, offload: None })
+}

@@ -1,0 +1,207 @@
+//! Raw sockets (raw(7)): all packets of a protocol, before the protocol itself gets them.
+use super::{
+    datagram_control::DatagramHandle,
+    datagram_input::ends_of,
+    datagram_output::{Dispatch, packet_of},
+};
+use crate::{
+    base::{
+        address::Family,
+        buffer::{Buffer, BufferChain},
+        packets::{Arrival, Departure, TransportChecksum},
+        payloads,
+    },
+    ip::{
+        icmp::CHECKSUM_OFFSET,
+        path::Path,
+        stack::{Cast, Claim, Delivery, Stack, StackRun},
+        statistics::DropReason,
+    },
+    sockets::{datagram_end::DatagramEnd, errors::SocketError},
+};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use interfaces::sockets::{DatagramProtocol, Payload, SentDatagram, SocketFamilies};
+use packet::{Sum, ipv4, ipv6, protocol};
+
+/// The protocol whose sockets always write the header of IP (`IPPROTO_RAW`).
+const RAW: u8 = 255;
+/// Bytes of a packet with its header that stand contiguous: IP and the header above.
+const HEAD_MAX: usize = 120;
+
+/// Returns the place of the checksum in the packets of a socket of IPv6, if the stack sums them.
+fn checksum_at(socket: &DatagramEnd<Path>, number: u8) -> Option<usize> {
+    match (socket.families, number) {
+        (SocketFamilies::V4, _) => None,
+        (_, protocol::ICMPV6) => Some(CHECKSUM_OFFSET),
+        _ => socket.state.lock().options.checksum_at.map(usize::from),
+    }
+}
+
+impl<B: Buffer> Stack<B> {
+    /// Gives a packet to all raw sockets that it is for. Returns whether there was one.
+    pub(crate) fn input_raw(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) -> Claim {
+        let ends = ends_of(delivery);
+        let mut receivers = self.datagrams.raw.find_all(delivery.protocol, &ends);
+        if receivers.is_empty() {
+            return Claim::Unknown;
+        }
+        if delivery.cast == Cast::Multicast {
+            let (group, interface) = (delivery.destination, ends.interface.0);
+            receivers.retain(|socket| socket.state.lock().takes_group(group, interface));
+        }
+        let payload = if delivery.source.is_ipv4() { &delivery.network } else { &delivery.payload };
+        if delivery.source.is_ipv6() {
+            receivers.retain(|socket| {
+                let is_summed = checksum_at(socket, delivery.protocol).is_some();
+                let is_good = !is_summed || is_intact(delivery);
+                if !is_good {
+                    self.dropped(DropReason::Checksum);
+                }
+                is_good
+            });
+        }
+        self.queue_for(run, &receivers, (delivery, &ends), payload);
+        Claim::Taken
+    }
+    /// Sends a packet of a raw socket.
+    pub(crate) fn send_raw(
+        &self,
+        run: &mut StackRun<'_, B>,
+        socket: &DatagramHandle,
+        datagram: &SentDatagram,
+    ) -> Result<(), SocketError> {
+        let DatagramProtocol::Raw(number) = socket.protocol else {
+            return Err(SocketError::Invalid);
+        };
+        self.check_protocol(socket, number, datagram)?;
+        let dispatch = self.dispatch(run, socket, datagram)?;
+        if number == RAW || socket.state.lock().options.has_header {
+            return self.send_with_header(run, socket, &dispatch, &datagram.payload);
+        }
+        let (path, request) = (&dispatch.path, &dispatch.request);
+        self.admit(socket, &dispatch, datagram.payload.length())?;
+        let packet = match checksum_at(socket, number) {
+            Some(at) => summed(&dispatch, &datagram.payload, at)?,
+            None => packet_of(path, &datagram.payload, 0)?,
+        };
+        Ok(self.send_on(run, path, request, packet)?)
+    }
+    /// Checks the port of a destination of IPv6, which is the protocol or zero (`rawv6_sendmsg`).
+    fn check_protocol(
+        &self,
+        socket: &DatagramHandle,
+        number: u8,
+        datagram: &SentDatagram,
+    ) -> Result<(), SocketError> {
+        let port = datagram.destination.map_or(0, |end| end.port());
+        let is_right = port == 0 || port == u16::from(number) || number == RAW && port < 256;
+        if socket.families == SocketFamilies::V4 || is_right {
+            Ok(())
+        } else {
+            Err(SocketError::Invalid)
+        }
+    }
+    /// Sends a packet that begins with its header of IP (`IP_HDRINCL`). It is never cut.
+    fn send_with_header(
+        &self,
+        run: &mut StackRun<'_, B>,
+        socket: &DatagramHandle,
+        dispatch: &Dispatch,
+        payload: &Payload,
+    ) -> Result<(), SocketError> {
+        let (path, length) = (&dispatch.path, payload.length());
+        if length > path.mtu as usize {
+            self.report_size(socket, dispatch);
+            return Err(SocketError::MessageSize);
+        }
+        let mut head = [0; HEAD_MAX];
+        let count = payload.read(0, &mut head);
+        let head = head.get(..count).unwrap_or_default();
+        let rest = payloads::sent::<B>(payload, count).ok_or(SocketError::NoMemory)?;
+        let mut packet = Departure::new(head, rest).ok_or(SocketError::NoMemory)?;
+        match Family::of(dispatch.request.destination) {
+            Family::V4 => self.complete_header(&mut packet, dispatch)?,
+            Family::V6 if length < ipv6::HEADER_LENGTH => return Err(SocketError::Invalid),
+            Family::V6 => {}
+        }
+        socket.queue.take_error().map_or(Ok(()), Err)?;
+        self.transmit(run, path, &dispatch.request, packet);
+        Ok(())
+    }
+    /// Fills in the fields that a program leaves to the stack: the length and the checksum always, identification and source if they
+    /// are zero (raw(7)).
+    fn complete_header(
+        &self,
+        packet: &mut Departure<B>,
+        dispatch: &Dispatch,
+    ) -> Result<(), SocketError> {
+        const LENGTH_AT: usize = 2;
+        const IDENTIFICATION_AT: usize = 4;
+        const CHECKSUM_AT: usize = 10;
+        const SOURCE_AT: usize = 12;
+        let (length, destination) = (packet.length(), dispatch.request.destination);
+        let head = packet.headers.as_slice();
+        let of_header = usize::from(head.first().map_or(0, |byte| byte & 0xf)) * 4;
+        if of_header < ipv4::HEADER_LENGTH || of_header > length {
+            return Err(SocketError::Invalid);
+        }
+        let is_zero = |at: usize, bytes: usize| {
+            head.get(at..at + bytes).is_some_and(|field| field.iter().all(|byte| *byte == 0))
+        };
+        let (needs_number, needs_source) = (is_zero(IDENTIFICATION_AT, 2), is_zero(SOURCE_AT, 4));
+        packet.patch(LENGTH_AT, length as u16);
+        if needs_number {
+            let source = dispatch.path.source;
+            let number = self.identification(source, destination, dispatch.request.protocol);
+            packet.patch(IDENTIFICATION_AT, number as u16);
+        }
+        if let IpAddr::V4(source) = dispatch.path.source
+            && needs_source
+        {
+            let [a, b, c, d] = source.octets();
+            packet.patch(SOURCE_AT, u16::from_be_bytes([a, b]));
+            packet.patch(SOURCE_AT + 2, u16::from_be_bytes([c, d]));
+        }
+        packet.patch(CHECKSUM_AT, 0);
+        let header = packet.headers.as_slice().get(..of_header).unwrap_or_default();
+        packet.patch(CHECKSUM_AT, Sum::of(header).checksum());
+        Ok(())
+    }
+}
+
+/// Returns whether the checksum over the pseudo header and the payload of IPv6 is right.
+fn is_intact<B: Buffer>(delivery: &Delivery<'_, B>) -> bool {
+    let payload: &Arrival<'_, B> = &delivery.payload;
+    if payload.checksum() == TransportChecksum::Verified {
+        return true;
+    }
+    let (ends, length) = ((delivery.source, delivery.destination), payload.length() as u32);
+    let mut sum = Sum::pseudo_header(ends.0, ends.1, delivery.protocol, length);
+    sum.append(payload.sum());
+    sum.is_valid()
+}
+
+/// Returns the packet of a payload with its checksum at `at` (`IPV6_CHECKSUM`).
+fn summed<B: Buffer>(
+    dispatch: &Dispatch,
+    payload: &Payload,
+    at: usize,
+) -> Result<Departure<B>, SocketError> {
+    let mut bytes: Vec<u8> = alloc::vec![0; payload.length()];
+    payload.read(0, &mut bytes);
+    let (length, number) = (bytes.len() as u32, dispatch.request.protocol);
+    bytes.get_mut(at..at.saturating_add(2)).ok_or(SocketError::Invalid)?.fill(0);
+    let ends = (dispatch.path.source, dispatch.request.destination);
+    let mut sum = Sum::pseudo_header(ends.0, ends.1, number, length);
+    sum.add(&bytes);
+    let value = if number == protocol::UDP { sum.checksum_of_udp() } else { sum.checksum() };
+    for (to, from) in bytes.iter_mut().skip(at).zip(value.to_be_bytes()) {
+        *to = from;
+    }
+    // The header above IP stays contiguous.
+    let head = bytes.get(..bytes.len().min(64)).unwrap_or_default();
+    let rest = Payload::Bytes(bytes.as_slice().into());
+    let rest: BufferChain<B> = payloads::sent(&rest, head.len()).ok_or(SocketError::NoMemory)?;
+    Departure::new(head, rest).ok_or(SocketError::NoMemory)
+}

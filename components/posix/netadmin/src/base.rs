@@ -1,0 +1,129 @@
+//! [`NetErrno`], and helpers of all formats.
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use interfaces::sockets::{AdministrationError, LinkRecord, NetworkAdministration};
+
+/// AF_UNSPEC.
+pub(crate) const UNSPEC: u8 = 0;
+/// AF_INET.
+pub(crate) const INET: u8 = 2;
+/// AF_INET6.
+pub(crate) const INET6: u8 = 10;
+/// Bytes of a name of an interface, with its final zero (`IFNAMSIZ`).
+pub(crate) const NAME_BYTES: usize = 16;
+
+/// An error number of Linux x86-64.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NetErrno(pub u32);
+
+#[allow(missing_docs, reason = "the names are Linux's")]
+impl NetErrno {
+    pub const EPERM: NetErrno = NetErrno(1);
+    pub const ENOENT: NetErrno = NetErrno(2);
+    pub const ESRCH: NetErrno = NetErrno(3);
+    pub const EIO: NetErrno = NetErrno(5);
+    pub const ENXIO: NetErrno = NetErrno(6);
+    pub const EACCES: NetErrno = NetErrno(13);
+    pub const EBUSY: NetErrno = NetErrno(16);
+    pub const EEXIST: NetErrno = NetErrno(17);
+    pub const ENODEV: NetErrno = NetErrno(19);
+    pub const EINVAL: NetErrno = NetErrno(22);
+    pub const ENOTTY: NetErrno = NetErrno(25);
+    pub const ERANGE: NetErrno = NetErrno(34);
+    pub const EOPNOTSUPP: NetErrno = NetErrno(95);
+    pub const EADDRNOTAVAIL: NetErrno = NetErrno(99);
+    pub const ENETDOWN: NetErrno = NetErrno(100);
+    pub const ENETUNREACH: NetErrno = NetErrno(101);
+    pub const ENOBUFS: NetErrno = NetErrno(105);
+    pub const EHOSTUNREACH: NetErrno = NetErrno(113);
+}
+
+impl From<AdministrationError> for NetErrno {
+    fn from(error: AdministrationError) -> NetErrno {
+        match error {
+            AdministrationError::Exists => NetErrno::EEXIST,
+            AdministrationError::NoAddress => NetErrno::EADDRNOTAVAIL,
+            AdministrationError::NoRoute => NetErrno::ESRCH,
+            AdministrationError::NoEntry => NetErrno::ENOENT,
+            AdministrationError::NoDevice => NetErrno::ENODEV,
+            AdministrationError::Invalid => NetErrno::EINVAL,
+            AdministrationError::Range => NetErrno::ERANGE,
+            AdministrationError::Busy => NetErrno::EBUSY,
+            AdministrationError::NetworkDown => NetErrno::ENETDOWN,
+            AdministrationError::NetworkUnreachable => NetErrno::ENETUNREACH,
+            AdministrationError::HostUnreachable => NetErrno::EHOSTUNREACH,
+            AdministrationError::Forbidden => NetErrno::EACCES,
+            AdministrationError::Unsupported => NetErrno::EOPNOTSUPP,
+            AdministrationError::NoMemory => NetErrno::ENOBUFS,
+            AdministrationError::Device => NetErrno::EIO,
+        }
+    }
+}
+
+/// Returns the family of an address.
+pub(crate) fn family_of(address: IpAddr) -> u8 {
+    if address.is_ipv4() { INET } else { INET6 }
+}
+
+/// Returns the bytes of an address, in the order of the network.
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Returns the address of a family in `bytes`, which may be longer; `None` if they are too few.
+pub(crate) fn address(family: u8, bytes: &[u8]) -> Option<IpAddr> {
+    match family {
+        INET => bytes.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into()),
+        INET6 => bytes.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into()),
+        _ => None,
+    }
+}
+
+/// Returns the unspecified address of a family.
+pub(crate) fn unspecified(family: u8) -> IpAddr {
+    if family == INET6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+}
+
+/// Returns the mask of an IPv4 prefix.
+pub(crate) fn mask4(length: u8) -> u32 {
+    u32::MAX.checked_shl(32u32.saturating_sub(length.into())).unwrap_or(0)
+}
+
+/// Returns whether two addresses of a family share their first `length` bits.
+pub(crate) fn is_in(address: IpAddr, network: IpAddr, length: u8) -> bool {
+    match (address, network) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            (one.to_bits() ^ other.to_bits()) & mask4(length) == 0
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => {
+            let mask = u128::MAX.checked_shl(128u32.saturating_sub(length.into())).unwrap_or(0);
+            (one.to_bits() ^ other.to_bits()) & mask == 0
+        }
+        _ => false,
+    }
+}
+
+/// Returns the text before the first zero.
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    core::str::from_utf8(bytes.get(..end)?).ok()
+}
+
+/// Returns the interface of a name.
+pub(crate) fn link_named(
+    network: &dyn NetworkAdministration,
+    name: &str,
+) -> Result<LinkRecord, NetErrno> {
+    network.links().into_iter().find(|link| link.name == name).ok_or(NetErrno::ENODEV)
+}
+
+/// Returns the interface of a number.
+pub(crate) fn link_numbered(
+    network: &dyn NetworkAdministration,
+    index: u32,
+) -> Result<LinkRecord, NetErrno> {
+    network.links().into_iter().find(|link| link.index == index).ok_or(NetErrno::ENODEV)
+}

@@ -1,0 +1,62 @@
+//! Types shared by the handlers of netlink requests: the asking program, the world that it asks about, and the result.
+use crate::wire::Quote;
+use alloc::vec::Vec;
+use interfaces::sockets::NetworkAdministration;
+
+/// A socket of AF_UNIX.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalRecord {
+    /// Type (`SOCK_*`).
+    pub kind: u8,
+    /// State, with the numbers of TCP: 1 with a peer, 7 without, 10 listening.
+    pub state: u8,
+    /// Inode.
+    pub inode: u32,
+    /// Name: a path, or a zero and an abstract name; empty for none.
+    pub name: Vec<u8>,
+    /// Inode and device of the node that bears the name.
+    pub node: Option<(u32, u32)>,
+    /// Inode of the peer; zero for one that is gone.
+    pub peer: Option<u32>,
+    /// Inodes of the peers of connections that wait.
+    pub waiting: Vec<u32>,
+    /// Bytes that wait to be read; of a listener, connections that wait.
+    pub receive_queue: u32,
+    /// Bytes under way; of a listener, the limit of connections that wait.
+    pub send_queue: u32,
+    /// Limits of both queues, in bytes.
+    pub limits: (u32, u32),
+    /// Directions that were shut down: 1 for reception, 2 for sending.
+    pub shut: u8,
+    /// User id of the owner.
+    pub user: u32,
+}
+
+/// The program that asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The port of its socket.
+    pub port: u32,
+    /// It may change the network (CAP_NET_ADMIN).
+    pub may_administer: bool,
+    /// It wants its requests checked strictly (`NETLINK_GET_STRICT_CHK`).
+    pub is_strict: bool,
+    /// The part of failed requests that it wants back.
+    pub quote: Quote,
+}
+
+/// The world that requests are about.
+pub trait NetlinkWorld {
+    /// Returns the network; `None` if there is none.
+    fn network(&self) -> Option<&dyn NetworkAdministration>;
+    /// Returns the sockets of AF_UNIX.
+    fn local_sockets(&self) -> Vec<LocalRecord>;
+}
+
+/// The result of one message.
+pub(crate) enum NetlinkOutcome {
+    /// It was done. These are the answers; an acknowledgement follows if one was asked for.
+    Done(Vec<Vec<u8>>),
+    /// The messages of a dump, with which a filter was applied or not.
+    Dump(Vec<Vec<u8>>),
+}

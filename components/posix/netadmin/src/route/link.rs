@@ -1,0 +1,309 @@
+//! Interfaces: `struct ifinfomsg` and `IFLA_*`.
+//!
+//! ```text
+//!  0       1     2       4        8       12       16
+//!  | family| pad | type  | number | flags | change |
+//! ```
+use super::inquiry::{Filtering, Inquiry, kind};
+use crate::{
+    NetErrno,
+    base::{NAME_BYTES, link_named, link_numbered},
+    wire::{Attributes, Fields, Reply, flag},
+};
+use alloc::{string::ToString, vec, vec::Vec};
+use interfaces::sockets::{
+    AdministrationError, LinkChange, LinkCounts, LinkKind, LinkRecord, NetworkChange,
+};
+
+const HEAD: usize = 16;
+/// `RTEXT_FILTER_SKIP_STATS` of `IFLA_EXT_MASK`.
+const SKIP_STATS: u32 = 8;
+/// Greatest sizes of segments that Linux tells for devices without limits of their own.
+const SEGMENT_BYTES_MAX: u32 = 65_536;
+const SEGMENTS_MAX: u32 = 65_535;
+/// `IFLA_*`.
+pub(super) mod attribute {
+    pub(crate) const ADDRESS: u16 = 1;
+    pub(crate) const BROADCAST: u16 = 2;
+    pub(crate) const NAME: u16 = 3;
+    pub(crate) const MTU: u16 = 4;
+    pub(crate) const LINK: u16 = 5;
+    pub(crate) const QDISC: u16 = 6;
+    pub(crate) const STATS: u16 = 7;
+    pub(crate) const MASTER: u16 = 10;
+    pub(crate) const TRANSMIT_QUEUE: u16 = 13;
+    pub(crate) const MAP: u16 = 14;
+    pub(crate) const OPERATIONAL: u16 = 16;
+    pub(crate) const LINK_MODE: u16 = 17;
+    pub(crate) const LINK_INFO: u16 = 18;
+    pub(crate) const NAMESPACE_PID: u16 = 19;
+    pub(crate) const STATS64: u16 = 23;
+    pub(crate) const AF_SPEC: u16 = 26;
+    pub(crate) const GROUP: u16 = 27;
+    pub(crate) const NAMESPACE_FD: u16 = 28;
+    pub(crate) const EXT_MASK: u16 = 29;
+    pub(crate) const PROMISCUITY: u16 = 30;
+    pub(crate) const TRANSMIT_QUEUES: u16 = 31;
+    pub(crate) const RECEIVE_QUEUES: u16 = 32;
+    pub(crate) const CARRIER: u16 = 33;
+    pub(crate) const CARRIER_CHANGES: u16 = 35;
+    pub(crate) const PROTOCOL_DOWN: u16 = 39;
+    pub(crate) const GSO_MAX_SEGS: u16 = 40;
+    pub(crate) const GSO_MAX_SIZE: u16 = 41;
+    pub(crate) const XDP: u16 = 43;
+    pub(crate) const XDP_ATTACHED: u16 = 2;
+    pub(crate) const CARRIER_UP_COUNT: u16 = 47;
+    pub(crate) const CARRIER_DOWN_COUNT: u16 = 48;
+    pub(crate) const MTU_MIN: u16 = 50;
+    pub(crate) const MTU_MAX: u16 = 51;
+    pub(crate) const OTHER_NAME: u16 = 53;
+    pub(crate) const PERMANENT_ADDRESS: u16 = 54;
+    pub(crate) const GRO_MAX_SIZE: u16 = 58;
+    pub(crate) const TSO_MAX_SIZE: u16 = 59;
+    pub(crate) const TSO_MAX_SEGS: u16 = 60;
+    pub(crate) const ALL_MULTICAST: u16 = 61;
+    /// `IFLA_INET6_FLAGS` and `IFLA_INET6_ADDR_GEN_MODE`, within AF_INET6 of `AF_SPEC`.
+    pub(crate) const INET6_FLAGS: u16 = 1;
+    pub(crate) const INET6_GENERATION: u16 = 8;
+}
+/// `IFF_PROMISC`, `IFF_ALLMULTI`.
+const PROMISCUOUS: u32 = 0x100;
+const ALL_MULTICAST: u32 = 0x200;
+const UP: u32 = 1;
+/// `IF_READY` of `IFLA_INET6_FLAGS`.
+const READY: u32 = 0x8000_0000;
+/// Flags that a request may change (`__dev_change_flags`).
+const CHANGEABLE: u32 = 0xd3a5;
+
+/// Returns `ARPHRD_*` of a type.
+pub(crate) fn hardware(kind: LinkKind) -> u16 {
+    match kind {
+        LinkKind::Loopback => 772,
+        LinkKind::Ethernet => 1,
+    }
+}
+
+/// Returns the queueing discipline that Linux would have.
+fn discipline(link: &LinkRecord) -> &'static str {
+    match link.kind {
+        LinkKind::Loopback => "noqueue",
+        LinkKind::Ethernet if link.flags & UP == 0 && link.counts == LinkCounts::default() => {
+            "noop"
+        }
+        LinkKind::Ethernet => "pfifo_fast",
+    }
+}
+
+/// Returns `struct rtnl_link_stats64` as words.
+fn stats_words(counts: &LinkCounts) -> [u64; 24] {
+    let mut words = [0; 24];
+    let known = [
+        counts.rx_packets,
+        counts.tx_packets,
+        counts.rx_bytes,
+        counts.tx_bytes,
+        counts.rx_errors,
+        counts.tx_errors,
+        counts.rx_dropped,
+        counts.tx_dropped,
+        counts.multicast,
+    ];
+    for (to, from) in words.iter_mut().zip(known) {
+        *to = from;
+    }
+    words[23] = counts.rx_nohandler;
+    words
+}
+
+/// Tells whether the counts of an interface are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CountsShown {
+    Told,
+    Skipped,
+}
+
+/// Describes an interface. `change` are the flags that changed.
+pub(super) fn describe(
+    reply: Reply,
+    (kind, change): (u16, u32),
+    link: &LinkRecord,
+    counts: CountsShown,
+) -> Vec<u8> {
+    let mut draft = reply
+        .begin(kind)
+        .put(&[0; 2])
+        .put(&hardware(link.kind).to_le_bytes())
+        .put(&link.index.to_le_bytes())
+        .put(&link.flags.to_le_bytes())
+        .put(&change.to_le_bytes());
+    draft.text(attribute::NAME, &link.name);
+    draft.u32(attribute::TRANSMIT_QUEUE, link.transmit_queue);
+    draft.u8(attribute::OPERATIONAL, link.operational);
+    draft.u8(attribute::LINK_MODE, 0);
+    draft.u32(attribute::MTU, link.mtu);
+    draft.u32(attribute::MTU_MIN, link.mtu_min);
+    draft.u32(attribute::MTU_MAX, link.mtu_max);
+    draft.u32(attribute::GROUP, 0);
+    draft.u32(attribute::PROMISCUITY, u32::from(link.flags & PROMISCUOUS != 0));
+    draft.u32(attribute::ALL_MULTICAST, u32::from(link.flags & ALL_MULTICAST != 0));
+    draft.u32(attribute::TRANSMIT_QUEUES, link.queues);
+    draft.u32(attribute::GSO_MAX_SEGS, SEGMENTS_MAX);
+    draft.u32(attribute::GSO_MAX_SIZE, SEGMENT_BYTES_MAX);
+    draft.u32(attribute::GRO_MAX_SIZE, SEGMENT_BYTES_MAX);
+    draft.u32(attribute::TSO_MAX_SIZE, SEGMENT_BYTES_MAX);
+    draft.u32(attribute::TSO_MAX_SEGS, SEGMENTS_MAX);
+    draft.u32(attribute::RECEIVE_QUEUES, link.queues);
+    draft.u8(attribute::CARRIER, u8::from(link.has_carrier));
+    draft.text(attribute::QDISC, discipline(link));
+    draft.u32(attribute::CARRIER_CHANGES, link.carrier_changes);
+    draft.u32(attribute::CARRIER_UP_COUNT, link.carrier_changes.div_ceil(2));
+    draft.u32(attribute::CARRIER_DOWN_COUNT, link.carrier_changes / 2);
+    draft.u8(attribute::PROTOCOL_DOWN, 0);
+    draft.attribute(attribute::MAP, &[0; 32]);
+    draft.attribute(attribute::ADDRESS, &link.mac);
+    draft.attribute(attribute::BROADCAST, &link.broadcast);
+    if counts == CountsShown::Told {
+        let words = stats_words(&link.counts);
+        let wide: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        draft.attribute(attribute::STATS64, &wide);
+        draft.words(attribute::STATS, &words.map(|word| word as u32));
+    }
+    let express = draft.nest(attribute::XDP);
+    draft.u8(attribute::XDP_ATTACHED, 0);
+    draft.end(express);
+    let families = draft.nest(attribute::AF_SPEC);
+    let version6 = draft.nest(crate::base::INET6.into());
+    draft.u32(attribute::INET6_FLAGS, if link.flags & UP != 0 { READY } else { 0 });
+    draft.u8(attribute::INET6_GENERATION, 0);
+    draft.end(version6);
+    draft.end(families);
+    if let Some(mac) = link.permanent_mac {
+        draft.attribute(attribute::PERMANENT_ADDRESS, &mac);
+    }
+    draft.finish()
+}
+
+fn counts_wanted(attributes: Attributes<'_>) -> CountsShown {
+    let mask = attributes.u32(attribute::EXT_MASK).unwrap_or(0);
+    if mask & SKIP_STATS != 0 { CountsShown::Skipped } else { CountsShown::Told }
+}
+
+/// Lists the interfaces.
+///
+/// # Errors
+/// `EINVAL` for a request that a strict check refuses.
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+    if inquiry.asker.is_strict {
+        let head = inquiry.head(HEAD)?;
+        if head.iter().skip(1).any(|byte| *byte != 0) {
+            return Err(NetErrno::EINVAL);
+        }
+    }
+    // Older programs send `struct rtgenmsg` alone.
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let counts = counts_wanted(attributes);
+    let master = attributes.u32(attribute::MASTER).is_some_and(|master| master != 0);
+    let filter = if master { Filtering::Done } else { Filtering::None };
+    let links = if master { Vec::new() } else { inquiry.network.links() };
+    let reply = inquiry.dump(filter);
+    Ok(links.iter().map(|link| describe(reply, (kind::NEW_LINK, 0), link, counts)).collect())
+}
+
+/// Finds the interface that a request names.
+fn find(inquiry: &Inquiry<'_>) -> Result<LinkRecord, NetErrno> {
+    let head = Fields(inquiry.head(HEAD)?);
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let number = head.u32(4).unwrap_or(0);
+    if number as i32 > 0 {
+        return link_numbered(inquiry.network, number);
+    }
+    if number != 0 {
+        return Err(NetErrno::EINVAL);
+    }
+    let name = attributes.text(attribute::NAME).or(attributes.text(attribute::OTHER_NAME));
+    link_named(inquiry.network, name.ok_or(NetErrno::EINVAL)?)
+}
+
+/// Describes one interface.
+///
+/// # Errors
+/// `EINVAL`, `ENODEV`.
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+    let link = find(inquiry)?;
+    let counts = counts_wanted(Attributes::after(inquiry.message.body, HEAD));
+    Ok(vec![describe(inquiry.reply, (kind::NEW_LINK, 0), &link, counts)])
+}
+
+/// Changes an interface. New ones cannot be made.
+///
+/// # Errors
+/// `EEXIST`, `ENODEV`, `EOPNOTSUPP`, and those of [`set`].
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    let has = |bit: u16| inquiry.message.flags & bit != 0;
+    match find(inquiry) {
+        Ok(_) if has(flag::CREATE) && has(flag::EXCLUSIVE) => Err(NetErrno::EEXIST),
+        Ok(_) if has(flag::REPLACE) => Err(NetErrno::EOPNOTSUPP),
+        Ok(link) => apply(inquiry, &link),
+        Err(NetErrno::ENODEV | NetErrno::EINVAL) if has(flag::CREATE) => Err(NetErrno::EOPNOTSUPP),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes an interface.
+///
+/// # Errors
+/// `EINVAL`, `ENODEV`, `EOPNOTSUPP`, and those of the change.
+pub(super) fn set(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    apply(inquiry, &find(inquiry)?)
+}
+
+fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), NetErrno> {
+    let head = Fields(inquiry.head(HEAD)?);
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let is_foreign = |number| attributes.find(number).is_some();
+    // There are no namespaces, no bridges, and no devices on top of others.
+    let has_master = attributes.u32(attribute::MASTER).is_some_and(|master| master != 0);
+    let moves = is_foreign(attribute::NAMESPACE_PID) || is_foreign(attribute::NAMESPACE_FD);
+    let nests = is_foreign(attribute::LINK) || is_foreign(attribute::LINK_INFO);
+    if has_master || moves || nests {
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    let (flags, mask) = (head.u32(8).unwrap_or(0), head.u32(12).unwrap_or(0));
+    // Without a mask all flags count, if there are any.
+    let mask = if mask == 0 && flags != 0 { u32::MAX } else { mask };
+    let mac = match attributes.find(attribute::ADDRESS) {
+        Some(bytes) => Some(*bytes.first_chunk::<6>().ok_or(NetErrno::EINVAL)?),
+        None => None,
+    };
+    let name = attributes.text(attribute::NAME).filter(|name| *name != link.name);
+    if name.is_some_and(|name| !is_valid_name(name)) {
+        return Err(NetErrno::EINVAL);
+    }
+    let change = LinkChange {
+        index: link.index,
+        flags: (mask & CHANGEABLE != 0).then_some((flags, mask & CHANGEABLE)),
+        mtu: attributes.u32(attribute::MTU),
+        mac,
+        name: name.map(ToString::to_string),
+        transmit_queue: attributes.u32(attribute::TRANSMIT_QUEUE),
+    };
+    Ok(inquiry.network.change(&NetworkChange::Link(change))?)
+}
+
+/// Returns whether an interface may have a name (`dev_valid_name`).
+pub(crate) fn is_valid_name(name: &str) -> bool {
+    let is_bad = |letter: char| letter == '/' || letter == ':' || letter.is_ascii_whitespace();
+    !name.is_empty()
+        && name.len() < NAME_BYTES
+        && !matches!(name, "." | "..")
+        && !name.contains(is_bad)
+}
+
+/// Removes an interface, which only those can be that programs made.
+///
+/// # Errors
+/// `EINVAL`, `ENODEV`, `EOPNOTSUPP`.
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    find(inquiry)?;
+    Err(AdministrationError::Unsupported.into())
+}

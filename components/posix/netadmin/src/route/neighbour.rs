@@ -1,0 +1,174 @@
+//! Neighbours: `struct ndmsg` and `NDA_*`.
+//!
+//! ```text
+//!  0       1     4        8       10      11     12
+//!  | family| pad | number | state | flags | type |
+//! ```
+use super::inquiry::{Filtering, Inquiry, kind};
+use crate::{
+    NetErrno,
+    base::{INET, INET6, address, family_of, link_numbered, octets},
+    wire::{Attributes, Fields, Reply},
+};
+use alloc::{vec, vec::Vec};
+use core::net::IpAddr;
+use interfaces::sockets::{EntryMode, NeighbourRecord, NetworkChange, number};
+
+const HEAD: usize = 12;
+/// `NDA_*`.
+mod attribute {
+    pub(super) const DESTINATION: u16 = 1;
+    pub(super) const LINK_ADDRESS: u16 = 2;
+    pub(super) const CACHE: u16 = 3;
+    pub(super) const PROBES: u16 = 4;
+    pub(super) const INTERFACE: u16 = 8;
+    pub(super) const MASTER: u16 = 9;
+}
+/// `NTF_PROXY`, `NTF_ROUTER`.
+const PROXY: u8 = 8;
+const ROUTER: u8 = 0x80;
+/// `NUD_VALID`: states in which the address on the link is known.
+const VALID: u16 = 0xde;
+const MS_PER_TICK: u64 = 10;
+
+/// Describes a neighbour.
+pub(super) fn describe(reply: Reply, kind: u16, entry: &NeighbourRecord) -> Vec<u8> {
+    let flags = if entry.is_router { ROUTER } else { 0 };
+    let sort = match entry.address {
+        address if address.is_multicast() => number::KIND_MULTICAST,
+        IpAddr::V4(address) if address.is_broadcast() => number::KIND_BROADCAST,
+        _ => number::KIND_UNICAST,
+    };
+    let mut draft = reply
+        .begin(kind)
+        .put(&[family_of(entry.address), 0, 0, 0])
+        .put(&entry.interface.to_le_bytes())
+        .put(&entry.state.to_le_bytes())
+        .put(&[flags, sort]);
+    draft.attribute(attribute::DESTINATION, &octets(entry.address));
+    if let Some(mac) = entry.mac.filter(|_| entry.state & VALID != 0) {
+        draft.attribute(attribute::LINK_ADDRESS, &mac);
+    }
+    draft.u32(attribute::PROBES, entry.probes);
+    let ticks = |ms: u64| (ms / MS_PER_TICK).min(u32::MAX.into()) as u32;
+    let times = [ticks(entry.confirmed_ms), ticks(entry.used_ms), ticks(entry.updated_ms), 0];
+    draft.words(attribute::CACHE, &times);
+    draft.finish()
+}
+
+/// Lists the neighbours.
+///
+/// # Errors
+/// `EINVAL` for a request that a strict check refuses.
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let head = inquiry.head(HEAD);
+    if inquiry.asker.is_strict {
+        let head = head?;
+        // All but family and flags must be zero.
+        let is_bad = |(at, byte): (usize, &u8)| at > 0 && at != 10 && *byte != 0;
+        let is_odd =
+            |(number, _): (u16, &[u8])| !matches!(number, attribute::INTERFACE | attribute::MASTER);
+        let mut rest = attributes;
+        if head.iter().enumerate().any(is_bad) || rest.any(is_odd) {
+            return Err(NetErrno::EINVAL);
+        }
+    }
+    let wants_proxies = head.is_ok_and(|head| Fields(head).u8(10) == Some(PROXY));
+    let only = attributes.u32(attribute::INTERFACE).filter(|index| *index != 0);
+    let has_master = attributes.u32(attribute::MASTER).is_some_and(|master| master != 0);
+    let filter = if only.is_some() || has_master { Filtering::Done } else { Filtering::None };
+    if wants_proxies || has_master {
+        return Ok(Vec::new());
+    }
+    let reply = inquiry.dump(filter);
+    let all = inquiry.network.neighbours();
+    let mut messages = Vec::new();
+    for family in [INET, INET6].into_iter().filter(|family| inquiry.wants(*family)) {
+        let chosen = all.iter().filter(|one| family_of(one.address) == family);
+        let chosen = chosen.filter(|one| only.is_none_or(|index| index == one.interface));
+        messages.extend(chosen.map(|one| describe(reply, kind::NEW_NEIGHBOUR, one)));
+    }
+    Ok(messages)
+}
+
+/// Returns the number of the interface and the address that a request names.
+fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), NetErrno> {
+    let head = Fields(inquiry.head(HEAD)?);
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let bytes = attributes.find(attribute::DESTINATION).ok_or(NetErrno::EINVAL)?;
+    let index = head.u32(4).unwrap_or(0);
+    if index != 0 {
+        link_numbered(inquiry.network, index)?;
+    }
+    if !matches!(inquiry.family, INET | INET6) {
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    let address = address(inquiry.family, bytes).ok_or(NetErrno::EINVAL)?;
+    if head.u8(10).unwrap_or(0) & PROXY != 0 {
+        // Nothing is answered for other hosts.
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    Ok((index, address))
+}
+
+/// Describes one neighbour.
+///
+/// # Errors
+/// `EINVAL`, `ENODEV`, `ENOENT`.
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+    let (index, address) = subject(inquiry)?;
+    if index == 0 {
+        return Err(NetErrno::EINVAL);
+    }
+    let all = inquiry.network.neighbours();
+    let entry = all.iter().find(|one| one.interface == index && one.address == address);
+    let entry = entry.ok_or(NetErrno::ENOENT)?;
+    Ok(vec![describe(inquiry.reply, kind::NEW_NEIGHBOUR, entry)])
+}
+
+/// Sets a neighbour.
+///
+/// # Errors
+/// `EINVAL`, `ENODEV`, `EEXIST`, `ENOENT`, and those of the change.
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    let (interface, address) = subject(inquiry)?;
+    if interface == 0 {
+        return Err(NetErrno::EINVAL);
+    }
+    let head = Fields(inquiry.head(HEAD)?);
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let mac = match attributes.find(attribute::LINK_ADDRESS) {
+        Some(bytes) => Some(*bytes.first_chunk::<6>().ok_or(NetErrno::EINVAL)?),
+        None => None,
+    };
+    let record = NeighbourRecord {
+        interface,
+        address,
+        mac,
+        state: head.u16(8).unwrap_or(0),
+        is_router: head.u8(10).unwrap_or(0) & ROUTER != 0,
+        used_ms: 0,
+        confirmed_ms: 0,
+        updated_ms: 0,
+        probes: 0,
+    };
+    let mode = match inquiry.mode() {
+        EntryMode::Create => EntryMode::Create,
+        EntryMode::Change => EntryMode::Change,
+        _ => EntryMode::Replace,
+    };
+    Ok(inquiry.network.change(&NetworkChange::Neighbour(record, mode))?)
+}
+
+/// Removes a neighbour.
+///
+/// # Errors
+/// `EINVAL`, `ENODEV`, `ENOENT`.
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    let (interface, address) = subject(inquiry)?;
+    if interface == 0 {
+        return Err(NetErrno::EINVAL);
+    }
+    Ok(inquiry.network.change(&NetworkChange::RemoveNeighbour { interface, address })?)
+}

@@ -1,0 +1,77 @@
+//! Notices of changes, for programs that listen to groups (`ip monitor`).
+use super::{address, inquiry::kind, link, neighbour, routes};
+use crate::{
+    base::{INET, family_of},
+    wire::Reply,
+};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use interfaces::sockets::NetworkNotice;
+
+/// `RTNLGRP_*`.
+mod group {
+    pub(super) const LINK: u32 = 1;
+    pub(super) const NEIGHBOUR: u32 = 3;
+    pub(super) const ADDRESS4: u32 = 5;
+    pub(super) const ROUTE4: u32 = 7;
+    pub(super) const ADDRESS6: u32 = 9;
+    pub(super) const ROUTE6: u32 = 11;
+}
+/// `NLM_F_REPLACE`, in the notice of a route that replaced another.
+const REPLACED: u16 = 0x100;
+
+/// A message to the listeners of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// Number of the group, from 1.
+    pub group: u32,
+    /// The message.
+    pub message: Vec<u8>,
+}
+
+fn chosen(address: IpAddr, version4: u32, version6: u32) -> u32 {
+    if family_of(address) == INET { version4 } else { version6 }
+}
+
+/// Returns the message that tells of a change.
+pub fn notification(notice: &NetworkNotice) -> Notification {
+    let reply = Reply::default();
+    let replaced = Reply { flags: REPLACED, ..reply };
+    let (group, message) = match notice {
+        NetworkNotice::Link(one, change) => (
+            group::LINK,
+            link::describe(reply, (kind::NEW_LINK, *change), one, link::CountsShown::Told),
+        ),
+        NetworkNotice::LinkGone(one) => {
+            let head = (kind::DELETE_LINK, u32::MAX);
+            (group::LINK, link::describe(reply, head, one, link::CountsShown::Told))
+        }
+        NetworkNotice::Address(one) => (
+            chosen(one.address, group::ADDRESS4, group::ADDRESS6),
+            address::describe(reply, kind::NEW_ADDRESS, one),
+        ),
+        NetworkNotice::AddressGone(one) => (
+            chosen(one.address, group::ADDRESS4, group::ADDRESS6),
+            address::describe(reply, kind::DELETE_ADDRESS, one),
+        ),
+        NetworkNotice::Route(one) => (
+            chosen(one.destination, group::ROUTE4, group::ROUTE6),
+            routes::describe(reply, kind::NEW_ROUTE, one),
+        ),
+        NetworkNotice::RouteReplaced(one) => (
+            chosen(one.destination, group::ROUTE4, group::ROUTE6),
+            routes::describe(replaced, kind::NEW_ROUTE, one),
+        ),
+        NetworkNotice::RouteGone(one) => (
+            chosen(one.destination, group::ROUTE4, group::ROUTE6),
+            routes::describe(reply, kind::DELETE_ROUTE, one),
+        ),
+        NetworkNotice::Neighbour(one) => {
+            (group::NEIGHBOUR, neighbour::describe(reply, kind::NEW_NEIGHBOUR, one))
+        }
+        NetworkNotice::NeighbourGone(one) => {
+            (group::NEIGHBOUR, neighbour::describe(reply, kind::DELETE_NEIGHBOUR, one))
+        }
+    };
+    Notification { group, message }
+}

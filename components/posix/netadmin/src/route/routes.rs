@@ -1,0 +1,274 @@
+//! Routes: `struct rtmsg` and `RTA_*`.
+//!
+//! ```text
+//!  0       1           2        3     4       5         6       7      8       12
+//!  | family| dst bits  | src    | tos | table | protocol| scope | type | flags |
+//! ```
+use super::inquiry::{Filtering, Inquiry, kind};
+use crate::{
+    NetErrno,
+    base::{INET, INET6, address, family_of, octets, unspecified},
+    wire::{Attributes, Draft, Fields, Reply},
+};
+use alloc::vec::Vec;
+use interfaces::sockets::{NetworkChange, RouteRecord, number};
+
+pub(super) const HEAD: usize = 12;
+/// `RTA_*`.
+pub(super) mod attribute {
+    pub(crate) const DESTINATION: u16 = 1;
+    pub(crate) const SOURCE: u16 = 2;
+    pub(crate) const INPUT: u16 = 3;
+    pub(crate) const OUTPUT: u16 = 4;
+    pub(crate) const GATEWAY: u16 = 5;
+    pub(crate) const METRIC: u16 = 6;
+    pub(crate) const PREFERRED_SOURCE: u16 = 7;
+    pub(crate) const METRICS: u16 = 8;
+    pub(crate) const MULTIPATH: u16 = 9;
+    pub(crate) const CACHE: u16 = 12;
+    pub(crate) const TABLE: u16 = 15;
+    pub(crate) const MARK: u16 = 16;
+    pub(crate) const VIA: u16 = 18;
+    pub(crate) const PREFERENCE: u16 = 20;
+    pub(crate) const ENCAPSULATION: u16 = 22;
+    pub(crate) const USER: u16 = 25;
+    pub(crate) const NEXT_HOP: u16 = 30;
+    /// `RTAX_MTU`, within `METRICS`.
+    pub(crate) const MTU: u16 = 2;
+}
+/// `RTM_F_CLONED`, `RTM_F_PREFIX`.
+pub(super) const CLONED: u32 = 0x200;
+const PREFIX: u32 = 0x800;
+/// `RTNH_F_ONLINK`, `RTNH_F_LINKDOWN`, `RTNH_F_DEAD`.
+const ON_LINK: u32 = 4;
+/// `RT_TABLE_COMPAT`, for tables whose number is no byte.
+const COMPATIBLE: u8 = 252;
+/// Types that routes can have.
+const KIND_LAST: u8 = 11;
+/// Metric of a route of IPv6 without one (`IP6_RT_PRIO_USER`).
+const METRIC6: u32 = 1024;
+
+/// Returns the number of a table as a byte.
+pub(super) fn short_table(table: u32) -> u8 {
+    u8::try_from(table).unwrap_or(COMPATIBLE)
+}
+
+/// Adds `RTA_METRICS`.
+pub(super) fn metrics(draft: &mut Draft, route: &RouteRecord) {
+    if let Some(mtu) = route.mtu {
+        let nest = draft.nest(attribute::METRICS);
+        draft.u32(attribute::MTU, mtu);
+        draft.end(nest);
+    }
+}
+
+/// Describes a route.
+pub(super) fn describe(reply: Reply, kind: u16, route: &RouteRecord) -> Vec<u8> {
+    let family = family_of(route.destination);
+    let head = [
+        family,
+        route.prefix_length,
+        0,
+        0,
+        short_table(route.table),
+        route.protocol,
+        route.scope,
+        route.kind,
+    ];
+    let flags = if route.is_on_link { ON_LINK } else { 0 };
+    let mut draft = reply.begin(kind).put(&head).put(&flags.to_le_bytes());
+    draft.u32(attribute::TABLE, route.table);
+    if route.prefix_length > 0 {
+        draft.attribute(attribute::DESTINATION, &octets(route.destination));
+    }
+    if family == INET {
+        if route.metric != 0 {
+            draft.u32(attribute::METRIC, route.metric);
+        }
+        metrics(&mut draft, route);
+    }
+    if let Some(source) = route.preferred_source {
+        draft.attribute(attribute::PREFERRED_SOURCE, &octets(source));
+    }
+    if family == INET6 {
+        metrics(&mut draft, route);
+    }
+    if let Some(gateway) = route.gateway {
+        draft.attribute(attribute::GATEWAY, &octets(gateway));
+    }
+    if let Some(interface) = route.interface {
+        draft.u32(attribute::OUTPUT, interface);
+    }
+    if family == INET6 {
+        draft.u32(attribute::METRIC, route.metric);
+        // Hundredths of a second.
+        let expires = route.expires_s.map_or(0, |seconds| seconds.saturating_mul(100));
+        draft.words(attribute::CACHE, &[0, 0, expires, 0, 0, 0, 0, 0]);
+        draft.u8(attribute::PREFERENCE, 0);
+    }
+    draft.finish()
+}
+
+/// The entries that a dump wants.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    table: Option<u32>,
+    interface: Option<u32>,
+    protocol: Option<u8>,
+    kind: Option<u8>,
+    flags: u32,
+}
+
+impl Wanted {
+    fn of(inquiry: &Inquiry<'_>) -> Result<Wanted, NetErrno> {
+        let Ok(head) = inquiry.head(HEAD) else {
+            return if inquiry.asker.is_strict {
+                Err(NetErrno::EINVAL)
+            } else {
+                Ok(Wanted::default())
+            };
+        };
+        let fields = Fields(head);
+        let flags = fields.u32(8).unwrap_or(0);
+        if !inquiry.asker.is_strict {
+            return Ok(Wanted { flags: flags & (PREFIX | CLONED), ..Wanted::default() });
+        }
+        let mut attributes = Attributes::after(inquiry.message.body, HEAD);
+        let is_bad =
+            |(number, _): (u16, &[u8])| !matches!(number, attribute::TABLE | attribute::OUTPUT);
+        let has_bad_head = [1, 2, 3, 6].into_iter().any(|at| fields.u8(at).unwrap_or(0) != 0);
+        if has_bad_head || flags & !(CLONED | PREFIX) != 0 || attributes.any(is_bad) {
+            return Err(NetErrno::EINVAL);
+        }
+        let attributes = Attributes::after(inquiry.message.body, HEAD);
+        let byte = |at| fields.u8(at).filter(|value| *value != 0);
+        Ok(Wanted {
+            table: attributes
+                .u32(attribute::TABLE)
+                .or(byte(4).map(u32::from))
+                .filter(|it| *it != 0),
+            interface: attributes.u32(attribute::OUTPUT),
+            protocol: byte(5),
+            kind: byte(7),
+            flags,
+        })
+    }
+    fn takes(&self, route: &RouteRecord) -> bool {
+        self.table.is_none_or(|table| table == route.table)
+            && self.interface.is_none_or(|index| Some(index) == route.interface)
+            && self.protocol.is_none_or(|protocol| protocol == route.protocol)
+            && self.kind.is_none_or(|kind| kind == route.kind)
+    }
+    fn filtering(&self) -> Filtering {
+        let is_any = self.table.is_none()
+            && self.interface.is_none()
+            && self.protocol.is_none()
+            && self.kind.is_none();
+        if is_any { Filtering::None } else { Filtering::Done }
+    }
+}
+
+/// Lists the routes.
+///
+/// # Errors
+/// `EINVAL` for a request that a strict check refuses, `ENODEV` for its interface, `ENOENT` for its table.
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+    let wanted = Wanted::of(inquiry)?;
+    if let Some(index) = wanted.interface {
+        crate::base::link_numbered(inquiry.network, index)?;
+    }
+    // The cache is not kept by route.
+    if wanted.flags & CLONED != 0 {
+        return Ok(Vec::new());
+    }
+    let all = inquiry.network.routes();
+    if let Some(table) = wanted.table
+        && matches!(inquiry.family, INET | INET6)
+        && !matches!(table, number::TABLE_MAIN | number::TABLE_LOCAL)
+        && !all
+            .iter()
+            .any(|route| route.table == table && family_of(route.destination) == inquiry.family)
+    {
+        return Err(NetErrno::ENOENT);
+    }
+    let reply = inquiry.dump(wanted.filtering());
+    let mut messages = Vec::new();
+    for family in [INET, INET6].into_iter().filter(|family| inquiry.wants(*family)) {
+        let chosen = all.iter().filter(|one| family_of(one.destination) == family);
+        let chosen = chosen.filter(|one| wanted.takes(one));
+        messages.extend(chosen.map(|one| describe(reply, kind::NEW_ROUTE, one)));
+    }
+    Ok(messages)
+}
+
+/// Reads a route of a request.
+fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, NetErrno> {
+    let family = inquiry.family;
+    let head = Fields(inquiry.head(HEAD)?);
+    let attributes = Attributes::after(inquiry.message.body, HEAD);
+    let one = |number| match attributes.find(number) {
+        Some(bytes) => address(family, bytes).map(Some).ok_or(NetErrno::EINVAL),
+        None => Ok(None),
+    };
+    let bits = if family == INET { 32 } else { 128 };
+    let byte = |at| head.u8(at).unwrap_or(0);
+    let prefix_length = byte(1);
+    if prefix_length > bits || byte(2) > bits || byte(7) > KIND_LAST {
+        return Err(NetErrno::EINVAL);
+    }
+    // Routes by source or service, of several ways, and through tunnels, do not exist.
+    let has = |number| attributes.find(number).is_some();
+    let is_foreign = has(attribute::MULTIPATH)
+        || has(attribute::VIA)
+        || has(attribute::ENCAPSULATION)
+        || has(attribute::NEXT_HOP);
+    if is_foreign || byte(2) != 0 || byte(3) != 0 {
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    let inner = attributes.find(attribute::METRICS).map(Attributes::within);
+    let table = attributes.u32(attribute::TABLE).unwrap_or(byte(4).into());
+    Ok(RouteRecord {
+        table: if table == 0 { number::TABLE_MAIN } else { table },
+        destination: one(attribute::DESTINATION)?.unwrap_or(unspecified(family)),
+        prefix_length,
+        kind: byte(7),
+        scope: byte(6),
+        protocol: byte(5),
+        interface: attributes.u32(attribute::OUTPUT).filter(|index| *index != 0),
+        gateway: one(attribute::GATEWAY)?.filter(|gateway| !gateway.is_unspecified()),
+        preferred_source: one(attribute::PREFERRED_SOURCE)?,
+        metric: attributes.u32(attribute::METRIC).unwrap_or(0),
+        mtu: inner.and_then(|inner| inner.u32(attribute::MTU)),
+        is_on_link: head.u32(8).unwrap_or(0) & ON_LINK != 0,
+        expires_s: None,
+    })
+}
+
+/// Adds or changes a route.
+///
+/// # Errors
+/// `EINVAL`, `EOPNOTSUPP`, and those of the change.
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    let mut route = read(inquiry)?;
+    if route.kind == 0 {
+        route.kind = number::KIND_UNICAST;
+    }
+    if inquiry.family == INET6 {
+        // Routes of IPv6 have no scope.
+        route.scope = number::SCOPE_UNIVERSE;
+        route.metric = if route.metric == 0 { METRIC6 } else { route.metric };
+    }
+    Ok(inquiry.network.change(&NetworkChange::Route(route, inquiry.mode()))?)
+}
+
+/// Removes a route.
+///
+/// # Errors
+/// `EINVAL`, `EOPNOTSUPP`, `ESRCH`.
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+    let mut route = read(inquiry)?;
+    if inquiry.family == INET6 {
+        route.scope = number::SCOPE_NOWHERE;
+    }
+    Ok(inquiry.network.change(&NetworkChange::RemoveRoute(route))?)
+}

@@ -1,0 +1,129 @@
+//! The files of `/proc/sys/net/ipv4` and `ipv6`: their names, and their values as text.
+use crate::NetErrno;
+use alloc::{string::String, vec, vec::Vec};
+use core::fmt::Write;
+use interfaces::sockets::{InterfaceParameter as Conf, NetworkParameter as Core};
+
+/// A file and its parameter.
+pub type CoreSetting = (&'static str, Core);
+/// A file in the folder of an interface, and its parameter.
+pub type InterfaceSetting = (&'static str, Conf);
+
+/// The files of `net/ipv4`.
+pub const CORE4: &[CoreSetting] = &[
+    ("icmp_echo_ignore_all", Core::IcmpEchoIgnoreAll),
+    ("icmp_echo_ignore_broadcasts", Core::IcmpEchoIgnoreBroadcasts),
+    ("icmp_msgs_burst", Core::IcmpMessagesBurst),
+    ("icmp_msgs_per_sec", Core::IcmpMessagesPerSecond),
+    ("icmp_ratelimit", Core::IcmpRateLimit),
+    ("icmp_ratemask", Core::IcmpRateMask),
+    ("igmp_max_memberships", Core::IgmpMaxMemberships),
+    ("ip_default_ttl", Core::DefaultTtl),
+    ("ip_local_port_range", Core::LocalPortRange),
+    ("ip_no_pmtu_disc", Core::NoPathDiscovery),
+    ("ip_nonlocal_bind", Core::NonlocalBind),
+    ("ip_unprivileged_port_start", Core::UnprivilegedPortStart),
+    ("ping_group_range", Core::PingGroupRange),
+    ("tcp_abort_on_overflow", Core::TcpAbortOnOverflow),
+    ("tcp_autocorking", Core::TcpAutocorking),
+    ("tcp_base_mss", Core::TcpBaseMss),
+    ("tcp_challenge_ack_limit", Core::TcpChallengeAckLimit),
+    ("tcp_congestion_control", Core::TcpCongestionControl),
+    ("tcp_dsack", Core::TcpDsack),
+    ("tcp_ecn", Core::TcpEcn),
+    ("tcp_fastopen", Core::TcpFastopen),
+    ("tcp_fin_timeout", Core::TcpFinTimeout),
+    ("tcp_frto", Core::TcpFrto),
+    ("tcp_keepalive_intvl", Core::TcpKeepaliveIntvl),
+    ("tcp_keepalive_probes", Core::TcpKeepaliveProbes),
+    ("tcp_keepalive_time", Core::TcpKeepaliveTime),
+    ("tcp_max_orphans", Core::TcpMaxOrphans),
+    ("tcp_max_syn_backlog", Core::TcpMaxSynBacklog),
+    ("tcp_max_tw_buckets", Core::TcpMaxTwBuckets),
+    ("tcp_mem", Core::TcpMem),
+    ("tcp_moderate_rcvbuf", Core::TcpModerateRcvbuf),
+    ("tcp_mtu_probing", Core::TcpMtuProbing),
+    ("tcp_notsent_lowat", Core::TcpNotsentLowat),
+    ("tcp_orphan_retries", Core::TcpOrphanRetries),
+    ("tcp_recovery", Core::TcpRecovery),
+    ("tcp_reordering", Core::TcpReordering),
+    ("tcp_retries1", Core::TcpRetries1),
+    ("tcp_retries2", Core::TcpRetries2),
+    ("tcp_rfc1337", Core::TcpRfc1337),
+    ("tcp_rmem", Core::TcpRmem),
+    ("tcp_sack", Core::TcpSack),
+    ("tcp_slow_start_after_idle", Core::TcpSlowStartAfterIdle),
+    ("tcp_syn_retries", Core::TcpSynRetries),
+    ("tcp_synack_retries", Core::TcpSynackRetries),
+    ("tcp_syncookies", Core::TcpSyncookies),
+    ("tcp_timestamps", Core::TcpTimestamps),
+    ("tcp_tw_reuse", Core::TcpTwReuse),
+    ("tcp_window_scaling", Core::TcpWindowScaling),
+    ("tcp_wmem", Core::TcpWmem),
+    ("udp_mem", Core::UdpMem),
+];
+/// The files of `net/ipv6`.
+pub const CORE6: &[CoreSetting] = &[("bindv6only", Core::BindVersion6Only)];
+/// The files of `net/ipv4/conf/X`.
+pub const CONF4: &[InterfaceSetting] = &[
+    ("accept_local", Conf::AcceptLocal),
+    ("accept_redirects", Conf::AcceptRedirects4),
+    ("arp_announce", Conf::ArpAnnounce),
+    ("arp_ignore", Conf::ArpIgnore),
+    ("forwarding", Conf::Forwarding4),
+    ("promote_secondaries", Conf::PromoteSecondaries),
+    ("rp_filter", Conf::ReversePathFilter),
+];
+/// The files of `net/ipv6/conf/X`.
+pub const CONF6: &[InterfaceSetting] = &[
+    ("accept_ra", Conf::AcceptAdvertisements),
+    ("accept_redirects", Conf::AcceptRedirects6),
+    ("addr_gen_mode", Conf::AddressGeneration),
+    ("autoconf", Conf::Autoconfiguration),
+    ("dad_transmits", Conf::DuplicateProbes),
+    ("disable_ipv6", Conf::DisableVersion6),
+    ("forwarding", Conf::Forwarding6),
+    ("hop_limit", Conf::HopLimit),
+    ("mtu", Conf::Mtu6),
+    ("use_tempaddr", Conf::TemporaryAddresses),
+];
+/// The files of `net/ipv4/neigh/X`.
+pub const NEIGHBOURS4: &[InterfaceSetting] =
+    &[("base_reachable_time_ms", Conf::ReachableMs4), ("retrans_time_ms", Conf::RetransmitMs4)];
+/// The files of `net/ipv6/neigh/X`.
+pub const NEIGHBOURS6: &[InterfaceSetting] =
+    &[("base_reachable_time_ms", Conf::ReachableMs6), ("retrans_time_ms", Conf::RetransmitMs6)];
+
+/// The names of congestion controls, by their numbers.
+const CONTROLS: [&str; 2] = ["reno", "cubic"];
+
+/// Returns the values of a parameter as text.
+pub fn format_values(parameter: Core, values: &[i64]) -> String {
+    let mut text = String::new();
+    if parameter == Core::TcpCongestionControl {
+        let number = values.first().and_then(|value| usize::try_from(*value).ok());
+        text.push_str(number.and_then(|number| CONTROLS.get(number)).copied().unwrap_or(""));
+    } else {
+        for (place, value) in values.iter().enumerate() {
+            let gap = if place == 0 { "" } else { "\t" };
+            let _ = write!(text, "{gap}{value}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Returns the values that a program wrote.
+///
+/// # Errors
+/// `EINVAL` if they are no numbers, `ENOENT` for a congestion control that is not there.
+pub fn parse_values(parameter: Core, data: &[u8]) -> Result<Vec<i64>, NetErrno> {
+    let text = core::str::from_utf8(data).map_err(|_| NetErrno::EINVAL)?;
+    if parameter == Core::TcpCongestionControl {
+        let found = CONTROLS.iter().position(|name| *name == text.trim());
+        return found.map(|number| vec![number as i64]).ok_or(NetErrno::ENOENT);
+    }
+    let values: Result<Vec<i64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+    let values = values.map_err(|_| NetErrno::EINVAL)?;
+    if values.is_empty() { Err(NetErrno::EINVAL) } else { Ok(values) }
+}

@@ -1,0 +1,131 @@
+//! Writing of messages.
+use super::{NetlinkMessage, flag};
+use crate::NetErrno;
+use alloc::vec::Vec;
+
+/// Bytes of the header of a message.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// The head of answers to a request: its number, and the port that asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reply {
+    /// Number of the request; zero for a notice.
+    pub(crate) sequence: u32,
+    /// Port of the program; zero for a notice.
+    pub(crate) port: u32,
+    /// Flags of each message.
+    pub(crate) flags: u16,
+}
+
+impl Reply {
+    /// Begins a message.
+    pub(crate) fn begin(self, kind: u16) -> Draft {
+        let mut bytes = Vec::with_capacity(256);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&kind.to_le_bytes());
+        bytes.extend_from_slice(&self.flags.to_le_bytes());
+        bytes.extend_from_slice(&self.sequence.to_le_bytes());
+        bytes.extend_from_slice(&self.port.to_le_bytes());
+        Draft { bytes }
+    }
+    /// Returns the end of a dump.
+    pub(crate) fn done(self) -> Vec<u8> {
+        Reply { flags: self.flags | flag::MULTI, ..self }.begin(flag::DONE).put(&[0; 4]).finish()
+    }
+    /// Returns the answer to a message that failed, or asked for an acknowledgement. Without `NETLINK_CAP_ACK` the answer to one that
+    /// failed repeats it whole.
+    pub(crate) fn acknowledge(
+        self,
+        message: &NetlinkMessage<'_>,
+        result: Result<(), NetErrno>,
+        quote: Quote,
+    ) -> Vec<u8> {
+        let is_whole = result.is_err() && quote == Quote::Whole;
+        let flags = if is_whole { 0 } else { flag::CAPPED };
+        let length = if is_whole { message.whole.len() } else { HEADER_BYTES };
+        let number = result.map_or_else(|error| (error.0 as i32).wrapping_neg(), |()| 0);
+        let draft = Reply { flags, ..self }.begin(flag::ERROR).put(&number.to_le_bytes());
+        draft.put(message.whole.get(..length).unwrap_or_default()).finish()
+    }
+}
+
+/// The part of a failed request that its answer repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quote {
+    /// All of it.
+    Whole,
+    /// Its header alone (`NETLINK_CAP_ACK`).
+    Header,
+}
+
+/// A message that is being written.
+pub(crate) struct Draft {
+    bytes: Vec<u8>,
+}
+
+/// The place of a nested attribute whose length is not known yet.
+pub(crate) struct Nest(usize);
+
+impl Draft {
+    /// Adds bytes of the fixed head.
+    pub(crate) fn put(mut self, bytes: &[u8]) -> Draft {
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+    /// Adds an attribute.
+    pub(crate) fn attribute(&mut self, number: u16, value: &[u8]) {
+        self.pad();
+        let length = (value.len() + 4) as u16;
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+        self.bytes.extend_from_slice(value);
+        self.pad();
+    }
+    /// Adds a number of four bytes.
+    pub(crate) fn u32(&mut self, number: u16, value: u32) {
+        self.attribute(number, &value.to_le_bytes());
+    }
+    /// Adds a byte.
+    pub(crate) fn u8(&mut self, number: u16, value: u8) {
+        self.attribute(number, &[value]);
+    }
+    /// Adds a text with its final zero.
+    pub(crate) fn text(&mut self, number: u16, value: &str) {
+        let mut bytes = value.as_bytes().to_vec();
+        bytes.push(0);
+        self.attribute(number, &bytes);
+    }
+    /// Adds numbers of four bytes.
+    pub(crate) fn words(&mut self, number: u16, values: &[u32]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.attribute(number, &bytes);
+    }
+    /// Begins an attribute that holds others.
+    pub(crate) fn nest(&mut self, number: u16) -> Nest {
+        self.pad();
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 2]);
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+        Nest(at)
+    }
+    /// Ends it.
+    pub(crate) fn end(&mut self, nest: Nest) {
+        let length = self.bytes.len().saturating_sub(nest.0) as u16;
+        if let Some(place) = self.bytes.get_mut(nest.0..).and_then(|rest| rest.first_chunk_mut()) {
+            *place = length.to_le_bytes();
+        }
+    }
+    /// Ends the message.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let length = self.bytes.len() as u32;
+        if let Some(place) = self.bytes.first_chunk_mut() {
+            *place = length.to_le_bytes();
+        }
+        self.pad();
+        self.bytes
+    }
+    fn pad(&mut self) {
+        let length = self.bytes.len().next_multiple_of(4);
+        self.bytes.resize(length, 0);
+    }
+}
