@@ -15,8 +15,8 @@ mod window;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;
 use interfaces::{
-    block::Block, clock::Clock, entropy::Entropy, offer::MakeFileSystem, supervisor::Supervisor,
-    terminal::Port,
+    block::Block, clock::Clock, entropy::Entropy, offer::MakeFileSystem, sockets::Network,
+    supervisor::Supervisor, terminal::Port,
 };
 use proc::procfs::registry;
 use rt::power::{self, Action};
@@ -34,6 +34,8 @@ pub struct Boot {
     pub clock: Option<Arc<dyn Clock>>,
     /// Sources of entropy besides the processor.
     pub entropy: Vec<Arc<dyn Entropy>>,
+    /// The network stack.
+    pub network: Option<Arc<dyn Network>>,
     /// File systems by type name.
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
     /// Every component, in the order of starting.
@@ -72,6 +74,9 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     boot.system_calls.choose();
     clock::set_wall(boot.clock.as_ref());
     objects::devices::hardware_random::announce(&boot.entropy);
+    if let Some(network) = boot.network.take() {
+        objects::socket::internet::set_network(network);
+    }
     parameters::report_unknown();
     power::down(run(&boot)?)
 }

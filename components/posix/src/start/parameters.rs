@@ -3,9 +3,10 @@
 //! `unknown_bootoption`; `lib/cmdline.c`, `next_arg`.
 use alloc::{string::String, vec::Vec};
 
-/// Parameters of the personality, of the nucleus and of the runtime. A loader may add `BOOT_IMAGE`.
-const KNOWN: [&str; 16] = [
+/// Parameters of the personality, of the network stack, of the nucleus and of the runtime. A loader may add `BOOT_IMAGE`.
+const KNOWN: [&str; 17] = [
     "BOOT_IMAGE",
+    "inet.netisrs",
     "init",
     "ro",
     "root",

@@ -1,5 +1,5 @@
 //! ioctl: the requests that every file supports, then those of its kind.
-use super::{async_owner, entry::Entry, extents};
+use super::{async_owner, entry::Entry, extents, network_ioctl};
 use alloc::sync::Arc;
 use interfaces::{block::SECTOR_BYTES, file_system::FileType};
 use linux_raw_sys::{general as raw, ioctl as request};
@@ -7,7 +7,7 @@ use objects::{
     devices::{BlockFile, MemoryDevice},
     inotify::Inotify,
     pipe::End,
-    socket,
+    socket::{self, Socket},
     tty::{Stream, TerminalFile, pty::Master},
 };
 use process::{
@@ -84,12 +84,7 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         return device.ioctl(call.task, memory, command, argument);
     }
     if let Some(socket) = socket::of(file) {
-        let count = match command {
-            request::FIONREAD => socket.readable_bytes()?,
-            request::TIOCOUTQ => socket.unsent_bytes(),
-            _ => return Err(Errno::ENOTTY),
-        };
-        return memory.write(argument, &(count.min(i32::MAX as usize) as u32)).map(|()| 0);
+        return ioctl_socket(call, socket, command, argument);
     }
     if matches!(command, request::FIFREEZE | request::FITHAW) {
         let is_administrator = call.task.credentials().has(vfs::Capabilities::SYS_ADMIN);
@@ -127,6 +122,23 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         _ => return Err(Errno::ENOTTY),
     }
     Ok(0)
+}
+
+fn ioctl_socket(
+    call: &Call<'_>,
+    socket: &dyn Socket,
+    command: u32,
+    argument: u64,
+) -> Result<u64, Errno> {
+    if let Some(answer) = network_ioctl::request(call, socket, command, argument)? {
+        return Ok(answer);
+    }
+    let count = match command {
+        request::FIONREAD => socket.readable_bytes()?,
+        request::TIOCOUTQ => socket.unsent_bytes()?,
+        command => socket.request(command)? as usize,
+    };
+    call.memory.write(argument, &(count.min(i32::MAX as usize) as u32)).map(|()| 0)
 }
 
 /// Answers FICLONE, FICLONERANGE (ioctl_ficlone(2)) and FIDEDUPERANGE: no file system here shares blocks, which is

@@ -33,6 +33,7 @@ mod memory_file;
 mod messages;
 mod mount;
 mod names;
+mod network_ioctl;
 mod open;
 mod pidfd;
 mod place;

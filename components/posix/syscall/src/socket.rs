@@ -1,4 +1,4 @@
-//! The socket calls, for AF_UNIX; other families fail with EAFNOSUPPORT.
+//! The socket calls, for AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK; other families fail with EAFNOSUPPORT.
 use super::{
     entry::Entry,
     socket_message::{Header, receive_one, send_one},
@@ -12,7 +12,9 @@ use objects::{
     socket::{
         self, Shut, Socket, SocketAddress, SocketKind,
         interface::{Outgoing, Patience},
+        internet::{self, AddressFamily},
         local::{LocalSocket, party},
+        netlink,
     },
 };
 use process::{
@@ -25,11 +27,16 @@ use process::{
 };
 use vfs::{Errno, OpenFile};
 
-const NO_URGENT: &str = "MSG_OOB";
+const NO_URGENT: &str = "MSG_OOB of AF_UNIX";
 
 /// The system calls that this file implements.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(raw::__NR_socket, "socket", "families but AF_UNIX (EAFNOSUPPORT)", socket),
+    Entry::partial(
+        raw::__NR_socket,
+        "socket",
+        "families but AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK (EAFNOSUPPORT)",
+        socket,
+    ),
     Entry::whole(raw::__NR_socketpair, "socketpair", socketpair),
     Entry::whole(raw::__NR_bind, "bind", bind),
     Entry::whole(raw::__NR_listen, "listen", listen),
@@ -95,14 +102,28 @@ pub fn opened(call: &Call<'_>) -> Result<Opened, Errno> {
     Ok(opened)
 }
 
+/// A socket that is to be made.
+enum Asked {
+    Local(SocketKind),
+    Internet(AddressFamily),
+    Netlink,
+}
+
 /// Decodes kind and flags of a type argument, for a family.
-fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<SocketKind, Errno> {
+fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Asked, Errno> {
     check_type_flags(kind)?;
     if !(0..net::AF_MAX as i32).contains(&family) {
         return Err(Errno::EAFNOSUPPORT);
     }
     if kind & KIND_BITS >= KINDS {
         return Err(Errno::EINVAL);
+    }
+    if let Some(family) = internet::family_of(family) {
+        internet::check(family, kind & KIND_BITS, protocol)?;
+        return Ok(Asked::Internet(family));
+    }
+    if family == net::AF_NETLINK as i32 {
+        return netlink::check(kind & KIND_BITS, protocol).map(|_| Asked::Netlink);
     }
     if family != net::AF_UNIX as i32 {
         return Err(Errno::EAFNOSUPPORT);
@@ -111,10 +132,10 @@ fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<SocketKind, Errno> {
         return Err(Errno::EPROTONOSUPPORT);
     }
     match kind & KIND_BITS {
-        net::SOCK_STREAM => Ok(SocketKind::Stream),
+        net::SOCK_STREAM => Ok(Asked::Local(SocketKind::Stream)),
         // Linux treats raw sockets of this family as datagrams.
-        net::SOCK_DGRAM | net::SOCK_RAW => Ok(SocketKind::Datagram),
-        net::SOCK_SEQPACKET => Ok(SocketKind::Packet),
+        net::SOCK_DGRAM | net::SOCK_RAW => Ok(Asked::Local(SocketKind::Datagram)),
+        net::SOCK_SEQPACKET => Ok(Asked::Local(SocketKind::Packet)),
         _ => Err(Errno::ESOCKTNOSUPPORT),
     }
 }
@@ -135,16 +156,25 @@ fn describe(task: &Task, socket: Arc<dyn Socket>, flags: u32) -> Result<Arc<Open
 }
 
 fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let kind = kind_of(call.int(0), call.uint(1), call.int(2))?;
-    let flags = call.uint(1);
+    let (flags, protocol) = (call.uint(1), call.int(2));
+    let asked = kind_of(call.int(0), flags, protocol)?;
+    let made: Arc<dyn Socket> = match asked {
+        Asked::Local(kind) => LocalSocket::new(kind, call.caller()),
+        Asked::Internet(family) => internet::open(call.task, family, flags & KIND_BITS, protocol)?,
+        Asked::Netlink => netlink::open(flags & KIND_BITS, protocol)?,
+    };
     let descriptor = reserve_for(call, flags)?;
-    Ok(descriptor.fill(describe(call.task, LocalSocket::new(kind, call.caller()), flags)?))
+    Ok(descriptor.fill(describe(call.task, made, flags)?))
 }
 
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = call.uint(1);
     check_type_flags(flags)?;
-    let kind = match kind_of(call.int(0), flags, call.int(2)) {
+    let asked = kind_of(call.int(0), flags, call.int(2)).and_then(|asked| match asked {
+        Asked::Local(kind) => Ok(kind),
+        Asked::Internet(_) | Asked::Netlink => Err(Errno::EOPNOTSUPP),
+    });
+    let kind = match asked {
         Ok(kind) => kind,
         Err(error) => {
             // As on Linux, the descriptors are chosen and stored before the rest is checked.
@@ -245,8 +275,7 @@ fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let finish = || {
         let file = describe(call.task, made.clone(), flags)?;
         if call.word(1) != 0 {
-            let name = made.peer_name().unwrap_or(SocketAddress::NONE);
-            write_address(call.memory, &name, call.word(1), call.word(2))?;
+            write_address(call.memory, &made.accepted_from(), call.word(1), call.word(2))?;
         }
         Ok(file)
     };
@@ -284,8 +313,10 @@ fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut source =
         UserSource::new(call.caller(), call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
     let opened = opened(call)?;
+    let takes_none = opened.socket()?.family() == net::AF_UNIX as u16;
     let to = match (call.word(4), call.int(5)) {
-        (0, _) | (_, 0) => None,
+        (0, _) => None,
+        (_, 0) if takes_none => None,
         (at, length) => Some(read_address(call.memory, at, length)?),
     };
     let message = Outgoing { to: to.as_ref(), ..Outgoing::default() };

@@ -6,7 +6,7 @@ use linux_raw_sys::net;
 use memory::{AddressSpace, Room, UserSink, UserSource, transfer::BUFFERS_MAX};
 use objects::socket::{
     SocketAddress,
-    interface::{Identity, Outgoing, Receive, Received, Send},
+    interface::{CONTROL_HEAD, Identity, Outgoing, Receive, Received, Send, control_items},
     local::rights::RIGHTS_MAX,
 };
 use process::{
@@ -45,6 +45,9 @@ struct ControlHeader {
 }
 
 const CONTROL_BYTES: usize = size_of::<ControlHeader>();
+const _: () = assert!(CONTROL_BYTES == CONTROL_HEAD);
+/// AF_UNIX.
+const LOCAL: u16 = net::AF_UNIX as u16;
 /// The greatest number of bytes of control data that may be sent (`net.core.optmem_max`).
 const CONTROL_MAX: usize = 20_480;
 const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
@@ -65,6 +68,7 @@ pub fn send(
         is_nonblocking: opened.is_nonblocking(flags),
         is_silent: flags & net::MSG_NOSIGNAL != 0,
         is_urgent: flags & net::MSG_OOB != 0,
+        is_more: flags & net::MSG_MORE != 0,
     };
     Ok(opened.socket()?.send(call.task, source, message, how)? as u64)
 }
@@ -84,6 +88,8 @@ pub fn receive(
         is_peek: flags & net::MSG_PEEK != 0,
         is_whole: flags & net::MSG_WAITALL != 0,
         is_urgent: flags & net::MSG_OOB != 0,
+        is_discarding: flags & net::MSG_TRUNC != 0,
+        is_error_queue: flags & net::MSG_ERRQUEUE != 0,
     };
     opened.socket()?.receive(sink, how, sender)
 }
@@ -112,31 +118,36 @@ pub fn send_one(
     let count = header.buffer_count as usize;
     let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
     let mut source = UserSource::vectored(call.caller(), call.memory, buffers);
-    if header.control != 0 && header.control_length > 0 {
-        read_control(call, header, &mut message)?;
+    let control = read_control(call, header)?;
+    match opened.socket()?.family() {
+        LOCAL => pass_control(call, &control, &mut message)?,
+        _ => message.control = &control,
     }
     send(call, opened, &mut source, (message, flags))
 }
 
-fn read_control(call: &Call<'_>, header: &Header, message: &mut Outgoing<'_>) -> Result<(), Errno> {
+fn read_control(call: &Call<'_>, header: &Header) -> Result<Vec<u8>, Errno> {
+    if header.control == 0 || header.control_length == 0 {
+        return Ok(Vec::new());
+    }
     let length = usize::try_from(header.control_length).ok().filter(|all| *all <= CONTROL_MAX);
     let mut bytes = vec![0; length.ok_or(Errno::ENOBUFS)?];
     call.memory.read_bytes(header.control, &mut bytes)?;
-    let mut rest = bytes.as_slice();
-    while rest.len() >= CONTROL_BYTES {
-        let (one, body) = ControlHeader::read_from_prefix(rest).map_err(|_| Errno::EINVAL)?;
-        let length = usize::try_from(one.length).map_err(|_| Errno::EINVAL)?;
-        let data = length.checked_sub(CONTROL_BYTES).and_then(|length| body.get(..length));
-        let data = data.ok_or(Errno::EINVAL)?;
-        match (one.level, one.kind) {
-            (SOL_SOCKET, SCM_RIGHTS) => add_files(call, data, &mut message.files)?,
+    Ok(bytes)
+}
+
+/// Reads the control messages of AF_UNIX.
+fn pass_control(call: &Call<'_>, bytes: &[u8], message: &mut Outgoing<'_>) -> Result<(), Errno> {
+    for item in control_items(bytes) {
+        let item = item?;
+        match (item.level, item.kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => add_files(call, item.data, &mut message.files)?,
             (SOL_SOCKET, SCM_CREDENTIALS) => {
-                message.identity = Some(check_identity(call.task, data)?);
+                message.identity = Some(check_identity(call.task, item.data)?);
             }
             (SOL_SOCKET, _) => return Err(Errno::EINVAL),
             _ => {}
         }
-        rest = rest.get(length.next_multiple_of(size_of::<u64>())..).unwrap_or_default();
     }
     Ok(())
 }
@@ -192,7 +203,7 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     let mut sender = SocketAddress::NONE;
     let wanted = (header.name != 0).then_some(&mut sender);
     let found = receive(opened, &mut sink, flags, wanted)?;
-    let mut told = Header { flags: flags & net::MSG_CMSG_CLOEXEC, ..header };
+    let mut told = Header { flags: flags & net::MSG_CMSG_CLOEXEC | found.flags, ..header };
     if found.length > found.count {
         told.flags |= net::MSG_TRUNC;
     }
@@ -201,11 +212,16 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
         told.name_length = vfs::committed(tell)?;
     }
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
-    let passes = opened.socket()?.common().options.passes_identity.load(Ordering::Relaxed);
+    let is_local = opened.socket()?.family() == LOCAL;
+    let passes =
+        is_local && opened.socket()?.common().options.passes_identity.load(Ordering::Relaxed);
     let mut control = ControlPart { memory: call.memory, header: &mut told, used: 0 };
     if passes {
         let Identity { process, user, group } = found.identity;
-        control.put(SCM_CREDENTIALS, [process, user, group].as_bytes())?;
+        control.put((SOL_SOCKET, SCM_CREDENTIALS), [process, user, group].as_bytes())?;
+    }
+    for item in &found.control {
+        control.put((item.level, item.kind), item.data())?;
     }
     if !found.files.is_empty() {
         let on_exec = OnExec::from_flag(flags, net::MSG_CMSG_CLOEXEC);
@@ -242,7 +258,7 @@ impl ControlPart<'_> {
         self.header.flags |= net::MSG_CTRUNC;
     }
     /// Adds one item, as much of it as there is room for.
-    fn put(&mut self, kind: i32, data: &[u8]) -> Result<(), Errno> {
+    fn put(&mut self, (level, kind): (i32, i32), data: &[u8]) -> Result<(), Errno> {
         let (at, room) = self.place();
         if room < CONTROL_BYTES {
             self.cut();
@@ -253,7 +269,7 @@ impl ControlPart<'_> {
         if length < whole {
             self.cut();
         }
-        let head = ControlHeader { length: length as u64, level: SOL_SOCKET, kind };
+        let head = ControlHeader { length: length as u64, level, kind };
         self.memory.commit(at, &head)?;
         let data = data.get(..length - CONTROL_BYTES).unwrap_or_default();
         self.memory.commit_bytes(at.wrapping_add(CONTROL_BYTES as u64), data)?;

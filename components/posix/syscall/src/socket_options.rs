@@ -1,4 +1,4 @@
-//! getsockopt and setsockopt (socket(7), unix(7)).
+//! getsockopt and setsockopt: the options of SOL_SOCKET (socket(7), unix(7)). Those of other levels are the family's.
 use super::socket::opened;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -6,8 +6,9 @@ use linux_raw_sys::net;
 use memory::AddressSpace;
 use objects::socket::{
     Socket,
-    common::{RECEIVE_DEFAULT, RECEIVE_MAX, SEND_MAX},
+    common::{RECEIVE_MAX, SEND_MAX},
     interface::Party,
+    internet::OptionInput,
 };
 use process::{Task, call::Call};
 use vfs::{Capabilities, Errno};
@@ -37,23 +38,33 @@ const KEPT: &[u32] = &[
     net::SO_NOFCS,
     net::SO_LOCK_FILTER,
     net::SO_TIMESTAMP_NEW,
+    net::SO_TIMESTAMPNS_NEW,
 ];
 /// Bytes of the longest name of a device.
 const DEVICE_BYTES: usize = 15;
+/// The loopback interface, which every stack has: name and number.
+const LOOPBACK: (&[u8], u32) = (b"lo", 1);
 
-fn option(call: &Call<'_>) -> Result<u32, Errno> {
-    if call.uint(1) == net::SOL_SOCKET { Ok(call.uint(2)) } else { Err(Errno::EOPNOTSUPP) }
+fn is_local(socket: &dyn Socket) -> bool {
+    socket.family() == net::AF_UNIX as u16
 }
 
 /// Does setsockopt(2).
 ///
 /// # Errors
-/// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `EDOM`, `EPERM`, `EACCES`, `EFAULT`.
+/// `EOPNOTSUPP` for levels that the family lacks, `ENOPROTOOPT`, `EINVAL`, `EDOM`, `EPERM`, `EACCES`, `EFAULT`.
 pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let socket = opened.socket()?;
     let length = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
-    let (option, at) = (option(call)?, call.word(3));
+    let (level, option, at) = (call.uint(1), call.uint(2), call.word(3));
+    if level != net::SOL_SOCKET {
+        let read = |offset: usize, bytes: &mut [u8]| {
+            call.memory.read_bytes(at.wrapping_add(offset as u64), bytes)
+        };
+        let input = OptionInput::new(length, read)?;
+        return socket.set_option(call.task, (level, option), &input).map(|()| 0);
+    }
     match option {
         net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
             let ns = read_timeout(call.memory, at, length)?;
@@ -65,20 +76,36 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
             socket.common().options.send_timeout_ns.store(ns, Ordering::Relaxed);
             return Ok(0);
         }
-        net::SO_BINDTODEVICE => {
-            let mut name = [0; DEVICE_BYTES];
-            let place = name.get_mut(..length.min(DEVICE_BYTES)).unwrap_or_default();
-            call.memory.read_bytes(at, place)?;
-            // There are no network devices.
-            return if name[0] == 0 { Ok(0) } else { Err(Errno::ENODEV) };
-        }
+        net::SO_BINDTODEVICE => return bind_to_device(call, socket, length),
         _ => {}
     }
     if length < size_of::<i32>() {
         return Err(Errno::EINVAL);
     }
     let value = call.memory.read::<i32>(at)?;
-    set_number(call, socket, option, value, length).map(|()| 0)
+    set_number(call, socket, option, value, length)?;
+    socket.options_changed();
+    Ok(0)
+}
+
+fn bind_to_device(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result<u64, Errno> {
+    let mut name = [0; DEVICE_BYTES];
+    let place = name.get_mut(..length.min(DEVICE_BYTES)).unwrap_or_default();
+    call.memory.read_bytes(call.word(3), place)?;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let number = match name {
+        [] => 0,
+        _ if name == LOOPBACK.0 => LOOPBACK.1,
+        _ => return Err(Errno::ENODEV),
+    };
+    let interface = &socket.common().options.interface;
+    // Without a privilege a socket can be bound once.
+    if interface.load(Ordering::Relaxed) != 0 {
+        check(call.task, Capabilities::NET_RAW)?;
+    }
+    interface.store(number, Ordering::Relaxed);
+    socket.options_changed();
+    Ok(0)
 }
 
 fn set_number(
@@ -89,56 +116,62 @@ fn set_number(
     length: usize,
 ) -> Result<(), Errno> {
     let options = &socket.common().options;
-    let wanted = value.max(0) as usize;
+    // A negative number is the largest, as the comparison in Linux is unsigned; the privileged ones take it for 0.
+    let (wanted, forced) = (value as u32 as usize, value.max(0) as usize);
     match option {
         net::SO_PASSCRED => options.passes_identity.store(value != 0, Ordering::Relaxed),
         net::SO_SNDBUF => socket.set_send_buffer(send_buffer(wanted.min(SEND_MAX.size()))),
         net::SO_SNDBUFFORCE => {
             check(call.task, Capabilities::NET_ADMIN)?;
-            socket.set_send_buffer(send_buffer(wanted.min(i32::MAX as usize / 2)));
+            socket.set_send_buffer(send_buffer(forced.min(i32::MAX as usize / 2)));
         }
         net::SO_RCVBUF | net::SO_RCVBUFFORCE => {
             let most = match option {
                 net::SO_RCVBUF => RECEIVE_MAX.size(),
                 _ => check(call.task, Capabilities::NET_ADMIN).map(|()| i32::MAX as usize / 2)?,
             };
-            let bytes = (wanted.min(most) * 2).max(RECEIVE_BUFFER_MIN);
-            options.receive_buffer.store(bytes as i32, Ordering::Relaxed);
+            let wanted = if option == net::SO_RCVBUF { wanted } else { forced };
+            socket.set_receive_buffer((wanted.min(most) * 2).max(RECEIVE_BUFFER_MIN));
         }
         net::SO_RCVLOWAT => {
             let bytes = if value < 0 { i32::MAX } else { value.max(1) };
             options.low_water.store(bytes, Ordering::Relaxed);
         }
+        net::SO_PEEK_OFF if !socket.has_peek_offset() => return Err(Errno::EOPNOTSUPP),
         net::SO_PEEK_OFF => options.peek_offset.store(value.max(-1), Ordering::Relaxed),
         net::SO_PRIORITY => {
+            let may = |wanted| check(call.task, wanted);
             if !(0..=PRIORITY_MAX).contains(&value) {
-                check(call.task, Capabilities::NET_ADMIN)?;
+                may(Capabilities::NET_RAW).or_else(|_| may(Capabilities::NET_ADMIN))?;
             }
             options.priority.store(value, Ordering::Relaxed);
         }
-        net::SO_LINGER => {
-            if length < size_of::<[i32; 2]>() {
-                return Err(Errno::EINVAL);
-            }
-            let [is_on, seconds] = call.memory.read::<[i32; 2]>(call.word(3))?;
-            let seconds = if is_on != 0 { seconds.max(0) } else { -1 };
-            options.linger_seconds.store(seconds, Ordering::Relaxed);
-        }
+        net::SO_LINGER => set_linger(call, socket, length)?,
         net::SO_DEBUG => {
             if value != 0 && !call.task.credentials().has(Capabilities::NET_ADMIN) {
                 return Err(Errno::EACCES);
             }
-            keep(socket, option, value);
+            options.keep(option, value);
         }
         // There are no routes and no filters.
         net::SO_BSDCOMPAT | net::SO_CNX_ADVICE => {}
         net::SO_DETACH_FILTER => return Err(Errno::ENOENT),
-        net::SO_LOCK_FILTER if value == 0 && is_kept(socket, option) => return Err(Errno::EPERM),
+        net::SO_LOCK_FILTER if value == 0 && options.is_kept(option) => return Err(Errno::EPERM),
         // Local sockets do not share their names.
-        net::SO_REUSEPORT if value != 0 => return Err(Errno::EOPNOTSUPP),
-        option if KEPT.contains(&option) => keep(socket, option, value),
+        net::SO_REUSEPORT if value != 0 && is_local(socket) => return Err(Errno::EOPNOTSUPP),
+        option if KEPT.contains(&option) => options.keep(option, value),
         _ => return Err(Errno::ENOPROTOOPT),
     }
+    Ok(())
+}
+
+fn set_linger(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result<(), Errno> {
+    if length < size_of::<[i32; 2]>() {
+        return Err(Errno::EINVAL);
+    }
+    let [is_on, seconds] = call.memory.read::<[i32; 2]>(call.word(3))?;
+    let seconds = if is_on != 0 { seconds.max(0) } else { -1 };
+    socket.common().options.linger_seconds.store(seconds, Ordering::Relaxed);
     Ok(())
 }
 
@@ -148,18 +181,6 @@ fn send_buffer(wanted: usize) -> usize {
 
 fn check(task: &Task, wanted: Capabilities) -> Result<(), Errno> {
     if task.credentials().has(wanted) { Ok(()) } else { Err(Errno::EPERM) }
-}
-
-fn keep(socket: &dyn Socket, option: u32, value: i32) {
-    let bit = 1 << option;
-    match value {
-        0 => socket.common().options.kept.fetch_and(!bit, Ordering::Relaxed),
-        _ => socket.common().options.kept.fetch_or(bit, Ordering::Relaxed),
-    };
-}
-
-fn is_kept(socket: &dyn Socket, option: u32) -> bool {
-    socket.common().options.kept.load(Ordering::Relaxed) >> option & 1 != 0
 }
 
 /// Reads the nanoseconds of a `struct timeval`; a time of 0 means no limit and gives 0.
@@ -184,13 +205,16 @@ fn timeval(ns: u64) -> [u64; 2] {
 /// Does getsockopt(2).
 ///
 /// # Errors
-/// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `ENODATA`, `ERANGE` if groups do not fit, `EFAULT`.
+/// `EOPNOTSUPP` for levels that the family lacks, `ENOPROTOOPT`, `EINVAL`, `ENODATA`, `ERANGE` if groups do not fit, `EFAULT`.
 pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let socket = opened.socket()?;
-    let option = option(call)?;
+    let (level, option) = (call.uint(1), call.uint(2));
     let room = call.memory.read::<i32>(call.word(4))?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    if level != net::SOL_SOCKET {
+        return answer(call, &socket.option((level, option), room)?, room);
+    }
     let options = &socket.common().options;
     match option {
         net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
@@ -213,8 +237,9 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             answer(call, told.as_bytes(), room)
         }
         net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
-        // There are no devices and no filters.
-        net::SO_BINDTODEVICE | net::SO_GET_FILTER => answer_nothing(call),
+        net::SO_BINDTODEVICE => device(call, options.interface.load(Ordering::Relaxed), room),
+        // There are no filters.
+        net::SO_GET_FILTER => answer_nothing(call),
         net::SO_COOKIE => {
             if room < size_of::<u64>() {
                 return Err(Errno::EINVAL);
@@ -233,6 +258,16 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
 }
 
+fn device(call: &Call<'_>, interface: u32, room: usize) -> Result<u64, Errno> {
+    if interface == 0 {
+        return answer_nothing(call);
+    }
+    if room <= DEVICE_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    answer(call, &[LOOPBACK.0, b"\0"].concat(), room)
+}
+
 fn answer_nothing(call: &Call<'_>) -> Result<u64, Errno> {
     call.memory.write(call.word(4), &0i32)?;
     Ok(0)
@@ -243,21 +278,19 @@ fn number(socket: &dyn Socket, option: u32) -> Result<i32, Errno> {
     Ok(match option {
         net::SO_TYPE => socket.common().kind() as i32,
         net::SO_DOMAIN => i32::from(socket.family()),
-        net::SO_PROTOCOL => 0,
+        net::SO_PROTOCOL => socket.protocol(),
         net::SO_ERROR => socket.take_error().map_or(0, |error| error.number() as i32),
         net::SO_ACCEPTCONN => i32::from(socket.is_listening()),
         net::SO_PASSCRED => i32::from(options.passes_identity.load(Ordering::Relaxed)),
         net::SO_SNDBUF => socket.send_buffer() as i32,
-        net::SO_RCVBUF => match options.receive_buffer.load(Ordering::Relaxed) {
-            0 => RECEIVE_DEFAULT.get() as i32,
-            bytes => bytes,
-        },
+        net::SO_RCVBUF => socket.receive_buffer() as i32,
         net::SO_RCVLOWAT => options.low_water.load(Ordering::Relaxed).max(1),
         net::SO_SNDLOWAT => 1,
+        net::SO_PEEK_OFF if !socket.has_peek_offset() => return Err(Errno::EOPNOTSUPP),
         net::SO_PEEK_OFF => options.peek_offset.load(Ordering::Relaxed),
         net::SO_PRIORITY => options.priority.load(Ordering::Relaxed),
         option if option == net::SO_DEBUG || KEPT.contains(&option) => {
-            i32::from(is_kept(socket, option))
+            i32::from(options.is_kept(option))
         }
         net::SO_BSDCOMPAT | net::SO_INCOMING_NAPI_ID => 0,
         _ => return Err(Errno::ENOPROTOOPT),

@@ -146,6 +146,19 @@ impl Source for Emptying<'_> {
             Ok(frame.write(start, bytes.get(..count).unwrap_or_default()))
         })
     }
+    fn shares_frames(&self) -> bool {
+        true
+    }
+    fn share(&mut self, length: usize, take: &mut dyn FnMut(Frame, usize, usize)) -> usize {
+        let mut done = 0;
+        while let Some(first) = self.parcel.segments.front().filter(|_| done < length) {
+            let count = first.length.min(length - done);
+            take(first.frame.clone(), first.start, count);
+            self.parcel.skip(count);
+            done += count;
+        }
+        done
+    }
 }
 
 /// The sink of a file that is read into a parcel.

@@ -1,7 +1,8 @@
 //! [`SocketCommon`]: the parts that a socket of any family has, and the settings of all sockets.
-use super::interface::SocketKind;
+use super::interface::{Receive, SocketKind};
 use crate::poll::Timeout;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::net;
 use memory::setting::Setting;
 use rt::thread::Woken;
 use vfs::{Errno, poll::WaitQueue};
@@ -33,14 +34,83 @@ pub struct SocketOptions {
     pub peek_offset: AtomicI32,
     /// SO_RCVLOWAT; 0 counts as 1.
     pub low_water: AtomicI32,
-    /// SO_RCVBUF, which AF_UNIX only reports; 0 means the default.
+    /// SO_RCVBUF of families that only report it; 0 means the default.
     pub receive_buffer: AtomicI32,
     /// SO_PRIORITY, without an effect.
     pub priority: AtomicI32,
     /// SO_LINGER, without an effect on AF_UNIX; negative if it is off.
     pub linger_seconds: AtomicI32,
-    /// Values of options without an effect here, one bit for each number.
+    /// Values of options that are flags, one bit for each number.
     pub kept: AtomicU64,
+    /// SO_BINDTODEVICE: number of the interface; 0 for all.
+    pub interface: AtomicU32,
+}
+
+/// Options that are kept as times of arrival; of these at most one is on.
+const TIMES: [u32; 4] = [
+    net::SO_TIMESTAMP_OLD,
+    net::SO_TIMESTAMPNS_OLD,
+    net::SO_TIMESTAMP_NEW,
+    net::SO_TIMESTAMPNS_NEW,
+];
+
+/// The time of arrival that is told with a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalTime {
+    /// `struct timeval`, with the number of the option as the kind of the control message.
+    Micros(u32),
+    /// `struct timespec`, with the number of the option.
+    Nanos(u32),
+}
+
+impl SocketOptions {
+    /// Returns the bit of an option that is a flag. Number 64 has the bit of number 0, which is no option.
+    fn bit(option: u32) -> u64 {
+        1u64.rotate_left(option)
+    }
+    /// Returns whether an option that is a flag is on.
+    pub fn is_kept(&self, option: u32) -> bool {
+        self.kept.load(Ordering::Relaxed) & SocketOptions::bit(option) != 0
+    }
+    /// Turns an option that is a flag on, if `value` is not 0, or off. A time of arrival turns the others off.
+    pub fn keep(&self, option: u32, value: i32) {
+        if TIMES.contains(&option) {
+            let all = TIMES.iter().fold(0, |all, time| all | SocketOptions::bit(*time));
+            self.kept.fetch_and(!all, Ordering::Relaxed);
+        }
+        match value {
+            0 => self.kept.fetch_and(!SocketOptions::bit(option), Ordering::Relaxed),
+            _ => self.kept.fetch_or(SocketOptions::bit(option), Ordering::Relaxed),
+        };
+    }
+    /// Returns the time of arrival that is wanted.
+    pub fn arrival_time(&self) -> Option<ArrivalTime> {
+        let on = TIMES.into_iter().find(|option| self.is_kept(*option))?;
+        Some(match on {
+            net::SO_TIMESTAMP_OLD | net::SO_TIMESTAMP_NEW => ArrivalTime::Micros(on),
+            _ => ArrivalTime::Nanos(on),
+        })
+    }
+    /// Takes the options over that a connection has of its listener.
+    pub(super) fn inherit(&self, from: &SocketOptions) {
+        let long = [
+            (&self.receive_timeout_ns, &from.receive_timeout_ns),
+            (&self.send_timeout_ns, &from.send_timeout_ns),
+            (&self.kept, &from.kept),
+        ];
+        for (to, from) in long {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let short = [
+            (&self.low_water, &from.low_water),
+            (&self.receive_buffer, &from.receive_buffer),
+            (&self.linger_seconds, &from.linger_seconds),
+        ];
+        for (to, from) in short {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.interface.store(from.interface.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// The parts that a socket of any family has.
@@ -77,6 +147,16 @@ impl SocketCommon {
     /// Returns the transport type of the socket.
     pub fn kind(&self) -> SocketKind {
         self.kind
+    }
+    /// Moves the offset of peeks: a peek adds `count`, a read subtracts it.
+    pub(super) fn move_peek(&self, how: Receive, count: usize) {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let step = |now: i32| match now {
+            ..0 => None,
+            _ if how.is_peek => Some(now.saturating_add(count)),
+            _ => Some(now.saturating_sub(count).max(0)),
+        };
+        let _ = self.options.peek_offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
     }
     /// Returns the time limit of calls that receive or accept.
     pub fn receive_deadline(&self) -> Timeout {

@@ -1,7 +1,9 @@
 //! [`Socket`]: what a family of sockets does for the socket calls, and the data that they exchange.
-use super::common::SocketCommon;
+use super::common::{RECEIVE_DEFAULT, SocketCommon};
+use super::option_input::OptionInput;
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
+use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
 use process::Task;
 use vfs::{
@@ -18,6 +20,8 @@ pub enum SocketKind {
     Stream = net::SOCK_STREAM as isize,
     /// SOCK_DGRAM: messages, from any sender.
     Datagram = net::SOCK_DGRAM as isize,
+    /// SOCK_RAW: packets of a protocol.
+    Raw = net::SOCK_RAW as isize,
     /// SOCK_SEQPACKET: messages between two sockets.
     Packet = net::SOCK_SEQPACKET as isize,
 }
@@ -121,10 +125,74 @@ pub struct Outgoing<'a> {
     pub identity: Option<Identity>,
     /// The descriptions to pass.
     pub files: Vec<Arc<OpenFile>>,
+    /// The control messages in a program's format, which [`control_items`] reads.
+    pub control: &'a [u8],
+}
+
+/// A control message (cmsg(3)) of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlItem<'a> {
+    /// The protocol that defines it.
+    pub level: i32,
+    /// Its number among those of the level.
+    pub kind: i32,
+    /// The value.
+    pub data: &'a [u8],
+}
+
+/// Bytes of `struct cmsghdr`, which is before the data of a control message: length, level and kind.
+pub const CONTROL_HEAD: usize = 16;
+
+/// Returns the control messages in `bytes`, in the format of programs; after one whose length is invalid there are no more.
+///
+/// # Errors
+/// `EINVAL` for an invalid length, as an item.
+pub fn control_items(bytes: &[u8]) -> impl Iterator<Item = Result<ControlItem<'_>, Errno>> {
+    let mut rest = bytes;
+    core::iter::from_fn(move || {
+        let (length, body) = rest.split_first_chunk::<8>()?;
+        let (level, body) = body.split_first_chunk::<4>()?;
+        let (kind, body) = body.split_first_chunk::<4>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let data = length.checked_sub(CONTROL_HEAD).and_then(|length| body.get(..length));
+        let next = length.checked_next_multiple_of(size_of::<u64>()).unwrap_or(usize::MAX);
+        rest = rest.get(next..).filter(|_| data.is_some()).unwrap_or_default();
+        let (level, kind) = (i32::from_le_bytes(*level), i32::from_le_bytes(*kind));
+        Some(data.map(|data| ControlItem { level, kind, data }).ok_or(Errno::EINVAL))
+    })
+}
+
+/// A control message for a program, whose value is kept in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedControl {
+    /// The protocol that defines it.
+    pub level: i32,
+    /// Its number among those of the level.
+    pub kind: i32,
+    bytes: [u8; ReceivedControl::BYTES_MAX],
+    length: usize,
+}
+
+impl ReceivedControl {
+    /// Bytes of the longest value: `struct sock_extended_err` with a `struct sockaddr_in6`.
+    const BYTES_MAX: usize = 44;
+
+    /// Makes a message with the value `data`, of which as much is kept as the longest value has.
+    pub fn new(level: u32, kind: u32, data: &[u8]) -> ReceivedControl {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let length = data.len().min(Self::BYTES_MAX);
+        let (to, from) = (bytes.get_mut(..length), data.get(..length));
+        to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
+        ReceivedControl { level: level as i32, kind: kind as i32, bytes, length }
+    }
+    /// Returns the value.
+    pub fn data(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
 }
 
 /// Options of a send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Send {
     /// MSG_DONTWAIT or O_NONBLOCK
     pub is_nonblocking: bool,
@@ -132,6 +200,8 @@ pub struct Send {
     pub is_silent: bool,
     /// MSG_OOB
     pub is_urgent: bool,
+    /// MSG_MORE
+    pub is_more: bool,
 }
 
 /// Options of a receive.
@@ -145,6 +215,10 @@ pub struct Receive {
     pub is_whole: bool,
     /// MSG_OOB
     pub is_urgent: bool,
+    /// MSG_TRUNC: a stream drops bytes instead of copying them.
+    pub is_discarding: bool,
+    /// MSG_ERRQUEUE
+    pub is_error_queue: bool,
 }
 
 /// A received message.
@@ -158,6 +232,10 @@ pub struct Received {
     pub identity: Identity,
     /// Descriptions that came with it.
     pub files: Vec<Arc<OpenFile>>,
+    /// Control messages of the family.
+    pub control: Vec<ReceivedControl>,
+    /// Flags of the message besides MSG_TRUNC, as recvmsg(2) tells them.
+    pub flags: u32,
 }
 
 /// A socket. An implementation is a file, too; [`File::as_any`] returns its own type, by which [`super::of`] finds it.
@@ -166,6 +244,10 @@ pub trait Socket: File + core::marker::Send + Sync {
     fn common(&self) -> &SocketCommon;
     /// Returns the family (`AF_UNIX`).
     fn family(&self) -> u16;
+    /// Returns the number of the protocol (SO_PROTOCOL).
+    fn protocol(&self) -> i32 {
+        0
+    }
     /// Returns the protocol's name, as the extended attribute `system.sockprotoname` tells it.
     fn protocol_name(&self) -> &'static str;
     /// Sets the name (bind(2)). A node of a file system is made with the permissions `mode`, before the mask.
@@ -200,6 +282,10 @@ pub trait Socket: File + core::marker::Send + Sync {
     /// # Errors
     /// `ENOTCONN`.
     fn peer_name(&self) -> Result<SocketAddress, Errno>;
+    /// Returns the name that accept(2) tells of the peer; [`SocketAddress::NONE`] if it has none.
+    fn accepted_from(&self) -> SocketAddress {
+        self.peer_name().unwrap_or(SocketAddress::NONE)
+    }
     /// Returns the process at the other end; `None` if none is known (SO_PEERCRED).
     fn peer(&self) -> Option<Party>;
     /// Returns whether the socket takes connections.
@@ -241,9 +327,77 @@ pub trait Socket: File + core::marker::Send + Sync {
     /// `EINVAL` for a listening socket.
     fn readable_bytes(&self) -> Result<usize, Errno>;
     /// Returns the number of bytes that were sent and not yet delivered (TIOCOUTQ).
-    fn unsent_bytes(&self) -> usize;
+    ///
+    /// # Errors
+    /// `EINVAL` for a listening socket of some families.
+    fn unsent_bytes(&self) -> Result<usize, Errno>;
+    /// Answers another request of ioctl(2) that returns a number.
+    ///
+    /// # Errors
+    /// `ENOTTY` for a request that the family does not know, and those of the request.
+    fn request(&self, command: u32) -> Result<u32, Errno> {
+        let _ = command;
+        Err(Errno::ENOTTY)
+    }
     /// Returns the limit of bytes that were sent and not yet delivered (SO_SNDBUF).
     fn send_buffer(&self) -> usize;
     /// Sets this limit.
     fn set_send_buffer(&self, bytes: usize);
+    /// Returns the limit of received bytes that wait (SO_RCVBUF).
+    fn receive_buffer(&self) -> usize {
+        match self.common().options.receive_buffer.load(Ordering::Relaxed) {
+            0 => RECEIVE_DEFAULT.size(),
+            bytes => usize::try_from(bytes).unwrap_or(0),
+        }
+    }
+    /// Sets this limit.
+    fn set_receive_buffer(&self, bytes: usize) {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        self.common().options.receive_buffer.store(bytes, Ordering::Relaxed);
+    }
+    /// Returns whether SO_PEEK_OFF can be set.
+    fn has_peek_offset(&self) -> bool {
+        true
+    }
+    /// Called after an option of SOL_SOCKET was set in [`SocketCommon::options`].
+    fn options_changed(&self) {}
+    /// Sets an option of another level than SOL_SOCKET.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` of families that have none, `ENOPROTOOPT`, `EINVAL`, `EPERM`, `EFAULT`, and those of the option.
+    fn set_option(
+        &self,
+        task: &Task,
+        (level, number): (u32, u32),
+        input: &OptionInput,
+    ) -> Result<(), Errno> {
+        let _ = (task, level, number, input);
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Returns the value of such an option, for a program that has room for `room` bytes and gets no more.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` of families that have none, `ENOPROTOOPT`, and those of the option.
+    fn option(&self, (level, number): (u32, u32), room: usize) -> Result<Vec<u8>, Errno> {
+        let _ = (level, number, room);
+        Err(Errno::EOPNOTSUPP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_messages_are_read_one_by_one() {
+        let item = |length: u64, kind: i32| {
+            [&length.to_le_bytes()[..], &1i32.to_le_bytes(), &kind.to_le_bytes()].concat()
+        };
+        let bytes = [item(17, 7), vec![9, 0, 0, 0, 0, 0, 0, 0], item(16, 8), item(99, 9)].concat();
+        let found: Vec<_> = control_items(&bytes).collect();
+        assert_eq!(found[0], Ok(ControlItem { level: 1, kind: 7, data: &[9] }));
+        assert_eq!(found[1], Ok(ControlItem { level: 1, kind: 8, data: &[] }));
+        assert_eq!(found[2..], [Err(Errno::EINVAL)], "one that is too long ends them");
+        assert_eq!(control_items(&bytes[..15]).count(), 0);
+    }
 }

@@ -1,15 +1,19 @@
-//! Sockets (socket(7)): [`Socket`] is what programs can do with one, whatever its family; [`local`] is AF_UNIX.
+//! Sockets (socket(7)): [`Socket`] is what programs can do with one, whatever its family; [`local`] is AF_UNIX, [`internet`]
+//! AF_INET and AF_INET6, and [`netlink`] AF_NETLINK.
 //!
 //! ```text
 //! system calls (crate syscall): descriptors, copies of addresses, options of SOL_SOCKET
 //!        | of()
 //! interface::Socket, common::SocketCommon
-//!        |
-//! local::LocalSocket
+//!        |                     |
+//! local::LocalSocket    internet::InternetStream, internet::InternetDatagram
 //! ```
 pub mod common;
 pub mod interface;
+pub mod internet;
 pub mod local;
+pub mod netlink;
+mod option_input;
 
 pub use common::SocketCommon;
 pub use interface::{Shut, Socket, SocketAddress, SocketKind};
@@ -18,6 +22,15 @@ use vfs::OpenFile;
 
 /// Returns the socket that `file` is open for; `None` if it is open for something else.
 pub fn of(file: &OpenFile) -> Option<&dyn Socket> {
-    let local = file.file().as_any().downcast_ref::<local::LocalSocket>();
-    local.map(|socket| socket as &dyn Socket)
+    let any = file.file().as_any();
+    if let Some(socket) = any.downcast_ref::<local::LocalSocket>() {
+        return Some(socket);
+    }
+    if let Some(socket) = any.downcast_ref::<internet::InternetStream>() {
+        return Some(socket);
+    }
+    if let Some(socket) = any.downcast_ref::<netlink::NetlinkSocket>() {
+        return Some(socket);
+    }
+    any.downcast_ref::<internet::InternetDatagram>().map(|socket| socket as &dyn Socket)
 }

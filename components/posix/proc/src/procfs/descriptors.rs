@@ -1,5 +1,5 @@
 //! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
-use super::{process::Subject, report, tree::parse_id};
+use super::{items::parse_id, process::Subject, report};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general::O_CLOEXEC;

@@ -1,7 +1,7 @@
 //! `/proc/sysvipc`, and the limits of IPC in `/proc/sys/kernel`.
 use super::{
+    items::{Item, ItemTable},
     settings::{number, parsed},
-    tree::{Item, ItemTable},
 };
 use alloc::{format, vec::Vec};
 use objects::ipc::{

@@ -3,6 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `tree` | the fixed part: directories, files and links from tables |
+//! | `items` | the items of those tables |
 //! | `system` | contents of the fixed files |
 //! | `registry` | what the machine was started with |
 //! | `components` | `/proc/skerry`: components and their supervisor; `/proc/driver/rtc` |
@@ -14,6 +15,7 @@
 //! | `maps` | its memory: `maps`, `smaps`, `smaps_rollup` |
 //! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
 //! | `memory_text` | files that show memory as it was at open |
+//! | `network`, `network_settings` | `/proc/net`, `/proc/sys/net` |
 //! | `disks`, `settings` | disks; `/proc/sys` |
 //!
 //! Inode numbers: the fixed part counts from 1; the numbers of a process are its id shifted left by
@@ -25,9 +27,12 @@ mod descriptors;
 mod disks;
 mod frames;
 mod ipc;
+mod items;
 mod login;
 mod maps;
 mod memory_text;
+mod network;
+mod network_settings;
 mod process;
 pub mod registry;
 mod report;

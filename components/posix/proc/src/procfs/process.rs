@@ -1,10 +1,10 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
+    items::parse_id,
     login, maps,
     memory_text::{LayoutPart, MemoryText, PageMap, WholeMemory},
     report, status,
-    tree::parse_id,
 };
 use alloc::{
     sync::{Arc, Weak},

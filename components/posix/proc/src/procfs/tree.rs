@@ -3,6 +3,8 @@ use super::{
     components, cpuinfo, disks,
     frames::{About, FrameWords},
     ipc,
+    items::{Item, ItemTable, PERMISSIONS, parse_id},
+    network, network_settings,
     process::ProcessDirectory,
     settings, sysrq, system,
 };
@@ -12,7 +14,6 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use memory::{
     commit::{ADMIN_RESERVE, USER_RESERVE},
     map::REGIONS_MAX,
-    setting::Setting,
 };
 use objects::{
     inotify,
@@ -28,7 +29,6 @@ use vfs::{
     digits::{Digits, write_decimal},
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, Viewer, attributes},
-    poll::Changes,
     protection::Protection,
 };
 
@@ -36,39 +36,6 @@ const ROOT_INODE: u64 = 1;
 /// The greatest number of names in a directory of a table.
 const TABLE_MAX: u64 = 64;
 const ROOT_USER: (u32, u32) = (0, 0);
-/// Permissions of `/proc`.
-const PERMISSIONS: u16 = 0o555;
-
-/// The meaning of a name in a table.
-#[derive(Clone, Copy)]
-pub enum Item {
-    /// A file with the content that this function returns.
-    File(fn() -> Vec<u8>),
-    /// A file that root may write, too.
-    Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
-    /// A file like [`Item::Writable`], whose writer needs a right, which is checked at the write.
-    Checked(fn() -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
-    /// A file like [`Item::Writable`], whose poll reports changes.
-    Name(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>, fn() -> &'static Arc<Changes>),
-    /// A number that root may set.
-    Number(&'static Setting),
-    /// A file that any user may open to write; the right to set it is checked at the write.
-    Open(fn() -> Vec<u8>, fn(&[u8], &dyn Principal) -> Result<(), Errno>),
-    /// A file of words about frames, which only root may open.
-    Frames(About),
-    /// A file that only root may open.
-    Private(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
-    /// A file that only root may open, to write.
-    Trigger(fn(&[u8]) -> Result<(), Errno>),
-    /// A directory with this table.
-    Directory(ItemTable),
-    /// A symbolic link whose text depends on the caller.
-    Link(fn(&Viewer<'_>) -> Vec<u8>),
-}
-
-/// A table of names with their items.
-pub type ItemTable = &'static [(&'static str, Item)];
-
 const ROOT: ItemTable = &[
     ("self", Item::Link(|viewer| number_text(viewer.process.into()))),
     (
@@ -97,7 +64,7 @@ const ROOT: ItemTable = &[
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
     ("driver", Item::Directory(DRIVER)),
-    ("net", Item::Directory(NET)),
+    ("net", Item::Directory(network::FILES)),
     ("sys", Item::Directory(SETTINGS)),
     ("kpagecount", Item::Frames(About::Mappings)),
     ("kpageflags", Item::Frames(About::Use)),
@@ -105,8 +72,6 @@ const ROOT: ItemTable = &[
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
-
-const NET: ItemTable = &[("unix", Item::File(|| local::table().into_bytes()))];
 
 const DRIVER: ItemTable = &[("rtc", Item::File(components::clock))];
 
@@ -117,8 +82,12 @@ const SETTINGS: ItemTable = &[
     ("vm", Item::Directory(VM)),
 ];
 
-const NET_SETTINGS: ItemTable =
-    &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
+const NET_SETTINGS: ItemTable = &[
+    ("core", Item::Directory(NET_CORE)),
+    ("ipv4", Item::Node(network_settings::version4)),
+    ("ipv6", Item::Node(network_settings::version6)),
+    ("unix", Item::Directory(NET_UNIX)),
+];
 
 const NET_CORE: ItemTable = &[
     ("somaxconn", Item::Number(&BACKLOG_MAX)),
@@ -301,7 +270,7 @@ fn file_type(item: &Item) -> (FileType, u16) {
         Item::Frames(_) => (FileType::Regular, 0o400),
         Item::Private(..) => (FileType::Regular, 0o600),
         Item::Trigger(_) => (FileType::Regular, 0o200),
-        Item::Directory(_) => (FileType::Directory, 0o555),
+        Item::Directory(_) | Item::Node(_) => (FileType::Directory, 0o555),
         Item::Link(_) => (FileType::Symlink, 0o777),
     }
 }
@@ -324,14 +293,19 @@ fn child_inode(parent: u64, index: usize) -> u64 {
 
 /// Returns the number of directories in `table`.
 fn directories(table: ItemTable) -> u32 {
-    table.iter().filter(|(_, item)| matches!(item, Item::Directory(_))).count() as u32
+    table.iter().filter(|(_, item)| matches!(item, Item::Directory(_) | Item::Node(_))).count()
+        as u32
 }
 
 fn find(table: ItemTable, parent: u64, name: &[u8]) -> Result<Child, Errno> {
     let index =
         table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
     let (_, item) = table.get(index).ok_or(Errno::ENOENT)?;
-    Ok(Arc::new(Fixed { inode: child_inode(parent, index), item: *item }))
+    let inode = child_inode(parent, index);
+    Ok(match item {
+        Item::Node(make) => make(inode),
+        item => Arc::new(Fixed { inode, item: *item }),
+    })
 }
 
 fn list(table: ItemTable, parent: u64, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
@@ -490,17 +464,6 @@ impl Node for Root {
     }
 }
 
-/// Parses a decimal id without leading zeroes.
-pub fn parse_id(name: &[u8]) -> Option<u32> {
-    if matches!(name, [] | [b'0', ..]) {
-        return None;
-    }
-    name.iter().try_fold(0u32, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    })
-}
-
 /// Returns `number` in decimal, with room for more of a path.
 pub fn number_text(number: u64) -> Vec<u8> {
     const ROOM_BYTES: usize = 32;
@@ -512,14 +475,6 @@ pub fn number_text(number: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_plain_decimal() {
-        assert_eq!(parse_id(b"17"), Some(17));
-        for wrong in [&b"017"[..], b"", b"0", b"1x", b"99999999999"] {
-            assert_eq!(parse_id(wrong), None);
-        }
-    }
 
     #[test]
     fn settings_are_what_lies_below_their_directory() {

@@ -3,6 +3,7 @@
 //! The tree is built at each mount, since devices are neither added nor removed later; contents
 //! that change (counts) are made at each read. `tree` describes the tree, this file makes nodes of
 //! it. Source: sysfs(5), Linux `Documentation/ABI`.
+mod network;
 mod tree;
 
 use alloc::{string::String, sync::Arc, vec::Vec};

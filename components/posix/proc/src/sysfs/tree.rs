@@ -1,5 +1,5 @@
 //! The tree of `/sys`: a [`Builder`] adds files at paths, then makes the nodes.
-use super::{Content, NodeKind, Setter, SysfsNode};
+use super::{Content, NodeKind, Setter, SysfsNode, network};
 use crate::procfs::parsed;
 use alloc::{
     borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
@@ -20,7 +20,7 @@ enum Draft {
     Link(String),
 }
 
-struct Builder {
+pub(super) struct Builder {
     root: BTreeMap<String, Draft>,
     last_inode: u64,
 }
@@ -45,11 +45,15 @@ impl Builder {
         }
     }
     /// Adds a file whose content is made at each read.
-    fn live(&mut self, path: &str, content: impl Fn() -> String + Send + Sync + 'static) {
+    pub(super) fn live(
+        &mut self,
+        path: &str,
+        content: impl Fn() -> String + Send + Sync + 'static,
+    ) {
         self.put(path, Draft::File(Box::new(content), None));
     }
     /// Adds a file that can be written.
-    fn setting(
+    pub(super) fn setting(
         &mut self,
         path: &str,
         content: impl Fn() -> String + Send + Sync + 'static,
@@ -62,7 +66,7 @@ impl Builder {
         let text = format!("{value}\n");
         self.live(path, move || text.clone());
     }
-    fn link(&mut self, path: &str, target: String) {
+    pub(super) fn link(&mut self, path: &str, target: String) {
         self.put(path, Draft::Link(target));
     }
     fn finish(&mut self, draft: Draft) -> Arc<SysfsNode> {
@@ -101,6 +105,7 @@ pub(super) fn build() -> Arc<SysfsNode> {
             character(&mut builder, class, name, *number);
         }
     }
+    network::interfaces(&mut builder);
     for file_system in file_systems::types() {
         if !file_system.1 {
             builder.directory(&format!("fs/{}", file_system.0));
@@ -240,7 +245,7 @@ fn character(builder: &mut Builder, class: &str, name: &str, (major, minor): (u3
 }
 
 /// Returns the relative path from the directory `place` to `target`, both given from the root.
-fn up(place: &str, target: &str) -> String {
+pub(super) fn up(place: &str, target: &str) -> String {
     format!("{}{target}", "../".repeat(place.split('/').count()))
 }
 

@@ -51,8 +51,12 @@ bitflags! {
         const SETPCAP = 1 << 8;
         /// Set the immutable and append-only flags of files.
         const LINUX_IMMUTABLE = 1 << 9;
+        /// Bind sockets to ports below 1024.
+        const NET_BIND_SERVICE = 1 << 10;
         /// Configure networks, and exceed limits of sockets.
         const NET_ADMIN = 1 << 12;
+        /// Send and receive packets of any protocol.
+        const NET_RAW = 1 << 13;
         /// Lock memory (mlock(2)).
         const IPC_LOCK = 1 << 14;
         /// Use objects of System V IPC regardless of their permissions.

@@ -99,6 +99,16 @@ pub trait Source {
     ) -> Result<usize, Errno> {
         self.take_into_frames(slice::from_ref(frame), offset, length)
     }
+    /// Returns whether the bytes are in frames that [`Source::share`] passes on without a copy.
+    fn shares_frames(&self) -> bool {
+        false
+    }
+    /// Passes at most `length` bytes on as parts of frames, `take(frame, offset, length)`, of which the taker may keep the frames but
+    /// not change them. Returns the number of bytes; 0 if the source shares none.
+    fn share(&mut self, length: usize, take: &mut dyn FnMut(Frame, usize, usize)) -> usize {
+        let _ = (length, take);
+        0
+    }
 }
 
 /// Calls `part(frame, offset in it, count)` for the pieces of `length` bytes of `frames` from `offset` on, until one moves fewer
@@ -259,5 +269,13 @@ impl Source for Limited<'_> {
         let count = self.source.take_into_frames(frames, offset, length.min(self.room))?;
         self.room -= count;
         Ok(count)
+    }
+    fn shares_frames(&self) -> bool {
+        self.source.shares_frames()
+    }
+    fn share(&mut self, length: usize, take: &mut dyn FnMut(Frame, usize, usize)) -> usize {
+        let count = self.source.share(length.min(self.room), take);
+        self.room -= count.min(self.room);
+        count
     }
 }

@@ -87,7 +87,8 @@ fn names(kind: SocketKind) -> &'static Mutex<SocketNames> {
     let [streams, datagrams, packets] = &NAMES;
     match kind {
         SocketKind::Stream => streams,
-        SocketKind::Datagram => datagrams,
+        // There are no raw sockets of this family.
+        SocketKind::Datagram | SocketKind::Raw => datagrams,
         SocketKind::Packet => packets,
     }
 }

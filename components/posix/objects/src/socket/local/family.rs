@@ -158,8 +158,8 @@ impl Socket for LocalSocket {
             _ => Ok(state.inbox.iter().map(SocketMessage::left).sum()),
         }
     }
-    fn unsent_bytes(&self) -> usize {
-        self.budget.used()
+    fn unsent_bytes(&self) -> Result<usize, Errno> {
+        Ok(self.budget.used())
     }
     fn send_buffer(&self) -> usize {
         self.budget.limit()

@@ -86,6 +86,10 @@ impl Budget {
         self.user.remove_message(bytes);
         self.used.fetch_sub(bytes, Ordering::SeqCst);
     }
+    /// Returns the id of the user who made the socket.
+    pub fn user_id(&self) -> u32 {
+        self.user.id()
+    }
     /// Returns the limit (SO_SNDBUF).
     pub fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)

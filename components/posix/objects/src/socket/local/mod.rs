@@ -9,6 +9,7 @@ pub mod address;
 mod connection;
 mod family;
 pub mod message;
+mod records;
 pub mod rights;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod transfer;
 
 pub use address::Address;
 pub use family::party;
+pub use records::records;
 
 use super::{
     common::SocketCommon,
@@ -412,7 +414,7 @@ impl File for LocalSocket {
         source: &mut dyn Source,
         flags: IoFlags,
     ) -> Result<(usize, u64), Errno> {
-        let how = Send { is_nonblocking: flags.is_nonblocking, is_silent: false, is_urgent: false };
+        let how = Send { is_nonblocking: flags.is_nonblocking, ..Send::default() };
         Ok((self.send_to(source, None, message::Along::default(), how)?, 0))
     }
     fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {

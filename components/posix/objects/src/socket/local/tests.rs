@@ -8,9 +8,15 @@ use vfs::{
     io::{SliceSink, SliceSource},
 };
 
-const NOW: Send = Send { is_nonblocking: true, is_silent: true, is_urgent: false };
-const READ: Receive =
-    Receive { is_nonblocking: true, is_peek: false, is_whole: false, is_urgent: false };
+const NOW: Send = Send { is_nonblocking: true, is_silent: true, is_urgent: false, is_more: false };
+const READ: Receive = Receive {
+    is_nonblocking: true,
+    is_peek: false,
+    is_whole: false,
+    is_urgent: false,
+    is_discarding: false,
+    is_error_queue: false,
+};
 
 fn pair(kind: SocketKind) -> (Arc<LocalSocket>, Arc<LocalSocket>) {
     LocalSocket::pair(kind, &Party::default(), NOBODY)

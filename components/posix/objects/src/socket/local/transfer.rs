@@ -59,7 +59,7 @@ impl LocalSocket {
                 let peer = self.connected()?;
                 self.send_message(source, &peer, along, how)
             }
-            SocketKind::Datagram => {
+            SocketKind::Datagram | SocketKind::Raw => {
                 let to = match to {
                     Some((caller, address)) => self.find(caller, address)?,
                     None => self.destination()?,
@@ -303,20 +303,6 @@ impl LocalSocket {
         let offset = self.common.options.peek_offset.load(Ordering::Relaxed);
         usize::try_from(offset).ok().filter(|_| how.is_peek)
     }
-    /// Moves the offset of peeks: a peek adds `count`, a read subtracts it.
-    fn move_peek(&self, how: Receive, count: usize) {
-        let count = i32::try_from(count).unwrap_or(i32::MAX);
-        let step = |now: i32| match now {
-            ..0 => None,
-            _ if how.is_peek => Some(now.saturating_add(count)),
-            _ => Some(now.saturating_sub(count).max(0)),
-        };
-        let _ = self.common.options.peek_offset.fetch_update(
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-            step,
-        );
-    }
     fn receive_stream(
         &self,
         sink: &mut dyn Sink,
@@ -360,7 +346,7 @@ impl LocalSocket {
             }
         }
         found.length = found.count;
-        self.move_peek(how, found.count);
+        self.common.move_peek(how, found.count);
         Ok(found)
     }
     /// Called when the inbox is empty: returns a pending error, or the end of the stream, if no more data can come.
@@ -524,7 +510,7 @@ impl LocalSocket {
         }
         self.put_back(passed);
         found.count = moved?;
-        self.move_peek(how, if how.is_peek { found.count } else { found.length });
+        self.common.move_peek(how, if how.is_peek { found.count } else { found.length });
         Ok(Some(found))
     }
 }

@@ -1,0 +1,251 @@
+//! Control messages of datagrams (ip(7), ipv6(7)): those that a program sends, and those that it is told.
+use crate::socket::{
+    common::ArrivalTime,
+    interface::{ReceivedControl, control_items},
+    internet::{
+        address::{self, AddressFamily},
+        network::errno,
+        options::{LEVEL_IP, LEVEL_IP6, LEVEL_UDP},
+        settings::Flags,
+    },
+};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use interfaces::sockets::{DatagramProtocol, ErrorReport, ReceivedDatagram, SentDatagram};
+use linux_raw_sys::net;
+use vfs::Errno;
+
+const NS_A_SECOND: u64 = 1_000_000_000;
+const NS_A_MICROSECOND: u64 = 1000;
+/// Number of UDP_SEGMENT.
+const SEGMENT: i32 = 103;
+/// Origins of an error (`struct sock_extended_err`): this host, ICMP, ICMPv6.
+const FROM_HERE: u8 = 1;
+const FROM_ICMP: u8 = 2;
+const FROM_ICMP6: u8 = 3;
+
+/// Makes a control message.
+pub(super) fn item(level: u32, kind: u32, data: &[u8]) -> ReceivedControl {
+    ReceivedControl::new(level, kind, data)
+}
+
+/// Makes the message that tells the time of arrival, `ns` after 1970.
+pub(super) fn time_of(time: ArrivalTime, ns: u64) -> ReceivedControl {
+    let (kind, rest) = match time {
+        ArrivalTime::Micros(kind) => (kind, ns % NS_A_SECOND / NS_A_MICROSECOND),
+        ArrivalTime::Nanos(kind) => (kind, ns % NS_A_SECOND),
+    };
+    let mut data = [0; 16];
+    let (seconds, part) = data.split_at_mut(8);
+    seconds.copy_from_slice(&(ns / NS_A_SECOND).to_le_bytes());
+    part.copy_from_slice(&rest.to_le_bytes());
+    item(net::SOL_SOCKET, kind, &data)
+}
+
+/// Returns the parts one after the other.
+fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut all = [0; N];
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    all.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    all
+}
+
+/// Adds the parts of the header that `flags` ask for, in Linux's order.
+pub(super) fn tell_header(
+    flags: Flags,
+    datagram: &ReceivedDatagram,
+    family: AddressFamily,
+    out: &mut Vec<ReceivedControl>,
+) {
+    let told = Flags::INTERFACE | Flags::TTL | Flags::TOS | Flags::DESTINATION;
+    let told6 = Flags::INTERFACE6
+        | Flags::INTERFACE6_OLD
+        | Flags::HOPS
+        | Flags::HOPS_OLD
+        | Flags::CLASS
+        | Flags::DESTINATION6;
+    if !flags.intersects(told | told6) {
+        return;
+    }
+    let interface = datagram.interface.to_le_bytes();
+    let (hops, class) = (i32::from(datagram.hop_limit), datagram.traffic_class);
+    let destination = datagram.destination;
+    let is_v6 = destination.is_ipv6();
+    if flags.intersects(Flags::INTERFACE6 | Flags::INTERFACE6_OLD) && family == AddressFamily::V6 {
+        let ip = match destination.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let data = joined::<20>(&[&ip.octets(), &interface]);
+        for (flag, kind) in
+            [(Flags::INTERFACE6, net::IPV6_PKTINFO), (Flags::INTERFACE6_OLD, net::IPV6_2292PKTINFO)]
+        {
+            out.extend(flags.contains(flag).then(|| item(LEVEL_IP6, kind, &data)));
+        }
+    }
+    if is_v6 {
+        for (flag, kind, value) in [
+            (Flags::HOPS, net::IPV6_HOPLIMIT, hops),
+            (Flags::CLASS, net::IPV6_TCLASS, i32::from(class)),
+            (Flags::HOPS_OLD, net::IPV6_2292HOPLIMIT, hops),
+        ] {
+            out.extend(flags.contains(flag).then(|| item(LEVEL_IP6, kind, &value.to_le_bytes())));
+        }
+        if flags.contains(Flags::DESTINATION6) {
+            let name = address::encode(AddressFamily::V6, destination);
+            out.push(item(LEVEL_IP6, net::IPV6_ORIGDSTADDR, name.bytes()));
+        }
+        return;
+    }
+    tell_header4(flags, datagram, out);
+}
+
+/// Adds the parts of a header of IPv4.
+fn tell_header4(flags: Flags, datagram: &ReceivedDatagram, out: &mut Vec<ReceivedControl>) {
+    let destination = datagram.destination;
+    let IpAddr::V4(ip) = destination.ip() else { return };
+    if flags.contains(Flags::INTERFACE) {
+        // The local address is that of the packet, unless it was sent to a group or to all.
+        let is_own = !ip.is_multicast() && !ip.is_broadcast();
+        let own = if is_own { ip } else { Ipv4Addr::UNSPECIFIED };
+        let data = joined::<12>(&[&datagram.interface.to_le_bytes(), &own.octets(), &ip.octets()]);
+        out.push(item(LEVEL_IP, net::IP_PKTINFO, &data));
+    }
+    if flags.contains(Flags::TTL) {
+        let hops = i32::from(datagram.hop_limit);
+        out.push(item(LEVEL_IP, net::IP_TTL, &hops.to_le_bytes()));
+    }
+    if flags.contains(Flags::TOS) {
+        out.push(item(LEVEL_IP, net::IP_TOS, &[datagram.traffic_class]));
+    }
+    if flags.contains(Flags::DESTINATION) {
+        let name = address::encode(AddressFamily::V4, destination);
+        out.push(item(LEVEL_IP, net::IP_ORIGDSTADDR, name.bytes()));
+    }
+}
+
+/// Makes the message of an entry of the error queue, about a packet of `family`: `struct sock_extended_err`, then the address of
+/// the host that told it.
+pub(super) fn error_of(report: &ErrorReport, family: AddressFamily) -> ReceivedControl {
+    let (kind, code) = report.message;
+    let origin = match report.offender {
+        None => FROM_HERE,
+        Some(IpAddr::V4(_)) => FROM_ICMP,
+        Some(IpAddr::V6(_)) => FROM_ICMP6,
+    };
+    let number = errno(report.error).number() as u32;
+    let head =
+        joined::<16>(&[&number.to_le_bytes(), &[origin, kind, code, 0], &report.mtu.to_le_bytes()]);
+    // Without an offender its address is of no family.
+    let offender = report.offender.map(|ip| address::encode(family, (ip, 0).into()));
+    let none = [0; 28];
+    let name = match (&offender, family) {
+        (Some(name), _) => name.bytes(),
+        (None, AddressFamily::V6) => &none,
+        (None, AddressFamily::V4) => none.first_chunk::<16>().map_or(&none[..], |short| short),
+    };
+    let length = head.len() + name.len();
+    let data = joined::<44>(&[&head, name]);
+    let data = data.get(..length).unwrap_or_default();
+    match family {
+        AddressFamily::V6 => item(LEVEL_IP6, net::IPV6_RECVERR, data),
+        AddressFamily::V4 => item(LEVEL_IP, net::IP_RECVERR, data),
+    }
+}
+
+fn bytes_of<const N: usize>(data: &[u8]) -> Result<[u8; N], Errno> {
+    data.first_chunk().copied().ok_or(Errno::EINVAL)
+}
+
+/// Reads an `int`, which has exactly four bytes.
+fn int(data: &[u8]) -> Result<i32, Errno> {
+    <[u8; 4]>::try_from(data).map(i32::from_le_bytes).map_err(|_| Errno::EINVAL)
+}
+
+/// Reads an octet, or -1 for the default.
+fn octet_or_default(value: i32) -> Result<Option<u8>, Errno> {
+    match value {
+        -1 => Ok(None),
+        _ => u8::try_from(value).map(Some).map_err(|_| Errno::EINVAL),
+    }
+}
+
+/// Reads the control messages that a program sends, and sets the fields of `datagram` that they give. Those of other levels are
+/// passed over.
+///
+/// # Errors
+/// `EINVAL` for a message that is unknown on its level or whose value is invalid.
+pub(super) fn read(
+    control: &[u8],
+    (family, protocol): (AddressFamily, DatagramProtocol),
+    datagram: &mut SentDatagram,
+) -> Result<(), Errno> {
+    let is_v6 = family == AddressFamily::V6;
+    for found in control_items(control) {
+        let found = found?;
+        let (kind, data) = (found.kind as u32, found.data);
+        match u32::try_from(found.level).map_err(|_| Errno::EINVAL)? {
+            net::SOL_SOCKET if matches!(kind, net::SCM_RIGHTS | net::SCM_CREDENTIALS) => {}
+            net::SOL_SOCKET => return Err(Errno::EINVAL),
+            LEVEL_UDP if protocol == DatagramProtocol::Udp => {
+                if found.kind != SEGMENT || data.len() != size_of::<u16>() {
+                    return Err(Errno::EINVAL);
+                }
+                let bytes = u16::from_le_bytes(bytes_of(data)?);
+                datagram.segment = (bytes != 0).then_some(bytes);
+            }
+            LEVEL_IP => read4(kind, data, datagram)?,
+            LEVEL_IP6 if is_v6 => read6(kind, data, datagram)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn read4(kind: u32, data: &[u8], datagram: &mut SentDatagram) -> Result<(), Errno> {
+    match kind {
+        net::IP_PKTINFO => {
+            let data = <[u8; 12]>::try_from(data).map_err(|_| Errno::EINVAL)?;
+            let (interface, rest) = data.split_at(4);
+            let interface = u32::from_le_bytes(bytes_of(interface)?);
+            let source = Ipv4Addr::from(bytes_of::<4>(rest)?);
+            datagram.interface = (interface != 0).then_some(interface);
+            datagram.source = (!source.is_unspecified()).then_some(source.into());
+        }
+        net::IP_TTL => match int(data)? {
+            value @ 1..=255 => datagram.hop_limit = Some(value as u8),
+            _ => return Err(Errno::EINVAL),
+        },
+        net::IP_TOS => {
+            let value =
+                if data.len() == 1 { data.first().map(|octet| i32::from(*octet)) } else { None };
+            let value = value.map_or_else(|| int(data), Ok)?;
+            datagram.traffic_class = Some(u8::try_from(value).map_err(|_| Errno::EINVAL)?);
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}
+
+fn read6(kind: u32, data: &[u8], datagram: &mut SentDatagram) -> Result<(), Errno> {
+    match kind {
+        net::IPV6_PKTINFO | net::IPV6_2292PKTINFO => {
+            let data = bytes_of::<20>(data)?;
+            let (source, interface) = data.split_at(16);
+            let interface = u32::from_le_bytes(bytes_of(interface)?);
+            let source = Ipv6Addr::from(bytes_of::<16>(source)?);
+            datagram.interface = (interface != 0).then_some(interface);
+            let source: IpAddr = match source.to_ipv4_mapped() {
+                Some(ip) => ip.into(),
+                None => source.into(),
+            };
+            datagram.source = (!source.is_unspecified()).then_some(source);
+        }
+        net::IPV6_HOPLIMIT | net::IPV6_2292HOPLIMIT => {
+            datagram.hop_limit = octet_or_default(int(data)?)?;
+        }
+        net::IPV6_TCLASS => datagram.traffic_class = octet_or_default(int(data)?)?,
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! A datagram socket as the socket calls see it, and as a file.
+use super::InternetDatagram;
+use crate::socket::{
+    common::SocketCommon,
+    interface::{Outgoing, Party, Patience, Receive, Received, Send, Shut, Socket, SocketAddress},
+    internet::{
+        address::{self, AddressFamily},
+        network::errno,
+    },
+    option_input::OptionInput,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use interfaces::sockets::{DatagramProtocol, SocketEvents};
+use linux_raw_sys::net;
+use process::Task;
+use vfs::{
+    Errno, Principal,
+    file::{File, IoFlags, Ready, SignalSource},
+    io::{Sink, Source},
+    poll::PollTable,
+};
+
+impl Socket for InternetDatagram {
+    fn common(&self) -> &SocketCommon {
+        &self.common
+    }
+    fn family(&self) -> u16 {
+        self.family.number()
+    }
+    fn protocol(&self) -> i32 {
+        match (self.protocol, self.family) {
+            (DatagramProtocol::Udp, _) => net::IPPROTO_UDP as i32,
+            (DatagramProtocol::Ping, AddressFamily::V4) => net::IPPROTO_ICMP as i32,
+            (DatagramProtocol::Ping, AddressFamily::V6) => net::IPPROTO_ICMPV6 as i32,
+            (DatagramProtocol::Raw(number), _) => i32::from(number),
+        }
+    }
+    fn protocol_name(&self) -> &'static str {
+        match (self.protocol, self.family) {
+            (DatagramProtocol::Udp, AddressFamily::V4) => "UDP",
+            (DatagramProtocol::Udp, AddressFamily::V6) => "UDPv6",
+            (DatagramProtocol::Ping, AddressFamily::V4) => "PING",
+            (DatagramProtocol::Ping, AddressFamily::V6) => "PINGv6",
+            (DatagramProtocol::Raw(_), AddressFamily::V4) => "RAW",
+            (DatagramProtocol::Raw(_), AddressFamily::V6) => "RAWv6",
+        }
+    }
+    fn bind(&self, task: &Task, address: &SocketAddress, _: u16) -> Result<(), Errno> {
+        self.bind_to(&task.credentials(), address)
+    }
+    fn listen(&self, _: &Task, _: usize) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    fn connect(&self, _: &Task, address: &SocketAddress, _: Patience) -> Result<(), Errno> {
+        self.connect_to(address)
+    }
+    fn accept(&self, _: Patience) -> Result<Arc<dyn Socket>, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    fn name(&self) -> SocketAddress {
+        let mut local = self.local();
+        if let DatagramProtocol::Raw(number) = self.protocol {
+            // Linux tells the protocol in the place of the port.
+            local.set_port(u16::from(number));
+        }
+        address::encode(self.family, local)
+    }
+    fn peer_name(&self) -> Result<SocketAddress, Errno> {
+        let peer = self.socket().peer().ok_or(Errno::ENOTCONN)?;
+        Ok(address::encode(self.family, peer))
+    }
+    fn peer(&self) -> Option<Party> {
+        None
+    }
+    fn is_listening(&self) -> bool {
+        false
+    }
+    fn shut_down(&self, directions: Shut) -> Result<(), Errno> {
+        self.end_directions(directions)
+    }
+    fn send(
+        &self,
+        _: &Task,
+        source: &mut dyn Source,
+        message: Outgoing<'_>,
+        how: Send,
+    ) -> Result<usize, Errno> {
+        self.send_datagram(source, &message, how)
+    }
+    fn receive(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        sender: Option<&mut SocketAddress>,
+    ) -> Result<Received, Errno> {
+        self.receive_datagram(sink, how, sender)
+    }
+    fn take_error(&self) -> Option<Errno> {
+        self.queue.take_error().map(errno)
+    }
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        Ok(self.queue.first_length().unwrap_or(0))
+    }
+    fn unsent_bytes(&self) -> Result<usize, Errno> {
+        Ok(self.socket().unsent())
+    }
+    fn send_buffer(&self) -> usize {
+        self.send_limit.load(Ordering::Relaxed)
+    }
+    fn set_send_buffer(&self, bytes: usize) {
+        self.send_limit.store(bytes, Ordering::Relaxed);
+        self.wakes.room.wake();
+    }
+    fn receive_buffer(&self) -> usize {
+        self.receive_limit.load(Ordering::Relaxed)
+    }
+    fn set_receive_buffer(&self, bytes: usize) {
+        self.receive_limit.store(bytes, Ordering::Relaxed);
+        self.queue.set_limit(bytes);
+    }
+    fn options_changed(&self) {
+        let _control = self.control.lock();
+        self.configure();
+    }
+    fn set_option(
+        &self,
+        task: &Task,
+        (level, number): (u32, u32),
+        input: &OptionInput,
+    ) -> Result<(), Errno> {
+        self.set_internet_option(&task.credentials(), (level, number), input)
+    }
+    fn option(&self, (level, number): (u32, u32), room: usize) -> Result<Vec<u8>, Errno> {
+        self.internet_option((level, number), room)
+    }
+}
+
+impl File for InternetDatagram {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
+    fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        // Such a read returns at once, while recv(2) takes a datagram.
+        if sink.remaining() == 0 {
+            return Ok(0);
+        }
+        let how = Receive { is_nonblocking: flags.is_nonblocking, ..Default::default() };
+        Ok(self.receive_datagram(sink, how, None)?.count)
+    }
+    fn write(
+        &self,
+        _: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
+        let how = Send { is_nonblocking: flags.is_nonblocking, ..Send::default() };
+        Ok((self.send_datagram(source, &Outgoing::default(), how)?, 0))
+    }
+    /// See Linux's `datagram_poll`.
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
+        if let Some(table) = table {
+            self.wakes.watch(table);
+        }
+        let shut = self.shut();
+        let events = self.queue.events();
+        let mut ready = Ready::empty();
+        let is_readable = events.contains(SocketEvents::READABLE) || shut.contains(Shut::RECEIVE);
+        ready.set(Ready::IN | Ready::READ_NORMAL, is_readable);
+        ready.set(Ready::READ_HANGUP, shut.contains(Shut::RECEIVE));
+        ready.set(Ready::HANGUP, shut == Shut::all());
+        ready.set(Ready::ERROR, events.contains(SocketEvents::ERROR));
+        let limit = self.send_limit.load(Ordering::Relaxed);
+        let is_writable = self.socket().unsent().saturating_mul(2) < limit;
+        ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);
+        ready
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn closed(&self) {
+        self.close();
+    }
+}

@@ -1,0 +1,158 @@
+//! [`InternetDatagram`]: a socket of UDP, a ping socket or a raw socket (udp(7), icmp(7), raw(7)). Parts: `names` (bind, connect,
+//! shutdown, close), `send`, `receive`, `control` (control messages), `family` (the socket calls and the file), `options`.
+mod control;
+mod family;
+mod names;
+mod options;
+mod receive;
+mod send;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    address::AddressFamily,
+    network::{errno, owner},
+    settings::{Flags, InternetSettings},
+    wakes::SocketWakes,
+};
+use crate::socket::{
+    common::{RECEIVE_DEFAULT, SEND_DEFAULT, SocketCommon},
+    interface::{Shut, SocketKind},
+};
+use alloc::sync::Arc;
+use core::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering},
+};
+use interfaces::sockets::{
+    DatagramProtocol, DatagramQueue, DatagramSocket, Network, SocketFamilies,
+};
+use linux_raw_sys::net;
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
+use send::Corked;
+use vfs::Errno;
+
+lock_class! {
+    static CONTROL = "internet.datagram_control";
+    static SETTINGS = "internet.datagram_settings";
+    static CORK = "internet.cork";
+}
+
+/// A socket of datagrams.
+pub struct InternetDatagram {
+    common: SocketCommon,
+    family: AddressFamily,
+    protocol: DatagramProtocol,
+    user: u32,
+    wakes: Arc<SocketWakes>,
+    queue: Arc<DatagramQueue>,
+    socket: Arc<dyn DatagramSocket>,
+    /// The socket of the stack that takes IPv6 alone, once IPV6_V6ONLY was set.
+    only_v6: Once<Arc<dyn DatagramSocket>>,
+    /// The socket that takes IPv6 alone is in use.
+    is_only_v6: AtomicBool,
+    /// Held by calls that change the socket, over the stack's.
+    control: Mutex<()>,
+    settings: Mutex<InternetSettings>,
+    /// The flags of the settings, for calls that receive.
+    flags: AtomicU32,
+    /// UDP_SEGMENT, for calls that send.
+    segment: AtomicU32,
+    shut: AtomicU8,
+    is_closed: AtomicBool,
+    /// Bytes that wait for the rest of their datagram.
+    cork: Mutex<Option<Corked>>,
+    send_limit: AtomicUsize,
+    receive_limit: AtomicUsize,
+    /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
+    link: AtomicU32,
+}
+
+impl InternetDatagram {
+    /// Makes a socket of `network` for a user.
+    ///
+    /// # Errors
+    /// `ENOBUFS`, `EPROTONOSUPPORT` for a protocol that the stack lacks.
+    pub(super) fn open(
+        network: &dyn Network,
+        (family, kind): (AddressFamily, SocketKind),
+        protocol: DatagramProtocol,
+        user: u32,
+    ) -> Result<Arc<InternetDatagram>, Errno> {
+        let common = SocketCommon::new(kind);
+        let wakes = SocketWakes::new();
+        let (send, receive) = (SEND_DEFAULT.size(), RECEIVE_DEFAULT.size());
+        let queue = Arc::new(DatagramQueue::new(wakes.clone(), receive));
+        let families = match (family, protocol) {
+            (AddressFamily::V4, _) => SocketFamilies::V4,
+            (AddressFamily::V6, DatagramProtocol::Udp) => SocketFamilies::Both,
+            (AddressFamily::V6, _) => SocketFamilies::V6,
+        };
+        let owner = owner(user, common.number());
+        let opened = network.open_datagram(queue.clone(), protocol, families, owner);
+        let socket = opened.map_err(|error| match errno(error) {
+            Errno::EOPNOTSUPP => Errno::EPROTONOSUPPORT,
+            error => error,
+        })?;
+        let settings = InternetSettings::default();
+        if protocol == DatagramProtocol::Ping {
+            // Programs that chose the same identifier share it, as on Linux.
+            common.options.keep(net::SO_REUSEADDR, 1);
+            socket.configure(&settings.ip(&common));
+        }
+        Ok(Arc::new(InternetDatagram {
+            common,
+            family,
+            protocol,
+            user,
+            wakes,
+            queue,
+            socket,
+            only_v6: Once::new(),
+            is_only_v6: AtomicBool::new(false),
+            control: Mutex::new(&CONTROL, ()),
+            flags: AtomicU32::new(settings.flags.bits()),
+            segment: AtomicU32::new(0),
+            settings: Mutex::new(&SETTINGS, settings),
+            shut: AtomicU8::new(0),
+            is_closed: AtomicBool::new(false),
+            cork: Mutex::new(&CORK, None),
+            send_limit: AtomicUsize::new(send),
+            receive_limit: AtomicUsize::new(receive),
+            link: AtomicU32::new(0),
+        }))
+    }
+    /// Returns the stack's socket.
+    #[inline]
+    fn socket(&self) -> &dyn DatagramSocket {
+        match self.only_v6.get() {
+            Some(socket) if self.is_only_v6.load(Ordering::Relaxed) => &**socket,
+            _ => &*self.socket,
+        }
+    }
+    #[inline]
+    fn shut(&self) -> Shut {
+        Shut::from_bits_truncate(self.shut.load(Ordering::Acquire))
+    }
+    #[inline]
+    fn flags(&self) -> Flags {
+        Flags::from_bits_truncate(self.flags.load(Ordering::Relaxed))
+    }
+    /// Returns the local address, with the family's form of an address that stands for all.
+    fn local(&self) -> SocketAddr {
+        let local = self.socket().local();
+        match local.ip().is_unspecified() && local.is_ipv4() {
+            true => SocketAddr::new(self.family.unspecified().ip(), local.port()),
+            false => local,
+        }
+    }
+}
+
+impl Drop for InternetDatagram {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,148 @@
+//! Options of a datagram socket.
+use super::InternetDatagram;
+use crate::socket::{
+    internet::{
+        address::AddressFamily,
+        network::{NETWORK, errno, owner},
+        options::{
+            self, GroupChange, Having, LEVEL_IP, LEVEL_IP6, LEVEL_UDP, group_option,
+            is_group_option, shown,
+        },
+        settings::Flags,
+    },
+    option_input::OptionInput,
+};
+use alloc::vec::Vec;
+use core::{net::Ipv4Addr, sync::atomic::Ordering};
+use interfaces::sockets::{DatagramProtocol, SocketFamilies};
+use linux_raw_sys::net;
+use vfs::{Credentials, Errno};
+
+/// Number of the loopback interface, as on Linux.
+const LOOPBACK: u32 = 1;
+
+/// Returns the number of the interface with an address, as far as it is known without the stack.
+fn interface_of(address: Ipv4Addr) -> Option<u32> {
+    address.is_loopback().then_some(LOOPBACK)
+}
+
+impl InternetDatagram {
+    fn having(&self) -> Having {
+        match self.protocol {
+            DatagramProtocol::Raw(_) => Having::RAW,
+            _ => Having::DATAGRAM,
+        }
+    }
+    /// Gives the stack the options. The caller holds `control`.
+    pub(super) fn configure(&self) {
+        let settings = self.settings.lock();
+        let options = settings.ip(&self.common);
+        self.flags.store(settings.flags.bits(), Ordering::Relaxed);
+        self.segment.store(u32::from(settings.segment), Ordering::Relaxed);
+        drop(settings);
+        self.socket().configure(&options);
+    }
+    /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
+    fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
+        if is_only {
+            let owner = owner(self.user, self.common.number());
+            self.only_v6.get_or_try_init(|| {
+                let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
+                let (queue, families) = (self.queue.clone(), SocketFamilies::V6);
+                network.open_datagram(queue, self.protocol, families, owner).map_err(errno)
+            })?;
+        }
+        self.is_only_v6.store(is_only, Ordering::Relaxed);
+        Ok(())
+    }
+    /// Checks that the socket has options of a level.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`.
+    fn check_level(&self, level: u32) -> Result<(), Errno> {
+        let is_raw = matches!(self.protocol, DatagramProtocol::Raw(_));
+        match level {
+            LEVEL_IP if self.family == AddressFamily::V4 || !is_raw => Ok(()),
+            LEVEL_IP6 if self.family == AddressFamily::V6 => Ok(()),
+            LEVEL_UDP if self.protocol == DatagramProtocol::Udp => Ok(()),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+    /// Sets an option of another level than SOL_SOCKET.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EINVAL`, `EPERM`, `EFAULT`, and those of joining and leaving groups.
+    pub(super) fn set_internet_option(
+        &self,
+        who: &Credentials,
+        (level, number): (u32, u32),
+        input: &OptionInput,
+    ) -> Result<(), Errno> {
+        self.check_level(level)?;
+        let _control = self.control.lock();
+        if is_group_option(level, number) {
+            let key = (level, number);
+            let change = group_option(&mut self.settings.lock(), key, input, &interface_of)?;
+            match change {
+                GroupChange::Join(group) => return self.socket().join(group).map_err(errno),
+                GroupChange::Leave(group) => return self.socket().leave(group).map_err(errno),
+                GroupChange::Set => {}
+            }
+        } else if (level, number) == (LEVEL_IP6, net::IPV6_V6ONLY) {
+            let value = i32::from_le_bytes(input.bytes()?);
+            if self.socket().local().port() != 0 {
+                return Err(Errno::EINVAL);
+            }
+            self.take_only_v6(value != 0)?;
+            self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
+        } else if (level, number, input.length) == (LEVEL_IP, net::IP_OPTIONS, 0) {
+            return Ok(());
+        } else {
+            let may = |wanted| who.has(wanted);
+            let key = (level, number, self.having());
+            options::set(&mut self.settings.lock(), key, input, &may)?;
+        }
+        if (level, number) == (LEVEL_IP, net::IP_TOS) {
+            let octet = self.settings.lock().stream.ip.type_of_service;
+            self.common.options.priority.store(options::priority_of(octet), Ordering::Relaxed);
+        }
+        self.configure();
+        if matches!((level, number), (LEVEL_IP, net::IP_RECVERR) | (LEVEL_IP6, net::IPV6_RECVERR)) {
+            let ip = self.settings.lock().stream.ip;
+            if !ip.queues_errors && !ip.queues_errors6 {
+                self.queue.clear_reports();
+            }
+        }
+        let is_corked = self.flags().contains(Flags::CORK);
+        if level == LEVEL_UDP && !is_corked { self.uncork() } else { Ok(()) }
+    }
+    /// Returns the value of such an option, for a program with `room` bytes.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EOPNOTSUPP` for a level that the socket lacks, `ENOTCONN` for the MTU of no path.
+    pub(super) fn internet_option(
+        &self,
+        (level, number): (u32, u32),
+        room: usize,
+    ) -> Result<Vec<u8>, Errno> {
+        self.check_level(level).map_err(|_| options::no_level(self.family))?;
+        let settings = self.settings.lock();
+        let number_of = |value: u32| Ok(shown(level, value as i32, room));
+        match (level, number) {
+            (LEVEL_IP, net::IP_MTU) | (LEVEL_IP6, net::IPV6_MTU) => {
+                drop(settings);
+                number_of(self.socket().path_mtu().ok_or(Errno::ENOTCONN)?)
+            }
+            (LEVEL_IP6, net::IPV6_V6ONLY) => {
+                number_of(u32::from(settings.flags.contains(Flags::ONLY_V6)))
+            }
+            (LEVEL_IP, net::IP_OPTIONS) => Ok(Vec::new()),
+            // The address by which the interface was named.
+            (LEVEL_IP, net::IP_MULTICAST_IF) => Ok(settings.group_address.to_vec()),
+            (LEVEL_IP6, net::IPV6_MULTICAST_IF) => {
+                number_of(settings.stream.ip.group_interface6.unwrap_or(0))
+            }
+            _ => options::get(&settings, (level, number, self.having()), room),
+        }
+    }
+}

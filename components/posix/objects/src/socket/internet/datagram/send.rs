@@ -1,0 +1,167 @@
+//! Sending datagrams.
+use super::{InternetDatagram, control, names::errno_of_use};
+use crate::socket::{
+    common::wait,
+    interface::{Outgoing, Send, Shut},
+    internet::{
+        address::{self, AddressUse},
+        settings::Flags,
+    },
+};
+use alloc::{vec, vec::Vec};
+use core::sync::atomic::Ordering;
+use interfaces::{
+    nic::PacketSegment,
+    sockets::{DatagramProtocol, Payload, SentDatagram},
+};
+use rt::{PAGE_BYTES, memory::Frame};
+use vfs::{Errno, io::Source};
+
+/// Bytes of a payload that are kept on the heap; longer ones are kept in frames.
+const HEAP_MAX: usize = 2048;
+/// Bytes that no datagram exceeds: the length field of IP has 16 bits.
+const LENGTH_MAX: usize = 0xffff;
+
+/// A datagram of which more parts follow (MSG_MORE, UDP_CORK).
+pub(super) struct Corked {
+    first: SentDatagram,
+    bytes: Vec<u8>,
+}
+
+/// Copies `length` bytes of `source`.
+fn read_payload(source: &mut dyn Source, length: usize) -> Result<Payload, Errno> {
+    if length <= HEAP_MAX {
+        let mut bytes = vec![0; length];
+        if length > 0 {
+            source.take_whole(&mut bytes)?;
+        }
+        return Ok(Payload::Bytes(bytes.into_boxed_slice()));
+    }
+    let mut frames = Vec::new();
+    Frame::allocate_unfilled(length.div_ceil(PAGE_BYTES), &mut frames)?;
+    if source.take_into_frames(&frames, 0, length)? < length {
+        return Err(Errno::EFAULT);
+    }
+    let mut left = length;
+    let part = |frame| {
+        let length = left.min(PAGE_BYTES) as u32;
+        left -= length as usize;
+        PacketSegment { frame, offset: 0, length }
+    };
+    Ok(Payload::Segments(frames.into_iter().map(part).collect()))
+}
+
+impl InternetDatagram {
+    /// Sends the bytes of `source` as a datagram, or a part of one. Returns their number.
+    ///
+    /// # Errors
+    /// `EMSGSIZE`, `EOPNOTSUPP` for urgent data, `EDESTADDRREQ` without a destination, `EINVAL`, `EPIPE` after a shutdown, `EAGAIN`,
+    /// `EFAULT`, those of the address, of the control messages and of the stack, and for a signal `EINTR` or a restart.
+    pub(super) fn send_datagram(
+        &self,
+        source: &mut dyn Source,
+        message: &Outgoing<'_>,
+        how: Send,
+    ) -> Result<usize, Errno> {
+        let length = source.remaining();
+        if length > LENGTH_MAX {
+            return Err(Errno::EMSGSIZE);
+        }
+        if how.is_urgent {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut datagram = self.prepare(message)?;
+        if self.shut().contains(Shut::SEND) {
+            return Err(Errno::EPIPE);
+        }
+        self.wait_for_room(how)?;
+        let is_udp = self.protocol == DatagramProtocol::Udp;
+        let is_corked = is_udp && (how.is_more || self.flags().contains(Flags::CORK));
+        let mut cork = self.cork.lock();
+        if is_corked || cork.is_some() {
+            let mut bytes = vec![0; length];
+            drop(cork);
+            if length > 0 {
+                source.take_whole(&mut bytes)?;
+            }
+            cork = self.cork.lock();
+            let corked = cork.get_or_insert(Corked { first: datagram, bytes: Vec::new() });
+            if corked.bytes.len() + length > LENGTH_MAX {
+                return Err(Errno::EMSGSIZE);
+            }
+            corked.bytes.append(&mut bytes);
+            if is_corked {
+                return Ok(length);
+            }
+            let whole = cork.take();
+            drop(cork);
+            self.send_corked(whole)?;
+            return Ok(length);
+        }
+        drop(cork);
+        datagram.payload = read_payload(source, length)?;
+        self.socket().send(datagram).map_err(errno_of_use)?;
+        Ok(length)
+    }
+    /// Sends the parts that were kept, if there are any (UDP_CORK was turned off).
+    pub(super) fn uncork(&self) -> Result<(), Errno> {
+        let whole = self.cork.lock().take();
+        self.send_corked(whole)
+    }
+    fn send_corked(&self, whole: Option<Corked>) -> Result<(), Errno> {
+        let Some(Corked { mut first, bytes }) = whole else { return Ok(()) };
+        first.payload = match bytes.len() {
+            ..=HEAP_MAX => Payload::Bytes(bytes.into_boxed_slice()),
+            length => read_payload(&mut vfs::io::SliceSource::new(&bytes), length)?,
+        };
+        self.socket().send(first).map_err(errno_of_use)
+    }
+    /// Makes the datagram without its bytes.
+    fn prepare(&self, message: &Outgoing<'_>) -> Result<SentDatagram, Errno> {
+        let mut datagram = SentDatagram {
+            destination: None,
+            source: None,
+            interface: None,
+            hop_limit: None,
+            traffic_class: None,
+            segment: match self.segment.load(Ordering::Relaxed) {
+                0 => None,
+                bytes => u16::try_from(bytes).ok(),
+            },
+            payload: Payload::Bytes(Vec::new().into_boxed_slice()),
+        };
+        let given = match message.to {
+            Some(to) => address::parse(self.family, to, AddressUse::Send)?,
+            None => None,
+        };
+        if let Some(given) = given {
+            let needs_port = self.protocol == DatagramProtocol::Udp;
+            if needs_port && given.address.port() == 0 {
+                return Err(Errno::EINVAL);
+            }
+            datagram.destination = Some(self.destination(given, Errno::ENETUNREACH)?);
+        }
+        if !message.control.is_empty() {
+            control::read(message.control, (self.family, self.protocol), &mut datagram)?;
+        }
+        Ok(datagram)
+    }
+    /// Waits until the datagrams that were not sent yet have fewer bytes than SO_SNDBUF.
+    fn wait_for_room(&self, how: Send) -> Result<(), Errno> {
+        let mut timeout = None;
+        loop {
+            let ticket = self.wakes.room.ticket();
+            if self.socket().unsent() < self.send_limit.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if self.shut().contains(Shut::SEND) {
+                return Err(Errno::EPIPE);
+            }
+            if how.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            let timeout = *timeout.get_or_insert_with(|| self.common.send_deadline());
+            wait(&self.wakes.room, ticket, timeout)?;
+        }
+    }
+}

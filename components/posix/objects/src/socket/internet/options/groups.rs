@@ -1,0 +1,153 @@
+//! The options by which a socket takes part in groups, and chooses the interface for what it sends to groups.
+use super::{LEVEL_IP, LEVEL_IP6};
+use crate::socket::{internet::settings::InternetSettings, option_input::OptionInput};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use interfaces::sockets::Membership;
+use linux_raw_sys::net as raw;
+use vfs::Errno;
+
+/// Bytes of `struct sockaddr_storage`, before which `struct group_req` has the interface.
+const STORAGE: usize = 128;
+
+/// A change that such an option asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::socket::internet) enum GroupChange {
+    /// The socket is to take part.
+    Join(Membership),
+    /// The socket is to leave.
+    Leave(Membership),
+    /// The settings were changed.
+    Set,
+}
+
+/// Returns whether `number` is an option about groups that is not in the table.
+pub(in crate::socket::internet) fn is_group_option(level: u32, number: u32) -> bool {
+    match level {
+        LEVEL_IP => matches!(
+            number,
+            raw::IP_MULTICAST_IF
+                | raw::IP_ADD_MEMBERSHIP
+                | raw::IP_DROP_MEMBERSHIP
+                | raw::MCAST_JOIN_GROUP
+                | raw::MCAST_LEAVE_GROUP
+        ),
+        LEVEL_IP6 => matches!(
+            number,
+            raw::IPV6_MULTICAST_IF
+                | raw::IPV6_ADD_MEMBERSHIP
+                | raw::IPV6_DROP_MEMBERSHIP
+                | raw::MCAST_JOIN_GROUP
+                | raw::MCAST_LEAVE_GROUP
+        ),
+        _ => false,
+    }
+}
+
+/// Reads the option's value. The number of an interface that is named by its address is found by `interface_of`.
+///
+/// # Errors
+/// `EINVAL` for a short value or an address that is no group, `EFAULT`, `EADDRNOTAVAIL` for the address of no interface.
+pub(in crate::socket::internet) fn group_option(
+    settings: &mut InternetSettings,
+    (level, number): (u32, u32),
+    input: &OptionInput,
+    interface_of: &dyn Fn(Ipv4Addr) -> Option<u32>,
+) -> Result<GroupChange, Errno> {
+    let is_join = matches!(
+        (level, number),
+        (_, raw::MCAST_JOIN_GROUP)
+            | (LEVEL_IP, raw::IP_ADD_MEMBERSHIP)
+            | (LEVEL_IP6, raw::IPV6_ADD_MEMBERSHIP)
+    );
+    let membership = match (level, number) {
+        (_, raw::MCAST_JOIN_GROUP | raw::MCAST_LEAVE_GROUP) => generic(level, input)?,
+        (LEVEL_IP, raw::IP_MULTICAST_IF) => {
+            let (_, address, number) = request4(input, Ipv4Addr::UNSPECIFIED)?;
+            settings.stream.ip.group_interface = find(address, number, interface_of)?;
+            settings.group_address = address.octets();
+            return Ok(GroupChange::Set);
+        }
+        (LEVEL_IP, _) => {
+            if input.length < size_of::<[u32; 2]>() {
+                return Err(Errno::EINVAL);
+            }
+            let (group, address, number) = request4(input, Ipv4Addr::UNSPECIFIED)?;
+            let interface = match find(address, number, interface_of) {
+                // Linux gives the lack of a device here.
+                Err(_) => return Err(Errno::ENODEV),
+                found => found?.unwrap_or(0),
+            };
+            Membership { group: group.into(), interface }
+        }
+        (_, raw::IPV6_MULTICAST_IF) => {
+            let number = i32::from_le_bytes(input.bytes()?);
+            let number = u32::try_from(number).map_err(|_| Errno::ENODEV)?;
+            settings.stream.ip.group_interface6 = (number != 0).then_some(number);
+            return Ok(GroupChange::Set);
+        }
+        _ => {
+            let bytes = input.bytes::<20>()?;
+            let (group, rest) = bytes.split_first_chunk::<16>().ok_or(Errno::EINVAL)?;
+            let interface = rest.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+            Membership { group: IpAddr::V6(Ipv6Addr::from(*group)), interface }
+        }
+    };
+    if !membership.group.is_multicast() {
+        return Err(Errno::EINVAL);
+    }
+    Ok(if is_join { GroupChange::Join(membership) } else { GroupChange::Leave(membership) })
+}
+
+/// Reads `struct ip_mreqn`, or the shorter `struct ip_mreq`, or a single address, as far as there are bytes: group, address of
+/// the interface and its number.
+fn request4(input: &OptionInput, none: Ipv4Addr) -> Result<(Ipv4Addr, Ipv4Addr, u32), Errno> {
+    let word = |bytes: &[u8], at: usize| {
+        let found = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        found.copied().unwrap_or([0; 4])
+    };
+    match input.length {
+        12.. => {
+            let bytes = input.bytes::<12>()?;
+            let number = u32::from_le_bytes(word(&bytes, 8));
+            Ok((word(&bytes, 0).into(), word(&bytes, 4).into(), number))
+        }
+        8.. => {
+            let bytes = input.bytes::<8>()?;
+            Ok((word(&bytes, 0).into(), word(&bytes, 4).into(), 0))
+        }
+        _ => Ok((none, input.bytes::<4>()?.into(), 0)),
+    }
+}
+
+/// Returns the interface with a number or, if that is 0, with an address; `None` if neither is given.
+fn find(
+    address: Ipv4Addr,
+    number: u32,
+    interface_of: &dyn Fn(Ipv4Addr) -> Option<u32>,
+) -> Result<Option<u32>, Errno> {
+    match (number, address.is_unspecified()) {
+        (0, true) => Ok(None),
+        (0, false) => interface_of(address).map(Some).ok_or(Errno::EADDRNOTAVAIL),
+        _ => Ok(Some(number)),
+    }
+}
+
+/// Reads `struct group_req`: the number of the interface, padding, and the group as a `struct sockaddr`.
+fn generic(level: u32, input: &OptionInput) -> Result<Membership, Errno> {
+    let bytes = input.bytes::<{ 8 + STORAGE }>()?;
+    let interface = bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+    let family =
+        bytes.get(8..).and_then(|rest| rest.first_chunk()).map(|two| u16::from_le_bytes(*two));
+    let of_group = |at: usize| bytes.get(8 + at..).unwrap_or_default();
+    let group: IpAddr = match level {
+        LEVEL_IP if family == Some(raw::AF_INET as u16) => {
+            Ipv4Addr::from(of_group(4).first_chunk::<4>().copied().unwrap_or_default()).into()
+        }
+        LEVEL_IP6 if family == Some(raw::AF_INET6 as u16) => {
+            Ipv6Addr::from(of_group(8).first_chunk::<16>().copied().unwrap_or_default()).into()
+        }
+        LEVEL_IP => return Err(Errno::EINVAL),
+        _ => return Err(Errno::EADDRNOTAVAIL),
+    };
+    Ok(Membership { group, interface })
+}

@@ -1,0 +1,202 @@
+//! The options of TCP (tcp(7)), and `struct tcp_info`.
+use super::{Having, LEVEL_TCP, OptionRow, ValueRange, bit, flag, row};
+use crate::socket::{internet::settings::InternetSettings, option_input::OptionInput};
+use alloc::vec::Vec;
+use interfaces::sockets::{CongestionControl, ConnectionState, StreamInfo};
+use linux_raw_sys::net as raw;
+use vfs::Errno;
+
+const STREAM: Having = Having::STREAM;
+/// Greatest seconds of TCP_KEEPIDLE and TCP_KEEPINTVL, and number of TCP_KEEPCNT and TCP_SYNCNT.
+const KEEP_SECONDS: ValueRange = ValueRange::From(1, 32_767);
+const COUNT: ValueRange = ValueRange::From(1, 127);
+const NOT_NEGATIVE: ValueRange = ValueRange::From(0, i32::MAX);
+/// Greatest seconds of TCP_LINGER2; more stand for these.
+const LINGER_SECONDS: i32 = 120;
+/// The first and the longest time between two retransmissions, in seconds (RFC 6298).
+const RETRY_FIRST_S: u32 = 1;
+const RETRY_LONGEST_S: u32 = 120;
+/// Least TCP_WINDOW_CLAMP, in bytes: half of the least SO_RCVBUF.
+const WINDOW_LEAST: i32 = 1152;
+/// Bytes of the longest name of a congestion control.
+const NAME_BYTES: usize = 16;
+
+/// The rows of this level. TCP_MAXSEG, TCP_INFO, TCP_QUICKACK and TCP_CONGESTION need the connection; the socket knows them.
+#[rustfmt::skip]
+pub(super) static ROWS: &[OptionRow] = &[
+    flag!(LEVEL_TCP, raw::TCP_NODELAY, STREAM, Int, stream.no_delay),
+    flag!(LEVEL_TCP, raw::TCP_CORK, STREAM, Int, stream.cork),
+    row!(LEVEL_TCP, raw::TCP_KEEPIDLE, STREAM, Int, KEEP_SECONDS, |s| s.stream.keep_idle_s as i32,
+        |s, v| s.stream.keep_idle_s = v as u32),
+    row!(LEVEL_TCP, raw::TCP_KEEPINTVL, STREAM, Int, KEEP_SECONDS, |s| s.stream.keep_interval_s as i32,
+        |s, v| s.stream.keep_interval_s = v as u32),
+    row!(LEVEL_TCP, raw::TCP_KEEPCNT, STREAM, Int, COUNT, |s| s.stream.keep_count as i32,
+        |s, v| s.stream.keep_count = v as u32),
+    row!(LEVEL_TCP, raw::TCP_SYNCNT, STREAM, Int, COUNT, |s| s.stream.syn_retries as i32,
+        |s, v| s.stream.syn_retries = v as u32),
+    row!(LEVEL_TCP, raw::TCP_LINGER2, STREAM, Int, ValueRange::Any, |s| s.stream.fin_timeout_s,
+        |s, v| s.stream.fin_timeout_s = linger(v)),
+    row!(LEVEL_TCP, raw::TCP_DEFER_ACCEPT, STREAM, Int, ValueRange::Any, |s| retries_to_seconds(s.defer_retries) as i32,
+        |s, v| { s.defer_retries = seconds_to_retries(v); s.stream.defer_accept_s = retries_to_seconds(s.defer_retries) }),
+    row!(LEVEL_TCP, raw::TCP_USER_TIMEOUT, STREAM, Int, NOT_NEGATIVE, |s| s.stream.user_timeout_ms as i32,
+        |s, v| s.stream.user_timeout_ms = v as u32),
+    row!(LEVEL_TCP, raw::TCP_NOTSENT_LOWAT, STREAM, Int, ValueRange::Any, |s| s.unsent_low_water as i32,
+        |s, v| s.unsent_low_water = v as u32),
+    row!(LEVEL_TCP, raw::TCP_FASTOPEN_CONNECT, STREAM, Int, ValueRange::From(0, 1), |s| i32::from(s.stream.fast_open_connect),
+        |s, v| s.stream.fast_open_connect = v != 0),
+    row!(LEVEL_TCP, raw::TCP_FASTOPEN, STREAM, Int, NOT_NEGATIVE, |s| s.stream.fast_open_max as i32,
+        |s, v| s.stream.fast_open_max = v as u32),
+    row!(LEVEL_TCP, raw::TCP_WINDOW_CLAMP, STREAM, Int, ValueRange::Any, |s| s.stream.window_max.unwrap_or(0) as i32,
+        |s, v| s.stream.window_max = (v != 0).then(|| v.max(WINDOW_LEAST) as u32)),
+    bit!(LEVEL_TCP, raw::TCP_QUICKACK, STREAM, Int, QUICK),
+];
+
+fn linger(value: i32) -> i32 {
+    match value {
+        ..0 => -1,
+        // The value of the system.
+        0 => interfaces::sockets::StreamOptions::default().fin_timeout_s,
+        _ => value.min(LINGER_SECONDS),
+    }
+}
+
+/// Returns the number of retransmissions, of which each waits twice as long as the one before, that take at least `seconds`.
+fn seconds_to_retries(seconds: i32) -> u32 {
+    let wanted = u32::try_from(seconds).unwrap_or(0);
+    (0..=255).find(|retries| retries_to_seconds(*retries) >= wanted).unwrap_or(255)
+}
+
+fn retries_to_seconds(retries: u32) -> u32 {
+    (0..retries)
+        .fold((0, RETRY_FIRST_S), |(all, step), _| (all + step, (step * 2).min(RETRY_LONGEST_S)))
+        .0
+}
+
+/// Sets TCP_CONGESTION.
+///
+/// # Errors
+/// `EINVAL` for no name, `ENOENT` for one that is unknown, `EFAULT`.
+pub(in crate::socket::internet) fn set_control(
+    settings: &mut InternetSettings,
+    input: &OptionInput,
+) -> Result<(), Errno> {
+    if input.length == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let name = input.text(NAME_BYTES - 1)?.split(|byte| *byte == 0).next().unwrap_or_default();
+    settings.stream.congestion = match name {
+        b"cubic" => CongestionControl::Cubic,
+        b"reno" => CongestionControl::Reno,
+        _ => return Err(Errno::ENOENT),
+    };
+    Ok(())
+}
+
+/// Returns the value of TCP_CONGESTION.
+pub(in crate::socket::internet) fn name_of_control(settings: &InternetSettings) -> Vec<u8> {
+    let name: &[u8] = match settings.stream.congestion {
+        CongestionControl::Cubic => b"cubic",
+        CongestionControl::Reno => b"reno",
+    };
+    let mut value = name.to_vec();
+    value.resize(NAME_BYTES, 0);
+    value
+}
+
+/// Returns `struct tcp_info` of Linux 6.1 for a connection that a program sees in `state`.
+pub(in crate::socket::internet) fn info_bytes(
+    info: &StreamInfo,
+    state: ConnectionState,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(232);
+    bytes.extend([
+        state as u8,
+        info.ca_state,
+        info.retransmits,
+        info.probes,
+        info.backoff,
+        info.options,
+    ]);
+    bytes.extend([info.snd_wscale & 0xf | info.rcv_wscale << 4, 0]);
+    let words = [
+        info.rto,
+        info.ato,
+        info.snd_mss,
+        info.rcv_mss,
+        info.unacked,
+        info.sacked,
+        info.lost,
+        info.retrans,
+        0,
+        info.last_data_sent_ms,
+        0,
+        info.last_data_recv_ms,
+        info.last_ack_recv_ms,
+        info.pmtu,
+        info.rcv_ssthresh,
+        info.rtt,
+        info.rttvar,
+        info.snd_ssthresh,
+        info.snd_cwnd,
+        info.advmss,
+        info.reordering,
+        info.rcv_rtt,
+        info.rcv_space,
+        info.total_retrans,
+    ];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    // No limit of the pacing rate is set.
+    let longs = [info.pacing_rate, u64::MAX, info.bytes_acked, info.bytes_received];
+    bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    let words = [
+        info.segs_out,
+        info.segs_in,
+        info.notsent_bytes,
+        info.min_rtt,
+        info.data_segs_in,
+        info.data_segs_out,
+    ];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    // Times of being busy or held back, and the counts of delivered segments, are not measured.
+    let longs = [info.delivery_rate, 0, 0, 0, 0, info.bytes_sent, info.bytes_retrans];
+    bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    let words = [info.dsack_dups, info.reord_seen, info.rcv_ooopack, info.snd_wnd];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deferring_counts_retransmissions_as_linux_does() {
+        for (set, told) in [(0, 0), (1, 1), (2, 3), (3, 3), (4, 7), (30, 31), (1000, 1087), (-5, 0)]
+        {
+            assert_eq!(retries_to_seconds(seconds_to_retries(set)), told, "{set}");
+        }
+    }
+
+    #[test]
+    fn the_fields_of_tcp_info_have_their_places() {
+        let info = StreamInfo {
+            rto: 1,
+            pmtu: 2,
+            total_retrans: 3,
+            pacing_rate: 4,
+            segs_out: 5,
+            delivery_rate: 6,
+            bytes_sent: 7,
+            snd_wnd: 8,
+            ..StreamInfo::default()
+        };
+        let bytes = info_bytes(&info, ConnectionState::Established);
+        assert_eq!(bytes.len(), 232);
+        // Offsets of `struct tcp_info` in `linux/tcp.h`.
+        for (at, value) in
+            [(0, 1), (8, 1), (60, 2), (100, 3), (104, 4), (136, 5), (160, 6), (200, 7), (228, 8)]
+        {
+            assert_eq!(bytes[at], value, "{at}");
+        }
+    }
+}

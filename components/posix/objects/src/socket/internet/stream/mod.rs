@@ -1,0 +1,331 @@
+//! [`InternetStream`]: a TCP socket (tcp(7)). Parts: `connect` (bind, connect, shutdown, close), `listen` (listen, accept),
+//! `transfer` (send and receive), `family` (the socket calls and the file), `options`.
+//!
+//! The bytes are in a [`Stream`], from which and to which they are copied directly. A call on the fast path takes no lock of this
+//! file: the phase, the directions that were shut down and the stream in use are read from atomic variables. Calls that change them
+//! hold `internet.control`.
+mod connect;
+mod family;
+mod listen;
+mod options;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub(super) use connect::check_name;
+
+use super::{
+    address::AddressFamily,
+    network::{errno, owner},
+    settings::{Flags, InternetSettings},
+    wakes::SocketWakes,
+};
+use crate::socket::{
+    common::SocketCommon,
+    interface::{Shut, SocketKind},
+};
+use alloc::sync::{Arc, Weak};
+use core::{
+    net::SocketAddr,
+    ops::Deref,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
+use interfaces::sockets::{Network, SocketFamilies, Stream, StreamSocket, StreamState};
+use listen::AcceptQueue;
+use memory::setting::Setting;
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+    time::Instant,
+};
+use vfs::Errno;
+
+lock_class! {
+    static CONTROL = "internet.control";
+    static SETTINGS = "internet.settings";
+    static STREAM = "internet.stream";
+    static GROWTH = "internet.growth";
+}
+
+/// Least, first and greatest SO_SNDBUF of a stream, if no option sets it (`net.ipv4.tcp_wmem`).
+pub static SEND_SPACE: [Setting; 3] =
+    [Setting::count(4096), Setting::count(16_384), Setting::count(4_194_304)];
+/// Least, first and greatest SO_RCVBUF of a stream, if no option sets it (`net.ipv4.tcp_rmem`).
+pub static RECEIVE_SPACE: [Setting; 3] =
+    [Setting::count(4096), Setting::count(131_072), Setting::count(6_291_456)];
+
+/// The phase of a socket's use, as the calls see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum StreamPhase {
+    /// No connection, or none any more.
+    Free,
+    /// connect(2) was begun, and no call has returned its end.
+    Connecting,
+    /// Connected, until connect(2) to AF_UNSPEC.
+    Connected,
+    /// listen(2) was called.
+    Listening,
+}
+
+impl StreamPhase {
+    fn of(number: u8) -> StreamPhase {
+        [StreamPhase::Connecting, StreamPhase::Connected, StreamPhase::Listening]
+            .into_iter()
+            .find(|phase| *phase as u8 == number)
+            .unwrap_or(StreamPhase::Free)
+    }
+}
+
+/// The stream of a socket: the first one, until the socket was disconnected.
+struct StreamChoice {
+    first: Arc<Stream>,
+    is_replaced: AtomicBool,
+    later: Mutex<Option<Arc<Stream>>>,
+}
+
+/// A stream in use.
+enum StreamInUse<'a> {
+    First(&'a Arc<Stream>),
+    Later(Arc<Stream>),
+}
+
+impl Deref for StreamInUse<'_> {
+    type Target = Stream;
+    fn deref(&self) -> &Stream {
+        match self {
+            StreamInUse::First(stream) => stream,
+            StreamInUse::Later(stream) => stream,
+        }
+    }
+}
+
+impl StreamInUse<'_> {
+    fn shared(&self) -> Arc<Stream> {
+        match self {
+            StreamInUse::First(stream) => Arc::clone(stream),
+            StreamInUse::Later(stream) => stream.clone(),
+        }
+    }
+}
+
+impl StreamChoice {
+    fn new(first: Arc<Stream>) -> StreamChoice {
+        let later = Mutex::new(&STREAM, None);
+        StreamChoice { first, is_replaced: AtomicBool::new(false), later }
+    }
+    #[inline]
+    fn get(&self) -> StreamInUse<'_> {
+        if self.is_replaced.load(Ordering::Acquire)
+            && let Some(stream) = &*self.later.lock()
+        {
+            return StreamInUse::Later(stream.clone());
+        }
+        StreamInUse::First(&self.first)
+    }
+    fn replace(&self, stream: Arc<Stream>) {
+        let before = self.later.lock().replace(stream);
+        self.is_replaced.store(true, Ordering::Release);
+        drop(before);
+    }
+}
+
+/// The growth of the limit of received bytes: when it was looked at last, and how many bytes had been read then.
+struct ReceiveGrowth {
+    at: Mutex<Instant>,
+    read: AtomicU64,
+}
+
+/// A TCP socket.
+pub struct InternetStream {
+    this: Weak<InternetStream>,
+    common: SocketCommon,
+    family: AddressFamily,
+    user: u32,
+    wakes: Arc<SocketWakes>,
+    streams: StreamChoice,
+    socket: Arc<dyn StreamSocket>,
+    /// The socket of the stack that takes IPv6 alone, once IPV6_V6ONLY was set.
+    only_v6: Once<Arc<dyn StreamSocket>>,
+    /// The socket that takes IPv6 alone is in use.
+    is_only_v6: AtomicBool,
+    /// Held by calls that change the socket, over the stack's.
+    control: Mutex<()>,
+    phase: AtomicU8,
+    shut: AtomicU8,
+    is_closed: AtomicBool,
+    settings: Mutex<InternetSettings>,
+    queue: Once<Arc<AcceptQueue>>,
+    /// Limits of the stream's bytes, as the options show them.
+    send_limit: AtomicUsize,
+    receive_limit: AtomicUsize,
+    growth: ReceiveGrowth,
+    /// Offset + 1 of an urgent byte that MSG_OOB returned; 0 for none.
+    urgent_taken: AtomicU64,
+    /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
+    link: AtomicU32,
+    /// Connections of a listener that may wait.
+    backlog: AtomicU32,
+}
+
+impl InternetStream {
+    /// Makes a socket of `network` for a user.
+    ///
+    /// # Errors
+    /// `ENOBUFS`.
+    pub(super) fn open(
+        network: &dyn Network,
+        family: AddressFamily,
+        user: u32,
+    ) -> Result<Arc<InternetStream>, Errno> {
+        let common = SocketCommon::new(SocketKind::Stream);
+        let wakes = SocketWakes::new();
+        let (send, receive) = (SEND_SPACE[1].size(), RECEIVE_SPACE[1].size());
+        let stream = Arc::new(Stream::new(wakes.clone(), send, receive));
+        let families = match family {
+            AddressFamily::V4 => SocketFamilies::V4,
+            AddressFamily::V6 => SocketFamilies::Both,
+        };
+        let owner = owner(user, common.number());
+        let socket = network.open_stream(stream.clone(), families, owner).map_err(errno)?;
+        Ok(InternetStream::assemble((common, family, user), (wakes, stream), socket))
+    }
+    fn assemble(
+        (common, family, user): (SocketCommon, AddressFamily, u32),
+        (wakes, stream): (Arc<SocketWakes>, Arc<Stream>),
+        socket: Arc<dyn StreamSocket>,
+    ) -> Arc<InternetStream> {
+        Arc::new_cyclic(|this| InternetStream {
+            this: this.clone(),
+            common,
+            family,
+            user,
+            wakes,
+            streams: StreamChoice::new(stream),
+            socket,
+            only_v6: Once::new(),
+            is_only_v6: AtomicBool::new(false),
+            control: Mutex::new(&CONTROL, ()),
+            phase: AtomicU8::new(StreamPhase::Free as u8),
+            shut: AtomicU8::new(0),
+            is_closed: AtomicBool::new(false),
+            settings: Mutex::new(&SETTINGS, InternetSettings::default()),
+            queue: Once::new(),
+            send_limit: AtomicUsize::new(SEND_SPACE[1].size()),
+            receive_limit: AtomicUsize::new(RECEIVE_SPACE[1].size()),
+            growth: ReceiveGrowth {
+                at: Mutex::new(&GROWTH, rt::time::now()),
+                read: AtomicU64::new(0),
+            },
+            urgent_taken: AtomicU64::new(0),
+            link: AtomicU32::new(0),
+            backlog: AtomicU32::new(0),
+        })
+    }
+    #[inline]
+    fn stream(&self) -> StreamInUse<'_> {
+        self.streams.get()
+    }
+    #[inline]
+    fn phase(&self) -> StreamPhase {
+        StreamPhase::of(self.phase.load(Ordering::Acquire))
+    }
+    fn set_phase(&self, phase: StreamPhase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+    /// Returns the stack's socket.
+    #[inline]
+    fn socket(&self) -> &dyn StreamSocket {
+        match self.only_v6.get() {
+            Some(socket) if self.is_only_v6.load(Ordering::Relaxed) => &**socket,
+            _ => &*self.socket,
+        }
+    }
+    #[inline]
+    fn shut(&self) -> Shut {
+        Shut::from_bits_truncate(self.shut.load(Ordering::Acquire))
+    }
+    fn has_flag(&self, flag: Flags) -> bool {
+        self.settings.lock().flags.contains(flag)
+    }
+    /// Returns whether no more bytes will come, and whether no more can be sent.
+    #[inline]
+    fn ends(&self, state: StreamState) -> Shut {
+        let mut ends = self.shut();
+        if state.contains(StreamState::RECEIVE_ENDED) {
+            ends |= Shut::RECEIVE;
+        }
+        if state.contains(StreamState::SEND_ENDED) {
+            ends |= Shut::SEND;
+        }
+        ends
+    }
+    /// Returns whether the attempt to connect has not ended.
+    fn is_connecting(&self, state: StreamState) -> bool {
+        let over = StreamState::CONNECTED | StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
+        self.phase() == StreamPhase::Connecting && !state.intersects(over)
+    }
+    /// Returns the local address, with the family's form of an address that stands for all.
+    fn local(&self) -> SocketAddr {
+        let local = self.socket().local();
+        let is_unset = local.port() == 0 && local.ip().is_unspecified();
+        if is_unset { self.family.unspecified() } else { local }
+    }
+    /// Makes the limits of bytes follow the connection's segments, unless options set them (`tcp_wmem`).
+    fn grow_send_limit(&self) {
+        /// Segments of the first window (RFC 6928), and the factor by which Linux exceeds the window.
+        const SEGMENTS: usize = 10;
+        const FACTOR: usize = 2;
+        /// Memory of a buffer beside its bytes: headers and the tail, and its description, as Linux counts them.
+        const AROUND: usize = 320;
+        const DESCRIPTION: usize = 256;
+        if self.has_flag(Flags::SEND_BUFFER_SET) {
+            return;
+        }
+        let info = self.socket().info();
+        let segment = (info.snd_mss as usize + AROUND).next_power_of_two() + DESCRIPTION;
+        let segments = (info.snd_cwnd as usize).max(SEGMENTS);
+        let wanted = segment.saturating_mul(segments).saturating_mul(FACTOR);
+        let wanted = wanted.min(SEND_SPACE[2].size());
+        if wanted > self.send_limit.load(Ordering::Relaxed) {
+            self.send_limit.store(wanted, Ordering::Relaxed);
+            self.stream().set_send_limit(wanted);
+        }
+    }
+    /// Doubles the memory that received bytes may hold, if the program reads as fast as they come: it has read as many since the
+    /// last look, in the time of a few round trips (`tcp_rmem`). `read` bytes have been read in all.
+    fn grow_receive_limit(&self, read: u64) {
+        /// Round trips that reading a whole buffer may take.
+        const ROUND_TRIPS: u64 = 4;
+        /// Least time of a round trip that is reckoned with, in nanoseconds.
+        const LEAST_NS: u64 = 1_000_000;
+        let limit = self.receive_limit.load(Ordering::Relaxed);
+        if read.saturating_sub(self.growth.read.load(Ordering::Relaxed)) < limit as u64 {
+            return;
+        }
+        self.growth.read.store(read, Ordering::Relaxed);
+        let now = rt::time::now();
+        let since = now.since(core::mem::replace(&mut *self.growth.at.lock(), now));
+        let info = self.socket().info();
+        let round_trip = (u64::from(info.rcv_rtt.max(info.rtt)) * 1000).max(LEAST_NS);
+        let most = RECEIVE_SPACE[2].size();
+        if since > round_trip * ROUND_TRIPS
+            || limit >= most
+            || self.has_flag(Flags::RECEIVE_BUFFER_SET)
+        {
+            return;
+        }
+        let wanted = (limit * 2).min(most);
+        self.receive_limit.store(wanted, Ordering::Relaxed);
+        self.stream().set_receive_limit(wanted);
+    }
+}
+
+impl Drop for InternetStream {
+    /// Ends a connection that was never accepted.
+    fn drop(&mut self) {
+        if !*self.is_closed.get_mut() {
+            self.close(interfaces::sockets::CloseKind::Abort);
+        }
+    }
+}

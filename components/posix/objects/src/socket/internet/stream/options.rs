@@ -1,0 +1,175 @@
+//! Options of a TCP socket.
+use super::{InternetStream, StreamPhase};
+use crate::socket::{
+    internet::{
+        address::AddressFamily,
+        network::{NETWORK, errno, owner},
+        options::{
+            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, info_bytes, name_of_control, set_control,
+            shown,
+        },
+        settings::Flags,
+    },
+    option_input::OptionInput,
+};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use interfaces::sockets::{
+    ConnectionState, QuickAcknowledge, SocketFamilies, StreamInfo, StreamState,
+};
+use linux_raw_sys::net;
+use vfs::{Credentials, Errno};
+
+/// Least and greatest TCP_MAXSEG, in bytes.
+const SEGMENT_LEAST: i32 = 88;
+const SEGMENT_MOST: i32 = 32_767;
+/// Segment size of a connection that has none yet (RFC 9293 section 3.7.1).
+const SEGMENT_DEFAULT: u32 = 536;
+
+impl InternetStream {
+    /// Gives the stack the options. The caller holds `control`.
+    pub(super) fn configure(&self) {
+        let options = self.settings.lock().of_stream(&self.common);
+        self.socket().configure(&options);
+    }
+    /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
+    fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
+        if is_only {
+            let owner = owner(self.user, self.common.number());
+            self.only_v6.get_or_try_init(|| {
+                let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
+                let stream = self.streams.get().shared();
+                network.open_stream(stream, SocketFamilies::V6, owner).map_err(errno)
+            })?;
+        }
+        self.is_only_v6.store(is_only, Ordering::Relaxed);
+        Ok(())
+    }
+    /// Checks that the socket has options of a level.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`.
+    fn check_level(&self, level: u32) -> Result<(), Errno> {
+        match level {
+            LEVEL_IP | LEVEL_TCP => Ok(()),
+            LEVEL_IP6 if self.family == AddressFamily::V6 => Ok(()),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+    /// Sets an option of another level than SOL_SOCKET.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EINVAL`, `EPERM`, `ENOENT` for an unknown congestion control, `EFAULT`.
+    pub(super) fn set_internet_option(
+        &self,
+        who: &Credentials,
+        (level, number): (u32, u32),
+        input: &OptionInput,
+    ) -> Result<(), Errno> {
+        self.check_level(level)?;
+        let _control = self.control.lock();
+        match (level, number) {
+            (LEVEL_TCP, net::TCP_CONGESTION) => set_control(&mut self.settings.lock(), input)?,
+            (LEVEL_TCP, net::TCP_MAXSEG) => {
+                let value = i32::from_le_bytes(input.bytes()?);
+                if value != 0 && !(SEGMENT_LEAST..=SEGMENT_MOST).contains(&value) {
+                    return Err(Errno::EINVAL);
+                }
+                let segment = u16::try_from(value).ok().filter(|value| *value != 0);
+                self.settings.lock().stream.segment_max = segment;
+            }
+            (LEVEL_IP6, net::IPV6_V6ONLY) => {
+                let value = i32::from_le_bytes(input.bytes()?);
+                if self.socket().local().port() != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                self.take_only_v6(value != 0)?;
+                self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
+            }
+            (LEVEL_IP, net::IP_OPTIONS) if input.length == 0 => {}
+            // Groups are for datagrams (Linux lets a stream join, to no effect).
+            (LEVEL_IP6, net::IPV6_MULTICAST_IF) => return Err(Errno::ENOPROTOOPT),
+            (LEVEL_TCP, net::TCP_REPAIR | net::TCP_TIMESTAMP) => return Err(Errno::EPERM),
+            _ => {
+                let may = |wanted| who.has(wanted);
+                let mut settings = self.settings.lock();
+                options::set(&mut settings, (level, number, Having::STREAM), input, &may)?;
+                let is_quick = settings.flags.contains(Flags::QUICK);
+                drop(settings);
+                if (level, number) == (LEVEL_TCP, net::TCP_QUICKACK) {
+                    let quick = if is_quick { QuickAcknowledge::On } else { QuickAcknowledge::Off };
+                    self.socket().set_quick_ack(quick);
+                    return Ok(());
+                }
+            }
+        }
+        if (level, number) == (LEVEL_IP, net::IP_TOS) {
+            let octet = self.settings.lock().stream.ip.type_of_service;
+            self.common.options.priority.store(options::priority_of(octet), Ordering::Relaxed);
+        }
+        self.configure();
+        Ok(())
+    }
+    /// Returns the value of such an option, for a program with `room` bytes.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EOPNOTSUPP` for a level that the socket lacks, `ENOTCONN` for the MTU of no path.
+    pub(super) fn internet_option(
+        &self,
+        (level, number): (u32, u32),
+        room: usize,
+    ) -> Result<Vec<u8>, Errno> {
+        self.check_level(level).map_err(|_| options::no_level(self.family))?;
+        let number_of = |value: u32| Ok(shown(level, value as i32, room));
+        match (level, number) {
+            (LEVEL_TCP, net::TCP_CONGESTION) => Ok(name_of_control(&self.settings.lock())),
+            (LEVEL_TCP, net::TCP_INFO) => Ok(self.info()),
+            (LEVEL_TCP, net::TCP_MAXSEG) => {
+                let wanted = self.settings.lock().stream.segment_max.map(u32::from);
+                match (self.phase(), wanted) {
+                    (StreamPhase::Free | StreamPhase::Listening, Some(wanted)) => number_of(wanted),
+                    (StreamPhase::Free | StreamPhase::Listening, None) => {
+                        number_of(SEGMENT_DEFAULT)
+                    }
+                    _ => match self.socket().info().snd_mss {
+                        0 => number_of(SEGMENT_DEFAULT),
+                        segment => number_of(segment),
+                    },
+                }
+            }
+            (LEVEL_IP6, net::IPV6_V6ONLY) => number_of(u32::from(self.has_flag(Flags::ONLY_V6))),
+            (LEVEL_IP, net::IP_MTU) | (LEVEL_IP6, net::IPV6_MTU) => match self.socket().info().pmtu
+            {
+                0 => Err(Errno::ENOTCONN),
+                mtu => number_of(mtu),
+            },
+            (LEVEL_IP, net::IP_OPTIONS) => Ok(Vec::new()),
+            (LEVEL_TCP, net::TCP_REPAIR | net::TCP_REPAIR_OPTIONS) => number_of(0),
+            _ => {
+                let settings = self.settings.lock();
+                options::get(&settings, (level, number, Having::STREAM), room)
+            }
+        }
+    }
+    /// Returns `struct tcp_info`. That of a listener tells the connections that wait, and how many may.
+    fn info(&self) -> Vec<u8> {
+        let mut info = self.socket().info();
+        let mut state = info.state;
+        match self.phase() {
+            StreamPhase::Listening => {
+                let waiting = self.queue.get().map_or(0, |queue| queue.length());
+                let backlog = self.backlog.load(Ordering::Relaxed);
+                state = ConnectionState::Listen;
+                let (unacked, sacked) = (waiting as u32, backlog);
+                info = StreamInfo { unacked, sacked, ..info };
+            }
+            _ if self.stream().state().contains(StreamState::SEND_ENDED) => {
+                state = ConnectionState::Closed;
+            }
+            // What remains of a connection in this state is no longer the socket's.
+            _ if state == ConnectionState::TimeWait => state = ConnectionState::Closed,
+            _ => {}
+        }
+        info_bytes(&info, state)
+    }
+}

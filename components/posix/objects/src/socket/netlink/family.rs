@@ -1,0 +1,283 @@
+//! A netlink socket as the socket calls see it, and as a file.
+use super::{
+    FAMILY, KERNEL, NetlinkAddress, NetlinkSender, NetlinkSocket, Parcel, group_bit, hub, options,
+    world::{LocalWorld, administration},
+};
+use crate::socket::{
+    common::{SEND_DEFAULT, SocketCommon, wait},
+    interface::{
+        Identity, Outgoing, Party, Patience, Receive, Received, ReceivedControl, Send, Shut,
+        Socket, SocketAddress,
+    },
+    option_input::OptionInput,
+};
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::sync::atomic::Ordering;
+use netadmin::session::{Asker, NetlinkProtocol, Quote, answer};
+use process::Task;
+use vfs::{
+    Errno, Principal,
+    file::{File, IoFlags, Ready, SignalSource},
+    io::{Sink, Source},
+    poll::PollTable,
+};
+
+/// Bytes of the send buffer that a message cannot use.
+const RESERVED: usize = 32;
+/// The longest message that is copied at all.
+const BYTES_MAX: usize = 1 << 20;
+
+impl NetlinkSocket {
+    /// Answers a message to the kernel.
+    fn ask(&self, sender: &NetlinkSender, port: u32, bytes: &[u8]) -> Result<(), Errno> {
+        if self.protocol == NetlinkProtocol::Users {
+            // The kernel does not listen.
+            return Err(Errno::ECONNREFUSED);
+        }
+        let asker = Asker {
+            port,
+            may_administer: sender.may_administer,
+            is_strict: self.is_on(options::STRICT),
+            quote: if self.is_on(options::CAP_ACK) { Quote::Header } else { Quote::Whole },
+        };
+        let answers = answer(self.protocol, bytes, &asker, &LocalWorld(administration()));
+        for bytes in answers.prompt {
+            self.deliver(Parcel { bytes: bytes.into(), port: 0, group: 0, identity: KERNEL });
+        }
+        if !answers.dumped.is_empty() {
+            self.state.lock().queue.dump(answers.dumped);
+            self.arrived.wake();
+        }
+        Ok(())
+    }
+    fn send_bytes(
+        &self,
+        sender: &NetlinkSender,
+        source: &mut dyn Source,
+        to: Option<NetlinkAddress>,
+        stated: Option<Identity>,
+    ) -> Result<usize, Errno> {
+        let (port, group) = match to {
+            Some(to) => {
+                self.check_send(sender, to.port, to.groups)?;
+                let group = if to.groups == 0 { 0 } else { to.groups.trailing_zeros() + 1 };
+                (to.port, group)
+            }
+            None => self.state.lock().peer,
+        };
+        let own = self.port(sender)?;
+        let length = source.remaining();
+        if length > self.send_buffer().saturating_sub(RESERVED).min(BYTES_MAX) {
+            return Err(Errno::EMSGSIZE);
+        }
+        if length == 0 {
+            return Err(Errno::ENODATA);
+        }
+        let mut bytes = vec![0; length];
+        source.take_whole(&mut bytes)?;
+        if port == 0 && group == 0 {
+            self.ask(sender, own, &bytes)?;
+            return Ok(length);
+        }
+        let identity = stated.unwrap_or(sender.identity);
+        let parcel = Parcel { bytes: bytes.into(), port: own, group, identity };
+        if group != 0 {
+            hub::broadcast(self.protocol, &parcel, own);
+            if port == 0 {
+                return Ok(length);
+            }
+        }
+        let receiver = hub::find(self.protocol, port).ok_or(Errno::ECONNREFUSED)?;
+        receiver.deliver(Parcel { group: 0, ..parcel });
+        Ok(length)
+    }
+    /// Takes or looks at the first message, if there is one.
+    fn next(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        sender: Option<&mut SocketAddress>,
+    ) -> Result<Option<Received>, Errno> {
+        let parcel = {
+            let mut state = self.state.lock();
+            if state.queue.take_loss() {
+                return Err(Errno::ENOBUFS);
+            }
+            if how.is_peek { state.queue.first().cloned() } else { state.queue.take() }
+        };
+        let Some(parcel) = parcel else { return Ok(None) };
+        if !how.is_peek {
+            sink.commit();
+        }
+        let wanted = parcel.bytes.len().min(sink.remaining());
+        let count = sink.put(parcel.bytes.get(..wanted).unwrap_or_default())?;
+        if count < wanted {
+            return Err(Errno::EFAULT);
+        }
+        if let Some(sender) = sender {
+            let groups = group_bit(parcel.group);
+            *sender = NetlinkAddress { port: parcel.port, groups }.encode();
+        }
+        let mut found = Received {
+            count,
+            length: parcel.bytes.len(),
+            identity: parcel.identity,
+            ..Received::default()
+        };
+        if self.is_on(options::GROUP_INFO) {
+            let group = parcel.group.to_le_bytes();
+            let item = ReceivedControl::new(options::LEVEL, options::GROUP_INFO, &group);
+            found.control.push(item);
+        }
+        Ok(Some(found))
+    }
+}
+
+impl Socket for NetlinkSocket {
+    fn common(&self) -> &SocketCommon {
+        &self.common
+    }
+    fn family(&self) -> u16 {
+        FAMILY
+    }
+    fn protocol(&self) -> i32 {
+        self.protocol as i32
+    }
+    fn protocol_name(&self) -> &'static str {
+        "NETLINK"
+    }
+    fn bind(&self, task: &Task, address: &SocketAddress, _: u16) -> Result<(), Errno> {
+        self.name_to(task, NetlinkAddress::decode(address)?)
+    }
+    fn listen(&self, _: &Task, _: usize) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    fn connect(&self, task: &Task, address: &SocketAddress, _: Patience) -> Result<(), Errno> {
+        if address.is_unspecified() {
+            self.state.lock().peer = (0, 0);
+            return Ok(());
+        }
+        let to = NetlinkAddress::decode(address)?;
+        let sender = NetlinkSender::of(task);
+        self.check_send(&sender, to.port, to.groups)?;
+        self.port(&sender)?;
+        let group = if to.groups == 0 { 0 } else { to.groups.trailing_zeros() + 1 };
+        self.state.lock().peer = (to.port, group);
+        Ok(())
+    }
+    fn accept(&self, _: Patience) -> Result<Arc<dyn Socket>, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    fn name(&self) -> SocketAddress {
+        let state = self.state.lock();
+        NetlinkAddress { port: state.port, groups: state.groups as u32 }.encode()
+    }
+    fn peer_name(&self) -> Result<SocketAddress, Errno> {
+        let (port, group) = self.state.lock().peer;
+        Ok(NetlinkAddress { port, groups: group_bit(group) }.encode())
+    }
+    fn peer(&self) -> Option<Party> {
+        None
+    }
+    fn is_listening(&self) -> bool {
+        false
+    }
+    fn shut_down(&self, _: Shut) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    fn send(
+        &self,
+        task: &Task,
+        source: &mut dyn Source,
+        message: Outgoing<'_>,
+        how: Send,
+    ) -> Result<usize, Errno> {
+        if how.is_urgent {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let to = message.to.map(NetlinkAddress::decode).transpose()?;
+        self.send_bytes(&NetlinkSender::of(task), source, to, message.identity)
+    }
+    fn receive(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        mut sender: Option<&mut SocketAddress>,
+    ) -> Result<Received, Errno> {
+        if how.is_urgent {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut timeout = None;
+        loop {
+            let ticket = self.arrived.ticket();
+            if let Some(found) = self.next(sink, how, sender.as_deref_mut())? {
+                return Ok(found);
+            }
+            if how.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            let timeout = *timeout.get_or_insert_with(|| self.common.receive_deadline());
+            wait(&self.arrived, ticket, timeout)?;
+        }
+    }
+    fn take_error(&self) -> Option<Errno> {
+        self.state.lock().queue.take_loss().then_some(Errno::ENOBUFS)
+    }
+    fn readable_bytes(&self) -> Result<usize, Errno> {
+        Err(Errno::ENOTTY)
+    }
+    fn unsent_bytes(&self) -> Result<usize, Errno> {
+        Err(Errno::ENOTTY)
+    }
+    fn send_buffer(&self) -> usize {
+        match self.send_limit.load(Ordering::Relaxed) {
+            0 => SEND_DEFAULT.size(),
+            bytes => bytes,
+        }
+    }
+    fn set_send_buffer(&self, bytes: usize) {
+        self.send_limit.store(bytes, Ordering::Relaxed);
+    }
+    fn has_peek_offset(&self) -> bool {
+        false
+    }
+    fn set_option(&self, task: &Task, place: (u32, u32), input: &OptionInput) -> Result<(), Errno> {
+        options::set(self, task, place, input)
+    }
+    fn option(&self, place: (u32, u32), room: usize) -> Result<Vec<u8>, Errno> {
+        options::get(self, place, room)
+    }
+}
+
+impl File for NetlinkSocket {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
+    fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        if sink.remaining() == 0 {
+            return Ok(0);
+        }
+        let how = Receive { is_nonblocking: flags.is_nonblocking, ..Receive::default() };
+        Ok(self.receive(sink, how, None)?.count)
+    }
+    fn write(&self, _: u64, source: &mut dyn Source, _: IoFlags) -> Result<(usize, u64), Errno> {
+        let sender = Task::of(source.caller()).map(NetlinkSender::of).ok_or(Errno::EPERM)?;
+        Ok((self.send_bytes(&sender, source, None, None)?, 0))
+    }
+    fn poll(&self, table: Option<&PollTable>, _: &dyn Principal) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.arrived);
+        }
+        let state = self.state.lock();
+        let mut ready = Ready::OUT | Ready::WRITE_NORMAL;
+        ready.set(Ready::IN | Ready::READ_NORMAL, state.queue.first().is_some());
+        ready.set(Ready::ERROR, state.queue.has_lost());
+        ready
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn closed(&self) {
+        self.end();
+    }
+}

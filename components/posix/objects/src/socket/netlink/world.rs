@@ -1,0 +1,55 @@
+//! The world that requests are about, `/proc/net/netlink`, and the ioctls of interfaces.
+use super::{NetlinkSocket, hub};
+use crate::socket::{internet, local};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
+use interfaces::sockets::NetworkAdministration;
+use netadmin::{NetErrno, diag::LocalRecord, session::NetlinkWorld};
+use vfs::{Errno, errno::ErrorNumber};
+
+/// Returns the network's administration; `None` if there is no network.
+pub(super) fn administration() -> Option<Arc<dyn NetworkAdministration>> {
+    internet::administration()
+}
+
+/// The network and the sockets of the machine.
+pub(super) struct LocalWorld(pub(super) Option<Arc<dyn NetworkAdministration>>);
+
+impl NetlinkWorld for LocalWorld {
+    fn network(&self) -> Option<&dyn NetworkAdministration> {
+        self.0.as_deref()
+    }
+    fn local_sockets(&self) -> Vec<LocalRecord> {
+        local::records()
+    }
+}
+
+/// Returns the number that a program is told of an error of the administration.
+pub fn ioctl_number(error: NetErrno) -> Errno {
+    ErrorNumber::from_word(error.0.into()).map_or(Errno::EINVAL, Errno::Failed)
+}
+
+fn line(socket: &NetlinkSocket) -> String {
+    let state = socket.state.lock();
+    format!(
+        "{:016x} {:<3} {:<10} {:08x} {:<8} {:<8} {:<5} {:<8} {:<8} {:<8}\n",
+        0,
+        socket.protocol as u8,
+        state.port,
+        state.groups as u32,
+        state.queue.charged(),
+        0,
+        0,
+        2,
+        0,
+        socket.common.number()
+    )
+}
+
+/// Returns the content of `/proc/net/netlink`.
+pub fn table() -> String {
+    let mut text = String::from(
+        "sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode\n",
+    );
+    hub::all().iter().for_each(|socket| text.push_str(&line(socket)));
+    text
+}

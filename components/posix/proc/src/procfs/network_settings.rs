@@ -1,0 +1,209 @@
+//! `/proc/sys/net/ipv4` and `ipv6`: the parameters that the network stack has, and those of sockets.
+//!
+//! ```text
+//! ipv4, ipv6      a file a parameter, conf, neigh
+//!   conf, neigh   a folder an interface
+//!     eth0        a file a parameter of the interface
+//! ```
+use super::items::PERMISSIONS;
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::ops::ControlFlow;
+use interfaces::{
+    file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
+    sockets::{NetworkAdministration, NetworkParameter, ParameterScope},
+};
+use memory::setting::Setting as SocketSetting;
+use netadmin::tables::{
+    CONF4, CONF6, CORE4, CORE6, CoreSetting, InterfaceSetting, NEIGHBOURS4, NEIGHBOURS6,
+    format_values, parse_values,
+};
+use objects::socket::{
+    internet::{
+        self, PING_GROUP_FIRST, PING_GROUP_LAST, RECEIVE_SPACE, SEND_SPACE, UNPRIVILEGED_PORT_START,
+    },
+    netlink::ioctl_number,
+};
+use vfs::{
+    Errno, Principal,
+    file::{POSITION_MAX, Places},
+    generated::{Child, GENERATED_END, Node, Viewer, attributes},
+};
+
+/// Inodes of these nodes are between those of the tables, which are small, and those of processes, from 2^32 on. The factor is a
+/// prime above the number of names in a folder, so that near folders do not share inodes.
+const FIRST_INODE: u64 = 1 << 31;
+const SPREAD: u64 = 131;
+const FILE_PERMISSIONS: u16 = 0o644;
+const ROOT_USER: (u32, u32) = (0, 0);
+
+/// A folder of a family: its files, and the folders with those of interfaces.
+struct FamilyFolder {
+    files: &'static [CoreSetting],
+    conf: &'static [InterfaceSetting],
+    neighbours: &'static [InterfaceSetting],
+}
+
+static FAMILIES: [FamilyFolder; 2] = [
+    FamilyFolder { files: CORE4, conf: CONF4, neighbours: NEIGHBOURS4 },
+    FamilyFolder { files: CORE6, conf: CONF6, neighbours: NEIGHBOURS6 },
+];
+
+/// A place in the tree.
+#[derive(Clone, Copy)]
+enum Place {
+    Family(&'static FamilyFolder),
+    Interfaces(&'static [InterfaceSetting]),
+    Interface(&'static [InterfaceSetting], u32),
+    File(NetworkParameter),
+}
+
+struct SettingNode {
+    inode: u64,
+    place: Place,
+}
+
+/// Makes the folder of IPv4.
+pub fn version4(inode: u64) -> Child {
+    Arc::new(SettingNode { inode, place: Place::Family(&FAMILIES[0]) })
+}
+
+/// Makes the folder of IPv6.
+pub fn version6(inode: u64) -> Child {
+    Arc::new(SettingNode { inode, place: Place::Family(&FAMILIES[1]) })
+}
+
+fn network() -> Option<Arc<dyn NetworkAdministration>> {
+    internet::administration()
+}
+
+/// Returns the settings of a parameter that sockets obey; `None` for one of the stack.
+fn of_sockets(parameter: NetworkParameter) -> Option<Vec<&'static SocketSetting>> {
+    match parameter {
+        NetworkParameter::UnprivilegedPortStart => Some(vec![&UNPRIVILEGED_PORT_START]),
+        NetworkParameter::PingGroupRange => Some(vec![&PING_GROUP_FIRST, &PING_GROUP_LAST]),
+        NetworkParameter::TcpRmem => Some(RECEIVE_SPACE.iter().collect()),
+        NetworkParameter::TcpWmem => Some(SEND_SPACE.iter().collect()),
+        _ => None,
+    }
+}
+
+/// Returns the values of a parameter, of sockets or of the stack.
+fn values(parameter: NetworkParameter) -> Option<Vec<i64>> {
+    match of_sockets(parameter) {
+        Some(settings) => Some(settings.iter().map(|setting| setting.get()).collect()),
+        None => network()?.parameter(parameter),
+    }
+}
+
+fn set(parameter: NetworkParameter, data: &[u8]) -> Result<(), Errno> {
+    if let Some(settings) = of_sockets(parameter) {
+        let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
+        let mut words = text.split_ascii_whitespace();
+        // As in Linux, the first numbers are set until one is invalid.
+        return settings.iter().try_for_each(|setting| match words.next() {
+            Some(word) => setting.set(word.as_bytes()),
+            None => Ok(()),
+        });
+    }
+    let values = parse_values(parameter, data).map_err(ioctl_number)?;
+    let network = network().ok_or(Errno::EINVAL)?;
+    let done = network.set_parameter(parameter, &values);
+    done.map_err(|error| ioctl_number(error.into()))
+}
+
+impl SettingNode {
+    fn is_folder(&self) -> bool {
+        !matches!(self.place, Place::File(_))
+    }
+    /// Returns the names in the folder, with their places.
+    fn names(&self) -> Vec<(Vec<u8>, Place)> {
+        let name = |text: &str| text.as_bytes().to_vec();
+        match self.place {
+            Place::Family(family) => {
+                let mut all = vec![(name("conf"), Place::Interfaces(family.conf))];
+                all.push((name("neigh"), Place::Interfaces(family.neighbours)));
+                let files =
+                    family.files.iter().filter(|(_, parameter)| values(*parameter).is_some());
+                all.extend(files.map(|(file, parameter)| (name(file), Place::File(*parameter))));
+                all
+            }
+            Place::Interfaces(table) => {
+                let links = network().map_or_else(Vec::new, |network| network.links());
+                let all = links.iter();
+                all.map(|link| (name(&link.name), Place::Interface(table, link.index))).collect()
+            }
+            Place::Interface(table, index) => {
+                let scope = ParameterScope::Interface(index);
+                let all =
+                    table.iter().map(|(file, one)| (*file, NetworkParameter::Conf(scope, *one)));
+                let all = all.filter(|(_, parameter)| values(*parameter).is_some());
+                all.map(|(file, parameter)| (name(file), Place::File(parameter))).collect()
+            }
+            Place::File(_) => Vec::new(),
+        }
+    }
+    fn child(&self, index: usize, place: Place) -> SettingNode {
+        let mixed = self.inode.wrapping_mul(SPREAD).wrapping_add(index as u64 + 1);
+        let inode = mixed % FIRST_INODE + FIRST_INODE;
+        SettingNode { inode, place }
+    }
+    fn file_type(&self) -> FileType {
+        if self.is_folder() { FileType::Directory } else { FileType::Regular }
+    }
+}
+
+impl Node for SettingNode {
+    fn attributes(&self) -> Attributes {
+        let permissions = if self.is_folder() { PERMISSIONS } else { FILE_PERMISSIONS };
+        let known = attributes(self.inode, self.file_type(), permissions, ROOT_USER);
+        // Linux does not count the links of directories of settings.
+        Attributes { links: 1, ..known }
+    }
+    fn places(&self) -> Places {
+        Places::UpTo(if self.is_folder() { GENERATED_END } else { POSITION_MAX })
+    }
+    fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+        if !self.is_folder() {
+            return Err(Errno::ENOTDIR);
+        }
+        let all = self.names();
+        let found = all.iter().enumerate().find(|(_, (known, _))| known == name);
+        let (index, (_, place)) = found.ok_or(Errno::ENOENT)?;
+        Ok(Arc::new(self.child(index, *place)))
+    }
+    fn entries(
+        &self,
+        position: u64,
+        _: &dyn Principal,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
+        if !self.is_folder() {
+            return Err(Errno::ENOTDIR);
+        }
+        let from = usize::try_from(position).unwrap_or(usize::MAX);
+        for (index, (name, place)) in self.names().iter().enumerate().skip(from) {
+            let child = self.child(index, *place);
+            let entry = DirectoryEntry {
+                inode: child.inode,
+                file_type: Some(child.file_type()),
+                name: name.as_slice(),
+                next: index as u64 + 1,
+            };
+            if take(&entry) == ControlFlow::Break(()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+    fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
+        let Place::File(parameter) = self.place else { return Err(Errno::EINVAL) };
+        let values = values(parameter).ok_or(Errno::ENOENT)?;
+        Ok(format_values(parameter, &values).into_bytes())
+    }
+    fn write(&self, data: &[u8], _: &dyn Principal) -> Result<(), Errno> {
+        match self.place {
+            Place::File(parameter) => set(parameter, data),
+            _ => Err(Errno::EIO),
+        }
+    }
+}

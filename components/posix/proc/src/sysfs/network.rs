@@ -1,0 +1,183 @@
+//! `/sys/class/net`: the interfaces that the network stack had when the tree was built.
+use super::tree::{Builder, up};
+use alloc::{
+    borrow::ToOwned,
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+use interfaces::sockets::{LinkChange, LinkKind, LinkRecord, NetworkAdministration, NetworkChange};
+use objects::socket::{internet, netlink::ioctl_number};
+use vfs::Errno;
+
+/// `IFF_UP`.
+const UP: u32 = 1;
+/// Flags that a program may set.
+const CHANGEABLE: u32 = 0xd3a5;
+
+/// A property of an interface as text, without a newline.
+type Property = fn(&LinkRecord) -> String;
+/// A count of an interface.
+type Count = fn(&LinkRecord) -> u64;
+
+const PROPERTIES: &[(&str, Property)] = &[
+    ("addr_assign_type", |_| "0".to_owned()),
+    ("addr_len", |_| "6".to_owned()),
+    ("address", |link| colons(link.mac)),
+    ("broadcast", |link| colons(link.broadcast)),
+    ("carrier", |link| u8::from(link.has_carrier).to_string()),
+    ("carrier_changes", |link| link.carrier_changes.to_string()),
+    ("carrier_down_count", |link| (link.carrier_changes / 2).to_string()),
+    ("carrier_up_count", |link| link.carrier_changes.div_ceil(2).to_string()),
+    ("dev_id", |_| "0x0".to_owned()),
+    ("dev_port", |_| "0".to_owned()),
+    ("dormant", |_| "0".to_owned()),
+    ("duplex", |link| {
+        let name = if link.speed_mbit.is_some() { "full" } else { "unknown" };
+        name.to_owned()
+    }),
+    ("ifalias", |_| String::new()),
+    ("ifindex", |link| link.index.to_string()),
+    ("iflink", |link| link.index.to_string()),
+    ("link_mode", |_| "0".to_owned()),
+    ("name_assign_type", |_| "1".to_owned()),
+    ("netdev_group", |_| "0".to_owned()),
+    ("operstate", |link| {
+        let name = match link.operational {
+            2 => "down",
+            6 => "up",
+            _ => "unknown",
+        };
+        name.to_owned()
+    }),
+    ("proto_down", |_| "0".to_owned()),
+    ("speed", |link| link.speed_mbit.map_or_else(|| "-1".to_owned(), |speed| speed.to_string())),
+    ("type", |link| {
+        let number: u16 = if link.kind == LinkKind::Loopback { 772 } else { 1 };
+        number.to_string()
+    }),
+    ("uevent", |link| format!("INTERFACE={}\nIFINDEX={}", link.name, link.index)),
+];
+
+/// Counts in `statistics`, which are the fields of `struct rtnl_link_stats64`.
+const COUNTS: &[(&str, Count)] = &[
+    ("collisions", |_| 0),
+    ("multicast", |link| link.counts.multicast),
+    ("rx_bytes", |link| link.counts.rx_bytes),
+    ("rx_compressed", |_| 0),
+    ("rx_crc_errors", |_| 0),
+    ("rx_dropped", |link| link.counts.rx_dropped),
+    ("rx_errors", |link| link.counts.rx_errors),
+    ("rx_fifo_errors", |_| 0),
+    ("rx_frame_errors", |_| 0),
+    ("rx_length_errors", |_| 0),
+    ("rx_missed_errors", |_| 0),
+    ("rx_nohandler", |link| link.counts.rx_nohandler),
+    ("rx_over_errors", |_| 0),
+    ("rx_packets", |link| link.counts.rx_packets),
+    ("tx_aborted_errors", |_| 0),
+    ("tx_bytes", |link| link.counts.tx_bytes),
+    ("tx_carrier_errors", |_| 0),
+    ("tx_compressed", |_| 0),
+    ("tx_dropped", |link| link.counts.tx_dropped),
+    ("tx_errors", |link| link.counts.tx_errors),
+    ("tx_fifo_errors", |_| 0),
+    ("tx_heartbeat_errors", |_| 0),
+    ("tx_packets", |link| link.counts.tx_packets),
+    ("tx_window_errors", |_| 0),
+];
+
+fn colons(mac: [u8; 6]) -> String {
+    let parts: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    parts.join(":")
+}
+
+/// Returns a property of the interface `index`; empty if it is gone.
+fn show(
+    network: &Arc<dyn NetworkAdministration>,
+    index: u32,
+    property: impl Fn(&LinkRecord) -> String,
+) -> String {
+    let links = network.links();
+    let link = links.iter().find(|link| link.index == index);
+    link.map_or_else(String::new, |link| format!("{}\n", property(link)))
+}
+
+/// Parses a number in decimal, or in hexadecimal with its prefix.
+fn number(data: &[u8]) -> Result<u32, Errno> {
+    let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?.trim();
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| Errno::EINVAL)
+}
+
+/// A property that can be set: its name, its text, and the change that a number makes.
+type SettableProperty = (&'static str, Property, fn(u32, u32) -> LinkChange);
+
+const SETTABLE: &[SettableProperty] = &[
+    (
+        "flags",
+        |link| format!("0x{:x}", link.flags & 0xffff),
+        |index, flags| LinkChange {
+            index,
+            flags: Some((flags, CHANGEABLE | UP)),
+            ..LinkChange::default()
+        },
+    ),
+    (
+        "mtu",
+        |link| link.mtu.to_string(),
+        |index, mtu| LinkChange { index, mtu: Some(mtu), ..LinkChange::default() },
+    ),
+    (
+        "tx_queue_len",
+        |link| link.transmit_queue.to_string(),
+        |index, length| LinkChange { index, transmit_queue: Some(length), ..LinkChange::default() },
+    ),
+];
+
+/// Adds the interfaces.
+pub(super) fn interfaces(builder: &mut Builder) {
+    let Some(network) = internet::administration() else { return };
+    for link in network.links() {
+        let place = format!("devices/virtual/net/{}", link.name);
+        let index = link.index;
+        for (name, property) in PROPERTIES {
+            let network = network.clone();
+            builder.live(&format!("{place}/{name}"), move || show(&network, index, property));
+        }
+        for (name, count) in COUNTS {
+            let network = network.clone();
+            let text = move || show(&network, index, |link| count(link).to_string());
+            builder.live(&format!("{place}/statistics/{name}"), text);
+        }
+        for (name, property, change) in SETTABLE {
+            let (shown, changed) = (network.clone(), network.clone());
+            builder.setting(
+                &format!("{place}/{name}"),
+                move || show(&shown, index, property),
+                move |data| {
+                    let change = NetworkChange::Link(change(index, number(data)?));
+                    changed.change(&change).map_err(|error| ioctl_number(error.into()))
+                },
+            );
+        }
+        builder.link(&format!("{place}/subsystem"), up(&place, "class/net"));
+        builder.link(&format!("class/net/{}", link.name), format!("../../{place}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_in_both_forms() {
+        assert_eq!((number(b"0x1003\n"), number(b"1500\n")), (Ok(0x1003), Ok(1500)));
+        assert_eq!(number(b"many"), Err(Errno::EINVAL));
+        assert_eq!(colons([0, 1, 2, 0xaa, 0xbb, 0xff]), "00:01:02:aa:bb:ff");
+    }
+}
