@@ -10,6 +10,7 @@ pub mod arguments;
 pub mod cases;
 pub mod checked;
 pub mod identity;
+pub mod internet;
 pub mod ipc;
 pub mod jobs;
 pub mod mounting;
