@@ -1,5 +1,9 @@
 //! Whole boots, described in `tests/system/*.toml` and in `tests/*.toml` of components' folders: a machine, a command, and what is expected.
-use super::{terminal_test, test_disk, test_net};
+use super::{
+    terminal_test, test_disk,
+    test_net::{self, Orders},
+    test_user_net::HostEnd,
+};
 use crate::profile;
 use anyhow::{Context, Result};
 use description::Sources;
@@ -17,7 +21,6 @@ use std::{
     io::Cursor,
     path::{Path, PathBuf},
 };
-use wire::peer::Handle;
 
 /// A file of tests.
 #[derive(Deserialize)]
@@ -52,6 +55,9 @@ struct Case {
     only_on_linux: bool,
     /// A network card.
     net: Option<test_net::Description>,
+    /// A network card on QEMU's own network, with servers on the host.
+    #[serde(default)]
+    user_net: bool,
     #[serde(default)]
     stdin: String,
     #[serde(default)]
@@ -228,16 +234,24 @@ type Verdict = std::result::Result<(), String>;
 fn with_network(
     config: &Config,
     case: &Case,
-    boot: fn(&Config, &Case, Option<Handle>) -> Result<Verdict>,
+    boot: fn(&Config, &Case, Option<Orders>) -> Result<Verdict>,
 ) -> Result<Verdict> {
+    let with_card = |arguments| {
+        let extra = [config.extra.clone(), arguments].concat();
+        Config { extra, ..config.clone() }
+    };
+    if case.user_net {
+        let end = HostEnd::start()?;
+        let case = Case { run: end.commands(&case.run), ..case.clone() };
+        return boot(&with_card(end.arguments(config)), &case, Some(end.orders()));
+    }
     let Some(net) = &case.net else { return boot(config, case, None) };
     let (wire, peer, arguments) = net.start(config)?;
-    let extra = [config.extra.clone(), arguments].concat();
-    let verdict = boot(&Config { extra, ..config.clone() }, case, Some(peer))?;
+    let verdict = boot(&with_card(arguments), case, Some(test_net::orders_to(peer)))?;
     Ok(verdict.and_then(|()| net.judge(wire)))
 }
 
-fn boot(config: &Config, case: &Case, peer: Option<Handle>) -> Result<Verdict> {
+fn boot(config: &Config, case: &Case, orders: Option<Orders>) -> Result<Verdict> {
     let config = with_disks(config, case)?;
     let (output, error) = (Captured::default(), Captured::default());
     let mut streams = Streams {
@@ -245,8 +259,8 @@ fn boot(config: &Config, case: &Case, peer: Option<Handle>) -> Result<Verdict> {
         output: Box::new(output.clone()),
         error: Box::new(error.clone()),
     };
-    if let Some(peer) = peer {
-        streams = test_net::with_orders(streams, peer);
+    if let Some(orders) = orders {
+        streams = test_net::with_orders(streams, orders);
     }
     let outcome = guest::execute(&config, &case.run, streams, Some(case.timeout))?;
     let (output, error) = (output.take(), error.take());
@@ -290,13 +304,13 @@ fn with_disks(config: &Config, case: &Case) -> Result<Config> {
 const SCRIPT_PATH: &str = "/script";
 
 /// Returns the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
-fn boot_linux(config: &Config, case: &Case, _: Option<Handle>) -> Result<Verdict> {
+fn boot_linux(config: &Config, case: &Case, _: Option<Orders>) -> Result<Verdict> {
     let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;
     case.root.tree(&tree)?;
-    let modules = match case.net {
-        Some(_) => linux::add_network_modules(&tree)?,
-        None => String::new(),
+    let modules = match case.net.is_some() || case.user_net {
+        true => linux::add_network_modules(&tree)?,
+        false => String::new(),
     };
     let script = format!("export PATH=/bin:/sbin\n{modules}exec 2>/dev/null\n{}", case.run);
     fs::write(tree.join(SCRIPT_PATH.trim_start_matches('/')), script)?;

@@ -138,10 +138,33 @@ fn stray_frame() -> Vec<u8> {
     frame
 }
 
+/// Carries a line's order out, and tells the session of it.
+type CarryOut = Box<dyn Fn(&str, &mpsc::Sender<String>) -> Result<()> + Send>;
+
+/// The orders that a session gives, a line each, and the function that carries them out.
+pub struct Orders {
+    /// Returns whether a line is an order.
+    pub is_order: fn(&str) -> bool,
+    /// Carries an order out, and tells the session of it.
+    pub carry_out: CarryOut,
+}
+
+/// Returns the orders to `peer`.
+pub fn orders_to(peer: Handle) -> Orders {
+    Orders {
+        is_order: |line| Order::parse(line).is_some(),
+        carry_out: Box::new(move |line, told| match Order::parse(line) {
+            Some(order) => order.carry_out(&peer, told),
+            None => Ok(()),
+        }),
+    }
+}
+
 /// Finds orders in the machine's output and passes the rest on.
-struct Orders {
+struct OrderFinder {
     line: Vec<u8>,
-    orders: mpsc::Sender<Order>,
+    is_order: fn(&str) -> bool,
+    orders: mpsc::Sender<String>,
     rest: Box<dyn Write + Send>,
 }
 
@@ -152,26 +175,27 @@ struct OrderReports {
     line: io::Cursor<Vec<u8>>,
 }
 
-/// Returns `streams` with the orders of the session carried out by `peer`.
-pub fn with_orders(streams: Streams, peer: Handle) -> Streams {
-    let (orders, ordered) = mpsc::channel::<Order>();
+/// Returns `streams` with the orders of the session carried out.
+pub fn with_orders(streams: Streams, Orders { is_order, carry_out }: Orders) -> Streams {
+    let (orders, ordered) = mpsc::channel::<String>();
     let (teller, lines) = mpsc::channel();
     // The thread ends with the machine's output.
     thread::spawn(move || {
         for order in ordered {
-            if let Err(why) = order.carry_out(&peer, &teller) {
+            if let Err(why) = carry_out(&order, &teller) {
                 let _ = teller.send(format!("wrong: {why:#}\n"));
             }
         }
     });
+    let (line, rest) = (Vec::new(), streams.output);
     Streams {
         input: Box::new(OrderReports { input: streams.input, lines, line: io::Cursor::default() }),
-        output: Box::new(Orders { line: Vec::new(), orders, rest: streams.output }),
+        output: Box::new(OrderFinder { line, is_order, orders, rest }),
         error: streams.error,
     }
 }
 
-impl Write for Orders {
+impl Write for OrderFinder {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         for byte in data {
             self.line.push(*byte);
@@ -179,10 +203,12 @@ impl Write for Orders {
                 continue;
             }
             let line = std::mem::take(&mut self.line);
-            match Order::parse(&String::from_utf8_lossy(&line)) {
+            let text = String::from_utf8_lossy(&line);
+            if (self.is_order)(&text) {
                 // The thread that carries them out ends later than this.
-                Some(order) => self.orders.send(order).map_err(io::Error::other)?,
-                None => self.rest.write_all(&line)?,
+                self.orders.send(text.into_owned()).map_err(io::Error::other)?;
+            } else {
+                self.rest.write_all(&line)?;
             }
         }
         Ok(data.len())
@@ -192,7 +218,7 @@ impl Write for Orders {
     }
 }
 
-impl Drop for Orders {
+impl Drop for OrderFinder {
     fn drop(&mut self) {
         // A last line without an end.
         let _ = self.rest.write_all(&self.line);
@@ -236,7 +262,7 @@ mod tests {
             output: Box::new(output.clone()),
             error: Box::new(io::sink()),
         };
-        let Streams { mut input, output: mut out, .. } = with_orders(streams, handle);
+        let Streams { mut input, output: mut out, .. } = with_orders(streams, orders_to(handle));
         out.write_all(b"one\nask 8 2 3\ntwo").unwrap();
         drop(out);
         let mut told = String::new();
