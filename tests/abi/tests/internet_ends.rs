@@ -175,7 +175,7 @@ fn a_close_with_unread_bytes_is_a_reset() {
         await_events(server, POLLIN);
         close(server);
         assert_eq!(await_events(client, POLLHUP) & EVENTS, EVENTS);
-        // What came before the reset is there, the error comes first.
+        // The bytes from before the reset are read first, then the error.
         assert_eq!(receive(client, 99, 0), Ok(b"to be read first".to_vec()));
         assert_eq!(receive(client, 99, 0), Err(ECONNRESET));
         assert_eq!(receive(client, 99, 0), Ok(vec![]));

@@ -101,7 +101,7 @@ fn a_buffer_is_lent_again_once_nobody_else_has_its_frame() {
     assert!(buffers.is_empty());
     wait_until(|| driver.card.buffers.lock().unwrap().len() == 4);
     client.proxy.close();
-    // What is not lent stays with the client.
+    // A buffer that is not lent stays with the client.
     let mut buffers = vec![ReceiveBuffer { number: 4, frame: Frame::zeroed().unwrap() }];
     client.proxy.lend_unused(&mut buffers);
     assert_eq!((client.lent(), buffers.len()), (0, 1));

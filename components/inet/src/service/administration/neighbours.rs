@@ -58,7 +58,7 @@ pub(super) fn set(
         Some(mac) if wanted.state & VALID != 0 || wanted.state == 0 => {
             let times = neighbour_times(interface);
             inet.run(|stack, run| {
-                // What a user says replaces what is known, also for good.
+                // The user's word replaces the entry that is there, also a permanent one.
                 stack.neighbours.lock().remove(key);
                 let asked = Lesson::Asked;
                 let learned =

@@ -194,7 +194,7 @@ impl SocketState {
             SocketRole::Live(live) => {
                 let mut settings =
                     options::settings(options, live.path.map(|path| path.segment_max()));
-                // What the peer was told stays.
+                // The segment size stays that of the SYN: the peer was told it.
                 settings.mss = live.connection.settings().mss;
                 settings.cork |= live.is_held_by_more;
                 live.connection.set_settings(passage.now_ns, settings);

@@ -79,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever comes in whatever order: each byte is held once, and comes out in order.
+        /// Each byte is held once and comes out in order, for parts of any size in any order.
         #[test]
         fn bytes_come_out_in_order_and_once(parts in prop::collection::vec((1u64..200, 1usize..60), 0..40)) {
             let bytes: Vec<u8> = (0..400u32).map(|at| (at * 7 % 251) as u8).collect();

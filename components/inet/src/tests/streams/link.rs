@@ -139,7 +139,7 @@ fn a_card_that_cuts_and_sums_gets_whole_segments() {
     assert!(frames.iter().any(|frame| frame.len() > 10_000), "segments are not cut");
     let whole = Ipv4::parse_quoted(&frames[0][14..]).unwrap();
     assert_eq!(whole.header.total_length(), frames[0].len() - 14);
-    // What the card would give to the other host: a checksum that it vouches for.
+    // The card would give this to the other host, with a checksum that it vouches for.
     for frame in frames {
         let mut payload = BufferChain::default();
         for part in frame.chunks(4096) {

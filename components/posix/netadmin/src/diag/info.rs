@@ -13,7 +13,7 @@ fn doubles(bytes: &mut Vec<u8>, values: &[u64]) {
 /// Returns `struct tcp_info` of Linux 6.1.
 pub fn tcp_info(info: &StreamInfo) -> Vec<u8> {
     let scales = info.snd_wscale & 0xf | info.rcv_wscale << 4;
-    let mut bytes = Vec::with_capacity(240);
+    let mut bytes = Vec::with_capacity(232);
     bytes.extend_from_slice(&[
         info.state as u8,
         info.ca_state,
@@ -51,6 +51,7 @@ pub fn tcp_info(info: &StreamInfo) -> Vec<u8> {
         info.total_retrans,
     ];
     words(&mut bytes, &first);
+    // No limit of the pacing rate is set.
     let rates = [info.pacing_rate, u64::MAX, info.bytes_acked, info.bytes_received];
     doubles(&mut bytes, &rates);
     let segments = [
@@ -62,9 +63,40 @@ pub fn tcp_info(info: &StreamInfo) -> Vec<u8> {
         info.data_segs_out,
     ];
     words(&mut bytes, &segments);
+    // Times of being busy or held back, and the counts of delivered segments, are not measured.
     doubles(&mut bytes, &[info.delivery_rate, 0, 0, 0]);
     words(&mut bytes, &[0, 0]);
     doubles(&mut bytes, &[info.bytes_sent, info.bytes_retrans]);
     words(&mut bytes, &[info.dsack_dups, info.reord_seen, info.rcv_ooopack, info.snd_wnd]);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interfaces::sockets::ConnectionState;
+
+    #[test]
+    fn the_fields_of_tcp_info_have_their_places() {
+        let info = StreamInfo {
+            state: ConnectionState::Established,
+            rto: 1,
+            pmtu: 2,
+            total_retrans: 3,
+            pacing_rate: 4,
+            segs_out: 5,
+            delivery_rate: 6,
+            bytes_sent: 7,
+            snd_wnd: 8,
+            ..StreamInfo::default()
+        };
+        let bytes = tcp_info(&info);
+        assert_eq!(bytes.len(), 232);
+        // Offsets of `struct tcp_info` in `linux/tcp.h`.
+        for (at, value) in
+            [(0, 1), (8, 1), (60, 2), (100, 3), (104, 4), (136, 5), (160, 6), (200, 7), (228, 8)]
+        {
+            assert_eq!(bytes[at], value, "{at}");
+        }
+    }
 }

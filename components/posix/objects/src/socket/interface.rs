@@ -9,7 +9,7 @@ use process::Task;
 use vfs::{
     Errno, OpenFile,
     credentials::OVERFLOW_ID,
-    file::File,
+    file::{File, IoFlags},
     io::{Sink, Source},
 };
 
@@ -236,6 +236,22 @@ pub struct Received {
     pub control: Vec<ReceivedControl>,
     /// Flags of the message besides MSG_TRUNC, as recvmsg(2) tells them.
     pub flags: u32,
+}
+
+/// Reads from a socket as from a file (read(2)). A read of nothing returns at once, while recv(2) may wait or take a message.
+///
+/// # Errors
+/// Those of [`Socket::receive`].
+pub fn read_as_file(
+    socket: &impl Socket,
+    sink: &mut dyn Sink,
+    flags: IoFlags,
+) -> Result<usize, Errno> {
+    if sink.remaining() == 0 {
+        return Ok(0);
+    }
+    let how = Receive { is_nonblocking: flags.is_nonblocking, ..Receive::default() };
+    Ok(socket.receive(sink, how, None)?.count)
 }
 
 /// A socket. An implementation is a file, too; [`File::as_any`] returns its own type, by which [`super::of`] finds it.

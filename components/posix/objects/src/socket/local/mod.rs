@@ -21,7 +21,7 @@ pub use records::records;
 
 use super::{
     common::SocketCommon,
-    interface::{Identity, Party, Receive, Send, Shut, SocketKind},
+    interface::{Identity, Party, Send, Shut, SocketKind, read_as_file},
 };
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -401,12 +401,7 @@ impl File for LocalSocket {
         Some(SignalSource::Messages { arrived, freed, room: self.budget.clone() })
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
-        // Such a read returns at once, while recv(2) waits.
-        if sink.remaining() == 0 {
-            return Ok(0);
-        }
-        let how = Receive { is_nonblocking: flags.is_nonblocking, ..Default::default() };
-        Ok(self.receive_from(sink, how, None)?.count)
+        read_as_file(self, sink, flags)
     }
     fn write(
         &self,

@@ -7,7 +7,7 @@ use crate::socket::{
     common::{SEND_DEFAULT, SocketCommon, wait},
     interface::{
         Identity, Outgoing, Party, Patience, Receive, Received, ReceivedControl, Send, Shut,
-        Socket, SocketAddress,
+        Socket, SocketAddress, read_as_file,
     },
     option_input::OptionInput,
 };
@@ -254,11 +254,7 @@ impl File for NetlinkSocket {
         Some(SignalSource::Readiness)
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
-        if sink.remaining() == 0 {
-            return Ok(0);
-        }
-        let how = Receive { is_nonblocking: flags.is_nonblocking, ..Receive::default() };
-        Ok(self.receive(sink, how, None)?.count)
+        read_as_file(self, sink, flags)
     }
     fn write(&self, _: u64, source: &mut dyn Source, _: IoFlags) -> Result<(usize, u64), Errno> {
         let sender = Task::of(source.caller()).map(NetlinkSender::of).ok_or(Errno::EPERM)?;

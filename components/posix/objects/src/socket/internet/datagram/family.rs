@@ -2,7 +2,10 @@
 use super::InternetDatagram;
 use crate::socket::{
     common::SocketCommon,
-    interface::{Outgoing, Party, Patience, Receive, Received, Send, Shut, Socket, SocketAddress},
+    interface::{
+        Outgoing, Party, Patience, Receive, Received, Send, Shut, Socket, SocketAddress,
+        read_as_file,
+    },
     internet::{
         address::{self, AddressFamily},
         network::errno,
@@ -141,12 +144,7 @@ impl File for InternetDatagram {
         Some(SignalSource::Readiness)
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
-        // Such a read returns at once, while recv(2) takes a datagram.
-        if sink.remaining() == 0 {
-            return Ok(0);
-        }
-        let how = Receive { is_nonblocking: flags.is_nonblocking, ..Default::default() };
-        Ok(self.receive_datagram(sink, how, None)?.count)
+        read_as_file(self, sink, flags)
     }
     fn write(
         &self,

@@ -13,6 +13,7 @@ use super::{
     address::AddressFamily,
     network::{errno, owner},
     settings::{Flags, InternetSettings},
+    stack_socket::StackSocket,
     wakes::SocketWakes,
 };
 use crate::socket::{
@@ -28,10 +29,7 @@ use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, DatagramSocket, Network, SocketFamilies,
 };
 use linux_raw_sys::net;
-use rt::{
-    lock_class,
-    sync::{Mutex, Once},
-};
+use rt::{lock_class, sync::Mutex};
 use send::Corked;
 use vfs::Errno;
 
@@ -49,11 +47,7 @@ pub struct InternetDatagram {
     user: u32,
     wakes: Arc<SocketWakes>,
     queue: Arc<DatagramQueue>,
-    socket: Arc<dyn DatagramSocket>,
-    /// The socket of the stack that takes IPv6 alone, once IPV6_V6ONLY was set.
-    only_v6: Once<Arc<dyn DatagramSocket>>,
-    /// The socket that takes IPv6 alone is in use.
-    is_only_v6: AtomicBool,
+    socket: StackSocket<dyn DatagramSocket>,
     /// Held by calls that change the socket, over the stack's.
     control: Mutex<()>,
     settings: Mutex<InternetSettings>,
@@ -110,9 +104,7 @@ impl InternetDatagram {
             user,
             wakes,
             queue,
-            socket,
-            only_v6: Once::new(),
-            is_only_v6: AtomicBool::new(false),
+            socket: StackSocket::new(socket),
             control: Mutex::new(&CONTROL, ()),
             flags: AtomicU32::new(settings.flags.bits()),
             segment: AtomicU32::new(0),
@@ -128,10 +120,7 @@ impl InternetDatagram {
     /// Returns the stack's socket.
     #[inline]
     fn socket(&self) -> &dyn DatagramSocket {
-        match self.only_v6.get() {
-            Some(socket) if self.is_only_v6.load(Ordering::Relaxed) => &**socket,
-            _ => &*self.socket,
-        }
+        self.socket.get()
     }
     #[inline]
     fn shut(&self) -> Shut {

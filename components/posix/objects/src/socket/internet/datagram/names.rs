@@ -105,9 +105,9 @@ impl InternetDatagram {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.socket.close();
-        if let Some(socket) = self.only_v6.get() {
-            socket.close();
+        self.socket().close();
+        if let Some(unused) = self.socket.unused() {
+            unused.close();
         }
         self.queue.clear();
         self.wakes.wake_all();

@@ -44,16 +44,16 @@ impl InternetDatagram {
     }
     /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
     fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
-        if is_only {
-            let owner = owner(self.user, self.common.number());
-            self.only_v6.get_or_try_init(|| {
-                let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
-                let (queue, families) = (self.queue.clone(), SocketFamilies::V6);
-                network.open_datagram(queue, self.protocol, families, owner).map_err(errno)
-            })?;
+        if !is_only {
+            self.socket.take_first();
+            return Ok(());
         }
-        self.is_only_v6.store(is_only, Ordering::Relaxed);
-        Ok(())
+        self.socket.take_only_v6(|| {
+            let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
+            let owner = owner(self.user, self.common.number());
+            let (queue, families) = (self.queue.clone(), SocketFamilies::V6);
+            network.open_datagram(queue, self.protocol, families, owner).map_err(errno)
+        })
     }
     /// Checks that the socket has options of a level.
     ///
@@ -103,8 +103,7 @@ impl InternetDatagram {
             options::set(&mut self.settings.lock(), key, input, &may)?;
         }
         if (level, number) == (LEVEL_IP, net::IP_TOS) {
-            let octet = self.settings.lock().stream.ip.type_of_service;
-            self.common.options.priority.store(options::priority_of(octet), Ordering::Relaxed);
+            options::follow_service(&self.settings.lock(), &self.common);
         }
         self.configure();
         if matches!((level, number), (LEVEL_IP, net::IP_RECVERR) | (LEVEL_IP6, net::IPV6_RECVERR)) {

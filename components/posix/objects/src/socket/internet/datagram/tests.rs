@@ -2,10 +2,13 @@
 use super::*;
 use crate::socket::{
     interface::{Outgoing, Receive, Received, Send, Socket, SocketAddress},
-    internet::{address, options::LEVEL_IP},
+    internet::{
+        options::LEVEL_IP,
+        test_support::{READ, SENT, given, stack},
+    },
     option_input::OptionInput,
 };
-use inet::{Inet, RealTime};
+use inet::Inet;
 use linux_raw_sys::net;
 use std::{vec, vec::Vec};
 use vfs::{
@@ -14,30 +17,13 @@ use vfs::{
     io::{SliceSink, SliceSource},
 };
 
-const SENT: Send = Send { is_nonblocking: true, is_silent: true, is_urgent: false, is_more: false };
 const MORE: Send = Send { is_more: true, ..SENT };
-const READ: Receive = Receive {
-    is_nonblocking: true,
-    is_peek: false,
-    is_whole: false,
-    is_urgent: false,
-    is_discarding: false,
-    is_error_queue: false,
-};
-
-fn stack() -> Arc<Inet> {
-    Inet::new([7; 32], Arc::new(RealTime))
-}
 
 fn udp(inet: &Inet) -> Arc<InternetDatagram> {
     let kind = (AddressFamily::V4, SocketKind::Datagram);
     let socket = InternetDatagram::open(inet, kind, DatagramProtocol::Udp, 0).unwrap();
     socket.bind_to(&Credentials::root(), &given("127.0.0.1:0")).unwrap();
     socket
-}
-
-fn given(text: &str) -> SocketAddress {
-    address::encode(AddressFamily::V4, text.parse().unwrap())
 }
 
 /// Makes two sockets that are connected to each other.

@@ -7,11 +7,12 @@ mod ip;
 mod tcp;
 
 pub(super) use groups::{GroupChange, group_option, is_group_option};
-pub(super) use tcp::{info_bytes, name_of_control, set_control};
+pub(super) use tcp::{name_of_control, set_control};
 
 use super::{address::AddressFamily, settings::InternetSettings};
-use crate::socket::option_input::OptionInput;
+use crate::socket::{common::SocketCommon, option_input::OptionInput};
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use vfs::{Capabilities, Errno};
 
 /// IPPROTO_IP.
@@ -130,9 +131,15 @@ pub(super) fn no_level(family: AddressFamily) -> Errno {
     if family == AddressFamily::V4 { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT }
 }
 
+/// Has SO_PRIORITY follow the TOS octet, which was set.
+pub(super) fn follow_service(settings: &InternetSettings, common: &SocketCommon) {
+    let priority = priority_of(settings.stream.ip.type_of_service);
+    common.options.priority.store(priority, Ordering::Relaxed);
+}
+
 /// Returns the priority (SO_PRIORITY) that a TOS octet gives (Linux's `ip_tos2prio`): the bits for a low delay and for a high
 /// throughput count.
-pub(super) fn priority_of(octet: u8) -> i32 {
+fn priority_of(octet: u8) -> i32 {
     const BEST_EFFORT: i32 = 0;
     const BULK: i32 = 2;
     const INTERACTIVE_BULK: i32 = 4;

@@ -1,8 +1,8 @@
-//! The options of TCP (tcp(7)), and `struct tcp_info`.
+//! The options of TCP (tcp(7)).
 use super::{Having, LEVEL_TCP, OptionRow, ValueRange, bit, flag, row};
 use crate::socket::{internet::settings::InternetSettings, option_input::OptionInput};
 use alloc::vec::Vec;
-use interfaces::sockets::{CongestionControl, ConnectionState, StreamInfo};
+use interfaces::sockets::CongestionControl;
 use linux_raw_sys::net as raw;
 use vfs::Errno;
 
@@ -103,68 +103,6 @@ pub(in crate::socket::internet) fn name_of_control(settings: &InternetSettings) 
     value
 }
 
-/// Returns `struct tcp_info` of Linux 6.1 for a connection that a program sees in `state`.
-pub(in crate::socket::internet) fn info_bytes(
-    info: &StreamInfo,
-    state: ConnectionState,
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(232);
-    bytes.extend([
-        state as u8,
-        info.ca_state,
-        info.retransmits,
-        info.probes,
-        info.backoff,
-        info.options,
-    ]);
-    bytes.extend([info.snd_wscale & 0xf | info.rcv_wscale << 4, 0]);
-    let words = [
-        info.rto,
-        info.ato,
-        info.snd_mss,
-        info.rcv_mss,
-        info.unacked,
-        info.sacked,
-        info.lost,
-        info.retrans,
-        0,
-        info.last_data_sent_ms,
-        0,
-        info.last_data_recv_ms,
-        info.last_ack_recv_ms,
-        info.pmtu,
-        info.rcv_ssthresh,
-        info.rtt,
-        info.rttvar,
-        info.snd_ssthresh,
-        info.snd_cwnd,
-        info.advmss,
-        info.reordering,
-        info.rcv_rtt,
-        info.rcv_space,
-        info.total_retrans,
-    ];
-    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    // No limit of the pacing rate is set.
-    let longs = [info.pacing_rate, u64::MAX, info.bytes_acked, info.bytes_received];
-    bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
-    let words = [
-        info.segs_out,
-        info.segs_in,
-        info.notsent_bytes,
-        info.min_rtt,
-        info.data_segs_in,
-        info.data_segs_out,
-    ];
-    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    // Times of being busy or held back, and the counts of delivered segments, are not measured.
-    let longs = [info.delivery_rate, 0, 0, 0, 0, info.bytes_sent, info.bytes_retrans];
-    bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
-    let words = [info.dsack_dups, info.reord_seen, info.rcv_ooopack, info.snd_wnd];
-    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,29 +112,6 @@ mod tests {
         for (set, told) in [(0, 0), (1, 1), (2, 3), (3, 3), (4, 7), (30, 31), (1000, 1087), (-5, 0)]
         {
             assert_eq!(retries_to_seconds(seconds_to_retries(set)), told, "{set}");
-        }
-    }
-
-    #[test]
-    fn the_fields_of_tcp_info_have_their_places() {
-        let info = StreamInfo {
-            rto: 1,
-            pmtu: 2,
-            total_retrans: 3,
-            pacing_rate: 4,
-            segs_out: 5,
-            delivery_rate: 6,
-            bytes_sent: 7,
-            snd_wnd: 8,
-            ..StreamInfo::default()
-        };
-        let bytes = info_bytes(&info, ConnectionState::Established);
-        assert_eq!(bytes.len(), 232);
-        // Offsets of `struct tcp_info` in `linux/tcp.h`.
-        for (at, value) in
-            [(0, 1), (8, 1), (60, 2), (100, 3), (104, 4), (136, 5), (160, 6), (200, 7), (228, 8)]
-        {
-            assert_eq!(bytes[at], value, "{at}");
         }
     }
 }

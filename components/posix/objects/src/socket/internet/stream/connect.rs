@@ -147,7 +147,7 @@ impl InternetStream {
         }
         let peer = self.with_link(peer)?;
         if self.ends(self.stream().state()) != Shut::empty() {
-            // What an earlier use left does not belong to this one.
+            // The bytes and errors of an earlier use do not belong to this one.
             self.refresh();
         }
         self.socket().connect(peer).map_err(errno)?;
@@ -253,10 +253,7 @@ impl InternetStream {
             return;
         }
         self.socket().close(kind);
-        if let Some(socket) = self.only_v6.get() {
-            // Of the two sockets of the stack one was never used.
-            let unused =
-                if self.is_only_v6.load(Ordering::Relaxed) { &self.socket } else { socket };
+        if let Some(unused) = self.socket.unused() {
             unused.close(CloseKind::Abort);
         }
         self.wakes.wake_all();

@@ -4,7 +4,7 @@ use crate::socket::{
     common::SocketCommon,
     interface::{
         Outgoing, Party, Patience, Receive, Received, Send, Shut, Socket, SocketAddress,
-        control_items,
+        control_items, read_as_file,
     },
     internet::{address, network::errno, settings::Flags},
     option_input::OptionInput,
@@ -166,12 +166,7 @@ impl File for InternetStream {
         Some(SignalSource::Readiness)
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
-        // Such a read returns at once, while recv(2) waits.
-        if sink.remaining() == 0 {
-            return Ok(0);
-        }
-        let how = Receive { is_nonblocking: flags.is_nonblocking, ..Default::default() };
-        Ok(self.receive_bytes(sink, how)?.count)
+        read_as_file(self, sink, flags)
     }
     fn write(
         &self,

@@ -18,6 +18,7 @@ use super::{
     address::AddressFamily,
     network::{errno, owner},
     settings::{Flags, InternetSettings},
+    stack_socket::StackSocket,
     wakes::SocketWakes,
 };
 use crate::socket::{
@@ -144,11 +145,7 @@ pub struct InternetStream {
     user: u32,
     wakes: Arc<SocketWakes>,
     streams: StreamChoice,
-    socket: Arc<dyn StreamSocket>,
-    /// The socket of the stack that takes IPv6 alone, once IPV6_V6ONLY was set.
-    only_v6: Once<Arc<dyn StreamSocket>>,
-    /// The socket that takes IPv6 alone is in use.
-    is_only_v6: AtomicBool,
+    socket: StackSocket<dyn StreamSocket>,
     /// Held by calls that change the socket, over the stack's.
     control: Mutex<()>,
     phase: AtomicU8,
@@ -202,9 +199,7 @@ impl InternetStream {
             user,
             wakes,
             streams: StreamChoice::new(stream),
-            socket,
-            only_v6: Once::new(),
-            is_only_v6: AtomicBool::new(false),
+            socket: StackSocket::new(socket),
             control: Mutex::new(&CONTROL, ()),
             phase: AtomicU8::new(StreamPhase::Free as u8),
             shut: AtomicU8::new(0),
@@ -236,10 +231,7 @@ impl InternetStream {
     /// Returns the stack's socket.
     #[inline]
     fn socket(&self) -> &dyn StreamSocket {
-        match self.only_v6.get() {
-            Some(socket) if self.is_only_v6.load(Ordering::Relaxed) => &**socket,
-            _ => &*self.socket,
-        }
+        self.socket.get()
     }
     #[inline]
     fn shut(&self) -> Shut {

@@ -5,8 +5,7 @@ use crate::socket::{
         address::AddressFamily,
         network::{NETWORK, errno, owner},
         options::{
-            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, info_bytes, name_of_control, set_control,
-            shown,
+            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, name_of_control, set_control, shown,
         },
         settings::Flags,
     },
@@ -18,6 +17,7 @@ use interfaces::sockets::{
     ConnectionState, QuickAcknowledge, SocketFamilies, StreamInfo, StreamState,
 };
 use linux_raw_sys::net;
+use netadmin::diag::tcp_info;
 use vfs::{Credentials, Errno};
 
 /// Least and greatest TCP_MAXSEG, in bytes.
@@ -34,16 +34,16 @@ impl InternetStream {
     }
     /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
     fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
-        if is_only {
-            let owner = owner(self.user, self.common.number());
-            self.only_v6.get_or_try_init(|| {
-                let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
-                let stream = self.streams.get().shared();
-                network.open_stream(stream, SocketFamilies::V6, owner).map_err(errno)
-            })?;
+        if !is_only {
+            self.socket.take_first();
+            return Ok(());
         }
-        self.is_only_v6.store(is_only, Ordering::Relaxed);
-        Ok(())
+        self.socket.take_only_v6(|| {
+            let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
+            let owner = owner(self.user, self.common.number());
+            let stream = self.streams.get().shared();
+            network.open_stream(stream, SocketFamilies::V6, owner).map_err(errno)
+        })
     }
     /// Checks that the socket has options of a level.
     ///
@@ -104,8 +104,7 @@ impl InternetStream {
             }
         }
         if (level, number) == (LEVEL_IP, net::IP_TOS) {
-            let octet = self.settings.lock().stream.ip.type_of_service;
-            self.common.options.priority.store(options::priority_of(octet), Ordering::Relaxed);
+            options::follow_service(&self.settings.lock(), &self.common);
         }
         self.configure();
         Ok(())
@@ -166,10 +165,10 @@ impl InternetStream {
             _ if self.stream().state().contains(StreamState::SEND_ENDED) => {
                 state = ConnectionState::Closed;
             }
-            // What remains of a connection in this state is no longer the socket's.
+            // A connection in this state is no longer the socket's.
             _ if state == ConnectionState::TimeWait => state = ConnectionState::Closed,
             _ => {}
         }
-        info_bytes(&info, state)
+        tcp_info(&StreamInfo { state, ..info })
     }
 }

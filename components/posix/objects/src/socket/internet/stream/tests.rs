@@ -2,10 +2,13 @@
 use super::*;
 use crate::socket::{
     interface::{Patience, Receive, Send, Socket, SocketAddress},
-    internet::{address, options},
+    internet::{
+        address, options,
+        test_support::{READ, SENT, given, stack},
+    },
     option_input::OptionInput,
 };
-use inet::{Inet, RealTime};
+use inet::Inet;
 use linux_raw_sys::net;
 use std::{thread, vec, vec::Vec};
 use vfs::{
@@ -14,29 +17,12 @@ use vfs::{
     io::{SliceSink, SliceSource},
 };
 
-const SENT: Send = Send { is_nonblocking: true, is_silent: true, is_urgent: false, is_more: false };
 const URGENT: Send = Send { is_urgent: true, ..SENT };
-const READ: Receive = Receive {
-    is_nonblocking: true,
-    is_peek: false,
-    is_whole: false,
-    is_urgent: false,
-    is_discarding: false,
-    is_error_queue: false,
-};
 const READABLE: Ready = Ready::IN.union(Ready::READ_NORMAL);
 const WRITABLE: Ready = Ready::OUT.union(Ready::WRITE_NORMAL);
 
-fn stack() -> Arc<Inet> {
-    Inet::new([7; 32], Arc::new(RealTime))
-}
-
 fn tcp(inet: &Inet) -> Arc<InternetStream> {
     InternetStream::open(inet, AddressFamily::V4, 0).unwrap()
-}
-
-fn given(text: &str) -> SocketAddress {
-    address::encode(AddressFamily::V4, text.parse().unwrap())
 }
 
 fn name_of(socket: &dyn Socket) -> SocketAddr {
