@@ -130,13 +130,13 @@ fn ioctl_socket(
     command: u32,
     argument: u64,
 ) -> Result<u64, Errno> {
-    if let Some(answer) = network_ioctl::request(call, socket, command, argument)? {
-        return Ok(answer);
-    }
     let count = match command {
         request::FIONREAD => socket.readable_bytes()?,
         request::TIOCOUTQ => socket.unsent_bytes()?,
-        command => socket.request(command)? as usize,
+        command => match network_ioctl::request(call, socket, command, argument)? {
+            Some(answer) => return Ok(answer),
+            None => socket.request(command)? as usize,
+        },
     };
     call.memory.write(argument, &(count.min(i32::MAX as usize) as u32)).map(|()| 0)
 }

@@ -212,9 +212,9 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
         told.name_length = vfs::committed(tell)?;
     }
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
-    let is_local = opened.socket()?.family() == LOCAL;
-    let passes =
-        is_local && opened.socket()?.common().options.passes_identity.load(Ordering::Relaxed);
+    let socket = opened.socket()?;
+    let options = &socket.common().options;
+    let passes = socket.family() == LOCAL && options.passes_identity.load(Ordering::Relaxed);
     let mut control = ControlPart { memory: call.memory, header: &mut told, used: 0 };
     if passes {
         let Identity { process, user, group } = found.identity;

@@ -29,8 +29,8 @@ pub fn of(file: &OpenFile) -> Option<&dyn Socket> {
     if let Some(socket) = any.downcast_ref::<internet::InternetStream>() {
         return Some(socket);
     }
-    if let Some(socket) = any.downcast_ref::<netlink::NetlinkSocket>() {
+    if let Some(socket) = any.downcast_ref::<internet::InternetDatagram>() {
         return Some(socket);
     }
-    any.downcast_ref::<internet::InternetDatagram>().map(|socket| socket as &dyn Socket)
+    any.downcast_ref::<netlink::NetlinkSocket>().map(|socket| socket as &dyn Socket)
 }

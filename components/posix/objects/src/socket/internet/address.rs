@@ -79,7 +79,7 @@ pub(super) fn encode(family: AddressFamily, address: SocketAddr) -> SocketAddres
 }
 
 /// Returns the `N` bytes from `at` on; zeroes where there are none.
-fn bytes<const N: usize>(all: &[u8], at: usize) -> [u8; N] {
+pub(super) fn bytes<const N: usize>(all: &[u8], at: usize) -> [u8; N] {
     let found = all.get(at..).and_then(|rest| rest.first_chunk::<N>());
     found.copied().unwrap_or([0; N])
 }

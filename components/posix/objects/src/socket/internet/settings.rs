@@ -66,14 +66,12 @@ pub(super) struct InternetSettings {
     pub(super) flags: Flags,
     /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, with the numbers of Linux.
     pub(super) discovery: [i32; 2],
-    /// IP_MINTTL and IPV6_MINHOPCOUNT: packets with fewer hops are dropped.
+    /// IP_MINTTL and IPV6_MINHOPCOUNT: they are kept for getsockopt(2), and no packet is dropped for its hops.
     pub(super) hops_least: [u8; 2],
     /// UDP_SEGMENT, in bytes; 0 for none.
     pub(super) segment: u16,
     /// TCP_NOTSENT_LOWAT, in bytes; 0 for that of the system.
     pub(super) unsent_low_water: u32,
-    /// TCP_DEFER_ACCEPT as the number of retransmissions that Linux keeps.
-    pub(super) defer_retries: u32,
     /// Number of a group's interface (`IP_MULTICAST_IF`) and the address by which it was named.
     pub(super) group_address: [u8; 4],
 }
@@ -87,7 +85,6 @@ impl Default for InternetSettings {
             hops_least: [0; 2],
             segment: 0,
             unsent_low_water: 0,
-            defer_retries: 0,
             group_address: [0; 4],
         }
     }

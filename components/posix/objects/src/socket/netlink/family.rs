@@ -1,6 +1,6 @@
 //! A netlink socket as the socket calls see it, and as a file.
 use super::{
-    FAMILY, KERNEL, NetlinkAddress, NetlinkSender, NetlinkSocket, Parcel, group_bit, hub, options,
+    FAMILY, NetlinkAddress, NetlinkSender, NetlinkSocket, Parcel, group_bit, hub, options,
     world::{LocalWorld, administration},
 };
 use crate::socket::{
@@ -42,7 +42,7 @@ impl NetlinkSocket {
         };
         let answers = answer(self.protocol, bytes, &asker, &LocalWorld(administration()));
         for bytes in answers.prompt {
-            self.deliver(Parcel { bytes: bytes.into(), port: 0, group: 0, identity: KERNEL });
+            self.deliver(Parcel::of_kernel(bytes, 0));
         }
         if !answers.dumped.is_empty() {
             self.state.lock().queue.dump(answers.dumped);
@@ -60,8 +60,7 @@ impl NetlinkSocket {
         let (port, group) = match to {
             Some(to) => {
                 self.check_send(sender, to.port, to.groups)?;
-                let group = if to.groups == 0 { 0 } else { to.groups.trailing_zeros() + 1 };
-                (to.port, group)
+                (to.port, to.group())
             }
             None => self.state.lock().peer,
         };
@@ -161,8 +160,7 @@ impl Socket for NetlinkSocket {
         let sender = NetlinkSender::of(task);
         self.check_send(&sender, to.port, to.groups)?;
         self.port(&sender)?;
-        let group = if to.groups == 0 { 0 } else { to.groups.trailing_zeros() + 1 };
-        self.state.lock().peer = (to.port, group);
+        self.state.lock().peer = (to.port, to.group());
         Ok(())
     }
     fn accept(&self, _: Patience) -> Result<Arc<dyn Socket>, Errno> {

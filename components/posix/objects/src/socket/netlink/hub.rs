@@ -61,16 +61,15 @@ pub(super) fn all() -> Vec<Arc<NetlinkSocket>> {
     ALL.lock().values().filter_map(Weak::upgrade).collect()
 }
 
-/// Sends a message to all that listen to its group, but to `sender`. Returns whether there is one.
-pub(super) fn broadcast(protocol: NetlinkProtocol, parcel: &Parcel, sender: u32) -> bool {
+/// Sends a message to all that listen to its group, but to `sender`.
+pub(super) fn broadcast(protocol: NetlinkProtocol, parcel: &Parcel, sender: u32) {
     let hears =
         |socket: &Arc<NetlinkSocket>| socket.protocol == protocol && socket.hears(parcel.group);
-    let listeners: Vec<_> = all()
-        .into_iter()
-        .filter(|socket| hears(socket) && socket.state.lock().port != sender)
-        .collect();
-    listeners.iter().for_each(|socket| socket.deliver(parcel.clone()));
-    !listeners.is_empty()
+    for socket in all() {
+        if hears(&socket) && socket.state.lock().port != sender {
+            socket.deliver(parcel.clone());
+        }
+    }
 }
 
 /// The observer of the network.
@@ -79,15 +78,14 @@ struct Teller;
 impl AdministrationObserver for Teller {
     fn changed(&self, notice: &NetworkNotice) {
         let told = route::notification(notice);
-        let bytes = told.message.into();
-        let parcel = Parcel { bytes, port: 0, group: told.group, identity: super::KERNEL };
-        broadcast(NetlinkProtocol::Route, &parcel, 0);
+        broadcast(NetlinkProtocol::Route, &Parcel::of_kernel(told.message, told.group), 0);
     }
 }
 
 /// Begins to hear of changes of the network, with the first socket.
 pub(super) fn listen() {
-    if let Some(network) = world::administration()
+    if LISTENS.get().is_none()
+        && let Some(network) = world::administration()
         && LISTENS.set(()).is_ok()
     {
         network.observe(Arc::new(Teller));

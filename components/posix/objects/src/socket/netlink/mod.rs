@@ -112,6 +112,10 @@ struct NetlinkAddress {
 }
 
 impl NetlinkAddress {
+    /// Returns the first group; zero for none.
+    fn group(self) -> u32 {
+        if self.groups == 0 { 0 } else { self.groups.trailing_zeros() + 1 }
+    }
     /// Reads an address of a program.
     fn decode(address: &SocketAddress) -> Result<NetlinkAddress, Errno> {
         let bytes = address.bytes();

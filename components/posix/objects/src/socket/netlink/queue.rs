@@ -17,6 +17,10 @@ pub(super) struct Parcel {
 }
 
 impl Parcel {
+    /// Returns a message of the kernel to a group; zero for none.
+    pub(super) fn of_kernel(bytes: Vec<u8>, group: u32) -> Parcel {
+        Parcel { bytes: bytes.into(), port: 0, group, identity: super::KERNEL }
+    }
     fn charge(&self) -> usize {
         self.bytes.len().saturating_add(OVERHEAD)
     }
@@ -48,6 +52,9 @@ impl ParcelQueue {
             self.has_lost |= loss == Loss::Told;
             return;
         }
+        self.add(parcel);
+    }
+    fn add(&mut self, parcel: Parcel) {
         self.charged = self.charged.saturating_add(parcel.charge());
         self.waiting.push_back(parcel);
     }
@@ -71,10 +78,7 @@ impl ParcelQueue {
         if self.waiting.is_empty()
             && let Some(bytes) = self.dumped.pop_front()
         {
-            let identity = super::KERNEL;
-            let parcel = Parcel { bytes: bytes.into(), port: 0, group: 0, identity };
-            self.charged = self.charged.saturating_add(parcel.charge());
-            self.waiting.push_back(parcel);
+            self.add(Parcel::of_kernel(bytes, 0));
         }
     }
     /// Returns whether messages were lost, once.
@@ -96,7 +100,7 @@ mod tests {
     use super::*;
 
     fn parcel(length: usize) -> Parcel {
-        Parcel { bytes: vec![7; length].into(), port: 0, group: 1, identity: super::super::KERNEL }
+        Parcel::of_kernel(vec![7; length], 1)
     }
 
     #[test]

@@ -79,8 +79,8 @@ impl InternetDatagram {
         let is_corked = is_udp && (how.is_more || self.flags().contains(Flags::CORK));
         let mut cork = self.cork.lock();
         if is_corked || cork.is_some() {
-            let mut bytes = vec![0; length];
             drop(cork);
+            let mut bytes = vec![0; length];
             if length > 0 {
                 source.take_whole(&mut bytes)?;
             }

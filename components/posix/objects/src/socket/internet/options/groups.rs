@@ -1,6 +1,9 @@
 //! The options by which a socket takes part in groups, and chooses the interface for what it sends to groups.
 use super::{LEVEL_IP, LEVEL_IP6};
-use crate::socket::{internet::settings::InternetSettings, option_input::OptionInput};
+use crate::socket::{
+    internet::{address::bytes, settings::InternetSettings},
+    option_input::OptionInput,
+};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::Membership;
 use linux_raw_sys::net as raw;
@@ -101,19 +104,15 @@ pub(in crate::socket::internet) fn group_option(
 /// Reads `struct ip_mreqn`, or the shorter `struct ip_mreq`, or a single address, as far as there are bytes: group, address of
 /// the interface and its number.
 fn request4(input: &OptionInput, none: Ipv4Addr) -> Result<(Ipv4Addr, Ipv4Addr, u32), Errno> {
-    let word = |bytes: &[u8], at: usize| {
-        let found = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
-        found.copied().unwrap_or([0; 4])
-    };
+    let address = |given: &[u8], at: usize| Ipv4Addr::from(bytes::<4>(given, at));
     match input.length {
         12.. => {
-            let bytes = input.bytes::<12>()?;
-            let number = u32::from_le_bytes(word(&bytes, 8));
-            Ok((word(&bytes, 0).into(), word(&bytes, 4).into(), number))
+            let given = input.bytes::<12>()?;
+            Ok((address(&given, 0), address(&given, 4), u32::from_le_bytes(bytes(&given, 8))))
         }
         8.. => {
-            let bytes = input.bytes::<8>()?;
-            Ok((word(&bytes, 0).into(), word(&bytes, 4).into(), 0))
+            let given = input.bytes::<8>()?;
+            Ok((address(&given, 0), address(&given, 4), 0))
         }
         _ => Ok((none, input.bytes::<4>()?.into(), 0)),
     }
@@ -134,18 +133,12 @@ fn find(
 
 /// Reads `struct group_req`: the number of the interface, padding, and the group as a `struct sockaddr`.
 fn generic(level: u32, input: &OptionInput) -> Result<Membership, Errno> {
-    let bytes = input.bytes::<{ 8 + STORAGE }>()?;
-    let interface = bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-    let family =
-        bytes.get(8..).and_then(|rest| rest.first_chunk()).map(|two| u16::from_le_bytes(*two));
-    let of_group = |at: usize| bytes.get(8 + at..).unwrap_or_default();
+    let given = input.bytes::<{ 8 + STORAGE }>()?;
+    let interface = u32::from_le_bytes(bytes(&given, 0));
+    let family = u32::from(u16::from_le_bytes(bytes(&given, 8)));
     let group: IpAddr = match level {
-        LEVEL_IP if family == Some(raw::AF_INET as u16) => {
-            Ipv4Addr::from(of_group(4).first_chunk::<4>().copied().unwrap_or_default()).into()
-        }
-        LEVEL_IP6 if family == Some(raw::AF_INET6 as u16) => {
-            Ipv6Addr::from(of_group(8).first_chunk::<16>().copied().unwrap_or_default()).into()
-        }
+        LEVEL_IP if family == raw::AF_INET => Ipv4Addr::from(bytes::<4>(&given, 8 + 4)).into(),
+        LEVEL_IP6 if family == raw::AF_INET6 => Ipv6Addr::from(bytes::<16>(&given, 8 + 8)).into(),
         LEVEL_IP => return Err(Errno::EINVAL),
         _ => return Err(Errno::EADDRNOTAVAIL),
     };

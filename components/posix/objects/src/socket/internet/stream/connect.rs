@@ -21,7 +21,7 @@ use vfs::{Capabilities, Credentials, Errno};
 ///
 /// # Errors
 /// `EACCES`.
-pub(in crate::socket::internet) fn check_port(who: &Credentials, port: u16) -> Result<(), Errno> {
+fn check_port(who: &Credentials, port: u16) -> Result<(), Errno> {
     let is_free = port == 0 || i64::from(port) >= UNPRIVILEGED_PORT_START.get();
     match is_free || who.has(Capabilities::NET_BIND_SERVICE) {
         true => Ok(()),

@@ -43,10 +43,6 @@ impl AcceptQueue {
     pub(super) fn has_any(&self) -> bool {
         !self.waiting.lock().is_empty()
     }
-    /// Returns the number of connections to accept.
-    pub(super) fn length(&self) -> usize {
-        self.waiting.lock().len()
-    }
 }
 
 impl Acceptor for AcceptQueue {
@@ -97,7 +93,6 @@ impl InternetStream {
         let limit = u32::try_from(limit.min(BACKLOG_MAX.size())).unwrap_or(u32::MAX);
         let queue = self.queue.get_or_init(|| AcceptQueue::new(self.this.clone())).clone();
         self.socket().listen(limit, queue).map_err(errno)?;
-        self.backlog.store(limit, Ordering::Relaxed);
         self.set_phase(StreamPhase::Listening);
         Ok(())
     }

@@ -92,20 +92,11 @@ enum StreamInUse<'a> {
 }
 
 impl Deref for StreamInUse<'_> {
-    type Target = Stream;
-    fn deref(&self) -> &Stream {
+    type Target = Arc<Stream>;
+    fn deref(&self) -> &Arc<Stream> {
         match self {
             StreamInUse::First(stream) => stream,
             StreamInUse::Later(stream) => stream,
-        }
-    }
-}
-
-impl StreamInUse<'_> {
-    fn shared(&self) -> Arc<Stream> {
-        match self {
-            StreamInUse::First(stream) => Arc::clone(stream),
-            StreamInUse::Later(stream) => stream.clone(),
         }
     }
 }
@@ -161,8 +152,6 @@ pub struct InternetStream {
     urgent_taken: AtomicU64,
     /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
     link: AtomicU32,
-    /// Connections of a listener that may wait.
-    backlog: AtomicU32,
 }
 
 impl InternetStream {
@@ -214,7 +203,6 @@ impl InternetStream {
             },
             urgent_taken: AtomicU64::new(0),
             link: AtomicU32::new(0),
-            backlog: AtomicU32::new(0),
         })
     }
     #[inline]

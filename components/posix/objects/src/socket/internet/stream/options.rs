@@ -11,8 +11,7 @@ use crate::socket::{
     },
     option_input::OptionInput,
 };
-use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use alloc::{sync::Arc, vec::Vec};
 use interfaces::sockets::{
     ConnectionState, QuickAcknowledge, SocketFamilies, StreamInfo, StreamState,
 };
@@ -41,7 +40,7 @@ impl InternetStream {
         self.socket.take_only_v6(|| {
             let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
             let owner = owner(self.user, self.common.number());
-            let stream = self.streams.get().shared();
+            let stream = Arc::clone(&self.stream());
             network.open_stream(stream, SocketFamilies::V6, owner).map_err(errno)
         })
     }
@@ -152,16 +151,10 @@ impl InternetStream {
     }
     /// Returns `struct tcp_info`. That of a listener tells the connections that wait, and how many may.
     fn info(&self) -> Vec<u8> {
-        let mut info = self.socket().info();
+        let info = self.socket().info();
         let mut state = info.state;
         match self.phase() {
-            StreamPhase::Listening => {
-                let waiting = self.queue.get().map_or(0, |queue| queue.length());
-                let backlog = self.backlog.load(Ordering::Relaxed);
-                state = ConnectionState::Listen;
-                let (unacked, sacked) = (waiting as u32, backlog);
-                info = StreamInfo { unacked, sacked, ..info };
-            }
+            StreamPhase::Listening => {}
             _ if self.stream().state().contains(StreamState::SEND_ENDED) => {
                 state = ConnectionState::Closed;
             }

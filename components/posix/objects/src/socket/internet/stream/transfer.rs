@@ -208,8 +208,9 @@ impl InternetStream {
         } else {
             let count = match how.is_discarding {
                 true => stream.read(most, |_, _, length| Ok::<usize, Errno>(length))?,
-                false => stream
-                    .read(most, |frame, offset, length| sink.put_frame(frame, offset, length))?,
+                false => stream.read_frames(most, |frames, offset, length| {
+                    sink.put_frames(frames, offset, length)
+                })?,
             };
             if count > 0 {
                 *done += count;
