@@ -39,14 +39,6 @@ fn connect_raw(fd: i32, bytes: &[u8], length: u32) -> Result<i64, i32> {
     check(unsafe { libc::connect(fd, bytes.as_ptr().cast(), length) })
 }
 
-/// Returns an address in the kernel's form, with zeroes up to 200 bytes.
-fn padded(address: SocketAddr) -> Vec<u8> {
-    let (raw, length) = to_raw(&address);
-    let mut bytes = bytes_of(&raw, length).to_vec();
-    bytes.resize(200, 0);
-    bytes
-}
-
 #[test]
 fn a_connection_has_the_same_names_at_both_ends() {
     networked(|| {

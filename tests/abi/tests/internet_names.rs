@@ -16,14 +16,6 @@ fn bind_raw(fd: i32, bytes: &[u8], length: u32) -> Result<i64, i32> {
     check(unsafe { libc::bind(fd, bytes.as_ptr().cast(), length) })
 }
 
-/// Returns an address in the kernel's form, with zeroes up to 200 bytes.
-fn padded(address: SocketAddr) -> Vec<u8> {
-    let (raw, length) = to_raw(&address);
-    let mut bytes = bytes_of(&raw, length).to_vec();
-    bytes.resize(200, 0);
-    bytes
-}
-
 fn mapped(address: SocketAddr) -> SocketAddr {
     let SocketAddr::V4(four) = address else { panic!("{address}") };
     SocketAddr::new(four.ip().to_ipv6_mapped().into(), four.port())

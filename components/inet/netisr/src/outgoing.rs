@@ -67,7 +67,7 @@ impl Limits {
     /// Returns the parts of frames that hold `payload`: copies if it is in more than the card takes.
     fn segments(&self, payload: BufferChain<PacketSegment>) -> Option<Vec<PacketSegment>> {
         if payload.pieces().len() <= self.segments {
-            return Some(payload.pieces().to_vec());
+            return Some(payload.into_pieces());
         }
         let mut copies = Vec::new();
         let mut bytes = [0; PAGE_BYTES / 4];

@@ -19,6 +19,13 @@ impl Family {
     pub fn bits(self) -> u8 {
         if self == Family::V4 { 32 } else { 128 }
     }
+    /// Returns the address of loopback.
+    pub fn loopback(self) -> IpAddr {
+        match self {
+            Family::V4 => Ipv4Addr::LOCALHOST.into(),
+            Family::V6 => Ipv6Addr::LOCALHOST.into(),
+        }
+    }
     /// Returns the unspecified address.
     pub fn unspecified(self) -> IpAddr {
         match self {

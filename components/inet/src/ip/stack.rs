@@ -34,6 +34,7 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 use hash::SipKey;
+use packet::Sum;
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -92,6 +93,20 @@ pub struct Delivery<'p, B> {
     pub network: Arrival<'p, B>,
     /// Its payload.
     pub payload: Arrival<'p, B>,
+}
+
+impl<B: Buffer> Delivery<'_, B> {
+    /// Returns whether the checksum over the pseudo header and the payload is right, or was verified before.
+    pub(crate) fn is_intact(&self) -> bool {
+        let payload = &self.payload;
+        if payload.checksum() == TransportChecksum::Verified {
+            return true;
+        }
+        let length = payload.length() as u32;
+        let mut sum = Sum::pseudo_header(self.source, self.destination, self.protocol, length);
+        sum.append(payload.sum());
+        sum.is_valid()
+    }
 }
 
 /// An answer to a packet of a protocol that the stack does not have.

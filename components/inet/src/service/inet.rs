@@ -107,13 +107,12 @@ impl Inet {
     pub fn poll(&self) -> u64 {
         // Nothing that is armed before the tables are asked has to wake the thread.
         self.next_poll_ns.store(0, Ordering::SeqCst);
-        let next = self.pass(|passage| {
-            let of_stack = self.run_in(passage, |stack, run| stack.poll(run));
+        self.pass(|passage| {
+            self.run_in(passage, |stack, run| stack.poll(run));
             self.expire_streams(passage);
-            of_stack
         });
         self.next_poll_ns.store(u64::MAX, Ordering::SeqCst);
-        let next = next.min(self.streams.earliest_ns()).min(self.stack.earliest_ns());
+        let next = self.streams.earliest_ns().min(self.stack.earliest_ns());
         self.next_poll_ns.fetch_min(next, Ordering::SeqCst);
         self.next_poll_ns.load(Ordering::SeqCst)
     }
@@ -123,10 +122,6 @@ impl Inet {
         let next = self.poll();
         let deadline = (next != u64::MAX).then_some(Instant(next));
         self.timer_event.wait(ticket, deadline);
-    }
-    /// Ends a wait in [`Inet::wait_for_timers`].
-    pub fn wake_timers(&self) {
-        self.timer_event.signal();
     }
     /// Does `work` in a run of the stack, then everything that it causes.
     pub fn run<T>(

@@ -11,6 +11,15 @@ pub const PORT_FIRST: u16 = 32_768;
 /// The last port that the stack chooses by itself.
 pub const PORT_LAST: u16 = 60_999;
 
+/// Returns the ports of the range that the stack chooses from, each once, in an order that outsiders cannot guess (RFC 6056, algorithm
+/// 2).
+pub fn candidates(random: u64) -> impl Iterator<Item = u16> {
+    let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
+    // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
+    let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
+    (0..count).map(move |turn| PORT_FIRST + ((first + turn * step) % count) as u16)
+}
+
 /// Returns `address` without flow label and scope.
 pub fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
@@ -28,6 +37,14 @@ pub fn includes(families: SocketFamilies, family: Family) -> bool {
 /// Returns whether there are packets that sockets of both take.
 pub fn overlaps(one: SocketFamilies, other: SocketFamilies) -> bool {
     one == other || one == SocketFamilies::Both || other == SocketFamilies::Both
+}
+
+/// Returns the address that stands for all of a socket's families.
+pub fn unspecified(families: SocketFamilies) -> IpAddr {
+    match families {
+        SocketFamilies::V4 => Family::V4.unspecified(),
+        SocketFamilies::V6 | SocketFamilies::Both => Family::V6.unspecified(),
+    }
 }
 
 /// The rule by which two sockets may have the same number.

@@ -5,7 +5,7 @@
 //! hardly ever in its way.
 //!
 //! Locks: `inet.ports` (a shard) > `inet.flows` (a shard). No lock is held when a method ends.
-use super::bindings::{Binding, Flow, NumberSpace, PORT_FIRST, PORT_LAST, PacketEnds};
+use super::bindings::{Binding, Flow, NumberSpace, PacketEnds, candidates};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
@@ -95,16 +95,8 @@ impl<S> Bindings<S> {
         is_free
     }
     /// Adds a socket that is at no port at one of the range that the stack chooses from. Returns the port; `None` if none is free.
-    ///
-    /// The search begins at a random port and goes on by a random step, so that outsiders cannot guess the next port (RFC 6056,
-    /// algorithm 2).
     pub fn bind_any(&self, socket: &Arc<S>, binding: Binding, random: u64) -> Option<u16> {
-        let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
-        // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
-        let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
-        (0..count)
-            .map(|turn| PORT_FIRST + ((first + turn * step) % count) as u16)
-            .find(|port| self.bind(socket, Binding { port: *port, ..binding }))
+        candidates(random).find(|port| self.bind(socket, Binding { port: *port, ..binding }))
     }
     /// Changes the binding of a socket at a port, which stays. Other sockets are not looked at.
     pub fn rebind(&self, socket: &Arc<S>, old: &Binding, new: Binding) {

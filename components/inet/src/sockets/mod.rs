@@ -6,4 +6,3 @@ mod bound_tests;
 pub mod datagram_end;
 pub mod errors;
 pub mod listeners;
-pub mod udp_socket;

@@ -12,7 +12,7 @@ use crate::{
         stack::{Cast, Stack, StackRun},
     },
     sockets::{
-        bindings::{Binding, plain},
+        bindings::{Binding, plain, unspecified},
         datagram_end::{CachedPath, DatagramEnd, DatagramState},
         errors::SocketError,
     },
@@ -231,15 +231,11 @@ impl<B: Buffer> Stack<B> {
     /// Returns the local address and port of a socket. Of a raw socket the port is the protocol.
     pub fn datagram_local(&self, socket: &DatagramHandle) -> SocketAddr {
         let state = socket.state.lock();
-        let any = match socket.families {
-            SocketFamilies::V4 => Family::V4,
-            SocketFamilies::V6 | SocketFamilies::Both => Family::V6,
-        };
         let port = match socket.protocol {
             DatagramProtocol::Raw(number) => number.into(),
             _ => state.binding.port,
         };
-        let address = state.binding.address.unwrap_or(any.unspecified());
+        let address = state.binding.address.unwrap_or(unspecified(socket.families));
         scoped(SocketAddr::new(address, port), interface_of(&state))
     }
     /// Returns the peer of a socket.

@@ -8,7 +8,7 @@ use crate::{
     base::{
         address::Family,
         buffer::{Buffer, BufferChain},
-        packets::{Arrival, Departure, TransportChecksum},
+        packets::Departure,
         payloads,
     },
     ip::{
@@ -54,7 +54,7 @@ impl<B: Buffer> Stack<B> {
         if delivery.source.is_ipv6() {
             receivers.retain(|socket| {
                 let is_summed = checksum_at(socket, delivery.protocol).is_some();
-                let is_good = !is_summed || is_intact(delivery);
+                let is_good = !is_summed || delivery.is_intact();
                 if !is_good {
                     self.dropped(DropReason::Checksum);
                 }
@@ -168,18 +168,6 @@ impl<B: Buffer> Stack<B> {
         packet.patch(CHECKSUM_AT, Sum::of(header).checksum());
         Ok(())
     }
-}
-
-/// Returns whether the checksum over the pseudo header and the payload of IPv6 is right.
-fn is_intact<B: Buffer>(delivery: &Delivery<'_, B>) -> bool {
-    let payload: &Arrival<'_, B> = &delivery.payload;
-    if payload.checksum() == TransportChecksum::Verified {
-        return true;
-    }
-    let (ends, length) = ((delivery.source, delivery.destination), payload.length() as u32);
-    let mut sum = Sum::pseudo_header(ends.0, ends.1, delivery.protocol, length);
-    sum.append(payload.sum());
-    sum.is_valid()
 }
 
 /// Returns the packet of a payload with its checksum at `at` (`IPV6_CHECKSUM`).

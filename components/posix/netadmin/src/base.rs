@@ -1,5 +1,5 @@
 //! [`NetErrno`], and helpers of all formats.
-use alloc::vec::Vec;
+use alloc::{format, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{AdministrationError, LinkRecord, NetworkAdministration};
 
@@ -11,6 +11,20 @@ pub(crate) const INET: u8 = 2;
 pub(crate) const INET6: u8 = 10;
 /// Bytes of a name of an interface, with its final zero (`IFNAMSIZ`).
 pub(crate) const NAME_BYTES: usize = 16;
+
+/// Metric of a route of IPv6 without one.
+pub(crate) const METRIC6: u32 = 1024;
+/// `ATF_*`.
+pub(crate) mod arp {
+    pub(crate) const COMPLETE: u32 = 2;
+    pub(crate) const PERMANENT: u32 = 4;
+}
+
+/// Returns the text of an address of Ethernet.
+pub fn colons(mac: [u8; 6]) -> String {
+    let [a, b, c, d, e, f] = mac;
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+}
 
 /// An error number of Linux x86-64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

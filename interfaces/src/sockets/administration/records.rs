@@ -41,8 +41,6 @@ pub mod number {
     pub const PROTOCOL_KERNEL: u8 = 2;
     /// `RTPROT_BOOT`.
     pub const PROTOCOL_BOOT: u8 = 3;
-    /// `RTPROT_STATIC`.
-    pub const PROTOCOL_STATIC: u8 = 4;
     /// `RTPROT_RA`.
     pub const PROTOCOL_ADVERTISEMENT: u8 = 9;
     /// `NUD_INCOMPLETE`.
@@ -55,12 +53,12 @@ pub mod number {
     pub const NEIGHBOUR_DELAY: u16 = 0x08;
     /// `NUD_PROBE`.
     pub const NEIGHBOUR_PROBE: u16 = 0x10;
-    /// `NUD_FAILED`.
-    pub const NEIGHBOUR_FAILED: u16 = 0x20;
     /// `NUD_NOARP`.
     pub const NEIGHBOUR_NOARP: u16 = 0x40;
     /// `NUD_PERMANENT`.
     pub const NEIGHBOUR_PERMANENT: u16 = 0x80;
+    /// `NUD_VALID`: states in which the address on the link is known.
+    pub const NEIGHBOUR_VALID: u16 = 0xde;
 }
 
 /// The type of an interface.

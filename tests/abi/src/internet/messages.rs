@@ -52,15 +52,6 @@ pub fn number_control(level: i32, kind: i32, number: i32) -> Control {
     (level, kind, number.to_ne_bytes().to_vec())
 }
 
-/// Returns the bytes of a plain C structure.
-///
-/// # Safety
-/// The structure has no padding.
-pub unsafe fn bytes_of_value<T>(value: &T) -> Vec<u8> {
-    // SAFETY: the caller says that all bytes are initialised.
-    unsafe { std::slice::from_raw_parts((value as *const T).cast::<u8>(), size_of::<T>()) }.to_vec()
-}
-
 /// Writes control messages into `space`. Returns their length.
 fn fill(space: &mut Space, control: &[Control]) -> usize {
     let mut at = 0;

@@ -123,6 +123,14 @@ pub fn udp() -> i32 {
     socket(AF_INET, SOCK_DGRAM)
 }
 
+/// Returns an address in the kernel's form, with zeroes up to 200 bytes.
+pub fn padded(address: SocketAddr) -> Vec<u8> {
+    let (raw, length) = to_raw(&address);
+    let mut bytes = bytes_of(&raw, length).to_vec();
+    bytes.resize(200, 0);
+    bytes
+}
+
 /// Returns the kernel's form of an address, and its length.
 pub fn to_raw(address: &SocketAddr) -> (libc::sockaddr_storage, u32) {
     // SAFETY: plain bytes.

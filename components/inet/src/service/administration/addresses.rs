@@ -63,7 +63,7 @@ pub(super) fn add(
         None if mode == EntryMode::Change => return Err(AdministrationError::NoEntry),
         None => {}
     }
-    let earliest = inet.run(|stack, run| {
+    inet.run(|stack, run| {
         stack.add_address(run, index, entry)?;
         if !interface.is_up() {
             // The routes come when the interface does, but its addresses are this host's.
@@ -72,9 +72,8 @@ pub(super) fn add(
                 Ok::<(), ChangeError>(())
             })?;
         }
-        Ok::<u64, ChangeError>(stack.earliest_ns())
+        Ok::<(), ChangeError>(())
     })?;
-    inet.arm(earliest);
     Ok(())
 }
 

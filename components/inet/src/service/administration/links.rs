@@ -133,8 +133,8 @@ fn switch_off(inet: &Inet, old: &Interface) {
 /// Begins what belongs to an interface that was switched on.
 fn switched_on(inet: &Inet, index: InterfaceIndex) {
     let now_ns = inet.now_ns();
-    let earliest = inet.run(|stack, run| {
-        let Some(interface) = run.configuration.interface(index) else { return u64::MAX };
+    inet.run(|stack, run| {
+        let Some(interface) = run.configuration.interface(index) else { return };
         if interface.is_loopback() {
             let has_version4 = interface.addresses.iter().any(|one| one.address.is_ipv4());
             let version4 = (IpAddr::V4(Ipv4Addr::LOCALHOST), 8);
@@ -150,7 +150,5 @@ fn switched_on(inet: &Inet, index: InterfaceIndex) {
         } else if interface.mtu >= MTU6_MIN {
             stack.start_ipv6(run, index);
         }
-        stack.earliest_ns()
     });
-    inet.arm(earliest);
 }

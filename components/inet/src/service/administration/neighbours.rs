@@ -9,9 +9,6 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use interfaces::sockets::{AdministrationError, EntryMode, NeighbourRecord, NetworkNotice, number};
 
-/// `NUD_VALID`: states in which the address on the link is known.
-const VALID: u16 = 0xde;
-
 fn state_of(state: NeighbourState) -> u16 {
     match state {
         NeighbourState::Incomplete => number::NEIGHBOUR_INCOMPLETE,
@@ -55,7 +52,7 @@ pub(super) fn set(
     let is_permanent = wanted.state & (number::NEIGHBOUR_PERMANENT | number::NEIGHBOUR_NOARP) != 0;
     match mac {
         Some(mac) if is_permanent => inet.run(|stack, run| stack.set_neighbour(run, key, mac)),
-        Some(mac) if wanted.state & VALID != 0 || wanted.state == 0 => {
+        Some(mac) if wanted.state & number::NEIGHBOUR_VALID != 0 || wanted.state == 0 => {
             let times = neighbour_times(interface);
             inet.run(|stack, run| {
                 // The user's word replaces the entry that is there, also a permanent one.
@@ -71,7 +68,9 @@ pub(super) fn set(
                 }
             });
         }
-        None if wanted.state & VALID != 0 => return Err(AdministrationError::Invalid),
+        None if wanted.state & number::NEIGHBOUR_VALID != 0 => {
+            return Err(AdministrationError::Invalid);
+        }
         _ => {
             inet.stack().remove_neighbour(key);
         }
@@ -79,7 +78,6 @@ pub(super) fn set(
     if let Some(fresh) = record(inet, key) {
         inet.observers().tell(&NetworkNotice::Neighbour(fresh));
     }
-    inet.arm(inet.stack().earliest_ns());
     Ok(())
 }
 

@@ -189,8 +189,7 @@ pub(super) fn find(inet: &Inet, query: &RouteQuery) -> Result<RouteRecord, Admin
     // The unspecified address stands for this host.
     let destination = match query.destination {
         address if !address.is_unspecified() => address,
-        IpAddr::V4(_) => core::net::Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => core::net::Ipv6Addr::LOCALHOST.into(),
+        address => Family::of(address).loopback(),
     };
     inet.run(|stack, run| {
         let all = run.configuration;

@@ -1,13 +1,15 @@
 //! Tables of sockets.
 use crate::{
-    service::{inet::Inet, streams},
-    sockets::bindings::Binding,
+    service::{
+        inet::Inet,
+        streams::{self, records::bare},
+    },
+    sockets::bindings::{self, Binding},
 };
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use interfaces::sockets::{
-    CongestionControl, ConnectionState, DatagramProtocol, SocketFamilies, SocketProtocol,
-    SocketRecord, SocketTimer,
+    ConnectionState, DatagramProtocol, SocketFamilies, SocketProtocol, SocketRecord,
 };
 
 /// Returns the sockets of a protocol.
@@ -28,31 +30,16 @@ pub(super) fn all(inet: &Inet, protocol: SocketProtocol) -> Vec<SocketRecord> {
 }
 
 fn datagram(binding: &Binding, cookie: u64) -> SocketRecord {
-    let is_version6 = binding.families != SocketFamilies::V4;
-    let any: IpAddr = if is_version6 {
-        core::net::Ipv6Addr::UNSPECIFIED.into()
-    } else {
-        core::net::Ipv4Addr::UNSPECIFIED.into()
-    };
+    let any = bindings::unspecified(binding.families);
+    let local = SocketAddr::new(binding.address.unwrap_or(any), binding.port);
     let has_peer = binding.peer.is_some();
+    let state = if has_peer { ConnectionState::Established } else { ConnectionState::Closed };
     SocketRecord {
-        is_version6,
+        is_version6: binding.families != SocketFamilies::V4,
         is_version6_only: binding.families == SocketFamilies::V6,
-        local: SocketAddr::new(binding.address.unwrap_or(any), binding.port),
-        peer: binding.peer,
-        state: if has_peer { ConnectionState::Established } else { ConnectionState::Closed },
-        receive_queue: 0,
-        send_queue: 0,
-        timer: SocketTimer::Off,
-        timer_ms: 0,
-        retransmits: 0,
-        probes: 0,
         user: binding.user,
-        inode: 0,
         interface: binding.interface.map_or(0, |index| index.0),
         cookie,
-        drops: 0,
-        congestion: CongestionControl::default(),
-        info: None,
+        ..bare(local, binding.peer, state)
     }
 }

@@ -4,13 +4,12 @@ use super::{
     header::{self, CongestionMark},
 };
 use crate::{
-    base::packets::TransportChecksum,
     ip::stack::{Cast, Delivery},
     tables::interface::InterfaceIndex,
 };
 use alloc::vec::Vec;
 use interfaces::nic::PacketSegment;
-use packet::{Sum, protocol, tcp::TcpHeader};
+use packet::tcp::TcpHeader;
 use tcp::{Flow, TcpSegment};
 
 /// A segment for this host.
@@ -36,13 +35,8 @@ impl TcpArrival {
         let whole = &delivery.payload;
         let (header, options) = TcpHeader::parse(whole.head(), whole.length()).ok()?;
         let (source, destination) = (delivery.source, delivery.destination);
-        if whole.checksum() == TransportChecksum::Unverified {
-            let length = whole.length() as u32;
-            let mut sum = Sum::pseudo_header(source, destination, protocol::TCP, length);
-            sum.append(whole.sum());
-            if !sum.is_valid() {
-                return None;
-            }
+        if !delivery.is_intact() {
+            return None;
         }
         let length = whole.length() - header.length();
         let payload = match length {

@@ -5,7 +5,7 @@ use super::{
     listening::Listening,
     options,
     output::{find_path, request_for},
-    ports::{PortClaim, PortOrigin, candidates},
+    ports::{PortClaim, PortOrigin},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket, unspecified},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     tables::{configuration::Configuration, routes::RouteKind},
 };
 use alloc::{boxed::Box, sync::Arc};
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use interfaces::sockets::{
     Acceptor, CloseKind, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
 };
@@ -78,10 +78,8 @@ impl SocketState {
             return Err(SocketError::Family);
         }
         let mut peer = peer;
-        match peer.ip() {
-            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => peer.set_ip(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => peer.set_ip(Ipv6Addr::LOCALHOST.into()),
-            _ => {}
+        if peer.ip().is_unspecified() {
+            peer.set_ip(Family::of(peer.ip()).loopback());
         }
         let source = self.has_own_address.then(|| self.local.ip());
         let request = request_for(&self.options, source, peer);
@@ -117,7 +115,7 @@ impl SocketState {
         }
         let ports = &inet.streams().ports;
         let claim = self.wanted_claim(Some(source), PortOrigin::Chosen);
-        for port in candidates(inet.random()) {
+        for port in bindings::candidates(inet.random()) {
             if !ports.share(port, &claim) {
                 continue;
             }

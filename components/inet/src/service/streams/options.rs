@@ -1,8 +1,7 @@
 //! Options of sockets as settings of connections, and the numbers of TCP_INFO.
-use crate::sockets::udp_socket::Discovery;
 use core::net::IpAddr;
 use interfaces::sockets::{
-    CongestionControl, ConnectionState, PathDiscovery, SocketError, StreamInfo, StreamOptions,
+    CongestionControl, ConnectionState, SocketError, StreamInfo, StreamOptions,
 };
 use packet::{ipv4, ipv6, tcp::HEADER_LENGTH};
 use recovery::Algorithm;
@@ -58,15 +57,6 @@ pub(crate) fn settings(options: &StreamOptions, segment_max: Option<u16>) -> Set
             CongestionControl::Reno => Algorithm::Reno,
         },
         ..base
-    }
-}
-
-/// Returns the stack's form of an option.
-pub(crate) fn discovery(discovery: PathDiscovery) -> Discovery {
-    match discovery {
-        PathDiscovery::Never => Discovery::Never,
-        PathDiscovery::Wanted => Discovery::Wanted,
-        PathDiscovery::Required | PathDiscovery::Probe => Discovery::Required,
     }
 }
 

@@ -3,7 +3,6 @@ use super::{
     arrival::TcpArrival,
     ends::{address, reversed},
     header::{self, HEADER_MAX},
-    held::length_of,
     options,
     path::StreamPath,
     socket::{LiveConnection, SocketState},
@@ -29,7 +28,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use interfaces::{
     nic::PacketSegment,
-    sockets::{Stream, StreamOptions},
+    sockets::{PathDiscovery, Stream, StreamOptions},
 };
 use packet::{Sum, protocol, tcp::CHECKSUM_OFFSET};
 use tcp::{Flow, Outgoing, TcpFlags, TcpSegment};
@@ -67,7 +66,11 @@ pub(crate) fn request_for(
         interface: ip.interface.or(scope).map(InterfaceIndex),
         hop_limit,
         traffic_class: traffic_class & !3,
-        discovery: options::discovery(discovery),
+        // A stream learns the path's MTU by itself.
+        discovery: match discovery {
+            PathDiscovery::Probe => PathDiscovery::Required,
+            other => other,
+        },
         ..SendRequest::new(peer.ip(), protocol::TCP)
     }
 }
@@ -169,8 +172,8 @@ pub(crate) fn send(
         request.traffic_class |= ECN_CAPABLE;
     }
     let size = out.mss.max(1) as usize;
-    let total = length_of(&payload);
     let chain = BufferChain::from_pieces(payload);
+    let total = chain.length();
     let is_one = total <= size || path.can_cut() && chain.pieces().len() <= PIECES_MAX;
     if is_one {
         let segment = (total > size).then_some(size as u16);

@@ -4,10 +4,7 @@
 //! claims are counted, so that thousands of children of a listener are one entry. The rules are those of Linux
 //! (`inet_csk_get_port`, `inet_bind_conflict`).
 use super::socket::TcpSocket;
-use crate::{
-    base::address::Family,
-    sockets::bindings::{self, PORT_FIRST, PORT_LAST},
-};
+use crate::{base::address::Family, sockets::bindings};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::IpAddr;
 use interfaces::sockets::SocketFamilies;
@@ -170,7 +167,7 @@ impl TcpPorts {
     }
     /// Claims a free port of the stack's choice (RFC 6056). `None` if there is none.
     pub(crate) fn bind_any(&self, claim: &PortClaim, random: u64) -> Option<u16> {
-        candidates(random).find(|port| {
+        bindings::candidates(random).find(|port| {
             self.add_if(*port, claim, |entry| entry.is_free(claim, Strictness::Searched))
         })
     }
@@ -277,12 +274,4 @@ impl TcpPorts {
         };
         self.shards.iter().map(claims).sum()
     }
-}
-
-/// Returns the ports of the range that the stack chooses from, each once, in an order that outsiders cannot guess (RFC 6056).
-pub(crate) fn candidates(random: u64) -> impl Iterator<Item = u16> {
-    let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
-    // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
-    let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
-    (0..count).map(move |turn| PORT_FIRST + ((first + turn * step) % count) as u16)
 }

@@ -2,7 +2,7 @@
 use super::{
     ends,
     flows::FlowOwner,
-    options,
+    handle::info,
     socket::{SocketRole, SocketState, TcpSocket},
 };
 use crate::service::inet::Inet;
@@ -38,7 +38,11 @@ fn number(value: u64) -> u32 {
 }
 
 /// Returns the record of a socket whose queues and timer are empty.
-fn bare(local: SocketAddr, peer: Option<SocketAddr>, state: ConnectionState) -> SocketRecord {
+pub(crate) fn bare(
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
+    state: ConnectionState,
+) -> SocketRecord {
     SocketRecord {
         is_version6: local.is_ipv6(),
         is_version6_only: false,
@@ -80,11 +84,7 @@ fn of_socket(socket: &TcpSocket, now_ns: u64) -> Option<SocketRecord> {
                 send_queue: listening.backlog,
                 ..bare(state.local, None, ConnectionState::Listen)
             },
-            SocketRole::Live(live) => {
-                let mtu = live.path.map_or(0, |path| path.path.mtu);
-                let info = options::info(&live.connection.info(now_ns), mtu, state.room());
-                of_connection(state, &info, now_ns)
-            }
+            SocketRole::Live(_) => of_connection(state, &info(state, now_ns), now_ns),
         };
         record.is_version6 = state.families != SocketFamilies::V4;
         record.is_version6_only = state.families == SocketFamilies::V6;

@@ -6,6 +6,7 @@ use super::{
     path::StreamPath,
     ports::{PortClaim, PortOrigin, PortStage},
 };
+use crate::sockets::bindings;
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::{
     net::{IpAddr, SocketAddr},
@@ -161,9 +162,5 @@ impl SocketState {
 
 /// Returns the local address of a socket that has none.
 pub(crate) fn unspecified(families: SocketFamilies) -> SocketAddr {
-    let address = match families {
-        SocketFamilies::V4 => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
-        SocketFamilies::V6 | SocketFamilies::Both => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
-    };
-    SocketAddr::new(address, 0)
+    SocketAddr::new(bindings::unspecified(families), 0)
 }

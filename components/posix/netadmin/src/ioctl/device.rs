@@ -3,7 +3,7 @@ use super::{IoctlCaller, command, name, put};
 use crate::{
     NetErrno,
     base::{NAME_BYTES, link_named, link_numbered, text},
-    route::{hardware, is_valid_name},
+    route::{CHANGEABLE, hardware, is_valid_name},
     wire::Fields,
 };
 use alloc::string::ToString;
@@ -11,8 +11,6 @@ use interfaces::sockets::{LinkChange, LinkRecord, NetworkAdministration, Network
 
 /// Offset of the value in `struct ifreq`.
 const VALUE_AT: usize = NAME_BYTES;
-/// Flags that `SIOCSIFFLAGS` changes, of those of 16 bits.
-const CHANGEABLE: u32 = 0xd3a5;
 
 /// Returns the part behind the colon of an alias of IPv4 (`eth0:1`).
 pub(super) fn alias(argument: &[u8]) -> Option<&str> {

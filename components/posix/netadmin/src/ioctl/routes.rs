@@ -2,7 +2,7 @@
 use super::{IoctlCaller, command, put};
 use crate::{
     NetErrno,
-    base::{INET, NAME_BYTES, link_named, link_numbered, mask4, text},
+    base::{INET, METRIC6, NAME_BYTES, arp, link_named, link_numbered, mask4, text},
     route::hardware,
     wire::Fields,
 };
@@ -35,8 +35,6 @@ const METRIC_AT: usize = 80;
 const MTU_AT: usize = 96;
 /// Bytes of the headers of TCP and IP, by which `RTF_MTU` gives a segment's size.
 const HEADERS: u32 = 40;
-/// Metric of a route of IPv6 without one.
-const METRIC6: u32 = 1024;
 /// `EAFNOSUPPORT`, `EPFNOSUPPORT`.
 const FAMILY: NetErrno = NetErrno(97);
 const PROTOCOL_FAMILY: NetErrno = NetErrno(96);
@@ -183,12 +181,8 @@ pub(super) fn change6(
 const HARDWARE_AT: usize = 16;
 const ARP_FLAGS_AT: usize = 32;
 const DEVICE_AT: usize = 52;
-const COMPLETE: u32 = 2;
-const PERMANENT: u32 = 4;
 const PUBLISHED: u32 = 8;
 const NEEDS_PUBLISHED: u32 = 0x60;
-/// `NUD_VALID`.
-const VALID: u16 = 0xde;
 
 /// Does a request about a neighbour of IPv4.
 ///
@@ -235,7 +229,7 @@ pub(super) fn neighbour(
         }
         command::SET_NEIGHBOUR => {
             let mac = fields.bytes(HARDWARE_AT + 2, 6).and_then(|bytes| bytes.first_chunk::<6>());
-            let is_permanent = flags & PERMANENT != 0;
+            let is_permanent = flags & arp::PERMANENT != 0;
             let state =
                 if is_permanent { number::NEIGHBOUR_PERMANENT } else { number::NEIGHBOUR_STALE };
             let record = NeighbourRecord {
@@ -271,9 +265,10 @@ fn tell(
 ) -> Result<(), NetErrno> {
     let all = network.neighbours();
     let found = all.iter().find(|one| one.interface == index && one.address == IpAddr::V4(address));
-    let found = found.filter(|one| one.state & VALID != 0).ok_or(NetErrno::ENXIO)?;
+    let found =
+        found.filter(|one| one.state & number::NEIGHBOUR_VALID != 0).ok_or(NetErrno::ENXIO)?;
     let is_permanent = found.state & number::NEIGHBOUR_PERMANENT != 0;
-    let flags = COMPLETE | if is_permanent { PERMANENT } else { 0 };
+    let flags = arp::COMPLETE | if is_permanent { arp::PERMANENT } else { 0 };
     put(argument, HARDWARE_AT, &hardware.to_le_bytes());
     put(argument, HARDWARE_AT + 2, &found.mac.unwrap_or_default());
     put(argument, ARP_FLAGS_AT, &flags.to_le_bytes());

@@ -73,10 +73,10 @@ const UP: u32 = 1;
 /// `IF_READY` of `IFLA_INET6_FLAGS`.
 const READY: u32 = 0x8000_0000;
 /// Flags that a request may change (`__dev_change_flags`).
-const CHANGEABLE: u32 = 0xd3a5;
+pub const CHANGEABLE: u32 = 0xd3a5;
 
 /// Returns `ARPHRD_*` of a type.
-pub(crate) fn hardware(kind: LinkKind) -> u16 {
+pub fn hardware(kind: LinkKind) -> u16 {
     match kind {
         LinkKind::Loopback => 772,
         LinkKind::Ethernet => 1,

@@ -8,7 +8,8 @@ mod query;
 mod routes;
 mod rule;
 
-pub(crate) use link::{hardware, is_valid_name};
+pub(crate) use link::is_valid_name;
+pub use link::{CHANGEABLE, hardware};
 pub use notice::{Notification, notification};
 
 use crate::{

@@ -27,8 +27,6 @@ mod attribute {
 /// `NTF_PROXY`, `NTF_ROUTER`.
 const PROXY: u8 = 8;
 const ROUTER: u8 = 0x80;
-/// `NUD_VALID`: states in which the address on the link is known.
-const VALID: u16 = 0xde;
 const MS_PER_TICK: u64 = 10;
 
 /// Describes a neighbour.
@@ -46,7 +44,7 @@ pub(super) fn describe(reply: Reply, kind: u16, entry: &NeighbourRecord) -> Vec<
         .put(&entry.state.to_le_bytes())
         .put(&[flags, sort]);
     draft.attribute(attribute::DESTINATION, &octets(entry.address));
-    if let Some(mac) = entry.mac.filter(|_| entry.state & VALID != 0) {
+    if let Some(mac) = entry.mac.filter(|_| entry.state & number::NEIGHBOUR_VALID != 0) {
         draft.attribute(attribute::LINK_ADDRESS, &mac);
     }
     draft.u32(attribute::PROBES, entry.probes);

@@ -2,7 +2,7 @@
 use super::{address, inquiry::kind, link, neighbour, routes};
 use crate::{
     base::{INET, family_of},
-    wire::Reply,
+    wire::{Reply, flag},
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,8 +17,6 @@ mod group {
     pub(super) const ADDRESS6: u32 = 9;
     pub(super) const ROUTE6: u32 = 11;
 }
-/// `NLM_F_REPLACE`, in the notice of a route that replaced another.
-const REPLACED: u16 = 0x100;
 
 /// A message to the listeners of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +34,7 @@ fn chosen(address: IpAddr, version4: u32, version6: u32) -> u32 {
 /// Returns the message that tells of a change.
 pub fn notification(notice: &NetworkNotice) -> Notification {
     let reply = Reply::default();
-    let replaced = Reply { flags: REPLACED, ..reply };
+    let replaced = Reply { flags: flag::REPLACE, ..reply };
     let (group, message) = match notice {
         NetworkNotice::Link(one, change) => (
             group::LINK,

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, address, family_of, octets, unspecified},
+    base::{INET, INET6, METRIC6, address, family_of, octets, unspecified},
     wire::{Attributes, Draft, Fields, Reply},
 };
 use alloc::vec::Vec;
@@ -45,8 +45,6 @@ const ON_LINK: u32 = 4;
 const COMPATIBLE: u8 = 252;
 /// Types that routes can have.
 const KIND_LAST: u8 = 11;
-/// Metric of a route of IPv6 without one (`IP6_RT_PRIO_USER`).
-const METRIC6: u32 = 1024;
 
 /// Returns the number of a table as a byte.
 pub(super) fn short_table(table: u32) -> u8 {

@@ -8,6 +8,7 @@ use crate::{
     base::{INET, INET6},
 };
 use alloc::vec::Vec;
+use interfaces::sockets::number;
 
 const HEAD: usize = 12;
 /// `FRA_*`.
@@ -19,8 +20,6 @@ mod attribute {
 }
 /// `FR_ACT_TO_TBL`.
 const LOOK_UP: u8 = 1;
-/// `RTPROT_KERNEL`.
-const KERNEL: u8 = 2;
 
 /// Lists the rules.
 ///
@@ -43,7 +42,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
             let mut draft = reply.begin(kind::NEW_RULE).put(&head).put(&[0; 4]);
             draft.u32(attribute::TABLE, rule.table);
             draft.u32(attribute::SUPPRESS_PREFIX, u32::MAX);
-            draft.u8(attribute::PROTOCOL, KERNEL);
+            draft.u8(attribute::PROTOCOL, number::PROTOCOL_KERNEL);
             if rule.priority != 0 {
                 draft.u32(attribute::PRIORITY, rule.priority);
             }

@@ -1,6 +1,9 @@
 //! Interfaces, addresses, routes, neighbours and groups.
 use super::{digits6, pad};
-use crate::{base::mask4, route::hardware};
+use crate::{
+    base::{arp, colons, mask4},
+    route::hardware,
+};
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::{
     fmt::Write,
@@ -182,16 +185,8 @@ pub fn addresses6(network: &dyn NetworkAdministration) -> String {
     text
 }
 
-fn colons(mac: [u8; 6]) -> String {
-    let [a, b, c, d, e, f] = mac;
-    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-}
-
 /// Returns `/proc/net/arp`.
 pub fn neighbours(network: &dyn NetworkAdministration) -> String {
-    const VALID: u16 = 0xde;
-    const COMPLETE: u32 = 2;
-    const PERMANENT: u32 = 4;
     let links = names(network);
     let mut text = String::from(
         "IP address       HW type     Flags       HW address            Mask     Device\n",
@@ -203,11 +198,11 @@ pub fn neighbours(network: &dyn NetworkAdministration) -> String {
         if one.state & number::NEIGHBOUR_NOARP != 0 {
             continue;
         }
-        let is_valid = one.state & VALID != 0;
+        let is_valid = one.state & number::NEIGHBOUR_VALID != 0;
         let is_permanent = one.state & number::NEIGHBOUR_PERMANENT != 0;
         let flags = match (is_permanent, is_valid) {
-            (true, _) => COMPLETE | PERMANENT,
-            (_, true) => COMPLETE,
+            (true, _) => arp::COMPLETE | arp::PERMANENT,
+            (_, true) => arp::COMPLETE,
             _ => 0,
         };
         line!(

@@ -3,7 +3,7 @@ use alloc::{collections::BTreeMap, format, string::String};
 use core::fmt::Write;
 use interfaces::sockets::{
     ConnectionState, InterfaceParameter, NetworkAdministration, NetworkParameter, ParameterScope,
-    SocketProtocol,
+    SocketProtocol, SocketRecord,
 };
 
 const IP: &str = "Forwarding DefaultTTL InReceives InHdrErrors InAddrErrors ForwDatagrams \
@@ -139,9 +139,8 @@ pub fn counters6(network: &dyn NetworkAdministration) -> String {
     text
 }
 
-/// The numbers of sockets of a protocol, for both families.
-fn count(network: &dyn NetworkAdministration, protocol: SocketProtocol) -> [usize; 2] {
-    let all = network.sockets(protocol);
+/// Returns the numbers of open sockets, for both families.
+fn count(all: &[SocketRecord]) -> [usize; 2] {
     let is_open =
         |state| !matches!(state, ConnectionState::TimeWait | ConnectionState::SynReceived);
     [false, true].map(|is_version6| {
@@ -152,7 +151,7 @@ fn count(network: &dyn NetworkAdministration, protocol: SocketProtocol) -> [usiz
 
 /// Returns `/proc/net/sockstat`; `used` is the number of sockets of all families.
 pub fn socket_counts(network: &dyn NetworkAdministration, used: u64) -> String {
-    let tcp = network.sockets(SocketProtocol::Tcp);
+    let (tcp, udp) = (network.sockets(SocketProtocol::Tcp), network.sockets(SocketProtocol::Udp));
     let waiting = tcp.iter().filter(|one| one.state == ConnectionState::TimeWait).count();
     let is_orphan = |state| {
         !matches!(
@@ -161,7 +160,7 @@ pub fn socket_counts(network: &dyn NetworkAdministration, used: u64) -> String {
         )
     };
     let orphans = tcp.iter().filter(|one| one.inode == 0 && is_orphan(one.state)).count();
-    let pages = |sockets: &[interfaces::sockets::SocketRecord]| {
+    let pages = |sockets: &[SocketRecord]| {
         let bytes: u64 = sockets
             .iter()
             .filter(|one| one.state != ConnectionState::Listen)
@@ -169,22 +168,22 @@ pub fn socket_counts(network: &dyn NetworkAdministration, used: u64) -> String {
             .sum();
         bytes.div_ceil(4096)
     };
-    let counts = count(network, SocketProtocol::Tcp);
+    let counts = count(&tcp);
     format!(
         "sockets: used {used}\nTCP: inuse {} orphan {orphans} tw {waiting} alloc {} mem {}\n\
          UDP: inuse {} mem {}\nUDPLITE: inuse 0\nRAW: inuse {}\nFRAG: inuse 0 memory 0\n",
         counts[0],
         counts[0] + counts[1],
         pages(&tcp),
-        count(network, SocketProtocol::Udp)[0],
-        pages(&network.sockets(SocketProtocol::Udp)),
-        count(network, SocketProtocol::Raw)[0]
+        count(&udp)[0],
+        pages(&udp),
+        count(&network.sockets(SocketProtocol::Raw))[0]
     )
 }
 
 /// Returns `/proc/net/sockstat6`.
 pub fn socket_counts6(network: &dyn NetworkAdministration) -> String {
-    let of = |protocol| count(network, protocol)[1];
+    let of = |protocol| count(&network.sockets(protocol))[1];
     format!(
         "TCP6: inuse {}\nUDP6: inuse {}\nUDPLITE6: inuse 0\nRAW6: inuse {}\n\
          FRAG6: inuse 0 memory 0\n",

@@ -5,16 +5,14 @@ use alloc::{
     format,
     string::{String, ToString},
     sync::Arc,
-    vec::Vec,
 };
-use interfaces::sockets::{LinkChange, LinkKind, LinkRecord, NetworkAdministration, NetworkChange};
+use interfaces::sockets::{LinkChange, LinkRecord, NetworkAdministration, NetworkChange};
+use netadmin::{
+    colons,
+    route::{CHANGEABLE, hardware},
+};
 use objects::socket::{internet, netlink::ioctl_number};
 use vfs::Errno;
-
-/// `IFF_UP`.
-const UP: u32 = 1;
-/// Flags that a program may set.
-const CHANGEABLE: u32 = 0xd3a5;
 
 /// A property of an interface as text, without a newline.
 type Property = fn(&LinkRecord) -> String;
@@ -54,7 +52,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("proto_down", |_| "0".to_owned()),
     ("speed", |link| link.speed_mbit.map_or_else(|| "-1".to_owned(), |speed| speed.to_string())),
     ("type", |link| {
-        let number: u16 = if link.kind == LinkKind::Loopback { 772 } else { 1 };
+        let number = hardware(link.kind);
         number.to_string()
     }),
     ("uevent", |link| format!("INTERFACE={}\nIFINDEX={}", link.name, link.index)),
@@ -88,11 +86,6 @@ const COUNTS: &[(&str, Count)] = &[
     ("tx_window_errors", |_| 0),
 ];
 
-fn colons(mac: [u8; 6]) -> String {
-    let parts: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
-    parts.join(":")
-}
-
 /// Returns a property of the interface `index`; empty if it is gone.
 fn show(
     network: &Arc<dyn NetworkAdministration>,
@@ -123,7 +116,7 @@ const SETTABLE: &[SettableProperty] = &[
         |link| format!("0x{:x}", link.flags & 0xffff),
         |index, flags| LinkChange {
             index,
-            flags: Some((flags, CHANGEABLE | UP)),
+            flags: Some((flags, CHANGEABLE)),
             ..LinkChange::default()
         },
     ),
