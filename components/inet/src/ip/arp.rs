@@ -16,7 +16,7 @@ use crate::{
         sources,
     },
 };
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
 use packet::{
     MacAddress,
@@ -110,18 +110,39 @@ impl<B: Buffer> Stack<B> {
             self.send_arp(run, interface, mac.unwrap_or(ethernet::BROADCAST), &request);
         }
     }
-    /// Sets the address of a neighbour for good.
-    pub fn set_neighbour(&self, run: &mut StackRun<'_, B>, key: NeighbourKey, mac: MacAddress) {
-        let Some(interface) = run.configuration.interface(key.0) else { return };
+    /// Sets state and address of a neighbour as the user says, and sends what waited for it. Returns whether there was room.
+    pub fn set_neighbour(
+        &self,
+        run: &mut StackRun<'_, B>,
+        key: NeighbourKey,
+        (state, mac): (NeighbourState, MacAddress),
+    ) -> bool {
+        let Some(interface) = run.configuration.interface(key.0) else { return false };
         let times = neighbour_times(interface);
-        let packets = self.neighbours.lock().set(key, mac, times, run.now_ns);
-        for packet in packets {
+        let waiting = self.neighbours.lock().set(key, (state, mac), times, run.now_ns);
+        let Some(waiting) = waiting else { return false };
+        for packet in waiting {
             self.send_frame(run, interface, mac, packet);
         }
+        true
     }
-    /// Forgets a neighbour. Returns whether it was known.
-    pub fn remove_neighbour(&self, key: NeighbourKey) -> bool {
-        self.neighbours.lock().remove(key)
+    /// Forgets a neighbour. The senders of packets that waited for it hear that it cannot be reached. Returns whether it was known.
+    pub fn remove_neighbour(&self, run: &mut StackRun<'_, B>, key: NeighbourKey) -> bool {
+        let waiting = self.neighbours.lock().remove(key);
+        let was_known = waiting.is_some();
+        self.fail_waiting(run, key, waiting.unwrap_or_default());
+        was_known
+    }
+    fn fail_waiting(
+        &self,
+        run: &mut StackRun<'_, B>,
+        key: NeighbourKey,
+        packets: VecDeque<Departure<B>>,
+    ) {
+        for packet in packets {
+            self.dropped(DropReason::NoNeighbour);
+            self.tell_unreachable(run, key, packet);
+        }
     }
     /// Forgets all neighbours on an interface: it went down, or its address changed.
     pub fn flush_neighbours(&self, interface: InterfaceIndex) {
@@ -141,12 +162,7 @@ impl<B: Buffer> Stack<B> {
         for event in events {
             match event {
                 NeighbourEvent::Solicit(key, mac) => self.solicit(run, key, mac),
-                NeighbourEvent::Failed(key, packets) => {
-                    for packet in packets {
-                        self.dropped(DropReason::NoNeighbour);
-                        self.tell_unreachable(run, key, packet);
-                    }
-                }
+                NeighbourEvent::Failed(key, packets) => self.fail_waiting(run, key, packets),
             }
         }
     }

@@ -210,21 +210,30 @@ impl<B> Neighbours<B> {
             self.earliest_ns = self.earliest_ns.min(entry.until_ns);
         }
     }
-    /// Sets an entry for good. Returns the packets that waited.
+    /// Sets an entry as the user says, in place of any. Returns the packets that waited for it; `None` if there is no room.
     pub fn set(
         &mut self,
         key: NeighbourKey,
-        mac: MacAddress,
+        (state, mac): (NeighbourState, MacAddress),
         times: NeighbourTimes,
         now_ns: u64,
-    ) -> VecDeque<Departure<B>> {
-        let mut entry = Neighbour::new(NeighbourState::Permanent, mac, times, now_ns);
-        entry.until_ns = u64::MAX;
-        self.entries.insert(key, entry).map(|old| old.waiting).unwrap_or_default()
+    ) -> Option<VecDeque<Departure<B>>> {
+        if !self.entries.contains_key(&key) && !self.make_room(now_ns) {
+            return None;
+        }
+        let mut entry = Neighbour::new(state, mac, times, now_ns);
+        entry.until_ns = match state {
+            NeighbourState::Reachable => now_ns.saturating_add(times.reachable_ns),
+            NeighbourState::Delay => now_ns.saturating_add(DELAY_NS),
+            NeighbourState::Probe => now_ns,
+            _ => u64::MAX,
+        };
+        self.earliest_ns = self.earliest_ns.min(entry.until_ns);
+        Some(self.entries.insert(key, entry).map(|old| old.waiting).unwrap_or_default())
     }
-    /// Removes an entry. Returns whether there was one.
-    pub fn remove(&mut self, key: NeighbourKey) -> bool {
-        self.entries.remove(&key).is_some()
+    /// Removes an entry. Returns the packets that waited for it; `None` if there was no entry.
+    pub fn remove(&mut self, key: NeighbourKey) -> Option<VecDeque<Departure<B>>> {
+        self.entries.remove(&key).map(|entry| entry.waiting)
     }
     /// Removes all entries of an interface.
     pub fn flush(&mut self, interface: InterfaceIndex) {

@@ -1,9 +1,8 @@
 //! Neighbours.
 use super::records;
 use crate::{
-    ip::output::neighbour_times,
     service::inet::Inet,
-    tables::neighbours::{Lesson, NeighbourKey, NeighbourState},
+    tables::neighbours::{NeighbourKey, NeighbourState},
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -33,7 +32,7 @@ fn record(inet: &Inet, key: NeighbourKey) -> Option<NeighbourRecord> {
 /// Sets a neighbour.
 ///
 /// # Errors
-/// `NoDevice`, `Exists`, `NoEntry`, `Invalid`.
+/// `NoDevice`, `Exists`, `NoEntry`, `Invalid`, `NoMemory`.
 pub(super) fn set(
     inet: &Inet,
     wanted: &NeighbourRecord,
@@ -41,7 +40,7 @@ pub(super) fn set(
 ) -> Result<(), AdministrationError> {
     let key = (records::index(wanted.interface), wanted.address);
     let view = inet.stack().view();
-    let interface = view.configuration.interface(key.0).ok_or(AdministrationError::NoDevice)?;
+    view.configuration.interface(key.0).ok_or(AdministrationError::NoDevice)?;
     let old = record(inet, key);
     match (mode, &old) {
         (EntryMode::Create, Some(_)) => return Err(AdministrationError::Exists),
@@ -49,36 +48,39 @@ pub(super) fn set(
         _ => {}
     }
     let mac = wanted.mac.or(old.and_then(|old| old.mac));
-    let is_permanent = wanted.state & (number::NEIGHBOUR_PERMANENT | number::NEIGHBOUR_NOARP) != 0;
-    match mac {
-        Some(mac) if is_permanent => inet.run(|stack, run| stack.set_neighbour(run, key, mac)),
-        Some(mac) if wanted.state & number::NEIGHBOUR_VALID != 0 || wanted.state == 0 => {
-            let times = neighbour_times(interface);
-            inet.run(|stack, run| {
-                // The user's word replaces the entry that is there, also a permanent one.
-                stack.neighbours.lock().remove(key);
-                let asked = Lesson::Asked;
-                let learned =
-                    stack.neighbours.lock().learn(key, Some(mac), asked, times, run.now_ns);
-                if wanted.state & number::NEIGHBOUR_REACHABLE != 0 {
-                    stack.confirm_neighbour(key, run.now_ns);
-                }
-                for packet in learned.packets {
-                    stack.send_frame(run, interface, mac, packet);
-                }
-            });
+    match (state_for(wanted.state), mac) {
+        (Some(state), Some(mac)) => {
+            let is_set = inet.run(|stack, run| stack.set_neighbour(run, key, (state, mac)));
+            if !is_set {
+                return Err(AdministrationError::NoMemory);
+            }
         }
-        None if wanted.state & number::NEIGHBOUR_VALID != 0 => {
-            return Err(AdministrationError::Invalid);
-        }
-        _ => {
-            inet.stack().remove_neighbour(key);
+        (Some(_), None) => return Err(AdministrationError::Invalid),
+        (None, _) => {
+            inet.run(|stack, run| stack.remove_neighbour(run, key));
         }
     }
-    if let Some(fresh) = record(inet, key) {
-        inet.observers().tell(&NetworkNotice::Neighbour(fresh));
+    match (record(inet, key), old) {
+        (Some(fresh), _) => inet.observers().tell(&NetworkNotice::Neighbour(fresh)),
+        (None, Some(old)) => inet.observers().tell(&NetworkNotice::NeighbourGone(old)),
+        (None, None) => {}
     }
     Ok(())
+}
+
+/// Returns the state that a user asks for with `NUD_*`; `None` for one in which the neighbour's address is not known.
+fn state_for(states: u16) -> Option<NeighbourState> {
+    let has = |bits: u16| states & bits != 0;
+    Some(match states {
+        _ if has(number::NEIGHBOUR_PERMANENT | number::NEIGHBOUR_NOARP) => {
+            NeighbourState::Permanent
+        }
+        _ if has(number::NEIGHBOUR_REACHABLE) => NeighbourState::Reachable,
+        _ if has(number::NEIGHBOUR_PROBE) => NeighbourState::Probe,
+        _ if has(number::NEIGHBOUR_DELAY) => NeighbourState::Delay,
+        _ if has(number::NEIGHBOUR_STALE) || states == 0 => NeighbourState::Stale,
+        _ => return None,
+    })
 }
 
 /// Removes a neighbour.
@@ -94,7 +96,7 @@ pub(super) fn remove(
     let view = inet.stack().view();
     view.configuration.interface(key.0).ok_or(AdministrationError::NoDevice)?;
     let old = record(inet, key).ok_or(AdministrationError::NoEntry)?;
-    if !inet.stack().remove_neighbour(key) {
+    if !inet.run(|stack, run| stack.remove_neighbour(run, key)) {
         return Err(AdministrationError::NoEntry);
     }
     inet.observers().tell(&NetworkNotice::NeighbourGone(old));
