@@ -107,11 +107,9 @@ impl Configuration {
         if has_primary && address.address.is_ipv4() {
             address.flags |= AddressFlags::SECONDARY;
         }
-        Arc::make_mut(interface).addresses.push(address.clone());
-        for (table, route) in routes_of(index, &address) {
-            // Two addresses of a network share its route.
-            let _ = self.routes.add(table, route);
-        }
+        let own = address.address;
+        Arc::make_mut(interface).addresses.push(address);
+        self.bring(index, |one| one.address == own);
         Ok(())
     }
     /// Removes an address, its own routes, and the routes of its network if it was the last.
@@ -134,26 +132,25 @@ impl Configuration {
         for (table, route) in routes_of(index, old) {
             let _ = self.routes.remove(table, &route);
         }
-        let addresses = self.interfaces.get(&index).map(|interface| interface.addresses.clone());
-        let entries = addresses.unwrap_or_default();
-        for (table, route) in entries.iter().flat_map(|one| routes_of(index, one)) {
-            let _ = self.routes.add(table, route);
-        }
+        self.bring_routes(index);
     }
-    /// Adds the routes of an interface's addresses that are not there, when it is switched on.
+    /// Adds the routes of an interface's addresses that are not there. An interface that is down has only those of [`stays`].
     pub fn bring_routes(&mut self, index: InterfaceIndex) {
-        let addresses = self.interfaces.get(&index).map(|interface| interface.addresses.clone());
-        let entries = addresses.unwrap_or_default();
-        for (table, route) in entries.iter().flat_map(|one| routes_of(index, one)) {
+        self.bring(index, |_| true);
+    }
+    /// Does [`Configuration::bring_routes`] for the addresses that `chosen` accepts.
+    fn bring(&mut self, index: InterfaceIndex, chosen: impl Fn(&InterfaceAddress) -> bool) {
+        let Some(interface) = self.interfaces.get(&index) else { return };
+        let chosen = interface.addresses.iter().filter(|one| chosen(one));
+        let all = chosen.flat_map(|one| routes_of(index, one));
+        for (table, route) in all.filter(|(_, route)| interface.is_up() || stays(route)) {
+            // Two addresses of a network share its route.
             let _ = self.routes.add(table, route);
         }
     }
-    /// Removes the routes through an interface, when it is switched off. Its addresses of IPv4 stay this host's.
+    /// Removes the routes through an interface that is to be switched off, but those of [`stays`].
     pub fn drop_routes(&mut self, index: InterfaceIndex) {
-        self.routes.retain(|_, route| {
-            let is_own = route.kind == RouteKind::Local && route.destination.address().is_ipv4();
-            route.interface != index || is_own
-        });
+        self.routes.retain(|_, route| route.interface != index || stays(route));
     }
     /// Changes the entry of an address by `change`.
     ///
@@ -170,7 +167,7 @@ impl Configuration {
         let entry = entries.find(|one| one.address == address).ok_or(ChangeError::Missing)?;
         let old = entry.clone();
         change(entry);
-        if old.flags != entry.flags {
+        if (old.flags, old.metric) != (entry.flags, entry.metric) {
             self.renew_routes(index, &old);
         }
         Ok(())
@@ -235,6 +232,11 @@ impl Configuration {
     pub fn local_kind(&self, destination: IpAddr) -> Option<RouteKind> {
         self.routes.find_in(TableId::LOCAL, destination, |_| true).map(|route| route.kind)
     }
+}
+
+/// Returns whether an interface has a route while it is down: its addresses of IPv4 stay this host's.
+fn stays(route: &Route) -> bool {
+    route.kind == RouteKind::Local && route.destination.address().is_ipv4()
 }
 
 /// Returns the routes that an address brings.
@@ -404,6 +406,31 @@ mod tests {
         assert_eq!(route.preferred_source, Some("10.0.0.3".parse().unwrap()));
         all.remove_address(CARD, "10.0.0.3".parse().unwrap()).unwrap();
         assert_eq!(all.routes.iter().count(), 0);
+    }
+
+    #[test]
+    fn addresses_of_an_interface_that_is_down_bring_no_routes_but_their_own() {
+        let mut all = Configuration::default();
+        all.add_interface(Interface::ethernet(CARD, "eth0", [2; 6], 1500)).unwrap();
+        for (text, length) in [("10.0.0.2", 24), ("10.0.0.3", 24), ("fd00::2", 64)] {
+            all.add_address(CARD, address(text, length)).unwrap();
+        }
+        let own = |all: &Configuration| {
+            let own = all.routes.iter().map(|(_, route)| route.destination.address().to_string());
+            own.collect::<Vec<_>>()
+        };
+        assert_eq!(own(&all), ["10.0.0.2", "10.0.0.3"]);
+        let set = |one: &mut InterfaceAddress| one.metric = 7;
+        all.edit_address(CARD, "10.0.0.2".parse().unwrap(), set).unwrap();
+        assert_eq!(own(&all), ["10.0.0.2", "10.0.0.3"]);
+        all.remove_address(CARD, "10.0.0.3".parse().unwrap()).unwrap();
+        assert_eq!(own(&all), ["10.0.0.2"]);
+        all.edit_interface(CARD, |card| card.flags |= InterfaceFlags::UP).unwrap();
+        all.bring_routes(CARD);
+        let far = all.route("10.0.0.9".parse().unwrap(), None, 0);
+        assert_eq!(far.map(|route| route.metric), Some(7));
+        all.drop_routes(CARD);
+        assert_eq!(own(&all), ["10.0.0.2"]);
     }
 
     #[test]

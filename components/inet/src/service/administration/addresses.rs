@@ -3,10 +3,7 @@ use super::records;
 use crate::{
     base::address::AddressScope,
     service::inet::Inet,
-    tables::{
-        configuration::ChangeError,
-        interface::{AddressFlags, Interface, InterfaceAddress},
-    },
+    tables::interface::{AddressFlags, Interface, InterfaceAddress},
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -63,17 +60,7 @@ pub(super) fn add(
         None if mode == EntryMode::Change => return Err(AdministrationError::NoEntry),
         None => {}
     }
-    inet.run(|stack, run| {
-        stack.add_address(run, index, entry)?;
-        if !interface.is_up() {
-            // The routes come when the interface does, but its addresses are this host's.
-            stack.configure(|all| {
-                all.drop_routes(index);
-                Ok::<(), ChangeError>(())
-            })?;
-        }
-        Ok::<(), ChangeError>(())
-    })?;
+    inet.run(|stack, run| stack.add_address(run, index, entry))?;
     Ok(())
 }
 
