@@ -5,7 +5,7 @@ use crate::{
     tables::{
         configuration::Configuration,
         interface::Interface,
-        routes::{Route, TableId},
+        routes::{Route, TableId, maker},
     },
 };
 use alloc::vec::Vec;
@@ -18,7 +18,8 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
     let are_routes_new = old.routes != new.routes;
     if are_routes_new {
         for (table, route) in old.routes.iter() {
-            if !has(new, table, route) {
+            let is_gone = !has(new, table, route);
+            if is_gone && successors(new, table, route).all(|next| has(old, table, next)) {
                 notices.push(NetworkNotice::RouteGone(records::route(table, route, now_ns)));
             }
         }
@@ -52,17 +53,40 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
         }
     }
     if are_routes_new {
-        for (table, route) in new.routes.iter() {
-            if !has(old, table, route) {
-                notices.push(NetworkNotice::Route(records::route(table, route, now_ns)));
-            }
+        for (table, route) in new.routes.iter().filter(|(table, one)| !has(old, *table, one)) {
+            let record = records::route(table, route, now_ns);
+            let is_replacement = route.protocol != maker::KERNEL
+                && old
+                    .routes
+                    .to(table, route.destination)
+                    .iter()
+                    .any(|one| one.metric == route.metric && !has(new, table, one));
+            notices.push(match is_replacement {
+                true => NetworkNotice::RouteReplaced(record),
+                false => NetworkNotice::Route(record),
+            });
         }
     }
     notices
 }
 
+/// Returns whether a table has a route. Its lifetime does not count: a router that renews a route changes nothing else.
 fn has(all: &Configuration, table: TableId, route: &Route) -> bool {
-    all.routes.to(table, route.destination).contains(route)
+    let route = Route { expires_ns: None, ..route.clone() };
+    let mut known = all.routes.to(table, route.destination).iter();
+    known.any(|one| Route { expires_ns: None, ..one.clone() } == route)
+}
+
+/// Returns the routes that may have taken the place of `route` at a user's or a router's word: those of its metric. The routes of
+/// addresses come and go by themselves.
+fn successors<'c>(
+    new: &'c Configuration,
+    table: TableId,
+    route: &Route,
+) -> impl Iterator<Item = &'c Route> {
+    let metric = route.metric;
+    let all = new.routes.to(table, route.destination).iter();
+    all.filter(move |one| one.metric == metric && one.protocol != maker::KERNEL)
 }
 
 fn gone_addresses(
