@@ -30,26 +30,38 @@ pub fn colons(mac: [u8; 6]) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NetErrno(pub u32);
 
-#[allow(missing_docs, reason = "the names are Linux's")]
-impl NetErrno {
-    pub const EPERM: NetErrno = NetErrno(1);
-    pub const ENOENT: NetErrno = NetErrno(2);
-    pub const ESRCH: NetErrno = NetErrno(3);
-    pub const EIO: NetErrno = NetErrno(5);
-    pub const ENXIO: NetErrno = NetErrno(6);
-    pub const EACCES: NetErrno = NetErrno(13);
-    pub const EBUSY: NetErrno = NetErrno(16);
-    pub const EEXIST: NetErrno = NetErrno(17);
-    pub const ENODEV: NetErrno = NetErrno(19);
-    pub const EINVAL: NetErrno = NetErrno(22);
-    pub const ENOTTY: NetErrno = NetErrno(25);
-    pub const ERANGE: NetErrno = NetErrno(34);
-    pub const EOPNOTSUPP: NetErrno = NetErrno(95);
-    pub const EADDRNOTAVAIL: NetErrno = NetErrno(99);
-    pub const ENETDOWN: NetErrno = NetErrno(100);
-    pub const ENETUNREACH: NetErrno = NetErrno(101);
-    pub const ENOBUFS: NetErrno = NetErrno(105);
-    pub const EHOSTUNREACH: NetErrno = NetErrno(113);
+macro_rules! numbers {
+    ($($name:ident = $number:literal)+) => {
+        #[allow(missing_docs, reason = "the names are Linux's")]
+        impl NetErrno {
+            $(pub const $name: NetErrno = NetErrno($number);)+
+            /// All of them.
+            pub const ALL: &[NetErrno] = &[$(NetErrno::$name),+];
+        }
+    };
+}
+numbers! {
+    EPERM = 1
+    ENOENT = 2
+    ESRCH = 3
+    EIO = 5
+    ENXIO = 6
+    EACCES = 13
+    EBUSY = 16
+    EEXIST = 17
+    ENODEV = 19
+    EINVAL = 22
+    ENOTTY = 25
+    ERANGE = 34
+    EOPNOTSUPP = 95
+    EPFNOSUPPORT = 96
+    EAFNOSUPPORT = 97
+    EADDRNOTAVAIL = 99
+    ENETDOWN = 100
+    ENETUNREACH = 101
+    ENOBUFS = 105
+    EHOSTUNREACH = 113
+    ESTALE = 116
 }
 
 impl From<AdministrationError> for NetErrno {

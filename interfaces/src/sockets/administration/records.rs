@@ -158,6 +158,27 @@ pub struct AddressRecord {
     pub updated_cs: u32,
 }
 
+impl AddressRecord {
+    /// Returns an entry for an address without a peer, flags and broadcasts, known everywhere and for ever.
+    pub fn new(interface: u32, address: IpAddr, prefix_length: u8) -> AddressRecord {
+        AddressRecord {
+            interface,
+            address,
+            peer: None,
+            prefix_length,
+            scope: number::SCOPE_UNIVERSE,
+            flags: 0,
+            broadcast: None,
+            label: String::new(),
+            metric: 0,
+            preferred_s: None,
+            valid_s: None,
+            created_cs: 0,
+            updated_cs: 0,
+        }
+    }
+}
+
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRecord {
@@ -221,6 +242,23 @@ pub struct NeighbourRecord {
     pub updated_ms: u64,
     /// Solicitations without an answer.
     pub probes: u32,
+}
+
+impl NeighbourRecord {
+    /// Returns an entry for a host whose address on the link is not known.
+    pub fn new(interface: u32, address: IpAddr, state: u16) -> NeighbourRecord {
+        NeighbourRecord {
+            interface,
+            address,
+            mac: None,
+            state,
+            is_router: false,
+            used_ms: 0,
+            confirmed_ms: 0,
+            updated_ms: 0,
+            probes: 0,
+        }
+    }
 }
 
 /// A group that an interface takes part in.

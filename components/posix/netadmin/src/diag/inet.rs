@@ -36,8 +36,6 @@ mod attribute {
     pub(super) const VERSION6_ONLY: u16 = 11;
     pub(super) const MARK: u16 = 15;
 }
-/// `ESTALE`.
-const STALE: NetErrno = NetErrno(116);
 
 /// The ends of a socket: addresses in its family, and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +169,7 @@ pub(super) fn get(
     let half = |at| u64::from(fields.u32(ENDS_AT + at).unwrap_or(0));
     let cookie = half(40) | half(44) << 32;
     if cookie != NO_COOKIE && cookie != found.cookie {
-        return Err(STALE);
+        return Err(NetErrno::ESTALE);
     }
     Ok(vec![describe(reply, found, &request, asker)])
 }

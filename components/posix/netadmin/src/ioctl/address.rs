@@ -21,8 +21,7 @@ const UP: u16 = 1;
 
 /// Returns the address of IPv4 in a `struct ifreq`.
 fn address(argument: &[u8]) -> Option<Ipv4Addr> {
-    let bytes = Fields(argument).bytes(ADDRESS_AT, 4)?;
-    bytes.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets))
+    Fields(argument).array::<4>(ADDRESS_AT).map(Ipv4Addr::from)
 }
 
 /// Returns the bits of the network of an address by its class; `None` for one that no host can have.
@@ -138,19 +137,10 @@ fn set(
     }
     let scope = if fresh.is_loopback() { number::SCOPE_HOST } else { number::SCOPE_UNIVERSE };
     let record = AddressRecord {
-        interface: link.index,
-        address: fresh.into(),
-        peer: None,
-        prefix_length,
         scope,
-        flags: 0,
         broadcast: broadcast_of(link, fresh, prefix_length),
         label: old.as_ref().map_or(label, |old| old.label.as_str()).to_string(),
-        metric: 0,
-        preferred_s: None,
-        valid_s: None,
-        created_cs: 0,
-        updated_cs: 0,
+        ..AddressRecord::new(link.index, fresh.into(), prefix_length)
     };
     replace(network, old.as_ref(), record)
 }
@@ -226,8 +216,8 @@ pub(super) fn change6(
 ) -> Result<(), NetErrno> {
     caller.check()?;
     let fields = Fields(argument);
-    let octets = argument.first_chunk::<16>().ok_or(NetErrno::EINVAL)?;
-    let address = IpAddr::V6(Ipv6Addr::from(*octets));
+    let octets = fields.array::<16>(0).ok_or(NetErrno::EINVAL)?;
+    let address = IpAddr::V6(Ipv6Addr::from(octets));
     let (length, index) = (fields.u32(16).unwrap_or(0), fields.u32(20).unwrap_or(0));
     if number == command::SET_PEER {
         // Only tunnels without a peer of their own take one.
@@ -245,20 +235,6 @@ pub(super) fn change6(
         };
         return Ok(network.change(&NetworkChange::RemoveAddress(selector))?);
     }
-    let record = AddressRecord {
-        interface: index,
-        address,
-        peer: None,
-        prefix_length,
-        scope: 0,
-        flags: 0,
-        broadcast: None,
-        label: Default::default(),
-        metric: 0,
-        preferred_s: None,
-        valid_s: None,
-        created_cs: 0,
-        updated_cs: 0,
-    };
+    let record = AddressRecord::new(index, address, prefix_length);
     Ok(network.change(&NetworkChange::Address(record, EntryMode::Create))?)
 }

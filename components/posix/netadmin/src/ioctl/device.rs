@@ -101,8 +101,7 @@ fn set(
             if fields.u16(VALUE_AT) != Some(hardware(link.kind)) {
                 return Err(NetErrno::EINVAL);
             }
-            let bytes = fields.bytes(VALUE_AT + 2, 6).and_then(|bytes| bytes.first_chunk::<6>());
-            change.mac = bytes.copied();
+            change.mac = fields.array::<6>(VALUE_AT + 2);
         }
         command::SET_NAME => {
             let bytes = fields.bytes(VALUE_AT, NAME_BYTES - 1).ok_or(NetErrno::EINVAL)?;

@@ -35,14 +35,11 @@ const METRIC_AT: usize = 80;
 const MTU_AT: usize = 96;
 /// Bytes of the headers of TCP and IP, by which `RTF_MTU` gives a segment's size.
 const HEADERS: u32 = 40;
-/// `EAFNOSUPPORT`, `EPFNOSUPPORT`.
-const FAMILY: NetErrno = NetErrno(97);
-const PROTOCOL_FAMILY: NetErrno = NetErrno(96);
 
 /// Returns family and address of a `struct sockaddr_in`.
 fn end(fields: Fields<'_>, at: usize) -> (u16, Ipv4Addr) {
-    let octets = fields.bytes(at + 4, 4).and_then(|bytes| bytes.first_chunk::<4>());
-    (fields.u16(at).unwrap_or(0), octets.map_or(Ipv4Addr::UNSPECIFIED, |it| Ipv4Addr::from(*it)))
+    let address = fields.array::<4>(at + 4).map_or(Ipv4Addr::UNSPECIFIED, Ipv4Addr::from);
+    (fields.u16(at).unwrap_or(0), address)
 }
 
 /// Returns the bits of the network that a request for IPv4 is about.
@@ -52,7 +49,7 @@ fn prefix(fields: Fields<'_>, flags: u16, destination: Ipv4Addr) -> Result<u8, N
     }
     let (family, mask) = end(fields, MASK_AT);
     if family != INET.into() && (family != 0 || !mask.is_unspecified()) {
-        return Err(FAMILY);
+        return Err(NetErrno::EAFNOSUPPORT);
     }
     let length = mask.to_bits().leading_ones() as u8;
     let is_whole = mask4(length) == mask.to_bits();
@@ -73,7 +70,7 @@ pub(super) fn change4(
     let fields = Fields(argument);
     let (family, destination) = end(fields, DESTINATION_AT);
     if family != INET.into() {
-        return Err(FAMILY);
+        return Err(NetErrno::EAFNOSUPPORT);
     }
     let flags = fields.u16(FLAGS_AT).unwrap_or(0);
     let prefix_length = prefix(fields, flags, destination)?;
@@ -141,10 +138,7 @@ pub(super) fn change6(
     argument: &[u8],
 ) -> Result<(), NetErrno> {
     let fields = Fields(argument);
-    let one = |at| {
-        let octets = fields.bytes(at, 16).and_then(|bytes| bytes.first_chunk::<16>());
-        octets.map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets))
-    };
+    let one = |at| fields.array::<16>(at).map_or(Ipv6Addr::UNSPECIFIED, Ipv6Addr::from);
     let length = fields.u16(52).and_then(|length| u8::try_from(length).ok());
     let prefix_length = length.filter(|length| *length <= 128).ok_or(NetErrno::EINVAL)?;
     if fields.u16(54).unwrap_or(0) != 0 {
@@ -201,7 +195,7 @@ pub(super) fn neighbour(
     let (family, address) = end(fields, 0);
     let flags = fields.u32(ARP_FLAGS_AT).unwrap_or(0);
     if family != INET.into() {
-        return Err(PROTOCOL_FAMILY);
+        return Err(NetErrno::EPFNOSUPPORT);
     }
     if flags & PUBLISHED == 0 && flags & NEEDS_PUBLISHED != 0 {
         return Err(NetErrno::EINVAL);
@@ -228,20 +222,12 @@ pub(super) fn neighbour(
             tell(network, (link.index, hardware(link.kind)), argument, address)
         }
         command::SET_NEIGHBOUR => {
-            let mac = fields.bytes(HARDWARE_AT + 2, 6).and_then(|bytes| bytes.first_chunk::<6>());
             let is_permanent = flags & arp::PERMANENT != 0;
             let state =
                 if is_permanent { number::NEIGHBOUR_PERMANENT } else { number::NEIGHBOUR_STALE };
             let record = NeighbourRecord {
-                interface: link.index,
-                address: address.into(),
-                mac: mac.copied(),
-                state,
-                is_router: false,
-                used_ms: 0,
-                confirmed_ms: 0,
-                updated_ms: 0,
-                probes: 0,
+                mac: fields.array::<6>(HARDWARE_AT + 2),
+                ..NeighbourRecord::new(link.index, address.into(), state)
             };
             Ok(network.change(&NetworkChange::Neighbour(record, EntryMode::Replace))?)
         }

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, address, family_of, link_numbered, octets},
+    base::{INET, INET6, family_of, link_numbered, octets},
     wire::{Attributes, Fields, Reply},
 };
 use alloc::{string::ToString, vec, vec::Vec};
@@ -81,13 +81,9 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     let filter = if only.is_some() { Filtering::Done } else { Filtering::None };
     let reply = inquiry.dump(filter);
     let all = inquiry.network.addresses();
-    let mut messages = Vec::new();
-    for family in [INET, INET6].into_iter().filter(|family| inquiry.wants(*family)) {
-        let chosen = all.iter().filter(|one| family_of(one.address) == family);
-        let chosen = chosen.filter(|one| only.is_none_or(|index| index == one.interface));
-        messages.extend(chosen.map(|one| describe(reply, kind::NEW_ADDRESS, one)));
-    }
-    Ok(messages)
+    let chosen = all.iter().filter(|one| only.is_none_or(|index| index == one.interface));
+    let family = |one: &AddressRecord| family_of(one.address);
+    Ok(inquiry.list(chosen, family, |one| describe(reply, kind::NEW_ADDRESS, one)))
 }
 
 /// Returns the address that a request is about, and its other end: both as `IFA_LOCAL` and `IFA_ADDRESS` say.
@@ -95,12 +91,8 @@ fn ends(
     family: u8,
     attributes: Attributes<'_>,
 ) -> Result<(Option<IpAddr>, Option<IpAddr>), NetErrno> {
-    let one = |number| match attributes.find(number) {
-        Some(bytes) => address(family, bytes).map(Some).ok_or(NetErrno::EINVAL),
-        None => Ok(None),
-    };
-    let (local, far) = (one(attribute::LOCAL)?, one(attribute::ADDRESS)?);
-    Ok((local, far))
+    let far = attributes.address(attribute::ADDRESS, family)?;
+    Ok((attributes.address(attribute::LOCAL, family)?, far))
 }
 
 /// Describes one address of IPv6.
@@ -133,9 +125,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
     let index = head.u32(4).unwrap_or(0);
     let link = link_numbered(inquiry.network, index)?;
     let broadcast = match attributes.find(attribute::BROADCAST).map(Fields) {
-        Some(bytes) if inquiry.family == INET => {
-            bytes.bytes(0, 4).and_then(|it| it.try_into().ok())
-        }
+        Some(bytes) if inquiry.family == INET => bytes.array::<4>(0),
         _ => None,
     };
     let times = attributes.find(attribute::CACHE).map(Fields);
@@ -144,19 +134,15 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
     let settable = if inquiry.family == INET { SETTABLE4 } else { SETTABLE6 };
     let label = attributes.text(attribute::LABEL).unwrap_or(&link.name);
     let record = AddressRecord {
-        interface: index,
-        address,
         peer: far.filter(|far| *far != address),
-        prefix_length,
         scope: head.u8(3).unwrap_or(0),
         flags: flags & settable,
-        broadcast: broadcast.map(|octets: [u8; 4]| octets.into()),
+        broadcast: broadcast.map(Into::into),
         label: if inquiry.family == INET { label.to_string() } else { Default::default() },
         metric: attributes.u32(attribute::METRIC).unwrap_or(0),
         preferred_s,
         valid_s,
-        created_cs: 0,
-        updated_cs: 0,
+        ..AddressRecord::new(index, address, prefix_length)
     };
     let mode = match inquiry.mode() {
         EntryMode::Replace | EntryMode::Change

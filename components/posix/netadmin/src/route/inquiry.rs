@@ -5,6 +5,7 @@ use crate::{
     request::Asker,
     wire::{NetlinkMessage, Reply, flag},
 };
+use alloc::vec::Vec;
 use interfaces::sockets::{EntryMode, NetworkAdministration};
 
 /// Types of messages. Those of a kind of object are new, delete, get and, of interfaces, set, in this order.
@@ -65,6 +66,18 @@ impl<'r> Inquiry<'r> {
             (true, false) => EntryMode::Prepend,
             (false, _) => EntryMode::Change,
         }
+    }
+    /// Describes the entries of a dump that are of a wanted family, those of IPv4 first.
+    pub(crate) fn list<'t, T: 't>(
+        &self,
+        all: impl Iterator<Item = &'t T> + Clone,
+        family: impl Fn(&T) -> u8,
+        describe: impl Fn(&T) -> Vec<u8>,
+    ) -> Vec<Vec<u8>> {
+        let wanted = [INET, INET6].into_iter().filter(|one| self.wants(*one));
+        let entries = wanted.flat_map(|one| all.clone().map(move |entry| (one, entry)));
+        let chosen = entries.filter(|(wanted, entry)| family(entry) == *wanted);
+        chosen.map(|(_, entry)| describe(entry)).collect()
     }
     /// Returns whether objects of `family` are wanted.
     pub(crate) fn wants(&self, family: u8) -> bool {

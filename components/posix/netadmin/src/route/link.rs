@@ -271,10 +271,7 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), NetErrno> {
     let (flags, mask) = (head.u32(8).unwrap_or(0), head.u32(12).unwrap_or(0));
     // Without a mask all flags count, if there are any.
     let mask = if mask == 0 && flags != 0 { u32::MAX } else { mask };
-    let mac = match attributes.find(attribute::ADDRESS) {
-        Some(bytes) => Some(*bytes.first_chunk::<6>().ok_or(NetErrno::EINVAL)?),
-        None => None,
-    };
+    let mac = attributes.mac(attribute::ADDRESS)?;
     let name = attributes.text(attribute::NAME).filter(|name| *name != link.name);
     if name.is_some_and(|name| !is_valid_name(name)) {
         return Err(NetErrno::EINVAL);

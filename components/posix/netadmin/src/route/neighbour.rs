@@ -81,13 +81,9 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     }
     let reply = inquiry.dump(filter);
     let all = inquiry.network.neighbours();
-    let mut messages = Vec::new();
-    for family in [INET, INET6].into_iter().filter(|family| inquiry.wants(*family)) {
-        let chosen = all.iter().filter(|one| family_of(one.address) == family);
-        let chosen = chosen.filter(|one| only.is_none_or(|index| index == one.interface));
-        messages.extend(chosen.map(|one| describe(reply, kind::NEW_NEIGHBOUR, one)));
-    }
-    Ok(messages)
+    let chosen = all.iter().filter(|one| only.is_none_or(|index| index == one.interface));
+    let family = |one: &NeighbourRecord| family_of(one.address);
+    Ok(inquiry.list(chosen, family, |one| describe(reply, kind::NEW_NEIGHBOUR, one)))
 }
 
 /// Returns the number of the interface and the address that a request names.
@@ -136,20 +132,10 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
     }
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
-    let mac = match attributes.find(attribute::LINK_ADDRESS) {
-        Some(bytes) => Some(*bytes.first_chunk::<6>().ok_or(NetErrno::EINVAL)?),
-        None => None,
-    };
     let record = NeighbourRecord {
-        interface,
-        address,
-        mac,
-        state: head.u16(8).unwrap_or(0),
+        mac: attributes.mac(attribute::LINK_ADDRESS)?,
         is_router: head.u8(10).unwrap_or(0) & ROUTER != 0,
-        used_ms: 0,
-        confirmed_ms: 0,
-        updated_ms: 0,
-        probes: 0,
+        ..NeighbourRecord::new(interface, address, head.u16(8).unwrap_or(0))
     };
     let mode = match inquiry.mode() {
         EntryMode::Create => EntryMode::Create,

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     NetErrno,
-    base::{INET, address, octets, unspecified},
+    base::{INET, octets, unspecified},
     wire::{Attributes, Fields},
 };
 use alloc::{vec, vec::Vec};
@@ -30,10 +30,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     let family = inquiry.family;
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
-    let one = |number| match attributes.find(number) {
-        Some(bytes) => address(family, bytes).map(Some).ok_or(NetErrno::EINVAL),
-        None => Ok(None),
-    };
+    let one = |number| attributes.address(number, family);
     if attributes.u32(attribute::INPUT).is_some_and(|index| index != 0) {
         // The way of packets that come from elsewhere: this host forwards none.
         return Err(NetErrno::EOPNOTSUPP);

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, METRIC6, address, family_of, octets, unspecified},
+    base::{INET, INET6, METRIC6, family_of, octets, unspecified},
     wire::{Attributes, Draft, Fields, Reply},
 };
 use alloc::vec::Vec;
@@ -190,13 +190,9 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
         return Err(NetErrno::ENOENT);
     }
     let reply = inquiry.dump(wanted.filtering());
-    let mut messages = Vec::new();
-    for family in [INET, INET6].into_iter().filter(|family| inquiry.wants(*family)) {
-        let chosen = all.iter().filter(|one| family_of(one.destination) == family);
-        let chosen = chosen.filter(|one| wanted.takes(one));
-        messages.extend(chosen.map(|one| describe(reply, kind::NEW_ROUTE, one)));
-    }
-    Ok(messages)
+    let chosen = all.iter().filter(|one| wanted.takes(one));
+    let family = |one: &RouteRecord| family_of(one.destination);
+    Ok(inquiry.list(chosen, family, |one| describe(reply, kind::NEW_ROUTE, one)))
 }
 
 /// Reads a route of a request.
@@ -204,10 +200,7 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, NetErrno> {
     let family = inquiry.family;
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
-    let one = |number| match attributes.find(number) {
-        Some(bytes) => address(family, bytes).map(Some).ok_or(NetErrno::EINVAL),
-        None => Ok(None),
-    };
+    let one = |number| attributes.address(number, family);
     let bits = if family == INET { 32 } else { 128 };
     let byte = |at| head.u8(at).unwrap_or(0);
     let prefix_length = byte(1);

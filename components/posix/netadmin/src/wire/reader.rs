@@ -1,4 +1,7 @@
 //! Reading of messages and attributes that a program wrote.
+use super::writer::ATTRIBUTE_BYTES;
+use crate::{NetErrno, base::address};
+use core::net::IpAddr;
 
 /// A message.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +40,8 @@ impl<'b> Iterator for NetlinkMessages<'b> {
 pub(crate) struct Fields<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Fields<'b> {
-    /// Returns the bytes from `at` on, of which there must be `N`.
-    fn chunk<const N: usize>(self, at: usize) -> Option<[u8; N]> {
+    /// Returns `N` bytes from `at` on.
+    pub(crate) fn array<const N: usize>(self, at: usize) -> Option<[u8; N]> {
         self.0.get(at..)?.first_chunk().copied()
     }
     /// Returns the byte at `at`.
@@ -47,15 +50,15 @@ impl<'b> Fields<'b> {
     }
     /// Returns the number of two bytes at `at`.
     pub(crate) fn u16(self, at: usize) -> Option<u16> {
-        self.chunk(at).map(u16::from_le_bytes)
+        self.array(at).map(u16::from_le_bytes)
     }
     /// Returns the number of four bytes at `at`.
     pub(crate) fn u32(self, at: usize) -> Option<u32> {
-        self.chunk(at).map(u32::from_le_bytes)
+        self.array(at).map(u32::from_le_bytes)
     }
     /// Returns the number of two bytes at `at`, in the order of the network.
     pub(crate) fn be16(self, at: usize) -> Option<u16> {
-        self.chunk(at).map(u16::from_be_bytes)
+        self.array(at).map(u16::from_be_bytes)
     }
     /// Returns `length` bytes from `at` on.
     pub(crate) fn bytes(self, at: usize, length: usize) -> Option<&'b [u8]> {
@@ -69,7 +72,6 @@ pub(crate) struct Attributes<'b>(&'b [u8]);
 
 /// Bits of an attribute's type that are no part of its number: `NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`.
 const TYPE_FLAGS: u16 = 0xc000;
-const ATTRIBUTE_BYTES: usize = 4;
 
 impl<'b> Attributes<'b> {
     /// Returns the attributes behind a fixed head of `head` bytes, padded.
@@ -87,6 +89,22 @@ impl<'b> Attributes<'b> {
     /// Returns the value of a number of four bytes.
     pub(crate) fn u32(self, number: u16) -> Option<u32> {
         Fields(self.find(number)?).u32(0)
+    }
+    /// Returns the value of an address of a family, `None` without such an attribute.
+    ///
+    /// # Errors
+    /// `EINVAL` for one that is too short.
+    pub(crate) fn address(self, number: u16, family: u8) -> Result<Option<IpAddr>, NetErrno> {
+        let read = |bytes| address(family, bytes).ok_or(NetErrno::EINVAL);
+        self.find(number).map(read).transpose()
+    }
+    /// Returns the value of an address of Ethernet, `None` without such an attribute.
+    ///
+    /// # Errors
+    /// `EINVAL` for one that is too short.
+    pub(crate) fn mac(self, number: u16) -> Result<Option<[u8; 6]>, NetErrno> {
+        let read = |bytes| Fields(bytes).array(0).ok_or(NetErrno::EINVAL);
+        self.find(number).map(read).transpose()
     }
     /// Returns the value of a text.
     pub(crate) fn text(self, number: u16) -> Option<&'b str> {

@@ -3,6 +3,8 @@ use super::{NetlinkMessage, flag};
 use crate::NetErrno;
 use alloc::vec::Vec;
 
+/// Bytes of the header of an attribute: its length and its number.
+pub(crate) const ATTRIBUTE_BYTES: usize = 4;
 /// Bytes of the header of a message.
 pub(crate) const HEADER_BYTES: usize = 16;
 
@@ -72,10 +74,10 @@ impl Draft {
         self.bytes.extend_from_slice(bytes);
         self
     }
-    /// Adds an attribute.
+    /// Adds an attribute. One that is longer than an attribute can be is left out.
     pub(crate) fn attribute(&mut self, number: u16, value: &[u8]) {
         self.pad();
-        let length = (value.len() + 4) as u16;
+        let Ok(length) = u16::try_from(value.len().saturating_add(ATTRIBUTE_BYTES)) else { return };
         self.bytes.extend_from_slice(&length.to_le_bytes());
         self.bytes.extend_from_slice(&number.to_le_bytes());
         self.bytes.extend_from_slice(value);
@@ -108,9 +110,11 @@ impl Draft {
         self.bytes.extend_from_slice(&number.to_le_bytes());
         Nest(at)
     }
-    /// Ends it.
+    /// Ends it. One that has become longer than an attribute can be is left out.
     pub(crate) fn end(&mut self, nest: Nest) {
-        let length = self.bytes.len().saturating_sub(nest.0) as u16;
+        let Ok(length) = u16::try_from(self.bytes.len().saturating_sub(nest.0)) else {
+            return self.bytes.truncate(nest.0);
+        };
         if let Some(place) = self.bytes.get_mut(nest.0..).and_then(|rest| rest.first_chunk_mut()) {
             *place = length.to_le_bytes();
         }
@@ -127,5 +131,28 @@ impl Draft {
     fn pad(&mut self) {
         let length = self.bytes.len().next_multiple_of(4);
         self.bytes.resize(length, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Attributes;
+
+    #[test]
+    fn a_value_longer_than_an_attribute_is_left_out() {
+        let mut draft = Reply::default().begin(16);
+        draft.attribute(1, &[1; 65_531]);
+        draft.attribute(2, &[2; 65_532]);
+        draft.u8(3, 3);
+        let nest = draft.nest(4);
+        draft.attribute(5, &[5; 65_531]);
+        draft.end(nest);
+        draft.u8(6, 6);
+        let bytes = draft.finish();
+        let found: Vec<(u16, usize)> = Attributes::after(&bytes, HEADER_BYTES)
+            .map(|(kind, value)| (kind, value.len()))
+            .collect();
+        assert_eq!(found, [(1, 65_531), (3, 1), (6, 1)]);
     }
 }

@@ -53,3 +53,15 @@ pub fn table() -> String {
     hub::all().iter().for_each(|socket| text.push_str(&line(socket)));
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_of_the_administration_has_a_number_of_its_own() {
+        for error in NetErrno::ALL {
+            assert_eq!(ioctl_number(*error).number() as u64, u64::from(error.0), "{error:?}");
+        }
+    }
+}
