@@ -48,6 +48,8 @@ const CONTROL_BYTES: usize = size_of::<ControlHeader>();
 const _: () = assert!(CONTROL_BYTES == CONTROL_HEAD);
 /// AF_UNIX.
 const LOCAL: u16 = net::AF_UNIX as u16;
+/// AF_NETLINK.
+const NETLINK: u16 = net::AF_NETLINK as u16;
 /// The greatest number of bytes of control data that may be sent (`net.core.optmem_max`).
 const CONTROL_MAX: usize = 20_480;
 const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
@@ -120,7 +122,7 @@ pub fn send_one(
     let mut source = UserSource::vectored(call.caller(), call.memory, buffers);
     let control = read_control(call, header)?;
     match opened.socket()?.family() {
-        LOCAL => pass_control(call, &control, &mut message)?,
+        family @ (LOCAL | NETLINK) => pass_control(call, family, &control, &mut message)?,
         _ => message.control = &control,
     }
     send(call, opened, &mut source, (message, flags))
@@ -136,12 +138,19 @@ fn read_control(call: &Call<'_>, header: &Header) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Reads the control messages of AF_UNIX.
-fn pass_control(call: &Call<'_>, bytes: &[u8], message: &mut Outgoing<'_>) -> Result<(), Errno> {
+/// Reads the control messages of a family whose messages tell their sender. Descriptors go with those of AF_UNIX alone.
+fn pass_control(
+    call: &Call<'_>,
+    family: u16,
+    bytes: &[u8],
+    message: &mut Outgoing<'_>,
+) -> Result<(), Errno> {
     for item in control_items(bytes) {
         let item = item?;
         match (item.level, item.kind) {
-            (SOL_SOCKET, SCM_RIGHTS) => add_files(call, item.data, &mut message.files)?,
+            (SOL_SOCKET, SCM_RIGHTS) if family == LOCAL => {
+                add_files(call, item.data, &mut message.files)?
+            }
             (SOL_SOCKET, SCM_CREDENTIALS) => {
                 message.identity = Some(check_identity(call.task, item.data)?);
             }
@@ -214,7 +223,8 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
     let socket = opened.socket()?;
     let options = &socket.common().options;
-    let passes = socket.family() == LOCAL && options.passes_identity.load(Ordering::Relaxed);
+    let tells = matches!(socket.family(), LOCAL | NETLINK);
+    let passes = tells && options.passes_identity.load(Ordering::Relaxed);
     let mut control = ControlPart { memory: call.memory, header: &mut told, used: 0 };
     if passes {
         let Identity { process, user, group } = found.identity;

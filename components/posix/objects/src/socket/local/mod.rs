@@ -18,6 +18,7 @@ mod transfer;
 pub use address::Address;
 pub use family::party;
 pub use records::records;
+pub(super) use transfer::identity_of;
 
 use super::{
     common::SocketCommon,

@@ -14,6 +14,7 @@ mod world;
 use super::{
     common::SocketCommon,
     interface::{Identity, Socket, SocketAddress, SocketKind},
+    local::identity_of,
 };
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -71,13 +72,8 @@ struct NetlinkSender {
 
 impl NetlinkSender {
     fn of(task: &Task) -> NetlinkSender {
-        let who = task.credentials();
-        let identity = Identity {
-            process: task.process.id(),
-            user: who.user.effective,
-            group: who.group.effective,
-        };
-        NetlinkSender { identity, may_administer: who.has(Capabilities::NET_ADMIN) }
+        let may_administer = task.credentials().has(Capabilities::NET_ADMIN);
+        NetlinkSender { identity: identity_of(task), may_administer }
     }
 }
 
