@@ -19,7 +19,7 @@ pub use administration::{
     InterfaceParameter, LinkChange, LinkCounts, LinkKind, LinkRecord, MembershipRecord,
     NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice, NetworkParameter,
     ParameterScope, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
-    number,
+    StackDrops, number,
 };
 pub use datagrams::{DatagramQueue, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;

@@ -37,7 +37,8 @@ pub enum DatagramProtocol {
 pub struct SocketOwner {
     /// User id, who alone may share a port with `SO_REUSEPORT`.
     pub user: u32,
-    /// Inode of the socket, by which /proc/net and sock_diag name it.
+    /// Inode of the socket, by which /proc/net and sock_diag name it. Zero for a connection of a listener: its stream tells the
+    /// owner, once it has one.
     pub inode: u64,
 }
 

@@ -13,12 +13,12 @@
 //!
 //! Locks: `stream.writing` (a writer, over its copy) > `stream.send`; `stream.reading` (a reader, over its copy) >
 //! `stream.receive`; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
-use super::SocketError;
+use super::{SocketError, SocketOwner};
 use crate::nic::PacketSegment;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::any::Any;
-use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use rt::{
     NoMemory, PAGE_BYTES, lock_class,
     memory::{Frame, FrameId},
@@ -242,6 +242,8 @@ pub struct Stream {
     receive_limit: AtomicUsize,
     held_to_read: AtomicUsize,
     state: AtomicU8,
+    user: AtomicU32,
+    inode: AtomicU64,
     error: Mutex<Option<SocketError>>,
     writing: Mutex<Tail>,
     reading: Mutex<TakenPieces>,
@@ -267,6 +269,8 @@ impl Stream {
             receive_limit: AtomicUsize::new(receive_limit),
             held_to_read: AtomicUsize::new(0),
             state: AtomicU8::new(0),
+            user: AtomicU32::new(0),
+            inode: AtomicU64::new(0),
             error: Mutex::new(&ERROR, None),
             writing: Mutex::new(&WRITING, Tail::default()),
             reading: Mutex::new(&READING, TakenPieces::default()),
@@ -289,6 +293,18 @@ impl Stream {
         StreamState::from_bits_truncate(self.state.load(Ordering::Acquire))
     }
 
+    /// Returns the owner: user and inode 0 until [`Stream::set_owner`].
+    pub fn owner(&self) -> SocketOwner {
+        SocketOwner {
+            user: self.user.load(Ordering::Relaxed),
+            inode: self.inode.load(Ordering::Relaxed),
+        }
+    }
+    /// Sets the owner. The client does it when a program accepts a connection that a listener made.
+    pub fn set_owner(&self, owner: SocketOwner) {
+        self.user.store(owner.user, Ordering::Relaxed);
+        self.inode.store(owner.inode, Ordering::Relaxed);
+    }
     /// Returns the observer, by which the client of a listener knows the streams that it made.
     pub fn observer(&self) -> &Arc<dyn SocketObserver> {
         &self.observer

@@ -9,17 +9,21 @@ use std::{
     thread,
     time::Duration,
 };
-use tables::{Row, block, changed, list, rows};
+use tables::{Row, block, changed, drops, list, rows};
 
 const COMPONENTS: &str = "/proc/skerry/components";
 const ISOLATED: &str = "/proc/skerry/isolated";
+const NETWORK: &str = "/proc/skerry/net";
 const CONTROL: &str = "/proc/skerry/control";
+/// The component whose drops `show` adds.
+const STACK: &str = "inet";
 const FOLLOW_PERIOD: Duration = Duration::from_millis(50);
 const USAGE: &str =
-    "usage: skerryctl list | show NAME | follow | start NAME | stop NAME | restart NAME | kill NAME
+    "usage: skerryctl list | show NAME | net | follow | start NAME | stop NAME | restart NAME | kill NAME
 
 list     every component: world, state, restarts, memory, refused calls, how it ended last
 show     all that is known of one: what it was refused, its last ends with registers and backtrace
+net      every socket of the network stack: state, queues, drops by cause; and the drops of the stack
 follow   a line for every change, until interrupted
 start    starts one that was stopped or given up
 stop     ends one until it is started
@@ -46,7 +50,12 @@ fn show(name: &str) -> Result<(), String> {
     }
     let row = now()?.into_iter().find(|row| row.name() == name);
     let row = row.ok_or_else(|| format!("there is no component `{name}`"))?;
-    row.fields().try_for_each(|(field, value)| say(&format!("{field:<14}{value}\n")))
+    row.fields().try_for_each(|(field, value)| say(&format!("{field:<14}{value}\n")))?;
+    match name {
+        STACK => drops(&read(NETWORK)?)
+            .try_for_each(|(reason, count)| say(&format!("dropped       {count} {reason}\n"))),
+        _ => Ok(()),
+    }
 }
 
 fn order(verb: &str, name: &str) -> Result<(), String> {
@@ -77,6 +86,7 @@ fn run(arguments: &[&str]) -> Result<(), String> {
     match *arguments {
         ["list"] | [] => say(&list(&now()?)),
         ["show", name] => show(name),
+        ["net"] => say(&read(NETWORK)?),
         ["follow"] => follow(),
         [verb @ ("start" | "stop" | "restart" | "kill"), name] => order(verb, name),
         _ => Err(USAGE.to_owned()),

@@ -102,6 +102,16 @@ pub fn block<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
+/// Returns the reasons for which the network stack dropped packets, with their numbers, from `/proc/skerry/net`: the lines of its
+/// second part.
+pub fn drops(report: &str) -> impl Iterator<Item = (&str, &str)> {
+    let (_, part) = report.split_once("\n\n").unwrap_or_default();
+    part.lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(' '))
+        .map(|(reason, count)| (reason, count.trim()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +157,12 @@ rtc        process  running        12        812  160        0  page fault: Read
         let text = "component     rtc\nstate         running\n\ncomponent     uart\nstate         stopped\n";
         assert_eq!(block(text, "uart"), Some("component     uart\nstate         stopped\n"));
         assert_eq!(block(text, "rt"), None);
+    }
+
+    #[test]
+    fn drops_of_the_stack_are_the_second_part() {
+        let text = "     state\ntcp  listen 1\n\ndropped packets\nmalformed           7\nchecksum            0\n";
+        assert_eq!(drops(text).collect::<Vec<_>>(), [("malformed", "7"), ("checksum", "0")]);
+        assert_eq!(drops("").count(), 0);
     }
 }

@@ -1,11 +1,13 @@
 //! ICMP (RFC 792, RFC 1122 section 3.2.2): echo, and errors in both directions.
 use super::{
+    events::IcmpWay,
     path::SendRequest,
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
     base::{
+        address::Family,
         buffer::{Buffer, BufferChain},
         packets::{Arrival, Departure, HEAD_MIN},
     },
@@ -35,6 +37,7 @@ impl<B: Buffer> Stack<B> {
         if !payload.sum().is_valid() {
             return self.dropped(DropReason::Checksum);
         }
+        run.events.icmp(Family::V4, IcmpWay::In, message.header().kind);
         match message {
             IcmpMessage::EchoRequest { identifier, sequence } => {
                 let reply = IcmpMessage::EchoReply { identifier, sequence };

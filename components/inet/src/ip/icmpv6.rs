@@ -1,5 +1,6 @@
 //! ICMPv6 (RFC 4443): echo, and errors in both directions.
 use super::{
+    events::IcmpWay,
     icmp::{CHECKSUM_OFFSET, bound_for},
     path::{Path, SendRequest},
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
@@ -7,6 +8,7 @@ use super::{
 };
 use crate::{
     base::{
+        address::Family,
         buffer::{Buffer, BufferChain},
         packets::{Arrival, Departure},
     },
@@ -38,6 +40,7 @@ impl<B: Buffer> Stack<B> {
         if !sum.is_valid() {
             return self.dropped(DropReason::Checksum);
         }
+        run.events.icmp(Family::V6, IcmpWay::In, header.kind);
         if NdpMessage::is_kind(header.kind) {
             return self.input_ndp(run, delivery);
         }

@@ -1,10 +1,11 @@
 //! Input: the frame, the header of IPv4, and the choice of the protocol above.
 use super::{
+    events::PacketEvent,
     stack::{Cast, Claim, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
-    base::{buffer::Buffer, packets::Arrival},
+    base::{address::Family, buffer::Buffer, packets::Arrival},
     tables::{
         interface::{Interface, InterfaceFlags, InterfaceIndex},
         routes::RouteKind,
@@ -58,8 +59,16 @@ impl<B: Buffer> Stack<B> {
         packet: &Arrival<'_, B>,
     ) {
         match packet.head().first().map(|byte| byte >> 4) {
-            Some(4) => self.input4(run, origin, packet),
-            Some(6) => self.input6(run, origin, packet),
+            Some(4) => {
+                run.events.add(PacketEvent::In4, 1);
+                run.events.add(PacketEvent::InOctets4, packet.length() as u64);
+                self.input4(run, origin, packet);
+            }
+            Some(6) => {
+                run.events.add(PacketEvent::In6, 1);
+                run.events.add(PacketEvent::InOctets6, packet.length() as u64);
+                self.input6(run, origin, packet);
+            }
             _ => self.dropped(DropReason::Malformed),
         }
     }
@@ -76,6 +85,19 @@ impl<B: Buffer> Stack<B> {
         let Some(cast) = cast_of(run, origin, destination) else {
             return self.dropped(DropReason::NotForUs);
         };
+        run.events.ecn(Family::V4, header.traffic_class);
+        let bytes = network.length() as u64;
+        match cast {
+            Cast::Unicast => {}
+            Cast::Multicast => {
+                run.events.add(PacketEvent::InGroup4, 1);
+                run.events.add(PacketEvent::InGroupOctets4, bytes);
+            }
+            Cast::Broadcast => {
+                run.events.add(PacketEvent::InBroadcast, 1);
+                run.events.add(PacketEvent::InBroadcastOctets, bytes);
+            }
+        }
         let delivery = Delivery {
             origin,
             cast,
@@ -119,6 +141,8 @@ impl<B: Buffer> Stack<B> {
     }
     /// Gives a whole packet to raw sockets, and to its protocol.
     pub(crate) fn deliver(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
+        let family = Family::of(delivery.destination);
+        run.events.note(family, [PacketEvent::Deliver4, PacketEvent::Deliver6]);
         let of_raw = self.input_raw(run, delivery);
         match (delivery.protocol, delivery.destination) {
             (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp(run, delivery),

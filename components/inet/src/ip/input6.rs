@@ -1,11 +1,12 @@
 //! Input of IPv6 (RFC 8200).
 use super::{
+    events::PacketEvent,
     reassemble::rewalk,
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
-    base::{buffer::Buffer, packets::Arrival},
+    base::{address::Family, buffer::Buffer, packets::Arrival},
     tables::{
         interface::{Interface, InterfaceFlags},
         routes::RouteKind,
@@ -35,6 +36,11 @@ impl<B: Buffer> Stack<B> {
         let Some(cast) = cast_of6(run, origin, destination) else {
             return self.dropped(DropReason::NotForUs);
         };
+        run.events.ecn(Family::V6, header.traffic_class());
+        if cast == Cast::Multicast {
+            run.events.add(PacketEvent::InGroup6, 1);
+            run.events.add(PacketEvent::InGroupOctets6, network.length() as u64);
+        }
         let mut delivery = Delivery {
             origin,
             cast,

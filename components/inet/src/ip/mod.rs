@@ -2,6 +2,7 @@
 pub mod announce;
 pub mod arp;
 pub mod autoconfigure;
+pub mod events;
 pub mod groups;
 pub mod icmp;
 pub mod icmpv6;

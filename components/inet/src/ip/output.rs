@@ -1,11 +1,13 @@
 //! Output: the header of IP, cutting into fragments, the next hop.
 use super::{
+    events::{EventRow, IcmpWay, PacketEvent},
     path::{Path, SendError, SendRequest},
     stack::{Cast, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
     base::{
+        address::Family,
         buffer::Buffer,
         packets::{Departure, Headers, NoHeadroom},
     },
@@ -21,6 +23,7 @@ use packet::{
     MacAddress, PacketError,
     ethernet::{self, EthernetHeader, ethertype},
     ipv4::{self, Cutting, FragmentPlace, Ipv4Fields},
+    ipv6, protocol,
 };
 use zerocopy::IntoBytes;
 
@@ -71,15 +74,22 @@ impl<B: Buffer> Stack<B> {
         request: &SendRequest,
         packet: Departure<B>,
     ) -> Result<(), SendError> {
+        let length = packet.length();
+        if matches!(request.protocol, protocol::ICMP | protocol::ICMPV6) {
+            count_icmp(run, request, &packet);
+        }
         match (path.source, request.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                self.send4(run, path, request, (source, destination), packet)
+                self.send4(run, path, request, (source, destination), packet)?;
+                count_sent(run.events, (Family::V4, path.cast), ipv4::HEADER_LENGTH + length);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                self.send6(run, path, request, (source, destination), packet)
+                self.send6(run, path, request, (source, destination), packet)?;
+                count_sent(run.events, (Family::V6, path.cast), ipv6::HEADER_LENGTH + length);
             }
-            _ => Err(SendError::NoSource),
+            _ => return Err(SendError::NoSource),
         }
+        Ok(())
     }
     fn send4(
         &self,
@@ -155,7 +165,9 @@ impl<B: Buffer> Stack<B> {
             part.headers.prepend(options)?;
             part.headers.prepend(header.as_bytes())?;
             self.transmit(run, path, request, part);
+            run.events.add(PacketEvent::Fragment4, 1);
         }
+        run.events.add(PacketEvent::Cut4, 1);
         Ok(())
     }
     /// Sends a packet with its header of IP: to this host, to a group or to the next hop.
@@ -172,6 +184,8 @@ impl<B: Buffer> Stack<B> {
         };
         let origin = PacketOrigin { interface: interface.index, cast: path.cast, is_looped: true };
         if path.is_local || !resolves(interface) {
+            run.events.add(PacketEvent::LoopPackets, 1);
+            run.events.add(PacketEvent::LoopOctets, packet.length() as u64);
             run.looped.push_back((origin, packet));
             return;
         }
@@ -241,6 +255,38 @@ impl<B: Buffer> Stack<B> {
     ) -> Option<&'r Interface> {
         run.configuration.interface(index).filter(|one| one.is_up())
     }
+}
+
+/// Counts a packet that was given to the link, of `length` bytes.
+fn count_sent(events: &EventRow, (family, cast): (Family, Cast), length: usize) {
+    let bytes = length as u64;
+    let (packets, octets) = match family {
+        Family::V4 => (PacketEvent::Out4, PacketEvent::OutOctets4),
+        Family::V6 => (PacketEvent::Out6, PacketEvent::OutOctets6),
+    };
+    events.add(packets, 1);
+    events.add(octets, bytes);
+    let (packets, octets) = match (cast, family) {
+        (Cast::Unicast, _) => return,
+        (Cast::Broadcast, _) => (PacketEvent::OutBroadcast, PacketEvent::OutBroadcastOctets),
+        (Cast::Multicast, Family::V4) => (PacketEvent::OutGroup4, PacketEvent::OutGroupOctets4),
+        (Cast::Multicast, Family::V6) => (PacketEvent::OutGroup6, PacketEvent::OutGroupOctets6),
+    };
+    events.add(packets, 1);
+    events.add(octets, bytes);
+}
+
+/// Counts a message of ICMP that is sent. Its type is its first byte.
+fn count_icmp<B: Buffer>(run: &StackRun<'_, B>, request: &SendRequest, packet: &Departure<B>) {
+    let mut kind = [0];
+    match packet.headers.as_slice() {
+        [first, ..] => kind = [*first],
+        [] => {
+            packet.payload.read(0, &mut kind);
+        }
+    }
+    let [kind] = kind;
+    run.events.icmp(Family::of(request.destination), IcmpWay::Out, kind);
 }
 
 /// Returns the bytes of a packet from `start` to `end`. Headers are only in a part that begins at zero, and whole there.

@@ -1,5 +1,6 @@
 //! Output of IPv6: the header, Router Alert, cutting into fragments.
 use super::{
+    events::PacketEvent,
     output::{cut, too_long},
     path::{Path, SendError, SendRequest},
     stack::{Stack, StackRun},
@@ -76,7 +77,9 @@ impl<B: Buffer> Stack<B> {
             let header = outer.header(part.length()).map_err(too_long)?;
             part.headers.prepend(header.as_bytes())?;
             self.transmit(run, path, request, part);
+            run.events.add(PacketEvent::Fragment6, 1);
         }
+        run.events.add(PacketEvent::Cut6, 1);
         Ok(())
     }
 }

@@ -1,10 +1,12 @@
 //! Fragments that come: to their packets, and these to their protocols.
 use super::{
+    events::PacketEvent,
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
 use crate::{
     base::{
+        address::Family,
         buffer::{Buffer, BufferChain},
         packets::{Arrival, HEAD_MIN},
     },
@@ -122,6 +124,8 @@ impl<B: Buffer> Stack<B> {
         headers: Vec<u8>,
         delivery: &Delivery<'_, B>,
     ) -> Option<(Vec<u8>, BufferChain<B>)> {
+        let family = Family::of(delivery.destination);
+        run.events.note(family, [PacketEvent::Reassemble4, PacketEvent::Reassemble6]);
         let Some(payload) = delivery.payload.to_chain() else {
             self.dropped(DropReason::NoMemory);
             return None;
@@ -138,7 +142,10 @@ impl<B: Buffer> Stack<B> {
                 self.dropped(DropReason::Fragment);
                 None
             }
-            Reassembled::Whole(headers, payload) => Some((headers, payload)),
+            Reassembled::Whole(headers, payload) => {
+                run.events.note(family, [PacketEvent::Reassembled4, PacketEvent::Reassembled6]);
+                Some((headers, payload))
+            }
         }
     }
     /// Does what time demands for fragments.

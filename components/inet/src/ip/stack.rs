@@ -4,6 +4,7 @@
 //! leaves and who hears of sockets. Packets to the host itself wait in the run's queue until the call ends.
 use super::{
     autoconfigure::lifetimes_earliest_ns,
+    events::{EventRow, EventTable},
     path::Path,
     statistics::{DropCounts, DropReason},
 };
@@ -142,12 +143,17 @@ pub trait Surroundings<B> {
 pub struct Worker<B> {
     view: View,
     looped: VecDeque<(PacketOrigin, Departure<B>)>,
+    events: Arc<EventRow>,
 }
 
 impl<B> Worker<B> {
     /// Returns the snapshot that the thread last used.
     pub fn view(&self) -> &View {
         &self.view
+    }
+    /// Returns the thread's counts of events.
+    pub fn events(&self) -> &EventRow {
+        &self.events
     }
 }
 
@@ -159,6 +165,8 @@ pub struct StackRun<'r, B> {
     pub version: u64,
     /// The time, in nanoseconds.
     pub now_ns: u64,
+    /// The thread's counts of events.
+    pub events: &'r EventRow,
     /// The world around.
     pub surroundings: &'r mut dyn Surroundings<B>,
     /// Packets to the host itself.
@@ -183,6 +191,8 @@ pub struct Stack<B> {
     identifications: [AtomicU32; IDENTIFICATIONS],
     /// Counts of dropped packets.
     pub drops: DropCounts,
+    /// Counts of events.
+    pub events: EventTable,
 }
 
 impl<B: Buffer> Stack<B> {
@@ -200,11 +210,13 @@ impl<B: Buffer> Stack<B> {
             random: Random::new(SipKey::new(secret)),
             identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
             drops: DropCounts::default(),
+            events: EventTable::new(),
         }
     }
     /// Makes the part of a thread.
     pub fn worker(&self) -> Worker<B> {
-        Worker { view: self.publisher.view(), looped: VecDeque::new() }
+        let events = self.events.row();
+        Worker { view: self.publisher.view(), looped: VecDeque::new(), events }
     }
     /// Returns the newest configuration.
     pub fn view(&self) -> View {
@@ -238,10 +250,10 @@ impl<B: Buffer> Stack<B> {
         work: impl FnOnce(&mut StackRun<'_, B>) -> T,
     ) -> T {
         self.publisher.refresh(&mut worker.view);
-        let Worker { view, looped } = worker;
+        let Worker { view, looped, events } = worker;
         let version = view.version();
         let configuration = &view.configuration;
-        let mut run = StackRun { configuration, version, now_ns, surroundings, looped };
+        let mut run = StackRun { configuration, version, now_ns, events, surroundings, looped };
         let result = work(&mut run);
         self.bring_looped(&mut run);
         result

@@ -1,50 +1,56 @@
 //! Counts of packets that were dropped, by reason.
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The reason why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum DropReason {
-    /// A malformed header of the link or of IP.
-    Malformed,
-    /// A protocol of the link that the stack does not know.
-    UnknownEthertype,
-    /// An impossible source or destination.
-    Martian,
-    /// The packet is for another host.
-    NotForUs,
-    /// The interface is down, or gone.
-    InterfaceDown,
-    /// A malformed or forbidden option.
-    Option,
-    /// A wrong checksum of a transport.
-    Checksum,
-    /// A malformed header of a transport.
-    Transport,
-    /// No socket.
-    NoSocket,
-    /// The queue of a socket is full.
-    QueueFull,
-    /// Memory was refused.
-    NoMemory,
-    /// The neighbour does not answer, or the table of neighbours is full.
-    NoNeighbour,
-    /// A fragment that overlaps another, is malformed or one too many.
-    Fragment,
-    /// Fragments of a packet did not come in time.
-    ReassemblyTimeout,
-    /// An error was not sent, because of the limit.
-    ErrorLimit,
-    /// A neighbour discovery message that breaks a rule.
-    Discovery,
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $reason:ident $name:literal)+) => {
+        /// The reason why a packet was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum DropReason {
+            $($(#[$doc])+ $reason,)+
+        }
+        /// All reasons, with the words that `/proc/skerry/net` has for them.
+        pub const DROP_REASONS: &[(DropReason, &str)] = &[$((DropReason::$reason, $name)),+];
+    };
 }
-
-/// The number of reasons.
-const REASONS: usize = DropReason::Discovery as usize + 1;
+reasons! {
+    /// A malformed header of the link or of IP.
+    Malformed "malformed"
+    /// A protocol of the link that the stack does not know.
+    UnknownEthertype "unknown-ethertype"
+    /// An impossible source or destination.
+    Martian "martian"
+    /// The packet is for another host.
+    NotForUs "not-for-us"
+    /// The interface is down, or gone.
+    InterfaceDown "interface-down"
+    /// A malformed or forbidden option.
+    Option "option"
+    /// A wrong checksum of a transport.
+    Checksum "checksum"
+    /// A malformed header of a transport.
+    Transport "transport-header"
+    /// No socket.
+    NoSocket "no-socket"
+    /// The queue of a socket is full.
+    QueueFull "queue-full"
+    /// Memory was refused.
+    NoMemory "no-memory"
+    /// The neighbour does not answer, or the table of neighbours is full.
+    NoNeighbour "no-neighbour"
+    /// A fragment that overlaps another, is malformed or one too many.
+    Fragment "fragment"
+    /// Fragments of a packet did not come in time.
+    ReassemblyTimeout "reassembly-timeout"
+    /// An error was not sent, because of the limit.
+    ErrorLimit "error-limit"
+    /// A neighbour discovery message that breaks a rule.
+    Discovery "discovery"
+}
 
 /// The counts.
 #[derive(Debug, Default)]
-pub struct DropCounts([AtomicU64; REASONS]);
+pub struct DropCounts([AtomicU64; DROP_REASONS.len()]);
 
 impl DropCounts {
     /// Counts a packet.

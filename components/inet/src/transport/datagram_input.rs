@@ -1,15 +1,16 @@
 //! The last step of input: a packet for sockets of datagrams goes to their queues.
 use super::datagram_control::{DatagramHandle, scoped};
 use crate::{
-    base::{buffer::Buffer, packets::Arrival, payloads},
+    base::{address::Family, buffer::Buffer, packets::Arrival, payloads},
     ip::{
+        events::PacketEvent,
         stack::{Delivery, Stack, StackRun},
         statistics::DropReason,
     },
     sockets::bindings::PacketEnds,
 };
 use core::net::SocketAddr;
-use interfaces::sockets::{Payload, ReceivedDatagram};
+use interfaces::sockets::{DatagramProtocol, Payload, ReceivedDatagram};
 
 impl<B: Buffer> Stack<B> {
     /// Queues a packet for each of `receivers`.
@@ -24,6 +25,9 @@ impl<B: Buffer> Stack<B> {
         let Some(payload) = payloads::received(payload) else {
             return self.dropped(DropReason::NoMemory);
         };
+        const QUEUED: [PacketEvent; 2] = [PacketEvent::UdpIn4, PacketEvent::UdpIn6];
+        const FULL: [PacketEvent; 2] = [PacketEvent::UdpFull4, PacketEvent::UdpFull6];
+        let events = run.events;
         let received_ns = run.surroundings.wall_clock_ns(run.now_ns);
         let datagram = |payload: Payload| ReceivedDatagram {
             source: scoped(ends.remote, Some(ends.interface)),
@@ -36,8 +40,13 @@ impl<B: Buffer> Stack<B> {
             payload,
         };
         let push = |socket: &DatagramHandle, payload: Payload| {
-            if !socket.queue.push(datagram(payload)) {
+            let is_queued = socket.queue.push(datagram(payload));
+            if !is_queued {
                 self.dropped(DropReason::QueueFull);
+            }
+            if socket.protocol == DatagramProtocol::Udp {
+                let family = Family::of(delivery.destination);
+                events.note(family, if is_queued { QUEUED } else { FULL });
             }
         };
         others.iter().for_each(|socket| push(socket, payload.clone()));

@@ -1,7 +1,8 @@
 //! Input of UDP.
 use crate::{
-    base::{buffer::Buffer, packets::TransportChecksum},
+    base::{address::Family, buffer::Buffer, packets::TransportChecksum},
     ip::{
+        events::PacketEvent,
         stack::{Cast, Delivery, Stack, StackRun},
         statistics::DropReason,
     },
@@ -16,12 +17,13 @@ use packet::{
 impl<B: Buffer> Stack<B> {
     /// Takes a datagram.
     pub(crate) fn input_udp(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
-        let payload = &delivery.payload;
+        let (payload, family) = (&delivery.payload, Family::of(delivery.destination));
         let Ok(header) = UdpHeader::parse(payload.head(), payload.length()) else {
             return self.dropped(DropReason::Transport);
         };
         let whole = payload.part(0..header.length());
         if !is_intact(delivery, header, || whole.sum()) {
+            run.events.note(family, [PacketEvent::UdpChecksum4, PacketEvent::UdpChecksum6]);
             return self.dropped(DropReason::Checksum);
         }
         let ends = PacketEnds {
@@ -34,6 +36,7 @@ impl<B: Buffer> Stack<B> {
             return match self.datagrams.udp.find(&ends, || self.flow(&ends)) {
                 Some(socket) => self.queue_for(run, &[socket], (delivery, &ends), &data),
                 None => {
+                    run.events.note(family, [PacketEvent::UdpNoPort4, PacketEvent::UdpNoPort6]);
                     self.dropped(DropReason::NoSocket);
                     self.refuse_port(run, delivery);
                 }

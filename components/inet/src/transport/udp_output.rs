@@ -5,11 +5,15 @@ use super::{
 };
 use crate::{
     base::{
+        address::Family,
         buffer::Buffer,
         packets::{Departure, Headers, TransportOffload},
         payloads,
     },
-    ip::stack::{Stack, StackRun},
+    ip::{
+        events::PacketEvent,
+        stack::{Stack, StackRun},
+    },
     sockets::errors::SocketError,
     tables::interface::InterfaceIndex,
 };
@@ -93,6 +97,9 @@ impl<B: Buffer> Stack<B> {
             sum.append(packet.sum());
             packet.patch(CHECKSUM_OFFSET, sum.checksum_of_udp());
         }
-        Ok(self.send_on(run, path, request, packet)?)
+        self.send_on(run, path, request, packet)?;
+        let family = Family::of(request.destination);
+        run.events.note(family, [PacketEvent::UdpOut4, PacketEvent::UdpOut6]);
+        Ok(())
     }
 }

@@ -26,7 +26,9 @@ pub use connection::{
         TcpEvents, TcpState,
     },
 };
-pub use listener::{Context, Cookies, Listener, ListenerReply, ListenerSettings, timeouts_for};
+pub use listener::{
+    Context, Cookies, HalfOpenView, Listener, ListenerReply, ListenerSettings, timeouts_for,
+};
 pub use receive::acknowledge::QuickAck;
 pub use wire::{
     secret::{Flow, Secret},

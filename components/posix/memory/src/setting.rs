@@ -46,7 +46,13 @@ impl Setting {
     /// # Errors
     /// `EINVAL` if the text is not a number, and for one out of bounds.
     pub fn set(&self, written: &[u8]) -> Result<(), Errno> {
-        let value = first_number(written)?;
+        self.set_to(first_number(written)?)
+    }
+    /// Sets it to a number.
+    ///
+    /// # Errors
+    /// `EINVAL` for one out of bounds.
+    pub fn set_to(&self, value: i64) -> Result<(), Errno> {
         if !(self.least..=self.most).contains(&value) {
             return Err(Errno::EINVAL);
         }

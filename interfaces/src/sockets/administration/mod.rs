@@ -31,6 +31,9 @@ pub struct RouteQuery {
     pub interface: Option<u32>,
 }
 
+/// A reason for which a stack drops packets, in a few words, and the number of packets.
+pub type StackDrops = (&'static str, u64);
+
 /// The client's side of an administration: it hears of each change, whoever caused it. It is called on threads of the stack and on
 /// those that make changes, without a lock of the stack, and must not block.
 #[interface(direct)]
@@ -69,6 +72,8 @@ pub trait NetworkAdministration: Send + Sync {
     /// Returns the counters by their names in nstat(8): the group, then the counter (`IpInReceives`, `TcpExtTCPTimeouts`). One that is
     /// absent counts an event that the stack does not know.
     fn counters(&self) -> Vec<(&'static str, u64)>;
+    /// Returns the packets that the stack dropped, by reason.
+    fn drops(&self) -> Vec<StackDrops>;
     /// Returns the values of a parameter. `None` if the stack does not have it.
     fn parameter(&self, parameter: NetworkParameter) -> Option<Vec<i64>>;
     /// Sets a parameter. Fewer values than it has set the first ones.

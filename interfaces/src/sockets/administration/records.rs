@@ -337,6 +337,8 @@ pub struct SocketRecord {
     pub cookie: u64,
     /// Packets that were dropped for want of room.
     pub drops: u32,
+    /// Segments with payload that a connection did not take: duplicates, those out of its window, and those after its end.
+    pub not_taken: u32,
     /// Its congestion control; the default for sockets that have none.
     pub congestion: CongestionControl,
     /// The connection; `None` for other sockets.

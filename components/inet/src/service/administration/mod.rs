@@ -7,8 +7,10 @@
 //! | `notices` | what has changed between two configurations, for observers |
 //! | `observers` | the list of observers |
 //! | `sockets` | tables of sockets |
-//! | `parameters` | settings and counters |
+//! | `parameters` | settings |
+//! | `counters` | counters of packets and events, and drops by reason |
 mod addresses;
+mod counters;
 mod links;
 mod neighbours;
 mod notices;
@@ -29,7 +31,7 @@ use alloc::{
 use interfaces::sockets::{
     AddressRecord, AdministrationError, AdministrationObserver, LinkRecord, MembershipRecord,
     NeighbourRecord, NetworkAdministration, NetworkChange, NetworkParameter, RouteQuery,
-    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, number,
+    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, StackDrops, number,
 };
 
 /// The administration of a stack.
@@ -139,7 +141,10 @@ impl NetworkAdministration for StackAdministration {
         self.ask(|inet| sockets::all(inet, protocol))
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.ask(parameters::counters)
+        self.ask(counters::all)
+    }
+    fn drops(&self) -> Vec<StackDrops> {
+        self.ask(counters::drops)
     }
     fn parameter(&self, parameter: NetworkParameter) -> Option<Vec<i64>> {
         self.ask(|inet| parameters::get(inet, parameter))

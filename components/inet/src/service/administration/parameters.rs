@@ -1,7 +1,6 @@
-//! Settings and counters.
+//! Settings.
 use super::records;
 use crate::{
-    ip::statistics::DropReason,
     service::inet::Inet,
     tables::{
         configuration::{ChangeError, HOPS},
@@ -80,21 +79,4 @@ pub(super) fn set(
         Ok::<(), ChangeError>(())
     })?;
     Ok(())
-}
-
-/// Returns the counters that the stack keeps.
-pub(super) fn counters(inet: &Inet) -> Vec<(&'static str, u64)> {
-    let drops = &inet.stack().drops;
-    let sum = |reasons: &[DropReason]| reasons.iter().map(|one| drops.get(*one)).sum::<u64>();
-    Vec::from([
-        ("IpInHdrErrors", sum(&[DropReason::Malformed, DropReason::Option])),
-        ("IpInAddrErrors", sum(&[DropReason::Martian, DropReason::NotForUs])),
-        ("IpInDiscards", sum(&[DropReason::NoMemory])),
-        ("IpReasmTimeout", sum(&[DropReason::ReassemblyTimeout])),
-        ("IpReasmFails", sum(&[DropReason::ReassemblyTimeout, DropReason::Fragment])),
-        ("UdpNoPorts", sum(&[DropReason::NoSocket])),
-        ("UdpInErrors", sum(&[DropReason::QueueFull, DropReason::Checksum])),
-        ("UdpRcvbufErrors", sum(&[DropReason::QueueFull])),
-        ("UdpInCsumErrors", sum(&[DropReason::Checksum])),
-    ])
 }

@@ -1,4 +1,5 @@
 //! Entries of the tables in the form of the interface.
+use super::counters;
 use crate::{
     base::address::{AddressScope, Prefix},
     service::{inet::Inet, links::LinkDetails},
@@ -72,15 +73,19 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
         queues: details.pairs.max(1),
         speed_mbit: details.speed_mbit,
         driver: details.driver,
-        counts: LinkCounts {
-            rx_packets: counts.received_packets,
-            tx_packets: counts.sent_packets,
-            rx_bytes: counts.received_bytes,
-            tx_bytes: counts.sent_bytes,
-            rx_errors: counts.receive_errors,
-            tx_errors: counts.send_errors,
-            rx_dropped: counts.receive_dropped,
-            ..LinkCounts::default()
+        counts: if is_loopback {
+            counters::of_loopback(inet)
+        } else {
+            LinkCounts {
+                rx_packets: counts.received_packets,
+                tx_packets: counts.sent_packets,
+                rx_bytes: counts.received_bytes,
+                tx_bytes: counts.sent_bytes,
+                rx_errors: counts.receive_errors,
+                tx_errors: counts.send_errors,
+                rx_dropped: counts.receive_dropped,
+                ..LinkCounts::default()
+            }
         },
     }
 }

@@ -5,6 +5,7 @@ use crate::{
         streams::{self, records::bare},
     },
     sockets::bindings::{self, Binding},
+    transport::datagram_control::DatagramHandle,
 };
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -24,22 +25,35 @@ pub(super) fn all(inet: &Inet, protocol: SocketProtocol) -> Vec<SocketRecord> {
             };
             let all = inet.stack().datagram_sockets();
             let wanted = all.iter().filter(|(of, ..)| is_wanted(*of));
-            wanted.map(|(_, binding, socket)| datagram(binding, socket.owner.inode)).collect()
+            wanted.map(|(of, binding, socket)| datagram(*of, binding, socket)).collect()
         }
     }
 }
 
-fn datagram(binding: &Binding, cookie: u64) -> SocketRecord {
+fn datagram(
+    protocol: DatagramProtocol,
+    binding: &Binding,
+    socket: &DatagramHandle,
+) -> SocketRecord {
     let any = bindings::unspecified(binding.families);
-    let local = SocketAddr::new(binding.address.unwrap_or(any), binding.port);
+    let port = match protocol {
+        DatagramProtocol::Raw(number) => number.into(),
+        DatagramProtocol::Udp | DatagramProtocol::Ping => binding.port,
+    };
+    let local = SocketAddr::new(binding.address.unwrap_or(any), port);
+    let (charged, drops) = socket.queue.usage();
     let has_peer = binding.peer.is_some();
     let state = if has_peer { ConnectionState::Established } else { ConnectionState::Closed };
     SocketRecord {
-        is_version6: binding.families != SocketFamilies::V4,
-        is_version6_only: binding.families == SocketFamilies::V6,
-        user: binding.user,
+        is_version6: socket.families != SocketFamilies::V4,
+        is_version6_only: socket.families == SocketFamilies::V6,
+        receive_queue: u32::try_from(charged).unwrap_or(u32::MAX),
+        // The count that programs see has 32 bits and wraps.
+        drops: drops as u32,
+        user: socket.owner.user,
+        inode: socket.owner.inode,
         interface: binding.interface.map_or(0, |index| index.0),
-        cookie,
+        cookie: socket.owner.inode,
         ..bare(local, binding.peer, state)
     }
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     base::address::Family,
+    ip::events::PacketEvent,
     service::{inet::Inet, passage::Passage},
     sockets::bindings,
     tables::{configuration::Configuration, routes::RouteKind},
@@ -93,6 +94,7 @@ impl SocketState {
         if let Some(iss) = taken.iss {
             connection.start_at(iss);
         }
+        passage.worker.events().add(PacketEvent::TcpActiveOpen, 1);
         self.peer = Some(peer);
         let live = LiveConnection::new(Box::new(connection), taken.flow, taken.hash);
         self.role = SocketRole::Live(Box::new(LiveConnection { path: Some(path), ..live }));

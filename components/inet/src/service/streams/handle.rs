@@ -156,6 +156,10 @@ impl StreamSocket for StreamHandle {
     }
 }
 
+/// Segments of the first window (RFC 6928), and the reordering that is expected at first, as a listener tells them.
+const INITIAL_WINDOW: u32 = 10;
+const REORDERING: u32 = 3;
+
 /// Returns what is known of a socket's connection.
 pub(crate) fn info(state: &SocketState, now_ns: u64) -> StreamInfo {
     match &state.role {
@@ -165,6 +169,9 @@ pub(crate) fn info(state: &SocketState, now_ns: u64) -> StreamInfo {
             // Linux tells the lengths of the queues here.
             unacked: u32::try_from(listening.listener.ready()).unwrap_or(u32::MAX),
             sacked: listening.backlog,
+            snd_cwnd: INITIAL_WINDOW,
+            reordering: REORDERING,
+            pacing_rate: u64::MAX,
             ..StreamInfo::default()
         },
         SocketRole::Live(live) => {

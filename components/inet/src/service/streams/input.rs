@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     base::buffer::Buffer,
+    ip::events::{EventRow, PacketEvent},
     service::{inet::Inet, passage::Passage},
     sockets::errors::RemoteError,
 };
@@ -28,6 +29,9 @@ const COPIED: usize = 1024;
 impl Inet {
     /// Takes a segment.
     pub(crate) fn take_segment(&self, passage: &mut Passage, arrival: TcpArrival) {
+        if !arrival.is_local {
+            passage.worker.events().add(PacketEvent::TcpIn, 1);
+        }
         let flows = &self.streams().flows;
         let hash = flows.hash(&arrival.flow);
         match flows.find(&arrival.flow, hash) {
@@ -100,8 +104,14 @@ impl SocketState {
             }
         }
         match live.connection.state() {
-            TcpState::Closed => self.end(inet, socket),
-            TcpState::TimeWait => self.wait(inet, passage, socket),
+            TcpState::Closed => {
+                count_end(passage.worker.events(), live, &self.stream);
+                self.end(inet, socket);
+            }
+            TcpState::TimeWait => {
+                count_end(passage.worker.events(), live, &self.stream);
+                self.wait(inet, passage, socket);
+            }
             _ => {
                 let deadline = live.connection.deadline();
                 self.arm(inet, socket, deadline);
@@ -141,6 +151,18 @@ impl SocketState {
     }
 }
 
+/// Counts what is known of a connection at its end.
+fn count_end(events: &EventRow, live: &LiveConnection, stream: &Stream) {
+    events.add(PacketEvent::TcpRetransmit, live.connection.retransmissions());
+    let is_failed = live.connection.error().is_some();
+    let is_closed = live.connection.state() == TcpState::Closed;
+    match (stream.state().contains(StreamState::CONNECTED), is_failed) {
+        (false, _) if is_closed => events.add(PacketEvent::TcpAttemptFail, 1),
+        (true, true) => events.add(PacketEvent::TcpReset, 1),
+        _ => {}
+    }
+}
+
 /// Returns whether bytes or the FIN of this side wait for an acknowledgement.
 pub(crate) fn is_closing(live: &LiveConnection) -> bool {
     let waits = matches!(
@@ -172,6 +194,8 @@ pub(crate) fn keep(
         } else {
             live.held.insert(place.offset, core::mem::take(&mut payload));
         }
+    } else if !payload.is_empty() {
+        live.not_taken = live.not_taken.wrapping_add(1);
     }
     passage.recycle(payload);
 }

@@ -13,12 +13,13 @@ use super::{
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{
+    ip::events::PacketEvent,
     service::{inet::Inet, passage::Passage},
     tables::interface::InterfaceIndex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::net::SocketAddr;
-use interfaces::sockets::{Acceptor, Stream, StreamOptions};
+use interfaces::sockets::{Acceptor, SocketOwner, Stream, StreamOptions};
 use tcp::{Arrival, Connection, Context, ListenerReply, Outgoing, TcpEvents, TcpSegment};
 
 impl Listening {
@@ -109,6 +110,7 @@ impl SocketState {
                     }
                     return ListenNext::Done;
                 };
+                passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
                 let acceptor = Arc::clone(&listening.acceptor);
                 let live = LiveConnection { path: Some(path), ..live(connection, &arrival, hash) };
                 let child =
@@ -140,7 +142,7 @@ impl SocketState {
             local: SocketAddr::new(local, flow.local_port),
             peer: Some(SocketAddr::new(remote, flow.remote_port)),
             role: SocketRole::Live(Box::new(live)),
-            ..SocketState::new(stream, self.families, self.owner)
+            ..SocketState::new(stream, self.families, SocketOwner { inode: 0, ..self.owner })
         };
         let child = Arc::new(TcpSocket::new(streams.number(), child));
         streams.flows.insert(&flow, hash, FlowOwner::Live(Arc::clone(&child)));

@@ -14,6 +14,7 @@ use crate::{
         packets::{Departure, TransportOffload},
     },
     ip::{
+        events::{EventRow, PacketEvent},
         path::{SendError, SendRequest},
         stack::Cast,
     },
@@ -30,7 +31,10 @@ use interfaces::{
     nic::PacketSegment,
     sockets::{PathDiscovery, Stream, StreamOptions},
 };
-use packet::{Sum, protocol, tcp::CHECKSUM_OFFSET};
+use packet::{
+    Sum, ipv4, ipv6, protocol,
+    tcp::{CHECKSUM_OFFSET, HEADER_LENGTH},
+};
 use tcp::{Flow, Outgoing, TcpFlags, TcpSegment};
 
 /// Payload that a connection gives at a time, where it is not cut here.
@@ -155,7 +159,12 @@ pub(crate) fn send(
     out: &Outgoing,
     payload: Vec<PacketSegment>,
 ) {
+    let events = passage.worker.events();
+    if out.segment.flags.contains(TcpFlags::RST) {
+        events.add(PacketEvent::TcpOutReset, 1);
+    }
     if path.path.is_local {
+        count_local(events, path, out);
         // No header is made, and no checksum: the segment goes to the other connection as it is.
         let arrival = TcpArrival {
             flow: reversed(flow),
@@ -198,6 +207,21 @@ pub(crate) fn send(
     }
 }
 
+/// Counts a segment that goes to a connection of this host, and the bytes of the packet that it stands for.
+fn count_local(events: &EventRow, path: &StreamPath, out: &Outgoing) {
+    let (segments, octets, header) = match path.path.source {
+        IpAddr::V4(_) => {
+            (PacketEvent::LocalSegments4, PacketEvent::LocalOctets4, ipv4::HEADER_LENGTH)
+        }
+        IpAddr::V6(_) => {
+            (PacketEvent::LocalSegments6, PacketEvent::LocalOctets6, ipv6::HEADER_LENGTH)
+        }
+    };
+    let length = header + HEADER_LENGTH + out.segment.options.encoded_len() as usize;
+    events.add(segments, 1);
+    events.add(octets, length as u64 + u64::from(out.segment.length));
+}
+
 /// Makes a packet, to be cut into `segment` bytes of payload if given, and queues it for IP.
 fn push(
     passage: &mut Passage,
@@ -223,6 +247,8 @@ fn push(
         sum.append(packet.sum());
         packet.patch(CHECKSUM_OFFSET, sum.checksum());
     }
+    let count = cut.map_or(1, |size| all.div_ceil(u32::from(size).max(1)));
+    passage.worker.events().add(PacketEvent::TcpOut, count.into());
     passage.sends.push(PendingPacket { path: path.path, request, packet });
 }
 

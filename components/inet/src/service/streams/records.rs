@@ -4,33 +4,55 @@ use super::{
     flows::FlowOwner,
     handle::info,
     socket::{SocketRole, SocketState, TcpSocket},
+    waiting::Waiting,
 };
 use crate::service::inet::Inet;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::{net::SocketAddr, sync::atomic::Ordering};
 use interfaces::sockets::{
-    CongestionControl, ConnectionState, SocketFamilies, SocketRecord, SocketTimer, StreamInfo,
+    CongestionControl, ConnectionState, SocketFamilies, SocketOwner, SocketRecord, SocketTimer,
+    StreamInfo,
 };
-use tcp::Flow;
+use tcp::{Flow, HalfOpenView};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Returns listeners, connections, and connections in TIME-WAIT. Half-open requests are not among them.
+/// Returns listeners with their half-open requests, connections, and connections in TIME-WAIT.
 pub(crate) fn all(inet: &Inet) -> Vec<SocketRecord> {
     let now_ns = inet.now_ns();
     let listeners = inet.streams().ports.listeners();
-    let mut all: Vec<SocketRecord> =
-        listeners.iter().filter_map(|socket| of_socket(socket, now_ns)).collect();
-    for (flow, owner) in inet.streams().flows.all() {
+    let mut all = Vec::new();
+    for socket in &listeners {
+        let Some(record) = of_socket(socket, now_ns) else { continue };
+        all.push(record);
+        let requests = socket.look(|state| match &state.role {
+            SocketRole::Listening(listening) => listening.listener.requests().collect(),
+            _ => Vec::new(),
+        });
+        all.extend(requests.iter().map(|request| half_open(&record, request, now_ns)));
+    }
+    for (_, owner) in inet.streams().flows.all() {
         match owner {
             FlowOwner::Live(socket) => all.extend(of_socket(&socket, now_ns)),
             FlowOwner::Waiting(waiting) => {
                 let deadline_ns = waiting.deadline_ns();
-                all.extend(deadline_ns.map(|end| of_waiting(&flow, end.saturating_sub(now_ns))));
+                all.extend(deadline_ns.map(|end| of_waiting(&waiting, end.saturating_sub(now_ns))));
             }
         }
     }
     all
+}
+
+/// Returns the segments that the connections which are open have sent again.
+pub(crate) fn retransmissions(inet: &Inet) -> u64 {
+    let of = |owner: &FlowOwner| match owner {
+        FlowOwner::Live(socket) => socket.look(|state| match &state.role {
+            SocketRole::Live(live) => live.connection.retransmissions(),
+            _ => 0,
+        }),
+        FlowOwner::Waiting(_) => 0,
+    };
+    inet.streams().flows.all().iter().map(|(_, owner)| of(owner)).sum()
 }
 
 fn number(value: u64) -> u32 {
@@ -60,15 +82,35 @@ pub(crate) fn bare(
         interface: 0,
         cookie: 0,
         drops: 0,
+        not_taken: 0,
         congestion: CongestionControl::default(),
         info: None,
     }
 }
 
-fn of_waiting(flow: &Flow, left_ns: u64) -> SocketRecord {
+fn ends_of(flow: &Flow) -> (SocketAddr, SocketAddr) {
     let local = SocketAddr::new(ends::address(flow.local), flow.local_port);
-    let remote = SocketAddr::new(ends::address(flow.remote), flow.remote_port);
+    (local, SocketAddr::new(ends::address(flow.remote), flow.remote_port))
+}
+
+/// Returns the record of a half-open request of a listener.
+fn half_open(listener: &SocketRecord, request: &HalfOpenView, now_ns: u64) -> SocketRecord {
+    let (local, remote) = ends_of(&request.flow);
     SocketRecord {
+        is_version6: listener.is_version6,
+        user: listener.user,
+        interface: listener.interface,
+        timer: SocketTimer::Retransmit,
+        timer_ms: number(request.deadline_ns.saturating_sub(now_ns) / NS_PER_MS),
+        retransmits: u8::try_from(request.timeouts).unwrap_or(u8::MAX),
+        ..bare(local, Some(remote), ConnectionState::SynReceived)
+    }
+}
+
+fn of_waiting(waiting: &Waiting, left_ns: u64) -> SocketRecord {
+    let (local, remote) = ends_of(&waiting.flow);
+    SocketRecord {
+        is_version6: waiting.families() != SocketFamilies::V4,
         timer: SocketTimer::TimeWait,
         timer_ms: number(left_ns / NS_PER_MS),
         ..bare(local, Some(remote), ConnectionState::TimeWait)
@@ -82,14 +124,20 @@ fn of_socket(socket: &TcpSocket, now_ns: u64) -> Option<SocketRecord> {
             SocketRole::Listening(listening) => SocketRecord {
                 receive_queue: number(listening.listener.ready() as u64),
                 send_queue: listening.backlog,
+                info: Some(info(state, now_ns)),
                 ..bare(state.local, None, ConnectionState::Listen)
             },
             SocketRole::Live(_) => of_connection(state, &info(state, now_ns), now_ns),
         };
         record.is_version6 = state.families != SocketFamilies::V4;
         record.is_version6_only = state.families == SocketFamilies::V6;
-        record.user = state.owner.user;
-        record.inode = if state.is_orphan { 0 } else { state.owner.inode };
+        let owner = match state.owner.inode {
+            0 => state.stream.owner(),
+            _ => state.owner,
+        };
+        let owner = if state.is_orphan { SocketOwner::default() } else { owner };
+        (record.user, record.inode) = (owner.user, owner.inode);
+        record.drops = socket.dropped.load(Ordering::Relaxed);
         record.interface = state.options.ip.interface.unwrap_or(0);
         record.cookie = socket.number;
         record.congestion = state.options.congestion;
@@ -119,6 +167,10 @@ fn of_connection(state: &SocketState, info: &StreamInfo, now_ns: u64) -> SocketR
         timer_ms: if timer == SocketTimer::Off { 0 } else { number(left_ns / NS_PER_MS) },
         retransmits: info.retransmits,
         probes: info.probes,
+        not_taken: match &state.role {
+            SocketRole::Live(live) => live.not_taken,
+            _ => 0,
+        },
         info: Some(*info),
         ..bare(state.local, state.peer, info.state)
     }

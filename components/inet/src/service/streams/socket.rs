@@ -10,7 +10,7 @@ use crate::sockets::bindings;
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::{
     net::{IpAddr, SocketAddr},
-    sync::atomic::AtomicUsize,
+    sync::atomic::{AtomicU32, AtomicUsize},
 };
 use interfaces::sockets::{SocketFamilies, SocketOwner, Stream, StreamOptions};
 use rt::{lock_class, memory::Frame, sync::Mutex};
@@ -35,6 +35,8 @@ pub(crate) struct TcpSocket {
     pub(super) backlog: Mutex<VecDeque<TcpArrival>>,
     /// Segments in the backlog.
     pub(super) waiting: AtomicUsize,
+    /// Segments that found the backlog full.
+    pub(super) dropped: AtomicU32,
 }
 
 impl TcpSocket {
@@ -44,6 +46,7 @@ impl TcpSocket {
             state: Mutex::new(&SOCKET, state),
             backlog: Mutex::new(&BACKLOG, VecDeque::new()),
             waiting: AtomicUsize::new(0),
+            dropped: AtomicU32::new(0),
         }
     }
     /// Looks at the state.
@@ -97,6 +100,8 @@ pub(crate) struct LiveConnection {
     pub(crate) packing: Option<(Frame, usize)>,
     /// `MSG_MORE` holds a partial segment back.
     pub(crate) is_held_by_more: bool,
+    /// Segments with payload that the connection did not take.
+    pub(crate) not_taken: u32,
     /// The stream's observer was told last that this side's bytes or FIN still wait for an acknowledgement.
     pub(crate) is_closing: bool,
 }
@@ -111,6 +116,7 @@ impl LiveConnection {
             held: HeldPayload::default(),
             packing: None,
             is_held_by_more: false,
+            not_taken: 0,
             is_closing: false,
         }
     }

@@ -8,7 +8,10 @@ use super::{
     socket::{SocketRole, SocketState, TcpSocket},
     waiting::{WAITING, Waiting},
 };
-use crate::service::{inet::Inet, passage::Passage};
+use crate::{
+    ip::events::PacketEvent,
+    service::{inet::Inet, passage::Passage},
+};
 use alloc::sync::Arc;
 use rt::sync::Mutex;
 use tcp::{TimeWait, TimeWaitReply};
@@ -98,7 +101,7 @@ fn expire(inet: &Inet, now_ns: u64) {
 
 impl SocketState {
     /// Puts TIME-WAIT in the place of the connection.
-    pub(crate) fn wait(&mut self, inet: &Inet, _passage: &mut Passage, socket: &Arc<TcpSocket>) {
+    pub(crate) fn wait(&mut self, inet: &Inet, passage: &mut Passage, socket: &Arc<TcpSocket>) {
         let streams = inet.streams();
         if let (SocketRole::Live(live), Some(claim)) = (&self.role, self.claim)
             && let Some(state) = live.connection.time_wait()
@@ -116,6 +119,7 @@ impl SocketState {
             let new = FlowOwner::Waiting(Arc::clone(&waiting));
             streams.ports.add(live.flow.local_port, &claim);
             if streams.flows.replace(&live.flow, live.hash, &old, new) {
+                passage.worker.events().add(PacketEvent::TcpTimeWait, 1);
                 streams.waiting.add(state.deadline(), socket.number, waiting);
                 inet.arm(state.deadline());
             } else {

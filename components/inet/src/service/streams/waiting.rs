@@ -2,7 +2,7 @@
 use super::ports::PortClaim;
 use alloc::{collections::BTreeMap, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering};
-use interfaces::sockets::StreamOptions;
+use interfaces::sockets::{SocketFamilies, StreamOptions};
 use rt::{lock_class, sync::Mutex};
 use tcp::{Flow, TimeWait};
 
@@ -69,6 +69,10 @@ impl WaitingTable {
 }
 
 impl Waiting {
+    /// Returns the families of the socket that it was.
+    pub(super) fn families(&self) -> SocketFamilies {
+        self.claim.families
+    }
     /// Returns the time of its end, in nanoseconds; `None` after that.
     pub(super) fn deadline_ns(&self) -> Option<u64> {
         self.state.lock().as_ref().map(TimeWait::deadline)

@@ -3,7 +3,10 @@ use super::{
     arrival::TcpArrival,
     socket::{SocketRole, SocketState, TcpSocket},
 };
-use crate::service::{inet::Inet, passage::Passage};
+use crate::{
+    ip::events::PacketEvent,
+    service::{inet::Inet, passage::Passage},
+};
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 use rt::sync::MutexGuard;
@@ -38,6 +41,8 @@ impl TcpSocket {
         {
             let mut backlog = self.backlog.lock();
             if backlog.len() >= BACKLOG_MAX {
+                passage.worker.events().add(PacketEvent::TcpBacklogDrop, 1);
+                self.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
             backlog.push_back(arrival);

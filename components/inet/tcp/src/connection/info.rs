@@ -2,6 +2,11 @@
 use super::{Connection, types::ConnectionInfo};
 
 impl Connection {
+    /// Returns the segments that were sent again, of all its life.
+    pub fn retransmissions(&self) -> u64 {
+        self.sender.statistics().total_retransmits
+    }
+
     /// Returns the numbers of the connection at this time.
     pub fn info(&self, now_ns: u64) -> ConnectionInfo {
         let totals = &self.totals;

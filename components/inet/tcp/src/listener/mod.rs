@@ -89,6 +89,17 @@ pub struct Listener {
     cookies_until_ns: u64,
 }
 
+/// A half-open request, as users see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfOpenView {
+    /// The ends of the connection to be.
+    pub flow: Flow,
+    /// Time of the next SYN-ACK in nanoseconds.
+    pub deadline_ns: u64,
+    /// SYN-ACKs that were repeated.
+    pub timeouts: u32,
+}
+
 /// The outside of a call: time, ends of the segment, key, and room of a child's receive buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
@@ -132,6 +143,15 @@ impl Listener {
     /// Returns the number of half-open requests.
     pub fn half_open(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Returns the half-open requests, by their ends.
+    pub fn requests(&self) -> impl Iterator<Item = HalfOpenView> {
+        self.requests.iter().map(|(flow, request)| HalfOpenView {
+            flow: *flow,
+            deadline_ns: request.deadline_ns,
+            timeouts: request.timeouts,
+        })
     }
 
     /// Puts a child, which a predecessor of this listener made, at the end of the accept queue.

@@ -1,6 +1,7 @@
 //! The texts of `/proc/net`, in the formats of Linux 6.1 (proc(5)).
 mod configuration;
 mod counters;
+mod report;
 mod settings;
 mod sockets;
 
@@ -9,9 +10,10 @@ pub use configuration::{
     routes6,
 };
 pub use counters::{counters6, extended, simple, socket_counts, socket_counts6};
+pub use report::report;
 pub use settings::{
     CONF4, CONF6, CORE4, CORE6, CoreSetting, InterfaceSetting, NEIGHBOURS4, NEIGHBOURS6,
-    format_values, parse_values,
+    congestion_controls, format_values, parse_name,
 };
 pub use sockets::{ping4, raw4, raw6, tcp4, tcp6, udp4, udp6};
 

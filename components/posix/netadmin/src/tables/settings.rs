@@ -1,6 +1,6 @@
 //! The files of `/proc/sys/net/ipv4` and `ipv6`: their names, and their values as text.
 use crate::NetErrno;
-use alloc::{string::String, vec, vec::Vec};
+use alloc::string::String;
 use core::fmt::Write;
 use interfaces::sockets::{InterfaceParameter as Conf, NetworkParameter as Core};
 
@@ -113,17 +113,20 @@ pub fn format_values(parameter: Core, values: &[i64]) -> String {
     text
 }
 
-/// Returns the values that a program wrote.
+/// Returns the value of a parameter that is written as a name; `None` for one that is a number.
 ///
 /// # Errors
-/// `EINVAL` if they are no numbers, `ENOENT` for a congestion control that is not there.
-pub fn parse_values(parameter: Core, data: &[u8]) -> Result<Vec<i64>, NetErrno> {
-    let text = core::str::from_utf8(data).map_err(|_| NetErrno::EINVAL)?;
-    if parameter == Core::TcpCongestionControl {
-        let found = CONTROLS.iter().position(|name| *name == text.trim());
-        return found.map(|number| vec![number as i64]).ok_or(NetErrno::ENOENT);
+/// `ENOENT` for a congestion control that is not there.
+pub fn parse_name(parameter: Core, data: &[u8]) -> Option<Result<i64, NetErrno>> {
+    if parameter != Core::TcpCongestionControl {
+        return None;
     }
-    let values: Result<Vec<i64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
-    let values = values.map_err(|_| NetErrno::EINVAL)?;
-    if values.is_empty() { Err(NetErrno::EINVAL) } else { Ok(values) }
+    let text = data.split(|byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
+    let found = CONTROLS.iter().position(|name| name.as_bytes() == text);
+    Some(found.map(|number| number as i64).ok_or(NetErrno::ENOENT))
+}
+
+/// Returns `tcp_available_congestion_control` and `tcp_allowed_congestion_control`.
+pub fn congestion_controls() -> String {
+    CONTROLS.join(" ") + "\n"
 }

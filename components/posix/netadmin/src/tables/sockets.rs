@@ -21,6 +21,8 @@ const HEAD6: &str = "  sl  local_address                         \
                      retrnsmt   uid  timeout inode";
 const MS_PER_TICK: u32 = 10;
 const US_PER_TICK: u32 = 10_000;
+/// Time of the first retransmission in microseconds, which a listener shows.
+const INITIAL_RTO: u32 = 1_000_000;
 /// Threshold of slow start that was never set.
 const INITIAL: u32 = 0x7fff_ffff;
 
@@ -88,17 +90,21 @@ fn tcp(network: &dyn NetworkAdministration, family: Family, text: &mut String) {
         let start = text.len();
         let _ = write!(text, "{number:4}: ");
         common(text, socket);
-        let _ = write!(text, " 1 {:016x}", 0);
-        let is_short =
-            matches!(socket.state, ConnectionState::TimeWait | ConnectionState::SynReceived);
-        if !is_short {
-            let info = socket.info.unwrap_or_default();
+        let references = match socket.state {
+            ConnectionState::TimeWait => 3,
+            ConnectionState::SynReceived if socket.info.is_none() => 0,
+            _ => 1,
+        };
+        let _ = write!(text, " {references} {:016x}", 0);
+        if let Some(info) = socket.info {
             let threshold = match info.snd_ssthresh {
                 _ if socket.state == ConnectionState::Listen => 0,
                 INITIAL.. => -1,
                 threshold => i64::from(threshold),
             };
-            let (rto, ato) = (info.rto / US_PER_TICK, info.ato / US_PER_TICK);
+            let is_listener = socket.state == ConnectionState::Listen;
+            let rto = if is_listener { INITIAL_RTO } else { info.rto };
+            let (rto, ato) = (rto / US_PER_TICK, info.ato / US_PER_TICK);
             let _ = write!(text, " {rto} {ato} 0 {} {threshold}", info.snd_cwnd);
         }
         match family {

@@ -107,6 +107,7 @@ fn socket(local: &str, peer: Option<&str>, state: ConnectionState) -> SocketReco
         interface: 0,
         cookie: 9,
         drops: 0,
+        not_taken: 0,
         congestion: CongestionControl::Cubic,
         info: peer.map(|_| StreamInfo {
             state,
@@ -190,6 +191,9 @@ impl NetworkAdministration for FakeNetwork {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![("IpInReceives", 7), ("TcpExtTCPTimeouts", 3), ("Ip6InReceives", 5)]
+    }
+    fn drops(&self) -> Vec<StackDrops> {
+        vec![("malformed", 2), ("checksum", 0)]
     }
     fn parameter(&self, parameter: NetworkParameter) -> Option<Vec<i64>> {
         match parameter {

@@ -105,8 +105,19 @@ fn values_of_settings() {
     use interfaces::sockets::NetworkParameter as P;
     assert_eq!(tables::format_values(P::TcpRmem, &[1, 2, 3]), "1\t2\t3\n");
     assert_eq!(tables::format_values(P::TcpCongestionControl, &[1]), "cubic\n");
-    assert_eq!(tables::parse_values(P::TcpRmem, b"4096 16384\t5\n"), Ok(vec![4096, 16384, 5]));
-    assert_eq!(tables::parse_values(P::TcpCongestionControl, b"reno\n"), Ok(vec![0]));
-    assert!(tables::parse_values(P::TcpRmem, b"x").is_err());
-    assert!(tables::parse_values(P::TcpRmem, b"").is_err());
+    assert_eq!(tables::parse_name(P::TcpCongestionControl, b"reno\n"), Some(Ok(0)));
+    let unknown = Some(Err(crate::NetErrno::ENOENT));
+    assert_eq!(tables::parse_name(P::TcpCongestionControl, b" reno\n"), unknown);
+    assert_eq!(tables::parse_name(P::TcpRmem, b"1"), None);
+    assert_eq!(tables::congestion_controls(), "reno cubic\n");
+}
+
+#[test]
+fn the_report_of_sockets_and_drops() {
+    let text = tables::report(&FakeNetwork::default());
+    let all = lines(&text);
+    assert!(all[1].starts_with("tcp  listen "), "{text}");
+    assert!(all[2].contains("10.0.2.15:22") && all[2].contains("10.0.2.2:4000"), "{text}");
+    assert!(all[2].contains(" cwnd=10 ") && all[2].ends_with("queue-full=0 not-taken=0"), "{text}");
+    assert!(text.ends_with("malformed           2\nchecksum            0\n"), "{text}");
 }

@@ -9,6 +9,11 @@ fn of(text: impl FnOnce(&dyn NetworkAdministration) -> String) -> Vec<u8> {
     internet::administration().map_or_else(Vec::new, |network| text(&*network).into_bytes())
 }
 
+/// Returns `/proc/skerry/net`.
+pub fn report() -> Vec<u8> {
+    of(tables::report)
+}
+
 /// The files of `/proc/net`.
 pub const FILES: ItemTable = &[
     ("arp", Item::File(|| of(tables::neighbours))),

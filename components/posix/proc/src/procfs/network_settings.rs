@@ -12,10 +12,10 @@ use interfaces::{
     file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
     sockets::{NetworkAdministration, NetworkParameter, ParameterScope},
 };
-use memory::setting::Setting as SocketSetting;
+use memory::setting::{self, Setting as SocketSetting};
 use netadmin::tables::{
     CONF4, CONF6, CORE4, CORE6, CoreSetting, InterfaceSetting, NEIGHBOURS4, NEIGHBOURS6,
-    format_values, parse_values,
+    format_values, parse_name,
 };
 use objects::socket::{
     internet::{
@@ -96,17 +96,23 @@ fn values(parameter: NetworkParameter) -> Option<Vec<i64>> {
 }
 
 fn set(parameter: NetworkParameter, data: &[u8]) -> Result<(), Errno> {
+    let mut written = setting::numbers(data).peekable();
     if let Some(settings) = of_sockets(parameter) {
-        let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
-        let mut words = text.split_ascii_whitespace();
+        written.peek().ok_or(Errno::EINVAL)?;
         // As in Linux, the first numbers are set until one is invalid.
-        return settings.iter().try_for_each(|setting| match words.next() {
-            Some(word) => setting.set(word.as_bytes()),
-            None => Ok(()),
-        });
+        return settings.iter().zip(written).try_for_each(|(one, value)| one.set_to(value?));
     }
-    let values = parse_values(parameter, data).map_err(ioctl_number)?;
     let network = network().ok_or(Errno::EINVAL)?;
+    let values = match parse_name(parameter, data) {
+        Some(value) => vec![value.map_err(ioctl_number)?],
+        None => {
+            let count = network.parameter(parameter).ok_or(Errno::EINVAL)?.len();
+            written.take(count).collect::<Result<Vec<i64>, Errno>>()?
+        }
+    };
+    if values.is_empty() {
+        return Err(Errno::EINVAL);
+    }
     let done = network.set_parameter(parameter, &values);
     done.map_err(|error| ioctl_number(error.into()))
 }
@@ -205,5 +211,9 @@ impl Node for SettingNode {
             Place::File(parameter) => set(parameter, data),
             _ => Err(Errno::EIO),
         }
+    }
+    /// Data written at an offset after a number's start is ignored, and so is empty data (`sysctl_writes_strict`).
+    fn write_at(&self, offset: u64, data: &[u8], writer: &dyn Principal) -> Result<(), Errno> {
+        if offset > 0 || data.is_empty() { Ok(()) } else { self.write(data, writer) }
     }
 }

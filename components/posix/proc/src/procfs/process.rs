@@ -5,6 +5,7 @@ use super::{
     login, maps,
     memory_text::{LayoutPart, MemoryText, PageMap, WholeMemory},
     report, status,
+    tree::{network_directory, network_inode},
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -137,6 +138,7 @@ enum Item {
     Link(fn(&Task) -> Option<Path>),
     Descriptors(View),
     Threads,
+    Network,
 }
 
 const ITEMS: &[(&str, Item)] = &[
@@ -175,11 +177,12 @@ const ITEMS: &[(&str, Item)] = &[
     ("fd", Item::Descriptors(View::Links)),
     ("fdinfo", Item::Descriptors(View::Reports)),
     ("task", Item::Threads),
+    ("net", Item::Network),
     (CHILDREN, Item::File(0o444, report::children)),
 ];
 
-/// Number of the directories of descriptors.
-const DESCRIPTORS: u32 = 2;
+/// Number of the directories that both a process and a thread have: `fd`, `fdinfo`, `net`.
+const DIRECTORIES: u32 = 3;
 /// Name of the one file that a thread has and a process has not.
 const CHILDREN: &str = "children";
 /// Files with the same content for all processes: they can be read after the process has ended.
@@ -233,7 +236,7 @@ fn type_of(item: &Item) -> FileType {
             FileType::Regular
         }
         Item::Link(_) => FileType::Symlink,
-        Item::Descriptors(_) | Item::Threads => FileType::Directory,
+        Item::Descriptors(_) | Item::Threads | Item::Network => FileType::Directory,
     }
 }
 
@@ -243,7 +246,7 @@ fn place(index: usize) -> u64 {
 
 impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
-        let links = 2 + DESCRIPTORS + u32::from(self.place == DirectoryPlace::Root);
+        let links = 2 + DIRECTORIES + u32::from(self.place == DirectoryPlace::Root);
         let user = self.subject.user();
         let known = attributes(self.subject.inode(0), FileType::Directory, PERMISSIONS, user);
         Attributes { links, ..known }
@@ -283,6 +286,7 @@ impl Node for ProcessDirectory {
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
             Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
             Item::Threads => Arc::new(Threads { subject, inode }),
+            Item::Network => network_directory(),
         })
     }
     fn entries(
@@ -293,7 +297,10 @@ impl Node for ProcessDirectory {
     ) -> Result<(), Errno> {
         self.subject.check_known(Errno::ENOENT)?;
         let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
-            inode: self.subject.inode(place(index)),
+            inode: match item {
+                Item::Network => network_inode(),
+                _ => self.subject.inode(place(index)),
+            },
             file_type: Some(type_of(item)),
             name: name.as_bytes(),
             next: place(index),

@@ -32,6 +32,9 @@ use vfs::{
     protection::Protection,
 };
 
+/// Name of the link to the network files of the process that follows it, and of the directory that they are in.
+const NETWORK: &str = "net";
+
 const ROOT_INODE: u64 = 1;
 /// The greatest number of names in a directory of a table.
 const TABLE_MAX: u64 = 64;
@@ -64,7 +67,7 @@ const ROOT: ItemTable = &[
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
     ("driver", Item::Directory(DRIVER)),
-    ("net", Item::Directory(network::FILES)),
+    (NETWORK, Item::Link(|_| b"self/net".to_vec())),
     ("sys", Item::Directory(SETTINGS)),
     ("kpagecount", Item::Frames(About::Mappings)),
     ("kpageflags", Item::Frames(About::Use)),
@@ -252,6 +255,7 @@ const SKERRY: ItemTable = &[
     ("components", Item::File(components::components)),
     ("isolated", Item::File(components::isolated)),
     ("control", Item::Trigger(components::control)),
+    ("net", Item::File(network::report)),
 ];
 
 /// A node of the fixed part.
@@ -285,6 +289,17 @@ fn is_setting(inode: u64) -> bool {
         }
         at = parent;
     }
+}
+
+/// Returns the inode of [`network_directory`]. The link `/proc/net` has no entries, so the number of its first one is free.
+pub fn network_inode() -> u64 {
+    let index = ROOT.iter().position(|(name, _)| *name == NETWORK).unwrap_or(0);
+    child_inode(child_inode(ROOT_INODE, index), 0)
+}
+
+/// Makes the directory `net` of processes, which is the same for all.
+pub fn network_directory() -> Child {
+    Arc::new(Fixed { inode: network_inode(), item: Item::Directory(network::FILES) })
 }
 
 fn child_inode(parent: u64, index: usize) -> u64 {

@@ -181,6 +181,7 @@ impl InternetStream {
             (self.send_limit.load(Ordering::Relaxed), self.receive_limit.load(Ordering::Relaxed));
         let fresh = Arc::new(Stream::new(self.wakes.clone(), limits.0, limits.1));
         self.streams.replace(fresh.clone());
+        self.own_stream();
         self.socket().disconnect(fresh);
         self.urgent_taken.store(0, Ordering::Relaxed);
         self.growth.read.store(0, Ordering::Relaxed);

@@ -109,6 +109,7 @@ impl InternetStream {
             }
             if let Some(child) = self.queue.get().and_then(|queue| queue.take()) {
                 self.socket().accepted();
+                child.own_stream();
                 child.grow_send_limit();
                 return Ok(child);
             }

@@ -209,6 +209,10 @@ impl InternetStream {
     fn stream(&self) -> StreamInUse<'_> {
         self.streams.get()
     }
+    /// Names this socket as the owner of its stream.
+    fn own_stream(&self) {
+        self.stream().set_owner(owner(self.user, self.common.number()));
+    }
     #[inline]
     fn phase(&self) -> StreamPhase {
         StreamPhase::of(self.phase.load(Ordering::Acquire))

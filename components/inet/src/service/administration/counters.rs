@@ -1,0 +1,98 @@
+//! Counters.
+use crate::{
+    ip::{
+        events::PacketEvent,
+        statistics::{DROP_REASONS, DropReason},
+    },
+    service::{inet::Inet, streams},
+};
+use alloc::vec::Vec;
+use interfaces::sockets::{LinkCounts, StackDrops};
+
+/// Counters of IP that segments of TCP between connections of this host stand for, by family. They never were packets.
+const OF_PACKETS: [[&str; 3]; 2] = [
+    ["IpInReceives", "IpInDelivers", "IpOutRequests"],
+    ["Ip6InReceives", "Ip6InDelivers", "Ip6OutRequests"],
+];
+/// The same of their bytes.
+const OF_OCTETS: [[&str; 2]; 2] =
+    [["IpExtInOctets", "IpExtOutOctets"], ["Ip6InOctets", "Ip6OutOctets"]];
+/// The same of TCP.
+const OF_SEGMENTS: [&str; 2] = ["TcpInSegs", "TcpOutSegs"];
+
+/// Returns the counters that the stack keeps.
+pub(super) fn all(inet: &Inet) -> Vec<(&'static str, u64)> {
+    let events = &inet.stack().events;
+    let segments =
+        [PacketEvent::LocalSegments4, PacketEvent::LocalSegments6].map(|it| events.get(it));
+    let octets = [PacketEvent::LocalOctets4, PacketEvent::LocalOctets6].map(|it| events.get(it));
+    let mut all = events.named();
+    for (name, count) in &mut all {
+        for family in [0, 1] {
+            let is_in = |names: &[&str]| names.contains(name);
+            if is_in(OF_PACKETS.get(family).map_or(&[], |names| names)) || is_in(&OF_SEGMENTS) {
+                *count += segments.get(family).copied().unwrap_or(0);
+            }
+            if is_in(OF_OCTETS.get(family).map_or(&[], |names| names)) {
+                *count += octets.get(family).copied().unwrap_or(0);
+            }
+        }
+        if *name == "TcpRetransSegs" {
+            *count += streams::records::retransmissions(inet);
+        }
+    }
+    let of = |name| all.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count);
+    let marked = |prefix: &str| {
+        let is_mark = |name: &&str| {
+            let rest = name.strip_prefix(prefix);
+            rest.is_some_and(|rest| matches!(rest, "ECT1Pkts" | "ECT0Pkts" | "CEPkts"))
+        };
+        all.iter().filter(|(name, _)| is_mark(name)).map(|(_, count)| count).sum::<u64>()
+    };
+    let errors = |checksums, full| of(checksums) + of(full);
+    let more = [
+        ("UdpInErrors", errors("UdpInCsumErrors", "UdpRcvbufErrors")),
+        ("Udp6InErrors", errors("Udp6InCsumErrors", "Udp6RcvbufErrors")),
+        ("IpExtInNoECTPkts", of("IpInReceives").saturating_sub(marked("IpExtIn"))),
+        ("Ip6InNoECTPkts", of("Ip6InReceives").saturating_sub(marked("Ip6In"))),
+    ];
+    all.extend(more);
+    all.extend(of_drops(inet));
+    all
+}
+
+/// Returns the counters that are reasons of drops.
+fn of_drops(inet: &Inet) -> [(&'static str, u64); 5] {
+    let drops = &inet.stack().drops;
+    let sum = |reasons: &[DropReason]| reasons.iter().map(|one| drops.get(*one)).sum::<u64>();
+    [
+        ("IpInHdrErrors", sum(&[DropReason::Malformed, DropReason::Option])),
+        ("IpInAddrErrors", sum(&[DropReason::Martian, DropReason::NotForUs])),
+        ("IpInDiscards", sum(&[DropReason::NoMemory])),
+        ("IpReasmTimeout", sum(&[DropReason::ReassemblyTimeout])),
+        ("IpReasmFails", sum(&[DropReason::ReassemblyTimeout, DropReason::Fragment])),
+    ]
+}
+
+/// Returns the counts of the loopback interface: what is sent is received.
+pub(super) fn of_loopback(inet: &Inet) -> LinkCounts {
+    let events = &inet.stack().events;
+    let sum = |names: &[PacketEvent]| names.iter().map(|one| events.get(*one)).sum::<u64>();
+    let packets =
+        sum(&[PacketEvent::LoopPackets, PacketEvent::LocalSegments4, PacketEvent::LocalSegments6]);
+    let bytes =
+        sum(&[PacketEvent::LoopOctets, PacketEvent::LocalOctets4, PacketEvent::LocalOctets6]);
+    LinkCounts {
+        rx_packets: packets,
+        tx_packets: packets,
+        rx_bytes: bytes,
+        tx_bytes: bytes,
+        ..LinkCounts::default()
+    }
+}
+
+/// Returns the packets that the stack dropped, by reason.
+pub(super) fn drops(inet: &Inet) -> Vec<StackDrops> {
+    let drops = &inet.stack().drops;
+    DROP_REASONS.iter().map(|(reason, name)| (*name, drops.get(*reason))).collect()
+}
