@@ -137,6 +137,6 @@ fn set_owner(call: &Call<'_>, file: &OpenFile, (kind, id): (i32, i32)) -> Result
     if !is_there {
         return Err(Errno::ESRCH);
     }
-    SignalOwner::of(file)?.set_whom(whom, call.task.credentials());
+    SignalOwner::of(file)?.set_whom(file, whom, call.task.credentials());
     Ok(0)
 }

@@ -28,7 +28,7 @@ pub fn set(task: &Task, file: &Arc<OpenFile>, fd: i32, events: u32) -> Result<()
     }
     let owner = SignalOwner::of(file)?;
     if owner.whom() == Whom::Nobody {
-        owner.set_whom(Whom::Process(task.process.id()), task.credentials());
+        owner.set_whom(file, Whom::Process(task.process.id()), task.credentials());
     }
     notes::add(owner, file, (table, fd), events);
     Ok(())

@@ -10,7 +10,7 @@ use crate::{
     object::Process,
     signal::{
         info::{self, Info},
-        number::SIGIO,
+        number::{SIGIO, SIGURG},
         send,
     },
     tree,
@@ -74,11 +74,26 @@ impl Watcher for RoomWatcher {
     }
 }
 
+/// Tells the owner of a socket that the peer announced an urgent byte, whether O_ASYNC is set or not.
+struct UrgentWatcher {
+    owner: Weak<SignalOwner>,
+}
+
+impl Watcher for UrgentWatcher {
+    fn changed(&self) {
+        if let Some(owner) = self.owner.upgrade() {
+            owner.tell_urgent();
+        }
+    }
+}
+
 /// The receiver of a description's signals.
 pub struct SignalOwner {
     this: Weak<SignalOwner>,
     /// Of a socket: looks for room for the owner.
     room: Once<Arc<RoomWatcher>>,
+    /// Of a socket that has urgent bytes: hears of them, once there was a receiver.
+    urgent: Once<Arc<UrgentWatcher>>,
     code: i32,
     setting: Mutex<Setting>,
     is_on: AtomicBool,
@@ -98,6 +113,7 @@ impl SignalOwner {
             Arc::new_cyclic(|this| SignalOwner {
                 this: this.clone(),
                 room: Once::new(),
+                urgent: Once::new(),
                 code,
                 setting: Mutex::new(&SETTING, setting),
                 is_on: AtomicBool::new(false),
@@ -107,10 +123,28 @@ impl SignalOwner {
         let kept = slot.get_or_insert_with(|| make()).clone();
         kept.downcast::<SignalOwner>().map_err(|_| Errno::EINVAL)
     }
-    /// Sets the receiver; `by` must be allowed to signal it when a signal is sent.
-    pub fn set_whom(&self, whom: Whom, by: Arc<Credentials>) {
-        let mut setting = self.setting.lock();
-        (setting.whom, setting.by) = (whom, Some(by));
+    /// Sets the receiver of the signals of `file`; `by` must be allowed to signal it when a signal is sent.
+    pub fn set_whom(&self, file: &OpenFile, whom: Whom, by: Arc<Credentials>) {
+        {
+            let mut setting = self.setting.lock();
+            (setting.whom, setting.by) = (whom, Some(by));
+        }
+        let Some(queue) = file.file().urgent_source() else { return };
+        self.urgent.get_or_init(|| {
+            let watcher = Arc::new(UrgentWatcher { owner: self.this.clone() });
+            let told: Weak<UrgentWatcher> = Arc::downgrade(&watcher);
+            PollTable::telling(told).add(queue);
+            watcher
+        });
+    }
+    /// Sends SIGURG, and with a signal of F_SETSIG and O_ASYNC that one, too.
+    fn tell_urgent(&self) {
+        let setting = self.setting.lock().clone();
+        setting.send(Info::kernel(SIGURG));
+        if setting.signal != 0 && self.is_on.load(Ordering::Acquire) {
+            let band = u32::from(Ready::PRIORITY.bits());
+            setting.send(Info::poll(setting.signal, info::POLL_PRI, band, setting.fd));
+        }
     }
     /// Returns the receiver of the signals.
     pub fn whom(&self) -> Whom {
@@ -188,10 +222,13 @@ impl Watcher for SignalOwner {
 impl Setting {
     /// Sends the signal, as [`SignalOwner::tell`] does.
     fn tell(&self, code: i32, band: u32, fd: i32) {
-        let message = match self.signal {
+        self.send(match self.signal {
             0 => Info::kernel(SIGIO),
             signal => Info::poll(signal, code, band, fd),
-        };
+        });
+    }
+    /// Sends a signal to the receiver.
+    fn send(&self, message: Info) {
         let may = |process: &Process| self.by.as_ref().is_some_and(|by| by.may_signal(process));
         let targets: Vec<Arc<Process>> = match self.whom {
             Whom::Nobody => Vec::new(),

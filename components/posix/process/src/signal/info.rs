@@ -27,6 +27,8 @@ pub const SI_TKILL: i32 = -6;
 pub const POLL_IN: i32 = 1;
 /// Code of signal-driven I/O: there is room to write.
 pub const POLL_OUT: i32 = 2;
+/// Code of signal-driven I/O: an urgent byte was announced.
+pub const POLL_PRI: i32 = 5;
 /// Code of directory notifications: an event in a directory.
 pub const POLL_MSG: i32 = 3;
 

@@ -261,6 +261,10 @@ pub trait File: Send + Sync {
     fn signal_source(&self) -> Option<SignalSource<'_>> {
         None
     }
+    /// The queue that is woken when an urgent byte was announced, of which an owner is told by SIGURG; `None` if there are none.
+    fn urgent_source(&self) -> Option<&WaitQueue> {
+        None
+    }
     /// Passes directory entries from `position` on to `take`, as [`interfaces::file_system::FileSystem::read_directory`] (`.`
     /// and `..` included here).
     ///
