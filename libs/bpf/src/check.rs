@@ -2,6 +2,7 @@
 use crate::{
     CELLS, Call, INSTRUCTIONS_MAX, Instruction, Malformed,
     operation::{Arithmetic, Jumps, Operation, Test},
+    packet,
 };
 use alloc::{boxed::Box, vec};
 
@@ -23,6 +24,7 @@ const X: u16 = 0x08;
 const A: u16 = 0x10;
 const DIV: u16 = 0x30;
 const NEG: u16 = 0x80;
+const MOD: u16 = 0x90;
 const JA: u16 = 0x00;
 const TAX: u16 = 0x00;
 const TXA: u16 = 0x80;
@@ -41,9 +43,22 @@ const MISC_TXA: u16 = MISC | TXA;
 const ALU_NEG: u16 = ALU | NEG;
 const JMP_JA: u16 = JMP | JA;
 const ALU_DIV_X: u16 = ALU | DIV | X;
+const ALU_MOD_X: u16 = ALU | MOD | X;
+
+/// The subject of a program, which determines its loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// System calls.
+    Calls,
+    /// Packets.
+    Packets,
+}
 
 /// Checks a program and returns its operations.
-pub fn operations(instructions: &[Instruction]) -> Result<Box<[Operation]>, Malformed> {
+pub fn operations(
+    instructions: &[Instruction],
+    dialect: Dialect,
+) -> Result<Box<[Operation]>, Malformed> {
     if instructions.len() > INSTRUCTIONS_MAX {
         return Err(Malformed);
     }
@@ -54,21 +69,23 @@ pub fn operations(instructions: &[Instruction]) -> Result<Box<[Operation]>, Malf
     let after = |at: usize| instructions.len() - at - 1;
     let operations = instructions.iter().enumerate();
     let operations: Option<_> =
-        operations.map(|(at, instruction)| operation(instruction, after(at))).collect();
+        operations.map(|(at, instruction)| operation(instruction, after(at), dialect)).collect();
     check_memory(instructions)?;
     operations.ok_or(Malformed)
 }
 
 /// Decodes `instruction`, which `after` instructions follow.
-fn operation(instruction: &Instruction, after: usize) -> Option<Operation> {
+fn operation(instruction: &Instruction, after: usize, dialect: Dialect) -> Option<Operation> {
     let constant = instruction.constant;
     let cell = || u8::try_from(constant).ok().filter(|cell| usize::from(*cell) < CELLS);
+    let of_subject = match dialect {
+        Dialect::Calls => load_of_call(instruction),
+        Dialect::Packets => packet::load(instruction)?,
+    };
+    if of_subject.is_some() {
+        return of_subject;
+    }
     Some(match instruction.code {
-        LD_ABS if constant < Call::BYTES && constant.is_multiple_of(4) => {
-            Operation::Load((constant / 4) as u8)
-        }
-        LD_LEN => Operation::LoadConstant(Call::BYTES),
-        LDX_LEN => Operation::IndexConstant(Call::BYTES),
         LD_IMM => Operation::LoadConstant(constant),
         LDX_IMM => Operation::IndexConstant(constant),
         LD_MEM => Operation::LoadCell(cell()?),
@@ -81,13 +98,26 @@ fn operation(instruction: &Instruction, after: usize) -> Option<Operation> {
         MISC_TXA => Operation::IndexToAccumulator,
         ALU_NEG => Operation::Negate,
         JMP_JA if (constant as usize) < after => Operation::Jump(constant),
-        code if code & CLASS == ALU => computation(code, constant)?,
+        code if code & CLASS == ALU => computation(code, constant, dialect)?,
         code if code & CLASS == JMP => test(instruction, after)?,
         _ => return None,
     })
 }
 
-fn computation(code: u16, constant: u32) -> Option<Operation> {
+/// Decodes a load of a part of a call; `None` for other instructions.
+fn load_of_call(instruction: &Instruction) -> Option<Operation> {
+    let constant = instruction.constant;
+    match instruction.code {
+        LD_ABS if constant < Call::BYTES && constant.is_multiple_of(4) => {
+            Some(Operation::Load((constant / 4) as u8))
+        }
+        LD_LEN => Some(Operation::LoadConstant(Call::BYTES)),
+        LDX_LEN => Some(Operation::IndexConstant(Call::BYTES)),
+        _ => None,
+    }
+}
+
+fn computation(code: u16, constant: u32, dialect: Dialect) -> Option<Operation> {
     let what = match code & !(CLASS | X) {
         0x00 => Arithmetic::Add,
         0x10 => Arithmetic::Subtract,
@@ -97,13 +127,14 @@ fn computation(code: u16, constant: u32) -> Option<Operation> {
         0x50 => Arithmetic::And,
         0x60 => Arithmetic::ShiftLeft,
         0x70 => Arithmetic::ShiftRight,
+        MOD if dialect == Dialect::Packets => Arithmetic::Modulo,
         0xa0 => Arithmetic::Xor,
         _ => return None,
     };
     let is_shift = matches!(what, Arithmetic::ShiftLeft | Arithmetic::ShiftRight);
     match code & X {
         X => Some(Operation::ComputeIndex(what)),
-        _ if what == Arithmetic::Divide && constant == 0 => None,
+        _ if matches!(what, Arithmetic::Divide | Arithmetic::Modulo) && constant == 0 => None,
         _ if is_shift && constant >= u32::BITS => None,
         _ => Some(Operation::Compute(what, constant)),
     }
@@ -170,11 +201,12 @@ fn check_memory(instructions: &[Instruction]) -> Result<(), Malformed> {
 }
 
 /// Returns the length of the program that Linux's `bpf_convert_filter` would make.
-pub fn weight(instructions: &[Instruction]) -> u32 {
+pub fn weight(instructions: &[Instruction], dialect: Dialect) -> u32 {
     const BEGINNING: u32 = 3;
     let weights = instructions.iter().map(|instruction| match instruction.code {
         RET => 2,
-        ALU_DIV_X => 5,
+        ALU_DIV_X | ALU_MOD_X => 5,
+        code if dialect == Dialect::Packets && packet::is_load(code) => packet::LOAD_WEIGHT,
         _ => 1 + tested(instruction.code).map_or(0, |test| more_for_test(instruction, test)),
     });
     BEGINNING + weights.sum::<u32>()

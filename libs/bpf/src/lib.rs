@@ -1,9 +1,10 @@
-//! Classic BPF as seccomp(2) has it: programs that look at a system call and return the action for it.
+//! Classic BPF: programs that look at a system call and return the action for it (seccomp(2)), and programs that look at a packet
+//! and return the number of bytes that a socket gets of it (`SO_ATTACH_FILTER`, socket(7)).
 //!
-//! [`Program::new`] checks a program, [`Program::run`] runs it on a [`Call`]. Jumps only go forward, so each instruction is
-//! executed at most once.
+//! [`Program::new`] checks a program, [`Program::run`] runs it on a [`Call`]; [`PacketProgram`] does both for packets. Jumps only
+//! go forward, so each instruction is executed at most once.
 //!
-//! Most programs begin with a search for the call's number, whose result is the same each time. So this part is evaluated for
+//! Most programs for calls begin with a search for the call's number, whose result is the same each time. So this part is evaluated for
 //! each number when the program is made ([`ahead`]), and a run starts where the arguments begin to matter. Tests for many
 //! values, one after another, are replaced by a search ([`row`]). Source: McCanne and Jacobson, "The BSD Packet Filter",
 //! 1993; Linux `net/core/filter.c`, `kernel/seccomp.c`.
@@ -14,10 +15,15 @@ extern crate alloc;
 mod ahead;
 mod check;
 mod operation;
+mod packet;
 mod row;
 
+pub use packet::{PacketBytes, PacketFacts, PacketProgram};
+
 use alloc::{boxed::Box, vec::Vec};
-use operation::Operation;
+use check::Dialect;
+use operation::{Operation, Subject};
+use packet::PacketLoad;
 use row::Row;
 
 /// The greatest number of instructions of a program.
@@ -77,11 +83,20 @@ impl Call {
         self.0
     }
     fn number(&self) -> u32 {
-        self.word(0)
+        let [number, ..] = self.0;
+        number
     }
+}
+
+impl Subject for Call {
     #[inline]
-    fn word(&self, index: u8) -> u32 {
-        self.0.get(usize::from(index) % Call::WORDS).copied().unwrap_or(0)
+    fn word(&self, index: u8) -> Option<u32> {
+        self.0.get(usize::from(index) % Call::WORDS).copied()
+    }
+    /// Programs for calls have no such loads.
+    #[inline]
+    fn load(&self, _: PacketLoad, _: u32, _: (u32, u32)) -> Option<u32> {
+        None
     }
 }
 
@@ -136,10 +151,15 @@ impl Program {
     pub fn new(words: &[u64]) -> Result<Program, Malformed> {
         let instructions: Vec<Instruction> =
             words.iter().take(INSTRUCTIONS_MAX + 1).map(|word| Instruction::from(*word)).collect();
-        let mut operations = check::operations(&instructions)?;
+        let mut operations = check::operations(&instructions, Dialect::Calls)?;
         let starts = (0..NUMBERS as u32).map(|number| ahead::start(&operations, number)).collect();
         let rows = row::find(&mut operations);
-        Ok(Program { weight: check::weight(&instructions), operations, rows, starts })
+        Ok(Program {
+            weight: check::weight(&instructions, Dialect::Calls),
+            operations,
+            rows,
+            starts,
+        })
     }
 
     /// Returns the length that Linux counts against the longest chain of filters, in instructions of its internal language.
@@ -167,5 +187,7 @@ impl Program {
     }
 }
 
+#[cfg(test)]
+mod packet_tests;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
 //! [`Operation`]: a decoded instruction of eight bytes; [`run`] executes them.
-use crate::{CELLS, Call, row::Row};
+use crate::{CELLS, packet::PacketLoad, row::Row};
 
 /// An operation on the accumulator and a second number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +8,7 @@ pub enum Arithmetic {
     Subtract,
     Multiply,
     Divide,
+    Modulo,
     And,
     Or,
     Xor,
@@ -24,6 +25,7 @@ impl Arithmetic {
             Arithmetic::Subtract => left.wrapping_sub(right),
             Arithmetic::Multiply => left.wrapping_mul(right),
             Arithmetic::Divide => return left.checked_div(right),
+            Arithmetic::Modulo => return left.checked_rem(right),
             Arithmetic::And => left & right,
             Arithmetic::Or => left | right,
             Arithmetic::Xor => left ^ right,
@@ -74,6 +76,12 @@ impl Jumps {
 pub enum Operation {
     /// Loads a word of the call into A.
     Load(u8),
+    /// Loads a part of the packet into A.
+    LoadPacket(PacketLoad, u32),
+    /// Loads the length of a header of IPv4, of which the packet has the first byte at this offset, into X.
+    IndexHeader(u32),
+    /// Loads the length of the packet into X.
+    IndexLength,
     /// Loads a constant into A.
     LoadConstant(u32),
     /// Loads a cell of memory into A.
@@ -115,14 +123,43 @@ pub enum Operation {
 
 const _: () = assert!(size_of::<Operation>() == 8);
 
+/// The data that a program looks at. A load that returns `None` ends the program with 0.
+pub trait Subject {
+    /// Returns a word of a call.
+    fn word(&self, index: u8) -> Option<u32>;
+    /// Returns a part of a packet. A and X are the registers.
+    fn load(&self, load: PacketLoad, constant: u32, registers: (u32, u32)) -> Option<u32>;
+}
+
 /// Runs `operations`, with their `rows`, from `start`, with nothing in registers and memory.
-pub fn run(operations: &[Operation], rows: &[Row], start: usize, call: &Call) -> u32 {
+pub fn run(operations: &[Operation], rows: &[Row], start: usize, subject: &impl Subject) -> u32 {
+    execute(operations, rows, start, subject).unwrap_or(0)
+}
+
+/// As [`run`]; `None` for a division by 0 and for a load of what is not there.
+#[inline]
+fn execute(
+    operations: &[Operation],
+    rows: &[Row],
+    start: usize,
+    subject: &impl Subject,
+) -> Option<u32> {
     let (mut accumulator, mut index, mut cells) = (0_u32, 0_u32, [0_u32; CELLS]);
     let mut at = start;
     while let Some(operation) = operations.get(at) {
         at += 1;
         match *operation {
-            Operation::Load(word) => accumulator = call.word(word),
+            Operation::Load(word) => accumulator = subject.word(word)?,
+            Operation::LoadPacket(load, constant) => {
+                accumulator = subject.load(load, constant, (accumulator, index))?;
+            }
+            Operation::IndexHeader(at) => {
+                let byte = subject.load(PacketLoad::Byte, at, (accumulator, index))?;
+                index = (byte & 0xf) << 2;
+            }
+            Operation::IndexLength => {
+                index = subject.load(PacketLoad::Length, 0, (accumulator, index))?;
+            }
             Operation::LoadConstant(value) => accumulator = value,
             Operation::LoadCell(cell) => accumulator = load(&cells, cell),
             Operation::IndexConstant(value) => index = value,
@@ -134,26 +171,20 @@ pub fn run(operations: &[Operation], rows: &[Row], start: usize, call: &Call) ->
             Operation::Compute(what, with) => {
                 accumulator = what.of(accumulator, with).unwrap_or(0);
             }
-            Operation::ComputeIndex(what) => match what.of(accumulator, index) {
-                Some(value) => accumulator = value,
-                None => return 0,
-            },
+            Operation::ComputeIndex(what) => accumulator = what.of(accumulator, index)?,
             Operation::Negate => accumulator = accumulator.wrapping_neg(),
             Operation::Jump(over) => at += over as usize,
             Operation::IfEqual(jumps, with) => at += jumps.taken(accumulator == with),
             Operation::IfGreater(jumps, with) => at += jumps.taken(accumulator > with),
             Operation::IfAtLeast(jumps, with) => at += jumps.taken(accumulator >= with),
             Operation::IfAnyBit(jumps, with) => at += jumps.taken(accumulator & with != 0),
-            Operation::Search(row) => match rows.get(row as usize) {
-                Some(row) => at = row.next(accumulator),
-                None => return 0,
-            },
+            Operation::Search(row) => at = rows.get(row as usize)?.next(accumulator),
             Operation::IfIndex(test, jumps) => at += jumps.taken(test.of(accumulator, index)),
-            Operation::Return(value) => return value,
-            Operation::ReturnAccumulator => return accumulator,
+            Operation::Return(value) => return Some(value),
+            Operation::ReturnAccumulator => return Some(accumulator),
         }
     }
-    0
+    None
 }
 
 #[inline]

@@ -246,7 +246,7 @@ fn lengths_count_as_on_linux() {
 
 /// Runs the instructions one by one, without decoding or searching.
 fn plain(words: &[u64], call: &Call) -> u32 {
-    let data: Vec<u32> = (0..16).map(|index| call.word(index)).collect();
+    let data: Vec<u32> = call.words().to_vec();
     let (mut a, mut x, mut cells, mut at) = (0_u32, 0_u32, [0_u32; 16], 0_usize);
     loop {
         let Instruction { code, then, otherwise, constant: k } = Instruction::from(words[at]);
