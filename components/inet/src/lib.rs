@@ -43,6 +43,7 @@ pub use tables::{
     configuration::{ChangeError, Configuration, ConfigurationWatcher, View},
     interface::{
         AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex, Ipv6Settings,
+        WantedFrames,
     },
     neighbours::{NeighbourKey, NeighbourState},
     routes::{Route, RouteError, RouteKind, Routes, TableId, maker},

@@ -10,7 +10,7 @@
 //! above the limit, so the charge ends at most one datagram above it (`__udp_enqueue_schedule_skb`).
 //!
 //! Locks: `datagrams.queue`; nothing is held over a call of the observer.
-use super::{SocketError, SocketEvents, SocketObserver};
+use super::{FilterSlot, SocketError, SocketEvents, SocketObserver};
 use crate::nic::PacketSegment;
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
@@ -170,13 +170,19 @@ impl QueueState {
 pub struct DatagramQueue {
     state: Mutex<QueueState>,
     observer: Arc<dyn SocketObserver>,
+    filter: FilterSlot,
 }
 
 impl DatagramQueue {
     /// Makes an empty queue, which may keep `limit` bytes of memory.
     pub fn new(observer: Arc<dyn SocketObserver>, limit: usize) -> DatagramQueue {
         let state = QueueState { limit, ..QueueState::default() };
-        DatagramQueue { state: Mutex::new(&QUEUE, state), observer }
+        let filter = FilterSlot::default();
+        DatagramQueue { state: Mutex::new(&QUEUE, state), observer, filter }
+    }
+    /// Returns the place of the filter, which the stack asks before it queues a datagram.
+    pub fn filter(&self) -> &FilterSlot {
+        &self.filter
     }
     /// Sets the memory that the queue may keep (`SO_RCVBUF`).
     pub fn set_limit(&self, bytes: usize) {

@@ -8,9 +8,11 @@ mod datagrams;
 #[cfg(test)]
 mod datagrams_tests;
 mod error;
+mod filter;
 mod network;
 mod options;
 mod stream;
+mod taps;
 #[cfg(test)]
 mod tests;
 
@@ -23,9 +25,14 @@ pub use administration::{
 };
 pub use datagrams::{DatagramQueue, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
+pub use filter::FilterSlot;
 pub use network::{
     Acceptor, CloseKind, ConnectionState, DatagramProtocol, DatagramSocket, MoreData, Network,
     QuickAcknowledge, SentDatagram, SocketFamilies, SocketOwner, StreamInfo, StreamSocket,
 };
 pub use options::{CongestionControl, IpOptions, Membership, PathDiscovery, StreamOptions};
 pub use stream::{Counters, SocketEvents, SocketObserver, Stream, StreamState};
+pub use taps::{
+    FrameChecksum, FrameTap, LinkMembership, LinkTap, LinkTaps, SeenFrame, SentFrame, TapBinding,
+    hardware, packet_kind,
+};

@@ -3,8 +3,8 @@
 //! Control goes through these traits. Data goes through the [`Stream`] or the [`DatagramQueue`] of a socket, which the client made
 //! and keeps. No call waits: a call that starts something ends at once, and the socket's observer hears of the end.
 use super::{
-    DatagramQueue, IpOptions, Membership, NetworkAdministration, Payload, SocketError, Stream,
-    StreamOptions,
+    DatagramQueue, IpOptions, LinkTaps, Membership, NetworkAdministration, Payload, SocketError,
+    Stream, StreamOptions,
 };
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
@@ -296,6 +296,8 @@ pub trait Network: Send + Sync {
         families: SocketFamilies,
         owner: SocketOwner,
     ) -> Result<Arc<dyn DatagramSocket>, SocketError>;
+    /// Returns the maker of taps of the links.
+    fn taps(&self) -> Arc<dyn LinkTaps>;
     /// Returns the stack's administration.
     fn administration(&self) -> Arc<dyn NetworkAdministration>;
 }

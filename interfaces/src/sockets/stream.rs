@@ -13,7 +13,7 @@
 //!
 //! Locks: `stream.writing` (a writer, over its copy) > `stream.send`; `stream.reading` (a reader, over its copy) >
 //! `stream.receive`; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
-use super::{SocketError, SocketOwner};
+use super::{FilterSlot, SocketError, SocketOwner};
 use crate::nic::PacketSegment;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use bitflags::bitflags;
@@ -250,6 +250,7 @@ pub struct Stream {
     send: Mutex<Queue>,
     receive: Mutex<Queue>,
     observer: Arc<dyn SocketObserver>,
+    filter: FilterSlot,
 }
 
 impl Stream {
@@ -277,6 +278,7 @@ impl Stream {
             send: Mutex::new(&SEND, Queue::default()),
             receive: Mutex::new(&RECEIVE, Queue::default()),
             observer,
+            filter: FilterSlot::default(),
         }
     }
     /// Returns the counters, each at some moment of the call.
@@ -407,6 +409,10 @@ impl Stream {
     pub fn readable(&self) -> usize {
         let read = self.read.load(Ordering::Acquire);
         self.received.load(Ordering::Acquire).saturating_sub(read) as usize
+    }
+    /// Returns the place of the filter, which the stack asks before it takes a segment.
+    pub fn filter(&self) -> &FilterSlot {
+        &self.filter
     }
     /// Sets the memory that received bytes may hold.
     pub fn set_receive_limit(&self, bytes: usize) {

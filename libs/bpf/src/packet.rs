@@ -166,6 +166,15 @@ impl PacketBytes for [u8] {
     }
 }
 
+impl<P: PacketBytes + ?Sized> PacketBytes for &P {
+    fn length(&self) -> usize {
+        (**self).length()
+    }
+    fn read(&self, offset: i64, out: &mut [u8]) -> bool {
+        (**self).read(offset, out)
+    }
+}
+
 /// The properties of a packet besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketFacts {

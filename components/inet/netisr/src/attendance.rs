@@ -109,17 +109,29 @@ pub fn filter_of(interface: &Interface) -> Filter {
     let all = [igmp::ALL_HOSTS.into(), IpAddr::V6(ipv6::ALL_NODES)];
     let groups = interface.groups.keys().copied().chain(all);
     let mut multicast: Vec<_> = groups.map(ethernet::of_group).collect();
+    let (of_groups, unicast): (Vec<_>, Vec<_>) = interface
+        .wanted
+        .addresses
+        .keys()
+        .copied()
+        .filter(|address| *address != interface.mac)
+        .partition(|address| ethernet::is_group(*address));
+    multicast.extend(of_groups);
     multicast.sort_unstable();
     multicast.dedup();
-    let is_all_multicast =
-        interface.flags.contains(InterfaceFlags::ALLMULTI) || multicast.len() > ADDRESSES_MAX;
+    let is_too_long = multicast.len() + unicast.len() > ADDRESSES_MAX;
+    let is_all_multicast = interface.flags.contains(InterfaceFlags::ALLMULTI)
+        || interface.wanted.groups > 0
+        || is_too_long;
     if is_all_multicast {
         multicast.clear();
     }
     Filter {
-        is_promiscuous: interface.flags.contains(InterfaceFlags::PROMISC),
+        is_promiscuous: interface.flags.contains(InterfaceFlags::PROMISC)
+            || interface.wanted.all > 0
+            || unicast.len() > ADDRESSES_MAX,
         is_all_multicast,
-        unicast: Vec::new(),
+        unicast: if unicast.len() > ADDRESSES_MAX { Vec::new() } else { unicast },
         multicast,
     }
 }

@@ -152,7 +152,8 @@ impl Card {
         for packet in batch.drain(..) {
             let checksum = match packet.checksum {
                 ChecksumState::Unknown => TransportChecksum::Unverified,
-                ChecksumState::Valid | ChecksumState::Partial(_) => TransportChecksum::Verified,
+                ChecksumState::Valid => TransportChecksum::Verified,
+                ChecksumState::Partial(_) => TransportChecksum::Partial,
             };
             let mut payload = BufferChain::default();
             if packet.bytes() < COPIED_BELOW {

@@ -118,6 +118,15 @@ pub enum TransportChecksum {
     Unverified,
     /// The device has verified it, or the packet never left the host.
     Verified,
+    /// The sender has not written it: the packet comes from this machine, or from a guest beside it.
+    Partial,
+}
+
+impl TransportChecksum {
+    /// Returns whether nobody has to verify it.
+    pub fn is_good(self) -> bool {
+        self != TransportChecksum::Unverified
+    }
 }
 
 /// A received packet, or a part of one.
@@ -168,6 +177,29 @@ impl<'p, B: Buffer> Arrival<'p, B> {
     pub fn whole(&self) -> Option<&'p [u8]> {
         let head = self.head();
         (head.len() == self.length()).then_some(head)
+    }
+    /// Returns the offset of its first byte in the packet.
+    pub fn start(&self) -> usize {
+        self.range.start
+    }
+    /// Copies bytes of the packet, wherever this part begins, from `offset` on to `out`. Returns whether all of them are in the
+    /// packet, before the end of this part.
+    pub fn read_packet(&self, offset: usize, out: &mut [u8]) -> bool {
+        let Some(end) = offset.checked_add(out.len()).filter(|end| *end <= self.range.end) else {
+            return false;
+        };
+        match self.head.get(offset..end) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            // The bytes before the body are in the head.
+            None => {
+                let of_head = self.head.get(offset..).unwrap_or_default();
+                let (front, rest) = out.split_at_mut(of_head.len().min(out.len()));
+                front.copy_from_slice(of_head.get(..front.len()).unwrap_or_default());
+                let at = offset.saturating_add(front.len()).saturating_sub(self.body_at);
+                return self.body.read(at, rest) == rest.len();
+            }
+        }
+        true
     }
     /// Returns the part in `range`, cut to the end.
     pub fn part(&self, range: Range<usize>) -> Arrival<'p, B> {
@@ -238,6 +270,10 @@ mod tests {
             prop_assert_eq!(part.to_chain().unwrap().to_vec(), expected);
             prop_assert_eq!(part.sum().folded(), Sum::of(expected).folded());
             prop_assert!(expected.starts_with(part.head()));
+            let mut out = vec![0; expected.len()];
+            prop_assert!(part.read_packet(start, &mut out));
+            prop_assert_eq!(&out[..], expected);
+            prop_assert!(!part.read_packet(end.max(start), &mut [0]));
         }
     }
 }

@@ -79,6 +79,8 @@ events! {
     UdpChecksum6 "Udp6InCsumErrors"
     UdpFull4 "UdpRcvbufErrors"
     UdpFull6 "Udp6RcvbufErrors"
+    UdpRefused4 "Datagrams of UDP over IPv4 that the filter of a socket refused."
+    UdpRefused6 "The same for IPv6."
     TcpActiveOpen "TcpActiveOpens"
     TcpPassiveOpen "TcpPassiveOpens"
     TcpAttemptFail "TcpAttemptFails"

@@ -100,7 +100,7 @@ impl<B: Buffer> Delivery<'_, B> {
     /// Returns whether the checksum over the pseudo header and the payload is right, or was verified before.
     pub(crate) fn is_intact(&self) -> bool {
         let payload = &self.payload;
-        if payload.checksum() == TransportChecksum::Verified {
+        if payload.checksum().is_good() {
             return true;
         }
         let length = payload.length() as u32;
@@ -123,6 +123,8 @@ pub enum Claim {
 pub trait Surroundings<B> {
     /// Sends a packet, from its Ethernet header on.
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<B>);
+    /// Sees a packet of IP that goes to this host itself, by loopback or as the copy of one to a group.
+    fn pass_by(&mut self, _interface: InterfaceIndex, _packet: &Departure<B>) {}
     /// Returns the wall-clock time at the time `now_ns` of the stack, in nanoseconds.
     fn wall_clock_ns(&self, now_ns: u64) -> u64 {
         now_ns
@@ -291,11 +293,12 @@ impl<B: Buffer> Stack<B> {
     }
     fn bring_looped(&self, run: &mut StackRun<'_, B>) {
         while let Some((origin, packet)) = run.looped.pop_front() {
+            run.surroundings.pass_by(origin.interface, &packet);
             let head = packet.headers.as_slice();
             if let Some(arrival) = Arrival::new(head, &packet.payload, head.len()) {
                 // A packet that is left to the interface has no whole checksum.
                 let arrival = match packet.offload {
-                    Some(_) => arrival.with_checksum(TransportChecksum::Verified),
+                    Some(_) => arrival.with_checksum(TransportChecksum::Partial),
                     None => arrival,
                 };
                 self.input_packet(run, origin, &arrival);

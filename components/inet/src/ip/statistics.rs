@@ -34,6 +34,8 @@ reasons! {
     NoSocket "no-socket"
     /// The queue of a socket is full.
     QueueFull "queue-full"
+    /// The filter of a socket refused it.
+    Filter "filter"
     /// Memory was refused.
     NoMemory "no-memory"
     /// The neighbour does not answer, or the table of neighbours is full.

@@ -5,6 +5,7 @@ use super::{
     outside::Outside,
     passage::{Passage, PassagePool, PendingPacket},
     streams::Streams,
+    taps::Taps,
 };
 use crate::{
     base::packets::{Arrival, HEAD_MIN},
@@ -51,6 +52,7 @@ pub struct Inet {
     clock: Arc<dyn InetClock>,
     passages: PassagePool,
     observers: AdministrationObservers,
+    taps: Arc<Taps>,
     /// The time at which the thread of timers looks again.
     next_poll_ns: AtomicU64,
     timer_event: Event,
@@ -70,6 +72,7 @@ impl Inet {
             clock,
             passages: PassagePool::new(),
             observers: AdministrationObservers::new(),
+            taps: Arc::new(Taps::new()),
             next_poll_ns: AtomicU64::new(u64::MAX),
             timer_event: Event::new(),
         })
@@ -96,7 +99,13 @@ impl Inet {
                     let count = frame.payload.read(0, &mut head);
                     let head = head.get(..count).unwrap_or_default();
                     if let Some(arrival) = Arrival::new(head, &frame.payload, 0) {
-                        stack.input(run, interface, &arrival.with_checksum(frame.checksum));
+                        let arrival = arrival.with_checksum(frame.checksum);
+                        if self.taps.are_watching()
+                            && let Some(interface) = stack.up(run, interface)
+                        {
+                            self.taps.received(interface, &arrival);
+                        }
+                        stack.input(run, interface, &arrival);
                     }
                 }
             });
@@ -140,6 +149,10 @@ impl Inet {
     pub(crate) fn random(&self) -> u64 {
         self.stack.random.number()
     }
+    /// Returns the taps.
+    pub(crate) fn taps(&self) -> &Arc<Taps> {
+        &self.taps
+    }
     /// Returns the observers of changes.
     pub(crate) fn observers(&self) -> &AdministrationObservers {
         &self.observers
@@ -154,7 +167,7 @@ impl Inet {
     }
     /// Does `work` with the tools of a call, then everything that it causes, and gives packets to the cards.
     pub(crate) fn pass<T>(&self, work: impl FnOnce(&mut Passage) -> T) -> T {
-        let outside = || Outside::new(Arc::clone(&self.streams));
+        let outside = || Outside::new(Arc::clone(&self.streams), Arc::clone(&self.taps));
         let mut passage = self.passages.take(&self.stack, outside);
         passage.now_ns = self.clock.now_ns();
         let result = work(&mut passage);
@@ -176,6 +189,9 @@ impl Inet {
     fn settle(&self, passage: &mut Passage) {
         loop {
             while let Some(arrival) = passage.outside.segments.pop_front() {
+                if arrival.is_local && self.taps.are_watching() {
+                    self.taps.passed_segment(&arrival);
+                }
                 self.take_segment(passage, arrival);
             }
             while let Some((socket, error, seq)) = passage.outside.errors.pop() {

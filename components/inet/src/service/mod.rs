@@ -10,3 +10,4 @@ mod network;
 mod outside;
 mod passage;
 pub mod streams;
+mod taps;

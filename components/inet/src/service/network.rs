@@ -4,11 +4,12 @@ use super::{
     datagrams,
     inet::{Inet, InetClock},
     streams::handle,
+    taps::StackTaps,
 };
 use alloc::sync::Arc;
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, DatagramSocket, Network, NetworkAdministration, SocketError,
-    SocketFamilies, SocketOwner, Stream, StreamSocket,
+    DatagramProtocol, DatagramQueue, DatagramSocket, LinkTaps, Network, NetworkAdministration,
+    SocketError, SocketFamilies, SocketOwner, Stream, StreamSocket,
 };
 
 impl Inet {
@@ -17,6 +18,7 @@ impl Inet {
         let inet = Inet::unobserved(secret, clock);
         let teller = ConfigurationTeller::new(Arc::downgrade(&inet));
         inet.stack().watch(Arc::new(teller));
+        inet.stack().watch(inet.taps().clone());
         inet
     }
 }
@@ -38,6 +40,9 @@ impl Network for Inet {
         owner: SocketOwner,
     ) -> Result<Arc<dyn DatagramSocket>, SocketError> {
         datagrams::open(&self.itself()?, queue, protocol, families, owner)
+    }
+    fn taps(&self) -> Arc<dyn LinkTaps> {
+        Arc::new(StackTaps::new(self.weak()))
     }
     fn administration(&self) -> Arc<dyn NetworkAdministration> {
         Arc::new(StackAdministration::new(self.weak()))

@@ -1,5 +1,8 @@
 //! [`Outside`]: the world around the stack during one call. It collects what leaves the stack, to be dealt with afterwards.
-use super::streams::{Streams, arrival::TcpArrival, socket::TcpSocket};
+use super::{
+    streams::{Streams, arrival::TcpArrival, socket::TcpSocket},
+    taps::Taps,
+};
 use crate::{
     base::packets::Departure,
     ip::stack::{Claim, Delivery, Surroundings},
@@ -20,17 +23,33 @@ pub(crate) struct Outside {
     pub(crate) segments: VecDeque<TcpArrival>,
     /// Errors about segments that sockets sent, with the sequence numbers of these.
     pub(crate) errors: Vec<(Arc<TcpSocket>, RemoteError, u32)>,
+    /// The taps, which see all packets.
+    pub(crate) taps: Arc<Taps>,
 }
 
 impl Outside {
-    pub(crate) fn new(streams: Arc<Streams>) -> Outside {
-        Outside { streams, departures: Vec::new(), segments: VecDeque::new(), errors: Vec::new() }
+    pub(crate) fn new(streams: Arc<Streams>, taps: Arc<Taps>) -> Outside {
+        Outside {
+            streams,
+            departures: Vec::new(),
+            segments: VecDeque::new(),
+            errors: Vec::new(),
+            taps,
+        }
     }
 }
 
 impl Surroundings<PacketSegment> for Outside {
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<PacketSegment>) {
+        if self.taps.are_watching() {
+            self.taps.sent(interface, &packet, None);
+        }
         self.departures.push((interface, packet));
+    }
+    fn pass_by(&mut self, interface: InterfaceIndex, packet: &Departure<PacketSegment>) {
+        if interface == InterfaceIndex::LOOPBACK && self.taps.are_watching() {
+            self.taps.looped(packet);
+        }
     }
     fn wall_clock_ns(&self, now_ns: u64) -> u64 {
         let offset_ns = rt::time::wall_ns().wrapping_sub(rt::time::now().0);

@@ -130,6 +130,17 @@ pub struct Ipv6Settings {
     pub is_autoconfigured: bool,
 }
 
+/// Frames that taps want beside those that the interface receives by itself: the number of wishes for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedFrames {
+    /// All frames.
+    pub all: u32,
+    /// Those to all groups.
+    pub groups: u32,
+    /// Those to these addresses.
+    pub addresses: BTreeMap<MacAddress, u32>,
+}
+
 /// An interface.
 #[derive(Clone, Debug)]
 pub struct Interface {
@@ -147,6 +158,8 @@ pub struct Interface {
     pub addresses: Vec<InterfaceAddress>,
     /// Groups that it is a member of, with the number of members on this host.
     pub groups: BTreeMap<IpAddr, u32>,
+    /// Frames that taps want.
+    pub wanted: WantedFrames,
     /// Settings of IPv6.
     pub ipv6: Ipv6Settings,
     /// Packets that wait to be sent, at most, as users see it.
@@ -188,6 +201,7 @@ impl Interface {
             mac,
             addresses: Vec::new(),
             groups: BTreeMap::new(),
+            wanted: WantedFrames::default(),
             ipv6,
             transmit_queue: 1000,
             carrier_changes: 0,

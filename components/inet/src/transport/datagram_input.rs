@@ -1,5 +1,8 @@
 //! The last step of input: a packet for sockets of datagrams goes to their queues.
-use super::datagram_control::{DatagramHandle, scoped};
+use super::{
+    datagram_control::{DatagramHandle, scoped},
+    filter,
+};
 use crate::{
     base::{address::Family, buffer::Buffer, packets::Arrival, payloads},
     ip::{
@@ -22,11 +25,13 @@ impl<B: Buffer> Stack<B> {
         payload: &Arrival<'_, B>,
     ) {
         let Some((last, others)) = receivers.split_last() else { return };
-        let Some(payload) = payloads::received(payload) else {
+        let arrival = payload;
+        let Some(payload) = payloads::received(arrival) else {
             return self.dropped(DropReason::NoMemory);
         };
         const QUEUED: [PacketEvent; 2] = [PacketEvent::UdpIn4, PacketEvent::UdpIn6];
         const FULL: [PacketEvent; 2] = [PacketEvent::UdpFull4, PacketEvent::UdpFull6];
+        const REFUSED: [PacketEvent; 2] = [PacketEvent::UdpRefused4, PacketEvent::UdpRefused6];
         let events = run.events;
         let received_ns = run.surroundings.wall_clock_ns(run.now_ns);
         let datagram = |payload: Payload| ReceivedDatagram {
@@ -40,13 +45,27 @@ impl<B: Buffer> Stack<B> {
             payload,
         };
         let push = |socket: &DatagramHandle, payload: Payload| {
-            let is_queued = socket.queue.push(datagram(payload));
-            if !is_queued {
+            let payload = match socket.queue.filter().get() {
+                None => Some(payload),
+                Some(program) => filter::pass(&program, socket.protocol, delivery, arrival),
+            };
+            let passed = payload.is_some();
+            let is_queued = payload.is_some_and(|payload| socket.queue.push(datagram(payload)));
+            if !passed {
+                self.dropped(DropReason::Filter);
+            } else if !is_queued {
                 self.dropped(DropReason::QueueFull);
             }
             if socket.protocol == DatagramProtocol::Udp {
                 let family = Family::of(delivery.destination);
-                events.note(family, if is_queued { QUEUED } else { FULL });
+                events.note(
+                    family,
+                    match (passed, is_queued) {
+                        (false, _) => REFUSED,
+                        (true, false) => FULL,
+                        (true, true) => QUEUED,
+                    },
+                );
             }
         };
         others.iter().for_each(|socket| push(socket, payload.clone()));

@@ -5,6 +5,7 @@ pub mod datagram_input;
 mod datagram_names;
 pub mod datagram_output;
 pub mod errors_in;
+mod filter;
 pub mod ping;
 pub mod raw;
 pub mod udp_input;

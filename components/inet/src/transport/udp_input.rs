@@ -1,6 +1,6 @@
 //! Input of UDP.
 use crate::{
-    base::{address::Family, buffer::Buffer, packets::TransportChecksum},
+    base::{address::Family, buffer::Buffer},
     ip::{
         events::PacketEvent,
         stack::{Cast, Delivery, Stack, StackRun},
@@ -72,7 +72,7 @@ fn is_intact<B: Buffer>(
     header: &UdpHeader,
     sum: impl FnOnce() -> Sum,
 ) -> bool {
-    if delivery.payload.checksum() == TransportChecksum::Verified {
+    if delivery.payload.checksum().is_good() {
         return true;
     }
     if header.checksum.get() == 0 {

@@ -49,10 +49,10 @@ pub(super) fn all(inet: &Inet) -> Vec<(&'static str, u64)> {
         };
         all.iter().filter(|(name, _)| is_mark(name)).map(|(_, count)| count).sum::<u64>()
     };
-    let errors = |checksums, full| of(checksums) + of(full);
+    let errors = |checksums, full, refused| of(checksums) + of(full) + events.get(refused);
     let more = [
-        ("UdpInErrors", errors("UdpInCsumErrors", "UdpRcvbufErrors")),
-        ("Udp6InErrors", errors("Udp6InCsumErrors", "Udp6RcvbufErrors")),
+        ("UdpInErrors", errors("UdpInCsumErrors", "UdpRcvbufErrors", PacketEvent::UdpRefused4)),
+        ("Udp6InErrors", errors("Udp6InCsumErrors", "Udp6RcvbufErrors", PacketEvent::UdpRefused6)),
         ("IpExtInNoECTPkts", of("IpInReceives").saturating_sub(marked("IpExtIn"))),
         ("Ip6InNoECTPkts", of("Ip6InReceives").saturating_sub(marked("Ip6In"))),
     ];

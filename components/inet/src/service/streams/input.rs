@@ -2,6 +2,7 @@
 use super::{
     arrival::TcpArrival,
     ends::address,
+    filter,
     flows::FlowOwner,
     held::{length_of, trim},
     listen, options,
@@ -71,8 +72,13 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         socket: &Arc<TcpSocket>,
-        arrival: TcpArrival,
+        mut arrival: TcpArrival,
     ) {
+        if let Some(program) = self.stream.filter().get()
+            && !filter::admit(&program, &mut arrival)
+        {
+            return passage.recycle(arrival.payload);
+        }
         let room = self.room();
         match &mut self.role {
             SocketRole::Live(live) if live.flow == arrival.flow => {

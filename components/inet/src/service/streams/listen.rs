@@ -2,6 +2,7 @@
 use super::{
     arrival::TcpArrival,
     ends::address,
+    filter,
     flows::FlowOwner,
     handle::StreamHandle,
     input::{self, keep, report},
@@ -79,9 +80,14 @@ impl SocketState {
         &mut self,
         inet: &Inet,
         passage: &mut Passage,
-        (arrival, hash): (TcpArrival, u64),
+        (mut arrival, hash): (TcpArrival, u64),
         iss: Option<u32>,
     ) -> ListenNext {
+        if let Some(program) = self.stream.filter().get()
+            && !filter::admit(&program, &mut arrival)
+        {
+            return ListenNext::Done;
+        }
         let room = self.room();
         let SocketRole::Listening(listening) = &mut self.role else {
             return ListenNext::Refuse(arrival);

@@ -3,8 +3,10 @@
 //! A segment finds its connection in [`flows`], or a listener in [`ports`], or ends in a reset ([`input`]). What a connection
 //! answers goes to a packet, or straight to the connection of this host that it is for ([`output`]).
 pub(crate) mod arrival;
+pub(crate) mod captured;
 mod control;
 mod ends;
+mod filter;
 mod flows;
 pub(crate) mod handle;
 mod header;

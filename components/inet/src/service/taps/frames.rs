@@ -1,0 +1,189 @@
+//! The packets on their way as taps see them.
+use super::Taps;
+use crate::{
+    base::{
+        buffer::BufferChain,
+        packets::{Arrival, Departure, TransportChecksum},
+    },
+    service::streams::{arrival::TcpArrival, captured::segment_headers},
+    tables::interface::{Interface, InterfaceIndex},
+};
+use bpf::PacketBytes;
+use interfaces::{
+    nic::PacketSegment,
+    sockets::{FrameChecksum, SeenFrame, hardware, packet_kind},
+};
+use packet::{
+    MacAddress,
+    ethernet::{self, Ethernet, EthernetHeader, ethertype},
+};
+use zerocopy::IntoBytes;
+
+/// EtherType of frames whose header has a length in its place (`ETH_P_802_2`).
+const LENGTH: u16 = 4;
+/// Bytes of payload of a segment of this host that make one packet, at most: no header of IP has room for more.
+const LOCAL_MAX: u32 = 65_400;
+
+/// The bytes of a frame in up to three parts, one after another.
+pub(super) struct FrameParts<'f> {
+    pub(super) headers: [&'f [u8]; 2],
+    pub(super) payload: &'f BufferChain<PacketSegment>,
+}
+
+impl PacketBytes for FrameParts<'_> {
+    fn length(&self) -> usize {
+        self.headers.iter().map(|part| part.len()).sum::<usize>() + self.payload.length()
+    }
+    fn read(&self, offset: i64, out: &mut [u8]) -> bool {
+        let Ok(mut skip) = usize::try_from(offset) else { return false };
+        let mut rest = out;
+        for part in self.headers {
+            let from = part.get(skip..).unwrap_or_default();
+            let (front, behind) = rest.split_at_mut(from.len().min(rest.len()));
+            front.copy_from_slice(from.get(..front.len()).unwrap_or_default());
+            skip = skip.saturating_sub(part.len());
+            rest = behind;
+        }
+        self.payload.read(skip, rest) == rest.len()
+    }
+}
+
+/// A received packet, from the header of the link on.
+struct ReceivedParts<'p, 'a>(&'p Arrival<'a, PacketSegment>);
+
+impl PacketBytes for ReceivedParts<'_, '_> {
+    fn length(&self) -> usize {
+        self.0.length()
+    }
+    fn read(&self, offset: i64, out: &mut [u8]) -> bool {
+        usize::try_from(offset).is_ok_and(|at| self.0.read_packet(at, out))
+    }
+}
+
+/// Returns `ARPHRD_*` of an interface.
+pub(super) fn hardware_of(index: InterfaceIndex) -> u16 {
+    if index == InterfaceIndex::LOOPBACK { hardware::LOOPBACK } else { hardware::ETHERNET }
+}
+
+/// Returns the EtherType of a frame.
+fn protocol_of(header: &EthernetHeader) -> u16 {
+    match header.ethertype.get() {
+        ethertype::MIN.. => header.ethertype.get(),
+        _ => LENGTH,
+    }
+}
+
+/// Returns the kind of a received frame by its receiver.
+fn kind_of(destination: MacAddress, own: MacAddress) -> u8 {
+    match destination {
+        ethernet::BROADCAST => packet_kind::BROADCAST,
+        group if ethernet::is_group(group) => packet_kind::MULTICAST,
+        one if one == own => packet_kind::HOST,
+        _ => packet_kind::OTHER_HOST,
+    }
+}
+
+/// Returns a frame with the header of Ethernet in `head`; `None` if it is too short for one.
+fn frame_of<'f>(
+    head: &[u8],
+    (index, own): (InterfaceIndex, MacAddress),
+    checksum: FrameChecksum,
+    bytes: &'f dyn PacketBytes,
+) -> Option<SeenFrame<'f>> {
+    let header = Ethernet::parse(head).ok()?.header;
+    Some(SeenFrame {
+        interface: index.0,
+        hardware: hardware_of(index),
+        kind: kind_of(header.destination, own),
+        protocol: protocol_of(header),
+        source: header.source,
+        link_length: ethernet::HEADER_LENGTH,
+        checksum,
+        at_ns: rt::time::wall_ns(),
+        bytes,
+    })
+}
+
+impl Taps {
+    /// Shows a frame that came by a card.
+    pub(crate) fn received(&self, interface: &Interface, frame: &Arrival<'_, PacketSegment>) {
+        let checksum = match frame.checksum() {
+            TransportChecksum::Unverified => FrameChecksum::Unknown,
+            TransportChecksum::Verified => FrameChecksum::Verified,
+            TransportChecksum::Partial => FrameChecksum::Partial,
+        };
+        let bytes = ReceivedParts(frame);
+        let link = (interface.index, interface.mac);
+        if let Some(frame) = frame_of(frame.head(), link, checksum, &bytes) {
+            self.show(&frame, None);
+        }
+    }
+    /// Shows a frame that a card is to send, but not to the tap `sender`.
+    pub(crate) fn sent(
+        &self,
+        index: InterfaceIndex,
+        packet: &Departure<PacketSegment>,
+        sender: Option<u64>,
+    ) {
+        let checksum = match packet.offload {
+            Some(_) => FrameChecksum::Partial,
+            None => FrameChecksum::Unknown,
+        };
+        let headers = packet.headers.as_slice();
+        let bytes = FrameParts { headers: [headers, &[]], payload: &packet.payload };
+        if let Some(frame) = frame_of(headers, (index, [0; 6]), checksum, &bytes) {
+            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
+        }
+    }
+    /// Shows a frame of loopback, first as a sent one, but not to the tap `sender`, then as a received one.
+    pub(super) fn passed(&self, head: &[u8], bytes: &FrameParts<'_>, sender: Option<u64>) {
+        let link = (InterfaceIndex::LOOPBACK, [0; 6]);
+        if let Some(frame) = frame_of(head, link, FrameChecksum::Partial, bytes) {
+            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
+            self.show(&frame_again(&frame, head), None);
+        }
+    }
+    /// Shows a packet of IP that goes over loopback.
+    pub(crate) fn looped(&self, packet: &Departure<PacketSegment>) {
+        let headers = packet.headers.as_slice();
+        let is_version4 = headers.first().is_some_and(|byte| byte >> 4 == 4);
+        let kind = if is_version4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        let link = EthernetHeader::new([0; 6], [0; 6], kind);
+        let link = link.as_bytes();
+        let bytes = FrameParts { headers: [link, headers], payload: &packet.payload };
+        let checksum = match packet.offload {
+            Some(_) => FrameChecksum::Partial,
+            None => FrameChecksum::Unknown,
+        };
+        let interface = (InterfaceIndex::LOOPBACK, [0; 6]);
+        if let Some(frame) = frame_of(link, interface, checksum, &bytes) {
+            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, None);
+            self.show(&frame_again(&frame, link), None);
+        }
+    }
+    /// Shows a segment that goes from one connection of this host to another and never is a packet: its headers are made here. Its
+    /// checksum is that of the pseudo header, as that of a packet whose sum the interface is to write.
+    pub(crate) fn passed_segment(&self, arrival: &TcpArrival) {
+        let payload = BufferChain::from_pieces(arrival.payload.clone());
+        let mut at = 0;
+        loop {
+            let end = arrival.segment.length.min(at + LOCAL_MAX);
+            let part = payload.slice(at as usize..end as usize);
+            let Some((headers, kind)) = segment_headers(arrival, at..end) else { return };
+            let link = EthernetHeader::new([0; 6], [0; 6], kind);
+            let parts =
+                FrameParts { headers: [link.as_bytes(), headers.as_slice()], payload: &part };
+            self.passed(link.as_bytes(), &parts, None);
+            at = end;
+            if at >= arrival.segment.length {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns a frame of loopback as it comes back.
+fn frame_again<'f>(frame: &SeenFrame<'f>, head: &[u8]) -> SeenFrame<'f> {
+    let destination = head.first_chunk().copied().unwrap_or_default();
+    SeenFrame { kind: kind_of(destination, [0; 6]), ..*frame }
+}

@@ -1,0 +1,111 @@
+//! Taps: frames of the links for sockets of AF_PACKET ([`interfaces::sockets::LinkTap`]).
+//!
+//! [`Taps`] is the table, `frames` makes what a tap sees of the packets on their way, `handle` is the client's side.
+//!
+//! Locks: `inet.taps` is held for reading while the clients of the taps look at a frame. They take none of the stack's.
+mod frames;
+mod handle;
+
+use crate::tables::{
+    configuration::{Configuration, ConfigurationWatcher},
+    interface::Interface,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use interfaces::sockets::{FrameTap, SeenFrame, SocketError, TapBinding, packet_kind};
+use rt::{lock_class, sync::RwLock};
+
+pub(crate) use handle::StackTaps;
+
+lock_class! {
+    static TAPS = "inet.taps";
+}
+
+/// A tap and what it is bound to.
+struct TapEntry {
+    number: u64,
+    binding: TapBinding,
+    client: Arc<dyn FrameTap>,
+}
+
+/// The taps that are bound.
+pub(crate) struct Taps {
+    /// The number of taps that are bound to a protocol.
+    watching: AtomicUsize,
+    next: AtomicU64,
+    entries: RwLock<Vec<TapEntry>>,
+}
+
+impl Taps {
+    pub(crate) fn new() -> Taps {
+        Taps {
+            watching: AtomicUsize::new(0),
+            next: AtomicU64::new(1),
+            entries: RwLock::new(&TAPS, Vec::new()),
+        }
+    }
+    /// Returns whether there is a tap that sees any frame.
+    #[inline]
+    pub(crate) fn are_watching(&self) -> bool {
+        self.watching.load(Ordering::Relaxed) != 0
+    }
+    /// Returns a number for a new tap.
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Sets the binding of a tap.
+    fn bind(&self, number: u64, binding: TapBinding, client: &Arc<dyn FrameTap>) {
+        let mut entries = self.entries.write();
+        match entries.iter_mut().find(|entry| entry.number == number) {
+            Some(entry) => entry.binding = binding,
+            None => entries.push(TapEntry { number, binding, client: Arc::clone(client) }),
+        }
+        self.count(&entries);
+    }
+    /// Removes a tap.
+    fn remove(&self, number: u64) {
+        let mut entries = self.entries.write();
+        let place = entries.iter().position(|entry| entry.number == number);
+        let removed = place.map(|place| entries.swap_remove(place));
+        self.count(&entries);
+        drop(entries);
+        drop(removed);
+    }
+    fn count(&self, entries: &[TapEntry]) {
+        let watching = entries.iter().filter(|entry| entry.binding.protocol.is_some()).count();
+        self.watching.store(watching, Ordering::Relaxed);
+    }
+    /// Shows a frame to the taps of its interface and protocol, but to the one that sent it. Sent frames are shown to those of all
+    /// protocols alone, as on Linux.
+    fn show(&self, frame: &SeenFrame<'_>, sender: Option<u64>) {
+        let is_sent = frame.kind == packet_kind::OUTGOING;
+        for entry in self.entries.read().iter() {
+            let is_of_interface =
+                entry.binding.interface.is_none_or(|index| index == frame.interface);
+            let is_of_protocol = match entry.binding.protocol {
+                Some(TapBinding::ALL) => true,
+                Some(protocol) => protocol == frame.protocol && !is_sent,
+                None => false,
+            };
+            if is_of_interface && is_of_protocol && sender != Some(entry.number) {
+                entry.client.see(frame);
+            }
+        }
+    }
+}
+
+/// Tells the taps of an interface that it was switched off.
+impl ConfigurationWatcher for Taps {
+    fn configured(&self, old: &Configuration, new: &Configuration) {
+        let ends = |before: &&Interface| {
+            before.is_up() && new.interface(before.index).is_none_or(|now| !now.is_up())
+        };
+        for gone in old.interfaces().filter(ends) {
+            for entry in self.entries.read().iter() {
+                if entry.binding.interface == Some(gone.index.0) {
+                    entry.client.failed(SocketError::NetworkDown);
+                }
+            }
+        }
+    }
+}
