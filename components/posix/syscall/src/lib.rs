@@ -50,6 +50,7 @@ mod shared_memory;
 mod signal;
 mod signalfd;
 mod socket;
+mod socket_filter;
 mod socket_message;
 mod socket_options;
 mod space;

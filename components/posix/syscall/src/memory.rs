@@ -79,7 +79,7 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         check_extent(bytes, offset)?;
         check_low(call)?;
-        file_source(file, protection, flags, offset / PAGE)?
+        file_source(file, protection, flags, (offset / PAGE, bytes))?
     };
     if flags & raw::MAP_HUGETLB != 0 {
         return Err(Errno::ENOMEM);
@@ -146,7 +146,7 @@ fn file_source(
     file: Arc<OpenFile>,
     protection: Protection,
     flags: u32,
-    first: u64,
+    (first, bytes): (u64, u64),
 ) -> Result<MappingSource, Errno> {
     let is_shared = match flags & raw::MAP_TYPE {
         raw::MAP_PRIVATE => false,
@@ -178,6 +178,7 @@ fn file_source(
         return Err(Errno::EINVAL);
     }
     let object = file.file().mappable()?;
+    file.file().check_mapping(first, bytes)?;
     if file.vnode().is_regular() {
         file.touch_accessed();
     }

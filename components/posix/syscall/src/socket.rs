@@ -1,4 +1,4 @@
-//! The socket calls, for AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK; other families fail with EAFNOSUPPORT.
+//! The socket calls, for AF_UNIX, AF_INET, AF_INET6, AF_NETLINK and AF_PACKET; other families fail with EAFNOSUPPORT.
 use super::{
     entry::Entry,
     socket_message::{Header, receive_one, send_one},
@@ -14,7 +14,7 @@ use objects::{
         interface::{Outgoing, Patience},
         internet::{self, AddressFamily},
         local::{LocalSocket, party},
-        netlink,
+        netlink, packet,
     },
 };
 use process::{
@@ -34,7 +34,7 @@ pub const CALLS: &[Entry] = &[
     Entry::partial(
         raw::__NR_socket,
         "socket",
-        "families but AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK (EAFNOSUPPORT)",
+        "families but AF_UNIX, AF_INET, AF_INET6, AF_NETLINK and AF_PACKET (EAFNOSUPPORT)",
         socket,
     ),
     Entry::whole(raw::__NR_socketpair, "socketpair", socketpair),
@@ -107,10 +107,11 @@ enum Asked {
     Local(SocketKind),
     Internet(AddressFamily),
     Netlink,
+    Packet,
 }
 
 /// Decodes kind and flags of a type argument, for a family.
-fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Asked, Errno> {
+fn kind_of(task: &Task, family: i32, kind: u32, protocol: i32) -> Result<Asked, Errno> {
     check_type_flags(kind)?;
     if !(0..net::AF_MAX as i32).contains(&family) {
         return Err(Errno::EAFNOSUPPORT);
@@ -124,6 +125,9 @@ fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Asked, Errno> {
     }
     if family == net::AF_NETLINK as i32 {
         return netlink::check(kind & KIND_BITS, protocol).map(|_| Asked::Netlink);
+    }
+    if family == net::AF_PACKET as i32 {
+        return packet::check(task, kind & KIND_BITS).map(|_| Asked::Packet);
     }
     if family != net::AF_UNIX as i32 {
         return Err(Errno::EAFNOSUPPORT);
@@ -157,11 +161,12 @@ fn describe(task: &Task, socket: Arc<dyn Socket>, flags: u32) -> Result<Arc<Open
 
 fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (flags, protocol) = (call.uint(1), call.int(2));
-    let asked = kind_of(call.int(0), flags, protocol)?;
+    let asked = kind_of(call.task, call.int(0), flags, protocol)?;
     let made: Arc<dyn Socket> = match asked {
         Asked::Local(kind) => LocalSocket::new(kind, call.caller()),
         Asked::Internet(family) => internet::open(call.task, family, flags & KIND_BITS, protocol)?,
         Asked::Netlink => netlink::open(flags & KIND_BITS, protocol)?,
+        Asked::Packet => packet::open(call.task, flags & KIND_BITS, protocol)?,
     };
     let descriptor = reserve_for(call, flags)?;
     Ok(descriptor.fill(describe(call.task, made, flags)?))
@@ -170,9 +175,9 @@ fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = call.uint(1);
     check_type_flags(flags)?;
-    let asked = kind_of(call.int(0), flags, call.int(2)).and_then(|asked| match asked {
+    let asked = kind_of(call.task, call.int(0), flags, call.int(2)).and_then(|asked| match asked {
         Asked::Local(kind) => Ok(kind),
-        Asked::Internet(_) | Asked::Netlink => Err(Errno::EOPNOTSUPP),
+        Asked::Internet(_) | Asked::Netlink | Asked::Packet => Err(Errno::EOPNOTSUPP),
     });
     let kind = match asked {
         Ok(kind) => kind,

@@ -1,5 +1,5 @@
 //! getsockopt and setsockopt: the options of SOL_SOCKET (socket(7), unix(7)). Those of other levels are the family's.
-use super::socket::opened;
+use super::{socket::opened, socket_filter};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
@@ -83,6 +83,9 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let value = call.memory.read::<i32>(at)?;
+    if let Some(done) = socket_filter::set(call, socket, (option, value), length) {
+        return done.map(|()| 0);
+    }
     set_number(call, socket, option, value, length)?;
     socket.options_changed();
     Ok(0)
@@ -153,10 +156,8 @@ fn set_number(
             }
             options.keep(option, value);
         }
-        // There are no routes and no filters.
+        // There are no routes.
         net::SO_BSDCOMPAT | net::SO_CNX_ADVICE => {}
-        net::SO_DETACH_FILTER => return Err(Errno::ENOENT),
-        net::SO_LOCK_FILTER if value == 0 && options.is_kept(option) => return Err(Errno::EPERM),
         // Local sockets do not share their names.
         net::SO_REUSEPORT if value != 0 && is_local(socket) => return Err(Errno::EOPNOTSUPP),
         option if KEPT.contains(&option) => options.keep(option, value),
@@ -213,6 +214,13 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let room = call.memory.read::<i32>(call.word(4))?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     if level != net::SOL_SOCKET {
+        if socket.takes_argument((level, option)) {
+            if room < size_of::<i32>() {
+                return Err(Errno::EINVAL);
+            }
+            let argument = call.memory.read::<i32>(call.word(3))?;
+            return answer(call, &socket.option_of((level, option), argument)?, room);
+        }
         return answer(call, &socket.option((level, option), room)?, room);
     }
     let options = &socket.common().options;
@@ -238,8 +246,7 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
         net::SO_BINDTODEVICE => device(call, options.interface.load(Ordering::Relaxed), room),
-        // There are no filters.
-        net::SO_GET_FILTER => answer_nothing(call),
+        net::SO_GET_FILTER => socket_filter::get(call, socket, room),
         net::SO_COOKIE => {
             if room < size_of::<u64>() {
                 return Err(Errno::EINVAL);

@@ -2,6 +2,7 @@
 use super::interface::{Receive, SocketKind};
 use crate::poll::Timeout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use interfaces::sockets::FilterSlot;
 use linux_raw_sys::net;
 use memory::setting::Setting;
 use rt::thread::Woken;
@@ -119,6 +120,8 @@ pub struct SocketCommon {
     kind: SocketKind,
     /// The options that getsockopt(2) returns.
     pub options: SocketOptions,
+    /// The filter of what the socket receives.
+    pub filter: FilterSlot,
 }
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -138,7 +141,8 @@ impl SocketCommon {
             linger_seconds: AtomicI32::new(-1),
             ..SocketOptions::default()
         };
-        SocketCommon { number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), kind, options }
+        let (number, filter) = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), FilterSlot::default());
+        SocketCommon { number, kind, options, filter }
     }
     /// Returns the number by which `/proc` shows the socket.
     pub fn number(&self) -> u64 {

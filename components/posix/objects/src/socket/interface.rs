@@ -3,6 +3,7 @@ use super::common::{RECEIVE_DEFAULT, SocketCommon};
 use super::option_input::OptionInput;
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
+use bpf::PacketProgram;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
 use process::Task;
@@ -375,6 +376,10 @@ pub trait Socket: File + core::marker::Send + Sync {
     fn has_peek_offset(&self) -> bool {
         true
     }
+    /// Sets or removes the filter of what the socket receives (SO_ATTACH_FILTER). Returns the one before it.
+    fn set_filter(&self, program: Option<Arc<PacketProgram>>) -> Option<Arc<PacketProgram>> {
+        self.common().filter.set(program)
+    }
     /// Called after an option of SOL_SOCKET was set in [`SocketCommon::options`].
     fn options_changed(&self) {}
     /// Sets an option of another level than SOL_SOCKET.
@@ -389,6 +394,19 @@ pub trait Socket: File + core::marker::Send + Sync {
     ) -> Result<(), Errno> {
         let _ = (task, level, number, input);
         Err(Errno::EOPNOTSUPP)
+    }
+    /// Returns whether such an option has a value for each number that a program gives with the call of getsockopt(2).
+    fn takes_argument(&self, (level, number): (u32, u32)) -> bool {
+        let _ = (level, number);
+        false
+    }
+    /// Returns the value of such an option for a number.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, and those of the option.
+    fn option_of(&self, (level, number): (u32, u32), argument: i32) -> Result<Vec<u8>, Errno> {
+        let _ = (level, number, argument);
+        Err(Errno::ENOPROTOOPT)
     }
     /// Returns the value of such an option, for a program that has room for `room` bytes and gets no more.
     ///

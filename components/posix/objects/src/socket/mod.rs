@@ -1,5 +1,5 @@
 //! Sockets (socket(7)): [`Socket`] is what programs can do with one, whatever its family; [`local`] is AF_UNIX, [`internet`]
-//! AF_INET and AF_INET6, and [`netlink`] AF_NETLINK.
+//! AF_INET and AF_INET6, [`netlink`] AF_NETLINK, and [`packet`] AF_PACKET.
 //!
 //! ```text
 //! system calls (crate syscall): descriptors, copies of addresses, options of SOL_SOCKET
@@ -14,6 +14,7 @@ pub mod internet;
 pub mod local;
 pub mod netlink;
 mod option_input;
+pub mod packet;
 
 pub use common::SocketCommon;
 pub use interface::{Shut, Socket, SocketAddress, SocketKind};
@@ -32,5 +33,8 @@ pub fn of(file: &OpenFile) -> Option<&dyn Socket> {
     if let Some(socket) = any.downcast_ref::<internet::InternetDatagram>() {
         return Some(socket);
     }
-    any.downcast_ref::<netlink::NetlinkSocket>().map(|socket| socket as &dyn Socket)
+    if let Some(socket) = any.downcast_ref::<netlink::NetlinkSocket>() {
+        return Some(socket);
+    }
+    any.downcast_ref::<packet::PacketSocket>().map(|socket| socket as &dyn Socket)
 }

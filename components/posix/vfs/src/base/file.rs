@@ -302,6 +302,13 @@ pub trait File: Send + Sync {
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         Err(Errno::ENODEV)
     }
+    /// Checks the place of a mapping of `bytes` bytes from page `first` on.
+    ///
+    /// # Errors
+    /// `EINVAL` of files that are mapped as a whole alone.
+    fn check_mapping(&self, first: u64, bytes: u64) -> Result<(), Errno> {
+        Ok(())
+    }
     /// Sets the length (ftruncate).
     ///
     /// # Errors

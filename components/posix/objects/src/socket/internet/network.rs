@@ -3,8 +3,8 @@ use super::wakes::SocketWakes;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, Network, NetworkAdministration, SocketError, SocketFamilies,
-    SocketOwner,
+    DatagramProtocol, DatagramQueue, LinkTaps, Network, NetworkAdministration, SocketError,
+    SocketFamilies, SocketOwner,
 };
 use rt::sync::Once;
 use vfs::Errno;
@@ -23,6 +23,11 @@ pub fn set_network(network: Arc<dyn Network>) {
 /// Returns the administration of the network stack; `None` if there is no stack.
 pub fn administration() -> Option<Arc<dyn NetworkAdministration>> {
     NETWORK.get().map(|network| network.administration())
+}
+
+/// Returns the maker of taps of the network stack; `None` if there is no stack.
+pub(in crate::socket) fn taps() -> Option<Arc<dyn LinkTaps>> {
+    NETWORK.get().map(|network| network.taps())
 }
 
 /// Returns the owner of the stack's socket for the socket of a user with this number.

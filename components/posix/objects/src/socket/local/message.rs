@@ -5,6 +5,7 @@ use crate::socket::{
     interface::{Identity, SocketAddress},
 };
 use alloc::{sync::Arc, vec, vec::Vec};
+use bpf::PacketBytes;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use process::{principal::is_unprivileged, user_memory::User};
 use rt::{
@@ -214,9 +215,41 @@ impl SocketMessage {
         let count = self.payload.write(self.taken.saturating_add(skip), sink)?;
         if count < wanted { Err(Errno::EFAULT) } else { Ok(count) }
     }
+    /// Removes all bytes but the first `length`.
+    pub fn cut(&mut self, length: usize) {
+        match &mut self.payload {
+            Payload::Heap(bytes) => bytes.truncate(length),
+            Payload::Frames(_, all) => *all = (*all).min(length),
+        }
+    }
     /// Counts `count` more bytes as read.
     pub fn consume(&mut self, count: usize) {
         self.taken = self.taken.saturating_add(count).min(self.payload.length());
+    }
+}
+
+/// The bytes, for a filter.
+impl PacketBytes for SocketMessage {
+    fn length(&self) -> usize {
+        self.payload.length()
+    }
+    fn read(&self, offset: i64, out: &mut [u8]) -> bool {
+        match &self.payload {
+            Payload::Heap(bytes) => bytes.as_slice().read(offset, out),
+            Payload::Frames(frames, length) => {
+                let Ok(start) = usize::try_from(offset) else { return false };
+                if start.checked_add(out.len()).is_none_or(|end| end > *length) {
+                    return false;
+                }
+                let frames = frames.get(start / PAGE_BYTES..).unwrap_or_default();
+                let (mut at, mut done) = (start % PAGE_BYTES, 0);
+                for frame in frames {
+                    done += frame.read(at, out.get_mut(done..).unwrap_or_default());
+                    at = 0;
+                }
+                done == out.len()
+            }
+        }
     }
 }
 

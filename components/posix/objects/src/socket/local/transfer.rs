@@ -10,6 +10,7 @@ use crate::socket::{
     interface::{Identity, Receive, Received, Send, Shut, SocketAddress, SocketKind},
 };
 use alloc::{sync::Arc, vec::Vec};
+use bpf::PacketFacts;
 use core::sync::atomic::Ordering;
 use process::Task;
 use vfs::{
@@ -178,7 +179,14 @@ impl LocalSocket {
         }
         self.wait_for_budget(how)?;
         let along = (self.identity_to(to, along.identity, source), along.rights);
-        let message = SocketMessage::read(source, length, &self.budget, along)?;
+        let mut message = SocketMessage::read(source, length, &self.budget, along)?;
+        if let Some(program) = to.common.filter.get() {
+            // The sender is not told of a message that the receiver's filter drops.
+            match program.run(&message, &PacketFacts::default()) {
+                0 => return Ok(length),
+                kept => message.cut(kept as usize),
+            }
+        }
         let mut message = Some(message);
         let timeout = self.common.send_deadline();
         loop {

@@ -44,8 +44,14 @@ impl NetlinkSocket {
         for bytes in answers.prompt {
             self.deliver(Parcel::of_kernel(bytes, 0));
         }
-        if !answers.dumped.is_empty() {
-            self.state.lock().queue.dump(answers.dumped);
+        let mut dumped = answers.dumped;
+        dumped.retain_mut(|bytes| {
+            let kept = self.admitted(bytes);
+            bytes.truncate(kept);
+            kept > 0
+        });
+        if !dumped.is_empty() {
+            self.state.lock().queue.dump(dumped);
             self.arrived.wake();
         }
         Ok(())

@@ -17,6 +17,7 @@ use super::{
     local::identity_of,
 };
 use alloc::sync::{Arc, Weak};
+use bpf::PacketFacts;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use linux_raw_sys::net;
 use netadmin::session::NetlinkProtocol;
@@ -205,8 +206,21 @@ impl NetlinkSocket {
         state.groups = state.groups & !u64::from(u32::MAX) | u64::from(address.groups & known);
         Ok(())
     }
+    /// Returns the number of bytes of a message that the filter leaves.
+    fn admitted(&self, bytes: &[u8]) -> usize {
+        let facts = || PacketFacts { protocol: self.protocol as u16, ..PacketFacts::default() };
+        // A message has a byte at least, so none is left only if the filter says so.
+        self.common.filter.admit(&bytes, facts)
+    }
     /// Puts a message into the queue, unless it is full.
-    fn deliver(&self, parcel: Parcel) {
+    fn deliver(&self, mut parcel: Parcel) {
+        match self.admitted(&parcel.bytes) {
+            0 => return,
+            kept if kept < parcel.bytes.len() => {
+                parcel.bytes = parcel.bytes.get(..kept).unwrap_or_default().into();
+            }
+            _ => {}
+        }
         let limit = Socket::receive_buffer(self);
         {
             let mut state = self.state.lock();

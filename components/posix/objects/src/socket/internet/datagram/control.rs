@@ -30,7 +30,7 @@ pub(super) fn item(level: u32, kind: u32, data: &[u8]) -> ReceivedControl {
 }
 
 /// Makes the message that tells the time of arrival, `ns` after 1970.
-pub(super) fn time_of(time: ArrivalTime, ns: u64) -> ReceivedControl {
+pub(in crate::socket) fn time_of(time: ArrivalTime, ns: u64) -> ReceivedControl {
     let (kind, rest) = match time {
         ArrivalTime::Micros(kind) => (kind, ns % NS_A_SECOND / NS_A_MICROSECOND),
         ArrivalTime::Nanos(kind) => (kind, ns % NS_A_SECOND),

@@ -13,6 +13,7 @@ use crate::socket::{
     option_input::OptionInput,
 };
 use alloc::{sync::Arc, vec::Vec};
+use bpf::PacketProgram;
 use core::sync::atomic::Ordering;
 use interfaces::sockets::{DatagramProtocol, SocketEvents};
 use linux_raw_sys::net;
@@ -121,6 +122,10 @@ impl Socket for InternetDatagram {
     fn set_receive_buffer(&self, bytes: usize) {
         self.receive_limit.store(bytes, Ordering::Relaxed);
         self.queue.set_limit(bytes);
+    }
+    fn set_filter(&self, program: Option<Arc<PacketProgram>>) -> Option<Arc<PacketProgram>> {
+        self.queue.filter().set(program.clone());
+        self.common.filter.set(program)
     }
     fn options_changed(&self) {
         let _control = self.control.lock();

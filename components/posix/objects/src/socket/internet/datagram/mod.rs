@@ -9,6 +9,8 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::socket) use control::time_of;
+
 use super::{
     address::AddressFamily,
     network::{errno, owner},

@@ -180,6 +180,7 @@ impl InternetStream {
         let limits =
             (self.send_limit.load(Ordering::Relaxed), self.receive_limit.load(Ordering::Relaxed));
         let fresh = Arc::new(Stream::new(self.wakes.clone(), limits.0, limits.1));
+        fresh.filter().set(self.common.filter.get());
         self.streams.replace(fresh.clone());
         self.own_stream();
         self.socket().disconnect(fresh);

@@ -10,6 +10,7 @@ use crate::socket::{
     option_input::OptionInput,
 };
 use alloc::{sync::Arc, vec::Vec};
+use bpf::PacketProgram;
 use core::sync::atomic::Ordering;
 use interfaces::sockets::StreamState;
 use linux_raw_sys::{ioctl as request, net};
@@ -143,6 +144,11 @@ impl Socket for InternetStream {
     }
     fn has_peek_offset(&self) -> bool {
         false
+    }
+    fn set_filter(&self, program: Option<Arc<PacketProgram>>) -> Option<Arc<PacketProgram>> {
+        let _control = self.control.lock();
+        self.stream().filter().set(program.clone());
+        self.common.filter.set(program)
     }
     fn options_changed(&self) {
         let _control = self.control.lock();

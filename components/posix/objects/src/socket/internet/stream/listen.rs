@@ -50,7 +50,11 @@ impl Acceptor for AcceptQueue {
         let listener = self.listener.upgrade()?;
         let send = listener.send_limit.load(Ordering::Relaxed);
         let receive = listener.receive_limit.load(Ordering::Relaxed);
-        Some(Arc::new(Stream::new(SocketWakes::new(), send, receive)))
+        let stream = Stream::new(SocketWakes::new(), send, receive);
+        if let Some(program) = listener.common.filter.get() {
+            stream.filter().set(Some(program));
+        }
+        Some(Arc::new(stream))
     }
     fn arrived(&self, stream: Arc<Stream>, socket: Arc<dyn StreamSocket>) {
         let Some(listener) = self.listener.upgrade() else { return };
@@ -72,6 +76,9 @@ impl InternetStream {
     ) -> Arc<InternetStream> {
         let common = SocketCommon::new(SocketKind::Stream);
         common.options.inherit(&self.common.options);
+        if let Some(program) = self.common.filter.get() {
+            common.filter.set(Some(program));
+        }
         let parts = (common, self.family, self.user);
         let child = InternetStream::assemble(parts, (wakes, stream), socket);
         *child.settings.lock() = self.settings.lock().clone();

@@ -1,0 +1,90 @@
+//! [`TransmitRing`]: the frames that a program gives to be sent in memory that it shares with the socket (PACKET_TX_RING).
+use super::ring::{RingPages, RingRequest, RingVersion};
+use alloc::vec::Vec;
+use rt::memory::Frame;
+use vfs::Errno;
+
+/// States of a frame.
+const AVAILABLE: u32 = 0;
+const SEND_REQUEST: u32 = 1;
+const WRONG_FORMAT: u32 = 1 << 2;
+
+/// A frame that is to be sent.
+pub(super) struct GivenFrame {
+    /// Offset of its status.
+    at: usize,
+    /// The bytes, or `EINVAL` or `EMSGSIZE` for a frame whose numbers are wrong.
+    pub(super) bytes: Result<Vec<u8>, Errno>,
+}
+
+/// The ring of frames to be sent.
+pub(super) struct TransmitRing {
+    version: RingVersion,
+    pages: RingPages,
+    request: RingRequest,
+    head: u32,
+}
+
+impl TransmitRing {
+    /// Makes a ring for a request that was checked.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn new(request: RingRequest, version: RingVersion) -> Result<TransmitRing, Errno> {
+        Ok(TransmitRing { version, pages: RingPages::new(&request)?, request, head: 0 })
+    }
+    /// Returns its pages.
+    pub(super) fn pages(&self) -> &[Frame] {
+        self.pages.pages()
+    }
+    /// Returns the offset of a frame.
+    fn slot(&self, number: u32) -> usize {
+        let in_block = self.request.block_bytes.checked_div(self.request.frame_bytes);
+        let in_block = in_block.unwrap_or(1).max(1) as usize;
+        let number = number as usize;
+        let block = self.request.block_bytes as usize;
+        number / in_block * block + number % in_block * self.request.frame_bytes as usize
+    }
+    /// Returns the offset of a frame's status.
+    fn status_at(&self, number: u32) -> usize {
+        self.slot(number) + if self.version == RingVersion::Three { 20 } else { 0 }
+    }
+    /// Returns the next frame that is to be sent.
+    pub(super) fn next(&self) -> Option<GivenFrame> {
+        let at = self.status_at(self.head);
+        if self.pages.word(at) & SEND_REQUEST == 0 {
+            return None;
+        }
+        Some(GivenFrame { at, bytes: self.bytes(self.slot(self.head)) })
+    }
+    /// Copies the bytes of the frame at an offset. They begin behind the header (`tpacket_parse_header`).
+    fn bytes(&self, slot: usize) -> Result<Vec<u8>, Errno> {
+        let (length_at, next) = match self.version {
+            RingVersion::One => (8, 0),
+            RingVersion::Two => (4, 0),
+            RingVersion::Three => (16, self.pages.word(slot)),
+        };
+        if next != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let length = self.pages.word(slot + length_at) as usize;
+        let first = self.version.header();
+        if length > (self.request.frame_bytes as usize).saturating_sub(first) {
+            return Err(Errno::EMSGSIZE);
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| Errno::ENOBUFS)?;
+        bytes.resize(length, 0);
+        self.pages.read(slot + first, &mut bytes);
+        Ok(bytes)
+    }
+    /// Gives a frame back to the program: it was sent, or dropped.
+    pub(super) fn finish(&mut self, frame: &GivenFrame) {
+        self.pages.publish(frame.at, AVAILABLE);
+        self.head = (self.head + 1) % self.request.frames.max(1);
+    }
+    /// Tells the program that a frame has a wrong format. It stays the next one.
+    pub(super) fn refuse(&mut self, frame: &GivenFrame) {
+        self.pages.publish(frame.at, WRONG_FORMAT);
+    }
+}
