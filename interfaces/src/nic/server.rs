@@ -274,12 +274,16 @@ impl NicSession {
             if self.note(&gathered) {
                 break;
             }
-            nic.lend(&mut gathered.buffers);
+            if !gathered.buffers.is_empty() {
+                nic.lend(&mut gathered.buffers);
+            }
             waiting.append(&mut gathered.packets);
-            // Noted before the device is asked, so that an end meanwhile rings.
-            self.sending.lock().has_waiting = true;
-            nic.submit(&mut waiting, &sink);
-            self.sending.lock().has_waiting = !waiting.is_empty();
+            if !waiting.is_empty() {
+                // Noted before the device is asked, so that an end meanwhile rings.
+                self.sending.lock().has_waiting = true;
+                nic.submit(&mut waiting, &sink);
+                self.sending.lock().has_waiting = !waiting.is_empty();
+            }
             match taken {
                 Ok(false) => {}
                 Ok(true) => {

@@ -425,12 +425,16 @@ impl Nic for NetPort {
 
     fn lend(&self, buffers: &mut Vec<ReceiveBuffer>) {
         let active = u32::from(self.active.load(Acquire));
-        if active == 1 {
-            return self.lend_to(0, buffers.drain(..));
-        }
         for index in 0..active {
+            // The locks of pairs that get nothing are not taken.
+            if buffers.is_empty() {
+                return;
+            }
             let is_ours = |buffer: &mut ReceiveBuffer| buffer.number % active == index;
-            self.lend_to(index as usize, buffers.extract_if(.., is_ours));
+            let mut ours = buffers.extract_if(.., is_ours).peekable();
+            if ours.peek().is_some() {
+                self.lend_to(index as usize, ours);
+            }
         }
     }
 
