@@ -1,5 +1,5 @@
 //! `./x run`: boots the system, interactively or for one command.
-mod net;
+pub mod net;
 mod terminal;
 mod window;
 

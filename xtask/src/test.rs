@@ -10,7 +10,7 @@ mod test_user_net;
 
 use crate::campaign::arguments;
 use anyhow::{Context, Result, bail};
-use compare::{BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, SERVICES, TOOLS};
+use compare::{BUSYBOX, Comparison, DEBIAN, NETWORK, PYTHON, SAMPLE, SERVICES, TOOLS};
 use harness::{
     build::{self, Features},
     disk, guest, packages,
@@ -79,7 +79,7 @@ pub enum Suite {
     System,
     /// Busybox commands on Skerry and on Debian's cloud kernel
     Compare,
-    /// Some of `debian`, `tools` and `python`, where root's rights and Debian's archive are there to make their root; not with --long
+    /// Some of `debian`, `tools`, `python` and `network`, where root's rights and Debian's archive are there to make their root; not with --long
     Sample,
     /// Commands of Debian 12 on Skerry and on Debian's cloud kernel; with --long or where it is asked for
     Debian,
@@ -89,12 +89,15 @@ pub enum Suite {
     Services,
     /// Modules of Python's own tests likewise
     Python,
+    /// Programs of the network likewise: ip, ss, ssh, nginx, redis
+    Network,
 }
 
 /// The suites that run only with --long, or on request.
-const LONG: [Suite; 4] = [Suite::Debian, Suite::Tools, Suite::Services, Suite::Python];
+const LONG: [Suite; 5] =
+    [Suite::Debian, Suite::Tools, Suite::Services, Suite::Python, Suite::Network];
 
-const SUITES: [Suite; 12] = [
+const SUITES: [Suite; 13] = [
     Suite::Host,
     Suite::Models,
     Suite::Nucleus,
@@ -107,6 +110,7 @@ const SUITES: [Suite; 12] = [
     Suite::Tools,
     Suite::Services,
     Suite::Python,
+    Suite::Network,
 ];
 
 /// Runs the suites.
@@ -154,6 +158,7 @@ pub fn run(options: &Options) -> Result<u8> {
                 }
             }
             Suite::Python => compared(&mut tally, &PYTHON, &targets, filter)?,
+            Suite::Network => compared(&mut tally, &NETWORK, &targets, filter)?,
         }
         println!(
             "{suite:?}: {} passed, {} failed",

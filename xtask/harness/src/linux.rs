@@ -85,25 +85,34 @@ const MODULES: [&str; 6] = [
     "drivers/block/virtio_blk.ko",
 ];
 
-/// Modules of a virtio network card, in order. They are not in the initramfs, whose boot is measured.
-const NETWORK_MODULES: [&str; 3] =
-    ["net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko"];
+/// Modules of a virtio network card and those that answer ss, in order. They are not in the initramfs, whose boot is measured.
+const NETWORK_MODULES: [&str; 8] = [
+    "net/core/failover.ko",
+    "drivers/net/net_failover.ko",
+    "drivers/net/virtio_net.ko",
+    "net/ipv4/inet_diag.ko",
+    "net/ipv4/tcp_diag.ko",
+    "net/ipv4/udp_diag.ko",
+    "net/ipv4/raw_diag.ko",
+    "net/unix/unix_diag.ko",
+];
 
-/// Copies the modules of a network card into the tree of a root disk. Returns the commands that load them there.
+/// Copies the modules of the network into `modules/` of `folder`, a root disk's `/` or `/compare`. Linux loads them from there in
+/// the order of their names before it starts the script.
 ///
 /// # Errors
 /// Fails before [`prepare`].
-pub fn add_network_modules(tree: &Path) -> Result<String> {
-    let folder = shell::build_path("linux")?;
-    let version = fs::read_to_string(folder.join("version"))?;
-    let mut commands = String::new();
-    for module in NETWORK_MODULES {
-        let name = module.rsplit('/').next().unwrap_or(module);
-        let from = folder.join(format!("tree/lib/modules/{version}/kernel/{module}"));
-        fs::copy(&from, tree.join(name)).with_context(|| format!("copying {module}"))?;
-        commands.push_str(&format!("insmod /{name}\n"));
+pub fn add_network_modules(folder: &Path) -> Result<()> {
+    let kept = shell::build_path("linux")?;
+    let version = fs::read_to_string(kept.join("version"))?;
+    let modules = folder.join("modules");
+    fs::create_dir_all(&modules)?;
+    for (number, module) in NETWORK_MODULES.iter().enumerate() {
+        let from = kept.join(format!("tree/lib/modules/{version}/kernel/{module}"));
+        fs::copy(&from, modules.join(format!("{number}.ko")))
+            .with_context(|| format!("copying {module}"))?;
     }
-    Ok(commands)
+    Ok(())
 }
 
 fn initramfs(folder: &Path, version: &str, initrd: &Path) -> Result<()> {
@@ -164,6 +173,7 @@ $b mkdir /root/dev/mqueue
 $b mount -t mqueue -o nosuid,nodev,noexec mqueue /root/dev/mqueue
 $b mount -t sysfs sysfs /root/sys
 $b stty -F /dev/ttyS1 raw -echo
+for m in /root/modules/*.ko /root/compare/modules/*.ko; do [ ! -e $m ] || $b insmod $m; done
 $b hostname skerry
 # As systemd does.
 echo 1 > /proc/sys/fs/protected_fifos

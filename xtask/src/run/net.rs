@@ -37,6 +37,13 @@ pub struct Forward {
     guest: u16,
 }
 
+impl Forward {
+    /// Forwards the connections to a port of the host.
+    pub fn tcp(host: u16, guest: u16) -> Forward {
+        Forward { protocol: "tcp", host, guest }
+    }
+}
+
 /// The longest name of an interface of Linux.
 const NAME_MAX: usize = 15;
 /// The card's address, administered locally.

@@ -4,6 +4,11 @@
 //! A list, `tests/system/NAME.txt`, holds a command a line; `#` opens a comment. Before a command `@known REASON` says
 //! that it differs, and why (docs/debian.md): the day it no longer does, the test fails; and `@sample` that it is
 //! among those of [`SAMPLE`].
+mod lists;
+
+pub use lists::*;
+
+use super::test_user_net::HostEnd;
 use anyhow::{Context, Result, anyhow, bail};
 use harness::{
     build::{self, Features},
@@ -42,6 +47,8 @@ pub struct Comparison {
     command_seconds: u32,
     /// Files of Debian's archive that its commands find in /compare.
     archives: &'static [Archive],
+    /// Both machines have a network card, behind which is the host.
+    has_card: bool,
 }
 
 /// A file from Debian's archive.
@@ -54,117 +61,6 @@ struct Archive {
     /// Digest of the file.
     sha256: &'static str,
 }
-
-/// The comparison of commands of Debian's busybox.
-pub const BUSYBOX: Comparison = Comparison {
-    name: "busybox",
-    lists: &["busybox"],
-    is_sample: false,
-    shell: "/bin/sh",
-    path: "/bin:/sbin",
-    memory: guest::MEMORY_MIB,
-    packages: None,
-    command_seconds: 120,
-    archives: &[],
-};
-
-/// The comparison of commands of Debian.
-pub const DEBIAN: Comparison = Comparison {
-    name: "debian",
-    lists: &["debian"],
-    is_sample: false,
-    shell: debian::SHELL,
-    path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    memory: debian::MEMORY_MIB,
-    packages: Some(&[]),
-    command_seconds: 120,
-    archives: &[],
-};
-
-/// The comparison of programs that people work with.
-pub const TOOLS: Comparison = Comparison {
-    name: "tools",
-    lists: &["tools"],
-    packages: Some(&PROGRAMS),
-    command_seconds: 900,
-    archives: &[Archive {
-        name: "lua.tar.gz",
-        path: "pool/main/l/lua5.4/lua5.4_5.4.4.orig.tar.gz",
-        sha256: "164c7849653b80ae67bec4b7473b884bf5cc8d2dca05653475ec2ed27b9ebf61",
-    }],
-    ..DEBIAN
-};
-
-/// Services, and the languages that people write programs in.
-pub const SERVICES: Comparison = Comparison {
-    name: "services",
-    lists: &["services"],
-    memory: 2048,
-    packages: Some(&SERVED),
-    command_seconds: 900,
-    ..DEBIAN
-};
-
-/// The comparison of modules of Python's own tests.
-pub const PYTHON: Comparison = Comparison {
-    name: "python",
-    lists: &["python"],
-    memory: 2048,
-    packages: Some(&PROGRAMS),
-    command_seconds: 1800,
-    ..DEBIAN
-};
-
-/// Some of each of these three, in a root that is soon made.
-pub const SAMPLE: Comparison = Comparison {
-    name: "sample",
-    lists: &["debian", "tools", "python"],
-    is_sample: true,
-    packages: Some(&["acl", "git", "libpython3.11-testsuite", "python3", "sqlite3"]),
-    ..DEBIAN
-};
-
-/// The comparison of stressors of stress-ng, for which `stress` makes the commands.
-pub const STRESS: Comparison = Comparison {
-    name: "stress",
-    lists: &["stress"],
-    packages: Some(&PROGRAMS),
-    command_seconds: 180,
-    ..DEBIAN
-};
-
-/// Packages of `tools` and `python`, and of `stress`.
-const PROGRAMS: [&str; 14] = [
-    "acl",
-    "gcc",
-    "git",
-    "htop",
-    "libc6-dev",
-    "libpython3.11-testsuite",
-    "make",
-    "python3",
-    "python3-distutils",
-    "redis-server",
-    "rt-tests",
-    "sqlite3",
-    "stress-ng",
-    "vim",
-];
-
-/// Packages of the comparison `services`.
-const SERVED: [&str; 11] = [
-    "at",
-    "cargo",
-    "cron",
-    "dbus",
-    "default-jdk-headless",
-    "fakeroot",
-    "fio",
-    "golang-go",
-    "mariadb-server",
-    "nodejs",
-    "postgresql-15",
-];
 
 /// A command of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,6 +168,7 @@ impl Comparison {
         for archive in self.archives {
             fs::copy(archive.fetched()?, folder.join(archive.name))?;
         }
+        linux::add_network_modules(&folder)?;
         fs::write(folder.join("runner"), self.runner())?;
         match self.packages {
             None => busybox_root(&folder),
@@ -295,7 +192,13 @@ impl Comparison {
 
     fn machine(&self, kernel: &Path, image: &Path, system: &str) -> Result<Config> {
         let log = format!("compare-{}-{system}.log", self.name);
-        Ok(Config { memory: self.memory, ..guest::machine(kernel, image, &log)? })
+        let mut config = Config { memory: self.memory, ..guest::machine(kernel, image, &log)? };
+        if self.has_card {
+            let end = HostEnd::start()?;
+            config.extra.extend(end.arguments(&config));
+            config.append = format!("{} {}", config.append, end.parameters());
+        }
+        Ok(config)
     }
 
     /// Returns the answers of Linux and Skerry, which run at the same time.
@@ -303,7 +206,8 @@ impl Comparison {
     /// # Errors
     /// Fails if one of the systems does not start.
     pub fn ask(&self, kernel: &Path, cases: &[Case]) -> Result<[Answers; 2]> {
-        let (image, linux) = (self.image(cases)?, linux::prepare()?);
+        let linux = linux::prepare()?;
+        let image = self.image(cases)?;
         let what = format!("{} {} commands on Linux and Skerry", cases.len(), self.name);
         let bar = shell::progress(&what);
         let limit = self.limit(cases.len());
@@ -333,8 +237,8 @@ impl Comparison {
     fn on_linux(&self, linux: &Linux, image: &Path, limit: u64) -> Result<Answers> {
         let config = self.machine(&linux.kernel, image, "linux")?;
         let log = config.log.display().to_string();
-        let parameter = "skerry.runner=/compare/runner";
-        let output = linux::boot(linux, config, parameter, limit)?;
+        let parameters = format!("skerry.runner=/compare/runner {}", config.append);
+        let output = linux::boot(linux, config, &parameters, limit)?;
         Ok(Answers::parse(&output, format!("log in {log}")))
     }
 }
@@ -421,10 +325,14 @@ fn sample_text() -> String {
 
 /// The script of both systems. Each case runs in an empty folder of a tmpfs ($DISK is one on the root disk), with a clean
 /// environment, no input and a pipe for its output. If the case leaves processes behind, the pipe is read for some more
-/// time.
+/// time. Behind a network card, $HOST_PORT is the port of the host's web server, and $FORWARDED the host's port that leads to the
+/// machine's port 5000.
 const RUNNER: &str = r#"#!/bin/sh
 export PATH=PROGRAMS HOME=/root TERM=dumb LC_ALL=C TZ=UTC DISK=/var/work
 unset USER
+for word in $(cat /proc/cmdline); do
+    case $word in compare.*) export ${word#compare.};; esac
+done
 umask 022
 for case in /compare/cases/*; do
     cd /; rm -rf /tmp/work $DISK; mkdir /tmp/work $DISK; cd /tmp/work
@@ -542,7 +450,7 @@ mod tests {
     #[test]
     fn known_differences_are_in_the_book() {
         let book = fs::read_to_string(shell::root().join("docs/debian.md")).expect("the page");
-        for comparison in [BUSYBOX, DEBIAN, TOOLS, SERVICES, PYTHON] {
+        for comparison in [BUSYBOX, DEBIAN, TOOLS, NETWORK, SERVICES, PYTHON] {
             for reason in
                 comparison.cases().expect("a list").iter().filter_map(|c| c.known.as_ref())
             {
@@ -558,8 +466,8 @@ mod tests {
     #[ignore = "boots Linux: half a minute"]
     fn linux_runs_the_whole_list() {
         let cases = BUSYBOX.cases().expect("the list");
-        let image = BUSYBOX.image(&cases).expect("an image");
         let linux = linux::prepare().expect("a kernel");
+        let image = BUSYBOX.image(&cases).expect("an image");
         let answers =
             BUSYBOX.on_linux(&linux, &image, BUSYBOX.limit(cases.len())).expect("a whole run");
         let answers = answers.whole("Linux").expect("all");

@@ -308,11 +308,10 @@ fn boot_linux(config: &Config, case: &Case, _: Option<Orders>) -> Result<Verdict
     let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;
     case.root.tree(&tree)?;
-    let modules = match case.net.is_some() || case.user_net {
-        true => linux::add_network_modules(&tree)?,
-        false => String::new(),
-    };
-    let script = format!("export PATH=/bin:/sbin\n{modules}exec 2>/dev/null\n{}", case.run);
+    if case.net.is_some() || case.user_net {
+        linux::add_network_modules(&tree)?;
+    }
+    let script = format!("export PATH=/bin:/sbin\nexec 2>/dev/null\n{}", case.run);
     fs::write(tree.join(SCRIPT_PATH.trim_start_matches('/')), script)?;
     let root = shell::build_path("linux-test.ext4")?;
     disk::pack(&tree, &root, &[])?;

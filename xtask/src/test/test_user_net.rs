@@ -4,6 +4,7 @@
 //! `/COUNT` is COUNT bytes of [`content`]. What the host sends to a port of its own reaches port 5000 of the machine; the session
 //! orders it by a line `reach COUNT` and hears of the answer (`reached COUNT`, if all bytes came back).
 use super::test_net::Orders;
+use crate::run::net::{Forward, NetOptions, Network};
 use anyhow::{Context, Result, ensure};
 use harness::qemu::Config;
 use std::{
@@ -13,8 +14,6 @@ use std::{
     time::Duration,
 };
 
-/// The card's address.
-const MAC: &str = "02:00:00:00:00:02";
 /// The port of the machine that the host reaches.
 const MACHINE_PORT: u16 = 5000;
 /// The word that stands for the port of the web server.
@@ -56,9 +55,12 @@ impl HostEnd {
     }
     /// Returns QEMU's arguments for the card of that machine.
     pub fn arguments(&self, config: &Config) -> Vec<String> {
-        let forward = format!("hostfwd=tcp:127.0.0.1:{}-:{MACHINE_PORT}", self.forwarded);
-        let [option, card] = config.card("net0", MAC);
-        vec!["-netdev".to_owned(), format!("user,id=net0,{forward}"), option, card]
+        let forward = vec![Forward::tcp(self.forwarded, MACHINE_PORT)];
+        NetOptions { net: Network::User, forward, ..NetOptions::default() }.arguments(config)
+    }
+    /// Returns kernel parameters that tell the runner of a comparison of both ports.
+    pub fn parameters(&self) -> String {
+        format!("compare.HOST_PORT={} compare.FORWARDED={}", self.web_port, self.forwarded)
     }
     /// Returns the commands with the port of the web server.
     pub fn commands(&self, run: &str) -> String {
