@@ -6,7 +6,7 @@ use super::{
     DatagramQueue, IpOptions, LinkTaps, Membership, NetworkAdministration, Payload, SocketError,
     Stream, StreamOptions,
 };
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
 use interfaces_macro::interface;
 
@@ -116,6 +116,7 @@ pub struct StreamInfo {
     pub rcv_space: u32,
     pub total_retrans: u32,
     pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
     pub segs_out: u32,
@@ -161,6 +162,14 @@ pub trait StreamSocket: Send + Sync {
     /// # Errors
     /// Those of the route and of a port's choice: `NetworkUnreachable`, `NoAddress`, `InUse`.
     fn connect(&self, peer: SocketAddr) -> Result<(), SocketError>;
+    /// Does the same with TCP Fast Open (RFC 7413): what was written goes with the SYN if the peer gave a cookie, else a cookie is
+    /// asked for.
+    ///
+    /// # Errors
+    /// As [`StreamSocket::connect`], and `Unsupported` if the stack does not do it.
+    fn connect_with_data(&self, peer: SocketAddr) -> Result<(), SocketError>;
+    /// Returns whether data can go with a SYN to `peer`, because it gave a cookie of Fast Open.
+    fn has_fast_open_cookie(&self, peer: IpAddr) -> bool;
     /// Ends the connection or the listening, so that the socket can be used again with a fresh stream (connect to AF_UNSPEC).
     fn disconnect(&self, stream: Arc<Stream>);
     /// Takes connections, of which at most `backlog` wait to be accepted. A second call changes `backlog` alone.
@@ -184,6 +193,12 @@ pub trait StreamSocket: Send + Sync {
     fn configure(&self, options: &StreamOptions);
     /// Sets `TCP_QUICKACK`.
     fn set_quick_ack(&self, quick: QuickAcknowledge);
+    /// Returns, once, the headers of IP and TCP of the segment that opened the connection (`TCP_SAVED_SYN`); none if they were not
+    /// kept.
+    ///
+    /// # Errors
+    /// `Invalid` if they are longer than `room`.
+    fn take_saved_syn(&self, room: usize) -> Result<Vec<u8>, SocketError>;
     /// Returns what is known of the connection.
     fn info(&self) -> StreamInfo;
     /// Ends the program's use. The connection goes on by itself until its bytes are sent and both sides are closed.

@@ -1,6 +1,6 @@
 //! The options of sockets. The client holds them and gives all of them to the stack when one changes, so that a stack that starts
 //! again needs no history of changes.
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// Discovery of the path's MTU (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`; ip(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,20 @@ pub struct IpOptions {
     pub group_hops: u8,
     /// `IP_MULTICAST_IF`.
     pub group_interface: Option<u32>,
+    /// The address by which `IP_MULTICAST_IF` named the interface: the source of packets to groups, if the socket has none.
+    pub group_source: Option<Ipv4Addr>,
     /// `IPV6_MULTICAST_IF`.
     pub group_interface6: Option<u32>,
+    /// `IP_UNICAST_IF`: the number of the interface of datagrams to single hosts.
+    pub unicast_interface: Option<u32>,
+    /// `IPV6_UNICAST_IF`.
+    pub unicast_interface6: Option<u32>,
+    /// `IP_MINTTL`: segments of streams with fewer hops left are dropped.
+    pub ttl_least: u8,
+    /// `IPV6_MINHOPCOUNT`.
+    pub hops_least: u8,
+    /// `IPV6_MTU`: bytes of a datagram's packet, at most; longer ones are fragmented.
+    pub packet_max6: Option<u32>,
     /// `IP_MULTICAST_LOOP`.
     pub loops_groups: bool,
     /// `IPV6_MULTICAST_LOOP`.
@@ -84,7 +96,13 @@ impl Default for IpOptions {
             group_ttl: 1,
             group_hops: 1,
             group_interface: None,
+            group_source: None,
             group_interface6: None,
+            unicast_interface: None,
+            unicast_interface6: None,
+            ttl_least: 0,
+            hops_least: 0,
+            packet_max6: None,
             loops_groups: true,
             loops_groups6: true,
             takes_all_groups: true,
@@ -118,17 +136,19 @@ pub struct StreamOptions {
     pub cork: bool,
     /// `SO_KEEPALIVE`.
     pub keepalive: bool,
-    /// `TCP_KEEPIDLE`, in seconds.
+    /// `SO_MAX_PACING_RATE`, in bytes of payload a second; zero and `u64::MAX` for no limit.
+    pub pacing_rate: u64,
+    /// `TCP_KEEPIDLE`, in seconds; zero for that of the stack.
     pub keep_idle_s: u32,
-    /// `TCP_KEEPINTVL`, in seconds.
+    /// `TCP_KEEPINTVL`, in seconds; zero for that of the stack.
     pub keep_interval_s: u32,
-    /// `TCP_KEEPCNT`.
+    /// `TCP_KEEPCNT`; zero for that of the stack.
     pub keep_count: u32,
     /// `TCP_USER_TIMEOUT`, in milliseconds; zero for the limits by number of retransmissions.
     pub user_timeout_ms: u32,
-    /// `TCP_SYNCNT`.
+    /// `TCP_SYNCNT`; zero for that of the stack.
     pub syn_retries: u32,
-    /// `TCP_LINGER2`, in seconds; negative for none: FIN-WAIT-2 ends with the socket.
+    /// `TCP_LINGER2`, in seconds; zero for that of the stack, negative for none: FIN-WAIT-2 ends with the socket.
     pub fin_timeout_s: i32,
     /// `TCP_DEFER_ACCEPT`, in seconds; zero for off.
     pub defer_accept_s: u32,
@@ -136,12 +156,14 @@ pub struct StreamOptions {
     pub segment_max: Option<u16>,
     /// `TCP_WINDOW_CLAMP`, in bytes; `None` for no limit.
     pub window_max: Option<u32>,
-    /// `TCP_CONGESTION`.
-    pub congestion: CongestionControl,
+    /// `TCP_NOTSENT_LOWAT`: with so many bytes that were not sent, the socket is not writable; zero for no limit.
+    pub unsent_low_water: u32,
+    /// `TCP_SAVE_SYN`: a listener's connections keep the packet that opened them.
+    pub saves_syn: bool,
+    /// `TCP_CONGESTION`; `None` for that of the stack.
+    pub congestion: Option<CongestionControl>,
     /// `TCP_FASTOPEN`: half-open requests of a listener with data, at most; zero for off.
     pub fast_open_max: u32,
-    /// `TCP_FASTOPEN_CONNECT`: connect sends nothing before the first bytes are written.
-    pub fast_open_connect: bool,
 }
 
 impl Default for StreamOptions {
@@ -151,18 +173,20 @@ impl Default for StreamOptions {
             no_delay: false,
             cork: false,
             keepalive: false,
-            keep_idle_s: 7200,
-            keep_interval_s: 75,
-            keep_count: 9,
+            pacing_rate: u64::MAX,
+            keep_idle_s: 0,
+            keep_interval_s: 0,
+            keep_count: 0,
             user_timeout_ms: 0,
-            syn_retries: 6,
-            fin_timeout_s: 60,
+            syn_retries: 0,
+            fin_timeout_s: 0,
             defer_accept_s: 0,
             segment_max: None,
             window_max: None,
-            congestion: CongestionControl::Cubic,
+            unsent_low_water: 0,
+            saves_syn: false,
+            congestion: None,
             fast_open_max: 0,
-            fast_open_connect: false,
         }
     }
 }

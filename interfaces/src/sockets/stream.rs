@@ -41,10 +41,12 @@ bitflags! {
         const READABLE = 1;
         /// A third of the room is free again.
         const WRITABLE = 2;
-        /// The state changed: connected, refused, ended, an urgent byte was announced.
+        /// The state changed: connected, refused, ended, an urgent byte was announced ([`SocketEvents::URGENT`] comes with it).
         const STATE = 4;
         /// An error waits, in the error queue or for the next call.
         const ERROR = 8;
+        /// The peer announced an urgent byte.
+        const URGENT = 16;
     }
 
     /// The state of a stream, apart from its bytes.
@@ -525,6 +527,10 @@ impl Stream {
         let mut events = SocketEvents::STATE;
         events.set(SocketEvents::READABLE, state.contains(StreamState::RECEIVE_ENDED));
         self.observer.notify(events);
+    }
+    /// Tells the client that the peer announced an urgent byte.
+    pub fn announce_urgent(&self) {
+        self.observer.notify(SocketEvents::STATE | SocketEvents::URGENT);
     }
     /// Ends the stream because of `error`, in both directions. Bytes that came before can still be read.
     pub fn fail(&self, error: SocketError) {

@@ -37,13 +37,14 @@ impl<B: Buffer> Stack<B> {
             flow_label: 0,
             hop_limit: path.hop_limit,
         };
-        if ipv6::HEADER_LENGTH + packet.length_when_cut() > path.mtu as usize {
+        let mtu = request.packet_max6.map_or(path.mtu, |most| most.min(path.mtu));
+        if ipv6::HEADER_LENGTH + packet.length_when_cut() > mtu as usize {
             // A hop-by-hop header would have to stay in front of the fragment header.
             let may_cut = matches!(request.discovery, PathDiscovery::Never | PathDiscovery::Wanted);
             if !may_cut || request.has_router_alert {
-                return Err(SendError::TooBig(path.mtu));
+                return Err(SendError::TooBig(mtu));
             }
-            return self.send_fragments6(run, path, request, &fields, &packet);
+            return self.send_fragments6(run, path, (request, mtu), &fields, &packet);
         }
         let header = fields.header(packet.length()).map_err(too_long)?;
         packet.headers.prepend(header.as_bytes())?;
@@ -55,15 +56,15 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         path: &Path,
-        request: &SendRequest,
+        (request, mtu): (&SendRequest, u32),
         fields: &Ipv6Fields,
         packet: &Departure<B>,
     ) -> Result<(), SendError> {
         let total = packet.length();
         let around = ipv6::HEADER_LENGTH + ipv6::FRAGMENT_LENGTH;
-        let room = (path.mtu as usize).saturating_sub(around) & !7;
+        let room = (mtu as usize).saturating_sub(around) & !7;
         if total > PACKET_MAX || room == 0 || packet.headers.as_slice().len() > room {
-            return Err(SendError::TooBig(path.mtu));
+            return Err(SendError::TooBig(mtu));
         }
         let (source, destination) = (fields.source.into(), fields.destination.into());
         let number = self.identification(source, destination, fields.next_header);

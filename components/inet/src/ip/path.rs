@@ -32,6 +32,8 @@ pub struct SendRequest {
     pub traffic_class: u8,
     /// The discovery of the path's MTU.
     pub discovery: PathDiscovery,
+    /// Bytes of a packet of IPv6, at most: longer ones are fragmented.
+    pub packet_max6: Option<u32>,
     /// The packet has the option Router Alert.
     pub has_router_alert: bool,
     /// Members of the group on this host get the packet, too.
@@ -49,6 +51,7 @@ impl SendRequest {
             hop_limit: None,
             traffic_class: 0,
             discovery: PathDiscovery::Never,
+            packet_max6: None,
             has_router_alert: false,
             is_looped: true,
         }

@@ -57,7 +57,7 @@ impl Surroundings<PacketSegment> for Outside {
     }
     fn deliver(&mut self, delivery: &Delivery<'_, PacketSegment>) -> Claim {
         if delivery.protocol == protocol::TCP {
-            self.segments.extend(TcpArrival::parse(delivery));
+            self.segments.extend(TcpArrival::parse(delivery, self.streams.syn_saving()));
             return Claim::Taken;
         }
         Claim::Unknown

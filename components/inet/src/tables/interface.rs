@@ -219,9 +219,9 @@ impl Interface {
     pub fn address(&self, address: IpAddr) -> Option<&InterfaceAddress> {
         self.addresses.iter().find(|one| one.address == address)
     }
-    /// Returns the MTU for a packet to `destination`.
+    /// Returns the MTU for a packet to `destination`. That of IPv4 is a length of 16 bits (`IP_MAX_MTU`).
     pub fn mtu_for(&self, destination: IpAddr) -> u32 {
-        if destination.is_ipv4() { self.mtu } else { self.mtu.min(self.ipv6.mtu) }
+        self.mtu.min(if destination.is_ipv4() { u16::MAX.into() } else { self.ipv6.mtu })
     }
     /// Returns the link-local address of IPv6 that may be used.
     pub fn link_local(&self) -> Option<core::net::Ipv6Addr> {

@@ -294,26 +294,27 @@ pub(crate) fn request_for(
     let options = &state.options;
     let family = Family::of(destination);
     let is_group = destination.is_multicast();
-    let (one, group, traffic_class, of_group, loops) = match family {
+    let (one, group, traffic_class, chosen, loops) = match family {
         Family::V4 => (
             options.ttl,
             options.group_ttl,
             options.type_of_service,
-            options.group_interface,
+            if is_group { options.group_interface } else { options.unicast_interface },
             options.loops_groups,
         ),
         Family::V6 => (
             options.hops,
             options.group_hops,
             options.traffic_class,
-            options.group_interface6,
+            if is_group { options.group_interface6 } else { options.unicast_interface6 },
             options.loops_groups6,
         ),
     };
-    let of_group = of_group.filter(|_| is_group).map(InterfaceIndex);
+    let of_group = options.group_source.filter(|_| is_group).map(IpAddr::V4);
     SendRequest {
-        source: state.source.filter(|source| Family::of(*source) == family),
-        interface: interface_of(state).or(of_group),
+        source: state.source.or(of_group).filter(|source| Family::of(*source) == family),
+        interface: interface_of(state).or(chosen.map(InterfaceIndex)),
+        packet_max6: options.packet_max6,
         hop_limit: if is_group { Some(group) } else { one },
         traffic_class,
         discovery: state.discovery(family),

@@ -278,6 +278,7 @@ impl Run {
             flow: flow(1),
             secret: &self.secret,
             room: self.weather.room,
+            headers: None,
         };
         match self.listener.input(&context, &packet.segment, None) {
             ListenerReply::Drop => {}

@@ -321,7 +321,7 @@ proptest! {
         let (mut now, mut last) = (START, 0_u32);
         for (peer, flags, seq, ack, length, wait, has_clock) in all {
             let flow = Flow { remote_port: peer, ..flow() };
-            let context = Context { now_ns: now, flow, secret: &secret, room: ROOM };
+            let context = Context { now_ns: now, flow, secret: &secret, room: ROOM, headers: None };
             let timestamps = has_clock.then_some(Timestamps { value: 7, echo: 9 });
             let segment = TcpSegment {
                 seq,

@@ -46,6 +46,9 @@ struct ControlHeader {
 
 const CONTROL_BYTES: usize = size_of::<ControlHeader>();
 const _: () = assert!(CONTROL_BYTES == CONTROL_HEAD);
+/// Flags that the bindings of the kernel's headers lack.
+const MSG_ZEROCOPY: u32 = 0x400_0000;
+const MSG_FASTOPEN: u32 = 0x2000_0000;
 /// AF_UNIX.
 const LOCAL: u16 = net::AF_UNIX as u16;
 /// AF_NETLINK.
@@ -71,6 +74,8 @@ pub fn send(
         is_silent: flags & net::MSG_NOSIGNAL != 0,
         is_urgent: flags & net::MSG_OOB != 0,
         is_more: flags & net::MSG_MORE != 0,
+        is_zero_copy: flags & MSG_ZEROCOPY != 0,
+        is_fast_open: flags & MSG_FASTOPEN != 0,
     };
     Ok(opened.socket()?.send(call.task, source, message, how)? as u64)
 }

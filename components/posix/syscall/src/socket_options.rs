@@ -8,7 +8,7 @@ use objects::socket::{
     Socket,
     common::{RECEIVE_MAX, SEND_MAX},
     interface::Party,
-    internet::OptionInput,
+    internet::{OptionInput, interface_name, interface_named},
 };
 use process::{Task, call::Call};
 use vfs::{Capabilities, Errno};
@@ -42,8 +42,6 @@ const KEPT: &[u32] = &[
 ];
 /// Bytes of the longest name of a device.
 const DEVICE_BYTES: usize = 15;
-/// The loopback interface, which every stack has: name and number.
-const LOOPBACK: (&[u8], u32) = (b"lo", 1);
 
 fn is_local(socket: &dyn Socket) -> bool {
     socket.family() == net::AF_UNIX as u16
@@ -98,17 +96,66 @@ fn bind_to_device(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     let number = match name {
         [] => 0,
-        _ if name == LOOPBACK.0 => LOOPBACK.1,
-        _ => return Err(Errno::ENODEV),
+        _ => interface_named(name).ok_or(Errno::ENODEV)?,
     };
+    set_device(call, socket, number)?;
+    socket.options_changed();
+    Ok(0)
+}
+
+/// Binds a socket to the interface of this number, or to none. Without a privilege it can be bound once.
+fn set_device(call: &Call<'_>, socket: &dyn Socket, number: u32) -> Result<(), Errno> {
     let interface = &socket.common().options.interface;
-    // Without a privilege a socket can be bound once.
     if interface.load(Ordering::Relaxed) != 0 {
         check(call.task, Capabilities::NET_RAW)?;
     }
     interface.store(number, Ordering::Relaxed);
-    socket.options_changed();
-    Ok(0)
+    Ok(())
+}
+
+/// Sets an option about a socket's packets.
+fn set_of_packets(
+    call: &Call<'_>,
+    socket: &dyn Socket,
+    (option, value): (u32, i32),
+    length: usize,
+) -> Result<(), Errno> {
+    let options = &socket.common().options;
+    match option {
+        net::SO_PRIORITY => {
+            if !(0..=PRIORITY_MAX).contains(&value) {
+                check_mark(call.task)?;
+            }
+            options.priority.store(value, Ordering::Relaxed);
+        }
+        net::SO_MARK => {
+            check_mark(call.task)?;
+            options.mark.store(value, Ordering::Relaxed);
+        }
+        net::SO_INCOMING_CPU => socket.incoming_processor().store(value, Ordering::Relaxed),
+        net::SO_MAX_PACING_RATE => {
+            let rate = match length {
+                8.. => call.memory.read::<u64>(call.word(3))?,
+                // All bits stand for no limit.
+                _ if value == -1 => u64::MAX,
+                _ => u64::from(value as u32),
+            };
+            options.pacing_rate.store(rate, Ordering::Relaxed);
+        }
+        net::SO_ZEROCOPY if !socket.has_zero_copy() => return Err(Errno::EOPNOTSUPP),
+        net::SO_ZEROCOPY if !(0..=1).contains(&value) => return Err(Errno::EINVAL),
+        net::SO_ZEROCOPY => options.keep(option, value),
+        _ => {
+            let number = u32::try_from(value).map_err(|_| Errno::EINVAL)?;
+            set_device(call, socket, number)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a task may choose how its packets are treated.
+fn check_mark(task: &Task) -> Result<(), Errno> {
+    check(task, Capabilities::NET_RAW).or_else(|_| check(task, Capabilities::NET_ADMIN))
 }
 
 fn set_number(
@@ -142,13 +189,12 @@ fn set_number(
         }
         net::SO_PEEK_OFF if !socket.has_peek_offset() => return Err(Errno::EOPNOTSUPP),
         net::SO_PEEK_OFF => options.peek_offset.store(value.max(-1), Ordering::Relaxed),
-        net::SO_PRIORITY => {
-            let may = |wanted| check(call.task, wanted);
-            if !(0..=PRIORITY_MAX).contains(&value) {
-                may(Capabilities::NET_RAW).or_else(|_| may(Capabilities::NET_ADMIN))?;
-            }
-            options.priority.store(value, Ordering::Relaxed);
-        }
+        net::SO_PRIORITY
+        | net::SO_MARK
+        | net::SO_INCOMING_CPU
+        | net::SO_MAX_PACING_RATE
+        | net::SO_ZEROCOPY
+        | net::SO_BINDTOIFINDEX => set_of_packets(call, socket, (option, value), length)?,
         net::SO_LINGER => set_linger(call, socket, length)?,
         net::SO_DEBUG => {
             if value != 0 && !call.task.credentials().has(Capabilities::NET_ADMIN) {
@@ -247,6 +293,9 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
         net::SO_BINDTODEVICE => device(call, options.interface.load(Ordering::Relaxed), room),
         net::SO_GET_FILTER => socket_filter::get(call, socket, room),
+        net::SO_MAX_PACING_RATE if room >= size_of::<u64>() => {
+            answer(call, options.pacing_rate.load(Ordering::Relaxed).as_bytes(), room)
+        }
         net::SO_COOKIE => {
             if room < size_of::<u64>() {
                 return Err(Errno::EINVAL);
@@ -272,7 +321,8 @@ fn device(call: &Call<'_>, interface: u32, room: usize) -> Result<u64, Errno> {
     if room <= DEVICE_BYTES {
         return Err(Errno::EINVAL);
     }
-    answer(call, &[LOOPBACK.0, b"\0"].concat(), room)
+    let name = interface_name(interface).ok_or(Errno::ENODEV)?;
+    answer(call, &[name.as_bytes(), b"\0"].concat(), room)
 }
 
 fn answer_nothing(call: &Call<'_>) -> Result<u64, Errno> {
@@ -296,9 +346,14 @@ fn number(socket: &dyn Socket, option: u32) -> Result<i32, Errno> {
         net::SO_PEEK_OFF if !socket.has_peek_offset() => return Err(Errno::EOPNOTSUPP),
         net::SO_PEEK_OFF => options.peek_offset.load(Ordering::Relaxed),
         net::SO_PRIORITY => options.priority.load(Ordering::Relaxed),
-        option if option == net::SO_DEBUG || KEPT.contains(&option) => {
-            i32::from(options.is_kept(option))
+        net::SO_MARK => options.mark.load(Ordering::Relaxed),
+        net::SO_INCOMING_CPU => socket.incoming_processor().load(Ordering::Relaxed),
+        net::SO_BINDTOIFINDEX => options.interface.load(Ordering::Relaxed) as i32,
+        net::SO_MAX_PACING_RATE => {
+            u32::try_from(options.pacing_rate.load(Ordering::Relaxed)).unwrap_or(u32::MAX) as i32
         }
+        net::SO_DEBUG | net::SO_ZEROCOPY => i32::from(options.is_kept(option)),
+        option if KEPT.contains(&option) => i32::from(options.is_kept(option)),
         net::SO_BSDCOMPAT | net::SO_INCOMING_NAPI_ID => 0,
         _ => return Err(Errno::ENOPROTOOPT),
     })

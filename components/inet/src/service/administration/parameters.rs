@@ -24,7 +24,7 @@ pub(super) fn get(inet: &Inet, parameter: NetworkParameter) -> Option<Vec<i64>> 
             let settings = view.configuration.interface(records::index(number))?.ipv6;
             of_interface(&settings, conf).map(|value| vec![value])
         }
-        _ => None,
+        _ => inet.streams().parameters.get(parameter).map(|value| vec![value]),
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn set(
 ) -> Result<(), AdministrationError> {
     let value = *values.first().ok_or(AdministrationError::Invalid)?;
     let NetworkParameter::Conf(ParameterScope::Interface(number), conf) = parameter else {
-        return Err(AdministrationError::Unsupported);
+        return inet.streams().parameters.set(parameter, value);
     };
     let index = records::index(number);
     let view = inet.stack().view();

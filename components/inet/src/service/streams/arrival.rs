@@ -7,10 +7,17 @@ use crate::{
     ip::stack::{Cast, Delivery},
     tables::interface::InterfaceIndex,
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use interfaces::nic::PacketSegment;
 use packet::tcp::TcpHeader;
-use tcp::{Flow, TcpSegment};
+use tcp::{Flow, TcpFlags, TcpSegment};
+
+/// Whether a listener of the stack keeps the headers of SYNs (TCP_SAVE_SYN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SynSaving {
+    Off,
+    On,
+}
 
 /// A segment for this host.
 pub(crate) struct TcpArrival {
@@ -21,11 +28,20 @@ pub(crate) struct TcpArrival {
     pub(crate) interface: InterfaceIndex,
     /// It never was a packet.
     pub(crate) is_local: bool,
+    /// Hops that were left.
+    pub(crate) hop_limit: u8,
+    /// Segments beside the first that its payload would have been on the wire.
+    pub(crate) more: u32,
+    /// The headers of IP and TCP of a SYN, if a listener keeps them (TCP_SAVE_SYN).
+    pub(crate) headers: Option<Box<[u8]>>,
 }
 
 impl TcpArrival {
     /// Parses a segment; `None` if it is none, is damaged, or is not for one host.
-    pub(crate) fn parse(delivery: &Delivery<'_, PacketSegment>) -> Option<TcpArrival> {
+    pub(crate) fn parse(
+        delivery: &Delivery<'_, PacketSegment>,
+        saving: SynSaving,
+    ) -> Option<TcpArrival> {
         let origin = delivery.origin;
         let is_for_one =
             delivery.cast == Cast::Unicast && (origin.cast == Cast::Unicast || origin.is_looped);
@@ -54,7 +70,21 @@ impl TcpArrival {
             remote_port: header.source.get(),
         };
         let segment = header::parse(header, options, length, mark);
-        let interface = origin.interface;
-        Some(TcpArrival { flow, segment, payload, interface, is_local: false })
+        let is_kept = saving == SynSaving::On && segment.flags.contains(TcpFlags::SYN);
+        let headers = is_kept.then(|| {
+            let all = delivery.network.length().saturating_sub(length);
+            let head = delivery.network.head();
+            head.get(..all).unwrap_or(head).into()
+        });
+        Some(TcpArrival {
+            flow,
+            segment,
+            payload,
+            interface: origin.interface,
+            is_local: false,
+            hop_limit: delivery.hop_limit,
+            more: 0,
+            headers,
+        })
     }
 }

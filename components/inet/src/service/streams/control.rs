@@ -5,6 +5,7 @@ use super::{
     listening::Listening,
     options,
     output::{find_path, request_for},
+    parameters::WaitingReuse,
     ports::{PortClaim, PortOrigin},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket, unspecified},
 };
@@ -21,6 +22,13 @@ use interfaces::sockets::{
     Acceptor, CloseKind, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
 };
 use tcp::{Connection, FastOpen, TcpEvents};
+
+/// The use of Fast Open by a connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamOpening {
+    Plain,
+    WithData,
+}
 
 /// A flow that was given to a socket, and the initial sequence number that TIME-WAIT chose, if it had the flow.
 struct TakenFlow {
@@ -70,7 +78,7 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         socket: &Arc<TcpSocket>,
-        peer: SocketAddr,
+        (peer, opening): (SocketAddr, StreamOpening),
     ) -> Result<(), SocketError> {
         if !matches!(self.role, SocketRole::Idle) {
             return Err(SocketError::Invalid);
@@ -78,6 +86,16 @@ impl SocketState {
         if !bindings::includes(self.families, Family::of(peer.ip())) {
             return Err(SocketError::Family);
         }
+        let fast_open = match opening {
+            StreamOpening::Plain => FastOpen::Off,
+            StreamOpening::WithData if !inet.streams().parameters.may_open_fast() => {
+                return Err(SocketError::Unsupported);
+            }
+            StreamOpening::WithData => {
+                let cookie = inet.streams().cookies.get(peer.ip());
+                cookie.map_or(FastOpen::Request, FastOpen::Cookie)
+            }
+        };
         let mut peer = peer;
         if peer.ip().is_unspecified() {
             peer.set_ip(Family::of(peer.ip()).loopback());
@@ -86,11 +104,13 @@ impl SocketState {
         let request = request_for(&self.options, source, peer);
         let path = find_path(inet, passage, request)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
-        let settings = options::settings(&self.options, Some(path.segment_max()));
+        let parameters = &inet.streams().parameters;
+        let settings = options::settings(&self.options, Some(path.segment_max()), parameters);
         let secret = &inet.streams().secret;
         let (now_ns, room) = (passage.now_ns, self.room());
         let mut connection =
-            Connection::connect(now_ns, &taken.flow, secret, settings, room, FastOpen::Off);
+            Connection::connect(now_ns, &taken.flow, secret, settings, room, fast_open);
+        connection.write_to(self.stream.counters().written);
         if let Some(iss) = taken.iss {
             connection.start_at(iss);
         }
@@ -175,6 +195,9 @@ impl SocketState {
         options: &StreamOptions,
     ) {
         self.options = *options;
+        if options.saves_syn {
+            inet.streams().save_syns();
+        }
         if let Some(old) = self.claim {
             let ip = &options.ip;
             let new = PortClaim {
@@ -192,8 +215,9 @@ impl SocketState {
             SocketRole::Idle => {}
             SocketRole::Listening(listening) => listening.configure(options),
             SocketRole::Live(live) => {
-                let mut settings =
-                    options::settings(options, live.path.map(|path| path.segment_max()));
+                let segment_max = live.path.map(|path| path.segment_max());
+                let parameters = &inet.streams().parameters;
+                let mut settings = options::settings(options, segment_max, parameters);
                 // The segment size stays that of the SYN: the peer was told it.
                 settings.mss = live.connection.settings().mss;
                 settings.cork |= live.is_held_by_more;
@@ -298,10 +322,15 @@ fn enter(
     if table.insert(&flow, hash, FlowOwner::Live(Arc::clone(socket))) {
         return Some(TakenFlow { flow, hash, iss: None });
     }
-    // As `tcp_tw_reuse` of 2, which is Linux's default: on loopback alone.
-    let is_loopback = ends::address(flow.local).is_loopback() && peer.ip().is_loopback();
+    let is_allowed = match inet.streams().parameters.waiting_reuse() {
+        WaitingReuse::Off => false,
+        WaitingReuse::All => true,
+        WaitingReuse::Loopback => {
+            ends::address(flow.local).is_loopback() && peer.ip().is_loopback()
+        }
+    };
     match table.find(&flow, hash)? {
-        FlowOwner::Waiting(waiting) if is_loopback => {
+        FlowOwner::Waiting(waiting) if is_allowed => {
             let iss = waiting.reuse(inet, now_ns, socket)?;
             Some(TakenFlow { flow, hash, iss: Some(iss) })
         }

@@ -1,13 +1,14 @@
 //! [`StreamHandle`]: a program's handle of a socket.
 use super::{
+    control::StreamOpening,
     input::is_closing,
     options,
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::service::{inet::Inet, passage::Passage};
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, Ordering},
 };
 use interfaces::sockets::{
@@ -67,7 +68,16 @@ impl StreamSocket for StreamHandle {
         self.socket.look(|state| state.peer)
     }
     fn connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
-        self.with(|state, passage| state.connect(&self.inet, passage, &self.socket, peer))
+        let how = (peer, StreamOpening::Plain);
+        self.with(|state, passage| state.connect(&self.inet, passage, &self.socket, how))
+    }
+    fn connect_with_data(&self, peer: SocketAddr) -> Result<(), SocketError> {
+        let how = (peer, StreamOpening::WithData);
+        self.with(|state, passage| state.connect(&self.inet, passage, &self.socket, how))
+    }
+    fn has_fast_open_cookie(&self, peer: IpAddr) -> bool {
+        let streams = self.inet.streams();
+        streams.parameters.may_open_fast() && streams.cookies.get(peer).is_some()
     }
     fn disconnect(&self, stream: Arc<Stream>) {
         self.with(|state, passage| state.disconnect(&self.inet, passage, &self.socket, stream));
@@ -143,6 +153,18 @@ impl StreamSocket for StreamHandle {
         let now_ns = self.inet.now_ns();
         self.socket.look(|state| info(state, now_ns))
     }
+    fn take_saved_syn(&self, room: usize) -> Result<Vec<u8>, SocketError> {
+        self.with(|state, _| {
+            let SocketRole::Live(live) = &mut state.role else { return Ok(Vec::new()) };
+            let Some(headers) = live.connection.saved_syn() else { return Ok(Vec::new()) };
+            if headers.len() > room {
+                return Err(SocketError::Invalid);
+            }
+            let headers = headers.to_vec();
+            live.connection.forget_syn();
+            Ok(headers)
+        })
+    }
     fn close(&self, kind: CloseKind) {
         if !self.is_closed.swap(true, Ordering::AcqRel) {
             self.with(|state, passage| state.close(&self.inet, passage, &self.socket, kind));
@@ -162,8 +184,10 @@ const REORDERING: u32 = 3;
 
 /// Returns what is known of a socket's connection.
 pub(crate) fn info(state: &SocketState, now_ns: u64) -> StreamInfo {
+    let rate = state.options.pacing_rate;
+    let idle = StreamInfo { pacing_rate: rate, max_pacing_rate: rate, ..StreamInfo::default() };
     match &state.role {
-        SocketRole::Idle => StreamInfo::default(),
+        SocketRole::Idle => idle,
         SocketRole::Listening(listening) => StreamInfo {
             state: ConnectionState::Listen,
             // Linux tells the lengths of the queues here.
@@ -171,12 +195,11 @@ pub(crate) fn info(state: &SocketState, now_ns: u64) -> StreamInfo {
             sacked: listening.backlog,
             snd_cwnd: INITIAL_WINDOW,
             reordering: REORDERING,
-            pacing_rate: u64::MAX,
-            ..StreamInfo::default()
+            ..idle
         },
         SocketRole::Live(live) => {
             let mtu = live.path.map_or(0, |path| path.path.mtu);
-            options::info(&live.connection.info(now_ns), mtu, state.room())
+            options::info(&live.connection.info(now_ns), mtu, state.room(), rate)
         }
     }
 }

@@ -17,9 +17,10 @@ use crate::{
     sockets::errors::RemoteError,
 };
 use alloc::{sync::Arc, vec::Vec};
+use core::net::IpAddr;
 use interfaces::{
     nic::PacketSegment,
-    sockets::{SocketError, Stream, StreamOptions, StreamState},
+    sockets::{SocketError, SocketEvents, Stream, StreamOptions, StreamState},
 };
 use rt::{PAGE_BYTES, memory::Frame};
 use tcp::{Arrival, Flow, IcmpError, TcpEvents, TcpState};
@@ -74,6 +75,9 @@ impl SocketState {
         socket: &Arc<TcpSocket>,
         mut arrival: TcpArrival,
     ) {
+        if self.is_too_far(&arrival) {
+            return passage.recycle(arrival.payload);
+        }
         if let Some(program) = self.stream.filter().get()
             && !filter::admit(&program, &mut arrival)
         {
@@ -83,6 +87,9 @@ impl SocketState {
         match &mut self.role {
             SocketRole::Live(live) if live.flow == arrival.flow => {
                 let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
+                if arrival.more > 0 && effect.payload.is_some() {
+                    live.connection.count_more_segments(arrival.more);
+                }
                 keep(live, &self.stream, passage, &effect, arrival);
                 self.after(inet, passage, socket, effect.events);
             }
@@ -100,8 +107,16 @@ impl SocketState {
     ) {
         let SocketRole::Live(live) = &mut self.role else { return };
         report(live, &self.stream, events);
+        if events.contains(TcpEvents::CONNECTED)
+            && let (Some(cookie), Some(peer)) = (live.connection.fast_open_cookie(), self.peer)
+        {
+            inet.streams().cookies.put(peer.ip(), cookie);
+        }
         let ends = (self.peer, &self.options);
         SocketState::output(live, &self.stream, ends, inet, passage);
+        if self.options.unsent_low_water != 0 {
+            live.note_unsent(&self.stream, self.options.unsent_low_water);
+        }
         if self.is_orphan {
             let was_closing = live.is_closing;
             live.is_closing = is_closing(live);
@@ -123,6 +138,17 @@ impl SocketState {
                 self.arm(inet, socket, deadline);
             }
         }
+    }
+    /// Returns whether a segment has too few hops left (`IP_MINTTL`, `IPV6_MINHOPCOUNT`).
+    #[inline]
+    pub(crate) fn is_too_far(&self, arrival: &TcpArrival) -> bool {
+        let ip = &self.options.ip;
+        (ip.ttl_least | ip.hops_least) != 0
+            && arrival.hop_limit
+                < match address(arrival.flow.remote) {
+                    IpAddr::V4(_) => ip.ttl_least,
+                    IpAddr::V6(_) => ip.hops_least,
+                }
     }
     /// Returns whether the connection of `flow` sent the sequence number and waits for its acknowledgement.
     pub(crate) fn has_in_flight(&self, flow: &Flow, seq: u32) -> bool {
@@ -166,6 +192,18 @@ fn count_end(events: &EventRow, live: &LiveConnection, stream: &Stream) {
         (false, _) if is_closed => events.add(PacketEvent::TcpAttemptFail, 1),
         (true, true) => events.add(PacketEvent::TcpReset, 1),
         _ => {}
+    }
+}
+
+impl LiveConnection {
+    /// Tells the program that it may write again once few enough bytes wait to be sent (`TCP_NOTSENT_LOWAT`).
+    #[cold]
+    fn note_unsent(&mut self, stream: &Stream, low_water: u32) {
+        let is_high = self.connection.unsent().saturating_mul(2) >= low_water.into();
+        if self.is_unsent_high && !is_high {
+            stream.observer().notify(SocketEvents::WRITABLE);
+        }
+        self.is_unsent_high = is_high;
     }
 }
 
@@ -240,8 +278,11 @@ pub(crate) fn report(live: &mut LiveConnection, stream: &Stream, events: TcpEven
     let mut state = StreamState::empty();
     state.set(StreamState::CONNECTED, events.contains(TcpEvents::CONNECTED));
     state.set(StreamState::RECEIVE_ENDED, events.contains(TcpEvents::PEER_CLOSED));
-    if !state.is_empty() || events.contains(TcpEvents::URGENT) {
+    if !state.is_empty() {
         stream.enter(state);
+    }
+    if events.contains(TcpEvents::URGENT) {
+        stream.announce_urgent();
     }
     if events.contains(TcpEvents::FAILED)
         && let Some(error) = live.connection.error()

@@ -20,7 +20,7 @@ use crate::{
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::net::SocketAddr;
-use interfaces::sockets::{Acceptor, SocketOwner, Stream, StreamOptions};
+use interfaces::sockets::{Acceptor, SocketOwner, Stream, StreamOptions, StreamState};
 use tcp::{Arrival, Connection, Context, ListenerReply, Outgoing, TcpEvents, TcpSegment};
 
 impl Listening {
@@ -83,6 +83,9 @@ impl SocketState {
         (mut arrival, hash): (TcpArrival, u64),
         iss: Option<u32>,
     ) -> ListenNext {
+        if self.is_too_far(&arrival) {
+            return ListenNext::Done;
+        }
         if let Some(program) = self.stream.filter().get()
             && !filter::admit(&program, &mut arrival)
         {
@@ -98,10 +101,12 @@ impl SocketState {
         }
         let request = bare_request((&arrival.flow, arrival.interface), &self.options);
         let Ok(path) = find_path(inet, passage, request) else { return ListenNext::Done };
-        listening.listener.settings_mut().child =
-            options::settings(&self.options, Some(path.segment_max()));
+        let parameters = &inet.streams().parameters;
+        let child = options::settings(&self.options, Some(path.segment_max()), parameters);
+        listening.follow(child, parameters);
         let secret = &inet.streams().secret;
-        let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room };
+        let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);
+        let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room, headers };
         match listening.listener.input(&context, &arrival.segment, iss) {
             ListenerReply::Drop => ListenNext::Done,
             ListenerReply::Send(segment) => {
@@ -138,6 +143,10 @@ impl SocketState {
         let (local, remote) = (address(flow.local), address(flow.remote));
         keep(&mut live, &stream, passage, effect, arrival);
         report(&mut live, &stream, effect.events);
+        if !stream.state().contains(StreamState::CONNECTED) {
+            // A child of Fast Open, whose handshake goes on.
+            stream.enter(StreamState::CONNECTED);
+        }
         let claim =
             PortClaim { address: Some(local), ..self.wanted_claim(None, PortOrigin::Bound) };
         let streams = inet.streams();

@@ -6,6 +6,7 @@ pub(crate) mod arrival;
 pub(crate) mod captured;
 mod control;
 mod ends;
+mod fast_open;
 mod filter;
 mod flows;
 pub(crate) mod handle;
@@ -16,9 +17,11 @@ mod listen;
 mod listening;
 mod options;
 mod output;
+pub(crate) mod parameters;
 mod path;
 mod ports;
 pub(crate) mod records;
+mod saved_syn;
 pub(crate) mod socket;
 mod time_wait;
 mod timers;
@@ -27,9 +30,12 @@ mod work;
 
 use crate::sockets::errors::Quoted;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use arrival::SynSaving;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use fast_open::CookieCache;
 use flows::{FlowOwner, Flows};
 use interfaces::nic::PacketSegment;
+use parameters::StreamParameters;
 use ports::TcpPorts;
 use socket::TcpSocket;
 use tcp::{Flow, Secret};
@@ -43,7 +49,11 @@ pub(crate) struct Streams {
     pub(crate) timers: StreamTimers,
     pub(crate) waiting: WaitingTable,
     pub(crate) secret: Secret,
+    pub(crate) parameters: StreamParameters,
+    pub(crate) cookies: CookieCache,
     numbers: AtomicU64,
+    /// A listener keeps the headers of SYNs, or did so once.
+    saves_syns: AtomicBool,
 }
 
 impl Streams {
@@ -55,12 +65,23 @@ impl Streams {
             timers: StreamTimers::new(),
             waiting: WaitingTable::new(),
             secret: Secret::new(secret),
+            parameters: StreamParameters::new(),
+            cookies: CookieCache::new(),
             numbers: AtomicU64::new(1),
+            saves_syns: AtomicBool::new(false),
         }
     }
     /// Returns a number that was not returned before.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Returns whether the headers of SYNs are needed.
+    pub(crate) fn syn_saving(&self) -> SynSaving {
+        if self.saves_syns.load(Ordering::Relaxed) { SynSaving::On } else { SynSaving::Off }
+    }
+    /// Has the headers of SYNs kept from now on.
+    pub(super) fn save_syns(&self) {
+        self.saves_syns.store(true, Ordering::Relaxed);
     }
     /// Returns the first time at which the timers have something to do.
     pub(crate) fn earliest_ns(&self) -> u64 {

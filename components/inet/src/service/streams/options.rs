@@ -1,17 +1,16 @@
 //! Options of sockets as settings of connections, and the numbers of TCP_INFO.
+use super::parameters::StreamParameters;
 use core::net::IpAddr;
 use interfaces::sockets::{
     CongestionControl, ConnectionState, SocketError, StreamInfo, StreamOptions,
 };
 use packet::{ipv4, ipv6, tcp::HEADER_LENGTH};
-use recovery::Algorithm;
+use recovery::{Algorithm, Statistics};
 use tcp::{ConnectionInfo, Settings, TcpError, TcpState};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_US: u64 = 1000;
-/// The default of `tcp_fin_timeout`, in seconds.
-const FIN_TIMEOUT_S: u64 = 60;
 /// Bytes that TCP_MAXSEG and a path leave at least (Linux: TCP_MIN_MSS).
 const SEGMENT_MIN: u16 = 88;
 /// The greatest MTU of IP that counts, so that lengths fit 16 bits (Linux: IPV4_MAX_PMTU).
@@ -32,27 +31,36 @@ pub(crate) fn bounded(segment: u16, options: &StreamOptions) -> u16 {
     options.segment_max.map_or(segment, |most| segment.min(most.max(SEGMENT_MIN)))
 }
 
-/// Returns the settings of a connection. `segment_max` is the greatest segment of its path, if that is known.
-pub(crate) fn settings(options: &StreamOptions, segment_max: Option<u16>) -> Settings {
-    let base = Settings::default();
+/// Returns the settings of a connection. `segment_max` is the greatest segment of its path, if that is known. Options that are zero
+/// leave the choice to `parameters`.
+pub(crate) fn settings(
+    options: &StreamOptions,
+    segment_max: Option<u16>,
+    parameters: &StreamParameters,
+) -> Settings {
+    let base = parameters.base();
     let segment = bounded(segment_max.unwrap_or(base.mss), options);
     let fin_timeout_s = match options.fin_timeout_s {
-        0 => FIN_TIMEOUT_S,
+        0 => parameters.fin_timeout_s().into(),
         seconds => u64::try_from(seconds).unwrap_or(0),
     };
+    let or = |option: u32, system: u32| if option == 0 { system } else { option };
+    let keep_idle_s = or(options.keep_idle_s, parameters.keep_idle_s());
+    let keep_interval_s = or(options.keep_interval_s, parameters.keep_interval_s());
     Settings {
         mss: segment,
         path_mss: segment,
         no_delay: options.no_delay,
         cork: options.cork,
         keepalive: options.keepalive,
-        keep_idle_ns: u64::from(options.keep_idle_s) * NS_PER_S,
-        keep_interval_ns: u64::from(options.keep_interval_s) * NS_PER_S,
-        keep_count: options.keep_count,
+        keep_idle_ns: u64::from(keep_idle_s) * NS_PER_S,
+        keep_interval_ns: u64::from(keep_interval_s) * NS_PER_S,
+        keep_count: or(options.keep_count, parameters.keep_count()),
         user_timeout_ns: u64::from(options.user_timeout_ms) * NS_PER_MS,
-        syn_retries: options.syn_retries,
+        syn_retries: or(options.syn_retries, parameters.syn_retries()),
         fin_timeout_ns: fin_timeout_s * NS_PER_S,
-        algorithm: match options.congestion {
+        pacing_rate: options.pacing_rate,
+        algorithm: match options.congestion.unwrap_or(parameters.congestion()) {
             CongestionControl::Cubic => Algorithm::Cubic,
             CongestionControl::Reno => Algorithm::Reno,
         },
@@ -98,8 +106,25 @@ fn option_bits(known: &ConnectionInfo) -> u8 {
         | flag(known.has_syn_data, 32)
 }
 
-/// Returns the numbers of TCP_INFO. `mtu` is that of the path.
-pub(crate) fn info(known: &ConnectionInfo, mtu: u32, receive_room: u64) -> StreamInfo {
+/// Returns the rate at which a window leaves in a round trip, in bytes a second, with what Linux adds to it: as much again in slow
+/// start, else a fifth (`tcp_update_pacing_rate`).
+fn pacing_rate(sender: &Statistics) -> u64 {
+    if sender.srtt_ns == 0 {
+        return u64::MAX;
+    }
+    let percent = if sender.cwnd < sender.ssthresh / 2 { 200 } else { 120 };
+    let bytes = u128::from(sender.cwnd.max(sender.in_flight)) * percent / 100;
+    let rate = bytes * u128::from(NS_PER_S) / u128::from(sender.srtt_ns);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// Returns the numbers of TCP_INFO. `mtu` is that of the path, `rate_max` the bound of pacing.
+pub(crate) fn info(
+    known: &ConnectionInfo,
+    mtu: u32,
+    receive_room: u64,
+    rate_max: u64,
+) -> StreamInfo {
     let sender = &known.recovery;
     let mss = u64::from(known.send_mss.max(1));
     let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX);
@@ -141,7 +166,8 @@ pub(crate) fn info(known: &ConnectionInfo, mtu: u32, receive_room: u64) -> Strea
         rcv_rtt: 0,
         rcv_space: number(receive_room),
         total_retrans: number(sender.total_retransmits),
-        pacing_rate: u64::MAX,
+        pacing_rate: pacing_rate(sender).min(rate_max),
+        max_pacing_rate: rate_max,
         bytes_acked: known.bytes_acked,
         bytes_received: known.bytes_received,
         segs_out: number(known.segments_out),

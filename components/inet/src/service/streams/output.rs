@@ -1,10 +1,11 @@
 //! Output of TCP: segments of a connection to packets, or straight to a connection of this host.
 use super::{
-    arrival::TcpArrival,
+    arrival::{SynSaving, TcpArrival},
     ends::{address, reversed},
     header::{self, HEADER_MAX},
     options,
     path::StreamPath,
+    saved_syn,
     socket::{LiveConnection, SocketState},
 };
 use crate::{
@@ -166,12 +167,20 @@ pub(crate) fn send(
     if path.path.is_local {
         count_local(events, path, out);
         // No header is made, and no checksum: the segment goes to the other connection as it is.
+        let is_syn = out.segment.flags.contains(TcpFlags::SYN);
+        let is_kept = is_syn && passage.outside.streams.syn_saving() == SynSaving::On;
         let arrival = TcpArrival {
             flow: reversed(flow),
             segment: out.segment,
             payload,
             interface: InterfaceIndex::LOOPBACK,
             is_local: true,
+            hop_limit: path.path.hop_limit,
+            more: match out.segment.length {
+                length if length > out.mss => (length - 1) / out.mss.max(1),
+                _ => 0,
+            },
+            headers: if is_kept { saved_syn::headers(path, flow, &out.segment) } else { None },
         };
         passage.outside.segments.push_back(arrival);
         return;

@@ -23,7 +23,7 @@ pub(crate) fn all(inet: &Inet) -> Vec<SocketRecord> {
     let listeners = inet.streams().ports.listeners();
     let mut all = Vec::new();
     for socket in &listeners {
-        let Some(record) = of_socket(socket, now_ns) else { continue };
+        let Some(record) = of_socket(inet, socket, now_ns) else { continue };
         all.push(record);
         let requests = socket.look(|state| match &state.role {
             SocketRole::Listening(listening) => listening.listener.requests().collect(),
@@ -33,7 +33,7 @@ pub(crate) fn all(inet: &Inet) -> Vec<SocketRecord> {
     }
     for (_, owner) in inet.streams().flows.all() {
         match owner {
-            FlowOwner::Live(socket) => all.extend(of_socket(&socket, now_ns)),
+            FlowOwner::Live(socket) => all.extend(of_socket(inet, &socket, now_ns)),
             FlowOwner::Waiting(waiting) => {
                 let deadline_ns = waiting.deadline_ns();
                 all.extend(deadline_ns.map(|end| of_waiting(&waiting, end.saturating_sub(now_ns))));
@@ -117,7 +117,7 @@ fn of_waiting(waiting: &Waiting, left_ns: u64) -> SocketRecord {
     }
 }
 
-fn of_socket(socket: &TcpSocket, now_ns: u64) -> Option<SocketRecord> {
+fn of_socket(inet: &Inet, socket: &TcpSocket, now_ns: u64) -> Option<SocketRecord> {
     socket.look(|state| {
         let mut record = match &state.role {
             SocketRole::Idle => return None,
@@ -140,7 +140,8 @@ fn of_socket(socket: &TcpSocket, now_ns: u64) -> Option<SocketRecord> {
         record.drops = socket.dropped.load(Ordering::Relaxed);
         record.interface = state.options.ip.interface.unwrap_or(0);
         record.cookie = socket.number;
-        record.congestion = state.options.congestion;
+        let of_system = inet.streams().parameters.congestion();
+        record.congestion = state.options.congestion.unwrap_or(of_system);
         Some(record)
     })
 }

@@ -102,6 +102,8 @@ pub(crate) struct LiveConnection {
     pub(crate) is_held_by_more: bool,
     /// Segments with payload that the connection did not take.
     pub(crate) not_taken: u32,
+    /// More bytes than `TCP_NOTSENT_LOWAT` allows waited to be sent.
+    pub(crate) is_unsent_high: bool,
     /// The stream's observer was told last that this side's bytes or FIN still wait for an acknowledgement.
     pub(crate) is_closing: bool,
 }
@@ -117,6 +119,7 @@ impl LiveConnection {
             packing: None,
             is_held_by_more: false,
             not_taken: 0,
+            is_unsent_high: false,
             is_closing: false,
         }
     }

@@ -105,7 +105,7 @@ impl SocketState {
         let streams = inet.streams();
         if let (SocketRole::Live(live), Some(claim)) = (&self.role, self.claim)
             && let Some(state) = live.connection.time_wait()
-            && streams.waiting.has_room()
+            && streams.waiting.has_room(streams.parameters.waiting_max())
         {
             let claim = PortClaim { stage: PortStage::Waiting, ..claim };
             let waiting = Arc::new(Waiting {

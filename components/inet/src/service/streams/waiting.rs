@@ -11,9 +11,6 @@ lock_class! {
     pub(super) static WAITING = "inet.tcp.time_wait";
 }
 
-/// Connections in TIME-WAIT, at most (`tcp_max_tw_buckets`). Further ones end at once, as on Linux.
-const WAITING_MAX: usize = 16_384;
-
 /// A connection in TIME-WAIT.
 pub(crate) struct Waiting {
     pub(crate) flow: Flow,
@@ -39,9 +36,9 @@ impl WaitingTable {
     pub(crate) fn earliest_ns(&self) -> u64 {
         self.earliest_ns.load(Ordering::SeqCst)
     }
-    /// Returns whether there is room for another one.
-    pub(super) fn has_room(&self) -> bool {
-        self.by_time.lock().len() < WAITING_MAX
+    /// Returns whether there are fewer than `most` (`tcp_max_tw_buckets`). Further ones end at once, as on Linux.
+    pub(super) fn has_room(&self, most: usize) -> bool {
+        self.by_time.lock().len() < most
     }
     /// Adds one that is looked at when `deadline_ns` comes. No other has its `number`.
     pub(super) fn add(&self, deadline_ns: u64, number: u64, waiting: Arc<Waiting>) {

@@ -2,5 +2,6 @@
 mod fuzz;
 mod link;
 mod loopback;
+mod options;
 mod smoltcp;
 pub mod world;

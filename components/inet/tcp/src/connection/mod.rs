@@ -13,6 +13,7 @@ mod info;
 mod input;
 pub(crate) mod kept;
 mod output;
+mod pacing;
 mod parts;
 pub mod settings;
 pub(crate) mod time_wait;
@@ -28,7 +29,9 @@ use crate::{
         sequence::Origin,
     },
 };
+use alloc::boxed::Box;
 use core::ops::Range;
+use pacing::Pacing;
 use parts::{Keepalive, Probe, Receive, Reset, Send, TimestampClock, Totals};
 use recovery::{IdleRestart, Sender, Setup};
 use settings::Settings;
@@ -51,6 +54,7 @@ pub struct Connection {
     probe: Probe,
     keepalive: Keepalive,
     settings: Settings,
+    pacing: Pacing,
     /// A tail-loss probe that is due.
     tail_probe: Option<Range<u64>>,
     reset: Option<Reset>,
@@ -64,6 +68,8 @@ pub struct Connection {
     soft_error: Option<TcpError>,
     time_wait: Option<TimeWait>,
     totals: Totals,
+    /// The headers of the peer's SYN (TCP_SAVE_SYN).
+    saved_syn: Option<Box<[u8]>>,
 }
 
 impl Connection {
@@ -82,11 +88,15 @@ impl Connection {
                 start: 0,
                 mss: u32::from(path_mss),
                 algorithm: settings.algorithm,
-                idle: IdleRestart::Decay,
+                idle: match settings.keeps_idle_window {
+                    true => IdleRestart::Keep,
+                    false => IdleRestart::Decay,
+                },
             }),
             probe: Probe::default(),
             keepalive: Keepalive::default(),
             settings,
+            pacing: Pacing::default(),
             tail_probe: None,
             reset: None,
             retry_since_ns: NEVER,
@@ -96,6 +106,7 @@ impl Connection {
             soft_error: None,
             time_wait: None,
             totals: Totals::default(),
+            saved_syn: None,
         }
     }
 
@@ -170,6 +181,21 @@ impl Connection {
         self.send.given_cookie
     }
 
+    /// Returns the headers of the peer's SYN, if they were kept (TCP_SAVED_SYN).
+    pub fn saved_syn(&self) -> Option<&[u8]> {
+        self.saved_syn.as_deref()
+    }
+
+    /// Forgets the headers of the peer's SYN.
+    pub fn forget_syn(&mut self) {
+        self.saved_syn = None;
+    }
+
+    /// Keeps the headers of the peer's SYN.
+    pub(crate) fn keep_syn(&mut self, headers: Option<Box<[u8]>>) {
+        self.saved_syn = headers;
+    }
+
     /// Enters CLOSED and stops all timers.
     fn finish(&mut self) -> TcpEvents {
         self.state = TcpState::Closed;
@@ -177,6 +203,7 @@ impl Connection {
         self.keepalive.deadline_ns = NEVER;
         self.probe = Probe::default();
         self.tail_probe = None;
+        self.pacing = Pacing::default();
         TcpEvents::CLOSED
     }
 

@@ -63,6 +63,10 @@ impl Connection {
                 return probe;
             }
         }
+        let mut limit = limit;
+        if self.is_paced() {
+            limit = self.paced_limit(now_ns, limit)?;
+        }
         match self.sender.transmit(sendable, now_ns) {
             Transmit::Again(range) => self.send_again(now_ns, range, limit),
             Transmit::New(budget) if budget > 0 => {
@@ -225,9 +229,18 @@ impl Connection {
         let payload = range.start..range.end.min(self.send.written);
         let mut segment = self.header(now_ns, self.send.origin.number(payload.start));
         segment.length = (payload.end - payload.start) as u32;
+        let mss = self.payload_limit() as u32;
         if segment.length > 0 {
             self.totals.data_segments_out += 1;
+            if segment.length > mss {
+                let more = u64::from(segment.length.div_ceil(mss) - 1);
+                self.totals.data_segments_out += more;
+                self.totals.segments_out += more;
+            }
             self.totals.last_data_sent_ns = now_ns;
+            if self.is_paced() {
+                self.note_paced(now_ns, segment.length.into());
+            }
         }
         self.mark_push(&mut segment, &payload);
         self.mark_urgent(&mut segment, &payload);
@@ -236,7 +249,6 @@ impl Connection {
         if is_ecn_capable && self.sender.take_cwr() {
             segment.flags |= TcpFlags::CWR;
         }
-        let mss = self.payload_limit() as u32;
         Outgoing { segment, payload: payload.start - 1..payload.end - 1, mss, is_ecn_capable }
     }
 

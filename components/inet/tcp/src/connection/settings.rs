@@ -45,6 +45,10 @@ pub struct Settings {
     pub fin_timeout_ns: u64,
     /// `tcp_rfc1337`: a reset does not end TIME-WAIT.
     pub protect_time_wait: bool,
+    /// SO_MAX_PACING_RATE, in bytes of payload a second; 0 and `u64::MAX` for no limit.
+    pub pacing_rate: u64,
+    /// The congestion window stays after an idle time (no `tcp_slow_start_after_idle`).
+    pub keeps_idle_window: bool,
     /// The congestion control.
     pub algorithm: Algorithm,
 }
@@ -72,6 +76,8 @@ impl Default for Settings {
             orphan_retries: 8,
             fin_timeout_ns: 60 * SECOND,
             protect_time_wait: false,
+            pacing_rate: u64::MAX,
+            keeps_idle_window: false,
             algorithm: Algorithm::Cubic,
         }
     }

@@ -23,6 +23,7 @@ impl Connection {
             .min(self.probe.deadline_ns)
             .min(self.keepalive.deadline_ns)
             .min(self.linger_deadline_ns)
+            .min(self.pacing.deadline_ns)
             .min(self.user_deadline());
         let is_dead = self.state == TcpState::Closed || earliest == NEVER;
         if is_dead {
@@ -59,6 +60,10 @@ impl Connection {
         }
         if self.keepalive.deadline_ns <= now_ns {
             events |= self.expire_keepalive(now_ns);
+        }
+        if self.pacing.deadline_ns <= now_ns {
+            // What was held back leaves with the next output.
+            self.pacing.deadline_ns = NEVER;
         }
         if self.linger_deadline_ns <= now_ns {
             events |= self.finish();

@@ -128,6 +128,12 @@ impl Connection {
         self.acks.is_quick()
     }
 
+    /// Counts the segments of a local peer's payload beside the first, which came together.
+    pub fn count_more_segments(&mut self, more: u32) {
+        self.totals.segments_in += u64::from(more);
+        self.totals.data_segments_in += u64::from(more);
+    }
+
     /// Returns the number of bytes that were written and not acknowledged (SIOCOUTQ).
     pub fn unacknowledged(&self) -> u64 {
         self.written() - self.acked()

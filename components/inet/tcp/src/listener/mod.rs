@@ -111,6 +111,8 @@ pub struct Context<'a> {
     pub secret: &'a Secret,
     /// Size of a child's receive buffer in bytes.
     pub room: u64,
+    /// The headers of IP and TCP of a SYN, which its child keeps (TCP_SAVE_SYN).
+    pub headers: Option<&'a [u8]>,
 }
 
 impl Listener {
@@ -230,6 +232,7 @@ impl Listener {
         let settings = self.settings.child;
         let mut child =
             Connection::answer(context.now_ns, settings, syn, iss, offset, context.room);
+        child.keep_syn(context.headers.map(Box::from));
         let arrival = child.take_syn_data(context.now_ns, syn);
         self.ready.push_back(context.flow);
         ListenerReply::Child(Box::new(child), arrival)
@@ -305,6 +308,7 @@ impl Listener {
         let Some(request) = self.requests.get(&context.flow) else { return ListenerReply::Drop };
         let mut child = request.connection(&self.settings.child);
         child.note_syn_ack(request.first_ns, request.repeated_ns);
+        child.keep_syn(request.headers.clone());
         let arrival = child.input(context.now_ns, segment, request.room);
         self.remove(&context.flow);
         self.ready.push_back(context.flow);

@@ -8,6 +8,7 @@ use crate::{
         sequence::is_before,
     },
 };
+use alloc::boxed::Box;
 
 /// A SYN that was answered and not yet acknowledged.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub(super) struct HalfOpen {
     pub(super) is_acked: bool,
     /// The Fast Open cookie to give.
     cookie: Option<FastOpenCookie>,
+    /// The headers of the SYN, which the child keeps.
+    pub(super) headers: Option<Box<[u8]>>,
 }
 
 impl HalfOpen {
@@ -51,6 +54,7 @@ impl HalfOpen {
             timeouts: 0,
             is_acked: false,
             cookie,
+            headers: context.headers.map(Box::from),
         }
     }
 

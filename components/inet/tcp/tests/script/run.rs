@@ -291,8 +291,13 @@ impl Machine {
             },
             None => {}
         }
-        let context =
-            Context { now_ns: now, flow: flow(number), secret: &self.secret, room: capacity };
+        let context = Context {
+            now_ns: now,
+            flow: flow(number),
+            secret: &self.secret,
+            room: capacity,
+            headers: None,
+        };
         let reply = match &mut self.listener {
             Some(listener) => listener.input(&context, segment, iss),
             None => segment.reset_reply().map_or(ListenerReply::Drop, ListenerReply::Send),

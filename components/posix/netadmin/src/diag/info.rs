@@ -51,8 +51,7 @@ pub fn tcp_info(info: &StreamInfo) -> Vec<u8> {
         info.total_retrans,
     ];
     words(&mut bytes, &first);
-    // No limit of the pacing rate is set.
-    let rates = [info.pacing_rate, u64::MAX, info.bytes_acked, info.bytes_received];
+    let rates = [info.pacing_rate, info.max_pacing_rate, info.bytes_acked, info.bytes_received];
     doubles(&mut bytes, &rates);
     let segments = [
         info.segs_out,

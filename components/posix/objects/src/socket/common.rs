@@ -45,6 +45,12 @@ pub struct SocketOptions {
     pub kept: AtomicU64,
     /// SO_BINDTODEVICE: number of the interface; 0 for all.
     pub interface: AtomicU32,
+    /// SO_MARK. No rule of a stack looks at it.
+    pub mark: AtomicI32,
+    /// SO_MAX_PACING_RATE, in bytes a second; `u64::MAX` for no limit. Streams of the Internet obey it.
+    pub pacing_rate: AtomicU64,
+    /// SO_INCOMING_CPU of families that only report it; negative if none is known.
+    pub incoming_processor: AtomicI32,
 }
 
 /// Options that are kept as times of arrival; of these at most one is on.
@@ -98,6 +104,7 @@ impl SocketOptions {
             (&self.receive_timeout_ns, &from.receive_timeout_ns),
             (&self.send_timeout_ns, &from.send_timeout_ns),
             (&self.kept, &from.kept),
+            (&self.pacing_rate, &from.pacing_rate),
         ];
         for (to, from) in long {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -106,6 +113,7 @@ impl SocketOptions {
             (&self.low_water, &from.low_water),
             (&self.receive_buffer, &from.receive_buffer),
             (&self.linger_seconds, &from.linger_seconds),
+            (&self.mark, &from.mark),
         ];
         for (to, from) in short {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -139,6 +147,8 @@ impl SocketCommon {
         let options = SocketOptions {
             peek_offset: AtomicI32::new(-1),
             linger_seconds: AtomicI32::new(-1),
+            pacing_rate: AtomicU64::new(u64::MAX),
+            incoming_processor: AtomicI32::new(-1),
             ..SocketOptions::default()
         };
         let (number, filter) = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), FilterSlot::default());

@@ -4,7 +4,7 @@ use super::option_input::OptionInput;
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use bpf::PacketProgram;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicI32, Ordering};
 use linux_raw_sys::net;
 use process::Task;
 use vfs::{
@@ -203,6 +203,10 @@ pub struct Send {
     pub is_urgent: bool,
     /// MSG_MORE
     pub is_more: bool,
+    /// MSG_ZEROCOPY
+    pub is_zero_copy: bool,
+    /// MSG_FASTOPEN
+    pub is_fast_open: bool,
 }
 
 /// Options of a receive.
@@ -379,6 +383,14 @@ pub trait Socket: File + core::marker::Send + Sync {
     /// Sets or removes the filter of what the socket receives (SO_ATTACH_FILTER). Returns the one before it.
     fn set_filter(&self, program: Option<Arc<PacketProgram>>) -> Option<Arc<PacketProgram>> {
         self.common().filter.set(program)
+    }
+    /// Returns whether SO_ZEROCOPY can be set.
+    fn has_zero_copy(&self) -> bool {
+        false
+    }
+    /// Returns the number of the processor that handled the last packet (SO_INCOMING_CPU); -1 before the first.
+    fn incoming_processor(&self) -> &AtomicI32 {
+        &self.common().options.incoming_processor
     }
     /// Called after an option of SOL_SOCKET was set in [`SocketCommon::options`].
     fn options_changed(&self) {}

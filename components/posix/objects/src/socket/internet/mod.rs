@@ -23,12 +23,13 @@ mod stream;
 #[cfg(test)]
 mod test_support;
 mod wakes;
+mod zero_copy;
 
 pub use address::AddressFamily;
 pub use datagram::InternetDatagram;
 pub(in crate::socket) use datagram::time_of;
 pub(in crate::socket) use network::taps;
-pub use network::{administration, set_network};
+pub use network::{administration, interface_name, interface_named, set_network};
 pub use settings::{PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START};
 pub use stream::{InternetStream, RECEIVE_SPACE, SEND_SPACE};
 

@@ -1,10 +1,10 @@
 //! The network stack that sockets use, and its errors.
 use super::wakes::SocketWakes;
-use alloc::sync::Arc;
-use core::net::SocketAddr;
+use alloc::{string::String, sync::Arc};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, LinkTaps, Network, NetworkAdministration, SocketError,
-    SocketFamilies, SocketOwner,
+    DatagramProtocol, DatagramQueue, LinkTaps, Network, NetworkAdministration, NetworkParameter,
+    RouteQuery, SocketError, SocketFamilies, SocketOwner, number,
 };
 use rt::sync::Once;
 use vfs::Errno;
@@ -28,6 +28,39 @@ pub fn administration() -> Option<Arc<dyn NetworkAdministration>> {
 /// Returns the maker of taps of the network stack; `None` if there is no stack.
 pub(in crate::socket) fn taps() -> Option<Arc<dyn LinkTaps>> {
     NETWORK.get().map(|network| network.taps())
+}
+
+/// Returns the value of a parameter of the stack; `default` if there is no stack.
+pub(super) fn system_value(parameter: NetworkParameter, default: i32) -> i32 {
+    let values = administration().and_then(|stack| stack.parameter(parameter));
+    let value = values.and_then(|values| values.first().copied());
+    value.and_then(|value| i32::try_from(value).ok()).unwrap_or(default)
+}
+
+/// Returns the number of the interface with this name.
+pub fn interface_named(name: &[u8]) -> Option<u32> {
+    let links = administration()?.links();
+    links.iter().find(|link| link.name.as_bytes() == name).map(|link| link.index)
+}
+
+/// Returns the name of the interface with this number.
+pub fn interface_name(number: u32) -> Option<String> {
+    let links = administration()?.links();
+    links.into_iter().find(|link| link.index == number).map(|link| link.name)
+}
+
+/// Returns the number of the interface that has an address; of several, the first one's.
+pub(super) fn interface_of(address: Ipv4Addr) -> Option<u32> {
+    let query = RouteQuery { destination: address.into(), source: None, interface: None };
+    let administration = administration()?;
+    let route = administration.route_to(&query).ok()?;
+    if route.kind != number::KIND_LOCAL {
+        return None;
+    }
+    let all = administration.addresses();
+    let own = all.iter().find(|one| one.address == IpAddr::V4(address));
+    // All addresses of 127.0.0.0/8 are of the loopback interface, which has only the first.
+    own.map(|one| one.interface).or(route.interface)
 }
 
 /// Returns the owner of the stack's socket for the socket of a user with this number.

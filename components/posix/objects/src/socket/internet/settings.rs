@@ -2,7 +2,7 @@
 use crate::socket::common::SocketCommon;
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
-use interfaces::sockets::{IpOptions, StreamOptions};
+use interfaces::sockets::{IpOptions, PathDiscovery, StreamOptions};
 use linux_raw_sys::net;
 use memory::setting::Setting;
 
@@ -54,6 +54,16 @@ bitflags! {
         const RECEIVE_BUFFER_SET = 1 << 16;
         /// IP_BIND_ADDRESS_NO_PORT
         const NO_PORT = 1 << 17;
+        /// IP_RECVOPTS. Options of received packets are not told.
+        const OPTIONS = 1 << 24;
+        /// IP_RETOPTS, likewise.
+        const OPTIONS_BACK = 1 << 25;
+        /// IP_NODEFRAG
+        const FRAGMENTS_KEPT = 1 << 26;
+        /// IPV6_DONTFRAG
+        const NO_FRAGMENTS = 1 << 27;
+        /// TCP_INQ
+        const UNREAD = 1 << 28;
     }
 }
 
@@ -66,14 +76,12 @@ pub(super) struct InternetSettings {
     pub(super) flags: Flags,
     /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, with the numbers of Linux.
     pub(super) discovery: [i32; 2],
-    /// IP_MINTTL and IPV6_MINHOPCOUNT: they are kept for getsockopt(2), and no packet is dropped for its hops.
-    pub(super) hops_least: [u8; 2],
     /// UDP_SEGMENT, in bytes; 0 for none.
     pub(super) segment: u16,
-    /// TCP_NOTSENT_LOWAT, in bytes; 0 for that of the system.
-    pub(super) unsent_low_water: u32,
-    /// Number of a group's interface (`IP_MULTICAST_IF`) and the address by which it was named.
-    pub(super) group_address: [u8; 4],
+    /// TCP_SAVE_SYN.
+    pub(super) saves_syn: u8,
+    /// TCP_FASTOPEN_CONNECT.
+    pub(super) defers_connect: bool,
 }
 
 impl Default for InternetSettings {
@@ -82,10 +90,9 @@ impl Default for InternetSettings {
             stream: StreamOptions::default(),
             flags: Flags::QUICK,
             discovery: [1, 1],
-            hops_least: [0; 2],
             segment: 0,
-            unsent_low_water: 0,
-            group_address: [0; 4],
+            saves_syn: 0,
+            defers_connect: false,
         }
     }
 }
@@ -95,7 +102,11 @@ impl InternetSettings {
     pub(super) fn ip(&self, common: &SocketCommon) -> IpOptions {
         let is_on = |option| common.options.is_kept(option);
         let device = common.options.interface.load(Ordering::Relaxed);
+        let cuts =
+            matches!(self.stream.ip.discovery6, PathDiscovery::Never | PathDiscovery::Wanted);
+        let may_not = cuts && self.flags.contains(Flags::NO_FRAGMENTS);
         IpOptions {
+            discovery6: if may_not { PathDiscovery::Required } else { self.stream.ip.discovery6 },
             reuses_address: is_on(net::SO_REUSEADDR),
             reuses_port: is_on(net::SO_REUSEPORT),
             may_broadcast: is_on(net::SO_BROADCAST),
@@ -109,6 +120,7 @@ impl InternetSettings {
         StreamOptions {
             ip: self.ip(common),
             keepalive: common.options.is_kept(net::SO_KEEPALIVE),
+            pacing_rate: common.options.pacing_rate.load(Ordering::Relaxed),
             ..self.stream
         }
     }

@@ -4,8 +4,14 @@ use crate::socket::interface::{Receive, Send, SocketAddress};
 use alloc::sync::Arc;
 use inet::{Inet, RealTime};
 
-pub(super) const SENT: Send =
-    Send { is_nonblocking: true, is_silent: true, is_urgent: false, is_more: false };
+pub(super) const SENT: Send = Send {
+    is_nonblocking: true,
+    is_silent: true,
+    is_urgent: false,
+    is_more: false,
+    is_zero_copy: false,
+    is_fast_open: false,
+};
 pub(super) const READ: Receive = Receive {
     is_nonblocking: true,
     is_peek: false,

@@ -1,6 +1,6 @@
 //! [`SocketWakes`]: the threads that wait for events of a socket, and the observer by which the stack wakes them.
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use interfaces::sockets::{SocketEvents, SocketObserver};
 use vfs::poll::{PollTable, WaitQueue};
 
@@ -14,6 +14,10 @@ pub(super) struct SocketWakes {
     changes: AtomicU32,
     /// Number of changes after which the stack knew of no urgent byte.
     plain_changes: AtomicU32,
+    /// Woken when an urgent byte was announced, for SIGURG alone.
+    pub(super) urgent: WaitQueue,
+    /// Number of the processor that handled the last packet (SO_INCOMING_CPU); -1 before the first.
+    pub(super) processor: AtomicI32,
 }
 
 impl SocketWakes {
@@ -24,6 +28,8 @@ impl SocketWakes {
             room: WaitQueue::new(),
             changes: AtomicU32::new(0),
             plain_changes: AtomicU32::new(0),
+            urgent: WaitQueue::new(),
+            processor: AtomicI32::new(-1),
         })
     }
     /// Adds both queues to a table.
@@ -35,6 +41,14 @@ impl SocketWakes {
     pub(super) fn wake_all(&self) {
         self.arrived.wake();
         self.room.wake();
+    }
+    /// Notes the processor of the stack's thread.
+    #[inline]
+    fn note_processor(&self) {
+        let now = rt::thread::processors().1 as i32;
+        if self.processor.load(Ordering::Relaxed) != now {
+            self.processor.store(now, Ordering::Relaxed);
+        }
     }
     /// Returns the place of the urgent byte, which `ask` returns if the stack knows of one. It is asked only if the state has changed
     /// since it knew of none.
@@ -59,7 +73,11 @@ impl SocketObserver for SocketWakes {
             self.changes.fetch_add(1, Ordering::AcqRel);
         }
         if events.intersects(of_all | SocketEvents::READABLE) {
+            self.note_processor();
             self.arrived.wake();
+        }
+        if events.contains(SocketEvents::URGENT) {
+            self.urgent.wake();
         }
         if events.intersects(of_all | SocketEvents::WRITABLE) {
             self.room.wake();

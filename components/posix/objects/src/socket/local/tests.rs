@@ -8,7 +8,14 @@ use vfs::{
     io::{SliceSink, SliceSource},
 };
 
-const NOW: Send = Send { is_nonblocking: true, is_silent: true, is_urgent: false, is_more: false };
+const NOW: Send = Send {
+    is_nonblocking: true,
+    is_silent: true,
+    is_urgent: false,
+    is_more: false,
+    is_zero_copy: false,
+    is_fast_open: false,
+};
 const READ: Receive = Receive {
     is_nonblocking: true,
     is_peek: false,

@@ -14,7 +14,7 @@ use crate::socket::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use bpf::PacketProgram;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicI32, Ordering};
 use interfaces::sockets::{DatagramProtocol, SocketEvents};
 use linux_raw_sys::net;
 use process::Task;
@@ -90,7 +90,12 @@ impl Socket for InternetDatagram {
         message: Outgoing<'_>,
         how: Send,
     ) -> Result<usize, Errno> {
-        self.send_datagram(source, &message, how)
+        let sent = self.send_datagram(source, &message, how)?;
+        if sent > 0 && how.is_zero_copy && self.common.options.is_kept(net::SO_ZEROCOPY) {
+            self.notices.complete();
+            self.wakes.arrived.wake();
+        }
+        Ok(sent)
     }
     fn receive(
         &self,
@@ -126,6 +131,12 @@ impl Socket for InternetDatagram {
     fn set_filter(&self, program: Option<Arc<PacketProgram>>) -> Option<Arc<PacketProgram>> {
         self.queue.filter().set(program.clone());
         self.common.filter.set(program)
+    }
+    fn has_zero_copy(&self) -> bool {
+        self.protocol == DatagramProtocol::Udp
+    }
+    fn incoming_processor(&self) -> &AtomicI32 {
+        &self.wakes.processor
     }
     fn options_changed(&self) {
         let _control = self.control.lock();
@@ -172,7 +183,8 @@ impl File for InternetDatagram {
         ready.set(Ready::IN | Ready::READ_NORMAL, is_readable);
         ready.set(Ready::READ_HANGUP, shut.contains(Shut::RECEIVE));
         ready.set(Ready::HANGUP, shut == Shut::all());
-        ready.set(Ready::ERROR, events.contains(SocketEvents::ERROR));
+        let has_error = events.contains(SocketEvents::ERROR) || self.notices.has_any();
+        ready.set(Ready::ERROR, has_error);
         let limit = self.send_limit.load(Ordering::Relaxed);
         let is_writable = self.socket().unsent().saturating_mul(2) < limit;
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);

@@ -17,6 +17,7 @@ use super::{
     settings::{Flags, InternetSettings},
     stack_socket::StackSocket,
     wakes::SocketWakes,
+    zero_copy::ZeroCopyNotices,
 };
 use crate::socket::{
     common::{RECEIVE_DEFAULT, SEND_DEFAULT, SocketCommon},
@@ -65,6 +66,7 @@ pub struct InternetDatagram {
     receive_limit: AtomicUsize,
     /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
     link: AtomicU32,
+    notices: ZeroCopyNotices,
 }
 
 impl InternetDatagram {
@@ -93,7 +95,8 @@ impl InternetDatagram {
             Errno::EOPNOTSUPP => Errno::EPROTONOSUPPORT,
             error => error,
         })?;
-        let settings = InternetSettings::default();
+        let mut settings = InternetSettings::default();
+        settings.stream.ip.has_header = protocol == DatagramProtocol::Raw(net::IPPROTO_RAW as u8);
         if protocol == DatagramProtocol::Ping {
             // Programs that chose the same identifier share it, as on Linux.
             common.options.keep(net::SO_REUSEADDR, 1);
@@ -117,6 +120,7 @@ impl InternetDatagram {
             send_limit: AtomicUsize::new(send),
             receive_limit: AtomicUsize::new(receive),
             link: AtomicU32::new(0),
+            notices: ZeroCopyNotices::default(),
         }))
     }
     /// Returns the stack's socket.

@@ -6,25 +6,17 @@ use crate::socket::{
         network::{NETWORK, errno, owner},
         options::{
             self, GroupChange, Having, LEVEL_IP, LEVEL_IP6, LEVEL_UDP, group_option,
-            is_group_option, shown,
+            is_group_option, is_link_option, link_value, set_link, shown,
         },
         settings::Flags,
     },
     option_input::OptionInput,
 };
 use alloc::vec::Vec;
-use core::{net::Ipv4Addr, sync::atomic::Ordering};
+use core::sync::atomic::Ordering;
 use interfaces::sockets::{DatagramProtocol, SocketFamilies};
 use linux_raw_sys::net;
 use vfs::{Credentials, Errno};
-
-/// Number of the loopback interface, as on Linux.
-const LOOPBACK: u32 = 1;
-
-/// Returns the number of the interface with an address, as far as it is known without the stack.
-fn interface_of(address: Ipv4Addr) -> Option<u32> {
-    address.is_loopback().then_some(LOOPBACK)
-}
 
 impl InternetDatagram {
     fn having(&self) -> Having {
@@ -81,13 +73,18 @@ impl InternetDatagram {
         self.check_level(level)?;
         let _control = self.control.lock();
         if is_group_option(level, number) {
-            let key = (level, number);
-            let change = group_option(&mut self.settings.lock(), key, input, &interface_of)?;
-            match change {
-                GroupChange::Join(group) => return self.socket().join(group).map_err(errno),
-                GroupChange::Leave(group) => return self.socket().leave(group).map_err(errno),
-                GroupChange::Set => {}
+            return match group_option((level, number), input)? {
+                GroupChange::Join(group) => self.socket().join(group),
+                GroupChange::Leave(group) => self.socket().leave(group),
             }
+            .map_err(errno);
+        }
+        if is_link_option(level, number) {
+            let device = self.common.options.interface.load(Ordering::Relaxed);
+            let key = (level, number, self.having());
+            let mut settings = self.settings.lock().clone();
+            set_link(&mut settings, key, input, device)?;
+            *self.settings.lock() = settings;
         } else if (level, number) == (LEVEL_IP6, net::IPV6_V6ONLY) {
             let value = i32::from_le_bytes(input.bytes()?);
             if self.socket().local().port() != 0 {
@@ -136,11 +133,7 @@ impl InternetDatagram {
                 number_of(u32::from(settings.flags.contains(Flags::ONLY_V6)))
             }
             (LEVEL_IP, net::IP_OPTIONS) => Ok(Vec::new()),
-            // The address by which the interface was named.
-            (LEVEL_IP, net::IP_MULTICAST_IF) => Ok(settings.group_address.to_vec()),
-            (LEVEL_IP6, net::IPV6_MULTICAST_IF) => {
-                number_of(settings.stream.ip.group_interface6.unwrap_or(0))
-            }
+            _ if is_link_option(level, number) => Ok(link_value(&settings, (level, number), room)),
             _ => options::get(&settings, (level, number, self.having()), room),
         }
     }

@@ -146,7 +146,9 @@ impl InternetDatagram {
         sink: &mut dyn Sink,
         sender: Option<&mut SocketAddress>,
     ) -> Result<Received, Errno> {
-        let report = self.queue.take_report().ok_or(Errno::EAGAIN)?;
+        let Some(report) = self.queue.take_report() else {
+            return self.notices.take(self.family).ok_or(Errno::EAGAIN);
+        };
         sink.commit();
         let count = write_payload(&report.payload, 0, sink)?;
         if let Some(sender) = sender {

@@ -1,7 +1,7 @@
-//! The options by which a socket takes part in groups, and chooses the interface for what it sends to groups.
+//! The options by which a socket takes part in groups.
 use super::{LEVEL_IP, LEVEL_IP6};
 use crate::socket::{
-    internet::{address::bytes, settings::InternetSettings},
+    internet::{address::bytes, network::interface_of},
     option_input::OptionInput,
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,25 +19,21 @@ pub(in crate::socket::internet) enum GroupChange {
     Join(Membership),
     /// The socket is to leave.
     Leave(Membership),
-    /// The settings were changed.
-    Set,
 }
 
-/// Returns whether `number` is an option about groups that is not in the table.
+/// Returns whether `number` is such an option.
 pub(in crate::socket::internet) fn is_group_option(level: u32, number: u32) -> bool {
     match level {
         LEVEL_IP => matches!(
             number,
-            raw::IP_MULTICAST_IF
-                | raw::IP_ADD_MEMBERSHIP
+            raw::IP_ADD_MEMBERSHIP
                 | raw::IP_DROP_MEMBERSHIP
                 | raw::MCAST_JOIN_GROUP
                 | raw::MCAST_LEAVE_GROUP
         ),
         LEVEL_IP6 => matches!(
             number,
-            raw::IPV6_MULTICAST_IF
-                | raw::IPV6_ADD_MEMBERSHIP
+            raw::IPV6_ADD_MEMBERSHIP
                 | raw::IPV6_DROP_MEMBERSHIP
                 | raw::MCAST_JOIN_GROUP
                 | raw::MCAST_LEAVE_GROUP
@@ -46,15 +42,13 @@ pub(in crate::socket::internet) fn is_group_option(level: u32, number: u32) -> b
     }
 }
 
-/// Reads the option's value. The number of an interface that is named by its address is found by `interface_of`.
+/// Reads the option's value.
 ///
 /// # Errors
-/// `EINVAL` for a short value or an address that is no group, `EFAULT`, `EADDRNOTAVAIL` for the address of no interface.
+/// `EINVAL` for a short value or an address that is no group, `EFAULT`, `ENODEV` for the address of no interface.
 pub(in crate::socket::internet) fn group_option(
-    settings: &mut InternetSettings,
     (level, number): (u32, u32),
     input: &OptionInput,
-    interface_of: &dyn Fn(Ipv4Addr) -> Option<u32>,
 ) -> Result<GroupChange, Errno> {
     let is_join = matches!(
         (level, number),
@@ -64,29 +58,17 @@ pub(in crate::socket::internet) fn group_option(
     );
     let membership = match (level, number) {
         (_, raw::MCAST_JOIN_GROUP | raw::MCAST_LEAVE_GROUP) => generic(level, input)?,
-        (LEVEL_IP, raw::IP_MULTICAST_IF) => {
-            let (_, address, number) = request4(input, Ipv4Addr::UNSPECIFIED)?;
-            settings.stream.ip.group_interface = find(address, number, interface_of)?;
-            settings.group_address = address.octets();
-            return Ok(GroupChange::Set);
-        }
         (LEVEL_IP, _) => {
             if input.length < size_of::<[u32; 2]>() {
                 return Err(Errno::EINVAL);
             }
-            let (group, address, number) = request4(input, Ipv4Addr::UNSPECIFIED)?;
-            let interface = match find(address, number, interface_of) {
-                // Linux gives the lack of a device here.
-                Err(_) => return Err(Errno::ENODEV),
-                found => found?.unwrap_or(0),
+            let (group, address, number) = request4(input)?;
+            let interface = match number {
+                0 if address.is_unspecified() => 0,
+                0 => interface_of(address).ok_or(Errno::ENODEV)?,
+                _ => number,
             };
             Membership { group: group.into(), interface }
-        }
-        (_, raw::IPV6_MULTICAST_IF) => {
-            let number = i32::from_le_bytes(input.bytes()?);
-            let number = u32::try_from(number).map_err(|_| Errno::ENODEV)?;
-            settings.stream.ip.group_interface6 = (number != 0).then_some(number);
-            return Ok(GroupChange::Set);
         }
         _ => {
             let bytes = input.bytes::<20>()?;
@@ -103,7 +85,7 @@ pub(in crate::socket::internet) fn group_option(
 
 /// Reads `struct ip_mreqn`, or the shorter `struct ip_mreq`, or a single address, as far as there are bytes: group, address of
 /// the interface and its number.
-fn request4(input: &OptionInput, none: Ipv4Addr) -> Result<(Ipv4Addr, Ipv4Addr, u32), Errno> {
+pub(super) fn request4(input: &OptionInput) -> Result<(Ipv4Addr, Ipv4Addr, u32), Errno> {
     let address = |given: &[u8], at: usize| Ipv4Addr::from(bytes::<4>(given, at));
     match input.length {
         12.. => {
@@ -114,20 +96,7 @@ fn request4(input: &OptionInput, none: Ipv4Addr) -> Result<(Ipv4Addr, Ipv4Addr, 
             let given = input.bytes::<8>()?;
             Ok((address(&given, 0), address(&given, 4), 0))
         }
-        _ => Ok((none, input.bytes::<4>()?.into(), 0)),
-    }
-}
-
-/// Returns the interface with a number or, if that is 0, with an address; `None` if neither is given.
-fn find(
-    address: Ipv4Addr,
-    number: u32,
-    interface_of: &dyn Fn(Ipv4Addr) -> Option<u32>,
-) -> Result<Option<u32>, Errno> {
-    match (number, address.is_unspecified()) {
-        (0, true) => Ok(None),
-        (0, false) => interface_of(address).map(Some).ok_or(Errno::EADDRNOTAVAIL),
-        _ => Ok(Some(number)),
+        _ => Ok((Ipv4Addr::UNSPECIFIED, input.bytes::<4>()?.into(), 0)),
     }
 }
 

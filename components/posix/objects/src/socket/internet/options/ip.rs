@@ -2,7 +2,7 @@
 use super::{Having, LEVEL_IP, LEVEL_IP6, LEVEL_UDP, OptionRow, ValueRange, bit, flag, row};
 use interfaces::sockets::PathDiscovery;
 use linux_raw_sys::net as raw;
-use vfs::Capabilities;
+use vfs::{Capabilities, Errno};
 
 /// Hops of a packet if no option says otherwise (`net.ipv4.ip_default_ttl`, `net.ipv6.conf.all.hop_limit`).
 const HOPS: i32 = 64;
@@ -15,6 +15,9 @@ const STREAM: Having = Having::STREAM;
 const DATAGRAM: Having = Having::DATAGRAM;
 const RAW: Having = Having::RAW;
 const NOT_STREAM: Having = DATAGRAM.union(Having::RAW);
+const NOT_RAW: Having = DATAGRAM.union(Having::STREAM);
+/// The least MTU of IPv6.
+const MTU6_LEAST: i32 = 1280;
 
 // Numbers that the bindings of the kernel's headers lack: those of `linux/udp.h`.
 const UDP_CORK: u32 = 1;
@@ -64,9 +67,11 @@ pub(super) static ROWS: &[OptionRow] = &[
     bit!(LEVEL_IP, raw::IP_FREEBIND, ALL, Some, FREE_BIND),
     privileged(bit!(LEVEL_IP, raw::IP_TRANSPARENT, ALL, Some, TRANSPARENT)),
     bit!(LEVEL_IP, raw::IP_BIND_ADDRESS_NO_PORT, ALL, Any, NO_PORT),
-    row!(LEVEL_IP, raw::IP_MINTTL, ALL, Some, OCTET, |s| i32::from(s.hops_least[0]),
-        |s, v| s.hops_least[0] = v as u8),
-    row!(LEVEL_IP, raw::IP_MULTICAST_TTL, STREAM, Some, ValueRange::ReadOnlyInvalid,
+    row!(LEVEL_IP, raw::IP_MINTTL, ALL, Some, OCTET, |s| i32::from(s.stream.ip.ttl_least),
+        |s, v| s.stream.ip.ttl_least = v as u8),
+    bit!(LEVEL_IP, raw::IP_RECVOPTS, ALL, Any, OPTIONS),
+    bit!(LEVEL_IP, raw::IP_RETOPTS, ALL, Any, OPTIONS_BACK),
+    row!(LEVEL_IP, raw::IP_MULTICAST_TTL, STREAM, Some, ValueRange::ReadOnly(Errno::EINVAL),
         |s| i32::from(s.stream.ip.group_ttl), |_s, _v| ()),
     row!(LEVEL_IP, raw::IP_MULTICAST_TTL, NOT_STREAM, Some, OCTET_OR_DEFAULT,
         |s| i32::from(s.stream.ip.group_ttl), |s, v| s.stream.ip.group_ttl = octet(v).unwrap_or(GROUP_HOPS)),
@@ -76,6 +81,8 @@ pub(super) static ROWS: &[OptionRow] = &[
 
     row!(LEVEL_IP6, raw::IPV6_UNICAST_HOPS, ALL, Int, OCTET_OR_DEFAULT, |s| s.stream.ip.hops.map_or(HOPS, i32::from),
         |s, v| s.stream.ip.hops = octet(v)),
+    row!(LEVEL_IP6, raw::IPV6_MULTICAST_HOPS, STREAM, Int, ValueRange::ReadOnly(Errno::ENOPROTOOPT),
+        |s| i32::from(s.stream.ip.group_hops), |_s, _v| ()),
     row!(LEVEL_IP6, raw::IPV6_MULTICAST_HOPS, NOT_STREAM, Int, OCTET_OR_DEFAULT,
         |s| i32::from(s.stream.ip.group_hops), |s, v| s.stream.ip.group_hops = octet(v).unwrap_or(GROUP_HOPS)),
     row!(LEVEL_IP6, raw::IPV6_MULTICAST_LOOP, ALL, Int, SWITCH, |s| i32::from(s.stream.ip.loops_groups6),
@@ -95,12 +102,20 @@ pub(super) static ROWS: &[OptionRow] = &[
         |s, v| s.stream.ip.traffic_class = octet(v).unwrap_or(0) & !ECN | s.stream.ip.traffic_class & ECN),
     row!(LEVEL_IP6, raw::IPV6_TCLASS, NOT_STREAM, Int, OCTET_OR_DEFAULT, |s| i32::from(s.stream.ip.traffic_class),
         |s, v| s.stream.ip.traffic_class = octet(v).unwrap_or(0)),
-    row!(LEVEL_IP6, raw::IPV6_MINHOPCOUNT, ALL, Int, OCTET, |s| i32::from(s.hops_least[1]),
-        |s, v| s.hops_least[1] = v as u8),
+    row!(LEVEL_IP6, raw::IPV6_MINHOPCOUNT, ALL, Int, OCTET, |s| i32::from(s.stream.ip.hops_least),
+        |s, v| s.stream.ip.hops_least = v as u8),
+    bit!(LEVEL_IP6, raw::IPV6_DONTFRAG, ALL, Int, NO_FRAGMENTS),
+    row!(LEVEL_IP6, raw::IPV6_MTU, ALL, Int, ValueRange::ZeroOrFrom(MTU6_LEAST),
+        |s| s.stream.ip.packet_max6.unwrap_or(0) as i32,
+        |s, v| s.stream.ip.packet_max6 = u32::try_from(v).ok().filter(|v| *v != 0)),
     privileged(bit!(LEVEL_IP6, raw::IPV6_TRANSPARENT, ALL, Int, TRANSPARENT)),
     bit!(LEVEL_IP6, raw::IPV6_FREEBIND, ALL, Int, FREE_BIND),
 
     flag!(LEVEL_IP, raw::IP_HDRINCL, RAW, Any, stream.ip.has_header),
+    row!(LEVEL_IP, raw::IP_HDRINCL, NOT_RAW, Any, ValueRange::ReadOnly(Errno::ENOPROTOOPT), |_s| 0, |_s, _v| ()),
+    // A packet filter that puts fragments together would obey it; there is none.
+    bit!(LEVEL_IP, raw::IP_NODEFRAG, RAW, Any, FRAGMENTS_KEPT),
+    row!(LEVEL_IP, raw::IP_NODEFRAG, NOT_RAW, Any, ValueRange::ReadOnly(Errno::ENOPROTOOPT), |_s| 0, |_s, _v| ()),
     flag!(LEVEL_IP6, raw::IPV6_HDRINCL, RAW, Int, stream.ip.has_header),
     row!(LEVEL_IP6, raw::IPV6_CHECKSUM, RAW, Int, ValueRange::Even, |s| s.stream.ip.checksum_at.map_or(-1, i32::from),
         |s, v| s.stream.ip.checksum_at = u16::try_from(v).ok()),

@@ -1,12 +1,14 @@
 //! The options of the levels IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP and IPPROTO_UDP, as a table: [`OptionRow`].
 //!
-//! An option that is a number has a range and two functions, and nothing else. The others (groups, `struct tcp_info`, names) have
-//! code of their own beside the table.
+//! An option that is a number has a range and two functions, and nothing else. The others (groups, interfaces, `struct tcp_info`,
+//! names) have code of their own beside the table.
 mod groups;
 mod ip;
+mod links;
 mod tcp;
 
 pub(super) use groups::{GroupChange, group_option, is_group_option};
+pub(super) use links::{is_link_option, link_value, set_link};
 pub(super) use tcp::{name_of_control, set_control};
 
 use super::{address::AddressFamily, settings::InternetSettings};
@@ -69,8 +71,10 @@ enum ValueRange {
     Hops,
     /// -1 or an even number, which is an offset; others are `EINVAL`.
     Even,
-    /// None: sockets of this type refuse to set it (`EINVAL`).
-    ReadOnlyInvalid,
+    /// 0 and the numbers from this one on; others are `EINVAL`.
+    ZeroOrFrom(i32),
+    /// None: sockets of this type refuse to set it, with this error.
+    ReadOnly(Errno),
 }
 
 /// An option that is a number.
@@ -174,7 +178,8 @@ pub(super) fn set(
     let value = row.length.read(input)?;
     match row.range {
         ValueRange::Even if value > 0 && value % 2 != 0 => return Err(Errno::EINVAL),
-        ValueRange::ReadOnlyInvalid => return Err(Errno::EINVAL),
+        ValueRange::ReadOnly(error) => return Err(error),
+        ValueRange::ZeroOrFrom(least) if value != 0 && value < least => return Err(Errno::EINVAL),
         ValueRange::Hops if value != -1 && !(1..=255).contains(&value) => {
             return Err(Errno::EINVAL);
         }

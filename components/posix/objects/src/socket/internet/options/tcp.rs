@@ -1,8 +1,14 @@
 //! The options of TCP (tcp(7)).
 use super::{Having, LEVEL_TCP, OptionRow, ValueRange, bit, flag, row};
-use crate::socket::{internet::settings::InternetSettings, option_input::OptionInput};
+use crate::socket::{
+    internet::{
+        network::system_value,
+        settings::{Flags, InternetSettings},
+    },
+    option_input::OptionInput,
+};
 use alloc::vec::Vec;
-use interfaces::sockets::CongestionControl;
+use interfaces::sockets::{CongestionControl, NetworkParameter as Parameter};
 use linux_raw_sys::net as raw;
 use vfs::Errno;
 
@@ -18,6 +24,8 @@ const RETRY_FIRST_S: u32 = 1;
 const RETRY_LONGEST_S: u32 = 120;
 /// Least TCP_WINDOW_CLAMP, in bytes: half of the least SO_RCVBUF.
 const WINDOW_LEAST: i32 = 1152;
+/// TCP_SAVE_SYN: off, the headers of IP and TCP, that of the link, too.
+const SAVING: ValueRange = ValueRange::From(0, 2);
 /// Bytes of the longest name of a congestion control.
 const NAME_BYTES: usize = 16;
 
@@ -26,24 +34,33 @@ const NAME_BYTES: usize = 16;
 pub(super) static ROWS: &[OptionRow] = &[
     flag!(LEVEL_TCP, raw::TCP_NODELAY, STREAM, Int, stream.no_delay),
     flag!(LEVEL_TCP, raw::TCP_CORK, STREAM, Int, stream.cork),
-    row!(LEVEL_TCP, raw::TCP_KEEPIDLE, STREAM, Int, KEEP_SECONDS, |s| s.stream.keep_idle_s as i32,
+    row!(LEVEL_TCP, raw::TCP_KEEPIDLE, STREAM, Int, KEEP_SECONDS,
+        |s| of_system(s.stream.keep_idle_s, Parameter::TcpKeepaliveTime, 7200),
         |s, v| s.stream.keep_idle_s = v as u32),
-    row!(LEVEL_TCP, raw::TCP_KEEPINTVL, STREAM, Int, KEEP_SECONDS, |s| s.stream.keep_interval_s as i32,
+    row!(LEVEL_TCP, raw::TCP_KEEPINTVL, STREAM, Int, KEEP_SECONDS,
+        |s| of_system(s.stream.keep_interval_s, Parameter::TcpKeepaliveIntvl, 75),
         |s, v| s.stream.keep_interval_s = v as u32),
-    row!(LEVEL_TCP, raw::TCP_KEEPCNT, STREAM, Int, COUNT, |s| s.stream.keep_count as i32,
+    row!(LEVEL_TCP, raw::TCP_KEEPCNT, STREAM, Int, COUNT, |s| of_system(s.stream.keep_count, Parameter::TcpKeepaliveProbes, 9),
         |s, v| s.stream.keep_count = v as u32),
-    row!(LEVEL_TCP, raw::TCP_SYNCNT, STREAM, Int, COUNT, |s| s.stream.syn_retries as i32,
+    row!(LEVEL_TCP, raw::TCP_SYNCNT, STREAM, Int, COUNT, |s| of_system(s.stream.syn_retries, Parameter::TcpSynRetries, 6),
         |s, v| s.stream.syn_retries = v as u32),
-    row!(LEVEL_TCP, raw::TCP_LINGER2, STREAM, Int, ValueRange::Any, |s| s.stream.fin_timeout_s,
+    row!(LEVEL_TCP, raw::TCP_LINGER2, STREAM, Int, ValueRange::Any, |s| match s.stream.fin_timeout_s {
+        0 => system_value(Parameter::TcpFinTimeout, 60),
+        seconds => seconds,
+    },
         |s, v| s.stream.fin_timeout_s = linger(v)),
     row!(LEVEL_TCP, raw::TCP_DEFER_ACCEPT, STREAM, Int, ValueRange::Any, |s| s.stream.defer_accept_s as i32,
         |s, v| s.stream.defer_accept_s = retries_to_seconds(seconds_to_retries(v))),
     row!(LEVEL_TCP, raw::TCP_USER_TIMEOUT, STREAM, Int, NOT_NEGATIVE, |s| s.stream.user_timeout_ms as i32,
         |s, v| s.stream.user_timeout_ms = v as u32),
-    row!(LEVEL_TCP, raw::TCP_NOTSENT_LOWAT, STREAM, Int, ValueRange::Any, |s| s.unsent_low_water as i32,
-        |s, v| s.unsent_low_water = v as u32),
-    row!(LEVEL_TCP, raw::TCP_FASTOPEN_CONNECT, STREAM, Int, ValueRange::From(0, 1), |s| i32::from(s.stream.fast_open_connect),
-        |s, v| s.stream.fast_open_connect = v != 0),
+    row!(LEVEL_TCP, raw::TCP_NOTSENT_LOWAT, STREAM, Int, ValueRange::Any, |s| s.stream.unsent_low_water as i32,
+        |s, v| s.stream.unsent_low_water = v as u32),
+    row!(LEVEL_TCP, raw::TCP_SAVE_SYN, STREAM, Int, SAVING, |s| i32::from(s.saves_syn),
+        |s, v| { s.saves_syn = v as u8; s.stream.saves_syn = v != 0 }),
+    row!(LEVEL_TCP, raw::TCP_INQ, STREAM, Int, ValueRange::From(0, 1), |s| i32::from(s.flags.contains(Flags::UNREAD)),
+        |s, v| s.flags.set(Flags::UNREAD, v != 0)),
+    row!(LEVEL_TCP, raw::TCP_FASTOPEN_CONNECT, STREAM, Int, ValueRange::From(0, 1), |s| i32::from(s.defers_connect),
+        |s, v| s.defers_connect = v != 0),
     row!(LEVEL_TCP, raw::TCP_FASTOPEN, STREAM, Int, NOT_NEGATIVE, |s| s.stream.fast_open_max as i32,
         |s, v| s.stream.fast_open_max = v as u32),
     row!(LEVEL_TCP, raw::TCP_WINDOW_CLAMP, STREAM, Int, ValueRange::Any, |s| s.stream.window_max.unwrap_or(0) as i32,
@@ -51,11 +68,14 @@ pub(super) static ROWS: &[OptionRow] = &[
     bit!(LEVEL_TCP, raw::TCP_QUICKACK, STREAM, Int, QUICK),
 ];
 
+/// Returns the value of an option, or that of the system if the option is zero.
+fn of_system(value: u32, parameter: Parameter, default: i32) -> i32 {
+    if value == 0 { system_value(parameter, default) } else { value as i32 }
+}
+
 fn linger(value: i32) -> i32 {
     match value {
         ..0 => -1,
-        // The value of the system.
-        0 => interfaces::sockets::StreamOptions::default().fin_timeout_s,
         _ => value.min(LINGER_SECONDS),
     }
 }
@@ -85,8 +105,8 @@ pub(in crate::socket::internet) fn set_control(
     }
     let name = input.text(NAME_BYTES - 1)?.split(|byte| *byte == 0).next().unwrap_or_default();
     settings.stream.congestion = match name {
-        b"cubic" => CongestionControl::Cubic,
-        b"reno" => CongestionControl::Reno,
+        b"cubic" => Some(CongestionControl::Cubic),
+        b"reno" => Some(CongestionControl::Reno),
         _ => return Err(Errno::ENOENT),
     };
     Ok(())
@@ -94,9 +114,13 @@ pub(in crate::socket::internet) fn set_control(
 
 /// Returns the value of TCP_CONGESTION.
 pub(in crate::socket::internet) fn name_of_control(settings: &InternetSettings) -> Vec<u8> {
+    /// The number of cubic in `net.ipv4.tcp_congestion_control`.
+    const CUBIC: i32 = 1;
     let name: &[u8] = match settings.stream.congestion {
-        CongestionControl::Cubic => b"cubic",
-        CongestionControl::Reno => b"reno",
+        Some(CongestionControl::Cubic) => b"cubic",
+        Some(CongestionControl::Reno) => b"reno",
+        None if system_value(Parameter::TcpCongestionControl, CUBIC) == CUBIC => b"cubic",
+        None => b"reno",
     };
     let mut value = name.to_vec();
     value.resize(NAME_BYTES, 0);

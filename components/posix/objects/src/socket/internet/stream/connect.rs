@@ -15,7 +15,11 @@ use core::{
     sync::atomic::Ordering,
 };
 use interfaces::sockets::{CloseKind, ConnectionState, Stream, StreamState};
-use vfs::{Capabilities, Credentials, Errno};
+use rt::memory::Frame;
+use vfs::{
+    Capabilities, Credentials, Errno,
+    io::{SliceSource, Source},
+};
 
 /// Checks that `who` may bind a socket to `port`.
 ///
@@ -104,9 +108,11 @@ impl InternetStream {
             let _control = self.control.lock();
             match self.phase() {
                 StreamPhase::Connected | StreamPhase::Listening => return Err(Errno::EISCONN),
+                StreamPhase::Deferred => return Err(Errno::EISCONN),
                 StreamPhase::Connecting => Errno::EALREADY,
+                StreamPhase::Free if self.defer(to) => return Ok(()),
                 StreamPhase::Free => {
-                    self.start(to)?;
+                    self.start(to, None)?;
                     Errno::EINPROGRESS
                 }
             }
@@ -115,6 +121,13 @@ impl InternetStream {
             // Linux does not look for the end of an attempt that it has just begun.
             return Err(under_way);
         }
+        self.await_attempt(patience, under_way)
+    }
+    /// Waits for the end of an attempt to connect; `under_way` is the error if it takes too long.
+    ///
+    /// # Errors
+    /// `under_way`, the error for which the attempt failed, and for a signal `EINTR` or a restart.
+    pub(super) fn await_attempt(&self, patience: Patience, under_way: Errno) -> Result<(), Errno> {
         let timeout = self.common.send_deadline();
         loop {
             let ticket = self.wakes.arrived.ticket();
@@ -130,8 +143,8 @@ impl InternetStream {
             }
         }
     }
-    /// Starts to connect. The caller holds `control`.
-    fn start(&self, to: &SocketAddress) -> Result<(), Errno> {
+    /// Starts to connect; with Fast Open, if `first` gives the first bytes to send. The caller holds `control`.
+    pub(super) fn start(&self, to: &SocketAddress, first: Option<&[u8]>) -> Result<(), Errno> {
         let given = address::parse(self.family, to, AddressUse::Connect)?;
         let given = given.ok_or(Errno::EAFNOSUPPORT)?;
         if given.is_mapped && self.has_flag(Flags::ONLY_V6) {
@@ -150,7 +163,18 @@ impl InternetStream {
             // The bytes and errors of an earlier use do not belong to this one.
             self.refresh();
         }
-        self.socket().connect(peer).map_err(errno)?;
+        match first {
+            None => self.socket().connect(peer),
+            Some(first) => {
+                let mut source = SliceSource::new(first);
+                let copy = |frames: &[Frame], offset, length| {
+                    source.take_into_frames(frames, offset, length)
+                };
+                self.stream().write(first.len(), copy)?;
+                self.socket().connect_with_data(peer)
+            }
+        }
+        .map_err(errno)?;
         self.set_phase(StreamPhase::Connecting);
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! TCP as the socket calls see it, and as a file.
-use super::{InternetStream, StreamPhase};
+use super::{InternetStream, StreamPhase, UnsentShare};
 use crate::socket::{
     common::SocketCommon,
     interface::{
@@ -11,7 +11,7 @@ use crate::socket::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use bpf::PacketProgram;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicI32, Ordering};
 use interfaces::sockets::StreamState;
 use linux_raw_sys::{ioctl as request, net};
 use process::Task;
@@ -19,7 +19,7 @@ use vfs::{
     Errno, Principal,
     file::{File, IoFlags, Ready, SignalSource, Survey},
     io::{Sink, Source},
-    poll::PollTable,
+    poll::{PollTable, WaitQueue},
 };
 
 /// Request for the bytes that were written and not sent, a number that the bindings of the kernel's headers lack.
@@ -86,7 +86,14 @@ impl Socket for InternetStream {
                 return Err(Errno::EINVAL);
             }
         }
-        self.send_bytes(source, how)
+        let sent = match how.is_fast_open {
+            true => self.send_opening(source, message.to, how)?,
+            false => 0,
+        };
+        if sent > 0 && source.remaining() == 0 {
+            return Ok(sent);
+        }
+        self.send_rest(source, how, sent)
     }
     fn receive(
         &self,
@@ -94,9 +101,8 @@ impl Socket for InternetStream {
         how: Receive,
         _: Option<&mut SocketAddress>,
     ) -> Result<Received, Errno> {
-        // A stream has no queue of errors that an option here could fill.
         if how.is_error_queue {
-            return Err(Errno::EAGAIN);
+            return self.notices.take(self.family).ok_or(Errno::EAGAIN);
         }
         self.receive_bytes(sink, how)
     }
@@ -129,7 +135,7 @@ impl Socket for InternetStream {
     }
     fn set_send_buffer(&self, bytes: usize) {
         let _control = self.control.lock();
-        self.settings.lock().flags |= Flags::SEND_BUFFER_SET;
+        self.note_buffer(Flags::SEND_BUFFER_SET);
         self.send_limit.store(bytes, Ordering::Relaxed);
         self.stream().set_send_limit(bytes);
     }
@@ -138,7 +144,7 @@ impl Socket for InternetStream {
     }
     fn set_receive_buffer(&self, bytes: usize) {
         let _control = self.control.lock();
-        self.settings.lock().flags |= Flags::RECEIVE_BUFFER_SET;
+        self.note_buffer(Flags::RECEIVE_BUFFER_SET);
         self.receive_limit.store(bytes, Ordering::Relaxed);
         self.stream().set_receive_limit(bytes);
     }
@@ -149,6 +155,12 @@ impl Socket for InternetStream {
         let _control = self.control.lock();
         self.stream().filter().set(program.clone());
         self.common.filter.set(program)
+    }
+    fn has_zero_copy(&self) -> bool {
+        true
+    }
+    fn incoming_processor(&self) -> &AtomicI32 {
+        &self.wakes.processor
     }
     fn options_changed(&self) {
         let _control = self.control.lock();
@@ -170,6 +182,9 @@ impl Socket for InternetStream {
 impl File for InternetStream {
     fn signal_source(&self) -> Option<SignalSource<'_>> {
         Some(SignalSource::Readiness)
+    }
+    fn urgent_source(&self) -> Option<&WaitQueue> {
+        Some(&self.wakes.urgent)
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         read_as_file(self, sink, flags)
@@ -202,8 +217,10 @@ impl File for InternetStream {
         ready.set(Ready::HANGUP, ends == Shut::all() || is_closed);
         ready.set(Ready::READ_HANGUP, ends.contains(Shut::RECEIVE));
         ready.set(Ready::IN | Ready::READ_NORMAL, ends.contains(Shut::RECEIVE));
-        ready.set(Ready::ERROR, stream.has_error());
+        ready.set(Ready::ERROR, stream.has_error() || self.notices.has_any());
         if is_connecting {
+            let is_deferred = self.phase() == StreamPhase::Deferred;
+            ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_deferred);
             return ready;
         }
         let least = usize::try_from(self.common.options.low_water.load(Ordering::Relaxed));
@@ -217,7 +234,8 @@ impl File for InternetStream {
             let has_enough = readable >= least || stream.receive_room() == 0;
             ready |= if has_enough { Ready::IN | Ready::READ_NORMAL } else { Ready::empty() };
         }
-        let is_writable = ends.contains(Shut::SEND) || stream.is_writable();
+        let has_room = || stream.is_writable() && self.has_unsent_room(UnsentShare::Half);
+        let is_writable = ends.contains(Shut::SEND) || has_room();
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);
         ready.set(Ready::PRIORITY, self.has_urgent_byte());
         ready
@@ -225,7 +243,7 @@ impl File for InternetStream {
     /// Returns the bytes that were sent and not acknowledged, and those that were received and not read.
     fn held_bytes(&self, _: &mut Survey) -> usize {
         let limit = self.receive_limit.load(Ordering::Relaxed);
-        let stream = &self.streams.first;
+        let stream = self.stream();
         stream.unacknowledged().saturating_add(limit.saturating_sub(stream.receive_room()))
     }
     fn as_any(&self) -> &dyn core::any::Any {

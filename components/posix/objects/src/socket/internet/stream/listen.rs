@@ -81,7 +81,9 @@ impl InternetStream {
         }
         let parts = (common, self.family, self.user);
         let child = InternetStream::assemble(parts, (wakes, stream), socket);
-        *child.settings.lock() = self.settings.lock().clone();
+        let settings = self.settings.lock().clone();
+        child.publish(&settings);
+        *child.settings.lock() = settings;
         child.send_limit.store(self.send_limit.load(Ordering::Relaxed), Ordering::Relaxed);
         child.receive_limit.store(self.receive_limit.load(Ordering::Relaxed), Ordering::Relaxed);
         child.set_phase(StreamPhase::Connected);

@@ -7,6 +7,9 @@
 mod connect;
 mod family;
 mod listen;
+mod opening;
+#[cfg(test)]
+mod option_tests;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -20,12 +23,16 @@ use super::{
     settings::{Flags, InternetSettings},
     stack_socket::StackSocket,
     wakes::SocketWakes,
+    zero_copy::ZeroCopyNotices,
 };
 use crate::socket::{
     common::SocketCommon,
-    interface::{Shut, SocketKind},
+    interface::{Shut, SocketAddress, SocketKind},
 };
-use alloc::sync::{Arc, Weak};
+use alloc::{
+    boxed::Box,
+    sync::{Arc, Weak},
+};
 use core::{
     net::SocketAddr,
     ops::Deref,
@@ -46,6 +53,7 @@ lock_class! {
     static SETTINGS = "internet.settings";
     static STREAM = "internet.stream";
     static GROWTH = "internet.growth";
+    static DEFERRED = "internet.deferred";
 }
 
 /// Least, first and greatest SO_SNDBUF of a stream, if no option sets it (`net.ipv4.tcp_wmem`).
@@ -67,15 +75,30 @@ pub(super) enum StreamPhase {
     Connected,
     /// listen(2) was called.
     Listening,
+    /// connect(2) waits for the first bytes (TCP_FASTOPEN_CONNECT).
+    Deferred,
 }
 
 impl StreamPhase {
     fn of(number: u8) -> StreamPhase {
-        [StreamPhase::Connecting, StreamPhase::Connected, StreamPhase::Listening]
-            .into_iter()
-            .find(|phase| *phase as u8 == number)
-            .unwrap_or(StreamPhase::Free)
+        const USED: [StreamPhase; 4] = [
+            StreamPhase::Connecting,
+            StreamPhase::Connected,
+            StreamPhase::Listening,
+            StreamPhase::Deferred,
+        ];
+        let found = USED.into_iter().find(|phase| *phase as u8 == number);
+        found.unwrap_or(StreamPhase::Free)
     }
+}
+
+/// The share of TCP_NOTSENT_LOWAT that may be used up, by its divisor (Linux's `tcp_stream_memory_free`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnsentShare {
+    /// All, for send(2).
+    Whole = 1,
+    /// A half, for poll(2).
+    Half = 2,
 }
 
 /// The stream of a socket: the first one, until the socket was disconnected.
@@ -152,6 +175,13 @@ pub struct InternetStream {
     urgent_taken: AtomicU64,
     /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
     link: AtomicU32,
+    notices: ZeroCopyNotices,
+    /// The address of a connect that waits for the first bytes.
+    deferred: Mutex<Option<Box<SocketAddress>>>,
+    /// The flags of the settings, for calls that send and receive.
+    flags: AtomicU32,
+    /// TCP_NOTSENT_LOWAT, for calls that send; 0 for none.
+    unsent_low_water: AtomicU32,
 }
 
 impl InternetStream {
@@ -203,6 +233,10 @@ impl InternetStream {
             },
             urgent_taken: AtomicU64::new(0),
             link: AtomicU32::new(0),
+            notices: ZeroCopyNotices::default(),
+            deferred: Mutex::new(&DEFERRED, None),
+            flags: AtomicU32::new(Flags::default().bits()),
+            unsent_low_water: AtomicU32::new(0),
         })
     }
     #[inline]
@@ -229,8 +263,24 @@ impl InternetStream {
     fn shut(&self) -> Shut {
         Shut::from_bits_truncate(self.shut.load(Ordering::Acquire))
     }
+    #[inline]
     fn has_flag(&self, flag: Flags) -> bool {
-        self.settings.lock().flags.contains(flag)
+        Flags::from_bits_truncate(self.flags.load(Ordering::Relaxed)).contains(flag)
+    }
+    /// Returns whether there is a connection, or an attempt at one.
+    fn is_in_use(&self) -> bool {
+        !matches!(self.phase(), StreamPhase::Free | StreamPhase::Listening)
+    }
+    /// Returns whether fewer bytes wait to be sent than this share of TCP_NOTSENT_LOWAT.
+    #[inline]
+    fn has_unsent_room(&self, share: UnsentShare) -> bool {
+        match self.unsent_low_water.load(Ordering::Relaxed) {
+            0 => true,
+            most => {
+                let unsent = u64::from(self.socket().info().notsent_bytes);
+                unsent * (share as u64) < u64::from(most)
+            }
+        }
     }
     /// Returns whether no more bytes will come, and whether no more can be sent.
     #[inline]
@@ -247,7 +297,8 @@ impl InternetStream {
     /// Returns whether the attempt to connect has not ended.
     fn is_connecting(&self, state: StreamState) -> bool {
         let over = StreamState::CONNECTED | StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
-        self.phase() == StreamPhase::Connecting && !state.intersects(over)
+        matches!(self.phase(), StreamPhase::Connecting | StreamPhase::Deferred)
+            && !state.intersects(over)
     }
     /// Returns the local address, with the family's form of an address that stands for all.
     fn local(&self) -> SocketAddr {

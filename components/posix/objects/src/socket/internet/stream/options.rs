@@ -5,13 +5,15 @@ use crate::socket::{
         address::AddressFamily,
         network::{NETWORK, errno, owner},
         options::{
-            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, name_of_control, set_control, shown,
+            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, is_group_option, is_link_option,
+            link_value, name_of_control, set_control, set_link, shown,
         },
-        settings::Flags,
+        settings::{Flags, InternetSettings},
     },
     option_input::OptionInput,
 };
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
 use interfaces::sockets::{
     ConnectionState, QuickAcknowledge, SocketFamilies, StreamInfo, StreamState,
 };
@@ -28,8 +30,26 @@ const SEGMENT_DEFAULT: u32 = 536;
 impl InternetStream {
     /// Gives the stack the options. The caller holds `control`.
     pub(super) fn configure(&self) {
-        let options = self.settings.lock().of_stream(&self.common);
+        let settings = self.settings.lock();
+        let options = settings.of_stream(&self.common);
+        self.publish(&settings);
+        drop(settings);
         self.socket().configure(&options);
+    }
+    /// Copies the settings that calls on the fast path look at.
+    pub(super) fn publish(&self, settings: &InternetSettings) {
+        self.flags.store(settings.flags.bits(), Ordering::Relaxed);
+        let before =
+            self.unsent_low_water.swap(settings.stream.unsent_low_water, Ordering::Relaxed);
+        if before != settings.stream.unsent_low_water {
+            self.wakes.room.wake();
+        }
+    }
+    /// Notes that an option sets the limit of a buffer.
+    pub(super) fn note_buffer(&self, flag: Flags) {
+        let mut settings = self.settings.lock();
+        settings.flags |= flag;
+        self.publish(&settings);
     }
     /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
     fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
@@ -85,9 +105,18 @@ impl InternetStream {
                 self.take_only_v6(value != 0)?;
                 self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
             }
+            // It is a listener's.
+            (LEVEL_TCP, net::TCP_FASTOPEN) if self.is_in_use() => return Err(Errno::EINVAL),
             (LEVEL_IP, net::IP_OPTIONS) if input.length == 0 => {}
-            // Groups are for datagrams (Linux lets a stream join, to no effect).
-            (LEVEL_IP6, net::IPV6_MULTICAST_IF) => return Err(Errno::ENOPROTOOPT),
+            // Groups are for datagrams.
+            _ if is_group_option(level, number) => return Err(Errno::EPROTO),
+            _ if is_link_option(level, number) => {
+                let device = self.common.options.interface.load(Ordering::Relaxed);
+                let key = (level, number, Having::STREAM);
+                let mut settings = self.settings.lock().clone();
+                set_link(&mut settings, key, input, device)?;
+                *self.settings.lock() = settings;
+            }
             (LEVEL_TCP, net::TCP_REPAIR | net::TCP_TIMESTAMP) => return Err(Errno::EPERM),
             _ => {
                 let may = |wanted| who.has(wanted);
@@ -122,6 +151,7 @@ impl InternetStream {
         match (level, number) {
             (LEVEL_TCP, net::TCP_CONGESTION) => Ok(name_of_control(&self.settings.lock())),
             (LEVEL_TCP, net::TCP_INFO) => Ok(self.info()),
+            (LEVEL_TCP, net::TCP_SAVED_SYN) => self.socket().take_saved_syn(room).map_err(errno),
             (LEVEL_TCP, net::TCP_MAXSEG) => {
                 let wanted = self.settings.lock().stream.segment_max.map(u32::from);
                 match (self.phase(), wanted) {
@@ -142,6 +172,9 @@ impl InternetStream {
                 mtu => number_of(mtu),
             },
             (LEVEL_IP, net::IP_OPTIONS) => Ok(Vec::new()),
+            _ if is_link_option(level, number) => {
+                Ok(link_value(&self.settings.lock(), (level, number), room))
+            }
             (LEVEL_TCP, net::TCP_REPAIR | net::TCP_REPAIR_OPTIONS) => number_of(0),
             _ => {
                 let settings = self.settings.lock();

@@ -21,7 +21,7 @@ const URGENT: Send = Send { is_urgent: true, ..SENT };
 const READABLE: Ready = Ready::IN.union(Ready::READ_NORMAL);
 const WRITABLE: Ready = Ready::OUT.union(Ready::WRITE_NORMAL);
 
-fn tcp(inet: &Inet) -> Arc<InternetStream> {
+pub(super) fn tcp(inet: &Inet) -> Arc<InternetStream> {
     InternetStream::open(inet, AddressFamily::V4, 0).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn name_of(socket: &dyn Socket) -> SocketAddr {
     SocketAddr::new(ip.into(), u16::from_be_bytes([at(2), at(3)]))
 }
 
-fn listener(inet: &Inet) -> (Arc<InternetStream>, SocketAddress) {
+pub(super) fn listener(inet: &Inet) -> (Arc<InternetStream>, SocketAddress) {
     let socket = tcp(inet);
     socket.bind_to(&Credentials::root(), &given("127.0.0.1:0")).unwrap();
     socket.listen_for(8).unwrap();
@@ -40,7 +40,7 @@ fn listener(inet: &Inet) -> (Arc<InternetStream>, SocketAddress) {
     (socket, name)
 }
 
-fn pair(inet: &Inet) -> (Arc<InternetStream>, Arc<InternetStream>) {
+pub(super) fn pair(inet: &Inet) -> (Arc<InternetStream>, Arc<InternetStream>) {
     let (listener, to) = listener(inet);
     let client = tcp(inet);
     client.connect_to(&to, Patience::Wait).unwrap();
@@ -49,7 +49,7 @@ fn pair(inet: &Inet) -> (Arc<InternetStream>, Arc<InternetStream>) {
     (client, child)
 }
 
-fn put(socket: &InternetStream, data: &[u8]) -> Result<usize, Errno> {
+pub(super) fn put(socket: &InternetStream, data: &[u8]) -> Result<usize, Errno> {
     socket.send_bytes(&mut SliceSource::new(data), SENT)
 }
 
@@ -60,11 +60,11 @@ fn get_as(socket: &InternetStream, most: usize, how: Receive) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-fn get(socket: &InternetStream, most: usize) -> Result<Vec<u8>, Errno> {
+pub(super) fn get(socket: &InternetStream, most: usize) -> Result<Vec<u8>, Errno> {
     get_as(socket, most, READ)
 }
 
-fn events(socket: &dyn File) -> Ready {
+pub(super) fn events(socket: &dyn File) -> Ready {
     socket.poll(None, NOBODY)
 }
 

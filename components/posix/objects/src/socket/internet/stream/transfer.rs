@@ -1,11 +1,11 @@
 //! Sending and receiving bytes.
-use super::{InternetStream, StreamPhase};
+use super::{InternetStream, StreamPhase, UnsentShare};
 use crate::{
     pipe::broken_pipe,
     socket::{
         common::wait,
-        interface::{Receive, Received, Send, Shut},
-        internet::network::errno,
+        interface::{Receive, Received, ReceivedControl, Send, Shut},
+        internet::{network::errno, settings::Flags},
     },
 };
 use alloc::vec::Vec;
@@ -37,10 +37,22 @@ impl InternetStream {
     /// # Errors
     /// `EPIPE` (with a signal), the error for which the connection ended, `EAGAIN`, `EFAULT`, and for a signal `EINTR` or a restart.
     pub(super) fn send_bytes(&self, source: &mut dyn Source, how: Send) -> Result<usize, Errno> {
-        let mut sent = 0;
+        self.send_rest(source, how, 0)
+    }
+    /// Does the same after `sent` bytes were sent.
+    pub(super) fn send_rest(
+        &self,
+        source: &mut dyn Source,
+        how: Send,
+        mut sent: usize,
+    ) -> Result<usize, Errno> {
         let result = self.send_steps(source, how, &mut sent);
         if sent > 0 && how.is_urgent {
             self.socket().mark_urgent();
+        }
+        if sent > 0 && how.is_zero_copy && self.common.options.is_kept(net::SO_ZEROCOPY) {
+            self.notices.complete();
+            self.wakes.arrived.wake();
         }
         match result {
             _ if sent > 0 => Ok(sent),
@@ -69,7 +81,8 @@ impl InternetStream {
                 if source.remaining() == 0 {
                     return Ok(());
                 }
-                let count = self.put_bytes(&stream, source)?;
+                let has_room = self.has_unsent_room(UnsentShare::Whole);
+                let count = if has_room { self.put_bytes(&stream, source)? } else { 0 };
                 if count > 0 {
                     *sent += count;
                     let follows = how.is_more || how.is_urgent && source.remaining() == 0;
@@ -80,9 +93,16 @@ impl InternetStream {
                     continue;
                 }
                 self.grow_send_limit();
-                if stream.room() > 0 {
+                if has_room && stream.room() > 0 {
                     continue;
                 }
+            }
+            if self.phase() == StreamPhase::Deferred {
+                *sent += self.send_deferred(source, how)?;
+                if source.remaining() == 0 {
+                    return Ok(());
+                }
+                continue;
             }
             if how.is_nonblocking {
                 return Err(Errno::EAGAIN);
@@ -178,7 +198,19 @@ impl InternetStream {
                 Ok(()) => {}
             }
         }
-        Ok(Received { count: done, length: done, ..Received::default() })
+        let mut found = Received { count: done, length: done, ..Received::default() };
+        if self.has_flag(Flags::UNREAD) {
+            found.control.push(self.unread(&stream));
+        }
+        Ok(found)
+    }
+    /// Returns the message that tells the bytes left to read (TCP_INQ); 1 if there is the end alone.
+    #[cold]
+    fn unread(&self, stream: &Stream) -> ReceivedControl {
+        let has_end = stream.state().contains(StreamState::RECEIVE_ENDED);
+        let left = u32::try_from(stream.readable()).unwrap_or(u32::MAX);
+        let left = if left == 0 && has_end { 1 } else { left };
+        ReceivedControl::new(net::IPPROTO_TCP as u32, net::TCP_CM_INQ, &left.to_le_bytes())
     }
     /// Moves available bytes to `sink`, or looks at them, and adds their number to `done`.
     #[inline]

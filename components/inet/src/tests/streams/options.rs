@@ -1,0 +1,86 @@
+//! Options and parameters that change what streams send.
+use super::world::*;
+use interfaces::sockets::{
+    CongestionControl, MoreData, Network, NetworkParameter, SocketEvents, StreamOptions,
+};
+
+#[test]
+fn a_rate_bounds_what_leaves() {
+    const RATE: u64 = 1_000_000;
+    const TOTAL: usize = 2_000_000;
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    let child = server.accept().unwrap();
+    client.socket.configure(&StreamOptions { pacing_rate: RATE, ..StreamOptions::default() });
+    let start = host.time.now_ns();
+    let (mut sent, mut got) = (0, 0);
+    while got < TOTAL {
+        let elapsed = host.time.now_ns() - start;
+        assert!(elapsed < 4 * S, "{got} bytes after {elapsed} ns");
+        sent += client.write(&vec![1; (TOTAL - sent).min(50_000)]);
+        got += child.read(usize::MAX).len();
+        host.wait(MS);
+    }
+    let elapsed = host.time.now_ns() - start;
+    assert!((1500 * MS..2600 * MS).contains(&elapsed), "{elapsed} ns");
+    let info = client.socket.info();
+    assert_eq!((info.pacing_rate, info.max_pacing_rate), (RATE, RATE));
+}
+
+#[test]
+fn a_writer_is_told_when_few_bytes_are_unsent() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    let child = server.accept().unwrap();
+    let options = StreamOptions { unsent_low_water: 1000, cork: true, ..StreamOptions::default() };
+    client.socket.configure(&options);
+    assert_eq!(client.write(&[1; 900]), 900);
+    client.told.take();
+    assert_eq!(child.read(9999), []);
+    client.socket.configure(&StreamOptions { cork: false, ..options });
+    assert!(client.told.take().contains(SocketEvents::WRITABLE));
+    assert_eq!(child.read(9999), [1; 900]);
+}
+
+#[test]
+fn parameters_choose_what_sockets_left_open() {
+    let host = Host::new(1);
+    let administration = host.inet.administration();
+    let set = |parameter, value| administration.set_parameter(parameter, &[value]).unwrap();
+    set(NetworkParameter::TcpTimestamps, 0);
+    set(NetworkParameter::TcpSack, 0);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    assert_eq!(client.socket.info().options & 7, 4, "window scaling alone");
+    set(NetworkParameter::TcpFinTimeout, 5);
+    let child = server.accept().unwrap();
+    drop(client);
+    drop(child);
+    let records = administration.sockets(interfaces::sockets::SocketProtocol::Tcp);
+    assert_eq!(records.first().map(|one| one.congestion), Some(CongestionControl::Cubic));
+    set(NetworkParameter::TcpCongestionControl, 0);
+    let records = administration.sockets(interfaces::sockets::SocketProtocol::Tcp);
+    assert_eq!(records.first().map(|one| one.congestion), Some(CongestionControl::Reno));
+    let refused = administration.set_parameter(NetworkParameter::TcpEcn, &[9]);
+    assert!(refused.is_err());
+    assert_eq!(administration.parameter(NetworkParameter::TcpEcn), Some(vec![2]));
+}
+
+#[test]
+fn urgent_bytes_are_announced() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    let child = server.accept().unwrap();
+    child.told.take();
+    client.write(b"x");
+    assert!(!child.told.take().contains(SocketEvents::URGENT));
+    client.socket.configure(&StreamOptions { cork: true, ..StreamOptions::default() });
+    client.write(b"yz");
+    client.socket.mark_urgent();
+    client.socket.written(MoreData::No);
+    assert!(child.told.take().contains(SocketEvents::URGENT | SocketEvents::STATE));
+    assert_eq!(child.socket.urgent_mark(), Some(2));
+}
