@@ -242,6 +242,8 @@ pub struct Stream {
     read: AtomicU64,
     send_limit: AtomicUsize,
     receive_limit: AtomicUsize,
+    /// The limit may grow so far.
+    receive_limit_max: AtomicUsize,
     held_to_read: AtomicUsize,
     state: AtomicU8,
     user: AtomicU32,
@@ -270,6 +272,7 @@ impl Stream {
             read: AtomicU64::new(0),
             send_limit: AtomicUsize::new(send_limit),
             receive_limit: AtomicUsize::new(receive_limit),
+            receive_limit_max: AtomicUsize::new(0),
             held_to_read: AtomicUsize::new(0),
             state: AtomicU8::new(0),
             user: AtomicU32::new(0),
@@ -420,6 +423,14 @@ impl Stream {
     pub fn set_receive_limit(&self, bytes: usize) {
         self.receive_limit.store(bytes, Ordering::Relaxed);
     }
+    /// Returns the memory that received bytes may hold.
+    pub fn receive_limit(&self) -> usize {
+        self.receive_limit.load(Ordering::Relaxed)
+    }
+    /// Lets that memory grow to `bytes` at most, as the stack finds that the program reads fast enough; 0 for not at all.
+    pub fn set_receive_limit_max(&self, bytes: usize) {
+        self.receive_limit_max.store(bytes, Ordering::Relaxed);
+    }
     /// Reads at most `most` bytes: `copy(frame, offset, length)` takes those of a part of a frame, and returns the number of bytes
     /// that it copied. Returns that number, which is 0 if nothing has come. Blocks while another thread reads. The caller tells the
     /// stack afterwards, which may open the window.
@@ -520,6 +531,11 @@ impl Stream {
     pub fn receive_room(&self) -> usize {
         let held = self.held_to_read.load(Ordering::Relaxed);
         self.receive_limit.load(Ordering::Relaxed).saturating_sub(held)
+    }
+    /// Lets received bytes hold `wanted` bytes of memory, as far as the client allows; never fewer than before.
+    pub fn grow_receive_limit(&self, wanted: usize) {
+        let wanted = wanted.min(self.receive_limit_max.load(Ordering::Relaxed));
+        self.receive_limit.fetch_max(wanted, Ordering::Relaxed);
     }
     /// Adds to the state, and tells the client.
     pub fn enter(&self, state: StreamState) {

@@ -125,6 +125,11 @@ impl StreamSocket for StreamHandle {
             let room = state.room();
             let SocketRole::Live(live) = &mut state.role else { return };
             live.connection.read_to(state.stream.counters().read, room);
+            if let Some(wanted) = live.connection.wanted_room(passage.now_ns) {
+                // Half of the memory is for the payload.
+                let memory = usize::try_from(wanted.saturating_mul(2));
+                state.stream.grow_receive_limit(memory.unwrap_or(usize::MAX));
+            }
             // Mostly the peer need not hear of it.
             if live.connection.is_acknowledgement_due() {
                 state.after(&self.inet, passage, &self.socket, TcpEvents::empty());
@@ -199,7 +204,7 @@ pub(crate) fn info(state: &SocketState, now_ns: u64) -> StreamInfo {
         },
         SocketRole::Live(live) => {
             let mtu = live.path.map_or(0, |path| path.path.mtu);
-            options::info(&live.connection.info(now_ns), mtu, state.room(), rate)
+            options::info(&live.connection.info(now_ns), mtu, rate)
         }
     }
 }

@@ -119,12 +119,7 @@ fn pacing_rate(sender: &Statistics) -> u64 {
 }
 
 /// Returns the numbers of TCP_INFO. `mtu` is that of the path, `rate_max` the bound of pacing.
-pub(crate) fn info(
-    known: &ConnectionInfo,
-    mtu: u32,
-    receive_room: u64,
-    rate_max: u64,
-) -> StreamInfo {
+pub(crate) fn info(known: &ConnectionInfo, mtu: u32, rate_max: u64) -> StreamInfo {
     let sender = &known.recovery;
     let mss = u64::from(known.send_mss.max(1));
     let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX);
@@ -163,8 +158,8 @@ pub(crate) fn info(
         snd_cwnd: segments(sender.cwnd),
         advmss: known.advertised_mss,
         reordering: sender.reordering,
-        rcv_rtt: 0,
-        rcv_space: number(receive_room),
+        rcv_rtt: micros(known.receive_rtt_ns),
+        rcv_space: number(known.receive_space),
         total_retrans: number(sender.total_retransmits),
         pacing_rate: pacing_rate(sender).min(rate_max),
         max_pacing_rate: rate_max,

@@ -69,6 +69,27 @@ fn parameters_choose_what_sockets_left_open() {
 }
 
 #[test]
+fn the_room_follows_a_fast_reader_only() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let room_after = |most: usize, pause_ns: u64| {
+        let client = host.connect("127.0.0.1:80");
+        let child = server.accept().unwrap();
+        child.stream.set_receive_limit_max(most);
+        for _ in 0..200 {
+            client.write(&[1; 60_000]);
+            child.read(usize::MAX);
+            host.wait(pause_ns);
+        }
+        assert!(child.socket.info().rcv_rtt >= 1000);
+        child.stream.receive_limit()
+    };
+    assert_eq!(room_after(0, MS / 4), RECEIVE_ROOM, "the program has set it");
+    assert_eq!(room_after(6 << 20, MS / 4), 6 << 20);
+    assert_eq!(room_after(6 << 20, 20 * MS), RECEIVE_ROOM, "no more than the window comes");
+}
+
+#[test]
 fn urgent_bytes_are_announced() {
     let host = Host::new(1);
     let server = Server::new(&host.inet, "127.0.0.1:80", 5);

@@ -127,6 +127,7 @@ impl Connection {
             .established(recovery::Options { mss: self.send.mss, has_sack: self.send.has_sack });
         self.keepalive.heard_ns = now_ns;
         self.arm_keepalive(now_ns);
+        self.start_tuning(now_ns);
     }
 
     /// Handles a segment in SYN-SENT (RFC 9293 section 3.10.7.3).

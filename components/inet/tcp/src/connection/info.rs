@@ -39,6 +39,8 @@ impl Connection {
             out_of_order: totals.out_of_order,
             send_window: self.send.window(),
             receive_window: self.receive.window.size(self.receive.received),
+            receive_rtt_ns: self.tuning.rtt_ns,
+            receive_space: self.tuning.space,
             challenges: totals.challenges,
         }
     }

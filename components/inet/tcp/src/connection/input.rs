@@ -77,6 +77,7 @@ impl Connection {
             arrival.events |= self.apply_advance(now_ns, segment);
         }
         if segment.length > 0 {
+            self.measure_by_echo(now_ns, segment);
             let (placement, events) = self.take_in_order(now_ns, segment.length);
             arrival.payload = Some(placement);
             arrival.events |= events;

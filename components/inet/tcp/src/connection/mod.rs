@@ -18,6 +18,7 @@ mod parts;
 pub mod settings;
 pub(crate) mod time_wait;
 mod timers;
+mod tuning;
 pub mod types;
 mod user;
 
@@ -36,6 +37,7 @@ use parts::{Keepalive, Probe, Receive, Reset, Send, TimestampClock, Totals};
 use recovery::{IdleRestart, Sender, Setup};
 use settings::Settings;
 use time_wait::TimeWait;
+use tuning::Tuning;
 use types::{TcpError, TcpEvents, TcpState};
 
 /// The state machine of one connection.
@@ -55,6 +57,7 @@ pub struct Connection {
     keepalive: Keepalive,
     settings: Settings,
     pacing: Pacing,
+    tuning: Tuning,
     /// A tail-loss probe that is due.
     tail_probe: Option<Range<u64>>,
     reset: Option<Reset>,
@@ -97,6 +100,7 @@ impl Connection {
             keepalive: Keepalive::default(),
             settings,
             pacing: Pacing::default(),
+            tuning: Tuning::default(),
             tail_probe: None,
             reset: None,
             retry_since_ns: NEVER,

@@ -217,6 +217,10 @@ pub struct ConnectionInfo {
     pub send_window: u64,
     /// `tcpi_rcv_wnd`.
     pub receive_window: u64,
+    /// `tcpi_rcv_rtt`.
+    pub receive_rtt_ns: u64,
+    /// `tcpi_rcv_space`: the most bytes that the program read in a round trip.
+    pub receive_space: u64,
     /// Answers to invalid segments (TCPChallengeACK).
     pub challenges: u32,
 }

@@ -19,7 +19,8 @@ use netadmin::tables::{
 };
 use objects::socket::{
     internet::{
-        self, PING_GROUP_FIRST, PING_GROUP_LAST, RECEIVE_SPACE, SEND_SPACE, UNPRIVILEGED_PORT_START,
+        self, MODERATES_RECEIVE, PING_GROUP_FIRST, PING_GROUP_LAST, RECEIVE_SPACE, SEND_SPACE,
+        UNPRIVILEGED_PORT_START,
     },
     netlink::ioctl_number,
 };
@@ -83,6 +84,7 @@ fn of_sockets(parameter: NetworkParameter) -> Option<Vec<&'static SocketSetting>
         NetworkParameter::PingGroupRange => Some(vec![&PING_GROUP_FIRST, &PING_GROUP_LAST]),
         NetworkParameter::TcpRmem => Some(RECEIVE_SPACE.iter().collect()),
         NetworkParameter::TcpWmem => Some(SEND_SPACE.iter().collect()),
+        NetworkParameter::TcpModerateRcvbuf => Some(vec![&MODERATES_RECEIVE]),
         _ => None,
     }
 }

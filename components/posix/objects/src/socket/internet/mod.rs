@@ -31,7 +31,7 @@ pub(in crate::socket) use datagram::time_of;
 pub(in crate::socket) use network::taps;
 pub use network::{administration, interface_name, interface_named, set_network};
 pub use settings::{PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START};
-pub use stream::{InternetStream, RECEIVE_SPACE, SEND_SPACE};
+pub use stream::{InternetStream, MODERATES_RECEIVE, RECEIVE_SPACE, SEND_SPACE};
 
 pub use super::option_input::OptionInput;
 

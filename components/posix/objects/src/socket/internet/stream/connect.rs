@@ -201,15 +201,11 @@ impl InternetStream {
     }
     /// Gives the socket a fresh stream. The caller holds `control`.
     fn refresh(&self) {
-        let limits =
-            (self.send_limit.load(Ordering::Relaxed), self.receive_limit.load(Ordering::Relaxed));
-        let fresh = Arc::new(Stream::new(self.wakes.clone(), limits.0, limits.1));
-        fresh.filter().set(self.common.filter.get());
+        let fresh = self.fresh_stream(self.wakes.clone());
         self.streams.replace(fresh.clone());
         self.own_stream();
         self.socket().disconnect(fresh);
         self.urgent_taken.store(0, Ordering::Relaxed);
-        self.growth.read.store(0, Ordering::Relaxed);
     }
     /// Ends connection and listening, so that the socket can be used again. The caller holds `control`.
     pub(super) fn disconnect(&self) {

@@ -140,13 +140,15 @@ impl Socket for InternetStream {
         self.stream().set_send_limit(bytes);
     }
     fn receive_buffer(&self) -> usize {
-        self.receive_limit.load(Ordering::Relaxed)
+        self.stream().receive_limit()
     }
     fn set_receive_buffer(&self, bytes: usize) {
         let _control = self.control.lock();
         self.note_buffer(Flags::RECEIVE_BUFFER_SET);
         self.receive_limit.store(bytes, Ordering::Relaxed);
-        self.stream().set_receive_limit(bytes);
+        let stream = self.stream();
+        stream.set_receive_limit_max(0);
+        stream.set_receive_limit(bytes);
     }
     fn has_peek_offset(&self) -> bool {
         false
@@ -242,9 +244,9 @@ impl File for InternetStream {
     }
     /// Returns the bytes that were sent and not acknowledged, and those that were received and not read.
     fn held_bytes(&self, _: &mut Survey) -> usize {
-        let limit = self.receive_limit.load(Ordering::Relaxed);
         let stream = self.stream();
-        stream.unacknowledged().saturating_add(limit.saturating_sub(stream.receive_room()))
+        let received = stream.receive_limit().saturating_sub(stream.receive_room());
+        stream.unacknowledged().saturating_add(received)
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self

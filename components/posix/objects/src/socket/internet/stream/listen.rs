@@ -48,13 +48,7 @@ impl AcceptQueue {
 impl Acceptor for AcceptQueue {
     fn stream(&self) -> Option<Arc<Stream>> {
         let listener = self.listener.upgrade()?;
-        let send = listener.send_limit.load(Ordering::Relaxed);
-        let receive = listener.receive_limit.load(Ordering::Relaxed);
-        let stream = Stream::new(SocketWakes::new(), send, receive);
-        if let Some(program) = listener.common.filter.get() {
-            stream.filter().set(Some(program));
-        }
-        Some(Arc::new(stream))
+        Some(listener.fresh_stream(SocketWakes::new()))
     }
     fn arrived(&self, stream: Arc<Stream>, socket: Arc<dyn StreamSocket>) {
         let Some(listener) = self.listener.upgrade() else { return };

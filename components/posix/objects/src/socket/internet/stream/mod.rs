@@ -44,7 +44,6 @@ use memory::setting::Setting;
 use rt::{
     lock_class,
     sync::{Mutex, Once},
-    time::Instant,
 };
 use vfs::Errno;
 
@@ -52,7 +51,6 @@ lock_class! {
     static CONTROL = "internet.control";
     static SETTINGS = "internet.settings";
     static STREAM = "internet.stream";
-    static GROWTH = "internet.growth";
     static DEFERRED = "internet.deferred";
 }
 
@@ -62,6 +60,9 @@ pub static SEND_SPACE: [Setting; 3] =
 /// Least, first and greatest SO_RCVBUF of a stream, if no option sets it (`net.ipv4.tcp_rmem`).
 pub static RECEIVE_SPACE: [Setting; 3] =
     [Setting::count(4096), Setting::count(131_072), Setting::count(6_291_456)];
+
+/// Whether the memory of received bytes follows the program's pace (`net.ipv4.tcp_moderate_rcvbuf`).
+pub static MODERATES_RECEIVE: Setting = Setting::new(1, 0, 255);
 
 /// The phase of a socket's use, as the calls see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,12 +146,6 @@ impl StreamChoice {
     }
 }
 
-/// The growth of the limit of received bytes: when it was looked at last, and how many bytes had been read then.
-struct ReceiveGrowth {
-    at: Mutex<Instant>,
-    read: AtomicU64,
-}
-
 /// A TCP socket.
 pub struct InternetStream {
     this: Weak<InternetStream>,
@@ -167,10 +162,9 @@ pub struct InternetStream {
     is_closed: AtomicBool,
     settings: Mutex<InternetSettings>,
     queue: Once<Arc<AcceptQueue>>,
-    /// Limits of the stream's bytes, as the options show them.
+    /// Limits of the bytes of a stream: of sent ones as it is, of received ones as it begins.
     send_limit: AtomicUsize,
     receive_limit: AtomicUsize,
-    growth: ReceiveGrowth,
     /// Offset + 1 of an urgent byte that MSG_OOB returned; 0 for none.
     urgent_taken: AtomicU64,
     /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
@@ -198,6 +192,7 @@ impl InternetStream {
         let wakes = SocketWakes::new();
         let (send, receive) = (SEND_SPACE[1].size(), RECEIVE_SPACE[1].size());
         let stream = Arc::new(Stream::new(wakes.clone(), send, receive));
+        stream.set_receive_limit_max(receive_limit_max());
         let families = match family {
             AddressFamily::V4 => SocketFamilies::V4,
             AddressFamily::V6 => SocketFamilies::Both,
@@ -227,10 +222,6 @@ impl InternetStream {
             queue: Once::new(),
             send_limit: AtomicUsize::new(SEND_SPACE[1].size()),
             receive_limit: AtomicUsize::new(RECEIVE_SPACE[1].size()),
-            growth: ReceiveGrowth {
-                at: Mutex::new(&GROWTH, rt::time::now()),
-                read: AtomicU64::new(0),
-            },
             urgent_taken: AtomicU64::new(0),
             link: AtomicU32::new(0),
             notices: ZeroCopyNotices::default(),
@@ -327,33 +318,24 @@ impl InternetStream {
             self.stream().set_send_limit(wanted);
         }
     }
-    /// Doubles the memory that received bytes may hold, if the program reads as fast as they come: it has read as many since the
-    /// last look, in the time of a few round trips (`tcp_rmem`). `read` bytes have been read in all.
-    fn grow_receive_limit(&self, read: u64) {
-        /// Round trips that reading a whole buffer may take.
-        const ROUND_TRIPS: u64 = 4;
-        /// Least time of a round trip that is reckoned with, in nanoseconds.
-        const LEAST_NS: u64 = 1_000_000;
-        let limit = self.receive_limit.load(Ordering::Relaxed);
-        if read.saturating_sub(self.growth.read.load(Ordering::Relaxed)) < limit as u64 {
-            return;
+    /// Returns a stream with the limits of this socket.
+    fn fresh_stream(&self, wakes: Arc<SocketWakes>) -> Arc<Stream> {
+        let send = self.send_limit.load(Ordering::Relaxed);
+        let receive = self.receive_limit.load(Ordering::Relaxed);
+        let stream = Stream::new(wakes, send, receive);
+        if !self.has_flag(Flags::RECEIVE_BUFFER_SET) {
+            stream.set_receive_limit_max(receive_limit_max());
         }
-        self.growth.read.store(read, Ordering::Relaxed);
-        let now = rt::time::now();
-        let since = now.since(core::mem::replace(&mut *self.growth.at.lock(), now));
-        let info = self.socket().info();
-        let round_trip = (u64::from(info.rcv_rtt.max(info.rtt)) * 1000).max(LEAST_NS);
-        let most = RECEIVE_SPACE[2].size();
-        if since > round_trip * ROUND_TRIPS
-            || limit >= most
-            || self.has_flag(Flags::RECEIVE_BUFFER_SET)
-        {
-            return;
+        if let Some(program) = self.common.filter.get() {
+            stream.filter().set(Some(program));
         }
-        let wanted = (limit * 2).min(most);
-        self.receive_limit.store(wanted, Ordering::Relaxed);
-        self.stream().set_receive_limit(wanted);
+        Arc::new(stream)
     }
+}
+
+/// Returns the memory that received bytes of a stream may hold, if no option sets it.
+fn receive_limit_max() -> usize {
+    if MODERATES_RECEIVE.get() == 0 { 0 } else { RECEIVE_SPACE[2].size() }
 }
 
 impl Drop for InternetStream {

@@ -247,7 +247,6 @@ impl InternetStream {
             if count > 0 {
                 *done += count;
                 self.socket().read();
-                self.grow_receive_limit(stream.counters().read);
             }
         }
         Ok(if *done > 0 && most < room { ReadEnd::Stop } else { ReadEnd::Empty })
