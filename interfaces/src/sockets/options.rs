@@ -27,6 +27,10 @@ pub struct IpOptions {
     pub may_broadcast: bool,
     /// `IP_FREEBIND`, `IP_TRANSPARENT`: addresses of other hosts can be bound, too.
     pub binds_foreign: bool,
+    /// `IP_BIND_ADDRESS_NO_PORT`: a bind to port 0 chooses the address alone. The port is chosen when it is needed.
+    pub binds_no_port: bool,
+    /// `IPV6_V6ONLY`: of a socket for [`SocketFamilies::Both`](super::SocketFamilies::Both), packets of IPv6 alone.
+    pub only_v6: bool,
     /// `SO_BINDTODEVICE`: the number of the only interface.
     pub interface: Option<u32>,
     /// `IP_TTL`.
@@ -86,6 +90,8 @@ impl Default for IpOptions {
             reuses_port: false,
             may_broadcast: false,
             binds_foreign: false,
+            binds_no_port: false,
+            only_v6: false,
             interface: None,
             ttl: None,
             hops: None,

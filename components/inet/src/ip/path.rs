@@ -177,8 +177,9 @@ impl<B: Buffer> Stack<B> {
         if let Some(source) = request.source.filter(|source| !source.is_unspecified()) {
             return Ok(source);
         }
+        // Of IPv4 the source is the address that brought the route: 127.0.0.1 to all of 127.0.0.0/8 (`fib_add_ifaddr`).
         if route.kind == RouteKind::Local {
-            return Ok(request.destination);
+            return Ok(route.preferred_source.unwrap_or(request.destination));
         }
         let next_hop = route.gateway.unwrap_or(request.destination);
         route
@@ -195,17 +196,25 @@ impl<B: Buffer> Stack<B> {
         request: &SendRequest,
     ) -> Result<Path, SendError> {
         let destination = request.destination;
+        let configuration = run.configuration;
         let by_route = || {
-            let route = run.configuration.route(destination, None, run.now_ns)?;
-            run.configuration.interface(route.interface)
+            let route = configuration.route(destination, request.interface, run.now_ns)?;
+            configuration.interface(route.interface)
         };
-        let first = || {
-            let wanted = InterfaceFlags::UP | InterfaceFlags::MULTICAST;
-            run.configuration.interfaces().find(|one| one.flags.contains(wanted))
-        };
-        let interface = match request.interface {
-            Some(index) => run.configuration.interface(index).filter(|one| one.is_up()),
-            None => by_route().or_else(first),
+        let wanted = InterfaceFlags::UP | InterfaceFlags::MULTICAST;
+        let takes = |one: &&Interface| one.flags.contains(wanted);
+        let interface = match (request.interface, destination) {
+            // An interface without the flag has no route to the groups of IPv6 (`addrconf_add_mroute`).
+            (Some(index), IpAddr::V6(_)) => {
+                by_route().or_else(|| configuration.interface(index).filter(takes))
+            }
+            (Some(index), _) => configuration.interface(index).filter(|one| one.is_up()),
+            // The interface of the source that a socket of IPv4 has (`ip_route_output_key_hash_rcu`).
+            (None, IpAddr::V4(_)) if request.source.is_some_and(|one| !one.is_unspecified()) => {
+                let of_source = request.source.and_then(|one| configuration.local(one));
+                of_source.and_then(|route| configuration.interface(route.interface))
+            }
+            (None, _) => by_route().or_else(|| configuration.interfaces().find(takes)),
         };
         let interface = interface.ok_or(SendError::NoRoute)?;
         // DHCP sends from no address, as does duplicate detection.

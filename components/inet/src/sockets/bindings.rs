@@ -4,7 +4,7 @@
 //! address is the interface of the binding.
 use crate::{base::address::Family, tables::interface::InterfaceIndex};
 use core::net::{IpAddr, SocketAddr};
-use interfaces::sockets::SocketFamilies;
+use interfaces::sockets::{IpOptions, SocketFamilies};
 
 /// The first port that the stack chooses by itself (`ip_local_port_range`).
 pub const PORT_FIRST: u16 = 32_768;
@@ -31,6 +31,14 @@ pub fn includes(families: SocketFamilies, family: Family) -> bool {
         SocketFamilies::Both => true,
         SocketFamilies::V4 => family == Family::V4,
         SocketFamilies::V6 => family == Family::V6,
+    }
+}
+
+/// Returns the families of a socket for `families` with these options (`IPV6_V6ONLY`).
+pub fn with_options(families: SocketFamilies, options: &IpOptions) -> SocketFamilies {
+    match families {
+        SocketFamilies::Both if options.only_v6 => SocketFamilies::V6,
+        _ => families,
     }
 }
 

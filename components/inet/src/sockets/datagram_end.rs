@@ -34,6 +34,8 @@ pub struct CachedPath<P> {
 pub struct DatagramState<P> {
     /// Options.
     pub options: IpOptions,
+    /// The families of its packets, as the options have them.
+    pub families: SocketFamilies,
     /// The binding; its port is zero before the socket is bound.
     pub binding: Binding,
     /// The source of packets; `None` leaves it to the route. It is not the bound address if that is no host's.
@@ -94,7 +96,7 @@ impl<P> DatagramState<P> {
 pub struct DatagramEnd<P> {
     /// The protocol.
     pub protocol: DatagramProtocol,
-    /// The families of its packets.
+    /// The families that it was made for.
     pub families: SocketFamilies,
     /// The owner.
     pub owner: SocketOwner,
@@ -114,6 +116,7 @@ impl<P> DatagramEnd<P> {
     ) -> DatagramEnd<P> {
         let state = DatagramState {
             options: IpOptions::default(),
+            families,
             binding: Binding::none(families, owner.user),
             source: None,
             link: None,

@@ -230,7 +230,11 @@ impl Configuration {
     }
     /// Returns the fate of a packet to `destination` by the local table: for this host, to all stations, or `None`.
     pub fn local_kind(&self, destination: IpAddr) -> Option<RouteKind> {
-        self.routes.find_in(TableId::LOCAL, destination, |_| true).map(|route| route.kind)
+        self.local(destination).map(|route| route.kind)
+    }
+    /// Returns the route to `destination` in the local table.
+    pub fn local(&self, destination: IpAddr) -> Option<&Route> {
+        self.routes.find_in(TableId::LOCAL, destination, |_| true)
     }
 }
 

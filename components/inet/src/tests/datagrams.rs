@@ -101,7 +101,10 @@ fn one_datagram_may_wish_for_source_interface_hops_and_class() {
     let server = Socket::udp(&two, SocketFamilies::Both);
     server.bind(&mut two, end("::", 53)).unwrap();
     let client = Socket::udp(&one, SocketFamilies::Both);
-    for (to, source) in [("10.0.0.2", "10.0.0.5"), ("fd00::2", "fd00::1")] {
+    for (to, source, refused) in [
+        ("10.0.0.2", "10.0.0.5", SocketError::NetworkUnreachable),
+        ("fd00::2", "fd00::1", SocketError::Invalid),
+    ] {
         let wish = SentDatagram {
             source: Some(ip(source)),
             interface: Some(CARD.0),
@@ -118,7 +121,7 @@ fn one_datagram_may_wish_for_source_interface_hops_and_class() {
         let got = server.take().unwrap();
         assert_eq!((got.hop_limit, got.traffic_class), (64, 0));
         let foreign = SentDatagram { source: Some(ip("10.0.0.9")), ..wish };
-        assert_eq!(client.send_with(&mut one, &foreign), Err(SocketError::Invalid));
+        assert_eq!(client.send_with(&mut one, &foreign), Err(refused));
     }
     let nowhere = SentDatagram { interface: Some(77), ..datagram(Some(end("10.0.0.2", 53)), b"") };
     assert_eq!(client.send_with(&mut one, &nowhere), Err(SocketError::NoInterface));

@@ -34,16 +34,16 @@ fn loopback_is_there_from_the_start() {
         lo.addresses.iter().map(|one| (one.address, one.prefix_length)).collect();
     assert_eq!(networks, [("127.0.0.1".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]);
     let server = server(&mut one, "::");
-    for (to, families) in [
-        ("127.0.0.1", SocketFamilies::V4),
-        ("127.200.0.9", SocketFamilies::V4),
-        ("::1", SocketFamilies::V6),
+    for (to, from, families) in [
+        ("127.0.0.1", "127.0.0.1", SocketFamilies::V4),
+        ("127.200.0.9", "127.0.0.1", SocketFamilies::V4),
+        ("::1", "::1", SocketFamilies::V6),
     ] {
         let client = Socket::udp(&one, families);
         client.send(&mut one, Some(end(to, 53)), b"x").unwrap();
         let got = server.take().unwrap();
         assert_eq!((got.destination, got.interface), (end(to, 53), LOOPBACK));
-        assert_eq!(got.source.ip(), got.destination.ip());
+        assert_eq!(got.source.ip(), end(from, 0).ip());
     }
     assert!(one.sent().is_empty());
 }
@@ -100,6 +100,15 @@ fn a_broadcast_over_loopback_reaches_all_sockets_once() {
 #[test]
 fn a_group_over_loopback_reaches_its_members_once() {
     let mut one = Station::new(1, &[]);
+    // Loopback has no route to groups of IPv6 by itself.
+    let nowhere = SendRequest {
+        interface: Some(InterfaceIndex::LOOPBACK),
+        ..SendRequest::new(end("ff02::77", 0).ip(), protocol::UDP)
+    };
+    assert_eq!(one.run(|stack, run| stack.path(run, &nowhere)), Err(SendError::NoRoute));
+    let groups = Prefix::new(end("ff00::", 0).ip(), 8).unwrap();
+    let route = Route::on_link(groups, InterfaceIndex::LOOPBACK);
+    one.stack.configure(|all| all.routes.add(TableId::LOCAL, route)).unwrap();
     for (group, any) in [("239.1.2.3", "0.0.0.0"), ("ff02::77", "::")] {
         let families = if any == "::" { SocketFamilies::V6 } else { SocketFamilies::V4 };
         let socket = Socket::udp(&one, families);

@@ -12,7 +12,7 @@ use crate::{
         stack::{Cast, Stack, StackRun},
     },
     sockets::{
-        bindings::{Binding, plain, unspecified},
+        bindings::{Binding, plain, unspecified, with_options},
         datagram_end::{CachedPath, DatagramEnd, DatagramState},
         errors::SocketError,
     },
@@ -67,7 +67,13 @@ impl<B: Buffer> Stack<B> {
         let mut state = socket.state.lock();
         let old = core::mem::replace(&mut state.options, *options);
         state.path = None;
+        if old.interface != options.interface {
+            state.link = None;
+        }
+        state.families = with_options(socket.families, options);
+        let has_name = state.binding.port != 0 || state.binding.address.is_some();
         let binding = Binding {
+            families: if has_name { state.binding.families } else { state.families },
             interface: interface_of(&state),
             shares_address: options.reuses_address,
             shares_port: options.reuses_port,
@@ -95,7 +101,7 @@ impl<B: Buffer> Stack<B> {
     ) -> Result<(), SocketError> {
         let mut state = socket.state.lock();
         let (address, family) = (end.ip(), Family::of(end.ip()));
-        check_family(socket.families, address).map_err(|error| match error {
+        check_family(state.families, address).map_err(|error| match error {
             SocketError::NetworkUnreachable => SocketError::Invalid,
             other => other,
         })?;
@@ -107,20 +113,26 @@ impl<B: Buffer> Stack<B> {
             return Err(SocketError::Invalid);
         }
         let link = scope_of(&state, end, ScopeUse::Bind)?;
-        let kind = can_bind(run, socket.protocol, (address, link), &state.options)?;
+        // A failed bind leaves the socket on the link, as on Linux (`__inet6_bind`).
+        state.link = link.or(state.link);
+        let kind = can_bind(run.configuration, (address, link), &state.options)?;
+        if socket.protocol == DatagramProtocol::Ping && kind != Cast::Unicast {
+            return Err(SocketError::NoAddress);
+        }
         if is_refused {
             return Err(SocketError::Invalid);
         }
         let is_any = address.is_unspecified();
         let is_v4 = is_any && family == Family::V4;
         let mut binding = Binding {
-            families: if is_v4 { SocketFamilies::V4 } else { socket.families },
+            families: if is_v4 { SocketFamilies::V4 } else { state.families },
             address: (!is_any).then_some(address),
-            interface: link.map(InterfaceIndex).or(interface_of(&state)),
+            interface: interface_of(&state),
             ..state.binding
         };
         match (table, end.port()) {
             (None, _) => self.set_binding(socket, &mut state, binding),
+            (Some(_), 0) if state.options.binds_no_port => {}
             (Some(table), 0) => {
                 let port = table.bind_any(socket, binding, self.random.number());
                 binding.port = port.ok_or(SocketError::InUse)?;
@@ -134,7 +146,6 @@ impl<B: Buffer> Stack<B> {
         }
         (state.has_own_address, state.has_own_port) = (!is_any, end.port() != 0);
         state.source = (!is_any && kind == Cast::Unicast).then_some(address);
-        state.link = link.or(state.link);
         (state.binding, state.path) = (binding, None);
         Ok(())
     }
@@ -170,16 +181,15 @@ impl<B: Buffer> Stack<B> {
             return Ok(());
         };
         self.ensure_number(socket, &mut state)?;
-        check_family(socket.families, peer.ip())?;
+        check_family(state.families, peer.ip())?;
         let link = scope_of(&state, peer, ScopeUse::Connect)?;
+        state.link = link.or(state.link);
         let peer = named(&state, peer);
-        let mut request = request_for(&state, protocol_of(socket), peer.ip());
-        request.interface = link.map(InterfaceIndex).or(request.interface);
+        let request = request_for(&state, protocol_of(socket), peer.ip());
         let path = self.path(run, &request)?;
         if path.cast == Cast::Broadcast && !state.options.may_broadcast {
             return Err(SocketError::Forbidden);
         }
-        state.link = link.or(state.link);
         let source = Some(path.source).filter(|source| !source.is_unspecified());
         state.source = state.source.or(source);
         let is_raw = matches!(socket.protocol, DatagramProtocol::Raw(_));
@@ -200,7 +210,7 @@ impl<B: Buffer> Stack<B> {
         let mut binding = Binding { peer: None, interface: interface_of(state), ..state.binding };
         if !state.has_own_address {
             (binding.address, state.source) = (None, None);
-            binding.families = socket.families;
+            binding.families = state.families;
         }
         match self.datagrams.bindings(socket.protocol) {
             Some(table) if !state.has_own_port => {
@@ -235,7 +245,7 @@ impl<B: Buffer> Stack<B> {
             DatagramProtocol::Raw(number) => number.into(),
             _ => state.binding.port,
         };
-        let address = state.binding.address.unwrap_or(unspecified(socket.families));
+        let address = state.binding.address.unwrap_or(unspecified(state.families));
         scoped(SocketAddr::new(address, port), interface_of(&state))
     }
     /// Returns the peer of a socket.

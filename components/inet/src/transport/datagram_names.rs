@@ -1,16 +1,13 @@
 //! Addresses that programs give to sockets of datagrams: families, scopes, permission.
 use crate::{
     base::address::{AddressScope, Family},
-    ip::{
-        path::Path,
-        stack::{Cast, StackRun},
-    },
+    ip::{path::Path, stack::Cast},
     sockets::{
         bindings::includes,
         datagram_end::{DatagramEnd, DatagramState},
         errors::SocketError,
     },
-    tables::{interface::InterfaceIndex, routes::RouteKind},
+    tables::{configuration::Configuration, interface::InterfaceIndex, routes::RouteKind},
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use interfaces::sockets::{DatagramProtocol, IpOptions, SocketFamilies};
@@ -29,7 +26,7 @@ pub(crate) enum ScopeUse {
 
 /// Returns the only interface of a socket's packets.
 pub(crate) fn interface_of(state: &DatagramState<Path>) -> Option<InterfaceIndex> {
-    state.options.interface.or(state.link).map(InterfaceIndex)
+    state.link.or(state.options.interface).map(InterfaceIndex)
 }
 
 /// Returns the protocol of a socket's packets.
@@ -75,7 +72,10 @@ pub(crate) fn scope_of(
             ScopeUse::Bind => Err(SocketError::Invalid),
         },
         (0, own) => Ok(own),
-        (scope, Some(own)) if scope != own => Err(SocketError::Invalid),
+        // The scope of a bind or of a packet takes the place of the socket's interface (`__inet6_bind`, `udpv6_sendmsg`).
+        (scope, Some(own)) if scope != own && scope_use == ScopeUse::Connect => {
+            Err(SocketError::Invalid)
+        }
         (scope, _) => Ok(Some(scope)),
     }
 }
@@ -98,9 +98,8 @@ pub(crate) fn named(state: &DatagramState<Path>, end: SocketAddr) -> SocketAddr 
 ///
 /// # Errors
 /// [`SocketError::NoAddress`] if this host has no such address; [`SocketError::NoInterface`] if its interface is none.
-pub(crate) fn can_bind<B>(
-    run: &StackRun<'_, B>,
-    protocol: DatagramProtocol,
+pub(crate) fn can_bind(
+    configuration: &Configuration,
     (address, link): (IpAddr, Option<u32>),
     options: &IpOptions,
 ) -> Result<Cast, SocketError> {
@@ -109,25 +108,21 @@ pub(crate) fn can_bind<B>(
     }
     let interface = match link {
         Some(number) => {
-            let found = run.configuration.interface(InterfaceIndex(number));
+            let found = configuration.interface(InterfaceIndex(number));
             Some(found.ok_or(SocketError::NoInterface)?)
         }
         None => None,
     };
+    let kind = configuration.local_kind(address);
     let is_all = address == IpAddr::V4(Ipv4Addr::BROADCAST);
-    let kind = run.configuration.local_kind(address);
-    let (cast, is_local) = if address.is_multicast() {
-        (Cast::Multicast, true)
-    } else if is_all || kind == Some(RouteKind::Broadcast) {
-        (Cast::Broadcast, true)
-    } else {
-        let is_there = interface.is_none_or(|one| one.address(address).is_some());
-        (Cast::Unicast, kind == Some(RouteKind::Local) && is_there)
-    };
-    let is_one = cast == Cast::Unicast || protocol != DatagramProtocol::Ping;
-    if is_local && is_one || options.binds_foreign && cast == Cast::Unicast {
-        Ok(cast)
-    } else {
-        Err(SocketError::NoAddress)
+    if address.is_multicast() {
+        return Ok(Cast::Multicast);
     }
+    if is_all || kind == Some(RouteKind::Broadcast) {
+        return Ok(Cast::Broadcast);
+    }
+    let is_there = interface.is_none_or(|one| one.address(address).is_some());
+    let is_local = kind == Some(RouteKind::Local) && is_there;
+    let may = is_local || options.binds_foreign;
+    if may { Ok(Cast::Unicast) } else { Err(SocketError::NoAddress) }
 }

@@ -20,7 +20,7 @@ use crate::{
     },
     tables::{interface::InterfaceIndex, routes::RouteKind},
 };
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{DatagramProtocol, ErrorReport, Payload, SentDatagram};
 
 /// Bytes of a payload that stand beside the headers, at most, instead of in a buffer of their own.
@@ -86,7 +86,7 @@ impl<B: Buffer> Stack<B> {
         self.ensure_number(socket, &mut state)?;
         let end = datagram.destination.or(state.binding.peer);
         let end = end.ok_or(SocketError::NoDestination)?;
-        check_family(socket.families, end.ip())?;
+        check_family(state.families, end.ip())?;
         let is_udp = socket.protocol == DatagramProtocol::Udp;
         if is_udp && datagram.destination.is_some() && end.port() == 0 {
             return Err(SocketError::Invalid);
@@ -186,8 +186,11 @@ fn wish<B>(
     }
     if let Some(source) = datagram.source.filter(|source| !source.is_unspecified()) {
         let is_local = run.configuration.local_kind(source) == Some(RouteKind::Local);
-        if Family::of(source) != family || !is_local && !state.options.binds_foreign {
+        if Family::of(source) != family {
             return Err(SocketError::Invalid);
+        }
+        if !is_local && !state.options.binds_foreign {
+            return Err(no_source(source));
         }
         request.source = Some(source);
     }
@@ -198,6 +201,17 @@ fn wish<B>(
         request.traffic_class = class;
     }
     Ok(datagram.interface.is_some() || datagram.source.is_some() || datagram.hop_limit.is_some())
+}
+
+/// Returns the error for a source that is not this host's: of IPv4 it is that of the route, unless no host can have the address
+/// (`ip_route_output_key_hash_rcu`, `ip6_datagram_send_ctl`).
+fn no_source(source: IpAddr) -> SocketError {
+    match source {
+        IpAddr::V4(one) if one.octets()[0] != 0 && !one.is_multicast() && !one.is_broadcast() => {
+            SocketError::NetworkUnreachable
+        }
+        _ => SocketError::Invalid,
+    }
 }
 
 /// Returns the packet of a payload from `start` on, without headers. A short one needs no buffer.

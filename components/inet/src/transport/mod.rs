@@ -2,7 +2,7 @@
 pub mod datagram_control;
 pub mod datagram_groups;
 pub mod datagram_input;
-mod datagram_names;
+pub mod datagram_names;
 pub mod datagram_output;
 pub mod errors_in;
 mod filter;

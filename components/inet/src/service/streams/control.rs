@@ -14,10 +14,11 @@ use crate::{
     ip::events::PacketEvent,
     service::{inet::Inet, passage::Passage},
     sockets::bindings,
-    tables::{configuration::Configuration, routes::RouteKind},
+    tables::configuration::Configuration,
+    transport::datagram_names::can_bind,
 };
 use alloc::{boxed::Box, sync::Arc};
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{
     Acceptor, CloseKind, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
 };
@@ -46,13 +47,15 @@ impl SocketState {
         end: SocketAddr,
     ) -> Result<(), SocketError> {
         let address = end.ip();
-        if !bindings::includes(self.families, Family::of(address)) {
+        if !bindings::includes(self.families(), Family::of(address)) {
             return Err(SocketError::Family);
         }
         let is_any = address.is_unspecified();
-        if !is_any && !self.options.ip.binds_foreign && !is_bindable(configuration, address) {
-            return Err(SocketError::NoAddress);
-        }
+        let link = match end {
+            SocketAddr::V6(end) => Some(end.scope_id()).filter(|scope| *scope != 0),
+            SocketAddr::V4(_) => None,
+        };
+        can_bind(configuration, (address, link), &self.options.ip)?;
         if self.claim.is_some() || !matches!(self.role, SocketRole::Idle) {
             return Err(SocketError::Invalid);
         }
@@ -62,6 +65,11 @@ impl SocketState {
         }
         let ports = &inet.streams().ports;
         let port = match end.port() {
+            0 if self.options.ip.binds_no_port => {
+                self.has_own_address = !is_any;
+                self.local = SocketAddr::new(address, 0);
+                return Ok(());
+            }
             0 => ports.bind_any(&claim, inet.random()).ok_or(SocketError::InUse)?,
             port if ports.bind(port, &claim) => port,
             _ => return Err(SocketError::InUse),
@@ -83,7 +91,7 @@ impl SocketState {
         if !matches!(self.role, SocketRole::Idle) {
             return Err(SocketError::Invalid);
         }
-        if !bindings::includes(self.families, Family::of(peer.ip())) {
+        if !bindings::includes(self.families(), Family::of(peer.ip())) {
             return Err(SocketError::Family);
         }
         let fast_open = match opening {
@@ -100,8 +108,7 @@ impl SocketState {
         if peer.ip().is_unspecified() {
             peer.set_ip(Family::of(peer.ip()).loopback());
         }
-        let source = self.has_own_address.then(|| self.local.ip());
-        let request = request_for(&self.options, source, peer);
+        let request = request_for(&self.options, self.own_address(), peer);
         let path = find_path(inet, passage, request)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
         let parameters = &inet.streams().parameters;
@@ -173,9 +180,11 @@ impl SocketState {
         let bound = match self.claim {
             Some(claim) => claim,
             None => {
-                let claim = self.wanted_claim(None, PortOrigin::Bound);
+                let claim = self.wanted_claim(self.own_address(), PortOrigin::Bound);
                 let port = ports.bind_any(&claim, inet.random()).ok_or(SocketError::InUse)?;
-                self.local = unspecified(self.families);
+                if !self.has_own_address {
+                    self.local = unspecified(self.families());
+                }
                 self.local.set_port(port);
                 *self.claim.insert(claim)
             }
@@ -258,7 +267,7 @@ impl SocketState {
             self.release_port(inet);
         }
         if !self.has_own_address {
-            self.local.set_ip(unspecified(self.families).ip());
+            self.local.set_ip(unspecified(self.families()).ip());
         }
         if self.claim.is_none() {
             self.local.set_port(0);
@@ -336,12 +345,4 @@ fn enter(
         }
         _ => None,
     }
-}
-
-/// Returns whether a socket may be bound to an address: one of this host, of a group, or of all hosts of a link.
-fn is_bindable(configuration: &Configuration, address: IpAddr) -> bool {
-    let kind = configuration.local_kind(address);
-    address.is_multicast()
-        || address == IpAddr::V4(Ipv4Addr::BROADCAST)
-        || matches!(kind, Some(RouteKind::Local | RouteKind::Broadcast))
 }

@@ -157,7 +157,7 @@ impl SocketState {
             local: SocketAddr::new(local, flow.local_port),
             peer: Some(SocketAddr::new(remote, flow.remote_port)),
             role: SocketRole::Live(Box::new(live)),
-            ..SocketState::new(stream, self.families, SocketOwner { inode: 0, ..self.owner })
+            ..SocketState::new(stream, self.made_for, SocketOwner { inode: 0, ..self.owner })
         };
         let child = Arc::new(TcpSocket::new(streams.number(), child));
         streams.flows.insert(&flow, hash, FlowOwner::Live(Arc::clone(&child)));

@@ -129,8 +129,8 @@ fn of_socket(inet: &Inet, socket: &TcpSocket, now_ns: u64) -> Option<SocketRecor
             },
             SocketRole::Live(_) => of_connection(state, &info(state, now_ns), now_ns),
         };
-        record.is_version6 = state.families != SocketFamilies::V4;
-        record.is_version6_only = state.families == SocketFamilies::V6;
+        record.is_version6 = state.families() != SocketFamilies::V4;
+        record.is_version6_only = state.families() == SocketFamilies::V6;
         let owner = match state.owner.inode {
             0 => state.stream.owner(),
             _ => state.owner,

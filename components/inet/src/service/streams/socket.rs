@@ -58,7 +58,8 @@ impl TcpSocket {
 /// The part of a socket that its lock guards.
 pub(crate) struct SocketState {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) families: SocketFamilies,
+    /// The families that the socket was made for; see [`SocketState::families`].
+    pub(crate) made_for: SocketFamilies,
     pub(crate) owner: SocketOwner,
     pub(crate) options: StreamOptions,
     /// The claim on the local port.
@@ -134,7 +135,7 @@ impl SocketState {
     ) -> SocketState {
         SocketState {
             stream,
-            families,
+            made_for: families,
             owner,
             options: StreamOptions::default(),
             claim: None,
@@ -147,6 +148,14 @@ impl SocketState {
             is_orphan: false,
         }
     }
+    /// Returns the families of its packets.
+    pub(crate) fn families(&self) -> SocketFamilies {
+        bindings::with_options(self.made_for, &self.options.ip)
+    }
+    /// Returns the local address, if the program bound it.
+    pub(crate) fn own_address(&self) -> Option<IpAddr> {
+        self.has_own_address.then(|| self.local.ip())
+    }
     /// Returns the bytes that the stream can take beyond those in order. Half of the memory is kept for what data hold beside
     /// themselves, as on Linux (`tcp_adv_win_scale` of 1).
     pub(crate) fn room(&self) -> u64 {
@@ -157,7 +166,7 @@ impl SocketState {
     pub(crate) fn wanted_claim(&self, address: Option<IpAddr>, origin: PortOrigin) -> PortClaim {
         let ip = &self.options.ip;
         PortClaim {
-            families: self.families,
+            families: self.families(),
             address,
             interface: ip.interface,
             reuses_address: ip.reuses_address,

@@ -7,8 +7,7 @@
 //! interfaces::sockets::Network
 //! ```
 //! Parts: [`address`], `network` (the stack, and the numbers of its errors), `settings` (the values of options), `options`
-//! (the table of options), `stack_socket` (the
-//! stack's part of a socket), `wakes` (the queues of waiting threads, which the stack wakes), `stream`, `datagram`.
+//! (the table of options), `wakes` (the queues of waiting threads, which the stack wakes), `stream`, `datagram`.
 //!
 //! Locks: `internet.control` (a call that changes the socket, over calls of the stack) > the stack's > `internet.backlog`,
 //! `internet.settings`, `internet.stream`, wait queues. The stack calls [`wakes::SocketWakes`] and the acceptor of a listener, which
@@ -18,7 +17,6 @@ mod datagram;
 mod network;
 mod options;
 mod settings;
-mod stack_socket;
 mod stream;
 #[cfg(test)]
 mod test_support;

@@ -111,6 +111,8 @@ impl InternetSettings {
             reuses_port: is_on(net::SO_REUSEPORT),
             may_broadcast: is_on(net::SO_BROADCAST),
             binds_foreign: self.flags.intersects(Flags::FREE_BIND | Flags::TRANSPARENT),
+            binds_no_port: self.flags.contains(Flags::NO_PORT),
+            only_v6: self.flags.contains(Flags::ONLY_V6),
             interface: (device != 0).then_some(device),
             ..self.stream.ip
         }

@@ -15,7 +15,6 @@ use super::{
     address::AddressFamily,
     network::{errno, owner},
     settings::{Flags, InternetSettings},
-    stack_socket::StackSocket,
     wakes::SocketWakes,
     zero_copy::ZeroCopyNotices,
 };
@@ -47,10 +46,9 @@ pub struct InternetDatagram {
     common: SocketCommon,
     family: AddressFamily,
     protocol: DatagramProtocol,
-    user: u32,
     wakes: Arc<SocketWakes>,
     queue: Arc<DatagramQueue>,
-    socket: StackSocket<dyn DatagramSocket>,
+    socket: Arc<dyn DatagramSocket>,
     /// Held by calls that change the socket, over the stack's.
     control: Mutex<()>,
     settings: Mutex<InternetSettings>,
@@ -64,8 +62,6 @@ pub struct InternetDatagram {
     cork: Mutex<Option<Corked>>,
     send_limit: AtomicUsize,
     receive_limit: AtomicUsize,
-    /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
-    link: AtomicU32,
     notices: ZeroCopyNotices,
 }
 
@@ -106,10 +102,9 @@ impl InternetDatagram {
             common,
             family,
             protocol,
-            user,
             wakes,
             queue,
-            socket: StackSocket::new(socket),
+            socket,
             control: Mutex::new(&CONTROL, ()),
             flags: AtomicU32::new(settings.flags.bits()),
             segment: AtomicU32::new(0),
@@ -119,14 +114,13 @@ impl InternetDatagram {
             cork: Mutex::new(&CORK, None),
             send_limit: AtomicUsize::new(send),
             receive_limit: AtomicUsize::new(receive),
-            link: AtomicU32::new(0),
             notices: ZeroCopyNotices::default(),
         }))
     }
     /// Returns the stack's socket.
     #[inline]
     fn socket(&self) -> &dyn DatagramSocket {
-        self.socket.get()
+        &*self.socket
     }
     #[inline]
     fn shut(&self) -> Shut {

@@ -3,7 +3,7 @@ use super::InternetDatagram;
 use crate::socket::{
     interface::{Shut, SocketAddress},
     internet::{
-        address::{self, AddressUse, GivenAddress},
+        address::{self, AddressFamily, AddressUse, GivenAddress},
         network::errno,
         settings::Flags,
         stream::check_name,
@@ -34,29 +34,7 @@ impl InternetDatagram {
             DatagramProtocol::Ping => {}
             _ => check_name(who, (self.family, self.flags().contains(Flags::ONLY_V6)), given)?,
         }
-        let address = self.with_link(given.address)?;
-        self.socket().bind(address).map_err(errno)
-    }
-    /// Gives a link-local address the link that the socket is bound to.
-    ///
-    /// # Errors
-    /// `EINVAL` if there is none, or another one.
-    pub(super) fn with_link(&self, address: SocketAddr) -> Result<SocketAddr, Errno> {
-        let SocketAddr::V6(mut address) = address else { return Ok(address) };
-        if !address::is_link_local(address.ip()) {
-            return Ok(address.into());
-        }
-        let device = self.common.options.interface.load(Ordering::Relaxed);
-        let known = if device != 0 { device } else { self.link.load(Ordering::Relaxed) };
-        if address.scope_id() == 0 {
-            address.set_scope_id(known);
-        }
-        match (address.scope_id(), known) {
-            // A group is sent to by the interface of IPV6_MULTICAST_IF, or by that of the route.
-            (0, _) if !address.ip().is_multicast() => Err(Errno::EINVAL),
-            (told, known) if known != 0 && told != known => Err(Errno::EINVAL),
-            _ => Ok(address.into()),
-        }
+        self.socket().bind(given.address).map_err(errno)
     }
     /// Sets the peer (connect(2)), or removes it for an address of AF_UNSPEC.
     ///
@@ -70,7 +48,9 @@ impl InternetDatagram {
         let given = address::parse(self.family, to, AddressUse::Associate)?;
         let given = given.ok_or(Errno::EAFNOSUPPORT)?;
         let _control = self.control.lock();
-        let peer = self.destination(given, Errno::EAFNOSUPPORT)?;
+        let is_plain = to.family() == Some(AddressFamily::V4.number());
+        let only_v6 = if is_plain { Errno::EAFNOSUPPORT } else { Errno::ENETUNREACH };
+        let peer = self.destination(given, only_v6)?;
         self.socket().connect(Some(peer)).map_err(errno_of_use)
     }
     /// Returns the destination that a given address stands for. An IPv4 address on a socket that takes only IPv6 is the error
@@ -89,7 +69,7 @@ impl InternetDatagram {
         if given.address.ip().is_unspecified() {
             return Ok(address::or_loopback(given.address, self.socket().local()));
         }
-        self.with_link(given.address)
+        Ok(given.address)
     }
     /// Ends directions (shutdown(2)).
     ///
@@ -106,9 +86,6 @@ impl InternetDatagram {
             return;
         }
         self.socket().close();
-        if let Some(unused) = self.socket.unused() {
-            unused.close();
-        }
         self.queue.clear();
         self.wakes.wake_all();
     }

@@ -3,7 +3,7 @@ use super::InternetDatagram;
 use crate::socket::{
     internet::{
         address::AddressFamily,
-        network::{NETWORK, errno, owner},
+        network::errno,
         options::{
             self, GroupChange, Having, LEVEL_IP, LEVEL_IP6, LEVEL_UDP, group_option,
             is_group_option, is_link_option, link_value, set_link, shown,
@@ -13,8 +13,8 @@ use crate::socket::{
     option_input::OptionInput,
 };
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
-use interfaces::sockets::{DatagramProtocol, SocketFamilies};
+use core::{net::Ipv4Addr, sync::atomic::Ordering};
+use interfaces::sockets::DatagramProtocol;
 use linux_raw_sys::net;
 use vfs::{Credentials, Errno};
 
@@ -33,19 +33,6 @@ impl InternetDatagram {
         self.segment.store(u32::from(settings.segment), Ordering::Relaxed);
         drop(settings);
         self.socket().configure(&options);
-    }
-    /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
-    fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
-        if !is_only {
-            self.socket.take_first();
-            return Ok(());
-        }
-        self.socket.take_only_v6(|| {
-            let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
-            let owner = owner(self.user, self.common.number());
-            let (queue, families) = (self.queue.clone(), SocketFamilies::V6);
-            network.open_datagram(queue, self.protocol, families, owner).map_err(errno)
-        })
     }
     /// Checks that the socket has options of a level.
     ///
@@ -90,7 +77,6 @@ impl InternetDatagram {
             if self.socket().local().port() != 0 {
                 return Err(Errno::EINVAL);
             }
-            self.take_only_v6(value != 0)?;
             self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
         } else if (level, number, input.length) == (LEVEL_IP, net::IP_OPTIONS, 0) {
             return Ok(());

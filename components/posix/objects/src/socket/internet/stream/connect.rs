@@ -69,27 +69,34 @@ impl InternetStream {
         if self.phase() != StreamPhase::Free {
             return Err(Errno::EINVAL);
         }
-        let address = self.with_link(given.address)?;
+        let address = self.with_link(given.address, AddressUse::Bind)?;
         self.socket().bind(address).map_err(errno)
     }
-    /// Gives a link-local address the link that the socket is bound to, and binds the socket to the link of the address.
+    /// Gives a link-local address the link that the socket is bound to, and binds the socket to the link of the address, as
+    /// SO_BINDTODEVICE does. A bind may name another link than the one before, a connect may not (`__inet6_bind`,
+    /// `tcp_v6_connect`). The caller holds `control`.
     ///
     /// # Errors
     /// `EINVAL` if there is none, or another one.
-    fn with_link(&self, address: SocketAddr) -> Result<SocketAddr, Errno> {
+    fn with_link(&self, address: SocketAddr, purpose: AddressUse) -> Result<SocketAddr, Errno> {
         let SocketAddr::V6(mut address) = address else { return Ok(address) };
         if !address::is_link_local(address.ip()) {
             return Ok(address.into());
         }
-        let device = self.common.options.interface.load(Ordering::Relaxed);
-        let known = if device != 0 { device } else { self.link.load(Ordering::Relaxed) };
+        let bound = &self.common.options.interface;
+        let known = bound.load(Ordering::Relaxed);
         let link = match (address.scope_id(), known) {
             (0, 0) => return Err(Errno::EINVAL),
             (0, known) => known,
-            (told, known) if known != 0 && told != known => return Err(Errno::EINVAL),
+            (told, known) if known != 0 && told != known && purpose == AddressUse::Connect => {
+                return Err(Errno::EINVAL);
+            }
             (told, _) => told,
         };
-        self.link.store(link, Ordering::Relaxed);
+        if link != known {
+            bound.store(link, Ordering::Relaxed);
+            self.configure();
+        }
         address.set_scope_id(link);
         Ok(address.into())
     }
@@ -158,7 +165,7 @@ impl InternetStream {
         if is_group {
             return Err(Errno::ENETUNREACH);
         }
-        let peer = self.with_link(peer)?;
+        let peer = self.with_link(peer, AddressUse::Connect)?;
         if self.ends(self.stream().state()) != Shut::empty() {
             // The bytes and errors of an earlier use do not belong to this one.
             self.refresh();
@@ -275,9 +282,6 @@ impl InternetStream {
             return;
         }
         self.socket().close(kind);
-        if let Some(unused) = self.socket.unused() {
-            unused.close(CloseKind::Abort);
-        }
         self.wakes.wake_all();
         // Connections that nobody has accepted are reset.
         drop(self.queue.get().map(|queue| queue.drain()));

@@ -21,7 +21,6 @@ use super::{
     address::AddressFamily,
     network::{errno, owner},
     settings::{Flags, InternetSettings},
-    stack_socket::StackSocket,
     wakes::SocketWakes,
     zero_copy::ZeroCopyNotices,
 };
@@ -36,7 +35,7 @@ use alloc::{
 use core::{
     net::SocketAddr,
     ops::Deref,
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
 };
 use interfaces::sockets::{Network, SocketFamilies, Stream, StreamSocket, StreamState};
 use listen::AcceptQueue;
@@ -154,7 +153,7 @@ pub struct InternetStream {
     user: u32,
     wakes: Arc<SocketWakes>,
     streams: StreamChoice,
-    socket: StackSocket<dyn StreamSocket>,
+    socket: Arc<dyn StreamSocket>,
     /// Held by calls that change the socket, over the stack's.
     control: Mutex<()>,
     phase: AtomicU8,
@@ -167,8 +166,6 @@ pub struct InternetStream {
     receive_limit: AtomicUsize,
     /// Offset + 1 of an urgent byte that MSG_OOB returned; 0 for none.
     urgent_taken: AtomicU64,
-    /// Number of the link to which an address of IPv6 bound the socket; 0 for none.
-    link: AtomicU32,
     notices: ZeroCopyNotices,
     /// The address of a connect that waits for the first bytes.
     deferred: Mutex<Option<Box<SocketAddress>>>,
@@ -213,7 +210,7 @@ impl InternetStream {
             user,
             wakes,
             streams: StreamChoice::new(stream),
-            socket: StackSocket::new(socket),
+            socket,
             control: Mutex::new(&CONTROL, ()),
             phase: AtomicU8::new(StreamPhase::Free as u8),
             shut: AtomicU8::new(0),
@@ -223,7 +220,6 @@ impl InternetStream {
             send_limit: AtomicUsize::new(SEND_SPACE[1].size()),
             receive_limit: AtomicUsize::new(RECEIVE_SPACE[1].size()),
             urgent_taken: AtomicU64::new(0),
-            link: AtomicU32::new(0),
             notices: ZeroCopyNotices::default(),
             deferred: Mutex::new(&DEFERRED, None),
             flags: AtomicU32::new(Flags::default().bits()),
@@ -248,7 +244,7 @@ impl InternetStream {
     /// Returns the stack's socket.
     #[inline]
     fn socket(&self) -> &dyn StreamSocket {
-        self.socket.get()
+        &*self.socket
     }
     #[inline]
     fn shut(&self) -> Shut {

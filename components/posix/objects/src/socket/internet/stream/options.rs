@@ -3,7 +3,6 @@ use super::{InternetStream, StreamPhase};
 use crate::socket::{
     internet::{
         address::AddressFamily,
-        network::{NETWORK, errno, owner},
         options::{
             self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, is_group_option, is_link_option,
             link_value, name_of_control, set_control, set_link, shown,
@@ -12,11 +11,9 @@ use crate::socket::{
     },
     option_input::OptionInput,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use interfaces::sockets::{
-    ConnectionState, QuickAcknowledge, SocketFamilies, StreamInfo, StreamState,
-};
+use interfaces::sockets::{ConnectionState, QuickAcknowledge, StreamInfo, StreamState};
 use linux_raw_sys::net;
 use netadmin::diag::tcp_info;
 use vfs::{Credentials, Errno};
@@ -50,19 +47,6 @@ impl InternetStream {
         let mut settings = self.settings.lock();
         settings.flags |= flag;
         self.publish(&settings);
-    }
-    /// Has a socket of the stack that takes IPv6 alone in use, or the first one.
-    fn take_only_v6(&self, is_only: bool) -> Result<(), Errno> {
-        if !is_only {
-            self.socket.take_first();
-            return Ok(());
-        }
-        self.socket.take_only_v6(|| {
-            let network = NETWORK.get().ok_or(Errno::EAFNOSUPPORT)?;
-            let owner = owner(self.user, self.common.number());
-            let stream = Arc::clone(&self.stream());
-            network.open_stream(stream, SocketFamilies::V6, owner).map_err(errno)
-        })
     }
     /// Checks that the socket has options of a level.
     ///
@@ -102,7 +86,6 @@ impl InternetStream {
                 if self.socket().local().port() != 0 {
                     return Err(Errno::EINVAL);
                 }
-                self.take_only_v6(value != 0)?;
                 self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
             }
             // It is a listener's.
