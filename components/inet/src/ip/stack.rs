@@ -15,6 +15,7 @@ use crate::{
         random::Random,
     },
     sockets::{
+        bindings::PortRange,
         datagram_end::DatagramEnds,
         errors::{Quoted, RemoteError},
     },
@@ -189,6 +190,8 @@ pub struct Stack<B> {
     pub(crate) reassembly: Mutex<Reassembly<B>>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) datagrams: DatagramEnds<Path>,
+    /// The ports that the stack chooses from.
+    pub(crate) port_range: PortRange,
     pub(crate) random: Random,
     identifications: [AtomicU32; IDENTIFICATIONS],
     /// Counts of dropped packets.
@@ -209,6 +212,7 @@ impl<B: Buffer> Stack<B> {
             reassembly: Mutex::new(&REASSEMBLY, Reassembly::default()),
             path_mtus: PathMtus::new(),
             datagrams: DatagramEnds::default(),
+            port_range: PortRange::new(),
             random: Random::new(SipKey::new(secret)),
             identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
             drops: DropCounts::default(),

@@ -145,10 +145,6 @@ impl Inet {
     pub(crate) fn streams(&self) -> &Arc<Streams> {
         &self.streams
     }
-    /// Returns a number that outsiders cannot guess.
-    pub(crate) fn random(&self) -> u64 {
-        self.stack.random.number()
-    }
     /// Returns the taps.
     pub(crate) fn taps(&self) -> &Arc<Taps> {
         &self.taps

@@ -3,21 +3,55 @@
 //! Addresses are [`SocketAddr`], as in the interfaces above. In a binding they are plain ([`plain`]): the scope of a link-local
 //! address is the interface of the binding.
 use crate::{base::address::Family, tables::interface::InterfaceIndex};
-use core::net::{IpAddr, SocketAddr};
+use core::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicU32, Ordering},
+};
 use interfaces::sockets::{IpOptions, SocketFamilies};
 
-/// The first port that the stack chooses by itself (`ip_local_port_range`).
-pub const PORT_FIRST: u16 = 32_768;
-/// The last port that the stack chooses by itself.
-pub const PORT_LAST: u16 = 60_999;
+/// The ports that the stack chooses from (`ip_local_port_range`).
+pub struct PortRange {
+    /// The first in the upper half, the last in the lower.
+    ends: AtomicU32,
+}
 
-/// Returns the ports of the range that the stack chooses from, each once, in an order that outsiders cannot guess (RFC 6056, algorithm
-/// 2).
-pub fn candidates(random: u64) -> impl Iterator<Item = u16> {
-    let count = u64::from(PORT_LAST - PORT_FIRST) + 1;
-    // The number of ports is 8 * 3529 = 8 * (a prime), so an odd step below that prime visits all.
-    let (first, step) = (random % count, (random >> 32) % 1764 * 2 + 1);
-    (0..count).map(move |turn| PORT_FIRST + ((first + turn * step) % count) as u16)
+impl PortRange {
+    /// The first and the last port of Linux's default.
+    pub const DEFAULT: (u16, u16) = (32_768, 60_999);
+
+    /// Returns the default range.
+    pub fn new() -> PortRange {
+        let range = PortRange { ends: AtomicU32::new(0) };
+        range.set(PortRange::DEFAULT);
+        range
+    }
+    /// Returns the first and the last port.
+    pub fn get(&self) -> (u16, u16) {
+        let ends = self.ends.load(Ordering::Relaxed);
+        ((ends >> 16) as u16, ends as u16)
+    }
+    /// Sets the first and the last port. The caller has checked their order.
+    pub fn set(&self, (first, last): (u16, u16)) {
+        self.ends.store(u32::from(first) << 16 | u32::from(last), Ordering::Relaxed);
+    }
+}
+
+/// Returns the ports from the first to the last, each once, in an order that outsiders cannot guess (RFC 6056, algorithm 2).
+pub fn candidates((first, last): (u16, u16), random: u64) -> impl Iterator<Item = u16> {
+    let count = u64::from(last.saturating_sub(first)) + 1;
+    // A step that has no divisor in common with the number of ports visits all.
+    let wanted = (random >> 32) % count + 1;
+    let step = (wanted..).find(|step| has_no_common_divisor(*step, count)).unwrap_or(1);
+    let start = random % count;
+    (0..count).map(move |turn| first + ((start + turn * step) % count) as u16)
+}
+
+/// Euclid's algorithm.
+fn has_no_common_divisor(mut one: u64, mut other: u64) -> bool {
+    while let Some(rest) = one.checked_rem(other) {
+        (one, other) = (other, rest);
+    }
+    one == 1
 }
 
 /// Returns `address` without flow label and scope.

@@ -94,9 +94,16 @@ impl<S> Bindings<S> {
         }
         is_free
     }
-    /// Adds a socket that is at no port at one of the range that the stack chooses from. Returns the port; `None` if none is free.
-    pub fn bind_any(&self, socket: &Arc<S>, binding: Binding, random: u64) -> Option<u16> {
-        candidates(random).find(|port| self.bind(socket, Binding { port: *port, ..binding }))
+    /// Adds a socket that is at no port at one of `range`, from the first to the last. Returns the port; `None` if none is free. All
+    /// identifiers are taken for one range.
+    pub fn bind_any(
+        &self,
+        socket: &Arc<S>,
+        binding: Binding,
+        (range, random): ((u16, u16), u64),
+    ) -> Option<u16> {
+        let range = if self.space == NumberSpace::Ports { range } else { (1, u16::MAX) };
+        candidates(range, random).find(|port| self.bind(socket, Binding { port: *port, ..binding }))
     }
     /// Changes the binding of a socket at a port, which stays. Other sockets are not looked at.
     pub fn rebind(&self, socket: &Arc<S>, old: &Binding, new: Binding) {

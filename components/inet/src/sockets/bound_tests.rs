@@ -1,6 +1,6 @@
 //! Tests of the table of bound sockets.
 use super::{
-    bindings::{Binding, NumberSpace, PORT_FIRST, PORT_LAST, PacketEnds},
+    bindings::{Binding, NumberSpace, PacketEnds, PortRange, candidates},
     bound::Bindings,
 };
 use crate::tables::interface::InterfaceIndex;
@@ -99,13 +99,13 @@ fn a_port_is_shared_by_address_or_by_users_sockets() {
 #[test]
 fn the_choice_of_a_port_finds_the_last_free_one() {
     for random in [0, 1, u64::MAX, 0x1234_5678_9abc_def0, 3528 << 32, 1763 << 32] {
-        let table = table();
+        let (table, range) = (table(), PortRange::DEFAULT);
         let one = binding(SocketFamilies::V4, None);
-        for port in (PORT_FIRST..=PORT_LAST).filter(|port| *port != 40_000) {
+        for port in (range.0..=range.1).filter(|port| *port != 40_000) {
             assert!(table.bind(&Arc::new(()), Binding { port, ..one }));
         }
-        assert_eq!(table.bind_any(&Arc::new(()), one, random), Some(40_000));
-        assert_eq!(table.bind_any(&Arc::new(()), one, random), None);
+        assert_eq!(table.bind_any(&Arc::new(()), one, (range, random)), Some(40_000));
+        assert_eq!(table.bind_any(&Arc::new(()), one, (range, random)), None);
     }
 }
 
@@ -132,6 +132,13 @@ fn connected_sockets_are_found_by_their_flow() {
 }
 
 proptest! {
+    /// All ports of a range are candidates, once.
+    #[test]
+    fn a_port_is_a_candidate_once(first in 1u16..300, count in 0u16..300, random: u64) {
+        let mut found: Vec<u16> = candidates((first, first + count), random).collect();
+        found.sort_unstable();
+        prop_assert!(found.into_iter().eq(first..=first + count));
+    }
     /// The table finds what a search through all bindings finds: the greatest score, then the last bound.
     #[test]
     fn the_table_finds_what_a_search_of_all_finds(

@@ -134,7 +134,7 @@ impl<B: Buffer> Stack<B> {
             (None, _) => self.set_binding(socket, &mut state, binding),
             (Some(_), 0) if state.options.binds_no_port => {}
             (Some(table), 0) => {
-                let port = table.bind_any(socket, binding, self.random.number());
+                let port = table.bind_any(socket, binding, self.port_choice());
                 binding.port = port.ok_or(SocketError::InUse)?;
             }
             (Some(table), port) => {
@@ -149,6 +149,10 @@ impl<B: Buffer> Stack<B> {
         (state.binding, state.path) = (binding, None);
         Ok(())
     }
+    /// Returns the range that ports are chosen from, and a number that outsiders cannot guess.
+    pub(crate) fn port_choice(&self) -> ((u16, u16), u64) {
+        (self.port_range.get(), self.random.number())
+    }
     /// Gives a socket a number of the stack's choice, unless it has one or needs none.
     pub(crate) fn ensure_number(
         &self,
@@ -160,7 +164,7 @@ impl<B: Buffer> Stack<B> {
         }
         let Some(table) = self.datagrams.bindings(socket.protocol) else { return Ok(()) };
         if state.binding.port == 0 {
-            let port = table.bind_any(socket, state.binding, self.random.number());
+            let port = table.bind_any(socket, state.binding, self.port_choice());
             state.binding.port = port.ok_or(SocketError::InUse)?;
         }
         Ok(())

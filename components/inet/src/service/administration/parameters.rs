@@ -19,6 +19,10 @@ const MTU6_MIN: i64 = 1280;
 pub(super) fn get(inet: &Inet, parameter: NetworkParameter) -> Option<Vec<i64>> {
     match parameter {
         NetworkParameter::DefaultTtl => Some(vec![HOPS.into()]),
+        NetworkParameter::LocalPortRange => {
+            let (first, last) = inet.stack().port_range.get();
+            Some(vec![first.into(), last.into()])
+        }
         NetworkParameter::Conf(ParameterScope::Interface(number), conf) => {
             let view = inet.stack().view();
             let settings = view.configuration.interface(records::index(number))?.ipv6;
@@ -48,6 +52,9 @@ pub(super) fn set(
     parameter: NetworkParameter,
     values: &[i64],
 ) -> Result<(), AdministrationError> {
+    if parameter == NetworkParameter::LocalPortRange {
+        return set_port_range(inet, values);
+    }
     let value = *values.first().ok_or(AdministrationError::Invalid)?;
     let NetworkParameter::Conf(ParameterScope::Interface(number), conf) = parameter else {
         return inet.streams().parameters.set(parameter, value);
@@ -78,5 +85,22 @@ pub(super) fn set(
         all.edit_interface(index, |one| one.ipv6 = settings)?;
         Ok::<(), ChangeError>(())
     })?;
+    Ok(())
+}
+
+/// Sets the ports that the stack chooses from. A single value is the first one, as on Linux (`proc_dointvec_minmax`).
+fn set_port_range(inet: &Inet, values: &[i64]) -> Result<(), AdministrationError> {
+    let range = &inet.stack().port_range;
+    let (first, last) = match *values {
+        [first] => (first, range.get().1.into()),
+        [first, last] => (first, last),
+        _ => return Err(AdministrationError::Invalid),
+    };
+    let port = |value| u16::try_from(value).map_err(|_| AdministrationError::Invalid);
+    let (first, last) = (port(first)?, port(last)?);
+    if first == 0 || first > last {
+        return Err(AdministrationError::Invalid);
+    }
+    range.set((first, last));
     Ok(())
 }

@@ -70,7 +70,7 @@ impl SocketState {
                 self.local = SocketAddr::new(address, 0);
                 return Ok(());
             }
-            0 => ports.bind_any(&claim, inet.random()).ok_or(SocketError::InUse)?,
+            0 => ports.bind_any(&claim, inet.stack().port_choice()).ok_or(SocketError::InUse)?,
             port if ports.bind(port, &claim) => port,
             _ => return Err(SocketError::InUse),
         };
@@ -144,7 +144,8 @@ impl SocketState {
         }
         let ports = &inet.streams().ports;
         let claim = self.wanted_claim(Some(source), PortOrigin::Chosen);
-        for port in bindings::candidates(inet.random()) {
+        let (range, random) = inet.stack().port_choice();
+        for port in bindings::candidates(range, random) {
             if !ports.share(port, &claim) {
                 continue;
             }
@@ -181,7 +182,8 @@ impl SocketState {
             Some(claim) => claim,
             None => {
                 let claim = self.wanted_claim(self.own_address(), PortOrigin::Bound);
-                let port = ports.bind_any(&claim, inet.random()).ok_or(SocketError::InUse)?;
+                let port =
+                    ports.bind_any(&claim, inet.stack().port_choice()).ok_or(SocketError::InUse)?;
                 if !self.has_own_address {
                     self.local = unspecified(self.families());
                 }

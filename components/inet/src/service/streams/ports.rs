@@ -165,9 +165,13 @@ impl TcpPorts {
     pub(crate) fn bind(&self, port: u16, claim: &PortClaim) -> bool {
         self.add_if(port, claim, |entry| entry.is_free(claim, Strictness::Named))
     }
-    /// Claims a free port of the stack's choice (RFC 6056). `None` if there is none.
-    pub(crate) fn bind_any(&self, claim: &PortClaim, random: u64) -> Option<u16> {
-        bindings::candidates(random).find(|port| {
+    /// Claims a free port of `range`, from the first to the last. `None` if there is none.
+    pub(crate) fn bind_any(
+        &self,
+        claim: &PortClaim,
+        (range, random): ((u16, u16), u64),
+    ) -> Option<u16> {
+        bindings::candidates(range, random).find(|port| {
             self.add_if(*port, claim, |entry| entry.is_free(claim, Strictness::Searched))
         })
     }
