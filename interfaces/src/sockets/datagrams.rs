@@ -102,7 +102,7 @@ pub struct ReceivedDatagram {
     pub hop_limit: u8,
     /// Differentiated services and ECN.
     pub traffic_class: u8,
-    /// Wall-clock time of arrival, in nanoseconds.
+    /// Time of arrival by the monotonic clock (`rt::time::now`), in nanoseconds.
     pub received_ns: u64,
     /// Datagrams of this socket that had found no room when this one came (`SO_RXQ_OVFL`). The queue sets it.
     pub dropped: u32,
@@ -306,9 +306,5 @@ impl DatagramQueue {
             }
         }
         self.observer.notify(SocketEvents::ERROR);
-    }
-    /// Tells the program that there is room to send again.
-    pub fn notify_room(&self) {
-        self.observer.notify(SocketEvents::WRITABLE);
     }
 }

@@ -279,8 +279,6 @@ pub trait DatagramSocket: Send + Sync {
     /// # Errors
     /// `NoAddress` if the socket does not take part.
     fn leave(&self, membership: Membership) -> Result<(), SocketError>;
-    /// Returns the number of bytes of datagrams that wait to be sent (`SIOCOUTQ`).
-    fn unsent(&self) -> usize;
     /// Returns the MTU of the path to the peer (`IP_MTU`); `None` without a peer.
     fn path_mtu(&self) -> Option<u32>;
     /// Ends the socket.

@@ -232,7 +232,7 @@ impl<B: Buffer> Stack<B> {
     /// Deprecates and removes addresses, and removes routes, whose time has come.
     fn end_lifetimes(&self, run: &mut StackRun<'_, B>) {
         let now_ns = run.now_ns;
-        if now_ns < lifetimes_earliest_ns(run.configuration) {
+        if now_ns < self.publisher.earliest_ns() {
             return;
         }
         let is_over = |end: Option<u64>| end.is_some_and(|end| end <= now_ns);
@@ -255,16 +255,6 @@ impl<B: Buffer> Stack<B> {
             });
         }
     }
-}
-
-/// Returns the time at which the next address or route ends.
-pub(crate) fn lifetimes_earliest_ns(configuration: &Configuration) -> u64 {
-    let addresses = configuration.interfaces().flat_map(|one| &one.addresses).flat_map(|one| {
-        let is_preferred = !one.flags.contains(AddressFlags::DEPRECATED);
-        [one.valid_until_ns, one.preferred_until_ns.filter(|_| is_preferred)]
-    });
-    let routes = configuration.routes.iter().map(|(_, route)| route.expires_ns);
-    addresses.chain(routes).flatten().min().unwrap_or(u64::MAX)
 }
 
 fn take_settings(

@@ -3,7 +3,6 @@
 //! The stack has neither threads nor a clock. A caller gives the time with each call, and says in [`Surroundings`] how a packet
 //! leaves and who hears of sockets. Packets to the host itself wait in the run's queue until the call ends.
 use super::{
-    autoconfigure::lifetimes_earliest_ns,
     events::{EventRow, EventTable},
     path::Path,
     statistics::{DropCounts, DropReason},
@@ -28,6 +27,7 @@ use crate::{
         neighbours::Neighbours,
         path_mtu::PathMtus,
         reassembly::Reassembly,
+        timed::TimedTable,
     },
 };
 use alloc::{collections::VecDeque, sync::Arc};
@@ -126,10 +126,6 @@ pub trait Surroundings<B> {
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<B>);
     /// Sees a packet of IP that goes to this host itself, by loopback or as the copy of one to a group.
     fn pass_by(&mut self, _interface: InterfaceIndex, _packet: &Departure<B>) {}
-    /// Returns the wall-clock time at the time `now_ns` of the stack, in nanoseconds.
-    fn wall_clock_ns(&self, now_ns: u64) -> u64 {
-        now_ns
-    }
     /// Takes a packet of a protocol that the stack does not have.
     fn deliver(&mut self, _delivery: &Delivery<'_, B>) -> Claim {
         Claim::Unknown
@@ -183,11 +179,11 @@ pub struct StackRun<'r, B> {
 /// another table. The exception are sockets of datagrams: `inet.datagram`, the lock of one, is taken before those of the tables.
 pub struct Stack<B> {
     pub(crate) publisher: Publisher,
-    pub(crate) neighbours: Mutex<Neighbours<B>>,
+    pub(crate) neighbours: TimedTable<Neighbours<B>>,
     pub(crate) error_limit: Mutex<ErrorLimit>,
-    pub(crate) autoconfiguration: Mutex<Autoconfiguration>,
-    pub(crate) memberships: Mutex<Memberships>,
-    pub(crate) reassembly: Mutex<Reassembly<B>>,
+    pub(crate) autoconfiguration: TimedTable<Autoconfiguration>,
+    pub(crate) memberships: TimedTable<Memberships>,
+    pub(crate) reassembly: TimedTable<Reassembly<B>>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) datagrams: DatagramEnds<Path>,
     /// The ports that the stack chooses from.
@@ -205,11 +201,27 @@ impl<B: Buffer> Stack<B> {
     pub fn new(secret: [u8; 16]) -> Stack<B> {
         Stack {
             publisher: Publisher::new(),
-            neighbours: Mutex::new(&NEIGHBOURS, Neighbours::default()),
+            neighbours: TimedTable::new(
+                &NEIGHBOURS,
+                Neighbours::default(),
+                Neighbours::earliest_ns,
+            ),
             error_limit: Mutex::new(&ERROR_LIMIT, ErrorLimit::new()),
-            autoconfiguration: Mutex::new(&AUTOCONFIGURATION, Autoconfiguration::default()),
-            memberships: Mutex::new(&MEMBERSHIPS, Memberships::default()),
-            reassembly: Mutex::new(&REASSEMBLY, Reassembly::default()),
+            autoconfiguration: TimedTable::new(
+                &AUTOCONFIGURATION,
+                Autoconfiguration::default(),
+                Autoconfiguration::earliest_ns,
+            ),
+            memberships: TimedTable::new(
+                &MEMBERSHIPS,
+                Memberships::default(),
+                Memberships::earliest_ns,
+            ),
+            reassembly: TimedTable::new(
+                &REASSEMBLY,
+                Reassembly::default(),
+                Reassembly::earliest_ns,
+            ),
             path_mtus: PathMtus::new(),
             datagrams: DatagramEnds::default(),
             port_range: PortRange::new(),
@@ -283,17 +295,15 @@ impl<B: Buffer> Stack<B> {
         self.bring_looped(run);
         self.earliest_ns()
     }
-    /// Returns the time of the next call of [`Stack::poll`], in nanoseconds.
+    /// Returns the time of the next call of [`Stack::poll`], in nanoseconds. Takes no lock.
     pub fn earliest_ns(&self) -> u64 {
-        let of_configuration = lifetimes_earliest_ns(&self.publisher.view().configuration);
-        let earliest = [
-            self.neighbours.lock().earliest_ns(),
-            self.autoconfiguration.lock().earliest_ns(),
-            self.memberships.lock().earliest_ns(),
-            self.reassembly.lock().earliest_ns(),
-            of_configuration,
+        let of_tables = [
+            self.neighbours.next_ns(),
+            self.autoconfiguration.next_ns(),
+            self.memberships.next_ns(),
+            self.reassembly.next_ns(),
         ];
-        earliest.into_iter().min().unwrap_or(u64::MAX)
+        of_tables.into_iter().fold(self.publisher.earliest_ns(), u64::min)
     }
     fn bring_looped(&self, run: &mut StackRun<'_, B>) {
         while let Some((origin, packet)) = run.looped.pop_front() {

@@ -110,7 +110,6 @@ impl Inet {
                 }
             });
         });
-        self.arm(self.stack.earliest_ns());
     }
     /// Does what time demands. Returns the time of the next call, in nanoseconds.
     pub fn poll(&self) -> u64 {
@@ -137,9 +136,7 @@ impl Inet {
         &self,
         work: impl FnOnce(&Stack<PacketSegment>, &mut StackRun<'_, PacketSegment>) -> T,
     ) -> T {
-        let result = self.pass(|passage| self.run_in(passage, work));
-        self.arm(self.stack.earliest_ns());
-        result
+        self.pass(|passage| self.run_in(passage, work))
     }
     /// Returns the streams.
     pub(crate) fn streams(&self) -> &Arc<Streams> {
@@ -169,6 +166,7 @@ impl Inet {
         let result = work(&mut passage);
         self.settle(&mut passage);
         self.passages.put(passage);
+        self.arm(self.stack.earliest_ns());
         result
     }
     /// Does `work` in a run of the stack.
@@ -206,7 +204,6 @@ impl Inet {
         if !passage.outside.departures.is_empty() {
             let Passage { outside, batch, .. } = passage;
             self.links.transmit(&mut outside.departures, batch);
-            self.arm(self.stack.earliest_ns());
         }
     }
     fn send_pending(&self, passage: &mut Passage) {
@@ -221,9 +218,10 @@ impl Inet {
         sends.append(&mut passage.sends);
         passage.sends = sends;
     }
-    /// Wakes the thread of timers if `deadline_ns` comes before its next look.
+    /// Wakes the thread of timers if `deadline_ns` comes before its next look. The table that has the deadline was told of it before:
+    /// then either this load finds the thread's next look, or [`Inet::poll`], which stores that, finds the deadline.
     pub(crate) fn arm(&self, deadline_ns: u64) {
-        if deadline_ns < self.next_poll_ns.load(Ordering::Relaxed) {
+        if deadline_ns < self.next_poll_ns.load(Ordering::SeqCst) {
             self.next_poll_ns.fetch_min(deadline_ns, Ordering::SeqCst);
             self.timer_event.signal();
         }

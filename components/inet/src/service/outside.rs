@@ -51,10 +51,6 @@ impl Surroundings<PacketSegment> for Outside {
             self.taps.looped(packet);
         }
     }
-    fn wall_clock_ns(&self, now_ns: u64) -> u64 {
-        let offset_ns = rt::time::wall_ns().wrapping_sub(rt::time::now().0);
-        now_ns.wrapping_add(offset_ns)
-    }
     fn deliver(&mut self, delivery: &Delivery<'_, PacketSegment>) -> Claim {
         if delivery.protocol == protocol::TCP {
             self.segments.extend(TcpArrival::parse(delivery, self.streams.syn_saving()));

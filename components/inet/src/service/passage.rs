@@ -36,6 +36,8 @@ pub(crate) struct Passage {
     /// Empty lists of parts of frames.
     pub(crate) spare: Vec<Vec<PacketSegment>>,
     pub(crate) now_ns: u64,
+    /// The place of the pool that it came from.
+    place: usize,
 }
 
 impl Passage {
@@ -47,6 +49,7 @@ impl Passage {
             batch: Vec::new(),
             spare: Vec::new(),
             now_ns: 0,
+            place: 0,
         }
     }
     /// Keeps the memory of a list for another one.
@@ -73,17 +76,17 @@ impl PassagePool {
         stack: &Stack<PacketSegment>,
         outside: impl FnOnce() -> Outside,
     ) -> Box<Passage> {
-        let found = self.place().and_then(|place| place.lock().take());
-        found.unwrap_or_else(|| Box::new(Passage::new(stack, outside())))
+        let (_, processor) = rt::thread::processors();
+        let place = processor % PLACES;
+        let found = self.places.get(place).and_then(|place| place.lock().take());
+        let mut passage = found.unwrap_or_else(|| Box::new(Passage::new(stack, outside())));
+        passage.place = place;
+        passage
     }
     /// Puts a passage back. One whose place is taken is dropped.
     pub(crate) fn put(&self, passage: Box<Passage>) {
-        let Some(place) = self.place() else { return };
+        let Some(place) = self.places.get(passage.place) else { return };
         let second = place.lock().replace(passage);
         drop(second);
-    }
-    fn place(&self) -> Option<&Mutex<Option<Box<Passage>>>> {
-        let (_, processor) = rt::thread::processors();
-        self.places.get(processor % PLACES)
     }
 }

@@ -228,6 +228,15 @@ impl Configuration {
                 && route.expires_ns.is_none_or(|end| end > now_ns)
         })
     }
+    /// Returns the time at which the next address becomes deprecated or ends, or a route ends, in nanoseconds.
+    fn earliest_ns(&self) -> u64 {
+        let addresses = self.interfaces().flat_map(|one| &one.addresses).flat_map(|one| {
+            let is_preferred = !one.flags.contains(AddressFlags::DEPRECATED);
+            [one.valid_until_ns, one.preferred_until_ns.filter(|_| is_preferred)]
+        });
+        let routes = self.routes.iter().map(|(_, route)| route.expires_ns);
+        addresses.chain(routes).flatten().min().unwrap_or(u64::MAX)
+    }
     /// Returns the fate of a packet to `destination` by the local table: for this host, to all stations, or `None`.
     pub fn local_kind(&self, destination: IpAddr) -> Option<RouteKind> {
         self.local(destination).map(|route| route.kind)
@@ -288,6 +297,8 @@ pub struct Publisher {
     watchers: RwLock<Vec<Arc<dyn ConfigurationWatcher>>>,
     newest: RwLock<Arc<Configuration>>,
     version: AtomicU64,
+    /// The time at which the first address or route of the newest snapshot ends, in nanoseconds.
+    earliest_ns: AtomicU64,
 }
 
 /// A thread's snapshot.
@@ -319,6 +330,7 @@ impl Publisher {
         let _ = first.add_interface(loopback);
         Publisher {
             watchers: RwLock::new(&WATCHERS, Vec::new()),
+            earliest_ns: AtomicU64::new(first.earliest_ns()),
             newest: RwLock::new(&CONFIGURATION, Arc::new(first)),
             version: AtomicU64::new(1),
         }
@@ -331,6 +343,11 @@ impl Publisher {
     /// Returns whether `view` is the newest. Takes no lock.
     pub fn is_newest(&self, view: &View) -> bool {
         self.version.load(Ordering::Acquire) == view.version
+    }
+    /// Returns the time at which the first address or route ends, in nanoseconds. Takes no lock.
+    #[inline]
+    pub fn earliest_ns(&self) -> u64 {
+        self.earliest_ns.load(Ordering::SeqCst)
     }
     /// Brings `view` up to date.
     pub fn refresh(&self, view: &mut View) {
@@ -354,6 +371,7 @@ impl Publisher {
         let mut next = Configuration::clone(&newest);
         let result = change(&mut next)?;
         let next = Arc::new(next);
+        self.earliest_ns.store(next.earliest_ns(), Ordering::SeqCst);
         let old = core::mem::replace(&mut *newest, Arc::clone(&next));
         self.version.fetch_add(1, Ordering::Release);
         drop(newest);

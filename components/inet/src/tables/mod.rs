@@ -9,3 +9,4 @@ pub mod path_mtu;
 pub mod reassembly;
 pub mod routes;
 pub mod sources;
+pub mod timed;

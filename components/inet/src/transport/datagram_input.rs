@@ -19,7 +19,7 @@ impl<B: Buffer> Stack<B> {
     /// Queues a packet for each of `receivers`.
     pub(crate) fn queue_for(
         &self,
-        run: &mut StackRun<'_, B>,
+        run: &StackRun<'_, B>,
         receivers: &[DatagramHandle],
         (delivery, ends): (&Delivery<'_, B>, &PacketEnds),
         payload: &Arrival<'_, B>,
@@ -33,14 +33,13 @@ impl<B: Buffer> Stack<B> {
         const FULL: [PacketEvent; 2] = [PacketEvent::UdpFull4, PacketEvent::UdpFull6];
         const REFUSED: [PacketEvent; 2] = [PacketEvent::UdpRefused4, PacketEvent::UdpRefused6];
         let events = run.events;
-        let received_ns = run.surroundings.wall_clock_ns(run.now_ns);
         let datagram = |payload: Payload| ReceivedDatagram {
             source: scoped(ends.remote, Some(ends.interface)),
             destination: scoped(ends.local, Some(ends.interface)),
             interface: ends.interface.0,
             hop_limit: delivery.hop_limit,
             traffic_class: delivery.traffic_class,
-            received_ns,
+            received_ns: run.now_ns,
             dropped: 0,
             payload,
         };

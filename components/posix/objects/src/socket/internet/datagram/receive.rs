@@ -128,7 +128,11 @@ impl InternetDatagram {
     fn tell(&self, datagram: &ReceivedDatagram, found: &mut Received) {
         let options = &self.common.options;
         if let Some(time) = options.arrival_time() {
-            found.control.push(control::time_of(time, datagram.received_ns));
+            // Only who asked for the time pays for the clocks. A step of the wall clock since the arrival counts, as for a packet
+            // that came before the option was set on Linux.
+            let ago_ns = rt::time::now().0.saturating_sub(datagram.received_ns);
+            let wall_ns = rt::time::wall_ns().saturating_sub(ago_ns);
+            found.control.push(control::time_of(time, wall_ns));
         }
         if datagram.dropped > 0 && options.is_kept(net::SO_RXQ_OVFL) {
             let count = datagram.dropped.to_le_bytes();

@@ -1,7 +1,6 @@
 //! Sending datagrams.
 use super::{InternetDatagram, control, names::errno_of_use};
 use crate::socket::{
-    common::wait,
     interface::{Outgoing, Send, Shut},
     internet::{
         address::{self, AddressUse},
@@ -55,8 +54,8 @@ impl InternetDatagram {
     /// Sends the bytes of `source` as a datagram, or a part of one. Returns their number.
     ///
     /// # Errors
-    /// `EMSGSIZE`, `EOPNOTSUPP` for urgent data, `EDESTADDRREQ` without a destination, `EINVAL`, `EPIPE` after a shutdown, `EAGAIN`,
-    /// `EFAULT`, those of the address, of the control messages and of the stack, and for a signal `EINTR` or a restart.
+    /// `EMSGSIZE`, `EOPNOTSUPP` for urgent data, `EDESTADDRREQ` without a destination, `EINVAL`, `EPIPE` after a shutdown,
+    /// `EFAULT`, those of the address, of the control messages and of the stack.
     pub(super) fn send_datagram(
         &self,
         source: &mut dyn Source,
@@ -74,7 +73,6 @@ impl InternetDatagram {
         if self.shut().contains(Shut::SEND) {
             return Err(Errno::EPIPE);
         }
-        self.wait_for_room(how)?;
         let is_udp = self.protocol == DatagramProtocol::Udp;
         let is_corked = is_udp && (how.is_more || self.flags().contains(Flags::CORK));
         let mut cork = self.cork.lock();
@@ -145,23 +143,5 @@ impl InternetDatagram {
             control::read(message.control, (self.family, self.protocol), &mut datagram)?;
         }
         Ok(datagram)
-    }
-    /// Waits until the datagrams that were not sent yet have fewer bytes than SO_SNDBUF.
-    fn wait_for_room(&self, how: Send) -> Result<(), Errno> {
-        let mut timeout = None;
-        loop {
-            let ticket = self.wakes.room.ticket();
-            if self.socket().unsent() < self.send_limit.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            if self.shut().contains(Shut::SEND) {
-                return Err(Errno::EPIPE);
-            }
-            if how.is_nonblocking {
-                return Err(Errno::EAGAIN);
-            }
-            let timeout = *timeout.get_or_insert_with(|| self.common.send_deadline());
-            wait(&self.wakes.room, ticket, timeout)?;
-        }
     }
 }
