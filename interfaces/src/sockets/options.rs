@@ -79,8 +79,18 @@ pub struct IpOptions {
     pub queues_errors6: bool,
     /// `IP_HDRINCL`, `IPV6_HDRINCL`: what a raw socket sends begins with the header of IP. Of `IPPROTO_RAW` it always does.
     pub has_header: bool,
+    /// `ICMP_FILTER`, `ICMP6_FILTER`: the types of messages that a raw socket of ICMP does not get, a bit for each.
+    pub icmp_filter: [u32; 8],
     /// `IPV6_CHECKSUM`: offset of the checksum in what a raw socket of IPv6 sends and receives. That of ICMPv6 is always summed.
     pub checksum_at: Option<u16>,
+}
+
+impl IpOptions {
+    /// Returns whether a raw socket does not get ICMP messages of a type.
+    pub fn drops_icmp(&self, kind: u8) -> bool {
+        let word = self.icmp_filter.get(usize::from(kind / 32));
+        word.is_some_and(|word| word >> (kind % 32) & 1 != 0)
+    }
 }
 
 impl Default for IpOptions {
@@ -116,6 +126,7 @@ impl Default for IpOptions {
             queues_errors: false,
             queues_errors6: false,
             has_header: false,
+            icmp_filter: [0; 8],
             checksum_at: None,
         }
     }

@@ -30,6 +30,31 @@ fn request(kind: u8, sequence: u8, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn types_of_icmp_are_filtered() {
+    let (mut one, _) = pair();
+    for (number, families, to, kinds, word) in [
+        (1, SocketFamilies::V4, "127.0.0.1", [8u8, 0], 0),
+        (58, SocketFamilies::V6, "::1", [128, 129], 4),
+    ] {
+        let raw = Socket::open(&one, DatagramProtocol::Raw(number), families);
+        let ping = ping_socket(&one, families);
+        for filtered in kinds {
+            raw.configure(&one, |options| {
+                options.icmp_filter = [0; 8];
+                options.icmp_filter[word] = 1 << (filtered % 32);
+            });
+            ping.send(&mut one, Some(end(to, 0)), &request(kinds[0], 1, b"x")).unwrap();
+            let heard: Vec<u8> = std::iter::from_fn(|| raw.receive())
+                .map(|(_, packet)| packet[if number == 1 { 20 } else { 0 }])
+                .collect();
+            let other = kinds.into_iter().find(|kind| *kind != filtered).unwrap();
+            assert_eq!(heard, [other]);
+        }
+        raw.close(&mut one);
+    }
+}
+
+#[test]
 fn echo_replies_come_to_the_socket_with_their_identifier() {
     let (mut one, mut two) = pair();
     for (to, families, kinds) in [

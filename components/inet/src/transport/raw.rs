@@ -50,6 +50,11 @@ impl<B: Buffer> Stack<B> {
             let (group, interface) = (delivery.destination, ends.interface.0);
             receivers.retain(|socket| socket.state.lock().takes_group(group, interface));
         }
+        if matches!(delivery.protocol, protocol::ICMP | protocol::ICMPV6)
+            && let Some(kind) = delivery.payload.head().first()
+        {
+            receivers.retain(|socket| !socket.state.lock().options.drops_icmp(*kind));
+        }
         let payload = if delivery.source.is_ipv4() { &delivery.network } else { &delivery.payload };
         if delivery.source.is_ipv6() {
             receivers.retain(|socket| {

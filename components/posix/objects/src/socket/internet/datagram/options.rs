@@ -5,18 +5,24 @@ use crate::socket::{
         address::AddressFamily,
         network::errno,
         options::{
-            self, GroupChange, Having, LEVEL_IP, LEVEL_IP6, LEVEL_UDP, group_option,
-            is_group_option, is_link_option, link_value, set_link, shown,
+            self, GroupChange, Having, LEVEL_ICMP6, LEVEL_IP, LEVEL_IP6, LEVEL_RAW, LEVEL_UDP,
+            group_option, is_group_option, is_link_option, link_value, set_link, shown,
         },
         settings::Flags,
     },
     option_input::OptionInput,
 };
 use alloc::vec::Vec;
-use core::{net::Ipv4Addr, sync::atomic::Ordering};
+use core::sync::atomic::Ordering;
 use interfaces::sockets::DatagramProtocol;
 use linux_raw_sys::net;
 use vfs::{Credentials, Errno};
+
+/// Number of ICMP_FILTER, and of ICMPV6_FILTER on its level.
+const FILTER: u32 = 1;
+/// Bytes of `struct icmp_filter` and of `struct icmp6_filter`.
+const FILTER_BYTES: usize = 4;
+const FILTER_BYTES6: usize = 32;
 
 impl InternetDatagram {
     fn having(&self) -> Having {
@@ -44,8 +50,48 @@ impl InternetDatagram {
             LEVEL_IP if self.family == AddressFamily::V4 || !is_raw => Ok(()),
             LEVEL_IP6 if self.family == AddressFamily::V6 => Ok(()),
             LEVEL_UDP if self.protocol == DatagramProtocol::Udp => Ok(()),
+            LEVEL_RAW if is_raw => Ok(()),
+            LEVEL_ICMP6 if is_raw && self.family == AddressFamily::V6 => Ok(()),
             _ => Err(Errno::ENOPROTOOPT),
         }
+    }
+    /// Returns the level of an option's row: raw sockets of IPv6 know some of IPPROTO_IPV6 at SOL_RAW, too (`rawv6_setsockopt`).
+    fn level_of(&self, level: u32, number: u32) -> u32 {
+        let is_of_ip6 = matches!(number, net::IPV6_CHECKSUM | net::IPV6_HDRINCL);
+        match level {
+            LEVEL_RAW if self.family == AddressFamily::V6 && is_of_ip6 => LEVEL_IP6,
+            _ => level,
+        }
+    }
+    /// Returns the bytes of the filter of ICMP messages, if the option is that; `None` for another option.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the raw socket is of another protocol.
+    fn filter_bytes(&self, level: u32, number: u32) -> Result<Option<usize>, Errno> {
+        let (bytes, protocol) = match (self.family, level, number) {
+            (AddressFamily::V4, LEVEL_RAW, FILTER) => (FILTER_BYTES, net::IPPROTO_ICMP as u8),
+            (AddressFamily::V6, LEVEL_ICMP6, _) => (FILTER_BYTES6, net::IPPROTO_ICMPV6 as u8),
+            _ => return Ok(None),
+        };
+        let is_of_protocol = self.protocol == DatagramProtocol::Raw(protocol);
+        match number {
+            _ if !is_of_protocol => Err(Errno::EOPNOTSUPP),
+            FILTER => Ok(Some(bytes)),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+    /// Sets as many bytes of the filter of ICMP messages as the program gives, of at most `most`.
+    fn set_type_filter(&self, input: &OptionInput, most: usize) -> Result<(), Errno> {
+        let given = input.text(most)?;
+        let mut settings = self.settings.lock();
+        let filter = &mut settings.stream.ip.icmp_filter;
+        for (place, byte) in given.iter().enumerate() {
+            if let Some(word) = filter.get_mut(place / 4) {
+                let shift = place % 4 * 8;
+                *word = *word & !(0xff << shift) | u32::from(*byte) << shift;
+            }
+        }
+        Ok(())
     }
     /// Sets an option of another level than SOL_SOCKET.
     ///
@@ -58,15 +104,18 @@ impl InternetDatagram {
         input: &OptionInput,
     ) -> Result<(), Errno> {
         self.check_level(level)?;
+        let level = self.level_of(level, number);
+        let filter_bytes = self.filter_bytes(level, number)?;
         let _control = self.control.lock();
-        if is_group_option(level, number) {
+        if let Some(most) = filter_bytes {
+            self.set_type_filter(input, most)?;
+        } else if is_group_option(level, number) {
             return match group_option((level, number), input)? {
                 GroupChange::Join(group) => self.socket().join(group),
                 GroupChange::Leave(group) => self.socket().leave(group),
             }
             .map_err(errno);
-        }
-        if is_link_option(level, number) {
+        } else if is_link_option(level, number) {
             let device = self.common.options.interface.load(Ordering::Relaxed);
             let key = (level, number, self.having());
             let mut settings = self.settings.lock().clone();
@@ -108,6 +157,12 @@ impl InternetDatagram {
         room: usize,
     ) -> Result<Vec<u8>, Errno> {
         self.check_level(level).map_err(|_| options::no_level(self.family))?;
+        let level = self.level_of(level, number);
+        if let Some(bytes) = self.filter_bytes(level, number)? {
+            let filter = self.settings.lock().stream.ip.icmp_filter;
+            let all = filter.iter().flat_map(|word| word.to_le_bytes());
+            return Ok(all.take(bytes).collect());
+        }
         let settings = self.settings.lock();
         let number_of = |value: u32| Ok(shown(level, value as i32, room));
         match (level, number) {

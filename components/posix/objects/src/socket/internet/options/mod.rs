@@ -23,6 +23,10 @@ pub(super) const LEVEL_IP: u32 = 0;
 pub(super) const LEVEL_IP6: u32 = 41;
 /// IPPROTO_TCP.
 pub(super) const LEVEL_TCP: u32 = 6;
+/// SOL_RAW.
+pub(super) const LEVEL_RAW: u32 = 255;
+/// IPPROTO_ICMPV6.
+pub(super) const LEVEL_ICMP6: u32 = 58;
 /// IPPROTO_UDP.
 pub(super) const LEVEL_UDP: u32 = 17;
 
