@@ -32,7 +32,7 @@ pub use ip::{
 };
 pub use service::{
     inet::{Inet, InetClock, RealTime},
-    links::{LinkDetails, LinkOffloads, PacketLink, ReceivedFrame},
+    links::{LinkDetails, PacketLink, ReceivedFrame},
 };
 pub use sockets::{
     bindings::Binding,
@@ -43,7 +43,7 @@ pub use tables::{
     configuration::{ChangeError, Configuration, ConfigurationWatcher, View},
     interface::{
         AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex, Ipv6Settings,
-        WantedFrames,
+        LinkOffloads, WantedFrames,
     },
     neighbours::{NeighbourKey, NeighbourState},
     routes::{Route, RouteError, RouteKind, Routes, TableId, maker},

@@ -13,7 +13,10 @@
 use super::{FilterSlot, SocketError, SocketEvents, SocketObserver};
 use crate::nic::PacketSegment;
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
-use core::net::{IpAddr, SocketAddr};
+use core::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
+};
 use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 
 lock_class! {
@@ -106,6 +109,8 @@ pub struct ReceivedDatagram {
     pub received_ns: u64,
     /// Datagrams of this socket that had found no room when this one came (`SO_RXQ_OVFL`). The queue sets it.
     pub dropped: u32,
+    /// Bytes of each datagram but the last, if the payload is several (`UDP_GRO`).
+    pub segment: Option<u16>,
     /// The bytes.
     pub payload: Payload,
 }
@@ -169,6 +174,7 @@ impl QueueState {
 /// Datagrams that a socket received, and its errors.
 pub struct DatagramQueue {
     state: Mutex<QueueState>,
+    takes_several: AtomicBool,
     observer: Arc<dyn SocketObserver>,
     filter: FilterSlot,
 }
@@ -177,8 +183,12 @@ impl DatagramQueue {
     /// Makes an empty queue, which may keep `limit` bytes of memory.
     pub fn new(observer: Arc<dyn SocketObserver>, limit: usize) -> DatagramQueue {
         let state = QueueState { limit, ..QueueState::default() };
-        let filter = FilterSlot::default();
-        DatagramQueue { state: Mutex::new(&QUEUE, state), observer, filter }
+        DatagramQueue {
+            state: Mutex::new(&QUEUE, state),
+            takes_several: AtomicBool::new(false),
+            observer,
+            filter: FilterSlot::default(),
+        }
     }
     /// Returns the place of the filter, which the stack asks before it queues a datagram.
     pub fn filter(&self) -> &FilterSlot {
@@ -187,6 +197,10 @@ impl DatagramQueue {
     /// Sets the memory that the queue may keep (`SO_RCVBUF`).
     pub fn set_limit(&self, bytes: usize) {
         self.state.lock().limit = bytes;
+    }
+    /// Sets whether several datagrams that one call sent come as one (`UDP_GRO`).
+    pub fn set_takes_several(&self, takes_several: bool) {
+        self.takes_several.store(takes_several, Ordering::Relaxed);
     }
     /// Takes the oldest datagram; before it, once, the next error.
     ///
@@ -271,6 +285,10 @@ impl DatagramQueue {
 
     // The stack's part.
 
+    /// Returns whether several datagrams that one call sent come as one.
+    pub fn takes_several(&self) -> bool {
+        self.takes_several.load(Ordering::Relaxed)
+    }
     /// Queues a datagram, and sets its count of dropped ones. Returns whether there was room.
     pub fn push(&self, mut datagram: ReceivedDatagram) -> bool {
         {

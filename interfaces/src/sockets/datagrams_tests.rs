@@ -52,6 +52,7 @@ fn datagram(number: u16, payload: Payload) -> ReceivedDatagram {
         hop_limit: 64,
         traffic_class: 0,
         received_ns: u64::from(number),
+        segment: None,
         dropped: 0,
         payload,
     }

@@ -139,6 +139,7 @@ pub struct Arrival<'p, B> {
     body: &'p BufferChain<B>,
     body_at: usize,
     checksum: TransportChecksum,
+    segment: Option<u16>,
     /// First byte of this part, and the byte behind its last.
     range: Range<usize>,
 }
@@ -154,11 +155,26 @@ impl<'p, B: Buffer> Arrival<'p, B> {
     pub fn new(head: &'p [u8], body: &'p BufferChain<B>, body_at: usize) -> Option<Arrival<'p, B>> {
         let end = body_at.checked_add(body.length())?.max(head.len());
         let checksum = TransportChecksum::Unverified;
-        (body_at <= head.len()).then_some(Arrival { head, body, body_at, checksum, range: 0..end })
+        (body_at <= head.len()).then_some(Arrival {
+            head,
+            body,
+            body_at,
+            checksum,
+            segment: None,
+            range: 0..end,
+        })
     }
     /// Returns the packet with another state of its transport's checksum.
     pub fn with_checksum(self, checksum: TransportChecksum) -> Arrival<'p, B> {
         Arrival { checksum, ..self }
+    }
+    /// Returns the packet that its sender left to be cut into `segment` bytes of payload.
+    pub fn with_segment(self, segment: Option<u16>) -> Arrival<'p, B> {
+        Arrival { segment, ..self }
+    }
+    /// Returns the payload bytes of each packet that it stands for; `None` if it is one.
+    pub fn segment(&self) -> Option<u16> {
+        self.segment
     }
     /// Returns the state of the transport's checksum.
     pub fn checksum(&self) -> TransportChecksum {

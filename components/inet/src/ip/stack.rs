@@ -312,7 +312,9 @@ impl<B: Buffer> Stack<B> {
             if let Some(arrival) = Arrival::new(head, &packet.payload, head.len()) {
                 // A packet that is left to the interface has no whole checksum.
                 let arrival = match packet.offload {
-                    Some(_) => arrival.with_checksum(TransportChecksum::Partial),
+                    Some(offload) => arrival
+                        .with_checksum(TransportChecksum::Partial)
+                        .with_segment(offload.segment),
                     None => arrival,
                 };
                 self.input_packet(run, origin, &arrival);

@@ -1,7 +1,7 @@
 //! [`Inet`]: a network stack with its clock, its cards and its sockets.
 use super::{
     administration::observers::AdministrationObservers,
-    links::{CardLinks, LinkOffloads, PacketLink, ReceivedFrame},
+    links::{CardLinks, PacketLink, ReceivedFrame},
     outside::Outside,
     passage::{Passage, PassagePool, PendingPacket},
     streams::Streams,
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     base::packets::{Arrival, HEAD_MIN},
     ip::stack::{Stack, StackRun},
-    tables::interface::InterfaceIndex,
+    tables::interface::{InterfaceIndex, LinkOffloads},
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -87,7 +87,12 @@ impl Inet {
     }
     /// Sets the card of an interface of [`Inet::stack`]; `None` takes it away.
     pub fn set_link(&self, interface: InterfaceIndex, link: Option<Arc<dyn PacketLink>>) {
+        let offloads = link.as_ref().map_or(LinkOffloads::empty(), |link| link.offloads());
         self.links.set(interface, link);
+        // An interface that is gone needs none.
+        let _ = self
+            .stack
+            .configure(|all| all.edit_interface(interface, |one| one.offloads = offloads));
     }
     /// Takes frames that came by an interface, and empties `batch`.
     pub fn received(&self, interface: InterfaceIndex, batch: &mut Vec<ReceivedFrame>) {
@@ -153,10 +158,6 @@ impl Inet {
     /// Returns the card of an interface, if it has one.
     pub(crate) fn link(&self, interface: InterfaceIndex) -> Option<Arc<dyn PacketLink>> {
         self.links.get(interface)
-    }
-    /// Returns the offloads of an interface's card.
-    pub(crate) fn offloads(&self, interface: InterfaceIndex) -> LinkOffloads {
-        self.links.offloads(interface)
     }
     /// Does `work` with the tools of a call, then everything that it causes, and gives packets to the cards.
     pub(crate) fn pass<T>(&self, work: impl FnOnce(&mut Passage) -> T) -> T {

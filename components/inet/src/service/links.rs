@@ -4,7 +4,7 @@ use crate::{
         buffer::BufferChain,
         packets::{Departure, TransportChecksum},
     },
-    tables::interface::InterfaceIndex,
+    tables::interface::{InterfaceIndex, LinkOffloads},
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
@@ -15,21 +15,6 @@ use rt::{lock_class, sync::RwLock};
 
 lock_class! {
     static LINKS = "inet.links";
-}
-
-bitflags::bitflags! {
-    /// The work that a link takes off the stack.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct LinkOffloads: u8 {
-        /// Checksums of TCP and UDP.
-        const CHECKSUM = 1;
-        /// Cutting of TCP over IPv4. Needs `CHECKSUM`.
-        const TCP4 = 2;
-        /// Cutting of TCP over IPv6. Needs `CHECKSUM`.
-        const TCP6 = 4;
-        /// Cutting of UDP. Needs `CHECKSUM`.
-        const UDP = 8;
-    }
 }
 
 /// The sending side of a card.
@@ -100,10 +85,6 @@ impl CardLinks {
     pub(crate) fn get(&self, interface: InterfaceIndex) -> Option<Arc<dyn PacketLink>> {
         let table = self.table.read();
         table.iter().find(|(index, _)| *index == interface).map(|(_, link)| Arc::clone(link))
-    }
-    /// Returns the offloads of the card of an interface.
-    pub(crate) fn offloads(&self, interface: InterfaceIndex) -> LinkOffloads {
-        self.get(interface).map_or(LinkOffloads::empty(), |link| link.offloads())
     }
     /// Gives packets to their cards, one batch a card. Packets of an interface without a card are dropped.
     pub(crate) fn transmit(

@@ -141,6 +141,21 @@ pub struct WantedFrames {
     pub addresses: BTreeMap<MacAddress, u32>,
 }
 
+bitflags::bitflags! {
+    /// The work that a link takes off the stack.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LinkOffloads: u8 {
+        /// Checksums of TCP and UDP.
+        const CHECKSUM = 1;
+        /// Cutting of TCP over IPv4. Needs `CHECKSUM`.
+        const TCP4 = 2;
+        /// Cutting of TCP over IPv6. Needs `CHECKSUM`.
+        const TCP6 = 4;
+        /// Cutting of UDP. Needs `CHECKSUM`.
+        const UDP = 8;
+    }
+}
+
 /// An interface.
 #[derive(Clone, Debug)]
 pub struct Interface {
@@ -166,6 +181,8 @@ pub struct Interface {
     pub transmit_queue: u32,
     /// The number of changes of the carrier.
     pub carrier_changes: u32,
+    /// The work that its card takes off the stack.
+    pub offloads: LinkOffloads,
 }
 
 impl Interface {
@@ -205,6 +222,7 @@ impl Interface {
             ipv6,
             transmit_queue: 1000,
             carrier_changes: 0,
+            offloads: LinkOffloads::empty(),
         }
     }
     /// Returns whether packets pass.

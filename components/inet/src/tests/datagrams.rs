@@ -9,6 +9,7 @@ use interfaces::{
     sockets::{DatagramProtocol, PathDiscovery, Payload, SentDatagram, SocketFamilies},
 };
 use packet::{
+    Sum,
     icmp::IcmpMessage,
     ipv4::{Cutting, Ipv4},
 };
@@ -158,6 +159,70 @@ fn a_payload_is_cut_into_datagrams() {
     client.send_with(&mut one, &cut(10, b"")).unwrap();
     exchange(&mut one, &mut two);
     assert_eq!(server.receive().unwrap().1, b"");
+}
+
+/// Several datagrams of one call pass over loopback as one packet, and come as one to a socket that takes them so (`UDP_GRO`).
+#[test]
+fn several_datagrams_come_as_one_to_a_socket_that_asked() {
+    let mut one = Station::new(1, &[]);
+    let data: Vec<u8> = (0..2500u32).map(|at| (at / 3) as u8).collect();
+    for (any, to, families) in
+        [("0.0.0.0", "127.0.0.1", SocketFamilies::V4), ("::", "::1", SocketFamilies::V6)]
+    {
+        let (server, client) = (Socket::udp(&one, families), Socket::udp(&one, families));
+        server.bind(&mut one, end(any, 53)).unwrap();
+        let mut send = |segment, data: &[u8]| {
+            let datagram =
+                SentDatagram { segment: Some(segment), ..datagram(Some(end(to, 53)), data) };
+            client.send_with(&mut one, &datagram).unwrap();
+        };
+        let take = || {
+            let all = std::iter::from_fn(|| server.take());
+            all.map(|one| (one.segment, bytes(&one.payload))).collect::<Vec<_>>()
+        };
+        send(1000, &data);
+        let parts = data.chunks(1000).map(|part| (None, part.to_vec()));
+        assert_eq!(take(), parts.collect::<Vec<_>>());
+        server.queue.set_takes_several(true);
+        send(1000, &data);
+        send(2500, &data);
+        send(7, b"");
+        assert_eq!(take(), [(Some(1000), data.clone()), (None, data.clone()), (None, vec![])]);
+        server.close(&mut one);
+    }
+}
+
+/// A card that sums gets the sum of the pseudo header; one that cuts gets several datagrams as one packet. Fragments are summed here.
+#[test]
+fn sums_and_cuts_are_left_to_a_card_that_can() {
+    let (mut one, mut two) = acquainted();
+    let server = Socket::udp(&two, SocketFamilies::V4);
+    server.bind(&mut two, end("0.0.0.0", 53)).unwrap();
+    let client = Socket::udp(&one, SocketFamilies::V4);
+    let cut =
+        SentDatagram { segment: Some(1000), ..datagram(Some(end("10.0.0.2", 53)), &[7; 2500]) };
+    for (offloads, expected) in [
+        (LinkOffloads::empty(), vec![None; 3]),
+        (LinkOffloads::CHECKSUM, vec![Some(None); 3]),
+        (LinkOffloads::CHECKSUM | LinkOffloads::UDP, vec![Some(Some(1000))]),
+    ] {
+        one.stack
+            .configure(|all| all.edit_interface(CARD, |card| card.offloads = offloads))
+            .unwrap();
+        client.send_with(&mut one, &cut).unwrap();
+        let left: Vec<_> =
+            one.world.left.iter().map(|work| work.map(|work| work.segment)).collect();
+        assert_eq!(left, expected);
+        let frames = one.sent();
+        let length = (frames[0].len() - 34) as u32;
+        let pseudo = Sum::pseudo_header(ip("10.0.0.1"), ip("10.0.0.2"), 17, length);
+        let is_left = frames[0][40..42] == pseudo.folded().to_be_bytes();
+        assert_eq!(is_left, !offloads.is_empty());
+        client.send(&mut one, Some(end("10.0.0.2", 53)), &[7; 2500]).unwrap();
+        assert_eq!(one.world.left, [None, None], "fragments");
+        exchange(&mut one, &mut two);
+        assert_eq!(server.receive().unwrap().1, [7; 2500]);
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub const CARD: InterfaceIndex = InterfaceIndex(2);
 #[derive(Default)]
 pub struct World {
     pub sent: VecDeque<Vec<u8>>,
+    /// Work that was left to the card, for each of these frames.
+    pub left: VecDeque<Option<TransportOffload>>,
     pub delivered: Vec<(IpAddr, u8, Vec<u8>)>,
     /// Errors about packets of other protocols: protocol, destination, error.
     pub errors: Vec<(u8, IpAddr, SocketError)>,
@@ -22,6 +24,7 @@ pub struct World {
 impl Surroundings<SharedBytes> for World {
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<SharedBytes>) {
         assert_eq!(interface, CARD);
+        self.left.push_back(packet.offload);
         self.sent.push_back([packet.headers.as_slice(), &packet.payload.to_vec()].concat());
     }
     fn deliver(&mut self, delivery: &Delivery<'_, SharedBytes>) -> Claim {
@@ -90,6 +93,7 @@ impl Station {
     }
     /// Takes the frames that the host sent.
     pub fn sent(&mut self) -> Vec<Vec<u8>> {
+        self.world.left.clear();
         self.world.sent.drain(..).collect()
     }
     /// Adds the default route through `gateway`.

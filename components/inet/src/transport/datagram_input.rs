@@ -12,8 +12,11 @@ use crate::{
     },
     sockets::bindings::PacketEnds,
 };
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use interfaces::sockets::{DatagramProtocol, Payload, ReceivedDatagram};
+use packet::udp::UdpHeader;
+use zerocopy::IntoBytes;
 
 impl<B: Buffer> Stack<B> {
     /// Queues a packet for each of `receivers`.
@@ -24,8 +27,34 @@ impl<B: Buffer> Stack<B> {
         (delivery, ends): (&Delivery<'_, B>, &PacketEnds),
         payload: &Arrival<'_, B>,
     ) {
+        let Some(segment) = payload.segment().map(usize::from).filter(|one| *one > 0) else {
+            return self.queue_one(run, receivers, (delivery, ends), payload);
+        };
+        // A socket of UDP that does not take several datagrams at once gets them one by one. A raw socket gets the packet.
+        let (whole, cut): (Vec<_>, Vec<_>) = receivers.iter().cloned().partition(|socket| {
+            socket.protocol != DatagramProtocol::Udp || socket.queue.takes_several()
+        });
+        self.queue_one(run, &whole, (delivery, ends), payload);
+        let (Some(chain), false) = (payload.to_chain(), cut.is_empty()) else { return };
+        for start in (0..chain.length()).step_by(segment) {
+            let data = chain.slice(start..start + segment);
+            let (from, to) = (ends.remote.port(), ends.local.port());
+            let header = UdpHeader::new(from, to, data.length());
+            let header = header.as_ref().map_or(&[][..], UdpHeader::as_bytes);
+            if let Some(one) = Arrival::new(header, &data, header.len()) {
+                self.queue_one(run, &cut, (delivery, ends), &one.part(header.len()..usize::MAX));
+            }
+        }
+    }
+    fn queue_one(
+        &self,
+        run: &StackRun<'_, B>,
+        receivers: &[DatagramHandle],
+        (delivery, ends): (&Delivery<'_, B>, &PacketEnds),
+        payload: &Arrival<'_, B>,
+    ) {
         let Some((last, others)) = receivers.split_last() else { return };
-        let arrival = payload;
+        let (arrival, segment) = (payload, payload.segment());
         let Some(payload) = payloads::received(arrival) else {
             return self.dropped(DropReason::NoMemory);
         };
@@ -33,7 +62,7 @@ impl<B: Buffer> Stack<B> {
         const FULL: [PacketEvent; 2] = [PacketEvent::UdpFull4, PacketEvent::UdpFull6];
         const REFUSED: [PacketEvent; 2] = [PacketEvent::UdpRefused4, PacketEvent::UdpRefused6];
         let events = run.events;
-        let datagram = |payload: Payload| ReceivedDatagram {
+        let datagram = |socket: &DatagramHandle, payload: Payload| ReceivedDatagram {
             source: scoped(ends.remote, Some(ends.interface)),
             destination: scoped(ends.local, Some(ends.interface)),
             interface: ends.interface.0,
@@ -41,6 +70,7 @@ impl<B: Buffer> Stack<B> {
             traffic_class: delivery.traffic_class,
             received_ns: run.now_ns,
             dropped: 0,
+            segment: segment.filter(|_| socket.protocol == DatagramProtocol::Udp),
             payload,
         };
         let push = |socket: &DatagramHandle, payload: Payload| {
@@ -49,7 +79,8 @@ impl<B: Buffer> Stack<B> {
                 Some(program) => filter::pass(&program, socket.protocol, delivery, arrival),
             };
             let passed = payload.is_some();
-            let is_queued = payload.is_some_and(|payload| socket.queue.push(datagram(payload)));
+            let is_queued =
+                payload.is_some_and(|payload| socket.queue.push(datagram(socket, payload)));
             if !passed {
                 self.dropped(DropReason::Filter);
             } else if !is_queued {

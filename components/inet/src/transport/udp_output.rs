@@ -15,7 +15,7 @@ use crate::{
         stack::{Stack, StackRun},
     },
     sockets::errors::SocketError,
-    tables::interface::InterfaceIndex,
+    tables::interface::{InterfaceIndex, LinkOffloads},
 };
 use interfaces::sockets::SentDatagram;
 use packet::{
@@ -42,7 +42,7 @@ impl<B: Buffer> Stack<B> {
         }
         self.admit(socket, &dispatch, HEADER_LENGTH + datagram.payload.length())?;
         let packet = packet_of(&dispatch.path, &datagram.payload, 0)?;
-        self.send_one(run, &dispatch, packet)
+        self.send_one(run, &dispatch, (packet, None))
     }
     /// Sends datagrams of `segment` bytes and the rest (`UDP_SEGMENT`).
     fn send_segments(
@@ -64,19 +64,35 @@ impl<B: Buffer> Stack<B> {
             return Err(SocketError::Invalid);
         }
         let all = payloads::sent::<B>(&datagram.payload, 0).ok_or(SocketError::NoMemory)?;
+        let cut = datagram.segment.filter(|_| length > segment);
+        if self.interface_work(run, dispatch).contains(LinkOffloads::UDP) {
+            let packet = Departure { headers: Headers::new(), payload: all, offload: None };
+            return self.send_one(run, dispatch, (packet, cut));
+        }
         // An empty payload is one datagram, too.
         for start in (0..length.max(1)).step_by(segment) {
             let payload = all.slice(start..start + segment);
             let packet = Departure { headers: Headers::new(), payload, offload: None };
-            self.send_one(run, dispatch, packet)?;
+            self.send_one(run, dispatch, (packet, None))?;
         }
         Ok(())
     }
+    /// Returns the work that the interface of a packet does. On loopback nothing can damage a packet, and its receiver can cut it.
+    fn interface_work(&self, run: &StackRun<'_, B>, dispatch: &Dispatch) -> LinkOffloads {
+        match dispatch.path.interface {
+            InterfaceIndex::LOOPBACK => LinkOffloads::CHECKSUM | LinkOffloads::UDP,
+            index => match run.configuration.interface(index) {
+                Some(interface) => interface.offloads,
+                None => LinkOffloads::empty(),
+            },
+        }
+    }
+    /// Sends a packet, to be cut into `segment` bytes of payload if given.
     fn send_one(
         &self,
         run: &mut StackRun<'_, B>,
         dispatch: &Dispatch,
-        mut packet: Departure<B>,
+        (mut packet, segment): (Departure<B>, Option<u16>),
     ) -> Result<(), SocketError> {
         let Dispatch { request, path, port, peer_port } = dispatch;
         let header = UdpHeader::new(*port, *peer_port, packet.length());
@@ -85,13 +101,14 @@ impl<B: Buffer> Stack<B> {
         let length = packet.length();
         let ends = (path.source, request.destination);
         let mut sum = Sum::pseudo_header(ends.0, ends.1, protocol::UDP, length as u32);
-        if path.interface == InterfaceIndex::LOOPBACK && path.fits(length) {
-            // Nothing can damage the packet on its way.
+        // The interface cannot sum what goes in fragments.
+        let is_whole = segment.is_some() || path.fits(length);
+        if is_whole && self.interface_work(run, dispatch).contains(LinkOffloads::CHECKSUM) {
             packet.patch(CHECKSUM_OFFSET, sum.folded());
             packet.offload = Some(TransportOffload {
                 header_length: HEADER_LENGTH as u8,
                 checksum_offset: CHECKSUM_OFFSET as u8,
-                segment: None,
+                segment,
             });
         } else {
             sum.append(packet.sum());

@@ -21,10 +21,9 @@ use crate::{
     },
     service::{
         inet::Inet,
-        links::LinkOffloads,
         passage::{Passage, PendingPacket},
     },
-    tables::interface::InterfaceIndex,
+    tables::interface::{InterfaceIndex, LinkOffloads},
 };
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -95,8 +94,8 @@ pub(crate) fn find_path(
     }
     let versions = inet.stack().refresh(&mut passage.worker);
     let request = SendRequest { source: Some(path.source), ..request };
-    let offloads =
-        if path.is_local { LinkOffloads::empty() } else { inet.offloads(path.interface) };
+    let interface = passage.worker.view().configuration.interface(path.interface);
+    let offloads = interface.map_or(LinkOffloads::empty(), |one| one.offloads);
     Ok(StreamPath { versions, path, request, offloads })
 }
 

@@ -2,7 +2,7 @@
 use super::options;
 use crate::{
     ip::path::{Path, SendRequest},
-    service::links::LinkOffloads,
+    tables::interface::LinkOffloads,
 };
 use core::net::IpAddr;
 

@@ -54,6 +54,8 @@ bitflags! {
         const RECEIVE_BUFFER_SET = 1 << 16;
         /// IP_BIND_ADDRESS_NO_PORT
         const NO_PORT = 1 << 17;
+        /// UDP_GRO
+        const SEVERAL = 1 << 18;
         /// IP_RECVOPTS. Options of received packets are not told.
         const OPTIONS = 1 << 24;
         /// IP_RETOPTS, likewise.

@@ -19,6 +19,8 @@ const NS_A_SECOND: u64 = 1_000_000_000;
 const NS_A_MICROSECOND: u64 = 1000;
 /// Number of UDP_SEGMENT.
 const SEGMENT: i32 = 103;
+/// Number of UDP_GRO.
+pub(super) const SEVERAL: u32 = 104;
 /// Origins of an error (`struct sock_extended_err`): this host, ICMP, ICMPv6.
 const FROM_HERE: u8 = 1;
 const FROM_ICMP: u8 = 2;

@@ -38,6 +38,7 @@ impl InternetDatagram {
         self.flags.store(settings.flags.bits(), Ordering::Relaxed);
         self.segment.store(u32::from(settings.segment), Ordering::Relaxed);
         drop(settings);
+        self.queue.set_takes_several(self.flags().contains(Flags::SEVERAL));
         self.socket().configure(&options);
     }
     /// Checks that the socket has options of a level.

@@ -6,6 +6,7 @@ use crate::socket::{
     internet::{
         address::{self, AddressFamily},
         network::errno,
+        options::LEVEL_UDP,
     },
 };
 use core::{net::SocketAddr, sync::atomic::Ordering};
@@ -137,6 +138,10 @@ impl InternetDatagram {
         if datagram.dropped > 0 && options.is_kept(net::SO_RXQ_OVFL) {
             let count = datagram.dropped.to_le_bytes();
             found.control.push(control::item(net::SOL_SOCKET, net::SO_RXQ_OVFL, &count));
+        }
+        if let Some(segment) = datagram.segment {
+            let bytes = i32::from(segment).to_le_bytes();
+            found.control.push(control::item(LEVEL_UDP, control::SEVERAL, &bytes));
         }
         control::tell_header(self.flags(), datagram, self.family, &mut found.control);
     }

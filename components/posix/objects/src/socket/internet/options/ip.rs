@@ -22,6 +22,7 @@ const MTU6_LEAST: i32 = 1280;
 // Numbers that the bindings of the kernel's headers lack: those of `linux/udp.h`.
 const UDP_CORK: u32 = 1;
 const UDP_SEGMENT: u32 = 103;
+const UDP_GRO: u32 = 104;
 
 /// The greatest value of IP_MTU_DISCOVER: IP_PMTUDISC_OMIT.
 const DISCOVERY: ValueRange = ValueRange::From(0, 5);
@@ -121,6 +122,7 @@ pub(super) static ROWS: &[OptionRow] = &[
         |s, v| s.stream.ip.checksum_at = u16::try_from(v).ok()),
 
     bit!(LEVEL_UDP, UDP_CORK, DATAGRAM, Int, CORK),
+    bit!(LEVEL_UDP, UDP_GRO, DATAGRAM, Int, SEVERAL),
     row!(LEVEL_UDP, UDP_SEGMENT, DATAGRAM, Int, ValueRange::From(0, 65_535), |s| i32::from(s.segment),
         |s, v| s.segment = v as u16),
 ];
