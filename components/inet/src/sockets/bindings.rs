@@ -76,16 +76,57 @@ pub fn with_options(families: SocketFamilies, options: &IpOptions) -> SocketFami
     }
 }
 
-/// Returns whether there are packets that sockets of both take.
-pub fn overlaps(one: SocketFamilies, other: SocketFamilies) -> bool {
-    one == other || one == SocketFamilies::Both || other == SocketFamilies::Both
-}
-
 /// Returns the address that stands for all of a socket's families.
 pub fn unspecified(families: SocketFamilies) -> IpAddr {
     match families {
         SocketFamilies::V4 => Family::V4.unspecified(),
         SocketFamilies::V6 | SocketFamilies::Both => Family::V6.unspecified(),
+    }
+}
+
+/// The packets that a socket takes: those of its families, to its address, by its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalPlace {
+    /// The families.
+    pub families: SocketFamilies,
+    /// The local address; `None` for all.
+    pub address: Option<IpAddr>,
+    /// The interface; `None` for all.
+    pub interface: Option<InterfaceIndex>,
+}
+
+impl LocalPlace {
+    /// Returns whether there are packets that sockets of both take.
+    pub fn meets(&self, other: &LocalPlace) -> bool {
+        let any = [self.families, other.families].contains(&SocketFamilies::Both);
+        let share_address = match (self.address, other.address) {
+            (Some(one), Some(other)) => one == other,
+            (Some(one), None) => includes(other.families, Family::of(one)),
+            (None, Some(one)) => includes(self.families, Family::of(one)),
+            (None, None) => any || self.families == other.families,
+        };
+        let is_apart =
+            matches!((self.interface, other.interface), (Some(one), Some(two)) if one != two);
+        share_address && !is_apart
+    }
+    /// Returns how well a packet to `local` by `interface` matches, greater is better; `None` if it does not. An address of its own
+    /// is more than an interface, and that is more than a family of its own, as on Linux.
+    pub fn score(&self, local: IpAddr, interface: InterfaceIndex) -> Option<u8> {
+        if !includes(self.families, Family::of(local)) {
+            return None;
+        }
+        let of_family = u8::from(self.families != SocketFamilies::Both);
+        let of_interface = weighed(self.interface.map(|one| one == interface), 2)?;
+        let of_address = weighed(self.address.map(|one| one == local), 4)?;
+        Some(of_family + of_interface + of_address)
+    }
+}
+
+/// Returns the weight of a condition that a packet meets, and 0 if there is no condition; `None` if the packet does not meet it.
+fn weighed(condition: Option<bool>, weight: u8) -> Option<u8> {
+    match condition {
+        None => Some(0),
+        Some(is_met) => is_met.then_some(weight),
     }
 }
 
@@ -147,25 +188,10 @@ impl Binding {
     /// Returns how well a packet matches, greater is better; `None` if it does not. The order is Linux's: a peer, then an address of
     /// its own, then an interface, then a family of its own. The port is not looked at.
     pub fn score(&self, ends: &PacketEnds) -> Option<u8> {
-        if !includes(self.families, Family::of(ends.local.ip())) {
-            return None;
-        }
-        let is_peer = self.peer.is_some_and(|peer| {
-            peer.ip() == ends.remote.ip() && (peer.port() == 0 || peer == ends.remote)
-        });
-        let mut score = u8::from(self.families != SocketFamilies::Both);
-        for (is_set, is_equal, weight) in [
-            (self.peer.is_some(), is_peer, 8),
-            (self.address.is_some(), self.address == Some(ends.local.ip()), 4),
-            (self.interface.is_some(), self.interface == Some(ends.interface), 2),
-        ] {
-            match (is_set, is_equal) {
-                (true, false) => return None,
-                (true, true) => score += weight,
-                (false, _) => {}
-            }
-        }
-        Some(score)
+        let is_peer = self
+            .peer
+            .map(|peer| peer.ip() == ends.remote.ip() && (peer.port() == 0 || peer == ends.remote));
+        Some(self.place().score(ends.local.ip(), ends.interface)? + weighed(is_peer, 8)?)
     }
     /// Returns whether two sockets cannot both have their number.
     pub fn conflicts(&self, other: &Binding, space: NumberSpace) -> bool {
@@ -173,18 +199,13 @@ impl Binding {
         if space == NumberSpace::Identifiers {
             return !shares_address;
         }
-        let is_apart = |one: Option<InterfaceIndex>, two| one.is_some() && two != one;
-        let is_elsewhere =
-            is_apart(self.interface, other.interface) && is_apart(other.interface, self.interface);
-        let overlaps = match (self.address, other.address) {
-            (Some(one), Some(other)) => one == other,
-            (Some(one), None) => includes(other.families, Family::of(one)),
-            (None, Some(other)) => includes(self.families, Family::of(other)),
-            (None, None) => overlaps(self.families, other.families),
-        };
         let shares =
             shares_address || self.shares_port && other.shares_port && self.user == other.user;
-        !is_elsewhere && overlaps && !shares
+        !shares && self.place().meets(&other.place())
+    }
+    fn place(&self) -> LocalPlace {
+        let Binding { families, address, interface, .. } = *self;
+        LocalPlace { families, address, interface }
     }
     /// Returns the flow whose packets alone match: both addresses and ports; `None` if there is more than one.
     pub fn flow(&self) -> Option<Flow> {

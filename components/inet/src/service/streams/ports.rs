@@ -4,7 +4,10 @@
 //! claims are counted, so that thousands of children of a listener are one entry. The rules are those of Linux
 //! (`inet_csk_get_port`, `inet_bind_conflict`).
 use super::socket::TcpSocket;
-use crate::{base::address::Family, sockets::bindings};
+use crate::{
+    sockets::bindings::{self, LocalPlace},
+    tables::interface::InterfaceIndex,
+};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::IpAddr;
 use interfaces::sockets::SocketFamilies;
@@ -61,21 +64,13 @@ enum Strictness {
 }
 
 impl PortClaim {
-    fn overlaps(&self, other: &PortClaim) -> bool {
-        let is_apart = self.interface.is_some()
-            && other.interface.is_some()
-            && self.interface != other.interface;
-        let share_address = match (self.address, other.address) {
-            (Some(one), Some(other)) => one == other,
-            (Some(one), None) => bindings::includes(other.families, Family::of(one)),
-            (None, Some(other)) => bindings::includes(self.families, Family::of(other)),
-            (None, None) => bindings::overlaps(self.families, other.families),
-        };
-        !is_apart && share_address
+    fn place(&self) -> LocalPlace {
+        let interface = self.interface.map(InterfaceIndex);
+        LocalPlace { families: self.families, address: self.address, interface }
     }
     /// Returns whether this claim cannot stand beside `other`, which was there before.
     fn conflicts(&self, other: &PortClaim, strictness: Strictness) -> bool {
-        if !self.overlaps(other) {
+        if !self.place().meets(&other.place()) {
             return false;
         }
         if strictness == Strictness::Searched {
@@ -87,24 +82,6 @@ impl PortClaim {
         let share_address =
             self.reuses_address && other.reuses_address && other.stage != PortStage::Listening;
         !share_address && !share_port
-    }
-    /// Returns how well a listener matches a segment, greater is better; `None` if it does not (Linux: `compute_score`).
-    fn score(&self, local: IpAddr, interface: u32) -> Option<u8> {
-        if !bindings::includes(self.families, Family::of(local)) {
-            return None;
-        }
-        let mut score = u8::from(self.families != SocketFamilies::Both);
-        for (is_set, is_equal) in [
-            (self.address.is_some(), self.address == Some(local)),
-            (self.interface.is_some(), self.interface == Some(interface)),
-        ] {
-            match (is_set, is_equal) {
-                (true, false) => return None,
-                (true, true) => score += 4,
-                (false, _) => {}
-            }
-        }
-        Some(score)
     }
 }
 
@@ -252,7 +229,9 @@ impl TcpPorts {
         let listeners = &shard.get(&port)?.listeners;
         let scored = || {
             let scores = listeners.iter();
-            scores.filter_map(|(claim, socket)| Some((claim.score(local, interface)?, socket)))
+            scores.filter_map(|(claim, socket)| {
+                Some((claim.place().score(local, InterfaceIndex(interface))?, socket))
+            })
         };
         let best = scored().map(|(score, _)| score).max()?;
         let equal = || scored().filter(|(score, _)| *score == best);
