@@ -70,20 +70,10 @@ impl Limits {
             return Some(payload.into_pieces());
         }
         let mut copies = Vec::new();
-        let mut bytes = [0; PAGE_BYTES / 4];
-        let mut at = 0;
-        while at < payload.length() {
-            let frame = Frame::zeroed().ok()?;
-            let mut length = 0;
-            while length < PAGE_BYTES {
-                let count = payload.read(at, &mut bytes);
-                length += frame.write(length, bytes.get(..count)?);
-                at += count;
-                if count < bytes.len() {
-                    break;
-                }
-            }
-            copies.push(PacketSegment { frame, offset: 0, length: length as u32 });
+        for start in (0..payload.length()).step_by(PAGE_BYTES) {
+            let mut frame = Frame::unfilled().ok()?;
+            let length = payload.read(start, frame.exclusive()?) as u32;
+            copies.push(PacketSegment { frame, offset: 0, length });
         }
         (copies.len() <= self.segments).then_some(copies)
     }
