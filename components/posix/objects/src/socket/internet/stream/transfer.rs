@@ -233,10 +233,11 @@ impl InternetStream {
             return Ok(ReadEnd::Empty);
         }
         if how.is_peek {
-            let count = stream.peek((*done, most), |frame, offset, length| {
-                sink.put_frame(frame, offset, length)
+            // Nothing was looked at where a part does not go whole into the program's memory, as on Linux.
+            *done += stream.peek((*done, most), |frame, offset, length| {
+                let count = sink.put_frame(frame, offset, length)?;
+                if count < length { Err(Errno::EFAULT) } else { Ok(count) }
             })?;
-            *done += count;
         } else {
             let count = match how.is_discarding {
                 true => stream.read(most, |_, _, length| Ok::<usize, Errno>(length))?,
