@@ -9,12 +9,11 @@ use crate::socket::{
         settings::{Flags, UNPRIVILEGED_PORT_START},
     },
 };
-use alloc::sync::Arc;
 use core::{
     net::{IpAddr, SocketAddr},
     sync::atomic::Ordering,
 };
-use interfaces::sockets::{CloseKind, ConnectionState, Stream, StreamState};
+use interfaces::sockets::{CloseKind, ConnectionState, StreamState};
 use rt::memory::Frame;
 use vfs::{
     Capabilities, Credentials, Errno,

@@ -35,7 +35,7 @@ use alloc::{
 use core::{
     net::SocketAddr,
     ops::Deref,
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use interfaces::sockets::{Network, SocketFamilies, Stream, StreamSocket, StreamState};
 use listen::AcceptQueue;

@@ -3,6 +3,7 @@ use super::{InternetStream, StreamPhase};
 use crate::socket::{
     internet::{
         address::AddressFamily,
+        network::errno,
         options::{
             self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, is_group_option, is_link_option,
             link_value, name_of_control, set_control, set_link, shown,
