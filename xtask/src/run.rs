@@ -107,6 +107,14 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(outcome.status())
 }
 
+/// Returns the kind of the root that `options` name.
+fn root_kind(options: &Options) -> net::RootKind {
+    match options.root.as_deref() == Some(Path::new(debian::NAME)) {
+        true => net::RootKind::Debian,
+        false => net::RootKind::Other,
+    }
+}
+
 /// Checks for faults that would otherwise appear only after minutes of building.
 ///
 /// # Errors
@@ -116,7 +124,7 @@ pub fn check(options: &Options) -> Result<()> {
     if let Some(memory) = options.memory.filter(|memory| *memory < MEMORY_LEAST_MIB) {
         bail!("--memory {memory}: at least {MEMORY_LEAST_MIB} (MiB) are needed");
     }
-    options.network.check()?;
+    options.network.check(root_kind(options))?;
     debian::check(&options.packages)?;
     if let Some(root) = &options.root {
         let is_named = options.append.split_whitespace().any(|word| word.starts_with("root="));
@@ -134,7 +142,8 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
     let features =
         build::Features { statistics: options.lock_statistics, check: options.lock_checks };
     let kernel = build::image(&options.system, &features)?;
-    let is_debian = options.root.as_deref() == Some(Path::new(debian::NAME));
+    let kind = root_kind(options);
+    let is_debian = kind == net::RootKind::Debian;
     let root = disk::root_image(options.root.as_deref(), &options.packages)?;
     let log = shell::build_path("run.log")?;
     let mut append = String::from(guest::PARAMETERS);
@@ -165,7 +174,7 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         has_iommu: true,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
     };
-    let card = options.network.arguments(&config);
+    let card = options.network.arguments(&config, kind);
     config.extra.splice(0..0, card);
     config.accel = accel::choose(options.accel, &config)?;
     Ok(config)

@@ -71,6 +71,7 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
         shell::quietly("adding our programs", &mut install)?;
     }
     set_up_init(&tree)?;
+    set_up_network(&tree)?;
     let partial = image.with_extension("partial");
     let mut pack = packages::privileged("/sbin/mke2fs -q -F -t ext4 -d")?;
     shell::quietly("packing the disk image", pack.arg(&tree).arg(&partial).arg(IMAGE))?;
@@ -96,6 +97,22 @@ fn set_up_init(tree: &Path) -> Result<()> {
     let mut password = packages::privileged("sed -i")?;
     password.arg("s/^root:[^:]*:/root::/").arg(tree.join("etc/shadow"));
     shell::quietly("setting up init", &mut password)?;
+    Ok(())
+}
+
+/// Sets up ifupdown if it is among the packages: `ifup -a`, which Debian's init runs, asks for the card's address by DHCP, as
+/// Debian's installer sets it up.
+fn set_up_network(tree: &Path) -> Result<()> {
+    const INTERFACES: &str = "auto lo\niface lo inet loopback\n\nauto eth0\niface eth0 inet dhcp\n";
+    let folder = tree.join("etc/network");
+    if !folder.exists() {
+        return Ok(());
+    }
+    let text = shell::build_path("debian-interfaces")?;
+    fs::write(&text, INTERFACES)?;
+    let mut install = packages::privileged("install -m 644")?;
+    install.arg(&text).arg(folder.join("interfaces"));
+    shell::quietly("setting up the network", &mut install)?;
     Ok(())
 }
 

@@ -7,14 +7,24 @@ use std::{fmt, path::PathBuf, str::FromStr};
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct NetOptions {
     /// Network card: `none`, `user` (QEMU's own network 10.0.2.0/24, without rights), `tap=NAME` (an interface of the host)
-    #[arg(long, value_name = "NETWORK", default_value_t)]
-    pub net: Network,
+    /// [default: none, with `--root debian` user]
+    #[arg(long, value_name = "NETWORK")]
+    pub net: Option<Network>,
     /// With `--net user`: what comes to this port of 127.0.0.1 goes to that port of the guest; `udp:HOST:GUEST` for datagrams
     #[arg(long, value_name = "HOST:GUEST")]
     pub forward: Vec<Forward>,
     /// With `--net`: all frames, in a file for Wireshark and `tcpdump -r`
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+}
+
+/// The kind of a root, by which a run has a network card or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootKind {
+    /// Debian.
+    Debian,
+    /// Another one.
+    Other,
 }
 
 /// The network that the card is on.
@@ -91,23 +101,32 @@ impl FromStr for Forward {
 }
 
 impl NetOptions {
-    /// Checks that the options fit each other.
+    /// Returns the network of a run with a root of `kind`.
+    fn network(&self, kind: RootKind) -> Network {
+        self.net.clone().unwrap_or(match kind {
+            RootKind::Debian => Network::User,
+            RootKind::Other => Network::None,
+        })
+    }
+
+    /// Checks that the options fit each other and a root of `kind`.
     ///
     /// # Errors
     /// Names the option that is wrong.
-    pub fn check(&self) -> Result<()> {
-        if !self.forward.is_empty() && self.net != Network::User {
+    pub fn check(&self, kind: RootKind) -> Result<()> {
+        let network = self.network(kind);
+        if !self.forward.is_empty() && network != Network::User {
             bail!("--forward needs --net user");
         }
-        if self.capture.is_some() && self.net == Network::None {
+        if self.capture.is_some() && network == Network::None {
             bail!("--capture needs --net user or --net tap=NAME");
         }
         Ok(())
     }
 
-    /// Returns QEMU's arguments for the card of `config`.
-    pub fn arguments(&self, config: &Config) -> Vec<String> {
-        let backing = match &self.net {
+    /// Returns QEMU's arguments for the card of `config`, whose root is of `kind`.
+    pub fn arguments(&self, config: &Config, kind: RootKind) -> Vec<String> {
+        let backing = match &self.network(kind) {
             Network::None => return Vec::new(),
             Network::User => {
                 let forwards = self.forward.iter().map(|Forward { protocol, host, guest }| {
@@ -150,9 +169,16 @@ mod tests {
         }
         let forward = vec![forward];
         let on_none = NetOptions { forward, ..NetOptions::default() };
-        assert!(on_none.check().unwrap_err().to_string().contains("--net user"));
-        assert!(NetOptions { net: Network::User, ..on_none }.check().is_ok());
+        let other = RootKind::Other;
+        assert!(on_none.check(other).unwrap_err().to_string().contains("--net user"));
+        assert!(on_none.check(RootKind::Debian).is_ok(), "Debian has a card");
+        assert!(
+            NetOptions { net: Some(Network::None), ..on_none.clone() }
+                .check(RootKind::Debian)
+                .is_err()
+        );
+        assert!(NetOptions { net: Some(Network::User), ..on_none }.check(other).is_ok());
         let capture = NetOptions { capture: Some("a".into()), ..NetOptions::default() };
-        assert!(capture.check().is_err());
+        assert!(capture.check(other).is_err());
     }
 }
