@@ -27,6 +27,18 @@ fn word(seed: u64, number: u64) -> [u8; 8] {
     (word ^ (word >> 31)).to_le_bytes()
 }
 
+/// Fills `buffer` with the bytes of the pattern from `at` on, a word at a time.
+fn fill_pattern(seed: u64, at: u64, mut buffer: &mut [u8]) {
+    let (mut number, mut skipped) = (at / WORD, (at % WORD) as usize);
+    while !buffer.is_empty() {
+        let word = word(seed, number);
+        let word = &word[skipped..];
+        let (now, rest) = buffer.split_at_mut(word.len().min(buffer.len()));
+        now.copy_from_slice(&word[..now.len()]);
+        (buffer, number, skipped) = (rest, number + 1, 0);
+    }
+}
+
 impl Stream {
     /// The stream of no bytes.
     pub fn nothing() -> Stream {
@@ -41,38 +53,37 @@ impl Stream {
         }
     }
 
-    /// Returns the byte at a place.
-    fn byte(&self, at: u64) -> Option<u8> {
-        match self {
-            Stream::Pattern { seed, length } => {
-                let byte = word(*seed, at / WORD)[(at % WORD) as usize];
-                (at < *length).then_some(byte)
-            }
-            Stream::Text(text) => text.as_bytes().get(usize::try_from(at).ok()?).copied(),
-        }
-    }
-
     /// Fills the beginning of `buffer` with the bytes from `at` on. Returns their number.
     pub fn fill(&self, at: u64, buffer: &mut [u8]) -> usize {
-        let mut count = 0;
-        for (place, byte) in (at..).zip(buffer) {
-            let Some(own) = self.byte(place) else { break };
-            *byte = own;
-            count += 1;
+        let left = self.length().saturating_sub(at);
+        let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let buffer = &mut buffer[..count];
+        match self {
+            Stream::Pattern { seed, .. } => fill_pattern(*seed, at, buffer),
+            Stream::Text(text) => buffer.copy_from_slice(&text.as_bytes()[at as usize..][..count]),
         }
         count
     }
 
     /// Returns the place of the first of `bytes`, which stand at `at`, that is not the stream's.
     pub fn difference(&self, at: u64, bytes: &[u8]) -> Option<u64> {
-        (at..).zip(bytes).find(|(place, byte)| self.byte(*place) != Some(**byte)).map(|(at, _)| at)
+        let mut own = vec![0; bytes.len()];
+        let count = self.fill(at, &mut own);
+        let first = own[..count].iter().zip(bytes).position(|(own, byte)| own != byte);
+        first.or((count < bytes.len()).then_some(count)).map(|place| at + place as u64)
     }
 
     /// Returns the checksum of all its bytes.
     pub fn sum(&self) -> Sum {
-        let mut sum = Sum::default();
-        (0..self.length()).filter_map(|at| self.byte(at)).for_each(|byte| sum.add(&[byte]));
-        sum
+        let (mut sum, mut at, mut bytes) = (Sum::default(), 0, [0; 4096]);
+        loop {
+            let count = self.fill(at, &mut bytes);
+            if count == 0 {
+                return sum;
+            }
+            sum.add(&bytes[..count]);
+            at += count as u64;
+        }
     }
 }
 
@@ -81,6 +92,25 @@ impl Stream {
 pub struct Sum {
     length: u64,
     register: u32,
+}
+
+/// The change of the register for each value of its lowest byte.
+const TABLE: [u32; 256] = table();
+
+const fn table() -> [u32; 256] {
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut register, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            register = (register >> 1) ^ (POLYNOMIAL * (register & 1));
+            bit += 1;
+        }
+        table[byte] = register;
+        byte += 1;
+    }
+    table
 }
 
 impl Default for Sum {
@@ -92,15 +122,10 @@ impl Default for Sum {
 impl Sum {
     /// Adds bytes.
     pub fn add(&mut self, bytes: &[u8]) {
-        const POLYNOMIAL: u32 = 0xedb8_8320;
         self.length += bytes.len() as u64;
-        for byte in bytes {
-            self.register ^= u32::from(*byte);
-            for _ in 0..8 {
-                let carry = self.register & 1;
-                self.register = (self.register >> 1) ^ (POLYNOMIAL * carry);
-            }
-        }
+        self.register = bytes.iter().fold(self.register, |register, byte| {
+            TABLE[usize::from(register as u8 ^ byte)] ^ (register >> 8)
+        });
     }
 
     /// Returns the number of bytes.

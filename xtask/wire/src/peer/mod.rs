@@ -5,6 +5,7 @@ mod device;
 mod questions;
 mod service;
 mod stack;
+mod syns;
 mod talk;
 
 use crate::{

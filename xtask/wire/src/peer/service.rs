@@ -5,7 +5,7 @@
 //! | 7 | `Echo`: sends back what comes |
 //! | 9 | `Sink`: takes all; at the end it answers `LENGTH CRC`, the number of bytes and their CRC-32 |
 //! | 11 | `Call`: takes a line `PORT LENGTH SEED`; connects to this port of the caller, sends that pattern and expects it back; answers `right LENGTH` or `wrong: REASON` |
-//! | 19 | `Source`: takes a line `LENGTH SEED`, and sends that pattern |
+//! | 19 | `Source`: takes a line `LENGTH SEED`, and sends that pattern; after a line `SEED` it sends until the caller closes |
 use super::{
     TalkId,
     talk::{Outcome, Sender},
@@ -70,6 +70,8 @@ enum Stage {
     Calling(TalkId),
     /// Its last words.
     Answer(Sender),
+    /// A pattern without an end.
+    Endless(Sender),
 }
 
 /// One connection to a service, or a socket that waits for one.
@@ -151,6 +153,14 @@ impl Conversation {
                 served.sent += count;
                 (Wish::None, count > 0)
             }
+            Stage::Endless(sender) => {
+                let count = sender.step(socket);
+                served.sent += count;
+                if is_silent(socket) && socket.may_send() {
+                    socket.close();
+                }
+                (Wish::None, count > 0)
+            }
         }
     }
 
@@ -175,6 +185,11 @@ impl Conversation {
         match (self.service, numbers.as_deref()) {
             (Service::Source, Some(&[length, seed])) => {
                 self.stage = Stage::Answer(Sender::new(Stream::Pattern { seed, length }));
+                Wish::None
+            }
+            (Service::Source, Some(&[seed])) => {
+                let length = u64::MAX;
+                self.stage = Stage::Endless(Sender::new(Stream::Pattern { seed, length }));
                 Wish::None
             }
             (Service::Call, Some(&[port, length, seed])) if u16::try_from(port).is_ok() => {

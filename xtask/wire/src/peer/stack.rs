@@ -4,6 +4,7 @@ use super::{
     device::Queues,
     questions::{Answers, Asking, Questions},
     service::{Conversation, ECHO, Served, Service, Wish},
+    syns::{Opening, opening},
     talk::Talk,
 };
 use crate::pattern::Stream;
@@ -149,6 +150,7 @@ impl Stack {
         let mut has_moved = false;
         loop {
             self.listen();
+            self.drop_repeated_syns();
             let polled = self.interface.poll(instant(now), &mut self.queues, &mut self.sockets);
             let mut is_moving = polled == smoltcp::iface::PollResult::SocketStateChanged;
             is_moving |= self.datagrams_turn();
@@ -169,6 +171,23 @@ impl Stack {
         let next = next.map(|next| Duration::from_micros(next.total_micros().max(0) as u64));
         let asked = self.questions.as_ref().and_then(Questions::next_turn);
         next.into_iter().chain(asked).min().map(|next| now.max(next))
+    }
+
+    /// Drops the SYNs of connections that there are, and all but the first of the others.
+    fn drop_repeated_syns(&mut self) {
+        let Stack { queues, uses, sockets, .. } = self;
+        let mut known: Vec<Opening> = Vec::new();
+        queues.heard.retain(|frame| {
+            let Some(opening) = opening(frame) else { return true };
+            let is_there = uses.iter().any(|(handle, _)| {
+                let socket = sockets.get::<tcp::Socket<'_>>(*handle);
+                let here = socket.local_endpoint().map(|end| end.port);
+                socket.remote_endpoint().zip(here) == Some(opening)
+            });
+            let is_first = !is_there && !known.contains(&opening);
+            known.push(opening);
+            is_first
+        });
     }
 
     /// Keeps sockets of each service waiting.
