@@ -1,6 +1,10 @@
 //! `./x kill`: kills an isolated component at random instants of a file workload and says how long its service
 //! was away: printed as a table and a histogram, drawn in `build/kill-NAME.svg` (issue "Isolation"). Kernel objects
 //! and free frames are counted before and after: restarts leave nothing behind.
+//!
+//! The driver of network cards dies under connections over a wire that loses frames, instead of files ([`network`]). Then the
+//! time in which no program received a byte is printed, too.
+mod network;
 mod numbered;
 
 use crate::campaign;
@@ -15,11 +19,7 @@ use harness::{
     shell,
 };
 use numbered::Seen;
-use std::{
-    fmt::Write,
-    os::unix::net::UnixListener,
-    sync::{Arc, Mutex},
-};
+use std::{fmt::Write, os::unix::net::UnixListener, path::PathBuf, sync::Mutex};
 
 /// Options of `kill`.
 #[derive(clap::Args, Clone, Debug)]
@@ -42,6 +42,9 @@ pub struct Options {
     /// One nanosecond an instruction, one processor: other work of the host is not in the times
     #[arg(long)]
     pub icount: bool,
+    /// With virtio-net: all frames, in a file for Wireshark and `tcpdump -r`
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
 }
 
 /// Seconds a kill may take on average, and to boot.
@@ -50,6 +53,9 @@ const BOOT_SECONDS: u64 = 60;
 /// Number of kills before the first count of objects, so that objects made at a first use exist, and the record of
 /// ends is full.
 const FIRST_KILLS: u64 = 20;
+/// Words before a time that the program in the guest prints.
+const OUTAGE: &str = "outage ";
+const STALL: &str = "stall ";
 /// Bars of the histogram. Each stands for a time twice that of the one before; the first ends here.
 const BARS: usize = 14;
 const FIRST_BAR_NS: u64 = 250_000;
@@ -73,31 +79,35 @@ pub fn run(options: &Options) -> Result<u8> {
     let command = campaign::counted_after(&first, &kills(*count));
     let bar = shell::progress("killing");
     let limit = BOOT_SECONDS + (FIRST_KILLS + count) * KILL_SECONDS;
-    let Killed { outcome, output, error, seen } = kill(config.clone(), component, &command, limit)?;
+    let killed = kill(config.clone(), options, &command, limit)?;
+    let Killed { outcome, output, error, notes, is_whole } = killed;
     bar.finish_and_clear();
     eprint!("{}", String::from_utf8_lossy(&error));
     let output = String::from_utf8_lossy(&output);
-    let lines = output.lines();
-    let mut times: Vec<u64> = lines
-        .clone()
-        .filter_map(|line| line.strip_prefix("outage ")?.trim().parse().ok())
-        .collect();
-    times.sort_unstable();
+    let times_of = |word| {
+        let numbers =
+            output.lines().filter_map(move |line| line.strip_prefix(word)?.trim().parse().ok());
+        let mut times: Vec<u64> = numbers.collect();
+        times.sort_unstable();
+        times
+    };
+    let (times, stalls) = (times_of(OUTAGE), times_of(STALL));
     if times.is_empty() {
         bail!("no kill was answered: {outcome}; log in {}", config.log.display());
     }
-    print!("{}{}", summary(component, &times), histogram(&times));
-    let is_time = |line: &&str| line.starts_with("outage ");
-    lines.skip_while(is_time).for_each(|line| println!("{line}"));
+    let title =
+        format!("{component}: {} kills, death to service in ms of guest time\n", times.len());
+    print!("{title}{}{}", summary(&times), histogram(&times));
+    if !stalls.is_empty() {
+        println!("{component}: longest time in which no program received a byte");
+        print!("{}{}", summary(&stalls), histogram(&stalls));
+    }
+    let is_time = |line: &&str| line.starts_with(OUTAGE) || line.starts_with(STALL);
+    output.lines().filter(|line| !is_time(line)).for_each(|line| println!("{line}"));
     let path = shell::build_path(&format!("kill-{component}.svg"))?;
     std::fs::write(&path, drawing(component, &times))?;
     println!("{outcome}; drawn in {}, log in {}", path.display(), config.log.display());
-    let is_whole = seen.is_none_or(|seen| {
-        let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        println!("checked {} numbered lines that came out", seen.lines);
-        seen.wrong.iter().for_each(|wrong| println!("wrong: {wrong}"));
-        seen.wrong.is_none()
-    });
+    notes.iter().for_each(|note| println!("{note}"));
     Ok(u8::from(!is_whole || outcome != Outcome::Session(Ended::Exited(0))))
 }
 
@@ -106,22 +116,33 @@ struct Killed {
     outcome: Outcome,
     output: Vec<u8>,
     error: Vec<u8>,
-    /// The numbered lines seen, if they go through the component.
-    seen: Option<Arc<Mutex<Seen>>>,
+    /// What the other end of the component has seen.
+    notes: Vec<String>,
+    /// The other end has seen nothing wrong.
+    is_whole: bool,
 }
 
-/// Runs `command`, serving the other end of the streams through the component, if there are any.
-fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Result<Killed> {
-    if component == "uart" {
+impl Killed {
+    /// Adds what the host's end of numbered lines has seen.
+    fn with_lines(self, seen: &Mutex<Seen>) -> Killed {
+        let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut notes = vec![format!("checked {} numbered lines that came out", seen.lines)];
+        notes.extend(seen.wrong.iter().map(|wrong| format!("wrong: {wrong}")));
+        Killed { notes, is_whole: seen.wrong.is_none(), ..self }
+    }
+}
+
+/// Runs `command`, with the other end of what goes through the component here, if there is one.
+fn kill(mut config: Config, options: &Options, command: &str, limit: u64) -> Result<Killed> {
+    if options.component == "uart" {
         let folder = tempfile::Builder::new().prefix("skerry").tempdir()?;
         let path = folder.path().join("serial");
         let listener = UnixListener::bind(&path)?;
         config.extra.extend(["-serial".into(), format!("unix:{}", qemu::escaped(&path))]);
         let seen = numbered::serve(listener);
-        let (outcome, output, error) = guest::run_captured(&config, command, "", limit)?;
-        return Ok(Killed { outcome, output, error, seen: Some(seen) });
+        return Ok(captured(&config, command, limit)?.with_lines(&seen));
     }
-    if component == "virtio-console" {
+    if options.component == "virtio-console" {
         let (output, error) = (session::Captured::default(), session::Captured::default());
         let (checker, feeder, seen) = numbered::pair(output.clone());
         let streams = Streams {
@@ -130,15 +151,24 @@ fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Resul
             error: Box::new(error.clone()),
         };
         let outcome = guest::execute(&config, command, streams, Some(limit))?;
-        return Ok(Killed {
-            outcome,
-            output: output.take(),
-            error: error.take(),
-            seen: Some(seen),
-        });
+        let (output, error) = (output.take(), error.take());
+        let killed = Killed { outcome, output, error, notes: Vec::new(), is_whole: true };
+        return Ok(killed.with_lines(&seen));
     }
-    let (outcome, output, error) = guest::run_captured(&config, command, "", limit)?;
-    Ok(Killed { outcome, output, error, seen: None })
+    if options.component == network::COMPONENT {
+        let ends = network::Ends::start(&mut config, options.seed, options.capture.clone())?;
+        let command = format!("{}{command}", network::PREPARATION);
+        let killed = captured(&config, &command, limit)?;
+        let (notes, is_whole) = ends.finish();
+        return Ok(Killed { notes, is_whole, ..killed });
+    }
+    captured(&config, command, limit)
+}
+
+/// Runs `command` without another end.
+fn captured(config: &Config, command: &str, limit: u64) -> Result<Killed> {
+    let (outcome, output, error) = guest::run_captured(config, command, "", limit)?;
+    Ok(Killed { outcome, output, error, notes: Vec::new(), is_whole: true })
 }
 
 /// Returns the time below which `share` of 100 of the ascending `times` are.
@@ -146,9 +176,8 @@ fn percentile(times: &[u64], share: usize) -> u64 {
     times.get(times.len() * share / 100).or(times.last()).copied().unwrap_or(0)
 }
 
-fn summary(component: &str, times: &[u64]) -> String {
-    let mut text =
-        format!("{component}: {} kills, death to service in ms of guest time\n", times.len());
+fn summary(times: &[u64]) -> String {
+    let mut text = String::new();
     let rows = [
         ("least", 0),
         ("quarter", 25),

@@ -5,7 +5,7 @@ mod pending;
 mod system_tests;
 mod terminal_test;
 mod test_disk;
-mod test_net;
+pub mod test_net;
 mod test_user_net;
 
 use crate::campaign::arguments;

@@ -246,7 +246,8 @@ fn with_network(
         return boot(&with_card(end.arguments(config)), &case, Some(end.orders()));
     }
     let Some(net) = &case.net else { return boot(config, case, None) };
-    let (wire, peer, arguments) = net.start(config)?;
+    let capture = shell::build_path(test_net::CAPTURE)?;
+    let (wire, peer, arguments) = net.start(config, Some(capture))?;
     let verdict = boot(&with_card(arguments), case, Some(test_net::orders_to(peer)))?;
     Ok(verdict.and_then(|()| net.judge(wire)))
 }

@@ -3,10 +3,11 @@
 //! The peer is 10.0.0.1 and fd00::1; the machine is to take 10.0.0.2 and fd00::2. All frames are in `build/test-net.pcapng`.
 //! The machine's session orders questions from the peer ([`Orders`]).
 use anyhow::{Context, Result};
-use harness::{qemu::Config, session::Streams, shell};
+use harness::{qemu::Config, session::Streams};
 use serde::Deserialize;
 use std::{
     io::{self, Read, Write},
+    path::PathBuf,
     sync::mpsc,
     thread,
     time::Duration,
@@ -28,17 +29,31 @@ pub struct Description {
     received: Faults,
 }
 
+/// The file below `build/` with all frames of a test.
+pub const CAPTURE: &str = "test-net.pcapng";
+
 /// Number of the peer, by which its addresses follow.
 const PEER: u8 = 1;
 /// Number of the machine.
 const MACHINE: u8 = 2;
 
 impl Description {
-    /// Starts the peer and the wire. Returns them, and QEMU's arguments for the card of that machine.
+    /// Describes a card whose wire loses frames with probability `loss` in both directions.
+    pub fn lossy(seed: u64, loss: f64) -> Description {
+        let faults = Faults { loss, ..Faults::default() };
+        Description { seed, sent: faults, received: faults }
+    }
+
+    /// Starts the peer and the wire, whose frames are written to `capture`, if any. Returns them, and QEMU's arguments for the
+    /// card of that machine.
     ///
     /// # Errors
     /// Fails if the faults are wrong, or without rights in `build/`.
-    pub fn start(&self, config: &Config) -> Result<(Wire, Handle, Vec<String>)> {
+    pub fn start(
+        &self,
+        config: &Config,
+        capture: Option<PathBuf>,
+    ) -> Result<(Wire, Handle, Vec<String>)> {
         let port = Port::new()?;
         let [a, b, c, d, e, f] = Addresses::of(MACHINE).ethernet;
         let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
@@ -48,7 +63,7 @@ impl Description {
         let settings = Settings {
             seed: self.seed,
             faults: [self.sent, self.received],
-            capture: Some(shell::build_path("test-net.pcapng")?),
+            capture,
             ..Settings::default()
         };
         let wire = Wire::start(&settings, [Box::new(port), Box::new(peer)])?;

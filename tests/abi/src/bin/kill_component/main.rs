@@ -1,16 +1,19 @@
 //! `kill_component NAME COUNT SEED FOLDER [quietly]`: kills a component of Skerry again and again at random instants while
 //! programs read its clock and write and read back files with checksums. Prints in the end `outage NS` for each kill (from
 //! the kill to the successor's first answer), then how much was checked; fails if a byte was lost or a program saw an
-//! error. Two checked streams also go through console drivers ([`stream`]).
+//! error. Two checked streams also go through console drivers ([`stream`]). Connections and datagrams take the place of the
+//! files where the component drives network cards ([`network`]): then it prints `stall NS` for each kill, too.
+mod network;
 mod stream;
 
 use abi::checked::{Random, check_file};
+use network::Network;
 use std::{
     fs, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 use stream::Streams;
@@ -82,20 +85,81 @@ fn kill(name: &str) -> Result<u64, String> {
     wait_for(name, "outage_ns", |_| true)
 }
 
-fn kills(
-    name: &str,
-    count: u64,
-    seed: u64,
-    streams: &mut Option<Streams>,
-) -> Result<Vec<u64>, String> {
+/// The work that goes on while a component is killed.
+enum Load {
+    /// The clock and files.
+    Files(Vec<JoinHandle<()>>),
+    /// Streams through the component, beside the clock and files.
+    Streams(Vec<JoinHandle<()>>, Streams, JoinHandle<io::Result<()>>),
+    /// Connections and datagrams.
+    Network(Network),
+}
+
+impl Load {
+    /// Starts the work for component `name`.
+    fn start(name: &str, seed: u64, folder: &Path) -> io::Result<Load> {
+        if name == "virtio-net" {
+            return Network::start(seed).map(Load::Network);
+        }
+        fs::create_dir_all(folder)?;
+        let mut workers = vec![thread::spawn(|| work("clock", check_clock))];
+        for number in 0..WORKERS {
+            let path = folder.join(format!("file-{number}"));
+            let mut random = Random::new(seed.wrapping_add(number).wrapping_add(1));
+            workers.push(thread::spawn(move || {
+                work("files", || check_file(&path, &mut random, FILE_BYTES_MAX))
+            }));
+        }
+        Ok(match Streams::of(name)? {
+            Some(streams) => {
+                let writer = streams.write_all_the_time();
+                Load::Streams(workers, streams, writer)
+            }
+            None => Load::Files(workers),
+        })
+    }
+    /// Kills the component once. Returns the nanoseconds to the successor's first answer.
+    fn during_kill(&mut self, name: &str, random: &mut Random) -> Result<u64, String> {
+        match self {
+            Load::Files(_) => kill(name),
+            Load::Streams(_, streams, _) => streams.during(random, || kill(name)),
+            Load::Network(network) => network.during(PATIENCE, || kill(name)),
+        }
+    }
+    /// Waits for the end of the work, and prints what was measured and checked. Returns whether no thread failed.
+    fn finish(self, name: &str, is_quiet: bool) -> bool {
+        let (workers, streams) = match self {
+            Load::Network(mut network) => {
+                let is_whole = network.finish();
+                for stall in network.stalls().iter().filter(|_| !is_quiet) {
+                    println!("stall {}", stall.as_nanos());
+                }
+                return is_whole;
+            }
+            Load::Files(workers) => (workers, None),
+            Load::Streams(workers, streams, writer) => {
+                if let Err(error) = writer.join().expect("the writer") {
+                    eprintln!("{name}: writing: {error}");
+                    WRONG.fetch_add(1, Relaxed);
+                }
+                (workers, Some(streams))
+            }
+        };
+        let is_whole =
+            workers.into_iter().map(|worker| worker.join().is_ok()).fold(true, |a, b| a & b);
+        if let Some((received, sent)) = streams.filter(|_| !is_quiet).map(|all| all.counts()) {
+            println!("checked streams: {received} bytes in, {sent} lines out");
+        }
+        is_whole
+    }
+}
+
+fn kills(name: &str, count: u64, seed: u64, load: &mut Load) -> Result<Vec<u64>, String> {
     let mut random = Random::new(seed);
     let mut outages = Vec::new();
     for done in 0..count {
         thread::sleep(Duration::from_micros(random.below(PAUSE_US_MAX)));
-        let killed = match streams {
-            Some(streams) => streams.during(&mut random, || kill(name)),
-            None => kill(name),
-        };
+        let killed = load.during_kill(name, &mut random);
         outages.push(killed.map_err(|why| format!("after {done} kills: {why}"))?);
     }
     Ok(outages)
@@ -106,38 +170,23 @@ fn main() -> ExitCode {
     let (name, folder) = (word(1), PathBuf::from(word(4)));
     let (count, seed): (u64, u64) =
         (word(2).parse().expect("a count"), word(3).parse().expect("a seed"));
-    fs::create_dir_all(&folder).expect("a folder");
-    let mut workers = vec![thread::spawn(|| work("clock", check_clock))];
-    for number in 0..WORKERS {
-        let path = folder.join(format!("file-{number}"));
-        let mut random = Random::new(seed.wrapping_add(number).wrapping_add(1));
-        workers.push(thread::spawn(move || {
-            work("files", || check_file(&path, &mut random, FILE_BYTES_MAX))
-        }));
-    }
     let is_quiet = std::env::args().nth(5).is_some();
-    let mut streams = Streams::of(&name).expect("the streams over the component");
-    let writer = streams.as_ref().map(Streams::write_all_the_time);
-    let result = kills(&name, count, seed, &mut streams);
+    let mut load = Load::start(&name, seed, &folder).expect("the work over the component");
+    let result = kills(&name, count, seed, &mut load);
     IS_OVER.store(true, Relaxed);
-    if let Some(Err(error)) = writer.map(|writer| writer.join().expect("the writer")) {
-        eprintln!("{name}: writing: {error}");
-        WRONG.fetch_add(1, Relaxed);
-    }
-    let is_whole = workers.into_iter().map(|worker| worker.join().is_ok()).fold(true, |a, b| a & b);
-    let wrong = WRONG.load(Relaxed);
     if !is_quiet {
         for outage_ns in result.iter().flatten() {
             println!("outage {outage_ns}");
         }
+    }
+    // After a kill without a successor the work does not end.
+    let is_whole = result.is_ok() && load.finish(&name, is_quiet);
+    let wrong = WRONG.load(Relaxed);
+    if !is_quiet {
         println!("checked {} wrong {wrong}", CHECKED.load(Relaxed));
-        if let Some(streams) = &streams {
-            let (received, sent) = streams.counts();
-            println!("checked streams: {received} bytes in, {sent} lines out");
-        }
     }
     if let Err(why) = &result {
         eprintln!("{name}: {why}");
     }
-    ExitCode::from(u8::from(result.is_err() || wrong > 0 || !is_whole))
+    ExitCode::from(u8::from(wrong > 0 || !is_whole))
 }
