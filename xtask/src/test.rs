@@ -4,6 +4,7 @@ pub mod nucleus_tests;
 mod pending;
 mod system_tests;
 mod terminal_test;
+mod test_attacks;
 mod test_disk;
 pub mod test_net;
 mod test_user_net;

@@ -2,6 +2,7 @@
 //!
 //! The peer is 10.0.0.1 and fd00::1; the machine is to take 10.0.0.2 and fd00::2. All frames are in `build/test-net.pcapng`.
 //! The machine's session orders questions from the peer ([`Orders`]).
+use super::test_attacks::Attack;
 use anyhow::{Context, Result};
 use harness::{qemu::Config, session::Streams};
 use serde::Deserialize;
@@ -33,9 +34,9 @@ pub struct Description {
 pub const CAPTURE: &str = "test-net.pcapng";
 
 /// Number of the peer, by which its addresses follow.
-const PEER: u8 = 1;
+pub const PEER: u8 = 1;
 /// Number of the machine.
-const MACHINE: u8 = 2;
+pub const MACHINE: u8 = 2;
 
 impl Description {
     /// Describes a card whose wire loses frames with probability `loss` in both directions.
@@ -164,13 +165,17 @@ pub struct Orders {
     pub carry_out: CarryOut,
 }
 
-/// Returns the orders to `peer`.
+/// Returns the orders to `peer`: questions, and attacks.
 pub fn orders_to(peer: Handle) -> Orders {
     Orders {
-        is_order: |line| Order::parse(line).is_some(),
-        carry_out: Box::new(move |line, told| match Order::parse(line) {
-            Some(order) => order.carry_out(&peer, told),
-            None => Ok(()),
+        is_order: |line| Order::parse(line).is_some() || Attack::parse(line).is_some(),
+        carry_out: Box::new(move |line, told| {
+            if let Some(order) = Order::parse(line) {
+                return order.carry_out(&peer, told);
+            }
+            let Some(attack) = Attack::parse(line) else { return Ok(()) };
+            attack.carry_out(&peer);
+            told.send("attacked\n".to_owned()).context("the session has ended")
         }),
     }
 }
