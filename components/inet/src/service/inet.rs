@@ -194,6 +194,9 @@ impl Inet {
                     state.hear_error(self, passage, &socket, (&error, seq));
                 });
             }
+            while let Some(socket) = passage.outside.awaited.pop() {
+                socket.with(self, passage, |_, _| ());
+            }
             if !passage.outside.segments.is_empty() {
                 continue;
             }

@@ -25,6 +25,8 @@ pub(crate) struct Outside {
     pub(crate) errors: Vec<(Arc<TcpSocket>, RemoteError, u32)>,
     /// The taps, which see all packets.
     pub(crate) taps: Arc<Taps>,
+    /// Sockets whose backlog is to be taken.
+    pub(crate) awaited: Vec<Arc<TcpSocket>>,
 }
 
 impl Outside {
@@ -35,6 +37,7 @@ impl Outside {
             segments: VecDeque::new(),
             errors: Vec::new(),
             taps,
+            awaited: Vec::new(),
         }
     }
 }
@@ -62,7 +65,8 @@ impl Surroundings<PacketSegment> for Outside {
         if quoted.protocol != protocol::TCP {
             return Claim::Unknown;
         }
-        let Some((socket, seq)) = self.streams.sender(quoted) else { return Claim::Unknown };
+        let found = self.streams.sender(quoted, &mut self.awaited);
+        let Some((socket, seq)) = found else { return Claim::Unknown };
         self.errors.push((socket, *error, seq));
         Claim::Taken
     }

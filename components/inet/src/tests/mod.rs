@@ -11,6 +11,6 @@ mod raw;
 mod service;
 mod smoltcp;
 mod sockets;
-mod streams;
+pub(crate) mod streams;
 mod udp;
 mod version6;

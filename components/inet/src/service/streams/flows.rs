@@ -93,6 +93,17 @@ impl Flows {
         drop(table);
         dropped.is_some()
     }
+    /// Keeps the table of a flow from changing until another thread waits to change it; then does `work`.
+    #[cfg(test)]
+    pub(crate) fn freeze(&self, hash: u64, work: impl FnOnce()) {
+        let shard = self.shard(hash).unwrap();
+        let table = shard.read();
+        while shard.try_read().is_some() {
+            std::thread::yield_now();
+        }
+        work();
+        drop(table);
+    }
     /// Returns all owners with their flows.
     pub(crate) fn all(&self) -> Vec<(Flow, FlowOwner)> {
         let mut all = Vec::new();

@@ -31,6 +31,9 @@ impl StreamHandle {
     fn with<T>(&self, work: impl FnOnce(&mut SocketState, &mut Passage) -> T) -> T {
         self.inet.pass(|passage| self.socket.with(&self.inet, passage, work))
     }
+    fn look<T>(&self, look: impl FnOnce(&SocketState) -> T) -> T {
+        self.socket.look(&self.inet, look)
+    }
     /// Does `work` with the connection, if there is one, and then what follows.
     fn with_live(&self, work: impl FnOnce(&mut LiveConnection, &Stream) -> TcpEvents) {
         self.with(|state, passage| {
@@ -62,10 +65,10 @@ impl StreamSocket for StreamHandle {
         })
     }
     fn local(&self) -> SocketAddr {
-        self.socket.look(|state| state.local)
+        self.look(|state| state.local)
     }
     fn peer(&self) -> Option<SocketAddr> {
-        self.socket.look(|state| state.peer)
+        self.look(|state| state.peer)
     }
     fn connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
         let how = (peer, StreamOpening::Plain);
@@ -115,7 +118,7 @@ impl StreamSocket for StreamHandle {
         });
     }
     fn urgent_mark(&self) -> Option<u64> {
-        self.socket.look(|state| match &state.role {
+        self.look(|state| match &state.role {
             SocketRole::Live(live) => live.connection.urgent_mark(),
             _ => None,
         })
@@ -156,7 +159,7 @@ impl StreamSocket for StreamHandle {
     }
     fn info(&self) -> StreamInfo {
         let now_ns = self.inet.now_ns();
-        self.socket.look(|state| info(state, now_ns))
+        self.look(|state| info(state, now_ns))
     }
     fn take_saved_syn(&self, room: usize) -> Result<Vec<u8>, SocketError> {
         self.with(|state, _| {
@@ -176,7 +179,7 @@ impl StreamSocket for StreamHandle {
         }
     }
     fn is_closing(&self) -> bool {
-        self.socket.look(|state| match &state.role {
+        self.look(|state| match &state.role {
             SocketRole::Live(live) => is_closing(live),
             _ => false,
         })

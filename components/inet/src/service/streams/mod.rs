@@ -23,13 +23,15 @@ mod ports;
 pub(crate) mod records;
 mod saved_syn;
 pub(crate) mod socket;
+#[cfg(test)]
+mod tests;
 mod time_wait;
 mod timers;
 mod waiting;
 mod work;
 
 use crate::sockets::errors::Quoted;
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use arrival::SynSaving;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fast_open::CookieCache;
@@ -88,10 +90,12 @@ impl Streams {
         self.timers.earliest_ns().min(self.waiting.earliest_ns())
     }
     /// Returns the socket that sent the segment which an error quotes, and the segment's sequence number. Only one that waits for its
-    /// acknowledgement counts, so that an outsider has to guess (RFC 5927).
+    /// acknowledgement counts, so that an outsider has to guess (RFC 5927). Adds a socket to `awaited` if its backlog is to be taken
+    /// afterwards.
     pub(crate) fn sender(
         &self,
         quoted: &Quoted<'_, PacketSegment>,
+        awaited: &mut Vec<Arc<TcpSocket>>,
     ) -> Option<(Arc<TcpSocket>, u32)> {
         let [a, b, c, d, e, f, g, h] = *quoted.payload.head().first_chunk()?;
         let flow = Flow {
@@ -104,6 +108,10 @@ impl Streams {
         let FlowOwner::Live(socket) = self.flows.find(&flow, self.flows.hash(&flow))? else {
             return None;
         };
-        socket.look(|state| state.has_in_flight(&flow, seq)).then_some((socket, seq))
+        let (is_sender, has_backlog) = socket.look_within(|state| state.has_in_flight(&flow, seq));
+        if has_backlog {
+            awaited.push(Arc::clone(&socket));
+        }
+        is_sender.then_some((socket, seq))
     }
 }

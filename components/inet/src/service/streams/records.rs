@@ -7,7 +7,7 @@ use super::{
     waiting::Waiting,
 };
 use crate::service::inet::Inet;
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::{net::SocketAddr, sync::atomic::Ordering};
 use interfaces::sockets::{
     CongestionControl, ConnectionState, SocketFamilies, SocketOwner, SocketRecord, SocketTimer,
@@ -25,7 +25,7 @@ pub(crate) fn all(inet: &Inet) -> Vec<SocketRecord> {
     for socket in &listeners {
         let Some(record) = of_socket(inet, socket, now_ns) else { continue };
         all.push(record);
-        let requests = socket.look(|state| match &state.role {
+        let requests = socket.look(inet, |state| match &state.role {
             SocketRole::Listening(listening) => listening.listener.requests().collect(),
             _ => Vec::new(),
         });
@@ -46,7 +46,7 @@ pub(crate) fn all(inet: &Inet) -> Vec<SocketRecord> {
 /// Returns the segments that the connections which are open have sent again.
 pub(crate) fn retransmissions(inet: &Inet) -> u64 {
     let of = |owner: &FlowOwner| match owner {
-        FlowOwner::Live(socket) => socket.look(|state| match &state.role {
+        FlowOwner::Live(socket) => socket.look(inet, |state| match &state.role {
             SocketRole::Live(live) => live.connection.retransmissions(),
             _ => 0,
         }),
@@ -117,8 +117,8 @@ fn of_waiting(waiting: &Waiting, left_ns: u64) -> SocketRecord {
     }
 }
 
-fn of_socket(inet: &Inet, socket: &TcpSocket, now_ns: u64) -> Option<SocketRecord> {
-    socket.look(|state| {
+fn of_socket(inet: &Inet, socket: &Arc<TcpSocket>, now_ns: u64) -> Option<SocketRecord> {
+    socket.look(inet, |state| {
         let mut record = match &state.role {
             SocketRole::Idle => return None,
             SocketRole::Listening(listening) => SocketRecord {

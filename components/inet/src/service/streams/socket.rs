@@ -27,7 +27,7 @@ lock_class! {
 /// `inet.tcp.socket` guards the state. It is held for one operation, never for two sockets, and never while packets go to IP or to
 /// other sockets of this host. The tables (`inet.tcp.flows`, `inet.tcp.ports`, `inet.tcp.timers`, `inet.tcp.waiting`) and the
 /// stream's locks are taken inside. Input does not wait for it: a segment that finds it held goes to the backlog
-/// (`inet.tcp.backlog`), which the holder empties before or after the release.
+/// (`inet.tcp.backlog`), which the holder empties before or after the release, even one that only looked at the state.
 pub(crate) struct TcpSocket {
     /// A number that no other socket has.
     pub(crate) number: u64,
@@ -48,10 +48,6 @@ impl TcpSocket {
             waiting: AtomicUsize::new(0),
             dropped: AtomicU32::new(0),
         }
-    }
-    /// Looks at the state.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&SocketState) -> T) -> T {
-        look(&self.state.lock())
     }
 }
 

@@ -17,11 +17,14 @@ use rt::sync::Mutex;
 use tcp::{TimeWait, TimeWaitReply};
 
 impl Waiting {
-    /// Ends the state: the flow and the port are free again.
+    /// Ends the state: the flow and the port are free again. The lock is held until the flow is out of the table: a segment that
+    /// finds the state ended finds another owner of the flow, or none.
     fn end(self: &Arc<Waiting>, inet: &Inet) {
-        if self.state.lock().take().is_some() {
+        let mut state = self.state.lock();
+        if state.is_some() {
             let owner = FlowOwner::Waiting(Arc::clone(self));
             inet.streams().flows.remove(&self.flow, self.hash, &owner);
+            *state = None;
             inet.streams().ports.release(self.flow.local_port, &self.claim);
         }
     }

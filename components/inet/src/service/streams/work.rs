@@ -27,6 +27,29 @@ impl TcpSocket {
         self.release(inet, passage, state);
         result
     }
+    /// Looks at the state, then takes the segments that came meanwhile. No passage of the caller is in use.
+    pub(crate) fn look<T>(
+        self: &Arc<TcpSocket>,
+        inet: &Inet,
+        look: impl FnOnce(&SocketState) -> T,
+    ) -> T {
+        let (result, has_backlog) = self.look_within(look);
+        if has_backlog {
+            inet.pass(|passage| self.with(inet, passage, |_, _| ()));
+        }
+        result
+    }
+    /// Looks at the state. Returns also whether segments came meanwhile: then the caller sees to it that [`TcpSocket::with`] follows.
+    pub(crate) fn look_within<T>(&self, look: impl FnOnce(&SocketState) -> T) -> (T, bool) {
+        let result = look(&self.state.lock());
+        (result, self.has_backlog())
+    }
+    /// Returns whether segments wait that came while the lock was held. It is asked after the release.
+    fn has_backlog(&self) -> bool {
+        // Whoever found the lock held either sees the release, or has counted its segment before.
+        fence(Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
     /// Takes a segment, now or when the holder of the lock releases it.
     pub(crate) fn take(
         self: &Arc<TcpSocket>,
@@ -67,8 +90,7 @@ impl TcpSocket {
                 state.input(inet, passage, self, arrival);
             }
             drop(state);
-            fence(Ordering::SeqCst);
-            if self.waiting.load(Ordering::SeqCst) == 0 {
+            if !self.has_backlog() {
                 return;
             }
             match self.state.try_lock() {
