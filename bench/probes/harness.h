@@ -62,7 +62,7 @@ struct suite {
     size_t count;
 };
 
-extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds;
+extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds, net;
 /* Those of the probe that runs. */
 extern const long *arg;
 extern const char *text;
@@ -83,6 +83,8 @@ static inline uint64_t ticks(void)
 }
 /* Reaps `child`, which must have exited with 0. */
 void reap(pid_t child);
+/* The two ends of a TCP connection over loopback, which send at once (TCP_NODELAY). */
+void make_connection(int both[2]);
 /* A new file of `bytes`. */
 void make_file(const char *path, size_t bytes);
 /* Drops the clean parts of the caches of files and names. */

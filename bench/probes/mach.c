@@ -3,17 +3,20 @@
  * does its part: the slope is the time in which all of them have done it once. Tasks are made before it is measured. */
 #include "harness.h"
 
-enum { TASKS_MAX = 20, BLOCK = 512, FILE_BYTES = 2 << 20, NUMBERS = 256 };
+enum { TASKS_MAX = 20, BLOCK = 512, FILE_BYTES = 2 << 20, NUMBERS = 256, MESSAGE_MAX = 16 << 10 };
 
 struct test {
     void (*part)(int fd, long number);
     /* The working files are read from the disk. */
     int is_cold;
+    /* A task writes to a process of its own over TCP, and has no working file. */
+    int is_stream;
 };
 
 static pid_t tasks[TASKS_MAX];
 static int gate[2], ready[2];
-static char block[BLOCK];
+static char block[BLOCK], message[MESSAGE_MAX];
+static pid_t reader;
 
 static const char *file_of(long task)
 {
@@ -109,9 +112,41 @@ static void random_reads(int fd, long number)
     read_block(fd);
 }
 
-static const struct test tests[] = {{average_user, 0}, {disk_io, 0}, {function_calls, 0}, {random_reads, 1}};
 #define TASKS arg[0]
 #define TEST tests[arg[1]]
+#define MESSAGE arg[2]
+
+/* Streams of messages of one size, after the figures 5 to 8 of the same paper. */
+static void write_message(int fd, long number)
+{
+    (void)number;
+    need(write(fd, message, MESSAGE) == MESSAGE, "write");
+}
+
+/* Makes the process that reads what the task writes. Returns the task's end. */
+static int make_reader(void)
+{
+    int both[2];
+    make_connection(both);
+    reader = fork();
+    need(reader >= 0, "fork");
+    if (reader == 0) {
+        close(both[0]);
+        while (read(both[1], message, MESSAGE_MAX) > 0)
+            ;
+        _exit(0);
+    }
+    close(both[1]);
+    return both[0];
+}
+
+static const struct test tests[] = {
+    {.part = average_user},
+    {.part = disk_io},
+    {.part = function_calls},
+    {.part = random_reads, .is_cold = 1},
+    {.part = write_message, .is_stream = 1},
+};
 
 static void make_files(void)
 {
@@ -131,12 +166,15 @@ static void remove_files(void)
 static void work(long task, long count)
 {
     char token = 0;
-    int fd = open(file_of(task), O_RDWR);
+    int fd = TEST.is_stream ? make_reader() : open(file_of(task), O_RDWR);
     need(fd >= 0, file_of(task));
     TEST.part(fd, count);
     need(write(ready[1], &token, 1) == 1 && read(gate[0], &token, 1) == 1, "the gate");
     for (long number = 0; number < count; number++)
         TEST.part(fd, number);
+    close(fd);
+    if (TEST.is_stream)
+        reap(reader);
     _exit(0);
 }
 
@@ -174,6 +212,13 @@ static void close_pipes(long count)
     }
 }
 
+/* The tasks themselves make what they need. */
+#define STREAMS_BY(words, least, bytes, count) \
+    {.name = "TCP " words " by " #count, .step = least, .prepare = make_tasks, .body = run_tasks, .finish = close_pipes, \
+        .arg = {count, 4, bytes}}
+#define STREAMS(words, least, bytes) \
+    STREAMS_BY(words, least, bytes, 1), STREAMS_BY(words, least, bytes, 2), STREAMS_BY(words, least, bytes, 4), \
+        STREAMS_BY(words, least, bytes, 6), STREAMS_BY(words, least, bytes, 8), STREAMS_BY(words, least, bytes, 10)
 #define TEST_BY(words, least, number, count) \
     {.name = words " by " #count, .step = least, .set_up = make_files, .prepare = make_tasks, .body = run_tasks, \
         .finish = close_pipes, .tear_down = remove_files, .arg = {count, number}}
@@ -187,5 +232,9 @@ static const struct probe list[] = {
     CURVE("disk I/O", 50, 1),
     CURVE("function calls", 200, 2),
     CURVE("random reads", 20, 3),
+    STREAMS("1 B", 1000, 1),
+    STREAMS("64 B", 1000, 64),
+    STREAMS("1000 B", 500, 1000),
+    STREAMS("16 KB", 100, 16 << 10),
 };
 SUITE(mach, list);

@@ -13,8 +13,9 @@ pub const MEMORY: &str = "memory at the prompt";
 /// Returns the greatest allowed ratio to Linux of the row `name` of `suite`.
 pub fn bar(suite: &str, unit: Unit, name: &str) -> Option<f64> {
     match (suite, unit) {
-        ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
+        ("ksos" | "micro" | "net", Unit::Clock) => Some(CLOCK_BAR),
         ("ksos" | "micro", Unit::Instructions) => Some(instruction_bar(name)),
+        ("net", Unit::Instructions) => net_bar(name),
         ("disk" | "mach", _) => Some(1.0),
         ("boot", _) => boot_bar(name),
         _ => None,
@@ -29,6 +30,11 @@ fn boot_bar(name: &str) -> Option<f64> {
         MEMORY => Some(0.25),
         _ => None,
     }
+}
+
+/// Returns the bar of a row over loopback in executed instructions, relative to Linux's.
+fn net_bar(name: &str) -> Option<f64> {
+    NET.iter().find(|(row, _)| *row == name).map(|(_, bar)| *bar)
 }
 
 /// Bar by the clock: the ratio's interval must begin at most here.
@@ -49,6 +55,20 @@ const HALF: [&str; 10] = [
     "delete ",
     "pipe round trip",
     "switch ",
+];
+/// Rows over loopback and their bars: names.
+const NET: [(&str, f64); 11] = [
+    ("TCP round trip of two processes", 0.35),
+    ("TCP round trip of one process", 0.25),
+    ("UDP round trip", 0.38),
+    ("connect+accept+close", 0.25),
+    ("epoll 100 connections", 0.35),
+    ("TCP write 1 B", 0.15),
+    ("TCP write 64 B", 0.4),
+    ("TCP write 1000 B", 0.4),
+    ("TCP write 16 KB", 0.5),
+    ("TCP write 64 KB", 0.5),
+    ("sendfile 64 KB", 0.25),
 ];
 const SEVEN_TENTHS: [&str; 8] = [
     "getppid",
@@ -83,6 +103,8 @@ mod tests {
         let bars = ["prime", "mmap 64 KB", "mmap cached, 1 MB", "stat", "rw"].map(instruction_bar);
         assert_eq!(bars, [1.005, 0.5, 0.9, 0.7, 0.9]);
         assert_eq!(bar("boot", Unit::Clock, PROMPT), Some(1.0 / 6.0));
+        assert_eq!(bar("net", Unit::Instructions, "TCP write 1 B"), Some(0.15));
+        assert_eq!(bar("net", Unit::Instructions, "no such row"), None);
         assert_eq!(bar("ipc", Unit::Clock, "call"), None);
     }
 }

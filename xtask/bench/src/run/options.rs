@@ -11,7 +11,7 @@ use std::path::Path;
 /// Options of `bench`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// The suites [default: ksos, micro, disk, mach, boot, isolation]
+    /// The suites [default: ksos, micro, disk, net, mach, boot, isolation]
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<Suite>,
     /// The unit of measurement

@@ -5,12 +5,13 @@ use crate::values::unit::Unit;
 use anyhow::{Result, bail};
 
 /// The suites that compare sides.
-pub const COMPARED: [Suite; 5] = [Suite::Ksos, Suite::Micro, Suite::Disk, Suite::Mach, Suite::Boot];
+pub const COMPARED: [Suite; 6] =
+    [Suite::Ksos, Suite::Micro, Suite::Disk, Suite::Net, Suite::Mach, Suite::Boot];
 
 /// All suites of `bench/probes`.
-pub const PROBES: [&str; 12] = [
+pub const PROBES: [&str; 13] = [
     "ksos", "calls", "waits", "threads", "memory", "process", "files", "objects", "paths", "kinds",
-    "disk", "mach",
+    "disk", "net", "mach",
 ];
 /// Number of processors on which tasks are shown to run at once.
 pub const MACH_CPUS: u32 = 2;
@@ -24,6 +25,8 @@ pub enum Suite {
     Micro,
     /// Files on the root disk, cold and cached, and trees of files
     Disk,
+    /// Sockets of TCP and UDP over loopback
+    Net,
     /// Up to 20 tasks at once, on 1 and 2 processors, as the Mach/4.3BSD paper's figures
     Mach,
     /// From QEMU's start to the prompt, memory used there, and the kernel's size
@@ -43,6 +46,7 @@ impl Suite {
             Suite::Ksos => "ksos",
             Suite::Micro => "micro",
             Suite::Disk => "disk",
+            Suite::Net => "net",
             Suite::Mach => "mach",
             Suite::Boot => "boot",
             Suite::Ipc => "ipc",
@@ -60,6 +64,7 @@ impl Suite {
                 "kinds",
             ],
             Suite::Disk => &["disk"],
+            Suite::Net => &["net"],
             Suite::Mach => &["mach"],
             Suite::Boot | Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
         }
