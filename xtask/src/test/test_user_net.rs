@@ -4,7 +4,7 @@
 //! `/COUNT` is COUNT bytes of [`content`]. What the host sends to a port of its own reaches port 5000 of the machine; the session
 //! orders it by a line `reach COUNT` and hears of the answer (`reached COUNT`, if all bytes came back).
 use super::test_net::Orders;
-use crate::run::net::{Forward, NetOptions, Network};
+use crate::run::net::{Forward, NetOptions, Network, RootKind};
 use anyhow::{Context, Result, ensure};
 use harness::qemu::Config;
 use std::{
@@ -56,7 +56,8 @@ impl HostEnd {
     /// Returns QEMU's arguments for the card of that machine.
     pub fn arguments(&self, config: &Config) -> Vec<String> {
         let forward = vec![Forward::tcp(self.forwarded, MACHINE_PORT)];
-        NetOptions { net: Network::User, forward, ..NetOptions::default() }.arguments(config)
+        let options = NetOptions { net: Some(Network::User), forward, ..NetOptions::default() };
+        options.arguments(config, RootKind::Other)
     }
     /// Returns kernel parameters that tell the runner of a comparison of both ports.
     pub fn parameters(&self) -> String {
