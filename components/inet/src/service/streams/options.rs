@@ -15,6 +15,8 @@ const NS_PER_US: u64 = 1000;
 const SEGMENT_MIN: u16 = 88;
 /// The greatest MTU of IP that counts, so that lengths fit 16 bits (Linux: IPV4_MAX_PMTU).
 const MTU_MAX: u32 = 65_535;
+/// The slow-start threshold before the first loss (Linux: TCP_INFINITE_SSTHRESH).
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// Returns the greatest segment of a path with the MTU `mtu`, in bytes of options and payload.
 pub(crate) fn segment_max(mtu: u32, destination: IpAddr) -> u16 {
@@ -150,10 +152,10 @@ pub(crate) fn info(known: &ConnectionInfo, mtu: u32, rate_max: u64) -> StreamInf
         rcv_ssthresh: number(known.receive_window),
         rtt: micros(sender.srtt_ns),
         rttvar: micros(sender.rttvar_ns),
-        snd_ssthresh: match sender.ssthresh {
-            // Linux's TCP_INFINITE_SSTHRESH.
-            u64::MAX => 0x7fff_ffff,
-            bytes => segments(bytes),
+        snd_ssthresh: if sender.ssthresh == u64::MAX {
+            NO_THRESHOLD
+        } else {
+            segments(sender.ssthresh)
         },
         snd_cwnd: segments(sender.cwnd),
         advmss: known.advertised_mss,

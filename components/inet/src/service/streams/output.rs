@@ -151,6 +151,30 @@ impl LiveConnection {
     }
 }
 
+/// Makes the arrival of a segment at a connection of this host. No header is made, and no checksum.
+#[inline]
+fn local_arrival(
+    path: &StreamPath,
+    flow: &Flow,
+    out: &Outgoing,
+    (payload, saving): (Vec<PacketSegment>, SynSaving),
+) -> TcpArrival {
+    let is_kept = saving == SynSaving::On && out.segment.flags.contains(TcpFlags::SYN);
+    TcpArrival {
+        flow: reversed(flow),
+        segment: out.segment,
+        payload,
+        interface: InterfaceIndex::LOOPBACK,
+        is_local: true,
+        hop_limit: path.path.hop_limit,
+        more: match out.segment.length {
+            length if length > out.mss => (length - 1) / out.mss.max(1),
+            _ => 0,
+        },
+        headers: if is_kept { saved_syn::headers(path, flow, &out.segment) } else { None },
+    }
+}
+
 /// Sends a segment, or several of the same header.
 pub(crate) fn send(
     passage: &mut Passage,
@@ -165,22 +189,8 @@ pub(crate) fn send(
     }
     if path.path.is_local {
         count_local(events, path, out);
-        // No header is made, and no checksum: the segment goes to the other connection as it is.
-        let is_syn = out.segment.flags.contains(TcpFlags::SYN);
-        let is_kept = is_syn && passage.outside.streams.syn_saving() == SynSaving::On;
-        let arrival = TcpArrival {
-            flow: reversed(flow),
-            segment: out.segment,
-            payload,
-            interface: InterfaceIndex::LOOPBACK,
-            is_local: true,
-            hop_limit: path.path.hop_limit,
-            more: match out.segment.length {
-                length if length > out.mss => (length - 1) / out.mss.max(1),
-                _ => 0,
-            },
-            headers: if is_kept { saved_syn::headers(path, flow, &out.segment) } else { None },
-        };
+        let saving = passage.outside.streams.syn_saving();
+        let arrival = local_arrival(path, flow, out, (payload, saving));
         passage.outside.segments.push_back(arrival);
         return;
     }
