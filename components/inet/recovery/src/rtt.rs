@@ -8,6 +8,9 @@ use crate::api::{RTO_INITIAL_NS, RTO_MAX_NS, RTO_MIN_NS};
 /// The time over which the smallest round-trip time is kept, in nanoseconds: half of Linux's five minutes, twice.
 const MIN_WINDOW_NS: u64 = 150_000_000_000;
 
+/// The smallest measurement that counts, in nanoseconds: one of Linux's microseconds. A round trip within one call takes no time.
+const RTT_MIN_NS: u64 = 1000;
+
 /// The measurements of one connection. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimator {
@@ -46,7 +49,7 @@ impl Estimator {
 
     /// Takes a measurement. `una` and `nxt` are the bounds of the flight after the acknowledgement.
     pub(crate) fn sample(&mut self, rtt_ns: u64, una: u64, nxt: u64, now_ns: u64) {
-        let rtt_ns = rtt_ns.clamp(1, RTO_MAX_NS);
+        let rtt_ns = rtt_ns.clamp(RTT_MIN_NS, RTO_MAX_NS);
         self.sample_min(rtt_ns, now_ns);
         if self.srtt_ns == 0 {
             self.srtt_ns = rtt_ns;
