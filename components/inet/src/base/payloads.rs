@@ -7,8 +7,9 @@ use alloc::{boxed::Box, vec::Vec};
 use interfaces::sockets::Payload;
 use rt::PAGE_BYTES;
 
-/// Bytes of a payload that is copied, at most, so that it does not keep a frame.
-pub const COPIED_MAX: usize = 256;
+/// Bytes of a payload that is copied, at most, so that it does not keep a frame: half a frame. The socket pays for what it keeps,
+/// and as many short datagrams find room as on Linux.
+pub const COPIED_MAX: usize = PAGE_BYTES / 2;
 
 /// Returns a received payload for the client. `None` if memory is refused.
 pub fn received<B: Buffer>(payload: &Arrival<'_, B>) -> Option<Payload> {

@@ -351,9 +351,9 @@ fn long_payloads_pass_by_frames_and_short_ones_are_copied() {
         .run(&mut worker, &mut Nowhere, S, |run| stack.datagram_bind(run, &server.end, to))
         .unwrap();
     let frame = Frame::zeroed().unwrap();
-    let data: Vec<u8> = (0..2000u32).map(|at| (at % 251) as u8).collect();
+    let data: Vec<u8> = (0..3000u32).map(|at| (at % 251) as u8).collect();
     frame.write(100, &data);
-    for (length, is_shared) in [(2000, true), (257, true), (256, false), (10, false)] {
+    for (length, is_shared) in [(3000, true), (2049, true), (2048, false), (10, false)] {
         let part = PacketSegment { frame: frame.clone(), offset: 100, length };
         let one =
             SentDatagram { payload: Payload::Segments(vec![part]), ..datagram(Some(to), b"") };

@@ -16,8 +16,8 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{Errno, io::Source};
 
-/// Bytes of a payload that are kept on the heap; longer ones are kept in frames.
-const HEAP_MAX: usize = 2048;
+/// Bytes of a payload that are kept on the heap, as the stack puts them beside the headers; longer ones are kept in frames.
+const HEAP_MAX: usize = 64;
 /// Bytes that no datagram exceeds: the length field of IP has 16 bits.
 const LENGTH_MAX: usize = 0xffff;
 
