@@ -128,6 +128,8 @@ pub struct Ipv6Settings {
     pub retransmit_ms: u32,
     /// Routers' advertisements are heeded.
     pub is_autoconfigured: bool,
+    /// The interface has no IPv6 (`disable_ipv6`).
+    pub is_disabled: bool,
 }
 
 /// Frames that taps want beside those that the interface receives by itself: the number of wishes for each.
@@ -209,6 +211,7 @@ impl Interface {
             reachable_ms: 30_000,
             retransmit_ms: 1000,
             is_autoconfigured,
+            is_disabled: false,
         };
         Interface {
             index,

@@ -26,7 +26,7 @@ fn scope_of(record: &AddressRecord) -> AddressScope {
 /// Adds an address, or changes one.
 ///
 /// # Errors
-/// `NoDevice`, `Exists`, `Invalid`, `NoEntry`.
+/// `NoDevice`, `Exists`, `Invalid`, `NoEntry`, `Forbidden` for IPv6 on an interface without it.
 pub(super) fn add(
     inet: &Inet,
     record: &AddressRecord,
@@ -35,6 +35,9 @@ pub(super) fn add(
     let index = records::index(record.interface);
     let view = inet.stack().view();
     let interface = view.configuration.interface(index).ok_or(AdministrationError::NoDevice)?;
+    if record.address.is_ipv6() && interface.ipv6.is_disabled {
+        return Err(AdministrationError::Forbidden);
+    }
     let now_ns = inet.now_ns();
     let end = |seconds: Option<u32>| {
         seconds.map(|seconds| now_ns.saturating_add(u64::from(seconds) * NS_PER_S))

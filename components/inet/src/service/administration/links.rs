@@ -114,6 +114,17 @@ fn check(inet: &Inet, old: &Interface, change: &LinkChange) -> Result<(), Admini
 /// Ends what needs the interface, before it is switched off: addresses of IPv6, neighbours and routes.
 fn switch_off(inet: &Inet, old: &Interface) {
     let index = old.index;
+    end_version6(inet, old);
+    inet.stack().flush_neighbours(index);
+    let _ = inet.stack().configure(|all| {
+        all.drop_routes(index);
+        Ok::<(), ChangeError>(())
+    });
+}
+
+/// Ends IPv6 of an interface: its addresses and routes.
+pub(super) fn end_version6(inet: &Inet, old: &Interface) {
+    let index = old.index;
     let gone: Vec<IpAddr> =
         old.addresses.iter().map(|one| one.address).filter(IpAddr::is_ipv6).collect();
     inet.run(|stack, run| {
@@ -122,33 +133,43 @@ fn switch_off(inet: &Inet, old: &Interface) {
             let _ = stack.remove_address(run, index, address);
         }
         stack.stop_ipv6(index);
-        stack.flush_neighbours(index);
-        let _ = stack.configure(|all| {
-            all.drop_routes(index);
-            Ok::<(), ChangeError>(())
-        });
+    });
+    let _ = inet.stack().configure(|all| {
+        all.routes
+            .retain(|_, route| route.interface != index || route.destination.address().is_ipv4());
+        Ok::<(), ChangeError>(())
     });
 }
 
 /// Begins what belongs to an interface that was switched on.
 fn switched_on(inet: &Inet, index: InterfaceIndex) {
+    let view = inet.stack().view();
+    let Some(interface) = view.configuration.interface(index) else { return };
+    let has_version4 = interface.addresses.iter().any(|one| one.address.is_ipv4());
+    if interface.is_loopback() && !has_version4 {
+        add_loopback(inet, (IpAddr::V4(Ipv4Addr::LOCALHOST), 8));
+    }
+    begin_version6(inet, index);
+}
+
+/// Begins IPv6 of an interface that is up: its first address.
+pub(super) fn begin_version6(inet: &Inet, index: InterfaceIndex) {
+    let view = inet.stack().view();
+    let found = view.configuration.interface(index);
+    let Some(interface) = found.filter(|one| !one.ipv6.is_disabled) else { return };
+    if interface.is_loopback() {
+        add_loopback(inet, (IpAddr::V6(Ipv6Addr::LOCALHOST), 128));
+    } else if interface.mtu >= MTU6_MIN {
+        inet.run(|stack, run| stack.start_ipv6(run, index));
+    }
+}
+
+/// Gives the loopback interface an address, unless it has it.
+fn add_loopback(inet: &Inet, (address, length): (IpAddr, u8)) {
     let now_ns = inet.now_ns();
-    inet.run(|stack, run| {
-        let Some(interface) = run.configuration.interface(index) else { return };
-        if interface.is_loopback() {
-            let has_version4 = interface.addresses.iter().any(|one| one.address.is_ipv4());
-            let version4 = (IpAddr::V4(Ipv4Addr::LOCALHOST), 8);
-            let version6 = (IpAddr::V6(Ipv6Addr::LOCALHOST), 128);
-            let wanted = [Some(version4).filter(|_| !has_version4), Some(version6)];
-            for (address, length) in wanted.into_iter().flatten() {
-                if let Some(mut entry) = InterfaceAddress::new(address, length) {
-                    entry.broadcast = None;
-                    entry.changed_ns = (now_ns, now_ns);
-                    let _ = stack.add_address(run, index, entry);
-                }
-            }
-        } else if interface.mtu >= MTU6_MIN {
-            stack.start_ipv6(run, index);
-        }
-    });
+    if let Some(mut entry) = InterfaceAddress::new(address, length) {
+        entry.broadcast = None;
+        entry.changed_ns = (now_ns, now_ns);
+        let _ = inet.run(|stack, run| stack.add_address(run, InterfaceIndex::LOOPBACK, entry));
+    }
 }

@@ -1,10 +1,10 @@
 //! Settings.
-use super::records;
+use super::{links, records};
 use crate::{
     service::inet::Inet,
     tables::{
-        configuration::{ChangeError, HOPS},
-        interface::Ipv6Settings,
+        configuration::{ChangeError, Configuration, HOPS},
+        interface::{Interface, Ipv6Settings},
     },
 };
 use alloc::{vec, vec::Vec};
@@ -23,6 +23,14 @@ pub(super) fn get(inet: &Inet, parameter: NetworkParameter) -> Option<Vec<i64>> 
             let (first, last) = inet.stack().port_range.get();
             Some(vec![first.into(), last.into()])
         }
+        // This host forwards nothing.
+        NetworkParameter::Conf(_, Conf::Forwarding4 | Conf::Forwarding6) => Some(vec![0]),
+        NetworkParameter::Conf(ParameterScope::All, Conf::DisableVersion6) => {
+            let view = inet.stack().view();
+            let is_off = view.configuration.interfaces().all(|one| one.ipv6.is_disabled);
+            Some(vec![is_off.into()])
+        }
+        NetworkParameter::Conf(ParameterScope::Default, Conf::DisableVersion6) => Some(vec![0]),
         NetworkParameter::Conf(ParameterScope::Interface(number), conf) => {
             let view = inet.stack().view();
             let settings = view.configuration.interface(records::index(number))?.ipv6;
@@ -39,6 +47,7 @@ fn of_interface(settings: &Ipv6Settings, conf: Conf) -> Option<i64> {
         Conf::ReachableMs4 | Conf::ReachableMs6 => settings.reachable_ms.into(),
         Conf::RetransmitMs4 | Conf::RetransmitMs6 => settings.retransmit_ms.into(),
         Conf::AcceptAdvertisements | Conf::Autoconfiguration => settings.is_autoconfigured.into(),
+        Conf::DisableVersion6 => settings.is_disabled.into(),
         _ => return None,
     })
 }
@@ -56,8 +65,10 @@ pub(super) fn set(
         return set_port_range(inet, values);
     }
     let value = *values.first().ok_or(AdministrationError::Invalid)?;
-    let NetworkParameter::Conf(ParameterScope::Interface(number), conf) = parameter else {
-        return inet.streams().parameters.set(parameter, value);
+    let (number, conf) = match parameter {
+        NetworkParameter::Conf(ParameterScope::Interface(number), conf) => (number, conf),
+        NetworkParameter::Conf(scope, conf) => return set_for_all(inet, scope, conf, value),
+        _ => return inet.streams().parameters.set(parameter, value),
     };
     let index = records::index(number);
     let view = inet.stack().view();
@@ -78,6 +89,11 @@ pub(super) fn set(
         Conf::AcceptAdvertisements | Conf::Autoconfiguration => {
             settings.is_autoconfigured = value != 0;
         }
+        Conf::DisableVersion6 if matches!(value, 0 | 1) => {
+            switch_version6(inet, interface, value);
+            return Ok(());
+        }
+        Conf::Forwarding4 | Conf::Forwarding6 if value == 0 => return Ok(()),
         _ if of_interface(&settings, conf).is_some() => return Err(AdministrationError::Invalid),
         _ => return Err(AdministrationError::Unsupported),
     }
@@ -103,4 +119,43 @@ fn set_port_range(inet: &Inet, values: &[i64]) -> Result<(), AdministrationError
     }
     range.set((first, last));
     Ok(())
+}
+
+/// Sets a parameter of all interfaces, or of those to come.
+///
+/// # Errors
+/// `Invalid`, `Unsupported`.
+fn set_for_all(
+    inet: &Inet,
+    scope: ParameterScope,
+    conf: Conf,
+    value: i64,
+) -> Result<(), AdministrationError> {
+    match (conf, value, scope) {
+        (Conf::DisableVersion6, 0 | 1, ParameterScope::All) => {
+            let view = inet.stack().view();
+            view.configuration.interfaces().for_each(|one| switch_version6(inet, one, value));
+            Ok(())
+        }
+        (Conf::Forwarding4 | Conf::Forwarding6 | Conf::DisableVersion6, 0, _) => Ok(()),
+        _ => Err(AdministrationError::Unsupported),
+    }
+}
+
+/// Switches IPv6 of an interface off (1) or on (0), unless it is so (`disable_ipv6`).
+fn switch_version6(inet: &Inet, interface: &Interface, value: i64) {
+    let is_disabled = value != 0;
+    if interface.ipv6.is_disabled == is_disabled {
+        return;
+    }
+    let mark = |all: &mut Configuration| {
+        all.edit_interface(interface.index, |one| one.ipv6.is_disabled = is_disabled)
+    };
+    // An interface that is gone meanwhile has nothing to switch.
+    let is_there = inet.stack().configure(mark).is_ok();
+    match (is_there, is_disabled) {
+        (true, true) => links::end_version6(inet, interface),
+        (true, false) if interface.is_up() => links::begin_version6(inet, interface.index),
+        _ => {}
+    }
 }

@@ -2,7 +2,7 @@
 use crate::NetErrno;
 use alloc::string::String;
 use core::fmt::Write;
-use interfaces::sockets::{InterfaceParameter as Conf, NetworkParameter as Core};
+use interfaces::sockets::{InterfaceParameter as Conf, NetworkParameter as Core, ParameterScope};
 
 /// A file and its parameter.
 pub type CoreSetting = (&'static str, Core);
@@ -19,6 +19,7 @@ pub const CORE4: &[CoreSetting] = &[
     ("icmp_ratemask", Core::IcmpRateMask),
     ("igmp_max_memberships", Core::IgmpMaxMemberships),
     ("ip_default_ttl", Core::DefaultTtl),
+    ("ip_forward", Core::Conf(ParameterScope::All, Conf::Forwarding4)),
     ("ip_local_port_range", Core::LocalPortRange),
     ("ip_no_pmtu_disc", Core::NoPathDiscovery),
     ("ip_nonlocal_bind", Core::NonlocalBind),

@@ -6,7 +6,7 @@
 //!     eth0        a file a parameter of the interface
 //! ```
 use super::items::PERMISSIONS;
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{string::String, sync::Arc, vec, vec::Vec};
 use core::ops::ControlFlow;
 use interfaces::{
     file_system::{Attributes, DirectoryEntry, FileType, TakeEntry},
@@ -15,12 +15,12 @@ use interfaces::{
 use memory::setting::{self, Setting as SocketSetting};
 use netadmin::tables::{
     CONF4, CONF6, CORE4, CORE6, CoreSetting, InterfaceSetting, NEIGHBOURS4, NEIGHBOURS6,
-    format_values, parse_name,
+    congestion_controls, format_values, parse_name,
 };
 use objects::socket::{
     internet::{
-        self, MODERATES_RECEIVE, PING_GROUP_FIRST, PING_GROUP_LAST, RECEIVE_SPACE, SEND_SPACE,
-        UNPRIVILEGED_PORT_START,
+        self, BIND_VERSION6_ONLY, MODERATES_RECEIVE, PING_GROUP_FIRST, PING_GROUP_LAST,
+        RECEIVE_SPACE, SEND_SPACE, UNPRIVILEGED_PORT_START,
     },
     netlink::ioctl_number,
 };
@@ -35,18 +35,28 @@ use vfs::{
 const FIRST_INODE: u64 = 1 << 31;
 const SPREAD: u64 = 131;
 const FILE_PERMISSIONS: u16 = 0o644;
+const TEXT_PERMISSIONS: u16 = 0o444;
 const ROOT_USER: (u32, u32) = (0, 0);
 
 /// A folder of a family: its files, and the folders with those of interfaces.
 struct FamilyFolder {
     files: &'static [CoreSetting],
+    texts: &'static [TextSetting],
     conf: &'static [InterfaceSetting],
     neighbours: &'static [InterfaceSetting],
 }
 
 static FAMILIES: [FamilyFolder; 2] = [
-    FamilyFolder { files: CORE4, conf: CONF4, neighbours: NEIGHBOURS4 },
-    FamilyFolder { files: CORE6, conf: CONF6, neighbours: NEIGHBOURS6 },
+    FamilyFolder { files: CORE4, texts: TEXTS4, conf: CONF4, neighbours: NEIGHBOURS4 },
+    FamilyFolder { files: CORE6, texts: &[], conf: CONF6, neighbours: NEIGHBOURS6 },
+];
+
+/// A file that cannot be written, and the function that makes its text.
+type TextSetting = (&'static str, fn() -> String);
+
+const TEXTS4: &[TextSetting] = &[
+    ("tcp_allowed_congestion_control", congestion_controls),
+    ("tcp_available_congestion_control", congestion_controls),
 ];
 
 /// A place in the tree.
@@ -54,8 +64,9 @@ static FAMILIES: [FamilyFolder; 2] = [
 enum Place {
     Family(&'static FamilyFolder),
     Interfaces(&'static [InterfaceSetting]),
-    Interface(&'static [InterfaceSetting], u32),
+    Interface(&'static [InterfaceSetting], ParameterScope),
     File(NetworkParameter),
+    Text(fn() -> String),
 }
 
 struct SettingNode {
@@ -84,6 +95,7 @@ fn of_sockets(parameter: NetworkParameter) -> Option<Vec<&'static SocketSetting>
         NetworkParameter::PingGroupRange => Some(vec![&PING_GROUP_FIRST, &PING_GROUP_LAST]),
         NetworkParameter::TcpRmem => Some(RECEIVE_SPACE.iter().collect()),
         NetworkParameter::TcpWmem => Some(SEND_SPACE.iter().collect()),
+        NetworkParameter::BindVersion6Only => Some(vec![&BIND_VERSION6_ONLY]),
         NetworkParameter::TcpModerateRcvbuf => Some(vec![&MODERATES_RECEIVE]),
         _ => None,
     }
@@ -121,7 +133,7 @@ fn set(parameter: NetworkParameter, data: &[u8]) -> Result<(), Errno> {
 
 impl SettingNode {
     fn is_folder(&self) -> bool {
-        !matches!(self.place, Place::File(_))
+        !matches!(self.place, Place::File(_) | Place::Text(_))
     }
     /// Returns the names in the folder, with their places.
     fn names(&self) -> Vec<(Vec<u8>, Place)> {
@@ -133,21 +145,32 @@ impl SettingNode {
                 let files =
                     family.files.iter().filter(|(_, parameter)| values(*parameter).is_some());
                 all.extend(files.map(|(file, parameter)| (name(file), Place::File(*parameter))));
+                let texts = family.texts.iter();
+                all.extend(texts.map(|(file, text)| (name(file), Place::Text(*text))));
                 all
             }
             Place::Interfaces(table) => {
                 let links = network().map_or_else(Vec::new, |network| network.links());
-                let all = links.iter();
-                all.map(|link| (name(&link.name), Place::Interface(table, link.index))).collect()
+                let links = links.iter().map(|link| (name(&link.name), link.index));
+                let links = links.map(|(name, index)| (name, ParameterScope::Interface(index)));
+                let whole = [
+                    (name("all"), ParameterScope::All),
+                    (name("default"), ParameterScope::Default),
+                ];
+                let is_there = |(_, scope): &(Vec<u8>, ParameterScope)| {
+                    let parameter = |one| NetworkParameter::Conf(*scope, one);
+                    table.iter().any(|(_, one)| values(parameter(*one)).is_some())
+                };
+                let all = whole.into_iter().chain(links).filter(is_there);
+                all.map(|(name, scope)| (name, Place::Interface(table, scope))).collect()
             }
-            Place::Interface(table, index) => {
-                let scope = ParameterScope::Interface(index);
+            Place::Interface(table, scope) => {
                 let all =
                     table.iter().map(|(file, one)| (*file, NetworkParameter::Conf(scope, *one)));
                 let all = all.filter(|(_, parameter)| values(*parameter).is_some());
                 all.map(|(file, parameter)| (name(file), Place::File(parameter))).collect()
             }
-            Place::File(_) => Vec::new(),
+            Place::File(_) | Place::Text(_) => Vec::new(),
         }
     }
     fn child(&self, index: usize, place: Place) -> SettingNode {
@@ -162,7 +185,11 @@ impl SettingNode {
 
 impl Node for SettingNode {
     fn attributes(&self) -> Attributes {
-        let permissions = if self.is_folder() { PERMISSIONS } else { FILE_PERMISSIONS };
+        let permissions = match self.place {
+            Place::File(_) => FILE_PERMISSIONS,
+            Place::Text(_) => TEXT_PERMISSIONS,
+            _ => PERMISSIONS,
+        };
         let known = attributes(self.inode, self.file_type(), permissions, ROOT_USER);
         // Linux does not count the links of directories of settings.
         Attributes { links: 1, ..known }
@@ -204,7 +231,11 @@ impl Node for SettingNode {
         Ok(())
     }
     fn generate(&self, _: &dyn Principal) -> Result<Vec<u8>, Errno> {
-        let Place::File(parameter) = self.place else { return Err(Errno::EINVAL) };
+        let parameter = match self.place {
+            Place::File(parameter) => parameter,
+            Place::Text(text) => return Ok(text().into_bytes()),
+            _ => return Err(Errno::EINVAL),
+        };
         let values = values(parameter).ok_or(Errno::ENOENT)?;
         Ok(format_values(parameter, &values).into_bytes())
     }

@@ -28,7 +28,9 @@ pub use datagram::InternetDatagram;
 pub(in crate::socket) use datagram::time_of;
 pub(in crate::socket) use network::taps;
 pub use network::{administration, interface_name, interface_named, set_network};
-pub use settings::{PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START};
+pub use settings::{
+    BIND_VERSION6_ONLY, PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START,
+};
 pub use stream::{InternetStream, MODERATES_RECEIVE, RECEIVE_SPACE, SEND_SPACE};
 
 pub use super::option_input::OptionInput;

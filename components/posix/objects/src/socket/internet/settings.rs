@@ -13,6 +13,9 @@ pub static PING_GROUP_FIRST: Setting = Setting::new(1, 0, u32::MAX as i64);
 /// See [`PING_GROUP_FIRST`].
 pub static PING_GROUP_LAST: Setting = Setting::new(0, 0, u32::MAX as i64);
 
+/// Sockets of AF_INET6 begin with IPV6_V6ONLY (`net.ipv6.bindv6only`), which cannot be switched on.
+pub static BIND_VERSION6_ONLY: Setting = Setting::new(0, 0, 0);
+
 bitflags! {
     /// The parts of a received datagram's header of which a program is told in control messages, and options that are a flag
     /// and are used here alone.
