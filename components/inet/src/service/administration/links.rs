@@ -1,5 +1,5 @@
 //! Changes of interfaces.
-use super::records::{self, mtu_range};
+use super::records::{self, MTU6_MIN, mtu_range};
 use crate::{
     service::{inet::Inet, links::LinkDetails},
     tables::{
@@ -11,8 +11,6 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{AdministrationError, LinkChange};
 
-/// The least MTU with which an interface has IPv6 (RFC 8200 section 5).
-const MTU6_MIN: u32 = 1280;
 /// The greatest MTU that can be set at all.
 const MTU_END: u32 = i32::MAX as u32;
 

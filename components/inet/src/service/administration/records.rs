@@ -9,10 +9,11 @@ use crate::{
     },
 };
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use interfaces::sockets::{
     AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, RouteRecord, number,
 };
+use packet::{igmp::ALL_HOSTS, ipv6::ALL_NODES};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_CS: u64 = 10_000_000;
@@ -21,6 +22,10 @@ const LOWER_UP: u32 = 1 << 16;
 /// The least MTU of IPv4, the greatest of Ethernet with offloads, and no limit.
 const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
+/// The least MTU with which an interface has IPv6 (RFC 8200 section 5).
+pub(super) const MTU6_MIN: u32 = 1280;
+/// All nodes of the host itself (RFC 4291 section 2.7.1).
+const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
 /// `IF_OPER_*`.
 const UNKNOWN: u8 = 0;
 const DOWN: u8 = 2;
@@ -194,12 +199,22 @@ pub(super) fn route(table: TableId, route: &Route, now_ns: u64) -> RouteRecord {
     }
 }
 
-/// Describes the groups of an interface.
+/// Describes the groups of an interface. One that is up takes part in those of all hosts, which the stack does not keep.
 pub(super) fn memberships(interface: &Interface) -> Vec<MembershipRecord> {
-    let index = interface.index.0;
-    let all = interface.groups.iter();
-    all.map(|(group, users)| MembershipRecord { interface: index, group: *group, users: *users })
-        .collect()
+    let one = |group, users| MembershipRecord { interface: interface.index.0, group, users };
+    let mut all: Vec<MembershipRecord> =
+        interface.groups.iter().map(|(group, users)| one(*group, *users)).collect();
+    let has_version6 = !interface.ipv6.is_disabled && interface.mtu >= MTU6_MIN;
+    let for_all = [
+        (IpAddr::V4(ALL_HOSTS), true),
+        (IpAddr::V6(ALL_NODES), has_version6),
+        (IpAddr::V6(ALL_NODES_HERE), has_version6),
+    ];
+    let more = for_all.into_iter().filter(|(group, is_there)| {
+        *is_there && interface.is_up() && !interface.groups.contains_key(group)
+    });
+    all.extend(more.map(|(group, _)| one(group, 1)));
+    all
 }
 
 /// Returns the prefix of a record, or `None` for one that is too long.
