@@ -194,10 +194,11 @@ impl StackTap {
         let kind = kind.map_or(0, |kind| u16::from_be_bytes(*kind));
         if matches!(kind, ethertype::IPV4 | ethertype::IPV6) {
             inet.run(|stack, run| {
+                // The stack did not make the packet, so its addresses are checked as those of one from outside.
                 let origin = PacketOrigin {
                     interface: InterfaceIndex::LOOPBACK,
                     cast: Cast::Unicast,
-                    is_looped: true,
+                    is_looped: false,
                 };
                 if let Some(arrival) = Arrival::new(head, &payload, head.len()) {
                     // Loopback verifies no checksums, as on Linux.

@@ -163,18 +163,17 @@ impl PacketSocket {
         }
         Ok(())
     }
-    /// Removes a membership once as many were removed as added.
-    fn leave(&self, interface: u32, membership: LinkMembership) -> Result<(), Errno> {
+    /// Removes a membership once as many were removed as added. One that is not there is ignored, as on Linux.
+    fn leave(&self, interface: u32, membership: LinkMembership) {
         let mut control = self.control.lock();
         let is_it = |one: &(u32, LinkMembership, u32)| (one.0, one.1) == (interface, membership);
-        let place = control.memberships.iter().position(is_it).ok_or(Errno::EADDRNOTAVAIL)?;
-        let Some(one) = control.memberships.get_mut(place) else { return Ok(()) };
+        let Some(place) = control.memberships.iter().position(is_it) else { return };
+        let Some(one) = control.memberships.get_mut(place) else { return };
         one.2 -= 1;
         if one.2 == 0 {
             control.memberships.swap_remove(place);
             self.tap.leave(interface, membership);
         }
-        Ok(())
     }
     /// Ends the socket; later calls do nothing.
     fn end(&self) {

@@ -68,7 +68,7 @@ impl PacketSocket {
     /// Sets an option.
     ///
     /// # Errors
-    /// `ENOPROTOOPT`, `EINVAL`, `EBUSY` with a ring, `ENODEV`, `EADDRNOTAVAIL`, `ENOMEM`, `EFAULT`.
+    /// `ENOPROTOOPT`, `EINVAL`, `EBUSY` with a ring, `ENODEV`, `ENOMEM`, `EFAULT`.
     pub(super) fn set_packet_option(&self, number: u32, input: &OptionInput) -> Result<(), Errno> {
         match number {
             ADD_MEMBERSHIP | DROP_MEMBERSHIP => return self.set_membership(number, input),
@@ -133,7 +133,8 @@ impl PacketSocket {
             _ => return Err(Errno::EINVAL),
         };
         if number == DROP_MEMBERSHIP {
-            return self.leave(interface, membership);
+            self.leave(interface, membership);
+            return Ok(());
         }
         link_of(interface).ok_or(Errno::ENODEV)?;
         if length > MAC_BYTES {

@@ -4,7 +4,7 @@ use super::{
     address::LinkAddress,
     errno,
     receive::option_bit,
-    transmit::{GivenFrame, TransmitRing},
+    transmit::{FrameStart, GivenFrame},
 };
 use crate::socket::interface::{SocketAddress, SocketKind};
 use alloc::vec::Vec;
@@ -103,7 +103,12 @@ impl PacketSocket {
         }
     }
     fn next_given(&self) -> Option<GivenFrame> {
-        self.control.lock().transmit.as_ref().and_then(TransmitRing::next)
+        let start = match self.common.kind() {
+            _ if !self.receiver.is_on(option_bit::HAS_OFFSET) => FrameStart::BehindHeader,
+            SocketKind::Datagram => FrameStart::AtNetwork,
+            _ => FrameStart::AtLink,
+        };
+        self.control.lock().transmit.as_ref().and_then(|ring| ring.next(start))
     }
     /// Sends a frame of the ring. With PACKET_LOSS a frame that cannot be sent is dropped.
     fn transmit_given(&self, target: &FrameTarget, mut given: GivenFrame) -> Result<usize, Errno> {

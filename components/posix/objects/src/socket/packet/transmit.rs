@@ -9,6 +9,17 @@ const AVAILABLE: u32 = 0;
 const SEND_REQUEST: u32 = 1;
 const WRONG_FORMAT: u32 = 1 << 2;
 
+/// The place of the first byte of a frame in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameStart {
+    /// Behind the header of the slot.
+    BehindHeader,
+    /// At the offset of the link's header (PACKET_TX_HAS_OFF, SOCK_RAW).
+    AtLink,
+    /// At the offset of the network's header (PACKET_TX_HAS_OFF, SOCK_DGRAM).
+    AtNetwork,
+}
+
 /// A frame that is to be sent.
 pub(super) struct GivenFrame {
     /// Offset of its status.
@@ -50,15 +61,34 @@ impl TransmitRing {
         self.slot(number) + if self.version == RingVersion::Three { 20 } else { 0 }
     }
     /// Returns the next frame that is to be sent.
-    pub(super) fn next(&self) -> Option<GivenFrame> {
+    pub(super) fn next(&self, start: FrameStart) -> Option<GivenFrame> {
         let at = self.status_at(self.head);
         if self.pages.word(at) & SEND_REQUEST == 0 {
             return None;
         }
-        Some(GivenFrame { at, bytes: self.bytes(self.slot(self.head)) })
+        Some(GivenFrame { at, bytes: self.bytes(self.slot(self.head), start) })
     }
-    /// Copies the bytes of the frame at an offset. They begin behind the header (`tpacket_parse_header`).
-    fn bytes(&self, slot: usize) -> Result<Vec<u8>, Errno> {
+    /// Returns the offset of the first byte of the frame at `slot`, of which `length` are to be sent (`tpacket_parse_header`).
+    fn first(&self, (slot, length): (usize, usize), start: FrameStart) -> Result<usize, Errno> {
+        let least = self.version.header();
+        let most = (self.request.frame_bytes as usize).checked_sub(length);
+        let offsets_at = match self.version {
+            RingVersion::One => 16,
+            RingVersion::Two => 12,
+            RingVersion::Three => 24,
+        };
+        let offsets = self.pages.word(slot + offsets_at);
+        let first = match start {
+            FrameStart::BehindHeader => return Ok(least),
+            FrameStart::AtLink => offsets & 0xffff,
+            FrameStart::AtNetwork => offsets >> 16,
+        };
+        let first = first as usize;
+        let is_inside = first >= least && most.is_some_and(|most| first <= most);
+        if is_inside { Ok(first) } else { Err(Errno::EINVAL) }
+    }
+    /// Copies the bytes of the frame at an offset.
+    fn bytes(&self, slot: usize, start: FrameStart) -> Result<Vec<u8>, Errno> {
         let (length_at, next) = match self.version {
             RingVersion::One => (8, 0),
             RingVersion::Two => (4, 0),
@@ -68,10 +98,10 @@ impl TransmitRing {
             return Err(Errno::EINVAL);
         }
         let length = self.pages.word(slot + length_at) as usize;
-        let first = self.version.header();
-        if length > (self.request.frame_bytes as usize).saturating_sub(first) {
+        if length > (self.request.frame_bytes as usize).saturating_sub(self.version.header()) {
             return Err(Errno::EMSGSIZE);
         }
+        let first = self.first((slot, length), start)?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| Errno::ENOBUFS)?;
         bytes.resize(length, 0);
