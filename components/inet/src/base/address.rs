@@ -91,6 +91,14 @@ impl Prefix {
     pub fn length(&self) -> u8 {
         self.length
     }
+    /// Returns whether it is one address alone.
+    pub fn is_host(&self) -> bool {
+        self.length == Family::of(self.address).bits()
+    }
+    /// Returns the last address, as the first of its 128 bits.
+    pub fn last_bits(&self) -> u128 {
+        bits(self.address) | !mask(self.length)
+    }
     /// Returns whether `address` lies in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         Family::of(address) == Family::of(self.address)

@@ -62,7 +62,9 @@ impl<B: Buffer> Stack<B> {
         };
         let own = address.address;
         self.configure(|all| all.add_address(index, address))?;
-        if let IpAddr::V6(one) = own {
+        if let IpAddr::V6(one) = own
+            && !is_loopback
+        {
             // Membership in the group of an address is told to routers and switches before the first probe.
             let _ = self.join_group(run, index, solicited_node(one).into());
         }

@@ -129,12 +129,14 @@ impl Configuration {
     }
     /// Removes the routes that an entry brought, then adds those of all entries of the interface.
     fn renew_routes(&mut self, index: InterfaceIndex, old: &InterfaceAddress) {
-        for (table, route) in routes_of(index, old) {
+        let Some(interface) = self.interfaces.get(&index) else { return };
+        for (table, route) in routes_of(interface, old) {
             let _ = self.routes.remove(table, &route);
         }
         self.bring_routes(index);
     }
-    /// Adds the routes of an interface's addresses that are not there. An interface that is down has only those of [`stays`].
+    /// Adds the routes of an interface's addresses that are not there. An interface that is down gets only those of the addresses
+    /// themselves, as far as they stay ([`stays`]).
     pub fn bring_routes(&mut self, index: InterfaceIndex) {
         self.bring(index, |_| true);
     }
@@ -142,8 +144,9 @@ impl Configuration {
     fn bring(&mut self, index: InterfaceIndex, chosen: impl Fn(&InterfaceAddress) -> bool) {
         let Some(interface) = self.interfaces.get(&index) else { return };
         let chosen = interface.addresses.iter().filter(|one| chosen(one));
-        let all = chosen.flat_map(|one| routes_of(index, one));
-        for (table, route) in all.filter(|(_, route)| interface.is_up() || stays(route)) {
+        let all = chosen.flat_map(|one| routes_of(interface, one));
+        let is_there = |route: &Route| route.destination.is_host() && stays(route);
+        for (table, route) in all.filter(|(_, route)| interface.is_up() || is_there(route)) {
             // Two addresses of a network share its route.
             let _ = self.routes.add(table, route);
         }
@@ -252,38 +255,44 @@ fn stays(route: &Route) -> bool {
     route.kind == RouteKind::Local && route.destination.address().is_ipv4()
 }
 
-/// Returns the routes that an address brings.
+/// Returns the routes that an address of an interface brings (`fib_add_ifaddr` of Linux).
 fn routes_of(
-    index: InterfaceIndex,
+    interface: &Interface,
     address: &InterfaceAddress,
 ) -> impl Iterator<Item = (TableId, Route)> {
-    let with = |kind, destination| Route {
+    let network = address.network();
+    let is_primary = |one: &&InterfaceAddress| {
+        !one.flags.contains(AddressFlags::SECONDARY) && one.network() == network
+    };
+    // The primary address of a network speaks for all of its addresses.
+    let is_secondary = address.flags.contains(AddressFlags::SECONDARY);
+    let primary = interface.addresses.iter().filter(|_| is_secondary).find(is_primary);
+    let source = primary.unwrap_or(address).address;
+    let index = interface.index;
+    let with = move |kind, destination| Route {
         kind,
         protocol: maker::KERNEL,
-        preferred_source: address.address.is_ipv4().then_some(address.address),
+        preferred_source: source.is_ipv4().then_some(source),
         ..Route::on_link(destination, index)
     };
-    let network = address.network();
-    let is_loopback = address.address.is_loopback();
     let own = Prefix::host(address.address);
     let local = address.is_usable().then(|| (TableId::LOCAL, with(RouteKind::Local, own)));
-    // All addresses of loopback are this host's, not only those that it was given.
-    let of_loopback =
-        (is_loopback && network != own).then(|| (TableId::LOCAL, with(RouteKind::Local, network)));
     // The last address of a network is for all, whatever else is.
-    let of_network = network.broadcast().filter(|_| address.peer.is_none());
+    let of_network = network.broadcast();
     let [first, second] = [of_network, address.broadcast.filter(|all| of_network != Some(*all))]
         .map(|all| all.filter(|_| address.address.is_ipv4()))
         .map(|all| all.map(|all| with(RouteKind::Broadcast, Prefix::host(all.into()))));
     let [first, second] = [first, second].map(|route| route.map(|route| (TableId::LOCAL, route)));
-    let has_network = !address.flags.contains(AddressFlags::NOPREFIXROUTE)
-        && !is_loopback
-        && network != Prefix::host(address.address);
+    let has_network = !address.flags.contains(AddressFlags::NOPREFIXROUTE) && network != own;
+    // All IPv4 addresses of a network on loopback are this host's, not only those that it was given.
+    let (table, kind) = match address.address {
+        IpAddr::V4(_) if interface.is_loopback() => (TableId::LOCAL, RouteKind::Local),
+        _ => (TableId::MAIN, RouteKind::Unicast),
+    };
     let default = if address.address.is_ipv6() { METRIC6 } else { 0 };
     let metric = if address.metric == 0 { default } else { address.metric };
-    let main =
-        has_network.then(|| (TableId::MAIN, Route { metric, ..with(RouteKind::Unicast, network) }));
-    [local, of_loopback, first, second, main].into_iter().flatten()
+    let near = has_network.then(|| (table, Route { metric, ..with(kind, network) }));
+    [local, near, first, second].into_iter().flatten()
 }
 
 /// An observer of changes. It is called without a lock, on the thread that made the change.

@@ -95,6 +95,9 @@ impl NetworkAdministration for StackAdministration {
             let (view, now_ns) = (inet.stack().view(), inet.now_ns());
             let all = view.configuration.routes.iter();
             let all = all.filter(|(_, route)| route.expires_ns.is_none_or(|end| end > now_ns));
+            let mut all: Vec<_> = all.collect();
+            all.sort_by_key(|(table, route)| (*table, records::place(route)));
+            let all = all.into_iter();
             all.map(|(table, route)| records::route(table, route, now_ns)).collect()
         })
     }

@@ -9,11 +9,11 @@ use crate::{
     },
 };
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv6Addr};
+use core::{cmp::Reverse, net::IpAddr};
 use interfaces::sockets::{
     AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, RouteRecord, number,
 };
-use packet::{igmp::ALL_HOSTS, ipv6::ALL_NODES};
+use packet::{igmp, ipv6};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_CS: u64 = 10_000_000;
@@ -24,8 +24,6 @@ const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
 /// The least MTU with which an interface has IPv6 (RFC 8200 section 5).
 pub(super) const MTU6_MIN: u32 = 1280;
-/// All nodes of the host itself (RFC 4291 section 2.7.1).
-const ALL_NODES_HERE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1);
 /// `IF_OPER_*`.
 const UNKNOWN: u8 = 0;
 const DOWN: u8 = 2;
@@ -136,10 +134,12 @@ pub(super) fn address(interface: &Interface, one: &InterfaceAddress, now_ns: u64
     }
 }
 
-/// Describes the addresses of an interface: those of IPv4, then those of IPv6 with the widest scope first.
+/// Describes the addresses of an interface: those of IPv4, then those of IPv6 with the widest scope first, and the newest of each.
 pub(super) fn addresses(interface: &Interface, now_ns: u64) -> Vec<AddressRecord> {
+    let of4 = interface.addresses.iter().filter(|one| one.address.is_ipv4());
+    let of6 = interface.addresses.iter().rev().filter(|one| one.address.is_ipv6());
     let mut all: Vec<AddressRecord> =
-        interface.addresses.iter().map(|one| address(interface, one, now_ns)).collect();
+        of4.chain(of6).map(|one| address(interface, one, now_ns)).collect();
     all.sort_by_key(|one| match one.address {
         // Secondary addresses follow the primary ones.
         IpAddr::V4(_) => (0, (one.flags & 1) as u8),
@@ -199,22 +199,27 @@ pub(super) fn route(table: TableId, route: &Route, now_ns: u64) -> RouteRecord {
     }
 }
 
-/// Describes the groups of an interface. One that is up takes part in those of all hosts, which the stack does not keep.
+/// Describes the groups of an interface. Those of all nodes are not in its table: it is in them without having joined (RFC 1112,
+/// section 4; RFC 4291, section 2.8).
 pub(super) fn memberships(interface: &Interface) -> Vec<MembershipRecord> {
     let one = |group, users| MembershipRecord { interface: interface.index.0, group, users };
-    let mut all: Vec<MembershipRecord> =
-        interface.groups.iter().map(|(group, users)| one(*group, *users)).collect();
-    let has_version6 = !interface.ipv6.is_disabled && interface.mtu >= MTU6_MIN;
-    let for_all = [
-        (IpAddr::V4(ALL_HOSTS), true),
-        (IpAddr::V6(ALL_NODES), has_version6),
-        (IpAddr::V6(ALL_NODES_HERE), has_version6),
-    ];
-    let more = for_all.into_iter().filter(|(group, is_there)| {
-        *is_there && interface.is_up() && !interface.groups.contains_key(group)
-    });
-    all.extend(more.map(|(group, _)| one(group, 1)));
-    all
+    let joined = interface.groups.iter().map(|(group, users)| one(*group, *users));
+    let of_all4 = interface.is_up().then_some(IpAddr::V4(igmp::ALL_HOSTS));
+    let of_all6 = [ipv6::ALL_NODES, ipv6::ALL_NODES_OF_INTERFACE].map(IpAddr::V6);
+    let of_all6 = of_all6.into_iter().filter(|_| interface.mtu >= MTU6_MIN);
+    let inherent = of_all4.into_iter().chain(of_all6);
+    let inherent = inherent.filter(|group| !interface.groups.contains_key(group));
+    joined.chain(inherent.map(|group| one(group, 1))).collect()
+}
+
+/// Returns the place of a route in a list of its table, as Linux's trees have it: by the first address for IPv4, by the last for
+/// IPv6, and narrow ones before those around them.
+pub(super) fn place(route: &Route) -> (bool, u128, Reverse<u8>) {
+    let (destination, length) = (&route.destination, Reverse(route.destination.length()));
+    match destination.address() {
+        IpAddr::V4(first) => (false, first.to_bits().into(), length),
+        IpAddr::V6(_) => (true, destination.last_bits(), length),
+    }
 }
 
 /// Returns the prefix of a record, or `None` for one that is too long.

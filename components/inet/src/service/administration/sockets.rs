@@ -2,7 +2,10 @@
 use crate::{
     service::{
         inet::Inet,
-        streams::{self, records::bare},
+        streams::{
+            self,
+            records::{bare, is_version6_only},
+        },
     },
     sockets::bindings::{self, Binding},
     transport::datagram_control::DatagramHandle,
@@ -46,7 +49,7 @@ fn datagram(
     let state = if has_peer { ConnectionState::Established } else { ConnectionState::Closed };
     SocketRecord {
         is_version6: socket.families != SocketFamilies::V4,
-        is_version6_only: socket.families == SocketFamilies::V6,
+        is_version6_only: is_version6_only(socket.families, local),
         receive_queue: u32::try_from(charged).unwrap_or(u32::MAX),
         // The count that programs see has 32 bits and wraps.
         drops: drops as u32,

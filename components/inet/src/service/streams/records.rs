@@ -59,6 +59,11 @@ fn number(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
+/// Returns whether a socket takes IPv6 alone, as one that is bound to an address of it does (`__inet6_bind` of Linux).
+pub(crate) fn is_version6_only(families: SocketFamilies, local: SocketAddr) -> bool {
+    families == SocketFamilies::V6 || local.is_ipv6() && !local.ip().is_unspecified()
+}
+
 /// Returns the record of a socket whose queues and timer are empty.
 pub(crate) fn bare(
     local: SocketAddr,
@@ -130,7 +135,7 @@ fn of_socket(inet: &Inet, socket: &Arc<TcpSocket>, now_ns: u64) -> Option<Socket
             SocketRole::Live(_) => of_connection(state, &info(state, now_ns), now_ns),
         };
         record.is_version6 = state.families() != SocketFamilies::V4;
-        record.is_version6_only = state.families() == SocketFamilies::V6;
+        record.is_version6_only = is_version6_only(state.families(), record.local);
         let owner = match state.owner.inode {
             0 => state.stream.owner(),
             _ => state.owner,

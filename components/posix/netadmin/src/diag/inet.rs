@@ -22,8 +22,9 @@ const REQUEST: usize = 56;
 const ENDS_AT: usize = 8;
 /// A cookie that matches all.
 const NO_COOKIE: u64 = u64::MAX;
-/// Attribute of a request: a filter.
+/// Attributes of a request: a filter, and a protocol whose number is no byte.
 const FILTER: u16 = 1;
+const PROTOCOL: u16 = 3;
 /// `INET_DIAG_*` attributes. An extension is asked for by the bit before that of its number.
 mod attribute {
     pub(super) const MEMORY: u16 = 1;
@@ -78,11 +79,13 @@ struct DiagRequest<'b> {
 
 impl<'b> DiagRequest<'b> {
     fn of(body: &'b [u8]) -> Result<DiagRequest<'b>, NetErrno> {
-        const TCP: u8 = 6;
-        const UDP: u8 = 17;
-        const RAW: u8 = 255;
+        const TCP: u32 = 6;
+        const UDP: u32 = 17;
+        const RAW: u32 = 255;
         let fields = Fields(body.get(..REQUEST).ok_or(NetErrno::EINVAL)?);
-        let protocol = match fields.u8(1).unwrap_or(0) {
+        let attributes = Attributes::after(body, REQUEST);
+        let short = fields.u8(1).unwrap_or(0).into();
+        let protocol = match attributes.u32(PROTOCOL).unwrap_or(short) {
             TCP => SocketProtocol::Tcp,
             UDP => SocketProtocol::Udp,
             RAW => SocketProtocol::Raw,
@@ -94,7 +97,7 @@ impl<'b> DiagRequest<'b> {
             extensions: fields.u8(2).unwrap_or(0),
             states: fields.u32(4).unwrap_or(0),
             fields,
-            filter: Attributes::after(body, REQUEST).find(FILTER),
+            filter: attributes.find(FILTER),
         })
     }
     fn ports(&self) -> (u16, u16) {

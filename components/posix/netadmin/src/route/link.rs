@@ -20,6 +20,8 @@ const HEAD: usize = 16;
 const SKIP_STATS: u32 = 8;
 /// Greatest sizes of segments that Linux tells for devices without limits of their own.
 const SEGMENT_BYTES_MAX: u32 = 65_536;
+/// The same for loopback (`TSO_MAX_SIZE`): nothing cuts its packets.
+const LOOPBACK_SEGMENT_BYTES_MAX: u32 = 524_280;
 const SEGMENTS_MAX: u32 = 65_535;
 /// `IFLA_*`.
 pub(super) mod attribute {
@@ -86,11 +88,18 @@ pub fn hardware(kind: LinkKind) -> u16 {
 /// Returns the queueing discipline that Linux would have.
 fn discipline(link: &LinkRecord) -> &'static str {
     match link.kind {
+        // It has not been up yet.
+        _ if link.flags & UP == 0 && link.counts == LinkCounts::default() => "noop",
         LinkKind::Loopback => "noqueue",
-        LinkKind::Ethernet if link.flags & UP == 0 && link.counts == LinkCounts::default() => {
-            "noop"
-        }
         LinkKind::Ethernet => "pfifo_fast",
+    }
+}
+
+/// Returns the greatest size that a device cuts into segments.
+fn segment_bytes_max(kind: LinkKind) -> u32 {
+    match kind {
+        LinkKind::Loopback => LOOPBACK_SEGMENT_BYTES_MAX,
+        LinkKind::Ethernet => SEGMENT_BYTES_MAX,
     }
 }
 
@@ -150,7 +159,7 @@ pub(super) fn describe(
     draft.u32(attribute::GSO_MAX_SEGS, SEGMENTS_MAX);
     draft.u32(attribute::GSO_MAX_SIZE, SEGMENT_BYTES_MAX);
     draft.u32(attribute::GRO_MAX_SIZE, SEGMENT_BYTES_MAX);
-    draft.u32(attribute::TSO_MAX_SIZE, SEGMENT_BYTES_MAX);
+    draft.u32(attribute::TSO_MAX_SIZE, segment_bytes_max(link.kind));
     draft.u32(attribute::TSO_MAX_SEGS, SEGMENTS_MAX);
     draft.u32(attribute::RECEIVE_QUEUES, link.queues);
     draft.u8(attribute::CARRIER, u8::from(link.has_carrier));
@@ -237,14 +246,20 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 /// Changes an interface. New ones cannot be made.
 ///
 /// # Errors
-/// `EEXIST`, `ENODEV`, `EOPNOTSUPP`, and those of [`set`].
+/// `EEXIST`, `ENODEV`, also for a request that names none (iproute2 asks so whether there are such requests), `EOPNOTSUPP`, and
+/// those of [`set`].
 pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
     let has = |bit: u16| inquiry.message.flags & bit != 0;
+    let number = Fields(inquiry.head(HEAD)?).u32(4).unwrap_or(0);
+    if (number as i32) < 0 {
+        return Err(NetErrno::EINVAL);
+    }
     match find(inquiry) {
         Ok(_) if has(flag::CREATE) && has(flag::EXCLUSIVE) => Err(NetErrno::EEXIST),
         Ok(_) if has(flag::REPLACE) => Err(NetErrno::EOPNOTSUPP),
         Ok(link) => apply(inquiry, &link),
         Err(NetErrno::ENODEV | NetErrno::EINVAL) if has(flag::CREATE) => Err(NetErrno::EOPNOTSUPP),
+        Err(NetErrno::EINVAL) => Err(NetErrno::ENODEV),
         Err(error) => Err(error),
     }
 }

@@ -48,6 +48,13 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     Ok(vec![describe(inquiry, &query, &route, attributes)])
 }
 
+/// Returns the table that the answer tells for a route in `table`. Linux keeps the tables of IPv4 for local addresses and for others
+/// in one, and names it as the latter, until there are further rules.
+fn table_told(family: u8, table: u32, flags: u32) -> u32 {
+    let is_merged = family == INET && table == number::TABLE_LOCAL;
+    if flags & LOOKUP_TABLE == 0 || is_merged { number::TABLE_MAIN } else { table }
+}
+
 /// Describes the route of a packet.
 fn describe(
     inquiry: &Inquiry<'_>,
@@ -55,9 +62,11 @@ fn describe(
     route: &RouteRecord,
     attributes: Attributes<'_>,
 ) -> Vec<u8> {
-    let (family, source) = (inquiry.family, query.source);
+    let family = inquiry.family;
+    // An answer of IPv6 has a source in any case.
+    let source = query.source.or((family != INET).then_some(unspecified(family)));
     let flags = Fields(inquiry.message.body).u32(FLAGS_AT).unwrap_or(0);
-    let table = if flags & LOOKUP_TABLE != 0 { route.table } else { number::TABLE_MAIN };
+    let table = table_told(family, route.table, flags);
     let bits = if family == INET { 32 } else { 128 };
     let kinds = match route.kind {
         number::KIND_LOCAL => LOCAL,
@@ -80,7 +89,9 @@ fn describe(
     if let Some(interface) = route.interface {
         draft.u32(attribute::OUTPUT, interface);
     }
-    if let (Some(chosen), None) = (route.preferred_source, source) {
+    if let Some(chosen) =
+        route.preferred_source.filter(|_| query.source.is_none() || family != INET)
+    {
         draft.attribute(attribute::PREFERRED_SOURCE, &octets(chosen));
     }
     if let Some(gateway) = route.gateway {

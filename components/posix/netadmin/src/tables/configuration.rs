@@ -272,6 +272,8 @@ pub fn hardware_groups(network: &dyn NetworkAdministration) -> String {
                 let [_, b, c, d] = group.octets();
                 [1, 0, 0x5e, b & 0x7f, c, d]
             }
+            // Groups of the interface alone reach no wire.
+            IpAddr::V6(group) if group.segments()[0] & 0xf < 2 => continue,
             IpAddr::V6(group) => {
                 let low = (group.to_bits() as u32).to_be_bytes();
                 [0x33, 0x33, low[0], low[1], low[2], low[3]]
