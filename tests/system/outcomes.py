@@ -3,9 +3,12 @@
     outcomes.py MODULE [--only PATTERN | --without PATTERN]...
 
 What the tests print is dropped. A PATTERN is part of a test's name. As with `python3 -m test`, what takes very long
-or asks the Internet is skipped.
+or asks the Internet is skipped. The loopback interface is switched on, as a system that has started has it.
 """
+import fcntl
 import os
+import socket
+import struct
 import sys
 import unittest
 from test import support
@@ -64,7 +67,15 @@ def chosen(suite, only, without):
             yield test
 
 
+def switch_loopback_on():
+    """Sets the flag IFF_UP of `lo` (netdevice(7))."""
+    SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
+
+
 def main(module, arguments):
+    switch_loopback_on()
     only, without = (
         [value for name, value in zip(arguments, arguments[1:]) if name == option]
         for option in ("--only", "--without")
