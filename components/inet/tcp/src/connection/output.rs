@@ -112,12 +112,16 @@ impl Connection {
 
     /// Nagle's algorithm (RFC 9293 section 3.7.4): whether a partial segment may go out.
     fn may_send_partial(&self) -> bool {
+        // An urgent byte does not wait, not even for TCP_CORK (Linux: tcp_nagle_test).
+        if self.send.is_urgent() {
+            return true;
+        }
         if self.settings.cork {
             return false;
         }
         let small = self.send.small_end;
         let is_small_in_flight = small > self.send.una && small <= self.send.nxt;
-        self.settings.no_delay || self.send.is_urgent() || !is_small_in_flight
+        self.settings.no_delay || !is_small_in_flight
     }
 
     fn send_new(&mut self, now_ns: u64, budget: u64, limit: u32) -> Option<Outgoing> {
