@@ -1,7 +1,7 @@
 //! Options and parameters that change what streams send.
 use super::world::*;
 use interfaces::sockets::{
-    CongestionControl, MoreData, Network, NetworkParameter, SocketEvents, StreamOptions,
+    CongestionControl, Network, NetworkParameter, SocketEvents, SocketProtocol, StreamOptions,
 };
 
 #[test]
@@ -23,7 +23,8 @@ fn a_rate_bounds_what_leaves() {
         host.wait(MS);
     }
     let elapsed = host.time.now_ns() - start;
-    assert!((1500 * MS..2600 * MS).contains(&elapsed), "{elapsed} ns");
+    // The first ten segments leave at once.
+    assert!((1300 * MS..2600 * MS).contains(&elapsed), "{elapsed} ns");
     let info = client.socket.info();
     assert_eq!((info.pacing_rate, info.max_pacing_rate), (RATE, RATE));
 }
@@ -38,7 +39,7 @@ fn a_writer_is_told_when_few_bytes_are_unsent() {
     client.socket.configure(&options);
     assert_eq!(client.write(&[1; 900]), 900);
     client.told.take();
-    assert_eq!(child.read(9999), []);
+    assert!(child.read(9999).is_empty());
     client.socket.configure(&StreamOptions { cork: false, ..options });
     assert!(client.told.take().contains(SocketEvents::WRITABLE));
     assert_eq!(child.read(9999), [1; 900]);
@@ -58,10 +59,10 @@ fn parameters_choose_what_sockets_left_open() {
     let child = server.accept().unwrap();
     drop(client);
     drop(child);
-    let records = administration.sockets(interfaces::sockets::SocketProtocol::Tcp);
+    let records = administration.sockets(SocketProtocol::Tcp);
     assert_eq!(records.first().map(|one| one.congestion), Some(CongestionControl::Cubic));
     set(NetworkParameter::TcpCongestionControl, 0);
-    let records = administration.sockets(interfaces::sockets::SocketProtocol::Tcp);
+    let records = administration.sockets(SocketProtocol::Tcp);
     assert_eq!(records.first().map(|one| one.congestion), Some(CongestionControl::Reno));
     let refused = administration.set_parameter(NetworkParameter::TcpEcn, &[9]);
     assert!(refused.is_err());
@@ -72,21 +73,21 @@ fn parameters_choose_what_sockets_left_open() {
 fn the_room_follows_a_fast_reader_only() {
     let host = Host::new(1);
     let server = Server::new(&host.inet, "127.0.0.1:80", 5);
-    let room_after = |most: usize, pause_ns: u64| {
+    let room_after = |most: usize, length: usize, pause_ns: u64| {
         let client = host.connect("127.0.0.1:80");
         let child = server.accept().unwrap();
         child.stream.set_receive_limit_max(most);
         for _ in 0..200 {
-            client.write(&[1; 60_000]);
+            client.write(&vec![1; length]);
             child.read(usize::MAX);
             host.wait(pause_ns);
         }
         assert!(child.socket.info().rcv_rtt >= 1000);
         child.stream.receive_limit()
     };
-    assert_eq!(room_after(0, MS / 4), RECEIVE_ROOM, "the program has set it");
-    assert_eq!(room_after(6 << 20, MS / 4), 6 << 20);
-    assert_eq!(room_after(6 << 20, 20 * MS), RECEIVE_ROOM, "no more than the window comes");
+    assert_eq!(room_after(0, 60_000, MS / 4), RECEIVE_ROOM, "the program has set it");
+    assert_eq!(room_after(6 << 20, 60_000, MS / 4), 6 << 20);
+    assert_eq!(room_after(6 << 20, 30_000, 20 * MS), RECEIVE_ROOM, "no more than the window comes");
 }
 
 #[test]
@@ -101,7 +102,6 @@ fn urgent_bytes_are_announced() {
     client.socket.configure(&StreamOptions { cork: true, ..StreamOptions::default() });
     client.write(b"yz");
     client.socket.mark_urgent();
-    client.socket.written(MoreData::No);
     assert!(child.told.take().contains(SocketEvents::URGENT | SocketEvents::STATE));
     assert_eq!(child.socket.urgent_mark(), Some(2));
 }
