@@ -17,6 +17,8 @@ const FLAGS_AT: usize = 8;
 const LOOKUP_TABLE: u32 = 0x1000;
 /// `RTM_F_FIB_MATCH`: the route is told as it stands in its table.
 const MATCH: u32 = 0x2000;
+/// Number of the interface `lo`.
+const LOOPBACK: u32 = 1;
 /// `RTCF_LOCAL`, `RTCF_BROADCAST`, `RTCF_MULTICAST`, in the flags of the answer.
 const LOCAL: u32 = 0x8000_0000;
 const BROADCAST: u32 = 0x1000_0000;
@@ -48,11 +50,11 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     Ok(vec![describe(inquiry, &query, &route, attributes)])
 }
 
-/// Returns the table that the answer tells for a route in `table`. Linux keeps the tables of IPv4 for local addresses and for others
-/// in one, and names it as the latter, until there are further rules.
+/// Returns the table that the answer tells for a route in `table`: for IPv4 only if the request asks for it. Linux keeps the tables
+/// of IPv4 for local addresses and for others in one, and names it as the latter, until there are further rules.
 fn table_told(family: u8, table: u32, flags: u32) -> u32 {
-    let is_merged = family == INET && table == number::TABLE_LOCAL;
-    if flags & LOOKUP_TABLE == 0 || is_merged { number::TABLE_MAIN } else { table }
+    let is_hidden = flags & LOOKUP_TABLE == 0 || table == number::TABLE_LOCAL;
+    if family == INET && is_hidden { number::TABLE_MAIN } else { table }
 }
 
 /// Describes the route of a packet.
@@ -70,6 +72,7 @@ fn describe(
     let bits = if family == INET { 32 } else { 128 };
     let kinds = match route.kind {
         number::KIND_LOCAL => LOCAL,
+        number::KIND_UNICAST if route.interface == Some(LOOPBACK) => LOCAL,
         number::KIND_BROADCAST => BROADCAST,
         number::KIND_MULTICAST => MULTICAST,
         _ => 0,
