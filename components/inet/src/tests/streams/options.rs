@@ -1,5 +1,6 @@
 //! Options and parameters that change what streams send.
 use super::world::*;
+use crate::InetClock;
 use interfaces::sockets::{
     CongestionControl, Network, NetworkParameter, SocketEvents, SocketProtocol, StreamOptions,
 };
