@@ -4,13 +4,18 @@ use crate::{NetErrno, base::link_named, wire::Fields};
 use interfaces::sockets::{LinkRecord, NetworkAdministration};
 
 /// Bytes of the longest argument that is answered.
-pub const BYTES_MAX: usize = 256;
+pub const BYTES_MAX: usize = 512;
 /// `ETHTOOL_*`.
 mod command {
     pub(super) const SETTINGS: u32 = 0x01;
     pub(super) const DRIVER: u32 = 0x03;
     pub(super) const LINK: u32 = 0x0a;
+    pub(super) const STRINGS: u32 = 0x1b;
+    pub(super) const COUNTS: u32 = 0x1d;
     pub(super) const PERMANENT_ADDRESS: u32 = 0x20;
+    pub(super) const SETS: u32 = 0x37;
+    pub(super) const CHANNELS: u32 = 0x3c;
+    pub(super) const STAMPS: u32 = 0x41;
     pub(super) const LINK_SETTINGS: u32 = 0x4c;
 }
 /// `SPEED_UNKNOWN`, `DUPLEX_FULL`, `DUPLEX_UNKNOWN`, `PORT_OTHER`.
@@ -20,6 +25,11 @@ const UNKNOWN: u8 = 0xff;
 const OTHER: u8 = 0xff;
 /// Words of a mask of link modes in Linux 6.1.
 const MASK_WORDS: i8 = 3;
+/// `ETH_SS_STATS`: the set of the names of counts. `ETH_GSTRING_LEN`: bytes of a name.
+const COUNTS_SET: u32 = 1;
+const NAME_LENGTH: usize = 32;
+/// `SOF_TIMESTAMPING_RX_SOFTWARE`, `SOF_TIMESTAMPING_SOFTWARE`: packets that come are stamped by the kernel's clock.
+const STAMPED: u32 = 0x18;
 /// Bytes of structures: `ethtool_cmd`, `ethtool_drvinfo`, `ethtool_link_settings`.
 const SETTINGS_BYTES: usize = 44;
 const DRIVER_BYTES: usize = 196;
@@ -66,6 +76,17 @@ pub fn ethtool(
             put(argument, 8, &mac);
             Ok(8 + mac.len())
         }
+        command::SETS => Ok(sets(&link, argument)),
+        command::STRINGS => strings(&link, argument),
+        command::COUNTS => counts(&link, argument),
+        command::CHANNELS => channels(&link, argument),
+        command::STAMPS => {
+            put(argument, 4, &[0; 40]);
+            put(argument, 4, &STAMPED.to_le_bytes());
+            // There is no clock in the device.
+            put(argument, 8, &(-1i32).to_le_bytes());
+            Ok(44)
+        }
         command::SETTINGS => settings(&link, argument),
         command::LINK_SETTINGS => link_settings(&link, argument),
         _ if !caller.may_administer && is_change(number) => Err(NetErrno::EPERM),
@@ -81,6 +102,72 @@ fn is_change(number: u32) -> bool {
         0x46, 0x48, 0x4c, 0x50,
     ];
     !FREE.contains(&number)
+}
+
+/// Returns the counts of a device with their names.
+fn counted(link: &LinkRecord) -> [(&'static str, u64); 7] {
+    let it = &link.counts;
+    [
+        ("rx_packets", it.rx_packets),
+        ("tx_packets", it.tx_packets),
+        ("rx_bytes", it.rx_bytes),
+        ("tx_bytes", it.tx_bytes),
+        ("rx_errors", it.rx_errors),
+        ("tx_errors", it.tx_errors),
+        ("rx_dropped", it.rx_dropped),
+    ]
+}
+
+/// Writes `struct ethtool_sset_info`: of the sets of names that the mask asks for, those that exist, with their lengths.
+fn sets(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> usize {
+    let asked = Fields(argument).u32(8).unwrap_or(0);
+    let found = asked & 1 << COUNTS_SET & if link.driver.is_empty() { 0 } else { u32::MAX };
+    put(argument, 4, &[0; 12]);
+    put(argument, 8, &found.to_le_bytes());
+    if found == 0 {
+        return 16;
+    }
+    put(argument, 16, &(counted(link).len() as u32).to_le_bytes());
+    20
+}
+
+/// Writes `struct ethtool_gstrings`.
+fn strings(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, NetErrno> {
+    if Fields(argument).u32(4) != Some(COUNTS_SET) || link.driver.is_empty() {
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    let all = counted(link);
+    put(argument, 8, &(all.len() as u32).to_le_bytes());
+    for (place, (name, _)) in all.iter().enumerate() {
+        let at = 12 + place * NAME_LENGTH;
+        put(argument, at, &[0; NAME_LENGTH]);
+        put(argument, at, name.as_bytes());
+    }
+    Ok(12 + all.len() * NAME_LENGTH)
+}
+
+/// Writes `struct ethtool_stats`.
+fn counts(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, NetErrno> {
+    if link.driver.is_empty() {
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    let all = counted(link);
+    put(argument, 4, &(all.len() as u32).to_le_bytes());
+    for (place, (_, count)) in all.iter().enumerate() {
+        put(argument, 8 + place * 8, &count.to_le_bytes());
+    }
+    Ok(8 + all.len() * 8)
+}
+
+/// Writes `struct ethtool_channels`: pairs of queues, all of which are in use.
+fn channels(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, NetErrno> {
+    if link.driver.is_empty() {
+        return Err(NetErrno::EOPNOTSUPP);
+    }
+    put(argument, 4, &[0; 32]);
+    put(argument, 16, &link.queues.to_le_bytes());
+    put(argument, 32, &link.queues.to_le_bytes());
+    Ok(36)
 }
 
 fn duplex(link: &LinkRecord) -> u8 {

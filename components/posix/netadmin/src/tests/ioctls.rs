@@ -128,3 +128,27 @@ fn ethtool_knows_the_driver() {
     assert_eq!(bytes[15] as i8, -3);
     assert_eq!(ioctl::addresses(&network).len(), 80);
 }
+
+#[test]
+fn ethtool_lists_the_counts_of_a_card() {
+    let network = FakeNetwork::default();
+    let ask = |name: &str, number: u8, argument: &[u8]| {
+        let mut bytes = [0; ioctl::ETHTOOL_BYTES_MAX];
+        bytes[0] = number;
+        bytes[4..][..argument.len()].copy_from_slice(argument);
+        let length = ioctl::ethtool(&network, CALLER, (name, "6.1.0"), &mut bytes);
+        length.map(|length| bytes[..length].to_vec())
+    };
+    let mask = [0, 0, 0, 0, 0xff];
+    assert_eq!(ask("lo", 0x37, &mask).unwrap(), [&[0x37][..], &[0; 15]].concat());
+    let sets = ask("eth0", 0x37, &mask).unwrap();
+    assert_eq!((sets[8], sets[16], sets.len()), (2, 7, 20));
+    let names = ask("eth0", 0x1b, &[1]).unwrap();
+    assert_eq!(
+        (names[8], &names[12..23], names.len()),
+        (7, b"rx_packets\0".as_slice(), 12 + 7 * 32)
+    );
+    assert_eq!(ask("eth0", 0x1d, &[7]).unwrap().len(), 8 + 7 * 8);
+    assert_eq!(ask("eth0", 0x3c, &[]).unwrap().len(), 36);
+    assert_eq!(ask("lo", 0x1d, &[7]), Err(crate::NetErrno::EOPNOTSUPP));
+}
