@@ -1,7 +1,7 @@
 //! [`FrameReceiver`]: the frames that a socket received, in a queue or in the ring of its program.
 use super::{
     address::LinkAddress,
-    ring::{Placed, ReceiveRing},
+    ring::{CutFrames, Placed, ReceiveRing},
 };
 use crate::socket::{common::RECEIVE_DEFAULT, interface::SocketKind};
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
@@ -209,16 +209,19 @@ impl FrameReceiver {
         state.counts.seen = state.counts.seen.wrapping_add(1);
         let has_room = state.charged < self.limit();
         if let Some(mut ring) = state.ring.take() {
-            let may_copy = has_room && self.copy_threshold.load(Ordering::Relaxed) > 0;
+            let cut = match has_room && self.copy_threshold.load(Ordering::Relaxed) > 0 {
+                true => CutFrames::Queued,
+                false => CutFrames::Lost,
+            };
             let info = FrameInfo {
                 status: info.status | if state.counts.dropped > 0 { status::LOSING } else { 0 },
                 ..info
             };
-            let placed = ring.put(frame.bytes, &info, (skip, kept), may_copy);
+            let placed = ring.put(frame.bytes, &info, (skip, kept), cut);
             state.ring = Some(ring);
             match placed {
                 Placed::Whole => return true,
-                Placed::Cut if may_copy => {}
+                Placed::Cut if cut == CutFrames::Queued => {}
                 Placed::Cut => return true,
                 Placed::Full { is_first } => {
                     state.counts.frozen = state.counts.frozen.wrapping_add(u32::from(is_first));

@@ -56,7 +56,7 @@ impl RingVersion {
     }
 }
 
-/// What a program asks for (`struct tpacket_req`, `struct tpacket_req3`).
+/// The numbers of a ring that a program asks for (`struct tpacket_req`, `struct tpacket_req3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RingRequest {
     pub(super) block_bytes: u32,
@@ -190,6 +190,15 @@ impl SlotPlan {
     }
 }
 
+/// The treatment of frames that are cut because their slot is too small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CutFrames {
+    /// The rest is lost.
+    Lost,
+    /// The whole frame goes to the queue as well (PACKET_COPY_THRESH).
+    Queued,
+}
+
 /// The result of putting a frame into a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
@@ -252,14 +261,13 @@ impl ReceiveRing {
             }
         }
     }
-    /// Puts `kept` bytes of a frame from `skip` on into the ring. `may_copy` tells that the queue takes a whole frame that is cut
-    /// here.
+    /// Puts `kept` bytes of a frame from `skip` on into the ring. `cut` tells of frames that are cut here.
     pub(super) fn put(
         &mut self,
         bytes: &dyn PacketBytes,
         info: &FrameInfo,
         (skip, kept): (usize, usize),
-        may_copy: bool,
+        cut: CutFrames,
     ) -> Placed {
         let plan = SlotPlan::of(self.version, self.reserved, info.link_length);
         let Some(plan) = plan else { return Placed::Full { is_first: false } };
@@ -281,7 +289,7 @@ impl ReceiveRing {
         let copied = kept.min(room);
         self.pages.copy(at + plan.link, bytes, (skip, copied));
         let is_cut = copied < kept;
-        let state = info.status | if is_cut && may_copy { status::COPY } else { 0 };
+        let state = info.status | if is_cut && cut == CutFrames::Queued { status::COPY } else { 0 };
         self.describe(at, info, copied, plan);
         self.pages.publish(at, state);
         if is_cut { Placed::Cut } else { Placed::Whole }
