@@ -353,3 +353,16 @@ fn what_is_sent_can_be_left_out() {
         assert_eq!(number(fd, libc::IPPROTO_IP, libc::IP_TTL), Err(ENOPROTOOPT));
     });
 }
+
+#[test]
+fn requests_about_addresses_are_those_of_ipv4() {
+    networked(|| {
+        let fd = packet(SOCK_DGRAM, 0);
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        request.ifr_name[..2].copy_from_slice(&[b'l' as _, b'o' as _]);
+        must(unsafe { libc::ioctl(fd, libc::SIOCGIFADDR as _, &raw mut request) });
+        let address = unsafe { request.ifr_ifru.ifru_addr };
+        assert_eq!(i32::from(address.sa_family), AF_INET);
+        assert_eq!(address.sa_data[2..6], [127, 0, 0, 1]);
+    });
+}

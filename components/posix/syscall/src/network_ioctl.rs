@@ -1,4 +1,5 @@
 //! The ioctls of interfaces, routes and neighbours, on a socket of any family (netdevice(7), arp(7)).
+use linux_raw_sys::net;
 use memory::AddressSpace;
 use netadmin::ioctl::{
     self, ETHTOOL_BYTES_MAX, IoctlCaller, REQUEST_BYTES, ROUTE_DEVICE_AT, command,
@@ -27,7 +28,7 @@ pub fn request(
 ) -> Result<Option<u64>, Errno> {
     let Some(network) = internet::administration() else { return Ok(None) };
     let caller = IoctlCaller {
-        family: socket.family(),
+        family: family_of(socket),
         may_administer: call.task.credentials().has(Capabilities::NET_ADMIN),
     };
     let memory = call.memory;
@@ -63,6 +64,14 @@ pub fn request(
         }
     }
     Ok(Some(0))
+}
+
+/// Returns the family by which requests are read. Sockets of AF_PACKET take those of AF_INET, as on Linux (`packet_ioctl`).
+fn family_of(socket: &dyn Socket) -> u16 {
+    match u32::from(socket.family()) {
+        net::AF_PACKET => net::AF_INET as u16,
+        _ => socket.family(),
+    }
 }
 
 /// Returns the address of the interface's name in a `struct rtentry`, if it has one.
