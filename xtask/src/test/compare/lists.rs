@@ -80,7 +80,6 @@ pub const SAMPLE: Comparison = Comparison {
     lists: &["debian", "tools", "python", "network"],
     is_sample: true,
     packages: Some(&SAMPLED),
-    has_card: true,
     ..DEBIAN
 };
 
@@ -146,10 +145,11 @@ const NETWORKED: [&str; 30] = [
 ];
 
 /// Packages of the sample.
-const SAMPLED: [&str; 12] = [
+const SAMPLED: [&str; 13] = [
     "acl",
     "curl",
     "git",
+    "inetutils-telnet",
     "iproute2",
     "iputils-ping",
     "libpython3.11-testsuite",
