@@ -24,6 +24,7 @@ impl Rate {
     }
 
     /// Makes the stamp of a transmission.
+    #[inline]
     pub(crate) fn stamp(&mut self, in_flight: u64, now_ns: u64) -> Stamp {
         if in_flight == 0 {
             self.first_sent_ns = now_ns;
@@ -39,6 +40,7 @@ impl Rate {
     }
 
     /// Notes that the application has nothing to send though the window has room.
+    #[inline]
     pub(crate) fn limit(&mut self, pipe: u64) {
         self.limited_until = self.delivered.saturating_add(pipe.max(1));
     }

@@ -102,6 +102,7 @@ impl Estimator {
     }
 
     /// The smoothed time, or nothing before the first measurement.
+    #[inline]
     pub(crate) fn srtt_ns(&self) -> Option<u64> {
         (self.srtt_ns != 0).then_some(self.srtt_ns)
     }
@@ -112,12 +113,14 @@ impl Estimator {
     }
 
     /// The smallest time of the last minutes, or nothing before the first measurement.
+    #[inline]
     pub(crate) fn min_ns(&self) -> Option<u64> {
         let [current, before] = self.minima_ns;
         Some(current.min(before)).filter(|&min_ns| min_ns != u64::MAX)
     }
 
     /// The retransmission timeout without backoff.
+    #[inline]
     pub(crate) fn rto_ns(&self) -> u64 {
         if self.srtt_ns == 0 {
             return self.initial_ns;

@@ -107,16 +107,19 @@ impl Scoreboard {
     }
 
     /// The bytes that are sent and not acknowledged.
+    #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.nxt - self.una
     }
 
     /// The bytes that SACK blocks reported.
+    #[inline]
     pub(crate) fn sacked(&self) -> u64 {
         self.sacked
     }
 
     /// The bytes that are lost and not sent again.
+    #[inline]
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -127,11 +130,13 @@ impl Scoreboard {
     }
 
     /// Nothing is marked.
+    #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.sacked | self.lost | self.resent == 0
     }
 
     /// The estimate of the bytes in the network (RFC 6675, section 4).
+    #[inline]
     pub(crate) fn pipe(&self) -> u64 {
         self.in_flight() - self.sacked - self.lost
     }

@@ -187,6 +187,7 @@ impl Sender {
     }
 
     /// The time since which nothing was acknowledged though something is in flight, for `TCP_USER_TIMEOUT`.
+    #[inline]
     pub fn stalled_since_ns(&self) -> Option<u64> {
         (self.board.in_flight() > 0).then_some(self.progress_ns)
     }
@@ -213,11 +214,13 @@ impl Sender {
     }
 
     /// The smoothed round-trip time, in nanoseconds, or nothing before the first measurement.
+    #[inline]
     pub fn srtt_ns(&self) -> Option<u64> {
         self.rtt.srtt_ns()
     }
 
     /// The estimate of the bytes in the network (RFC 6675, section 4).
+    #[inline]
     pub fn pipe(&self) -> u64 {
         self.board.pipe().saturating_sub(self.virtual_sacked)
     }

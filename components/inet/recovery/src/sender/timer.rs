@@ -44,6 +44,7 @@ pub(super) enum TailProbe {
 
 impl Sender {
     /// The time of the next call of [`Self::expired`], or nothing if nothing is in flight.
+    #[inline]
     pub fn deadline_ns(&self) -> Option<u64> {
         self.timer.map(|timer| timer.at_ns)
     }
@@ -171,12 +172,14 @@ impl Sender {
     }
 
     /// The retransmission timeout with its backoff, in nanoseconds.
+    #[inline]
     pub fn rto_ns(&self) -> u64 {
         self.probe_interval_ns(self.backoff)
     }
 
     /// The time before probe number `probes` of a closed window, in nanoseconds: the timeout, doubled for each probe before
     /// (RFC 9293, section 3.8.6.1).
+    #[inline]
     pub fn probe_interval_ns(&self, probes: u32) -> u64 {
         self.rtt.rto_ns().saturating_mul(1 << probes.min(30)).min(RTO_MAX_NS)
     }

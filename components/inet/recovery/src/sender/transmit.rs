@@ -59,14 +59,27 @@ impl Sender {
             return Transmit::Again(lost.start..lost.start + length);
         }
         if unsent == 0 {
-            if room > 0 && self.board.lost() == 0 {
-                self.rate.limit(pipe);
-            }
+            self.note_rest();
             return Transmit::Wait;
         }
         match whole_segments(unsent, room, self.window.mss) {
             0 => Transmit::Wait,
             length => Transmit::New(length),
+        }
+    }
+
+    /// Tells whether lost data waits to be sent again, or a timeout is checked: then [`Self::transmit`] has to be asked.
+    #[inline]
+    pub fn is_repairing(&self) -> bool {
+        self.board.lost() > 0 || self.check != TimeoutCheck::Off
+    }
+
+    /// Notes that there is nothing to send: the application limits the flow, unless the window is used up or data is lost.
+    #[inline]
+    pub fn note_rest(&mut self) {
+        let pipe = self.pipe();
+        if self.window.cwnd > pipe && self.board.lost() == 0 {
+            self.rate.limit(pipe);
         }
     }
 

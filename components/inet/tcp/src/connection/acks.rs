@@ -163,15 +163,25 @@ impl Connection {
         number: u64,
         kind: AckKind,
     ) -> TcpEvents {
-        let has_sack = self.send.has_sack && !segment.options.sack.is_empty();
-        let blocks = if has_sack {
-            Blocks::new(segment, self.send.origin, self.send.una)
-        } else {
-            Blocks { blocks: [const { 0..0 }; 4], count: 0 }
-        };
+        if self.send.has_sack && !segment.options.sack.is_empty() {
+            let blocks = Blocks::new(segment, self.send.origin, self.send.una);
+            return self.pass_blocks(now_ns, segment, number, (kind, blocks.as_slice()));
+        }
+        self.pass_blocks(now_ns, segment, number, (kind, &[]))
+    }
+
+    /// Passes it with the blocks that it carries.
+    #[inline]
+    fn pass_blocks(
+        &mut self,
+        now_ns: u64,
+        segment: &TcpSegment,
+        number: u64,
+        (kind, sacks): (AckKind, &[Range<u64>]),
+    ) -> TcpEvents {
         let ack = Ack {
             number,
-            sacks: blocks.as_slice(),
+            sacks,
             echo_ns: self.echo_ns(now_ns, segment),
             is_plain: kind == AckKind::Plain,
             has_ece: self.send.has_ecn && segment.has(TcpFlags::ECE) && !segment.has(TcpFlags::SYN),

@@ -115,11 +115,13 @@ impl Connection {
     }
 
     /// Returns the state.
+    #[inline]
     pub fn state(&self) -> TcpState {
         self.state
     }
 
     /// Returns the options.
+    #[inline]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -135,6 +137,7 @@ impl Connection {
     }
 
     /// Returns the number of bytes that the peer has acknowledged.
+    #[inline]
     pub fn acked(&self) -> u64 {
         self.send.una.clamp(1, self.send.written) - 1
     }

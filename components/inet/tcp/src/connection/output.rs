@@ -20,33 +20,55 @@ impl Connection {
     /// Returns the next segment to send. Call it after every other call until it returns `None`. `limit` bounds the payload in
     /// bytes: more than one segment's is for segmentation offload.
     pub fn output(&mut self, now_ns: u64, limit: u32) -> Option<Outgoing> {
-        let outgoing = self.next_output(now_ns, limit)?;
-        self.totals.segments_out += 1;
-        Some(outgoing)
+        let mut out = Outgoing::default();
+        self.output_into(now_ns, limit, &mut out).then_some(out)
     }
 
-    fn next_output(&mut self, now_ns: u64, limit: u32) -> Option<Outgoing> {
+    /// Does the same as [`Connection::output`], but puts the segment into `out`. Returns whether there was one.
+    #[inline]
+    pub fn output_into(&mut self, now_ns: u64, limit: u32, out: &mut Outgoing) -> bool {
+        if self.is_at_rest() {
+            self.sender.note_rest();
+            return false;
+        }
+        let is_found = self.next_output(now_ns, limit, out);
+        self.totals.segments_out += u64::from(is_found);
+        is_found
+    }
+
+    /// Returns whether an established connection has sent all that it has to send.
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        self.send.end() == self.send.nxt
+            && self.acks.need() != Need::Now
+            && self.state == TcpState::Established
+            && self.reset.is_none()
+            && self.tail_probe.is_none()
+            && !self.probe.is_due
+            && !self.sender.is_repairing()
+    }
+
+    fn next_output(&mut self, now_ns: u64, limit: u32, out: &mut Outgoing) -> bool {
         if let Some(reset) = self.reset.take() {
             let flags =
                 if reset.ack.is_some() { TcpFlags::RST | TcpFlags::ACK } else { TcpFlags::RST };
             let ack = reset.ack.unwrap_or(0);
             let segment = TcpSegment { seq: reset.seq, ack, flags, ..TcpSegment::default() };
-            return Some(self.without_payload(segment));
+            *out = self.without_payload(segment);
+            return true;
         }
         match self.state {
-            TcpState::Closed => None,
-            TcpState::SynSent => self.output_syn(now_ns),
+            TcpState::Closed => false,
+            TcpState::SynSent => self.output_syn(now_ns, out),
             TcpState::SynReceived => {
-                let syn = self.output_syn(now_ns);
-                if syn.is_some() || !self.send.is_early {
-                    return syn;
-                }
-                self.output_data(now_ns, limit)
+                self.output_syn(now_ns, out)
+                    || self.send.is_early && self.output_data(now_ns, limit, out)
             }
-            TcpState::TimeWait => self.output_ack(now_ns),
+            TcpState::TimeWait => self.output_ack(now_ns, out),
             _ => {
-                let data = self.output_data(now_ns, limit);
-                data.or_else(|| self.output_probe(now_ns)).or_else(|| self.output_ack(now_ns))
+                self.output_data(now_ns, limit, out)
+                    || self.output_probe(now_ns, out)
+                    || self.output_ack(now_ns, out)
             }
         }
     }
@@ -55,26 +77,27 @@ impl Connection {
         Outgoing { segment, payload: 0..0, mss: self.send.mss, is_ecn_capable: false }
     }
 
-    fn output_data(&mut self, now_ns: u64, limit: u32) -> Option<Outgoing> {
+    #[inline]
+    fn output_data(&mut self, now_ns: u64, limit: u32, out: &mut Outgoing) -> bool {
         let sendable = self.sendable();
-        if let Some(range) = self.tail_probe.take() {
-            let probe = self.send_tail_probe(now_ns, range, sendable);
-            if probe.is_some() {
-                return probe;
-            }
+        if let Some(range) = self.tail_probe.take()
+            && self.send_tail_probe(now_ns, range, sendable, out)
+        {
+            return true;
         }
         let mut limit = limit;
         if self.is_paced() {
-            limit = self.paced_limit(now_ns, limit)?;
+            let Some(paced) = self.paced_limit(now_ns, limit) else { return false };
+            limit = paced;
         }
         match self.sender.transmit(sendable, now_ns) {
-            Transmit::Again(range) => self.send_again(now_ns, range, limit),
+            Transmit::Again(range) => self.send_again(now_ns, range, limit, out),
             Transmit::New(budget) if budget > 0 => {
-                self.send_new(now_ns, budget.min(sendable), limit)
+                self.send_new(now_ns, budget.min(sendable), limit, out)
             }
             _ => {
                 self.hold(now_ns);
-                None
+                false
             }
         }
     }
@@ -124,7 +147,8 @@ impl Connection {
         self.settings.no_delay || !is_small_in_flight
     }
 
-    fn send_new(&mut self, now_ns: u64, budget: u64, limit: u32) -> Option<Outgoing> {
+    #[inline]
+    fn send_new(&mut self, now_ns: u64, budget: u64, limit: u32, out: &mut Outgoing) -> bool {
         let start = self.send.nxt;
         let mss = self.payload_limit();
         let waiting = self.send.written - start;
@@ -136,9 +160,9 @@ impl Connection {
         let has_fin = self.send.is_closed && length == waiting && (length < budget || waiting == 0);
         let end = start + length + u64::from(has_fin);
         if end == start {
-            return None;
+            return false;
         }
-        let outgoing = self.data_segment(now_ns, start..end);
+        self.data_segment(now_ns, start..end, out);
         self.sender.sent(start..end, now_ns);
         self.send.nxt = end;
         if length % mss != 0 {
@@ -147,7 +171,7 @@ impl Connection {
         self.send.is_forced = false;
         self.open_probe();
         self.acks.note_data_sent(now_ns);
-        Some(outgoing)
+        true
     }
 
     /// Forgets the probes of a window that opened.
@@ -157,7 +181,13 @@ impl Connection {
         self.probe.is_due = false;
     }
 
-    fn send_again(&mut self, now_ns: u64, range: Range<u64>, limit: u32) -> Option<Outgoing> {
+    fn send_again(
+        &mut self,
+        now_ns: u64,
+        range: Range<u64>,
+        limit: u32,
+        out: &mut Outgoing,
+    ) -> bool {
         let mss = self.payload_limit();
         let most = u64::from(limit).max(mss);
         let start = range.start.max(self.send.una.max(1));
@@ -169,11 +199,11 @@ impl Connection {
             && range_end > self.send.written;
         let end = start + length + u64::from(has_fin);
         if end == start {
-            return None;
+            return false;
         }
-        let outgoing = self.data_segment(now_ns, start..end);
+        self.data_segment(now_ns, start..end, out);
         self.sender.sent(start..end, now_ns);
-        Some(outgoing)
+        true
     }
 
     /// Sends one segment of new data as a tail-loss probe, or the end of the flight again (RFC 8985 section 7.3).
@@ -182,10 +212,11 @@ impl Connection {
         now_ns: u64,
         range: Range<u64>,
         sendable: u64,
-    ) -> Option<Outgoing> {
+        out: &mut Outgoing,
+    ) -> bool {
         let mss = self.payload_limit();
-        let new = (sendable > 0).then(|| self.send_new(now_ns, sendable.min(mss), 1)).flatten();
-        new.or_else(|| self.send_again(now_ns, range, 1))
+        sendable > 0 && self.send_new(now_ns, sendable.min(mss), 1, out)
+            || self.send_again(now_ns, range, 1, out)
     }
 
     /// Arms the persist timer where data waits, nothing is in flight and nothing may be sent.
@@ -202,36 +233,46 @@ impl Connection {
     }
 
     /// The probe of a closed window, or of keepalive: an old sequence number, which the peer answers by an acknowledgement.
-    fn output_probe(&mut self, now_ns: u64) -> Option<Outgoing> {
-        core::mem::take(&mut self.probe.is_due).then(|| {
-            let mut probe = self.acknowledgement_segment(now_ns);
-            probe.segment.seq = self.send.origin.number(self.send.una.wrapping_sub(1));
-            probe
-        })
+    fn output_probe(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
+        let is_due = core::mem::take(&mut self.probe.is_due);
+        if is_due {
+            self.acknowledgement_segment(now_ns, out);
+            out.segment.seq = self.send.origin.number(self.send.una.wrapping_sub(1));
+        }
+        is_due
     }
 
-    fn output_ack(&mut self, now_ns: u64) -> Option<Outgoing> {
-        (self.acks.need() == Need::Now).then(|| self.acknowledgement_segment(now_ns))
+    fn output_ack(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
+        let is_due = self.acks.need() == Need::Now;
+        if is_due {
+            self.acknowledgement_segment(now_ns, out);
+        }
+        is_due
     }
 
-    pub(super) fn acknowledgement_segment(&mut self, now_ns: u64) -> Outgoing {
+    fn acknowledgement_segment(&mut self, now_ns: u64, out: &mut Outgoing) {
         let seq = self.sequence_now();
-        let segment = self.header(now_ns, seq);
-        self.without_payload(segment)
+        self.header(now_ns, seq, &mut out.segment);
+        out.payload = 0..0;
+        out.mss = self.send.mss;
+        out.is_ecn_capable = false;
     }
 
     /// The payload of a full segment, less the SACK blocks that it carries.
+    #[inline]
     fn payload_limit(&self) -> u64 {
         let blocks = if self.receive.held.is_idle() || !self.send.has_sack { 0 } else { 36 };
         u64::from(self.full_payload().saturating_sub(blocks).max(1))
     }
 
-    /// The segment of a range of positions, which may end by the FIN.
-    fn data_segment(&mut self, now_ns: u64, range: Range<u64>) -> Outgoing {
+    /// Puts the segment of a range of positions, which may end by the FIN, into `out`.
+    #[inline]
+    fn data_segment(&mut self, now_ns: u64, range: Range<u64>, out: &mut Outgoing) {
         let is_new = range.start >= self.send.nxt;
         let has_fin = range.end > self.send.written;
         let payload = range.start..range.end.min(self.send.written);
-        let mut segment = self.header(now_ns, self.send.origin.number(payload.start));
+        let segment = &mut out.segment;
+        self.header(now_ns, self.send.origin.number(payload.start), segment);
         segment.length = (payload.end - payload.start) as u32;
         let mss = self.payload_limit() as u32;
         if segment.length > 0 {
@@ -246,17 +287,20 @@ impl Connection {
                 self.note_paced(now_ns, segment.length.into());
             }
         }
-        self.mark_push(&mut segment, &payload);
-        self.mark_urgent(&mut segment, &payload);
+        self.mark_push(segment, &payload);
+        self.mark_urgent(segment, &payload);
         segment.flags.set(TcpFlags::FIN, has_fin);
         let is_ecn_capable = self.send.has_ecn && is_new && segment.length > 0;
         if is_ecn_capable && self.sender.take_cwr() {
             segment.flags |= TcpFlags::CWR;
         }
-        Outgoing { segment, payload: payload.start - 1..payload.end - 1, mss, is_ecn_capable }
+        out.payload = payload.start - 1..payload.end - 1;
+        out.mss = mss;
+        out.is_ecn_capable = is_ecn_capable;
     }
 
     /// Sets PSH on the end of the written data, and where half of the peer's window has gone without.
+    #[inline]
     fn mark_push(&mut self, segment: &mut TcpSegment, payload: &Range<u64>) {
         let is_far = payload.end.saturating_sub(self.send.pushed) > self.send.max_window / 2;
         if segment.length > 0 && (payload.end == self.send.written || is_far) {
@@ -266,6 +310,7 @@ impl Connection {
     }
 
     /// Sets the urgent pointer, behind the urgent byte (RFC 6093).
+    #[inline]
     fn mark_urgent(&self, segment: &mut TcpSegment, payload: &Range<u64>) {
         if let Some(end) = self.send.urgent_end.filter(|end| *end > payload.start) {
             segment.flags |= TcpFlags::URG;
@@ -273,13 +318,9 @@ impl Connection {
         }
     }
 
-    /// The header of a segment that is sent now. It carries the acknowledgement that was due.
-    fn header(&mut self, now_ns: u64, seq: u32) -> TcpSegment {
-        let mut options =
-            SegmentOptions { timestamps: self.timestamps(now_ns), ..Default::default() };
-        if !self.receive.held.is_idle() {
-            options.sack = self.take_blocks(if options.timestamps.is_some() { 3 } else { 4 });
-        }
+    /// Puts the header of a segment that is sent now into `out`. It carries the acknowledgement that was due.
+    #[inline]
+    fn header(&mut self, now_ns: u64, seq: u32, out: &mut TcpSegment) {
         let (received, unread) = (self.receive.received, self.receive.unread());
         let step = self.acks.peer_mss().max(1);
         let window = self.receive.window.advertise(received, unread, step);
@@ -287,13 +328,17 @@ impl Connection {
         self.acks.note_sent();
         let mut flags = TcpFlags::ACK;
         flags.set(TcpFlags::ECE, self.receive.is_echoing);
-        TcpSegment {
+        *out = TcpSegment {
             seq,
             ack: self.acknowledgement(),
             flags,
             window,
-            options,
+            options: SegmentOptions { timestamps: self.timestamps(now_ns), ..Default::default() },
             ..TcpSegment::default()
+        };
+        if !self.receive.held.is_idle() {
+            let most = if out.options.timestamps.is_some() { 3 } else { 4 };
+            out.options.sack = self.take_blocks(most);
         }
     }
 
@@ -310,16 +355,16 @@ impl Connection {
         blocks
     }
 
-    fn output_syn(&mut self, now_ns: u64) -> Option<Outgoing> {
+    fn output_syn(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
         if self.send.una > 0 {
-            return None;
+            return false;
         }
         let is_due = core::mem::take(&mut self.is_syn_ack_due);
         let unsent = u64::from(self.send.nxt == 0);
         let is_wanted =
             matches!(self.sender.transmit(unsent, now_ns), Transmit::New(_) | Transmit::Again(_));
         if !is_due && !is_wanted {
-            return None;
+            return false;
         }
         let is_first = self.send.nxt == 0;
         if is_first || is_wanted {
@@ -327,7 +372,8 @@ impl Connection {
         }
         self.send.nxt = self.send.nxt.max(1);
         let is_active = self.state == TcpState::SynSent;
-        Some(if is_active { self.syn(now_ns) } else { self.syn_ack(now_ns) })
+        *out = if is_active { self.syn(now_ns) } else { self.syn_ack(now_ns) };
+        true
     }
 
     /// The SYN of an active open. Repeated ones request no ECN (RFC 3168 section 6.1.1.1) and no Fast Open.

@@ -112,6 +112,7 @@ impl Send {
     }
 
     /// Whether an urgent byte is not acknowledged yet.
+    #[inline]
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent_end.is_some_and(|end| end > self.una)
     }
@@ -160,11 +161,13 @@ impl Receive {
     }
 
     /// Whether the FIN was reached.
+    #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.received > fin)
     }
 
     /// The end of the data in order.
+    #[inline]
     pub(crate) fn data_end(&self) -> u64 {
         self.received.saturating_sub(u64::from(self.is_finished())).max(1)
     }

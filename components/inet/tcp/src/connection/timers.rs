@@ -72,6 +72,7 @@ impl Connection {
     }
 
     /// The time at which the user timeout ends the connection.
+    #[inline]
     fn user_deadline(&self) -> u64 {
         if self.settings.user_timeout_ns == 0 {
             return NEVER;

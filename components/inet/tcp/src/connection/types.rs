@@ -111,7 +111,7 @@ pub struct Placement {
 }
 
 /// A segment to send, or several of the same header for segmentation offload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outgoing {
     /// The header of the first segment; `length` counts the whole payload.
     pub segment: TcpSegment,

@@ -30,9 +30,7 @@ impl Connection {
     /// in order. The next [`Connection::output`] tells the peer if the window opened far enough.
     #[inline]
     pub fn read_to(&mut self, read: u64, room: u64) {
-        let end = self.receive.data_end();
-        self.receive.read = self.receive.read.max(read.saturating_add(1)).min(end);
-        self.receive.window.set_room(room);
+        self.note_read(read, room);
         if !self.state.can_receive() || self.state == TcpState::SynReceived {
             return;
         }
@@ -47,6 +45,21 @@ impl Connection {
                 self.acks.demand();
             }
         }
+    }
+
+    /// Notes the same without a thought of telling the peer: a segment that leaves for another reason carries the window.
+    #[inline]
+    pub fn note_read(&mut self, read: u64, room: u64) {
+        let end = self.receive.data_end();
+        self.receive.read = self.receive.read.max(read.saturating_add(1)).min(end);
+        self.receive.window.set_room(room);
+    }
+
+    /// Returns the window that the peer knows, in bytes. A program's reads cannot be worth a segment of their own before the socket
+    /// can take twice as many.
+    #[inline]
+    pub fn known_window(&self) -> u64 {
+        self.receive.window.size(self.receive.received)
     }
 
     /// Returns whether an acknowledgement is due, which the next [`Connection::output`] sends.
