@@ -12,6 +12,7 @@ mod filter;
 mod network;
 mod options;
 mod stream;
+mod stream_pieces;
 mod taps;
 #[cfg(test)]
 mod tests;

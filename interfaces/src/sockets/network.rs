@@ -185,7 +185,7 @@ pub trait StreamSocket: Send + Sync {
     fn mark_urgent(&self);
     /// Returns the stream offset of the urgent byte that the peer announced, until the program has read past it.
     fn urgent_mark(&self) -> Option<u64>;
-    /// Takes notice that the stream's `read` grew: the window may open.
+    /// Takes notice that the stream's `read` grew, if [`Stream::is_read_awaited`]: the window may open.
     fn read(&self);
     /// Sends a FIN behind the bytes that were written (`SHUT_WR`).
     fn shut_down_send(&self);

@@ -13,17 +13,16 @@
 //!
 //! Locks: `stream.writing` (a writer, over its copy) > `stream.send`; `stream.reading` (a reader, over its copy) >
 //! `stream.receive`; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
-use super::{FilterSlot, SocketError, SocketOwner};
+use super::{
+    FilterSlot, SocketError, SocketOwner,
+    stream_pieces::{Queue, StreamPiece, collect},
+};
 use crate::nic::PacketSegment;
-use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::any::Any;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use rt::{
-    NoMemory, PAGE_BYTES, lock_class,
-    memory::{Frame, FrameId},
-    sync::Mutex,
-};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use rt::{NoMemory, PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
 
 lock_class! {
     static WRITING = "stream.writing";
@@ -78,18 +77,6 @@ pub struct Counters {
     pub received: u64,
     /// Bytes that the client has read.
     pub read: u64,
-}
-
-/// A part of a frame, and its place in the stream.
-struct StreamPiece {
-    start: u64,
-    segment: PacketSegment,
-}
-
-impl StreamPiece {
-    fn end(&self) -> u64 {
-        self.start + u64::from(self.segment.length)
-    }
 }
 
 /// The last frame of the writer, if it has room, in a list that is kept for its memory.
@@ -192,45 +179,14 @@ impl TakenPieces {
             used_up += 1;
         }
         self.bytes -= count - left;
-        self.parts.drain(..used_up);
-        Frame::release_all(self.frames.drain(..used_up));
+        if used_up == 1 && self.parts.len() == 1 {
+            self.parts.clear();
+            self.frames.clear();
+        } else if used_up > 0 {
+            self.parts.drain(..used_up);
+            Frame::release_all(self.frames.drain(..used_up));
+        }
         held
-    }
-}
-
-/// Pieces in order, of which each begins where the one before it ends.
-#[derive(Default)]
-struct Queue {
-    pieces: VecDeque<StreamPiece>,
-}
-
-impl Queue {
-    /// Makes the last piece longer, if these bytes continue it in the same frame. Returns whether it did.
-    fn extend(&mut self, frame: FrameId, offset: u32, length: u32) -> bool {
-        match self.pieces.back_mut().map(|last| &mut last.segment) {
-            Some(last) if last.frame.id() == frame && last.offset + last.length == offset => {
-                last.length += length;
-                true
-            }
-            _ => false,
-        }
-    }
-    /// Adds a piece, or makes the last one longer. Returns the bytes of memory that are held for it: none if it is in the frame
-    /// of the last one.
-    fn push(&mut self, start: u64, segment: PacketSegment) -> usize {
-        if self.extend(segment.frame.id(), segment.offset, segment.length) {
-            return 0;
-        }
-        let last = self.pieces.back().map(|last| last.segment.frame.id());
-        let cost = if last == Some(segment.frame.id()) { 0 } else { PAGE_BYTES };
-        self.pieces.push_back(StreamPiece { start, segment });
-        cost
-    }
-    /// Adds a part of a frame that the caller keeps, and counts a reference only if there must be another piece.
-    fn push_part(&mut self, start: u64, frame: &Frame, offset: u32, length: u32) {
-        if !self.extend(frame.id(), offset, length) {
-            self.push(start, PacketSegment { frame: frame.clone(), offset, length });
-        }
     }
 }
 
@@ -245,6 +201,7 @@ pub struct Stream {
     /// The limit may grow so far.
     receive_limit_max: AtomicUsize,
     held_to_read: AtomicUsize,
+    awaited_room: AtomicUsize,
     state: AtomicU8,
     user: AtomicU32,
     inode: AtomicU64,
@@ -274,6 +231,7 @@ impl Stream {
             receive_limit: AtomicUsize::new(receive_limit),
             receive_limit_max: AtomicUsize::new(0),
             held_to_read: AtomicUsize::new(0),
+            awaited_room: AtomicUsize::new(0),
             state: AtomicU8::new(0),
             user: AtomicU32::new(0),
             inode: AtomicU64::new(0),
@@ -361,7 +319,9 @@ impl Stream {
         let Tail { frames, used } = &mut *tail;
         let (before, offset) = (frames.len(), *used);
         let fresh = (offset + length).div_ceil(PAGE_BYTES).saturating_sub(before);
-        Frame::allocate_unfilled(fresh, frames)?;
+        if fresh > 0 {
+            Frame::allocate_unfilled(fresh, frames)?;
+        }
         let result = copy(frames, offset, length);
         let count = *result.as_ref().unwrap_or(&0);
         match count.min(length) {
@@ -379,11 +339,13 @@ impl Stream {
         let mut queue = self.send.lock();
         let written = self.written.load(Ordering::Relaxed);
         let (mut start, mut at) = (written, offset);
-        for frame in frames.drain(..full) {
-            let length = (PAGE_BYTES - at) as u32;
-            queue.push(start, PacketSegment { frame, offset: at as u32, length });
-            start += u64::from(length);
-            at = 0;
+        if full > 0 {
+            for frame in frames.drain(..full) {
+                let length = (PAGE_BYTES - at) as u32;
+                queue.push(start, PacketSegment { frame, offset: at as u32, length });
+                start += u64::from(length);
+                at = 0;
+            }
         }
         if let Some(frame) = frames.first() {
             queue.push_part(start, frame, at as u32, (rest - at) as u32);
@@ -433,7 +395,7 @@ impl Stream {
     }
     /// Reads at most `most` bytes: `copy(frame, offset, length)` takes those of a part of a frame, and returns the number of bytes
     /// that it copied. Returns that number, which is 0 if nothing has come. Blocks while another thread reads. The caller tells the
-    /// stack afterwards, which may open the window.
+    /// stack afterwards if [`Stream::is_read_awaited`].
     ///
     /// # Errors
     /// Those of `copy`, if nothing was copied before.
@@ -459,7 +421,9 @@ impl Stream {
         let count = taken.copy((0, most), copy)?;
         self.read.fetch_add(count as u64, Ordering::AcqRel);
         let held = taken.pass(count);
-        self.held_to_read.fetch_sub(held, Ordering::Relaxed);
+        if held > 0 {
+            self.held_to_read.fetch_sub(held, Ordering::Relaxed);
+        }
         Ok(count)
     }
     /// Does the same as [`Stream::read`] from `skip` bytes on, and leaves the bytes in the stream (MSG_PEEK).
@@ -474,6 +438,13 @@ impl Stream {
         let mut taken = self.reading.lock();
         taken.fill(skip.saturating_add(most), &self.receive);
         taken.copy((skip, most), by_frame(copy))
+    }
+    /// Returns whether the stack is to be told of reads: the room is as large as it waits for, to open the window.
+    #[inline]
+    pub fn is_read_awaited(&self) -> bool {
+        // Either this sees what the stack waits for, or the stack the room; see `await_room`.
+        fence(Ordering::SeqCst);
+        self.receive_room() >= self.awaited_room.load(Ordering::Relaxed)
     }
     /// Returns and clears the error for which the connection ended.
     pub fn take_error(&self) -> Option<SocketError> {
@@ -501,8 +472,7 @@ impl Stream {
             if to <= acked {
                 return false;
             }
-            let count = queue.pieces.iter().take_while(|piece| piece.end() <= to).count();
-            Frame::release_all(queue.pieces.drain(..count).map(|piece| piece.segment.frame));
+            queue.drop_before(to);
             self.acked.store(to, Ordering::Release);
             ((written - acked) as usize, (written - to) as usize)
         };
@@ -536,6 +506,20 @@ impl Stream {
     pub fn grow_receive_limit(&self, wanted: usize) {
         let wanted = wanted.min(self.receive_limit_max.load(Ordering::Relaxed));
         self.receive_limit.fetch_max(wanted, Ordering::Relaxed);
+    }
+    /// Waits for reads until there are `bytes` of [`Stream::receive_room`]: then the client tells the stack of them. Returns whether
+    /// there are already, so that a read may have gone untold. At first each read is told.
+    #[inline]
+    pub fn await_room(&self, bytes: usize) -> bool {
+        let before = self.awaited_room.load(Ordering::Relaxed);
+        if bytes != before {
+            self.awaited_room.store(bytes, Ordering::Relaxed);
+        }
+        if bytes >= before {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.receive_room() >= bytes
     }
     /// Adds to the state, and tells the client.
     pub fn enter(&self, state: StreamState) {
@@ -575,26 +559,4 @@ fn by_frame<E>(
         }
         Ok(done)
     }
-}
-
-/// Appends to `out` the parts of `queue` that hold the `length` bytes from `from` on. Returns the number of bytes that there are.
-fn collect(queue: &Queue, from: u64, length: usize, out: &mut Vec<PacketSegment>) -> usize {
-    let first = queue.pieces.partition_point(|piece| piece.end() <= from);
-    let mut done = 0;
-    for piece in queue.pieces.range(first..) {
-        let at = from + done as u64;
-        if done >= length || piece.start > at {
-            break;
-        }
-        let skip = (at - piece.start) as u32;
-        let count = ((piece.segment.length - skip) as usize).min(length - done);
-        let segment = &piece.segment;
-        out.push(PacketSegment {
-            frame: segment.frame.clone(),
-            offset: segment.offset + skip,
-            length: count as u32,
-        });
-        done += count;
-    }
-    done
 }

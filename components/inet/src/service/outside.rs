@@ -9,7 +9,7 @@ use crate::{
     sockets::errors::{Quoted, RemoteError},
     tables::interface::InterfaceIndex,
 };
-use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use interfaces::nic::PacketSegment;
 use packet::protocol;
 
@@ -20,7 +20,7 @@ pub(crate) struct Outside {
     /// Packets for cards.
     pub(crate) departures: Vec<(InterfaceIndex, Departure<PacketSegment>)>,
     /// Segments of TCP for this host.
-    pub(crate) segments: VecDeque<TcpArrival>,
+    pub(crate) segments: VecDeque<Box<TcpArrival>>,
     /// Errors about segments that sockets sent, with the sequence numbers of these.
     pub(crate) errors: Vec<(Arc<TcpSocket>, RemoteError, u32)>,
     /// The taps, which see all packets.
@@ -56,7 +56,8 @@ impl Surroundings<PacketSegment> for Outside {
     }
     fn deliver(&mut self, delivery: &Delivery<'_, PacketSegment>) -> Claim {
         if delivery.protocol == protocol::TCP {
-            self.segments.extend(TcpArrival::parse(delivery, self.streams.syn_saving()));
+            let arrival = TcpArrival::parse(delivery, self.streams.syn_saving());
+            self.segments.extend(arrival.map(Box::new));
             return Claim::Taken;
         }
         Claim::Unknown

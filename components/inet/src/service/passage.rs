@@ -1,5 +1,5 @@
 //! [`Passage`]: the tools of one call into the service, and their pool.
-use super::outside::Outside;
+use super::{outside::Outside, streams::arrival::TcpArrival};
 use crate::{
     base::packets::Departure,
     ip::{
@@ -17,7 +17,7 @@ lock_class! {
 
 /// Places of the pool: a call on one processor finds what the last one left there.
 const PLACES: usize = 16;
-/// Empty lists that a passage keeps, at most.
+/// Segments that a passage keeps, at most.
 const SPARE_MAX: usize = 64;
 
 /// A packet that a connection sent while its lock was held. It goes through IP afterwards.
@@ -33,8 +33,12 @@ pub(crate) struct Passage {
     pub(crate) outside: Outside,
     pub(crate) sends: Vec<PendingPacket>,
     pub(crate) batch: Vec<Departure<PacketSegment>>,
-    /// Empty lists of parts of frames.
-    pub(crate) spare: Vec<Vec<PacketSegment>>,
+    /// Segments without payload, whose memory is used again.
+    #[expect(
+        clippy::vec_box,
+        reason = "the boxes go from hand to hand, so that segments are not moved"
+    )]
+    spare: Vec<Box<TcpArrival>>,
     pub(crate) now_ns: u64,
     /// The place of the pool that it came from.
     place: usize,
@@ -52,11 +56,24 @@ impl Passage {
             place: 0,
         }
     }
-    /// Keeps the memory of a list for another one.
-    pub(crate) fn recycle(&mut self, mut list: Vec<PacketSegment>) {
-        if list.capacity() > 0 && self.spare.len() < SPARE_MAX {
-            list.clear();
-            self.spare.push(list);
+    /// Returns a segment to be filled. Its payload is empty, the rest is that of an earlier one.
+    #[inline]
+    pub(crate) fn blank(&mut self) -> Box<TcpArrival> {
+        self.spare.pop().unwrap_or_else(|| Box::new(TcpArrival::blank()))
+    }
+    /// Returns the same for a segment whose flow has no known hash.
+    pub(crate) fn unhashed(&mut self) -> Box<TcpArrival> {
+        let mut arrival = self.blank();
+        arrival.hash = None;
+        arrival
+    }
+    /// Drops the payload of a segment, and keeps its memory for another one.
+    #[inline]
+    pub(crate) fn recycle(&mut self, mut arrival: Box<TcpArrival>) {
+        if self.spare.len() < SPARE_MAX {
+            arrival.payload.clear();
+            arrival.headers = None;
+            self.spare.push(arrival);
         }
     }
 }

@@ -19,9 +19,11 @@ pub(crate) enum SynSaving {
     On,
 }
 
-/// A segment for this host.
+/// A segment for this host. It goes from hand to hand in a box that a passage keeps for the next one.
 pub(crate) struct TcpArrival {
     pub(crate) flow: Flow,
+    /// The hash of `flow`, if it is known.
+    pub(crate) hash: Option<u64>,
     pub(crate) segment: TcpSegment,
     pub(crate) payload: Vec<PacketSegment>,
     /// The interface by which it came.
@@ -37,6 +39,20 @@ pub(crate) struct TcpArrival {
 }
 
 impl TcpArrival {
+    /// Returns one to be filled.
+    pub(crate) fn blank() -> TcpArrival {
+        TcpArrival {
+            flow: Flow { local: [0; 16], remote: [0; 16], local_port: 0, remote_port: 0 },
+            hash: None,
+            segment: TcpSegment::default(),
+            payload: Vec::new(),
+            interface: InterfaceIndex::LOOPBACK,
+            is_local: false,
+            hop_limit: 0,
+            more: 0,
+            headers: None,
+        }
+    }
     /// Parses a segment; `None` if it is none, is damaged, or is not for one host.
     pub(crate) fn parse(
         delivery: &Delivery<'_, PacketSegment>,
@@ -78,6 +94,7 @@ impl TcpArrival {
         });
         Some(TcpArrival {
             flow,
+            hash: None,
             segment,
             payload,
             interface: origin.interface,

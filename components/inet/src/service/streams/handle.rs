@@ -97,9 +97,11 @@ impl StreamSocket for StreamHandle {
     }
     fn written(&self, more: MoreData) {
         self.with(|state, passage| {
-            let options = &state.options;
+            let (options, room) = (&state.options, state.room());
             let SocketRole::Live(live) = &mut state.role else { return };
-            live.connection.write_to(state.stream.counters().written);
+            let counters = state.stream.counters();
+            live.connection.note_read(counters.read, room);
+            live.connection.write_to(counters.written);
             let is_held = more == MoreData::Soon;
             if live.is_held_by_more != is_held {
                 live.is_held_by_more = is_held;
@@ -119,22 +121,16 @@ impl StreamSocket for StreamHandle {
     }
     fn urgent_mark(&self) -> Option<u64> {
         self.look(|state| match &state.role {
-            SocketRole::Live(live) => live.connection.urgent_mark(),
+            SocketRole::Live(live) => {
+                let read = state.stream.counters().read;
+                live.connection.urgent_mark().filter(|mark| *mark >= read)
+            }
             _ => None,
         })
     }
     fn read(&self) {
         self.with(|state, passage| {
-            let room = state.room();
-            let SocketRole::Live(live) = &mut state.role else { return };
-            live.connection.read_to(state.stream.counters().read, room);
-            if let Some(wanted) = live.connection.wanted_room(passage.now_ns) {
-                // Half of the memory is for the payload.
-                let memory = usize::try_from(wanted.saturating_mul(2));
-                state.stream.grow_receive_limit(memory.unwrap_or(usize::MAX));
-            }
-            // Mostly the peer need not hear of it.
-            if live.connection.is_acknowledgement_due() {
+            if state.note_reads(passage.now_ns) {
                 state.after(&self.inet, passage, &self.socket, TcpEvents::empty());
             }
         });

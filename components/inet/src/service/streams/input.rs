@@ -16,7 +16,7 @@ use crate::{
     service::{inet::Inet, passage::Passage},
     sockets::errors::RemoteError,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::net::IpAddr;
 use interfaces::{
     nic::PacketSegment,
@@ -30,12 +30,12 @@ const COPIED: usize = 1024;
 
 impl Inet {
     /// Takes a segment.
-    pub(crate) fn take_segment(&self, passage: &mut Passage, arrival: TcpArrival) {
+    pub(crate) fn take_segment(&self, passage: &mut Passage, arrival: Box<TcpArrival>) {
         if !arrival.is_local {
             passage.worker.events().add(PacketEvent::TcpIn, 1);
         }
         let flows = &self.streams().flows;
-        let hash = flows.hash(&arrival.flow);
+        let hash = arrival.hash.unwrap_or_else(|| flows.hash(&arrival.flow));
         match flows.find(&arrival.flow, hash) {
             Some(FlowOwner::Live(socket)) => socket.take(self, passage, arrival),
             Some(FlowOwner::Waiting(waiting)) => {
@@ -47,7 +47,7 @@ impl Inet {
 }
 
 /// Takes a segment of no connection. `iss` is the initial sequence number that TIME-WAIT chose for a new one.
-pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: TcpArrival, iss: Option<u32>) {
+pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>, iss: Option<u32>) {
     let flow = &arrival.flow;
     let end = (address(flow.local), flow.local_port);
     let hash = inet.streams().flows.hash(flow);
@@ -58,12 +58,12 @@ pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: TcpArrival, iss:
 }
 
 /// Answers a segment of no connection by a reset.
-pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: TcpArrival) {
+pub(crate) fn refuse(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>) {
     if let Some(reset) = arrival.segment.reset_reply() {
         let ends = (&arrival.flow, arrival.interface);
         send_bare(inet, passage, ends, &StreamOptions::default(), reset);
     }
-    passage.recycle(arrival.payload);
+    passage.recycle(arrival);
 }
 
 impl SocketState {
@@ -73,19 +73,21 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         socket: &Arc<TcpSocket>,
-        mut arrival: TcpArrival,
+        mut arrival: Box<TcpArrival>,
     ) {
         if self.is_too_far(&arrival) {
-            return passage.recycle(arrival.payload);
+            return passage.recycle(arrival);
         }
         if let Some(program) = self.stream.filter().get()
             && !filter::admit(&program, &mut arrival)
         {
-            return passage.recycle(arrival.payload);
+            return passage.recycle(arrival);
         }
         let room = self.room();
         match &mut self.role {
             SocketRole::Live(live) if live.flow == arrival.flow => {
+                live.connection.note_read(self.stream.counters().read, room);
+                live.tune(&self.stream, passage.now_ns);
                 let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
                 if arrival.more > 0 && effect.payload.is_some() {
                     live.connection.count_more_segments(arrival.more);
@@ -112,8 +114,12 @@ impl SocketState {
         {
             inet.streams().cookies.put(peer.ip(), cookie);
         }
-        let ends = (self.peer, &self.options);
-        SocketState::output(live, &self.stream, ends, inet, passage);
+        if self.send(inet, passage) {
+            // The program read meanwhile, and was told that nobody awaits it.
+            self.note_reads(passage.now_ns);
+            self.send(inet, passage);
+        }
+        let SocketRole::Live(live) = &mut self.role else { return };
         if self.options.unsent_low_water != 0 {
             live.note_unsent(&self.stream, self.options.unsent_low_water);
         }
@@ -149,6 +155,20 @@ impl SocketState {
                     IpAddr::V4(_) => ip.ttl_least,
                     IpAddr::V6(_) => ip.hops_least,
                 }
+    }
+    /// Sends what the connection has to send, and says which reads of the program are awaited. Returns whether there was one.
+    fn send(&mut self, inet: &Inet, passage: &mut Passage) -> bool {
+        let SocketRole::Live(live) = &mut self.role else { return false };
+        SocketState::output(live, &self.stream, (self.peer, &self.options), inet, passage);
+        self.stream.await_room(SocketState::memory_for_twice(live.connection.known_window()))
+    }
+    /// Takes notice of the program's reads. Returns whether the peer should hear of them.
+    pub(crate) fn note_reads(&mut self, now_ns: u64) -> bool {
+        let room = self.room();
+        let SocketRole::Live(live) = &mut self.role else { return false };
+        live.connection.read_to(self.stream.counters().read, room);
+        live.tune(&self.stream, now_ns);
+        live.connection.is_acknowledgement_due()
     }
     /// Returns whether the connection of `flow` sent the sequence number and waits for its acknowledgement.
     pub(crate) fn has_in_flight(&self, flow: &Flow, seq: u32) -> bool {
@@ -196,6 +216,15 @@ fn count_end(events: &EventRow, live: &LiveConnection, stream: &Stream) {
 }
 
 impl LiveConnection {
+    /// Lets received bytes hold more memory, if the program's reads call for it.
+    #[inline]
+    fn tune(&mut self, stream: &Stream, now_ns: u64) {
+        if let Some(wanted) = self.connection.wanted_room(now_ns) {
+            // Half of the memory is for the payload.
+            let memory = usize::try_from(wanted.saturating_mul(2));
+            stream.grow_receive_limit(memory.unwrap_or(usize::MAX));
+        }
+    }
     /// Tells the program that it may write again once few enough bytes wait to be sent (`TCP_NOTSENT_LOWAT`).
     #[cold]
     fn note_unsent(&mut self, stream: &Stream, low_water: u32) {
@@ -222,26 +251,29 @@ pub(crate) fn keep(
     stream: &Stream,
     passage: &mut Passage,
     effect: &Arrival,
-    arrival: TcpArrival,
+    mut arrival: Box<TcpArrival>,
 ) {
-    let mut payload = arrival.payload;
+    let (is_local, length) = (arrival.is_local, arrival.segment.length);
+    let payload = &mut arrival.payload;
     if let Some(place) = effect.payload {
-        trim(&mut payload, place.skip, place.length);
-        if !arrival.is_local && (place.length as usize) < COPIED {
-            pack(&mut live.packing, &mut payload);
+        if place.skip > 0 || place.length < length {
+            trim(payload, place.skip, place.length);
+        }
+        if !is_local && (place.length as usize) < COPIED {
+            pack(&mut live.packing, payload);
         }
         if place.is_in_order {
             if !live.held.is_empty() {
-                live.held.take_from(place.offset + u64::from(place.length), &mut payload);
+                live.held.take_from(place.offset + u64::from(place.length), payload);
             }
-            stream.deliver(&mut payload);
+            stream.deliver(payload);
         } else {
-            live.held.insert(place.offset, core::mem::take(&mut payload));
+            live.held.insert(place.offset, core::mem::take(payload));
         }
     } else if !payload.is_empty() {
         live.not_taken = live.not_taken.wrapping_add(1);
     }
-    passage.recycle(payload);
+    passage.recycle(arrival);
 }
 
 /// Copies a short payload behind the one before it. It stays as it is if memory is refused.
@@ -268,13 +300,18 @@ fn pack(packing: &mut Option<(Frame, usize)>, payload: &mut Vec<PacketSegment>) 
 }
 
 /// Tells the program's side of what happened to the connection.
+#[inline]
 pub(crate) fn report(live: &mut LiveConnection, stream: &Stream, events: TcpEvents) {
     if events.contains(TcpEvents::WRITABLE) {
         stream.acknowledge(live.connection.acked());
     }
-    if events.difference(TcpEvents::WRITABLE | TcpEvents::READABLE).is_empty() {
-        return;
+    if !events.difference(TcpEvents::WRITABLE | TcpEvents::READABLE).is_empty() {
+        report_change(live, stream, events);
     }
+}
+
+/// Tells of more than bytes.
+fn report_change(live: &mut LiveConnection, stream: &Stream, events: TcpEvents) {
     let mut state = StreamState::empty();
     state.set(StreamState::CONNECTED, events.contains(TcpEvents::CONNECTED));
     state.set(StreamState::RECEIVE_ENDED, events.contains(TcpEvents::PEER_CLOSED));

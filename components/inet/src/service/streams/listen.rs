@@ -18,10 +18,10 @@ use crate::{
     service::{inet::Inet, passage::Passage},
     tables::interface::InterfaceIndex,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
 use core::net::SocketAddr;
 use interfaces::sockets::{Acceptor, SocketOwner, Stream, StreamOptions, StreamState};
-use tcp::{Arrival, Connection, Context, ListenerReply, Outgoing, TcpEvents, TcpSegment};
+use tcp::{Arrival, Context, ListenerReply, Outgoing, TcpEvents, TcpSegment};
 
 impl Listening {
     /// Repeats SYN-ACKs whose time has come.
@@ -37,9 +37,9 @@ enum ListenNext {
     /// None.
     Done,
     /// The flow has an owner by now.
-    Again(TcpArrival),
+    Again(Box<TcpArrival>),
     /// Nobody listens any more.
-    Refuse(TcpArrival),
+    Refuse(Box<TcpArrival>),
     /// A connection was made.
     Child(Arc<TcpSocket>, Arc<Stream>, Arc<dyn Acceptor>),
 }
@@ -49,7 +49,7 @@ pub(crate) fn input(
     inet: &Inet,
     passage: &mut Passage,
     listener: &Arc<TcpSocket>,
-    (arrival, hash): (TcpArrival, u64),
+    (arrival, hash): (Box<TcpArrival>, u64),
     iss: Option<u32>,
 ) {
     let next = listener.with(inet, passage, |state, passage| {
@@ -80,7 +80,7 @@ impl SocketState {
         &mut self,
         inet: &Inet,
         passage: &mut Passage,
-        (mut arrival, hash): (TcpArrival, u64),
+        (mut arrival, hash): (Box<TcpArrival>, u64),
         iss: Option<u32>,
     ) -> ListenNext {
         if self.is_too_far(&arrival) {
@@ -123,7 +123,8 @@ impl SocketState {
                 };
                 passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
                 let acceptor = Arc::clone(&listening.acceptor);
-                let live = LiveConnection { path: Some(path), ..live(connection, &arrival, hash) };
+                let mut live = LiveConnection::new(inet, connection, arrival.flow, hash);
+                live.path = Some(path);
                 let child =
                     self.child(inet, passage, Arc::clone(&stream), (live, &effect), arrival);
                 ListenNext::Child(child, stream, acceptor)
@@ -137,7 +138,7 @@ impl SocketState {
         passage: &mut Passage,
         stream: Arc<Stream>,
         (mut live, effect): (LiveConnection, &Arrival),
-        arrival: TcpArrival,
+        arrival: Box<TcpArrival>,
     ) -> Arc<TcpSocket> {
         let (flow, hash) = (live.flow, live.hash);
         let (local, remote) = (address(flow.local), address(flow.remote));
@@ -165,12 +166,9 @@ impl SocketState {
     }
 }
 
-fn live(connection: Box<Connection>, arrival: &TcpArrival, hash: u64) -> LiveConnection {
-    LiveConnection::new(connection, arrival.flow, hash)
-}
-
 /// Sends a segment without payload to the sender of `arrival`.
 fn reply(passage: &mut Passage, path: &StreamPath, arrival: &TcpArrival, segment: TcpSegment) {
     let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
-    send(passage, path, &arrival.flow, &out, Vec::new());
+    let blank = passage.unhashed();
+    send(passage, path, &arrival.flow, &out, blank);
 }

@@ -25,7 +25,7 @@ use crate::{
     },
     tables::interface::{InterfaceIndex, LinkOffloads},
 };
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
 use interfaces::{
     nic::PacketSegment,
@@ -117,17 +117,19 @@ impl SocketState {
             Some(path) if path.can_cut() => CUT_LATER,
             _ => CUT_HERE,
         };
-        while let Some(out) = live.connection.output(passage.now_ns, limit) {
-            let mut payload = passage.spare.pop().unwrap_or_default();
+        let mut out = Outgoing::default();
+        while live.connection.output_into(passage.now_ns, limit, &mut out) {
+            let mut arrival = passage.blank();
+            arrival.hash = Some(live.peer_hash);
             let length = (out.payload.end - out.payload.start) as usize;
             let found = match length {
                 0 => 0,
-                _ => stream.segments(out.payload.start, length, &mut payload),
+                _ => stream.segments(out.payload.start, length, &mut arrival.payload),
             };
             // A segment without a path is lost, as it would be on the way. So is one whose bytes the client does not have.
             match &live.path {
-                Some(path) if found == length => send(passage, path, &live.flow, &out, payload),
-                _ => passage.recycle(payload),
+                Some(path) if found == length => send(passage, path, &live.flow, &out, arrival),
+                _ => passage.recycle(arrival),
             }
         }
     }
@@ -135,6 +137,8 @@ impl SocketState {
 
 impl LiveConnection {
     /// Finds the path again. If there is none, segments are lost until there is.
+    #[cold]
+    #[inline(never)]
     fn renew_path(
         &mut self,
         inet: &Inet,
@@ -151,37 +155,35 @@ impl LiveConnection {
     }
 }
 
-/// Makes the arrival of a segment at a connection of this host. No header is made, and no checksum.
+/// Makes `arrival`, which has the payload, the segment's arrival at a connection of this host. No header is made, and no checksum.
 #[inline]
-fn local_arrival(
+fn arrive_here(
+    arrival: &mut TcpArrival,
     path: &StreamPath,
     flow: &Flow,
     out: &Outgoing,
-    (payload, saving): (Vec<PacketSegment>, SynSaving),
-) -> TcpArrival {
+    saving: SynSaving,
+) {
     let is_kept = saving == SynSaving::On && out.segment.flags.contains(TcpFlags::SYN);
-    TcpArrival {
-        flow: reversed(flow),
-        segment: out.segment,
-        payload,
-        interface: InterfaceIndex::LOOPBACK,
-        is_local: true,
-        hop_limit: path.path.hop_limit,
-        more: match out.segment.length {
-            length if length > out.mss => (length - 1) / out.mss.max(1),
-            _ => 0,
-        },
-        headers: if is_kept { saved_syn::headers(path, flow, &out.segment) } else { None },
-    }
+    arrival.flow = reversed(flow);
+    arrival.segment = out.segment;
+    arrival.interface = InterfaceIndex::LOOPBACK;
+    arrival.is_local = true;
+    arrival.hop_limit = path.path.hop_limit;
+    arrival.more = match out.segment.length {
+        length if length > out.mss => (length - 1) / out.mss.max(1),
+        _ => 0,
+    };
+    arrival.headers = if is_kept { saved_syn::headers(path, flow, &out.segment) } else { None };
 }
 
-/// Sends a segment, or several of the same header.
+/// Sends a segment, or several of the same header, with the payload of `arrival`.
 pub(crate) fn send(
     passage: &mut Passage,
     path: &StreamPath,
     flow: &Flow,
     out: &Outgoing,
-    payload: Vec<PacketSegment>,
+    mut arrival: Box<TcpArrival>,
 ) {
     let events = passage.worker.events();
     if out.segment.flags.contains(TcpFlags::RST) {
@@ -190,7 +192,7 @@ pub(crate) fn send(
     if path.path.is_local {
         count_local(events, path, out);
         let saving = passage.outside.streams.syn_saving();
-        let arrival = local_arrival(path, flow, out, (payload, saving));
+        arrive_here(&mut arrival, path, flow, out, saving);
         passage.outside.segments.push_back(arrival);
         return;
     }
@@ -199,7 +201,8 @@ pub(crate) fn send(
         request.traffic_class |= ECN_CAPABLE;
     }
     let size = out.mss.max(1) as usize;
-    let chain = BufferChain::from_pieces(payload);
+    let chain = BufferChain::from_pieces(core::mem::take(&mut arrival.payload));
+    passage.recycle(arrival);
     let total = chain.length();
     let is_one = total <= size || path.can_cut() && chain.pieces().len() <= PIECES_MAX;
     if is_one {
@@ -281,7 +284,8 @@ pub(crate) fn send_bare(
     let request = bare_request((flow, interface), options);
     if let Ok(path) = find_path(inet, passage, request) {
         let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
-        send(passage, &path, flow, &out, Vec::new());
+        let arrival = passage.unhashed();
+        send(passage, &path, flow, &out, arrival);
     }
 }
 

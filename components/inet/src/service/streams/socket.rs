@@ -1,12 +1,13 @@
 //! [`TcpSocket`]: a socket, its lock, and the backlog of segments that came while the lock was held.
 use super::{
     arrival::TcpArrival,
+    ends::reversed,
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
     ports::{PortClaim, PortOrigin, PortStage},
 };
-use crate::sockets::bindings;
+use crate::{service::inet::Inet, sockets::bindings};
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::{
     net::{IpAddr, SocketAddr},
@@ -32,7 +33,7 @@ pub(crate) struct TcpSocket {
     /// A number that no other socket has.
     pub(crate) number: u64,
     pub(super) state: Mutex<SocketState>,
-    pub(super) backlog: Mutex<VecDeque<TcpArrival>>,
+    pub(super) backlog: Mutex<VecDeque<Box<TcpArrival>>>,
     /// Segments in the backlog.
     pub(super) waiting: AtomicUsize,
     /// Segments that found the backlog full.
@@ -89,6 +90,8 @@ pub(crate) struct LiveConnection {
     pub(crate) flow: Flow,
     /// The hash of `flow`.
     pub(crate) hash: u64,
+    /// The hash of the flow as the peer sees it, should it be on this host.
+    pub(crate) peer_hash: u64,
     /// The path of its segments, as long as the versions of the tables stay.
     pub(crate) path: Option<StreamPath>,
     /// Received bytes out of order.
@@ -106,8 +109,14 @@ pub(crate) struct LiveConnection {
 }
 
 impl LiveConnection {
-    pub(crate) fn new(connection: Box<Connection>, flow: Flow, hash: u64) -> LiveConnection {
+    pub(crate) fn new(
+        inet: &Inet,
+        connection: Box<Connection>,
+        flow: Flow,
+        hash: u64,
+    ) -> LiveConnection {
         LiveConnection {
+            peer_hash: inet.streams().flows.hash(&reversed(&flow)),
             connection,
             flow,
             hash,
@@ -157,6 +166,10 @@ impl SocketState {
     pub(crate) fn room(&self) -> u64 {
         let room = self.stream.receive_room() as u64 / 2;
         self.options.window_max.map_or(room, |most| room.min(most.into()))
+    }
+    /// Returns the memory that must be free for data before [`SocketState::room`] is twice as large as `window`.
+    pub(crate) fn memory_for_twice(window: u64) -> usize {
+        usize::try_from(window.saturating_mul(4)).unwrap_or(usize::MAX)
     }
     /// Returns the claim on a port that the socket's options ask for.
     pub(crate) fn wanted_claim(&self, address: Option<IpAddr>, origin: PortOrigin) -> PortClaim {

@@ -1,8 +1,13 @@
 //! What threads see of each other's locks.
 use super::{flows::FlowOwner, socket::TcpSocket};
 use crate::tests::streams::world::*;
-use interfaces::sockets::CloseKind;
-use std::{sync::Arc, thread};
+use interfaces::sockets::{CloseKind, StreamOptions};
+use rt::NoMemory;
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Returns the live socket whose local port is `port`.
 fn live(host: &Host, port: u16) -> Arc<TcpSocket> {
@@ -59,4 +64,52 @@ fn time_wait_ends_not_before_its_flow_is_free() {
     });
     assert_eq!(waiting.deadline_ns(), None);
     assert_eq!(host.counts(), (0, 0, 0));
+}
+
+#[test]
+fn reads_are_told_only_where_they_open_the_window() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    for _ in 0..100 {
+        client.write(b"x");
+        assert_eq!(child.read(10), b"x");
+        assert!(!child.stream.is_read_awaited());
+    }
+    let sent: usize = (0..100).map(|_| client.write(&[0; 4000])).sum();
+    assert!(child.stream.readable() < sent, "the window is closed");
+    child.stream.read(1 << 20, |_, _, length| Ok::<_, NoMemory>(length)).unwrap();
+    assert!(child.stream.is_read_awaited());
+    child.socket.read();
+    assert!(child.stream.readable() > 0, "it is open again");
+}
+
+/// Time stands still, so that no timer repairs what a writer or a reader missed of the other.
+#[test]
+fn a_writer_and_a_reader_at_once_miss_nothing_of_each_other() {
+    const TOTAL: usize = 8 << 20;
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    client.socket.configure(&StreamOptions { no_delay: true, ..StreamOptions::default() });
+    let end = Instant::now() + Duration::from_secs(120);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (data, mut sent) = (vec![7; 9000], 0);
+            while sent < TOTAL && Instant::now() < end {
+                let count = client.write(&data[..data.len().min(TOTAL - sent)]);
+                sent += count;
+                if count == 0 {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut got = 0;
+        while got < TOTAL {
+            let count = child.read(5000).len();
+            got += count;
+            if count == 0 {
+                assert!(Instant::now() < end, "stuck after {got} bytes");
+                thread::yield_now();
+            }
+        }
+    });
 }

@@ -12,7 +12,7 @@ use crate::{
     ip::events::PacketEvent,
     service::{inet::Inet, passage::Passage},
 };
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 use rt::sync::Mutex;
 use tcp::{TimeWait, TimeWaitReply};
 
@@ -54,7 +54,7 @@ pub(crate) fn input(
     inet: &Inet,
     passage: &mut Passage,
     waiting: &Arc<Waiting>,
-    arrival: TcpArrival,
+    arrival: Box<TcpArrival>,
 ) {
     let reply = {
         let mut state = waiting.state.lock();

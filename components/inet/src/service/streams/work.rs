@@ -7,7 +7,7 @@ use crate::{
     ip::events::PacketEvent,
     service::{inet::Inet, passage::Passage},
 };
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{Ordering, fence};
 use rt::sync::MutexGuard;
 
@@ -55,7 +55,7 @@ impl TcpSocket {
         self: &Arc<TcpSocket>,
         inet: &Inet,
         passage: &mut Passage,
-        arrival: TcpArrival,
+        arrival: Box<TcpArrival>,
     ) {
         if let Some(mut state) = self.state.try_lock() {
             state.input(inet, passage, self, arrival);

@@ -100,7 +100,9 @@ impl Program {
             Ok::<_, NoMemory>(length)
         };
         self.stream.read(most, copy).unwrap();
-        self.socket.read();
+        if self.stream.is_read_awaited() {
+            self.socket.read();
+        }
         found
     }
     pub fn is(&self, state: StreamState) -> bool {

@@ -247,10 +247,17 @@ impl InternetStream {
             };
             if count > 0 {
                 *done += count;
-                self.socket().read();
+                self.tell_read(stream);
             }
         }
         Ok(if *done > 0 && most < room { ReadEnd::Stop } else { ReadEnd::Empty })
+    }
+    /// Tells the stack of a read, if it waits for that.
+    #[inline]
+    fn tell_read(&self, stream: &Stream) {
+        if stream.is_read_awaited() {
+            self.socket().read();
+        }
     }
     /// Returns the place of the urgent byte, if there is one that was not read past.
     #[inline]
@@ -272,7 +279,7 @@ impl InternetStream {
         if at == mark && !is_inline && !how.is_peek {
             let skipped = stream.read(1, |_, _, length| Ok::<usize, Errno>(length));
             if skipped == Ok(1) {
-                self.socket().read();
+                self.tell_read(stream);
             }
         }
         None

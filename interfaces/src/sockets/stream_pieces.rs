@@ -1,0 +1,102 @@
+//! [`Queue`]: the parts of frames that hold bytes of a stream in one direction.
+use crate::nic::PacketSegment;
+use alloc::{collections::VecDeque, vec::Vec};
+use rt::{
+    PAGE_BYTES,
+    memory::{Frame, FrameId},
+};
+
+/// A part of a frame, and its place in the stream.
+pub(super) struct StreamPiece {
+    pub(super) start: u64,
+    pub(super) segment: PacketSegment,
+}
+
+impl StreamPiece {
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.segment.length)
+    }
+    /// Returns the `length` bytes from `skip` on.
+    pub(super) fn part(&self, skip: u32, length: u32) -> PacketSegment {
+        let PacketSegment { frame, offset, .. } = &self.segment;
+        PacketSegment { frame: frame.clone(), offset: offset + skip, length }
+    }
+}
+
+/// Pieces in order, of which each begins where the one before it ends.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) pieces: VecDeque<StreamPiece>,
+}
+
+impl Queue {
+    /// Makes the last piece longer, if these bytes continue it in the same frame. Returns whether it did.
+    fn extend(&mut self, frame: FrameId, offset: u32, length: u32) -> bool {
+        match self.pieces.back_mut().map(|last| &mut last.segment) {
+            Some(last) if last.frame.id() == frame && last.offset + last.length == offset => {
+                last.length += length;
+                true
+            }
+            _ => false,
+        }
+    }
+    /// Adds a piece, or makes the last one longer. Returns the bytes of memory that are held for it: none if it is in the frame
+    /// of the last one.
+    pub(super) fn push(&mut self, start: u64, segment: PacketSegment) -> usize {
+        if self.extend(segment.frame.id(), segment.offset, segment.length) {
+            return 0;
+        }
+        let last = self.pieces.back().map(|last| last.segment.frame.id());
+        let cost = if last == Some(segment.frame.id()) { 0 } else { PAGE_BYTES };
+        self.pieces.push_back(StreamPiece { start, segment });
+        cost
+    }
+    /// Drops the pieces that end at `to` or before.
+    pub(super) fn drop_before(&mut self, to: u64) {
+        match self.pieces.iter().take_while(|piece| piece.end() <= to).count() {
+            0 => {}
+            1 => _ = self.pieces.pop_front(),
+            count => {
+                Frame::release_all(self.pieces.drain(..count).map(|piece| piece.segment.frame));
+            }
+        }
+    }
+    /// Adds a part of a frame that the caller keeps, and counts a reference only if there must be another piece.
+    pub(super) fn push_part(&mut self, start: u64, frame: &Frame, offset: u32, length: u32) {
+        if !self.extend(frame.id(), offset, length) {
+            self.push(start, PacketSegment { frame: frame.clone(), offset, length });
+        }
+    }
+}
+
+/// Appends to `out` the parts of `queue` that hold the `length` bytes from `from` on. Returns the number of bytes that there are.
+pub(super) fn collect(
+    queue: &Queue,
+    from: u64,
+    length: usize,
+    out: &mut Vec<PacketSegment>,
+) -> usize {
+    // Mostly the bytes are the last that were written, and in one piece.
+    if let Some(last) = queue.pieces.back()
+        && last.start <= from
+    {
+        let count = length.min(last.end().saturating_sub(from) as usize);
+        if count > 0 {
+            out.push(last.part((from - last.start) as u32, count as u32));
+        }
+        return count;
+    }
+    let first = queue.pieces.partition_point(|piece| piece.end() <= from);
+    let mut done = 0;
+    for piece in queue.pieces.range(first..) {
+        let at = from + done as u64;
+        if done >= length || piece.start > at {
+            break;
+        }
+        let skip = (at - piece.start) as u32;
+        let count = ((piece.segment.length - skip) as usize).min(length - done);
+        out.push(piece.part(skip, count as u32));
+        done += count;
+    }
+    done
+}
