@@ -116,7 +116,7 @@ struct Killed {
     outcome: Outcome,
     output: Vec<u8>,
     error: Vec<u8>,
-    /// What the other end of the component has seen.
+    /// Events that the other end of the component has seen.
     notes: Vec<String>,
     /// The other end has seen nothing wrong.
     is_whole: bool,

@@ -22,7 +22,7 @@ pub use packet::{PacketBytes, PacketFacts, PacketProgram};
 
 use alloc::{boxed::Box, vec::Vec};
 use check::Dialect;
-use operation::{Operation, Subject};
+use operation::{Operation, ProgramInput};
 use packet::PacketLoad;
 use row::Row;
 
@@ -88,7 +88,7 @@ impl Call {
     }
 }
 
-impl Subject for Call {
+impl ProgramInput for Call {
     #[inline]
     fn word(&self, index: u8) -> Option<u32> {
         self.0.get(usize::from(index) % Call::WORDS).copied()

@@ -124,7 +124,7 @@ pub enum Operation {
 const _: () = assert!(size_of::<Operation>() == 8);
 
 /// The data that a program looks at. A load that returns `None` ends the program with 0.
-pub trait Subject {
+pub trait ProgramInput {
     /// Returns a word of a call.
     fn word(&self, index: u8) -> Option<u32>;
     /// Returns a part of a packet. A and X are the registers.
@@ -132,7 +132,12 @@ pub trait Subject {
 }
 
 /// Runs `operations`, with their `rows`, from `start`, with nothing in registers and memory.
-pub fn run(operations: &[Operation], rows: &[Row], start: usize, subject: &impl Subject) -> u32 {
+pub fn run(
+    operations: &[Operation],
+    rows: &[Row],
+    start: usize,
+    subject: &impl ProgramInput,
+) -> u32 {
     execute(operations, rows, start, subject).unwrap_or(0)
 }
 
@@ -142,7 +147,7 @@ fn execute(
     operations: &[Operation],
     rows: &[Row],
     start: usize,
-    subject: &impl Subject,
+    subject: &impl ProgramInput,
 ) -> Option<u32> {
     let (mut accumulator, mut index, mut cells) = (0_u32, 0_u32, [0_u32; CELLS]);
     let mut at = start;

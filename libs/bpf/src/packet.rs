@@ -6,7 +6,7 @@
 use crate::{
     INSTRUCTIONS_MAX, Instruction, Malformed,
     check::{self, Dialect},
-    operation::{self, Arithmetic, Operation, Subject},
+    operation::{self, Arithmetic, Operation, ProgramInput},
 };
 use alloc::{boxed::Box, vec::Vec};
 
@@ -298,7 +298,7 @@ impl<P: PacketBytes + ?Sized> Looked<'_, P> {
     }
 }
 
-impl<P: PacketBytes + ?Sized> Subject for Looked<'_, P> {
+impl<P: PacketBytes + ?Sized> ProgramInput for Looked<'_, P> {
     /// Programs for packets have no such loads.
     #[inline]
     fn word(&self, _: u8) -> Option<u32> {

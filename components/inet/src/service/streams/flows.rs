@@ -1,6 +1,6 @@
 //! [`Flows`]: the table of connections by their two ends, in shards with a lock each. The hash is keyed, so that outsiders cannot
 //! choose ports that collide.
-use super::{socket::TcpSocket, waiting::Waiting};
+use super::{ends::reversed, socket::TcpSocket, waiting::Waiting};
 use alloc::{sync::Arc, vec::Vec};
 use hash::Seed;
 use hashbrown::HashTable;
@@ -55,6 +55,10 @@ impl Flows {
         let ports = u64::from(flow.local_port) << 16 | u64::from(flow.remote_port);
         let addresses = [flow.local, flow.remote];
         self.seed.hash(ports, addresses.as_flattened())
+    }
+    /// Returns the hash of a flow as its peer sees it, should the peer be on this host.
+    pub(crate) fn peer_hash(&self, flow: &Flow) -> u64 {
+        self.hash(&reversed(flow))
     }
     fn shard(&self, hash: u64) -> Option<&RwLock<HashTable<FlowEntry>>> {
         // The table of a shard uses the other bits.

@@ -123,7 +123,8 @@ impl SocketState {
                 };
                 passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
                 let acceptor = Arc::clone(&listening.acceptor);
-                let mut live = LiveConnection::new(inet, connection, arrival.flow, hash);
+                let peer_hash = inet.streams().flows.peer_hash(&arrival.flow);
+                let mut live = LiveConnection::new(connection, arrival.flow, (hash, peer_hash));
                 live.path = Some(path);
                 let child =
                     self.child(inet, passage, Arc::clone(&stream), (live, &effect), arrival);

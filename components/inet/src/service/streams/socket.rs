@@ -1,13 +1,12 @@
 //! [`TcpSocket`]: a socket, its lock, and the backlog of segments that came while the lock was held.
 use super::{
     arrival::TcpArrival,
-    ends::reversed,
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
     ports::{PortClaim, PortOrigin, PortStage},
 };
-use crate::{service::inet::Inet, sockets::bindings};
+use crate::sockets::bindings;
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::{
     net::{IpAddr, SocketAddr},
@@ -109,14 +108,14 @@ pub(crate) struct LiveConnection {
 }
 
 impl LiveConnection {
+    /// The hashes are those of `flow` as this host and as the peer see it.
     pub(crate) fn new(
-        inet: &Inet,
         connection: Box<Connection>,
         flow: Flow,
-        hash: u64,
+        (hash, peer_hash): (u64, u64),
     ) -> LiveConnection {
         LiveConnection {
-            peer_hash: inet.streams().flows.hash(&reversed(&flow)),
+            peer_hash,
             connection,
             flow,
             hash,

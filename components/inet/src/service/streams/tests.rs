@@ -1,4 +1,4 @@
-//! What threads see of each other's locks.
+//! Tests of threads at once: backlogs and flows under the locks of others.
 use super::{flows::FlowOwner, socket::TcpSocket};
 use crate::tests::streams::world::*;
 use interfaces::sockets::{CloseKind, StreamOptions};
