@@ -70,6 +70,8 @@ fn time_wait_ends_not_before_its_flow_is_free() {
 fn reads_are_told_only_where_they_open_the_window() {
     let host = Host::new(1);
     let (client, child) = pair(&host);
+    // Nagle's algorithm would hold bytes back.
+    client.socket.configure(&StreamOptions { no_delay: true, ..StreamOptions::default() });
     for _ in 0..100 {
         client.write(b"x");
         assert_eq!(child.read(10), b"x");
