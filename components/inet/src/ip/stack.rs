@@ -30,7 +30,7 @@ use crate::{
         timed::TimedTable,
     },
 };
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::{
     net::IpAddr,
     sync::atomic::{AtomicU32, Ordering},
@@ -189,7 +189,7 @@ pub struct Stack<B> {
     /// The ports that the stack chooses from.
     pub(crate) port_range: PortRange,
     pub(crate) random: Random,
-    identifications: [AtomicU32; IDENTIFICATIONS],
+    identifications: Box<[AtomicU32]>,
     /// Counts of dropped packets.
     pub drops: DropCounts,
     /// Counts of events.
@@ -226,7 +226,7 @@ impl<B: Buffer> Stack<B> {
             datagrams: DatagramEnds::default(),
             port_range: PortRange::new(),
             random: Random::new(SipKey::new(secret)),
-            identifications: [const { AtomicU32::new(0) }; IDENTIFICATIONS],
+            identifications: (0..IDENTIFICATIONS).map(|_| AtomicU32::new(0)).collect(),
             drops: DropCounts::default(),
             events: EventTable::new(),
         }

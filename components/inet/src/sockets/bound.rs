@@ -6,7 +6,7 @@
 //!
 //! Locks: `inet.ports` (a shard) > `inet.flows` (a shard). No lock is held when a method ends.
 use super::bindings::{Binding, Flow, NumberSpace, PacketEnds, candidates};
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicUsize, Ordering},
@@ -68,8 +68,9 @@ type FlowShard<S> = RwLock<BTreeMap<Flow, Vec<BoundSocket<S>>>>;
 /// Bound sockets.
 pub struct Bindings<S> {
     space: NumberSpace,
-    ports: [PortShard<S>; SHARDS],
-    flows: [FlowShard<S>; SHARDS],
+    /// On the heap, as the flows: a table is made on a stack of the kernel.
+    ports: Box<[PortShard<S>]>,
+    flows: Box<[FlowShard<S>]>,
     /// Sockets that stand at a flow.
     connected: AtomicUsize,
 }
@@ -79,8 +80,8 @@ impl<S> Bindings<S> {
     pub fn new(space: NumberSpace) -> Bindings<S> {
         Bindings {
             space,
-            ports: core::array::from_fn(|_| RwLock::new(&PORTS, BTreeMap::new())),
-            flows: core::array::from_fn(|_| RwLock::new(&FLOWS, BTreeMap::new())),
+            ports: (0..SHARDS).map(|_| RwLock::new(&PORTS, BTreeMap::new())).collect(),
+            flows: (0..SHARDS).map(|_| RwLock::new(&FLOWS, BTreeMap::new())).collect(),
             connected: AtomicUsize::new(0),
         }
     }
@@ -144,7 +145,7 @@ impl<S> Bindings<S> {
     /// Returns all sockets with their bindings.
     pub fn list(&self) -> Vec<(Binding, Arc<S>)> {
         let mut all = Vec::new();
-        for shard in &self.ports {
+        for shard in &*self.ports {
             let ports = shard.read();
             let entries = ports.values().flat_map(PortSockets::all);
             all.extend(entries.map(|entry| (entry.binding, Arc::clone(&entry.socket))));

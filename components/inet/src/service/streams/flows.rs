@@ -1,7 +1,7 @@
 //! [`Flows`]: the table of connections by their two ends, in shards with a lock each. The hash is keyed, so that outsiders cannot
 //! choose ports that collide.
 use super::{ends::reversed, socket::TcpSocket, waiting::Waiting};
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use hash::Seed;
 use hashbrown::HashTable;
 use rt::{lock_class, sync::RwLock};
@@ -42,12 +42,13 @@ struct FlowEntry {
 /// The connections by their two ends.
 pub(crate) struct Flows {
     seed: Seed,
-    shards: [RwLock<HashTable<FlowEntry>>; SHARDS],
+    /// On the heap: the table is made on a stack of the kernel.
+    shards: Box<[RwLock<HashTable<FlowEntry>>]>,
 }
 
 impl Flows {
     pub(crate) fn new(secret: [u8; 16]) -> Flows {
-        let shards = core::array::from_fn(|_| RwLock::new(&FLOWS, HashTable::new()));
+        let shards = (0..SHARDS).map(|_| RwLock::new(&FLOWS, HashTable::new())).collect();
         Flows { seed: Seed::new(secret), shards }
     }
     /// Returns the hash of a flow.
@@ -111,7 +112,7 @@ impl Flows {
     /// Returns all owners with their flows.
     pub(crate) fn all(&self) -> Vec<(Flow, FlowOwner)> {
         let mut all = Vec::new();
-        for shard in &self.shards {
+        for shard in &*self.shards {
             all.extend(shard.read().iter().map(|entry| (entry.flow, entry.owner.clone())));
         }
         all

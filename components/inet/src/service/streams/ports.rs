@@ -8,7 +8,7 @@ use crate::{
     sockets::bindings::{self, LocalPlace},
     tables::interface::InterfaceIndex,
 };
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::IpAddr;
 use interfaces::sockets::SocketFamilies;
 use rt::{lock_class, sync::RwLock};
@@ -111,12 +111,13 @@ impl PortUse {
 
 /// The claims on ports, and the listeners, in shards with a lock each.
 pub(crate) struct TcpPorts {
-    shards: [RwLock<BTreeMap<u16, PortUse>>; SHARDS],
+    /// On the heap: the table is made on a stack of the kernel.
+    shards: Box<[RwLock<BTreeMap<u16, PortUse>>]>,
 }
 
 impl TcpPorts {
     pub(crate) fn new() -> TcpPorts {
-        let shards = core::array::from_fn(|_| RwLock::new(&PORTS, BTreeMap::new()));
+        let shards = (0..SHARDS).map(|_| RwLock::new(&PORTS, BTreeMap::new())).collect();
         TcpPorts { shards }
     }
     fn change<T>(&self, port: u16, work: impl FnOnce(&mut PortUse) -> T) -> Option<T> {
@@ -241,7 +242,7 @@ impl TcpPorts {
     /// Returns all listeners.
     pub(crate) fn listeners(&self) -> Vec<Arc<TcpSocket>> {
         let mut all = Vec::new();
-        for shard in &self.shards {
+        for shard in &*self.shards {
             let shard = shard.read();
             let listeners = shard.values().flat_map(|entry| &entry.listeners);
             all.extend(listeners.map(|(_, socket)| Arc::clone(socket)));
