@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 pub mod patterns;
+pub mod transfers;
 
 use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String, vec::Vec};
 

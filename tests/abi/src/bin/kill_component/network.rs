@@ -13,7 +13,7 @@ mod pattern;
 
 use crate::{CHECKED, IS_OVER, WRONG, work};
 use abi::checked::Random;
-use pattern::{Pattern, Sum};
+use pattern::Pattern;
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket},
@@ -21,6 +21,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use workload::transfers::Sum;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// The machine's own address, and a port on which nobody listens.
