@@ -27,6 +27,12 @@ impl FilterSlot {
         self.is_set.store(program.is_some(), Ordering::Release);
         core::mem::replace(&mut *place, program)
     }
+    /// Takes over the program of another slot, if it has one.
+    pub fn follow(&self, other: &FilterSlot) {
+        if let Some(program) = other.get() {
+            self.set(Some(program));
+        }
+    }
     /// Returns the program.
     #[inline]
     pub fn get(&self) -> Option<Arc<PacketProgram>> {
@@ -41,7 +47,7 @@ impl FilterSlot {
     pub fn admit(&self, bytes: &dyn PacketBytes, facts: impl FnOnce() -> PacketFacts) -> usize {
         match self.get() {
             None => bytes.length(),
-            Some(program) => (program.run(bytes, &facts()) as usize).min(bytes.length()),
+            Some(program) => program.admit(bytes, &facts()).unwrap_or(0),
         }
     }
 }

@@ -137,9 +137,35 @@ impl Default for IpOptions {
 pub enum CongestionControl {
     /// RFC 9438.
     #[default]
-    Cubic,
+    Cubic = 1,
     /// RFC 5681, RFC 6582.
-    Reno,
+    Reno = 0,
+}
+
+impl CongestionControl {
+    /// All of them, by their numbers in [`super::NetworkParameter::TcpCongestionControl`].
+    pub const ALL: [CongestionControl; 2] = [CongestionControl::Reno, CongestionControl::Cubic];
+
+    /// Returns the name of it in Linux.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CongestionControl::Cubic => "cubic",
+            CongestionControl::Reno => "reno",
+        }
+    }
+    /// Returns the one with a number.
+    pub fn numbered(number: i64) -> Option<CongestionControl> {
+        let place = usize::try_from(number).ok()?;
+        CongestionControl::ALL.get(place).copied()
+    }
+    /// Returns the one with a name.
+    pub fn named(name: &[u8]) -> Option<CongestionControl> {
+        CongestionControl::ALL.into_iter().find(|one| one.name().as_bytes() == name)
+    }
+    /// Returns its number.
+    pub fn number(self) -> i64 {
+        self as i64
+    }
 }
 
 /// Options of a stream socket (tcp(7)). A child of a listener begins with those of the listener.

@@ -358,4 +358,11 @@ impl PacketProgram {
     pub fn run<P: PacketBytes + ?Sized>(&self, bytes: &P, facts: &PacketFacts) -> u32 {
         operation::run(&self.operations, &[], 0, &Looked { bytes, facts })
     }
+    /// Returns the number of bytes that a socket gets of a packet; `None` of one that is dropped.
+    pub fn admit<P: PacketBytes + ?Sized>(&self, bytes: &P, facts: &PacketFacts) -> Option<usize> {
+        match self.run(bytes, facts) {
+            0 => None,
+            kept => Some((kept as usize).min(bytes.length())),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Prefixes and scopes of addresses.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use packet::ethernet::ethertype;
 
 /// The version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +19,13 @@ impl Family {
     /// Returns the number of bits of an address.
     pub fn bits(self) -> u8 {
         if self == Family::V4 { 32 } else { 128 }
+    }
+    /// Returns the EtherType of its packets.
+    pub fn ethertype(self) -> u16 {
+        match self {
+            Family::V4 => ethertype::IPV4,
+            Family::V6 => ethertype::IPV6,
+        }
     }
     /// Returns the address of loopback.
     pub fn loopback(self) -> IpAddr {

@@ -1,5 +1,9 @@
 //! Packets on their way: [`Arrival`], one that is received, and [`Departure`], one that is sent.
-use super::buffer::{Buffer, BufferChain};
+use super::{
+    address::Family,
+    buffer::{Buffer, BufferChain},
+};
+use bpf::PacketBytes;
 use core::ops::Range;
 use packet::Sum;
 
@@ -38,6 +42,11 @@ impl Headers {
     /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(usize::from(self.start)..).unwrap_or_default()
+    }
+    /// Returns the family of a packet that begins with a header of IP.
+    pub fn family(&self) -> Family {
+        let is_version4 = self.as_slice().first().is_some_and(|byte| byte >> 4 == 4);
+        if is_version4 { Family::V4 } else { Family::V6 }
     }
     /// Returns the bytes, to be changed.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
@@ -250,6 +259,30 @@ impl<'p, B: Buffer> Arrival<'p, B> {
     }
     fn of_body(&self, range: Range<usize>) -> Range<usize> {
         range.start.saturating_sub(self.body_at)..range.end.saturating_sub(self.body_at)
+    }
+}
+
+/// The bytes of a packet in up to three parts, one after another.
+pub(crate) struct PacketParts<'p, B> {
+    pub(crate) headers: [&'p [u8]; 2],
+    pub(crate) payload: &'p BufferChain<B>,
+}
+
+impl<B: Buffer> PacketBytes for PacketParts<'_, B> {
+    fn length(&self) -> usize {
+        self.headers.iter().map(|part| part.len()).sum::<usize>() + self.payload.length()
+    }
+    fn read(&self, offset: i64, out: &mut [u8]) -> bool {
+        let Ok(mut skip) = usize::try_from(offset) else { return false };
+        let mut rest = out;
+        for part in self.headers {
+            let from = part.get(skip..).unwrap_or_default();
+            let (front, behind) = rest.split_at_mut(from.len().min(rest.len()));
+            front.copy_from_slice(from.get(..front.len()).unwrap_or_default());
+            skip = skip.saturating_sub(part.len());
+            rest = behind;
+        }
+        self.payload.read(skip, rest) == rest.len()
     }
 }
 

@@ -21,7 +21,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use interfaces::sockets::PathDiscovery;
 use packet::{
     MacAddress, PacketError,
-    ethernet::{self, EthernetHeader, ethertype},
+    ethernet::{self, EthernetHeader},
     ipv4::{self, Cutting, FragmentPlace, Ipv4Fields},
     ipv6, protocol,
 };
@@ -226,8 +226,7 @@ impl<B: Buffer> Stack<B> {
         mac: MacAddress,
         packet: Departure<B>,
     ) {
-        let is_version4 = packet.headers.as_slice().first().is_some_and(|byte| byte >> 4 == 4);
-        let kind = if is_version4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        let kind = packet.headers.family().ethertype();
         self.send_link(run, interface, (mac, kind), packet);
     }
     /// Puts the header of Ethernet in front, and gives the packet away.

@@ -51,7 +51,6 @@ impl DatagramSocket for InetDatagramSocket {
     fn leave(&self, membership: Membership) -> Result<(), SocketError> {
         self.inet.run(|stack, run| stack.datagram_leave(run, &self.socket, membership))
     }
-    /// Returns zero: a datagram is the card's, or a neighbour's to come, when the call that sends it ends.
     fn path_mtu(&self) -> Option<u32> {
         self.inet.run(|stack, run| stack.datagram_path_mtu(run, &self.socket))
     }

@@ -2,6 +2,7 @@
 use crate::base::address::{AddressScope, Prefix};
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
+use interfaces::sockets::hardware;
 use packet::MacAddress;
 
 /// The number of an interface, not zero.
@@ -11,6 +12,10 @@ pub struct InterfaceIndex(pub u32);
 impl InterfaceIndex {
     /// The loopback interface.
     pub const LOOPBACK: InterfaceIndex = InterfaceIndex(1);
+    /// Returns `ARPHRD_*` of the interface.
+    pub fn hardware(self) -> u16 {
+        if self == InterfaceIndex::LOOPBACK { hardware::LOOPBACK } else { hardware::ETHERNET }
+    }
 }
 
 bitflags::bitflags! {

@@ -1,15 +1,11 @@
 //! Filters of sockets of datagrams (`SO_ATTACH_FILTER`): what their programs see of a packet, and what is left of it.
 use crate::{
-    base::{buffer::Buffer, packets::Arrival, payloads},
+    base::{address::Family, buffer::Buffer, packets::Arrival, payloads},
     ip::stack::{Cast, Delivery},
-    tables::interface::InterfaceIndex,
 };
 use bpf::{PacketBytes, PacketFacts, PacketProgram};
-use interfaces::sockets::{DatagramProtocol, Payload, hardware, packet_kind};
-use packet::{
-    ethernet::{HEADER_LENGTH, ethertype},
-    udp,
-};
+use interfaces::sockets::{DatagramProtocol, Payload, packet_kind};
+use packet::{ethernet::HEADER_LENGTH, udp};
 
 /// A received packet as a program sees it, which counts from the header of UDP, from that of an echo message, or from the first
 /// byte that a raw socket gets.
@@ -40,8 +36,7 @@ pub(crate) fn pass<B: Buffer>(
     // Programs for UDP see its header, which is never cut.
     let header = if protocol == DatagramProtocol::Udp { udp::HEADER_LENGTH } else { 0 };
     let base = payload.start().saturating_sub(header);
-    let kept = program.run(&SeenPacket { arrival: payload, base }, &facts(delivery, base)) as usize;
-    let kept = kept.checked_sub(1)?.saturating_add(1);
+    let kept = program.admit(&SeenPacket { arrival: payload, base }, &facts(delivery, base))?;
     payloads::received(&payload.part(0..kept.saturating_sub(header)))
 }
 
@@ -58,14 +53,10 @@ fn facts<B: Buffer>(delivery: &Delivery<'_, B>, base: usize) -> PacketFacts {
         Cast::Broadcast => packet_kind::BROADCAST,
         Cast::Multicast => packet_kind::MULTICAST,
     };
-    let hardware = match origin.interface {
-        InterfaceIndex::LOOPBACK => hardware::LOOPBACK,
-        _ => hardware::ETHERNET,
-    };
     PacketFacts {
-        protocol: if delivery.source.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 },
+        protocol: Family::of(delivery.source).ethertype(),
         kind,
-        interface: Some((origin.interface.0, hardware)),
+        interface: Some((origin.interface.0, origin.interface.hardware())),
         network: relative(network).unwrap_or(0),
         link: network.checked_sub(HEADER_LENGTH).and_then(relative),
         ..PacketFacts::default()

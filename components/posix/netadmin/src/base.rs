@@ -139,15 +139,18 @@ pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Returns the interface of a name.
-pub(crate) fn link_named(
-    network: &dyn NetworkAdministration,
-    name: &str,
-) -> Result<LinkRecord, NetErrno> {
+///
+/// # Errors
+/// `ENODEV`.
+pub fn link_named(network: &dyn NetworkAdministration, name: &str) -> Result<LinkRecord, NetErrno> {
     network.links().into_iter().find(|link| link.name == name).ok_or(NetErrno::ENODEV)
 }
 
 /// Returns the interface of a number.
-pub(crate) fn link_numbered(
+///
+/// # Errors
+/// `ENODEV`.
+pub fn link_numbered(
     network: &dyn NetworkAdministration,
     index: u32,
 ) -> Result<LinkRecord, NetErrno> {

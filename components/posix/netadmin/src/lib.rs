@@ -22,4 +22,4 @@ pub mod tables;
 mod tests;
 mod wire;
 
-pub use base::{NetErrno, colons};
+pub use base::{NetErrno, colons, link_named, link_numbered};

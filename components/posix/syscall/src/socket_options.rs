@@ -8,7 +8,7 @@ use objects::socket::{
     Socket,
     common::{RECEIVE_MAX, SEND_MAX},
     interface::Party,
-    internet::{OptionInput, interface_name, interface_named},
+    internet::{OptionInput, link_named, link_numbered},
 };
 use process::{Task, call::Call};
 use vfs::{Capabilities, Errno};
@@ -96,7 +96,7 @@ fn bind_to_device(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     let number = match name {
         [] => 0,
-        _ => interface_named(name).ok_or(Errno::ENODEV)?,
+        _ => link_named(name).ok_or(Errno::ENODEV)?.index,
     };
     set_device(call, socket, number)?;
     socket.options_changed();
@@ -321,7 +321,7 @@ fn device(call: &Call<'_>, interface: u32, room: usize) -> Result<u64, Errno> {
     if room <= DEVICE_BYTES {
         return Err(Errno::EINVAL);
     }
-    let name = interface_name(interface).ok_or(Errno::ENODEV)?;
+    let name = link_numbered(interface).ok_or(Errno::ENODEV)?.name;
     answer(call, &[name.as_bytes(), b"\0"].concat(), room)
 }
 

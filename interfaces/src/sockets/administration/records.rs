@@ -1,5 +1,5 @@
 //! The entries of the tables of a stack.
-use super::super::{CongestionControl, ConnectionState, StreamInfo};
+use super::super::{CongestionControl, ConnectionState, StreamInfo, hardware};
 use alloc::string::String;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -68,6 +68,16 @@ pub enum LinkKind {
     Loopback,
     /// Ethernet (`ARPHRD_ETHER`).
     Ethernet,
+}
+
+impl LinkKind {
+    /// Returns `ARPHRD_*` of the type.
+    pub fn hardware(self) -> u16 {
+        match self {
+            LinkKind::Loopback => hardware::LOOPBACK,
+            LinkKind::Ethernet => hardware::ETHERNET,
+        }
+    }
 }
 
 /// Counts of an interface (`struct rtnl_link_stats64`), with the names of Linux.

@@ -12,9 +12,6 @@ use interfaces::sockets::{
     AdministrationError, InterfaceParameter as Conf, NetworkParameter, ParameterScope,
 };
 
-/// The least MTU of IPv6.
-const MTU6_MIN: i64 = 1280;
-
 /// Returns the values of a parameter; `None` if the stack does not have it.
 pub(super) fn get(inet: &Inet, parameter: NetworkParameter) -> Option<Vec<i64>> {
     match parameter {
@@ -77,7 +74,7 @@ pub(super) fn set(
     let invalid = |_| AdministrationError::Invalid;
     match conf {
         Conf::HopLimit if value > 0 => settings.hop_limit = u8::try_from(value).map_err(invalid)?,
-        Conf::Mtu6 if (MTU6_MIN..=interface.mtu.into()).contains(&value) => {
+        Conf::Mtu6 if (records::MTU6_MIN.into()..=interface.mtu.into()).contains(&value) => {
             settings.mtu = u32::try_from(value).map_err(invalid)?;
         }
         Conf::ReachableMs4 | Conf::ReachableMs6 if value > 0 => {

@@ -23,7 +23,7 @@ const LOWER_UP: u32 = 1 << 16;
 const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
 /// The least MTU with which an interface has IPv6 (RFC 8200 section 5).
-pub(super) const MTU6_MIN: u32 = 1280;
+pub(super) const MTU6_MIN: u32 = ipv6::MTU_MIN as u32;
 /// `IF_OPER_*`.
 const UNKNOWN: u8 = 0;
 const DOWN: u8 = 2;

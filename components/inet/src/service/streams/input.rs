@@ -75,12 +75,7 @@ impl SocketState {
         socket: &Arc<TcpSocket>,
         mut arrival: Box<TcpArrival>,
     ) {
-        if self.is_too_far(&arrival) {
-            return passage.recycle(arrival);
-        }
-        if let Some(program) = self.stream.filter().get()
-            && !filter::admit(&program, &mut arrival)
-        {
+        if !self.admits(&mut arrival) {
             return passage.recycle(arrival);
         }
         let room = self.room();
@@ -147,7 +142,7 @@ impl SocketState {
     }
     /// Returns whether a segment has too few hops left (`IP_MINTTL`, `IPV6_MINHOPCOUNT`).
     #[inline]
-    pub(crate) fn is_too_far(&self, arrival: &TcpArrival) -> bool {
+    fn is_too_far(&self, arrival: &TcpArrival) -> bool {
         let ip = &self.options.ip;
         (ip.ttl_least | ip.hops_least) != 0
             && arrival.hop_limit
@@ -155,6 +150,11 @@ impl SocketState {
                     IpAddr::V4(_) => ip.ttl_least,
                     IpAddr::V6(_) => ip.hops_least,
                 }
+    }
+    /// Returns whether the socket takes a segment: its hops suffice, and the filter leaves something of it.
+    pub(super) fn admits(&self, arrival: &mut TcpArrival) -> bool {
+        !self.is_too_far(arrival)
+            && self.stream.filter().get().is_none_or(|program| filter::admit(&program, arrival))
     }
     /// Sends what the connection has to send, and says which reads of the program are awaited. Returns whether there was one.
     fn send(&mut self, inet: &Inet, passage: &mut Passage) -> bool {

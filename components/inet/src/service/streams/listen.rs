@@ -2,7 +2,6 @@
 use super::{
     arrival::TcpArrival,
     ends::address,
-    filter,
     flows::FlowOwner,
     handle::StreamHandle,
     input::{self, keep, report},
@@ -83,12 +82,7 @@ impl SocketState {
         (mut arrival, hash): (Box<TcpArrival>, u64),
         iss: Option<u32>,
     ) -> ListenNext {
-        if self.is_too_far(&arrival) {
-            return ListenNext::Done;
-        }
-        if let Some(program) = self.stream.filter().get()
-            && !filter::admit(&program, &mut arrival)
-        {
+        if !self.admits(&mut arrival) {
             return ListenNext::Done;
         }
         let room = self.room();

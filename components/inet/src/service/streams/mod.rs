@@ -21,7 +21,6 @@ pub(crate) mod parameters;
 mod path;
 mod ports;
 pub(crate) mod records;
-mod saved_syn;
 pub(crate) mod socket;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! Output of TCP: segments of a connection to packets, or straight to a connection of this host.
 use super::{
     arrival::{SynSaving, TcpArrival},
+    captured,
     ends::{address, reversed},
     header::{self, HEADER_MAX},
     options,
     path::StreamPath,
-    saved_syn,
     socket::{LiveConnection, SocketState},
 };
 use crate::{
@@ -174,7 +174,7 @@ fn arrive_here(
         length if length > out.mss => (length - 1) / out.mss.max(1),
         _ => 0,
     };
-    arrival.headers = if is_kept { saved_syn::headers(path, flow, &out.segment) } else { None };
+    arrival.headers = if is_kept { captured::saved(path, flow, &out.segment) } else { None };
 }
 
 /// Sends a segment, or several of the same header, with the payload of `arrival`.

@@ -112,11 +112,8 @@ impl StreamParameters {
     }
     /// Returns the congestion control of sockets that chose none.
     pub(crate) fn congestion(&self) -> CongestionControl {
-        if Self::is_on(&self.congestion) {
-            CongestionControl::Cubic
-        } else {
-            CongestionControl::Reno
-        }
+        let number = self.congestion.load(Ordering::Relaxed);
+        CongestionControl::numbered(number).unwrap_or_default()
     }
     /// Returns the use of SYN cookies.
     pub(crate) fn cookies(&self) -> tcp::Cookies {

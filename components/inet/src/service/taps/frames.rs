@@ -3,7 +3,7 @@ use super::Taps;
 use crate::{
     base::{
         buffer::BufferChain,
-        packets::{Arrival, Departure, TransportChecksum},
+        packets::{Arrival, Departure, PacketParts, TransportChecksum},
     },
     service::streams::{arrival::TcpArrival, captured::segment_headers},
     tables::interface::{Interface, InterfaceIndex},
@@ -11,7 +11,7 @@ use crate::{
 use bpf::PacketBytes;
 use interfaces::{
     nic::PacketSegment,
-    sockets::{FrameChecksum, SeenFrame, hardware, packet_kind},
+    sockets::{FrameChecksum, SeenFrame, packet_kind},
 };
 use packet::{
     MacAddress,
@@ -23,30 +23,6 @@ use zerocopy::IntoBytes;
 const LENGTH: u16 = 4;
 /// Bytes of payload of a segment of this host that make one packet, at most: no header of IP has room for more.
 const LOCAL_MAX: u32 = 65_400;
-
-/// The bytes of a frame in up to three parts, one after another.
-pub(super) struct FrameParts<'f> {
-    pub(super) headers: [&'f [u8]; 2],
-    pub(super) payload: &'f BufferChain<PacketSegment>,
-}
-
-impl PacketBytes for FrameParts<'_> {
-    fn length(&self) -> usize {
-        self.headers.iter().map(|part| part.len()).sum::<usize>() + self.payload.length()
-    }
-    fn read(&self, offset: i64, out: &mut [u8]) -> bool {
-        let Ok(mut skip) = usize::try_from(offset) else { return false };
-        let mut rest = out;
-        for part in self.headers {
-            let from = part.get(skip..).unwrap_or_default();
-            let (front, behind) = rest.split_at_mut(from.len().min(rest.len()));
-            front.copy_from_slice(from.get(..front.len()).unwrap_or_default());
-            skip = skip.saturating_sub(part.len());
-            rest = behind;
-        }
-        self.payload.read(skip, rest) == rest.len()
-    }
-}
 
 /// A received packet, from the header of the link on.
 struct ReceivedParts<'p, 'a>(&'p Arrival<'a, PacketSegment>);
@@ -60,16 +36,19 @@ impl PacketBytes for ReceivedParts<'_, '_> {
     }
 }
 
-/// Returns `ARPHRD_*` of an interface.
-pub(super) fn hardware_of(index: InterfaceIndex) -> u16 {
-    if index == InterfaceIndex::LOOPBACK { hardware::LOOPBACK } else { hardware::ETHERNET }
-}
-
 /// Returns the EtherType of a frame.
 fn protocol_of(header: &EthernetHeader) -> u16 {
     match header.ethertype.get() {
         ethertype::MIN.. => header.ethertype.get(),
         _ => LENGTH,
+    }
+}
+
+/// Returns the state of the checksum of a packet that is sent.
+fn checksum_of(packet: &Departure<PacketSegment>) -> FrameChecksum {
+    match packet.offload {
+        Some(_) => FrameChecksum::Partial,
+        None => FrameChecksum::Unknown,
     }
 }
 
@@ -93,7 +72,7 @@ fn frame_of<'f>(
     let header = Ethernet::parse(head).ok()?.header;
     Some(SeenFrame {
         interface: index.0,
-        hardware: hardware_of(index),
+        hardware: index.hardware(),
         kind: kind_of(header.destination, own),
         protocol: protocol_of(header),
         source: header.source,
@@ -125,41 +104,33 @@ impl Taps {
         packet: &Departure<PacketSegment>,
         sender: Option<u64>,
     ) {
-        let checksum = match packet.offload {
-            Some(_) => FrameChecksum::Partial,
-            None => FrameChecksum::Unknown,
-        };
         let headers = packet.headers.as_slice();
-        let bytes = FrameParts { headers: [headers, &[]], payload: &packet.payload };
-        if let Some(frame) = frame_of(headers, (index, [0; 6]), checksum, &bytes) {
+        let bytes = PacketParts { headers: [headers, &[]], payload: &packet.payload };
+        if let Some(frame) = frame_of(headers, (index, [0; 6]), checksum_of(packet), &bytes) {
             self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
         }
     }
     /// Shows a frame of loopback, first as a sent one, but not to the tap `sender`, then as a received one.
-    pub(super) fn passed(&self, head: &[u8], bytes: &FrameParts<'_>, sender: Option<u64>) {
+    pub(super) fn passed(
+        &self,
+        (head, bytes): (&[u8], &PacketParts<'_, PacketSegment>),
+        checksum: FrameChecksum,
+        sender: Option<u64>,
+    ) {
         let link = (InterfaceIndex::LOOPBACK, [0; 6]);
-        if let Some(frame) = frame_of(head, link, FrameChecksum::Partial, bytes) {
+        if let Some(frame) = frame_of(head, link, checksum, bytes) {
             self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
             self.show(&frame_again(&frame, head), None);
         }
     }
     /// Shows a packet of IP that goes over loopback.
     pub(crate) fn looped(&self, packet: &Departure<PacketSegment>) {
-        let headers = packet.headers.as_slice();
-        let is_version4 = headers.first().is_some_and(|byte| byte >> 4 == 4);
-        let kind = if is_version4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        let kind = packet.headers.family().ethertype();
         let link = EthernetHeader::new([0; 6], [0; 6], kind);
         let link = link.as_bytes();
-        let bytes = FrameParts { headers: [link, headers], payload: &packet.payload };
-        let checksum = match packet.offload {
-            Some(_) => FrameChecksum::Partial,
-            None => FrameChecksum::Unknown,
-        };
-        let interface = (InterfaceIndex::LOOPBACK, [0; 6]);
-        if let Some(frame) = frame_of(link, interface, checksum, &bytes) {
-            self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, None);
-            self.show(&frame_again(&frame, link), None);
-        }
+        let headers = [link, packet.headers.as_slice()];
+        let bytes = PacketParts { headers, payload: &packet.payload };
+        self.passed((link, &bytes), checksum_of(packet), None);
     }
     /// Shows a segment that goes from one connection of this host to another and never is a packet: its headers are made here. Its
     /// checksum is that of the pseudo header, as that of a packet whose sum the interface is to write.
@@ -172,8 +143,8 @@ impl Taps {
             let Some((headers, kind)) = segment_headers(arrival, at..end) else { return };
             let link = EthernetHeader::new([0; 6], [0; 6], kind);
             let parts =
-                FrameParts { headers: [link.as_bytes(), headers.as_slice()], payload: &part };
-            self.passed(link.as_bytes(), &parts, None);
+                PacketParts { headers: [link.as_bytes(), headers.as_slice()], payload: &part };
+            self.passed((link.as_bytes(), &parts), FrameChecksum::Partial, None);
             at = end;
             if at >= arrival.segment.length {
                 return;

@@ -1,9 +1,8 @@
 //! [`StackTaps`]: the maker of taps, and the client's side of one.
-use super::frames::FrameParts;
 use crate::{
     base::{
         buffer::BufferChain,
-        packets::{Arrival, Departure, HEADERS_MAX, TransportChecksum},
+        packets::{Arrival, Departure, HEADERS_MAX, PacketParts, TransportChecksum},
     },
     ip::stack::{Cast, PacketOrigin},
     service::inet::Inet,
@@ -18,7 +17,10 @@ use alloc::{
 };
 use interfaces::{
     nic::{MacAddress, PacketSegment},
-    sockets::{FrameTap, LinkMembership, LinkTap, LinkTaps, SentFrame, SocketError, TapBinding},
+    sockets::{
+        FrameChecksum, FrameTap, LinkMembership, LinkTap, LinkTaps, SentFrame, SocketError,
+        TapBinding,
+    },
 };
 use packet::ethernet::{self, EthernetHeader, ethertype};
 use rt::{PAGE_BYTES, lock_class, sync::Mutex};
@@ -187,8 +189,8 @@ impl StackTap {
         let (head, rest) = bytes.split_at(bytes.len().min(HEADERS_MAX));
         let payload = chain_of(rest)?;
         if inet.taps().are_watching() {
-            let parts = FrameParts { headers: [head, &[]], payload: &payload };
-            inet.taps().passed(head, &parts, Some(self.number));
+            let parts = PacketParts { headers: [head, &[]], payload: &payload };
+            inet.taps().passed((head, &parts), FrameChecksum::Partial, Some(self.number));
         }
         let kind = bytes.get(12..14).and_then(|kind| kind.first_chunk());
         let kind = kind.map_or(0, |kind| u16::from_be_bytes(*kind));

@@ -62,7 +62,7 @@ impl Connection {
             events |= self.expire_keepalive(now_ns);
         }
         if self.pacing.deadline_ns <= now_ns {
-            // What was held back leaves with the next output.
+            // The segments that pacing held back leave with the next output.
             self.pacing.deadline_ns = NEVER;
         }
         if self.linger_deadline_ns <= now_ns {

@@ -14,9 +14,7 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use interfaces::sockets::{
-    CongestionControl, ConnectionState, NetworkAdministration, SocketProtocol, SocketRecord,
-};
+use interfaces::sockets::{ConnectionState, NetworkAdministration, SocketProtocol, SocketRecord};
 
 const REQUEST: usize = 56;
 const ENDS_AT: usize = 8;
@@ -234,11 +232,7 @@ fn describe(
     }
     if let Some(info) = &socket.info {
         if request.wants(attribute::CONGESTION) {
-            let name = match socket.congestion {
-                CongestionControl::Cubic => "cubic",
-                CongestionControl::Reno => "reno",
-            };
-            draft.text(attribute::CONGESTION, name);
+            draft.text(attribute::CONGESTION, socket.congestion.name());
         }
         if request.wants(attribute::INFO) {
             draft.attribute(attribute::INFO, &tcp_info(info));

@@ -3,7 +3,7 @@ use super::{IoctlCaller, command, name, put};
 use crate::{
     NetErrno,
     base::{NAME_BYTES, link_named, link_numbered, text},
-    route::{CHANGEABLE, hardware, is_valid_name},
+    route::{CHANGEABLE, is_valid_name},
     wire::Fields,
 };
 use alloc::string::ToString;
@@ -59,7 +59,7 @@ fn get(link: &LinkRecord, number: u32, argument: &mut [u8]) -> Result<(), NetErr
             return Ok(());
         }
         command::GET_HARDWARE => {
-            put(argument, VALUE_AT, &hardware(link.kind).to_le_bytes());
+            put(argument, VALUE_AT, &link.kind.hardware().to_le_bytes());
             put(argument, VALUE_AT + 2, &link.mac);
             put(argument, VALUE_AT + 8, &[0; 8]);
             return Ok(());
@@ -98,7 +98,7 @@ fn set(
         command::SET_QUEUE if (word as i32) < 0 => return Err(NetErrno::EINVAL),
         command::SET_QUEUE => change.transmit_queue = Some(word),
         command::SET_HARDWARE => {
-            if fields.u16(VALUE_AT) != Some(hardware(link.kind)) {
+            if fields.u16(VALUE_AT) != Some(link.kind.hardware()) {
                 return Err(NetErrno::EINVAL);
             }
             change.mac = fields.array::<6>(VALUE_AT + 2);

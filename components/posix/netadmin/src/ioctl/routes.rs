@@ -3,7 +3,6 @@ use super::{IoctlCaller, command, put};
 use crate::{
     NetErrno,
     base::{INET, METRIC6, NAME_BYTES, arp, link_named, link_numbered, mask4, text},
-    route::hardware,
     wire::Fields,
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -214,12 +213,12 @@ pub(super) fn neighbour(
         link_numbered(network, network.route_to(&query)?.interface.ok_or(NetErrno::EINVAL)?)?
     };
     let family = fields.u16(HARDWARE_AT).unwrap_or(0);
-    if family != 0 && family != hardware(link.kind) && number != command::GET_NEIGHBOUR {
+    if family != 0 && family != link.kind.hardware() && number != command::GET_NEIGHBOUR {
         return Err(NetErrno::EINVAL);
     }
     match number {
         command::GET_NEIGHBOUR => {
-            tell(network, (link.index, hardware(link.kind)), argument, address)
+            tell(network, (link.index, link.kind.hardware()), argument, address)
         }
         command::SET_NEIGHBOUR => {
             let is_permanent = flags & arp::PERMANENT != 0;

@@ -77,14 +77,6 @@ const READY: u32 = 0x8000_0000;
 /// Flags that a request may change (`__dev_change_flags`).
 pub const CHANGEABLE: u32 = 0xd3a5;
 
-/// Returns `ARPHRD_*` of a type.
-pub fn hardware(kind: LinkKind) -> u16 {
-    match kind {
-        LinkKind::Loopback => 772,
-        LinkKind::Ethernet => 1,
-    }
-}
-
 /// Returns the queueing discipline that Linux would have.
 fn discipline(link: &LinkRecord) -> &'static str {
     match link.kind {
@@ -141,7 +133,7 @@ pub(super) fn describe(
     let mut draft = reply
         .begin(kind)
         .put(&[0; 2])
-        .put(&hardware(link.kind).to_le_bytes())
+        .put(&link.kind.hardware().to_le_bytes())
         .put(&link.index.to_le_bytes())
         .put(&link.flags.to_le_bytes())
         .put(&change.to_le_bytes());

@@ -8,8 +8,8 @@ mod query;
 mod routes;
 mod rule;
 
+pub use link::CHANGEABLE;
 pub(crate) use link::is_valid_name;
-pub use link::{CHANGEABLE, hardware};
 pub use notice::{Notification, notification};
 
 use crate::{

@@ -1,9 +1,6 @@
 //! Interfaces, addresses, routes, neighbours and groups.
 use super::{digits6, pad};
-use crate::{
-    base::{arp, colons, mask4},
-    route::hardware,
-};
+use crate::base::{arp, colons, mask4};
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::{
     fmt::Write,
@@ -209,7 +206,7 @@ pub fn neighbours(network: &dyn NetworkAdministration) -> String {
             text,
             "{:<16} 0x{:<10x}0x{flags:<10x}{:<17}     *        {}\n",
             format!("{address}"),
-            hardware(link.kind),
+            link.kind.hardware(),
             colons(one.mac.unwrap_or_default()),
             link.name
         );

@@ -2,7 +2,9 @@
 use crate::NetErrno;
 use alloc::string::String;
 use core::fmt::Write;
-use interfaces::sockets::{InterfaceParameter as Conf, NetworkParameter as Core, ParameterScope};
+use interfaces::sockets::{
+    CongestionControl, InterfaceParameter as Conf, NetworkParameter as Core, ParameterScope,
+};
 
 /// A file and its parameter.
 pub type CoreSetting = (&'static str, Core);
@@ -81,15 +83,12 @@ pub const NEIGHBOURS4: &[InterfaceSetting] =
 pub const NEIGHBOURS6: &[InterfaceSetting] =
     &[("base_reachable_time_ms", Conf::ReachableMs6), ("retrans_time_ms", Conf::RetransmitMs6)];
 
-/// The names of congestion controls, by their numbers.
-const CONTROLS: [&str; 2] = ["reno", "cubic"];
-
 /// Returns the values of a parameter as text.
 pub fn format_values(parameter: Core, values: &[i64]) -> String {
     let mut text = String::new();
     if parameter == Core::TcpCongestionControl {
-        let number = values.first().and_then(|value| usize::try_from(*value).ok());
-        text.push_str(number.and_then(|number| CONTROLS.get(number)).copied().unwrap_or(""));
+        let control = values.first().and_then(|value| CongestionControl::numbered(*value));
+        text.push_str(control.map_or("", CongestionControl::name));
     } else {
         for (place, value) in values.iter().enumerate() {
             let gap = if place == 0 { "" } else { "\t" };
@@ -109,11 +108,10 @@ pub fn parse_name(parameter: Core, data: &[u8]) -> Option<Result<i64, NetErrno>>
         return None;
     }
     let text = data.split(|byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
-    let found = CONTROLS.iter().position(|name| name.as_bytes() == text);
-    Some(found.map(|number| number as i64).ok_or(NetErrno::ENOENT))
+    Some(CongestionControl::named(text).map(CongestionControl::number).ok_or(NetErrno::ENOENT))
 }
 
 /// Returns `tcp_available_congestion_control` and `tcp_allowed_congestion_control`.
 pub fn congestion_controls() -> String {
-    CONTROLS.join(" ") + "\n"
+    CongestionControl::ALL.map(CongestionControl::name).join(" ") + "\n"
 }

@@ -176,6 +176,29 @@ impl SocketCommon {
     pub fn receive_deadline(&self) -> Timeout {
         deadline(&self.options.receive_timeout_ns)
     }
+    /// Repeats `attempt` until it finds something, and waits on `arrived` in between.
+    ///
+    /// # Errors
+    /// Those of `attempt`, `EAGAIN`, and for a signal `EINTR` or a restart.
+    pub(super) fn receive_when<T>(
+        &self,
+        arrived: &WaitQueue,
+        how: Receive,
+        mut attempt: impl FnMut() -> Result<Option<T>, Errno>,
+    ) -> Result<T, Errno> {
+        let mut timeout = None;
+        loop {
+            let ticket = arrived.ticket();
+            if let Some(found) = attempt()? {
+                return Ok(found);
+            }
+            if how.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            let timeout = *timeout.get_or_insert_with(|| self.receive_deadline());
+            wait(arrived, ticket, timeout)?;
+        }
+    }
     /// Returns the time limit of calls that send or connect.
     pub fn send_deadline(&self) -> Timeout {
         deadline(&self.options.send_timeout_ns)

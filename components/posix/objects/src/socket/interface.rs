@@ -280,7 +280,10 @@ pub trait Socket: File + core::marker::Send + Sync {
     ///
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if it has a peer, and those of the family.
-    fn listen(&self, task: &Task, limit: usize) -> Result<(), Errno>;
+    fn listen(&self, task: &Task, limit: usize) -> Result<(), Errno> {
+        let _ = (task, limit);
+        Err(Errno::EOPNOTSUPP)
+    }
     /// Connects to an address (connect(2)). A datagram socket only records the destination, and an unspecified one removes it.
     ///
     /// # Errors
@@ -295,7 +298,10 @@ pub trait Socket: File + core::marker::Send + Sync {
     ///
     /// # Errors
     /// `EOPNOTSUPP` for datagrams, `EINVAL` if the socket does not listen, `EAGAIN`, and for a signal `EINTR` or a restart.
-    fn accept(&self, patience: Patience) -> Result<Arc<dyn Socket>, Errno>;
+    fn accept(&self, patience: Patience) -> Result<Arc<dyn Socket>, Errno> {
+        let _ = patience;
+        Err(Errno::EOPNOTSUPP)
+    }
     /// Returns the name (getsockname(2)).
     fn name(&self) -> SocketAddress;
     /// Returns the peer's name (getpeername(2)).
@@ -308,9 +314,13 @@ pub trait Socket: File + core::marker::Send + Sync {
         self.peer_name().unwrap_or(SocketAddress::NONE)
     }
     /// Returns the process at the other end; `None` if none is known (SO_PEERCRED).
-    fn peer(&self) -> Option<Party>;
+    fn peer(&self) -> Option<Party> {
+        None
+    }
     /// Returns whether the socket takes connections.
-    fn is_listening(&self) -> bool;
+    fn is_listening(&self) -> bool {
+        false
+    }
     /// Ends directions of the connection (shutdown(2)).
     ///
     /// # Errors

@@ -7,10 +7,7 @@ use alloc::{
     sync::Arc,
 };
 use interfaces::sockets::{LinkChange, LinkRecord, NetworkAdministration, NetworkChange};
-use netadmin::{
-    colons,
-    route::{CHANGEABLE, hardware},
-};
+use netadmin::{colons, route::CHANGEABLE};
 use objects::socket::{internet, netlink::ioctl_number};
 use vfs::Errno;
 
@@ -52,7 +49,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("proto_down", |_| "0".to_owned()),
     ("speed", |link| link.speed_mbit.map_or_else(|| "-1".to_owned(), |speed| speed.to_string())),
     ("type", |link| {
-        let number = hardware(link.kind);
+        let number = link.kind.hardware();
         number.to_string()
     }),
     ("uevent", |link| format!("INTERFACE={}\nIFINDEX={}", link.name, link.index)),

@@ -26,8 +26,8 @@ mod zero_copy;
 pub use address::AddressFamily;
 pub use datagram::InternetDatagram;
 pub(in crate::socket) use datagram::time_of;
-pub(in crate::socket) use network::taps;
-pub use network::{administration, interface_name, interface_named, set_network};
+pub use network::{administration, link_named, link_numbered, set_network};
+pub(in crate::socket) use network::{errno, taps};
 pub use settings::{
     BIND_VERSION6_ONLY, PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START,
 };

@@ -1,10 +1,10 @@
 //! The network stack that sockets use, and its errors.
 use super::wakes::SocketWakes;
-use alloc::{string::String, sync::Arc};
+use alloc::sync::Arc;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, LinkTaps, Network, NetworkAdministration, NetworkParameter,
-    RouteQuery, SocketError, SocketFamilies, SocketOwner, number,
+    DatagramProtocol, DatagramQueue, LinkRecord, LinkTaps, Network, NetworkAdministration,
+    NetworkParameter, RouteQuery, SocketError, SocketFamilies, SocketOwner, number,
 };
 use rt::sync::Once;
 use vfs::Errno;
@@ -37,16 +37,14 @@ pub(super) fn system_value(parameter: NetworkParameter, default: i32) -> i32 {
     value.and_then(|value| i32::try_from(value).ok()).unwrap_or(default)
 }
 
-/// Returns the number of the interface with this name.
-pub fn interface_named(name: &[u8]) -> Option<u32> {
-    let links = administration()?.links();
-    links.iter().find(|link| link.name.as_bytes() == name).map(|link| link.index)
+/// Returns the interface with this name.
+pub fn link_named(name: &[u8]) -> Option<LinkRecord> {
+    netadmin::link_named(&*administration()?, core::str::from_utf8(name).ok()?).ok()
 }
 
-/// Returns the name of the interface with this number.
-pub fn interface_name(number: u32) -> Option<String> {
-    let links = administration()?.links();
-    links.into_iter().find(|link| link.index == number).map(|link| link.name)
+/// Returns the interface with this number.
+pub fn link_numbered(number: u32) -> Option<LinkRecord> {
+    netadmin::link_numbered(&*administration()?, number).ok()
 }
 
 /// Returns the number of the interface that has an address; of several, the first one's.
@@ -86,7 +84,7 @@ pub(super) fn is_local(mut address: SocketAddr) -> bool {
 }
 
 /// Returns the number that a program is told of the stack's error.
-pub(super) fn errno(error: SocketError) -> Errno {
+pub(in crate::socket) fn errno(error: SocketError) -> Errno {
     match error {
         SocketError::Refused => Errno::ECONNREFUSED,
         SocketError::NetworkUnreachable => Errno::ENETUNREACH,

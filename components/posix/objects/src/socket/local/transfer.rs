@@ -182,9 +182,9 @@ impl LocalSocket {
         let mut message = SocketMessage::read(source, length, &self.budget, along)?;
         if let Some(program) = to.common.filter.get() {
             // The sender is not told of a message that the receiver's filter drops.
-            match program.run(&message, &PacketFacts::default()) {
-                0 => return Ok(length),
-                kept => message.cut(kept as usize),
+            match program.admit(&message, &PacketFacts::default()) {
+                None => return Ok(length),
+                Some(kept) => message.cut(kept),
             }
         }
         let mut message = Some(message);

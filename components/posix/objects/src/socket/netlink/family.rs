@@ -4,14 +4,14 @@ use super::{
     world::{LocalWorld, administration},
 };
 use crate::socket::{
-    common::{SEND_DEFAULT, SocketCommon, wait},
+    common::{SEND_DEFAULT, SocketCommon},
     interface::{
-        Identity, Outgoing, Party, Patience, Receive, Received, ReceivedControl, Send, Shut,
-        Socket, SocketAddress, read_as_file,
+        Identity, Outgoing, Patience, Receive, Received, ReceivedControl, Send, Shut, Socket,
+        SocketAddress, read_as_file,
     },
     option_input::OptionInput,
 };
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use core::sync::atomic::Ordering;
 use netadmin::session::{Asker, NetlinkProtocol, Quote, answer};
 use process::Task;
@@ -154,9 +154,6 @@ impl Socket for NetlinkSocket {
     fn bind(&self, task: &Task, address: &SocketAddress, _: u16) -> Result<(), Errno> {
         self.name_to(task, NetlinkAddress::decode(address)?)
     }
-    fn listen(&self, _: &Task, _: usize) -> Result<(), Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn connect(&self, task: &Task, address: &SocketAddress, _: Patience) -> Result<(), Errno> {
         if address.is_unspecified() {
             self.state.lock().peer = (0, 0);
@@ -169,9 +166,6 @@ impl Socket for NetlinkSocket {
         self.state.lock().peer = (to.port, to.group());
         Ok(())
     }
-    fn accept(&self, _: Patience) -> Result<Arc<dyn Socket>, Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn name(&self) -> SocketAddress {
         let state = self.state.lock();
         NetlinkAddress { port: state.port, groups: state.groups as u32 }.encode()
@@ -179,12 +173,6 @@ impl Socket for NetlinkSocket {
     fn peer_name(&self) -> Result<SocketAddress, Errno> {
         let (port, group) = self.state.lock().peer;
         Ok(NetlinkAddress { port, groups: group_bit(group) }.encode())
-    }
-    fn peer(&self) -> Option<Party> {
-        None
-    }
-    fn is_listening(&self) -> bool {
-        false
     }
     fn shut_down(&self, _: Shut) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
@@ -211,18 +199,7 @@ impl Socket for NetlinkSocket {
         if how.is_urgent {
             return Err(Errno::EOPNOTSUPP);
         }
-        let mut timeout = None;
-        loop {
-            let ticket = self.arrived.ticket();
-            if let Some(found) = self.next(sink, how, sender.as_deref_mut())? {
-                return Ok(found);
-            }
-            if how.is_nonblocking {
-                return Err(Errno::EAGAIN);
-            }
-            let timeout = *timeout.get_or_insert_with(|| self.common.receive_deadline());
-            wait(&self.arrived, ticket, timeout)?;
-        }
+        self.common.receive_when(&self.arrived, how, || self.next(sink, how, sender.as_deref_mut()))
     }
     fn take_error(&self) -> Option<Errno> {
         self.state.lock().queue.take_loss().then_some(Errno::ENOBUFS)

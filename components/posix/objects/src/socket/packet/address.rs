@@ -1,16 +1,13 @@
-//! [`LinkAddress`]: `struct sockaddr_ll`, and the interfaces that it names.
+//! [`LinkAddress`]: `struct sockaddr_ll`.
 use super::FAMILY;
-use crate::socket::{interface::SocketAddress, internet};
-use interfaces::{
-    nic::MacAddress,
-    sockets::{LinkKind, LinkRecord, hardware},
-};
+use crate::socket::interface::SocketAddress;
+use interfaces::nic::MacAddress;
 use vfs::Errno;
 
 /// Bytes of `struct sockaddr_ll`: family 2, protocol 2, interface 4, hardware 2, kind 1, length 1, address 8.
 pub(super) const ADDRESS_BYTES: usize = 20;
 /// Offset of the address on the link.
-const BYTES_AT: usize = 12;
+pub(super) const BYTES_AT: usize = 12;
 
 /// An address on a link, with an interface and a protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,31 +73,10 @@ impl LinkAddress {
     }
 }
 
-/// The parts of an interface that addresses tell.
-pub(super) struct LinkFacts {
-    pub(super) hardware: u16,
-    pub(super) mac: MacAddress,
-}
-
-/// Returns the interface of a number.
-pub(super) fn link_of(index: u32) -> Option<LinkFacts> {
-    let links = internet::administration()?.links();
-    links
-        .into_iter()
-        .find(|link| link.index == index)
-        .map(|link| LinkFacts { hardware: hardware_of(&link), mac: link.mac })
-}
-
-fn hardware_of(link: &LinkRecord) -> u16 {
-    match link.kind {
-        LinkKind::Loopback => hardware::LOOPBACK,
-        LinkKind::Ethernet => hardware::ETHERNET,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use interfaces::sockets::hardware;
 
     #[test]
     fn an_address_survives_the_format_of_programs() {

@@ -7,10 +7,10 @@ use super::{
     ring,
 };
 use crate::socket::{
-    common::{SocketCommon, wait},
+    common::SocketCommon,
     interface::{
-        Outgoing, Party, Patience, Receive, Received, ReceivedControl, Send, Shut, Socket,
-        SocketAddress, read_as_file,
+        Outgoing, Patience, Receive, Received, ReceivedControl, Send, Shut, Socket, SocketAddress,
+        read_as_file,
     },
     internet::time_of,
     option_input::OptionInput,
@@ -100,13 +100,7 @@ impl Socket for PacketSocket {
         let protocol = if given.protocol == 0 { before } else { given.protocol };
         self.bind_to(given.interface, protocol)
     }
-    fn listen(&self, _: &Task, _: usize) -> Result<(), Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn connect(&self, _: &Task, _: &SocketAddress, _: Patience) -> Result<(), Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
-    fn accept(&self, _: Patience) -> Result<Arc<dyn Socket>, Errno> {
         Err(Errno::EOPNOTSUPP)
     }
     fn name(&self) -> SocketAddress {
@@ -114,12 +108,6 @@ impl Socket for PacketSocket {
     }
     fn peer_name(&self) -> Result<SocketAddress, Errno> {
         Err(Errno::EOPNOTSUPP)
-    }
-    fn peer(&self) -> Option<Party> {
-        None
-    }
-    fn is_listening(&self) -> bool {
-        false
     }
     fn shut_down(&self, _: Shut) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
@@ -145,18 +133,9 @@ impl Socket for PacketSocket {
         if how.is_urgent || how.is_whole {
             return Err(Errno::EINVAL);
         }
-        let mut timeout = None;
-        loop {
-            let ticket = self.receiver.arrived.ticket();
-            if let Some(found) = self.next(sink, how, sender.as_deref_mut())? {
-                return Ok(found);
-            }
-            if how.is_nonblocking {
-                return Err(Errno::EAGAIN);
-            }
-            let timeout = *timeout.get_or_insert_with(|| self.common.receive_deadline());
-            wait(&self.receiver.arrived, ticket, timeout)?;
-        }
+        self.common.receive_when(&self.receiver.arrived, how, || {
+            self.next(sink, how, sender.as_deref_mut())
+        })
     }
     fn take_error(&self) -> Option<Errno> {
         self.receiver.take_error()

@@ -18,12 +18,12 @@ mod transmit;
 use super::{
     common::{SEND_DEFAULT, SocketCommon},
     interface::{Socket, SocketKind},
-    internet,
+    internet::{self, errno},
 };
 use address::LinkAddress;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use interfaces::sockets::{LinkMembership, LinkTap, SocketError, TapBinding};
+use interfaces::sockets::{LinkMembership, LinkTap, TapBinding};
 use linux_raw_sys::net;
 use memory::Anonymous;
 use process::Task;
@@ -113,15 +113,15 @@ pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Er
     Ok(socket)
 }
 
-/// Returns the number of the stack's error.
-fn errno(error: SocketError) -> Errno {
-    match error {
-        SocketError::NoInterface => Errno::ENODEV,
-        SocketError::NoMemory => Errno::ENOBUFS,
-        SocketError::NetworkDown => Errno::ENETDOWN,
-        SocketError::MessageSize => Errno::EMSGSIZE,
-        _ => Errno::EINVAL,
-    }
+/// Returns zeroes in memory of their own.
+///
+/// # Errors
+/// `ENOBUFS`.
+fn zeroes(length: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOBUFS)?;
+    bytes.resize(length, 0);
+    Ok(bytes)
 }
 
 impl PacketSocket {
@@ -143,8 +143,8 @@ impl PacketSocket {
             (control.interface, control.protocol)
         };
         let mut address = LinkAddress { interface, protocol, ..LinkAddress::default() };
-        if let Some(link) = address::link_of(interface) {
-            (address.hardware, address.length) = (link.hardware, link.mac.len() as u8);
+        if let Some(link) = internet::link_numbered(interface) {
+            (address.hardware, address.length) = (link.kind.hardware(), link.mac.len() as u8);
             address.set_bytes(&link.mac);
         }
         address

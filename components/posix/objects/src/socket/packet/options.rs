@@ -1,12 +1,11 @@
 //! Options of SOL_PACKET.
 use super::{
     PacketSocket,
-    address::link_of,
     receive::option_bit,
     ring::{ReceiveRing, RingRequest, RingVersion},
     transmit::TransmitRing,
 };
-use crate::socket::option_input::OptionInput;
+use crate::socket::{internet::link_numbered, option_input::OptionInput};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use interfaces::sockets::LinkMembership;
@@ -136,7 +135,7 @@ impl PacketSocket {
             self.leave(interface, membership);
             return Ok(());
         }
-        link_of(interface).ok_or(Errno::ENODEV)?;
+        link_numbered(interface).ok_or(Errno::ENODEV)?;
         if length > MAC_BYTES {
             return Err(Errno::EINVAL);
         }

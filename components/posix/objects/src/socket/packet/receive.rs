@@ -2,9 +2,10 @@
 use super::{
     address::LinkAddress,
     ring::{CutFrames, Placed, ReceiveRing},
+    zeroes,
 };
-use crate::socket::{common::RECEIVE_DEFAULT, interface::SocketKind};
-use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
+use crate::socket::{common::RECEIVE_DEFAULT, interface::SocketKind, internet::errno};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use bpf::{PacketBytes, PacketFacts};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use interfaces::sockets::{
@@ -230,16 +231,13 @@ impl FrameReceiver {
                 }
             }
         }
-        let mut bytes = Vec::new();
-        if !has_room || bytes.try_reserve_exact(kept).is_err() {
+        let room = if has_room { zeroes(kept).ok() } else { None };
+        let copied =
+            room.and_then(|mut room| frame.bytes.read(skip as i64, &mut room).then_some(room));
+        let Some(bytes) = copied else {
             state.lose();
             return false;
-        }
-        bytes.resize(kept, 0);
-        if !frame.bytes.read(skip as i64, &mut bytes) {
-            state.lose();
-            return false;
-        }
+        };
         let frame = QueuedFrame { info, bytes: bytes.into(), dropped: state.dropped };
         state.charged = state.charged.saturating_add(frame.charge());
         state.queue.push_back(frame);
@@ -270,13 +268,9 @@ impl FrameTap for FrameReceiver {
             ..PacketFacts::default()
         };
         let length = seen.length();
-        let kept = match self.filter.get() {
-            None => length,
-            Some(program) => match program.run(&seen, &facts()) {
-                0 => return,
-                kept => (kept as usize).min(length),
-            },
-        };
+        let program = self.filter.get();
+        let kept = program.map_or(Some(length), |program| program.admit(&seen, &facts()));
+        let Some(kept) = kept else { return };
         let of_checksum = match frame.checksum {
             FrameChecksum::Partial => status::CHECKSUM_NOT_READY,
             FrameChecksum::Verified if frame.kind != packet_kind::OUTGOING => {
@@ -305,7 +299,7 @@ impl FrameTap for FrameReceiver {
         }
     }
     fn failed(&self, error: SocketError) {
-        self.state.lock().error = Some(super::errno(error));
+        self.state.lock().error = Some(errno(error));
         self.arrived.wake();
     }
 }

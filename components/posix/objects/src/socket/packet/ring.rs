@@ -91,6 +91,12 @@ impl RingRequest {
         let all = in_each.checked_mul(self.blocks).filter(|_| in_each > 0);
         if all == Some(self.frames) { Ok(()) } else { Err(Errno::EINVAL) }
     }
+    /// Returns the offset of a frame of a ring whose frames have the same size.
+    pub(super) fn slot(&self, number: u32) -> usize {
+        let in_block = self.block_bytes.checked_div(self.frame_bytes).unwrap_or(1).max(1);
+        let (block, place) = ((number / in_block) as usize, (number % in_block) as usize);
+        block * self.block_bytes as usize + place * self.frame_bytes as usize
+    }
     /// Returns the bytes of all blocks.
     fn bytes(&self) -> usize {
         (self.block_bytes as usize).saturating_mul(self.blocks as usize)
@@ -141,7 +147,7 @@ impl RingPages {
     pub(super) fn word(&self, at: usize) -> u32 {
         let mut bytes = [0; 4];
         self.read(at, &mut bytes);
-        // What was written before a status is seen with it.
+        // A read after this one sees all that was written before the status.
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         u32::from_le_bytes(bytes)
     }
@@ -215,7 +221,8 @@ pub(super) enum Placed {
 
 /// A ring of slots of the same size, or of blocks.
 enum RingLayout {
-    Slots { frame_bytes: usize, in_block: usize, block_bytes: usize, count: usize, head: usize },
+    /// Slots as the program asked for them, and the number of the next one.
+    Slots(RingRequest, u32),
     Blocks(BlockRing),
 }
 
@@ -240,7 +247,7 @@ impl ReceiveRing {
         let pages = RingPages::new(request)?;
         let layout = match version {
             RingVersion::Three => RingLayout::Blocks(BlockRing::new(request, &pages)),
-            _ => slots(request),
+            _ => RingLayout::Slots(*request, 0),
         };
         Ok(Box::new(ReceiveRing { version, reserved, pages, layout }))
     }
@@ -251,9 +258,9 @@ impl ReceiveRing {
     /// Returns whether the program has something to read that it was given last. A block that is not full is given to it now.
     pub(super) fn is_ready(&mut self) -> bool {
         match &mut self.layout {
-            RingLayout::Slots { count, head, .. } => {
-                let last = head.checked_sub(1).unwrap_or(count.saturating_sub(1));
-                self.pages.word(self.layout.slot(last)) != 0
+            RingLayout::Slots(request, head) => {
+                let last = head.checked_sub(1).unwrap_or(request.frames.saturating_sub(1));
+                self.pages.word(request.slot(last)) != 0
             }
             RingLayout::Blocks(blocks) => {
                 blocks.hand_over(&self.pages);
@@ -271,21 +278,18 @@ impl ReceiveRing {
     ) -> Placed {
         let plan = SlotPlan::of(self.version, self.reserved, info.link_length);
         let Some(plan) = plan else { return Placed::Full { is_first: false } };
-        let RingLayout::Slots { frame_bytes, count, head, .. } = &mut self.layout else {
-            let RingLayout::Blocks(blocks) = &mut self.layout else {
-                return Placed::Full { is_first: false };
-            };
-            return blocks.put(&self.pages, bytes, info, (skip, kept), plan);
+        let (request, head) = match &mut self.layout {
+            RingLayout::Slots(request, head) => (request, head),
+            RingLayout::Blocks(blocks) => {
+                return blocks.put(&self.pages, bytes, info, (skip, kept), plan);
+            }
         };
-        let (room, at_slot) = (frame_bytes.saturating_sub(plan.link), *head);
-        let next = (at_slot + 1) % (*count).max(1);
-        let at = self.layout.slot(at_slot);
+        let room = (request.frame_bytes as usize).saturating_sub(plan.link);
+        let at = request.slot(*head);
         if self.pages.word(at) != 0 {
             return Placed::Full { is_first: false };
         }
-        if let RingLayout::Slots { head, .. } = &mut self.layout {
-            *head = next;
-        }
+        *head = (*head + 1) % request.frames.max(1);
         let copied = kept.min(room);
         self.pages.copy(at + plan.link, bytes, (skip, copied));
         let is_cut = copied < kept;
@@ -315,29 +319,6 @@ impl ReceiveRing {
             self.pages.write(at + 24, &[0; 8]);
         }
         self.pages.write(at + self.version.header(), &info.from.to_bytes());
-    }
-}
-
-fn slots(request: &RingRequest) -> RingLayout {
-    let (block, frame) = (request.block_bytes as usize, request.frame_bytes as usize);
-    RingLayout::Slots {
-        frame_bytes: frame,
-        in_block: block.checked_div(frame).unwrap_or(1).max(1),
-        block_bytes: block,
-        count: request.frames as usize,
-        head: 0,
-    }
-}
-
-impl RingLayout {
-    /// Returns the offset of a slot.
-    fn slot(&self, number: usize) -> usize {
-        match self {
-            RingLayout::Slots { frame_bytes, in_block, block_bytes, .. } => {
-                number / in_block * block_bytes + number % in_block * frame_bytes
-            }
-            RingLayout::Blocks(_) => 0,
-        }
     }
 }
 

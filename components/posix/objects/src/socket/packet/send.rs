@@ -1,12 +1,15 @@
 //! Sending frames.
 use super::{
     PacketSocket,
-    address::LinkAddress,
-    errno,
+    address::{BYTES_AT, LinkAddress},
     receive::option_bit,
     transmit::{FrameStart, GivenFrame},
+    zeroes,
 };
-use crate::socket::interface::{SocketAddress, SocketKind};
+use crate::socket::{
+    interface::{SocketAddress, SocketKind},
+    internet::errno,
+};
 use alloc::vec::Vec;
 use interfaces::{
     nic::MacAddress,
@@ -14,8 +17,6 @@ use interfaces::{
 };
 use vfs::{Errno, io::Source};
 
-/// Offset of the address in `struct sockaddr_ll`.
-const BYTES_AT: usize = 12;
 /// The longest frame that is copied at all: more than any interface takes.
 const FRAME_MAX: usize = 1 << 17;
 
@@ -47,9 +48,7 @@ impl PacketSocket {
         if length > FRAME_MAX {
             return Err(Errno::EMSGSIZE);
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|_| Errno::ENOBUFS)?;
-        bytes.resize(length, 0);
+        let mut bytes = zeroes(length)?;
         if length > 0 {
             source.take_whole(&mut bytes)?;
         }

@@ -1,5 +1,8 @@
 //! [`TransmitRing`]: the frames that a program gives to be sent in memory that it shares with the socket (PACKET_TX_RING).
-use super::ring::{RingPages, RingRequest, RingVersion};
+use super::{
+    ring::{RingPages, RingRequest, RingVersion},
+    zeroes,
+};
 use alloc::vec::Vec;
 use rt::memory::Frame;
 use vfs::Errno;
@@ -48,17 +51,9 @@ impl TransmitRing {
     pub(super) fn pages(&self) -> &[Frame] {
         self.pages.pages()
     }
-    /// Returns the offset of a frame.
-    fn slot(&self, number: u32) -> usize {
-        let in_block = self.request.block_bytes.checked_div(self.request.frame_bytes);
-        let in_block = in_block.unwrap_or(1).max(1) as usize;
-        let number = number as usize;
-        let block = self.request.block_bytes as usize;
-        number / in_block * block + number % in_block * self.request.frame_bytes as usize
-    }
     /// Returns the offset of a frame's status.
     fn status_at(&self, number: u32) -> usize {
-        self.slot(number) + if self.version == RingVersion::Three { 20 } else { 0 }
+        self.request.slot(number) + if self.version == RingVersion::Three { 20 } else { 0 }
     }
     /// Returns the next frame that is to be sent.
     pub(super) fn next(&self, start: FrameStart) -> Option<GivenFrame> {
@@ -66,7 +61,7 @@ impl TransmitRing {
         if self.pages.word(at) & SEND_REQUEST == 0 {
             return None;
         }
-        Some(GivenFrame { at, bytes: self.bytes(self.slot(self.head), start) })
+        Some(GivenFrame { at, bytes: self.bytes(self.request.slot(self.head), start) })
     }
     /// Returns the offset of the first byte of the frame at `slot`, of which `length` are to be sent (`tpacket_parse_header`).
     fn first(&self, (slot, length): (usize, usize), start: FrameStart) -> Result<usize, Errno> {
@@ -102,9 +97,7 @@ impl TransmitRing {
             return Err(Errno::EMSGSIZE);
         }
         let first = self.first((slot, length), start)?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|_| Errno::ENOBUFS)?;
-        bytes.resize(length, 0);
+        let mut bytes = zeroes(length)?;
         self.pages.read(slot + first, &mut bytes);
         Ok(bytes)
     }

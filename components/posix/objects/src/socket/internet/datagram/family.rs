@@ -3,8 +3,7 @@ use super::InternetDatagram;
 use crate::socket::{
     common::SocketCommon,
     interface::{
-        Outgoing, Party, Patience, Receive, Received, Send, Shut, Socket, SocketAddress,
-        read_as_file,
+        Outgoing, Patience, Receive, Received, Send, Shut, Socket, SocketAddress, read_as_file,
     },
     internet::{
         address::{self, AddressFamily},
@@ -53,14 +52,8 @@ impl Socket for InternetDatagram {
     fn bind(&self, task: &Task, address: &SocketAddress, _: u16) -> Result<(), Errno> {
         self.bind_to(&task.credentials(), address)
     }
-    fn listen(&self, _: &Task, _: usize) -> Result<(), Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn connect(&self, _: &Task, address: &SocketAddress, _: Patience) -> Result<(), Errno> {
         self.connect_to(address)
-    }
-    fn accept(&self, _: Patience) -> Result<Arc<dyn Socket>, Errno> {
-        Err(Errno::EOPNOTSUPP)
     }
     fn name(&self) -> SocketAddress {
         let mut local = self.local();
@@ -73,12 +66,6 @@ impl Socket for InternetDatagram {
     fn peer_name(&self) -> Result<SocketAddress, Errno> {
         let peer = self.socket().peer().ok_or(Errno::ENOTCONN)?;
         Ok(address::encode(self.family, peer))
-    }
-    fn peer(&self) -> Option<Party> {
-        None
-    }
-    fn is_listening(&self) -> bool {
-        false
     }
     fn shut_down(&self, directions: Shut) -> Result<(), Errno> {
         self.end_directions(directions)

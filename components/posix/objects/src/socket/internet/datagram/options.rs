@@ -119,9 +119,7 @@ impl InternetDatagram {
         } else if is_link_option(level, number) {
             let device = self.common.options.interface.load(Ordering::Relaxed);
             let key = (level, number, self.having());
-            let mut settings = self.settings.lock().clone();
-            set_link(&mut settings, key, input, device)?;
-            *self.settings.lock() = settings;
+            set_link(&self.settings, key, input, device)?;
         } else if (level, number) == (LEVEL_IP6, net::IPV6_V6ONLY) {
             let value = i32::from_le_bytes(input.bytes()?);
             if self.socket().local().port() != 0 {

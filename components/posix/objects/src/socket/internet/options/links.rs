@@ -2,13 +2,14 @@
 use super::{Having, LEVEL_IP, LEVEL_IP6, groups::request4, shown};
 use crate::socket::{
     internet::{
-        network::{interface_name, interface_of},
+        network::{interface_of, link_numbered},
         settings::InternetSettings,
     },
     option_input::OptionInput,
 };
 use alloc::vec::Vec;
 use linux_raw_sys::net as raw;
+use rt::sync::Mutex;
 use vfs::Errno;
 
 /// Returns whether `number` is such an option.
@@ -25,18 +26,17 @@ fn check_device(device: u32, chosen: u32) -> Result<(), Errno> {
     if device != 0 && device != chosen { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
-/// Sets the option for a socket that is bound to the interface `device`; 0 for none.
+/// Sets the option for a socket that is bound to the interface `device`; 0 for none. The lock is not held while the stack is asked.
 ///
 /// # Errors
 /// `EINVAL` for a short value, another interface than `device`, and groups of a stream of IPv4; `EADDRNOTAVAIL` or `ENODEV` if
 /// there is no such interface; `ENOPROTOOPT` for groups of a stream of IPv6; `EFAULT`.
 pub(in crate::socket::internet) fn set_link(
-    settings: &mut InternetSettings,
+    settings: &Mutex<InternetSettings>,
     (level, number, having): (u32, u32, Having),
     input: &OptionInput,
     device: u32,
 ) -> Result<(), Errno> {
-    let ip = &mut settings.stream.ip;
     match (level, number) {
         (LEVEL_IP, raw::IP_MULTICAST_IF) => {
             if having == Having::STREAM {
@@ -50,6 +50,7 @@ pub(in crate::socket::internet) fn set_link(
                 _ => Some(known(number).ok_or(Errno::EADDRNOTAVAIL)?),
             };
             found.map_or(Ok(()), |found| check_device(device, found))?;
+            let ip = &mut settings.lock().stream.ip;
             ip.group_interface = found;
             ip.group_source = (!address.is_unspecified()).then_some(address);
         }
@@ -62,7 +63,7 @@ pub(in crate::socket::internet) fn set_link(
                 check_device(device, chosen)?;
                 known(chosen).ok_or(Errno::ENODEV)?;
             }
-            ip.group_interface6 = (chosen != 0).then_some(chosen);
+            settings.lock().stream.ip.group_interface6 = (chosen != 0).then_some(chosen);
         }
         _ => {
             if input.length != size_of::<u32>() {
@@ -74,6 +75,7 @@ pub(in crate::socket::internet) fn set_link(
                 check_device(device, chosen)?;
             }
             let chosen = (chosen != 0).then_some(chosen);
+            let ip = &mut settings.lock().stream.ip;
             match level {
                 LEVEL_IP => ip.unicast_interface = chosen,
                 _ => ip.unicast_interface6 = chosen,
@@ -84,7 +86,7 @@ pub(in crate::socket::internet) fn set_link(
 }
 
 fn known(number: u32) -> Option<u32> {
-    interface_name(number).map(|_| number)
+    link_numbered(number).map(|link| link.index)
 }
 
 /// Returns the value of the option, for a program with `room` bytes.

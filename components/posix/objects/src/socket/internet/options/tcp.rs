@@ -104,25 +104,16 @@ pub(in crate::socket::internet) fn set_control(
         return Err(Errno::EINVAL);
     }
     let name = input.text(NAME_BYTES - 1)?.split(|byte| *byte == 0).next().unwrap_or_default();
-    settings.stream.congestion = match name {
-        b"cubic" => Some(CongestionControl::Cubic),
-        b"reno" => Some(CongestionControl::Reno),
-        _ => return Err(Errno::ENOENT),
-    };
+    settings.stream.congestion = Some(CongestionControl::named(name).ok_or(Errno::ENOENT)?);
     Ok(())
 }
 
 /// Returns the value of TCP_CONGESTION.
 pub(in crate::socket::internet) fn name_of_control(settings: &InternetSettings) -> Vec<u8> {
-    /// The number of cubic in `net.ipv4.tcp_congestion_control`.
-    const CUBIC: i32 = 1;
-    let name: &[u8] = match settings.stream.congestion {
-        Some(CongestionControl::Cubic) => b"cubic",
-        Some(CongestionControl::Reno) => b"reno",
-        None if system_value(Parameter::TcpCongestionControl, CUBIC) == CUBIC => b"cubic",
-        None => b"reno",
-    };
-    let mut value = name.to_vec();
+    let of_system =
+        || CongestionControl::numbered(system_value(Parameter::TcpCongestionControl, -1).into());
+    let control = settings.stream.congestion.or_else(of_system).unwrap_or_default();
+    let mut value = control.name().as_bytes().to_vec();
     value.resize(NAME_BYTES, 0);
     value
 }

@@ -70,9 +70,7 @@ impl InternetStream {
     ) -> Arc<InternetStream> {
         let common = SocketCommon::new(SocketKind::Stream);
         common.options.inherit(&self.common.options);
-        if let Some(program) = self.common.filter.get() {
-            common.filter.set(Some(program));
-        }
+        common.filter.follow(&self.common.filter);
         let parts = (common, self.family, self.user);
         let child = InternetStream::assemble(parts, (wakes, stream), socket);
         let settings = self.settings.lock().clone();

@@ -322,9 +322,7 @@ impl InternetStream {
         if !self.has_flag(Flags::RECEIVE_BUFFER_SET) {
             stream.set_receive_limit_max(receive_limit_max());
         }
-        if let Some(program) = self.common.filter.get() {
-            stream.filter().set(Some(program));
-        }
+        stream.filter().follow(&self.common.filter);
         Arc::new(stream)
     }
 }

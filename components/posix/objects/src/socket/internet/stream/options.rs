@@ -97,9 +97,7 @@ impl InternetStream {
             _ if is_link_option(level, number) => {
                 let device = self.common.options.interface.load(Ordering::Relaxed);
                 let key = (level, number, Having::STREAM);
-                let mut settings = self.settings.lock().clone();
-                set_link(&mut settings, key, input, device)?;
-                *self.settings.lock() = settings;
+                set_link(&self.settings, key, input, device)?;
             }
             (LEVEL_TCP, net::TCP_REPAIR | net::TCP_TIMESTAMP) => return Err(Errno::EPERM),
             _ => {
