@@ -314,14 +314,14 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
     println!("x: {} tests that Skerry does not pass yet are left out", pending.count());
     for &cpus in target.some(&[2, 1, 4]) {
         let bar = shell::progress(&format!("ABI tests on Skerry ({system}, processors: {cpus})"));
-        let boot = |name: &String| {
+        let boot = |_, name: &String| {
             bar.set_message(format!("ABI tests ({name}) on Skerry ({system}, processors: {cpus})"));
             let log = format!("abi-{name}-{cpus}.log");
             let inside = filter_inside(name, filter).unwrap_or_default();
             let arguments = format!("{inside}{}", pending.arguments(name));
             abi_boot(&Config { cpus, ..guest::machine(&kernel, &image, &log)? }, name, &arguments)
         };
-        let outputs = shell::side_by_side(&names, shell::processors() / cpus as usize, boot);
+        let outputs = shell::side_by_side(&names, shell::processors(), boot);
         bar.finish_and_clear();
         for (name, output) in names.iter().zip(outputs) {
             tally.count_libtest(&format!("{system}-{cpus} {name}"), &output?);

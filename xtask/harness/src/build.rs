@@ -50,11 +50,13 @@ pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
     let archive = isolated::archive(&system, features)?;
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
     let packages = ["image"].into_iter().chain(system.linked().map(Member::package));
+    // Nobody measures a build with checks, and without optimization at link time each further system is linked in seconds.
+    let lto = if features.check { "off" } else { "thin" };
     let libraries = Libraries::build("building the kernel", packages, &target, |cargo| {
-        features.add("image", cargo.env("CARGO_PROFILE_RELEASE_LTO", "thin"));
+        features.add("image", cargo.env("CARGO_PROFILE_RELEASE_LTO", lto));
     })?;
     let mut flags = kernel_flags()?;
-    flags.push("-Clto=thin".to_owned());
+    flags.push(format!("-Clto={lto}"));
     let program = Program {
         text: &system.kernel(&archive),
         crates: ["image".to_owned()]

@@ -9,7 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Returns the repository's root.
@@ -28,7 +28,8 @@ pub fn build_path(name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// Shows a spinner on the terminal with the text `what`; without a terminal, prints a line.
+/// Shows a spinner on the terminal with the text `what`; without a terminal, prints a line with the time since the
+/// first such line.
 pub fn progress(what: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
@@ -36,10 +37,22 @@ pub fn progress(what: &str) -> ProgressBar {
     }
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
-    if bar.is_hidden() {
-        eprintln!("x: {what}");
-    }
+    print_step(&bar, what);
     bar
+}
+
+/// Gives a spinner the text `what`; without a terminal, prints a line as [`progress`] does.
+pub fn next_step(bar: &ProgressBar, what: &str) {
+    bar.set_message(what.to_owned());
+    print_step(bar, what);
+}
+
+fn print_step(bar: &ProgressBar, what: &str) {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    if bar.is_hidden() {
+        let seconds = FIRST.get_or_init(Instant::now).elapsed().as_secs();
+        eprintln!("x: {:02}:{:02} {what}", seconds / 60, seconds % 60);
+    }
 }
 
 /// Returns the number of processors of this machine.
@@ -47,12 +60,15 @@ pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Number of a thread of [`side_by_side`], from 0: no two items have the same at a time.
+pub type Lane = usize;
+
 /// Does `work` for every item, so many (at least one) at a time. Returns the results in the items'
 /// order.
 pub fn side_by_side<T: Sync, R: Send + Sync>(
     items: &[T],
     at_a_time: usize,
-    work: impl Fn(&T) -> R + Sync,
+    work: impl Fn(Lane, &T) -> R + Sync,
 ) -> Vec<R> {
     let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -60,11 +76,12 @@ pub fn side_by_side<T: Sync, R: Send + Sync>(
         let index = next.fetch_add(1, Ordering::Relaxed);
         items.get(index).zip(results.get(index))
     };
+    let (take, work) = (&take, &work);
     thread::scope(|scope| {
-        for _ in 0..at_a_time.max(1) {
-            scope.spawn(|| {
+        for lane in 0..at_a_time.max(1) {
+            scope.spawn(move || {
                 while let Some((item, result)) = take() {
-                    let _ = result.set(work(item));
+                    let _ = result.set(work(lane, item));
                 }
             });
         }
@@ -122,7 +139,7 @@ mod tests {
     fn what_is_done_side_by_side_comes_in_the_items_order() {
         let items: Vec<usize> = (0..50).collect();
         for at_a_time in [0, 1, 3, 80] {
-            let doubled = side_by_side(&items, at_a_time, |item| item * 2);
+            let doubled = side_by_side(&items, at_a_time, |_, item| item * 2);
             assert!(doubled.iter().copied().eq(items.iter().map(|item| item * 2)));
         }
     }

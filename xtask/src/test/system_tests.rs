@@ -9,17 +9,20 @@ use anyhow::{Context, Result};
 use description::Sources;
 use harness::{
     build::{self, Features},
-    disk, guest, linux,
+    disk, guest,
+    linux::{self, Linux},
     qemu::{Config, Machine},
     session::{Captured, Streams},
-    shell,
+    shell::{self, Lane},
     tally::{Tally, Target},
 };
 use serde::Deserialize;
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     fs,
     io::Cursor,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 /// A file of tests.
@@ -74,10 +77,12 @@ struct Case {
     /// Further disks of 1 MiB that read as zeroes, eight to a slot of q35's bus.
     #[serde(default)]
     empty_disks: u32,
+    /// Whether the kernel has lock checks and statistics, as it has on a system of its own.
     #[serde(default)]
-    lock_checks: bool,
+    instrumented: bool,
+    /// Whether no other machine runs meanwhile: a watchdog of the guest would take a starved component for a hung one.
     #[serde(default)]
-    lock_statistics: bool,
+    alone: bool,
     /// Seconds of a boot after which it counts as hung.
     #[serde(default = "default_timeout")]
     timeout: u64,
@@ -97,7 +102,7 @@ struct Case {
 }
 
 /// A disk to boot from.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Root {
     /// Debian's busybox.
@@ -140,55 +145,122 @@ fn default_outcome() -> String {
     "exited 0".to_owned()
 }
 
-/// Runs every case whose name contains `filter` and that is for the target.
+impl Case {
+    /// Returns whether it is for the target, and its name holds `filter`.
+    fn is_meant(&self, target: &Target, filter: Option<&str>) -> bool {
+        let is_named = filter.is_none_or(|filter| self.name.contains(filter));
+        let is_about = match &self.system {
+            Some(own) => *own == target.system || target.system == "default",
+            None => self.systems.is_empty() || self.systems.contains(&target.system),
+        };
+        is_named && is_about
+    }
+
+    /// Returns the contents of the root that Linux boots, and whether it needs modules for a network card.
+    fn linux_root(&self) -> (Root, bool) {
+        (self.root, self.net.is_some() || self.user_net)
+    }
+
+    /// Returns its boots for the target.
+    fn boots(&self, target: &Target, images: &mut Images) -> Result<Vec<Boot<'_>>> {
+        let system = self.system.as_ref().unwrap_or(&target.system);
+        let is_instrumented = self.instrumented || self.system.is_some();
+        let kernel = match self.only_on_linux {
+            true => PathBuf::new(),
+            false => images.kernel(system, is_instrumented)?,
+        };
+        let image = images.root(self.root)?;
+        let mut boots = Vec::new();
+        for &cpus in target.some(&self.cpus) {
+            for &memory in target.some(&self.memory) {
+                let name = format!("{} ({system}, {cpus} processors, {memory} MiB)", self.name);
+                let boot = |on, name: String| {
+                    let (kernel, root) = (kernel.clone(), image.clone());
+                    Boot { case: self, name, on, kernel, root, cpus, memory }
+                };
+                if (self.on_linux || self.only_on_linux) && !target.is_short {
+                    boots.push(boot(Booted::Linux, format!("{name} on Linux")));
+                }
+                if !self.only_on_linux {
+                    boots.push(boot(Booted::Skerry, name));
+                }
+            }
+        }
+        Ok(boots)
+    }
+}
+
+/// The kernels and roots that were built for this run.
+#[derive(Default)]
+struct Images {
+    /// By the name of the system, and whether it is instrumented.
+    kernels: BTreeMap<(String, bool), PathBuf>,
+    roots: BTreeMap<Root, PathBuf>,
+}
+
+impl Images {
+    fn kernel(&mut self, system: &str, is_instrumented: bool) -> Result<PathBuf> {
+        match self.kernels.entry((system.to_owned(), is_instrumented)) {
+            Entry::Occupied(built) => Ok(built.get().clone()),
+            Entry::Vacant(missing) => {
+                let features = Features { check: is_instrumented, statistics: is_instrumented };
+                Ok(missing.insert(build::image(system, &features)?).clone())
+            }
+        }
+    }
+
+    fn root(&mut self, root: Root) -> Result<PathBuf> {
+        match self.roots.entry(root) {
+            Entry::Occupied(made) => Ok(made.get().clone()),
+            Entry::Vacant(missing) => Ok(missing.insert(root.image()?).clone()),
+        }
+    }
+}
+
+/// The kernel of a boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Booted {
+    Skerry,
+    Linux,
+}
+
+/// A boot of a case on one machine.
+struct Boot<'c> {
+    case: &'c Case,
+    name: String,
+    on: Booted,
+    kernel: PathBuf,
+    root: PathBuf,
+    cpus: u32,
+    memory: u32,
+}
+
+/// Runs every case whose name contains `filter` and that is for the target. First everything is built; then as many machines
+/// run at once as there are processors.
 ///
 /// # Errors
 /// Fails if a description is wrong or the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    let is_meant = |case: &Case| {
-        let is_named = filter.is_none_or(|filter| case.name.contains(filter));
-        let is_about = match &case.system {
-            Some(own) => *own == target.system || target.system == "default",
-            None => case.systems.is_empty() || case.systems.contains(&target.system),
+    let mut cases = cases()?;
+    cases.retain(|case| case.is_meant(target, filter));
+    let (mut boots, mut images) = (Vec::new(), Images::default());
+    for case in &cases {
+        boots.extend(case.boots(target, &mut images)?);
+    }
+    if !boots.is_empty() {
+        let linux = LinuxSide::prepare(&boots)?;
+        let bar = shell::progress(&format!("{} boots of {}", boots.len(), target.system));
+        let shared = Mutex::new(&mut *tally);
+        let run = |lane, boot: &Boot<'_>| {
+            shell::next_step(&bar, &boot.name);
+            let verdict = boot.run(lane, &linux)?;
+            shared.lock().unwrap_or_else(PoisonError::into_inner).count(&boot.name, verdict);
+            Ok(())
         };
-        is_named && is_about
-    };
-    for case in cases()?.into_iter().filter(is_meant) {
-        let features = Features { check: case.lock_checks, statistics: case.lock_statistics };
-        let system = case.system.as_ref().unwrap_or(&target.system);
-        let kernel = match case.only_on_linux {
-            true => PathBuf::new(),
-            false => build::image(system, &features)?,
-        };
-        let root = case.root.image()?;
-        for &cpus in target.some(&case.cpus) {
-            for &memory in target.some(&case.memory) {
-                let machine = format!("{system}, {cpus} processors, {memory} MiB");
-                let name = format!("{} ({machine})", case.name);
-                let machine = match case.machine.as_deref() {
-                    Some("pc") => Machine::Pc,
-                    Some("microvm") => Machine::Microvm,
-                    _ => Machine::Q35,
-                };
-                let mut config = guest::machine(&kernel, &root, "system-test.log")?;
-                config.append = format!("{} {}", config.append, case.append);
-                let extra = [case.qemu.clone(), empty_disks(case.empty_disks)].concat();
-                let config = Config { machine, cpus, memory, extra, ..config };
-                if (case.on_linux || case.only_on_linux) && !target.is_short {
-                    let name = format!("{name} on Linux");
-                    let bar = shell::progress(&name);
-                    let result = with_network(&config, &case, boot_linux)?;
-                    bar.finish_and_clear();
-                    tally.count(&name, result);
-                }
-                if !case.only_on_linux {
-                    let bar = shell::progress(&name);
-                    let result = with_network(&config, &case, boot)?;
-                    bar.finish_and_clear();
-                    tally.count(&name, result);
-                }
-            }
-        }
+        let (alone, others): (Vec<_>, Vec<_>) = boots.into_iter().partition(|boot| boot.case.alone);
+        let results = shell::side_by_side(&others, shell::processors(), run);
+        results.into_iter().chain(shell::side_by_side(&alone, 1, run)).collect::<Result<()>>()?;
+        bar.finish_and_clear();
     }
     terminal_test::run(tally, target, filter)?;
     profile::test::run(tally, target, filter)?;
@@ -230,30 +302,66 @@ fn cases() -> Result<Vec<Case>> {
 /// The verdict on a boot.
 type Verdict = std::result::Result<(), String>;
 
-/// Does `boot` with the case's network card, if it has one, and judges its wire too.
-fn with_network(
-    config: &Config,
-    case: &Case,
-    boot: fn(&Config, &Case, Option<Orders>) -> Result<Verdict>,
-) -> Result<Verdict> {
-    let with_card = |arguments| {
-        let extra = [config.extra.clone(), arguments].concat();
-        Config { extra, ..config.clone() }
-    };
-    if case.user_net {
-        let end = HostEnd::start()?;
-        let case = Case { run: end.commands(&case.run), ..case.clone() };
-        return boot(&with_card(end.arguments(config)), &case, Some(end.orders()));
+impl Boot<'_> {
+    /// Boots, with the case's network card if it has one, and judges the output and the wire. Files that it makes are named
+    /// after the lane.
+    fn run(&self, lane: Lane, linux: &LinuxSide) -> Result<Verdict> {
+        let mut config = self.machine(lane)?;
+        if self.case.user_net {
+            let end = HostEnd::start()?;
+            config.extra.extend(end.arguments(&config));
+            let case = Case { run: end.commands(&self.case.run), ..self.case.clone() };
+            return self.judged(&config, &case, lane, linux, Some(end.orders()));
+        }
+        let Some(net) = &self.case.net else {
+            return self.judged(&config, self.case, lane, linux, None);
+        };
+        let capture = shell::build_path(&format!("system-test-{lane}.pcapng"))?;
+        let (wire, peer, arguments) = net.start(&config, Some(capture))?;
+        config.extra.extend(arguments);
+        let orders = Some(test_net::orders_to(peer));
+        let verdict = self.judged(&config, self.case, lane, linux, orders)?;
+        Ok(verdict.and_then(|()| net.judge(wire)))
     }
-    let Some(net) = &case.net else { return boot(config, case, None) };
-    let capture = shell::build_path(test_net::CAPTURE)?;
-    let (wire, peer, arguments) = net.start(config, Some(capture))?;
-    let verdict = boot(&with_card(arguments), case, Some(test_net::orders_to(peer)))?;
-    Ok(verdict.and_then(|()| net.judge(wire)))
+
+    /// Returns the machine without its network card, with fresh disks.
+    fn machine(&self, lane: Lane) -> Result<Config> {
+        let case = self.case;
+        let machine = match case.machine.as_deref() {
+            Some("pc") => Machine::Pc,
+            Some("microvm") => Machine::Microvm,
+            _ => Machine::Q35,
+        };
+        let disks = case.disk.iter().enumerate();
+        let disks = disks.map(|(number, disk)| disk.make(&format!("test-disk-{lane}-{number}")));
+        let config = guest::machine(&self.kernel, &self.root, &format!("system-test-{lane}.log"))?;
+        Ok(Config {
+            machine,
+            cpus: self.cpus,
+            memory: self.memory,
+            disks: disks.collect::<Result<_>>()?,
+            append: format!("{} {}", config.append, case.append),
+            extra: [case.qemu.clone(), empty_disks(case.empty_disks)].concat(),
+            ..config
+        })
+    }
+
+    fn judged(
+        &self,
+        config: &Config,
+        case: &Case,
+        lane: Lane,
+        linux: &LinuxSide,
+        orders: Option<Orders>,
+    ) -> Result<Verdict> {
+        match self.on {
+            Booted::Skerry => boot(config, case, orders),
+            Booted::Linux => linux.boot(config, case, lane),
+        }
+    }
 }
 
 fn boot(config: &Config, case: &Case, orders: Option<Orders>) -> Result<Verdict> {
-    let config = with_disks(config, case)?;
     let (output, error) = (Captured::default(), Captured::default());
     let mut streams = Streams {
         input: Box::new(Cursor::new(case.stdin.as_bytes().to_vec())),
@@ -263,7 +371,7 @@ fn boot(config: &Config, case: &Case, orders: Option<Orders>) -> Result<Verdict>
     if let Some(orders) = orders {
         streams = test_net::with_orders(streams, orders);
     }
-    let outcome = guest::execute(&config, &case.run, streams, Some(case.timeout))?;
+    let outcome = guest::execute(config, &case.run, streams, Some(case.timeout))?;
     let (output, error) = (output.take(), error.take());
     let log = fs::read(&config.log).unwrap_or_default();
     let texts = [&output, &error, &log].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -294,38 +402,64 @@ fn empty_disks(count: u32) -> Vec<String> {
     (0..count).flat_map(disk).collect()
 }
 
-/// Returns the machine with the case's disks, fresh.
-fn with_disks(config: &Config, case: &Case) -> Result<Config> {
-    let disks = case.disk.iter().enumerate();
-    let disks = disks.map(|(number, disk)| disk.make(&format!("test-disk-{number}")));
-    Ok(Config { disks: disks.collect::<Result<_>>()?, ..config.clone() })
-}
-
 /// The place of the script on the disk that Linux boots from.
 const SCRIPT_PATH: &str = "/script";
 
-/// Returns the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
-fn boot_linux(config: &Config, case: &Case, _: Option<Orders>) -> Result<Verdict> {
-    let linux = linux::prepare()?;
-    let tree = shell::build_path("linux-test-root")?;
-    case.root.tree(&tree)?;
-    if case.net.is_some() || case.user_net {
-        linux::add_network_modules(&tree)?;
+/// Debian's kernel and the roots that it boots from.
+struct LinuxSide {
+    linux: Option<Linux>,
+    /// By [`Case::linux_root`].
+    roots: Vec<((Root, bool), PathBuf)>,
+}
+
+impl LinuxSide {
+    /// Makes what the boots of Linux among `boots` need.
+    fn prepare(boots: &[Boot<'_>]) -> Result<LinuxSide> {
+        let mut side = LinuxSide { linux: None, roots: Vec::new() };
+        for boot in boots.iter().filter(|boot| boot.on == Booted::Linux) {
+            let (root, has_card) = boot.case.linux_root();
+            if side.linux.is_none() {
+                side.linux = Some(linux::prepare()?);
+            }
+            if side.root((root, has_card)).is_none() {
+                let tree = shell::build_path("linux-test-root")?;
+                root.tree(&tree)?;
+                if has_card {
+                    linux::add_network_modules(&tree)?;
+                }
+                let image =
+                    shell::build_path(&format!("linux-test-root-{}.ext4", side.roots.len()))?;
+                disk::pack(&tree, &image, &[])?;
+                side.roots.push(((root, has_card), image));
+            }
+        }
+        Ok(side)
     }
-    let script = format!("export PATH=/bin:/sbin\nexec 2>/dev/null\n{}", case.run);
-    fs::write(tree.join(SCRIPT_PATH.trim_start_matches('/')), script)?;
-    let root = shell::build_path("linux-test.ext4")?;
-    disk::pack(&tree, &root, &[])?;
-    let kernel = linux.kernel.clone();
-    let config = with_disks(&Config { kernel, root, ..config.clone() }, case)?;
-    let parameters = format!("skerry.runner={SCRIPT_PATH}");
-    let output = linux::boot(&linux, config, &parameters, case.timeout)?;
-    let output = String::from_utf8_lossy(&output).replace('\r', "");
-    Ok(judge(
-        &Case { log: Vec::new(), stderr: None, ..case.clone() },
-        &case.outcome,
-        [output, String::new(), String::new()],
-    ))
+
+    fn root(&self, wanted: (Root, bool)) -> Option<&Path> {
+        let found = self.roots.iter().find(|(root, _)| *root == wanted);
+        found.map(|(_, image)| image.as_path())
+    }
+
+    /// Judges the output of Linux. Its disks are not judged, and stderr and stdout are one stream there.
+    fn boot(&self, config: &Config, case: &Case, lane: Lane) -> Result<Verdict> {
+        let linux = self.linux.as_ref().context("Linux was not prepared")?;
+        let root = shell::build_path(&format!("linux-test-{lane}.ext4"))?;
+        fs::copy(self.root(case.linux_root()).context("Linux has no such root")?, &root)?;
+        let script = shell::build_path(&format!("linux-test-{lane}.script"))?;
+        fs::write(&script, format!("export PATH=/bin:/sbin\nexec 2>/dev/null\n{}", case.run))?;
+        disk::debugfs(&root, &format!("write {} {SCRIPT_PATH}", script.display()))?;
+        let kernel = linux.kernel.clone();
+        let config = Config { kernel, root, ..config.clone() };
+        let parameters = format!("skerry.runner={SCRIPT_PATH}");
+        let output = linux::boot(linux, config, &parameters, case.timeout)?;
+        let output = String::from_utf8_lossy(&output).replace('\r', "");
+        Ok(judge(
+            &Case { log: Vec::new(), stderr: None, ..case.clone() },
+            &case.outcome,
+            [output, String::new(), String::new()],
+        ))
+    }
 }
 
 fn judge(

@@ -103,7 +103,7 @@ impl Description {
         mke2fs.args(["-q", "-F", "-t", "ext4", "-b", &BLOCK_BYTES.to_string()]).args(&self.mke2fs);
         mke2fs.arg(&image).arg(format!("{}M", self.mib));
         shell::quietly("making a disk", &mut mke2fs)?;
-        fill(&image)?;
+        fill(&image, name)?;
         disk::debugfs(&image, &self.debugfs.join("\n"))?;
         let medium = match (self.read_only, self.fault.is_empty()) {
             (true, _) => Medium::ReadOnly,
@@ -194,9 +194,9 @@ fn ask(image: &Path, request: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Puts the files there, in this order.
-fn fill(image: &Path) -> Result<()> {
-    let contents = shell::build_path("test-disk.contents")?;
+/// Puts the files there, in this order; `name` is that of the disk.
+fn fill(image: &Path, name: &str) -> Result<()> {
+    let contents = shell::build_path(&format!("{name}.contents"))?;
     let text: String = (0..8192).map(|number| format!("{number:07}\n")).collect();
     fs::write(&contents, text)?;
     let write = |to: &str| format!("write {} {to}", contents.display());

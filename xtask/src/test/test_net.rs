@@ -1,6 +1,6 @@
 //! The network card of a system test: a wire to a peer of smoltcp, with faults (`docs/wire.md`).
 //!
-//! The peer is 10.0.0.1 and fd00::1; the machine is to take 10.0.0.2 and fd00::2. All frames are in `build/test-net.pcapng`.
+//! The peer is 10.0.0.1 and fd00::1; the machine is to take 10.0.0.2 and fd00::2. All frames are in `build/system-test-N.pcapng`, for the Nth of the machines that run at once.
 //! The machine's session orders questions from the peer ([`Orders`]).
 use super::test_attacks::Attack;
 use anyhow::{Context, Result};
@@ -29,9 +29,6 @@ pub struct Description {
     /// Faults of frames to the machine.
     received: Faults,
 }
-
-/// The file below `build/` with all frames of a test.
-pub const CAPTURE: &str = "test-net.pcapng";
 
 /// Number of the peer, by which its addresses follow.
 pub const PEER: u8 = 1;

@@ -24,16 +24,22 @@ const CPUS: u32 = 2;
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let image = probes::image()?;
     let linux = (!target.is_short).then_some(LINUX);
-    for system in linux.into_iter().chain([target.system.as_str()]) {
-        let name = format!("bench: every probe runs ({system}, {CPUS} processors)");
-        if filter.is_none_or(|filter| name.contains(filter)) {
-            let side = Side::new(system, &image, &Features::default())?;
-            let bar = shell::progress(&name);
-            let result = side.run(side.machine(CPUS)?, probes::RUNNER, &probes::parameter(&plan()));
-            bar.finish_and_clear();
-            let result = result.map_err(|error| format!("{error:#}"));
-            tally.count(&name, result.and_then(|lines| judge(&probes::parse(&lines))));
-        }
+    let names = linux.into_iter().chain([target.system.as_str()]);
+    let named = |system: &str| format!("bench: every probe runs ({system}, {CPUS} processors)");
+    let is_meant = |system: &&str| filter.is_none_or(|filter| named(system).contains(filter));
+    let mut sides = Vec::new();
+    for system in names.filter(is_meant) {
+        sides.push((named(system), Side::new(system, &image, &Features::default())?));
+    }
+    let results = shell::side_by_side(&sides, shell::processors(), |_, (name, side)| {
+        let bar = shell::progress(name);
+        let result = side.run(side.machine(CPUS)?, probes::RUNNER, &probes::parameter(&plan()));
+        bar.finish_and_clear();
+        result
+    });
+    for ((name, _), result) in sides.iter().zip(results) {
+        let result = result.map_err(|error| format!("{error:#}"));
+        tally.count(name, result.and_then(|lines| judge(&probes::parse(&lines))));
     }
     Ok(())
 }
