@@ -54,6 +54,7 @@ impl fmt::Debug for SipKey {
     }
 }
 
+#[inline]
 fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
     a = a.wrapping_add(b);
     b = b.rotate_left(13) ^ a;

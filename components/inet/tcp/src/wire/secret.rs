@@ -101,18 +101,23 @@ impl Secret {
 
     fn hash(&self, purpose: Purpose, flow: &Flow, number: u64) -> u64 {
         let ports = u64::from(flow.local_port) << 16 | u64::from(flow.remote_port);
-        let local = u128::from_le_bytes(flow.local);
-        let remote = u128::from_le_bytes(flow.remote);
-        let words = [
-            local as u64,
-            (local >> 64) as u64,
-            remote as u64,
-            (remote >> 64) as u64,
-            ports | (purpose as u64) << 32,
-            number,
-        ];
+        let last = ports | (purpose as u64) << 32;
+        // The length is part of the hash: a short one never is that of addresses of IPv6.
+        if let Some((local, remote)) = version4(&flow.local).zip(version4(&flow.remote)) {
+            let addresses = u64::from(local) << 32 | u64::from(remote);
+            return self.key.hash_words([addresses, last, number]);
+        }
+        let [local, remote] = [flow.local, flow.remote].map(u128::from_le_bytes);
+        let (local_end, remote_end) = ((local >> 64) as u64, (remote >> 64) as u64);
+        let words = [local as u64, local_end, remote as u64, remote_end, last, number];
         self.key.hash_words(words)
     }
+}
+
+/// Returns the address of IPv4 that an IPv4-mapped IPv6 address stands for.
+fn version4(address: &[u8; 16]) -> Option<u32> {
+    let number = u128::from_be_bytes(*address);
+    (number >> 32 == 0xffff).then_some(number as u32)
 }
 
 #[cfg(test)]
@@ -124,8 +129,19 @@ mod tests {
         Flow { local: [1; 16], remote: [2; 16], local_port: 80, remote_port }
     }
 
+    /// Returns a flow of IPv4.
+    fn flow4(remote_port: u16) -> Flow {
+        let end = |last| core::net::Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped().octets();
+        Flow { local: end(1), remote: end(2), local_port: 80, remote_port }
+    }
+
     #[test]
     fn cookies_are_valid_for_their_flow_and_two_minutes() {
+        cookies_are_valid(flow);
+        cookies_are_valid(flow4);
+    }
+
+    fn cookies_are_valid(flow: fn(u16) -> Flow) {
         let secret = Secret::new([9; 16]);
         let made = 1000 * SECOND;
         let cookie = secret.syn_cookie(&flow(1), 77, made, 5);
@@ -135,6 +151,20 @@ mod tests {
         assert_eq!(data(&flow(1), 77, 1200 * SECOND), None);
         assert_ne!(data(&flow(2), 77, made), Some(5));
         assert_ne!(data(&flow(1), 78, made), Some(5));
+    }
+
+    #[test]
+    fn only_mapped_addresses_are_short() {
+        let mut mapped = flow4(1).local;
+        assert_eq!(version4(&mapped), Some(0x0a00_0001));
+        mapped[0] = 1;
+        assert_eq!(version4(&mapped), None);
+        assert_eq!(version4(&[0; 16]), None);
+        let secret = Secret::new([9; 16]);
+        let ends = |local, remote| Flow { local, remote, ..flow(1) };
+        let short = ends(flow4(1).local, flow4(1).remote);
+        let swapped = ends(flow4(1).remote, flow4(1).local);
+        assert_ne!(secret.timestamps_offset(&short), secret.timestamps_offset(&swapped));
     }
 
     #[test]
