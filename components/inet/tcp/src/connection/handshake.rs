@@ -15,6 +15,37 @@ use crate::{
     },
 };
 
+/// The features that this side's settings and the peer's SYN agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreement {
+    /// Selective acknowledgements.
+    pub(crate) has_sack: bool,
+    /// Timestamps.
+    pub(crate) has_timestamps: bool,
+    /// Congestion notification.
+    pub(crate) has_ecn: bool,
+    /// Shift of the peer's window field; `None` without window scaling.
+    pub(crate) scale: Option<u8>,
+}
+
+impl Agreement {
+    /// Compares the settings with a SYN or a SYN-ACK.
+    pub(crate) fn new(settings: &Settings, syn: &TcpSegment) -> Agreement {
+        let options = &syn.options;
+        let ece = syn.flags.intersection(TcpFlags::ECE | TcpFlags::CWR);
+        Agreement {
+            has_sack: settings.sack && options.sack_permitted,
+            has_timestamps: settings.timestamps && options.timestamps.is_some(),
+            has_ecn: if syn.has(TcpFlags::ACK) {
+                settings.ecn == Ecn::Request && ece == TcpFlags::ECE
+            } else {
+                settings.ecn != Ecn::Off && ece == TcpFlags::ECE | TcpFlags::CWR
+            },
+            scale: options.wscale.filter(|_| settings.window_scaling).map(|scale| scale.min(14)),
+        }
+    }
+}
+
 impl Connection {
     /// Opens a connection to a peer. The SYN is the first segment that [`Connection::output`] gives. `room` is the size of the
     /// receive buffer in bytes.
@@ -90,22 +121,17 @@ impl Connection {
         self.receive.acked = 1;
         let options = &syn.options;
         self.send.peer_mss = options.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS);
-        self.send.has_sack = self.settings.sack && options.sack_permitted;
-        let wscale = options.wscale.filter(|_| self.settings.window_scaling);
-        self.send.scale = wscale.unwrap_or(0).min(14);
-        self.receive.is_scaled = wscale.is_some();
-        if wscale.is_none() {
+        let agreed = Agreement::new(&self.settings, syn);
+        self.send.has_sack = agreed.has_sack;
+        self.send.has_ecn = agreed.has_ecn;
+        self.send.scale = agreed.scale.unwrap_or(0);
+        self.receive.is_scaled = agreed.scale.is_some();
+        if agreed.scale.is_none() {
             self.receive.window.set_scale(0);
         }
-        self.clock.is_enabled = self.settings.timestamps && options.timestamps.is_some();
+        self.clock.is_enabled = agreed.has_timestamps;
         self.clock.recent = options.timestamps.map_or(0, |clock| clock.value);
         self.clock.recent_ns = now_ns;
-        let ece = syn.flags.intersection(TcpFlags::ECE | TcpFlags::CWR);
-        self.send.has_ecn = if syn.has(TcpFlags::ACK) {
-            self.settings.ecn == Ecn::Request && ece == TcpFlags::ECE
-        } else {
-            self.settings.ecn != Ecn::Off && ece == TcpFlags::ECE | TcpFlags::CWR
-        };
         self.update_mss();
         self.send.window_field = syn.window;
         self.send.edge = self.send.una + u64::from(syn.window);

@@ -7,7 +7,7 @@
 //! [`Connection::expired`] runs the timers. No call waits, and none allocates while data and acknowledgements are in order.
 mod acks;
 mod data;
-mod handshake;
+pub(crate) mod handshake;
 mod icmp;
 mod info;
 mod input;

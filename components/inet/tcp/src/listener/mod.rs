@@ -214,13 +214,13 @@ impl Listener {
         }
         let iss =
             iss.unwrap_or_else(|| context.secret.initial_sequence(&context.flow, context.now_ns));
+        let shown = syn.options.fast_open.filter(|_| self.settings.fast_open_limit > 0);
+        let Some(shown) = shown else { return self.open_half(context, syn, iss, None) };
         let cookie = context.secret.fast_open_cookie(&context.flow);
-        let is_fast = self.settings.fast_open_limit > 0;
-        if is_fast && syn.options.fast_open == Some(cookie) {
+        if shown == cookie {
             return self.open_fast(context, syn, iss);
         }
-        let given = syn.options.fast_open.filter(|_| is_fast).map(|_| cookie);
-        self.open_half(context, syn, iss, given)
+        self.open_half(context, syn, iss, Some(cookie))
     }
 
     /// Makes a child of a SYN with the right Fast Open cookie.
