@@ -201,6 +201,8 @@ pub trait StreamSocket: Send + Sync {
     fn take_saved_syn(&self, room: usize) -> Result<Vec<u8>, SocketError>;
     /// Returns what is known of the connection.
     fn info(&self) -> StreamInfo;
+    /// Returns `snd_mss` and `snd_cwnd` of [`StreamSocket::info`], for less work.
+    fn send_window(&self) -> (u32, u32);
     /// Ends the program's use. The connection goes on by itself until its bytes are sent and both sides are closed.
     fn close(&self, kind: CloseKind);
     /// Returns whether bytes or a FIN of this side still wait for an acknowledgement (`SO_LINGER` waits for it after a close). The

@@ -242,6 +242,11 @@ impl Sender {
         self.duplicates >= reordering || sacked > u64::from(reordering - 1) * self.window.mss
     }
 
+    /// The segments that were sent again since the connection began.
+    pub fn total_retransmits(&self) -> u64 {
+        self.total_retransmits
+    }
+
     /// The numbers of `tcp_info`.
     pub fn statistics(&self) -> Statistics {
         let (delivery_rate, is_rate_app_limited) = self.rate.last();

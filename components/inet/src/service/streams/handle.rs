@@ -157,6 +157,13 @@ impl StreamSocket for StreamHandle {
         let now_ns = self.inet.now_ns();
         self.look(|state| info(state, now_ns))
     }
+    fn send_window(&self) -> (u32, u32) {
+        self.look(|state| match &state.role {
+            SocketRole::Idle => (0, 0),
+            SocketRole::Listening(_) => (0, INITIAL_WINDOW),
+            SocketRole::Live(live) => options::send_window(&live.connection),
+        })
+    }
     fn take_saved_syn(&self, room: usize) -> Result<Vec<u8>, SocketError> {
         self.with(|state, _| {
             let SocketRole::Live(live) = &mut state.role else { return Ok(Vec::new()) };

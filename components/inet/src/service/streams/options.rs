@@ -6,7 +6,7 @@ use interfaces::sockets::{
 };
 use packet::{ipv4, ipv6, tcp::HEADER_LENGTH};
 use recovery::{Algorithm, Statistics};
-use tcp::{ConnectionInfo, Settings, TcpError, TcpState};
+use tcp::{Connection, ConnectionInfo, Settings, TcpError, TcpState};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
@@ -120,11 +120,21 @@ fn pacing_rate(sender: &Statistics) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
+/// Returns the number of segments of `mss` bytes that hold `bytes`.
+fn segments(bytes: u64, mss: u32) -> u32 {
+    u32::try_from(bytes.div_ceil(mss.max(1).into())).unwrap_or(u32::MAX)
+}
+
+/// Returns the payload of a segment in bytes, and the congestion window in segments.
+pub(crate) fn send_window(connection: &Connection) -> (u32, u32) {
+    let mss = connection.send_mss();
+    (mss, segments(connection.congestion_window(), mss))
+}
+
 /// Returns the numbers of TCP_INFO. `mtu` is that of the path, `rate_max` the bound of pacing.
 pub(crate) fn info(known: &ConnectionInfo, mtu: u32, rate_max: u64) -> StreamInfo {
     let sender = &known.recovery;
-    let mss = u64::from(known.send_mss.max(1));
-    let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss)).unwrap_or(u32::MAX);
+    let segments = |bytes: u64| segments(bytes, known.send_mss);
     let micros = |ns: u64| u32::try_from(ns / NS_PER_US).unwrap_or(u32::MAX);
     let millis = |ns: u64| u32::try_from(ns / NS_PER_MS).unwrap_or(u32::MAX);
     let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);

@@ -4,7 +4,17 @@ use super::{Connection, types::ConnectionInfo};
 impl Connection {
     /// Returns the segments that were sent again, of all its life.
     pub fn retransmissions(&self) -> u64 {
-        self.sender.statistics().total_retransmits
+        self.sender.total_retransmits()
+    }
+
+    /// Returns the payload of full segments in bytes (`tcpi_snd_mss`).
+    pub fn send_mss(&self) -> u32 {
+        self.send.mss
+    }
+
+    /// Returns the congestion window in bytes.
+    pub fn congestion_window(&self) -> u64 {
+        self.sender.cwnd()
     }
 
     /// Returns the numbers of the connection at this time.

@@ -304,9 +304,9 @@ impl InternetStream {
         if self.has_flag(Flags::SEND_BUFFER_SET) {
             return;
         }
-        let info = self.socket().info();
-        let segment = (info.snd_mss as usize + AROUND).next_power_of_two() + DESCRIPTION;
-        let segments = (info.snd_cwnd as usize).max(SEGMENTS);
+        let (mss, window) = self.socket().send_window();
+        let segment = (mss as usize + AROUND).next_power_of_two() + DESCRIPTION;
+        let segments = (window as usize).max(SEGMENTS);
         let wanted = segment.saturating_mul(segments).saturating_mul(FACTOR);
         let wanted = wanted.min(SEND_SPACE[2].size());
         if wanted > self.send_limit.load(Ordering::Relaxed) {
