@@ -51,6 +51,7 @@ pub(crate) struct Detected {
 }
 
 impl Rack {
+    #[inline]
     pub(crate) fn new(start: u64) -> Self {
         Self {
             sent_ns: 0,

@@ -29,6 +29,7 @@ pub(crate) struct Estimator {
 }
 
 impl Estimator {
+    #[inline]
     pub(crate) fn new() -> Self {
         Self {
             srtt_ns: 0,

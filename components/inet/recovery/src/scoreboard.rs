@@ -84,6 +84,7 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
+    #[inline]
     pub(crate) fn new(start: u64) -> Self {
         Self {
             stretches: VecDeque::new(),

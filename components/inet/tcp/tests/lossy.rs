@@ -197,7 +197,7 @@ impl Run {
     fn new(seed: u64, weather: Weather) -> Run {
         let secret = Secret::new([3; 16]);
         let now = 1000 * SECOND;
-        let connection = Connection::connect(
+        let connection = *Connection::connect(
             now,
             &flow(0),
             &secret,

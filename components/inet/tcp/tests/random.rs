@@ -268,7 +268,7 @@ fn bench(bits: u8) -> Bench {
     let secret = Secret::new([5; 16]);
     let connection =
         Connection::connect(START, &flow(), &secret, settings(bits), ROOM, FastOpen::Off);
-    Bench { connection, now: START, seq: 0, ack: 0, clock: 0, counters: [0; 6] }
+    Bench { connection: *connection, now: START, seq: 0, ack: 0, clock: 0, counters: [0; 6] }
 }
 
 fn syn_ack(bench: &Bench, bits: u8) -> TcpSegment {

@@ -37,6 +37,7 @@ pub(super) struct HyStart {
 }
 
 impl Default for HyStart {
+    #[inline]
     fn default() -> Self {
         Self {
             stage: Stage::Standard,

@@ -81,6 +81,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    #[inline]
     pub(crate) fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,

@@ -68,6 +68,7 @@ pub struct Sender {
 
 impl Sender {
     /// Makes the sender of a connection that has sent nothing.
+    #[inline]
     pub fn new(setup: Setup) -> Self {
         let mss = u64::from(setup.mss).clamp(1, MSS_MAX);
         Self {

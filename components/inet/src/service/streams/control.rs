@@ -124,8 +124,8 @@ impl SocketState {
         passage.worker.events().add(PacketEvent::TcpActiveOpen, 1);
         self.peer = Some(peer);
         let hashes = (taken.hash, inet.streams().flows.peer_hash(&taken.flow));
-        let live = LiveConnection::new(Box::new(connection), taken.flow, hashes);
-        self.role = SocketRole::Live(Box::new(LiveConnection { path: Some(path), ..live }));
+        let live = LiveConnection::new((connection, taken.flow), hashes, path);
+        self.role = SocketRole::Live(live);
         self.after(inet, passage, socket, TcpEvents::empty());
         Ok(())
     }

@@ -118,8 +118,8 @@ impl SocketState {
                 passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
                 let acceptor = Arc::clone(&listening.acceptor);
                 let peer_hash = inet.streams().flows.peer_hash(&arrival.flow);
-                let mut live = LiveConnection::new(connection, arrival.flow, (hash, peer_hash));
-                live.path = Some(path);
+                let hashes = (hash, peer_hash);
+                let live = LiveConnection::new((connection, arrival.flow), hashes, path);
                 let child =
                     self.child(inet, passage, Arc::clone(&stream), (live, &effect), arrival);
                 ListenNext::Child(child, stream, acceptor)
@@ -132,7 +132,7 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         stream: Arc<Stream>,
-        (mut live, effect): (LiveConnection, &Arrival),
+        (mut live, effect): (Box<LiveConnection>, &Arrival),
         arrival: Box<TcpArrival>,
     ) -> Arc<TcpSocket> {
         let (flow, hash) = (live.flow, live.hash);
@@ -152,7 +152,7 @@ impl SocketState {
             claim: Some(claim),
             local: SocketAddr::new(local, flow.local_port),
             peer: Some(SocketAddr::new(remote, flow.remote_port)),
-            role: SocketRole::Live(Box::new(live)),
+            role: SocketRole::Live(live),
             ..SocketState::new(stream, self.made_for, SocketOwner { inode: 0, ..self.owner })
         };
         let child = Arc::new(TcpSocket::new(streams.number(), child));

@@ -108,25 +108,25 @@ pub(crate) struct LiveConnection {
 }
 
 impl LiveConnection {
-    /// The hashes are those of `flow` as this host and as the peer see it.
+    /// The hashes are those of the flow as this host and as the peer see it.
     pub(crate) fn new(
-        connection: Box<Connection>,
-        flow: Flow,
+        (connection, flow): (Box<Connection>, Flow),
         (hash, peer_hash): (u64, u64),
-    ) -> LiveConnection {
-        LiveConnection {
+        path: StreamPath,
+    ) -> Box<LiveConnection> {
+        Box::new(LiveConnection {
             peer_hash,
             connection,
             flow,
             hash,
-            path: None,
+            path: Some(path),
             held: HeldPayload::default(),
             packing: None,
             is_held_by_more: false,
             not_taken: 0,
             is_unsent_high: false,
             is_closing: false,
-        }
+        })
     }
 }
 

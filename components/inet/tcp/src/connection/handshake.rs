@@ -14,6 +14,7 @@ use crate::{
         sequence::Origin,
     },
 };
+use alloc::boxed::Box;
 
 /// The features that this side's settings and the peer's SYN agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +57,9 @@ impl Connection {
         settings: Settings,
         room: u64,
         fast_open: FastOpen,
-    ) -> Connection {
+    ) -> Box<Connection> {
         let iss = secret.initial_sequence(flow, now_ns);
-        let mut connection = Connection::new(settings, iss, secret.timestamps_offset(flow));
+        let mut connection = Connection::boxed(&settings, iss, secret.timestamps_offset(flow));
         connection.state = TcpState::SynSent;
         connection.receive.window.set_room(room);
         connection.send.cookie = match fast_open {
@@ -81,13 +82,13 @@ impl Connection {
     /// Makes the connection that answers a SYN, in SYN-RECEIVED.
     pub(crate) fn answer(
         now_ns: u64,
-        settings: Settings,
+        settings: &Settings,
         syn: &TcpSegment,
         iss: u32,
         clock_offset: u32,
         room: u64,
-    ) -> Connection {
-        let mut connection = Connection::new(settings, iss, clock_offset);
+    ) -> Box<Connection> {
+        let mut connection = Connection::boxed(settings, iss, clock_offset);
         connection.state = TcpState::SynReceived;
         connection.receive.window.set_room(room);
         connection.take_syn(now_ns, syn);

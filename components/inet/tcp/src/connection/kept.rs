@@ -176,7 +176,7 @@ impl Connection {
         if !kept.is_valid() {
             return Err(KeptError);
         }
-        let mut connection = Connection::new(settings, kept.iss, 0);
+        let mut connection = *Connection::boxed(&settings, kept.iss, 0);
         connection.state = kept.state;
         connection.is_detached = kept.is_detached;
         connection.send = kept.sending();

@@ -76,15 +76,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Makes a closed connection. `iss` is the initial sequence number, `clock_offset` is added to the clock of timestamps.
-    fn new(settings: Settings, iss: u32, clock_offset: u32) -> Connection {
+    /// Makes a closed connection. `iss` is the initial sequence number, `clock_offset` is added to the clock of timestamps. It is
+    /// written into its box field by field: a connection is too large to be moved there.
+    fn boxed(settings: &Settings, iss: u32, clock_offset: u32) -> Box<Connection> {
         let path_mss = settings.path_mss.min(settings.mss);
-        Connection {
+        let place = Box::new_uninit();
+        let connection = Connection {
             state: TcpState::Closed,
             is_detached: false,
             is_syn_ack_due: false,
             send: Send::new(Origin(iss), path_mss),
-            receive: Receive::new(&settings),
+            receive: Receive::new(settings),
             clock: TimestampClock { offset: clock_offset, ..TimestampClock::default() },
             acks: Acknowledge::new(u32::from(settings.mss.min(settings::DEFAULT_MSS))),
             sender: Sender::new(Setup {
@@ -98,7 +100,7 @@ impl Connection {
             }),
             probe: Probe::default(),
             keepalive: Keepalive::default(),
-            settings,
+            settings: *settings,
             pacing: Pacing::default(),
             tuning: Tuning::default(),
             tail_probe: None,
@@ -111,7 +113,8 @@ impl Connection {
             time_wait: None,
             totals: Totals::default(),
             saved_syn: None,
-        }
+        };
+        Box::write(place, connection)
     }
 
     /// Returns the state.

@@ -20,6 +20,7 @@ pub(crate) struct Pacing {
 }
 
 impl Default for Pacing {
+    #[inline]
     fn default() -> Pacing {
         Pacing { next_ns: 0, deadline_ns: NEVER }
     }

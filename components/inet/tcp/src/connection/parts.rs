@@ -64,6 +64,7 @@ pub(crate) struct Send {
 }
 
 impl Send {
+    #[inline]
     pub(crate) fn new(origin: Origin, path_mss: u16) -> Send {
         Send {
             origin,
@@ -143,6 +144,7 @@ pub(crate) struct Receive {
 }
 
 impl Receive {
+    #[inline]
     pub(crate) fn new(settings: &Settings) -> Receive {
         let scale = if settings.window_scaling { scale_for(settings.buffer_limit) } else { 0 };
         Receive {
@@ -205,6 +207,7 @@ pub(crate) struct Probe {
 }
 
 impl Default for Probe {
+    #[inline]
     fn default() -> Probe {
         Probe { deadline_ns: NEVER, count: 0, backoff: 0, since_ns: NEVER, is_due: false }
     }
@@ -220,6 +223,7 @@ pub(crate) struct Keepalive {
 }
 
 impl Default for Keepalive {
+    #[inline]
     fn default() -> Keepalive {
         Keepalive { deadline_ns: NEVER, probes: 0, heard_ns: 0 }
     }

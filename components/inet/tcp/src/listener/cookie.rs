@@ -6,7 +6,6 @@ use crate::{
     clock::{SECOND, tick},
     wire::segment::{SegmentOptions, TcpFlags, TcpSegment, Timestamps},
 };
-use alloc::boxed::Box;
 
 /// The segment sizes that a cookie can hold.
 const SIZES: [u16; 8] = [536, 1200, 1300, 1380, 1440, 1460, 4312, 8940];
@@ -69,7 +68,7 @@ impl Listener {
         child.note_syn_ack(context.now_ns, Some(context.now_ns));
         let arrival = child.input(context.now_ns, segment, context.room);
         self.ready.push_back(context.flow);
-        ListenerReply::Child(Box::new(child), arrival)
+        ListenerReply::Child(child, arrival)
     }
 }
 

@@ -229,13 +229,13 @@ impl Listener {
             return self.open_half(context, syn, iss, None);
         }
         let offset = context.secret.timestamps_offset(&context.flow);
-        let settings = self.settings.child;
+        let settings = &self.settings.child;
         let mut child =
             Connection::answer(context.now_ns, settings, syn, iss, offset, context.room);
         child.keep_syn(context.headers.map(Box::from));
         let arrival = child.take_syn_data(context.now_ns, syn);
         self.ready.push_back(context.flow);
-        ListenerReply::Child(Box::new(child), arrival)
+        ListenerReply::Child(child, arrival)
     }
 
     fn open_half(
@@ -312,7 +312,7 @@ impl Listener {
         let arrival = child.input(context.now_ns, segment, request.room);
         self.remove(&context.flow);
         self.ready.push_back(context.flow);
-        ListenerReply::Child(Box::new(child), arrival)
+        ListenerReply::Child(child, arrival)
     }
 
     /// Returns the time of the next call of [`Listener::output`], `None` without half-open requests.

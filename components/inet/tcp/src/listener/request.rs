@@ -65,10 +65,10 @@ impl HalfOpen {
     }
 
     /// Makes the connection, in SYN-RECEIVED.
-    pub(super) fn connection(&self, settings: &Settings) -> Connection {
+    pub(super) fn connection(&self, settings: &Settings) -> Box<Connection> {
         Connection::answer(
             self.first_ns,
-            *settings,
+            settings,
             &self.syn,
             self.iss,
             self.clock_offset,

@@ -34,6 +34,7 @@ pub(crate) struct Acknowledge {
 }
 
 impl Acknowledge {
+    #[inline]
     pub(crate) fn new(peer_mss: u32) -> Acknowledge {
         Acknowledge {
             need: Need::None,

@@ -13,6 +13,7 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
+    #[inline]
     pub(crate) fn new(edge: u64, scale: u8) -> ReceiveWindow {
         ReceiveWindow { edge, room: edge, scale: scale.min(14) }
     }

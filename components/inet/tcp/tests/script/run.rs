@@ -531,7 +531,7 @@ impl Machine {
         }
         let current = self.current;
         let peer = self.peer(current);
-        *peer = Peer { socket: Some(Socket::Open(Box::new(connection))), ..Peer::default() };
+        *peer = Peer { socket: Some(Socket::Open(connection)), ..Peer::default() };
         Ok(())
     }
 
