@@ -54,6 +54,7 @@ impl News {
 
 impl Sender {
     /// Takes an acknowledgement.
+    #[inline]
     pub fn acknowledged(&mut self, ack: &Ack<'_>, now_ns: u64) -> Progress {
         if ack.number > self.board.nxt() {
             return Progress { verdict: Verdict::Unsent, ..Progress::default() };
@@ -62,6 +63,11 @@ impl Sender {
         if ack.number > una && self.is_plain_sailing(ack) {
             return self.advance(ack, now_ns);
         }
+        self.take_news(ack, una, now_ns)
+    }
+
+    /// Takes one that brings more news than its number, or finds the flight marked.
+    fn take_news(&mut self, ack: &Ack<'_>, una: u64, now_ns: u64) -> Progress {
         let highest = self.rack.highest();
         let before = self.state;
         let mut news = News::default();
@@ -96,6 +102,7 @@ impl Sender {
     }
 
     /// Tells whether the flight has no marks and the acknowledgement has only a number.
+    #[inline]
     fn is_plain_sailing(&self, ack: &Ack<'_>) -> bool {
         self.state == CongestionState::Open
             && self.probe == TailProbe::Idle
@@ -105,6 +112,7 @@ impl Sender {
     }
 
     /// Takes an acknowledgement in order: the common case, without news for the states.
+    #[inline]
     fn advance(&mut self, ack: &Ack<'_>, now_ns: u64) -> Progress {
         let acked = ack.number - self.board.una();
         let (mut first, mut has_resent) = (None, false);

@@ -5,6 +5,7 @@ use super::{Sender, TailProbe, TimeoutCheck};
 use crate::{
     api::{IdleRestart, Transmit},
     congestion::CongestionWindow,
+    scoreboard::Stamp,
 };
 
 /// The use of the window in the last round trip. Only a window that is used may grow (RFC 7661, Linux's rule).
@@ -96,12 +97,17 @@ impl Sender {
     }
 
     /// Shrinks a window that was not used for a timeout or longer (RFC 2861; RFC 5681, section 4.1).
+    #[inline]
     fn restart_after_idle(&mut self, now_ns: u64) {
-        let mut idle_ns = now_ns.saturating_sub(self.last_sent_ns);
+        let idle_ns = now_ns.saturating_sub(self.last_sent_ns);
         let rto_ns = self.rto_ns();
-        if self.idle == IdleRestart::Keep || self.last_sent_ns == 0 || idle_ns <= rto_ns {
-            return;
+        if self.idle != IdleRestart::Keep && self.last_sent_ns != 0 && idle_ns > rto_ns {
+            self.shrink_after(idle_ns, rto_ns, now_ns);
         }
+    }
+
+    #[cold]
+    fn shrink_after(&mut self, mut idle_ns: u64, rto_ns: u64, now_ns: u64) {
         let restart = CongestionWindow::initial(self.window.mss).min(self.window.cwnd);
         self.window.ssthresh = self.current_threshold();
         while idle_ns > rto_ns && self.window.cwnd > restart {
@@ -128,8 +134,7 @@ impl Sender {
         }
         let again = range.start.max(una)..range.end.min(nxt);
         if !again.is_empty() {
-            self.count_resent(&again, now_ns);
-            self.board.resend(again.clone(), stamp);
+            self.resent(&again, stamp, now_ns);
         }
         let fresh = range.end.saturating_sub(nxt);
         self.reduction.sent(fresh + again.end.saturating_sub(again.start));
@@ -143,6 +148,13 @@ impl Sender {
         if fresh > 0 || is_probe || self.timer.is_none() || again.start == una {
             self.arm(now_ns);
         }
+    }
+
+    /// Notes that a range of the flight was sent again.
+    #[cold]
+    fn resent(&mut self, again: &Range<u64>, stamp: Stamp, now_ns: u64) {
+        self.count_resent(again, now_ns);
+        self.board.resend(again.clone(), stamp);
     }
 
     fn count_resent(&mut self, again: &Range<u64>, now_ns: u64) {

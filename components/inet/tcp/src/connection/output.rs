@@ -60,10 +60,7 @@ impl Connection {
         match self.state {
             TcpState::Closed => false,
             TcpState::SynSent => self.output_syn(now_ns, out),
-            TcpState::SynReceived => {
-                self.output_syn(now_ns, out)
-                    || self.send.is_early && self.output_data(now_ns, limit, out)
-            }
+            TcpState::SynReceived => self.output_answer(now_ns, limit, out),
             TcpState::TimeWait => self.output_ack(now_ns, out),
             _ => {
                 self.output_data(now_ns, limit, out)
@@ -71,6 +68,12 @@ impl Connection {
                     || self.output_ack(now_ns, out)
             }
         }
+    }
+
+    /// The SYN-ACK, and the data that may leave before it is acknowledged.
+    #[cold]
+    fn output_answer(&mut self, now_ns: u64, limit: u32, out: &mut Outgoing) -> bool {
+        self.output_syn(now_ns, out) || self.send.is_early && self.output_data(now_ns, limit, out)
     }
 
     fn without_payload(&self, segment: TcpSegment) -> Outgoing {
@@ -147,7 +150,7 @@ impl Connection {
         self.settings.no_delay || !is_small_in_flight
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_new(&mut self, now_ns: u64, budget: u64, limit: u32, out: &mut Outgoing) -> bool {
         let start = self.send.nxt;
         let mss = self.payload_limit();
@@ -181,6 +184,8 @@ impl Connection {
         self.probe.is_due = false;
     }
 
+    #[cold]
+    #[inline(never)]
     fn send_again(
         &mut self,
         now_ns: u64,
@@ -207,6 +212,8 @@ impl Connection {
     }
 
     /// Sends one segment of new data as a tail-loss probe, or the end of the flight again (RFC 8985 section 7.3).
+    #[cold]
+    #[inline(never)]
     fn send_tail_probe(
         &mut self,
         now_ns: u64,
@@ -250,6 +257,7 @@ impl Connection {
         is_due
     }
 
+    #[inline(never)]
     fn acknowledgement_segment(&mut self, now_ns: u64, out: &mut Outgoing) {
         let seq = self.sequence_now();
         self.header(now_ns, seq, &mut out.segment);
@@ -266,7 +274,7 @@ impl Connection {
     }
 
     /// Puts the segment of a range of positions, which may end by the FIN, into `out`.
-    #[inline]
+    #[inline(always)]
     fn data_segment(&mut self, now_ns: u64, range: Range<u64>, out: &mut Outgoing) {
         let is_new = range.start >= self.send.nxt;
         let has_fin = range.end > self.send.written;
@@ -319,7 +327,7 @@ impl Connection {
     }
 
     /// Puts the header of a segment that is sent now into `out`. It carries the acknowledgement that was due.
-    #[inline]
+    #[inline(always)]
     fn header(&mut self, now_ns: u64, seq: u32, out: &mut TcpSegment) {
         let (received, unread) = (self.receive.received, self.receive.unread());
         let step = self.acks.peer_mss().max(1);
