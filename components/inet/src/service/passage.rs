@@ -72,6 +72,7 @@ impl Passage {
     pub(crate) fn recycle(&mut self, mut arrival: Box<TcpArrival>) {
         if self.spare.len() < SPARE_MAX {
             arrival.payload.clear();
+            arrival.likely_owner = None;
             arrival.headers = None;
             self.spare.push(arrival);
         }

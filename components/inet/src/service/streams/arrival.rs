@@ -2,12 +2,13 @@
 use super::{
     ends::octets,
     header::{self, CongestionMark},
+    socket::TcpSocket,
 };
 use crate::{
     ip::stack::{Cast, Delivery},
     tables::interface::InterfaceIndex,
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use interfaces::nic::PacketSegment;
 use packet::tcp::TcpHeader;
 use tcp::{Flow, TcpFlags, TcpSegment};
@@ -24,6 +25,8 @@ pub(crate) struct TcpArrival {
     pub(crate) flow: Flow,
     /// The hash of `flow`, if it is known.
     pub(crate) hash: Option<u64>,
+    /// The socket that had `flow` when it was last looked up. It may have lost it since.
+    pub(crate) likely_owner: Option<Arc<TcpSocket>>,
     pub(crate) segment: TcpSegment,
     pub(crate) payload: Vec<PacketSegment>,
     /// The interface by which it came.
@@ -44,6 +47,7 @@ impl TcpArrival {
         TcpArrival {
             flow: Flow { local: [0; 16], remote: [0; 16], local_port: 0, remote_port: 0 },
             hash: None,
+            likely_owner: None,
             segment: TcpSegment::default(),
             payload: Vec::new(),
             interface: InterfaceIndex::LOOPBACK,
@@ -95,6 +99,7 @@ impl TcpArrival {
         Some(TcpArrival {
             flow,
             hash: None,
+            likely_owner: None,
             segment,
             payload,
             interface: origin.interface,

@@ -30,7 +30,11 @@ const COPIED: usize = 1024;
 
 impl Inet {
     /// Takes a segment.
-    pub(crate) fn take_segment(&self, passage: &mut Passage, arrival: Box<TcpArrival>) {
+    pub(crate) fn take_segment(&self, passage: &mut Passage, mut arrival: Box<TcpArrival>) {
+        if let Some(socket) = arrival.likely_owner.take() {
+            // A socket that has lost the flow gives the segment back.
+            return socket.take(self, passage, arrival);
+        }
         if !arrival.is_local {
             passage.worker.events().add(PacketEvent::TcpIn, 1);
         }
@@ -75,24 +79,23 @@ impl SocketState {
         socket: &Arc<TcpSocket>,
         mut arrival: Box<TcpArrival>,
     ) {
+        if !matches!(&self.role, SocketRole::Live(live) if live.flow == arrival.flow) {
+            // The flow went to another owner since this one was found.
+            return passage.outside.segments.push_back(arrival);
+        }
         if !self.admits(&mut arrival) {
             return passage.recycle(arrival);
         }
         let room = self.room();
-        match &mut self.role {
-            SocketRole::Live(live) if live.flow == arrival.flow => {
-                live.connection.note_read(self.stream.counters().read, room);
-                live.tune(&self.stream, passage.now_ns);
-                let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
-                if arrival.more > 0 && effect.payload.is_some() {
-                    live.connection.count_more_segments(arrival.more);
-                }
-                keep(live, &self.stream, passage, &effect, arrival);
-                self.after(inet, passage, socket, effect.events);
-            }
-            // The flow went to another owner since this one was found.
-            _ => passage.outside.segments.push_back(arrival),
+        let SocketRole::Live(live) = &mut self.role else { return };
+        live.connection.note_read(self.stream.counters().read, room);
+        live.tune(&self.stream, passage.now_ns);
+        let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
+        if arrival.more > 0 && effect.payload.is_some() {
+            live.connection.count_more_segments(arrival.more);
         }
+        keep(live, &self.stream, passage, &effect, arrival);
+        self.after(inet, passage, socket, effect.events);
     }
     /// Does what follows each call of the connection: tells the program, sends, and sets the timers.
     pub(crate) fn after(

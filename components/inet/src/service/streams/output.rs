@@ -122,6 +122,9 @@ impl SocketState {
             let mut arrival = passage.blank();
             arrival.hash = Some(live.peer_hash);
             let length = (out.payload.end - out.payload.start) as usize;
+            if live.path.is_some_and(|path| path.path.is_local) {
+                arrival.likely_owner = live.local_peer(&inet.streams().flows, length);
+            }
             let found = match length {
                 0 => 0,
                 _ => stream.segments(out.payload.start, length, &mut arrival.payload),

@@ -1,13 +1,19 @@
 //! [`TcpSocket`]: a socket, its lock, and the backlog of segments that came while the lock was held.
 use super::{
     arrival::TcpArrival,
+    ends::reversed,
+    flows::{FlowOwner, Flows},
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
     ports::{PortClaim, PortOrigin, PortStage},
 };
 use crate::sockets::bindings;
-use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
+use alloc::{
+    boxed::Box,
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 use core::{
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicU32, AtomicUsize},
@@ -91,6 +97,8 @@ pub(crate) struct LiveConnection {
     pub(crate) hash: u64,
     /// The hash of the flow as the peer sees it, should it be on this host.
     pub(crate) peer_hash: u64,
+    /// The socket of the peer, if it is on this host and was looked up.
+    pub(super) peer_socket: Weak<TcpSocket>,
     /// The path of its segments, as long as the versions of the tables stay.
     pub(crate) path: Option<StreamPath>,
     /// Received bytes out of order.
@@ -116,6 +124,7 @@ impl LiveConnection {
     ) -> Box<LiveConnection> {
         Box::new(LiveConnection {
             peer_hash,
+            peer_socket: Weak::new(),
             connection,
             flow,
             hash,
@@ -127,6 +136,22 @@ impl LiveConnection {
             is_unsent_high: false,
             is_closing: false,
         })
+    }
+    /// Returns the socket of a peer on this host for a segment of `length` bytes of payload, as it was when it was last looked up.
+    /// The first payload looks for it: a connection without payload is not worth it.
+    #[inline]
+    pub(super) fn local_peer(&mut self, flows: &Flows, length: usize) -> Option<Arc<TcpSocket>> {
+        let known = self.peer_socket.upgrade();
+        if known.is_some() || length == 0 {
+            return known;
+        }
+        match flows.find(&reversed(&self.flow), self.peer_hash)? {
+            FlowOwner::Live(socket) => {
+                self.peer_socket = Arc::downgrade(&socket);
+                Some(socket)
+            }
+            FlowOwner::Waiting(_) => None,
+        }
     }
 }
 

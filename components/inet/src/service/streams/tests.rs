@@ -1,5 +1,8 @@
 //! Tests of threads at once: backlogs and flows under the locks of others.
-use super::{flows::FlowOwner, socket::TcpSocket};
+use super::{
+    flows::FlowOwner,
+    socket::{SocketRole, TcpSocket},
+};
 use crate::tests::streams::world::*;
 use interfaces::sockets::{CloseKind, StreamOptions};
 use rt::NoMemory;
@@ -43,6 +46,33 @@ fn a_segment_that_came_during_a_look_is_taken_after_it() {
     host.inet.pass(|passage| passage.outside.awaited.push(socket.clone()));
     assert_eq!(child.read(10), b"xy");
     assert!(!socket.look_within(|_| ()).1);
+}
+
+#[test]
+fn a_socket_that_has_lost_a_flow_gives_its_segments_back() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    client.socket.configure(&StreamOptions { no_delay: true, ..StreamOptions::default() });
+    let (here, there) = (live(&host, client.socket.local().port()), live(&host, 80));
+    let known = |change: Option<&Arc<TcpSocket>>| {
+        host.inet.pass(|passage| {
+            here.with(&host.inet, passage, |state, _| {
+                let SocketRole::Live(live) = &mut state.role else { panic!("no connection") };
+                if let Some(socket) = change {
+                    live.peer_socket = Arc::downgrade(socket);
+                }
+                live.peer_socket.upgrade()
+            })
+        })
+    };
+    assert!(known(None).is_none());
+    client.write(b"x");
+    assert!(Arc::ptr_eq(&known(None).unwrap(), &there));
+    // The client's own socket has another flow.
+    known(Some(&here));
+    client.write(b"y");
+    assert_eq!(child.read(10), b"xy");
+    assert_eq!(client.stream.readable(), 0);
 }
 
 #[test]
