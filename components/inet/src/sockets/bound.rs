@@ -202,6 +202,9 @@ fn choose<'l, S>(
     ends: &PacketEnds,
     hash: impl FnOnce() -> u64,
 ) -> Option<&'l Arc<S>> {
+    if let [only] = list {
+        return only.binding.score(ends).map(|_| &only.socket);
+    }
     let scored = || list.iter().filter_map(|entry| Some((entry.binding.score(ends)?, entry)));
     let best = scored().map(|(score, _)| score).max()?;
     let equal = || scored().filter(|(score, _)| *score == best).map(|(_, entry)| entry);
