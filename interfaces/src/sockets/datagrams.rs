@@ -121,21 +121,36 @@ impl ReceivedDatagram {
     }
 }
 
+/// The packet of the ICMP message that told of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCarrier {
+    /// Its sender.
+    pub offender: IpAddr,
+    /// Its receiver: an address of this host.
+    pub receiver: IpAddr,
+    /// Number of the interface by which it came.
+    pub interface: u32,
+    /// Hops that were left.
+    pub hop_limit: u8,
+    /// Differentiated services and ECN.
+    pub traffic_class: u8,
+    /// Time of arrival by the monotonic clock (`rt::time::now`), in nanoseconds.
+    pub received_ns: u64,
+}
+
 /// An entry of a socket's error queue (`IP_RECVERR`; `struct sock_extended_err`).
 #[derive(Clone, Debug)]
 pub struct ErrorReport {
     /// The error.
     pub error: SocketError,
-    /// The sender of the ICMP message; `None` for an error of this host.
-    pub offender: Option<IpAddr>,
+    /// The packet that told of it; `None` for an error of this host.
+    pub carrier: Option<ErrorCarrier>,
     /// Type and code of the ICMP message.
     pub message: (u8, u8),
     /// The MTU that it tells, or zero.
     pub mtu: u32,
     /// The destination of the packet that it is about.
     pub destination: SocketAddr,
-    /// Number of the interface by which it came.
-    pub interface: u32,
     /// The payload of that packet, as far as it was quoted.
     pub payload: Payload,
 }
@@ -146,7 +161,7 @@ impl ErrorReport {
     }
     /// Returns the error if another host told of it.
     fn remote(&self) -> Option<SocketError> {
-        self.offender.map(|_| self.error)
+        self.carrier.map(|_| self.error)
     }
 }
 

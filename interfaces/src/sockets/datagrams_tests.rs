@@ -65,11 +65,17 @@ fn short(number: u16, length: usize) -> ReceivedDatagram {
 fn report(error: SocketError, offender: Option<IpAddr>) -> ErrorReport {
     ErrorReport {
         error,
-        offender,
+        carrier: offender.map(|offender| ErrorCarrier {
+            offender,
+            receiver: end(9).ip(),
+            interface: 1,
+            hop_limit: 64,
+            traffic_class: 0,
+            received_ns: 0,
+        }),
         message: (3, 3),
         mtu: 0,
         destination: end(9),
-        interface: 1,
         payload: Payload::Bytes(vec![1, 2, 3].into()),
     }
 }
@@ -194,7 +200,7 @@ impl Model {
             Step::TakeReport => {
                 let first = self.reports.pop_front();
                 let found = queue.take_report();
-                assert_eq!(found.map(|one| (one.error, one.offender.is_none())), first);
+                assert_eq!(found.map(|one| (one.error, one.carrier.is_none())), first);
                 let Some((_, was_local)) = first else { return };
                 self.charged -= REPORT;
                 match self.reports.front() {

@@ -24,7 +24,7 @@ pub use administration::{
     ParameterScope, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
     StackDrops, number,
 };
-pub use datagrams::{DatagramQueue, ErrorReport, Payload, ReceivedDatagram};
+pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
 pub use filter::FilterSlot;
 pub use network::{

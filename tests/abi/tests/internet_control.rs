@@ -281,6 +281,143 @@ fn the_queue_of_errors_of_ipv6_tells_of_a_closed_port() {
     });
 }
 
+/// Returns the kinds of the control messages, in their order.
+fn kinds(got: &Received) -> Vec<(i32, i32)> {
+    got.control.iter().map(|(level, kind, _)| (*level, *kind)).collect()
+}
+
+#[test]
+fn the_queue_of_errors_tells_the_header_of_the_message() {
+    networked(|| {
+        let (fd, other) = udp_pair();
+        for option in [IP_PKTINFO, IP_RECVTTL, IP_RECVTOS, libc::IP_RECVORIGDSTADDR, IP_RECVERR] {
+            switch_on(fd, IPPROTO_IP, option);
+        }
+        switch_on(fd, SOL_SOCKET, SO_TIMESTAMP);
+        assert_eq!(set(fd, IPPROTO_IP, IP_TTL, 7i32), Ok(0));
+        assert_eq!(set(fd, IPPROTO_IP, IP_TOS, 0x10i32), Ok(0));
+        close(other);
+        assert_eq!(send(fd, b"lost", 0), Ok(4));
+        let got = next_error(fd);
+        let order = [
+            (SOL_SOCKET, SO_TIMESTAMP),
+            (IPPROTO_IP, IP_PKTINFO),
+            (IPPROTO_IP, IP_TTL),
+            (IPPROTO_IP, IP_TOS),
+            (IPPROTO_IP, libc::IP_ORIGDSTADDR),
+            (IPPROTO_IP, IP_RECVERR),
+        ];
+        assert_eq!(kinds(&got), order);
+        let told = |kind| got.control_of(IPPROTO_IP, kind).unwrap();
+        assert_eq!(told(IP_TTL), 64i32.to_ne_bytes(), "of the message, not of what it quotes");
+        assert_eq!(told(IP_TOS), [0xd0], "internetwork control and the datagram's own (RFC 1812)");
+        // The local address is that of no route: the message was for the kernel.
+        let info = [LO.to_ne_bytes(), [0; 4], [127, 0, 0, 1]].concat();
+        assert_eq!(told(IP_PKTINFO), info);
+        // The port is taken from the quoted payload.
+        let port = u16::from_be_bytes(*b"st");
+        assert_eq!(from_raw(told(libc::IP_ORIGDSTADDR)), Some(at_port(LOCAL, port)));
+        // A payload that is too short for ports has no address.
+        assert_eq!(send(fd, b"abc", 0), Ok(3));
+        let got = next_error(fd);
+        assert_eq!(got.control_of(IPPROTO_IP, libc::IP_ORIGDSTADDR), None);
+        assert!(got.control_of(IPPROTO_IP, IP_TTL).is_some());
+    });
+}
+
+#[test]
+fn the_queue_of_errors_of_ipv6_tells_the_header_of_the_message() {
+    networked(|| {
+        let (fd, other) = udp_pair_over(LOCAL6);
+        let options = [
+            IPV6_RECVPKTINFO,
+            libc::IPV6_RECVHOPLIMIT,
+            libc::IPV6_RECVTCLASS,
+            libc::IPV6_RECVORIGDSTADDR,
+            libc::IPV6_RECVERR,
+        ];
+        for option in options {
+            switch_on(fd, IPPROTO_IPV6, option);
+        }
+        close(other);
+        assert_eq!(send(fd, b"lost", 0), Ok(4));
+        let got = next_error(fd);
+        let order = [
+            libc::IPV6_PKTINFO,
+            libc::IPV6_HOPLIMIT,
+            libc::IPV6_TCLASS,
+            libc::IPV6_ORIGDSTADDR,
+            libc::IPV6_RECVERR,
+        ];
+        assert_eq!(kinds(&got), order.map(|kind| (IPPROTO_IPV6, kind)));
+        let told = |kind| got.control_of(IPPROTO_IPV6, kind).unwrap();
+        let mut info = std::net::Ipv6Addr::LOCALHOST.octets().to_vec();
+        info.extend(LO.to_ne_bytes());
+        assert_eq!(told(libc::IPV6_PKTINFO), info);
+        assert_eq!(told(libc::IPV6_HOPLIMIT), 64i32.to_ne_bytes());
+        assert_eq!(told(libc::IPV6_TCLASS), 0i32.to_ne_bytes());
+        let port = u16::from_be_bytes(*b"st");
+        assert_eq!(from_raw(told(libc::IPV6_ORIGDSTADDR)), Some(at_port(LOCAL6, port)));
+    });
+}
+
+#[test]
+fn the_queue_of_errors_of_ipv6_has_mapped_addresses_for_ipv4() {
+    networked(|| {
+        let fd = socket(AF_INET6, SOCK_DGRAM);
+        let mapped = |port| {
+            let ip = std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+            SocketAddr::new(ip.into(), port)
+        };
+        switch_on(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO);
+        switch_on(fd, IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
+        switch_on(fd, IPPROTO_IP, IP_RECVTTL);
+        switch_on(fd, IPPROTO_IP, IP_RECVERR);
+        let gone = closed_port(SOCK_DGRAM).port();
+        assert_eq!(send_to(fd, b"lost", mapped(gone)), Ok(4));
+        let got = next_error(fd);
+        assert_eq!((&got.data[..], got.from), (&b"lost"[..], Some(mapped(gone))));
+        let order = [
+            (IPPROTO_IPV6, libc::IPV6_PKTINFO),
+            (IPPROTO_IP, IP_TTL),
+            (IPPROTO_IPV6, libc::IPV6_RECVERR),
+        ];
+        assert_eq!(kinds(&got), order);
+        let info = got.control_of(IPPROTO_IPV6, libc::IPV6_PKTINFO).unwrap();
+        let ip = std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets();
+        assert_eq!(info, [&ip[..], &LO.to_ne_bytes()].concat());
+        let error = got.control_of(IPPROTO_IPV6, libc::IPV6_RECVERR).unwrap();
+        assert_eq!(error[4..8], [2, 3, 3, 0]);
+        assert_eq!(from_raw(&error[EXTENDED..]), Some(mapped(0)));
+    });
+}
+
+#[test]
+fn an_error_of_this_host_tells_no_header() {
+    networked(|| {
+        let (fd, _other) = udp_pair();
+        for option in [IP_PKTINFO, IP_RECVTTL, IP_RECVERR] {
+            switch_on(fd, IPPROTO_IP, option);
+        }
+        switch_on(fd, SOL_SOCKET, SO_TIMESTAMPNS);
+        assert_eq!(set(fd, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO), Ok(0));
+        assert_eq!(send(fd, &vec![0; 65_507], 0), Ok(65_507));
+        assert_eq!(send(fd, &vec![0; 65_508], 0), Err(EMSGSIZE));
+        let raw = try_socket(AF_INET, SOCK_RAW, IPPROTO_UDP).unwrap();
+        for option in [IP_PKTINFO, IP_RECVTTL, IP_RECVERR] {
+            switch_on(raw, IPPROTO_IP, option);
+        }
+        switch_on(raw, SOL_SOCKET, SO_TIMESTAMPNS);
+        assert_eq!(set(raw, IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO), Ok(0));
+        assert_eq!(connect(raw, LOCAL), Ok(0));
+        assert_eq!(send(raw, &vec![0; 65_530], 0), Err(EMSGSIZE));
+        let got = receive_message(raw, 9, MSG_ERRQUEUE).unwrap();
+        assert_eq!(kinds(&got), [(SOL_SOCKET, SO_TIMESTAMPNS), (IPPROTO_IP, IP_RECVERR)]);
+        let error = got.control_of(IPPROTO_IP, IP_RECVERR).unwrap();
+        assert_eq!(error[4..8], [1, 0, 0, 0]);
+    });
+}
+
 #[test]
 fn an_error_of_the_queue_is_a_pending_error_too() {
     networked(|| {

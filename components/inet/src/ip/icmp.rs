@@ -11,7 +11,7 @@ use crate::{
         buffer::{Buffer, BufferChain},
         packets::{Arrival, Departure, HEAD_MIN},
     },
-    sockets::errors::{self, Quoted, RemoteError},
+    sockets::errors::{self, ErrorCarrier, Quoted, RemoteError},
     tables::neighbours::NeighbourKey,
 };
 use core::net::{IpAddr, Ipv4Addr};
@@ -25,6 +25,9 @@ use zerocopy::IntoBytes;
 
 /// Length of an error, at most (RFC 1812, section 4.3.2.3).
 const ERROR_MAX: usize = 576;
+/// Type of service of errors: internetwork control (RFC 1812, section 4.3.2.5), with these bits of the packet's own.
+const CONTROL_CLASS: u8 = 0xc0;
+const SERVICE_BITS: u8 = 0x1e;
 /// Offset of the checksum in a message.
 pub(crate) const CHECKSUM_OFFSET: usize = 2;
 
@@ -98,7 +101,7 @@ impl<B: Buffer> Stack<B> {
             is_hard,
             kind: message.kind,
             code: message.code,
-            offender: delivery.source,
+            carrier: carrier_of(run, delivery),
             mtu,
         };
         let quoted = Quoted {
@@ -181,6 +184,7 @@ impl<B: Buffer> Stack<B> {
         let request = SendRequest {
             source: Some(delivery.destination),
             interface: bound_for(delivery),
+            traffic_class: CONTROL_CLASS | delivery.traffic_class & SERVICE_BITS,
             ..SendRequest::new(delivery.source, protocol::ICMP)
         };
         self.send_icmp(run, &request, message, quote);
@@ -213,6 +217,18 @@ impl<B: Buffer> Stack<B> {
         };
         let code = unreachable::HOST;
         self.send_error4(run, &delivery, IcmpMessage::Unreachable { code, mtu: 0 });
+    }
+}
+
+/// Returns the packet of a message of ICMP as sockets are told of it.
+pub(crate) fn carrier_of<B>(run: &StackRun<'_, B>, delivery: &Delivery<'_, B>) -> ErrorCarrier {
+    ErrorCarrier {
+        offender: delivery.source,
+        receiver: delivery.destination,
+        interface: delivery.origin.interface.0,
+        hop_limit: delivery.hop_limit,
+        traffic_class: delivery.traffic_class,
+        received_ns: run.now_ns,
     }
 }
 

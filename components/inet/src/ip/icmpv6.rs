@@ -1,7 +1,7 @@
 //! ICMPv6 (RFC 4443): echo, and errors in both directions.
 use super::{
     events::IcmpWay,
-    icmp::{CHECKSUM_OFFSET, bound_for},
+    icmp::{CHECKSUM_OFFSET, bound_for, carrier_of},
     path::{Path, SendRequest},
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
@@ -183,8 +183,8 @@ impl<B: Buffer> Stack<B> {
         };
         let mtu = if let Icmpv6Message::TooBig { mtu } = message { mtu } else { 0 };
         let of_message = message.header();
-        let (kind, code, offender) = (of_message.kind, of_message.code, delivery.source);
-        let remote = RemoteError { error, is_hard, kind, code, offender, mtu };
+        let (kind, code, carrier) = (of_message.kind, of_message.code, carrier_of(run, delivery));
+        let remote = RemoteError { error, is_hard, kind, code, carrier, mtu };
         let quoted = Quoted {
             protocol: walk.protocol,
             source: header.source().into(),

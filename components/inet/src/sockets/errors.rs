@@ -1,7 +1,7 @@
 //! The errors that ICMP tells of.
 use crate::{base::packets::Arrival, tables::interface::InterfaceIndex};
 use core::net::IpAddr;
-pub use interfaces::sockets::SocketError;
+pub use interfaces::sockets::{ErrorCarrier, SocketError};
 use packet::{icmp, icmpv6};
 
 /// An error about a packet that this host sent, from a router or the receiver.
@@ -15,8 +15,8 @@ pub struct RemoteError {
     pub kind: u8,
     /// Code of the ICMP message.
     pub code: u8,
-    /// The sender of the message.
-    pub offender: IpAddr,
+    /// The packet of the message.
+    pub carrier: ErrorCarrier,
     /// The MTU that it tells; zero if it does not.
     pub mtu: u32,
 }

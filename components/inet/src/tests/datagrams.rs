@@ -248,7 +248,7 @@ fn a_datagram_that_is_too_long_is_reported_as_an_error_of_this_host() {
         assert_eq!(sent, Err(SocketError::MessageSize), "the length comes before the error");
         assert_eq!(client.send(&mut one, Some(to), b"x"), Err(SocketError::Refused));
         let report = client.report().unwrap();
-        assert_eq!((report.error, report.offender), (SocketError::MessageSize, None));
+        assert_eq!((report.error, report.carrier), (SocketError::MessageSize, None));
         assert_eq!((report.mtu, report.message), (1500, (0, 0)));
         assert_eq!(report.destination.ip(), to.ip());
         client.send(&mut one, Some(to), &vec![0; most]).unwrap();

@@ -70,7 +70,9 @@ fn the_error_queue_has_the_payload_and_the_offender() {
     exchange(&mut one, &mut two);
     let error = client.report().unwrap();
     assert_eq!((error.error, error.message), (SocketError::Refused, (3, unreachable::PORT)));
-    assert_eq!((error.offender, error.interface), (Some(ip("10.0.0.2")), CARD.0));
+    let carrier = error.carrier.unwrap();
+    assert_eq!((carrier.offender, carrier.interface), (ip("10.0.0.2"), CARD.0));
+    assert_eq!((carrier.receiver, carrier.hop_limit), (ip("10.0.0.1"), 64));
     let about = (error.destination, bytes(&error.payload));
     assert_eq!(about, (end("10.0.0.2", 99), b"trace".to_vec()));
     assert!(client.report().is_none());

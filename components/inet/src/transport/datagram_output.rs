@@ -157,11 +157,10 @@ impl<B: Buffer> Stack<B> {
         };
         socket.queue.report(ErrorReport {
             error: SocketError::MessageSize,
-            offender: None,
+            carrier: None,
             message: (0, 0),
             mtu: path.mtu,
             destination: scoped(SocketAddr::new(request.destination, port), request.interface),
-            interface: 0,
             payload: Payload::Bytes([].into()),
         });
     }

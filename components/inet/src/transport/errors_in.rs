@@ -97,11 +97,10 @@ fn tell<B: Buffer>(
     let payload = payloads::received(payload).unwrap_or(Payload::Bytes([].into()));
     socket.queue.report(ErrorReport {
         error: error.error,
-        offender: Some(error.offender),
+        carrier: Some(error.carrier),
         message: (error.kind, error.code),
         mtu: error.mtu,
         destination: scoped(destination, Some(quoted.interface)),
-        interface: quoted.interface.0,
         payload,
     });
 }

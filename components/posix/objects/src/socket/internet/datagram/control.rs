@@ -10,8 +10,10 @@ use crate::socket::{
     },
 };
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use interfaces::sockets::{DatagramProtocol, ErrorReport, ReceivedDatagram, SentDatagram};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use interfaces::sockets::{
+    DatagramProtocol, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram, SentDatagram,
+};
 use linux_raw_sys::net;
 use vfs::Errno;
 
@@ -52,10 +54,58 @@ fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     all
 }
 
+/// The header of a received packet, as control messages tell it.
+pub(super) struct ToldHeader {
+    destination: SocketAddr,
+    /// The local address of IP_PKTINFO.
+    local: Ipv4Addr,
+    interface: u32,
+    hop_limit: u8,
+    traffic_class: u8,
+}
+
+impl ToldHeader {
+    /// Returns the header of a datagram.
+    pub(super) fn of_datagram(datagram: &ReceivedDatagram) -> ToldHeader {
+        let destination = datagram.destination;
+        // The local address is that of the packet, unless it was sent to a group or to all.
+        let local = match destination.ip() {
+            IpAddr::V4(ip) if !ip.is_multicast() && !ip.is_broadcast() => ip,
+            _ => Ipv4Addr::UNSPECIFIED,
+        };
+        ToldHeader {
+            destination,
+            local,
+            interface: datagram.interface,
+            hop_limit: datagram.hop_limit,
+            traffic_class: datagram.traffic_class,
+        }
+    }
+    /// Returns the header of the message of ICMP that told of an error, which has no local address. Linux takes the port of the
+    /// destination from the quoted payload: without it the destination is not told.
+    pub(super) fn of_message(message: &ErrorCarrier, payload: &Payload) -> (ToldHeader, Flags) {
+        let mut ports = [0; 4];
+        let has_ports = payload.read(0, &mut ports) == ports.len();
+        let [_, _, high, low] = ports;
+        let header = ToldHeader {
+            destination: SocketAddr::new(message.receiver, u16::from_be_bytes([high, low])),
+            local: Ipv4Addr::UNSPECIFIED,
+            interface: message.interface,
+            hop_limit: message.hop_limit,
+            traffic_class: message.traffic_class,
+        };
+        let told = match has_ports {
+            true => Flags::all(),
+            false => Flags::all() - Flags::DESTINATION - Flags::DESTINATION6,
+        };
+        (header, told)
+    }
+}
+
 /// Adds the parts of the header that `flags` ask for, in Linux's order.
 pub(super) fn tell_header(
     flags: Flags,
-    datagram: &ReceivedDatagram,
+    header: &ToldHeader,
     family: AddressFamily,
     out: &mut Vec<ReceivedControl>,
 ) {
@@ -69,9 +119,9 @@ pub(super) fn tell_header(
     if !flags.intersects(told | told6) {
         return;
     }
-    let interface = datagram.interface.to_le_bytes();
-    let (hops, class) = (i32::from(datagram.hop_limit), datagram.traffic_class);
-    let destination = datagram.destination;
+    let interface = header.interface.to_le_bytes();
+    let (hops, class) = (i32::from(header.hop_limit), header.traffic_class);
+    let destination = header.destination;
     let is_v6 = destination.is_ipv6();
     if flags.intersects(Flags::INTERFACE6 | Flags::INTERFACE6_OLD) && family == AddressFamily::V6 {
         let ip = match destination.ip() {
@@ -99,26 +149,24 @@ pub(super) fn tell_header(
         }
         return;
     }
-    tell_header4(flags, datagram, out);
+    tell_header4(flags, header, out);
 }
 
 /// Adds the parts of a header of IPv4.
-fn tell_header4(flags: Flags, datagram: &ReceivedDatagram, out: &mut Vec<ReceivedControl>) {
-    let destination = datagram.destination;
+fn tell_header4(flags: Flags, header: &ToldHeader, out: &mut Vec<ReceivedControl>) {
+    let destination = header.destination;
     let IpAddr::V4(ip) = destination.ip() else { return };
     if flags.contains(Flags::INTERFACE) {
-        // The local address is that of the packet, unless it was sent to a group or to all.
-        let is_own = !ip.is_multicast() && !ip.is_broadcast();
-        let own = if is_own { ip } else { Ipv4Addr::UNSPECIFIED };
-        let data = joined::<12>(&[&datagram.interface.to_le_bytes(), &own.octets(), &ip.octets()]);
+        let own = header.local;
+        let data = joined::<12>(&[&header.interface.to_le_bytes(), &own.octets(), &ip.octets()]);
         out.push(item(LEVEL_IP, net::IP_PKTINFO, &data));
     }
     if flags.contains(Flags::TTL) {
-        let hops = i32::from(datagram.hop_limit);
+        let hops = i32::from(header.hop_limit);
         out.push(item(LEVEL_IP, net::IP_TTL, &hops.to_le_bytes()));
     }
     if flags.contains(Flags::TOS) {
-        out.push(item(LEVEL_IP, net::IP_TOS, &[datagram.traffic_class]));
+        out.push(item(LEVEL_IP, net::IP_TOS, &[header.traffic_class]));
     }
     if flags.contains(Flags::DESTINATION) {
         let name = address::encode(AddressFamily::V4, destination);
@@ -126,11 +174,12 @@ fn tell_header4(flags: Flags, datagram: &ReceivedDatagram, out: &mut Vec<Receive
     }
 }
 
-/// Makes the message of an entry of the error queue, about a packet of `family`: `struct sock_extended_err`, then the address of
-/// the host that told it.
+/// Makes the message of an entry of the error queue of a socket of `family`: `struct sock_extended_err`, then the address of the host
+/// that told it.
 pub(super) fn error_of(report: &ErrorReport, family: AddressFamily) -> ReceivedControl {
     let (kind, code) = report.message;
-    let origin = match report.offender {
+    let offender = report.carrier.map(|carrier| carrier.offender);
+    let origin = match offender {
         None => FROM_HERE,
         Some(IpAddr::V4(_)) => FROM_ICMP,
         Some(IpAddr::V6(_)) => FROM_ICMP6,
@@ -139,7 +188,15 @@ pub(super) fn error_of(report: &ErrorReport, family: AddressFamily) -> ReceivedC
     let head =
         joined::<16>(&[&number.to_le_bytes(), &[origin, kind, code, 0], &report.mtu.to_le_bytes()]);
     // Without an offender its address is of no family.
-    let offender = report.offender.map(|ip| address::encode(family, (ip, 0).into()));
+    let offender = report.carrier.map(|carrier| {
+        let mut end = SocketAddr::new(carrier.offender, 0);
+        if let SocketAddr::V6(end) = &mut end
+            && address::is_link_local(end.ip())
+        {
+            end.set_scope_id(carrier.interface);
+        }
+        address::encode(family, end)
+    });
     let none = [0; 28];
     let name = match (&offender, family) {
         (Some(name), _) => name.bytes(),

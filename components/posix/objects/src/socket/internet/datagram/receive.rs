@@ -1,13 +1,12 @@
 //! Receiving datagrams, and reading the queue of errors.
-use super::{InternetDatagram, control};
+use super::{
+    InternetDatagram,
+    control::{self, ToldHeader},
+};
 use crate::socket::{
     common::wait,
     interface::{Receive, Received, Shut, SocketAddress},
-    internet::{
-        address::{self, AddressFamily},
-        network::errno,
-        options::LEVEL_UDP,
-    },
+    internet::{address, network::errno, options::LEVEL_UDP},
 };
 use core::{net::SocketAddr, sync::atomic::Ordering};
 use interfaces::sockets::{DatagramProtocol, Payload, ReceivedDatagram};
@@ -127,14 +126,8 @@ impl InternetDatagram {
     /// Adds the control messages that the options ask for.
     #[inline]
     fn tell(&self, datagram: &ReceivedDatagram, found: &mut Received) {
+        self.tell_time(Some(datagram.received_ns), found);
         let options = &self.common.options;
-        if let Some(time) = options.arrival_time() {
-            // Only who asked for the time pays for the clocks. A step of the wall clock since the arrival counts, as for a packet
-            // that came before the option was set on Linux.
-            let ago_ns = rt::time::now().0.saturating_sub(datagram.received_ns);
-            let wall_ns = rt::time::wall_ns().saturating_sub(ago_ns);
-            found.control.push(control::time_of(time, wall_ns));
-        }
         if datagram.dropped > 0 && options.is_kept(net::SO_RXQ_OVFL) {
             let count = datagram.dropped.to_le_bytes();
             found.control.push(control::item(net::SOL_SOCKET, net::SO_RXQ_OVFL, &count));
@@ -143,10 +136,22 @@ impl InternetDatagram {
             let bytes = i32::from(segment).to_le_bytes();
             found.control.push(control::item(LEVEL_UDP, control::SEVERAL, &bytes));
         }
-        control::tell_header(self.flags(), datagram, self.family, &mut found.control);
+        let header = ToldHeader::of_datagram(datagram);
+        control::tell_header(self.flags(), &header, self.family, &mut found.control);
     }
-    /// Reads the queue of errors (MSG_ERRQUEUE): the quoted bytes of a packet that was lost, its destination as the sender, and the
-    /// reason.
+    /// Tells a time of arrival by the monotonic clock, or the present, if the program asked for it.
+    #[inline]
+    fn tell_time(&self, received_ns: Option<u64>, found: &mut Received) {
+        if let Some(time) = self.common.options.arrival_time() {
+            // Only who asked for the time pays for the clocks. A step of the wall clock since the arrival counts, as for a packet
+            // that came before the option was set on Linux.
+            let ago_ns = received_ns.map_or(0, |ns| rt::time::now().0.saturating_sub(ns));
+            let wall_ns = rt::time::wall_ns().saturating_sub(ago_ns);
+            found.control.push(control::time_of(time, wall_ns));
+        }
+    }
+    /// Reads the queue of errors (MSG_ERRQUEUE): the quoted bytes of a packet that was lost, its destination as the sender, the header
+    /// of the message of ICMP that told it (`ip_recv_error`, `ipv6_recv_error`), and the reason.
     ///
     /// # Errors
     /// `EAGAIN` if it is empty, `EFAULT`.
@@ -163,15 +168,18 @@ impl InternetDatagram {
         if let Some(sender) = sender {
             *sender = address::encode(self.family, report.destination);
         }
-        let is_v6 = self.family == AddressFamily::V6 && report.destination.is_ipv6();
-        let family = if is_v6 { AddressFamily::V6 } else { AddressFamily::V4 };
         let mut found = Received {
             count,
             length: report.payload.length(),
             flags: net::MSG_ERRQUEUE,
             ..Received::default()
         };
-        found.control.push(control::error_of(&report, family));
+        self.tell_time(report.carrier.map(|carrier| carrier.received_ns), &mut found);
+        if let Some(carrier) = &report.carrier {
+            let (header, told) = ToldHeader::of_message(carrier, &report.payload);
+            control::tell_header(self.flags() & told, &header, self.family, &mut found.control);
+        }
+        found.control.push(control::error_of(&report, self.family));
         Ok(found)
     }
 }
