@@ -303,6 +303,106 @@ fn a_raw_socket_tells_of_each_packet() {
     });
 }
 
+/// Flags of segments of TCP.
+const SYN: u8 = 2;
+const RESET: u8 = 4;
+const ACK: u8 = 16;
+/// Length of the header of TCP without options.
+const TCP_HEADER: usize = 20;
+
+/// The fields of a segment of TCP.
+#[derive(Debug)]
+struct Segment {
+    ports: (u16, u16),
+    acknowledged: u32,
+    flags: u8,
+    data: Vec<u8>,
+}
+
+/// Reads a segment.
+fn segment(bytes: &[u8]) -> Segment {
+    let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let acknowledged = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
+    let data = bytes[usize::from(bytes[12] >> 4) * 4..].to_vec();
+    Segment { ports: (half(0), half(2)), acknowledged, flags: bytes[13], data }
+}
+
+/// Waits for a segment of a raw socket that `is_it` accepts. Each packet is one of 127.0.0.1 with its header of IP.
+fn await_segment(fd: i32, is_it: impl Fn(&Segment) -> bool) -> Segment {
+    loop {
+        let (packet, from) = next(fd);
+        assert_eq!(from, LOCAL);
+        assert_eq!((packet[0], packet[9]), (0x45, IPPROTO_TCP as u8));
+        let length = u16::from_be_bytes([packet[2], packet[3]]);
+        assert_eq!((usize::from(length), packet[8]), (packet.len(), 64));
+        assert_eq!(packet[12..20], [127, 0, 0, 1, 127, 0, 0, 1]);
+        let found = segment(&packet[HEADER..]);
+        if is_it(&found) {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn a_raw_socket_of_tcp_hears_connections_of_this_host() {
+    networked(|| {
+        let hearer = raw(IPPROTO_TCP);
+        let (client, server) = tcp_pair();
+        let (own, at) = (name(client).unwrap().port(), name(server).unwrap().port());
+        let there = (own, at);
+        let syn = await_segment(hearer, |one| one.ports == there);
+        assert_eq!((syn.flags & (SYN | ACK), syn.data.len()), (SYN, 0));
+        let answer = await_segment(hearer, |one| one.ports == (at, own));
+        assert_eq!(answer.flags & (SYN | ACK), SYN | ACK);
+        assert_eq!(send(client, b"heard", 0), Ok(5));
+        let data = await_segment(hearer, |one| one.ports == there && !one.data.is_empty());
+        assert_eq!(data.data, b"heard");
+        assert_eq!(receive(server, 9, 0), Ok(b"heard".to_vec()), "the connection gets it, too");
+        close(client);
+        await_segment(hearer, |one| one.ports == there && one.flags & 1 != 0);
+        let deaf = raw(IPPROTO_TCP);
+        assert_eq!(bind(deaf, v4([127, 0, 0, 2], 0)), Ok(0));
+        let (client, _server) = tcp_pair();
+        assert_eq!(send(client, b"x", 0), Ok(1));
+        assert_eq!(receive(deaf, 99, 0), Err(EAGAIN), "it is bound to another address");
+    });
+}
+
+#[test]
+fn a_raw_socket_of_tcp_hears_ipv6_without_the_header_of_ip() {
+    networked(|| {
+        let hearer = try_socket(AF_INET6, SOCK_RAW | SOCK_NONBLOCK, IPPROTO_TCP).unwrap();
+        let (fd, at) = listener(LOCAL6);
+        let (client, _server) = connection_to(fd);
+        let (packet, from) = next(hearer);
+        assert_eq!(from.ip(), LOCAL6.ip());
+        let syn = segment(&packet);
+        assert_eq!(syn.ports, (name(client).unwrap().port(), at.port()));
+        assert_eq!(syn.flags & (SYN | ACK), SYN);
+    });
+}
+
+#[test]
+fn a_segment_that_a_program_makes_is_answered() {
+    networked(|| {
+        let fd = raw(IPPROTO_TCP);
+        let closed = closed_port(SOCK_STREAM).port();
+        let mut head = Vec::new();
+        head.extend(4321u16.to_be_bytes());
+        head.extend(closed.to_be_bytes());
+        head.extend(1000u32.to_be_bytes());
+        head.extend([0, 0, 0, 0, 5 << 4, SYN, 16, 0, 0, 0, 0, 0]);
+        let mut summed = vec![127, 0, 0, 1, 127, 0, 0, 1, 0, IPPROTO_TCP as u8, 0, 20];
+        summed.extend(&head);
+        let sum = checksum(&summed).to_be_bytes();
+        head[16..18].copy_from_slice(&sum);
+        assert_eq!(send_to(fd, &head, LOCAL), Ok(TCP_HEADER));
+        let reset = await_segment(fd, |one| one.ports == (closed, 4321));
+        assert_eq!(reset.flags & (SYN | RESET | ACK), RESET | ACK);
+        assert_eq!((reset.acknowledged, reset.data.len()), (1001, 0));
+    });
+}
+
 #[test]
 fn a_packet_socket_sees_frames_of_loopback() {
     networked(|| {

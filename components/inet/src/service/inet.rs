@@ -184,8 +184,8 @@ impl Inet {
     fn settle(&self, passage: &mut Passage) {
         loop {
             while let Some(arrival) = passage.outside.segments.pop_front() {
-                if arrival.is_local && self.taps.are_watching() {
-                    self.taps.passed_segment(&arrival);
+                if arrival.is_local && (self.taps.are_watching() || self.stack.hears_tcp()) {
+                    self.capture(passage, &arrival);
                 }
                 self.take_segment(passage, arrival);
             }

@@ -58,10 +58,15 @@ impl<S> Listeners<S> {
             count.fetch_sub(1, Ordering::Release);
         }
     }
+    /// Returns whether there are sockets of `protocol`.
+    #[inline]
+    pub fn has_any(&self, protocol: u8) -> bool {
+        let count = self.counts.get(usize::from(protocol));
+        count.is_some_and(|count| count.load(Ordering::Acquire) != 0)
+    }
     /// Returns the sockets of `protocol` that a packet is for.
     pub fn find_all(&self, protocol: u8, ends: &PacketEnds) -> Vec<Arc<S>> {
-        let count = self.counts.get(usize::from(protocol));
-        if count.is_none_or(|count| count.load(Ordering::Acquire) == 0) {
+        if !self.has_any(protocol) {
             return Vec::new();
         }
         let list = self.list.read();

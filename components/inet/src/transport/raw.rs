@@ -39,6 +39,11 @@ fn checksum_at(socket: &DatagramEnd<Path>, number: u8) -> Option<usize> {
 }
 
 impl<B: Buffer> Stack<B> {
+    /// Returns whether there are raw sockets of TCP.
+    #[inline]
+    pub(crate) fn hears_tcp(&self) -> bool {
+        self.datagrams.raw.has_any(protocol::TCP)
+    }
     /// Gives a packet to all raw sockets that it is for. Returns whether there was one.
     pub(crate) fn input_raw(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) -> Claim {
         let ends = ends_of(delivery);

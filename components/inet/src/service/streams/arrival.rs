@@ -35,6 +35,8 @@ pub(crate) struct TcpArrival {
     pub(crate) is_local: bool,
     /// Hops that were left.
     pub(crate) hop_limit: u8,
+    /// Differentiated services and ECN.
+    pub(crate) traffic_class: u8,
     /// Segments beside the first that its payload would have been on the wire.
     pub(crate) more: u32,
     /// The headers of IP and TCP of a SYN, if a listener keeps them (TCP_SAVE_SYN).
@@ -53,6 +55,7 @@ impl TcpArrival {
             interface: InterfaceIndex::LOOPBACK,
             is_local: false,
             hop_limit: 0,
+            traffic_class: 0,
             more: 0,
             headers: None,
         }
@@ -105,6 +108,7 @@ impl TcpArrival {
             interface: origin.interface,
             is_local: false,
             hop_limit: delivery.hop_limit,
+            traffic_class: delivery.traffic_class,
             more: 0,
             headers,
         })

@@ -1,4 +1,4 @@
-//! The headers of a segment between two connections of this host, which never is a packet: for taps, and for TCP_SAVE_SYN.
+//! A segment between two connections of this host, which never is a packet, as taps, raw sockets and TCP_SAVE_SYN see it.
 use super::{
     arrival::TcpArrival,
     ends::{address, reversed},
@@ -6,24 +6,89 @@ use super::{
     path::StreamPath,
 };
 use crate::{
-    base::{address::Family, packets::Headers},
-    tables::configuration::HOPS,
+    base::{
+        address::Family,
+        buffer::BufferChain,
+        packets::{Arrival, Headers, TransportChecksum},
+    },
+    ip::stack::{Cast, Delivery, PacketOrigin},
+    service::{inet::Inet, passage::Passage},
+    tables::interface::InterfaceIndex,
 };
 use alloc::boxed::Box;
 use core::{net::IpAddr, ops::Range};
+use interfaces::nic::PacketSegment;
 use packet::{
     Sum,
-    ipv4::{Cutting, FragmentPlace, Ipv4Fields},
-    ipv6::Ipv6Fields,
+    ipv4::{self, Cutting, FragmentPlace, Ipv4Fields},
+    ipv6::{self, Ipv6Fields},
     protocol,
     tcp::CHECKSUM_OFFSET,
 };
 use tcp::{Flow, TcpFlags, TcpSegment};
 use zerocopy::IntoBytes;
 
+/// Bytes of payload of a segment that make one packet, at most: no header of IP has room for more.
+const PAYLOAD_MAX: u32 = 65_400;
+
+impl Inet {
+    /// Shows a segment to taps and to raw sockets of TCP, as the packets that it would have been.
+    #[cold]
+    pub(crate) fn capture(&self, passage: &mut Passage, arrival: &TcpArrival) {
+        let payload = BufferChain::from_pieces(arrival.payload.clone());
+        let mut at = 0;
+        loop {
+            let end = arrival.segment.length.min(at + PAYLOAD_MAX);
+            let part = payload.slice(at as usize..end as usize);
+            let Some((headers, kind)) = segment_headers(arrival, at..end) else { return };
+            let headers = headers.as_slice();
+            if self.taps().are_watching() {
+                self.taps().passed_segment((headers, kind), &part);
+            }
+            if let Some(packet) = Arrival::new(headers, &part, headers.len()) {
+                let network = packet.with_checksum(TransportChecksum::Partial);
+                let delivery = delivery_of(arrival, network);
+                self.run_in(passage, |stack, run| stack.input_raw(run, &delivery));
+            }
+            at = end;
+            if at >= arrival.segment.length {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns the delivery of the packet `network` of a segment.
+fn delivery_of<'p>(
+    arrival: &TcpArrival,
+    network: Arrival<'p, PacketSegment>,
+) -> Delivery<'p, PacketSegment> {
+    let source = address(arrival.flow.remote);
+    let (length, protocol_at) = match source {
+        IpAddr::V4(_) => (ipv4::HEADER_LENGTH, 9),
+        IpAddr::V6(_) => (ipv6::HEADER_LENGTH, 6),
+    };
+    Delivery {
+        origin: PacketOrigin {
+            interface: InterfaceIndex::LOOPBACK,
+            cast: Cast::Unicast,
+            is_looped: true,
+        },
+        cast: Cast::Unicast,
+        source,
+        destination: address(arrival.flow.local),
+        protocol: protocol::TCP,
+        protocol_at,
+        hop_limit: arrival.hop_limit,
+        traffic_class: arrival.traffic_class,
+        payload: network.part(length..usize::MAX),
+        network,
+    }
+}
+
 /// Returns the headers of IP and TCP for the part `range` of a segment's payload, and the EtherType. The checksum of TCP is that of
 /// the pseudo header. `None` if no header has room for the length.
-pub(crate) fn segment_headers(arrival: &TcpArrival, range: Range<u32>) -> Option<(Headers, u16)> {
+fn segment_headers(arrival: &TcpArrival, range: Range<u32>) -> Option<(Headers, u16)> {
     let flow = reversed(&arrival.flow);
     let mut part = TcpSegment {
         seq: arrival.segment.seq.wrapping_add(range.start),
@@ -33,7 +98,7 @@ pub(crate) fn segment_headers(arrival: &TcpArrival, range: Range<u32>) -> Option
     if range.end < arrival.segment.length {
         part.flags -= TcpFlags::FIN | TcpFlags::PSH;
     }
-    headers(&flow, &part, (0, HOPS))
+    headers(&flow, &part, (arrival.traffic_class, arrival.hop_limit))
 }
 
 /// Returns the headers that a listener keeps of a SYN (TCP_SAVE_SYN), as its packet would have them.

@@ -173,6 +173,8 @@ fn arrive_here(
     arrival.interface = InterfaceIndex::LOOPBACK;
     arrival.is_local = true;
     arrival.hop_limit = path.path.hop_limit;
+    arrival.traffic_class =
+        path.request.traffic_class | if out.is_ecn_capable { ECN_CAPABLE } else { 0 };
     arrival.more = match out.segment.length {
         length if length > out.mss => (length - 1) / out.mss.max(1),
         _ => 0,

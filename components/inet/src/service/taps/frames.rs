@@ -5,7 +5,6 @@ use crate::{
         buffer::BufferChain,
         packets::{Arrival, Departure, PacketParts, TransportChecksum},
     },
-    service::streams::{arrival::TcpArrival, captured::segment_headers},
     tables::interface::{Interface, InterfaceIndex},
 };
 use bpf::PacketBytes;
@@ -21,8 +20,6 @@ use zerocopy::IntoBytes;
 
 /// EtherType of frames whose header has a length in its place (`ETH_P_802_2`).
 const LENGTH: u16 = 4;
-/// Bytes of payload of a segment of this host that make one packet, at most: no header of IP has room for more.
-const LOCAL_MAX: u32 = 65_400;
 
 /// A received packet, from the header of the link on.
 struct ReceivedParts<'p, 'a>(&'p Arrival<'a, PacketSegment>);
@@ -132,24 +129,16 @@ impl Taps {
         let bytes = PacketParts { headers, payload: &packet.payload };
         self.passed((link, &bytes), checksum_of(packet), None);
     }
-    /// Shows a segment that goes from one connection of this host to another and never is a packet: its headers are made here. Its
-    /// checksum is that of the pseudo header, as that of a packet whose sum the interface is to write.
-    pub(crate) fn passed_segment(&self, arrival: &TcpArrival) {
-        let payload = BufferChain::from_pieces(arrival.payload.clone());
-        let mut at = 0;
-        loop {
-            let end = arrival.segment.length.min(at + LOCAL_MAX);
-            let part = payload.slice(at as usize..end as usize);
-            let Some((headers, kind)) = segment_headers(arrival, at..end) else { return };
-            let link = EthernetHeader::new([0; 6], [0; 6], kind);
-            let parts =
-                PacketParts { headers: [link.as_bytes(), headers.as_slice()], payload: &part };
-            self.passed((link.as_bytes(), &parts), FrameChecksum::Partial, None);
-            at = end;
-            if at >= arrival.segment.length {
-                return;
-            }
-        }
+    /// Shows a packet that is only made to be seen, of these headers and EtherType. Its checksum is that of the pseudo header, as that
+    /// of a packet whose sum the interface is to write.
+    pub(crate) fn passed_segment(
+        &self,
+        (headers, kind): (&[u8], u16),
+        payload: &BufferChain<PacketSegment>,
+    ) {
+        let link = EthernetHeader::new([0; 6], [0; 6], kind);
+        let parts = PacketParts { headers: [link.as_bytes(), headers], payload };
+        self.passed((link.as_bytes(), &parts), FrameChecksum::Partial, None);
     }
 }
 
