@@ -13,6 +13,7 @@ pub mod accel;
 pub mod build;
 pub mod debian;
 pub mod disk;
+pub mod frames;
 pub mod guest;
 pub mod isolated;
 pub mod link;

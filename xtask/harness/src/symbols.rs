@@ -111,6 +111,14 @@ pub fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     Some(found)
 }
 
+/// Returns the address and the bytes of the first section, which holds the code.
+pub fn code(elf: &[u8]) -> Option<(u64, &[u8])> {
+    let first = number(elf, 40, 8)? as usize + SECTION_HEADER_BYTES;
+    let [address, start, bytes] = [16, 24, 32].map(|field| number(elf, first + field, 8));
+    let start = start? as usize;
+    Some((address?, elf.get(start..start.checked_add(bytes? as usize)?)?))
+}
+
 fn table(functions: Vec<(u32, Vec<u8>)>) -> Vec<u8> {
     let names_at = HEADER_BYTES + functions.len() * ENTRY_BYTES;
     let mut entries = Vec::new();

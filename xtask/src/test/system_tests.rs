@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use description::Sources;
 use harness::{
     build::{self, Features},
-    disk, guest,
+    disk, frames, guest,
     linux::{self, Linux},
     qemu::{Config, Machine},
     session::{Captured, Streams},
@@ -262,9 +262,30 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
         results.into_iter().chain(shell::side_by_side(&alone, 1, run)).collect::<Result<()>>()?;
         bar.finish_and_clear();
     }
+    check_frames(tally, target, filter)?;
     terminal_test::run(tally, target, filter)?;
     profile::test::run(tally, target, filter)?;
     xtask_bench::test::run(tally, target, filter)
+}
+
+/// Largest frame of a function of the kernel, in bytes: a quarter of a kernel stack.
+const LARGEST_FRAME: u64 = 8 << 10;
+
+/// Checks the stack frames of the target's kernel.
+fn check_frames(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let name = format!("frames: no function takes a quarter of a kernel stack ({})", target.system);
+    if filter.is_some_and(|filter| !name.contains(filter)) {
+        return Ok(());
+    }
+    let kernel = build::image(&target.system, &Features::default())?;
+    let lines: Vec<String> = frames::above(&kernel, LARGEST_FRAME)?
+        .iter()
+        .map(|frame| {
+            format!("{} bytes in {}: keep large values in a box", frame.bytes, frame.function)
+        })
+        .collect();
+    tally.count(&name, if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) });
+    Ok(())
 }
 
 /// Returns the files of tests in `folder`; none if there is no such folder.
