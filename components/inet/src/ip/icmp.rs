@@ -12,7 +12,7 @@ use crate::{
         packets::{Arrival, Departure, HEAD_MIN},
     },
     sockets::errors::{self, ErrorCarrier, Quoted, RemoteError},
-    tables::neighbours::NeighbourKey,
+    tables::{interface::InterfaceIndex, neighbours::NeighbourKey},
 };
 use core::net::{IpAddr, Ipv4Addr};
 use packet::{
@@ -174,7 +174,7 @@ impl<B: Buffer> Stack<B> {
         if !is_asked {
             return;
         }
-        if !self.error_limit.lock().allows(delivery.source, run.now_ns) {
+        if !self.may_tell(run, delivery) {
             return self.dropped(DropReason::ErrorLimit);
         }
         let room = ERROR_MAX - packet::ipv4::HEADER_LENGTH - icmp::HEADER_LENGTH;
@@ -188,6 +188,11 @@ impl<B: Buffer> Stack<B> {
             ..SendRequest::new(delivery.source, protocol::ICMP)
         };
         self.send_icmp(run, &request, message, quote);
+    }
+    /// Returns whether the limit of errors allows one about a packet. Loopback has no limit, as on Linux.
+    pub(crate) fn may_tell(&self, run: &StackRun<'_, B>, delivery: &Delivery<'_, B>) -> bool {
+        delivery.origin.interface == InterfaceIndex::LOOPBACK
+            || self.error_limit.lock().allows(delivery.source, run.now_ns)
     }
     /// Tells the sender of a packet, which is this host, that a neighbour does not answer.
     pub(crate) fn tell_unreachable(
@@ -233,9 +238,7 @@ pub(crate) fn carrier_of<B>(run: &StackRun<'_, B>, delivery: &Delivery<'_, B>) -
 }
 
 /// Returns the interface that an answer has to leave through: that of link-local packets of IPv6.
-pub(crate) fn bound_for<B>(
-    delivery: &Delivery<'_, B>,
-) -> Option<crate::tables::interface::InterfaceIndex> {
+pub(crate) fn bound_for<B>(delivery: &Delivery<'_, B>) -> Option<InterfaceIndex> {
     use crate::base::address::AddressScope;
     let is_confined = delivery.source.is_ipv6()
         && AddressScope::of(delivery.source) == AddressScope::Link

@@ -112,7 +112,7 @@ impl<B: Buffer> Stack<B> {
         if !is_asked {
             return;
         }
-        if !self.error_limit.lock().allows(delivery.source, run.now_ns) {
+        if !self.may_tell(run, delivery) {
             return self.dropped(DropReason::ErrorLimit);
         }
         let room = usize::from(ipv6::MTU_MIN) - ipv6::HEADER_LENGTH - icmp::HEADER_LENGTH;
