@@ -303,7 +303,7 @@ impl SocketState {
             }
         }
     }
-    /// Notes the end of the connection, after its last segment.
+    /// Notes the end of the connection, after its last segment. The peer stays: accept(2) tells it of a connection that has ended.
     pub(crate) fn end(&mut self, inet: &Inet, socket: &Arc<TcpSocket>) {
         if let SocketRole::Live(live) = core::mem::replace(&mut self.role, SocketRole::Idle) {
             let owner = FlowOwner::Live(Arc::clone(socket));
@@ -313,7 +313,6 @@ impl SocketState {
         if self.is_orphan || !self.has_own_port {
             self.release_port(inet);
         }
-        self.peer = None;
         let ended = StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
         if !self.stream.state().contains(ended) {
             self.stream.enter(ended);

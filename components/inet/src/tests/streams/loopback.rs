@@ -77,6 +77,19 @@ fn a_port_without_a_listener_refuses() {
 }
 
 #[test]
+fn a_connection_that_was_reset_before_it_was_accepted_has_its_peer() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    let name = client.socket.local();
+    client.socket.close(CloseKind::Abort);
+    let child = server.accept().expect("it still waits");
+    assert_eq!(child.stream.take_error(), Some(SocketError::Reset));
+    assert_eq!(child.socket.peer(), Some(name));
+    assert_eq!(child.socket.info().state, ConnectionState::Closed);
+}
+
+#[test]
 fn one_direction_ends_before_the_other() {
     let host = Host::new(1);
     let server = Server::new(&host.inet, "127.0.0.1:80", 5);
