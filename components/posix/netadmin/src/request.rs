@@ -32,6 +32,76 @@ pub struct LocalRecord {
     pub user: u32,
 }
 
+bitflags::bitflags! {
+    /// The state of a socket of AF_PACKET (`PDI_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct PacketFlags: u32 {
+        /// It sees frames.
+        const RUNNING = 1;
+        /// PACKET_AUXDATA.
+        const AUXDATA = 2;
+        /// PACKET_ORIGDEV.
+        const ORIGINAL = 4;
+        /// PACKET_LOSS.
+        const LOSS = 16;
+    }
+}
+
+/// A membership of a socket of AF_PACKET (`struct packet_diag_mclist`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketMembership {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The number of times that it was added.
+    pub count: u32,
+    /// Type (`PACKET_MR_*`).
+    pub kind: u16,
+    /// Bytes of the address.
+    pub length: u16,
+    /// The address.
+    pub address: [u8; 6],
+}
+
+/// A socket of AF_PACKET.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketRecord {
+    /// Type (`SOCK_*`).
+    pub kind: u8,
+    /// EtherType; zero for none.
+    pub protocol: u16,
+    /// Number of the interface; zero for all.
+    pub interface: u32,
+    /// State.
+    pub flags: PacketFlags,
+    /// Inode.
+    pub inode: u32,
+    /// User id of the owner.
+    pub user: u32,
+    /// Format of rings (PACKET_VERSION).
+    pub version: u32,
+    /// Bytes that the program keeps of each frame of a ring (PACKET_RESERVE).
+    pub reserved: u32,
+    /// PACKET_COPY_THRESH.
+    pub copy_threshold: u32,
+    /// PACKET_TIMESTAMP.
+    pub timestamp: u32,
+    /// Memberships of interfaces.
+    pub memberships: Vec<PacketMembership>,
+    /// The rings to receive and to send: bytes and number of blocks, bytes and number of frames, milliseconds until a block is handed
+    /// over, private bytes of a block, features (`struct packet_diag_ring`).
+    pub rings: [Option<[u32; 7]>; 2],
+    /// Identifier and type of its fan-out.
+    pub fanout: Option<u32>,
+    /// Memory of frames that wait, in bytes.
+    pub charged: u32,
+    /// Limits of memory for reception and for sending, in bytes.
+    pub limits: (u32, u32),
+    /// Frames that were lost.
+    pub dropped: u32,
+    /// The instructions of the filter.
+    pub filter: Vec<u64>,
+}
+
 /// The program that asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
@@ -51,6 +121,8 @@ pub trait NetlinkWorld {
     fn network(&self) -> Option<&dyn NetworkAdministration>;
     /// Returns the sockets of AF_UNIX.
     fn local_sockets(&self) -> Vec<LocalRecord>;
+    /// Returns the sockets of AF_PACKET.
+    fn packet_sockets(&self) -> Vec<PacketRecord>;
 }
 
 /// The result of one message.

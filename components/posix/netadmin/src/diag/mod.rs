@@ -3,8 +3,9 @@ mod filter;
 mod inet;
 mod info;
 mod local;
+mod packet;
 
-pub use crate::request::LocalRecord;
+pub use crate::request::{LocalRecord, PacketFlags, PacketMembership, PacketRecord};
 pub use info::tcp_info;
 
 use crate::{
@@ -19,6 +20,8 @@ const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
 /// AF_UNIX.
 const UNIX: u8 = 1;
+/// AF_PACKET.
+const PACKET: u8 = 17;
 /// `AF_MAX`.
 const FAMILIES: u8 = 46;
 
@@ -43,6 +46,14 @@ pub(crate) fn handle(
         (BY_FAMILY, UNIX) => {
             local::get(message.body, &world.local_sockets(), reply).map(NetlinkOutcome::Done)
         }
+        (BY_FAMILY, PACKET) if is_dump => {
+            packet::dump(message.body, &world.packet_sockets(), asker, dumping)
+                .map(NetlinkOutcome::Dump)
+        }
+        (BY_FAMILY, PACKET) => {
+            packet::check(message.body)?;
+            Err(NetErrno::EOPNOTSUPP)
+        }
         (BY_FAMILY, INET | INET6) => {
             let network = world.network().ok_or(NetErrno::ENOENT)?;
             if is_dump {
@@ -53,7 +64,7 @@ pub(crate) fn handle(
         }
         (DESTROY, INET | INET6) if !asker.may_administer => Err(NetErrno::EPERM),
         // Other programs' sockets are not ended.
-        (DESTROY, INET | INET6 | UNIX) => Err(NetErrno::EOPNOTSUPP),
+        (DESTROY, INET | INET6 | UNIX | PACKET) => Err(NetErrno::EOPNOTSUPP),
         (BY_FAMILY | DESTROY, _) => Err(NetErrno::ENOENT),
         _ => Err(NetErrno::EINVAL),
     }

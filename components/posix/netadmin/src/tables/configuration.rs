@@ -286,8 +286,3 @@ pub fn hardware_groups(network: &dyn NetworkAdministration) -> String {
     }
     text
 }
-
-/// Returns the head of `/proc/net/packet`, which lists sockets of AF_PACKET.
-pub fn packet_sockets() -> String {
-    String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n")
-}

@@ -6,8 +6,7 @@ mod settings;
 mod sockets;
 
 pub use configuration::{
-    addresses6, devices, groups4, groups6, hardware_groups, neighbours, packet_sockets, routes4,
-    routes6,
+    addresses6, devices, groups4, groups6, hardware_groups, neighbours, routes4, routes6,
 };
 pub use counters::{counters6, extended, simple, socket_counts, socket_counts6};
 pub use report::report;
@@ -15,7 +14,7 @@ pub use settings::{
     CONF4, CONF6, CORE4, CORE6, CoreSetting, InterfaceSetting, NEIGHBOURS4, NEIGHBOURS6,
     congestion_controls, format_values, parse_name,
 };
-pub use sockets::{ping4, raw4, raw6, tcp4, tcp6, udp4, udp6};
+pub use sockets::{packet_sockets, ping4, raw4, raw6, tcp4, tcp6, udp4, udp6};
 
 use alloc::string::String;
 use core::net::Ipv6Addr;

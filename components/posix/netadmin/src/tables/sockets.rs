@@ -1,5 +1,6 @@
 //! Tables of sockets.
 use super::pad;
+use crate::request::{PacketFlags, PacketRecord};
 use alloc::string::String;
 use core::{
     fmt::Write,
@@ -201,4 +202,21 @@ pub fn raw6(network: &dyn NetworkAdministration) -> String {
 /// Returns `/proc/net/icmp`.
 pub fn ping4(network: &dyn NetworkAdministration) -> String {
     table4(network, SocketProtocol::Ping, (UDP_HEAD, 5, Some(UDP_WIDTH)))
+}
+
+/// Returns `/proc/net/packet`, with the columns of Linux.
+pub fn packet_sockets(all: &[PacketRecord]) -> String {
+    let mut text =
+        String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
+    for one in all {
+        let is_running = u32::from(one.flags.contains(PacketFlags::RUNNING));
+        // The table and the program refer to a socket, and what shows it frames.
+        let references = 2 + is_running;
+        let _ = writeln!(
+            text,
+            "{:016x} {references:<6} {:<4} {:04x}   {:<5} {is_running} {:<6} {:<6} {:<6}",
+            0, one.kind, one.protocol, one.interface, one.charged, one.user, one.inode
+        );
+    }
+    text
 }

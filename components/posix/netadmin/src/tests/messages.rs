@@ -220,6 +220,52 @@ fn local_sockets_are_listed() {
     assert_eq!(find(&messages[0].2, 16, 0).unwrap(), b"/run/socket");
 }
 
+/// Returns a request for the parts `shown` of sockets of AF_PACKET.
+fn packet_request(protocol: u8, shown: u32) -> Vec<u8> {
+    let mut body = vec![17, protocol, 0, 0, 0, 0, 0, 0];
+    body.extend(shown.to_le_bytes());
+    body.extend([0; 8]);
+    body
+}
+
+#[test]
+fn packet_sockets_are_listed() {
+    let dump = |body: &[u8], asker: &Asker| {
+        split(&ask(NetlinkProtocol::Diagnosis, &request(20, DUMP, body), asker).dumped)
+    };
+    let messages = dump(&packet_request(0, 0x3f), &ROOT);
+    assert_eq!(messages.len(), 2);
+    let body = &messages[0].2;
+    assert_eq!(body[..8], [17, 3, 0, 8, 77, 0, 0, 0]);
+    let info = find(body, 16, 0).unwrap();
+    assert_eq!((info.len(), info[0], info[20]), (24, 1, 3), "interface and flags");
+    let mut membership = vec![1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 6, 0, 1, 0, 0x5e, 0, 0, 1];
+    membership.resize(44, 0);
+    assert_eq!(find(body, 16, 1).unwrap(), membership);
+    assert_eq!(find(body, 16, 2).unwrap()[..8], [0, 16, 0, 0, 2, 0, 0, 0]);
+    assert!(find(body, 16, 3).is_none());
+    assert_eq!(find(body, 16, 4).unwrap(), [9, 0, 0, 0]);
+    assert_eq!(find(body, 16, 5).unwrap(), 1000u32.to_le_bytes());
+    let memory = find(body, 16, 6).unwrap();
+    assert_eq!((memory.len(), &memory[..2]), (36, &640u16.to_le_bytes()[..]));
+    assert_eq!(find(body, 16, 7).unwrap(), 6u64.to_le_bytes());
+    let bare = dump(&packet_request(0, 0), &ROOT);
+    assert_eq!(bare[0].2.len(), 16, "nothing that was not asked for");
+    let user = Asker { may_administer: false, ..ROOT };
+    let messages = dump(&packet_request(0, 0x20), &user);
+    assert!(find(&messages[0].2, 16, 7).unwrap().is_empty(), "filters are for administrators");
+}
+
+#[test]
+fn requests_about_packet_sockets_are_checked() {
+    let answer = |flags, body: &[u8]| {
+        error_of(&ask(NetlinkProtocol::Diagnosis, &request(20, flags, body), &ROOT))
+    };
+    assert_eq!(answer(DUMP, &packet_request(1, 0)), 22);
+    assert_eq!(answer(DUMP, &packet_request(0, 0)[..19]), 22);
+    assert_eq!(answer(0, &packet_request(0, 0)), 95, "sockets are only listed");
+}
+
 #[test]
 fn the_controller_knows_itself_alone() {
     let named = |name: &[u8]| {

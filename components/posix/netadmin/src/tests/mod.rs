@@ -5,7 +5,7 @@ mod messages;
 mod texts;
 
 use crate::{
-    diag::LocalRecord,
+    diag::{LocalRecord, PacketFlags, PacketMembership, PacketRecord},
     session::{Answers, Asker, NetlinkProtocol, NetlinkWorld, Quote, answer},
 };
 use interfaces::sockets::*;
@@ -217,6 +217,25 @@ impl NetlinkWorld for FakeWorld {
     fn local_sockets(&self) -> Vec<LocalRecord> {
         let name = b"/run/socket".to_vec();
         vec![LocalRecord { kind: 1, state: 10, inode: 5, name, ..LocalRecord::default() }]
+    }
+    fn packet_sockets(&self) -> Vec<PacketRecord> {
+        let address = [1, 0, 0x5e, 0, 0, 1];
+        let membership = PacketMembership { interface: 1, count: 2, kind: 0, length: 6, address };
+        vec![PacketRecord {
+            kind: 3,
+            protocol: 0x0800,
+            interface: 1,
+            flags: PacketFlags::RUNNING | PacketFlags::AUXDATA,
+            inode: 77,
+            user: 1000,
+            memberships: vec![membership],
+            rings: [Some([4096, 2, 2048, 4, 0, 0, 0]), None],
+            fanout: Some(9),
+            charged: 640,
+            limits: (1000, 2000),
+            filter: vec![6],
+            ..PacketRecord::default()
+        }]
     }
 }
 

@@ -1,9 +1,20 @@
 //! The texts of `/proc/net`. The lines are those of Linux 6.1 for the same tables.
-use super::FakeNetwork;
+use super::{FakeNetwork, FakeWorld, NetlinkWorld};
 use crate::tables;
 
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn packet_sockets_have_their_columns() {
+    let all = FakeWorld::default().packet_sockets();
+    let text = tables::packet_sockets(&all);
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("sk               RefCnt Type Proto  Iface R"));
+    let words: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+    assert_eq!(words[1..], ["3", "3", "0800", "1", "1", "640", "1000", "77"]);
+    assert_eq!(lines.next(), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use super::items::{Item, ItemTable};
 use alloc::{string::String, vec::Vec};
 use interfaces::sockets::NetworkAdministration;
 use netadmin::tables;
-use objects::socket::{common, internet, local, netlink};
+use objects::socket::{common, internet, local, netlink, packet};
 
 fn of(text: impl FnOnce(&dyn NetworkAdministration) -> String) -> Vec<u8> {
     internet::administration().map_or_else(Vec::new, |network| text(&*network).into_bytes())
@@ -26,7 +26,7 @@ pub const FILES: ItemTable = &[
     ("ipv6_route", Item::File(|| of(tables::routes6))),
     ("netlink", Item::File(|| netlink::table().into_bytes())),
     ("netstat", Item::File(|| of(tables::extended))),
-    ("packet", Item::File(|| tables::packet_sockets().into_bytes())),
+    ("packet", Item::File(|| packet::table().into_bytes())),
     ("raw", Item::File(|| of(tables::raw4))),
     ("raw6", Item::File(|| of(tables::raw6))),
     ("route", Item::File(|| of(tables::routes4))),

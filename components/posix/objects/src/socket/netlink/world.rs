@@ -1,9 +1,13 @@
 //! The world that requests are about, `/proc/net/netlink`, and the ioctls of interfaces.
 use super::{NetlinkSocket, hub};
-use crate::socket::{internet, local};
+use crate::socket::{internet, local, packet};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use interfaces::sockets::NetworkAdministration;
-use netadmin::{NetErrno, diag::LocalRecord, session::NetlinkWorld};
+use netadmin::{
+    NetErrno,
+    diag::{LocalRecord, PacketRecord},
+    session::NetlinkWorld,
+};
 use vfs::{Errno, errno::ErrorNumber};
 
 /// Returns the network's administration; `None` if there is no network.
@@ -20,6 +24,9 @@ impl NetlinkWorld for LocalWorld {
     }
     fn local_sockets(&self) -> Vec<LocalRecord> {
         local::records()
+    }
+    fn packet_sockets(&self) -> Vec<PacketRecord> {
+        packet::records()
     }
 }
 

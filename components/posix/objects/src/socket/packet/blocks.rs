@@ -116,6 +116,11 @@ impl BlockRing {
         let is_own = last == self.current && self.open.is_some();
         !is_own && pages.word(last.saturating_mul(self.block_bytes) + STATUS_AT) != 0
     }
+    /// Returns whether the block so many quarters of the ring behind the open one is not the program's.
+    pub(super) fn is_free(&self, pages: &RingPages, quarters: usize) -> bool {
+        let number = (self.current + self.count / 4 * quarters) % self.count.max(1);
+        pages.word(number.saturating_mul(self.block_bytes) + STATUS_AT) == 0
+    }
     /// Puts a frame into the open block, or the next one.
     pub(super) fn put(
         &mut self,

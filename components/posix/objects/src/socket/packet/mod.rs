@@ -3,16 +3,21 @@
 //! ```text
 //! PacketSocket: calls and options     (family, options, send)
 //!    | FrameReceiver: queue or ring   (receive, ring, blocks)   <- filled by the stack, through FrameTap
+//!    |    FanoutGroup: the sockets of one binding (fanout, steering)   <- filled by the stack, too, and fills one of them
 //!    | LinkTap                                                  -> the stack's side
 //! ```
-//! Locks: `packet.sending` (a call that sends the frames of a ring) > `packet.control` (calls that change the socket, over the stack's) > the stack's > `packet.received` > wait queues.
+//! Locks: `packet.sending` (a call that sends the frames of a ring) > `packet.control` (calls that change the socket, over the stack's) >
+//! those of `fanout` > the stack's > `packet.received` > wait queues.
 mod address;
 mod blocks;
 mod family;
+mod fanout;
 mod options;
 mod receive;
+mod records;
 mod ring;
 mod send;
+mod steering;
 mod transmit;
 
 use super::{
@@ -23,11 +28,13 @@ use super::{
 use address::LinkAddress;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use fanout::FanoutPlace;
 use interfaces::sockets::{LinkMembership, LinkTap, TapBinding};
 use linux_raw_sys::net;
 use memory::Anonymous;
 use process::Task;
 use receive::FrameReceiver;
+pub use records::{records, table};
 use ring::RingVersion;
 use rt::{lock_class, sync::Mutex};
 use transmit::TransmitRing;
@@ -41,6 +48,25 @@ lock_class! {
 /// AF_PACKET.
 pub(super) const FAMILY: u16 = net::AF_PACKET as u16;
 
+/// A membership that the program added, with the numbers that it gave (`struct packet_mreq`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeptMembership {
+    interface: u32,
+    membership: LinkMembership,
+    /// PACKET_MR_*.
+    kind: u16,
+    /// Bytes of the address.
+    length: u16,
+    /// The number of times that it was added, less those that it was dropped.
+    count: u32,
+}
+
+impl KeptMembership {
+    fn is(&self, other: &KeptMembership) -> bool {
+        KeptMembership { count: other.count, ..*self } == *other
+    }
+}
+
 /// The part of a socket that calls change.
 #[derive(Default)]
 struct ControlPart {
@@ -48,8 +74,7 @@ struct ControlPart {
     interface: u32,
     /// EtherType; 0 for none.
     protocol: u16,
-    /// Memberships, with their number.
-    memberships: Vec<(u32, LinkMembership, u32)>,
+    memberships: Vec<KeptMembership>,
     /// Format of rings that are made (PACKET_VERSION).
     version: RingVersion,
     /// Bytes that the program keeps of each frame (PACKET_RESERVE).
@@ -60,6 +85,8 @@ struct ControlPart {
     mapped: Option<Arc<Anonymous>>,
     /// The frames that the program gives to be sent (PACKET_TX_RING).
     transmit: Option<TransmitRing>,
+    /// The group of sockets that it shares frames with (PACKET_FANOUT).
+    fanout: Option<FanoutPlace>,
 }
 
 /// A socket of AF_PACKET.
@@ -71,6 +98,8 @@ pub struct PacketSocket {
     /// Held by a call that sends the frames of a ring, over the others.
     sending: Mutex<()>,
     send_limit: AtomicUsize,
+    /// User id of the owner.
+    user: u32,
 }
 
 /// Checks the arguments of socket(2).
@@ -105,7 +134,9 @@ pub fn open(task: &Task, kind: u32, protocol: i32) -> Result<Arc<dyn Socket>, Er
         control: Mutex::new(&CONTROL, ControlPart::default()),
         sending: Mutex::new(&SENDING, ()),
         send_limit: AtomicUsize::new(SEND_DEFAULT.size()),
+        user: task.credentials().user.effective,
     });
+    records::add(&socket);
     let protocol = u16::from_be(protocol as u16);
     if protocol != 0 {
         socket.bind_to(0, protocol)?;
@@ -126,8 +157,14 @@ fn zeroes(length: usize) -> Result<Vec<u8>, Errno> {
 
 impl PacketSocket {
     /// Binds the socket to an interface, or to all for 0, and to a protocol.
+    ///
+    /// # Errors
+    /// `EINVAL` in a fan-out, `ENODEV`.
     fn bind_to(&self, interface: u32, protocol: u16) -> Result<(), Errno> {
         let mut control = self.control.lock();
+        if control.fanout.is_some() {
+            return Err(Errno::EINVAL);
+        }
         let binding = TapBinding {
             interface: Some(interface).filter(|interface| *interface != 0),
             protocol: Some(protocol).filter(|protocol| *protocol != 0),
@@ -150,42 +187,49 @@ impl PacketSocket {
         address
     }
     /// Adds a membership, or counts one that is there.
-    fn join(&self, interface: u32, membership: LinkMembership) -> Result<(), Errno> {
+    fn join(&self, wanted: KeptMembership) -> Result<(), Errno> {
         let mut control = self.control.lock();
-        let is_it =
-            |one: &&mut (u32, LinkMembership, u32)| (one.0, one.1) == (interface, membership);
-        match control.memberships.iter_mut().find(is_it) {
-            Some(one) => one.2 = one.2.saturating_add(1),
+        match control.memberships.iter_mut().find(|one| one.is(&wanted)) {
+            Some(one) => one.count = one.count.saturating_add(1),
             None => {
-                self.tap.join(interface, membership).map_err(errno)?;
-                control.memberships.push((interface, membership, 1));
+                self.tap.join(wanted.interface, wanted.membership).map_err(errno)?;
+                control.memberships.push(wanted);
             }
         }
         Ok(())
     }
     /// Removes a membership once as many were removed as added. One that is not there is ignored, as on Linux.
-    fn leave(&self, interface: u32, membership: LinkMembership) {
+    fn leave(&self, unwanted: &KeptMembership) {
         let mut control = self.control.lock();
-        let is_it = |one: &(u32, LinkMembership, u32)| (one.0, one.1) == (interface, membership);
-        let Some(place) = control.memberships.iter().position(is_it) else { return };
+        let Some(place) = control.memberships.iter().position(|one| one.is(unwanted)) else {
+            return;
+        };
         let Some(one) = control.memberships.get_mut(place) else { return };
-        one.2 -= 1;
-        if one.2 == 0 {
+        one.count -= 1;
+        if one.count == 0 {
             control.memberships.swap_remove(place);
-            self.tap.leave(interface, membership);
+            self.tap.leave(unwanted.interface, unwanted.membership);
         }
     }
     /// Ends the socket; later calls do nothing.
     fn end(&self) {
         self.tap.close();
+        records::remove(self);
+        let (fanout, transmit) = {
+            let mut control = self.control.lock();
+            (control.fanout.take(), control.transmit.take())
+        };
+        if let Some(place) = fanout {
+            place.leave(&self.receiver);
+        }
         self.receiver.clear();
-        self.control.lock().transmit = None;
+        drop(transmit);
         self.send_limit.store(0, Ordering::Relaxed);
     }
 }
 
 impl Drop for PacketSocket {
     fn drop(&mut self) {
-        self.tap.close();
+        self.end();
     }
 }

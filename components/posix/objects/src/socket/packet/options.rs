@@ -1,6 +1,7 @@
 //! Options of SOL_PACKET.
 use super::{
-    PacketSocket,
+    KeptMembership, PacketSocket,
+    fanout::FanoutPlace,
     receive::option_bit,
     ring::{ReceiveRing, RingRequest, RingVersion},
     transmit::TransmitRing,
@@ -28,8 +29,11 @@ const RESERVE: u32 = 12;
 const TX_RING: u32 = 13;
 const LOSS: u32 = 14;
 const TIMESTAMP: u32 = 17;
+const FANOUT: u32 = 18;
 const TX_HAS_OFFSET: u32 = 19;
 const BYPASS: u32 = 20;
+const ROLLOVER_STATISTICS: u32 = 21;
+const FANOUT_DATA: u32 = 22;
 const IGNORE_OUTGOING: u32 = 23;
 
 /// Types of memberships (`PACKET_MR_*`).
@@ -67,12 +71,15 @@ impl PacketSocket {
     /// Sets an option.
     ///
     /// # Errors
-    /// `ENOPROTOOPT`, `EINVAL`, `EBUSY` with a ring, `ENODEV`, `ENOMEM`, `EFAULT`.
+    /// `ENOPROTOOPT`, `EINVAL`, `EBUSY` with a ring, `ENODEV`, `ENOMEM`, `EFAULT`, and those of [`PacketSocket::join_fanout`].
     pub(super) fn set_packet_option(&self, number: u32, input: &OptionInput) -> Result<(), Errno> {
         match number {
             ADD_MEMBERSHIP | DROP_MEMBERSHIP => return self.set_membership(number, input),
             RX_RING => return self.set_ring(RingSide::Receive, input),
             TX_RING => return self.set_ring(RingSide::Transmit, input),
+            FANOUT => return self.join_fanout(input),
+            // Only rules that are programs have data.
+            FANOUT_DATA => return Err(Errno::EINVAL),
             _ => {}
         }
         let is_known = bit_of(number).is_some()
@@ -131,15 +138,16 @@ impl PacketSocket {
             GROUP | UNICAST if length == MAC_BYTES => LinkMembership::Address(address),
             _ => return Err(Errno::EINVAL),
         };
+        let membership = KeptMembership { interface, membership, kind, length, count: 1 };
         if number == DROP_MEMBERSHIP {
-            self.leave(interface, membership);
+            self.leave(&membership);
             return Ok(());
         }
         link_numbered(interface).ok_or(Errno::ENODEV)?;
         if length > MAC_BYTES {
             return Err(Errno::EINVAL);
         }
-        self.join(interface, membership)
+        self.join(membership)
     }
     /// Makes or removes a ring (`packet_set_ring`).
     fn set_ring(&self, side: RingSide, input: &OptionInput) -> Result<(), Errno> {
@@ -194,7 +202,7 @@ impl PacketSocket {
     /// Returns the value of an option.
     ///
     /// # Errors
-    /// `ENOPROTOOPT`.
+    /// `ENOPROTOOPT`, `EINVAL` for counts that the socket does not have.
     pub(super) fn packet_option(&self, number: u32) -> Result<Vec<u8>, Errno> {
         let control = self.control.lock();
         let value = match number {
@@ -202,6 +210,12 @@ impl PacketSocket {
             VERSION => control.version as u32,
             RESERVE => control.reserved,
             TIMESTAMP => control.timestamp,
+            FANOUT => control.fanout.as_ref().map_or(0, FanoutPlace::value),
+            ROLLOVER_STATISTICS => {
+                let counts = control.fanout.as_ref().and_then(FanoutPlace::rollover);
+                let counts = counts.ok_or(Errno::EINVAL)?;
+                return Ok(counts.iter().flat_map(|count| count.to_le_bytes()).collect());
+            }
             number => {
                 let bit = bit_of(number).ok_or(Errno::ENOPROTOOPT)?;
                 u32::from(self.receiver.is_on(bit))

@@ -74,6 +74,17 @@ pub(super) struct FrameCounts {
     pub(super) frozen: u32,
 }
 
+/// The room of a receiver for one more frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrameRoom {
+    /// None.
+    Full,
+    /// A quarter of all or less stays.
+    Low,
+    /// More.
+    Normal,
+}
+
 /// The part of a receiver that its lock guards.
 pub(super) struct ReceivedPart {
     queue: VecDeque<QueuedFrame>,
@@ -153,6 +164,28 @@ impl FrameReceiver {
     }
     pub(super) fn is_on(&self, bit: u32) -> bool {
         self.options.load(Ordering::Relaxed) & bit != 0
+    }
+    /// Returns the room for one more frame of some bytes (`__packet_rcv_has_room`).
+    pub(super) fn room(&self, length: usize) -> FrameRoom {
+        let state = self.state.lock();
+        if let Some(ring) = &state.ring {
+            return ring.room();
+        }
+        let (limit, charge) = (self.limit(), length.saturating_add(OVERHEAD));
+        match limit.saturating_sub(state.charged).saturating_sub(charge) {
+            0 => FrameRoom::Full,
+            left if left > limit / 4 => FrameRoom::Normal,
+            _ => FrameRoom::Low,
+        }
+    }
+    /// Returns the bytes from which on frames that a ring cuts are queued (PACKET_COPY_THRESH).
+    pub(super) fn copy_threshold(&self) -> u32 {
+        self.copy_threshold.load(Ordering::Relaxed)
+    }
+    /// Returns the memory of queued frames in bytes, and the number of frames that were lost.
+    pub(super) fn usage(&self) -> (usize, u32) {
+        let state = self.state.lock();
+        (state.charged, state.dropped)
     }
     pub(super) fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
@@ -252,11 +285,9 @@ impl ReceivedPart {
     }
 }
 
-impl FrameTap for FrameReceiver {
-    fn see(&self, frame: &SeenFrame<'_>) {
-        if frame.kind == packet_kind::OUTGOING && self.is_on(option_bit::IGNORE_SENT) {
-            return;
-        }
+impl FrameReceiver {
+    /// Takes a frame, if the filter leaves something of it.
+    pub(super) fn accept(&self, frame: &SeenFrame<'_>) {
         let skip = if self.kind == SocketKind::Datagram { frame.link_length } else { 0 };
         let seen = FilteredFrame { bytes: frame.bytes, skip };
         let facts = || PacketFacts {
@@ -296,6 +327,14 @@ impl FrameTap for FrameReceiver {
         };
         if self.keep(frame, info, (skip, kept)) {
             self.arrived.wake();
+        }
+    }
+}
+
+impl FrameTap for FrameReceiver {
+    fn see(&self, frame: &SeenFrame<'_>) {
+        if frame.kind != packet_kind::OUTGOING || !self.is_on(option_bit::IGNORE_SENT) {
+            self.accept(frame);
         }
     }
     fn failed(&self, error: SocketError) {

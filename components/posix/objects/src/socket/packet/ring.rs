@@ -9,7 +9,7 @@
 //! nothing but the status is ever read of it.
 use super::{
     blocks::BlockRing,
-    receive::{FrameInfo, status},
+    receive::{FrameInfo, FrameRoom, status},
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use bpf::PacketBytes;
@@ -96,6 +96,11 @@ impl RingRequest {
         let in_block = self.block_bytes.checked_div(self.frame_bytes).unwrap_or(1).max(1);
         let (block, place) = ((number / in_block) as usize, (number % in_block) as usize);
         block * self.block_bytes as usize + place * self.frame_bytes as usize
+    }
+    /// Returns the numbers of `struct packet_diag_ring`.
+    pub(super) fn described(&self) -> [u32; 7] {
+        let (blocks, frames) = ((self.block_bytes, self.blocks), (self.frame_bytes, self.frames));
+        [blocks.0, blocks.1, frames.0, frames.1, 0, self.private_bytes, 0]
     }
     /// Returns the bytes of all blocks.
     fn bytes(&self) -> usize {
@@ -231,6 +236,7 @@ pub(super) struct ReceiveRing {
     version: RingVersion,
     reserved: u32,
     pages: RingPages,
+    request: RingRequest,
     layout: RingLayout,
 }
 
@@ -249,11 +255,15 @@ impl ReceiveRing {
             RingVersion::Three => RingLayout::Blocks(BlockRing::new(request, &pages)),
             _ => RingLayout::Slots(*request, 0),
         };
-        Ok(Box::new(ReceiveRing { version, reserved, pages, layout }))
+        Ok(Box::new(ReceiveRing { version, reserved, pages, request: *request, layout }))
     }
     /// Returns its pages.
     pub(super) fn pages(&self) -> &[Frame] {
         self.pages.pages()
+    }
+    /// Returns the numbers that its program asked for.
+    pub(super) fn described(&self) -> [u32; 7] {
+        self.request.described()
     }
     /// Returns whether the program has something to read that it was given last. A block that is not full is given to it now.
     pub(super) fn is_ready(&mut self) -> bool {
@@ -266,6 +276,22 @@ impl ReceiveRing {
                 blocks.hand_over(&self.pages);
                 blocks.is_ready(&self.pages)
             }
+        }
+    }
+    /// Returns the room for more frames: whether the next slot or block is free, and the one a quarter of the ring further.
+    pub(super) fn room(&self) -> FrameRoom {
+        let is_free = |quarters: u32| match &self.layout {
+            RingLayout::Slots(request, head) => {
+                let ahead = request.frames / 4 * quarters;
+                let number = head.wrapping_add(ahead) % request.frames.max(1);
+                self.pages.word(request.slot(number)) == 0
+            }
+            RingLayout::Blocks(blocks) => blocks.is_free(&self.pages, quarters as usize),
+        };
+        match (is_free(1), is_free(0)) {
+            (true, _) => FrameRoom::Normal,
+            (false, true) => FrameRoom::Low,
+            (false, false) => FrameRoom::Full,
         }
     }
     /// Puts `kept` bytes of a frame from `skip` on into the ring. `cut` tells of frames that are cut here.

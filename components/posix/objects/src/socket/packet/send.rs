@@ -62,7 +62,11 @@ impl PacketSocket {
             destination: target.destination,
             bytes,
         };
-        self.tap.send(frame).map_err(|error| match error {
+        let tap = match &self.control.lock().fanout {
+            Some(place) => place.tap().clone(),
+            None => self.tap.clone(),
+        };
+        tap.send(frame).map_err(|error| match error {
             SocketError::NoInterface => Errno::ENXIO,
             error => errno(error),
         })

@@ -51,6 +51,10 @@ impl TransmitRing {
     pub(super) fn pages(&self) -> &[Frame] {
         self.pages.pages()
     }
+    /// Returns the numbers that its program asked for.
+    pub(super) fn described(&self) -> [u32; 7] {
+        self.request.described()
+    }
     /// Returns the offset of a frame's status.
     fn status_at(&self, number: u32) -> usize {
         self.request.slot(number) + if self.version == RingVersion::Three { 20 } else { 0 }
