@@ -22,7 +22,7 @@ pub use administration::{
     InterfaceParameter, LinkChange, LinkCounts, LinkKind, LinkRecord, MembershipRecord,
     NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice, NetworkParameter,
     ParameterScope, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
-    StackDrops, number,
+    StackDrops, TableRecord, number,
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;

@@ -33,6 +33,8 @@ pub struct IpOptions {
     pub only_v6: bool,
     /// `SO_BINDTODEVICE`: the number of the only interface.
     pub interface: Option<u32>,
+    /// `SO_MARK`, at which rules of routing look.
+    pub mark: u32,
     /// `IP_TTL`.
     pub ttl: Option<u8>,
     /// `IPV6_UNICAST_HOPS`.
@@ -103,6 +105,7 @@ impl Default for IpOptions {
             binds_no_port: false,
             only_v6: false,
             interface: None,
+            mark: 0,
             ttl: None,
             hops: None,
             type_of_service: 0,

@@ -8,6 +8,7 @@ use crate::{
     tables::{
         interface::{Interface, InterfaceFlags, InterfaceIndex},
         routes::{Route, RouteKind},
+        rules::{NoRoute, RouteFlow, SenderTraits},
         sources,
     },
 };
@@ -38,6 +39,8 @@ pub struct SendRequest {
     pub has_router_alert: bool,
     /// Members of the group on this host get the packet, too.
     pub is_looped: bool,
+    /// Properties of the socket that choose the route.
+    pub sender: SenderTraits,
 }
 
 impl SendRequest {
@@ -54,6 +57,18 @@ impl SendRequest {
             packet_max6: None,
             has_router_alert: false,
             is_looped: true,
+            sender: SenderTraits::default(),
+        }
+    }
+    /// Returns the properties that choose the route.
+    pub fn flow(&self) -> RouteFlow {
+        RouteFlow {
+            destination: self.destination,
+            source: self.source.filter(|source| !source.is_unspecified()),
+            interface: self.interface,
+            protocol: self.protocol,
+            traffic_class: self.traffic_class,
+            sender: self.sender,
         }
     }
 }
@@ -77,6 +92,16 @@ pub enum SendError {
     Broadcast,
     /// Memory was refused, or headers do not fit (`ENOBUFS`).
     NoMemory,
+}
+
+impl From<NoRoute> for SendError {
+    fn from(reason: NoRoute) -> SendError {
+        match reason {
+            NoRoute::Missing => SendError::NoRoute,
+            NoRoute::Prohibited => SendError::Prohibited,
+            NoRoute::Swallowed => SendError::Blackhole,
+        }
+    }
 }
 
 /// A path.
@@ -136,14 +161,12 @@ impl<B: Buffer> Stack<B> {
         if is_on_link && run.configuration.local_kind(destination).is_none() {
             return Err(SendError::NoRoute);
         }
-        let route = run
-            .configuration
-            .route(destination, request.interface, run.now_ns)
-            .ok_or(SendError::NoRoute)?;
+        let (_, route) = run.configuration.find_route(&request.flow(), run.now_ns)?;
         match route.kind {
             RouteKind::Blackhole => return Err(SendError::Blackhole),
             RouteKind::Unreachable => return Err(SendError::Unreachable),
             RouteKind::Prohibit => return Err(SendError::Prohibited),
+            RouteKind::Throw => return Err(SendError::NoRoute),
             RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast => {}
         }
         let is_local = route.kind == RouteKind::Local;
@@ -166,6 +189,24 @@ impl<B: Buffer> Stack<B> {
             cast: if is_broadcast { Cast::Broadcast } else { Cast::Unicast },
             is_local,
         })
+    }
+    /// Returns the path of packets of a connection. Of IPv4 the source that a first look finds chooses the route at a second one, as
+    /// rules may have it (`ip_route_connect`).
+    ///
+    /// # Errors
+    /// Those of [`Stack::path`].
+    pub fn path_from(
+        &self,
+        run: &StackRun<'_, B>,
+        request: &SendRequest,
+    ) -> Result<Path, SendError> {
+        let path = self.path(run, request)?;
+        let has_rules = run.configuration.rules().changed(Family::V4).is_some();
+        let has_source = request.source.is_some_and(|source| !source.is_unspecified());
+        if !has_rules || has_source || request.destination.is_ipv6() {
+            return Ok(path);
+        }
+        self.path(run, &SendRequest { source: Some(path.source), ..*request })
     }
     fn source_for(
         &self,
@@ -198,7 +239,8 @@ impl<B: Buffer> Stack<B> {
         let destination = request.destination;
         let configuration = run.configuration;
         let by_route = || {
-            let route = configuration.route(destination, request.interface, run.now_ns)?;
+            let found = configuration.find_route(&request.flow(), run.now_ns);
+            let (_, route) = found.ok()?;
             configuration.interface(route.interface)
         };
         let wanted = InterfaceFlags::UP | InterfaceFlags::MULTICAST;

@@ -5,13 +5,15 @@
 use super::{
     interface::{AddressFlags, Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
     routes::{Route, RouteKind, Routes, TableId, maker},
+    rules::{self, NoRoute, RouteFlow, RuleError, Rules},
 };
-use crate::base::address::Prefix;
+use crate::base::address::{Family, Prefix};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::atomic::{AtomicU64, Ordering},
 };
+use interfaces::sockets::{EntryMode, RuleRecord, number};
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -32,6 +34,7 @@ pub struct Configuration {
     interfaces: BTreeMap<InterfaceIndex, Arc<Interface>>,
     /// The routes. Those of addresses come and go with them.
     pub routes: Routes,
+    rules: Rules,
 }
 
 /// The error of a change.
@@ -224,12 +227,71 @@ impl Configuration {
         bound: Option<InterfaceIndex>,
         now_ns: u64,
     ) -> Option<&Route> {
-        self.routes.find(destination, |route| {
+        let found = self.find_route(&RouteFlow::new(destination, bound), now_ns);
+        found.ok().map(|(_, route)| route)
+    }
+    /// Returns the best route for a packet, and its table: through an interface that is up, and through that of the flow if it has one.
+    /// Rules choose the tables. A route that has ended by `now_ns` is passed over.
+    ///
+    /// # Errors
+    /// [`NoRoute`].
+    pub fn find_route(&self, flow: &RouteFlow, now_ns: u64) -> Result<(TableId, &Route), NoRoute> {
+        let accept = |route: &Route| {
             let is_local = matches!(route.kind, RouteKind::Local);
             let is_up = self.interface(route.interface).is_some_and(Interface::is_up);
-            (is_local || is_up && bound.is_none_or(|bound| bound == route.interface))
+            (is_local || is_up && flow.interface.is_none_or(|bound| bound == route.interface))
                 && route.expires_ns.is_none_or(|end| end > now_ns)
+        };
+        match self.rules.changed(Family::of(flow.destination)) {
+            None => self.routes.find(flow.destination, accept).ok_or(NoRoute::Missing),
+            Some(list) => self.find_by_rules(list, flow, accept),
+        }
+    }
+    #[cold]
+    fn find_by_rules(
+        &self,
+        list: &[RuleRecord],
+        flow: &RouteFlow,
+        accept: impl Fn(&Route) -> bool,
+    ) -> Result<(TableId, &Route), NoRoute> {
+        let named = |name: &str| self.interfaces().find(|one| one.name == name).map(|it| it.index);
+        rules::choose(list, flow, named, |rule| {
+            let table = TableId(rule.table);
+            let route = self.routes.find_in(table, flow.destination, &accept)?;
+            let length = u32::from(route.destination.length());
+            // All interfaces are of group 0.
+            let is_suppressed = rule.suppress_prefix.is_some_and(|most| length <= most)
+                || rule.suppress_group == Some(0) && route.kind.has_interface();
+            (route.kind != RouteKind::Throw && !is_suppressed).then_some((table, route))
         })
+    }
+    /// Returns the rules that choose tables.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+    /// Returns the rules of a family as users see them.
+    pub fn list_rules(&self, family: Family) -> Vec<RuleRecord> {
+        self.rules.list(family, self.interfaces())
+    }
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// Those of [`Rules::add`].
+    pub fn add_rule(&mut self, rule: RuleRecord, mode: EntryMode) -> Result<(), RuleError> {
+        let table = TableId(rule.table);
+        let makes_table = rule.is_version6 && rule.action == number::RULE_LOOK_UP;
+        self.rules.add(rule, mode, || self.routes.free_table())?;
+        if makes_table {
+            self.routes.make_table(table, Family::V6);
+        }
+        Ok(())
+    }
+    /// Removes the first rule that matches.
+    ///
+    /// # Errors
+    /// Those of [`Rules::remove`].
+    pub fn remove_rule(&mut self, wanted: &RuleRecord) -> Result<(), RuleError> {
+        self.rules.remove(wanted)
     }
     /// Returns the time at which the next address becomes deprecated or ends, or a route ends, in nanoseconds.
     fn earliest_ns(&self) -> u64 {

@@ -8,5 +8,6 @@ pub mod neighbours;
 pub mod path_mtu;
 pub mod reassembly;
 pub mod routes;
+pub mod rules;
 pub mod sources;
 pub mod timed;

@@ -13,6 +13,8 @@ impl TableId {
     pub const MAIN: TableId = TableId(254);
     /// Addresses of the host itself, looked at first.
     pub const LOCAL: TableId = TableId(255);
+    /// Routes of last resort, of IPv4 alone.
+    pub const DEFAULT: TableId = TableId(253);
 }
 
 /// The fate of packets that a route matches.
@@ -30,6 +32,15 @@ pub enum RouteKind {
     Unreachable,
     /// Their sender is told that they are forbidden.
     Prohibit,
+    /// The table has no route for them; the next one is asked.
+    Throw,
+}
+
+impl RouteKind {
+    /// Returns whether packets go to an interface.
+    pub fn has_interface(self) -> bool {
+        matches!(self, RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast)
+    }
 }
 
 /// A route.
@@ -184,11 +195,29 @@ impl Routes {
             lengths.retain(|_, heads| !heads.is_empty());
         }
     }
-    /// Returns the best route to `destination` that `accept` accepts: of the local table, then of the main table.
-    pub fn find(&self, destination: IpAddr, accept: impl Fn(&Route) -> bool) -> Option<&Route> {
-        [TableId::LOCAL, TableId::MAIN]
-            .into_iter()
-            .find_map(|table| self.find_in(table, destination, &accept))
+    /// Returns the best route to `destination` that `accept` accepts, and its table: the local one, the main one, or that of defaults.
+    pub fn find(
+        &self,
+        destination: IpAddr,
+        accept: impl Fn(&Route) -> bool,
+    ) -> Option<(TableId, &Route)> {
+        [TableId::LOCAL, TableId::MAIN, TableId::DEFAULT].into_iter().find_map(|table| {
+            let route = self.find_in(table, destination, &accept)?;
+            (route.kind != RouteKind::Throw).then_some((table, route))
+        })
+    }
+    /// Returns the tables that have or had routes, and their families.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, Family)> {
+        self.tables.keys().copied()
+    }
+    /// Makes a table, unless it is there.
+    pub fn make_table(&mut self, table: TableId, family: Family) {
+        self.tables.entry((table, family)).or_default();
+    }
+    /// Returns the first of the tables 1 to 255 that has and had no routes of IPv4.
+    pub fn free_table(&self) -> Option<TableId> {
+        let is_free = |table: &TableId| !self.tables.contains_key(&(*table, Family::V4));
+        (1..=u8::MAX).map(|number| TableId(number.into())).find(is_free)
     }
     /// Returns the best route of one table.
     pub fn find_in(
@@ -239,7 +268,7 @@ mod tests {
         routes.add(TableId::MAIN, Route::on_link(prefix("10.0.0.0", 8), one)).unwrap();
         routes.add(TableId::MAIN, Route::on_link(prefix("10.1.0.0", 16), two)).unwrap();
         let find = |routes: &Routes, text: &str| {
-            routes.find(text.parse().unwrap(), |_| true).cloned().unwrap()
+            routes.find(text.parse().unwrap(), |_| true).map(|(_, route)| route.clone()).unwrap()
         };
         assert_eq!(find(&routes, "10.1.2.3").interface, two);
         assert_eq!(find(&routes, "10.2.2.3").interface, one);
@@ -267,6 +296,7 @@ mod tests {
             ..Route::on_link(prefix("10.0.0.0", 8), InterfaceIndex(2))
         };
         routes.add(TableId::LOCAL, local).unwrap();
-        assert_eq!(routes.find(address, |_| true).unwrap().kind, RouteKind::Local);
+        let (table, route) = routes.find(address, |_| true).unwrap();
+        assert_eq!((table, route.kind), (TableId::LOCAL, RouteKind::Local));
     }
 }

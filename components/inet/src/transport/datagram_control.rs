@@ -16,13 +16,14 @@ use crate::{
         datagram_end::{CachedPath, DatagramEnd, DatagramState},
         errors::SocketError,
     },
-    tables::interface::InterfaceIndex,
+    tables::{interface::InterfaceIndex, rules::SenderTraits},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, IpOptions, SocketFamilies, SocketOwner,
 };
+use packet::protocol::UDP;
 
 /// A handle of a socket of datagrams.
 pub type DatagramHandle = Arc<DatagramEnd<Path>>;
@@ -189,8 +190,8 @@ impl<B: Buffer> Stack<B> {
         let link = scope_of(&state, peer, ScopeUse::Connect)?;
         state.link = link.or(state.link);
         let peer = named(&state, peer);
-        let request = request_for(&state, protocol_of(socket), peer.ip());
-        let path = self.path(run, &request)?;
+        let request = request_for(&state, protocol_of(socket), peer);
+        let path = self.path_from(run, &request)?;
         if path.cast == Cast::Broadcast && !state.options.may_broadcast {
             return Err(SocketError::Forbidden);
         }
@@ -261,7 +262,7 @@ impl<B: Buffer> Stack<B> {
     pub fn datagram_path_mtu(&self, run: &StackRun<'_, B>, socket: &DatagramHandle) -> Option<u32> {
         let request = {
             let state = socket.state.lock();
-            request_for(&state, protocol_of(socket), state.binding.peer?.ip())
+            request_for(&state, protocol_of(socket), state.binding.peer?)
         };
         self.path(run, &request).ok().map(|path| path.mtu)
     }
@@ -299,13 +300,14 @@ pub(crate) fn scoped(end: SocketAddr, interface: Option<InterfaceIndex>) -> Sock
     end
 }
 
-/// Returns the request for packets of a socket to `destination`.
+/// Returns the request for packets of a socket to `end`.
 pub(crate) fn request_for(
     state: &DatagramState<Path>,
     protocol: u8,
-    destination: IpAddr,
+    end: SocketAddr,
 ) -> SendRequest {
-    let options = &state.options;
+    let (options, destination) = (&state.options, end.ip());
+    let ports = if protocol == UDP { (state.binding.port, end.port()) } else { (0, 0) };
     let family = Family::of(destination);
     let is_group = destination.is_multicast();
     let (one, group, traffic_class, chosen, loops) = match family {
@@ -332,6 +334,7 @@ pub(crate) fn request_for(
         hop_limit: if is_group { Some(group) } else { one },
         traffic_class,
         discovery: state.discovery(family),
+        sender: SenderTraits { mark: options.mark, user: state.binding.user, ports },
         is_looped: !is_group || loops || AddressScope::of(destination) == AddressScope::Host,
         ..SendRequest::new(destination, protocol)
     }

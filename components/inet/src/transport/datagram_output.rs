@@ -93,11 +93,15 @@ impl<B: Buffer> Stack<B> {
         }
         let link = scope_of(&state, end, ScopeUse::Send)?;
         let end = named(&state, end);
-        let mut request = request_for(&state, protocol_of(socket), end.ip());
+        let mut request = request_for(&state, protocol_of(socket), end);
         request.interface = link.map(InterfaceIndex).or(request.interface);
         let is_special = wish(run, &state, datagram, &mut request)?;
-        // The port says nothing of the path.
-        let is_peer = state.binding.peer.is_some_and(|peer| peer.ip() == end.ip());
+        // Without rules the port says nothing of the path.
+        let has_rules = run.configuration.rules().changed(Family::of(end.ip())).is_some();
+        let is_peer = state
+            .binding
+            .peer
+            .is_some_and(|peer| peer.ip() == end.ip() && (!has_rules || peer.port() == end.port()));
         let path = if is_peer && !is_special {
             self.path_to_peer(run, &mut state, &request)?
         } else {

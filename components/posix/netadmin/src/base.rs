@@ -64,6 +64,32 @@ numbers! {
     ESTALE = 116
 }
 
+/// An error of a netlink request, with the text that programs show beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) number: NetErrno,
+    pub(crate) text: Option<&'static str>,
+}
+
+impl NetErrno {
+    /// Returns the error with a text.
+    pub(crate) fn saying(self, text: &'static str) -> Refusal {
+        Refusal { number: self, text: Some(text) }
+    }
+}
+
+impl From<NetErrno> for Refusal {
+    fn from(number: NetErrno) -> Refusal {
+        Refusal { number, text: None }
+    }
+}
+
+impl From<AdministrationError> for Refusal {
+    fn from(error: AdministrationError) -> Refusal {
+        NetErrno::from(error).into()
+    }
+}
+
 impl From<AdministrationError> for NetErrno {
     fn from(error: AdministrationError) -> NetErrno {
         match error {
@@ -79,6 +105,7 @@ impl From<AdministrationError> for NetErrno {
             AdministrationError::NetworkUnreachable => NetErrno::ENETUNREACH,
             AdministrationError::HostUnreachable => NetErrno::EHOSTUNREACH,
             AdministrationError::Forbidden => NetErrno::EACCES,
+            AdministrationError::NotPermitted => NetErrno::EPERM,
             AdministrationError::Unsupported => NetErrno::EOPNOTSUPP,
             AdministrationError::NoMemory => NetErrno::ENOBUFS,
             AdministrationError::Device => NetErrno::EIO,

@@ -1,5 +1,5 @@
 //! Types shared by the handlers of netlink requests: the asking program, the world that it asks about, and the result.
-use crate::wire::Quote;
+use crate::{base::Refusal, wire::Quote};
 use alloc::vec::Vec;
 use interfaces::sockets::NetworkAdministration;
 
@@ -113,6 +113,10 @@ pub struct Asker {
     pub is_strict: bool,
     /// The part of failed requests that it wants back.
     pub quote: Quote,
+    /// It wants texts of errors (`NETLINK_EXT_ACK`).
+    pub wants_texts: bool,
+    /// User id.
+    pub user: u32,
 }
 
 /// The world that requests are about.
@@ -131,4 +135,6 @@ pub(crate) enum NetlinkOutcome {
     Done(Vec<Vec<u8>>),
     /// The messages of a dump, with which a filter was applied or not.
     Dump(Vec<Vec<u8>>),
+    /// A dump that ended by an error.
+    Failed(Refusal),
 }

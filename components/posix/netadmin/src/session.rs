@@ -1,6 +1,7 @@
 //! The answer to a datagram that a program sent to the kernel's end of a netlink socket.
 use crate::{
-    NetErrno, diag, generic,
+    base::Refusal,
+    diag, generic,
     request::NetlinkOutcome,
     route,
     wire::{NetlinkMessage, NetlinkMessages, Reply, flag},
@@ -76,13 +77,15 @@ pub fn answer(
         let outcome = match protocol {
             _ if !is_request => Ok(NetlinkOutcome::Done(Vec::new())),
             NetlinkProtocol::Route => route::handle(&message, asker, world, reply),
-            NetlinkProtocol::Diagnosis => diag::handle(&message, asker, world, reply),
-            NetlinkProtocol::Generic => generic::handle(&message, reply),
+            NetlinkProtocol::Diagnosis => {
+                diag::handle(&message, asker, world, reply).map_err(Refusal::from)
+            }
+            NetlinkProtocol::Generic => generic::handle(&message, reply).map_err(Refusal::from),
             NetlinkProtocol::Users | NetlinkProtocol::Events => {
                 Ok(NetlinkOutcome::Done(Vec::new()))
             }
         };
-        settle(&message, outcome, reply, asker.quote, &mut answers);
+        settle(&message, outcome, reply, asker, &mut answers);
     }
     answers
 }
@@ -90,15 +93,18 @@ pub fn answer(
 /// Adds the result of a message to the answers.
 fn settle(
     message: &NetlinkMessage<'_>,
-    outcome: Result<NetlinkOutcome, NetErrno>,
+    outcome: Result<NetlinkOutcome, Refusal>,
     reply: Reply,
-    quote: Quote,
+    asker: &Asker,
     answers: &mut Answers,
 ) {
     let result = match outcome {
         Ok(NetlinkOutcome::Dump(mut messages)) => {
-            messages.push(reply.done());
+            messages.push(reply.done(Ok(()), asker));
             return pack(messages, &mut answers.dumped);
+        }
+        Ok(NetlinkOutcome::Failed(refusal)) => {
+            return answers.dumped.push(reply.done(Err(refusal), asker));
         }
         Ok(NetlinkOutcome::Done(messages)) => {
             answers.prompt.extend(messages);
@@ -107,7 +113,7 @@ fn settle(
         Err(error) => Err(error),
     };
     if result.is_err() || message.flags & flag::ACK != 0 {
-        answers.prompt.push(reply.acknowledge(message, result, quote));
+        answers.prompt.push(reply.acknowledge(message, result, asker));
     }
 }
 

@@ -1,5 +1,8 @@
 //! Changes of a stack's tables, their errors, and the notices of what has changed.
-use super::records::{AddressRecord, LinkRecord, NeighbourRecord, RouteRecord};
+use super::{
+    records::{AddressRecord, LinkRecord, NeighbourRecord, RouteRecord},
+    rules::RuleRecord,
+};
 use alloc::string::String;
 use core::net::IpAddr;
 
@@ -30,6 +33,8 @@ pub enum AdministrationError {
     HostUnreachable,
     /// The route forbids it (`EACCES`).
     Forbidden,
+    /// The entry cannot be removed (`EPERM`).
+    NotPermitted,
     /// The stack does not do it (`EOPNOTSUPP`).
     Unsupported,
     /// Memory was refused, or a table is full (`ENOBUFS`).
@@ -100,6 +105,11 @@ pub enum NetworkChange {
     /// Removes the first route that matches. Zero metric, kind, protocol and `None`s match any; so does a scope of
     /// `RT_SCOPE_NOWHERE`. `NoRoute`.
     RemoveRoute(RouteRecord),
+    /// Adds a rule behind those of its priority. `Exists` for one that is there, if the mode is `Create`; `Invalid`; `NoMemory`.
+    Rule(RuleRecord, EntryMode),
+    /// Removes the first rule that matches: properties that are zero, empty or `None` match any. `NoEntry`; `NotPermitted` for one
+    /// that cannot be removed.
+    RemoveRule(RuleRecord),
     /// Sets a neighbour. `NoDevice`, `Exists`, `NoEntry` for a change of none, `Invalid`, `NoMemory`.
     Neighbour(NeighbourRecord, EntryMode),
     /// Removes a neighbour. `NoDevice`, `NoEntry`.
@@ -128,6 +138,10 @@ pub enum NetworkNotice {
     RouteReplaced(RouteRecord),
     /// A route is gone.
     RouteGone(RouteRecord),
+    /// A rule is new.
+    Rule(RuleRecord),
+    /// A rule is gone.
+    RuleGone(RuleRecord),
     /// A neighbour is new, or has changed.
     Neighbour(NeighbourRecord),
     /// A neighbour is gone.

@@ -6,6 +6,7 @@
 mod changes;
 mod parameters;
 mod records;
+mod rules;
 
 pub use changes::{
     AddressSelector, AdministrationError, EntryMode, LinkChange, NetworkChange, NetworkNotice,
@@ -13,8 +14,9 @@ pub use changes::{
 pub use parameters::{InterfaceParameter, NetworkParameter, ParameterScope};
 pub use records::{
     AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, NeighbourRecord,
-    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer, number,
+    RouteRecord, SocketProtocol, SocketRecord, SocketTimer, TableRecord, number,
 };
+pub use rules::RuleRecord;
 
 use alloc::{sync::Arc, vec::Vec};
 use core::net::IpAddr;
@@ -29,6 +31,32 @@ pub struct RouteQuery {
     pub source: Option<IpAddr>,
     /// Number of the only interface to leave by.
     pub interface: Option<u32>,
+    /// Number of the protocol above IP; zero for none.
+    pub protocol: u8,
+    /// Ports of the source and of the destination; zero for none.
+    pub ports: (u16, u16),
+    /// Type of service.
+    pub type_of_service: u8,
+    /// Mark (`SO_MARK`).
+    pub mark: u32,
+    /// User id of the sender.
+    pub user: u32,
+}
+
+impl RouteQuery {
+    /// Returns a question about packets to `destination` without further properties.
+    pub fn new(destination: IpAddr) -> RouteQuery {
+        RouteQuery {
+            destination,
+            source: None,
+            interface: None,
+            protocol: 0,
+            ports: (0, 0),
+            type_of_service: 0,
+            mark: 0,
+            user: 0,
+        }
+    }
 }
 
 /// A reason for which a stack drops packets, in a few words, and the number of packets.
@@ -51,6 +79,8 @@ pub trait NetworkAdministration: Send + Sync {
     fn addresses(&self) -> Vec<AddressRecord>;
     /// Returns the routes of all tables.
     fn routes(&self) -> Vec<RouteRecord>;
+    /// Returns the routing tables that have or had routes.
+    fn tables(&self) -> Vec<TableRecord>;
     /// Returns the rules that choose a table, by family, then by priority.
     fn rules(&self) -> Vec<RuleRecord>;
     /// Returns the neighbours.
@@ -65,7 +95,8 @@ pub trait NetworkAdministration: Send + Sync {
     /// Returns the route of a packet, with the source that it would have.
     ///
     /// # Errors
-    /// `Unreachable` of several kinds, `NoDevice`, `Invalid` for a source that is no address of this host.
+    /// `Unreachable` of several kinds, `NoDevice`, `Invalid` for a source that is no address of this host. The tables of IPv4 for
+    /// local addresses and for others are one, and named as the latter, until the first change of a rule.
     fn route_to(&self, query: &RouteQuery) -> Result<RouteRecord, AdministrationError>;
     /// Returns the sockets of a protocol, for sock_diag(7) and `/proc/net`.
     fn sockets(&self, protocol: SocketProtocol) -> Vec<SocketRecord>;

@@ -37,6 +37,30 @@ pub mod number {
     pub const KIND_UNREACHABLE: u8 = 7;
     /// `RTN_PROHIBIT`.
     pub const KIND_PROHIBIT: u8 = 8;
+    /// `RTN_THROW`.
+    pub const KIND_THROW: u8 = 9;
+    /// `FR_ACT_TO_TBL`.
+    pub const RULE_LOOK_UP: u8 = 1;
+    /// `FR_ACT_GOTO`.
+    pub const RULE_GO_TO: u8 = 2;
+    /// `FR_ACT_NOP`.
+    pub const RULE_NOTHING: u8 = 3;
+    /// `FR_ACT_BLACKHOLE`.
+    pub const RULE_BLACKHOLE: u8 = 6;
+    /// `FR_ACT_UNREACHABLE`.
+    pub const RULE_UNREACHABLE: u8 = 7;
+    /// `FR_ACT_PROHIBIT`.
+    pub const RULE_PROHIBIT: u8 = 8;
+    /// `FIB_RULE_PERMANENT`: the rule cannot be removed.
+    pub const RULE_PERMANENT: u32 = 1;
+    /// `FIB_RULE_INVERT`: the rule is for packets that do not match.
+    pub const RULE_INVERTED: u32 = 2;
+    /// `FIB_RULE_UNRESOLVED`: the rule to go on with is not there.
+    pub const RULE_UNRESOLVED: u32 = 4;
+    /// `FIB_RULE_IIF_DETACHED`: there is no interface of the name by which packets have to come.
+    pub const RULE_NO_INPUT: u32 = 8;
+    /// `FIB_RULE_OIF_DETACHED`: there is no interface of the name that sockets have to be bound to.
+    pub const RULE_NO_OUTPUT: u32 = 16;
     /// `RTPROT_KERNEL`.
     pub const PROTOCOL_KERNEL: u8 = 2;
     /// `RTPROT_BOOT`.
@@ -220,15 +244,13 @@ pub struct RouteRecord {
     pub expires_s: Option<u32>,
 }
 
-/// A rule that chooses the table for a packet.
+/// A routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleRecord {
-    /// It is about IPv6.
+pub struct TableRecord {
+    /// It is of IPv6.
     pub is_version6: bool,
-    /// Smaller ones are looked at first.
-    pub priority: u32,
-    /// The table.
-    pub table: u32,
+    /// Number.
+    pub number: u32,
 }
 
 /// A neighbour.

@@ -2,6 +2,7 @@
 //!
 //! Everything goes over loopback. Each test has its own port, because it binds to port 0, and on Linux as root also its own
 //! network namespace, because [`networked`] makes one.
+pub mod administration;
 pub mod messages;
 pub mod requests;
 pub mod sleepers;

@@ -23,7 +23,14 @@ mod sockets;
 mod tests;
 
 use super::inet::Inet;
-use crate::tables::configuration::ConfigurationWatcher;
+use crate::{
+    base::address::Family,
+    tables::{
+        configuration::{Configuration, ConfigurationWatcher},
+        routes::TableId,
+        rules::RuleError,
+    },
+};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -31,8 +38,20 @@ use alloc::{
 use interfaces::sockets::{
     AddressRecord, AdministrationError, AdministrationObserver, LinkRecord, MembershipRecord,
     NeighbourRecord, NetworkAdministration, NetworkChange, NetworkParameter, RouteQuery,
-    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, StackDrops, number,
+    RouteRecord, RuleRecord, SocketProtocol, SocketRecord, StackDrops, TableRecord,
 };
+
+impl From<RuleError> for AdministrationError {
+    fn from(error: RuleError) -> AdministrationError {
+        match error {
+            RuleError::Exists => AdministrationError::Exists,
+            RuleError::Missing => AdministrationError::NoEntry,
+            RuleError::Invalid => AdministrationError::Invalid,
+            RuleError::NoTable => AdministrationError::NoMemory,
+            RuleError::Permanent => AdministrationError::NotPermitted,
+        }
+    }
+}
 
 /// The administration of a stack.
 pub(crate) struct StackAdministration {
@@ -61,11 +80,7 @@ impl ConfigurationTeller {
 }
 
 impl ConfigurationWatcher for ConfigurationTeller {
-    fn configured(
-        &self,
-        old: &crate::tables::configuration::Configuration,
-        new: &crate::tables::configuration::Configuration,
-    ) {
+    fn configured(&self, old: &Configuration, new: &Configuration) {
         let Some(inet) = self.inet.upgrade() else { return };
         if inet.observers().is_empty() {
             return;
@@ -101,16 +116,23 @@ impl NetworkAdministration for StackAdministration {
             all.map(|(table, route)| records::route(table, route, now_ns)).collect()
         })
     }
+    fn tables(&self) -> Vec<TableRecord> {
+        self.ask(|inet| {
+            let view = inet.stack().view();
+            let all = view.configuration.routes.tables();
+            let record = |(table, family): (TableId, Family)| TableRecord {
+                is_version6: family == Family::V6,
+                number: table.0,
+            };
+            all.map(record).collect()
+        })
+    }
     fn rules(&self) -> Vec<RuleRecord> {
-        // The order in which the stack looks at its tables. IPv6 has no table for defaults.
-        let one = |is_version6, priority, table| RuleRecord { is_version6, priority, table };
-        Vec::from([
-            one(false, 0, number::TABLE_LOCAL),
-            one(false, 32_766, number::TABLE_MAIN),
-            one(false, 32_767, number::TABLE_DEFAULT),
-            one(true, 0, number::TABLE_LOCAL),
-            one(true, 32_766, number::TABLE_MAIN),
-        ])
+        self.ask(|inet| {
+            let view = inet.stack().view();
+            let families = [Family::V4, Family::V6];
+            families.into_iter().flat_map(|one| view.configuration.list_rules(one)).collect()
+        })
     }
     fn neighbours(&self) -> Vec<NeighbourRecord> {
         self.ask(neighbours::all)
@@ -130,6 +152,13 @@ impl NetworkAdministration for StackAdministration {
             NetworkChange::RemoveAddress(selector) => addresses::remove(&inet, selector),
             NetworkChange::Route(record, mode) => routes::add(&inet, record, *mode),
             NetworkChange::RemoveRoute(record) => routes::remove(&inet, record),
+            NetworkChange::Rule(record, mode) => {
+                let add = |all: &mut Configuration| all.add_rule(record.clone(), *mode);
+                Ok(inet.stack().configure(add)?)
+            }
+            NetworkChange::RemoveRule(wanted) => {
+                Ok(inet.stack().configure(|all| all.remove_rule(wanted))?)
+            }
             NetworkChange::Neighbour(record, mode) => neighbours::set(&inet, record, *mode),
             NetworkChange::RemoveNeighbour { interface, address } => {
                 neighbours::remove(&inet, *interface, *address)

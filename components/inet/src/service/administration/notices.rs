@@ -1,6 +1,7 @@
 //! The differences between two configurations.
 use super::records;
 use crate::{
+    base::address::Family,
     service::inet::Inet,
     tables::{
         configuration::Configuration,
@@ -9,7 +10,7 @@ use crate::{
     },
 };
 use alloc::vec::Vec;
-use interfaces::sockets::NetworkNotice;
+use interfaces::sockets::{NetworkNotice, RuleRecord};
 
 /// Returns the notices of what has changed: first what is gone, from routes down to interfaces, then what is new.
 pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> Vec<NetworkNotice> {
@@ -52,6 +53,7 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
             }
         }
     }
+    rules_between(old, new, &mut notices);
     if are_routes_new {
         for (table, route) in new.routes.iter().filter(|(table, one)| !has(old, *table, one)) {
             let record = records::route(table, route, now_ns);
@@ -68,6 +70,27 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
         }
     }
     notices
+}
+
+/// Adds the notices of rules: first of those that are gone. A list may have a rule twice.
+fn rules_between(old: &Configuration, new: &Configuration, notices: &mut Vec<NetworkNotice>) {
+    for family in [Family::V4, Family::V6] {
+        if old.rules().changed(family) == new.rules().changed(family) {
+            continue;
+        }
+        let [before, mut after] = [old, new].map(|all| all.list_rules(family));
+        // Flags follow from other tables.
+        let is_one = |one: &RuleRecord, other: &RuleRecord| {
+            RuleRecord { flags: other.flags, ..one.clone() } == *other
+        };
+        for rule in before {
+            match after.iter().position(|other| is_one(other, &rule)) {
+                Some(place) => drop(after.remove(place)),
+                None => notices.push(NetworkNotice::RuleGone(rule)),
+            }
+        }
+        notices.extend(after.into_iter().map(NetworkNotice::Rule));
+    }
 }
 
 /// Returns whether a table has a route. Its lifetime does not count: a router that renews a route changes nothing else.

@@ -169,19 +169,15 @@ pub(super) fn route_kind(kind: RouteKind) -> u8 {
         RouteKind::Blackhole => number::KIND_BLACKHOLE,
         RouteKind::Unreachable => number::KIND_UNREACHABLE,
         RouteKind::Prohibit => number::KIND_PROHIBIT,
+        RouteKind::Throw => number::KIND_THROW,
     }
-}
-
-/// Returns whether a kind of route leads to an interface.
-pub(super) fn leads_somewhere(kind: RouteKind) -> bool {
-    matches!(kind, RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast)
 }
 
 /// Describes a route.
 pub(super) fn route(table: TableId, route: &Route, now_ns: u64) -> RouteRecord {
     let is_version4 = route.destination.address().is_ipv4();
     // Routes of IPv6 that lead nowhere are those of the loopback interface.
-    let has_interface = leads_somewhere(route.kind) || !is_version4;
+    let has_interface = route.kind.has_interface() || !is_version4;
     RouteRecord {
         table: table.0,
         destination: route.destination.address(),

@@ -8,9 +8,9 @@ use crate::{
         configuration::Configuration,
         interface::InterfaceIndex,
         routes::{Route, RouteError, RouteKind, TableId},
+        rules::{RouteFlow, SenderTraits},
     },
 };
-use alloc::vec::Vec;
 use core::net::IpAddr;
 use interfaces::sockets::{AdministrationError, EntryMode, RouteQuery, RouteRecord, number};
 
@@ -32,6 +32,7 @@ fn kind_of(kind: u8) -> Result<RouteKind, AdministrationError> {
         number::KIND_BLACKHOLE => Ok(RouteKind::Blackhole),
         number::KIND_UNREACHABLE => Ok(RouteKind::Unreachable),
         number::KIND_PROHIBIT => Ok(RouteKind::Prohibit),
+        number::KIND_THROW => Ok(RouteKind::Throw),
         number::KIND_ANYCAST | number::KIND_MULTICAST => Err(AdministrationError::Unsupported),
         _ => Err(AdministrationError::Invalid),
     }
@@ -43,7 +44,7 @@ fn interface_of(
     record: &RouteRecord,
     kind: RouteKind,
 ) -> Result<InterfaceIndex, AdministrationError> {
-    if !records::leads_somewhere(kind) {
+    if !kind.has_interface() {
         return Ok(InterfaceIndex::LOOPBACK);
     }
     let chosen = match record.interface {
@@ -65,12 +66,18 @@ fn interface_of(
         // An address of this host, or one for all, is no gateway.
         return Err(AdministrationError::Invalid);
     }
-    // A gateway is a neighbour: a route without a gateway leads to it.
-    let near = all.routes.find(gateway, |route| {
+    // A gateway is a neighbour: a route without a gateway leads to it, in the own table or in those that rules choose.
+    let is_near = |route: &Route| {
         let is_chosen = chosen.is_none_or(|interface| interface.index == route.interface);
         route.kind == RouteKind::Unicast
             && is_chosen
             && all.interface(route.interface).is_some_and(|interface| interface.is_up())
+    };
+    let own = all.routes.find_in(TableId(record.table), gateway, is_near);
+    let flow = RouteFlow::new(gateway, chosen.map(|interface| interface.index));
+    let near = own.or_else(|| {
+        let found = all.find_route(&flow, 0).ok();
+        found.map(|(_, route)| route).filter(|route| is_near(route))
     });
     match near {
         Some(route) if route.gateway.is_none() => Ok(route.interface),
@@ -201,30 +208,25 @@ pub(super) fn find(inet: &Inet, query: &RouteQuery) -> Result<RouteRecord, Admin
         }) {
             return Err(AdministrationError::Invalid);
         }
-        let request =
-            SendRequest { source: query.source, interface, ..SendRequest::new(destination, 0) };
-        let path = stack.path(run, &request).map_err(send_error)?;
-        let is_usable = |route: &Route| {
-            let is_local = route.kind == RouteKind::Local;
-            let is_up = all.interface(route.interface).is_some_and(|one| one.is_up());
-            (is_local || is_up && interface.is_none_or(|index| index == route.interface))
-                && route.expires_ns.is_none_or(|end| end > run.now_ns)
+        let request = SendRequest {
+            source: query.source,
+            interface,
+            traffic_class: query.type_of_service,
+            sender: SenderTraits { mark: query.mark, user: query.user, ports: query.ports },
+            ..SendRequest::new(destination, query.protocol)
         };
-        let tables = [TableId::LOCAL, TableId::MAIN];
-        let found: Vec<RouteRecord> = tables
-            .into_iter()
-            .filter_map(|table| {
-                let route = all.routes.find_in(table, destination, is_usable)?;
-                Some(records::route(table, route, run.now_ns))
-            })
-            .take(1)
-            .collect();
+        let path = stack.path(run, &request).map_err(send_error)?;
+        let found = all.find_route(&request.flow(), run.now_ns).ok();
+        let is_one = destination.is_ipv4() && !all.rules().has_changed4();
+        let found = found.map(|(table, route)| {
+            let told = if is_one && table == TableId::LOCAL { TableId::MAIN } else { table };
+            records::route(told, route, run.now_ns)
+        });
         let direct = Route::on_link(
             crate::base::address::Prefix::all(Family::of(destination)),
             path.interface,
         );
-        let first = found.into_iter().next();
-        let mut route = first.unwrap_or_else(|| records::route(TableId::MAIN, &direct, run.now_ns));
+        let mut route = found.unwrap_or_else(|| records::route(TableId::MAIN, &direct, run.now_ns));
         if destination.is_multicast() {
             route.kind = number::KIND_MULTICAST;
         }

@@ -4,7 +4,7 @@ use crate::{
     service::inet::{Inet, RealTime},
     tables::interface::{Interface, InterfaceFlags, InterfaceIndex},
 };
-use interfaces::sockets::{AddressSelector, EntryMode, LinkChange, NetworkNotice};
+use interfaces::sockets::{AddressSelector, EntryMode, LinkChange, NetworkNotice, number};
 use std::{net::IpAddr, sync::Mutex};
 
 #[derive(Default)]
@@ -25,6 +25,8 @@ impl AdministrationObserver for Heard {
             }
             NetworkNotice::Neighbour(one) => format!("neighbour {} {:x}", one.address, one.state),
             NetworkNotice::NeighbourGone(one) => format!("no neighbour {}", one.address),
+            NetworkNotice::Rule(one) => format!("rule {:?}", one.priority),
+            NetworkNotice::RuleGone(one) => format!("no rule {:?}", one.priority),
         };
         self.0.lock().unwrap().push(text);
     }
@@ -153,13 +155,13 @@ fn routes_obey_the_modes_of_linux() {
     bench.all.change(&NetworkChange::RemoveRoute(any.clone())).unwrap();
     let gone = bench.all.change(&NetworkChange::RemoveRoute(any));
     assert_eq!(gone, Err(AdministrationError::NoRoute));
-    let query = RouteQuery { destination: ip("8.8.8.8"), source: None, interface: None };
+    let query = RouteQuery::new(ip("8.8.8.8"));
     let found = bench.all.route_to(&query).unwrap();
     assert_eq!((found.gateway, found.interface), (Some(ip("10.0.2.4")), Some(2)));
     assert_eq!(found.preferred_source, Some(ip("10.0.2.15")));
     let local = RouteQuery { destination: ip("10.0.2.15"), ..query };
     let found = bench.all.route_to(&local).unwrap();
-    assert_eq!((found.table, found.kind, found.interface), (255, 2, Some(1)));
+    assert_eq!((found.table, found.kind, found.interface), (254, 2, Some(1)));
     let foreign = RouteQuery { source: Some(ip("1.2.3.4")), ..query };
     assert_eq!(bench.all.route_to(&foreign), Err(AdministrationError::Invalid));
 }
@@ -253,6 +255,41 @@ fn the_loopback_interface_gets_its_addresses_when_it_comes_up() {
     assert_eq!(of_loopback(&bench), ["127.0.0.1"]);
     bench.all.change(&NetworkChange::Link(flags(1))).unwrap();
     assert_eq!(of_loopback(&bench), ["127.0.0.1", "::1"]);
-    let query = RouteQuery { destination: ip("::1"), source: None, interface: None };
+    let query = RouteQuery::new(ip("::1"));
     assert_eq!(bench.all.route_to(&query).unwrap().interface, Some(1));
+}
+
+#[test]
+fn rules_choose_the_table_of_a_packet() {
+    let bench = Bench::new();
+    bench.add("10.0.2.15", 24).unwrap();
+    bench.up(1);
+    let way = RouteRecord { table: 100, ..through("10.0.2.2") };
+    bench.route(way.clone(), EntryMode::Create).unwrap();
+    let query = RouteQuery { mark: 7, ..RouteQuery::new(ip("8.8.8.8")) };
+    let unreachable = Err(AdministrationError::NetworkUnreachable);
+    assert_eq!(bench.all.route_to(&query), unreachable);
+    bench.heard();
+    let rule = RuleRecord {
+        mark: 7,
+        mark_mask: 0xff,
+        protocol: 3,
+        ..RuleRecord::of_table(false, 50, 100)
+    };
+    let add = NetworkChange::Rule(rule.clone(), EntryMode::Create);
+    bench.all.change(&add).unwrap();
+    assert_eq!(bench.heard(), ["rule Some(50)"]);
+    assert_eq!(bench.all.change(&add), Err(AdministrationError::Exists));
+    let found = bench.all.route_to(&query).unwrap();
+    assert_eq!((found.table, found.gateway), (100, Some(ip("10.0.2.2"))));
+    let other = RouteQuery { mark: 8, ..query };
+    assert_eq!(bench.all.route_to(&other), unreachable);
+    let local = bench.all.route_to(&RouteQuery::new(ip("10.0.2.15"))).unwrap();
+    assert_eq!(local.table, 255, "the tables are parted now");
+    bench.all.change(&NetworkChange::RemoveRoute(way)).unwrap();
+    assert!(bench.all.tables().contains(&TableRecord { is_version6: false, number: 100 }));
+    bench.all.change(&NetworkChange::RemoveRule(rule.clone())).unwrap();
+    let again = bench.all.change(&NetworkChange::RemoveRule(rule));
+    assert_eq!(again, Err(AdministrationError::NoEntry));
+    assert_eq!(bench.all.rules().len(), 5);
 }

@@ -108,7 +108,11 @@ impl SocketState {
         if peer.ip().is_unspecified() {
             peer.set_ip(Family::of(peer.ip()).loopback());
         }
-        let request = request_for(&self.options, self.own_address(), peer);
+        let request = request_for(
+            (&self.options, self.owner.user),
+            (self.own_address(), self.local.port()),
+            peer,
+        );
         let path = find_path(inet, passage, request)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
         let parameters = &inet.streams().parameters;

@@ -194,7 +194,9 @@ impl SocketState {
             SocketError::NoProtocol => IcmpError::Protocol,
             SocketError::NetworkUnreachable => IcmpError::Network,
             SocketError::MessageSize => {
-                let request = request_for(&self.options, Some(address(live.flow.local)), peer);
+                let source = (Some(address(live.flow.local)), live.flow.local_port);
+                let socket = (&self.options, self.owner.user);
+                let request = request_for(socket, source, peer);
                 let Ok(path) = find_path(inet, passage, request) else { return };
                 live.path = Some(path);
                 IcmpError::TooBig(options::bounded(path.segment_max(), &self.options))

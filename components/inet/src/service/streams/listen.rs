@@ -93,7 +93,8 @@ impl SocketState {
         if inet.streams().flows.find(&arrival.flow, hash).is_some() {
             return ListenNext::Again(arrival);
         }
-        let request = bare_request((&arrival.flow, arrival.interface), &self.options);
+        let (came, socket) = ((&arrival.flow, arrival.interface), (&self.options, self.owner.user));
+        let request = bare_request(came, socket);
         let Ok(path) = find_path(inet, passage, request) else { return ListenNext::Done };
         let parameters = &inet.streams().parameters;
         let child = options::settings(&self.options, Some(path.segment_max()), parameters);

@@ -23,7 +23,10 @@ use crate::{
         inet::Inet,
         passage::{Passage, PendingPacket},
     },
-    tables::interface::{InterfaceIndex, LinkOffloads},
+    tables::{
+        interface::{InterfaceIndex, LinkOffloads},
+        rules::SenderTraits,
+    },
 };
 use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
@@ -48,10 +51,10 @@ const PIECES_MAX: usize = 20;
 /// ECT(0) in the header of IP (RFC 3168).
 const ECN_CAPABLE: u8 = 2;
 
-/// Returns the request for segments from `source`, if it is chosen, to `peer`.
+/// Returns the request for segments of a user's socket from `source`, if it is chosen, and `port` to `peer`.
 pub(crate) fn request_for(
-    options: &StreamOptions,
-    source: Option<IpAddr>,
+    (options, user): (&StreamOptions, u32),
+    (source, port): (Option<IpAddr>, u16),
     peer: SocketAddr,
 ) -> SendRequest {
     let ip = &options.ip;
@@ -75,6 +78,7 @@ pub(crate) fn request_for(
             PathDiscovery::Probe => PathDiscovery::Required,
             other => other,
         },
+        sender: SenderTraits { mark: ip.mark, user, ports: (port, peer.port()) },
         ..SendRequest::new(peer.ip(), protocol::TCP)
     }
 }
@@ -88,7 +92,7 @@ pub(crate) fn find_path(
     passage: &mut Passage,
     request: SendRequest,
 ) -> Result<StreamPath, SendError> {
-    let path = inet.run_in(passage, |stack, run| stack.path(run, &request))?;
+    let path = inet.run_in(passage, |stack, run| stack.path_from(run, &request))?;
     if path.cast != Cast::Unicast {
         return Err(SendError::NoRoute);
     }
@@ -110,7 +114,7 @@ impl SocketState {
     ) {
         let versions = inet.stack().refresh(&mut passage.worker);
         if live.path.is_none_or(|path| path.versions != versions) {
-            live.renew_path(inet, passage, (peer, options));
+            live.renew_path(inet, passage, (peer, options), stream.owner().user);
         }
         let limit = match &live.path {
             Some(path) if path.path.is_local => LOCAL,
@@ -147,9 +151,11 @@ impl LiveConnection {
         inet: &Inet,
         passage: &mut Passage,
         (peer, options): (Option<SocketAddr>, &StreamOptions),
+        user: u32,
     ) {
         let Some(peer) = peer else { return };
-        let request = request_for(options, Some(address(self.flow.local)), peer);
+        let source = (Some(address(self.flow.local)), self.flow.local_port);
+        let request = request_for((options, user), source, peer);
         self.path = find_path(inet, passage, request).ok();
         if let Some(path) = &self.path {
             let most = options::bounded(path.segment_max(), options);
@@ -286,7 +292,7 @@ pub(crate) fn send_bare(
     options: &StreamOptions,
     segment: TcpSegment,
 ) {
-    let request = bare_request((flow, interface), options);
+    let request = bare_request((flow, interface), (options, 0));
     if let Ok(path) = find_path(inet, passage, request) {
         let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
         let arrival = passage.unhashed();
@@ -294,14 +300,14 @@ pub(crate) fn send_bare(
     }
 }
 
-/// Returns the request for segments that answer one of `flow` that came by `interface`.
+/// Returns the request for segments that answer one of `flow` that came by `interface`, of a user's socket.
 pub(crate) fn bare_request(
     (flow, interface): (&Flow, InterfaceIndex),
-    options: &StreamOptions,
+    socket: (&StreamOptions, u32),
 ) -> SendRequest {
     let remote = address(flow.remote);
-    let mut request =
-        request_for(options, Some(address(flow.local)), SocketAddr::new(remote, flow.remote_port));
+    let source = (Some(address(flow.local)), flow.local_port);
+    let mut request = request_for(socket, source, SocketAddr::new(remote, flow.remote_port));
     let is_confined = remote.is_ipv6() && AddressScope::of(remote) == AddressScope::Link;
     if is_confined && interface != InterfaceIndex::LOOPBACK {
         request.interface = Some(interface);

@@ -209,7 +209,7 @@ pub(super) fn neighbour(
     } else if number == command::GET_NEIGHBOUR {
         return Err(NetErrno::ENODEV);
     } else {
-        let query = RouteQuery { destination: address.into(), source: None, interface: None };
+        let query = RouteQuery::new(address.into());
         link_numbered(network, network.route_to(&query)?.interface.ok_or(NetErrno::EINVAL)?)?
     };
     let family = fields.u16(HARDWARE_AT).unwrap_or(0);

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, family_of, link_numbered, octets},
+    base::{INET, INET6, Refusal, family_of, link_numbered, octets},
     wire::{Attributes, Fields, Reply},
 };
 use alloc::{string::ToString, vec, vec::Vec};
@@ -65,13 +65,13 @@ pub(super) fn describe(reply: Reply, kind: u16, entry: &AddressRecord) -> Vec<u8
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses, `ENODEV` for its interface.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut only = None;
     if inquiry.asker.is_strict {
         let head = inquiry.head(HEAD)?;
         let has_more = Attributes::after(inquiry.message.body, HEAD).next().is_some();
         if head.iter().skip(1).take(3).any(|byte| *byte != 0) || has_more {
-            return Err(NetErrno::EINVAL);
+            return Err(NetErrno::EINVAL.into());
         }
         only = Fields(head).u32(4).filter(|index| *index != 0);
         if let Some(index) = only {
@@ -90,7 +90,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 fn ends(
     family: u8,
     attributes: Attributes<'_>,
-) -> Result<(Option<IpAddr>, Option<IpAddr>), NetErrno> {
+) -> Result<(Option<IpAddr>, Option<IpAddr>), Refusal> {
     let far = attributes.address(attribute::ADDRESS, family)?;
     Ok((attributes.address(attribute::LOCAL, family)?, far))
 }
@@ -99,7 +99,7 @@ fn ends(
 ///
 /// # Errors
 /// `EINVAL`, `EADDRNOTAVAIL`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let index = Fields(inquiry.head(HEAD)?).u32(4).unwrap_or(0);
     let (local, far) = ends(inquiry.family, Attributes::after(inquiry.message.body, HEAD))?;
     let wanted = local.or(far).ok_or(NetErrno::EINVAL)?;
@@ -114,7 +114,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EEXIST`, and those of the change.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let (local, far) = ends(inquiry.family, attributes)?;
@@ -156,12 +156,12 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
 }
 
 /// Returns the preferred and the valid lifetime of `struct ifa_cacheinfo`.
-fn lifetimes(times: Option<Fields<'_>>) -> Result<(Option<u32>, Option<u32>), NetErrno> {
+fn lifetimes(times: Option<Fields<'_>>) -> Result<(Option<u32>, Option<u32>), Refusal> {
     let Some(times) = times else { return Ok((None, None)) };
     let one = |at| times.u32(at).ok_or(NetErrno::EINVAL);
     let (preferred, valid) = (one(0)?, one(4)?);
     if valid == 0 || preferred > valid {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     let end = |seconds: u32| (seconds != u32::MAX).then_some(seconds);
     Ok((end(preferred), end(valid)))
@@ -171,13 +171,13 @@ fn lifetimes(times: Option<Fields<'_>>) -> Result<(Option<u32>, Option<u32>), Ne
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EADDRNOTAVAIL`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let (local, far) = ends(inquiry.family, attributes)?;
     let is_version6 = inquiry.family == INET6;
     if is_version6 && local.is_none() && far.is_none() {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     let index = head.u32(4).unwrap_or(0);
     link_numbered(inquiry.network, index)?;

@@ -1,7 +1,7 @@
 //! A request that concerns the tables, and the types of messages.
 use crate::{
     NetErrno,
-    base::{INET, INET6},
+    base::{INET, INET6, Refusal},
     request::Asker,
     wire::{NetlinkMessage, Reply, flag},
 };
@@ -24,6 +24,7 @@ pub(crate) mod kind {
     pub(crate) const DELETE_NEIGHBOUR: u16 = 29;
     pub(crate) const GET_NEIGHBOUR: u16 = 30;
     pub(crate) const NEW_RULE: u16 = 32;
+    pub(crate) const DELETE_RULE: u16 = 33;
     pub(crate) const GET_RULE: u16 = 34;
     /// `RTM_MAX`.
     pub(crate) const LAST: u16 = 123;
@@ -48,8 +49,8 @@ impl<'r> Inquiry<'r> {
     ///
     /// # Errors
     /// `EINVAL` if it is shorter.
-    pub(crate) fn head(&self, bytes: usize) -> Result<&'r [u8], NetErrno> {
-        self.message.body.get(..bytes).ok_or(NetErrno::EINVAL)
+    pub(crate) fn head(&self, bytes: usize) -> Result<&'r [u8], Refusal> {
+        self.message.body.get(..bytes).ok_or(NetErrno::EINVAL.into())
     }
     /// Returns the head of messages of a dump, which `filter`ed or not.
     pub(crate) fn dump(&self, filter: Filtering) -> Reply {

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{NAME_BYTES, link_named, link_numbered},
+    base::{NAME_BYTES, Refusal, link_named, link_numbered},
     wire::{Attributes, Fields, Reply, flag},
 };
 use alloc::{string::ToString, vec, vec::Vec};
@@ -193,11 +193,11 @@ fn counts_wanted(attributes: Attributes<'_>) -> CountsShown {
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     if inquiry.asker.is_strict {
         let head = inquiry.head(HEAD)?;
         if head.iter().skip(1).any(|byte| *byte != 0) {
-            return Err(NetErrno::EINVAL);
+            return Err(NetErrno::EINVAL.into());
         }
     }
     // Older programs send `struct rtgenmsg` alone.
@@ -212,7 +212,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 
 /// Finds the interface that a request names.
 fn find(inquiry: &Inquiry<'_>) -> Result<LinkRecord, NetErrno> {
-    let head = Fields(inquiry.head(HEAD)?);
+    let head = Fields(inquiry.head(HEAD).map_err(|refusal| refusal.number)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let number = head.u32(4).unwrap_or(0);
     if number as i32 > 0 {
@@ -229,7 +229,7 @@ fn find(inquiry: &Inquiry<'_>) -> Result<LinkRecord, NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let link = find(inquiry)?;
     let counts = counts_wanted(Attributes::after(inquiry.message.body, HEAD));
     Ok(vec![describe(inquiry.reply, (kind::NEW_LINK, 0), &link, counts)])
@@ -240,19 +240,21 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 /// # Errors
 /// `EEXIST`, `ENODEV`, also for a request that names none (iproute2 asks so whether there are such requests), `EOPNOTSUPP`, and
 /// those of [`set`].
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let has = |bit: u16| inquiry.message.flags & bit != 0;
     let number = Fields(inquiry.head(HEAD)?).u32(4).unwrap_or(0);
     if (number as i32) < 0 {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     match find(inquiry) {
-        Ok(_) if has(flag::CREATE) && has(flag::EXCLUSIVE) => Err(NetErrno::EEXIST),
-        Ok(_) if has(flag::REPLACE) => Err(NetErrno::EOPNOTSUPP),
+        Ok(_) if has(flag::CREATE) && has(flag::EXCLUSIVE) => Err(NetErrno::EEXIST.into()),
+        Ok(_) if has(flag::REPLACE) => Err(NetErrno::EOPNOTSUPP.into()),
         Ok(link) => apply(inquiry, &link),
-        Err(NetErrno::ENODEV | NetErrno::EINVAL) if has(flag::CREATE) => Err(NetErrno::EOPNOTSUPP),
-        Err(NetErrno::EINVAL) => Err(NetErrno::ENODEV),
-        Err(error) => Err(error),
+        Err(NetErrno::ENODEV | NetErrno::EINVAL) if has(flag::CREATE) => {
+            Err(NetErrno::EOPNOTSUPP.into())
+        }
+        Err(NetErrno::EINVAL) => Err(NetErrno::ENODEV.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -260,11 +262,11 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EOPNOTSUPP`, and those of the change.
-pub(super) fn set(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn set(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     apply(inquiry, &find(inquiry)?)
 }
 
-fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), NetErrno> {
+fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), Refusal> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let is_foreign = |number| attributes.find(number).is_some();
@@ -273,7 +275,7 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), NetErrno> {
     let moves = is_foreign(attribute::NAMESPACE_PID) || is_foreign(attribute::NAMESPACE_FD);
     let nests = is_foreign(attribute::LINK) || is_foreign(attribute::LINK_INFO);
     if has_master || moves || nests {
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(NetErrno::EOPNOTSUPP.into());
     }
     let (flags, mask) = (head.u32(8).unwrap_or(0), head.u32(12).unwrap_or(0));
     // Without a mask all flags count, if there are any.
@@ -281,7 +283,7 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), NetErrno> {
     let mac = attributes.mac(attribute::ADDRESS)?;
     let name = attributes.text(attribute::NAME).filter(|name| *name != link.name);
     if name.is_some_and(|name| !is_valid_name(name)) {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     let change = LinkChange {
         index: link.index,
@@ -307,7 +309,7 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EOPNOTSUPP`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     find(inquiry)?;
     Err(AdministrationError::Unsupported.into())
 }

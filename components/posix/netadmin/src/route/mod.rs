@@ -14,7 +14,7 @@ pub use notice::{Notification, notification};
 
 use crate::{
     NetErrno,
-    base::{INET, INET6, UNSPEC},
+    base::{INET, INET6, Refusal, UNSPEC},
     request::{Asker, NetlinkOutcome, NetlinkWorld},
     wire::{NetlinkMessage, Reply, flag},
 };
@@ -30,36 +30,37 @@ pub(crate) fn handle(
     asker: &Asker,
     world: &dyn NetlinkWorld,
     reply: Reply,
-) -> Result<NetlinkOutcome, NetErrno> {
+) -> Result<NetlinkOutcome, Refusal> {
     if message.kind > kind::LAST {
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(NetErrno::EOPNOTSUPP.into());
     }
     let Some(family) = message.body.first().copied() else {
         return Ok(NetlinkOutcome::Done(Vec::new()));
     };
     let is_question = message.kind & kind::OPERATION == kind::GET;
     if !is_question && !asker.may_administer {
-        return Err(NetErrno::EPERM);
+        return Err(NetErrno::EPERM.into());
     }
     let network = world.network().ok_or(NetErrno::EOPNOTSUPP)?;
     let inquiry = Inquiry { message, family, asker, network, reply };
     if is_question && message.flags & flag::DUMP != 0 { dump(&inquiry) } else { act(&inquiry) }
 }
 
-fn dump(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, NetErrno> {
+fn dump(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
     let is_known = matches!(inquiry.family, UNSPEC | INET | INET6);
     let messages = match inquiry.message.kind {
-        kind::GET_LINK => link::dump(inquiry)?,
-        kind::GET_ADDRESS => address::dump(inquiry)?,
-        kind::GET_ROUTE => routes::dump(inquiry)?,
-        kind::GET_NEIGHBOUR => neighbour::dump(inquiry)?,
-        kind::GET_RULE if is_known => rule::dump(inquiry)?,
-        _ => return Err(NetErrno::EOPNOTSUPP),
+        kind::GET_LINK => link::dump(inquiry),
+        kind::GET_ADDRESS => address::dump(inquiry),
+        kind::GET_ROUTE => routes::dump(inquiry),
+        kind::GET_NEIGHBOUR => neighbour::dump(inquiry),
+        kind::GET_RULE if is_known => rule::dump(inquiry),
+        _ => return Err(NetErrno::EOPNOTSUPP.into()),
     };
-    Ok(NetlinkOutcome::Dump(messages))
+    // An error ends the dump.
+    Ok(messages.map_or_else(NetlinkOutcome::Failed, NetlinkOutcome::Dump))
 }
 
-fn act(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, NetErrno> {
+fn act(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
     let is_internet = matches!(inquiry.family, INET | INET6);
     let done = |()| NetlinkOutcome::Done(Vec::new());
     match inquiry.message.kind {
@@ -78,6 +79,8 @@ fn act(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, NetErrno> {
         kind::GET_NEIGHBOUR => neighbour::get(inquiry).map(NetlinkOutcome::Done),
         kind::NEW_NEIGHBOUR => neighbour::new(inquiry).map(done),
         kind::DELETE_NEIGHBOUR => neighbour::delete(inquiry).map(done),
-        _ => Err(NetErrno::EOPNOTSUPP),
+        kind::NEW_RULE => rule::new(inquiry).map(done),
+        kind::DELETE_RULE => rule::delete(inquiry).map(done),
+        _ => Err(NetErrno::EOPNOTSUPP.into()),
     }
 }

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, address, family_of, link_numbered, octets},
+    base::{INET, INET6, Refusal, address, family_of, link_numbered, octets},
     wire::{Attributes, Fields, Reply},
 };
 use alloc::{vec, vec::Vec};
@@ -58,7 +58,7 @@ pub(super) fn describe(reply: Reply, kind: u16, entry: &NeighbourRecord) -> Vec<
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let head = inquiry.head(HEAD);
     if inquiry.asker.is_strict {
@@ -69,7 +69,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
             |(number, _): (u16, &[u8])| !matches!(number, attribute::INTERFACE | attribute::MASTER);
         let mut rest = attributes;
         if head.iter().enumerate().any(is_bad) || rest.any(is_odd) {
-            return Err(NetErrno::EINVAL);
+            return Err(NetErrno::EINVAL.into());
         }
     }
     let wants_proxies = head.is_ok_and(|head| Fields(head).u8(10) == Some(PROXY));
@@ -87,7 +87,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 }
 
 /// Returns the number of the interface and the address that a request names.
-fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), NetErrno> {
+fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), Refusal> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let bytes = attributes.find(attribute::DESTINATION).ok_or(NetErrno::EINVAL)?;
@@ -96,12 +96,12 @@ fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), NetErrno> {
         link_numbered(inquiry.network, index)?;
     }
     if !matches!(inquiry.family, INET | INET6) {
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(NetErrno::EOPNOTSUPP.into());
     }
     let address = address(inquiry.family, bytes).ok_or(NetErrno::EINVAL)?;
     if head.u8(10).unwrap_or(0) & PROXY != 0 {
         // Nothing is answered for other hosts.
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(NetErrno::EOPNOTSUPP.into());
     }
     Ok((index, address))
 }
@@ -110,10 +110,10 @@ fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `ENOENT`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let (index, address) = subject(inquiry)?;
     if index == 0 {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     let all = inquiry.network.neighbours();
     let entry = all.iter().find(|one| one.interface == index && one.address == address);
@@ -125,10 +125,10 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EEXIST`, `ENOENT`, and those of the change.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let (interface, address) = subject(inquiry)?;
     if interface == 0 {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
@@ -149,10 +149,10 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `ENOENT`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let (interface, address) = subject(inquiry)?;
     if interface == 0 {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     Ok(inquiry.network.change(&NetworkChange::RemoveNeighbour { interface, address })?)
 }

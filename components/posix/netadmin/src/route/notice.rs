@@ -1,12 +1,12 @@
 //! Notices of changes, for programs that listen to groups (`ip monitor`).
-use super::{address, inquiry::kind, link, neighbour, routes};
+use super::{address, inquiry::kind, link, neighbour, routes, rule};
 use crate::{
     base::{INET, family_of},
     wire::{Reply, flag},
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use interfaces::sockets::NetworkNotice;
+use interfaces::sockets::{NetworkNotice, RuleRecord};
 
 /// `RTNLGRP_*`.
 mod group {
@@ -14,8 +14,10 @@ mod group {
     pub(super) const NEIGHBOUR: u32 = 3;
     pub(super) const ADDRESS4: u32 = 5;
     pub(super) const ROUTE4: u32 = 7;
+    pub(super) const RULE4: u32 = 8;
     pub(super) const ADDRESS6: u32 = 9;
     pub(super) const ROUTE6: u32 = 11;
+    pub(super) const RULE6: u32 = 19;
 }
 
 /// A message to the listeners of a group.
@@ -29,6 +31,10 @@ pub struct Notification {
 
 fn chosen(address: IpAddr, version4: u32, version6: u32) -> u32 {
     if family_of(address) == INET { version4 } else { version6 }
+}
+
+fn rule_group(rule: &RuleRecord) -> u32 {
+    if rule.is_version6 { group::RULE6 } else { group::RULE4 }
 }
 
 /// Returns the message that tells of a change.
@@ -64,6 +70,10 @@ pub fn notification(notice: &NetworkNotice) -> Notification {
             chosen(one.destination, group::ROUTE4, group::ROUTE6),
             routes::describe(reply, kind::DELETE_ROUTE, one),
         ),
+        NetworkNotice::Rule(one) => (rule_group(one), rule::describe(reply, kind::NEW_RULE, one)),
+        NetworkNotice::RuleGone(one) => {
+            (rule_group(one), rule::describe(reply, kind::DELETE_RULE, one))
+        }
         NetworkNotice::Neighbour(one) => {
             (group::NEIGHBOUR, neighbour::describe(reply, kind::NEW_NEIGHBOUR, one))
         }

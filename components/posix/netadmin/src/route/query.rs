@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     NetErrno,
-    base::{INET, octets, unspecified},
+    base::{INET, Refusal, octets, unspecified},
     wire::{Attributes, Fields},
 };
 use alloc::{vec, vec::Vec};
@@ -28,20 +28,30 @@ const MULTICAST: u32 = 0x2000_0000;
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `ENETUNREACH`, `EHOSTUNREACH`, `EACCES`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let family = inquiry.family;
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let one = |number| attributes.address(number, family);
     if attributes.u32(attribute::INPUT).is_some_and(|index| index != 0) {
         // The way of packets that come from elsewhere: this host forwards none.
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(NetErrno::EOPNOTSUPP.into());
     }
     let source = one(attribute::SOURCE)?.filter(|source| !source.is_unspecified());
+    let port =
+        |number| attributes.find(number).and_then(|value| Fields(value).be16(0)).unwrap_or(0);
     let query = RouteQuery {
         destination: one(attribute::DESTINATION)?.unwrap_or(unspecified(family)),
         source,
         interface: attributes.u32(attribute::OUTPUT).filter(|index| *index != 0),
+        protocol: attributes
+            .find(attribute::IP_PROTOCOL)
+            .and_then(|value| Fields(value).u8(0))
+            .unwrap_or(0),
+        ports: (port(attribute::SOURCE_PORT), port(attribute::DESTINATION_PORT)),
+        type_of_service: head.u8(3).unwrap_or(0),
+        mark: attributes.u32(attribute::MARK).unwrap_or(0),
+        user: attributes.u32(attribute::USER).unwrap_or(inquiry.asker.user),
     };
     let route = inquiry.network.route_to(&query)?;
     if head.u32(FLAGS_AT).unwrap_or(0) & MATCH != 0 {
@@ -50,10 +60,9 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     Ok(vec![describe(inquiry, &query, &route, attributes)])
 }
 
-/// Returns the table that the answer tells for a route in `table`: for IPv4 only if the request asks for it. Linux keeps the tables
-/// of IPv4 for local addresses and for others in one, and names it as the latter, until there are further rules.
+/// Returns the table that the answer tells for a route in `table`: for IPv4 only if the request asks for it.
 fn table_told(family: u8, table: u32, flags: u32) -> u32 {
-    let is_hidden = flags & LOOKUP_TABLE == 0 || table == number::TABLE_LOCAL;
+    let is_hidden = flags & LOOKUP_TABLE == 0;
     if family == INET && is_hidden { number::TABLE_MAIN } else { table }
 }
 
@@ -102,7 +111,7 @@ fn describe(
     }
     metrics(&mut draft, route);
     if family == INET {
-        draft.u32(attribute::USER, attributes.u32(attribute::USER).unwrap_or(0));
+        draft.u32(attribute::USER, query.user);
     } else {
         draft.u32(attribute::METRIC, route.metric);
     }

@@ -7,11 +7,11 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, METRIC6, family_of, octets, unspecified},
+    base::{INET, INET6, METRIC6, Refusal, family_of, octets, unspecified},
     wire::{Attributes, Draft, Fields, Reply},
 };
 use alloc::vec::Vec;
-use interfaces::sockets::{NetworkChange, RouteRecord, number};
+use interfaces::sockets::{NetworkChange, RouteRecord, TableRecord, number};
 
 pub(super) const HEAD: usize = 12;
 /// `RTA_*`.
@@ -32,6 +32,9 @@ pub(super) mod attribute {
     pub(crate) const PREFERENCE: u16 = 20;
     pub(crate) const ENCAPSULATION: u16 = 22;
     pub(crate) const USER: u16 = 25;
+    pub(crate) const IP_PROTOCOL: u16 = 27;
+    pub(crate) const SOURCE_PORT: u16 = 28;
+    pub(crate) const DESTINATION_PORT: u16 = 29;
     pub(crate) const NEXT_HOP: u16 = 30;
     /// `RTAX_MTU`, within `METRICS`.
     pub(crate) const MTU: u16 = 2;
@@ -118,10 +121,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(inquiry: &Inquiry<'_>) -> Result<Wanted, NetErrno> {
+    fn of(inquiry: &Inquiry<'_>) -> Result<Wanted, Refusal> {
         let Ok(head) = inquiry.head(HEAD) else {
             return if inquiry.asker.is_strict {
-                Err(NetErrno::EINVAL)
+                Err(NetErrno::EINVAL.into())
             } else {
                 Ok(Wanted::default())
             };
@@ -136,7 +139,7 @@ impl Wanted {
             |(number, _): (u16, &[u8])| !matches!(number, attribute::TABLE | attribute::OUTPUT);
         let has_bad_head = [1, 2, 3, 6].into_iter().any(|at| fields.u8(at).unwrap_or(0) != 0);
         if has_bad_head || flags & !(CLONED | PREFIX) != 0 || attributes.any(is_bad) {
-            return Err(NetErrno::EINVAL);
+            return Err(NetErrno::EINVAL.into());
         }
         let attributes = Attributes::after(inquiry.message.body, HEAD);
         let byte = |at| fields.u8(at).filter(|value| *value != 0);
@@ -170,7 +173,7 @@ impl Wanted {
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses, `ENODEV` for its interface, `ENOENT` for its table.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let wanted = Wanted::of(inquiry)?;
     if let Some(index) = wanted.interface {
         crate::base::link_numbered(inquiry.network, index)?;
@@ -183,11 +186,16 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
     if let Some(table) = wanted.table
         && matches!(inquiry.family, INET | INET6)
         && !matches!(table, number::TABLE_MAIN | number::TABLE_LOCAL)
-        && !all
-            .iter()
-            .any(|route| route.table == table && family_of(route.destination) == inquiry.family)
     {
-        return Err(NetErrno::ENOENT);
+        let is_version6 = inquiry.family == INET6;
+        let text = match is_version6 {
+            true => "ipv6: FIB table does not exist",
+            false => "ipv4: FIB table does not exist",
+        };
+        let record = TableRecord { is_version6, number: table };
+        if !inquiry.network.tables().contains(&record) {
+            return Err(NetErrno::ENOENT.saying(text));
+        }
     }
     let reply = inquiry.dump(wanted.filtering());
     let chosen = all.iter().filter(|one| wanted.takes(one));
@@ -196,7 +204,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, NetErrno> {
 }
 
 /// Reads a route of a request.
-fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, NetErrno> {
+fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, Refusal> {
     let family = inquiry.family;
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
@@ -205,7 +213,7 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, NetErrno> {
     let byte = |at| head.u8(at).unwrap_or(0);
     let prefix_length = byte(1);
     if prefix_length > bits || byte(2) > bits || byte(7) > KIND_LAST {
-        return Err(NetErrno::EINVAL);
+        return Err(NetErrno::EINVAL.into());
     }
     // Routes by source or service, of several ways, and through tunnels, do not exist.
     let has = |number| attributes.find(number).is_some();
@@ -214,7 +222,7 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, NetErrno> {
         || has(attribute::ENCAPSULATION)
         || has(attribute::NEXT_HOP);
     if is_foreign || byte(2) != 0 || byte(3) != 0 {
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(NetErrno::EOPNOTSUPP.into());
     }
     let inner = attributes.find(attribute::METRICS).map(Attributes::within);
     let table = attributes.u32(attribute::TABLE).unwrap_or(byte(4).into());
@@ -239,7 +247,7 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `EOPNOTSUPP`, and those of the change.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let mut route = read(inquiry)?;
     if route.kind == 0 {
         route.kind = number::KIND_UNICAST;
@@ -256,7 +264,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `EOPNOTSUPP`, `ESRCH`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), NetErrno> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
     let mut route = read(inquiry)?;
     if inquiry.family == INET6 {
         route.scope = number::SCOPE_NOWHERE;

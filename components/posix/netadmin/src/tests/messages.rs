@@ -160,7 +160,7 @@ fn neighbours_and_rules_are_dumped() {
     assert_eq!(rules.len(), 4);
     assert!(find(&rules[0].2, 12, 6).is_none());
     assert_eq!(find(&rules[1].2, 12, 6).unwrap(), 32_766u32.to_le_bytes());
-    assert_eq!(error_of(&ask(ROUTE, &request(32, ACK, &[0; 12]), &ROOT)), 95);
+    assert_eq!(error_of(&ask(ROUTE, &request(32, ACK, &[0; 12]), &ROOT)), 97);
 }
 
 #[test]

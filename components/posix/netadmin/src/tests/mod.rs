@@ -143,8 +143,11 @@ impl NetworkAdministration for FakeNetwork {
             RouteRecord { metric: 256, scope: 0, ..route("fe80::", 64) },
         ]
     }
+    fn tables(&self) -> Vec<TableRecord> {
+        vec![TableRecord { is_version6: false, number: 254 }]
+    }
     fn rules(&self) -> Vec<RuleRecord> {
-        let rule = |priority, table| RuleRecord { is_version6: false, priority, table };
+        let rule = |priority, table| RuleRecord::of_table(false, priority, table);
         vec![rule(0, 255), rule(32_766, 254), rule(32_767, 253)]
     }
     fn neighbours(&self) -> Vec<NeighbourRecord> {
@@ -239,8 +242,14 @@ impl NetlinkWorld for FakeWorld {
     }
 }
 
-pub(super) const ROOT: Asker =
-    Asker { port: 4242, may_administer: true, is_strict: false, quote: Quote::Whole };
+pub(super) const ROOT: Asker = Asker {
+    port: 4242,
+    may_administer: true,
+    is_strict: false,
+    quote: Quote::Whole,
+    wants_texts: false,
+    user: 0,
+};
 
 /// Returns a request with a body.
 pub(super) fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
@@ -297,8 +306,10 @@ pub(super) fn find(body: &[u8], head: usize, number: u16) -> Option<Vec<u8>> {
 
 /// Returns the error number of an answer, zero for an acknowledgement.
 pub(super) fn error_of(answers: &Answers) -> i32 {
-    let messages = split(&answers.prompt);
+    // A dump that fails ends by the error.
+    let is_dump = answers.prompt.is_empty();
+    let messages = split(if is_dump { &answers.dumped } else { &answers.prompt });
     let (kind, _, body) = messages.last().unwrap();
-    assert_eq!(*kind, 2);
+    assert_eq!(*kind, if is_dump { 3 } else { 2 });
     -i32::from_le_bytes(body[..4].try_into().unwrap())
 }

@@ -28,6 +28,8 @@ pub(crate) mod flag {
     pub(crate) const APPEND: u16 = 0x800;
     /// `NLM_F_CAPPED` of an acknowledgement.
     pub(crate) const CAPPED: u16 = 0x100;
+    /// `NLM_F_ACK_TLVS` of an acknowledgement.
+    pub(crate) const ACK_TEXTS: u16 = 0x200;
     pub(crate) const ERROR: u16 = 2;
     pub(crate) const DONE: u16 = 3;
     /// Types below are the same for all protocols.

@@ -1,12 +1,14 @@
 //! Writing of messages.
 use super::{NetlinkMessage, flag};
-use crate::NetErrno;
+use crate::{base::Refusal, request::Asker};
 use alloc::vec::Vec;
 
 /// Bytes of the header of an attribute: its length and its number.
 pub(crate) const ATTRIBUTE_BYTES: usize = 4;
 /// Bytes of the header of a message.
 pub(crate) const HEADER_BYTES: usize = 16;
+/// `NLMSGERR_ATTR_MSG`.
+const TEXT: u16 = 1;
 
 /// The head of answers to a request: its number, and the port that asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,24 +33,39 @@ impl Reply {
         Draft { bytes }
     }
     /// Returns the end of a dump.
-    pub(crate) fn done(self) -> Vec<u8> {
-        Reply { flags: self.flags | flag::MULTI, ..self }.begin(flag::DONE).put(&[0; 4]).finish()
+    pub(crate) fn done(self, result: Result<(), Refusal>, asker: &Asker) -> Vec<u8> {
+        let text = told(result, asker);
+        let tail = if text.is_some() { flag::ACK_TEXTS } else { 0 };
+        let reply = Reply { flags: self.flags | flag::MULTI | tail, ..self };
+        reply.begin(flag::DONE).put(&negative(result)).put_text(text)
     }
     /// Returns the answer to a message that failed, or asked for an acknowledgement. Without `NETLINK_CAP_ACK` the answer to one that
     /// failed repeats it whole.
     pub(crate) fn acknowledge(
         self,
         message: &NetlinkMessage<'_>,
-        result: Result<(), NetErrno>,
-        quote: Quote,
+        result: Result<(), Refusal>,
+        asker: &Asker,
     ) -> Vec<u8> {
-        let is_whole = result.is_err() && quote == Quote::Whole;
+        let is_whole = result.is_err() && asker.quote == Quote::Whole;
+        let text = told(result, asker);
         let flags = if is_whole { 0 } else { flag::CAPPED };
+        let flags = flags | if text.is_some() { flag::ACK_TEXTS } else { 0 };
         let length = if is_whole { message.whole.len() } else { HEADER_BYTES };
-        let number = result.map_or_else(|error| (error.0 as i32).wrapping_neg(), |()| 0);
-        let draft = Reply { flags, ..self }.begin(flag::ERROR).put(&number.to_le_bytes());
-        draft.put(message.whole.get(..length).unwrap_or_default()).finish()
+        let draft = Reply { flags, ..self }.begin(flag::ERROR).put(&negative(result));
+        draft.put(message.whole.get(..length).unwrap_or_default()).put_text(text)
     }
+}
+
+/// Returns the text of a result that the asker wants to know.
+fn told(result: Result<(), Refusal>, asker: &Asker) -> Option<&'static str> {
+    result.err().and_then(|refusal| refusal.text).filter(|_| asker.wants_texts)
+}
+
+/// Returns the negative error number of a result, zero for success.
+fn negative(result: Result<(), Refusal>) -> [u8; 4] {
+    let number = result.map_or_else(|error| (error.number.0 as i32).wrapping_neg(), |()| 0);
+    number.to_le_bytes()
 }
 
 /// The part of a failed request that its answer repeats.
@@ -118,6 +135,13 @@ impl Draft {
         if let Some(place) = self.bytes.get_mut(nest.0..).and_then(|rest| rest.first_chunk_mut()) {
             *place = length.to_le_bytes();
         }
+    }
+    /// Ends an acknowledgement, which may have a text.
+    fn put_text(mut self, text: Option<&str>) -> Vec<u8> {
+        if let Some(text) = text {
+            self.text(TEXT, text);
+        }
+        self.finish()
     }
     /// Ends the message.
     pub(crate) fn finish(mut self) -> Vec<u8> {

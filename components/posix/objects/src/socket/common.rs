@@ -45,7 +45,7 @@ pub struct SocketOptions {
     pub kept: AtomicU64,
     /// SO_BINDTODEVICE: number of the interface; 0 for all.
     pub interface: AtomicU32,
-    /// SO_MARK. No rule of a stack looks at it.
+    /// SO_MARK.
     pub mark: AtomicI32,
     /// SO_MAX_PACING_RATE, in bytes a second; `u64::MAX` for no limit. Streams of the Internet obey it.
     pub pacing_rate: AtomicU64,

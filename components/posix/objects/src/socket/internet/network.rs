@@ -49,7 +49,7 @@ pub fn link_numbered(number: u32) -> Option<LinkRecord> {
 
 /// Returns the number of the interface that has an address; of several, the first one's.
 pub(super) fn interface_of(address: Ipv4Addr) -> Option<u32> {
-    let query = RouteQuery { destination: address.into(), source: None, interface: None };
+    let query = RouteQuery::new(address.into());
     let administration = administration()?;
     let route = administration.route_to(&query).ok()?;
     if route.kind != number::KIND_LOCAL {

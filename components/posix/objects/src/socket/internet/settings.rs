@@ -119,6 +119,7 @@ impl InternetSettings {
             binds_no_port: self.flags.contains(Flags::NO_PORT),
             only_v6: self.flags.contains(Flags::ONLY_V6),
             interface: (device != 0).then_some(device),
+            mark: common.options.mark.load(Ordering::Relaxed) as u32,
             ..self.stream.ip
         }
     }

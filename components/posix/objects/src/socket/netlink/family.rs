@@ -39,6 +39,8 @@ impl NetlinkSocket {
             may_administer: sender.may_administer,
             is_strict: self.is_on(options::STRICT),
             quote: if self.is_on(options::CAP_ACK) { Quote::Header } else { Quote::Whole },
+            wants_texts: self.is_on(options::EXT_ACK),
+            user: sender.identity.user,
         };
         let answers = answer(self.protocol, bytes, &asker, &LocalWorld(administration()));
         for bytes in answers.prompt {

@@ -19,7 +19,8 @@ const LISTEN_ALL: u32 = 8;
 const LIST_MEMBERSHIPS: u32 = 9;
 /// NETLINK_CAP_ACK: answers do not repeat the request.
 pub(super) const CAP_ACK: u32 = 10;
-const EXT_ACK: u32 = 11;
+/// NETLINK_EXT_ACK: answers have texts of errors.
+pub(super) const EXT_ACK: u32 = 11;
 /// NETLINK_GET_STRICT_CHK.
 pub(super) const STRICT: u32 = 12;
 
