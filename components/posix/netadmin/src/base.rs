@@ -86,7 +86,16 @@ impl From<NetErrno> for Refusal {
 
 impl From<AdministrationError> for Refusal {
     fn from(error: AdministrationError) -> Refusal {
-        NetErrno::from(error).into()
+        let text = match error {
+            AdministrationError::PrefixInvalid => Some("Invalid prefix for given prefix length"),
+            AdministrationError::GatewayLocal => Some("Gateway can not be a local address"),
+            AdministrationError::GatewayUnbound => Some("Egress device not specified"),
+            AdministrationError::MtuSmall => Some("mtu less than device minimum"),
+            AdministrationError::MtuGreat => Some("mtu greater than device maximum"),
+            AdministrationError::NoLinkAddress => Some("No link layer address given"),
+            _ => None,
+        };
+        Refusal { number: error.into(), text }
     }
 }
 
@@ -98,11 +107,20 @@ impl From<AdministrationError> for NetErrno {
             AdministrationError::NoRoute => NetErrno::ESRCH,
             AdministrationError::NoEntry => NetErrno::ENOENT,
             AdministrationError::NoDevice => NetErrno::ENODEV,
-            AdministrationError::Invalid => NetErrno::EINVAL,
+            AdministrationError::Invalid
+            | AdministrationError::PrefixInvalid
+            | AdministrationError::SourceInvalid
+            | AdministrationError::GatewayInvalid
+            | AdministrationError::GatewayLocal
+            | AdministrationError::GatewayUnbound
+            | AdministrationError::MtuSmall
+            | AdministrationError::MtuGreat
+            | AdministrationError::NoLinkAddress => NetErrno::EINVAL,
             AdministrationError::Range => NetErrno::ERANGE,
             AdministrationError::Busy => NetErrno::EBUSY,
             AdministrationError::NetworkDown => NetErrno::ENETDOWN,
-            AdministrationError::NetworkUnreachable => NetErrno::ENETUNREACH,
+            AdministrationError::NetworkUnreachable
+            | AdministrationError::GatewayUnreachable => NetErrno::ENETUNREACH,
             AdministrationError::HostUnreachable => NetErrno::EHOSTUNREACH,
             AdministrationError::Forbidden => NetErrno::EACCES,
             AdministrationError::NotPermitted => NetErrno::EPERM,

@@ -21,6 +21,24 @@ pub enum AdministrationError {
     NoDevice,
     /// The request makes no sense (`EINVAL`).
     Invalid,
+    /// The network has bits behind its prefix (`EINVAL`).
+    PrefixInvalid,
+    /// The source of a route is no address of this host (`EINVAL`).
+    SourceInvalid,
+    /// The gateway is no host's address (`EINVAL`).
+    GatewayInvalid,
+    /// The gateway is this host (`EINVAL`).
+    GatewayLocal,
+    /// The gateway is known on a link alone, and no interface is given (`EINVAL`).
+    GatewayUnbound,
+    /// No route leads to the gateway as a neighbour (`ENETUNREACH`).
+    GatewayUnreachable,
+    /// The MTU is less than the device can have (`EINVAL`).
+    MtuSmall,
+    /// The MTU is greater than the device can have (`EINVAL`).
+    MtuGreat,
+    /// A neighbour needs an address on the link (`EINVAL`).
+    NoLinkAddress,
     /// A number is out of its range (`ERANGE`).
     Range,
     /// The interface is in use (`EBUSY`).
@@ -51,7 +69,7 @@ pub struct LinkChange {
     /// Values of `IFF_*`, and the mask of those that change. `IFF_UP`, `IFF_PROMISC`, `IFF_ALLMULTI`, `IFF_NOARP`,
     /// `IFF_MULTICAST`, `IFF_DYNAMIC` and some without an effect can be changed; others are ignored.
     pub flags: Option<(u32, u32)>,
-    /// MTU. `Invalid` out of the device's range.
+    /// MTU. `MtuSmall` and `MtuGreat` out of the device's range.
     pub mtu: Option<u32>,
     /// Address on the link. `NoAddress` for that of a group, `Unsupported` if the device keeps its own.
     pub mac: Option<[u8; 6]>,
@@ -99,8 +117,8 @@ pub enum NetworkChange {
     Address(AddressRecord, EntryMode),
     /// Removes an address. `NoDevice`, `NoAddress`.
     RemoveAddress(AddressSelector),
-    /// Adds or changes a route. `Exists`, `NoRoute` or `NoEntry` for a change of none, `NoDevice`, `NetworkDown`, `Invalid`,
-    /// `NetworkUnreachable` for a gateway that is no neighbour.
+    /// Adds or changes a route. `Exists`, `NoRoute` or `NoEntry` for a change of none, `NoDevice`, `NetworkDown`, `Invalid`, those
+    /// of prefix, source and gateway, and `HostUnreachable` for a gateway of IPv6 that is no neighbour.
     Route(RouteRecord, EntryMode),
     /// Removes the first route that matches. Zero metric, kind, protocol and `None`s match any; so does a scope of
     /// `RT_SCOPE_NOWHERE`. `NoRoute`.
@@ -110,7 +128,7 @@ pub enum NetworkChange {
     /// Removes the first rule that matches: properties that are zero, empty or `None` match any. `NoEntry`; `NotPermitted` for one
     /// that cannot be removed.
     RemoveRule(RuleRecord),
-    /// Sets a neighbour. `NoDevice`, `Exists`, `NoEntry` for a change of none, `Invalid`, `NoMemory`.
+    /// Sets a neighbour. `NoDevice`, `Exists`, `NoEntry` for a change of none, `NoLinkAddress`, `NoMemory`.
     Neighbour(NeighbourRecord, EntryMode),
     /// Removes a neighbour. `NoDevice`, `NoEntry`.
     RemoveNeighbour {

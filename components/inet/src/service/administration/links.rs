@@ -86,8 +86,10 @@ fn check(inet: &Inet, old: &Interface, change: &LinkChange) -> Result<(), Admini
     let details = device.as_ref().map_or_else(LinkDetails::default, |device| device.details());
     let (mtu_min, mtu_max) = mtu_range(old, &details);
     let mtu_max = if mtu_max == 0 { MTU_END } else { mtu_max };
-    if change.mtu.is_some_and(|mtu| !(mtu_min..=mtu_max).contains(&mtu)) {
-        return Err(AdministrationError::Invalid);
+    match change.mtu {
+        Some(mtu) if mtu < mtu_min => return Err(AdministrationError::MtuSmall),
+        Some(mtu) if mtu > mtu_max => return Err(AdministrationError::MtuGreat),
+        _ => {}
     }
     if let Some(mac) = change.mac.filter(|mac| *mac != old.mac) {
         if packet::ethernet::is_group(mac) || mac == [0; 6] {

@@ -32,7 +32,7 @@ fn record(inet: &Inet, key: NeighbourKey) -> Option<NeighbourRecord> {
 /// Sets a neighbour.
 ///
 /// # Errors
-/// `NoDevice`, `Exists`, `NoEntry`, `Invalid`, `NoMemory`.
+/// `NoDevice`, `Exists`, `NoEntry`, `NoLinkAddress`, `NoMemory`.
 pub(super) fn set(
     inet: &Inet,
     wanted: &NeighbourRecord,
@@ -55,7 +55,7 @@ pub(super) fn set(
                 return Err(AdministrationError::NoMemory);
             }
         }
-        (Some(_), None) => return Err(AdministrationError::Invalid),
+        (Some(_), None) => return Err(AdministrationError::NoLinkAddress),
         (None, _) => {
             inet.run(|stack, run| stack.remove_neighbour(run, key));
         }

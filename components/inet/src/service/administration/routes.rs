@@ -53,18 +53,28 @@ fn interface_of(
         }
         None => None,
     };
-    if chosen.is_some_and(|interface| !interface.is_up()) {
+    let is_down = chosen.is_some_and(|interface| !interface.is_up());
+    let Some(gateway) = record.gateway.filter(|gateway| gateway.is_ipv4() || !is_down) else {
+        return match chosen {
+            Some(_) if is_down => Err(AdministrationError::NetworkDown),
+            Some(interface) => Ok(interface.index),
+            None => Err(AdministrationError::NoDevice),
+        };
+    };
+    if is_down && record.is_on_link {
         return Err(AdministrationError::NetworkDown);
     }
-    let Some(gateway) = record.gateway else {
-        return chosen.map(|interface| interface.index).ok_or(AdministrationError::NoDevice);
-    };
     if let (Some(interface), true) = (chosen, record.is_on_link) {
         return Ok(interface.index);
     }
-    if all.local_kind(gateway).is_some() {
-        // An address of this host, or one for all, is no gateway.
-        return Err(AdministrationError::Invalid);
+    // An address of this host, or one for all, is no gateway.
+    match (gateway, all.local_kind(gateway)) {
+        (IpAddr::V6(address), _) if address.is_multicast() => {
+            return Err(AdministrationError::GatewayInvalid);
+        }
+        (IpAddr::V6(_), Some(_)) => return Err(AdministrationError::GatewayLocal),
+        (_, Some(_)) => return Err(AdministrationError::GatewayInvalid),
+        _ => {}
     }
     // A gateway is a neighbour: a route without a gateway leads to it, in the own table or in those that rules choose.
     let is_near = |route: &Route| {
@@ -86,7 +96,11 @@ fn interface_of(
             (IpAddr::V6(address), Some(interface)) if address.is_unicast_link_local() => {
                 Ok(interface.index)
             }
-            _ => Err(AdministrationError::NetworkUnreachable),
+            (IpAddr::V6(address), None) if address.is_unicast_link_local() => {
+                Err(AdministrationError::GatewayUnbound)
+            }
+            (IpAddr::V6(_), _) => Err(AdministrationError::HostUnreachable),
+            (IpAddr::V4(_), _) => Err(AdministrationError::GatewayUnreachable),
         },
     }
 }
@@ -98,12 +112,12 @@ fn route_of(all: &Configuration, record: &RouteRecord) -> Result<Route, Administ
     let kind = kind_of(record.kind)?;
     let has_host_bits = prefix.address() != record.destination;
     if has_host_bits && record.destination.is_ipv4() {
-        return Err(AdministrationError::Invalid);
+        return Err(AdministrationError::PrefixInvalid);
     }
     if let Some(source) = record.preferred_source
         && all.owner(source).is_none()
     {
-        return Err(AdministrationError::Invalid);
+        return Err(AdministrationError::SourceInvalid);
     }
     let interface = interface_of(all, record, kind)?;
     Ok(Route {

@@ -117,7 +117,7 @@ fn an_interface_that_is_down_has_addresses_but_no_routes() {
     bench.add("10.0.2.15", 24).unwrap();
     assert!(bench.main_routes().is_empty());
     let gateway = bench.route(through("10.0.2.2"), EntryMode::Create);
-    assert_eq!(gateway, Err(AdministrationError::NetworkUnreachable));
+    assert_eq!(gateway, Err(AdministrationError::GatewayUnreachable));
     bench.heard();
     bench.up(1);
     let heard = bench.heard();
@@ -149,7 +149,7 @@ fn routes_obey_the_modes_of_linux() {
     let change = bench.route(RouteRecord { metric: 9, ..through("10.0.2.4") }, EntryMode::Change);
     assert_eq!(change, Err(AdministrationError::NoEntry));
     let own = bench.route(RouteRecord { metric: 9, ..through("10.0.2.15") }, EntryMode::Create);
-    assert_eq!(own, Err(AdministrationError::Invalid));
+    assert_eq!(own, Err(AdministrationError::GatewayInvalid));
     let any =
         RouteRecord { scope: number::SCOPE_NOWHERE, kind: 0, protocol: 0, ..through("10.0.2.3") };
     bench.all.change(&NetworkChange::RemoveRoute(any.clone())).unwrap();
@@ -201,7 +201,7 @@ fn properties_of_links_change_with_the_errors_of_linux() {
     let taken = change(LinkChange { name: Some("lo".into()), ..base.clone() });
     assert_eq!(taken, Err(AdministrationError::Exists));
     let small = change(LinkChange { mtu: Some(60), ..base.clone() });
-    assert_eq!(small, Err(AdministrationError::Invalid));
+    assert_eq!(small, Err(AdministrationError::MtuSmall));
     let mac = change(LinkChange { mac: Some([1, 0, 0, 0, 0, 0]), ..base.clone() });
     assert_eq!(mac, Err(AdministrationError::NoAddress));
     bench.up(1);

@@ -251,7 +251,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
         Ok(_) if has(flag::REPLACE) => Err(NetErrno::EOPNOTSUPP.into()),
         Ok(link) => apply(inquiry, &link),
         Err(NetErrno::ENODEV | NetErrno::EINVAL) if has(flag::CREATE) => {
-            Err(NetErrno::EOPNOTSUPP.into())
+            Err(NetErrno::EOPNOTSUPP.saying("Unknown device type"))
         }
         Err(NetErrno::EINVAL) => Err(NetErrno::ENODEV.into()),
         Err(error) => Err(error.into()),

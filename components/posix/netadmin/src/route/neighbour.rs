@@ -117,7 +117,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     }
     let all = inquiry.network.neighbours();
     let entry = all.iter().find(|one| one.interface == index && one.address == address);
-    let entry = entry.ok_or(NetErrno::ENOENT)?;
+    let entry = entry.ok_or(NetErrno::ENOENT.saying("Neighbour entry not found"))?;
     Ok(vec![describe(inquiry.reply, kind::NEW_NEIGHBOUR, entry)])
 }
 

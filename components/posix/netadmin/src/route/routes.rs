@@ -11,7 +11,8 @@ use crate::{
     wire::{Attributes, Draft, Fields, Reply},
 };
 use alloc::vec::Vec;
-use interfaces::sockets::{NetworkChange, RouteRecord, TableRecord, number};
+use core::net::IpAddr;
+use interfaces::sockets::{AdministrationError, NetworkChange, RouteRecord, TableRecord, number};
 
 pub(super) const HEAD: usize = 12;
 /// `RTA_*`.
@@ -212,7 +213,10 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, Refusal> {
     let bits = if family == INET { 32 } else { 128 };
     let byte = |at| head.u8(at).unwrap_or(0);
     let prefix_length = byte(1);
-    if prefix_length > bits || byte(2) > bits || byte(7) > KIND_LAST {
+    if prefix_length > bits || byte(2) > bits {
+        return Err(NetErrno::EINVAL.saying("Invalid prefix length"));
+    }
+    if byte(7) > KIND_LAST {
         return Err(NetErrno::EINVAL.into());
     }
     // Routes by source or service, of several ways, and through tunnels, do not exist.
@@ -257,7 +261,30 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
         route.scope = number::SCOPE_UNIVERSE;
         route.metric = if route.metric == 0 { METRIC6 } else { route.metric };
     }
-    Ok(inquiry.network.change(&NetworkChange::Route(route, inquiry.mode()))?)
+    let gateway = route.gateway;
+    let done = inquiry.network.change(&NetworkChange::Route(route, inquiry.mode()));
+    done.map_err(|error| refusal(error, inquiry.family, gateway))
+}
+
+/// Returns the error of a change of routes, with the text that its family has for it.
+fn refusal(error: AdministrationError, family: u8, gateway: Option<IpAddr>) -> Refusal {
+    let (of4, of6) = match error {
+        AdministrationError::SourceInvalid => {
+            (Some("Invalid prefsrc address"), Some("Invalid source address"))
+        }
+        AdministrationError::GatewayInvalid | AdministrationError::GatewayUnreachable => {
+            (Some("Nexthop has invalid gateway"), Some("Invalid gateway address"))
+        }
+        AdministrationError::NetworkDown if gateway.is_some() => {
+            (Some("Nexthop device is not up"), Some("Nexthop device is not up"))
+        }
+        AdministrationError::NetworkDown => {
+            (Some("Device for nexthop is not up"), Some("Nexthop device is not up"))
+        }
+        AdministrationError::NoEntry => (None, Some("Can not replace route - no match found")),
+        error => return error.into(),
+    };
+    Refusal { number: error.into(), text: if family == INET { of4 } else { of6 } }
 }
 
 /// Removes a route.
