@@ -21,7 +21,7 @@ pub use administration::{
     AddressRecord, AddressSelector, AdministrationError, AdministrationObserver, EntryMode,
     InterfaceParameter, LinkChange, LinkCounts, LinkKind, LinkRecord, MembershipRecord,
     NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice, NetworkParameter,
-    ParameterScope, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
+    ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
     StackDrops, TableRecord, number,
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};

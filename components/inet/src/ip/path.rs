@@ -13,7 +13,7 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr};
-use interfaces::sockets::PathDiscovery;
+use interfaces::sockets::{PathDiscovery, RouteMetrics};
 use packet::{ipv4, ipv6};
 
 /// A request to send a packet of IP.
@@ -117,6 +117,8 @@ pub struct Path {
     pub mtu: u32,
     /// Hops.
     pub hop_limit: u8,
+    /// The greatest segment of TCP that the peer is told (`RTAX_ADVMSS`); zero for that of the MTU.
+    pub advertised_segment: u16,
     /// The receivers.
     pub cast: Cast,
     /// The receiver is this host.
@@ -177,7 +179,8 @@ impl<B: Buffer> Stack<B> {
         // A probe is to find out whether what is known of the path still holds.
         let is_trusted = !is_local && request.discovery != PathDiscovery::Probe;
         let known = self.path_mtus.get(destination, run.now_ns).filter(|_| is_trusted);
-        let limits = [route.mtu, known];
+        let given = |number| Some(route.metrics.get(number)).filter(|value| *value != 0);
+        let limits = [given(RouteMetrics::MTU), known];
         let mtu = limits.into_iter().flatten().fold(link, u32::min);
         let is_broadcast = route.kind == RouteKind::Broadcast;
         Ok(Path {
@@ -185,7 +188,11 @@ impl<B: Buffer> Stack<B> {
             next_hop: route.gateway.unwrap_or(destination),
             source,
             mtu,
-            hop_limit: request.hop_limit.unwrap_or_else(|| hops(interface, destination)),
+            hop_limit: request
+                .hop_limit
+                .or(given(RouteMetrics::HOP_LIMIT).map(|hops| hops as u8))
+                .unwrap_or_else(|| hops(interface, destination)),
+            advertised_segment: route.metrics.get(RouteMetrics::ADVERTISED_SEGMENT) as u16,
             cast: if is_broadcast { Cast::Broadcast } else { Cast::Unicast },
             is_local,
         })
@@ -271,6 +278,7 @@ impl<B: Buffer> Stack<B> {
             source: chosen.unwrap_or(Family::of(destination).unspecified()),
             mtu: interface.mtu_for(destination),
             hop_limit: request.hop_limit.unwrap_or(hop_limit),
+            advertised_segment: 0,
             cast: if is_group { Cast::Multicast } else { Cast::Broadcast },
             is_local: false,
         })

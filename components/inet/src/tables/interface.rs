@@ -186,6 +186,8 @@ pub struct Interface {
     pub ipv6: Ipv6Settings,
     /// Packets that wait to be sent, at most, as users see it.
     pub transmit_queue: u32,
+    /// Text that a user gave it; empty for none.
+    pub alias: String,
     /// The number of changes of the carrier.
     pub carrier_changes: u32,
     /// The work that its card takes off the stack.
@@ -229,6 +231,7 @@ impl Interface {
             wanted: WantedFrames::default(),
             ipv6,
             transmit_queue: 1000,
+            alias: String::new(),
             carrier_changes: 0,
             offloads: LinkOffloads::empty(),
         }

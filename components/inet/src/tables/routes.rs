@@ -3,6 +3,7 @@ use super::interface::InterfaceIndex;
 use crate::base::address::{Family, Prefix, bits, mask};
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::net::IpAddr;
+use interfaces::sockets::RouteMetrics;
 
 /// The number of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +61,8 @@ pub struct Route {
     pub metric: u32,
     /// The party that made the route (`RTPROT_*`).
     pub protocol: u8,
-    /// MTU, if the route has its own.
-    pub mtu: Option<u32>,
+    /// Other metrics.
+    pub metrics: RouteMetrics,
     /// The time at which the route ends, in nanoseconds.
     pub expires_ns: Option<u64>,
     /// The scope that a user gave it (`RT_SCOPE_*`); else it follows from the rest.
@@ -91,7 +92,7 @@ impl Route {
             preferred_source: None,
             metric: 0,
             protocol: maker::BOOT,
-            mtu: None,
+            metrics: RouteMetrics::default(),
             expires_ns: None,
             scope: None,
             is_on_link: false,

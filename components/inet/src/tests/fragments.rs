@@ -156,6 +156,7 @@ fn fragments_of_ipv4_have_no_flag_that_forbids_them() {
         source: ip("10.0.0.1"),
         mtu: 68,
         hop_limit: 64,
+        advertised_segment: 0,
         cast: Cast::Unicast,
         is_local: false,
     };

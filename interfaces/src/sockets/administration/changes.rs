@@ -77,6 +77,8 @@ pub struct LinkChange {
     pub name: Option<String>,
     /// Length of the transmit queue.
     pub transmit_queue: Option<u32>,
+    /// Text of the user's choice.
+    pub alias: Option<String>,
 }
 
 /// The treatment of an entry that is there already: `NLM_F_CREATE`, `NLM_F_EXCL`, `NLM_F_REPLACE` and `NLM_F_APPEND`.

@@ -14,7 +14,7 @@ pub use changes::{
 pub use parameters::{InterfaceParameter, NetworkParameter, ParameterScope};
 pub use records::{
     AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, NeighbourRecord,
-    RouteRecord, SocketProtocol, SocketRecord, SocketTimer, TableRecord, number,
+    RouteMetrics, RouteRecord, SocketProtocol, SocketRecord, SocketTimer, TableRecord, number,
 };
 pub use rules::RuleRecord;
 

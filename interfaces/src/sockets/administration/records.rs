@@ -155,6 +155,8 @@ pub struct LinkRecord {
     pub queues: u32,
     /// Bits per second divided by a million; `None` if the device does not tell it.
     pub speed_mbit: Option<u32>,
+    /// Text that a user gave it (`IFLA_IFALIAS`); empty for none.
+    pub alias: String,
     /// Name of the driver; empty for none.
     pub driver: &'static str,
     /// Counts.
@@ -213,6 +215,44 @@ impl AddressRecord {
     }
 }
 
+/// The metrics of a route (`RTAX_*`), by number. One that is zero is not given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteMetrics([u32; RouteMetrics::LAST]);
+
+impl RouteMetrics {
+    /// `RTAX_MTU`.
+    pub const MTU: usize = 2;
+    /// `RTAX_WINDOW`.
+    pub const WINDOW: usize = 3;
+    /// `RTAX_RTT`, in eighths of a millisecond.
+    pub const ROUND_TRIP: usize = 4;
+    /// `RTAX_ADVMSS`: the segment that peers are told.
+    pub const ADVERTISED_SEGMENT: usize = 8;
+    /// `RTAX_HOPLIMIT`.
+    pub const HOP_LIMIT: usize = 10;
+    /// `RTAX_FEATURES`.
+    pub const FEATURES: usize = 12;
+    /// `RTAX_CC_ALGO`: one more than the number of the congestion control.
+    pub const CONGESTION: usize = 16;
+    /// `RTAX_MAX`.
+    pub const LAST: usize = 17;
+
+    /// Returns a metric; zero for one that is not given.
+    pub fn get(&self, number: usize) -> u32 {
+        number.checked_sub(1).and_then(|place| self.0.get(place).copied()).unwrap_or(0)
+    }
+    /// Sets a metric. A number that no metric has is ignored.
+    pub fn set(&mut self, number: usize, value: u32) {
+        if let Some(place) = number.checked_sub(1).and_then(|place| self.0.get_mut(place)) {
+            *place = value;
+        }
+    }
+    /// Returns those that are given, by number.
+    pub fn given(&self) -> impl Iterator<Item = (usize, u32)> {
+        (1..=RouteMetrics::LAST).zip(self.0).filter(|(_, value)| *value != 0)
+    }
+}
+
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRecord {
@@ -236,8 +276,8 @@ pub struct RouteRecord {
     pub preferred_source: Option<IpAddr>,
     /// Metric (`RTA_PRIORITY`).
     pub metric: u32,
-    /// MTU of the route (`RTAX_MTU`).
-    pub mtu: Option<u32>,
+    /// Other metrics.
+    pub metrics: RouteMetrics,
     /// The gateway counts as a neighbour, whatever the routes say (`RTNH_F_ONLINK`).
     pub is_on_link: bool,
     /// Seconds until it ends; `None` for never.

@@ -67,6 +67,9 @@ pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), Administrat
             if let Some(name) = &change.name {
                 one.name.clone_from(name);
             }
+            if let Some(alias) = &change.alias {
+                one.alias.clone_from(alias);
+            }
             one.transmit_queue = change.transmit_queue.unwrap_or(one.transmit_queue);
         })?;
         if goes_up {

@@ -131,5 +131,5 @@ fn is_link_new(one: &Interface, next: &Interface) -> bool {
     let key = |interface: &Interface| {
         (interface.flags, interface.mtu, interface.mac, interface.transmit_queue)
     };
-    key(one) != key(next) || one.name != next.name
+    key(one) != key(next) || (&one.name, &one.alias) != (&next.name, &next.alias)
 }

@@ -75,6 +75,7 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
         carrier_changes: interface.carrier_changes,
         queues: details.pairs.max(1),
         speed_mbit: details.speed_mbit,
+        alias: interface.alias.clone(),
         driver: details.driver,
         counts: if is_loopback {
             counters::of_loopback(inet)
@@ -189,7 +190,7 @@ pub(super) fn route(table: TableId, route: &Route, now_ns: u64) -> RouteRecord {
         gateway: route.gateway,
         preferred_source: route.preferred_source,
         metric: route.metric,
-        mtu: route.mtu,
+        metrics: route.metrics,
         is_on_link: route.is_on_link,
         expires_s: left_s(route.expires_ns, now_ns),
     }

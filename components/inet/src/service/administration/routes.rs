@@ -128,7 +128,7 @@ fn route_of(all: &Configuration, record: &RouteRecord) -> Result<Route, Administ
         preferred_source: record.preferred_source,
         metric: record.metric,
         protocol: record.protocol,
-        mtu: record.mtu,
+        metrics: record.metrics,
         expires_ns: None,
         scope: Some(record.scope),
         is_on_link: record.is_on_link,

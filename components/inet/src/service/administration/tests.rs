@@ -4,7 +4,7 @@ use crate::{
     service::inet::{Inet, RealTime},
     tables::interface::{Interface, InterfaceFlags, InterfaceIndex},
 };
-use interfaces::sockets::{AddressSelector, EntryMode, LinkChange, NetworkNotice, number};
+use interfaces::sockets::{AddressSelector, EntryMode, LinkChange, NetworkNotice, RouteMetrics, number};
 use std::{net::IpAddr, sync::Mutex};
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl AdministrationObserver for Heard {
 }
 
 struct Bench {
-    _inet: Arc<Inet>,
+    inet: Arc<Inet>,
     all: Arc<dyn NetworkAdministration>,
     heard: Arc<Heard>,
 }
@@ -47,7 +47,7 @@ impl Bench {
         let all = interfaces::sockets::Network::administration(&*inet);
         let heard = Arc::new(Heard::default());
         all.observe(heard.clone());
-        Bench { _inet: inet, all, heard }
+        Bench { inet, all, heard }
     }
     fn up(&self, value: u32) {
         let flags = Some((value, 1));
@@ -105,7 +105,7 @@ fn through(gateway: &str) -> RouteRecord {
         gateway: Some(ip(gateway)),
         preferred_source: None,
         metric: 0,
-        mtu: None,
+        metrics: RouteMetrics::default(),
         is_on_link: false,
         expires_s: None,
     }
@@ -202,6 +202,8 @@ fn properties_of_links_change_with_the_errors_of_linux() {
     assert_eq!(taken, Err(AdministrationError::Exists));
     let small = change(LinkChange { mtu: Some(60), ..base.clone() });
     assert_eq!(small, Err(AdministrationError::MtuSmall));
+    change(LinkChange { alias: Some("home".into()), ..base.clone() }).unwrap();
+    assert_eq!(bench.all.links()[1].alias, "home");
     let mac = change(LinkChange { mac: Some([1, 0, 0, 0, 0, 0]), ..base.clone() });
     assert_eq!(mac, Err(AdministrationError::NoAddress));
     bench.up(1);
@@ -292,4 +294,22 @@ fn rules_choose_the_table_of_a_packet() {
     let again = bench.all.change(&NetworkChange::RemoveRule(rule));
     assert_eq!(again, Err(AdministrationError::NoEntry));
     assert_eq!(bench.all.rules().len(), 5);
+}
+
+#[test]
+fn metrics_of_a_route_shape_its_path() {
+    let bench = Bench::new();
+    bench.add("10.0.2.15", 24).unwrap();
+    bench.up(1);
+    let mut metrics = RouteMetrics::default();
+    metrics.set(RouteMetrics::MTU, 1300);
+    metrics.set(RouteMetrics::HOP_LIMIT, 9);
+    metrics.set(RouteMetrics::ADVERTISED_SEGMENT, 1000);
+    bench.route(RouteRecord { metrics, ..through("10.0.2.2") }, EntryMode::Create).unwrap();
+    let told = bench.all.route_to(&RouteQuery::new(ip("8.8.8.8"))).unwrap();
+    assert_eq!(told.metrics, metrics);
+    let path = bench.inet.run(|stack, run| {
+        stack.path(run, &crate::ip::path::SendRequest::new(ip("8.8.8.8"), 6)).unwrap()
+    });
+    assert_eq!((path.mtu, path.hop_limit, path.advertised_segment), (1300, 9, 1000));
 }

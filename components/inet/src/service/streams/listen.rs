@@ -97,7 +97,8 @@ impl SocketState {
         let request = bare_request(came, socket);
         let Ok(path) = find_path(inet, passage, request) else { return ListenNext::Done };
         let parameters = &inet.streams().parameters;
-        let child = options::settings(&self.options, Some(path.segment_max()), parameters);
+        let mut child = options::settings(&self.options, Some(path.segment_max()), parameters);
+        child.mss = path.advertised(child.mss);
         listening.follow(child, parameters);
         let secret = &inet.streams().secret;
         let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);

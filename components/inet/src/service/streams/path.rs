@@ -20,6 +20,13 @@ impl StreamPath {
     pub(crate) fn segment_max(&self) -> u16 {
         options::segment_max(self.path.mtu, self.request.destination)
     }
+    /// Returns the segment that the peer is told where `segment` is the greatest.
+    pub(crate) fn advertised(&self, segment: u16) -> u16 {
+        match self.path.advertised_segment {
+            0 => segment,
+            most => segment.min(most),
+        }
+    }
     /// Returns whether the card cuts segments.
     pub(crate) fn can_cut(&self) -> bool {
         let needed = match self.request.destination {

@@ -7,7 +7,7 @@ use crate::{
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{
-    EntryMode, NeighbourRecord, NetworkAdministration, NetworkChange, RouteQuery, RouteRecord,
+    EntryMode, NeighbourRecord, NetworkAdministration, NetworkChange, RouteQuery, RouteMetrics, RouteRecord,
     number,
 };
 
@@ -23,6 +23,8 @@ mod route_flag {
     pub(super) const GATEWAY: u16 = 2;
     pub(super) const HOST: u16 = 4;
     pub(super) const MTU: u16 = 0x40;
+    pub(super) const WINDOW: u16 = 0x80;
+    pub(super) const ROUND_TRIP: u16 = 0x100;
     pub(super) const REJECT: u16 = 0x200;
 }
 /// Offsets in `struct rtentry`.
@@ -32,8 +34,20 @@ const MASK_AT: usize = 40;
 const FLAGS_AT: usize = 56;
 const METRIC_AT: usize = 80;
 const MTU_AT: usize = 96;
-/// Bytes of the headers of TCP and IP, by which `RTF_MTU` gives a segment's size.
+const WINDOW_AT: usize = 104;
+const ROUND_TRIP_AT: usize = 112;
+/// Bytes of the headers of TCP and IP.
 const HEADERS: u32 = 40;
+
+/// Returns the segment that `RTF_MTU` stands for.
+fn segment(mtu: Option<u32>) -> Option<u32> {
+    mtu.map(|mtu| mtu.saturating_sub(HEADERS))
+}
+
+/// Returns a time in eighths of a millisecond, as metrics have it.
+fn eighths(ms: u16) -> u32 {
+    u32::from(ms) << 3
+}
 
 /// Returns family and address of a `struct sockaddr_in`.
 fn end(fields: Fields<'_>, at: usize) -> (u16, Ipv4Addr) {
@@ -96,7 +110,17 @@ pub(super) fn change4(
         (false, Way::Add) => number::KIND_UNICAST,
         (false, Way::Delete) => 0,
     };
-    let mtu = fields.u32(MTU_AT).filter(|_| flags & route_flag::MTU != 0);
+    let mut metrics = RouteMetrics::default();
+    let given = [
+        (route_flag::MTU, RouteMetrics::ADVERTISED_SEGMENT, segment(fields.u32(MTU_AT))),
+        (route_flag::WINDOW, RouteMetrics::WINDOW, fields.u32(WINDOW_AT)),
+        (route_flag::ROUND_TRIP, RouteMetrics::ROUND_TRIP, fields.u16(ROUND_TRIP_AT).map(eighths)),
+    ];
+    for (flag, number, value) in given {
+        if flags & flag != 0 {
+            metrics.set(number, value.unwrap_or(0));
+        }
+    }
     let route = RouteRecord {
         table: number::TABLE_MAIN,
         destination: destination.into(),
@@ -108,7 +132,7 @@ pub(super) fn change4(
         gateway: has_gateway.then_some(gateway.into()),
         preferred_source: None,
         metric,
-        mtu: mtu.map(|mtu| mtu.saturating_add(HEADERS)),
+        metrics,
         is_on_link: false,
         expires_s: None,
     };
@@ -163,7 +187,7 @@ pub(super) fn change6(
         gateway: has_gateway.then_some(gateway.into()),
         preferred_source: None,
         metric,
-        mtu: None,
+        metrics: RouteMetrics::default(),
         is_on_link: false,
         expires_s: None,
     };

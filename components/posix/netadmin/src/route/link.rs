@@ -39,6 +39,7 @@ pub(super) mod attribute {
     pub(crate) const LINK_MODE: u16 = 17;
     pub(crate) const LINK_INFO: u16 = 18;
     pub(crate) const NAMESPACE_PID: u16 = 19;
+    pub(crate) const ALIAS: u16 = 20;
     pub(crate) const STATS64: u16 = 23;
     pub(crate) const AF_SPEC: u16 = 26;
     pub(crate) const GROUP: u16 = 27;
@@ -74,6 +75,8 @@ const ALL_MULTICAST: u32 = 0x200;
 const UP: u32 = 1;
 /// `IF_READY` of `IFLA_INET6_FLAGS`.
 const READY: u32 = 0x8000_0000;
+/// Bytes of an alias with its final zero (`IFALIASZ`).
+const ALIAS_BYTES: usize = 256;
 /// Flags that a request may change (`__dev_change_flags`).
 pub const CHANGEABLE: u32 = 0xd3a5;
 
@@ -156,6 +159,9 @@ pub(super) fn describe(
     draft.u32(attribute::RECEIVE_QUEUES, link.queues);
     draft.u8(attribute::CARRIER, u8::from(link.has_carrier));
     draft.text(attribute::QDISC, discipline(link));
+    if !link.alias.is_empty() {
+        draft.text(attribute::ALIAS, &link.alias);
+    }
     draft.u32(attribute::CARRIER_CHANGES, link.carrier_changes);
     draft.u32(attribute::CARRIER_UP_COUNT, link.carrier_changes.div_ceil(2));
     draft.u32(attribute::CARRIER_DOWN_COUNT, link.carrier_changes / 2);
@@ -285,6 +291,10 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), Refusal> {
     if name.is_some_and(|name| !is_valid_name(name)) {
         return Err(NetErrno::EINVAL.into());
     }
+    let alias = attributes.text(attribute::ALIAS);
+    if alias.is_some_and(|alias| alias.len() >= ALIAS_BYTES) {
+        return Err(NetErrno::EINVAL.into());
+    }
     let change = LinkChange {
         index: link.index,
         flags: (mask & CHANGEABLE != 0).then_some((flags, mask & CHANGEABLE)),
@@ -292,6 +302,7 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), Refusal> {
         mac,
         name: name.map(ToString::to_string),
         transmit_queue: attributes.u32(attribute::TRANSMIT_QUEUE),
+        alias: alias.map(ToString::to_string),
     };
     Ok(inquiry.network.change(&NetworkChange::Link(change))?)
 }

@@ -12,7 +12,10 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use interfaces::sockets::{AdministrationError, NetworkChange, RouteRecord, TableRecord, number};
+use interfaces::sockets::{
+    AdministrationError, CongestionControl, NetworkChange, RouteMetrics, RouteRecord, TableRecord,
+    number,
+};
 
 pub(super) const HEAD: usize = 12;
 /// `RTA_*`.
@@ -37,8 +40,6 @@ pub(super) mod attribute {
     pub(crate) const SOURCE_PORT: u16 = 28;
     pub(crate) const DESTINATION_PORT: u16 = 29;
     pub(crate) const NEXT_HOP: u16 = 30;
-    /// `RTAX_MTU`, within `METRICS`.
-    pub(crate) const MTU: u16 = 2;
 }
 /// `RTM_F_CLONED`, `RTM_F_PREFIX`.
 pub(super) const CLONED: u32 = 0x200;
@@ -47,6 +48,10 @@ const PREFIX: u32 = 0x800;
 const ON_LINK: u32 = 4;
 /// `RT_TABLE_COMPAT`, for tables whose number is no byte.
 const COMPATIBLE: u8 = 252;
+/// The greatest MTU and segment that metrics keep, and the features that Linux 6.1 knows.
+const METRIC_MTU_MAX: u32 = 65_535 - 15;
+const METRIC_SEGMENT_MAX: u32 = 65_535 - 40;
+const FEATURES: u32 = 0xf;
 /// Types that routes can have.
 const KIND_LAST: u8 = 11;
 
@@ -57,11 +62,52 @@ pub(super) fn short_table(table: u32) -> u8 {
 
 /// Adds `RTA_METRICS`.
 pub(super) fn metrics(draft: &mut Draft, route: &RouteRecord) {
-    if let Some(mtu) = route.mtu {
-        let nest = draft.nest(attribute::METRICS);
-        draft.u32(attribute::MTU, mtu);
-        draft.end(nest);
+    if route.metrics == RouteMetrics::default() {
+        return;
     }
+    let nest = draft.nest(attribute::METRICS);
+    for (number, value) in route.metrics.given() {
+        let at = number as u16;
+        match CongestionControl::numbered(i64::from(value) - 1) {
+            Some(control) if number == RouteMetrics::CONGESTION => draft.text(at, control.name()),
+            _ => draft.u32(at, value),
+        }
+    }
+    draft.end(nest);
+}
+
+/// Reads `RTA_METRICS` (`ip_metrics_convert`).
+fn read_metrics(inner: Attributes<'_>) -> Result<RouteMetrics, Refusal> {
+    let mut metrics = RouteMetrics::default();
+    for (number, value) in inner {
+        let number = usize::from(number);
+        let given = match number {
+            0 => continue,
+            RouteMetrics::CONGESTION => {
+                let name = crate::base::text(value).unwrap_or_default();
+                let control = CongestionControl::named(name.as_bytes());
+                let unknown = NetErrno::EINVAL.saying("Unknown tcp congestion algorithm");
+                control.ok_or(unknown)?.number() as u32 + 1
+            }
+            1..=RouteMetrics::LAST => {
+                let wrong = NetErrno::EINVAL.saying("Invalid attribute in metrics");
+                Fields(value).u32(0).filter(|_| value.len() == 4).ok_or(wrong)?
+            }
+            _ => return Err(NetErrno::EINVAL.saying("Invalid metric type")),
+        };
+        let most = match number {
+            RouteMetrics::MTU => METRIC_MTU_MAX,
+            RouteMetrics::ADVERTISED_SEGMENT => METRIC_SEGMENT_MAX,
+            RouteMetrics::HOP_LIMIT => u8::MAX.into(),
+            RouteMetrics::FEATURES if given & !FEATURES != 0 => {
+                let text = "Unknown flag set in feature mask in metrics attribute";
+                return Err(NetErrno::EINVAL.saying(text));
+            }
+            _ => u32::MAX,
+        };
+        metrics.set(number, given.min(most));
+    }
+    Ok(metrics)
 }
 
 /// Describes a route.
@@ -241,7 +287,7 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, Refusal> {
         gateway: one(attribute::GATEWAY)?.filter(|gateway| !gateway.is_unspecified()),
         preferred_source: one(attribute::PREFERRED_SOURCE)?,
         metric: attributes.u32(attribute::METRIC).unwrap_or(0),
-        mtu: inner.and_then(|inner| inner.u32(attribute::MTU)),
+        metrics: inner.map_or(Ok(RouteMetrics::default()), read_metrics)?,
         is_on_link: head.u32(8).unwrap_or(0) & ON_LINK != 0,
         expires_s: None,
     })

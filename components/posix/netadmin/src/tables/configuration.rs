@@ -7,7 +7,8 @@ use core::{
     net::{IpAddr, Ipv4Addr},
 };
 use interfaces::sockets::{
-    LinkKind, LinkRecord, MembershipRecord, NetworkAdministration, RouteRecord, number,
+    LinkKind, LinkRecord, MembershipRecord, NetworkAdministration, RouteMetrics, RouteRecord,
+    number,
 };
 
 /// Writes to a text, which cannot fail.
@@ -85,6 +86,8 @@ fn word(address: Ipv4Addr) -> u32 {
 /// Returns `/proc/net/route`: the main table of IPv4.
 pub fn routes4(network: &dyn NetworkAdministration) -> String {
     const WIDTH: usize = 127;
+    /// Bytes of the headers of TCP and IP, with which a segment is told.
+    const HEADERS: u32 = 40;
     const HEAD: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\t\
                         MTU\tWindow\tIRTT";
     let links = names(network);
@@ -111,11 +114,15 @@ pub fn routes4(network: &dyn NetworkAdministration) -> String {
             Some(index) => (name_of(&links, index), route.metric),
             None => ("*", 0),
         };
+        let segment = route.metrics.get(RouteMetrics::ADVERTISED_SEGMENT);
         let start = text.len();
         line!(
             text,
-            "{name}\t{:08X}\t{gateway:08X}\t{flags:04X}\t0\t0\t{metric}\t{mask:08X}\t0\t0\t0",
-            word(destination)
+            "{name}\t{:08X}\t{gateway:08X}\t{flags:04X}\t0\t0\t{metric}\t{mask:08X}\t{}\t{}\t{}",
+            word(destination),
+            if segment == 0 { 0 } else { segment + HEADERS },
+            route.metrics.get(RouteMetrics::WINDOW),
+            route.metrics.get(RouteMetrics::ROUND_TRIP) >> 3
         );
         pad(&mut text, start, WIDTH);
     }

@@ -43,6 +43,7 @@ fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> Lin
         carrier_changes: u32::from(is_card),
         queues: 1,
         speed_mbit: None,
+        alias: String::new(),
         driver: if is_card { "virtio_net" } else { "" },
         counts: LinkCounts { rx_bytes: 1234, rx_packets: 12, ..LinkCounts::default() },
     }
@@ -82,7 +83,7 @@ pub(super) fn route(destination: &str, prefix_length: u8) -> RouteRecord {
         gateway: None,
         preferred_source: Some(ip("10.0.2.15")).filter(|_| !destination.contains(':')),
         metric: 0,
-        mtu: None,
+        metrics: RouteMetrics::default(),
         is_on_link: false,
         expires_s: None,
     }

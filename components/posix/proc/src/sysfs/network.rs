@@ -32,7 +32,7 @@ const PROPERTIES: &[(&str, Property)] = &[
         let name = if link.speed_mbit.is_some() { "full" } else { "unknown" };
         name.to_owned()
     }),
-    ("ifalias", |_| String::new()),
+    ("ifalias", |link| link.alias.clone()),
     ("ifindex", |link| link.index.to_string()),
     ("iflink", |link| link.index.to_string()),
     ("link_mode", |_| "0".to_owned()),
