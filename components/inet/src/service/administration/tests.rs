@@ -4,7 +4,9 @@ use crate::{
     service::inet::{Inet, RealTime},
     tables::interface::{Interface, InterfaceFlags, InterfaceIndex},
 };
-use interfaces::sockets::{AddressSelector, EntryMode, LinkChange, NetworkNotice, RouteMetrics, number};
+use interfaces::sockets::{
+    AddressSelector, EntryMode, LinkChange, NetworkNotice, RouteMetrics, number,
+};
 use std::{net::IpAddr, sync::Mutex};
 
 #[derive(Default)]

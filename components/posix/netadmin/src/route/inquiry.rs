@@ -26,6 +26,12 @@ pub(crate) mod kind {
     pub(crate) const NEW_RULE: u16 = 32;
     pub(crate) const DELETE_RULE: u16 = 33;
     pub(crate) const GET_RULE: u16 = 34;
+    pub(crate) const NEW_NEIGHBOUR_TABLE: u16 = 64;
+    pub(crate) const GET_NEIGHBOUR_TABLE: u16 = 66;
+    pub(crate) const NEW_SETTINGS: u16 = 80;
+    pub(crate) const GET_SETTINGS: u16 = 82;
+    pub(crate) const GET_NEXT_HOP: u16 = 106;
+    pub(crate) const GET_NEXT_HOP_BUCKET: u16 = 118;
     /// `RTM_MAX`.
     pub(crate) const LAST: u16 = 123;
     /// The kind of request, in the lowest bits.

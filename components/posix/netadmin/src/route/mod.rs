@@ -1,4 +1,4 @@
-//! NETLINK_ROUTE (rtnetlink(7)): interfaces, addresses, routes, neighbours and rules.
+//! NETLINK_ROUTE (rtnetlink(7)): interfaces, addresses, routes, neighbours, rules and settings.
 mod address;
 mod inquiry;
 mod link;
@@ -7,6 +7,7 @@ mod notice;
 mod query;
 mod routes;
 mod rule;
+mod settings;
 
 pub use link::CHANGEABLE;
 pub(crate) use link::is_valid_name;
@@ -54,6 +55,10 @@ fn dump(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
         kind::GET_ROUTE => routes::dump(inquiry),
         kind::GET_NEIGHBOUR => neighbour::dump(inquiry),
         kind::GET_RULE if is_known => rule::dump(inquiry),
+        kind::GET_SETTINGS if is_known => Ok(settings::dump(inquiry)),
+        kind::GET_NEIGHBOUR_TABLE => Ok(settings::dump_tables(inquiry)),
+        // There are no objects for next hops: routes have their own.
+        kind::GET_NEXT_HOP | kind::GET_NEXT_HOP_BUCKET if is_known => Ok(Vec::new()),
         _ => return Err(NetErrno::EOPNOTSUPP.into()),
     };
     // An error ends the dump.
@@ -79,6 +84,8 @@ fn act(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
         kind::GET_NEIGHBOUR => neighbour::get(inquiry).map(NetlinkOutcome::Done),
         kind::NEW_NEIGHBOUR => neighbour::new(inquiry).map(done),
         kind::DELETE_NEIGHBOUR => neighbour::delete(inquiry).map(done),
+        kind::GET_SETTINGS if is_internet => settings::get(inquiry).map(NetlinkOutcome::Done),
+        kind::GET_NEXT_HOP => Err(NetErrno::ENOENT.into()),
         kind::NEW_RULE => rule::new(inquiry).map(done),
         kind::DELETE_RULE => rule::delete(inquiry).map(done),
         _ => Err(NetErrno::EOPNOTSUPP.into()),
