@@ -21,8 +21,8 @@ pub use administration::{
     AddressRecord, AddressSelector, AdministrationError, AdministrationObserver, EntryMode,
     InterfaceParameter, LinkChange, LinkCounts, LinkKind, LinkRecord, MembershipRecord,
     NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice, NetworkParameter,
-    ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord, SocketProtocol, SocketRecord, SocketTimer,
-    StackDrops, TableRecord, number,
+    ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord, SocketProtocol,
+    SocketRecord, SocketTimer, StackDrops, TableRecord, number,
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;

@@ -119,8 +119,9 @@ impl From<AdministrationError> for NetErrno {
             AdministrationError::Range => NetErrno::ERANGE,
             AdministrationError::Busy => NetErrno::EBUSY,
             AdministrationError::NetworkDown => NetErrno::ENETDOWN,
-            AdministrationError::NetworkUnreachable
-            | AdministrationError::GatewayUnreachable => NetErrno::ENETUNREACH,
+            AdministrationError::NetworkUnreachable | AdministrationError::GatewayUnreachable => {
+                NetErrno::ENETUNREACH
+            }
             AdministrationError::HostUnreachable => NetErrno::EHOSTUNREACH,
             AdministrationError::Forbidden => NetErrno::EACCES,
             AdministrationError::NotPermitted => NetErrno::EPERM,

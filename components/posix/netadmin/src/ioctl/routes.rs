@@ -7,8 +7,8 @@ use crate::{
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{
-    EntryMode, NeighbourRecord, NetworkAdministration, NetworkChange, RouteQuery, RouteMetrics, RouteRecord,
-    number,
+    EntryMode, NeighbourRecord, NetworkAdministration, NetworkChange, RouteMetrics, RouteQuery,
+    RouteRecord, number,
 };
 
 /// Tells whether a route comes or goes.

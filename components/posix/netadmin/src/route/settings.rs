@@ -75,7 +75,8 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Vec<Vec<u8>> {
     let reply = inquiry.dump(Filtering::None);
     let mut messages = Vec::new();
     for family in [INET, INET6].into_iter().filter(|family| inquiry.wants(*family)) {
-        let own = links.iter().map(|link| (link.index as i32, ParameterScope::Interface(link.index)));
+        let own =
+            links.iter().map(|link| (link.index as i32, ParameterScope::Interface(link.index)));
         let whole = [(ALL, ParameterScope::All), (DEFAULT, ParameterScope::Default)];
         messages.extend(own.chain(whole).map(|one| describe(inquiry, reply, family, one)));
     }
@@ -92,9 +93,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let scope = match number {
         ALL => ParameterScope::All,
         DEFAULT => ParameterScope::Default,
-        number => {
-            ParameterScope::Interface(link_numbered(inquiry.network, number as u32)?.index)
-        }
+        number => ParameterScope::Interface(link_numbered(inquiry.network, number as u32)?.index),
     };
     Ok(vec![describe(inquiry, inquiry.reply, inquiry.family, (number, scope))])
 }
@@ -105,7 +104,12 @@ fn time(draft: &mut Draft, number: u16, ms: u32) {
 }
 
 /// Describes the table of neighbours of a family: as a whole, or its settings for an interface.
-fn describe_table(inquiry: &Inquiry<'_>, reply: Reply, family: u8, interface: Option<u32>) -> Vec<u8> {
+fn describe_table(
+    inquiry: &Inquiry<'_>,
+    reply: Reply,
+    family: u8,
+    interface: Option<u32>,
+) -> Vec<u8> {
     let scope = interface.map_or(ParameterScope::Default, ParameterScope::Interface);
     let of = |conf| value(inquiry.network, NetworkParameter::Conf(scope, conf));
     let (name, threshold, reachable, retransmit) = match family {

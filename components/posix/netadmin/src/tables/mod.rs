@@ -4,6 +4,7 @@ mod counters;
 mod report;
 mod settings;
 mod sockets;
+mod stack;
 
 pub use configuration::{
     addresses6, devices, groups4, groups6, hardware_groups, neighbours, routes4, routes6,
@@ -14,7 +15,10 @@ pub use settings::{
     CONF4, CONF6, CORE4, CORE6, CoreSetting, InterfaceSetting, NEIGHBOURS4, NEIGHBOURS6,
     congestion_controls, format_values, parse_name,
 };
-pub use sockets::{packet_sockets, ping4, raw4, raw6, tcp4, tcp6, udp4, udp6};
+pub use sockets::{lite4, lite6, packet_sockets, ping4, ping6, raw4, raw6, tcp4, tcp6, udp4, udp6};
+pub use stack::{
+    packet_types, packet_work, protocols, route_cache, route_counts, route_leaves, scheduler_units,
+};
 
 use alloc::string::String;
 use core::net::Ipv6Addr;

@@ -199,9 +199,28 @@ pub fn raw6(network: &dyn NetworkAdministration) -> String {
     table6(network, SocketProtocol::Raw)
 }
 
-/// Returns `/proc/net/icmp`.
+/// Returns `/proc/net/icmp`. Its head has a blank less than that of `udp`.
 pub fn ping4(network: &dyn NetworkAdministration) -> String {
-    table4(network, SocketProtocol::Ping, (UDP_HEAD, 5, Some(UDP_WIDTH)))
+    table4(network, SocketProtocol::Ping, (RAW_HEAD, 5, Some(UDP_WIDTH)))
+}
+
+/// Returns `/proc/net/icmp6`.
+pub fn ping6(network: &dyn NetworkAdministration) -> String {
+    table6(network, SocketProtocol::Ping)
+}
+
+/// Returns `/proc/net/udplite`: there is no UDP-Lite.
+pub fn lite4() -> String {
+    let mut text = String::from(UDP_HEAD);
+    pad(&mut text, 0, UDP_WIDTH);
+    text
+}
+
+/// Returns `/proc/net/udplite6`.
+pub fn lite6() -> String {
+    let mut text = String::from(HEAD6);
+    text.push_str(" ref pointer drops\n");
+    text
 }
 
 /// Returns `/proc/net/packet`, with the columns of Linux.

@@ -16,10 +16,14 @@ pub fn report() -> Vec<u8> {
 
 /// The files of `/proc/net`.
 pub const FILES: ItemTable = &[
+    ("anycast6", Item::File(Vec::new)),
     ("arp", Item::File(|| of(tables::neighbours))),
     ("dev", Item::File(|| of(tables::devices))),
     ("dev_mcast", Item::File(|| of(tables::hardware_groups))),
+    ("fib_trie", Item::File(|| of(tables::route_leaves))),
+    ("fib_triestat", Item::File(|| of(tables::route_counts))),
     ("icmp", Item::File(|| of(tables::ping4))),
+    ("icmp6", Item::File(|| of(tables::ping6))),
     ("if_inet6", Item::File(|| of(tables::addresses6))),
     ("igmp", Item::File(|| of(tables::groups4))),
     ("igmp6", Item::File(|| of(tables::groups6))),
@@ -27,16 +31,28 @@ pub const FILES: ItemTable = &[
     ("netlink", Item::File(|| netlink::table().into_bytes())),
     ("netstat", Item::File(|| of(tables::extended))),
     ("packet", Item::File(|| packet::table().into_bytes())),
+    ("protocols", Item::File(|| of(tables::protocols))),
+    ("psched", Item::File(|| tables::scheduler_units().into_bytes())),
+    ("ptype", Item::File(|| tables::packet_types().into_bytes())),
     ("raw", Item::File(|| of(tables::raw4))),
     ("raw6", Item::File(|| of(tables::raw6))),
     ("route", Item::File(|| of(tables::routes4))),
+    ("rt_cache", Item::File(|| tables::route_cache().into_bytes())),
     ("snmp", Item::File(|| of(tables::simple))),
     ("snmp6", Item::File(|| of(tables::counters6))),
     ("sockstat", Item::File(|| of(|network| tables::socket_counts(network, common::counts().0)))),
     ("sockstat6", Item::File(|| of(tables::socket_counts6))),
+    (
+        "softnet_stat",
+        Item::File(|| {
+            of(|network| tables::packet_work(network, rt::thread::processors().0 as usize))
+        }),
+    ),
     ("tcp", Item::File(|| of(tables::tcp4))),
     ("tcp6", Item::File(|| of(tables::tcp6))),
     ("udp", Item::File(|| of(tables::udp4))),
     ("udp6", Item::File(|| of(tables::udp6))),
+    ("udplite", Item::File(|| tables::lite4().into_bytes())),
+    ("udplite6", Item::File(|| tables::lite6().into_bytes())),
     ("unix", Item::File(|| local::table().into_bytes())),
 ];
