@@ -2,6 +2,7 @@
 mod fuzz;
 mod ioctls;
 mod messages;
+mod rules;
 mod texts;
 
 use crate::{
