@@ -293,7 +293,7 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), Refusal> {
     }
     let alias = attributes.text(attribute::ALIAS);
     if alias.is_some_and(|alias| alias.len() >= ALIAS_BYTES) {
-        return Err(NetErrno::EINVAL.into());
+        return Err(NetErrno::ERANGE.into());
     }
     let change = LinkChange {
         index: link.index,

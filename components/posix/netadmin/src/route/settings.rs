@@ -86,14 +86,17 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Vec<Vec<u8>> {
 /// Describes the settings of an interface.
 ///
 /// # Errors
-/// `EINVAL`, `ENODEV`.
+/// `EINVAL`, also for an interface that is not there.
 pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let number = attributes.u32(attribute::INTERFACE).ok_or(NetErrno::EINVAL)? as i32;
     let scope = match number {
         ALL => ParameterScope::All,
         DEFAULT => ParameterScope::Default,
-        number => ParameterScope::Interface(link_numbered(inquiry.network, number as u32)?.index),
+        number => {
+            let link = link_numbered(inquiry.network, number as u32);
+            ParameterScope::Interface(link.map_err(|_| NetErrno::EINVAL)?.index)
+        }
     };
     Ok(vec![describe(inquiry, inquiry.reply, inquiry.family, (number, scope))])
 }

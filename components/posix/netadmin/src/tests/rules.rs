@@ -166,5 +166,5 @@ fn settings_tables_and_next_hops_are_listed() {
     };
     let (kind, _, body) = split(&of(-1).prompt).remove(0);
     assert_eq!((kind, find(&body, 4, 1).unwrap()), (80, vec![0xff; 4]));
-    assert_eq!(error_of(&of(9)), 19);
+    assert_eq!(error_of(&of(9)), 22);
 }
