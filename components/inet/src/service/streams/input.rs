@@ -45,7 +45,10 @@ impl Inet {
             Some(FlowOwner::Waiting(waiting)) => {
                 time_wait::input(self, passage, &waiting, arrival);
             }
-            None => open(self, passage, arrival, None),
+            None => {
+                arrival.hash = Some(hash);
+                open(self, passage, arrival, None);
+            }
         }
     }
 }
@@ -54,7 +57,7 @@ impl Inet {
 pub(crate) fn open(inet: &Inet, passage: &mut Passage, arrival: Box<TcpArrival>, iss: Option<u32>) {
     let flow = &arrival.flow;
     let end = (address(flow.local), flow.local_port);
-    let hash = inet.streams().flows.hash(flow);
+    let hash = arrival.hash.unwrap_or_else(|| inet.streams().flows.hash(flow));
     match inet.streams().ports.listener(end, arrival.interface.0, hash >> 16) {
         Some(listener) => listen::input(inet, passage, &listener, (arrival, hash), iss),
         None => refuse(inet, passage, arrival),

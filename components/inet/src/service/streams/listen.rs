@@ -7,7 +7,7 @@ use super::{
     input::{self, keep, report},
     listening::Listening,
     options,
-    output::{bare_request, find_path, send, send_bare},
+    output::{send, send_bare},
     path::StreamPath,
     ports::{PortClaim, PortOrigin},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
@@ -93,9 +93,10 @@ impl SocketState {
         if inet.streams().flows.find(&arrival.flow, hash).is_some() {
             return ListenNext::Again(arrival);
         }
-        let (came, socket) = ((&arrival.flow, arrival.interface), (&self.options, self.owner.user));
-        let request = bare_request(came, socket);
-        let Ok(path) = find_path(inet, passage, request) else { return ListenNext::Done };
+        let socket = (&self.options, self.owner.user);
+        let Some(path) = listening.path_to(inet, passage, &arrival, socket) else {
+            return ListenNext::Done;
+        };
         let parameters = &inet.streams().parameters;
         let mut child = options::settings(&self.options, Some(path.segment_max()), parameters);
         child.mss = path.advertised(child.mss);

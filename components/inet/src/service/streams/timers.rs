@@ -31,7 +31,10 @@ impl StreamTimers {
     /// Moves a connection's time from `old_ns`, which may be `u64::MAX` for none, to `new_ns`, likewise.
     pub(crate) fn arm(&self, socket: &Arc<TcpSocket>, old_ns: u64, new_ns: u64) {
         let mut sockets = self.sockets.lock();
-        let old = sockets.remove(&(old_ns, socket.number));
+        let old = match old_ns {
+            u64::MAX => None,
+            old_ns => sockets.remove(&(old_ns, socket.number)),
+        };
         if new_ns != u64::MAX {
             sockets.insert((new_ns, socket.number), Arc::clone(socket));
         }

@@ -3,6 +3,7 @@ use super::world::*;
 use crate::InetClock;
 use interfaces::sockets::{
     CongestionControl, Network, NetworkParameter, SocketEvents, SocketProtocol, StreamOptions,
+    StreamState,
 };
 
 #[test]
@@ -44,6 +45,26 @@ fn a_writer_is_told_when_few_bytes_are_unsent() {
     client.socket.configure(&StreamOptions { cork: false, ..options });
     assert!(client.told.take().contains(SocketEvents::WRITABLE));
     assert_eq!(child.read(9999), [1; 900]);
+}
+
+#[test]
+fn answers_of_a_listener_follow_its_options() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let end = "127.0.0.1:80".parse().unwrap();
+    let is_answered = |least| {
+        let client = Program::new(&host.inet);
+        let mut options = StreamOptions::default();
+        options.ip.ttl_least = least;
+        client.socket.configure(&options);
+        client.socket.connect(end).unwrap();
+        client.is(StreamState::CONNECTED)
+    };
+    assert!(is_answered(64));
+    let mut options = StreamOptions::default();
+    options.ip.ttl = Some(5);
+    server.program.socket.configure(&options);
+    assert!(!is_answered(6) && is_answered(5));
 }
 
 #[test]
