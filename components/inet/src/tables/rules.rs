@@ -99,7 +99,7 @@ pub struct Rules {
 /// Returns the rules of a new stack. IPv6 has no table for defaults.
 fn first(family: Family) -> Vec<RuleRecord> {
     let is_version6 = family == Family::V6;
-    let one = |priority, table| RuleRecord::of_table(is_version6, priority, table);
+    let one = |priority, table| RuleRecord { is_version6, ..RuleRecord::of_table(priority, table) };
     let mut all = Vec::from([one(OF_LOCAL, number::TABLE_LOCAL), one(OF_MAIN, number::TABLE_MAIN)]);
     if family == Family::V4 {
         all.push(one(OF_DEFAULTS, number::TABLE_DEFAULT));
@@ -325,7 +325,7 @@ mod tests {
     use core::iter;
 
     fn rule(priority: u32, table: u32) -> RuleRecord {
-        RuleRecord { protocol: 3, ..RuleRecord::of_table(false, priority, table) }
+        RuleRecord { protocol: 3, ..RuleRecord::of_table(priority, table) }
     }
 
     fn add(rules: &mut Rules, rule: RuleRecord) -> Result<(), RuleError> {

@@ -66,26 +66,26 @@ numbers! {
 
 /// An error of a netlink request, with the text that programs show beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ExplainedErrno {
     pub(crate) number: NetErrno,
     pub(crate) text: Option<&'static str>,
 }
 
 impl NetErrno {
     /// Returns the error with a text.
-    pub(crate) fn saying(self, text: &'static str) -> Refusal {
-        Refusal { number: self, text: Some(text) }
+    pub(crate) fn saying(self, text: &'static str) -> ExplainedErrno {
+        ExplainedErrno { number: self, text: Some(text) }
     }
 }
 
-impl From<NetErrno> for Refusal {
-    fn from(number: NetErrno) -> Refusal {
-        Refusal { number, text: None }
+impl From<NetErrno> for ExplainedErrno {
+    fn from(number: NetErrno) -> ExplainedErrno {
+        ExplainedErrno { number, text: None }
     }
 }
 
-impl From<AdministrationError> for Refusal {
-    fn from(error: AdministrationError) -> Refusal {
+impl From<AdministrationError> for ExplainedErrno {
+    fn from(error: AdministrationError) -> ExplainedErrno {
         let text = match error {
             AdministrationError::PrefixInvalid => Some("Invalid prefix for given prefix length"),
             AdministrationError::GatewayLocal => Some("Gateway can not be a local address"),
@@ -95,7 +95,7 @@ impl From<AdministrationError> for Refusal {
             AdministrationError::NoLinkAddress => Some("No link layer address given"),
             _ => None,
         };
-        Refusal { number: error.into(), text }
+        ExplainedErrno { number: error.into(), text }
     }
 }
 

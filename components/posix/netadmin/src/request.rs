@@ -1,5 +1,5 @@
 //! Types shared by the handlers of netlink requests: the asking program, the world that it asks about, and the result.
-use crate::{base::Refusal, wire::Quote};
+use crate::{base::ExplainedErrno, wire::Quote};
 use alloc::vec::Vec;
 use interfaces::sockets::NetworkAdministration;
 
@@ -136,5 +136,5 @@ pub(crate) enum NetlinkOutcome {
     /// The messages of a dump, with which a filter was applied or not.
     Dump(Vec<Vec<u8>>),
     /// A dump that ended by an error.
-    Failed(Refusal),
+    Failed(ExplainedErrno),
 }

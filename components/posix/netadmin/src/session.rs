@@ -1,6 +1,6 @@
 //! The answer to a datagram that a program sent to the kernel's end of a netlink socket.
 use crate::{
-    base::Refusal,
+    base::ExplainedErrno,
     diag, generic,
     request::NetlinkOutcome,
     route,
@@ -78,9 +78,11 @@ pub fn answer(
             _ if !is_request => Ok(NetlinkOutcome::Done(Vec::new())),
             NetlinkProtocol::Route => route::handle(&message, asker, world, reply),
             NetlinkProtocol::Diagnosis => {
-                diag::handle(&message, asker, world, reply).map_err(Refusal::from)
+                diag::handle(&message, asker, world, reply).map_err(ExplainedErrno::from)
             }
-            NetlinkProtocol::Generic => generic::handle(&message, reply).map_err(Refusal::from),
+            NetlinkProtocol::Generic => {
+                generic::handle(&message, reply).map_err(ExplainedErrno::from)
+            }
             NetlinkProtocol::Users | NetlinkProtocol::Events => {
                 Ok(NetlinkOutcome::Done(Vec::new()))
             }
@@ -93,7 +95,7 @@ pub fn answer(
 /// Adds the result of a message to the answers.
 fn settle(
     message: &NetlinkMessage<'_>,
-    outcome: Result<NetlinkOutcome, Refusal>,
+    outcome: Result<NetlinkOutcome, ExplainedErrno>,
     reply: Reply,
     asker: &Asker,
     answers: &mut Answers,

@@ -49,10 +49,10 @@ pub struct RuleRecord {
 }
 
 impl RuleRecord {
-    /// Returns the rule by which all packets of a family are looked up in `table`.
-    pub fn of_table(is_version6: bool, priority: u32, table: u32) -> RuleRecord {
+    /// Returns the rule by which all packets of IPv4 are looked up in `table`.
+    pub fn of_table(priority: u32, table: u32) -> RuleRecord {
         RuleRecord {
-            is_version6,
+            is_version6: false,
             priority: Some(priority),
             action: number::RULE_LOOK_UP,
             table,

@@ -274,12 +274,8 @@ fn rules_choose_the_table_of_a_packet() {
     let unreachable = Err(AdministrationError::NetworkUnreachable);
     assert_eq!(bench.all.route_to(&query), unreachable);
     bench.heard();
-    let rule = RuleRecord {
-        mark: 7,
-        mark_mask: 0xff,
-        protocol: 3,
-        ..RuleRecord::of_table(false, 50, 100)
-    };
+    let rule =
+        RuleRecord { mark: 7, mark_mask: 0xff, protocol: 3, ..RuleRecord::of_table(50, 100) };
     let add = NetworkChange::Rule(rule.clone(), EntryMode::Create);
     bench.all.change(&add).unwrap();
     assert_eq!(bench.heard(), ["rule Some(50)"]);

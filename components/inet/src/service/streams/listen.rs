@@ -5,14 +5,15 @@ use super::{
     flows::FlowOwner,
     handle::StreamHandle,
     input::{self, keep, report},
-    listening::Listening,
+    listening::{Came, Listening},
     options,
-    output::{send, send_bare},
+    output::{bare_request, find_path, send, send_bare},
     path::StreamPath,
     ports::{PortClaim, PortOrigin},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{
+    base::address::Family,
     ip::events::PacketEvent,
     service::{inet::Inet, passage::Passage},
     tables::interface::InterfaceIndex,
@@ -93,8 +94,9 @@ impl SocketState {
         if inet.streams().flows.find(&arrival.flow, hash).is_some() {
             return ListenNext::Again(arrival);
         }
+        let came = (&arrival.flow, arrival.interface);
         let socket = (&self.options, self.owner.user);
-        let Some(path) = listening.path_to(inet, passage, &arrival, socket) else {
+        let Some(path) = answer_path(inet, passage, listening, (came, socket)) else {
             return ListenNext::Done;
         };
         let parameters = &inet.streams().parameters;
@@ -169,4 +171,24 @@ fn reply(passage: &mut Passage, path: &StreamPath, arrival: &TcpArrival, segment
     let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
     let blank = passage.unhashed();
     send(passage, path, &arrival.flow, &out, blank);
+}
+
+/// Returns the path of answers to a segment that came so, of a socket with those options and user.
+fn answer_path(
+    inet: &Inet,
+    passage: &mut Passage,
+    listening: &mut Listening,
+    (came, socket): (Came<'_>, (&StreamOptions, u32)),
+) -> Option<StreamPath> {
+    let versions = inet.stack().refresh(&mut passage.worker);
+    if let Some(path) = listening.answer_path(came, versions) {
+        return Some(path);
+    }
+    let path = find_path(inet, passage, bare_request(came, socket)).ok()?;
+    // Rules may look at ports.
+    let rules = passage.worker.view().configuration.rules();
+    if [Family::V4, Family::V6].iter().all(|family| rules.changed(*family).is_none()) {
+        listening.keep_answer_path(came, path);
+    }
+    Some(path)
 }

@@ -1,18 +1,12 @@
 //! [`Listening`]: the state of a listening socket.
-use super::{
-    arrival::TcpArrival,
-    output::{bare_request, find_path},
-    parameters::StreamParameters,
-    path::StreamPath,
-};
-use crate::{
-    base::address::Family,
-    service::{inet::Inet, passage::Passage},
-    tables::interface::InterfaceIndex,
-};
+use super::{parameters::StreamParameters, path::StreamPath};
+use crate::tables::interface::InterfaceIndex;
 use alloc::sync::Arc;
 use interfaces::sockets::{Acceptor, StreamOptions};
-use tcp::{Listener, ListenerSettings, Settings};
+use tcp::{Flow, Listener, ListenerSettings, Settings};
+
+/// The flow of a segment, and the interface by which it came.
+pub(crate) type Came<'f> = (&'f Flow, InterfaceIndex);
 
 /// The path of the last answer, and what the segment had that it was for.
 #[derive(Clone, Copy)]
@@ -54,32 +48,21 @@ impl Listening {
         self.fast_open_max = options.fast_open_max as usize;
         self.answer_path = None;
     }
-    /// Returns the path of answers to a segment, for a socket with those options and user. A handshake and those after it between
-    /// the same addresses share one, until the options or the tables change.
-    pub(crate) fn path_to(
-        &mut self,
-        inet: &Inet,
-        passage: &mut Passage,
-        arrival: &TcpArrival,
-        socket: (&StreamOptions, u32),
-    ) -> Option<StreamPath> {
-        let (flow, interface) = (&arrival.flow, arrival.interface);
-        let versions = inet.stack().refresh(&mut passage.worker);
-        if let Some(known) = &self.answer_path
-            && known.path.versions == versions
-            && (known.local, known.remote) == (flow.local, flow.remote)
-            && known.interface == interface
-        {
-            return Some(known.path);
-        }
-        let path = find_path(inet, passage, bare_request((flow, interface), socket)).ok()?;
+    /// Returns the path of the last answer, if a segment with the same addresses gets that until the options or the tables, whose
+    /// versions those are, change.
+    pub(crate) fn answer_path(&self, came: Came<'_>, versions: (u64, u64)) -> Option<StreamPath> {
+        let (flow, interface) = came;
+        let known = self.answer_path.filter(|known| {
+            known.path.versions == versions
+                && (known.local, known.remote) == (flow.local, flow.remote)
+                && known.interface == interface
+        });
+        known.map(|known| known.path)
+    }
+    /// Keeps the path of an answer.
+    pub(crate) fn keep_answer_path(&mut self, (flow, interface): Came<'_>, path: StreamPath) {
         let (local, remote) = (flow.local, flow.remote);
-        // Rules may look at ports.
-        let rules = passage.worker.view().configuration.rules();
-        let has_rules =
-            [Family::V4, Family::V6].iter().any(|family| rules.changed(*family).is_some());
-        self.answer_path = (!has_rules).then_some(AnswerPath { local, remote, interface, path });
-        Some(path)
+        self.answer_path = Some(AnswerPath { local, remote, interface, path });
     }
     /// Takes the settings of the stack as they are now.
     pub(crate) fn follow(&mut self, child: Settings, parameters: &StreamParameters) {

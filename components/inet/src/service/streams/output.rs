@@ -3,10 +3,11 @@ use super::{
     arrival::{SynSaving, TcpArrival},
     captured,
     ends::{address, reversed},
+    flows::{FlowOwner, Flows},
     header::{self, HEADER_MAX},
     options,
     path::StreamPath,
-    socket::{LiveConnection, SocketState},
+    socket::{LiveConnection, SocketState, TcpSocket},
 };
 use crate::{
     base::{
@@ -28,7 +29,7 @@ use crate::{
         rules::SenderTraits,
     },
 };
-use alloc::boxed::Box;
+use alloc::{boxed::Box, sync::Arc};
 use core::net::{IpAddr, SocketAddr};
 use interfaces::{
     nic::PacketSegment,
@@ -127,7 +128,7 @@ impl SocketState {
             arrival.hash = Some(live.peer_hash);
             let length = (out.payload.end - out.payload.start) as usize;
             if live.path.is_some_and(|path| path.path.is_local) {
-                arrival.likely_owner = live.local_peer(&inet.streams().flows, length);
+                arrival.likely_owner = local_peer(live, &inet.streams().flows, length);
             }
             let found = match length {
                 0 => 0,
@@ -297,6 +298,23 @@ pub(crate) fn send_bare(
         let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
         let arrival = passage.unhashed();
         send(passage, &path, flow, &out, arrival);
+    }
+}
+
+/// Returns the socket of a peer on this host for a segment of `length` bytes of payload, as it was when it was last looked up. The
+/// first payload looks for it: a connection without payload is not worth it.
+#[inline]
+fn local_peer(live: &mut LiveConnection, flows: &Flows, length: usize) -> Option<Arc<TcpSocket>> {
+    let known = live.peer_socket.upgrade();
+    if known.is_some() || length == 0 {
+        return known;
+    }
+    match flows.find(&reversed(&live.flow), live.peer_hash)? {
+        FlowOwner::Live(socket) => {
+            live.peer_socket = Arc::downgrade(&socket);
+            Some(socket)
+        }
+        FlowOwner::Waiting(_) => None,
     }
 }
 

@@ -1,8 +1,6 @@
 //! [`TcpSocket`]: a socket, its lock, and the backlog of segments that came while the lock was held.
 use super::{
     arrival::TcpArrival,
-    ends::reversed,
-    flows::{FlowOwner, Flows},
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
@@ -136,22 +134,6 @@ impl LiveConnection {
             is_unsent_high: false,
             is_closing: false,
         })
-    }
-    /// Returns the socket of a peer on this host for a segment of `length` bytes of payload, as it was when it was last looked up.
-    /// The first payload looks for it: a connection without payload is not worth it.
-    #[inline]
-    pub(super) fn local_peer(&mut self, flows: &Flows, length: usize) -> Option<Arc<TcpSocket>> {
-        let known = self.peer_socket.upgrade();
-        if known.is_some() || length == 0 {
-            return known;
-        }
-        match flows.find(&reversed(&self.flow), self.peer_hash)? {
-            FlowOwner::Live(socket) => {
-                self.peer_socket = Arc::downgrade(&socket);
-                Some(socket)
-            }
-            FlowOwner::Waiting(_) => None,
-        }
     }
 }
 

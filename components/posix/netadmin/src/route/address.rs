@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, Refusal, family_of, link_numbered, octets},
+    base::{ExplainedErrno, INET, INET6, family_of, link_numbered, octets},
     wire::{Attributes, Fields, Reply},
 };
 use alloc::{string::ToString, vec, vec::Vec};
@@ -65,7 +65,7 @@ pub(super) fn describe(reply: Reply, kind: u16, entry: &AddressRecord) -> Vec<u8
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses, `ENODEV` for its interface.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let mut only = None;
     if inquiry.asker.is_strict {
         let head = inquiry.head(HEAD)?;
@@ -90,7 +90,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
 fn ends(
     family: u8,
     attributes: Attributes<'_>,
-) -> Result<(Option<IpAddr>, Option<IpAddr>), Refusal> {
+) -> Result<(Option<IpAddr>, Option<IpAddr>), ExplainedErrno> {
     let far = attributes.address(attribute::ADDRESS, family)?;
     Ok((attributes.address(attribute::LOCAL, family)?, far))
 }
@@ -99,7 +99,7 @@ fn ends(
 ///
 /// # Errors
 /// `EINVAL`, `EADDRNOTAVAIL`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let index = Fields(inquiry.head(HEAD)?).u32(4).unwrap_or(0);
     let (local, far) = ends(inquiry.family, Attributes::after(inquiry.message.body, HEAD))?;
     let wanted = local.or(far).ok_or(NetErrno::EINVAL)?;
@@ -114,7 +114,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EEXIST`, and those of the change.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let (local, far) = ends(inquiry.family, attributes)?;
@@ -156,7 +156,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
 }
 
 /// Returns the preferred and the valid lifetime of `struct ifa_cacheinfo`.
-fn lifetimes(times: Option<Fields<'_>>) -> Result<(Option<u32>, Option<u32>), Refusal> {
+fn lifetimes(times: Option<Fields<'_>>) -> Result<(Option<u32>, Option<u32>), ExplainedErrno> {
     let Some(times) = times else { return Ok((None, None)) };
     let one = |at| times.u32(at).ok_or(NetErrno::EINVAL);
     let (preferred, valid) = (one(0)?, one(4)?);
@@ -171,7 +171,7 @@ fn lifetimes(times: Option<Fields<'_>>) -> Result<(Option<u32>, Option<u32>), Re
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EADDRNOTAVAIL`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let (local, far) = ends(inquiry.family, attributes)?;

@@ -1,7 +1,7 @@
 //! A request that concerns the tables, and the types of messages.
 use crate::{
     NetErrno,
-    base::{INET, INET6, Refusal},
+    base::{ExplainedErrno, INET, INET6},
     request::Asker,
     wire::{NetlinkMessage, Reply, flag},
 };
@@ -55,7 +55,7 @@ impl<'r> Inquiry<'r> {
     ///
     /// # Errors
     /// `EINVAL` if it is shorter.
-    pub(crate) fn head(&self, bytes: usize) -> Result<&'r [u8], Refusal> {
+    pub(crate) fn head(&self, bytes: usize) -> Result<&'r [u8], ExplainedErrno> {
         self.message.body.get(..bytes).ok_or(NetErrno::EINVAL.into())
     }
     /// Returns the head of messages of a dump, which `filter`ed or not.

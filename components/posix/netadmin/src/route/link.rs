@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{NAME_BYTES, Refusal, link_named, link_numbered},
+    base::{ExplainedErrno, NAME_BYTES, link_named, link_numbered},
     wire::{Attributes, Fields, Reply, flag},
 };
 use alloc::{string::ToString, vec, vec::Vec};
@@ -199,7 +199,7 @@ fn counts_wanted(attributes: Attributes<'_>) -> CountsShown {
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     if inquiry.asker.is_strict {
         let head = inquiry.head(HEAD)?;
         if head.iter().skip(1).any(|byte| *byte != 0) {
@@ -235,7 +235,7 @@ fn find(inquiry: &Inquiry<'_>) -> Result<LinkRecord, NetErrno> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let link = find(inquiry)?;
     let counts = counts_wanted(Attributes::after(inquiry.message.body, HEAD));
     Ok(vec![describe(inquiry.reply, (kind::NEW_LINK, 0), &link, counts)])
@@ -246,7 +246,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
 /// # Errors
 /// `EEXIST`, `ENODEV`, also for a request that names none (iproute2 asks so whether there are such requests), `EOPNOTSUPP`, and
 /// those of [`set`].
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let has = |bit: u16| inquiry.message.flags & bit != 0;
     let number = Fields(inquiry.head(HEAD)?).u32(4).unwrap_or(0);
     if (number as i32) < 0 {
@@ -268,11 +268,11 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EOPNOTSUPP`, and those of the change.
-pub(super) fn set(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn set(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     apply(inquiry, &find(inquiry)?)
 }
 
-fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), Refusal> {
+fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), ExplainedErrno> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let is_foreign = |number| attributes.find(number).is_some();
@@ -320,7 +320,7 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EOPNOTSUPP`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     find(inquiry)?;
     Err(AdministrationError::Unsupported.into())
 }

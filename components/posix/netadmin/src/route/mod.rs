@@ -15,7 +15,7 @@ pub use notice::{Notification, notification};
 
 use crate::{
     NetErrno,
-    base::{INET, INET6, Refusal, UNSPEC},
+    base::{ExplainedErrno, INET, INET6, UNSPEC},
     request::{Asker, NetlinkOutcome, NetlinkWorld},
     wire::{NetlinkMessage, Reply, flag},
 };
@@ -31,7 +31,7 @@ pub(crate) fn handle(
     asker: &Asker,
     world: &dyn NetlinkWorld,
     reply: Reply,
-) -> Result<NetlinkOutcome, Refusal> {
+) -> Result<NetlinkOutcome, ExplainedErrno> {
     if message.kind > kind::LAST {
         return Err(NetErrno::EOPNOTSUPP.into());
     }
@@ -47,7 +47,7 @@ pub(crate) fn handle(
     if is_question && message.flags & flag::DUMP != 0 { dump(&inquiry) } else { act(&inquiry) }
 }
 
-fn dump(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
+fn dump(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, ExplainedErrno> {
     let is_known = matches!(inquiry.family, UNSPEC | INET | INET6);
     let messages = match inquiry.message.kind {
         kind::GET_LINK => link::dump(inquiry),
@@ -65,7 +65,7 @@ fn dump(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
     Ok(messages.map_or_else(NetlinkOutcome::Failed, NetlinkOutcome::Dump))
 }
 
-fn act(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, Refusal> {
+fn act(inquiry: &Inquiry<'_>) -> Result<NetlinkOutcome, ExplainedErrno> {
     let is_internet = matches!(inquiry.family, INET | INET6);
     let done = |()| NetlinkOutcome::Done(Vec::new());
     match inquiry.message.kind {

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, Refusal, address, family_of, link_numbered, octets},
+    base::{ExplainedErrno, INET, INET6, address, family_of, link_numbered, octets},
     wire::{Attributes, Fields, Reply},
 };
 use alloc::{vec, vec::Vec};
@@ -58,7 +58,7 @@ pub(super) fn describe(reply: Reply, kind: u16, entry: &NeighbourRecord) -> Vec<
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let head = inquiry.head(HEAD);
     if inquiry.asker.is_strict {
@@ -87,7 +87,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
 }
 
 /// Returns the number of the interface and the address that a request names.
-fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), Refusal> {
+fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), ExplainedErrno> {
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let bytes = attributes.find(attribute::DESTINATION).ok_or(NetErrno::EINVAL)?;
@@ -110,7 +110,7 @@ fn subject(inquiry: &Inquiry<'_>) -> Result<(u32, IpAddr), Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `ENOENT`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let (index, address) = subject(inquiry)?;
     if index == 0 {
         return Err(NetErrno::EINVAL.into());
@@ -125,7 +125,7 @@ pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EEXIST`, `ENOENT`, and those of the change.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let (interface, address) = subject(inquiry)?;
     if interface == 0 {
         return Err(NetErrno::EINVAL.into());
@@ -149,7 +149,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `ENOENT`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let (interface, address) = subject(inquiry)?;
     if interface == 0 {
         return Err(NetErrno::EINVAL.into());

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     NetErrno,
-    base::{INET, Refusal, octets, unspecified},
+    base::{ExplainedErrno, INET, octets, unspecified},
     wire::{Attributes, Fields},
 };
 use alloc::{vec, vec::Vec};
@@ -28,7 +28,7 @@ const MULTICAST: u32 = 0x2000_0000;
 ///
 /// # Errors
 /// `EINVAL`, `ENODEV`, `ENETUNREACH`, `EHOSTUNREACH`, `EACCES`.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let family = inquiry.family;
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);

@@ -7,7 +7,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, METRIC6, Refusal, family_of, octets, unspecified},
+    base::{ExplainedErrno, INET, INET6, METRIC6, family_of, octets, unspecified},
     wire::{Attributes, Draft, Fields, Reply},
 };
 use alloc::vec::Vec;
@@ -77,7 +77,7 @@ pub(super) fn metrics(draft: &mut Draft, route: &RouteRecord) {
 }
 
 /// Reads `RTA_METRICS` (`ip_metrics_convert`).
-fn read_metrics(inner: Attributes<'_>) -> Result<RouteMetrics, Refusal> {
+fn read_metrics(inner: Attributes<'_>) -> Result<RouteMetrics, ExplainedErrno> {
     let mut metrics = RouteMetrics::default();
     for (number, value) in inner {
         let number = usize::from(number);
@@ -168,7 +168,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(inquiry: &Inquiry<'_>) -> Result<Wanted, Refusal> {
+    fn of(inquiry: &Inquiry<'_>) -> Result<Wanted, ExplainedErrno> {
         let Ok(head) = inquiry.head(HEAD) else {
             return if inquiry.asker.is_strict {
                 Err(NetErrno::EINVAL.into())
@@ -220,7 +220,7 @@ impl Wanted {
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses, `ENODEV` for its interface, `ENOENT` for its table.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let wanted = Wanted::of(inquiry)?;
     if let Some(index) = wanted.interface {
         crate::base::link_numbered(inquiry.network, index)?;
@@ -251,7 +251,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
 }
 
 /// Reads a route of a request.
-fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, Refusal> {
+fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, ExplainedErrno> {
     let family = inquiry.family;
     let head = Fields(inquiry.head(HEAD)?);
     let attributes = Attributes::after(inquiry.message.body, HEAD);
@@ -297,7 +297,7 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `EOPNOTSUPP`, and those of the change.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let mut route = read(inquiry)?;
     if route.kind == 0 {
         route.kind = number::KIND_UNICAST;
@@ -313,7 +313,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
 }
 
 /// Returns the error of a change of routes, with the text that its family has for it.
-fn refusal(error: AdministrationError, family: u8, gateway: Option<IpAddr>) -> Refusal {
+fn refusal(error: AdministrationError, family: u8, gateway: Option<IpAddr>) -> ExplainedErrno {
     let (of4, of6) = match error {
         AdministrationError::SourceInvalid => {
             (Some("Invalid prefsrc address"), Some("Invalid source address"))
@@ -330,14 +330,14 @@ fn refusal(error: AdministrationError, family: u8, gateway: Option<IpAddr>) -> R
         AdministrationError::NoEntry => (None, Some("Can not replace route - no match found")),
         error => return error.into(),
     };
-    Refusal { number: error.into(), text: if family == INET { of4 } else { of6 } }
+    ExplainedErrno { number: error.into(), text: if family == INET { of4 } else { of6 } }
 }
 
 /// Removes a route.
 ///
 /// # Errors
 /// `EINVAL`, `EOPNOTSUPP`, `ESRCH`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let mut route = read(inquiry)?;
     if inquiry.family == INET6 {
         route.scope = number::SCOPE_NOWHERE;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     NetErrno,
-    base::{INET, INET6, NAME_BYTES, Refusal, octets},
+    base::{ExplainedErrno, INET, INET6, NAME_BYTES, octets},
     wire::{Attributes, Draft, Fields, Reply, flag},
 };
 use alloc::{string::ToString, vec::Vec};
@@ -107,7 +107,7 @@ pub(super) fn describe(reply: Reply, kind: u16, rule: &RuleRecord) -> Vec<u8> {
 ///
 /// # Errors
 /// `EINVAL` for a request that a strict check refuses.
-pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn dump(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     if inquiry.asker.is_strict {
         let head = inquiry.message.body.get(..HEAD);
         let head =
@@ -134,7 +134,7 @@ fn network(
     number: u16,
     (family, bits): (u8, u8),
     text: &'static str,
-) -> Result<Option<(IpAddr, u8)>, Refusal> {
+) -> Result<Option<(IpAddr, u8)>, ExplainedErrno> {
     if bits == 0 {
         return Ok(None);
     }
@@ -151,7 +151,7 @@ fn read_ports(
     attributes: Attributes<'_>,
     number: u16,
     text: &'static str,
-) -> Result<Option<(u16, u16)>, Refusal> {
+) -> Result<Option<(u16, u16)>, ExplainedErrno> {
     let Some(bytes) = attributes.find(number).map(Fields) else { return Ok(None) };
     let range = bytes.u16(0).zip(bytes.u16(2));
     let range = range.filter(|(first, last)| *first != 0 && *last != 0 && first <= last);
@@ -159,7 +159,7 @@ fn read_ports(
 }
 
 /// Checks the lengths of attributes (`fib_rule_policy`).
-fn check_lengths(mut attributes: Attributes<'_>) -> Result<(), Refusal> {
+fn check_lengths(mut attributes: Attributes<'_>) -> Result<(), ExplainedErrno> {
     let is_short = |(number, value): (u16, &[u8])| {
         let least = match number {
             attribute::INPUT | attribute::OUTPUT => {
@@ -181,7 +181,7 @@ fn check_lengths(mut attributes: Attributes<'_>) -> Result<(), Refusal> {
 }
 
 /// Reads a rule of a request.
-fn read(inquiry: &Inquiry<'_>) -> Result<RuleRecord, Refusal> {
+fn read(inquiry: &Inquiry<'_>) -> Result<RuleRecord, ExplainedErrno> {
     let family = inquiry.family;
     let head = inquiry.message.body.get(..HEAD);
     let head = Fields(head.ok_or(NetErrno::EINVAL.saying("Invalid msg length"))?);
@@ -218,10 +218,11 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RuleRecord, Refusal> {
         ip_protocol: small(attribute::IP_PROTOCOL).unwrap_or(0),
         suppress_prefix: attributes.u32(attribute::SUPPRESS_PREFIX).filter(is_all),
         suppress_group: attributes.u32(attribute::SUPPRESS_GROUP).filter(is_all),
-        ..RuleRecord::of_table(family == INET6, 0, table)
+        is_version6: family == INET6,
+        ..RuleRecord::of_table(0, table)
     };
     let users = attributes.find(attribute::USERS).map(Fields);
-    check_target(&rule, attributes.find(attribute::GO_TO).is_some())?;
+    check_target(&rule, attributes.find(attribute::GO_TO))?;
     let users = users.and_then(|pair| pair.u32(0).zip(pair.u32(4)));
     if users.is_some_and(|(first, last)| first == u32::MAX || last == u32::MAX || first > last) {
         return Err(NetErrno::EINVAL.saying("Invalid uid range"));
@@ -240,8 +241,8 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RuleRecord, Refusal> {
 }
 
 /// Checks that a rule goes on with another if its action says so. The stack knows the priority of one that has none.
-fn check_target(rule: &RuleRecord, has_target: bool) -> Result<(), Refusal> {
-    let text = match (rule.action == number::RULE_GO_TO, has_target) {
+fn check_target(rule: &RuleRecord, target: Option<&[u8]>) -> Result<(), ExplainedErrno> {
+    let text = match (rule.action == number::RULE_GO_TO, target.is_some()) {
         (false, true) => "Unexpected goto",
         (true, false) => "Missing goto target for action goto",
         (true, true) if rule.priority.is_some_and(|own| rule.target <= own) => {
@@ -256,7 +257,7 @@ fn check_target(rule: &RuleRecord, has_target: bool) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `EAFNOSUPPORT`, `EEXIST`, `ENOBUFS`, `EOPNOTSUPP`.
-pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let rule = read(inquiry)?;
     if rule.type_of_service & ECN != 0 {
         return Err(NetErrno::EINVAL.saying("Invalid dsfield (tos): ECN bits must be 0"));
@@ -279,7 +280,7 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// `EINVAL`, `EAFNOSUPPORT`, `ENOENT`, `EPERM`.
-pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), Refusal> {
+pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
     let wanted = read(inquiry)?;
     Ok(inquiry.network.change(&NetworkChange::RemoveRule(wanted))?)
 }

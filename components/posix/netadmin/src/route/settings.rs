@@ -2,7 +2,7 @@
 use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
-    base::{INET, INET6, Refusal, link_numbered},
+    base::{ExplainedErrno, INET, INET6, link_numbered},
     wire::{Attributes, Draft, Reply},
 };
 use alloc::{vec, vec::Vec};
@@ -87,7 +87,7 @@ pub(super) fn dump(inquiry: &Inquiry<'_>) -> Vec<Vec<u8>> {
 ///
 /// # Errors
 /// `EINVAL`, also for an interface that is not there.
-pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn get(inquiry: &Inquiry<'_>) -> Result<Vec<Vec<u8>>, ExplainedErrno> {
     let attributes = Attributes::after(inquiry.message.body, HEAD);
     let number = attributes.u32(attribute::INTERFACE).ok_or(NetErrno::EINVAL)? as i32;
     let scope = match number {

@@ -1,4 +1,4 @@
-//! What the stack is made of: its protocols, its routing tables, and the work of its threads.
+//! Tables of the stack's parts: its protocols, its routing tables, and the work of its threads.
 use super::pad;
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::{fmt::Write, net::IpAddr};

@@ -149,7 +149,7 @@ impl NetworkAdministration for FakeNetwork {
         vec![TableRecord { is_version6: false, number: 254 }]
     }
     fn rules(&self) -> Vec<RuleRecord> {
-        let rule = |priority, table| RuleRecord::of_table(false, priority, table);
+        let rule = |priority, table| RuleRecord::of_table(priority, table);
         vec![rule(0, 255), rule(32_766, 254), rule(32_767, 253)]
     }
     fn neighbours(&self) -> Vec<NeighbourRecord> {

@@ -56,7 +56,7 @@ fn rules_are_read_and_told_as_programs_have_them() {
         source_ports: Some((1, 2)),
         destination_ports: Some((3, 3)),
         suppress_prefix: Some(9),
-        ..RuleRecord::of_table(false, 77, 1000)
+        ..RuleRecord::of_table(77, 1000)
     };
     assert_eq!(*rule, expected);
     let notice = crate::route::notification(&NetworkNotice::Rule(expected));

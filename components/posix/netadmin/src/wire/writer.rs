@@ -1,6 +1,6 @@
 //! Writing of messages.
 use super::{NetlinkMessage, flag};
-use crate::{base::Refusal, request::Asker};
+use crate::{base::ExplainedErrno, request::Asker};
 use alloc::vec::Vec;
 
 /// Bytes of the header of an attribute: its length and its number.
@@ -33,7 +33,7 @@ impl Reply {
         Draft { bytes }
     }
     /// Returns the end of a dump.
-    pub(crate) fn done(self, result: Result<(), Refusal>, asker: &Asker) -> Vec<u8> {
+    pub(crate) fn done(self, result: Result<(), ExplainedErrno>, asker: &Asker) -> Vec<u8> {
         let text = told(result, asker);
         let tail = if text.is_some() { flag::ACK_TEXTS } else { 0 };
         let reply = Reply { flags: self.flags | flag::MULTI | tail, ..self };
@@ -44,7 +44,7 @@ impl Reply {
     pub(crate) fn acknowledge(
         self,
         message: &NetlinkMessage<'_>,
-        result: Result<(), Refusal>,
+        result: Result<(), ExplainedErrno>,
         asker: &Asker,
     ) -> Vec<u8> {
         let is_whole = result.is_err() && asker.quote == Quote::Whole;
@@ -58,12 +58,12 @@ impl Reply {
 }
 
 /// Returns the text of a result that the asker wants to know.
-fn told(result: Result<(), Refusal>, asker: &Asker) -> Option<&'static str> {
+fn told(result: Result<(), ExplainedErrno>, asker: &Asker) -> Option<&'static str> {
     result.err().and_then(|refusal| refusal.text).filter(|_| asker.wants_texts)
 }
 
 /// Returns the negative error number of a result, zero for success.
-fn negative(result: Result<(), Refusal>) -> [u8; 4] {
+fn negative(result: Result<(), ExplainedErrno>) -> [u8; 4] {
     let number = result.map_or_else(|error| (error.number.0 as i32).wrapping_neg(), |()| 0);
     number.to_le_bytes()
 }

@@ -1,9 +1,11 @@
 //! [`LinkAddress`]: `struct sockaddr_ll`.
-use super::FAMILY;
 use crate::socket::interface::SocketAddress;
 use interfaces::nic::MacAddress;
+use linux_raw_sys::net;
 use vfs::Errno;
 
+/// AF_PACKET.
+pub(in crate::socket) const FAMILY: u16 = net::AF_PACKET as u16;
 /// Bytes of `struct sockaddr_ll`: family 2, protocol 2, interface 4, hardware 2, kind 1, length 1, address 8.
 pub(super) const ADDRESS_BYTES: usize = 20;
 /// Offset of the address on the link.

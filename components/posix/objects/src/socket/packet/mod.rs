@@ -25,6 +25,7 @@ use super::{
     interface::{Socket, SocketKind},
     internet::{self, errno},
 };
+pub(super) use address::FAMILY;
 use address::LinkAddress;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -44,9 +45,6 @@ lock_class! {
     static CONTROL = "packet.control";
     static SENDING = "packet.sending";
 }
-
-/// AF_PACKET.
-pub(super) const FAMILY: u16 = net::AF_PACKET as u16;
 
 /// A membership that the program added, with the numbers that it gave (`struct packet_mreq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
