@@ -14,6 +14,8 @@ pub enum PathDiscovery {
     Required,
     /// `IP_PMTUDISC_PROBE`: as `Required`, but what is known of the path's MTU is ignored.
     Probe,
+    /// `IP_PMTUDISC_INTERFACE`: as `Probe`, but no packet forbids fragmentation on its way.
+    Interface,
 }
 
 /// Options of any Internet socket.

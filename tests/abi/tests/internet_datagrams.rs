@@ -11,8 +11,8 @@ use abi::{
     *,
 };
 use libc::{
-    EACCES, EADDRNOTAVAIL, EAGAIN, EDESTADDRREQ, EFAULT, EINVAL, EMSGSIZE, ENODEV, MSG_TRUNC,
-    SO_BROADCAST,
+    EACCES, EADDRNOTAVAIL, EAGAIN, EDESTADDRREQ, EFAULT, EINVAL, EMSGSIZE, ENODEV, MSG_ERRQUEUE,
+    MSG_TRUNC, SO_BROADCAST,
 };
 use std::{net::SocketAddr, thread};
 
@@ -484,5 +484,80 @@ fn writers_at_once_keep_their_datagrams_whole() {
             let own = seen.iter().filter(|byte| **byte / EACH == writer);
             assert!(own.copied().eq(writer * EACH..(writer + 1) * EACH), "in the writer's order");
         }
+    });
+}
+
+#[test]
+fn a_datagram_of_ipv6_that_no_packet_holds_is_told_with_the_mtu() {
+    networked(|| {
+        const MTU: u32 = 65_536;
+        let (one, other) = udp_pair_over(LOCAL6);
+        switch_on(one, IPPROTO_IPV6, libc::IPV6_RECVERR);
+        for length in [65_528, 65_536, 128_000] {
+            assert_eq!(send(one, &vec![0; length], 0), Err(EMSGSIZE), "{length}");
+            let got = receive_message(one, 9, MSG_ERRQUEUE).unwrap();
+            assert_eq!((&got.data[..], got.from), (&[][..], name(other).ok()));
+            let error = got.control_of(IPPROTO_IPV6, libc::IPV6_RECVERR).unwrap();
+            // The error, of this host (SO_EE_ORIGIN_LOCAL), and the MTU.
+            assert_eq!(error[..4], EMSGSIZE.to_ne_bytes());
+            assert_eq!((&error[4..8], &error[8..12]), (&[1, 0, 0, 0][..], &MTU.to_ne_bytes()[..]));
+            assert_eq!(receive_message(one, 9, MSG_ERRQUEUE), Err(EAGAIN));
+        }
+    });
+}
+
+#[test]
+fn the_queue_of_errors_hears_of_no_length_that_ipv4_cannot_tell() {
+    networked(|| {
+        let (one, _other) = udp_pair();
+        switch_on(one, IPPROTO_IP, libc::IP_RECVERR);
+        assert_eq!(send(one, &vec![0; 65_536], 0), Err(EMSGSIZE));
+        assert_eq!(receive_message(one, 9, MSG_ERRQUEUE), Err(EAGAIN));
+        assert_eq!(send(one, &vec![0; 65_535], 0), Err(EMSGSIZE));
+        assert_eq!(receive_message(one, 9, MSG_ERRQUEUE).map(|got| got.data), Ok(vec![]));
+        // The same from a socket of IPv6.
+        let both = socket(libc::AF_INET6, SOCK_DGRAM);
+        switch_on(both, IPPROTO_IPV6, libc::IPV6_RECVERR);
+        switch_on(both, IPPROTO_IP, libc::IP_RECVERR);
+        let mapped = "[::ffff:127.0.0.1]:9".parse().unwrap();
+        assert_eq!(send_to(both, &vec![0; 65_536], mapped), Err(EMSGSIZE));
+        assert_eq!(receive_message(both, 9, MSG_ERRQUEUE), Err(EAGAIN));
+    });
+}
+
+#[test]
+fn a_socket_that_heeds_the_interface_alone_cuts_nothing() {
+    networked(|| {
+        // The MTU of loopback less the headers of IPv6 and UDP.
+        const WHOLE: usize = 65_488;
+        let (one, other) = udp_pair_over(LOCAL6);
+        let discover = |how: i32| set(one, IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, how);
+        for (how, is_cut) in [
+            (libc::IPV6_PMTUDISC_DO, false),
+            (libc::IPV6_PMTUDISC_PROBE, false),
+            (libc::IPV6_PMTUDISC_INTERFACE, false),
+            (libc::IPV6_PMTUDISC_OMIT, true),
+        ] {
+            assert_eq!(discover(how), Ok(0));
+            assert_eq!(send(one, &[1; WHOLE], 0), Ok(WHOLE), "{how}");
+            assert_eq!(next(other).len(), WHOLE);
+            let cut = if is_cut { Ok(WHOLE + 1) } else { Err(EMSGSIZE) };
+            assert_eq!(send(one, &[2; WHOLE + 1], 0), cut, "{how}");
+        }
+        assert_eq!(next(other).len(), WHOLE + 1);
+    });
+}
+
+#[test]
+fn a_part_that_is_too_long_ends_a_corked_datagram() {
+    networked(|| {
+        let (one, other) = quick_pair();
+        switch_on(one, IPPROTO_UDP, UDP_CORK);
+        assert_eq!(send(one, &[1; 60_000], 0), Ok(60_000));
+        assert_eq!(send(one, &[2; 60_000], 0), Err(EMSGSIZE));
+        assert_eq!(send(one, b"new", 0), Ok(3));
+        assert_eq!(set(one, IPPROTO_UDP, UDP_CORK, 0i32), Ok(0));
+        assert_eq!(next(other), b"new");
+        assert_eq!(receive(other, 9, 0), Err(EAGAIN));
     });
 }

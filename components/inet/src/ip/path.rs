@@ -177,7 +177,8 @@ impl<B: Buffer> Stack<B> {
         let source = self.source_for(run, request, route, interface)?;
         let link = interface.mtu_for(destination);
         // A probe is to find out whether what is known of the path still holds.
-        let is_trusted = !is_local && request.discovery != PathDiscovery::Probe;
+        let ignores = matches!(request.discovery, PathDiscovery::Probe | PathDiscovery::Interface);
+        let is_trusted = !is_local && !ignores;
         let known = self.path_mtus.get(destination, run.now_ns).filter(|_| is_trusted);
         let given = |number| Some(route.metrics.get(number)).filter(|value| *value != 0);
         let limits = [given(RouteMetrics::MTU), known];

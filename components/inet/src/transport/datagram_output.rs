@@ -21,7 +21,7 @@ use crate::{
     tables::{interface::InterfaceIndex, routes::RouteKind},
 };
 use core::net::{IpAddr, SocketAddr};
-use interfaces::sockets::{DatagramProtocol, ErrorReport, Payload, SentDatagram};
+use interfaces::sockets::{DatagramProtocol, ErrorReport, Payload, SentDatagram, SocketFamilies};
 
 /// Bytes of a payload that stand beside the headers, at most, instead of in a buffer of their own.
 const BESIDE_MAX: usize = 64;
@@ -66,7 +66,9 @@ impl<B: Buffer> Stack<B> {
         socket: &DatagramHandle,
         datagram: &SentDatagram,
     ) -> Result<(), SocketError> {
-        if datagram.payload.length() > usize::from(u16::MAX) {
+        // A packet of IPv6 is measured once its path is known (`udpv6_sendmsg`, `rawv6_sendmsg`).
+        let is_ping = socket.protocol == DatagramProtocol::Ping;
+        if (socket.families == SocketFamilies::V4 || is_ping) && is_over_long(datagram) {
             return Err(SocketError::MessageSize);
         }
         match socket.protocol {
@@ -93,6 +95,9 @@ impl<B: Buffer> Stack<B> {
         }
         let link = scope_of(&state, end, ScopeUse::Send)?;
         let end = named(&state, end);
+        if end.is_ipv4() && is_over_long(datagram) {
+            return Err(SocketError::MessageSize);
+        }
         let mut request = request_for(&state, protocol_of(socket), end);
         request.interface = link.map(InterfaceIndex).or(request.interface);
         let is_special = wish(run, &state, datagram, &mut request)?;
@@ -168,6 +173,11 @@ impl<B: Buffer> Stack<B> {
             payload: Payload::Bytes([].into()),
         });
     }
+}
+
+/// Returns whether a payload is longer than the length field of any header.
+fn is_over_long(datagram: &SentDatagram) -> bool {
+    datagram.payload.length() > usize::from(u16::MAX)
 }
 
 /// Puts the wishes of one datagram into its request. Returns whether it has any that change the path.

@@ -77,6 +77,7 @@ pub(crate) fn request_for(
         // A stream learns the path's MTU by itself.
         discovery: match discovery {
             PathDiscovery::Probe => PathDiscovery::Required,
+            PathDiscovery::Interface => PathDiscovery::Never,
             other => other,
         },
         sender: SenderTraits { mark: ip.mark, user, ports: (port, peer.port()) },

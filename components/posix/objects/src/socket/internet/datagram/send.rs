@@ -3,7 +3,7 @@ use super::{InternetDatagram, control, names::errno_of_use};
 use crate::socket::{
     interface::{Outgoing, Send, Shut},
     internet::{
-        address::{self, AddressUse},
+        address::{self, AddressFamily, AddressUse},
         settings::Flags,
     },
 };
@@ -62,10 +62,7 @@ impl InternetDatagram {
         message: &Outgoing<'_>,
         how: Send,
     ) -> Result<usize, Errno> {
-        let length = source.remaining();
-        if length > LENGTH_MAX {
-            return Err(Errno::EMSGSIZE);
-        }
+        let length = self.readable(source.remaining())?;
         if how.is_urgent {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -85,6 +82,8 @@ impl InternetDatagram {
             cork = self.cork.lock();
             let corked = cork.get_or_insert(Corked { first: datagram, bytes: Vec::new() });
             if corked.bytes.len() + length > LENGTH_MAX {
+                // The parts before it are lost (`udp_flush_pending_frames`).
+                *cork = None;
                 return Err(Errno::EMSGSIZE);
             }
             corked.bytes.append(&mut bytes);
@@ -100,6 +99,20 @@ impl InternetDatagram {
         datagram.payload = read_payload(source, length)?;
         self.socket().send(datagram).map_err(errno_of_use)?;
         Ok(length)
+    }
+    /// Returns the bytes of a payload of `length` that are read. The stack measures a packet of IPv6 against its path and tells the
+    /// error queue of one that is too long: one byte too many is enough for that.
+    ///
+    /// # Errors
+    /// `EMSGSIZE` for a payload that no packet holds, if the stack tells nothing more of it.
+    fn readable(&self, length: usize) -> Result<usize, Errno> {
+        let is_measured =
+            self.family == AddressFamily::V6 && self.protocol != DatagramProtocol::Ping;
+        match length {
+            ..=LENGTH_MAX => Ok(length),
+            _ if is_measured => Ok(LENGTH_MAX + 1),
+            _ => Err(Errno::EMSGSIZE),
+        }
     }
     /// Sends the parts that were kept, if there are any (UDP_CORK was turned off).
     pub(super) fn uncork(&self) -> Result<(), Errno> {

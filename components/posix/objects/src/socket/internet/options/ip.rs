@@ -30,12 +30,13 @@ const OCTET: ValueRange = ValueRange::From(0, 255);
 const OCTET_OR_DEFAULT: ValueRange = ValueRange::From(-1, 255);
 const SWITCH: ValueRange = ValueRange::From(0, 1);
 
-/// Returns the discovery with a number of Linux. IP_PMTUDISC_INTERFACE and IP_PMTUDISC_OMIT send packets that may be fragmented.
+/// Returns the discovery with a number of Linux. IP_PMTUDISC_OMIT sends packets that may be fragmented.
 fn discovery(value: i32) -> PathDiscovery {
     match value {
         1 => PathDiscovery::Wanted,
         2 => PathDiscovery::Required,
         3 => PathDiscovery::Probe,
+        4 => PathDiscovery::Interface,
         _ => PathDiscovery::Never,
     }
 }
