@@ -1,9 +1,10 @@
 """Runs tests of Python's own suite and prints how each ended, in order of their names.
 
-    outcomes.py MODULE [--only PATTERN | --without PATTERN]...
+    outcomes.py MODULE [--only PATTERN | --without PATTERN | --with RESOURCE]...
 
 What the tests print is dropped. A PATTERN is part of a test's name. As with `python3 -m test`, what takes very long
-or asks the Internet is skipped. The loopback interface is switched on, as a system that has started has it.
+or asks the Internet is skipped, unless RESOURCE names it (`network`). The loopback interface is switched on, as a
+system that has started has it.
 """
 import fcntl
 import os
@@ -76,15 +77,15 @@ def switch_loopback_on():
 
 def main(module, arguments):
     switch_loopback_on()
-    only, without = (
+    only, without, resources = (
         [value for name, value in zip(arguments, arguments[1:]) if name == option]
-        for option in ("--only", "--without")
+        for option in ("--only", "--without", "--with")
     )
     said = os.dup(1)
     nowhere = os.open(os.environ.get("OUTCOMES_LOG", os.devnull), os.O_WRONLY | os.O_CREAT, 0o644)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    support.use_resources = RESOURCES
+    support.use_resources = RESOURCES + resources
     outcomes = Outcomes()
     suite = unittest.defaultTestLoader.loadTestsFromName("test." + module)
     # A suite, not tests one by one: it sets classes and modules up.

@@ -111,9 +111,10 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Packages of the comparison `network`.
-const NETWORKED: [&str; 30] = [
+const NETWORKED: [&str; 32] = [
     "apache2-utils",
     "bind9-dnsutils",
+    "busybox",
     "curl",
     "dnsmasq-base",
     "ethtool",
@@ -124,6 +125,7 @@ const NETWORKED: [&str; 30] = [
     "iputils-arping",
     "iputils-ping",
     "iputils-tracepath",
+    "isc-dhcp-client",
     "libpython3.11-testsuite",
     "lsof",
     "mtr-tiny",
