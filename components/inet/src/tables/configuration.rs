@@ -115,7 +115,8 @@ impl Configuration {
         self.bring(index, |one| one.address == own);
         Ok(())
     }
-    /// Removes an address, its own routes, and the routes of its network if it was the last.
+    /// Removes an address, its own routes, the routes of its network if it was the last there, and all routes of IPv4 through the
+    /// interface if it was the last of IPv4 (`fib_disable_ip`).
     ///
     /// # Errors
     /// [`ChangeError::Missing`].
@@ -127,7 +128,13 @@ impl Configuration {
         let interface = self.interfaces.get_mut(&index).ok_or(ChangeError::Missing)?;
         let place = interface.addresses.iter().position(|one| one.address == address);
         let removed = Arc::make_mut(interface).addresses.remove(place.ok_or(ChangeError::Missing)?);
+        let has_version4 = interface.addresses.iter().any(|one| one.address.is_ipv4());
         self.renew_routes(index, &removed);
+        if address.is_ipv4() && !has_version4 {
+            let is_kept =
+                |route: &Route| route.destination.address().is_ipv6() || !route.is_of(index);
+            self.routes.retain(|_, route| is_kept(route));
+        }
         Ok(removed)
     }
     /// Removes the routes that an entry brought, then adds those of all entries of the interface.
@@ -156,7 +163,7 @@ impl Configuration {
     }
     /// Removes the routes through an interface that is to be switched off, but those of [`stays`].
     pub fn drop_routes(&mut self, index: InterfaceIndex) {
-        self.routes.retain(|_, route| route.interface != index || stays(route));
+        self.routes.retain(|_, route| !route.is_of(index) || stays(route));
     }
     /// Changes the entry of an address by `change`.
     ///
@@ -499,6 +506,36 @@ mod tests {
         assert_eq!(route.preferred_source, Some("10.0.0.3".parse().unwrap()));
         all.remove_address(CARD, "10.0.0.3".parse().unwrap()).unwrap();
         assert_eq!(all.routes.iter().count(), 0);
+    }
+
+    #[test]
+    fn an_interface_without_addresses_of_ipv4_has_no_such_routes() {
+        let mut all = with_card();
+        let route = |to: &str, kind| Route {
+            kind,
+            ..Route::on_link(Prefix::new(to.parse().unwrap(), 16).unwrap(), CARD)
+        };
+        all.add_address(CARD, address("10.0.0.2", 24)).unwrap();
+        all.add_address(CARD, address("10.1.0.2", 24)).unwrap();
+        for (to, kind) in [
+            ("10.7.0.0", RouteKind::Unicast),
+            ("10.8.0.0", RouteKind::Blackhole),
+            ("fd00::", RouteKind::Unicast),
+            ("fd01::", RouteKind::Unreachable),
+        ] {
+            all.routes.add(TableId::MAIN, route(to, kind)).unwrap();
+        }
+        let left = |all: &Configuration| {
+            let own = all.routes.iter().map(|(_, route)| route.destination.address().to_string());
+            own.collect::<Vec<_>>()
+        };
+        all.remove_address(CARD, "10.0.0.2".parse().unwrap()).unwrap();
+        assert!(left(&all).contains(&"10.7.0.0".to_owned()));
+        all.remove_address(CARD, "10.1.0.2".parse().unwrap()).unwrap();
+        assert_eq!(left(&all), ["10.8.0.0", "fd00::", "fd01::"]);
+        // A refusal of IPv4 has no interface.
+        all.drop_routes(CARD);
+        assert_eq!(left(&all), ["10.8.0.0"]);
     }
 
     #[test]

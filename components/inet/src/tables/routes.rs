@@ -102,6 +102,11 @@ impl Route {
     pub fn through(gateway: IpAddr, destination: Prefix, interface: InterfaceIndex) -> Route {
         Route { gateway: Some(gateway), ..Route::on_link(destination, interface) }
     }
+    /// Returns whether the route belongs to an interface. One of IPv4 that leads nowhere has none; of IPv6, it is loopback's.
+    pub fn is_of(&self, interface: InterfaceIndex) -> bool {
+        let has_interface = self.kind.has_interface() || self.destination.address().is_ipv6();
+        has_interface && self.interface == interface
+    }
 }
 
 /// The error of a change.
