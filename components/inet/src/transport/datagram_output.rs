@@ -24,9 +24,9 @@ use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{DatagramProtocol, ErrorReport, Payload, SentDatagram, SocketFamilies};
 
 /// Bytes of a payload that stand beside the headers, at most, instead of in a buffer of their own.
-const BESIDE_MAX: usize = 64;
+pub(crate) const BESIDE_MAX: usize = 64;
 /// The least MTU at which they do: fragments keep all headers in the first.
-const BESIDE_MTU_MIN: u32 = 576;
+pub(crate) const BESIDE_MTU_MIN: u32 = 576;
 
 impl From<SendError> for SocketError {
     fn from(error: SendError) -> SocketError {

@@ -2,7 +2,7 @@
 use super::{
     datagram_control::DatagramHandle,
     datagram_input::ends_of,
-    datagram_output::{Dispatch, packet_of},
+    datagram_output::{BESIDE_MAX, BESIDE_MTU_MIN, Dispatch, packet_of},
 };
 use crate::{
     base::{
@@ -93,6 +93,7 @@ impl<B: Buffer> Stack<B> {
         self.admit(socket, &dispatch, datagram.payload.length())?;
         let packet = match checksum_at(socket, number) {
             Some(at) => summed(&dispatch, &datagram.payload, at)?,
+            None if path.mtu >= BESIDE_MTU_MIN => contiguous(&datagram.payload, BESIDE_MAX)?,
             None => packet_of(path, &datagram.payload, 0)?,
         };
         Ok(self.send_on(run, path, request, packet)?)
@@ -125,11 +126,7 @@ impl<B: Buffer> Stack<B> {
             self.report_size(socket, dispatch);
             return Err(SocketError::MessageSize);
         }
-        let mut head = [0; HEAD_MAX];
-        let count = payload.read(0, &mut head);
-        let head = head.get(..count).unwrap_or_default();
-        let rest = payloads::sent::<B>(payload, count).ok_or(SocketError::NoMemory)?;
-        let mut packet = Departure::new(head, rest).ok_or(SocketError::NoMemory)?;
+        let mut packet: Departure<B> = contiguous(payload, HEAD_MAX)?;
         match Family::of(dispatch.request.destination) {
             Family::V4 => self.complete_header(&mut packet, dispatch)?,
             Family::V6 if length < ipv6::HEADER_LENGTH => return Err(SocketError::Invalid),
@@ -178,6 +175,15 @@ impl<B: Buffer> Stack<B> {
         packet.patch(CHECKSUM_AT, Sum::of(header).checksum());
         Ok(())
     }
+}
+
+/// Returns the packet of a payload. Its first bytes, up to `most` or [`HEAD_MAX`], are contiguous: receivers look for headers there.
+fn contiguous<B: Buffer>(payload: &Payload, most: usize) -> Result<Departure<B>, SocketError> {
+    let mut head = [0; HEAD_MAX];
+    let count = payload.read(0, head.get_mut(..most.min(HEAD_MAX)).unwrap_or_default());
+    let head = head.get(..count).unwrap_or_default();
+    let rest = payloads::sent(payload, count).ok_or(SocketError::NoMemory)?;
+    Departure::new(head, rest).ok_or(SocketError::NoMemory)
 }
 
 /// Returns the packet of a payload with its checksum at `at` (`IPV6_CHECKSUM`).
