@@ -9,6 +9,7 @@ mod datagrams;
 mod datagrams_tests;
 mod error;
 mod filter;
+mod kept;
 mod network;
 mod options;
 mod stream;
@@ -27,6 +28,7 @@ pub use administration::{
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
 pub use filter::FilterSlot;
+pub use kept::{KEPT_WORDS, KeptWords};
 pub use network::{
     Acceptor, CloseKind, ConnectionState, DatagramProtocol, DatagramSocket, MoreData, Network,
     QuickAcknowledge, SentDatagram, SocketFamilies, SocketOwner, StreamInfo, StreamSocket,

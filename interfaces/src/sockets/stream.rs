@@ -14,7 +14,7 @@
 //! Locks: `stream.writing` (a writer, over its copy) > `stream.send`; `stream.reading` (a reader, over its copy) >
 //! `stream.receive`; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
 use super::{
-    FilterSlot, SocketError, SocketOwner,
+    FilterSlot, KeptWords, SocketError, SocketOwner,
     stream_pieces::{Queue, StreamPiece, collect},
 };
 use crate::nic::PacketSegment;
@@ -210,6 +210,7 @@ pub struct Stream {
     reading: Mutex<TakenPieces>,
     send: Mutex<Queue>,
     receive: Mutex<Queue>,
+    kept: KeptWords,
     observer: Arc<dyn SocketObserver>,
     filter: FilterSlot,
 }
@@ -240,6 +241,7 @@ impl Stream {
             reading: Mutex::new(&READING, TakenPieces::default()),
             send: Mutex::new(&SEND, Queue::default()),
             receive: Mutex::new(&RECEIVE, Queue::default()),
+            kept: KeptWords::default(),
             observer,
             filter: FilterSlot::default(),
         }
@@ -496,6 +498,10 @@ impl Stream {
             self.received.store(received, Ordering::Release);
         }
         self.observer.notify(SocketEvents::READABLE);
+    }
+    /// Returns the words that the stack keeps here for its successor.
+    pub fn kept(&self) -> &KeptWords {
+        &self.kept
     }
     /// Returns the number of bytes of memory that further received bytes may hold.
     pub fn receive_room(&self) -> usize {

@@ -19,6 +19,7 @@ mod wire;
 pub use connection::{
     Connection,
     kept::{KeptClock, KeptConnection, KeptError},
+    kept_words::{KEPT_WORDS, KeptCounters, KeptShape, KeptState, MOVING_WORDS},
     settings::{Ecn, Settings},
     time_wait::{TIME_WAIT_NS, TimeWait, TimeWaitReply},
     types::{

@@ -79,6 +79,13 @@ impl Connection {
         }
     }
 
+    /// Makes a connection whose SYN is to be sent one of a predecessor, which sent the SYN first at `syn_ns`: the peer may answer that
+    /// one, and echo its timestamp.
+    pub fn resume_at(&mut self, iss: u32, syn_ns: u64) {
+        self.start_at(iss);
+        self.send.syn_ns = syn_ns;
+    }
+
     /// Makes the connection that answers a SYN, in SYN-RECEIVED.
     pub(crate) fn answer(
         now_ns: u64,

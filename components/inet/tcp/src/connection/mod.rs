@@ -12,6 +12,7 @@ mod icmp;
 mod info;
 mod input;
 pub(crate) mod kept;
+pub(crate) mod kept_words;
 mod output;
 mod pacing;
 mod parts;

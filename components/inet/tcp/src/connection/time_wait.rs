@@ -1,5 +1,5 @@
 //! TIME-WAIT: the small state that is left of a closed connection (RFC 9293 section 3.10.7.4, RFC 6191, RFC 1337).
-use super::{parts::TimestampClock, settings::INVALID_INTERVAL_NS};
+use super::{kept_words::KEPT_WORDS, parts::TimestampClock, settings::INVALID_INTERVAL_NS};
 use crate::{
     clock::{NEVER, SECOND, tick},
     wire::{
@@ -106,5 +106,46 @@ impl TimeWait {
     pub fn reuse_for_connect(&self, now_ns: u64) -> Option<u32> {
         let is_old_enough = now_ns.saturating_sub(self.clock.recent_ns) >= SECOND;
         (self.clock.is_enabled && is_old_enough).then(|| self.seq.wrapping_add(REUSE_DISTANCE))
+    }
+}
+
+const CLOCK: u64 = 1 << 8;
+const PROTECTED: u64 = 1 << 9;
+/// The greatest window scale (RFC 7323 section 2.3).
+const SCALE_MAX: u8 = 14;
+
+impl TimeWait {
+    /// Returns words of which a successor makes the state again.
+    pub fn words(&self) -> [u64; KEPT_WORDS] {
+        let flag = |is_set: bool, flag: u64| u64::from(is_set) * flag;
+        let flags = flag(self.clock.is_enabled, CLOCK) | flag(self.is_protected, PROTECTED);
+        [
+            u64::from(self.seq) << 32 | u64::from(self.ack),
+            u64::from(self.clock.offset) << 32 | u64::from(self.clock.recent),
+            self.clock.recent_ns,
+            self.deadline_ns,
+            self.window,
+            flags | u64::from(self.scale),
+        ]
+    }
+
+    /// Makes the state of the words that a predecessor kept.
+    pub fn of_words(words: &[u64; KEPT_WORDS], now_ns: u64) -> TimeWait {
+        let [numbers, clock, recent_ns, deadline_ns, window, rest] = *words;
+        TimeWait {
+            seq: (numbers >> 32) as u32,
+            ack: numbers as u32,
+            window,
+            scale: (rest as u8).min(SCALE_MAX),
+            clock: TimestampClock {
+                is_enabled: rest & CLOCK != 0,
+                offset: (clock >> 32) as u32,
+                recent: clock as u32,
+                recent_ns,
+            },
+            deadline_ns: deadline_ns.min(now_ns.saturating_add(TIME_WAIT_NS)),
+            answered_ns: NEVER,
+            is_protected: rest & PROTECTED != 0,
+        }
     }
 }

@@ -7,7 +7,7 @@ mod request;
 
 use crate::{
     clock::SECOND,
-    connection::{Connection, settings::Settings, types::Arrival},
+    connection::{Connection, kept_words::KEPT_WORDS, settings::Settings, types::Arrival},
     wire::{
         secret::{Flow, Secret},
         segment::{FastOpenCookie, TcpFlags, TcpSegment},
@@ -154,6 +154,29 @@ impl Listener {
             deadline_ns: request.deadline_ns,
             timeouts: request.timeouts,
         })
+    }
+
+    /// Returns whether there is a half-open request.
+    pub fn has_request(&self, flow: &Flow) -> bool {
+        self.requests.contains_key(flow)
+    }
+
+    /// Returns words of a half-open request, of which a successor makes it again ([`Listener::resume_request`]).
+    pub fn request_words(&self, flow: &Flow) -> Option<[u64; KEPT_WORDS]> {
+        self.requests.get(flow).map(HalfOpen::words)
+    }
+
+    /// Makes a half-open request of a predecessor again. Its SYN-ACK is due at `now_ns`.
+    pub fn resume_request(
+        &mut self,
+        now_ns: u64,
+        (flow, secret): (&Flow, &Secret),
+        words: &[u64; KEPT_WORDS],
+    ) {
+        self.remove(flow);
+        let request = HalfOpen::of_words(words, secret.timestamps_offset(flow), now_ns);
+        self.timers.insert((request.deadline_ns, *flow));
+        self.requests.insert(*flow, request);
     }
 
     /// Puts a child, which a predecessor of this listener made, at the end of the accept queue.

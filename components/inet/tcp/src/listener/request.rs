@@ -2,7 +2,7 @@
 use super::Context;
 use crate::{
     clock::{SECOND, tick},
-    connection::{Connection, handshake::Agreement, settings::Settings},
+    connection::{Connection, handshake::Agreement, kept_words::KEPT_WORDS, settings::Settings},
     receive::window::scale_for,
     wire::{
         segment::{FastOpenCookie, SegmentOptions, TcpFlags, TcpSegment, Timestamps},
@@ -124,6 +124,68 @@ impl HalfOpen {
         let timestamps = self.timestamps(now_ns, settings);
         let options = SegmentOptions { timestamps, ..SegmentOptions::default() };
         TcpSegment { seq: self.iss.wrapping_add(1), options, ..self.bare() }
+    }
+}
+
+const SCALED: u64 = 1 << 40;
+const SACK: u64 = 1 << 41;
+const ECN: u64 = 1 << 42;
+const CLOCK: u64 = 1 << 43;
+const SIZED: u64 = 1 << 44;
+/// The greatest window scale (RFC 7323 section 2.3).
+const SCALE_MAX: u8 = 14;
+
+impl HalfOpen {
+    /// Returns words of which a successor makes the request again. Lost are the headers of the SYN and the Fast Open cookie, which
+    /// the peer has by then or asks for again.
+    pub(super) fn words(&self) -> [u64; KEPT_WORDS] {
+        let options = &self.syn.options;
+        let flag = |is_set: bool, flag: u64| u64::from(is_set) * flag;
+        let marks = TcpFlags::ECE | TcpFlags::CWR;
+        let flags = flag(options.wscale.is_some(), SCALED)
+            | flag(options.sack_permitted, SACK)
+            | flag(self.syn.flags.contains(marks), ECN)
+            | flag(options.timestamps.is_some(), CLOCK)
+            | flag(options.mss.is_some(), SIZED);
+        let small = u64::from(self.syn.window) << 16 | u64::from(options.mss.unwrap_or(0));
+        [
+            u64::from(self.syn.seq) << 32 | u64::from(self.iss),
+            flags | u64::from(options.wscale.unwrap_or(0)) << 32 | small,
+            options.timestamps.map_or(0, |clock| clock.value.into()),
+            self.room,
+            self.first_ns,
+            0,
+        ]
+    }
+
+    /// Makes the request of the words that a predecessor kept. Its SYN-ACK is to be repeated now.
+    pub(super) fn of_words(words: &[u64; KEPT_WORDS], clock_offset: u32, now_ns: u64) -> HalfOpen {
+        let [numbers, shape, clock, room, first_ns, _] = *words;
+        let has = |flag: u64| shape & flag != 0;
+        let mut flags = TcpFlags::SYN;
+        flags.set(TcpFlags::ECE | TcpFlags::CWR, has(ECN));
+        let options = SegmentOptions {
+            mss: has(SIZED).then_some(shape as u16),
+            wscale: has(SCALED).then_some(((shape >> 32) as u8).min(SCALE_MAX)),
+            sack_permitted: has(SACK),
+            timestamps: has(CLOCK).then_some(Timestamps { value: clock as u32, echo: 0 }),
+            ..SegmentOptions::default()
+        };
+        let (seq, window) = ((numbers >> 32) as u32, (shape >> 16) as u16);
+        HalfOpen {
+            syn: TcpSegment { seq, flags, window, options, ..TcpSegment::default() },
+            iss: numbers as u32,
+            clock_offset,
+            room,
+            first_ns,
+            // A round trip that the death of a stack has prolonged is no measure.
+            repeated_ns: Some(now_ns),
+            deadline_ns: now_ns,
+            timeouts: 0,
+            is_acked: false,
+            cookie: None,
+            headers: None,
+        }
     }
 }
 
