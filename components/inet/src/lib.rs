@@ -32,7 +32,9 @@ pub use ip::{
 };
 pub use service::{
     inet::{Inet, InetClock, RealTime},
+    kept::KeptArea,
     links::{LinkDetails, PacketLink, ReceivedFrame},
+    streams::kept::{KeptListening, KeptPort, KeptSocket},
 };
 pub use sockets::{
     bindings::Binding,
@@ -48,4 +50,4 @@ pub use tables::{
     neighbours::{NeighbourKey, NeighbourState},
     routes::{Route, RouteError, RouteKind, Routes, TableId, maker},
 };
-pub use transport::datagram_control::DatagramHandle;
+pub use transport::{datagram_control::DatagramHandle, datagram_kept::KeptDatagram};

@@ -98,6 +98,31 @@ impl<B: Buffer> Stack<B> {
             self.add_stable(run, interface, prefix, (None, None), 0);
         }
     }
+    /// Begins again what belongs to the addresses of an interface whose stack had a predecessor: their groups, probes of those that
+    /// are not in use yet, and the question for routers if none has answered.
+    pub(crate) fn resume_ipv6(&self, run: &mut StackRun<'_, B>, interface: &Interface) {
+        let index = interface.index;
+        if interface.is_loopback() {
+            return;
+        }
+        let delay_ns = self.random.below(DELAY_NS);
+        let at_ns = run.now_ns.saturating_add(delay_ns);
+        for entry in &interface.addresses {
+            let IpAddr::V6(address) = entry.address else { continue };
+            // An address can do without its group.
+            let _ = self.join_group(run, index, solicited_node(address).into());
+            if entry.flags.contains(AddressFlags::TENTATIVE) {
+                self.autoconfiguration.lock().probe(index, address, at_ns);
+            }
+        }
+        let mut routes = run.configuration.routes.iter().map(|(_, route)| route);
+        let is_answered =
+            |route: &Route| route.interface == index && route.protocol == maker::ADVERTISEMENT;
+        let asks = interface.ipv6.is_autoconfigured && interface.link_local().is_some();
+        if asks && interface.is_up() && !routes.any(is_answered) {
+            self.autoconfiguration.lock().solicit(index, at_ns);
+        }
+    }
     /// Ends IPv6 on an interface that went down.
     pub fn stop_ipv6(&self, index: InterfaceIndex) {
         self.autoconfiguration.lock().forget(index);

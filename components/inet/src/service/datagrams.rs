@@ -1,6 +1,6 @@
 //! Sockets of datagrams: UDP, ping and raw sockets. What they do is in the floors below; here they meet the clock and the cards.
 use super::inet::Inet;
-use crate::transport::datagram_control::DatagramHandle;
+use crate::transport::{datagram_control::DatagramHandle, datagram_kept::KeptDatagram};
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use interfaces::sockets::{
@@ -24,6 +24,22 @@ pub(crate) fn open(
 ) -> Result<Arc<dyn DatagramSocket>, SocketError> {
     let socket = inet.stack().datagram_open(queue, protocol, families, owner);
     Ok(Arc::new(InetDatagramSocket { inet: Arc::clone(inet), socket }))
+}
+
+impl Inet {
+    /// Makes a socket of datagrams of a stack that is gone again. The addresses and routes are set before. The predecessor was
+    /// retired ([`Inet::retire`]), and its handle is not used any more.
+    ///
+    /// # Errors
+    /// `NetworkDown` for a stack that nobody holds any more.
+    pub fn restore_datagram(
+        &self,
+        kept: KeptDatagram,
+    ) -> Result<Arc<dyn DatagramSocket>, SocketError> {
+        let inet = self.itself()?;
+        let socket = inet.run(|stack, run| stack.datagram_restore(run, kept));
+        Ok(Arc::new(InetDatagramSocket { inet, socket }))
+    }
 }
 
 impl DatagramSocket for InetDatagramSocket {
@@ -55,7 +71,9 @@ impl DatagramSocket for InetDatagramSocket {
         self.inet.run(|stack, run| stack.datagram_path_mtu(run, &self.socket))
     }
     fn close(&self) {
-        self.inet.run(|stack, run| stack.datagram_close(run, &self.socket));
+        if !self.inet.is_retired() {
+            self.inet.run(|stack, run| stack.datagram_close(run, &self.socket));
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! [`Inet`]: a network stack with its clock, its cards and its sockets.
 use super::{
     administration::observers::AdministrationObservers,
+    kept::{
+        ImageWriter,
+        flows::{KeptFlow, KeptFlows, KeptSlot},
+    },
     links::{CardLinks, PacketLink, ReceivedFrame},
     outside::Outside,
     passage::{Passage, PassagePool, PendingPacket},
@@ -16,9 +20,12 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use interfaces::{nic::PacketSegment, sockets::SocketError};
-use rt::{sync::Event, time::Instant};
+use rt::{
+    sync::{Event, Once},
+    time::Instant,
+};
 
 /// The clock of a stack.
 pub trait InetClock: Send + Sync {
@@ -29,6 +36,18 @@ pub trait InetClock: Send + Sync {
 /// The clock of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealTime;
+
+/// The phase of a stack's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum StackPhase {
+    /// It works.
+    Running,
+    /// It gets the sockets of its predecessor. Frames and timers wait for its work.
+    Restoring,
+    /// It has a successor.
+    Retired,
+}
 
 impl InetClock for RealTime {
     fn now_ns(&self) -> u64 {
@@ -56,6 +75,10 @@ pub struct Inet {
     /// The time at which the thread of timers looks again.
     next_poll_ns: AtomicU64,
     timer_event: Event,
+    /// The phase of its life: a [`StackPhase`].
+    phase: AtomicU8,
+    /// Writes what a successor needs, if there will be one.
+    writer: Once<Arc<ImageWriter>>,
 }
 
 impl Inet {
@@ -75,6 +98,8 @@ impl Inet {
             taps: Arc::new(Taps::new()),
             next_poll_ns: AtomicU64::new(u64::MAX),
             timer_event: Event::new(),
+            phase: AtomicU8::new(StackPhase::Running as u8),
+            writer: Once::new(),
         })
     }
     /// Returns the stack: interfaces, addresses, routes, neighbours.
@@ -94,8 +119,61 @@ impl Inet {
             .stack
             .configure(|all| all.edit_interface(interface, |one| one.offloads = offloads));
     }
+    /// Makes the stack one that has a successor, or is about to get one ([`Inet::restore_stream`]): it takes no frames, runs no
+    /// timers, and the end of a handle does not end the connection.
+    pub fn retire(&self) {
+        self.enter(StackPhase::Retired);
+        if let Some(writer) = self.writer.get() {
+            writer.leave();
+        }
+    }
+    /// Returns whether it has a successor.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == StackPhase::Retired as u8
+    }
+    fn enter(&self, phase: StackPhase) {
+        self.phase.store(phase as u8, Ordering::SeqCst);
+        self.timer_event.signal();
+    }
+    /// Makes the stack one that gets the sockets of its predecessor.
+    pub(super) fn begin_restoring(&self) {
+        self.enter(StackPhase::Restoring);
+    }
+    /// Ends [`Inet::begin_restoring`].
+    pub(super) fn end_restoring(&self) {
+        self.enter(StackPhase::Running);
+    }
+    fn is_running(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == StackPhase::Running as u8
+    }
+    /// Returns whether there will be a successor that gets what is kept.
+    #[inline]
+    pub(crate) fn is_kept(&self) -> bool {
+        self.writer.get().is_some()
+    }
+    /// Returns the slots for connections that no client knows of, if they are kept.
+    pub(crate) fn kept_flows(&self) -> Option<&Arc<KeptFlows>> {
+        self.writer.get().map(|writer| writer.flows())
+    }
+    /// Takes the connections of the predecessor that no client knows of.
+    pub(super) fn take_found(&self) -> Vec<(KeptFlow, KeptSlot)> {
+        self.writer.get().map(|writer| writer.take_found()).unwrap_or_default()
+    }
+    /// Sets the writer of what a successor needs.
+    pub(super) fn set_writer(&self, writer: Arc<ImageWriter>) {
+        self.writer.get_or_init(|| writer);
+    }
+    /// Keeps a change that is none of the configuration, for a successor.
+    pub(crate) fn keep(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.keep();
+        }
+    }
     /// Takes frames that came by an interface, and empties `batch`.
     pub fn received(&self, interface: InterfaceIndex, batch: &mut Vec<ReceivedFrame>) {
+        if !self.is_running() {
+            return batch.clear();
+        }
         self.pass(|passage| {
             self.run_in(passage, |stack, run| {
                 for frame in batch.drain(..) {
@@ -118,6 +196,9 @@ impl Inet {
     }
     /// Does what time demands. Returns the time of the next call, in nanoseconds.
     pub fn poll(&self) -> u64 {
+        if !self.is_running() {
+            return u64::MAX;
+        }
         // Nothing that is armed before the tables are asked has to wake the thread.
         self.next_poll_ns.store(0, Ordering::SeqCst);
         self.pass(|passage| {

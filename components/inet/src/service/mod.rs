@@ -5,6 +5,7 @@
 mod administration;
 pub mod datagrams;
 pub mod inet;
+pub mod kept;
 pub mod links;
 mod network;
 mod outside;

@@ -95,6 +95,12 @@ impl<S> Bindings<S> {
         }
         is_free
     }
+    /// Adds a socket that is at no port. Other sockets are not looked at.
+    pub fn put(&self, socket: &Arc<S>, binding: Binding) {
+        if let Some(shard) = self.ports(binding.port) {
+            self.add(&mut shard.write(), socket, binding);
+        }
+    }
     /// Adds a socket that is at no port at one of `range`, from the first to the last. Returns the port; `None` if none is free. All
     /// identifiers are taken for one range.
     pub fn bind_any(

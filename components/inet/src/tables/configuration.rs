@@ -47,6 +47,20 @@ pub enum ChangeError {
 }
 
 impl Configuration {
+    /// Returns a configuration of these interfaces, routes and rules, as another one had them.
+    pub(crate) fn of(
+        interfaces: Vec<Interface>,
+        routes: Vec<(TableId, Route)>,
+        rules: Rules,
+    ) -> Configuration {
+        let interfaces = interfaces.into_iter().map(|one| (one.index, Arc::new(one))).collect();
+        let mut all = Configuration { interfaces, routes: Routes::default(), rules };
+        for (table, route) in routes {
+            // Only a route that is there twice is refused.
+            let _ = all.routes.add(table, route);
+        }
+        all
+    }
     /// Returns the interface of number `index`.
     pub fn interface(&self, index: InterfaceIndex) -> Option<&Interface> {
         self.interfaces.get(&index).map(Arc::as_ref)

@@ -90,10 +90,10 @@ pub enum RuleError {
 /// The rules of both families.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    version4: Option<Arc<[RuleRecord]>>,
-    version6: Option<Arc<[RuleRecord]>>,
+    pub(crate) version4: Option<Arc<[RuleRecord]>>,
+    pub(crate) version6: Option<Arc<[RuleRecord]>>,
     /// A rule of IPv4 was changed once.
-    has_changed4: bool,
+    pub(crate) has_changed4: bool,
 }
 
 /// Returns the rules of a new stack. IPv6 has no table for defaults.

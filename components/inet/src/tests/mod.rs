@@ -1,5 +1,6 @@
 //! Tests of the stack: hosts on a link, in virtual time.
 mod announce;
+mod datagram_restart;
 mod datagrams;
 mod fragments;
 mod fuzz;

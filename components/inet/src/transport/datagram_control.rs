@@ -284,7 +284,7 @@ impl<B: Buffer> Stack<B> {
 }
 
 /// Returns the binding that a table has. Echo replies come to a socket from anywhere, also if it is connected (`ping_lookup`).
-fn in_table(socket: &DatagramHandle, binding: Binding) -> Binding {
+pub(super) fn in_table(socket: &DatagramHandle, binding: Binding) -> Binding {
     let is_ping = socket.protocol == DatagramProtocol::Ping;
     Binding { peer: binding.peer.filter(|_| !is_ping), ..binding }
 }

@@ -2,6 +2,7 @@
 pub mod datagram_control;
 pub mod datagram_groups;
 pub mod datagram_input;
+pub mod datagram_kept;
 pub mod datagram_names;
 pub mod datagram_output;
 pub mod errors_in;

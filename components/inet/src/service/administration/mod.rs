@@ -159,9 +159,11 @@ impl NetworkAdministration for StackAdministration {
             NetworkChange::RemoveRule(wanted) => {
                 Ok(inet.stack().configure(|all| all.remove_rule(wanted))?)
             }
-            NetworkChange::Neighbour(record, mode) => neighbours::set(&inet, record, *mode),
+            NetworkChange::Neighbour(record, mode) => {
+                neighbours::set(&inet, record, *mode).inspect(|()| inet.keep())
+            }
             NetworkChange::RemoveNeighbour { interface, address } => {
-                neighbours::remove(&inet, *interface, *address)
+                neighbours::remove(&inet, *interface, *address).inspect(|()| inet.keep())
             }
         }
     }
@@ -187,7 +189,7 @@ impl NetworkAdministration for StackAdministration {
         values: &[i64],
     ) -> Result<(), AdministrationError> {
         let inet = self.inet.upgrade().ok_or(AdministrationError::NetworkDown)?;
-        parameters::set(&inet, parameter, values)
+        parameters::set(&inet, parameter, values).inspect(|()| inet.keep())
     }
     fn observe(&self, observer: Arc<dyn AdministrationObserver>) {
         if let Some(inet) = self.inet.upgrade() {

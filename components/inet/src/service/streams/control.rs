@@ -129,7 +129,7 @@ impl SocketState {
         passage.worker.events().add(PacketEvent::TcpActiveOpen, 1);
         self.peer = Some(peer);
         let hashes = (taken.hash, inet.streams().flows.peer_hash(&taken.flow));
-        let live = LiveConnection::new((connection, taken.flow), hashes, path);
+        let live = LiveConnection::new((connection, taken.flow), hashes, Some(path));
         self.role = SocketRole::Live(live);
         self.after(inet, passage, socket, TcpEvents::empty());
         Ok(())

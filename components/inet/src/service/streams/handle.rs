@@ -177,7 +177,7 @@ impl StreamSocket for StreamHandle {
         })
     }
     fn close(&self, kind: CloseKind) {
-        if !self.is_closed.swap(true, Ordering::AcqRel) {
+        if !self.is_closed.swap(true, Ordering::AcqRel) && !self.inet.is_retired() {
             self.with(|state, passage| state.close(&self.inet, passage, &self.socket, kind));
         }
     }

@@ -124,6 +124,10 @@ impl SocketState {
         if self.options.unsent_low_water != 0 {
             live.note_unsent(&self.stream, self.options.unsent_low_water);
         }
+        if inet.is_kept() {
+            // Packets leave when the call ends: the successor of this stack knows of all that has left.
+            live.keep_words(&self.stream);
+        }
         if self.is_orphan {
             let was_closing = live.is_closing;
             live.is_closing = is_closing(live);
@@ -224,6 +228,17 @@ fn count_end(events: &EventRow, live: &LiveConnection, stream: &Stream) {
 }
 
 impl LiveConnection {
+    /// Keeps the connection for a successor, with its stream.
+    #[inline]
+    fn keep_words(&mut self, stream: &Stream) {
+        let shape = self.connection.kept_shape();
+        if self.kept_shape == Some(shape) {
+            stream.kept().store(&self.connection.moving_words());
+        } else {
+            self.kept_shape = Some(shape);
+            stream.kept().store(&self.connection.kept_words());
+        }
+    }
     /// Lets received bytes hold more memory, if the program's reads call for it.
     #[inline]
     fn tune(&mut self, stream: &Stream, now_ns: u64) {

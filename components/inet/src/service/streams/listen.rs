@@ -29,6 +29,7 @@ impl Listening {
         while let Some((flow, segment)) = self.listener.output(passage.now_ns) {
             send_bare(inet, passage, (&flow, InterfaceIndex::LOOPBACK), options, segment);
         }
+        self.keep_less();
     }
 }
 
@@ -106,7 +107,9 @@ impl SocketState {
         let secret = &inet.streams().secret;
         let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);
         let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room, headers };
-        match listening.listener.input(&context, &arrival.segment, iss) {
+        let reply_of_listener = listening.listener.input(&context, &arrival.segment, iss);
+        listening.keep(inet, &arrival.flow, arrival.interface);
+        match reply_of_listener {
             ListenerReply::Drop => ListenNext::Done,
             ListenerReply::Send(segment) => {
                 reply(passage, &path, &arrival, segment);
@@ -124,7 +127,7 @@ impl SocketState {
                 let acceptor = Arc::clone(&listening.acceptor);
                 let peer_hash = inet.streams().flows.peer_hash(&arrival.flow);
                 let hashes = (hash, peer_hash);
-                let live = LiveConnection::new((connection, arrival.flow), hashes, path);
+                let live = LiveConnection::new((connection, arrival.flow), hashes, Some(path));
                 let child =
                     self.child(inet, passage, Arc::clone(&stream), (live, &effect), arrival);
                 ListenNext::Child(child, stream, acceptor)

@@ -1,7 +1,13 @@
 //! [`Listening`]: the state of a listening socket.
 use super::{parameters::StreamParameters, path::StreamPath};
-use crate::tables::interface::InterfaceIndex;
-use alloc::sync::Arc;
+use crate::{
+    service::{
+        inet::Inet,
+        kept::flows::{FlowStage, KeptFlow, KeptSlot},
+    },
+    tables::interface::InterfaceIndex,
+};
+use alloc::{collections::BTreeMap, sync::Arc};
 use interfaces::sockets::{Acceptor, StreamOptions};
 use tcp::{Flow, Listener, ListenerSettings, Settings};
 
@@ -25,6 +31,8 @@ pub(crate) struct Listening {
     /// TCP_FASTOPEN.
     fast_open_max: usize,
     answer_path: Option<AnswerPath>,
+    /// The slots of half-open connections, for a successor.
+    kept: BTreeMap<Flow, KeptSlot>,
 }
 
 impl Listening {
@@ -36,8 +44,14 @@ impl Listening {
         let settings =
             ListenerSettings { backlog: backlog as usize, ..ListenerSettings::default() };
         let listener = Listener::new(settings);
-        let mut listening =
-            Listening { listener, acceptor, backlog, fast_open_max: 0, answer_path: None };
+        let mut listening = Listening {
+            listener,
+            acceptor,
+            backlog,
+            fast_open_max: 0,
+            answer_path: None,
+            kept: BTreeMap::new(),
+        };
         listening.configure(options);
         listening
     }
@@ -72,5 +86,27 @@ impl Listening {
         settings.fast_open_limit = if is_fast { self.fast_open_max } else { 0 };
         settings.cookies = parameters.cookies();
         settings.abort_on_overflow = parameters.aborts_on_overflow();
+    }
+    /// Keeps a half-open connection for a successor, or ends that, after a segment of `flow` that came by `interface`.
+    pub(crate) fn keep(&mut self, inet: &Inet, flow: &Flow, interface: InterfaceIndex) {
+        let Some(flows) = inet.kept_flows() else { return };
+        let Some(words) = self.listener.request_words(flow) else {
+            self.kept.remove(flow);
+            return;
+        };
+        if !self.kept.contains_key(flow) {
+            let stage = FlowStage::HalfOpen(interface.0);
+            let slot = flows.keep(&KeptFlow { flow: *flow, stage, words });
+            self.kept.extend(slot.map(|slot| (*flow, slot)));
+        }
+    }
+    /// Gives a half-open connection of a predecessor its slot.
+    pub(crate) fn keep_on(&mut self, flow: Flow, slot: KeptSlot) {
+        self.kept.insert(flow, slot);
+    }
+    /// Ends the keeping of half-open connections that are no more.
+    pub(crate) fn keep_less(&mut self) {
+        let listener = &self.listener;
+        self.kept.retain(|flow, _| listener.has_request(flow));
     }
 }

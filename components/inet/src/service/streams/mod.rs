@@ -5,21 +5,22 @@
 pub(crate) mod arrival;
 pub(crate) mod captured;
 mod control;
-mod ends;
+pub(crate) mod ends;
 mod fast_open;
 mod filter;
-mod flows;
+pub(crate) mod flows;
 pub(crate) mod handle;
 mod header;
 mod held;
 mod input;
+pub mod kept;
 mod listen;
 mod listening;
 mod options;
 mod output;
 pub(crate) mod parameters;
 mod path;
-mod ports;
+pub(crate) mod ports;
 pub(crate) mod records;
 pub(crate) mod socket;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! [`StreamParameters`]: the settings of TCP for all sockets of the stack (`/proc/sys/net/ipv4/tcp_*`; tcp(7)), with the defaults
 //! and the ranges of Linux. A connection takes those of its handshake when it begins, and the others when its options change.
+use alloc::vec::Vec;
 use core::{
     ops::RangeInclusive,
     sync::atomic::{AtomicI64, Ordering},
@@ -27,6 +28,9 @@ macro_rules! parameters {
         impl StreamParameters {
             pub(crate) fn new() -> StreamParameters {
                 StreamParameters { $($field: AtomicI64::new($default),)* }
+            }
+            fn rows(&self) -> impl Iterator<Item = (&AtomicI64, RangeInclusive<i64>)> {
+                [$((&self.$field, $range)),*].into_iter()
             }
             fn find(
                 &self,
@@ -76,6 +80,15 @@ pub(crate) enum WaitingReuse {
 }
 
 impl StreamParameters {
+    /// Returns the values of all parameters.
+    pub(crate) fn all(&self) -> Vec<i64> {
+        self.rows().map(|(place, _)| place.load(Ordering::Relaxed)).collect()
+    }
+    /// Sets all parameters, but those whose values are out of their ranges.
+    pub(crate) fn set_all(&self, values: &[i64]) {
+        let rows = self.rows().zip(values).filter(|((_, range), value)| range.contains(value));
+        rows.for_each(|((place, _), value)| place.store(*value, Ordering::Relaxed));
+    }
     /// Returns the value of a parameter; `None` if it is none of these.
     pub(crate) fn get(&self, parameter: NetworkParameter) -> Option<i64> {
         self.find(parameter).map(|(place, _)| place.load(Ordering::Relaxed))

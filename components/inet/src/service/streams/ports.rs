@@ -204,6 +204,19 @@ impl TcpPorts {
         });
         (is_listening == Some(true)).then_some(claim)
     }
+    /// Makes the socket that has the claim `bound` the listener with the claim `claim`, which its predecessor was.
+    pub(crate) fn listen_again(
+        &self,
+        port: u16,
+        (bound, claim): (&PortClaim, &PortClaim),
+        socket: &Arc<TcpSocket>,
+    ) {
+        self.change(port, |entry| {
+            entry.remove(bound);
+            entry.add(claim);
+            entry.listeners.push((*claim, Arc::clone(socket)));
+        });
+    }
     /// Ends listening. The claim becomes that of a bound socket, which is returned.
     pub(crate) fn end_listening(
         &self,

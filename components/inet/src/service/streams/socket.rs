@@ -18,7 +18,7 @@ use core::{
 };
 use interfaces::sockets::{SocketFamilies, SocketOwner, Stream, StreamOptions};
 use rt::{lock_class, memory::Frame, sync::Mutex};
-use tcp::{Connection, Flow};
+use tcp::{Connection, Flow, KeptShape};
 
 lock_class! {
     static SOCKET = "inet.tcp.socket";
@@ -111,6 +111,8 @@ pub(crate) struct LiveConnection {
     pub(crate) is_unsent_high: bool,
     /// The stream's observer was told last that this side's bytes or FIN still wait for an acknowledgement.
     pub(crate) is_closing: bool,
+    /// The part of the connection's state that was kept last beside its counters.
+    pub(super) kept_shape: Option<KeptShape>,
 }
 
 impl LiveConnection {
@@ -118,7 +120,7 @@ impl LiveConnection {
     pub(crate) fn new(
         (connection, flow): (Box<Connection>, Flow),
         (hash, peer_hash): (u64, u64),
-        path: StreamPath,
+        path: Option<StreamPath>,
     ) -> Box<LiveConnection> {
         Box::new(LiveConnection {
             peer_hash,
@@ -126,13 +128,14 @@ impl LiveConnection {
             connection,
             flow,
             hash,
-            path: Some(path),
+            path,
             held: HeldPayload::default(),
             packing: None,
             is_held_by_more: false,
             not_taken: 0,
             is_unsent_high: false,
             is_closing: false,
+            kept_shape: None,
         })
     }
 }

@@ -6,17 +6,33 @@ use super::{
     output::send_bare,
     ports::{PortClaim, PortStage},
     socket::{SocketRole, SocketState, TcpSocket},
-    waiting::{WAITING, Waiting},
+    waiting::{WAITING, WAITING_KEPT, Waiting},
 };
 use crate::{
     ip::events::PacketEvent,
-    service::{inet::Inet, passage::Passage},
+    service::{
+        inet::Inet,
+        kept::flows::{FlowStage, KeptFlow, KeptSlot},
+        passage::Passage,
+    },
 };
 use alloc::{boxed::Box, sync::Arc};
+use interfaces::sockets::StreamOptions;
 use rt::sync::Mutex;
 use tcp::{TimeWait, TimeWaitReply};
 
 impl Waiting {
+    /// Keeps the state for a successor, unless it has ended.
+    fn keep(&self, inet: &Inet, time_wait: &TimeWait) {
+        let Some(flows) = inet.kept_flows() else { return };
+        let stage = FlowStage::Waiting(self.claim);
+        let kept = KeptFlow { flow: self.flow, stage, words: time_wait.words() };
+        let slot = flows.keep(&kept);
+        let state = self.state.lock();
+        if state.is_some() {
+            *self.kept.lock() = slot;
+        }
+    }
     /// Ends the state: the flow and the port are free again. The lock is held until the flow is out of the table: a segment that
     /// finds the state ended finds another owner of the flow, or none.
     fn end(self: &Arc<Waiting>, inet: &Inet) {
@@ -25,6 +41,7 @@ impl Waiting {
             let owner = FlowOwner::Waiting(Arc::clone(self));
             inet.streams().flows.remove(&self.flow, self.hash, &owner);
             *state = None;
+            self.kept.lock().take();
             inet.streams().ports.release(self.flow.local_port, &self.claim);
         }
     }
@@ -44,6 +61,7 @@ impl Waiting {
             return None;
         }
         *state = None;
+        self.kept.lock().take();
         inet.streams().ports.release(self.flow.local_port, &self.claim);
         Some(iss)
     }
@@ -86,6 +104,31 @@ impl Inet {
     }
 }
 
+impl Inet {
+    /// Makes a connection in TIME-WAIT of a predecessor again, unless another one has its flow.
+    pub(crate) fn wait_again(&self, kept: &KeptFlow, claim: PortClaim, slot: KeptSlot) {
+        let (streams, flow) = (self.streams(), kept.flow);
+        let state = TimeWait::of_words(&kept.words, self.now_ns());
+        let deadline_ns = state.deadline();
+        let mut options = StreamOptions::default();
+        options.ip.interface = claim.interface;
+        let hash = streams.flows.hash(&flow);
+        let waiting = Arc::new(Waiting {
+            flow,
+            hash,
+            claim,
+            options,
+            state: Mutex::new(&WAITING, Some(state)),
+            kept: Mutex::new(&WAITING_KEPT, Some(slot)),
+        });
+        if streams.flows.insert(&flow, hash, FlowOwner::Waiting(Arc::clone(&waiting))) {
+            streams.ports.add(flow.local_port, &claim);
+            streams.waiting.add(deadline_ns, streams.number(), waiting);
+            self.arm(deadline_ns);
+        }
+    }
+}
+
 /// Ends those whose time has come.
 fn expire(inet: &Inet, now_ns: u64) {
     let table = &inet.streams().waiting;
@@ -117,11 +160,13 @@ impl SocketState {
                 claim,
                 options: self.options,
                 state: Mutex::new(&WAITING, Some(state)),
+                kept: Mutex::new(&WAITING_KEPT, None),
             });
             let old = FlowOwner::Live(Arc::clone(socket));
             let new = FlowOwner::Waiting(Arc::clone(&waiting));
             streams.ports.add(live.flow.local_port, &claim);
             if streams.flows.replace(&live.flow, live.hash, &old, new) {
+                waiting.keep(inet, &state);
                 passage.worker.events().add(PacketEvent::TcpTimeWait, 1);
                 streams.waiting.add(state.deadline(), socket.number, waiting);
                 inet.arm(state.deadline());

@@ -1,5 +1,6 @@
 //! TIME-WAIT: the small state that is left of a connection, with a bound on their number.
 use super::ports::PortClaim;
+use crate::service::kept::flows::KeptSlot;
 use alloc::{collections::BTreeMap, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::sockets::{SocketFamilies, StreamOptions};
@@ -9,6 +10,7 @@ use tcp::{Flow, TimeWait};
 lock_class! {
     static TABLE = "inet.tcp.waiting";
     pub(super) static WAITING = "inet.tcp.time_wait";
+    pub(super) static WAITING_KEPT = "inet.tcp.time_wait.kept";
 }
 
 /// A connection in TIME-WAIT.
@@ -19,6 +21,8 @@ pub(crate) struct Waiting {
     pub(super) options: StreamOptions,
     /// `None` after its end.
     pub(super) state: Mutex<Option<TimeWait>>,
+    /// The slot for a successor, until the end.
+    pub(super) kept: Mutex<Option<KeptSlot>>,
 }
 
 /// The connections in TIME-WAIT, by the time at which they are looked at.

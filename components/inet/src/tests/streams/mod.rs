@@ -3,5 +3,6 @@ mod fuzz;
 mod link;
 mod loopback;
 mod options;
+mod restart;
 mod smoltcp;
 pub mod world;

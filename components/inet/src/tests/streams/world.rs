@@ -157,16 +157,52 @@ impl Server {
     }
 }
 
+/// Memory that outlives a stack, and the number of bytes that can still be written to it.
+pub struct Memory(pub Mutex<(Vec<u8>, usize)>);
+
+impl Memory {
+    pub fn new(length: usize) -> Memory {
+        Memory(Mutex::new((vec![0; length], usize::MAX)))
+    }
+}
+
+impl KeptArea for Memory {
+    fn length(&self) -> usize {
+        self.0.lock().unwrap().0.len()
+    }
+    fn write(&self, at: usize, bytes: &[u8]) {
+        let mut memory = self.0.lock().unwrap();
+        let count = bytes.len().min(memory.1);
+        memory.1 -= count;
+        memory.0.iter_mut().skip(at).zip(&bytes[..count]).for_each(|(place, byte)| *place = *byte);
+    }
+    fn read(&self, at: usize, out: &mut [u8]) {
+        out.fill(0);
+        let memory = self.0.lock().unwrap();
+        memory.0.iter().skip(at).zip(out).for_each(|(byte, place)| *place = *byte);
+    }
+    fn refused(&self, bytes: usize) {
+        panic!("{bytes} bytes do not fit");
+    }
+}
+
 /// A host.
 pub struct Host {
     pub inet: Arc<Inet>,
     pub time: Arc<VirtualTime>,
+    memory: Arc<Memory>,
 }
 
 impl Host {
     pub fn new(seed: u8) -> Host {
         let time = Arc::new(VirtualTime(AtomicU64::new(1000 * S)));
-        Host { inet: Inet::new([seed; 32], time.clone()), time }
+        let memory = Arc::new(Memory::new(1 << 16));
+        let (inet, has_predecessor) = Inet::resume([seed; 32], time.clone(), memory.clone());
+        assert!(!has_predecessor);
+        Host::of(inet, time, memory)
+    }
+    pub fn of(inet: Arc<Inet>, time: Arc<VirtualTime>, memory: Arc<Memory>) -> Host {
+        Host { inet, time, memory }
     }
     /// Lets time pass, and runs the timers.
     pub fn wait(&self, ns: u64) {
@@ -226,6 +262,26 @@ impl PacketLink for Cable {
     }
 }
 
+/// Gives the stack of a host a card.
+fn cable(inet: &Inet) -> Arc<Cable> {
+    let cable = Arc::new(Cable { frames: Mutex::default(), offloads: LinkOffloads::empty() });
+    inet.set_link(CARD, Some(cable.clone()));
+    cable
+}
+
+/// Adds the interface of a host's card.
+fn add_card(host: usize, inet: &Inet) {
+    let number = host as u8 + 1;
+    let mut card = Interface::ethernet(CARD, "eth0", [2, 0, 0, 0, 0, number], 1500);
+    card.flags |= InterfaceFlags::UP | InterfaceFlags::RUNNING;
+    let addresses = [(format!("10.0.0.{number}"), 24), (format!("fd00::{number}"), 64)];
+    card.addresses = addresses
+        .iter()
+        .map(|(text, length)| InterfaceAddress::new(ip(text), *length).unwrap())
+        .collect();
+    inet.stack().configure(|all| all.add_interface(card)).unwrap();
+}
+
 /// A frame on its way: time of arrival, number, host that gets it, bytes.
 type OnTheWay = (u64, u64, usize, Vec<u8>);
 
@@ -242,23 +298,23 @@ pub struct Pair {
 impl Pair {
     pub fn new(seed: u64, weather: Weather) -> Pair {
         let hosts = [Host::new(1), Host::new(2)];
-        let cables = [1u8, 2].map(|number| {
-            let host = &hosts[usize::from(number) - 1];
-            let mut card = Interface::ethernet(CARD, "eth0", [2, 0, 0, 0, 0, number], 1500);
-            card.flags |= InterfaceFlags::UP | InterfaceFlags::RUNNING;
-            let addresses = [(format!("10.0.0.{number}"), 24), (format!("fd00::{number}"), 64)];
-            card.addresses = addresses
-                .iter()
-                .map(|(text, length)| InterfaceAddress::new(ip(text), *length).unwrap())
-                .collect();
-            host.inet.stack().configure(|all| all.add_interface(card)).unwrap();
-            let cable =
-                Arc::new(Cable { frames: Mutex::default(), offloads: LinkOffloads::empty() });
-            host.inet.set_link(CARD, Some(cable.clone()));
-            cable
+        let cables = [0, 1].map(|place| {
+            add_card(place, &hosts[place].inet);
+            cable(&hosts[place].inet)
         });
         let random = Xorshift::new(seed);
         Pair { hosts, cables, weather, on_the_way: BinaryHeap::new(), random, count: 0 }
+    }
+    /// Retires the stack of a host, and gives the host a successor with a fresh card. Returns the old one, whose frames go nowhere
+    /// from now on.
+    pub fn replace(&mut self, host: usize) -> Arc<Inet> {
+        self.collect();
+        let Host { inet, time, memory } = &mut self.hosts[host];
+        inet.retire();
+        let (next, has_predecessor) = Inet::resume([9; 32], time.clone(), memory.clone());
+        assert!(has_predecessor);
+        self.cables[host] = cable(&next);
+        std::mem::replace(inet, next)
     }
     fn chance(&mut self, per_mille: u64) -> bool {
         self.random.chance(per_mille, 1000)

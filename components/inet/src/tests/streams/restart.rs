@@ -1,0 +1,279 @@
+//! A stack that is dropped in the middle of transfers, and its successor, which has what the client kept.
+use super::world::*;
+use crate::*;
+use interfaces::sockets::{
+    CloseKind, IpOptions, Network, SocketFamilies, SocketOwner, SocketProtocol, StreamOptions,
+    StreamState,
+};
+use std::sync::Arc;
+use xorshift::Xorshift;
+
+/// The link of the tests.
+const WEATHER: Weather = Weather { loss: 20, repeats: 10, damage: 10, jitter_ms: 5 };
+
+/// A program's socket and what the client knows of it beside the stream.
+struct Client {
+    program: Program,
+    sent: usize,
+    got: Vec<u8>,
+    is_shut: bool,
+}
+
+impl Client {
+    fn new(program: Program) -> Client {
+        Client { program, sent: 0, got: Vec::new(), is_shut: false }
+    }
+    fn work(&mut self, data: &[u8]) {
+        let next = (self.sent + 20_000).min(data.len());
+        self.sent += self.program.write(&data[self.sent..next]);
+        self.got.extend(self.program.read(30_000));
+        if self.sent == data.len() && !self.is_shut {
+            self.is_shut = true;
+            self.program.socket.shut_down_send();
+        }
+    }
+    fn is_done(&self) -> bool {
+        self.is_shut
+            && self.program.is(StreamState::RECEIVE_ENDED)
+            && self.program.stream.readable() == 0
+    }
+    fn kept(&self) -> KeptSocket {
+        KeptSocket { is_shut_down: self.is_shut, ..kept(&self.program) }
+    }
+}
+
+fn kept(program: &Program) -> KeptSocket {
+    KeptSocket {
+        stream: program.stream.clone(),
+        families: SocketFamilies::V4,
+        owner: SocketOwner { user: 1, inode: 7 },
+        options: StreamOptions::default(),
+        local: program.socket.local(),
+        peer: program.socket.peer(),
+        has_own_address: false,
+        port: KeptPort::Chosen,
+        listening: None,
+        is_shut_down: false,
+    }
+}
+
+/// Drops the stack of a host. Its successor has the sockets of `clients`, whose handles are replaced, and that of `server`.
+fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut Client], server: Option<&mut Server>) {
+    let old = pair.replace(host);
+    let new = pair.hosts[host].inet.clone();
+    let again = |kept| new.restore_stream(kept).expect("a socket that its client kept");
+    if let Some(server) = server {
+        let children = server.accepting.children.lock().unwrap();
+        let ends = children.iter().map(|one| (one.socket.local(), one.socket.peer().unwrap()));
+        let waiting = ends.collect();
+        drop(children);
+        let acceptor = server.accepting.clone();
+        let listening = Some(KeptListening { backlog: 5, acceptor, waiting });
+        let known = KeptSocket { listening, port: KeptPort::Named, ..kept(&server.program) };
+        server.program.socket = again(known);
+        for child in server.accepting.children.lock().unwrap().iter_mut() {
+            child.socket = again(KeptSocket { port: KeptPort::Inherited, ..kept(child) });
+        }
+    }
+    for client in clients {
+        let known = client.kept();
+        let is_child = known.local.port() == 80;
+        let port = if is_child { KeptPort::Inherited } else { KeptPort::Chosen };
+        client.program.socket = again(KeptSocket { port, ..known });
+    }
+    assert_eq!(Arc::strong_count(&old), 1, "nobody has the old stack");
+    drop(old);
+    new.go_on();
+}
+
+#[test]
+fn no_byte_is_lost_when_stacks_die_again_and_again() {
+    for seed in 1..6 {
+        let mut pair = Pair::new(seed, WEATHER);
+        let mut random = Xorshift::new(seed);
+        let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+        let client = pair.hosts[0].connect("10.0.0.2:80");
+        let is_there =
+            pair.until(600, |_| server.waiting() > 0 && client.is(StreamState::CONNECTED));
+        assert!(is_there, "seed {seed}: no connection");
+        let mut ends = [Client::new(client), Client::new(server.accept().unwrap())];
+        let data: Vec<u8> = (0..300_000).map(byte).collect();
+        let mut restarts = 0;
+        let is_done = pair.until(3600, |pair| {
+            ends.iter_mut().for_each(|end| end.work(&data));
+            if random.chance(1, 20) {
+                let [first, second] = &mut ends;
+                match random.below(2) {
+                    0 => restart(pair, 0, &mut [first], None),
+                    _ => restart(pair, 1, &mut [second], Some(&mut server)),
+                }
+                restarts += 1;
+            }
+            ends.iter().all(Client::is_done)
+        });
+        for end in &ends {
+            let error = end.program.stream.take_error();
+            let info = end.program.socket.info();
+            let got = end.got.len();
+            assert!(is_done && end.got == data, "seed {seed}: {got} {error:?} {info:?}");
+        }
+        assert!(restarts > 5, "seed {seed}: {restarts} restarts");
+        ends.iter().for_each(|end| end.program.socket.close(CloseKind::Orderly));
+        drop((ends, server));
+        pair.wait(700 * S);
+        for host in &pair.hosts {
+            assert_eq!(host.counts(), (0, 0, 0), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_listener_and_a_connect_under_way_go_on() {
+    for seed in 1..20 {
+        let mut pair = Pair::new(seed, WEATHER);
+        let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+        let mut client = Client::new(pair.hosts[0].connect("10.0.0.2:80"));
+        let mut random = Xorshift::new(seed);
+        // Damage to packets of ARP goes unnoticed: it takes some seconds of life to find the right neighbour again.
+        let mut turns = 0;
+        let is_there = pair.until(600, |pair| {
+            turns += 1;
+            match random.below(8) {
+                0 if turns < 200 => restart(pair, 0, &mut [&mut client], None),
+                1 if turns < 200 => restart(pair, 1, &mut [], Some(&mut server)),
+                _ => {}
+            }
+            server.waiting() > 0 && client.program.is(StreamState::CONNECTED)
+        });
+        let error = client.program.stream.take_error();
+        assert!(is_there, "seed {seed}: {error:?} {:?}", client.program.socket.info());
+        client.program.write(b"after all");
+        let child = server.accept().unwrap();
+        assert!(pair.until(60, |_| child.stream.readable() == 9), "seed {seed}");
+        assert_eq!(child.read(100), b"after all");
+        assert_eq!(client.program.stream.take_error(), None);
+    }
+}
+
+#[test]
+fn a_successor_refuses_words_that_contradict_themselves() {
+    let mut pair = Pair::new(1, Weather::default());
+    let server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+    let client = Client::new(pair.hosts[0].connect("10.0.0.2:80"));
+    assert!(pair.until(10, |_| server.waiting() > 0));
+    let words = client.program.stream.kept().load();
+    // More was sent than was written.
+    client.program.stream.kept().store(&[9, words[1], words[2], words[3], words[4], words[5]]);
+    pair.replace(0);
+    let again = pair.hosts[0].inet.restore_stream(client.kept());
+    assert_eq!(again.err(), Some(interfaces::sockets::SocketError::Reset));
+    assert!(client.program.is(StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED));
+    assert_eq!(pair.hosts[0].counts(), (0, 0, 0));
+}
+
+#[test]
+fn a_handshake_goes_on_whenever_the_listener_dies() {
+    for steps in 0..8 {
+        let mut pair = Pair::new(1, Weather::default());
+        let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+        let client = Client::new(pair.hosts[0].connect("10.0.0.2:80"));
+        (0..steps).for_each(|_| pair.step(MS));
+        restart(&mut pair, 1, &mut [], Some(&mut server));
+        client.program.write(b"early");
+        // A SYN that was lost with its stack comes again after a second.
+        assert!(pair.until(2, |_| server.waiting() > 0), "after {steps} steps");
+        let child = server.accept().unwrap();
+        assert!(pair.until(2, |_| child.stream.readable() == 5), "after {steps} steps");
+        assert_eq!(client.program.stream.take_error(), None);
+        let records = pair.hosts[1].inet.administration().sockets(SocketProtocol::Tcp);
+        assert_eq!(records.len(), 2, "the listener and its connection");
+    }
+}
+
+#[test]
+fn a_backlog_stays_as_long_as_it_was() {
+    let mut pair = Pair::new(1, Weather::default());
+    let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+    let clients: Vec<_> = (0..3).map(|_| pair.hosts[0].connect("10.0.0.2:80")).collect();
+    assert!(pair.until(10, |_| server.waiting() == clients.len()));
+    restart(&mut pair, 1, &mut [], Some(&mut server));
+    // Linux tells the length of the queue as unacknowledged segments.
+    assert_eq!(server.program.socket.info().unacked, 3);
+    let _child = server.accept().unwrap();
+    assert_eq!(server.program.socket.info().unacked, 2);
+}
+
+#[test]
+fn a_connection_in_time_wait_still_answers() {
+    let mut pair = Pair::new(1, Weather::default());
+    let server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+    let client = pair.hosts[0].connect("10.0.0.2:80");
+    assert!(pair.until(10, |_| server.waiting() > 0));
+    let child = server.accept().unwrap();
+    client.socket.close(CloseKind::Orderly);
+    assert!(pair.until(10, |_| child.is(StreamState::RECEIVE_ENDED)));
+    pair.wait(S);
+    child.socket.shut_down_send();
+    // The acknowledgement of the second FIN is lost with its stack.
+    assert!(pair.until(10, |pair| pair.hosts[0].inet.streams().waiting.count() == 1));
+    pair.weather.loss = 1000;
+    pair.step(0);
+    pair.weather.loss = 0;
+    drop(client);
+    restart(&mut pair, 0, &mut [], None);
+    assert_eq!(pair.hosts[0].counts(), (1, 1, 0));
+    assert!(pair.until(10, |_| child.is(StreamState::SEND_ENDED)));
+    assert_eq!(child.stream.take_error(), None);
+    pair.wait(61 * S);
+    assert_eq!(pair.hosts[0].counts(), (0, 0, 0));
+    // Nothing of it is left for a further successor.
+    restart(&mut pair, 0, &mut [], None);
+    assert_eq!(pair.hosts[0].counts(), (0, 0, 0));
+}
+
+#[test]
+fn both_ends_on_one_host_go_on() {
+    let mut pair = Pair::new(1, Weather::default());
+    let mut server = Server::new(&pair.hosts[0].inet, "127.0.0.1:80", 5);
+    let mut client = Client::new(pair.hosts[0].connect("127.0.0.1:80"));
+    let mut child = Client::new(server.accept().unwrap());
+    let data: Vec<u8> = (0..200_000).map(byte).collect();
+    let mut restarts = 0;
+    while !(client.is_done() && child.is_done()) {
+        client.work(&data);
+        restart(&mut pair, 0, &mut [&mut client, &mut child], Some(&mut server));
+        child.work(&data);
+        restarts += 1;
+        pair.wait(10 * MS);
+        assert!(restarts < 100, "{:?}", client.program.socket.info());
+    }
+    assert!(client.got == data && child.got == data && restarts > 5);
+}
+
+#[test]
+fn options_and_the_claim_on_a_port_come_back() {
+    let mut pair = Pair::new(1, Weather::default());
+    let shared = StreamOptions {
+        ip: IpOptions { reuses_port: true, ttl: Some(9), ..IpOptions::default() },
+        no_delay: true,
+        ..StreamOptions::default()
+    };
+    let bind = |pair: &Pair, options: &StreamOptions| {
+        let program = Program::new(&pair.hosts[0].inet);
+        program.socket.configure(options);
+        let bound = program.socket.bind(at("0.0.0.0:80"));
+        (program, bound)
+    };
+    let (mut program, bound) = bind(&pair, &shared);
+    assert_eq!(bound, Ok(()));
+    let old = pair.replace(0);
+    let known = KeptSocket { options: shared, port: KeptPort::Named, ..kept(&program) };
+    program.socket = pair.hosts[0].inet.restore_stream(known).unwrap();
+    drop(old);
+    pair.hosts[0].inet.go_on();
+    assert_eq!(program.socket.local(), at("0.0.0.0:80"));
+    assert!(bind(&pair, &StreamOptions::default()).1.is_err(), "the port is in use");
+    assert_eq!(bind(&pair, &shared).1, Ok(()), "the options of the socket let it be shared");
+    program.socket.connect(at("10.0.0.2:9")).unwrap();
+    program.socket.close(CloseKind::Abort);
+}
