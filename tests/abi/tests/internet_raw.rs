@@ -181,6 +181,26 @@ fn a_raw_socket_hears_requests_and_replies_with_their_headers() {
 }
 
 #[test]
+fn requests_of_every_length_are_answered() {
+    networked(|| {
+        let four = raw(IPPROTO_ICMP);
+        let six = try_socket(AF_INET6, SOCK_RAW | SOCK_NONBLOCK, ICMP6).unwrap();
+        for length in [56, 57, 100, 1400, 1473, 20_000] {
+            let data: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            for (fd, kind, to, header) in [(four, ECHO, LOCAL, HEADER), (six, ECHO6, LOCAL6, 0)] {
+                let request = echo(kind, 78, 1, &data);
+                assert_eq!(send_to(fd, &request, to), Ok(request.len()));
+                for what in ["request", "reply"] {
+                    let (packet, _) = next(fd);
+                    assert_eq!(packet.len(), header + request.len(), "{what} of {length} bytes");
+                    assert!(packet.ends_with(&data), "{what} of {length} bytes");
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn types_of_icmp_are_filtered() {
     networked(|| {
         const ICMP_FILTER: i32 = 1;
