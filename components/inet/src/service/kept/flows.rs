@@ -9,8 +9,8 @@
 //! ```
 use super::area::KeptArea;
 use crate::service::streams::{
+    claims::{PortClaim, PortOrigin, PortStage},
     ends,
-    ports::{PortClaim, PortOrigin, PortStage},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};

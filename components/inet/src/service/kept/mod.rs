@@ -1,10 +1,10 @@
 //! The state of a stack that outlives it, beside its sockets: interfaces, addresses, routes, neighbours, settings and the secret.
 //!
 //! The stack writes an image of it into a [`KeptArea`] whenever it changes, and a successor begins with the image
-//! ([`Inet::resume`]). Connections that no client knows have slots there ([`flows`]). Sockets are made again by their client, from what that knows of them ([`Inet::restore_stream`],
-//! [`Inet::restore_datagram`]); a tap of a link is opened again. Then the successor goes on ([`Inet::go_on`]): until then it
-//! takes no frames, because it would refuse those of sockets that are not there yet. With the sockets come back the groups and frames that the links receive
-//! for them.
+//! ([`Inet::resume`]). Connections that no client knows have slots there ([`flows`]). Sockets are made again by their client, from
+//! what that knows of them ([`Inet::restore_stream`], [`Inet::restore_datagram`]); a tap of a link is opened again. Then the
+//! successor goes on ([`Inet::go_on`]): until then it takes no frames, because it would refuse those of sockets that are not there
+//! yet. With the sockets come back the groups and frames that the links receive for them.
 //!
 //! Lost on purpose: solicitations under way, fragments, what was learnt of paths, reports of groups. The protocols repeat them. The
 //! probe of an address that is not in use yet begins anew.

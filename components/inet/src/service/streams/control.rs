@@ -1,12 +1,12 @@
 //! Calls of programs that change a socket's state: bind, connect, listen, disconnect, close.
 use super::{
+    claims::{PortClaim, PortOrigin},
     ends::{self, flow},
     flows::FlowOwner,
     listening::Listening,
     options,
     output::{find_path, request_for},
     parameters::WaitingReuse,
-    ports::{PortClaim, PortOrigin},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket, unspecified},
 };
 use crate::{

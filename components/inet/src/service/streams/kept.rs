@@ -5,6 +5,7 @@
 //! last acknowledged byte. The SYN of one that was being opened is sent again with the same sequence number. Handshakes that
 //! others began go on ([`Inet::go_on`]). Bytes out of order are lost: the peer sends them again.
 use super::{
+    claims::{PortClaim, PortOrigin, PortStage},
     ends,
     flows::FlowOwner,
     handle::StreamHandle,
@@ -12,7 +13,6 @@ use super::{
     listening::Listening,
     options,
     output::{bare_request, find_path, request_for},
-    ports::{PortClaim, PortOrigin, PortStage},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{

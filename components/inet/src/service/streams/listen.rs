@@ -1,6 +1,7 @@
 //! Listeners: segments of no connection yet, and their children.
 use super::{
     arrival::TcpArrival,
+    claims::{PortClaim, PortOrigin},
     ends::address,
     flows::FlowOwner,
     handle::StreamHandle,
@@ -9,7 +10,6 @@ use super::{
     options,
     output::{bare_request, find_path, send, send_bare},
     path::StreamPath,
-    ports::{PortClaim, PortOrigin},
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{
@@ -108,7 +108,9 @@ impl SocketState {
         let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);
         let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room, headers };
         let reply_of_listener = listening.listener.input(&context, &arrival.segment, iss);
-        listening.keep(inet, &arrival.flow, arrival.interface);
+        if let Some(flows) = inet.kept_flows() {
+            listening.keep(flows, came);
+        }
         match reply_of_listener {
             ListenerReply::Drop => ListenNext::Done,
             ListenerReply::Send(segment) => {

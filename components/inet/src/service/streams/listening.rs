@@ -1,10 +1,7 @@
 //! [`Listening`]: the state of a listening socket.
 use super::{parameters::StreamParameters, path::StreamPath};
 use crate::{
-    service::{
-        inet::Inet,
-        kept::flows::{FlowStage, KeptFlow, KeptSlot},
-    },
+    service::kept::flows::{FlowStage, KeptFlow, KeptFlows, KeptSlot},
     tables::interface::InterfaceIndex,
 };
 use alloc::{collections::BTreeMap, sync::Arc};
@@ -87,9 +84,8 @@ impl Listening {
         settings.cookies = parameters.cookies();
         settings.abort_on_overflow = parameters.aborts_on_overflow();
     }
-    /// Keeps a half-open connection for a successor, or ends that, after a segment of `flow` that came by `interface`.
-    pub(crate) fn keep(&mut self, inet: &Inet, flow: &Flow, interface: InterfaceIndex) {
-        let Some(flows) = inet.kept_flows() else { return };
+    /// Keeps a half-open connection for a successor, or ends that, after a segment that came so.
+    pub(crate) fn keep(&mut self, flows: &Arc<KeptFlows>, (flow, interface): Came<'_>) {
         let Some(words) = self.listener.request_words(flow) else {
             self.kept.remove(flow);
             return;

@@ -4,6 +4,7 @@
 //! answers goes to a packet, or straight to the connection of this host that it is for ([`output`]).
 pub(crate) mod arrival;
 pub(crate) mod captured;
+pub(crate) mod claims;
 mod control;
 pub(crate) mod ends;
 mod fast_open;

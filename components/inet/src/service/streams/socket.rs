@@ -1,10 +1,10 @@
 //! [`TcpSocket`]: a socket, its lock, and the backlog of segments that came while the lock was held.
 use super::{
     arrival::TcpArrival,
+    claims::{PortClaim, PortOrigin, PortStage},
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
-    ports::{PortClaim, PortOrigin, PortStage},
 };
 use crate::sockets::bindings;
 use alloc::{

@@ -1,10 +1,10 @@
 //! The work of TIME-WAIT: its segments, its end, and its start from a connection.
 use super::{
     arrival::TcpArrival,
+    claims::{PortClaim, PortStage},
     flows::FlowOwner,
     input,
     output::send_bare,
-    ports::{PortClaim, PortStage},
     socket::{SocketRole, SocketState, TcpSocket},
     waiting::{WAITING, WAITING_KEPT, Waiting},
 };

@@ -1,5 +1,5 @@
 //! TIME-WAIT: the small state that is left of a connection, with a bound on their number.
-use super::ports::PortClaim;
+use super::claims::PortClaim;
 use crate::service::kept::flows::KeptSlot;
 use alloc::{collections::BTreeMap, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering};
