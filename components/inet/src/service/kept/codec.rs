@@ -1,4 +1,4 @@
-//! [`Kept`]: values as bytes in memory that outlives the stack. Numbers have the lowest byte first; a list has its length before it.
+//! [`KeptValue`]: values as bytes in memory that outlives the stack. Numbers have the lowest byte first; a list has its length before it.
 use crate::{
     base::address::{AddressScope, Prefix},
     tables::{
@@ -15,7 +15,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{RouteMetrics, RuleRecord};
 
 /// A value that can be kept as bytes.
-pub(super) trait Kept: Sized {
+pub(super) trait KeptValue: Sized {
     /// Appends the bytes of the value.
     fn put(&self, out: &mut Vec<u8>);
     /// Takes a value from the beginning of `from`; `None` if there is none.
@@ -24,7 +24,7 @@ pub(super) trait Kept: Sized {
 
 macro_rules! numbers {
     ($($number:ty)*) => {
-        $(impl Kept for $number {
+        $(impl KeptValue for $number {
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
             }
@@ -40,12 +40,12 @@ numbers! { u8 u16 u32 u64 i64 u128 }
 /// Makes a structure a kept value by its fields.
 macro_rules! fields {
     ($type:ty { $($field:ident)* } $($rest:tt)*) => {
-        impl Kept for $type {
+        impl KeptValue for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
             }
             fn take(from: &mut &[u8]) -> Option<$type> {
-                Some(Self { $($field: Kept::take(from)?,)* $($rest)* })
+                Some(Self { $($field: KeptValue::take(from)?,)* $($rest)* })
             }
         }
     };
@@ -55,12 +55,12 @@ pub(super) use fields;
 /// Makes a set of flags a kept value. Bits without a meaning are no value.
 macro_rules! flags {
     ($($type:ty)*) => {
-        $(impl Kept for $type {
+        $(impl KeptValue for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 self.bits().put(out);
             }
             fn take(from: &mut &[u8]) -> Option<$type> {
-                Kept::take(from).and_then(<$type>::from_bits)
+                KeptValue::take(from).and_then(<$type>::from_bits)
             }
         })*
     };
@@ -71,7 +71,7 @@ flags! { AddressFlags InterfaceFlags }
 /// Makes an enumeration without fields a kept value, by the place in its list.
 macro_rules! choices {
     ($type:ty [$($variant:ident)*]) => {
-        impl Kept for $type {
+        impl KeptValue for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 let all = [$(<$type>::$variant),*];
                 let place = all.iter().position(|one| one == self);
@@ -88,7 +88,7 @@ macro_rules! choices {
 choices! { AddressScope [Host Link Site Organisation Global] }
 choices! { RouteKind [Unicast Local Broadcast Blackhole Unreachable Prohibit Throw] }
 
-impl Kept for bool {
+impl KeptValue for bool {
     fn put(&self, out: &mut Vec<u8>) {
         u8::from(*self).put(out);
     }
@@ -101,7 +101,7 @@ impl Kept for bool {
     }
 }
 
-impl<T: Kept> Kept for Option<T> {
+impl<T: KeptValue> KeptValue for Option<T> {
     fn put(&self, out: &mut Vec<u8>) {
         self.is_some().put(out);
         if let Some(value) = self {
@@ -113,7 +113,7 @@ impl<T: Kept> Kept for Option<T> {
     }
 }
 
-impl<T: Kept> Kept for Vec<T> {
+impl<T: KeptValue> KeptValue for Vec<T> {
     fn put(&self, out: &mut Vec<u8>) {
         u32::try_from(self.len()).unwrap_or(u32::MAX).put(out);
         self.iter().for_each(|one| one.put(out));
@@ -125,16 +125,16 @@ impl<T: Kept> Kept for Vec<T> {
     }
 }
 
-impl Kept for String {
+impl KeptValue for String {
     fn put(&self, out: &mut Vec<u8>) {
         self.as_bytes().to_vec().put(out);
     }
     fn take(from: &mut &[u8]) -> Option<String> {
-        String::from_utf8(Kept::take(from)?).ok()
+        String::from_utf8(KeptValue::take(from)?).ok()
     }
 }
 
-impl<const N: usize> Kept for [u8; N] {
+impl<const N: usize> KeptValue for [u8; N] {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
@@ -143,7 +143,7 @@ impl<const N: usize> Kept for [u8; N] {
     }
 }
 
-impl<T: Kept, U: Kept> Kept for (T, U) {
+impl<T: KeptValue, U: KeptValue> KeptValue for (T, U) {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
         self.1.put(out);
@@ -153,7 +153,7 @@ impl<T: Kept, U: Kept> Kept for (T, U) {
     }
 }
 
-impl Kept for Ipv4Addr {
+impl KeptValue for Ipv4Addr {
     fn put(&self, out: &mut Vec<u8>) {
         self.octets().put(out);
     }
@@ -162,7 +162,7 @@ impl Kept for Ipv4Addr {
     }
 }
 
-impl Kept for IpAddr {
+impl KeptValue for IpAddr {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             IpAddr::V4(address) => (4u8, address.octets()).put(out),
@@ -178,17 +178,17 @@ impl Kept for IpAddr {
     }
 }
 
-impl Kept for Prefix {
+impl KeptValue for Prefix {
     fn put(&self, out: &mut Vec<u8>) {
         (self.address(), self.length()).put(out);
     }
     fn take(from: &mut &[u8]) -> Option<Prefix> {
-        let (address, length) = Kept::take(from)?;
+        let (address, length) = KeptValue::take(from)?;
         Prefix::new(address, length)
     }
 }
 
-impl Kept for RouteMetrics {
+impl KeptValue for RouteMetrics {
     fn put(&self, out: &mut Vec<u8>) {
         (1..=RouteMetrics::LAST).for_each(|number| self.get(number).put(out));
     }
@@ -201,7 +201,7 @@ impl Kept for RouteMetrics {
     }
 }
 
-impl<T: Kept> Kept for Arc<[T]> {
+impl<T: KeptValue> KeptValue for Arc<[T]> {
     fn put(&self, out: &mut Vec<u8>) {
         u32::try_from(self.len()).unwrap_or(u32::MAX).put(out);
         self.iter().for_each(|one| one.put(out));
@@ -211,7 +211,7 @@ impl<T: Kept> Kept for Arc<[T]> {
     }
 }
 
-impl Kept for InterfaceIndex {
+impl KeptValue for InterfaceIndex {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
@@ -220,7 +220,7 @@ impl Kept for InterfaceIndex {
     }
 }
 
-impl Kept for TableId {
+impl KeptValue for TableId {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }

@@ -1,5 +1,5 @@
 //! [`StackImage`]: the state that is kept, as a value.
-use super::codec::{Kept, fields};
+use super::codec::{KeptValue, fields};
 use crate::{
     ip::output::neighbour_times,
     service::inet::Inet,

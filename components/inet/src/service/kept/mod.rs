@@ -23,7 +23,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use codec::Kept;
+use codec::KeptValue;
 use flows::{KeptFlow, KeptFlows, KeptSlot};
 use image::StackImage;
 use rt::{lock_class, sync::Mutex};

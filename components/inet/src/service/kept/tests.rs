@@ -1,5 +1,5 @@
 //! A successor has what its predecessor kept, whenever that died.
-use super::{area, codec::Kept, image::StackImage};
+use super::{area, codec::KeptValue, image::StackImage};
 use crate::{
     tests::streams::world::{CARD, Host, Memory, S, VirtualTime},
     *,

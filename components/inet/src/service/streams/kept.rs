@@ -52,7 +52,7 @@ pub struct KeptSocket {
     pub has_own_address: bool,
     /// The origin of the port.
     pub port: KeptPort,
-    /// What is known of a listener.
+    /// The listener, if it is one.
     pub listening: Option<KeptListening>,
     /// The program has shut its direction down.
     pub is_shut_down: bool,
@@ -69,6 +69,15 @@ pub enum KeptPort {
     Chosen,
     /// It is that of the listener that made the socket.
     Inherited,
+}
+
+/// The program's direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    /// Bytes may follow.
+    Open,
+    /// It ends with the last byte written.
+    ShutDown,
 }
 
 /// A listener, as its client knows it.
@@ -99,12 +108,13 @@ impl Inet {
             self.streams().save_syns();
         }
         let socket = Arc::new(TcpSocket::new(self.streams().number(), state));
+        let sending = if kept.is_shut_down { Sending::ShutDown } else { Sending::Open };
         self.pass(|passage| {
             socket.with(self, passage, |state, passage| {
                 state.claim_again(self, kept.port);
                 match kept.listening {
                     Some(listening) => state.listen_again(self, &socket, listening),
-                    None => state.connect_again(self, passage, &socket, kept.is_shut_down),
+                    None => state.connect_again(self, passage, &socket, sending),
                 }
             })
         })?;
@@ -204,7 +214,7 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         socket: &Arc<TcpSocket>,
-        is_shut_down: bool,
+        sending: Sending,
     ) -> Result<(), SocketError> {
         let Some(peer) = self.peer else { return Ok(()) };
         let counters = self.stream.counters();
@@ -240,7 +250,7 @@ impl SocketState {
             return Err(SocketError::Reset);
         };
         connection.write_to(counters.written);
-        if is_shut_down {
+        if sending == Sending::ShutDown {
             connection.shutdown_write();
         }
         self.tell_again(&connection);
