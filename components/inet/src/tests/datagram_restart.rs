@@ -119,7 +119,7 @@ fn servers_and_clients_go_on() {
             restart(&mut pair, 0, &mut [&mut connected, &mut open]);
             restart(&mut pair, 1, &mut [&mut server]);
         }
-        // What the program did not bind goes with the peer, as before.
+        // An address or a port that the program did not bind goes with the peer, as before.
         connected.socket.connect(None).unwrap();
         assert_eq!(connected.socket.local().port(), 0);
         let taken = Client::new(&pair.hosts[1], DatagramProtocol::Udp, families);

@@ -116,8 +116,7 @@ impl SocketState {
         let path = find_path(inet, passage, request)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
         let parameters = &inet.streams().parameters;
-        let mut settings = options::settings(&self.options, Some(path.segment_max()), parameters);
-        settings.mss = path.advertised(settings.mss);
+        let settings = path.settings(&self.options, parameters);
         let secret = &inet.streams().secret;
         let (now_ns, room) = (passage.now_ns, self.room());
         let mut connection =

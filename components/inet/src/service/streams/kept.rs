@@ -156,9 +156,7 @@ impl Inet {
                     (&state.options, state.owner.user),
                 );
                 let Ok(path) = find_path(self, passage, request) else { return };
-                let segment = Some(path.segment_max());
-                let mut child = options::settings(&state.options, segment, &streams.parameters);
-                child.mss = path.advertised(child.mss);
+                let child = path.settings(&state.options, &streams.parameters);
                 let SocketRole::Listening(listening) = &mut state.role else { return };
                 // The SYN-ACK says the same as the predecessor's.
                 listening.follow(child, &streams.parameters);
@@ -236,8 +234,11 @@ impl SocketState {
             peer,
         );
         let path = find_path(inet, passage, request).ok();
-        let segment = path.as_ref().map(|path| path.segment_max());
-        let settings = options::settings(&self.options, segment, &inet.streams().parameters);
+        let parameters = &inet.streams().parameters;
+        let settings = path.map_or_else(
+            || options::settings(&self.options, None, parameters),
+            |path| path.settings(&self.options, parameters),
+        );
         let flow = ends::flow(self.local, peer);
         let made = self.connection_again(inet, (passage.now_ns, &flow), &kept, settings);
         let table = &inet.streams().flows;

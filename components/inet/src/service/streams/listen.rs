@@ -7,7 +7,6 @@ use super::{
     handle::StreamHandle,
     input::{self, keep, report},
     listening::{Came, Listening},
-    options,
     output::{bare_request, find_path, send, send_bare},
     path::StreamPath,
     socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
@@ -101,9 +100,7 @@ impl SocketState {
             return ListenNext::Done;
         };
         let parameters = &inet.streams().parameters;
-        let mut child = options::settings(&self.options, Some(path.segment_max()), parameters);
-        child.mss = path.advertised(child.mss);
-        listening.follow(child, parameters);
+        listening.follow(path.settings(&self.options, parameters), parameters);
         let secret = &inet.streams().secret;
         let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);
         let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room, headers };
@@ -192,7 +189,7 @@ fn answer_path(
     let path = find_path(inet, passage, bare_request(came, socket)).ok()?;
     // Rules may look at ports.
     let rules = passage.worker.view().configuration.rules();
-    if [Family::V4, Family::V6].iter().all(|family| rules.changed(*family).is_none()) {
+    if rules.changed(Family::of(path.request.destination)).is_none() {
         listening.keep_answer_path(came, path);
     }
     Some(path)

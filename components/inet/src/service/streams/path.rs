@@ -1,10 +1,12 @@
 //! [`StreamPath`]: the path of a connection's segments.
-use super::options;
+use super::{options, parameters::StreamParameters};
 use crate::{
     ip::path::{Path, SendRequest},
     tables::interface::LinkOffloads,
 };
 use core::net::IpAddr;
+use interfaces::sockets::StreamOptions;
+use tcp::Settings;
 
 /// The path of a connection's segments. It holds as long as neither the configuration nor the cache of path MTUs changes.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +22,17 @@ impl StreamPath {
     pub(crate) fn segment_max(&self) -> u16 {
         options::segment_max(self.path.mtu, self.request.destination)
     }
-    /// Returns the segment that the peer is told where `segment` is the greatest.
-    pub(crate) fn advertised(&self, segment: u16) -> u16 {
-        match self.path.advertised_segment {
-            0 => segment,
-            most => segment.min(most),
+    /// Returns the settings of a new connection of this path. The peer is told no greater segment than the route says.
+    pub(crate) fn settings(
+        &self,
+        options: &StreamOptions,
+        parameters: &StreamParameters,
+    ) -> Settings {
+        let mut settings = options::settings(options, Some(self.segment_max()), parameters);
+        if self.path.advertised_segment != 0 {
+            settings.mss = settings.mss.min(self.path.advertised_segment);
         }
+        settings
     }
     /// Returns whether the card cuts segments.
     pub(crate) fn can_cut(&self) -> bool {

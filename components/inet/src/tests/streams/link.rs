@@ -6,35 +6,6 @@ use packet::{icmp::IcmpMessage, ipv4::Ipv4};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// One end of a transfer.
-struct End {
-    program: Program,
-    sent: usize,
-    got: Vec<u8>,
-    is_shut: bool,
-}
-
-impl End {
-    fn new(program: Program) -> End {
-        End { program, sent: 0, got: Vec::new(), is_shut: false }
-    }
-    /// Writes and reads what is possible, and ends the direction when all is written.
-    fn work(&mut self, data: &[u8]) {
-        let next = (self.sent + 20_000).min(data.len());
-        self.sent += self.program.write(&data[self.sent..next]);
-        self.got.extend(self.program.read(30_000));
-        if self.sent == data.len() && !self.is_shut {
-            self.is_shut = true;
-            self.program.socket.shut_down_send();
-        }
-    }
-    fn is_done(&self) -> bool {
-        self.is_shut
-            && self.program.is(StreamState::RECEIVE_ENDED)
-            && self.program.stream.readable() == 0
-    }
-}
-
 /// Carries `total` bytes in both directions at the same time, and checks each.
 fn transfer(seed: u64, weather: Weather, total: usize, server_end: &str) {
     let mut pair = Pair::new(seed, weather);

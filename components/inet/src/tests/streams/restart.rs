@@ -11,35 +11,9 @@ use xorshift::Xorshift;
 /// The link of the tests.
 const WEATHER: Weather = Weather { loss: 20, repeats: 10, damage: 10, jitter_ms: 5 };
 
-/// A program's socket and what the client knows of it beside the stream.
-struct Client {
-    program: Program,
-    sent: usize,
-    got: Vec<u8>,
-    is_shut: bool,
-}
-
-impl Client {
-    fn new(program: Program) -> Client {
-        Client { program, sent: 0, got: Vec::new(), is_shut: false }
-    }
-    fn work(&mut self, data: &[u8]) {
-        let next = (self.sent + 20_000).min(data.len());
-        self.sent += self.program.write(&data[self.sent..next]);
-        self.got.extend(self.program.read(30_000));
-        if self.sent == data.len() && !self.is_shut {
-            self.is_shut = true;
-            self.program.socket.shut_down_send();
-        }
-    }
-    fn is_done(&self) -> bool {
-        self.is_shut
-            && self.program.is(StreamState::RECEIVE_ENDED)
-            && self.program.stream.readable() == 0
-    }
-    fn kept(&self) -> KeptSocket {
-        KeptSocket { is_shut_down: self.is_shut, ..kept(&self.program) }
-    }
+/// Returns what the client knows of an end.
+fn kept_end(end: &End) -> KeptSocket {
+    KeptSocket { is_shut_down: end.is_shut, ..kept(&end.program) }
 }
 
 fn kept(program: &Program) -> KeptSocket {
@@ -58,7 +32,7 @@ fn kept(program: &Program) -> KeptSocket {
 }
 
 /// Drops the stack of a host. Its successor has the sockets of `clients`, whose handles are replaced, and that of `server`.
-fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut Client], server: Option<&mut Server>) {
+fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut End], server: Option<&mut Server>) {
     let old = pair.replace(host);
     let new = pair.hosts[host].inet.clone();
     let again = |kept| new.restore_stream(kept).expect("a socket that its client kept");
@@ -76,7 +50,7 @@ fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut Client], server: Op
         }
     }
     for client in clients {
-        let known = client.kept();
+        let known = kept_end(client);
         let is_child = known.local.port() == 80;
         let port = if is_child { KeptPort::Inherited } else { KeptPort::Chosen };
         client.program.socket = again(KeptSocket { port, ..known });
@@ -96,7 +70,7 @@ fn no_byte_is_lost_when_stacks_die_again_and_again() {
         let is_there =
             pair.until(600, |_| server.waiting() > 0 && client.is(StreamState::CONNECTED));
         assert!(is_there, "seed {seed}: no connection");
-        let mut ends = [Client::new(client), Client::new(server.accept().unwrap())];
+        let mut ends = [End::new(client), End::new(server.accept().unwrap())];
         let data: Vec<u8> = (0..300_000).map(byte).collect();
         let mut restarts = 0;
         let is_done = pair.until(3600, |pair| {
@@ -109,7 +83,7 @@ fn no_byte_is_lost_when_stacks_die_again_and_again() {
                 }
                 restarts += 1;
             }
-            ends.iter().all(Client::is_done)
+            ends.iter().all(End::is_done)
         });
         for end in &ends {
             let error = end.program.stream.take_error();
@@ -132,7 +106,7 @@ fn a_listener_and_a_connect_under_way_go_on() {
     for seed in 1..20 {
         let mut pair = Pair::new(seed, WEATHER);
         let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
-        let mut client = Client::new(pair.hosts[0].connect("10.0.0.2:80"));
+        let mut client = End::new(pair.hosts[0].connect("10.0.0.2:80"));
         let mut random = Xorshift::new(seed);
         // Damage to packets of ARP goes unnoticed: it takes some seconds of life to find the right neighbour again.
         let mut turns = 0;
@@ -159,13 +133,13 @@ fn a_listener_and_a_connect_under_way_go_on() {
 fn a_successor_refuses_words_that_contradict_themselves() {
     let mut pair = Pair::new(1, Weather::default());
     let server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
-    let client = Client::new(pair.hosts[0].connect("10.0.0.2:80"));
+    let client = End::new(pair.hosts[0].connect("10.0.0.2:80"));
     assert!(pair.until(10, |_| server.waiting() > 0));
     let words = client.program.stream.kept().load();
     // More was sent than was written.
     client.program.stream.kept().store(&[9, words[1], words[2], words[3], words[4], words[5]]);
     pair.replace(0);
-    let again = pair.hosts[0].inet.restore_stream(client.kept());
+    let again = pair.hosts[0].inet.restore_stream(kept_end(&client));
     assert_eq!(again.err(), Some(interfaces::sockets::SocketError::Reset));
     assert!(client.program.is(StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED));
     assert_eq!(pair.hosts[0].counts(), (0, 0, 0));
@@ -176,7 +150,7 @@ fn a_handshake_goes_on_whenever_the_listener_dies() {
     for steps in 0..8 {
         let mut pair = Pair::new(1, Weather::default());
         let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
-        let client = Client::new(pair.hosts[0].connect("10.0.0.2:80"));
+        let client = End::new(pair.hosts[0].connect("10.0.0.2:80"));
         (0..steps).for_each(|_| pair.step(MS));
         restart(&mut pair, 1, &mut [], Some(&mut server));
         client.program.write(b"early");
@@ -235,8 +209,8 @@ fn a_connection_in_time_wait_still_answers() {
 fn both_ends_on_one_host_go_on() {
     let mut pair = Pair::new(1, Weather::default());
     let mut server = Server::new(&pair.hosts[0].inet, "127.0.0.1:80", 5);
-    let mut client = Client::new(pair.hosts[0].connect("127.0.0.1:80"));
-    let mut child = Client::new(server.accept().unwrap());
+    let mut client = End::new(pair.hosts[0].connect("127.0.0.1:80"));
+    let mut child = End::new(server.accept().unwrap());
     let data: Vec<u8> = (0..200_000).map(byte).collect();
     let mut restarts = 0;
     while !(client.is_done() && child.is_done()) {

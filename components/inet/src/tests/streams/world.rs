@@ -387,3 +387,33 @@ impl Pair {
 pub fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
+
+/// One end of a transfer.
+pub struct End {
+    pub program: Program,
+    pub sent: usize,
+    pub got: Vec<u8>,
+    /// Its direction has ended.
+    pub is_shut: bool,
+}
+
+impl End {
+    pub fn new(program: Program) -> End {
+        End { program, sent: 0, got: Vec::new(), is_shut: false }
+    }
+    /// Writes and reads what is possible, and ends the direction when all is written.
+    pub fn work(&mut self, data: &[u8]) {
+        let next = (self.sent + 20_000).min(data.len());
+        self.sent += self.program.write(&data[self.sent..next]);
+        self.got.extend(self.program.read(30_000));
+        if self.sent == data.len() && !self.is_shut {
+            self.is_shut = true;
+            self.program.socket.shut_down_send();
+        }
+    }
+    pub fn is_done(&self) -> bool {
+        self.is_shut
+            && self.program.is(StreamState::RECEIVE_ENDED)
+            && self.program.stream.readable() == 0
+    }
+}
