@@ -88,6 +88,10 @@ struct Distributor {
 }
 
 impl Distributor {
+    /// Returns whether a frame may go to another member than the chosen one.
+    fn can_roll_over(&self) -> bool {
+        self.rule == FanoutRule::Rollover || self.flags & flag::ROLLOVER != 0
+    }
     /// Returns the index of the member that the rule chooses of `count`.
     fn chosen(&self, frame: &SeenFrame<'_>, count: u32) -> u32 {
         match self.rule {
@@ -156,7 +160,7 @@ impl FrameTap for Distributor {
             return;
         };
         let mut index = self.chosen(frame, count) as usize;
-        if self.rule == FanoutRule::Rollover || self.flags & flag::ROLLOVER != 0 {
+        if self.can_roll_over() {
             index = self.roll_over(&members, frame, index).unwrap_or(index);
         }
         if let Some(member) = members.get(index) {
@@ -200,9 +204,7 @@ impl FanoutPlace {
     }
     /// Returns the counts of frames that went to other members; `None` if none can.
     pub(super) fn rollover(&self) -> Option<[u64; 3]> {
-        let Distributor { rule, flags, .. } = *self.group.distributor;
-        let has_any = rule == FanoutRule::Rollover || flags & flag::ROLLOVER != 0;
-        has_any.then(|| self.rollover.counts())
+        self.group.distributor.can_roll_over().then(|| self.rollover.counts())
     }
     /// Takes a socket out of its group, which ends with its last member.
     pub(super) fn leave(self, receiver: &Arc<FrameReceiver>) {
