@@ -15,11 +15,12 @@ use harness::{
     debian, disk, guest,
     linux::{self, Linux},
     qemu::Config,
+    session::Streams,
     shell,
     tally::{Tally, Target},
 };
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
@@ -229,9 +230,16 @@ impl Comparison {
 
     fn on_skerry(&self, kernel: &Path, image: &Path, limit: u64) -> Result<Answers> {
         let config = self.machine(kernel, image, "skerry")?;
-        let command = "/bin/sh /compare/runner";
-        let (outcome, output, _) = guest::run_captured(&config, command, "", limit)?;
-        Ok(Answers::parse(&output, format!("{outcome}; log in {}", config.log.display())))
+        // A file, as Linux's side has, shows the commands of a run that is under way or was cut short.
+        let said = config.log.with_extension("out");
+        let streams = Streams {
+            input: Box::new(io::empty()),
+            output: Box::new(fs::File::create(&said)?),
+            error: Box::new(io::sink()),
+        };
+        let outcome = guest::execute(&config, "/bin/sh /compare/runner", streams, Some(limit))?;
+        let end = format!("{outcome}; log in {}", config.log.display());
+        Ok(Answers::parse(&fs::read(&said)?, end))
     }
 
     fn on_linux(&self, linux: &Linux, image: &Path, limit: u64) -> Result<Answers> {
