@@ -80,13 +80,14 @@ const ALIAS_BYTES: usize = 256;
 /// Flags that a request may change (`__dev_change_flags`).
 pub const CHANGEABLE: u32 = 0xd3a5;
 
-/// Returns the queueing discipline that Linux would have.
+/// Returns the queueing discipline that Debian's Linux would have.
 fn discipline(link: &LinkRecord) -> &'static str {
     match link.kind {
         // It has not been up yet.
         _ if link.flags & UP == 0 && link.counts == LinkCounts::default() => "noop",
         LinkKind::Loopback => "noqueue",
-        LinkKind::Ethernet => "pfifo_fast",
+        LinkKind::Ethernet if link.queues > 1 => "mq",
+        LinkKind::Ethernet => "fq_codel",
     }
 }
 
