@@ -10,7 +10,7 @@
 //! above the limit, so the charge ends at most one datagram above it (`__udp_enqueue_schedule_skb`).
 //!
 //! Locks: `datagrams.queue`; nothing is held over a call of the observer.
-use super::{FilterSlot, SocketError, SocketEvents, SocketObserver};
+use super::{FilterSlot, ReceivedOptions, SocketError, SocketEvents, SocketObserver};
 use crate::nic::PacketSegment;
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use core::{
@@ -111,6 +111,8 @@ pub struct ReceivedDatagram {
     pub dropped: u32,
     /// Bytes of each datagram but the last, if the payload is several (`UDP_GRO`).
     pub segment: Option<u16>,
+    /// The options of its header of IPv4, if it had any.
+    pub header_options: Option<Box<ReceivedOptions>>,
     /// The bytes.
     pub payload: Payload,
 }

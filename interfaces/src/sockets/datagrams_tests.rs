@@ -53,6 +53,7 @@ fn datagram(number: u16, payload: Payload) -> ReceivedDatagram {
         traffic_class: 0,
         received_ns: u64::from(number),
         segment: None,
+        header_options: None,
         dropped: 0,
         payload,
     }

@@ -9,6 +9,7 @@ mod datagrams;
 mod datagrams_tests;
 mod error;
 mod filter;
+mod header_options;
 mod kept;
 mod network;
 mod options;
@@ -28,6 +29,9 @@ pub use administration::{
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
 pub use filter::FilterSlot;
+pub use header_options::{
+    Ipv4OptionList, IsOtherHost, OptionFault, OptionSide, ReceivedOptions, SourceRoute,
+};
 pub use kept::{KEPT_WORDS, KeptWords};
 pub use network::{
     Acceptor, CloseKind, ConnectionState, DatagramProtocol, DatagramSocket, MoreData, Network,

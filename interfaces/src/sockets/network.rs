@@ -3,10 +3,10 @@
 //! Control goes through these traits. Data goes through the [`Stream`] or the [`DatagramQueue`] of a socket, which the client made
 //! and keeps. No call waits: a call that starts something ends at once, and the socket's observer hears of the end.
 use super::{
-    DatagramQueue, IpOptions, LinkTaps, Membership, NetworkAdministration, Payload, SocketError,
-    Stream, StreamOptions,
+    DatagramQueue, IpOptions, Ipv4OptionList, LinkTaps, Membership, NetworkAdministration, Payload,
+    SocketError, Stream, StreamOptions,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
 use interfaces_macro::interface;
 
@@ -26,10 +26,19 @@ pub enum SocketFamilies {
 pub enum DatagramProtocol {
     /// UDP (RFC 768).
     Udp,
+    /// UDP-Lite (RFC 3828), whose checksum may cover a part of the datagram.
+    UdpLite,
     /// Echo requests of ICMP or ICMPv6, where the port is the identifier (icmp(7)).
     Ping,
     /// Packets of an IP protocol of this number, from the header of IP on for IPv4 (raw(7)).
     Raw(u8),
+}
+
+impl DatagramProtocol {
+    /// Returns whether its packets have the ports of UDP.
+    pub fn has_ports(self) -> bool {
+        matches!(self, DatagramProtocol::Udp | DatagramProtocol::UdpLite)
+    }
 }
 
 /// The owner of a socket.
@@ -193,6 +202,9 @@ pub trait StreamSocket: Send + Sync {
     fn configure(&self, options: &StreamOptions);
     /// Sets `TCP_QUICKACK`.
     fn set_quick_ack(&self, quick: QuickAcknowledge);
+    /// Returns the options of each segment's header of IPv4: those of `configure`, or those that answer the SYN of a listener's
+    /// connection.
+    fn header_options(&self) -> Ipv4OptionList;
     /// Returns, once, the headers of IP and TCP of the segment that opened the connection (`TCP_SAVED_SYN`); none if they were not
     /// kept.
     ///
@@ -243,6 +255,8 @@ pub struct SentDatagram {
     pub traffic_class: Option<u8>,
     /// Bytes of each datagram but the last if the payload is several (`UDP_SEGMENT`).
     pub segment: Option<u16>,
+    /// Options of the header of IPv4 (`IP_RETOPTS`), if they are not those of the socket.
+    pub header_options: Option<Box<Ipv4OptionList>>,
     /// The bytes.
     pub payload: Payload,
 }

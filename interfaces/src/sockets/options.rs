@@ -1,5 +1,6 @@
 //! The options of sockets. The client holds them and gives all of them to the stack when one changes, so that a stack that starts
 //! again needs no history of changes.
+use super::Ipv4OptionList;
 use core::net::{IpAddr, Ipv4Addr};
 
 /// Discovery of the path's MTU (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`; ip(7)).
@@ -87,6 +88,12 @@ pub struct IpOptions {
     pub icmp_filter: [u32; 8],
     /// `IPV6_CHECKSUM`: offset of the checksum in what a raw socket of IPv6 sends and receives. That of ICMPv6 is always summed.
     pub checksum_at: Option<u16>,
+    /// `UDPLITE_SEND_CSCOV`: bytes of a sent datagram that its checksum covers, header included; zero and `None` for all.
+    pub coverage: Option<u16>,
+    /// `UDPLITE_RECV_CSCOV`: bytes that the checksum of a received datagram covers, at least; zero for all, `None` for any.
+    pub coverage_least: Option<u16>,
+    /// `IP_OPTIONS`; `None` if the program has set none: a stream of a listener then has those that answer its SYN's.
+    pub header_options: Option<Ipv4OptionList>,
 }
 
 impl IpOptions {
@@ -133,6 +140,9 @@ impl Default for IpOptions {
             has_header: false,
             icmp_filter: [0; 8],
             checksum_at: None,
+            coverage: None,
+            coverage_least: None,
+            header_options: None,
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | [`ethernet`], [`arp`] | Ethernet II, VLAN tags, ARP (RFC 826) |
 //! | [`ipv4`], [`icmp`], [`igmp`] | IPv4 (RFC 791), ICMP (RFC 792), IGMP (RFC 2236, 3376) |
 //! | [`ipv6`], [`icmpv6`], [`ndp`], [`mld`] | IPv6 (RFC 8200), ICMPv6 (RFC 4443), NDP (RFC 4861), MLD (RFC 2710, 3810) |
-//! | [`udp`], [`tcp`], [`tcp_options`] | UDP (RFC 768), TCP (RFC 9293) |
+//! | [`udp`], [`tcp`], [`tcp_options`] | UDP (RFC 768) and UDP-Lite (RFC 3828), TCP (RFC 9293) |
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
@@ -49,6 +49,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// UDP-Lite.
+    pub const UDP_LITE: u8 = 136;
     /// The routing header of IPv6.
     pub const ROUTING: u8 = 43;
     /// The fragment header of IPv6.

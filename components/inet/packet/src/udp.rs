@@ -47,6 +47,27 @@ impl UdpHeader {
         let is_sound = (HEADER_LENGTH..=length).contains(&header.length());
         if is_sound { Ok(header) } else { Err(PacketError::Length) }
     }
+    /// Returns the header of a datagram of UDP-Lite (RFC 3828) whose checksum, which is empty, covers `coverage` bytes.
+    pub fn lite(source: u16, destination: u16, coverage: u16) -> UdpHeader {
+        UdpHeader {
+            source: U16::new(source),
+            destination: U16::new(destination),
+            length: U16::new(coverage),
+            checksum: U16::ZERO,
+        }
+    }
+    /// Parses the first bytes of a datagram of UDP-Lite, and its coverage: of `length` bytes all, or those from the header on.
+    ///
+    /// # Errors
+    /// [`PacketError::Short`]; [`PacketError::Length`] for a coverage that is shorter than the header or longer than the datagram.
+    pub fn parse_lite(head: &[u8], length: usize) -> Result<(&UdpHeader, usize), PacketError> {
+        let (header, _) = split::<UdpHeader>(head)?;
+        match header.length() {
+            0 => Ok((header, length)),
+            coverage if (HEADER_LENGTH..=length).contains(&coverage) => Ok((header, coverage)),
+            _ => Err(PacketError::Length),
+        }
+    }
     /// Returns the length of header and payload, in bytes.
     pub fn length(&self) -> usize {
         self.length.get().into()

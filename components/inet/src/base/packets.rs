@@ -48,6 +48,10 @@ impl Headers {
         let is_version4 = self.as_slice().first().is_some_and(|byte| byte >> 4 == 4);
         if is_version4 { Family::V4 } else { Family::V6 }
     }
+    /// Removes bytes at the front, at most all.
+    pub fn remove_front(&mut self, count: usize) {
+        self.start = usize::from(self.start).saturating_add(count).min(HEADERS_MAX) as u8;
+    }
     /// Returns the bytes, to be changed.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.bytes.get_mut(usize::from(self.start)..).unwrap_or_default()

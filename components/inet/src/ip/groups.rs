@@ -1,6 +1,6 @@
 //! Membership in groups: join and leave, queries and reports of IGMP (RFC 2236, RFC 3376) and MLD (RFC 2710, RFC 3810).
 use super::{
-    path::SendRequest,
+    path::{HeaderExtension, SendRequest},
     stack::{Delivery, Stack, StackRun},
     statistics::DropReason,
 };
@@ -17,6 +17,7 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use interfaces::sockets::Ipv4OptionList;
 use packet::{
     Full, HeaderWriter, Sum,
     groups::{GroupRecord, RecordKind},
@@ -187,12 +188,11 @@ impl<B: Buffer> Stack<B> {
             interface: Some(interface.index),
             hop_limit: Some(1),
             traffic_class: 0xc0,
-            has_router_alert: true,
             is_looped: false,
             ..SendRequest::new(destination.into(), protocol::IGMP)
         };
         if let Some(packet) = Departure::new(writer.written(), BufferChain::default()) {
-            let _ = self.send(run, &request, packet);
+            let _ = self.send_with_options(run, &request, &Ipv4OptionList::ROUTER_ALERT, packet);
         }
         Ok(())
     }
@@ -227,7 +227,10 @@ impl<B: Buffer> Stack<B> {
             source: Some(source.into()),
             interface: Some(interface.index),
             hop_limit: Some(1),
-            has_router_alert: true,
+            extension: HeaderExtension {
+                bytes: packet::ipv6::ROUTER_ALERT_MLD.len() as u16,
+                first: protocol::HOP_BY_HOP,
+            },
             is_looped: false,
             ..SendRequest::new(destination.into(), protocol::ICMPV6)
         };

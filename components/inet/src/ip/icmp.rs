@@ -1,6 +1,7 @@
 //! ICMP (RFC 792, RFC 1122 section 3.2.2): echo, and errors in both directions.
 use super::{
     events::IcmpWay,
+    options,
     path::SendRequest,
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
@@ -15,6 +16,7 @@ use crate::{
     tables::{interface::InterfaceIndex, neighbours::NeighbourKey},
 };
 use core::net::{IpAddr, Ipv4Addr};
+use interfaces::sockets::Ipv4OptionList;
 use packet::{
     icmp::{self, IcmpMessage, unreachable},
     ipv4::Ipv4,
@@ -136,6 +138,9 @@ impl<B: Buffer> Stack<B> {
         if delivery.cast != Cast::Unicast || !is_one_host(delivery.source) {
             return self.dropped(DropReason::NotForUs);
         }
+        let Some(options) = answer_options(delivery) else {
+            return self.dropped(DropReason::Option);
+        };
         let data = delivery.payload.part(icmp::HEADER_LENGTH..usize::MAX);
         let Some(data) = data.to_chain() else { return self.dropped(DropReason::NoMemory) };
         let request = SendRequest {
@@ -144,13 +149,13 @@ impl<B: Buffer> Stack<B> {
             traffic_class: delivery.traffic_class,
             ..SendRequest::new(delivery.source, protocol::ICMP)
         };
-        self.send_icmp(run, &request, reply, data);
+        self.send_icmp(run, &request, (reply, options), data);
     }
     fn send_icmp(
         &self,
         run: &mut StackRun<'_, B>,
         request: &SendRequest,
-        message: IcmpMessage,
+        (message, options): (IcmpMessage, Ipv4OptionList),
         data: BufferChain<B>,
     ) {
         let header = message.header();
@@ -158,7 +163,10 @@ impl<B: Buffer> Stack<B> {
         let checksum = packet.sum().checksum();
         packet.patch(CHECKSUM_OFFSET, checksum);
         // An error that cannot be told is no reason for another one.
-        let _ = self.send(run, request, packet);
+        let _ = match options.is_empty() {
+            true => self.send(run, request, packet).map(|_| ()),
+            false => self.send_with_options(run, request, &options, packet),
+        };
     }
     /// Tells the sender of a packet of an error, unless the rules forbid it (RFC 1122, section 3.2.2).
     pub(crate) fn send_error4(
@@ -177,7 +185,11 @@ impl<B: Buffer> Stack<B> {
         if !self.may_tell(run, delivery) {
             return self.dropped(DropReason::ErrorLimit);
         }
-        let room = ERROR_MAX - packet::ipv4::HEADER_LENGTH - icmp::HEADER_LENGTH;
+        let Some(options) = answer_options(delivery) else {
+            return self.dropped(DropReason::Option);
+        };
+        let headers = packet::ipv4::HEADER_LENGTH + options.length() + icmp::HEADER_LENGTH;
+        let room = ERROR_MAX - headers;
         let Some(quote) = delivery.network.part(0..room).to_chain() else {
             return self.dropped(DropReason::NoMemory);
         };
@@ -187,7 +199,7 @@ impl<B: Buffer> Stack<B> {
             traffic_class: CONTROL_CLASS | delivery.traffic_class & SERVICE_BITS,
             ..SendRequest::new(delivery.source, protocol::ICMP)
         };
-        self.send_icmp(run, &request, message, quote);
+        self.send_icmp(run, &request, (message, options), quote);
     }
     /// Returns whether the limit of errors allows one about a packet. Loopback has no limit, as on Linux.
     pub(crate) fn may_tell(&self, run: &StackRun<'_, B>, delivery: &Delivery<'_, B>) -> bool {
@@ -222,6 +234,14 @@ impl<B: Buffer> Stack<B> {
         };
         let code = unreachable::HOST;
         self.send_error4(run, &delivery, IcmpMessage::Unreachable { code, mtu: 0 });
+    }
+}
+
+/// Returns the options of an answer to a packet; `None` if they would be malformed.
+fn answer_options<B: Buffer>(delivery: &Delivery<'_, B>) -> Option<Ipv4OptionList> {
+    match options::options_of(delivery) {
+        None => Some(Ipv4OptionList::EMPTY),
+        Some(came) => options::answer_to(&came, delivery.source),
     }
 }
 

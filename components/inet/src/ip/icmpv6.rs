@@ -20,7 +20,7 @@ use packet::{
     Sum,
     icmp::{self, IcmpHeader},
     icmpv6::{Icmpv6Message, unreachable},
-    ipv6::{self, Ipv6Header, Walk, problem},
+    ipv6::{self, Ipv6Header, ROUTER_ALERT_MLD, Walk, problem},
     mld::MldMessage,
     ndp::NdpMessage,
     protocol,
@@ -89,7 +89,10 @@ impl<B: Buffer> Stack<B> {
         data: BufferChain<B>,
     ) {
         let Ok(path) = self.path(run, request) else { return };
-        let Some(packet) = sealed(&path, request, message, data) else { return };
+        let Some(mut packet) = sealed(&path, request, message, data) else { return };
+        if request.extension.bytes > 0 && packet.headers.prepend(&ROUTER_ALERT_MLD).is_err() {
+            return self.dropped(DropReason::NoMemory);
+        }
         // An error that cannot be told is no reason for another one.
         let _ = self.send_on(run, &path, request, packet);
     }

@@ -16,7 +16,7 @@ use packet::{
     ethernet::{self, Ethernet, ethertype},
     icmp::{IcmpMessage, unreachable},
     icmpv6::Icmpv6Message,
-    ipv4::{Ipv4, option},
+    ipv4::Ipv4,
     ipv6::problem,
     protocol,
 };
@@ -110,34 +110,23 @@ impl<B: Buffer> Stack<B> {
             payload: network.part(parsed.payload()),
             network,
         };
-        if !self.options_allow(run, &parsed, &delivery) {
-            return self.dropped(DropReason::Option);
+        if parsed.options.is_empty() {
+            self.accept4(run, &parsed, &delivery);
+        } else {
+            self.input_with_options(run, &parsed, &delivery);
         }
-        if header.place().is_fragment() {
-            return self.reassemble4(run, &parsed, &delivery);
-        }
-        self.deliver(run, &delivery);
     }
-    /// Looks at the options of a packet. Returns whether it may be delivered.
-    fn options_allow(
+    /// Takes a packet for this host whose header and options are right.
+    pub(crate) fn accept4(
         &self,
         run: &mut StackRun<'_, B>,
         packet: &Ipv4<'_>,
         delivery: &Delivery<'_, B>,
-    ) -> bool {
-        for one in packet.options() {
-            match one.map(|found| found.kind) {
-                // Linux refuses source routes by default (`accept_source_route`).
-                Ok(option::LOOSE_ROUTE | option::STRICT_ROUTE) => return false,
-                Ok(_) => {}
-                Err(fault) => {
-                    let problem = IcmpMessage::ParameterProblem { code: 0, pointer: fault.pointer };
-                    self.send_error4(run, delivery, problem);
-                    return false;
-                }
-            }
+    ) {
+        if packet.header.place().is_fragment() {
+            return self.reassemble4(run, packet, delivery);
         }
-        true
+        self.deliver(run, delivery);
     }
     /// Gives a whole packet to raw sockets, and to its protocol.
     pub(crate) fn deliver(&self, run: &mut StackRun<'_, B>, delivery: &Delivery<'_, B>) {
@@ -150,6 +139,7 @@ impl<B: Buffer> Stack<B> {
             (protocol::ICMPV6, IpAddr::V6(_)) => self.input_icmpv6(run, delivery),
             (protocol::NONE, IpAddr::V6(_)) => {}
             (protocol::UDP, _) => self.input_udp(run, delivery),
+            (protocol::UDP_LITE, _) => self.input_lite(run, delivery),
             _ => {
                 let of_other = run.surroundings.deliver(delivery);
                 if of_raw == Claim::Unknown && of_other == Claim::Unknown {

@@ -9,6 +9,7 @@ pub mod icmpv6;
 pub mod input;
 pub mod input6;
 pub mod ndp;
+pub mod options;
 pub mod output;
 pub mod output6;
 pub mod path;

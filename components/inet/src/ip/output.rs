@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use core::net::{IpAddr, Ipv4Addr};
-use interfaces::sockets::PathDiscovery;
+use interfaces::sockets::{Ipv4OptionList, PathDiscovery};
 use packet::{
     MacAddress, PacketError,
     ethernet::{self, EthernetHeader},
@@ -99,8 +99,7 @@ impl<B: Buffer> Stack<B> {
         (source, destination): (Ipv4Addr, Ipv4Addr),
         mut packet: Departure<B>,
     ) -> Result<(), SendError> {
-        let options = if request.has_router_alert { &ipv4::ROUTER_ALERT[..] } else { &[] };
-        let length = ipv4::HEADER_LENGTH + options.len() + packet.length_when_cut();
+        let length = ipv4::HEADER_LENGTH + packet.length_when_cut();
         let fits = length <= path.mtu as usize;
         let cutting = match (request.discovery, fits) {
             (PathDiscovery::Required | PathDiscovery::Probe, _) | (PathDiscovery::Wanted, true) => {
@@ -128,44 +127,46 @@ impl<B: Buffer> Stack<B> {
         if !fits {
             return match fields.cutting {
                 Cutting::Forbidden => Err(SendError::TooBig(path.mtu)),
-                Cutting::Allowed => {
-                    self.send_fragments4(run, path, request, (&fields, options), &packet)
-                }
+                Cutting::Allowed => self.send_fragments4(run, path, request, &fields, packet),
             };
         }
-        let header = fields.header(options, packet.length()).map_err(too_long)?;
-        packet.headers.prepend(options)?;
+        let options = usize::from(request.extension.bytes);
+        let payload = packet.length().saturating_sub(options);
+        let options = packet.headers.as_slice().get(..options).unwrap_or_default();
+        let header = fields.header(options, payload).map_err(too_long)?;
         packet.headers.prepend(header.as_bytes())?;
         self.transmit(run, path, request, packet);
         Ok(())
     }
-    /// Cuts a packet. The first fragment has the headers above IP.
+    /// Cuts a packet. The first fragment has all options and the headers above IP.
     fn send_fragments4(
         &self,
         run: &mut StackRun<'_, B>,
         path: &Path,
         request: &SendRequest,
-        (fields, options): (&Ipv4Fields, &[u8]),
-        packet: &Departure<B>,
+        fields: &Ipv4Fields,
+        mut packet: Departure<B>,
     ) -> Result<(), SendError> {
+        let mut options = take_options(&mut packet, request);
         let total = packet.length();
-        if total + ipv4::HEADER_LENGTH + options.len() > ipv4::PACKET_MAX {
+        if total + ipv4::HEADER_LENGTH + options.length() > ipv4::PACKET_MAX {
             return Err(SendError::TooBig(ipv4::PACKET_MAX as u32));
         }
-        let room = (path.mtu as usize).saturating_sub(ipv4::HEADER_LENGTH + options.len()) & !7;
+        let room = (path.mtu as usize).saturating_sub(ipv4::HEADER_LENGTH + options.length()) & !7;
         if room == 0 || packet.headers.as_slice().len() > room {
             return Err(SendError::TooBig(path.mtu));
         }
         for offset in (0..total).step_by(room) {
             let end = total.min(offset + room);
             let place = FragmentPlace { offset: offset as u16, has_more: end < total };
-            let mut part = cut(packet, offset, end);
+            let mut part = cut(&packet, offset, end);
             let fields = Ipv4Fields { place, ..*fields };
-            let header = fields.header(options, end - offset).map_err(too_long)?;
-            part.headers.prepend(options)?;
+            let header = fields.header(options.as_slice(), end - offset).map_err(too_long)?;
+            part.headers.prepend(options.as_slice())?;
             part.headers.prepend(header.as_bytes())?;
             self.transmit(run, path, request, part);
             run.events.add(PacketEvent::Fragment4, 1);
+            options = options.of_later_fragments();
         }
         run.events.add(PacketEvent::Cut4, 1);
         Ok(())
@@ -278,14 +279,23 @@ fn count_sent(events: &EventRow, (family, cast): (Family, Cast), length: usize) 
 /// Counts a message of ICMP that is sent. Its type is its first byte.
 fn count_icmp<B: Buffer>(run: &StackRun<'_, B>, request: &SendRequest, packet: &Departure<B>) {
     let mut kind = [0];
-    match packet.headers.as_slice() {
-        [first, ..] => kind = [*first],
-        [] => {
-            packet.payload.read(0, &mut kind);
+    let (headers, at) = (packet.headers.as_slice(), usize::from(request.extension.bytes));
+    match headers.get(at) {
+        Some(first) => kind = [*first],
+        None => {
+            packet.payload.read(at.saturating_sub(headers.len()), &mut kind);
         }
     }
     let [kind] = kind;
     run.events.icmp(Family::of(request.destination), IcmpWay::Out, kind);
+}
+
+/// Removes the options of IPv4 that a packet begins with, and returns them.
+fn take_options<B>(packet: &mut Departure<B>, request: &SendRequest) -> Ipv4OptionList {
+    let count = usize::from(request.extension.bytes);
+    let options = packet.headers.as_slice().get(..count).and_then(Ipv4OptionList::padded);
+    packet.headers.remove_front(count);
+    options.unwrap_or_default()
 }
 
 /// Returns the bytes of a packet from `start` to `end`. Headers are only in a part that begins at zero, and whole there.

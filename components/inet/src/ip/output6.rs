@@ -10,7 +10,7 @@ use core::net::Ipv6Addr;
 use interfaces::sockets::PathDiscovery;
 use packet::{
     ipv4::{FragmentPlace, PACKET_MAX},
-    ipv6::{self, FragmentHeader, Ipv6Fields, ROUTER_ALERT_MLD},
+    ipv6::{self, FragmentHeader, Ipv6Fields},
     protocol,
 };
 use zerocopy::IntoBytes;
@@ -25,9 +25,8 @@ impl<B: Buffer> Stack<B> {
         mut packet: Departure<B>,
     ) -> Result<(), SendError> {
         let mut next_header = request.protocol;
-        if request.has_router_alert {
-            packet.headers.prepend(&ROUTER_ALERT_MLD)?;
-            next_header = protocol::HOP_BY_HOP;
+        if request.extension.bytes > 0 {
+            next_header = request.extension.first;
         }
         let fields = Ipv6Fields {
             source,
@@ -39,9 +38,9 @@ impl<B: Buffer> Stack<B> {
         };
         let mtu = request.packet_max6.map_or(path.mtu, |most| most.min(path.mtu));
         if ipv6::HEADER_LENGTH + packet.length_when_cut() > mtu as usize {
-            // A hop-by-hop header would have to stay in front of the fragment header.
             let may_cut = matches!(request.discovery, PathDiscovery::Never | PathDiscovery::Wanted);
-            if !may_cut || request.has_router_alert {
+            // Extension headers would have to stay in front of the fragment header.
+            if !may_cut || request.extension.bytes > 0 {
                 return Err(SendError::TooBig(mtu));
             }
             return self.send_fragments6(run, path, (request, mtu), &fields, &packet);

@@ -16,6 +16,16 @@ use core::net::{IpAddr, Ipv4Addr};
 use interfaces::sockets::{PathDiscovery, RouteMetrics};
 use packet::{ipv4, ipv6};
 
+/// The bytes at the front of a packet that belong to its header of IP: options of IPv4, or extension headers of IPv6 that each fragment
+/// repeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderExtension {
+    /// Their number.
+    pub bytes: u16,
+    /// The kind of the first extension header of IPv6.
+    pub first: u8,
+}
+
 /// A request to send a packet of IP.
 #[derive(Clone, Copy, Debug)]
 pub struct SendRequest {
@@ -35,8 +45,8 @@ pub struct SendRequest {
     pub discovery: PathDiscovery,
     /// Bytes of a packet of IPv6, at most: longer ones are fragmented.
     pub packet_max6: Option<u32>,
-    /// The packet has the option Router Alert.
-    pub has_router_alert: bool,
+    /// The front of the packet that belongs to the header of IP.
+    pub extension: HeaderExtension,
     /// Members of the group on this host get the packet, too.
     pub is_looped: bool,
     /// Properties of the socket that choose the route.
@@ -55,7 +65,7 @@ impl SendRequest {
             traffic_class: 0,
             discovery: PathDiscovery::Never,
             packet_max6: None,
-            has_router_alert: false,
+            extension: HeaderExtension::default(),
             is_looped: true,
             sender: SenderTraits::default(),
         }

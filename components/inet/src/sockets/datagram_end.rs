@@ -134,6 +134,8 @@ impl<P> DatagramEnd<P> {
 pub struct DatagramEnds<P> {
     /// Sockets of UDP, by port.
     pub udp: Bindings<DatagramEnd<P>>,
+    /// Sockets of UDP-Lite, by port.
+    pub udp_lite: Bindings<DatagramEnd<P>>,
     /// Sockets of echo requests, by identifier.
     pub ping: Bindings<DatagramEnd<P>>,
     /// Raw sockets.
@@ -144,6 +146,7 @@ impl<P> Default for DatagramEnds<P> {
     fn default() -> DatagramEnds<P> {
         DatagramEnds {
             udp: Bindings::new(NumberSpace::Ports),
+            udp_lite: Bindings::new(NumberSpace::Ports),
             ping: Bindings::new(NumberSpace::Identifiers),
             raw: Listeners::default(),
         }
@@ -155,6 +158,7 @@ impl<P> DatagramEnds<P> {
     pub fn bindings(&self, protocol: DatagramProtocol) -> Option<&Bindings<DatagramEnd<P>>> {
         match protocol {
             DatagramProtocol::Udp => Some(&self.udp),
+            DatagramProtocol::UdpLite => Some(&self.udp_lite),
             DatagramProtocol::Ping => Some(&self.ping),
             DatagramProtocol::Raw(_) => None,
         }

@@ -63,6 +63,7 @@ pub fn datagram(destination: Option<SocketAddr>, data: &[u8]) -> SentDatagram {
         hop_limit: None,
         traffic_class: None,
         segment: None,
+        header_options: None,
         payload: Payload::Bytes(data.into()),
     }
 }

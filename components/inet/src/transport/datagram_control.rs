@@ -23,7 +23,7 @@ use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, IpOptions, SocketFamilies, SocketOwner,
 };
-use packet::protocol::UDP;
+use packet::protocol::{UDP, UDP_LITE};
 
 /// A handle of a socket of datagrams.
 pub type DatagramHandle = Arc<DatagramEnd<Path>>;
@@ -272,10 +272,11 @@ impl<B: Buffer> Stack<B> {
             list.into_iter().map(move |(binding, socket)| (protocol, binding, socket))
         };
         let udp = of(DatagramProtocol::Udp, self.datagrams.udp.list());
+        let lite = of(DatagramProtocol::UdpLite, self.datagrams.udp_lite.list());
         let ping = of(DatagramProtocol::Ping, self.datagrams.ping.list());
         let raw = self.datagrams.raw.list().into_iter();
         let raw = raw.map(|(number, binding, one)| (DatagramProtocol::Raw(number), binding, one));
-        udp.chain(ping).chain(raw).collect()
+        udp.chain(lite).chain(ping).chain(raw).collect()
     }
     /// Returns the versions of the tables that a path is made of.
     pub(crate) fn versions(&self, run: &StackRun<'_, B>) -> (u64, u64) {
@@ -307,7 +308,8 @@ pub(crate) fn request_for(
     end: SocketAddr,
 ) -> SendRequest {
     let (options, destination) = (&state.options, end.ip());
-    let ports = if protocol == UDP { (state.binding.port, end.port()) } else { (0, 0) };
+    let ports =
+        if matches!(protocol, UDP | UDP_LITE) { (state.binding.port, end.port()) } else { (0, 0) };
     let family = Family::of(destination);
     let is_group = destination.is_multicast();
     let (one, group, traffic_class, chosen, loops) = match family {

@@ -7,12 +7,13 @@ use crate::{
     base::{address::Family, buffer::Buffer, packets::Arrival, payloads},
     ip::{
         events::PacketEvent,
+        options,
         stack::{Delivery, Stack, StackRun},
         statistics::DropReason,
     },
     sockets::bindings::PacketEnds,
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::net::SocketAddr;
 use interfaces::sockets::{DatagramProtocol, Payload, ReceivedDatagram};
 use packet::udp::UdpHeader;
@@ -58,10 +59,8 @@ impl<B: Buffer> Stack<B> {
         let Some(payload) = payloads::received(arrival) else {
             return self.dropped(DropReason::NoMemory);
         };
-        const QUEUED: [PacketEvent; 2] = [PacketEvent::UdpIn4, PacketEvent::UdpIn6];
-        const FULL: [PacketEvent; 2] = [PacketEvent::UdpFull4, PacketEvent::UdpFull6];
-        const REFUSED: [PacketEvent; 2] = [PacketEvent::UdpRefused4, PacketEvent::UdpRefused6];
         let events = run.events;
+        let options = options::received(delivery).map(Box::new);
         let datagram = |socket: &DatagramHandle, payload: Payload| ReceivedDatagram {
             source: scoped(ends.remote, Some(ends.interface)),
             destination: scoped(ends.local, Some(ends.interface)),
@@ -71,6 +70,7 @@ impl<B: Buffer> Stack<B> {
             received_ns: run.now_ns,
             dropped: 0,
             segment: segment.filter(|_| socket.protocol == DatagramProtocol::Udp),
+            header_options: options.clone(),
             payload,
         };
         let push = |socket: &DatagramHandle, payload: Payload| {
@@ -86,20 +86,38 @@ impl<B: Buffer> Stack<B> {
             } else if !is_queued {
                 self.dropped(DropReason::QueueFull);
             }
-            if socket.protocol == DatagramProtocol::Udp {
+            if let Some([queued, full, refused]) = events_of(socket.protocol) {
                 let family = Family::of(delivery.destination);
                 events.note(
                     family,
                     match (passed, is_queued) {
-                        (false, _) => REFUSED,
-                        (true, false) => FULL,
-                        (true, true) => QUEUED,
+                        (false, _) => refused,
+                        (true, false) => full,
+                        (true, true) => queued,
                     },
                 );
             }
         };
         others.iter().for_each(|socket| push(socket, payload.clone()));
         push(last, payload);
+    }
+}
+
+/// Returns the events of a datagram that was queued, that found no room, and that a filter refused, for both families.
+fn events_of(protocol: DatagramProtocol) -> Option<[[PacketEvent; 2]; 3]> {
+    use PacketEvent as Event;
+    match protocol {
+        DatagramProtocol::Udp => Some([
+            [Event::UdpIn4, Event::UdpIn6],
+            [Event::UdpFull4, Event::UdpFull6],
+            [Event::UdpRefused4, Event::UdpRefused6],
+        ]),
+        DatagramProtocol::UdpLite => Some([
+            [Event::LiteIn4, Event::LiteIn6],
+            [Event::LiteFull4, Event::LiteFull6],
+            [Event::LiteRefused4, Event::LiteRefused6],
+        ]),
+        _ => None,
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn interface_of(state: &DatagramState<Path>) -> Option<InterfaceIndex
 pub(crate) fn protocol_of(socket: &DatagramEnd<Path>) -> u8 {
     match (socket.protocol, socket.families) {
         (DatagramProtocol::Udp, _) => protocol::UDP,
+        (DatagramProtocol::UdpLite, _) => protocol::UDP_LITE,
         (DatagramProtocol::Ping, SocketFamilies::V4) => protocol::ICMP,
         (DatagramProtocol::Ping, _) => protocol::ICMPV6,
         (DatagramProtocol::Raw(number), _) => number,

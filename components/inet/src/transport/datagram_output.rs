@@ -11,6 +11,7 @@ use crate::{
         payloads,
     },
     ip::{
+        options,
         path::{Path, SendError, SendRequest},
         stack::{Cast, Stack, StackRun},
     },
@@ -20,8 +21,11 @@ use crate::{
     },
     tables::{interface::InterfaceIndex, routes::RouteKind},
 };
+use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
-use interfaces::sockets::{DatagramProtocol, ErrorReport, Payload, SentDatagram, SocketFamilies};
+use interfaces::sockets::{
+    DatagramProtocol, ErrorReport, Ipv4OptionList, Payload, SentDatagram, SocketFamilies,
+};
 
 /// Bytes of a payload that stand beside the headers, at most, instead of in a buffer of their own.
 pub(crate) const BESIDE_MAX: usize = 64;
@@ -52,6 +56,19 @@ pub(crate) struct Dispatch {
     pub(crate) port: u16,
     /// The port of the receiver.
     pub(crate) peer_port: u16,
+    /// The options of the packet's header of IPv4, if it has any.
+    options: Option<Box<Ipv4OptionList>>,
+}
+
+impl Dispatch {
+    /// Returns whether `length` bytes behind the header of IP and its options fit in one packet.
+    pub(crate) fn fits(&self, length: usize) -> bool {
+        self.path.fits(length + usize::from(self.request.extension.bytes))
+    }
+    /// Returns whether the packet's header of IPv4 has options.
+    pub(crate) fn has_options(&self) -> bool {
+        self.options.is_some()
+    }
 }
 
 impl<B: Buffer> Stack<B> {
@@ -73,6 +90,7 @@ impl<B: Buffer> Stack<B> {
         }
         match socket.protocol {
             DatagramProtocol::Udp => self.send_udp(run, socket, datagram),
+            DatagramProtocol::UdpLite => self.send_lite(run, socket, datagram),
             DatagramProtocol::Ping => self.send_ping(run, socket, datagram),
             DatagramProtocol::Raw(_) => self.send_raw(run, socket, datagram),
         }
@@ -89,8 +107,8 @@ impl<B: Buffer> Stack<B> {
         let end = datagram.destination.or(state.binding.peer);
         let end = end.ok_or(SocketError::NoDestination)?;
         check_family(state.families, end.ip())?;
-        let is_udp = socket.protocol == DatagramProtocol::Udp;
-        if is_udp && datagram.destination.is_some() && end.port() == 0 {
+        let has_ports = socket.protocol.has_ports();
+        if has_ports && datagram.destination.is_some() && end.port() == 0 {
             return Err(SocketError::Invalid);
         }
         let link = scope_of(&state, end, ScopeUse::Send)?;
@@ -100,7 +118,15 @@ impl<B: Buffer> Stack<B> {
         }
         let mut request = request_for(&state, protocol_of(socket), end);
         request.interface = link.map(InterfaceIndex).or(request.interface);
-        let is_special = wish(run, &state, datagram, &mut request)?;
+        let mut is_special = wish(run, &state, datagram, &mut request)?;
+        let options = match &datagram.header_options {
+            Some(options) => Some(**options),
+            None => state.options.header_options,
+        };
+        let options = options.filter(|options| end.is_ipv4() && !options.is_empty());
+        if let Some(options) = &options {
+            is_special |= options::route_by(options, &mut request) != request.destination;
+        }
         // Without rules the port says nothing of the path.
         let has_rules = run.configuration.rules().changed(Family::of(end.ip())).is_some();
         let is_peer = state
@@ -115,7 +141,15 @@ impl<B: Buffer> Stack<B> {
         if path.cast == Cast::Broadcast && !state.options.may_broadcast {
             return Err(SocketError::Forbidden);
         }
-        Ok(Dispatch { request, path, port: state.binding.port, peer_port: end.port() })
+        let options = match options {
+            None => None,
+            Some(options) => {
+                options::check_strict(&options, &request, &path)?;
+                let list = options::written(run.configuration, &options, &path, end.ip());
+                Some(Box::new(list))
+            }
+        };
+        Ok(Dispatch { request, path, port: state.binding.port, peer_port: end.port(), options })
     }
     /// Returns the path to the peer: the cached one if nothing has changed.
     fn path_to_peer(
@@ -132,7 +166,22 @@ impl<B: Buffer> Stack<B> {
         state.path = Some(CachedPath { versions, path });
         Ok(path)
     }
-    /// Admits a packet with `length` bytes behind the header of IP.
+    /// Sends a packet whose headers above IP are written on its way.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub(crate) fn send_dispatched(
+        &self,
+        run: &mut StackRun<'_, B>,
+        dispatch: &Dispatch,
+        mut packet: Departure<B>,
+    ) -> Result<(), SendError> {
+        if let Some(options) = &dispatch.options {
+            packet.headers.prepend(options.as_slice())?;
+        }
+        self.send_on(run, &dispatch.path, &dispatch.request, packet)
+    }
+    /// Admits a packet with `length` bytes behind the header of IP and its options.
     ///
     /// # Errors
     /// [`SocketError::MessageSize`], of which the error queue is told, too; the error that waited.
@@ -142,7 +191,8 @@ impl<B: Buffer> Stack<B> {
         dispatch: &Dispatch,
         length: usize,
     ) -> Result<(), SocketError> {
-        if length > dispatch.path.room(dispatch.request.discovery) {
+        let extension = usize::from(dispatch.request.extension.bytes);
+        if length + extension > dispatch.path.room(dispatch.request.discovery) {
             self.report_size(socket, dispatch);
             return Err(SocketError::MessageSize);
         }
@@ -229,12 +279,13 @@ fn no_source(source: IpAddr) -> SocketError {
 
 /// Returns the packet of a payload from `start` on, without headers. A short one needs no buffer.
 pub(crate) fn packet_of<B: Buffer>(
-    path: &Path,
+    dispatch: &Dispatch,
     payload: &Payload,
     start: usize,
 ) -> Result<Departure<B>, SocketError> {
     if let Payload::Bytes(bytes) = payload
-        && path.mtu >= BESIDE_MTU_MIN
+        && dispatch.path.mtu >= BESIDE_MTU_MIN
+        && !dispatch.has_options()
         && let Some(bytes) = bytes.get(start..).filter(|bytes| bytes.len() <= BESIDE_MAX)
     {
         return Departure::new(bytes, BufferChain::default()).ok_or(SocketError::NoMemory);

@@ -5,9 +5,14 @@ use super::{
 };
 use crate::{
     base::{address::Family, buffer::Buffer, packets::Arrival, payloads},
-    ip::stack::{Claim, Stack, StackRun},
+    ip::{
+        path::Path,
+        stack::{Claim, Stack, StackRun},
+    },
     sockets::{
         bindings::PacketEnds,
+        bound::Bindings,
+        datagram_end::DatagramEnd,
         errors::{Quoted, RemoteError, SocketError},
     },
 };
@@ -25,7 +30,8 @@ impl<B: Buffer> Stack<B> {
     ) {
         let of_raw = self.raw_error(quoted, &error);
         let of_other = match quoted.protocol {
-            protocol::UDP => self.udp_error(quoted, &error),
+            protocol::UDP => udp_error(&self.datagrams.udp, quoted, &error),
+            protocol::UDP_LITE => udp_error(&self.datagrams.udp_lite, quoted, &error),
             protocol::ICMP | protocol::ICMPV6 => self.ping_error(quoted, &error),
             _ => run.surroundings.hear_error(quoted, &error),
         };
@@ -33,16 +39,6 @@ impl<B: Buffer> Stack<B> {
         if is_ours && error.error == SocketError::MessageSize {
             self.path_mtus.learn(quoted.destination, error.mtu, quoted.length, run.now_ns);
         }
-    }
-    /// Tells the socket that sent the quoted datagram.
-    fn udp_error(&self, quoted: &Quoted<'_, B>, error: &RemoteError) -> Claim {
-        let Some([a, b, c, d]) = quoted.payload.head().first_chunk() else { return Claim::Unknown };
-        let ports = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
-        let ends = quoted_ends(quoted, ports);
-        let Some(socket) = self.datagrams.udp.find(&ends, || 0) else { return Claim::Unknown };
-        let payload = quoted.payload.part(udp::HEADER_LENGTH..usize::MAX);
-        tell(&socket, quoted, error, (ends.remote, &payload));
-        Claim::Taken
     }
     /// Tells the socket that sent the quoted echo request.
     fn ping_error(&self, quoted: &Quoted<'_, B>, error: &RemoteError) -> Claim {
@@ -64,6 +60,21 @@ impl<B: Buffer> Stack<B> {
         }
         if found.is_empty() { Claim::Unknown } else { Claim::Taken }
     }
+}
+
+/// Tells the socket that sent the quoted datagram of UDP or UDP-Lite.
+fn udp_error<B: Buffer>(
+    table: &Bindings<DatagramEnd<Path>>,
+    quoted: &Quoted<'_, B>,
+    error: &RemoteError,
+) -> Claim {
+    let Some([a, b, c, d]) = quoted.payload.head().first_chunk() else { return Claim::Unknown };
+    let ports = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+    let ends = quoted_ends(quoted, ports);
+    let Some(socket) = table.find(&ends, || 0) else { return Claim::Unknown };
+    let payload = quoted.payload.part(udp::HEADER_LENGTH..usize::MAX);
+    tell(&socket, quoted, error, (ends.remote, &payload));
+    Claim::Taken
 }
 
 /// Returns the ends of a quoted packet, as those of an answer to it.

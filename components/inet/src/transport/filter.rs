@@ -34,7 +34,7 @@ pub(crate) fn pass<B: Buffer>(
     payload: &Arrival<'_, B>,
 ) -> Option<Payload> {
     // Programs for UDP see its header, which is never cut.
-    let header = if protocol == DatagramProtocol::Udp { udp::HEADER_LENGTH } else { 0 };
+    let header = if protocol.has_ports() { udp::HEADER_LENGTH } else { 0 };
     let base = payload.start().saturating_sub(header);
     let kept = program.admit(&SeenPacket { arrival: payload, base }, &facts(delivery, base))?;
     payloads::received(&payload.part(0..kept.saturating_sub(header)))

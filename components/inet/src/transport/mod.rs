@@ -10,4 +10,5 @@ mod filter;
 pub mod ping;
 pub mod raw;
 pub mod udp_input;
+mod udp_lite;
 pub mod udp_output;

@@ -60,7 +60,7 @@ impl<B: Buffer> Stack<B> {
             Family::V4 => IcmpMessage::EchoRequest { identifier, sequence }.header(),
             Family::V6 => Icmpv6Message::EchoRequest { identifier, sequence }.header(),
         };
-        let mut packet = packet_of::<B>(path, &datagram.payload, HEADER_LENGTH)?;
+        let mut packet = packet_of::<B>(&dispatch, &datagram.payload, HEADER_LENGTH)?;
         packet.headers.prepend(header.as_bytes()).map_err(|_| SocketError::NoMemory)?;
         let (ends, length) = ((path.source, request.destination), packet.length() as u32);
         let mut sum = match family {
@@ -69,7 +69,7 @@ impl<B: Buffer> Stack<B> {
         };
         sum.append(packet.sum());
         packet.patch(CHECKSUM_OFFSET, sum.checksum());
-        Ok(self.send_on(run, path, request, packet)?)
+        Ok(self.send_dispatched(run, &dispatch, packet)?)
     }
     /// Takes an echo reply, from the header of ICMP on. Nobody is told if no socket has sent the request.
     pub(crate) fn input_ping(

@@ -87,16 +87,21 @@ impl<B: Buffer> Stack<B> {
         self.check_protocol(socket, number, datagram)?;
         let dispatch = self.dispatch(run, socket, datagram)?;
         if number == RAW || socket.state.lock().options.has_header {
+            // A header of the program's own has its own options. Linux refuses even an empty list.
+            let given = datagram.header_options.is_some();
+            if given || socket.state.lock().options.header_options.is_some() {
+                return Err(SocketError::Invalid);
+            }
             return self.send_with_header(run, socket, &dispatch, &datagram.payload);
         }
-        let (path, request) = (&dispatch.path, &dispatch.request);
+        let path = &dispatch.path;
         self.admit(socket, &dispatch, datagram.payload.length())?;
         let packet = match checksum_at(socket, number) {
             Some(at) => summed(&dispatch, &datagram.payload, at)?,
             None if path.mtu >= BESIDE_MTU_MIN => contiguous(&datagram.payload, BESIDE_MAX)?,
-            None => packet_of(path, &datagram.payload, 0)?,
+            None => packet_of(&dispatch, &datagram.payload, 0)?,
         };
-        Ok(self.send_on(run, path, request, packet)?)
+        Ok(self.send_dispatched(run, &dispatch, packet)?)
     }
     /// Checks the port of a destination of IPv6, which is the protocol or zero (`rawv6_sendmsg`).
     fn check_protocol(

@@ -1,12 +1,13 @@
 //! Input of UDP.
 use crate::{
-    base::{address::Family, buffer::Buffer},
+    base::{address::Family, buffer::Buffer, packets::Arrival},
     ip::{
         events::PacketEvent,
+        path::Path,
         stack::{Cast, Delivery, Stack, StackRun},
         statistics::DropReason,
     },
-    sockets::bindings::PacketEnds,
+    sockets::{bindings::PacketEnds, bound::Bindings, datagram_end::DatagramEnd},
 };
 use core::net::SocketAddr;
 use packet::{
@@ -32,17 +33,31 @@ impl<B: Buffer> Stack<B> {
             interface: delivery.origin.interface,
         };
         let data = whole.part(HEADER_LENGTH..usize::MAX);
+        self.give(run, (delivery, &ends), &data, &self.datagrams.udp);
+    }
+    /// Gives a datagram to the sockets of a table that it is for.
+    pub(super) fn give(
+        &self,
+        run: &mut StackRun<'_, B>,
+        (delivery, ends): (&Delivery<'_, B>, &PacketEnds),
+        data: &Arrival<'_, B>,
+        table: &Bindings<DatagramEnd<Path>>,
+    ) {
         if delivery.cast == Cast::Unicast {
-            return match self.datagrams.udp.find(&ends, || self.flow(&ends)) {
-                Some(socket) => self.queue_for(run, &[socket], (delivery, &ends), &data),
+            return match table.find(ends, || self.flow(ends)) {
+                Some(socket) => self.queue_for(run, &[socket], (delivery, ends), data),
                 None => {
-                    run.events.note(family, [PacketEvent::UdpNoPort4, PacketEvent::UdpNoPort6]);
+                    let event = match delivery.protocol {
+                        protocol::UDP_LITE => [PacketEvent::LiteNoPort4, PacketEvent::LiteNoPort6],
+                        _ => [PacketEvent::UdpNoPort4, PacketEvent::UdpNoPort6],
+                    };
+                    run.events.note(Family::of(delivery.destination), event);
                     self.dropped(DropReason::NoSocket);
                     self.refuse_port(run, delivery);
                 }
             };
         }
-        let mut receivers = self.datagrams.udp.find_all(&ends);
+        let mut receivers = table.find_all(ends);
         if delivery.cast == Cast::Multicast {
             let (group, interface) = (delivery.destination, ends.interface.0);
             receivers.retain(|socket| socket.state.lock().takes_group(group, interface));
@@ -50,7 +65,7 @@ impl<B: Buffer> Stack<B> {
         if receivers.is_empty() {
             return self.dropped(DropReason::NoSocket);
         }
-        self.queue_for(run, &receivers, (delivery, &ends), &data);
+        self.queue_for(run, &receivers, (delivery, ends), data);
     }
     /// Returns the keyed hash of a flow.
     fn flow(&self, ends: &PacketEnds) -> u64 {

@@ -41,7 +41,7 @@ impl<B: Buffer> Stack<B> {
             return self.send_segments(run, socket, (&dispatch, segment), datagram);
         }
         self.admit(socket, &dispatch, HEADER_LENGTH + datagram.payload.length())?;
-        let packet = packet_of(&dispatch.path, &datagram.payload, 0)?;
+        let packet = packet_of(&dispatch, &datagram.payload, 0)?;
         self.send_one(run, &dispatch, (packet, None))
     }
     /// Sends datagrams of `segment` bytes and the rest (`UDP_SEGMENT`).
@@ -59,7 +59,7 @@ impl<B: Buffer> Stack<B> {
             return Err(SocketError::MessageSize);
         }
         self.admit(socket, dispatch, 0)?;
-        let fits = dispatch.path.fits(HEADER_LENGTH + segment);
+        let fits = dispatch.fits(HEADER_LENGTH + segment);
         if !fits || length > segment * SEGMENTS_MAX {
             return Err(SocketError::Invalid);
         }
@@ -94,7 +94,7 @@ impl<B: Buffer> Stack<B> {
         dispatch: &Dispatch,
         (mut packet, segment): (Departure<B>, Option<u16>),
     ) -> Result<(), SocketError> {
-        let Dispatch { request, path, port, peer_port } = dispatch;
+        let Dispatch { request, path, port, peer_port, .. } = dispatch;
         let header = UdpHeader::new(*port, *peer_port, packet.length());
         let header = header.map_err(|_| SocketError::MessageSize)?;
         packet.headers.prepend(header.as_bytes()).map_err(|_| SocketError::NoMemory)?;
@@ -102,7 +102,7 @@ impl<B: Buffer> Stack<B> {
         let ends = (path.source, request.destination);
         let mut sum = Sum::pseudo_header(ends.0, ends.1, protocol::UDP, length as u32);
         // The interface cannot sum what goes in fragments.
-        let is_whole = segment.is_some() || path.fits(length);
+        let is_whole = segment.is_some() || dispatch.fits(length);
         if is_whole && self.interface_work(run, dispatch).contains(LinkOffloads::CHECKSUM) {
             packet.patch(CHECKSUM_OFFSET, sum.folded());
             packet.offload = Some(TransportOffload {
@@ -114,7 +114,7 @@ impl<B: Buffer> Stack<B> {
             sum.append(packet.sum());
             packet.patch(CHECKSUM_OFFSET, sum.checksum_of_udp());
         }
-        self.send_on(run, path, request, packet)?;
+        self.send_dispatched(run, dispatch, packet)?;
         let family = Family::of(request.destination);
         run.events.note(family, [PacketEvent::UdpOut4, PacketEvent::UdpOut6]);
         Ok(())

@@ -351,6 +351,8 @@ pub enum SocketProtocol {
     Tcp,
     /// UDP.
     Udp,
+    /// UDP-Lite.
+    UdpLite,
     /// Raw sockets. The local port is the number of the protocol.
     Raw,
     /// ICMP echo. The local port is the identifier.

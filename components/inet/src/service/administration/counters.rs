@@ -53,6 +53,14 @@ pub(super) fn all(inet: &Inet) -> Vec<(&'static str, u64)> {
     let more = [
         ("UdpInErrors", errors("UdpInCsumErrors", "UdpRcvbufErrors", PacketEvent::UdpRefused4)),
         ("Udp6InErrors", errors("Udp6InCsumErrors", "Udp6RcvbufErrors", PacketEvent::UdpRefused6)),
+        (
+            "UdpLiteInErrors",
+            errors("UdpLiteInCsumErrors", "UdpLiteRcvbufErrors", PacketEvent::LiteRefused4),
+        ),
+        (
+            "UdpLite6InErrors",
+            errors("UdpLite6InCsumErrors", "UdpLite6RcvbufErrors", PacketEvent::LiteRefused6),
+        ),
         ("IpExtInNoECTPkts", of("IpInReceives").saturating_sub(marked("IpExtIn"))),
         ("Ip6InNoECTPkts", of("Ip6InReceives").saturating_sub(marked("Ip6In"))),
     ];

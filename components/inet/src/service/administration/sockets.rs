@@ -23,6 +23,7 @@ pub(super) fn all(inet: &Inet, protocol: SocketProtocol) -> Vec<SocketRecord> {
         _ => {
             let is_wanted = |of: DatagramProtocol| match of {
                 DatagramProtocol::Udp => protocol == SocketProtocol::Udp,
+                DatagramProtocol::UdpLite => protocol == SocketProtocol::UdpLite,
                 DatagramProtocol::Ping => protocol == SocketProtocol::Ping,
                 DatagramProtocol::Raw(_) => protocol == SocketProtocol::Raw,
             };
@@ -41,7 +42,7 @@ fn datagram(
     let any = bindings::unspecified(binding.families);
     let port = match protocol {
         DatagramProtocol::Raw(number) => number.into(),
-        DatagramProtocol::Udp | DatagramProtocol::Ping => binding.port,
+        DatagramProtocol::Udp | DatagramProtocol::UdpLite | DatagramProtocol::Ping => binding.port,
     };
     let local = SocketAddr::new(binding.address.unwrap_or(any), port);
     let (charged, drops) = socket.queue.usage();

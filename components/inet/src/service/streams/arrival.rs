@@ -5,7 +5,10 @@ use super::{
     socket::TcpSocket,
 };
 use crate::{
-    ip::stack::{Cast, Delivery},
+    ip::{
+        options::options_of,
+        stack::{Cast, Delivery},
+    },
     tables::interface::InterfaceIndex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -93,7 +96,9 @@ impl TcpArrival {
             remote_port: header.source.get(),
         };
         let segment = header::parse(header, options, length, mark);
-        let is_kept = saving == SynSaving::On && segment.flags.contains(TcpFlags::SYN);
+        // A listener answers the options of a SYN.
+        let is_kept = segment.flags.contains(TcpFlags::SYN)
+            && (saving == SynSaving::On || options_of(delivery).is_some());
         let headers = is_kept.then(|| {
             let all = delivery.network.length().saturating_sub(length);
             let head = delivery.network.head();

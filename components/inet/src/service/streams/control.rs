@@ -20,7 +20,7 @@ use crate::{
 use alloc::{boxed::Box, sync::Arc};
 use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{
-    Acceptor, CloseKind, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
+    Acceptor, CloseKind, IpOptions, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
 };
 use tcp::{Connection, FastOpen, TcpEvents};
 
@@ -113,7 +113,7 @@ impl SocketState {
             (self.own_address(), self.local.port()),
             peer,
         );
-        let path = find_path(inet, passage, request)?;
+        let path = find_path(inet, passage, request, &self.options.ip)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
         let parameters = &inet.streams().parameters;
         let settings = path.settings(&self.options, parameters);
@@ -210,6 +210,10 @@ impl SocketState {
         socket: &Arc<TcpSocket>,
         options: &StreamOptions,
     ) {
+        // A program that has set no options of the header leaves those that answer its SYN's.
+        let header_options = options.ip.header_options.or(self.options.ip.header_options);
+        let ip = IpOptions { header_options, ..options.ip };
+        let options = &StreamOptions { ip, ..*options };
         self.options = *options;
         if options.saves_syn {
             inet.streams().save_syns();

@@ -12,8 +12,8 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 use interfaces::sockets::{
-    Acceptor, CloseKind, ConnectionState, MoreData, QuickAcknowledge, SocketError, SocketFamilies,
-    SocketOwner, Stream, StreamInfo, StreamOptions, StreamSocket,
+    Acceptor, CloseKind, ConnectionState, Ipv4OptionList, MoreData, QuickAcknowledge, SocketError,
+    SocketFamilies, SocketOwner, Stream, StreamInfo, StreamOptions, StreamSocket,
 };
 use tcp::{QuickAck, TcpEvents};
 
@@ -163,6 +163,9 @@ impl StreamSocket for StreamHandle {
             SocketRole::Listening(_) => (0, INITIAL_WINDOW),
             SocketRole::Live(live) => options::send_window(&live.connection),
         })
+    }
+    fn header_options(&self) -> Ipv4OptionList {
+        self.look(|state| state.options.ip.header_options.unwrap_or_default())
     }
     fn take_saved_syn(&self, room: usize) -> Result<Vec<u8>, SocketError> {
         self.with(|state, _| {

@@ -204,9 +204,9 @@ impl SocketState {
                 let source = (Some(address(live.flow.local)), live.flow.local_port);
                 let socket = (&self.options, self.owner.user);
                 let request = request_for(socket, source, peer);
-                let Ok(path) = find_path(inet, passage, request) else { return };
+                let Ok(path) = find_path(inet, passage, request, &self.options.ip) else { return };
                 live.path = Some(path);
-                IcmpError::TooBig(options::bounded(path.segment_max(), &self.options))
+                IcmpError::TooBig(path.sent_max(&self.options))
             }
             _ => IcmpError::Host,
         };

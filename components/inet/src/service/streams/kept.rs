@@ -155,7 +155,7 @@ impl Inet {
                     (&flow, InterfaceIndex(interface)),
                     (&state.options, state.owner.user),
                 );
-                let Ok(path) = find_path(self, passage, request) else { return };
+                let Ok(path) = find_path(self, passage, request, &state.options.ip) else { return };
                 let child = path.settings(&state.options, &streams.parameters);
                 let SocketRole::Listening(listening) = &mut state.role else { return };
                 // The SYN-ACK says the same as the predecessor's.
@@ -233,7 +233,7 @@ impl SocketState {
             (Some(self.local.ip()), self.local.port()),
             peer,
         );
-        let path = find_path(inet, passage, request).ok();
+        let path = find_path(inet, passage, request, &self.options.ip).ok();
         let parameters = &inet.streams().parameters;
         let settings = path.map_or_else(
             || options::settings(&self.options, None, parameters),

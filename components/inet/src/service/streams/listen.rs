@@ -26,6 +26,8 @@ impl Listening {
     /// Repeats SYN-ACKs whose time has come.
     pub(crate) fn expire(&mut self, inet: &Inet, passage: &mut Passage, options: &StreamOptions) {
         while let Some((flow, segment)) = self.listener.output(passage.now_ns) {
+            let answering = self.answering(&flow, options);
+            let options = answering.as_ref().unwrap_or(options);
             send_bare(inet, passage, (&flow, InterfaceIndex::LOOPBACK), options, segment);
         }
         self.keep_less();
@@ -95,7 +97,10 @@ impl SocketState {
             return ListenNext::Again(arrival);
         }
         let came = (&arrival.flow, arrival.interface);
-        let socket = (&self.options, self.owner.user);
+        listening.note_options(&arrival);
+        let answering = listening.answering(&arrival.flow, &self.options);
+        let options = answering.as_ref().unwrap_or(&self.options);
+        let socket = (options, self.owner.user);
         let Some(path) = answer_path(inet, passage, listening, (came, socket)) else {
             return ListenNext::Done;
         };
@@ -127,8 +132,9 @@ impl SocketState {
                 let peer_hash = inet.streams().flows.peer_hash(&arrival.flow);
                 let hashes = (hash, peer_hash);
                 let live = LiveConnection::new((connection, arrival.flow), hashes, Some(path));
-                let child =
-                    self.child(inet, passage, Arc::clone(&stream), (live, &effect), arrival);
+                let options = listening.take_answering(&arrival.flow, &self.options);
+                let parts = (live, &effect, options);
+                let child = self.child(inet, passage, Arc::clone(&stream), parts, arrival);
                 ListenNext::Child(child, stream, acceptor)
             }
         }
@@ -139,7 +145,7 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         stream: Arc<Stream>,
-        (mut live, effect): (Box<LiveConnection>, &Arrival),
+        (mut live, effect, options): (Box<LiveConnection>, &Arrival, StreamOptions),
         arrival: Box<TcpArrival>,
     ) -> Arc<TcpSocket> {
         let (flow, hash) = (live.flow, live.hash);
@@ -155,7 +161,7 @@ impl SocketState {
         let streams = inet.streams();
         streams.ports.add(flow.local_port, &claim);
         let child = SocketState {
-            options: self.options,
+            options,
             claim: Some(claim),
             local: SocketAddr::new(local, flow.local_port),
             peer: Some(SocketAddr::new(remote, flow.remote_port)),
@@ -183,10 +189,14 @@ fn answer_path(
     (came, socket): (Came<'_>, (&StreamOptions, u32)),
 ) -> Option<StreamPath> {
     let versions = inet.stack().refresh(&mut passage.worker);
-    if let Some(path) = listening.answer_path(came, versions) {
+    let has_options = socket.0.ip.header_options.is_some();
+    if !has_options && let Some(path) = listening.answer_path(came, versions) {
         return Some(path);
     }
-    let path = find_path(inet, passage, bare_request(came, socket)).ok()?;
+    let path = find_path(inet, passage, bare_request(came, socket), &socket.0.ip).ok()?;
+    if has_options {
+        return Some(path);
+    }
     // Rules may look at ports.
     let rules = passage.worker.view().configuration.rules();
     if rules.changed(Family::of(path.request.destination)).is_none() {

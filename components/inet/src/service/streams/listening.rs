@@ -1,12 +1,15 @@
 //! [`Listening`]: the state of a listening socket.
-use super::{parameters::StreamParameters, path::StreamPath};
+use super::{arrival::TcpArrival, parameters::StreamParameters, path::StreamPath};
 use crate::{
+    ip::options::answer_to,
     service::kept::flows::{FlowStage, KeptFlow, KeptFlows, KeptSlot},
     tables::interface::InterfaceIndex,
 };
 use alloc::{collections::BTreeMap, sync::Arc};
-use interfaces::sockets::{Acceptor, StreamOptions};
-use tcp::{Flow, Listener, ListenerSettings, Settings};
+use core::net::IpAddr;
+use interfaces::sockets::{Acceptor, IpOptions, Ipv4OptionList, StreamOptions};
+use packet::ipv4::Ipv4;
+use tcp::{Flow, Listener, ListenerSettings, Settings, TcpFlags};
 
 /// The flow of a segment, and the interface by which it came.
 pub(crate) type Came<'f> = (&'f Flow, InterfaceIndex);
@@ -30,6 +33,8 @@ pub(crate) struct Listening {
     answer_path: Option<AnswerPath>,
     /// The slots of half-open connections, for a successor.
     kept: BTreeMap<Flow, KeptSlot>,
+    /// The options of IPv4 that answer those of half-open connections, if they have any.
+    answers: BTreeMap<Flow, Ipv4OptionList>,
 }
 
 impl Listening {
@@ -48,6 +53,7 @@ impl Listening {
             fast_open_max: 0,
             answer_path: None,
             kept: BTreeMap::new(),
+            answers: BTreeMap::new(),
         };
         listening.configure(options);
         listening
@@ -100,9 +106,47 @@ impl Listening {
     pub(crate) fn keep_on(&mut self, flow: Flow, slot: KeptSlot) {
         self.kept.insert(flow, slot);
     }
+    /// Notes the options of the header of a SYN, which the answers and the connection will have.
+    #[inline]
+    pub(crate) fn note_options(&mut self, arrival: &TcpArrival) {
+        if let Some(headers) = &arrival.headers
+            && arrival.segment.flags.contains(TcpFlags::SYN)
+            && let Some(answer) = answer_of(headers)
+        {
+            let listener = &self.listener;
+            self.answers.retain(|flow, _| listener.has_request(flow));
+            self.answers.insert(arrival.flow, answer);
+        }
+    }
+    /// Returns the listener's options as those of answers in a flow, if they are others.
+    #[inline]
+    pub(crate) fn answering(&self, flow: &Flow, options: &StreamOptions) -> Option<StreamOptions> {
+        if self.answers.is_empty() && options.ip.header_options.is_none() {
+            return None;
+        }
+        let header_options = self.answers.get(flow).copied();
+        Some(StreamOptions { ip: IpOptions { header_options, ..options.ip }, ..*options })
+    }
+    /// Returns the options of the connection of a flow, and forgets what it needed.
+    #[inline]
+    pub(crate) fn take_answering(&mut self, flow: &Flow, options: &StreamOptions) -> StreamOptions {
+        let found = self.answering(flow, options);
+        if !self.answers.is_empty() {
+            self.answers.remove(flow);
+        }
+        found.unwrap_or(*options)
+    }
     /// Ends the keeping of half-open connections that are no more.
     pub(crate) fn keep_less(&mut self) {
         let listener = &self.listener;
         self.kept.retain(|flow, _| listener.has_request(flow));
     }
+}
+
+/// Returns the options that answer those of a packet; `None` if there are none.
+#[cold]
+fn answer_of(headers: &[u8]) -> Option<Ipv4OptionList> {
+    let packet = Ipv4::parse_quoted(headers).ok().filter(|packet| !packet.options.is_empty())?;
+    let came = Ipv4OptionList::padded(packet.options)?;
+    answer_to(&came, IpAddr::V4(packet.header.source())).filter(|answer| !answer.is_empty())
 }

@@ -5,7 +5,6 @@ use super::{
     ends::{address, reversed},
     flows::{FlowOwner, Flows},
     header::{self, HEADER_MAX},
-    options,
     path::StreamPath,
     socket::{LiveConnection, SocketState, TcpSocket},
 };
@@ -17,6 +16,7 @@ use crate::{
     },
     ip::{
         events::{EventRow, PacketEvent},
+        options::{check_strict, route_by, written},
         path::{SendError, SendRequest},
         stack::Cast,
     },
@@ -33,7 +33,7 @@ use alloc::{boxed::Box, sync::Arc};
 use core::net::{IpAddr, SocketAddr};
 use interfaces::{
     nic::PacketSegment,
-    sockets::{PathDiscovery, Stream, StreamOptions},
+    sockets::{IpOptions, PathDiscovery, Stream, StreamOptions},
 };
 use packet::{
     Sum, ipv4, ipv6, protocol,
@@ -85,16 +85,28 @@ pub(crate) fn request_for(
     }
 }
 
-/// Returns the path for `request`.
+/// Returns the path for `request` of a socket with those options.
 ///
 /// # Errors
 /// Those of the route; `NoRoute` for groups and broadcasts.
 pub(crate) fn find_path(
     inet: &Inet,
     passage: &mut Passage,
-    request: SendRequest,
+    mut request: SendRequest,
+    ip: &IpOptions,
 ) -> Result<StreamPath, SendError> {
-    let path = inet.run_in(passage, |stack, run| stack.path_from(run, &request))?;
+    let header_options = ip.header_options.filter(|_| request.destination.is_ipv4());
+    let header_options = header_options.unwrap_or_default();
+    if !header_options.is_empty() {
+        route_by(&header_options, &mut request);
+    }
+    let mut path = inet.run_in(passage, |stack, run| stack.path_from(run, &request))?;
+    if !header_options.is_empty() {
+        let strict = check_strict(&header_options, &request, &path);
+        strict.map_err(|_| SendError::Unreachable)?;
+        // Segments with options are packets, also on this host.
+        path.is_local = false;
+    }
     if path.cast != Cast::Unicast {
         return Err(SendError::NoRoute);
     }
@@ -102,7 +114,7 @@ pub(crate) fn find_path(
     let request = SendRequest { source: Some(path.source), ..request };
     let interface = passage.worker.view().configuration.interface(path.interface);
     let offloads = interface.map_or(LinkOffloads::empty(), |one| one.offloads);
-    Ok(StreamPath { versions, path, request, offloads })
+    Ok(StreamPath { versions, path, request, offloads, header_options })
 }
 
 impl SocketState {
@@ -158,9 +170,9 @@ impl LiveConnection {
         let Some(peer) = peer else { return };
         let source = (Some(address(self.flow.local)), self.flow.local_port);
         let request = request_for((options, user), source, peer);
-        self.path = find_path(inet, passage, request).ok();
+        self.path = find_path(inet, passage, request, &options.ip).ok();
         if let Some(path) = &self.path {
-            let most = options::bounded(path.segment_max(), options);
+            let most = path.sent_max(options);
             self.connection.set_path_mss(most);
         }
     }
@@ -269,7 +281,8 @@ fn push(
     let head = bytes.get(..length).unwrap_or_default();
     let Some(mut packet) = Departure::new(head, payload) else { return };
     let all = packet.length() as u32;
-    let mut sum = Sum::pseudo_header(path.path.source, request.destination, protocol::TCP, all);
+    let peer = address(flow.remote);
+    let mut sum = Sum::pseudo_header(path.path.source, peer, protocol::TCP, all);
     if path.offloads.contains(LinkOffloads::CHECKSUM) {
         packet.patch(CHECKSUM_OFFSET, sum.folded());
         packet.offload = Some(TransportOffload {
@@ -280,6 +293,13 @@ fn push(
     } else {
         sum.append(packet.sum());
         packet.patch(CHECKSUM_OFFSET, sum.checksum());
+    }
+    if !path.header_options.is_empty() {
+        let configuration = &passage.worker.view().configuration;
+        let list = written(configuration, &path.header_options, &path.path, peer);
+        if packet.headers.prepend(list.as_slice()).is_err() {
+            return;
+        }
     }
     let count = cut.map_or(1, |size| all.div_ceil(u32::from(size).max(1)));
     passage.worker.events().add(PacketEvent::TcpOut, count.into());
@@ -295,7 +315,7 @@ pub(crate) fn send_bare(
     segment: TcpSegment,
 ) {
     let request = bare_request((flow, interface), (options, 0));
-    if let Ok(path) = find_path(inet, passage, request) {
+    if let Ok(path) = find_path(inet, passage, request, &options.ip) {
         let out = Outgoing { segment, payload: 0..0, mss: 1, is_ecn_capable: false };
         let arrival = passage.unhashed();
         send(passage, &path, flow, &out, arrival);

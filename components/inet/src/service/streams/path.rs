@@ -5,7 +5,7 @@ use crate::{
     tables::interface::LinkOffloads,
 };
 use core::net::IpAddr;
-use interfaces::sockets::StreamOptions;
+use interfaces::sockets::{Ipv4OptionList, StreamOptions};
 use tcp::Settings;
 
 /// The path of a connection's segments. It holds as long as neither the configuration nor the cache of path MTUs changes.
@@ -15,12 +15,19 @@ pub(crate) struct StreamPath {
     pub(crate) path: Path,
     pub(crate) request: SendRequest,
     pub(crate) offloads: LinkOffloads,
+    /// The options of each segment's header of IPv4.
+    pub(crate) header_options: Ipv4OptionList,
 }
 
 impl StreamPath {
     /// Returns the greatest segment of the path, in bytes of options and payload.
     pub(crate) fn segment_max(&self) -> u16 {
         options::segment_max(self.path.mtu, self.request.destination)
+    }
+    /// Returns the greatest segment that a socket with those options sends. Options of the header make it shorter than TCP_MAXSEG,
+    /// too (`tcp_mtu_to_mss`).
+    pub(crate) fn sent_max(&self, options: &StreamOptions) -> u16 {
+        options::bounded(self.segment_max(), options) - self.header_options.length() as u16
     }
     /// Returns the settings of a new connection of this path. The peer is told no greater segment than the route says.
     pub(crate) fn settings(
@@ -29,6 +36,7 @@ impl StreamPath {
         parameters: &StreamParameters,
     ) -> Settings {
         let mut settings = options::settings(options, Some(self.segment_max()), parameters);
+        settings.path_mss -= self.header_options.length() as u16;
         if self.path.advertised_segment != 0 {
             settings.mss = settings.mss.min(self.path.advertised_segment);
         }

@@ -79,6 +79,7 @@ impl<'b> DiagRequest<'b> {
     fn of(body: &'b [u8]) -> Result<DiagRequest<'b>, NetErrno> {
         const TCP: u32 = 6;
         const UDP: u32 = 17;
+        const UDP_LITE: u32 = 136;
         const RAW: u32 = 255;
         let fields = Fields(body.get(..REQUEST).ok_or(NetErrno::EINVAL)?);
         let attributes = Attributes::after(body, REQUEST);
@@ -86,6 +87,7 @@ impl<'b> DiagRequest<'b> {
         let protocol = match attributes.u32(PROTOCOL).unwrap_or(short) {
             TCP => SocketProtocol::Tcp,
             UDP => SocketProtocol::Udp,
+            UDP_LITE => SocketProtocol::UdpLite,
             RAW => SocketProtocol::Raw,
             _ => return Err(NetErrno::ENOENT),
         };

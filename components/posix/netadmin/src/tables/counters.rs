@@ -171,12 +171,13 @@ pub fn socket_counts(network: &dyn NetworkAdministration, used: u64) -> String {
     let counts = count(&tcp);
     format!(
         "sockets: used {used}\nTCP: inuse {} orphan {orphans} tw {waiting} alloc {} mem {}\n\
-         UDP: inuse {} mem {}\nUDPLITE: inuse 0\nRAW: inuse {}\nFRAG: inuse 0 memory 0\n",
+         UDP: inuse {} mem {}\nUDPLITE: inuse {}\nRAW: inuse {}\nFRAG: inuse 0 memory 0\n",
         counts[0],
         counts[0] + counts[1],
         pages(&tcp),
         count(&udp)[0],
         pages(&udp),
+        count(&network.sockets(SocketProtocol::UdpLite))[0],
         count(&network.sockets(SocketProtocol::Raw))[0]
     )
 }
@@ -185,10 +186,11 @@ pub fn socket_counts(network: &dyn NetworkAdministration, used: u64) -> String {
 pub fn socket_counts6(network: &dyn NetworkAdministration) -> String {
     let of = |protocol| count(&network.sockets(protocol))[1];
     format!(
-        "TCP6: inuse {}\nUDP6: inuse {}\nUDPLITE6: inuse 0\nRAW6: inuse {}\n\
+        "TCP6: inuse {}\nUDP6: inuse {}\nUDPLITE6: inuse {}\nRAW6: inuse {}\n\
          FRAG6: inuse 0 memory 0\n",
         of(SocketProtocol::Tcp),
         of(SocketProtocol::Udp),
+        of(SocketProtocol::UdpLite),
         of(SocketProtocol::Raw)
     )
 }

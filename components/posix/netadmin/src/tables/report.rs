@@ -3,9 +3,10 @@ use alloc::{format, string::String};
 use core::fmt::Write;
 use interfaces::sockets::{ConnectionState, NetworkAdministration, SocketProtocol, SocketRecord};
 
-const PROTOCOLS: [(SocketProtocol, &str); 4] = [
+const PROTOCOLS: [(SocketProtocol, &str); 5] = [
     (SocketProtocol::Tcp, "tcp"),
     (SocketProtocol::Udp, "udp"),
+    (SocketProtocol::UdpLite, "udplite"),
     (SocketProtocol::Ping, "ping"),
     (SocketProtocol::Raw, "raw"),
 ];

@@ -209,18 +209,14 @@ pub fn ping6(network: &dyn NetworkAdministration) -> String {
     table6(network, SocketProtocol::Ping)
 }
 
-/// Returns `/proc/net/udplite`: there is no UDP-Lite.
-pub fn lite4() -> String {
-    let mut text = String::from(UDP_HEAD);
-    pad(&mut text, 0, UDP_WIDTH);
-    text
+/// Returns `/proc/net/udplite`.
+pub fn lite4(network: &dyn NetworkAdministration) -> String {
+    table4(network, SocketProtocol::UdpLite, (UDP_HEAD, 5, Some(UDP_WIDTH)))
 }
 
 /// Returns `/proc/net/udplite6`.
-pub fn lite6() -> String {
-    let mut text = String::from(HEAD6);
-    text.push_str(" ref pointer drops\n");
-    text
+pub fn lite6(network: &dyn NetworkAdministration) -> String {
+    table6(network, SocketProtocol::UdpLite)
 }
 
 /// Returns `/proc/net/packet`, with the columns of Linux.

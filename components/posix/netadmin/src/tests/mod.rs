@@ -191,7 +191,7 @@ impl NetworkAdministration for FakeNetwork {
                 socket("[::]:80", None, ConnectionState::Listen),
             ],
             SocketProtocol::Udp => vec![socket("0.0.0.0:68", None, ConnectionState::Closed)],
-            SocketProtocol::Raw | SocketProtocol::Ping => Vec::new(),
+            SocketProtocol::UdpLite | SocketProtocol::Raw | SocketProtocol::Ping => Vec::new(),
         }
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -128,6 +128,8 @@ pub struct Outgoing<'a> {
     pub files: Vec<Arc<OpenFile>>,
     /// The control messages in a program's format, which [`control_items`] reads.
     pub control: &'a [u8],
+    /// The sender may give any options of a header of IPv4 (CAP_NET_RAW). Set if there are control messages.
+    pub may_send_raw: bool,
 }
 
 /// A control message (cmsg(3)) of a program.

@@ -52,7 +52,7 @@ pub const FILES: ItemTable = &[
     ("tcp6", Item::File(|| of(tables::tcp6))),
     ("udp", Item::File(|| of(tables::udp4))),
     ("udp6", Item::File(|| of(tables::udp6))),
-    ("udplite", Item::File(|| tables::lite4().into_bytes())),
-    ("udplite6", Item::File(|| tables::lite6().into_bytes())),
+    ("udplite", Item::File(|| of(tables::lite4))),
+    ("udplite6", Item::File(|| of(tables::lite6))),
     ("unix", Item::File(|| local::table().into_bytes())),
 ];

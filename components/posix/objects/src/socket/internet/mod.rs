@@ -47,6 +47,7 @@ use vfs::{Capabilities, Errno};
 const PROTOCOLS: i32 = 263;
 const TCP: i32 = net::IPPROTO_TCP as i32;
 const UDP: i32 = net::IPPROTO_UDP as i32;
+const UDP_LITE: i32 = net::IPPROTO_UDPLITE as i32;
 const ICMP: i32 = net::IPPROTO_ICMP as i32;
 const ICMP6: i32 = net::IPPROTO_ICMPV6 as i32;
 
@@ -75,6 +76,7 @@ fn protocol_of(family: AddressFamily, kind: u32, protocol: i32) -> Result<Protoc
     match (kind, protocol) {
         (net::SOCK_STREAM, 0 | TCP) => Ok(Protocol::Tcp),
         (net::SOCK_DGRAM, 0 | UDP) => datagram(DatagramProtocol::Udp),
+        (net::SOCK_DGRAM, UDP_LITE) => datagram(DatagramProtocol::UdpLite),
         (net::SOCK_DGRAM, number) if number == ping => datagram(DatagramProtocol::Ping),
         (net::SOCK_RAW, 1..) => match u8::try_from(protocol) {
             Ok(number) => Ok(Protocol::Datagram(SocketKind::Raw, DatagramProtocol::Raw(number))),

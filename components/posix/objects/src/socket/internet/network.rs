@@ -3,8 +3,9 @@ use super::wakes::SocketWakes;
 use alloc::sync::Arc;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, LinkRecord, LinkTaps, Network, NetworkAdministration,
-    NetworkParameter, RouteQuery, SocketError, SocketFamilies, SocketOwner, number,
+    DatagramProtocol, DatagramQueue, Ipv4OptionList, LinkRecord, LinkTaps, Network,
+    NetworkAdministration, NetworkParameter, OptionSide, RouteQuery, SocketError, SocketFamilies,
+    SocketOwner, number,
 };
 use rt::sync::Once;
 use vfs::Errno;
@@ -59,6 +60,22 @@ pub(super) fn interface_of(address: Ipv4Addr) -> Option<u32> {
     let own = all.iter().find(|one| one.address == IpAddr::V4(address));
     // All addresses of 127.0.0.0/8 are of the loopback interface, which has only the first.
     own.map(|one| one.interface).or(route.interface)
+}
+
+/// Returns whether an address is that of another host (`inet_addr_type`).
+fn is_other_host(address: Ipv4Addr) -> bool {
+    let is_special = address.is_multicast() || address.is_broadcast() || address.octets()[0] == 0;
+    let kind = administration().and_then(|all| all.route_to(&RouteQuery::new(address.into())).ok());
+    let is_own = kind.is_some_and(|route| route.kind != number::KIND_UNICAST);
+    !is_special && !is_own
+}
+
+/// Checks options of a header of IPv4 that a program gives.
+///
+/// # Errors
+/// `EINVAL`.
+pub(super) fn header_options(side: OptionSide, bytes: &[u8]) -> Result<Ipv4OptionList, Errno> {
+    Ipv4OptionList::checked(bytes, side, &is_other_host).map_err(|_| Errno::EINVAL)
 }
 
 /// Returns the owner of the stack's socket for the socket of a user with this number.

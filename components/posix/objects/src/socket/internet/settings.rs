@@ -59,9 +59,9 @@ bitflags! {
         const NO_PORT = 1 << 17;
         /// UDP_GRO
         const SEVERAL = 1 << 18;
-        /// IP_RECVOPTS. Options of received packets are not told.
+        /// IP_RECVOPTS
         const OPTIONS = 1 << 24;
-        /// IP_RETOPTS, likewise.
+        /// IP_RETOPTS
         const OPTIONS_BACK = 1 << 25;
         /// IP_NODEFRAG
         const FRAGMENTS_KEPT = 1 << 26;

@@ -4,19 +4,22 @@ use crate::socket::{
     interface::{ReceivedControl, control_items},
     internet::{
         address::{self, AddressFamily},
-        network::errno,
+        network::{errno, header_options},
         options::{LEVEL_IP, LEVEL_IP6, LEVEL_UDP},
         settings::Flags,
     },
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use interfaces::sockets::{
-    DatagramProtocol, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram, SentDatagram,
+    DatagramProtocol, ErrorCarrier, ErrorReport, OptionSide, Payload, ReceivedDatagram,
+    ReceivedOptions, SentDatagram,
 };
 use linux_raw_sys::net;
 use vfs::Errno;
 
+/// Bytes of options of a header of IPv4 that are read, at most.
+const HEADER_OPTIONS_MAX: usize = 40;
 const NS_A_SECOND: u64 = 1_000_000_000;
 const NS_A_MICROSECOND: u64 = 1000;
 /// Number of UDP_SEGMENT.
@@ -62,6 +65,7 @@ pub(super) struct ToldHeader {
     interface: u32,
     hop_limit: u8,
     traffic_class: u8,
+    options: Option<Box<ReceivedOptions>>,
 }
 
 impl ToldHeader {
@@ -79,6 +83,7 @@ impl ToldHeader {
             interface: datagram.interface,
             hop_limit: datagram.hop_limit,
             traffic_class: datagram.traffic_class,
+            options: datagram.header_options.clone(),
         }
     }
     /// Returns the header of the message of ICMP that told of an error, which has no local address. Linux takes the port of the
@@ -93,6 +98,7 @@ impl ToldHeader {
             interface: message.interface,
             hop_limit: message.hop_limit,
             traffic_class: message.traffic_class,
+            options: None,
         };
         let told = match has_ports {
             true => Flags::all(),
@@ -102,14 +108,20 @@ impl ToldHeader {
     }
 }
 
-/// Adds the parts of the header that `flags` ask for, in Linux's order.
+/// Adds the parts of the header that `flags` ask for, in Linux's order. Returns the flags of recvmsg(2) that tell of one that is
+/// missing.
 pub(super) fn tell_header(
     flags: Flags,
     header: &ToldHeader,
     family: AddressFamily,
     out: &mut Vec<ReceivedControl>,
-) {
-    let told = Flags::INTERFACE | Flags::TTL | Flags::TOS | Flags::DESTINATION;
+) -> u32 {
+    let told = Flags::INTERFACE
+        | Flags::TTL
+        | Flags::TOS
+        | Flags::DESTINATION
+        | Flags::OPTIONS
+        | Flags::OPTIONS_BACK;
     let told6 = Flags::INTERFACE6
         | Flags::INTERFACE6_OLD
         | Flags::HOPS
@@ -117,7 +129,7 @@ pub(super) fn tell_header(
         | Flags::CLASS
         | Flags::DESTINATION6;
     if !flags.intersects(told | told6) {
-        return;
+        return 0;
     }
     let interface = header.interface.to_le_bytes();
     let (hops, class) = (i32::from(header.hop_limit), header.traffic_class);
@@ -147,15 +159,30 @@ pub(super) fn tell_header(
             let name = address::encode(AddressFamily::V6, destination);
             out.push(item(LEVEL_IP6, net::IPV6_ORIGDSTADDR, name.bytes()));
         }
-        return;
+        return 0;
     }
-    tell_header4(flags, header, out);
+    tell_header4(flags, header, out)
+}
+
+/// Adds the options of a header of IPv4, and those of an answer.
+fn tell_options(flags: Flags, options: &ReceivedOptions, out: &mut Vec<ReceivedControl>) -> u32 {
+    if flags.contains(Flags::OPTIONS) {
+        out.push(item(LEVEL_IP, net::IP_RECVOPTS, options.came.as_slice()));
+    }
+    match &options.answer {
+        _ if !flags.contains(Flags::OPTIONS_BACK) => 0,
+        None => net::MSG_CTRUNC,
+        Some(answer) => {
+            out.push(item(LEVEL_IP, net::IP_RETOPTS, answer.as_slice()));
+            0
+        }
+    }
 }
 
 /// Adds the parts of a header of IPv4.
-fn tell_header4(flags: Flags, header: &ToldHeader, out: &mut Vec<ReceivedControl>) {
+fn tell_header4(flags: Flags, header: &ToldHeader, out: &mut Vec<ReceivedControl>) -> u32 {
     let destination = header.destination;
-    let IpAddr::V4(ip) = destination.ip() else { return };
+    let IpAddr::V4(ip) = destination.ip() else { return 0 };
     if flags.contains(Flags::INTERFACE) {
         let own = header.local;
         let data = joined::<12>(&[&header.interface.to_le_bytes(), &own.octets(), &ip.octets()]);
@@ -168,10 +195,12 @@ fn tell_header4(flags: Flags, header: &ToldHeader, out: &mut Vec<ReceivedControl
     if flags.contains(Flags::TOS) {
         out.push(item(LEVEL_IP, net::IP_TOS, &[header.traffic_class]));
     }
+    let missing = header.options.as_ref().map_or(0, |options| tell_options(flags, options, out));
     if flags.contains(Flags::DESTINATION) {
         let name = address::encode(AddressFamily::V4, destination);
         out.push(item(LEVEL_IP, net::IP_ORIGDSTADDR, name.bytes()));
     }
+    missing
 }
 
 /// Makes the message of an entry of the error queue of a socket of `family`: `struct sock_extended_err`, then the address of the host
@@ -237,6 +266,7 @@ fn octet_or_default(value: i32) -> Result<Option<u8>, Errno> {
 pub(super) fn read(
     control: &[u8],
     (family, protocol): (AddressFamily, DatagramProtocol),
+    side: OptionSide,
     datagram: &mut SentDatagram,
 ) -> Result<(), Errno> {
     let is_v6 = family == AddressFamily::V6;
@@ -246,12 +276,16 @@ pub(super) fn read(
         match u32::try_from(found.level).map_err(|_| Errno::EINVAL)? {
             net::SOL_SOCKET if matches!(kind, net::SCM_RIGHTS | net::SCM_CREDENTIALS) => {}
             net::SOL_SOCKET => return Err(Errno::EINVAL),
-            LEVEL_UDP if protocol == DatagramProtocol::Udp => {
+            LEVEL_UDP if protocol.has_ports() => {
                 if found.kind != SEGMENT || data.len() != size_of::<u16>() {
                     return Err(Errno::EINVAL);
                 }
                 let bytes = u16::from_le_bytes(bytes_of(data)?);
                 datagram.segment = (bytes != 0).then_some(bytes);
+            }
+            LEVEL_IP if kind == net::IP_RETOPTS => {
+                let given = data.get(..data.len().min(HEADER_OPTIONS_MAX)).unwrap_or_default();
+                datagram.header_options = Some(Box::new(header_options(side, given)?));
             }
             LEVEL_IP => read4(kind, data, datagram)?,
             LEVEL_IP6 if is_v6 => read6(kind, data, datagram)?,

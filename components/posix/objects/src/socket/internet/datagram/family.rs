@@ -18,7 +18,7 @@ use interfaces::sockets::{DatagramProtocol, SocketEvents};
 use linux_raw_sys::net;
 use process::Task;
 use vfs::{
-    Errno, Principal,
+    Capabilities, Errno, Principal,
     file::{File, IoFlags, Ready, SignalSource},
     io::{Sink, Source},
     poll::PollTable,
@@ -34,6 +34,7 @@ impl Socket for InternetDatagram {
     fn protocol(&self) -> i32 {
         match (self.protocol, self.family) {
             (DatagramProtocol::Udp, _) => net::IPPROTO_UDP as i32,
+            (DatagramProtocol::UdpLite, _) => net::IPPROTO_UDPLITE as i32,
             (DatagramProtocol::Ping, AddressFamily::V4) => net::IPPROTO_ICMP as i32,
             (DatagramProtocol::Ping, AddressFamily::V6) => net::IPPROTO_ICMPV6 as i32,
             (DatagramProtocol::Raw(number), _) => i32::from(number),
@@ -43,6 +44,8 @@ impl Socket for InternetDatagram {
         match (self.protocol, self.family) {
             (DatagramProtocol::Udp, AddressFamily::V4) => "UDP",
             (DatagramProtocol::Udp, AddressFamily::V6) => "UDPv6",
+            (DatagramProtocol::UdpLite, AddressFamily::V4) => "UDP-Lite",
+            (DatagramProtocol::UdpLite, AddressFamily::V6) => "UDPLITEv6",
             (DatagramProtocol::Ping, AddressFamily::V4) => "PING",
             (DatagramProtocol::Ping, AddressFamily::V6) => "PINGv6",
             (DatagramProtocol::Raw(_), AddressFamily::V4) => "RAW",
@@ -72,11 +75,14 @@ impl Socket for InternetDatagram {
     }
     fn send(
         &self,
-        _: &Task,
+        task: &Task,
         source: &mut dyn Source,
-        message: Outgoing<'_>,
+        mut message: Outgoing<'_>,
         how: Send,
     ) -> Result<usize, Errno> {
+        if !message.control.is_empty() {
+            message.may_send_raw = task.credentials().has(Capabilities::NET_RAW);
+        }
         let sent = self.send_datagram(source, &message, how)?;
         if sent > 0 && how.is_zero_copy && self.common.options.is_kept(net::SO_ZEROCOPY) {
             self.notices.complete();

@@ -82,7 +82,7 @@ impl InternetDatagram {
         let queue = Arc::new(DatagramQueue::new(wakes.clone(), receive));
         let families = match (family, protocol) {
             (AddressFamily::V4, _) => SocketFamilies::V4,
-            (AddressFamily::V6, DatagramProtocol::Udp) => SocketFamilies::Both,
+            (AddressFamily::V6, protocol) if protocol.has_ports() => SocketFamilies::Both,
             (AddressFamily::V6, _) => SocketFamilies::V6,
         };
         let owner = owner(user, common.number());

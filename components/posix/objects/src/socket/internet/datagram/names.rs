@@ -61,7 +61,7 @@ impl InternetDatagram {
         only_v6: Errno,
     ) -> Result<SocketAddr, Errno> {
         if given.is_mapped {
-            let takes_v4 = self.protocol == DatagramProtocol::Udp;
+            let takes_v4 = self.protocol.has_ports();
             if !takes_v4 || self.flags().contains(Flags::ONLY_V6) {
                 return Err(if takes_v4 { only_v6 } else { Errno::EINVAL });
             }

@@ -5,8 +5,8 @@ use crate::socket::{
         address::AddressFamily,
         network::errno,
         options::{
-            self, GroupChange, Having, LEVEL_ICMP6, LEVEL_IP, LEVEL_IP6, LEVEL_RAW, LEVEL_UDP,
-            group_option, is_group_option, is_link_option, link_value, set_link, shown,
+            self, GroupChange, Having, LEVEL_ICMP6, LEVEL_IP, LEVEL_IP6, LEVEL_LITE, LEVEL_RAW,
+            LEVEL_UDP, group_option, is_group_option, is_link_option, link_value, set_link, shown,
         },
         settings::Flags,
     },
@@ -20,6 +20,9 @@ use vfs::{Credentials, Errno};
 
 /// Number of ICMP_FILTER, and of ICMPV6_FILTER on its level.
 const FILTER: u32 = 1;
+/// Numbers of UDPLITE_SEND_CSCOV and UDPLITE_RECV_CSCOV.
+const SENT_COVERAGE: u32 = 10;
+const LEAST_COVERAGE: u32 = 11;
 /// Bytes of `struct icmp_filter` and of `struct icmp6_filter`.
 const FILTER_BYTES: usize = 4;
 const FILTER_BYTES6: usize = 32;
@@ -50,7 +53,7 @@ impl InternetDatagram {
         match level {
             LEVEL_IP if self.family == AddressFamily::V4 || !is_raw => Ok(()),
             LEVEL_IP6 if self.family == AddressFamily::V6 => Ok(()),
-            LEVEL_UDP if self.protocol == DatagramProtocol::Udp => Ok(()),
+            LEVEL_UDP | LEVEL_LITE if self.protocol.has_ports() => Ok(()),
             LEVEL_RAW if is_raw => Ok(()),
             LEVEL_ICMP6 if is_raw && self.family == AddressFamily::V6 => Ok(()),
             _ => Err(Errno::ENOPROTOOPT),
@@ -60,6 +63,8 @@ impl InternetDatagram {
     fn level_of(&self, level: u32, number: u32) -> u32 {
         let is_of_ip6 = matches!(number, net::IPV6_CHECKSUM | net::IPV6_HDRINCL);
         match level {
+            // Both levels are one (`udp_setsockopt`).
+            LEVEL_LITE => LEVEL_UDP,
             LEVEL_RAW if self.family == AddressFamily::V6 && is_of_ip6 => LEVEL_IP6,
             _ => level,
         }
@@ -94,6 +99,18 @@ impl InternetDatagram {
         }
         Ok(())
     }
+    /// Sets a coverage of UDP-Lite's checksum, in bytes. A coverage of less than the header is that of the header.
+    fn set_coverage(&self, number: u32, value: i32) -> Result<(), Errno> {
+        const HEADER: i32 = 8;
+        if self.protocol != DatagramProtocol::UdpLite {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        let bytes = if value == 0 { 0 } else { value.clamp(HEADER, i32::from(u16::MAX)) };
+        let ip = &mut self.settings.lock().stream.ip;
+        let place = if number == SENT_COVERAGE { &mut ip.coverage } else { &mut ip.coverage_least };
+        *place = u16::try_from(bytes).ok();
+        Ok(())
+    }
     /// Sets an option of another level than SOL_SOCKET.
     ///
     /// # Errors
@@ -120,14 +137,17 @@ impl InternetDatagram {
             let device = self.common.options.interface.load(Ordering::Relaxed);
             let key = (level, number, self.having());
             set_link(&self.settings, key, input, device)?;
+        } else if level == LEVEL_UDP && matches!(number, SENT_COVERAGE | LEAST_COVERAGE) {
+            self.set_coverage(number, i32::from_le_bytes(input.bytes()?))?;
         } else if (level, number) == (LEVEL_IP6, net::IPV6_V6ONLY) {
             let value = i32::from_le_bytes(input.bytes()?);
             if self.socket().local().port() != 0 {
                 return Err(Errno::EINVAL);
             }
             self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
-        } else if (level, number, input.length) == (LEVEL_IP, net::IP_OPTIONS, 0) {
-            return Ok(());
+        } else if (level, number) == (LEVEL_IP, net::IP_OPTIONS) {
+            let list = options::given_header_options(who, input)?;
+            self.settings.lock().stream.ip.header_options = Some(list);
         } else {
             let may = |wanted| who.has(wanted);
             let key = (level, number, self.having());
@@ -169,10 +189,18 @@ impl InternetDatagram {
                 drop(settings);
                 number_of(self.socket().path_mtu().ok_or(Errno::ENOTCONN)?)
             }
+            (LEVEL_UDP, SENT_COVERAGE) => {
+                number_of(settings.stream.ip.coverage.unwrap_or(0).into())
+            }
+            (LEVEL_UDP, LEAST_COVERAGE) => {
+                number_of(settings.stream.ip.coverage_least.unwrap_or(0).into())
+            }
             (LEVEL_IP6, net::IPV6_V6ONLY) => {
                 number_of(u32::from(settings.flags.contains(Flags::ONLY_V6)))
             }
-            (LEVEL_IP, net::IP_OPTIONS) => Ok(Vec::new()),
+            (LEVEL_IP, net::IP_OPTIONS) => {
+                Ok(settings.stream.ip.header_options.unwrap_or_default().as_slice().to_vec())
+            }
             _ if is_link_option(level, number) => Ok(link_value(&settings, (level, number), room)),
             _ => options::get(&settings, (level, number, self.having()), room),
         }

@@ -9,7 +9,7 @@ use crate::socket::{
     internet::{address, network::errno, options::LEVEL_UDP},
 };
 use core::{net::SocketAddr, sync::atomic::Ordering};
-use interfaces::sockets::{DatagramProtocol, Payload, ReceivedDatagram};
+use interfaces::sockets::{Payload, ReceivedDatagram};
 use linux_raw_sys::net;
 use vfs::{Errno, io::Sink};
 
@@ -52,7 +52,7 @@ impl InternetDatagram {
         if how.is_error_queue {
             return self.receive_error(sink, sender);
         }
-        if how.is_urgent && self.protocol != DatagramProtocol::Udp {
+        if how.is_urgent && !self.protocol.has_ports() {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut timeout = None;
@@ -114,7 +114,7 @@ impl InternetDatagram {
     /// Returns the sender as a program sees it: only UDP has ports.
     fn shown_source(&self, datagram: &ReceivedDatagram) -> SocketAddr {
         let mut source = datagram.source;
-        if self.protocol != DatagramProtocol::Udp {
+        if !self.protocol.has_ports() {
             source.set_port(0);
         }
         if let SocketAddr::V6(address) = &mut source {
@@ -137,7 +137,7 @@ impl InternetDatagram {
             found.control.push(control::item(LEVEL_UDP, control::SEVERAL, &bytes));
         }
         let header = ToldHeader::of_datagram(datagram);
-        control::tell_header(self.flags(), &header, self.family, &mut found.control);
+        found.flags |= control::tell_header(self.flags(), &header, self.family, &mut found.control);
     }
     /// Tells a time of arrival by the monotonic clock, or the present, if the program asked for it.
     #[inline]

@@ -11,7 +11,7 @@ use alloc::{vec, vec::Vec};
 use core::sync::atomic::Ordering;
 use interfaces::{
     nic::PacketSegment,
-    sockets::{DatagramProtocol, Payload, SentDatagram},
+    sockets::{DatagramProtocol, OptionSide, Payload, SentDatagram},
 };
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{Errno, io::Source};
@@ -70,7 +70,7 @@ impl InternetDatagram {
         if self.shut().contains(Shut::SEND) {
             return Err(Errno::EPIPE);
         }
-        let is_udp = self.protocol == DatagramProtocol::Udp;
+        let is_udp = self.protocol.has_ports();
         let is_corked = is_udp && (how.is_more || self.flags().contains(Flags::CORK));
         let mut cork = self.cork.lock();
         if is_corked || cork.is_some() {
@@ -135,6 +135,7 @@ impl InternetDatagram {
             interface: None,
             hop_limit: None,
             traffic_class: None,
+            header_options: None,
             segment: match self.segment.load(Ordering::Relaxed) {
                 0 => None,
                 bytes => u16::try_from(bytes).ok(),
@@ -146,14 +147,23 @@ impl InternetDatagram {
             None => None,
         };
         if let Some(given) = given {
-            let needs_port = self.protocol == DatagramProtocol::Udp;
+            let needs_port = self.protocol.has_ports();
             if needs_port && given.address.port() == 0 {
                 return Err(Errno::EINVAL);
             }
             datagram.destination = Some(self.destination(given, Errno::ENETUNREACH)?);
         }
         if !message.control.is_empty() {
-            control::read(message.control, (self.family, self.protocol), &mut datagram)?;
+            let side = match message.may_send_raw {
+                true => OptionSide::Privileged,
+                false => OptionSide::Plain,
+            };
+            let socket = (self.family, self.protocol);
+            control::read(message.control, socket, side, &mut datagram)?;
+        }
+        // The checksum of UDP-Lite cannot be left to the part that cuts.
+        if datagram.segment.is_some() && self.protocol == DatagramProtocol::UdpLite {
+            return Err(Errno::EIO);
         }
         Ok(datagram)
     }

@@ -11,11 +11,12 @@ pub(super) use groups::{GroupChange, group_option, is_group_option};
 pub(super) use links::{is_link_option, link_value, set_link};
 pub(super) use tcp::{name_of_control, set_control};
 
-use super::{address::AddressFamily, settings::InternetSettings};
+use super::{address::AddressFamily, network::header_options, settings::InternetSettings};
 use crate::socket::{common::SocketCommon, option_input::OptionInput};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use vfs::{Capabilities, Errno};
+use interfaces::sockets::{Ipv4OptionList, OptionSide};
+use vfs::{Capabilities, Credentials, Errno};
 
 /// IPPROTO_IP.
 pub(super) const LEVEL_IP: u32 = 0;
@@ -27,6 +28,8 @@ pub(super) const LEVEL_TCP: u32 = 6;
 pub(super) const LEVEL_RAW: u32 = 255;
 /// IPPROTO_ICMPV6.
 pub(super) const LEVEL_ICMP6: u32 = 58;
+/// IPPROTO_UDPLITE.
+pub(super) const LEVEL_LITE: u32 = 136;
 /// IPPROTO_UDP.
 pub(super) const LEVEL_UDP: u32 = 17;
 
@@ -137,6 +140,27 @@ pub(in crate::socket::internet::options) use {bit, flag, row};
 /// `ENOPROTOOPT`.
 pub(super) fn no_level(family: AddressFamily) -> Errno {
     if family == AddressFamily::V4 { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT }
+}
+
+/// Bytes of IP_OPTIONS, at most.
+const HEADER_OPTIONS_MAX: usize = 40;
+
+/// Reads IP_OPTIONS.
+///
+/// # Errors
+/// `EINVAL` for options that are malformed, too long or not allowed; `EFAULT`.
+pub(super) fn given_header_options(
+    who: &Credentials,
+    input: &OptionInput,
+) -> Result<Ipv4OptionList, Errno> {
+    if input.length > HEADER_OPTIONS_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let side = match who.has(Capabilities::NET_RAW) {
+        true => OptionSide::Privileged,
+        false => OptionSide::Plain,
+    };
+    header_options(side, input.text(HEADER_OPTIONS_MAX)?)
 }
 
 /// Has SO_PRIORITY follow the TOS octet, which was set.

@@ -73,7 +73,9 @@ impl InternetStream {
         common.filter.follow(&self.common.filter);
         let parts = (common, self.family, self.user);
         let child = InternetStream::assemble(parts, (wakes, stream), socket);
-        let settings = self.settings.lock().clone();
+        let mut settings = self.settings.lock().clone();
+        // A connection has the options that answer those of its SYN.
+        settings.stream.ip.header_options = None;
         child.publish(&settings);
         *child.settings.lock() = settings;
         child.send_limit.store(self.send_limit.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -91,7 +91,10 @@ impl InternetStream {
             }
             // It is a listener's.
             (LEVEL_TCP, net::TCP_FASTOPEN) if self.is_in_use() => return Err(Errno::EINVAL),
-            (LEVEL_IP, net::IP_OPTIONS) if input.length == 0 => {}
+            (LEVEL_IP, net::IP_OPTIONS) => {
+                let list = options::given_header_options(who, input)?;
+                self.settings.lock().stream.ip.header_options = Some(list);
+            }
             // Groups are for datagrams.
             _ if is_group_option(level, number) => return Err(Errno::EPROTO),
             _ if is_link_option(level, number) => {
@@ -153,7 +156,11 @@ impl InternetStream {
                 0 => Err(Errno::ENOTCONN),
                 mtu => number_of(mtu),
             },
-            (LEVEL_IP, net::IP_OPTIONS) => Ok(Vec::new()),
+            (LEVEL_IP, net::IP_OPTIONS) => {
+                let own = self.settings.lock().stream.ip.header_options;
+                let list = own.unwrap_or_else(|| self.socket().header_options());
+                Ok(list.as_slice().to_vec())
+            }
             _ if is_link_option(level, number) => {
                 Ok(link_value(&self.settings.lock(), (level, number), room))
             }
