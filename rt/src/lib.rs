@@ -46,6 +46,7 @@ pub mod device;
 #[cfg(all(target_os = "none", not(skerry_process)))]
 pub mod domain;
 pub mod entropy;
+mod frame_pool;
 pub mod memory;
 pub mod message;
 pub mod power;

@@ -5,11 +5,15 @@
 //! frame whose only reference is the caller's `&mut Frame` can be had as a slice
 //! ([`Frame::exclusive`]); every other frame offers copy, zero and atomic access only.
 //!
-//! In the process world a component has frames of its own, which only it reaches, and frames that a client lent by their
-//! number ([`Frame::lent`]), which only its devices reach.
+//! In the process world a component has frames of its own, which only it reaches, and frames of clients, which it names by their
+//! number: it reads those of an attached pool ([`attach_pool`]), and only its devices reach any other ([`Frame::lent`]).
+pub use crate::frame_pool::{FramePool, POOL_PAGES};
+#[cfg(any(not(target_os = "none"), skerry_process))]
+pub use crate::frame_pool::{attach_pool, take_released};
 use crate::{NoMemory, PAGE_BYTES, thread::Woken, time::Instant, world};
 use alloc::vec::Vec;
 use core::{
+    hash::{Hash, Hasher},
     mem::ManuallyDrop,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
@@ -64,9 +68,23 @@ impl Drop for Charge {
 const BATCH_FRAMES: usize = 16;
 
 /// One counted reference to a frame. A clone is another reference; the frame is free when the last reference is dropped.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 #[repr(transparent)]
 pub struct Frame(FrameId);
+
+impl PartialEq for Frame {
+    fn eq(&self, other: &Frame) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Frame {}
+
+impl Hash for Frame {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
 
 /// The number of a frame in the pool: plain data that gives no right to the frame's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,21 +133,38 @@ impl Frame {
         world::memory::release_all(frames.into_iter().map(|frame| ManuallyDrop::new(frame).0.0));
     }
     /// Returns the number of the frame.
+    #[inline]
     pub fn id(&self) -> FrameId {
+        #[cfg(not(target_os = "none"))]
+        return FrameId(world::memory::plain(self.0.0));
+        #[cfg(target_os = "none")]
         self.0
+    }
+    /// Returns the number by which the back end knows this reference.
+    #[cfg(not(target_os = "none"))]
+    pub(crate) fn number(&self) -> u32 {
+        self.0.0
     }
     /// Makes a `Frame` of a reference that a back end has counted already.
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }
-    /// Returns the frame of that number, which the party that names it lends to this component's devices. Its memory is not
-    /// here: it has no slice, no bytes to be read or written, and must not be zeroed or copied. (In the host world it is the
-    /// client's own frame.) Returns `None` if no frame that is lent can have that number. Components of the kernel world pass
-    /// each other frames, not numbers.
+    /// Returns the frame of that number, which the party that names it lends to this component's devices and keeps as long as it
+    /// is used. A frame of an attached pool ([`attach_pool`]) can be read. The memory of any other is not here: it has no slice
+    /// and no bytes. Neither can be written: a write has no effect. (In the host world it is the client's own frame.) Returns
+    /// `None` if no frame that is lent can have that number. Components of the kernel world pass each other frames, not numbers.
     #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
     pub fn lent(id: FrameId) -> Option<Frame> {
         world::memory::frame_lent(id.0).then(|| Frame(id))
+    }
+    /// Returns the frame of that number, which a client hands over: it keeps the frame until [`take_released`] told it that this
+    /// component has dropped all references. The frame is as one of [`Frame::lent`]. Returns `None` if no attached pool has such
+    /// a frame.
+    #[cfg(any(not(target_os = "none"), skerry_process))]
+    #[inline]
+    pub fn handed(id: FrameId) -> Option<Frame> {
+        world::memory::frame_handed(id.0).map(|number| Frame(FrameId(number)))
     }
     /// Returns the number of references that exist now. The number is only a hint, unless it is 1 and the caller has that
     /// reference.
@@ -140,30 +175,35 @@ impl Frame {
     pub fn exclusive(&mut self) -> Option<&mut [u8; PAGE_BYTES]> {
         world::memory::frame_exclusive(self)
     }
-    /// Returns the number of bytes of the frame that are here: none of a lent frame.
-    #[inline]
-    fn bytes(&self) -> usize {
-        #[cfg(all(target_os = "none", skerry_process))]
-        if world::memory::is_lent(self.0.0) {
-            return 0;
-        }
-        PAGE_BYTES
-    }
     /// Copies from the frame at `offset` to `out`. Bytes beyond the frame's end are not copied. Returns the number of bytes
-    /// copied: 0 for a lent frame.
+    /// copied: 0 for a lent frame that is in no attached pool.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
-        let length = out.len().min(self.bytes().saturating_sub(offset));
-        COPIED.fetch_add(length as u64, Ordering::Relaxed);
+        let length = out.len().min(PAGE_BYTES.saturating_sub(offset));
         if let Some(out) = out.get_mut(..length)
             && length > 0
+            && self.copy_out(offset, out)
+        {
+            COPIED.fetch_add(length as u64, Ordering::Relaxed);
+            return length;
+        }
+        0
+    }
+    /// Fills `out`, if the contents are here. Returns whether they are.
+    #[inline]
+    fn copy_out(&self, offset: usize, out: &mut [u8]) -> bool {
+        #[cfg(all(target_os = "none", skerry_process))]
+        return world::memory::frame_read(self.0.0, offset, out);
+        #[cfg(not(all(target_os = "none", skerry_process)))]
         {
             world::memory::frame_read(self.0.0, offset, out);
+            true
         }
-        length
     }
-    /// Copies `data` into the frame at `offset`. Returns the number of bytes that fitted: 0 for a lent frame.
+    /// Copies `data` into the frame at `offset`. Returns the number of bytes that fitted: 0 for a frame that was lent or handed.
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
-        let length = data.len().min(self.bytes().saturating_sub(offset));
+        let length = data.len().min(PAGE_BYTES.saturating_sub(offset));
+        #[cfg(any(not(target_os = "none"), skerry_process))]
+        let length = if world::memory::is_kept_by_client(self.0.0) { 0 } else { length };
         COPIED.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(data) = data.get(..length)
             && length > 0
@@ -172,20 +212,15 @@ impl Frame {
         }
         length
     }
-    /// Zeroes `length` bytes from `offset`, cut at the frame's end.
-    ///
-    /// # Panics
-    /// Panics for a lent frame.
+    /// Zeroes `length` bytes from `offset`, cut at the frame's end. Has no effect on a frame that was lent or handed.
     pub fn zero(&self, offset: usize, length: usize) {
         let length = length.min(PAGE_BYTES.saturating_sub(offset));
         if length > 0 {
             world::memory::frame_zero(self.0.0, offset, length);
         }
     }
-    /// Copies all of `source` into this frame.
-    ///
-    /// # Panics
-    /// Panics if either is a lent frame.
+    /// Copies all of `source` into this frame. Has no effect if this was lent or handed, or if `source` was lent and is in no
+    /// attached pool.
     pub fn copy_from(&self, source: &Frame) {
         world::memory::frame_copy(source.0.0, self.0.0);
     }

@@ -1,9 +1,9 @@
 //! Controls of the host world for tests: devices, refusals of memory, and the program that "runs".
 //!
-//! The program (inherited by threads that a thread spawns) and counted refusals are kept per thread. Limits, the command
+//! The program and the attached pools (inherited by threads that a thread spawns) and counted refusals are kept per thread. Limits, the command
 //! line and devices are shared by all threads.
 pub use super::device_control::*;
-use super::{device::DmaHandle, thread::lock};
+use super::{device::DmaHandle, memory::Run, thread::lock};
 use crate::user::{Context, Space, Trap};
 use std::{
     cell::{Cell, RefCell},
@@ -16,6 +16,8 @@ use std::{
 
 /// A function that takes the place of the processor in user mode: it changes the registers and memory and returns the trap.
 pub type Program = Arc<dyn Fn(&mut Context, &Space) -> Trap + Send + Sync>;
+/// Pools attached by the threads of a component: a thread without a parent in rt, and those that it spawns.
+type Attached = Mutex<Vec<Arc<Run>>>;
 /// One trace record.
 pub type TraceRecord = (&'static str, u64, u64);
 
@@ -34,6 +36,8 @@ thread_local! {
     static USES_RESERVE: Cell<bool> = const { Cell::new(false) };
     static KEPT: RefCell<Option<DmaHandle>> = const { RefCell::new(None) };
     static LIFE: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
+    /// Pools that the thread's component has attached.
+    static ATTACHED: RefCell<Arc<Attached>> = RefCell::default();
     static SEEDS: RefCell<Vec<[u64; 4]>> = const { RefCell::new(Vec::new()) };
     static TRACE: RefCell<VecDeque<TraceRecord>> = const { RefCell::new(VecDeque::new()) };
 }
@@ -96,6 +100,38 @@ pub(super) fn program() -> Option<Program> {
 
 pub(super) fn inherit_program(program: Option<Program>) {
     PROGRAM.set(program);
+}
+
+/// Attaches the pool of `run` to the calling thread's component.
+pub(super) fn attach(run: Arc<Run>) {
+    let attached = component();
+    let mut all = lock(&attached);
+    if !all.iter().any(|other| Arc::ptr_eq(other, &run)) {
+        all.push(run);
+    }
+}
+
+/// Forgets the pools attached by the calling thread's component ([`crate::memory::attach_pool`]).
+pub fn detach_pools() {
+    lock(&component()).clear();
+}
+
+/// Returns the pools attached to the calling thread's component.
+pub(super) fn attached() -> Vec<Arc<Run>> {
+    lock(&component()).clone()
+}
+
+/// Returns whether a pool attached to the calling thread's component has `frame`.
+pub(super) fn is_attached(frame: u32) -> bool {
+    lock(&component()).iter().any(|run| run.has(frame))
+}
+
+pub(super) fn component() -> Arc<Attached> {
+    ATTACHED.with_borrow(Arc::clone)
+}
+
+pub(super) fn inherit_component(component: Arc<Attached>) {
+    ATTACHED.set(component);
 }
 
 /// Lets `count` allocations and charges of this thread succeed, and refuses all later ones; `None` refuses none.

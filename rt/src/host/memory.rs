@@ -1,77 +1,201 @@
 //! Memory of the host world: frames are words in chunks that are never given back to std.
 //!
-//! A frame's reference count is in its slot; the numbers of free frames are in a stack. Limits and
-//! refusals come from [`super::control`].
+//! A chunk holds single frames, which are in a list when they are free, or the run of one [`crate::memory::FramePool`], which is
+//! also the words of its region. Limits and refusals come from [`super::control`].
+//!
+//! A handed frame is one *view* ([`VIEW`]) of the frame of the client, which is in the same process: it has contents as long as
+//! the client keeps the frame, and is counted apart from the client's references, as in the process world.
 use super::{control, thread::lock};
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, Statistics, fill_each},
     words,
 };
-use std::sync::{
-    Arc, Mutex, OnceLock,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+use ipc::Handings;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, LazyLock, Mutex, OnceLock,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    },
 };
 
-const CHUNK_FRAMES: usize = 256;
-const CHUNKS: usize = 4096;
+const CHUNK_FRAMES: usize = 512;
+const CHUNKS: usize = 2048;
 const WORDS: usize = PAGE_BYTES / 8;
+/// Flag of the number of a frame that was handed.
+const VIEW: u32 = 1 << 30;
 
-#[repr(C, align(4096))]
-struct Slot {
-    words: [AtomicU64; WORDS],
-    references: AtomicU32,
+struct Chunk {
+    words: Box<[AtomicU64]>,
+    references: [AtomicU32; CHUNK_FRAMES],
+    handings: Handings<{ CHUNK_FRAMES / 64 }>,
 }
 
-static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static TABLE: [OnceLock<Box<Chunk>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
 /// Memory shared between components.
 #[derive(Clone, Debug)]
-pub(crate) struct RegionHandle(Arc<[AtomicU64]>);
+pub(crate) enum RegionHandle {
+    /// Memory of its own.
+    Words(Arc<[AtomicU64]>),
+    /// The frames of a pool.
+    Run(Arc<Run>),
+}
+
+/// Consecutive frames of one chunk, with a reference to each.
+#[derive(Debug)]
+pub(crate) struct Run {
+    first: u32,
+    pages: usize,
+}
+
+impl Run {
+    /// Returns whether `frame` is one of its frames.
+    pub(super) fn has(&self, frame: u32) -> bool {
+        (frame.wrapping_sub(self.first) as usize) < self.pages
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        release_all((self.first..).take(self.pages));
+    }
+}
 
 pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     may_allocate()?;
     let words = bytes.max(1).next_multiple_of(PAGE_BYTES) / 8;
-    Ok(RegionHandle((0..words).map(|_| AtomicU64::new(0)).collect()))
+    Ok(RegionHandle::Words((0..words).map(|_| AtomicU64::new(0)).collect()))
 }
 
 impl RegionHandle {
     /// Returns all words of the region.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        &self.0
+        match self {
+            RegionHandle::Words(words) => words,
+            RegionHandle::Run(run) => {
+                let (chunk, page) = place(run.first);
+                &chunk.words[page * WORDS..][..run.pages * WORDS]
+            }
+        }
     }
 }
 
-struct Pool {
+#[derive(Default)]
+struct Frames {
+    /// Free single frames.
     free: Vec<u32>,
-    next: u32,
+    /// Chunks of runs whose frames are all free.
+    free_runs: Vec<u32>,
+    /// Number of frames with references of each chunk that has a run.
+    runs: HashMap<u32, usize>,
+    /// Number of chunks.
+    chunks: u32,
+    used: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), next: 0 });
+static FRAMES: LazyLock<Mutex<Frames>> = LazyLock::new(Mutex::default);
 static CHARGED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-fn new_chunk() -> Box<[Slot]> {
-    (0..CHUNK_FRAMES)
-        .map(|_| Slot {
-            words: [const { AtomicU64::new(0) }; WORDS],
-            references: AtomicU32::new(0),
-        })
-        .collect()
+impl Frames {
+    /// Takes the number of a chunk that was never used.
+    fn new_chunk(&mut self) -> Result<u32, NoMemory> {
+        if self.chunks as usize == CHUNKS {
+            return Err(NoMemory);
+        }
+        self.chunks += 1;
+        Ok(self.chunks - 1)
+    }
+    /// Counts `frames` as used.
+    fn take(&mut self, frames: usize) -> Result<(), NoMemory> {
+        let after = self.used + frames;
+        if after > control::frame_limit() {
+            return Err(NoMemory);
+        }
+        self.used = after;
+        Ok(())
+    }
+    fn single(&mut self) -> Result<u32, NoMemory> {
+        if self.free.is_empty() {
+            let first = self.new_chunk()? * CHUNK_FRAMES as u32;
+            self.free.extend((first..first + CHUNK_FRAMES as u32).rev());
+        }
+        self.take(1)?;
+        self.free.pop().ok_or(NoMemory)
+    }
+    fn run(&mut self, pages: usize) -> Result<u32, NoMemory> {
+        if pages > CHUNK_FRAMES {
+            return Err(NoMemory);
+        }
+        let chunk = match self.free_runs.pop() {
+            Some(chunk) => chunk,
+            None => self.new_chunk()?,
+        };
+        if self.take(pages).is_err() {
+            self.free_runs.push(chunk);
+            return Err(NoMemory);
+        }
+        self.runs.insert(chunk, pages);
+        Ok(chunk * CHUNK_FRAMES as u32)
+    }
+    fn free(&mut self, frame: u32) {
+        self.used -= 1;
+        let chunk = frame / CHUNK_FRAMES as u32;
+        match self.runs.get_mut(&chunk) {
+            None => self.free.push(frame),
+            Some(live) if *live > 1 => *live -= 1,
+            Some(_) => {
+                self.runs.remove(&chunk);
+                self.free_runs.push(chunk);
+            }
+        }
+    }
 }
 
-fn slot(frame: u32) -> &'static Slot {
-    let number = frame as usize;
-    &SLOTS[number / CHUNK_FRAMES].get_or_init(new_chunk)[number % CHUNK_FRAMES]
+fn new_chunk() -> Box<Chunk> {
+    Box::new(Chunk {
+        words: (0..CHUNK_FRAMES * WORDS).map(|_| AtomicU64::new(0)).collect(),
+        references: [const { AtomicU32::new(0) }; CHUNK_FRAMES],
+        handings: Handings::new(),
+    })
+}
+
+/// Returns the chunk of a frame, or of a view of it, and the frame's index there.
+fn place(frame: u32) -> (&'static Chunk, usize) {
+    let number = plain(frame) as usize;
+    (TABLE[number / CHUNK_FRAMES].get_or_init(new_chunk), number % CHUNK_FRAMES)
+}
+
+fn references(frame: u32) -> &'static AtomicU32 {
+    let (chunk, page) = place(frame);
+    &chunk.references[page]
+}
+
+/// Returns the number of the frame of which `frame` may be a view.
+pub(crate) fn plain(frame: u32) -> u32 {
+    frame & !VIEW
+}
+
+/// Returns whether `frame` is a view, which only its client writes.
+pub(crate) fn is_kept_by_client(frame: u32) -> bool {
+    frame & VIEW != 0
 }
 
 /// Returns the words of a frame.
+///
+/// # Panics
+/// Panics for a view of a frame that its client has dropped.
 pub(crate) fn frame_words(frame: u32) -> &'static [AtomicU64] {
-    &slot(frame).words
+    let (chunk, page) = place(frame);
+    let is_kept = chunk.references[page].load(Relaxed) > 0;
+    assert!(is_kept, "frame {} is handed, and its client has dropped it", plain(frame));
+    &chunk.words[page * WORDS..][..WORDS]
 }
 
 /// Returns whether `frame` has references.
 pub(crate) fn is_live(frame: u32) -> bool {
-    frame < lock(&POOL).next && slot(frame).references.load(Relaxed) > 0
+    frame / (CHUNK_FRAMES as u32) < lock(&FRAMES).chunks && references(frame).load(Relaxed) > 0
 }
 
 /// Refuses the allocation if a test asked for that.
@@ -120,37 +244,80 @@ pub(crate) fn allocate_all(new: &mut [u32]) -> usize {
 /// relies on clean frames.
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
     may_allocate()?;
-    let id = {
-        let mut pool = lock(&POOL);
-        if pool.next as usize - pool.free.len() >= control::frame_limit() {
-            return Err(NoMemory);
-        }
-        match pool.free.pop() {
-            Some(id) => id,
-            None if (pool.next as usize) < CHUNKS * CHUNK_FRAMES => {
-                pool.next += 1;
-                pool.next - 1
-            }
-            None => return Err(NoMemory),
-        }
-    };
-    let slot = slot(id);
+    let frame = lock(&FRAMES).single()?;
+    references(frame).store(1, Release);
     let fill = if zeroed { 0 } else { 0xa5a5_a5a5_a5a5_a5a5 };
-    slot.words.iter().for_each(|word| word.store(fill, Relaxed));
-    slot.references.store(1, Release);
-    Ok(id)
+    frame_words(frame).iter().for_each(|word| word.store(fill, Relaxed));
+    Ok(frame)
+}
+
+/// Allocates a region whose pages are frames. Returns the number of the first as well.
+pub(crate) fn pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory> {
+    may_allocate()?;
+    let first = lock(&FRAMES).run(pages)?;
+    place(first).0.handings.take_dropped(&mut |_, _| {});
+    for frame in (first..).take(pages) {
+        references(frame).store(1, Release);
+        frame_words(frame).iter().for_each(|word| word.store(0, Relaxed));
+    }
+    Ok((RegionHandle::Run(Arc::new(Run { first, pages })), first))
+}
+
+/// Adds a reference to `frame` if it has exactly one. Returns whether it did.
+pub(crate) fn frame_claim(frame: u32) -> bool {
+    references(frame).compare_exchange(1, 2, AcqRel, Relaxed).is_ok()
+}
+
+/// Makes the frames of `region` readable as handed ones, for the threads of the calling one's component.
+pub(crate) fn pool_attach(region: RegionHandle, first: u32) -> Result<(), NoMemory> {
+    may_allocate()?;
+    match region {
+        RegionHandle::Run(run) if run.first == first => {
+            control::attach(run);
+            Ok(())
+        }
+        _ => Err(NoMemory),
+    }
+}
+
+/// Hands `frame` over. Returns the view, or `None` if no attached pool has the frame or its client has dropped it.
+pub(crate) fn frame_handed(frame: u32) -> Option<u32> {
+    if !control::is_attached(frame) || !is_live(frame) {
+        return None;
+    }
+    let (chunk, page) = place(frame);
+    chunk.handings.hand(page);
+    Some(frame | VIEW)
+}
+
+/// Calls `report` with each handed frame that the component has dropped since, and how often it was handed.
+pub(crate) fn take_released(report: &mut impl FnMut(u32, u32)) {
+    for run in control::attached() {
+        place(run.first)
+            .0
+            .handings
+            .take_dropped(&mut |page, count| report(run.first + page as u32, count));
+    }
 }
 
 pub(crate) fn frame_retain(frame: u32) {
-    let before = slot(frame).references.fetch_add(1, Relaxed);
+    let (chunk, page) = place(frame);
+    let before = match is_kept_by_client(frame) {
+        true => chunk.handings.retain(page),
+        false => chunk.references[page].fetch_add(1, Relaxed),
+    };
     assert!(before > 0, "a free frame was counted up");
 }
 
 pub(crate) fn frame_release(frame: u32) {
-    let before = slot(frame).references.fetch_sub(1, AcqRel);
+    let (chunk, page) = place(frame);
+    let before = match is_kept_by_client(frame) {
+        true => chunk.handings.release(page),
+        false => chunk.references[page].fetch_sub(1, AcqRel),
+    };
     assert!(before > 0, "a free frame was counted down");
-    if before == 1 {
-        lock(&POOL).free.push(frame);
+    if before == 1 && !is_kept_by_client(frame) {
+        lock(&FRAMES).free(frame);
     }
 }
 
@@ -161,21 +328,27 @@ pub(crate) fn release_all(frames: impl IntoIterator<Item = u32>) {
 /// Adds a reference to a frame that has one already. Returns `false` if it has none.
 pub(crate) fn frame_lent(frame: u32) -> bool {
     let count_up = |now: u32| (now > 0).then_some(now + 1);
-    frame < lock(&POOL).next && slot(frame).references.try_update(AcqRel, Relaxed, count_up).is_ok()
+    is_live(frame) && references(frame).try_update(AcqRel, Relaxed, count_up).is_ok()
 }
 
+/// Returns the number of references; of a view, the component's and one of its client.
 pub(crate) fn frame_references(frame: u32) -> u32 {
-    slot(frame).references.load(Acquire)
+    let (chunk, page) = place(frame);
+    match is_kept_by_client(frame) {
+        true => chunk.handings.references(page) + 1,
+        false => chunk.references[page].load(Acquire),
+    }
 }
 
 pub(crate) fn frame_exclusive(frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES]> {
-    if frame_references(frame.id().0) != 1 {
+    let number = frame.number();
+    if frame_references(number) != 1 {
         return None;
     }
-    let words = slot(frame.id().0).words.as_ptr();
+    let words = frame_words(number).as_ptr();
     // SAFETY: the words are interior-mutable memory of `PAGE_BYTES` bytes that lives for ever; the
     // only reference to the frame is borrowed exclusively for as long as the slice lives, and no
-    // frame can be counted up but through a reference.
+    // frame can be counted up but through a reference. A view counts its client.
     Some(unsafe { &mut *words.cast_mut().cast::<[u8; PAGE_BYTES]>() })
 }
 
@@ -188,20 +361,22 @@ pub(crate) fn frame_write(frame: u32, offset: usize, data: &[u8]) {
 }
 
 pub(crate) fn frame_zero(frame: u32, offset: usize, length: usize) {
-    words::zero(frame_words(frame), offset, length);
+    if !is_kept_by_client(frame) {
+        words::zero(frame_words(frame), offset, length);
+    }
 }
 
 pub(crate) fn frame_copy(from: u32, to: u32) {
+    if is_kept_by_client(to) {
+        return;
+    }
     for (from, to) in frame_words(from).iter().zip(frame_words(to)) {
         to.store(from.load(Relaxed), Relaxed);
     }
 }
 
 pub(crate) fn statistics() -> Statistics {
-    let used = {
-        let pool = lock(&POOL);
-        pool.next as usize - pool.free.len()
-    };
+    let used = lock(&FRAMES).used;
     let total = control::frame_limit().min(CHUNKS * CHUNK_FRAMES);
     Statistics {
         total_frames: total as u64,

@@ -141,9 +141,11 @@ pub(crate) fn spawn(
     super::memory::may_allocate()?;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (inherited, life) = (control::program(), control::life());
+    let component = control::component();
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         control::inherit_program(inherited);
         control::set_life(life);
+        control::inherit_component(component);
         let _ = sender.send(current());
         body();
     });

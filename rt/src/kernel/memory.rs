@@ -1,8 +1,11 @@
 //! Memory of the kernel world: frames are physical frames, numbered from physical address 0.
 use crate::{NoMemory, PAGE_BYTES, memory::Frame};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::Acquire;
-use nucleus::{dma::DmaBuffer, memory::frame};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use nucleus::{
+    dma::DmaBuffer,
+    memory::{frame, frames::references},
+};
 pub(crate) use nucleus::{
     memory::{
         charge::{charge, uncharge},
@@ -26,8 +29,20 @@ pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     Ok(Arc::new(DmaBuffer::allocate(bytes)?).into())
 }
 
+/// Allocates a region whose pages are frames. Returns the number of the first as well.
+pub(crate) fn pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory> {
+    let region = region_new(pages * PAGE_BYTES)?;
+    let first = region.frames().next().ok_or(NoMemory)?;
+    Ok((region, first))
+}
+
+/// Adds a reference to `frame` if it has exactly one. Returns whether it did.
+pub(crate) fn frame_claim(frame: u32) -> bool {
+    references(frame).compare_exchange(1, 2, Acquire, Relaxed).is_ok()
+}
+
 pub(crate) fn frame_references(frame: u32) -> u32 {
-    nucleus::memory::frames::references(frame).load(Acquire)
+    references(frame).load(Acquire)
 }
 
 pub(crate) fn frame_exclusive(frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES]> {

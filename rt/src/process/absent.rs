@@ -42,9 +42,11 @@ macro_rules! absent_methods {
 
 absent! {
     process_world_lacks_entropy_add: entropy_add(seed: [u64; 4]);
+    process_world_lacks_frame_claim: frame_claim(frame: u32) -> bool;
     process_world_lacks_interrupts: interrupts() -> Vec<(String, Vec<u64>)>;
     process_world_lacks_log: log() -> (u64, Vec<u8>);
     process_world_lacks_objects: objects() -> Vec<ObjectCount>;
+    process_world_lacks_pool_new: pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory>;
     process_world_lacks_power_down: power_down(action: Action) -> !;
     process_world_lacks_processor_times: processor_times() -> Vec<ProcessorTime>;
     process_world_lacks_sampling: sample_every(period_ns: u64, rings: Vec<RegionHandle>);

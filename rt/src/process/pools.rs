@@ -1,15 +1,16 @@
-//! Frames of the process world: the component's own, which come from pools, and those that a client lends by number.
+//! Frames of the process world: the component's own, which come from pools, and those of clients.
 //!
 //! A *pool* is one region of up to [`POOL_FRAMES`] pages, mapped linearly. Its first page is a [`Pool`]: the reference
 //! counts of its other pages and the list of those that are free. So allocating, freeing, counting, copying and zeroing need
 //! no kernel call. Pools are made when no frame is free. At most one empty pool is kept; the others go back to the nucleus.
 //!
 //! ```text
-//! number   31 own frame: 1 | 30 to 9 pool | 8 to 0 page       lent frame: a number below 2^31, which names no memory here
+//! number   31 own frame: 1 | 30 to 9 pool | 8 to 0 page       frame of a client: a number below 2^31 ([`super::attached`])
 //! ```
 //! The lock `rt.pools` guards the lists; it is taken after that of the heap. Counts and contents are atomics. An own frame
 //! cannot be sent: no other component and no device reaches it.
 use super::{
+    attached,
     call::{Handle, ask},
     memory::{self, Taken},
 };
@@ -110,16 +111,17 @@ fn count(frame: u32) -> &'static AtomicU32 {
 }
 
 /// Returns the words of an own frame, to which the caller has a reference.
-///
-/// # Panics
-/// Panics for a lent frame, whose contents are not here.
-fn words(frame: u32) -> &'static [AtomicU64; WORDS] {
+fn own_words(frame: u32) -> &'static [AtomicU64; WORDS] {
     let (index, page) = place(frame);
-    let base = if is_lent(frame) { None } else { pool(index) };
-    let Some(base) = base else { panic!("frame {frame:#x} is lent: it has no contents here") };
+    let Some(base) = pool(index) else { panic!("there is no frame {frame:#x}") };
     let at = core::ptr::from_ref(base).expose_provenance() + page * PAGE_BYTES;
     // SAFETY: a page of the pool, which stays mapped while the page is in use; words that several threads write are atomics.
     unsafe { &*core::ptr::with_exposed_provenance(at) }
+}
+
+/// Returns the words of a frame to which the caller has a reference, or `None` if its contents are not here.
+fn words(frame: u32) -> Option<&'static [AtomicU64; WORDS]> {
+    if is_lent(frame) { attached::find(frame)?.words(frame) } else { Some(own_words(frame)) }
 }
 
 impl Pool {
@@ -270,22 +272,34 @@ pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
         }
     };
     if zeroed && !is_zero {
-        words(frame).iter().for_each(|word| word.store(0, Relaxed));
+        own_words(frame).iter().for_each(|word| word.store(0, Relaxed));
     }
     Ok(frame)
 }
 
-/// Returns whether `frame` can be the number of a lent frame. Whether it was lent is checked when a device reaches it.
+/// Returns whether `frame` can be the number of a lent frame, and counts it if its pool is attached. Whether any other was lent
+/// is checked when a device reaches it.
 #[inline]
 pub(crate) fn frame_lent(frame: u32) -> bool {
+    retain_lent(frame);
     is_lent(frame)
 }
 
-/// Adds a reference. A lent frame is not counted: its client keeps it until it is told that the device is done.
+/// Adds a reference. A lent frame that is in no attached pool is not counted: its client keeps it until it is told that the
+/// device is done.
 #[inline]
 pub(crate) fn frame_retain(frame: u32) {
-    if !is_lent(frame) {
+    if is_lent(frame) {
+        retain_lent(frame);
+    } else {
         retain_own(frame);
+    }
+}
+
+#[inline]
+fn retain_lent(frame: u32) {
+    if let Some(pool) = attached::find(frame) {
+        pool.retain(frame);
     }
 }
 
@@ -295,11 +309,13 @@ fn retain_own(frame: u32) {
     assert!(before > 0, "a free frame was counted up");
 }
 
-/// Drops a reference; the last one frees the frame. A lent frame is not counted.
+/// Drops a reference; the last one frees an own frame. A lent frame is counted as in [`frame_retain`].
 #[inline]
 pub(crate) fn frame_release(frame: u32) {
     if !is_lent(frame) {
         release_own(frame);
+    } else if let Some(pool) = attached::find(frame) {
+        pool.release(frame);
     }
 }
 
@@ -319,36 +335,54 @@ fn release_own(frame: u32) {
 
 /// Returns the number of references. A lent frame has two at least, the client's and this one.
 pub(crate) fn frame_references(frame: u32) -> u32 {
-    if is_lent(frame) { 2 } else { count(frame).load(Acquire) }
+    if is_lent(frame) {
+        attached::find(frame).map_or(2, |pool| pool.references(frame))
+    } else {
+        count(frame).load(Acquire)
+    }
 }
 
 /// Returns the memory of an own frame to which the caller has the only reference.
 pub(crate) fn frame_exclusive(frame: &mut crate::memory::Frame) -> Option<&mut [u8; PAGE_BYTES]> {
     let number = frame.id().0;
-    if frame_references(number) != 1 {
+    if is_lent(number) || frame_references(number) != 1 {
         return None;
     }
-    let at = words(number).as_ptr().cast_mut();
+    let at = own_words(number).as_ptr().cast_mut();
     // SAFETY: the memory of a page, whose only reference is borrowed exclusively for as long as the slice lives; no frame can
     // be counted up but through a reference.
     Some(unsafe { &mut *at.cast() })
 }
 
-pub(crate) fn frame_read(frame: u32, offset: usize, out: &mut [u8]) {
-    crate::words::read(words(frame), offset, out);
+/// Copies from a frame, if its contents are here. Returns whether they are.
+pub(crate) fn frame_read(frame: u32, offset: usize, out: &mut [u8]) -> bool {
+    let words = words(frame);
+    if let Some(words) = words {
+        crate::words::read(words, offset, out);
+    }
+    words.is_some()
 }
 
+/// Copies into an own frame.
 pub(crate) fn frame_write(frame: u32, offset: usize, data: &[u8]) {
-    crate::words::write(words(frame), offset, data);
+    if !is_lent(frame) {
+        crate::words::write(own_words(frame), offset, data);
+    }
 }
 
+/// Zeroes a part of an own frame.
 pub(crate) fn frame_zero(frame: u32, offset: usize, length: usize) {
-    crate::words::zero(words(frame), offset, length);
+    if !is_lent(frame) {
+        crate::words::zero(own_words(frame), offset, length);
+    }
 }
 
+/// Copies a frame whose contents are here to an own one.
 pub(crate) fn frame_copy(from: u32, to: u32) {
-    for (from, to) in words(from).iter().zip(words(to)) {
-        to.store(from.load(Relaxed), Relaxed);
+    if let Some(from) = words(from).filter(|_| !is_lent(to)) {
+        for (from, to) in from.iter().zip(own_words(to)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
     }
 }
 

@@ -1,0 +1,105 @@
+//! Pools of frames that a component may read by their numbers.
+//!
+//! A client in the kernel world keeps contents in frames of a [`FramePool`], which it shows to a component once. Afterwards the
+//! number of a frame is enough for the component to read it in place.
+//!
+//! ```text
+//! client (kernel world)                        component (process world)
+//! FramePool::new                               .
+//! sends region() read-only, and first()  --->  attach_pool
+//! take, write, keep
+//! sends the number                       --->  Frame::handed: read, clone, drop
+//! drops what it kept so often            <---  take_released: the number, how often it was handed
+//! ```
+use crate::{
+    NoMemory,
+    memory::{Frame, FrameId, Region},
+    world,
+};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The greatest number of pages of a [`FramePool`].
+pub const POOL_PAGES: usize = 512;
+
+/// Frames of one region, which the pool and users of single frames share. A frame of a pool is never exclusive
+/// ([`Frame::exclusive`]), because the pool has a reference too, and it may outlive the pool. Components of the process world have
+/// none.
+#[derive(Debug)]
+pub struct FramePool {
+    region: Region,
+    first: u32,
+    pages: usize,
+    /// The page from which the next search starts.
+    cursor: AtomicUsize,
+}
+
+impl FramePool {
+    /// Makes a pool of `pages` frames of zeroes, contiguous in memory.
+    ///
+    /// # Errors
+    /// [`NoMemory`], also if no contiguous run is free, for no pages, and for more than [`POOL_PAGES`].
+    pub fn new(pages: usize) -> Result<FramePool, NoMemory> {
+        if !(1..=POOL_PAGES).contains(&pages) {
+            return Err(NoMemory);
+        }
+        let (region, first) = world::memory::pool_new(pages)?;
+        Ok(FramePool { region: Region(region), first, pages, cursor: AtomicUsize::new(0) })
+    }
+    /// Returns the pool's memory, to be sent to the component without the right to write
+    /// ([`Derivation::new`](crate::message::Derivation::new) with no rights; the pool is readable until that is dropped).
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+    /// Returns the number of the first frame. Those of the others follow one by one.
+    pub fn first(&self) -> FrameId {
+        FrameId(self.first)
+    }
+    /// Returns the number of frames.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+    /// Returns another reference to the frame of that number, or `None` if it is not the pool's. The caller knows that the frame
+    /// is in use, because [`FramePool::take`] may give any other frame to another thread at the same time.
+    pub fn get(&self, id: FrameId) -> Option<Frame> {
+        let is_here = (id.0.wrapping_sub(self.first) as usize) < self.pages;
+        is_here.then(|| {
+            world::memory::frame_retain(id.0);
+            Frame::from_counted(id)
+        })
+    }
+    /// Takes a frame to which only the pool has a reference. Returns `None` if there is none now. No two threads get the same
+    /// frame. It holds what its last user left there, which the caller overwrites or zeroes before a program or a device may
+    /// see it. The search starts behind the frame that was taken last, and looks at each frame once; no lock is taken.
+    pub fn take(&self) -> Option<Frame> {
+        let start = self.cursor.load(Relaxed);
+        let page = (start..self.pages).chain(0..start.min(self.pages)).find(|&page| {
+            let frame = self.first + page as u32;
+            world::memory::frame_references(frame) == 1 && world::memory::frame_claim(frame)
+        })?;
+        // Another thread may set it back; then frames in use are looked at again.
+        self.cursor.store(page + 1, Relaxed);
+        Some(Frame::from_counted(FrameId(self.first + page as u32)))
+    }
+}
+
+/// Makes the frames of a client's [`FramePool`] readable by their numbers, as long as this component lives. `region` is the
+/// pool's, and its first frame has the number `first`. The pool counts as memory of the component. It is attached before a number
+/// of its frames is used here. In the host world the pool is attached for the threads of one test: a thread, and those that it
+/// spawns by rt.
+///
+/// # Errors
+/// [`NoMemory`], also if 256 pools are attached, if the region is larger than [`POOL_PAGES`], or if a frame has a number that it
+/// cannot have or that a frame of an attached pool has. The component then keeps no part of the pool.
+#[cfg(any(not(target_os = "none"), skerry_process))]
+pub fn attach_pool(region: Region, first: FrameId) -> Result<(), NoMemory> {
+    world::memory::pool_attach(region.0, first.0)
+}
+
+/// Calls `report` with each frame whose last reference here was dropped since the last call and that was handed over
+/// ([`Frame::handed`]), and how often it was handed over since it was reported last. A frame that was handed over again meanwhile
+/// is not reported until it is dropped again. Costs one load a pool if there is none. Several threads may call this; each frame is
+/// reported to one of them.
+#[cfg(any(not(target_os = "none"), skerry_process))]
+pub fn take_released(report: &mut impl FnMut(FrameId, u32)) {
+    world::memory::take_released(&mut |frame, handings| report(FrameId(frame), handings));
+}
