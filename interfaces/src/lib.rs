@@ -19,6 +19,7 @@ pub mod clock;
 pub mod entropy;
 pub mod file_system;
 mod link;
+pub mod marshal;
 pub mod nic;
 pub mod offer;
 pub mod overdue;

@@ -1,4 +1,5 @@
-//! The macros that turn a trait between components into messages: `#[interface]` and `#[derive(Wire)]`.
+//! The macros that turn a trait between components into messages: `#[interface]`, `#[derive(Wire)]` and
+//! `#[derive(Marshal)]`.
 //!
 //! `#[interface(number = N)]` keeps the trait and adds `NAMEHandle` (the counted handle a client holds),
 //! `NAMEClient` (calls by message) and `NAMEServer` (answers messages by calls). A method is marked
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod marshal;
 mod method;
 mod server;
 mod wire;
@@ -53,4 +55,12 @@ pub fn interface(attributes: TokenStream, item: TokenStream) -> TokenStream {
 pub fn derive_wire(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
     wire::derive(&item).unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+/// Encodes a structure as its fields one after the other, and an enumeration as a byte with the place of its variant and that
+/// variant's fields. A structure's field marked `#[marshal(skip)]` is left out, and is decoded as its type's default.
+#[proc_macro_derive(Marshal, attributes(marshal))]
+pub fn derive_marshal(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    marshal::derive(&item).unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -20,7 +20,7 @@ fn types(fields: &Fields) -> Vec<&Type> {
 
 /// Returns names to bind the fields to, and the pattern or expression that holds the fields under
 /// these names.
-fn shape(path: &TokenStream, fields: &Fields) -> (Vec<Ident>, TokenStream) {
+pub(crate) fn shape(path: &TokenStream, fields: &Fields) -> (Vec<Ident>, TokenStream) {
     let bound = |index: usize| format_ident!("field_{index}");
     let names = (0..fields.len()).map(bound).collect::<Vec<_>>();
     let shape = match fields {

@@ -11,7 +11,7 @@
 //!
 //! Locks: `datagrams.queue`; nothing is held over a call of the observer.
 use super::{FilterSlot, ReceivedOptions, SocketError, SocketEvents, SocketObserver};
-use crate::nic::PacketSegment;
+use crate::{marshal::Marshal, nic::PacketSegment};
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
@@ -124,7 +124,7 @@ impl ReceivedDatagram {
 }
 
 /// The packet of the ICMP message that told of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct ErrorCarrier {
     /// Its sender.
     pub offender: IpAddr,

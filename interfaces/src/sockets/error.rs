@@ -1,7 +1,8 @@
 //! [`SocketError`]: the reason why an operation of a socket failed, with the number that Linux gives it.
+use crate::marshal::Marshal;
 
 /// The reason why an operation of a socket failed, or why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum SocketError {
     /// Nobody listens at the peer (`ECONNREFUSED`).
     Refused,

@@ -1,5 +1,7 @@
 //! [`Ipv4OptionList`]: the options of a header of IPv4 (RFC 791), as a program gives them, as a packet has them, and as an answer has
 //! them. The rules are those of Linux (`ip_options_compile`, `ip_options_build`, `ip_options_echo`).
+use crate::marshal::{Marshal, put_bytes, take_bytes};
+use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 /// Bytes of options, at most.
@@ -58,7 +60,7 @@ pub struct SourceRoute {
 }
 
 /// The options of a received packet, as its receiver is told of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct ReceivedOptions {
     /// Those of the packet (`IP_RECVOPTS`).
     pub came: Ipv4OptionList,
@@ -75,6 +77,15 @@ struct Place {
     at: usize,
     kind: u8,
     length: usize,
+}
+
+impl Marshal for Ipv4OptionList {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(self.as_slice(), out);
+    }
+    fn take(from: &mut &[u8]) -> Option<Ipv4OptionList> {
+        take_bytes(from).and_then(Ipv4OptionList::padded)
+    }
 }
 
 impl Ipv4OptionList {
@@ -112,7 +123,7 @@ impl Ipv4OptionList {
     fn address(&self, at: usize) -> Ipv4Addr {
         Ipv4Addr::from([0, 1, 2, 3].map(|place| self.byte(at + place)))
     }
-    fn put(&mut self, at: usize, bytes: &[u8]) {
+    fn overwrite(&mut self, at: usize, bytes: &[u8]) {
         for (to, from) in self.bytes.iter_mut().skip(at).zip(bytes) {
             *to = *from;
         }
@@ -214,15 +225,15 @@ impl Ipv4OptionList {
         }
         match side {
             OptionSide::Received(own, _) => self.record(place, &own.octets()),
-            _ => self.put(at + pointer - 1, &[0; WORD]),
+            _ => self.overwrite(at + pointer - 1, &[0; WORD]),
         }
         Ok(())
     }
     /// Writes a word at the pointer of an option, and moves that.
     fn record(&mut self, place: Place, word: &[u8; WORD]) {
         let pointer = self.byte(place.at + 2);
-        self.put(place.at + usize::from(pointer) - 1, word);
-        self.put(place.at + 2, &[pointer.saturating_add(WORD as u8)]);
+        self.overwrite(place.at + usize::from(pointer) - 1, word);
+        self.overwrite(place.at + 2, &[pointer.saturating_add(WORD as u8)]);
     }
     fn check_times(
         &mut self,
@@ -244,7 +255,7 @@ impl Ipv4OptionList {
                 _ if kind == TIMES_OF_NAMED => Ok(()),
                 (15, _) => Err(at + 3),
                 (overflow, OptionSide::Received(..)) => {
-                    self.put(at + 3, &[kind | (overflow + 1) << 4]);
+                    self.overwrite(at + 3, &[kind | (overflow + 1) << 4]);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -263,10 +274,10 @@ impl Ipv4OptionList {
             }
             // The bytes to be written are zero.
             _ => match kind {
-                TIMES => self.put(at + pointer - 1, &[0; WORD]),
-                TIMES_AND_ADDRESSES => self.put(at + pointer - 1, &[0; 2 * WORD]),
+                TIMES => self.overwrite(at + pointer - 1, &[0; WORD]),
+                TIMES_AND_ADDRESSES => self.overwrite(at + pointer - 1, &[0; 2 * WORD]),
                 TIMES_OF_NAMED if !is_other(self.address(at + pointer - 1)) => {
-                    self.put(at + pointer + 3, &[0; WORD]);
+                    self.overwrite(at + pointer + 3, &[0; WORD]);
                 }
                 _ => {}
             },
@@ -280,7 +291,7 @@ impl Ipv4OptionList {
             TIMES => {}
             TIMES_AND_ADDRESSES => self.record(place, &own.octets()),
             TIMES_OF_NAMED if !is_other(self.address(place.at + pointer - 1)) => {
-                self.put(place.at + 2, &[(pointer + WORD) as u8]);
+                self.overwrite(place.at + 2, &[(pointer + WORD) as u8]);
             }
             _ => return,
         }
@@ -307,8 +318,8 @@ impl Ipv4OptionList {
                 LOOSE_ROUTE | STRICT_ROUTE => {
                     // The first host is the destination of the packet, and the destination the last host.
                     let rest = self.as_slice().get(at + 7..at + length).unwrap_or_default();
-                    list.put(at + 3, rest);
-                    list.put(at + length.saturating_sub(WORD), &destination.octets());
+                    list.overwrite(at + 3, rest);
+                    list.overwrite(at + length.saturating_sub(WORD), &destination.octets());
                 }
                 RECORD_ROUTE if pointer <= length => list.record(place, &source.octets()),
                 TIMESTAMP if pointer <= length => list.note_time(place, source, ms, is_other),

@@ -6,12 +6,13 @@ use super::{
     DatagramQueue, IpOptions, Ipv4OptionList, LinkTaps, Membership, NetworkAdministration, Payload,
     SocketError, Stream, StreamOptions,
 };
+use crate::marshal::Marshal;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
 use interfaces_macro::interface;
 
 /// The families of packets that a socket takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum SocketFamilies {
     /// IPv4 alone: AF_INET.
     V4,
@@ -22,7 +23,7 @@ pub enum SocketFamilies {
 }
 
 /// The protocol of a datagram socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum DatagramProtocol {
     /// UDP (RFC 768).
     Udp,
@@ -42,7 +43,7 @@ impl DatagramProtocol {
 }
 
 /// The owner of a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 pub struct SocketOwner {
     /// User id, who alone may share a port with `SO_REUSEPORT`.
     pub user: u32,
@@ -52,7 +53,7 @@ pub struct SocketOwner {
 }
 
 /// The end of a socket's use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum CloseKind {
     /// The peer gets what was written, then a FIN; a reset if received bytes were not read.
     Orderly,
@@ -61,7 +62,7 @@ pub enum CloseKind {
 }
 
 /// The state of a connection (RFC 9293 section 3.3.2), with the numbers of Linux.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 #[repr(u8)]
 pub enum ConnectionState {
     /// Both SYNs are acknowledged.
@@ -91,7 +92,7 @@ pub enum ConnectionState {
 
 /// The fields of `struct tcp_info` that a stack knows, with the names of Linux and without the prefix. Times are in microseconds
 /// unless they say otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 #[expect(missing_docs, reason = "each field is that of tcp(7) of the same name")]
 pub struct StreamInfo {
     pub state: ConnectionState,
@@ -223,7 +224,7 @@ pub trait StreamSocket: Send + Sync {
 }
 
 /// More bytes follow those that were written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum MoreData {
     /// None are expected.
     No,
@@ -232,7 +233,7 @@ pub enum MoreData {
 }
 
 /// The value of `TCP_QUICKACK`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum QuickAcknowledge {
     /// Acknowledgements may be delayed.
     Off,

@@ -1,10 +1,11 @@
 //! The options of sockets. The client holds them and gives all of them to the stack when one changes, so that a stack that starts
 //! again needs no history of changes.
 use super::Ipv4OptionList;
+use crate::marshal::Marshal;
 use core::net::{IpAddr, Ipv4Addr};
 
 /// Discovery of the path's MTU (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`; ip(7)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 pub enum PathDiscovery {
     /// `IP_PMTUDISC_DONT`: no packet forbids fragmentation.
     Never,
@@ -20,7 +21,7 @@ pub enum PathDiscovery {
 }
 
 /// Options of any Internet socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct IpOptions {
     /// `SO_REUSEADDR`.
     pub reuses_address: bool,
@@ -148,7 +149,7 @@ impl Default for IpOptions {
 }
 
 /// The congestion control of a connection (`TCP_CONGESTION`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 pub enum CongestionControl {
     /// RFC 9438.
     #[default]
@@ -184,7 +185,7 @@ impl CongestionControl {
 }
 
 /// Options of a stream socket (tcp(7)). A child of a listener begins with those of the listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct StreamOptions {
     /// Options of IP.
     pub ip: IpOptions,
@@ -250,7 +251,7 @@ impl Default for StreamOptions {
 }
 
 /// A group that a socket takes part in (`IP_ADD_MEMBERSHIP`, `IPV6_ADD_MEMBERSHIP`; RFC 3376, RFC 3810).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Marshal)]
 pub struct Membership {
     /// The group's address.
     pub group: IpAddr,

@@ -17,7 +17,7 @@ use super::{
     FilterSlot, KeptWords, SocketError, SocketOwner,
     stream_pieces::{Queue, StreamPiece, collect},
 };
-use crate::nic::PacketSegment;
+use crate::{marshal::Marshal, marshal_flags, nic::PacketSegment};
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::any::Any;
@@ -60,6 +60,8 @@ bitflags! {
     }
 }
 
+marshal_flags!(SocketEvents, StreamState);
+
 /// The client of a socket, which is told of its events. It is called on threads of the stack, and must not block.
 pub trait SocketObserver: Any + Send + Sync {
     /// The events have come about.
@@ -67,7 +69,7 @@ pub trait SocketObserver: Any + Send + Sync {
 }
 
 /// The counters of a stream, in bytes since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 pub struct Counters {
     /// Bytes that the client has written.
     pub written: u64,

@@ -3,7 +3,7 @@
 //! The client gives the stack a [`FrameTap`] and gets a [`LinkTap`]. The stack calls the tap on the thread that brings or sends a
 //! frame, without a lock of a connection. A stack without taps spends one load of an atomic for a frame.
 use super::SocketError;
-use crate::nic::MacAddress;
+use crate::{marshal::Marshal, nic::MacAddress};
 use alloc::{sync::Arc, vec::Vec};
 use bpf::PacketBytes;
 use interfaces_macro::interface;
@@ -31,7 +31,7 @@ pub mod hardware {
 }
 
 /// The state of the transport's checksum of a frame that a tap sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum FrameChecksum {
     /// Nobody has looked.
     Unknown,
@@ -73,7 +73,7 @@ pub trait FrameTap: Send + Sync {
 }
 
 /// The frames that a tap sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 pub struct TapBinding {
     /// Number of the interface; `None` for all.
     pub interface: Option<u32>,
@@ -87,7 +87,7 @@ impl TapBinding {
 }
 
 /// A property of an interface that lasts as long as taps want it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum LinkMembership {
     /// All frames are received (`PACKET_MR_PROMISC`).
     Promiscuous,

@@ -3,11 +3,12 @@ use super::{
     records::{AddressRecord, LinkRecord, NeighbourRecord, RouteRecord},
     rules::RuleRecord,
 };
+use crate::marshal::Marshal;
 use alloc::string::String;
 use core::net::IpAddr;
 
 /// The reason why a change was refused, with the number that Linux gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum AdministrationError {
     /// It is there (`EEXIST`).
     Exists,
@@ -62,7 +63,7 @@ pub enum AdministrationError {
 }
 
 /// A change of an interface; `None` leaves a property alone. All of them change, or none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Marshal)]
 pub struct LinkChange {
     /// Number of the interface.
     pub index: u32,
@@ -82,7 +83,7 @@ pub struct LinkChange {
 }
 
 /// The treatment of an entry that is there already: `NLM_F_CREATE`, `NLM_F_EXCL`, `NLM_F_REPLACE` and `NLM_F_APPEND`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum EntryMode {
     /// The entry must be new (`ip route add`).
     Create,
@@ -97,7 +98,7 @@ pub enum EntryMode {
 }
 
 /// The choice of an address to be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct AddressSelector {
     /// Number of the interface.
     pub interface: u32,
@@ -110,7 +111,7 @@ pub struct AddressSelector {
 }
 
 /// A change of a stack's tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub enum NetworkChange {
     /// Changes an interface. `NoDevice`, and those of [`LinkChange`].
     Link(LinkChange),
@@ -142,7 +143,7 @@ pub enum NetworkChange {
 }
 
 /// A change that has happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub enum NetworkNotice {
     /// An interface is new, or has changed; the mask tells the flags that did.
     Link(LinkRecord, u32),

@@ -18,12 +18,13 @@ pub use records::{
 };
 pub use rules::RuleRecord;
 
-use alloc::{sync::Arc, vec::Vec};
+use crate::marshal::Marshal;
+use alloc::{borrow::Cow, sync::Arc, vec::Vec};
 use core::net::IpAddr;
 use interfaces_macro::interface;
 
 /// A question about the way of a packet (`ip route get`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct RouteQuery {
     /// The destination.
     pub destination: IpAddr,
@@ -60,7 +61,7 @@ impl RouteQuery {
 }
 
 /// A reason for which a stack drops packets, in a few words, and the number of packets.
-pub type StackDrops = (&'static str, u64);
+pub type StackDrops = (Cow<'static, str>, u64);
 
 /// The client's side of an administration: it hears of each change, whoever caused it. It is called on threads of the stack and on
 /// those that make changes, without a lock of the stack, and must not block.
@@ -102,7 +103,7 @@ pub trait NetworkAdministration: Send + Sync {
     fn sockets(&self, protocol: SocketProtocol) -> Vec<SocketRecord>;
     /// Returns the counters by their names in nstat(8): the group, then the counter (`IpInReceives`, `TcpExtTCPTimeouts`). One that is
     /// absent counts an event that the stack does not know.
-    fn counters(&self) -> Vec<(&'static str, u64)>;
+    fn counters(&self) -> Vec<(Cow<'static, str>, u64)>;
     /// Returns the packets that the stack dropped, by reason.
     fn drops(&self) -> Vec<StackDrops>;
     /// Returns the values of a parameter. `None` if the stack does not have it.

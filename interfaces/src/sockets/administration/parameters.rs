@@ -1,7 +1,8 @@
 //! [`NetworkParameter`]: the settings of a stack under `/proc/sys/net` (ip(7), tcp(7), udp(7), icmp(7)).
+use crate::marshal::Marshal;
 
 /// The interfaces that a setting of `conf` is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum ParameterScope {
     /// All (`conf/all`). Most settings take the greater of this value and the interface's.
     All,
@@ -12,7 +13,7 @@ pub enum ParameterScope {
 }
 
 /// A setting of `net.ipv4.conf`, `net.ipv6.conf` or `neigh`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum InterfaceParameter {
     /// `ipv4/conf/X/forwarding`.
     Forwarding4,
@@ -59,7 +60,7 @@ pub enum InterfaceParameter {
 }
 
 /// A setting of the stack. Those of TCP have the names of tcp(7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 #[expect(missing_docs, reason = "each is the file of the same name in /proc/sys/net/ipv4")]
 pub enum NetworkParameter {
     /// A setting of `conf` or `neigh`.

@@ -1,6 +1,7 @@
 //! The entries of the tables of a stack.
 use super::super::{CongestionControl, ConnectionState, StreamInfo, hardware};
-use alloc::string::String;
+use crate::marshal::Marshal;
+use alloc::{borrow::Cow, string::String};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Numbers of rtnetlink(7) that both sides of the interface use.
@@ -86,7 +87,7 @@ pub mod number {
 }
 
 /// The type of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum LinkKind {
     /// The loopback interface (`ARPHRD_LOOPBACK`).
     Loopback,
@@ -105,7 +106,7 @@ impl LinkKind {
 }
 
 /// Counts of an interface (`struct rtnl_link_stats64`), with the names of Linux.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 #[expect(missing_docs, reason = "each field is that of rtnetlink(7) of the same name")]
 pub struct LinkCounts {
     pub rx_packets: u64,
@@ -121,7 +122,7 @@ pub struct LinkCounts {
 }
 
 /// An interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct LinkRecord {
     /// Number, from 1.
     pub index: u32,
@@ -158,13 +159,13 @@ pub struct LinkRecord {
     /// Text that a user gave it (`IFLA_IFALIAS`); empty for none.
     pub alias: String,
     /// Name of the driver; empty for none.
-    pub driver: &'static str,
+    pub driver: Cow<'static, str>,
     /// Counts.
     pub counts: LinkCounts,
 }
 
 /// An address of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct AddressRecord {
     /// Number of the interface.
     pub interface: u32,
@@ -216,7 +217,7 @@ impl AddressRecord {
 }
 
 /// The metrics of a route (`RTAX_*`), by number. One that is zero is not given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 pub struct RouteMetrics([u32; RouteMetrics::LAST]);
 
 impl RouteMetrics {
@@ -254,7 +255,7 @@ impl RouteMetrics {
 }
 
 /// A route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct RouteRecord {
     /// The table (`RT_TABLE_*`).
     pub table: u32,
@@ -285,7 +286,7 @@ pub struct RouteRecord {
 }
 
 /// A routing table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct TableRecord {
     /// It is of IPv6.
     pub is_version6: bool,
@@ -294,7 +295,7 @@ pub struct TableRecord {
 }
 
 /// A neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct NeighbourRecord {
     /// Number of the interface.
     pub interface: u32,
@@ -334,7 +335,7 @@ impl NeighbourRecord {
 }
 
 /// A group that an interface takes part in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct MembershipRecord {
     /// Number of the interface.
     pub interface: u32,
@@ -345,7 +346,7 @@ pub struct MembershipRecord {
 }
 
 /// The protocol of a table of sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum SocketProtocol {
     /// TCP with its listeners, half-open requests and connections in TIME-WAIT.
     Tcp,
@@ -360,7 +361,7 @@ pub enum SocketProtocol {
 }
 
 /// The timer of a connection that ends first (`/proc/net/tcp`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Marshal)]
 #[repr(u8)]
 pub enum SocketTimer {
     /// None.
@@ -377,7 +378,7 @@ pub enum SocketTimer {
 }
 
 /// A socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct SocketRecord {
     /// It is one of AF_INET6.
     pub is_version6: bool,

@@ -1,10 +1,11 @@
 //! [`RuleRecord`]: the rules that choose the routing table of a packet (ip-rule(8)).
 use super::records::number;
+use crate::marshal::Marshal;
 use alloc::string::String;
 use core::net::IpAddr;
 
 /// A rule that chooses the table of a packet, or its fate. A property that is zero, empty or `None` matches any packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct RuleRecord {
     /// It is about IPv6.
     pub is_version6: bool,

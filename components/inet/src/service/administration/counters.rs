@@ -102,5 +102,5 @@ pub(super) fn of_loopback(inet: &Inet) -> LinkCounts {
 /// Returns the packets that the stack dropped, by reason.
 pub(super) fn drops(inet: &Inet) -> Vec<StackDrops> {
     let drops = &inet.stack().drops;
-    DROP_REASONS.iter().map(|(reason, name)| (*name, drops.get(*reason))).collect()
+    DROP_REASONS.iter().map(|(reason, name)| ((*name).into(), drops.get(*reason))).collect()
 }

@@ -32,6 +32,7 @@ use crate::{
     },
 };
 use alloc::{
+    borrow::Cow,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -174,8 +175,11 @@ impl NetworkAdministration for StackAdministration {
     fn sockets(&self, protocol: SocketProtocol) -> Vec<SocketRecord> {
         self.ask(|inet| sockets::all(inet, protocol))
     }
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.ask(counters::all)
+    fn counters(&self) -> Vec<(Cow<'static, str>, u64)> {
+        self.ask(|inet| {
+            let all = counters::all(inet).into_iter();
+            all.map(|(name, count)| (name.into(), count)).collect()
+        })
     }
     fn drops(&self) -> Vec<StackDrops> {
         self.ask(counters::drops)

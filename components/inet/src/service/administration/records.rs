@@ -76,7 +76,7 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
         queues: details.pairs.max(1),
         speed_mbit: details.speed_mbit,
         alias: interface.alias.clone(),
-        driver: details.driver,
+        driver: details.driver.into(),
         counts: if is_loopback {
             counters::of_loopback(inet)
         } else {

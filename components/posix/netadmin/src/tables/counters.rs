@@ -71,7 +71,7 @@ fn group(text: &mut String, name: &str, counters: &str, value: impl Fn(&str) -> 
 
 /// Looks up counters by group and name.
 fn look_up(network: &dyn NetworkAdministration) -> impl Fn(&str, &str) -> i64 {
-    let known: BTreeMap<&'static str, u64> = network.counters().into_iter().collect();
+    let known: BTreeMap<_, _> = network.counters().into_iter().collect();
     move |group, name| {
         let value = known.get(format!("{group}{name}").as_str());
         value.map_or(0, |value| (*value).min(i64::MAX as u64) as i64)

@@ -11,6 +11,7 @@ use crate::{
 };
 use interfaces::sockets::*;
 use std::{
+    borrow::Cow,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex},
 };
@@ -45,7 +46,7 @@ fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> Lin
         queues: 1,
         speed_mbit: None,
         alias: String::new(),
-        driver: if is_card { "virtio_net" } else { "" },
+        driver: if is_card { "virtio_net" } else { "" }.into(),
         counts: LinkCounts { rx_bytes: 1234, rx_packets: 12, ..LinkCounts::default() },
     }
 }
@@ -194,11 +195,12 @@ impl NetworkAdministration for FakeNetwork {
             SocketProtocol::UdpLite | SocketProtocol::Raw | SocketProtocol::Ping => Vec::new(),
         }
     }
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![("IpInReceives", 7), ("TcpExtTCPTimeouts", 3), ("Ip6InReceives", 5)]
+    fn counters(&self) -> Vec<(Cow<'static, str>, u64)> {
+        let counters = [("IpInReceives", 7), ("TcpExtTCPTimeouts", 3), ("Ip6InReceives", 5)];
+        counters.map(|(name, count)| (name.into(), count)).to_vec()
     }
     fn drops(&self) -> Vec<StackDrops> {
-        vec![("malformed", 2), ("checksum", 0)]
+        vec![("malformed".into(), 2), ("checksum".into(), 0)]
     }
     fn parameter(&self, parameter: NetworkParameter) -> Option<Vec<i64>> {
         match parameter {
