@@ -1,5 +1,7 @@
 //! Prefixes and scopes of addresses.
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use interfaces::marshal::Marshal;
 use packet::ethernet::ethertype;
 
 /// The version of IP.
@@ -123,8 +125,18 @@ impl Prefix {
     }
 }
 
+impl Marshal for Prefix {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.address, self.length).put(out);
+    }
+    fn take(from: &mut &[u8]) -> Option<Prefix> {
+        let (address, length) = Marshal::take(from)?;
+        Prefix::new(address, length)
+    }
+}
+
 /// The part of the world in which an address is unique (RFC 4291, RFC 4007), from the narrowest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Marshal)]
 pub enum AddressScope {
     /// The host.
     Host,

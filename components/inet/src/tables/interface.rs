@@ -2,11 +2,11 @@
 use crate::base::address::{AddressScope, Prefix};
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
-use interfaces::sockets::hardware;
+use interfaces::{marshal::Marshal, marshal_flags, sockets::hardware};
 use packet::MacAddress;
 
 /// The number of an interface, not zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Marshal)]
 pub struct InterfaceIndex(pub u32);
 
 impl InterfaceIndex {
@@ -61,8 +61,10 @@ bitflags::bitflags! {
     }
 }
 
+marshal_flags!(InterfaceFlags, AddressFlags);
+
 /// An address of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct InterfaceAddress {
     /// The address.
     pub address: IpAddr,
@@ -121,7 +123,7 @@ impl InterfaceAddress {
 }
 
 /// Settings of IPv6, which routers may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct Ipv6Settings {
     /// Hop limit of packets.
     pub hop_limit: u8,
@@ -164,7 +166,7 @@ bitflags::bitflags! {
 }
 
 /// An interface.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Marshal)]
 pub struct Interface {
     /// Its number.
     pub index: InterfaceIndex,
@@ -178,9 +180,11 @@ pub struct Interface {
     pub mac: MacAddress,
     /// Its addresses, in the order in which they came.
     pub addresses: Vec<InterfaceAddress>,
-    /// Groups that it is a member of, with the number of members on this host.
+    /// Groups that it is a member of, with the number of members on this host. They come back with the addresses and the sockets.
+    #[marshal(skip)]
     pub groups: BTreeMap<IpAddr, u32>,
-    /// Frames that taps want.
+    /// Frames that taps want. They come back with the taps.
+    #[marshal(skip)]
     pub wanted: WantedFrames,
     /// Settings of IPv6.
     pub ipv6: Ipv6Settings,
@@ -190,7 +194,8 @@ pub struct Interface {
     pub alias: String,
     /// The number of changes of the carrier.
     pub carrier_changes: u32,
-    /// The work that its card takes off the stack.
+    /// The work that its card takes off the stack. It comes back with the card.
+    #[marshal(skip)]
     pub offloads: LinkOffloads,
 }
 

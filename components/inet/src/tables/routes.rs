@@ -3,10 +3,10 @@ use super::interface::InterfaceIndex;
 use crate::base::address::{Family, Prefix, bits, mask};
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::net::IpAddr;
-use interfaces::sockets::RouteMetrics;
+use interfaces::{marshal::Marshal, sockets::RouteMetrics};
 
 /// The number of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Marshal)]
 pub struct TableId(pub u32);
 
 impl TableId {
@@ -19,7 +19,7 @@ impl TableId {
 }
 
 /// The fate of packets that a route matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum RouteKind {
     /// They go to a gateway or a neighbour.
     Unicast,
@@ -45,7 +45,7 @@ impl RouteKind {
 }
 
 /// A route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct Route {
     /// The destinations.
     pub destination: Prefix,

@@ -9,7 +9,10 @@ use super::{
 use crate::base::address::{Family, Prefix};
 use alloc::{sync::Arc, vec::Vec};
 use core::net::IpAddr;
-use interfaces::sockets::{EntryMode, RuleRecord, number};
+use interfaces::{
+    marshal::Marshal,
+    sockets::{EntryMode, RuleRecord, number},
+};
 
 /// Priorities of the rules for the tables of local addresses, of users and of defaults.
 const OF_LOCAL: u32 = 0;
@@ -88,7 +91,7 @@ pub enum RuleError {
 }
 
 /// The rules of both families.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Marshal)]
 pub struct Rules {
     pub(crate) version4: Option<Arc<[RuleRecord]>>,
     pub(crate) version6: Option<Arc<[RuleRecord]>>,

@@ -1,5 +1,4 @@
 //! [`StackImage`]: the state that is kept, as a value.
-use super::codec::{KeptValue, fields};
 use crate::{
     ip::output::neighbour_times,
     service::inet::Inet,
@@ -13,13 +12,14 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use interfaces::marshal::{self, Marshal};
 use packet::MacAddress;
 
 /// The form of images. A successor of another form begins without a predecessor.
-const FORM: u32 = 0x696e_0001;
+const FORM: u32 = 0x696e_0002;
 
 /// A neighbour whose address on the link is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub(super) struct KeptNeighbour {
     interface: InterfaceIndex,
     address: IpAddr,
@@ -28,9 +28,8 @@ pub(super) struct KeptNeighbour {
     is_permanent: bool,
 }
 
-fields! { KeptNeighbour { interface address mac is_permanent } }
-
 /// The state that is kept.
+#[derive(Marshal)]
 pub(super) struct StackImage {
     form: u32,
     pub(super) secret: [u8; 32],
@@ -41,8 +40,6 @@ pub(super) struct StackImage {
     rules: Rules,
     neighbours: Vec<KeptNeighbour>,
 }
-
-fields! { StackImage { form secret ports parameters interfaces routes rules neighbours } }
 
 impl StackImage {
     /// Returns the state of a stack.
@@ -69,9 +66,8 @@ impl StackImage {
         }
     }
     /// Returns the state of which these are the bytes; `None` if they are of another form, or not all bytes are part of it.
-    pub(super) fn of_bytes(mut bytes: &[u8]) -> Option<StackImage> {
-        let image = StackImage::take(&mut bytes)?;
-        (image.form == FORM && bytes.is_empty()).then_some(image)
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<StackImage> {
+        marshal::decode(bytes).filter(|image: &StackImage| image.form == FORM)
     }
     /// Gives a fresh stack the state.
     pub(super) fn restore(self, inet: &Inet) {

@@ -11,7 +11,6 @@
 //!
 //! Locks: `inet.kept` > those of the tables. It is held while an image is written.
 mod area;
-mod codec;
 pub(crate) mod flows;
 mod image;
 #[cfg(test)]
@@ -23,9 +22,9 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use codec::KeptValue;
 use flows::{KeptFlow, KeptFlows, KeptSlot};
 use image::StackImage;
+use interfaces::marshal::Marshal;
 use rt::{lock_class, sync::Mutex};
 
 pub use area::KeptArea;

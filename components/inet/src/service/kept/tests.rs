@@ -1,10 +1,13 @@
 //! A successor has what its predecessor kept, whenever that died.
-use super::{area, codec::KeptValue, image::StackImage};
+use super::{area, image::StackImage};
 use crate::{
     tests::streams::world::{CARD, Host, Memory, S, VirtualTime},
     *,
 };
-use interfaces::sockets::{EntryMode, NetworkParameter, RouteMetrics, RuleRecord};
+use interfaces::{
+    marshal::Marshal,
+    sockets::{EntryMode, NetworkParameter, RouteMetrics, RuleRecord},
+};
 use proptest::prelude::*;
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
