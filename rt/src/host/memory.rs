@@ -128,8 +128,9 @@ impl Frames {
         if pages > CHUNK_FRAMES {
             return Err(NoMemory);
         }
-        let chunk = match self.free_runs.pop() {
-            Some(chunk) => chunk,
+        // A run is not used again as long as there are views of it.
+        let chunk = match self.free_runs.iter().position(|&chunk| !has_views(chunk)) {
+            Some(at) => self.free_runs.swap_remove(at),
             None => self.new_chunk()?,
         };
         if self.take(pages).is_err() {
@@ -165,6 +166,11 @@ fn new_chunk() -> Box<Chunk> {
 fn place(frame: u32) -> (&'static Chunk, usize) {
     let number = plain(frame) as usize;
     (TABLE[number / CHUNK_FRAMES].get_or_init(new_chunk), number % CHUNK_FRAMES)
+}
+
+fn has_views(chunk: u32) -> bool {
+    let handings = &place(chunk * CHUNK_FRAMES as u32).0.handings;
+    (0..CHUNK_FRAMES).any(|page| handings.references(page) > 0)
 }
 
 fn references(frame: u32) -> &'static AtomicU32 {
