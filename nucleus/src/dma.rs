@@ -1,18 +1,16 @@
 //! Shared memory: physically contiguous frames that a device and a driver, or two components, share.
 //!
-//! References into a buffer are only to atomics, because the other side may write at any time. Copies use
-//! `usercopy`, assembly outside Rust's memory model; indices are accessed as atomics.
+//! References into a buffer are only to atomics, because the other side may write at any time.
 use crate::{
     arch::{
         boot::phys_to_virt,
         iommu::{Access, Window},
-        usercopy::copy_raw,
     },
     memory::{NoMemory, charge::Charge, frames},
 };
 use ::calls::Quota;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
 const PAGE: usize = 4096;
 
@@ -111,51 +109,12 @@ impl DmaBuffer {
     pub fn bytes(&self) -> usize {
         self.pages * PAGE
     }
-
-    fn at(&self, offset: usize, length: usize) -> Option<*mut u8> {
-        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes());
-        is_inside.then_some((phys_to_virt(self.physical) as usize + offset) as *mut u8)
-    }
-
-    /// Copies from the buffer to `out`; copies nothing if the range passes the end.
-    pub fn read(&self, offset: usize, out: &mut [u8]) {
-        if let Some(from) = self.at(offset, out.len()) {
-            // SAFETY: inside the buffer (checked).
-            unsafe { copy_raw(from, out.as_mut_ptr(), out.len()) };
-        }
-    }
-
-    /// Copies `data` into the buffer; copies nothing if the range passes the end.
-    pub fn write(&self, offset: usize, data: &[u8]) {
-        if let Some(to) = self.at(offset, data.len()) {
-            // SAFETY: inside the buffer (checked).
-            unsafe { copy_raw(data.as_ptr(), to, data.len()) };
-        }
-    }
-
-    fn word(&self, offset: usize) -> Option<&AtomicU16> {
-        let at = self.at(offset, 2).filter(|at| (*at as usize).is_multiple_of(2))?;
-        // SAFETY: inside the buffer, aligned, lives as long as `self`; an atomic may be shared with a device.
-        Some(unsafe { AtomicU16::from_ptr(at.cast()) })
-    }
-
-    /// Loads an aligned word (acquire); 0 beyond the end.
-    pub fn load16(&self, offset: usize) -> u16 {
-        self.word(offset).map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    /// Stores an aligned word (release); has no effect beyond the end.
-    pub fn store16(&self, offset: usize, value: u16) {
-        if let Some(word) = self.word(offset) {
-            word.store(value, Ordering::Release);
-        }
-    }
 }
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
         drop(self.loan.take());
-        // Frames that a component still has mapped stay allocated for it.
-        self.frames().for_each(frames::release);
+        // Frames to which others have references stay allocated for them.
+        frames::release_run((self.physical / PAGE as u64) as u32, self.pages);
     }
 }

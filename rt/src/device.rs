@@ -209,10 +209,19 @@ impl Ports {
     }
 }
 
-/// Lists of accesses done one by one, for worlds without a shorter way.
+/// Accesses of several ports, or of a port and a receipt, done one by one, for worlds without a shorter way.
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub(crate) mod each {
-    use crate::world::device::{port_read, port_write};
+    use crate::{
+        words,
+        world::device::{port_read, port_write},
+    };
+    use core::sync::atomic::AtomicU64;
+
+    /// Writes the receipt of an access of a port at offset `at` of `words`.
+    pub(crate) fn note(words: &[AtomicU64], at: usize, receipt: u32, value: u8) {
+        words::store_all(words, at, [u64::from(receipt) << 32 | u64::from(value)]);
+    }
 
     pub(crate) fn port_read_all(number: u16, out: &mut [u8]) {
         out.fill_with(|| port_read(number, 1) as u8);
@@ -360,26 +369,26 @@ impl DmaBuffer {
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         if let Some(at) = self.place(offset, out.len()) {
-            self.memory.read(at, out);
+            words::read(self.memory.words(), at, out);
         }
     }
     /// Copies `data` into the buffer. Bytes beyond the end are not copied. Eight aligned bytes are stored in one step.
     #[inline]
     pub fn write(&self, offset: usize, data: &[u8]) {
-        if let Some(at) = self.place(offset, data.len()) {
-            self.memory.write(at, data);
+        if let Some(at) = self.place(offset, data.len()).filter(|_| world::device::lives()) {
+            words::write(self.memory.words(), at, data);
         }
     }
-    /// Loads an aligned word with acquire ordering; zero beyond the end.
+    /// Loads the aligned two bytes at `offset` with acquire ordering; zero beyond the end.
     #[inline]
     pub fn load16(&self, offset: usize) -> u16 {
-        self.place(offset, 2).map_or(0, |at| self.memory.load16(at))
+        self.place(offset, 2).map_or(0, |at| words::load(self.memory.words(), at, 2) as u16)
     }
-    /// Stores an aligned word with release ordering.
+    /// Stores the aligned two bytes at `offset` with release ordering; has no effect beyond the end.
     #[inline]
     pub fn store16(&self, offset: usize, value: u16) {
-        if let Some(at) = self.place(offset, 2) {
-            self.memory.store16(at, value);
+        if let Some(at) = self.place(offset, 2).filter(|_| world::device::lives()) {
+            words::store16(self.memory.words(), at, value);
         }
     }
     /// Loads the aligned four bytes at `offset`; zero beyond the end.

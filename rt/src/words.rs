@@ -90,6 +90,20 @@ pub(crate) fn store(words: &[AtomicU64], offset: usize, bytes: usize, value: u64
     words[offset / 8].update(Release, Relaxed, |old| old & !mask | bits);
 }
 
+/// Stores two aligned bytes with release ordering.
+#[inline]
+pub(crate) fn store16(words: &[AtomicU64], offset: usize, value: u16) {
+    #[cfg(not(target_os = "none"))]
+    store(words, offset, 2, u64::from(value));
+    #[cfg(target_os = "none")]
+    {
+        let place = words[offset / 8].as_ptr().cast::<u16>().wrapping_add(offset % 8 / 2);
+        // SAFETY: two aligned bytes of a word, whose other bytes this does not touch. x86 orders accesses of different sizes.
+        let place = unsafe { core::sync::atomic::AtomicU16::from_ptr(place) };
+        place.store(value, Release);
+    }
+}
+
 /// Compares and exchanges an aligned 32-bit word. Returns the value found.
 pub(crate) fn compare_exchange32(words: &[AtomicU64], offset: usize, old: u32, new: u32) -> u32 {
     let (mask, shift) = (mask(offset % 8, 4), offset % 8 * 8);

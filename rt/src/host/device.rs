@@ -3,6 +3,7 @@
 //! The address space of devices holds the frames (each at its number times the page size) and the
 //! DMA buffers (from 1 TiB up). One lock guards the tables; models are called without it.
 pub(crate) use super::control::lives;
+use crate::device::each::note;
 pub(crate) use crate::device::each::{
     port_read_all, port_read_list, port_write_all, port_write_list,
 };
@@ -18,7 +19,6 @@ use crate::{
     device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
     memory::FrameId,
     thread::Woken,
-    words,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -275,15 +275,11 @@ pub(crate) fn kept() -> Option<DmaHandle> {
     super::control::kept()
 }
 
-fn note(dma: &DmaHandle, at: usize, receipt: u32, value: u8) {
-    words::store(&dma.0.words, at, 8, u64::from(receipt) << 32 | u64::from(value));
-}
-
 /// Reads the port and writes the receipt in one step, as in the process world.
 pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
     let Some((registers, offset)) = port(number).filter(|_| lives()) else { return u8::MAX };
     let value = registers.read(offset, 1) as u8;
-    note(dma, at, receipt, value);
+    note(dma.words(), at, receipt, value);
     value
 }
 
@@ -291,7 +287,7 @@ pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt:
 pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
     if let Some((registers, offset)) = port(number).filter(|_| lives()) {
         registers.write(offset, 1, u64::from(value));
-        note(dma, at, receipt, value);
+        note(dma.words(), at, receipt, value);
     }
 }
 
@@ -363,32 +359,6 @@ impl DmaHandle {
 
     pub(crate) fn words(&self) -> &[AtomicU64] {
         &self.0.words
-    }
-
-    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
-        if is_inside(offset, out.len(), self.bytes()) {
-            words::read(&self.0.words, offset, out);
-        }
-    }
-
-    pub(crate) fn write(&self, offset: usize, data: &[u8]) {
-        if is_inside(offset, data.len(), self.bytes()) && lives() {
-            words::write(&self.0.words, offset, data);
-        }
-    }
-
-    pub(crate) fn load16(&self, offset: usize) -> u16 {
-        if can_access(offset, 2, self.bytes()) {
-            words::load(&self.0.words, offset, 2) as u16
-        } else {
-            0
-        }
-    }
-
-    pub(crate) fn store16(&self, offset: usize, value: u16) {
-        if can_access(offset, 2, self.bytes()) && lives() {
-            words::store(&self.0.words, offset, 2, u64::from(value));
-        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! Devices of the kernel world.
+use crate::device::each::note;
 pub(crate) use crate::device::each::{
     port_read_all, port_read_list, port_write_all, port_write_list,
 };
@@ -71,14 +72,14 @@ pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
 /// the two.
 pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
     let value = port_read(number, 1);
-    dma.write(at, &(u64::from(receipt) << 32 | u64::from(value)).to_le_bytes());
+    note(dma.words(), at, receipt, value as u8);
     value as u8
 }
 
 /// Writes the port, then the receipt, as [`port_read8_noted`] does.
 pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
     port_write(number, 1, u32::from(value));
-    dma.write(at, &(u64::from(receipt) << 32 | u64::from(value)).to_le_bytes());
+    note(dma.words(), at, receipt, value);
 }
 
 /// Always true: components of the kernel world do not end before the system does.

@@ -17,11 +17,10 @@ use crate::{
     PAGE_BYTES,
     device::{DeviceError, MmioDevice, PciAddress, PciFunction},
     thread::Woken,
-    words,
 };
 use alloc::vec::Vec;
 use calls::{Call, KEPT, NO_HANDLE, Status};
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Mapped registers. Address and length stay valid as long as the component runs.
 #[derive(Debug)]
@@ -226,40 +225,6 @@ impl DmaHandle {
         // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
         // that the device writes at any time are atomics.
         unsafe { core::slice::from_raw_parts(self.address as *const AtomicU64, self.bytes / 8) }
-    }
-
-    #[inline]
-    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
-        if is_inside(offset, out.len(), self.bytes) {
-            words::read(self.words(), offset, out);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn write(&self, offset: usize, data: &[u8]) {
-        if is_inside(offset, data.len(), self.bytes) {
-            words::write(self.words(), offset, data);
-        }
-    }
-
-    #[inline]
-    fn word16(&self, offset: usize) -> Option<&AtomicU16> {
-        let is_good = is_inside(offset, 2, self.bytes) && offset.is_multiple_of(2);
-        // SAFETY: inside the buffer (checked), aligned, mapped as long as the handle lives; an atomic may
-        // be shared with a device.
-        is_good.then(|| unsafe { AtomicU16::from_ptr((self.address + offset) as *mut u16) })
-    }
-
-    #[inline]
-    pub(crate) fn load16(&self, offset: usize) -> u16 {
-        self.word16(offset).map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    #[inline]
-    pub(crate) fn store16(&self, offset: usize, value: u16) {
-        if let Some(word) = self.word16(offset) {
-            word.store(value, Ordering::Release);
-        }
     }
 }
 
