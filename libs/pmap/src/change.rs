@@ -164,7 +164,7 @@ pub fn move_pages<P: Pmap>(
             count(space, &leaf, &(slot..slot + 1), -1);
             count(space, &target, &(there..there + 1), isize::from(!old.holds_frame()));
             if old.holds_frame() {
-                replaced.push(old.frame());
+                replaced.push(old);
             }
             *moved += 1;
         }

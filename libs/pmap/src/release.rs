@@ -19,6 +19,8 @@ const LEVELS: usize = 3;
 pub struct Gathered {
     frames: [u32; BATCH],
     frame_count: usize,
+    /// Number of pages whose frames were borrowed.
+    borrowed: usize,
     /// The entries that pointed to tables and large pages.
     tables: [Entry; TABLES],
     table_count: usize,
@@ -30,6 +32,7 @@ impl Default for Gathered {
         Gathered {
             frames: [0; BATCH],
             frame_count: 0,
+            borrowed: 0,
             tables: [Entry::empty(); TABLES],
             table_count: 0,
             table_pages: 0,
@@ -38,9 +41,12 @@ impl Default for Gathered {
 }
 
 impl Gathered {
-    pub(crate) fn push(&mut self, frame: u32) {
-        if let Some(place) = self.frames.get_mut(self.frame_count) {
-            *place = frame;
+    /// Adds the page of `entry`, which holds a frame.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        if entry.contains(Entry::BORROWED) {
+            self.borrowed += 1;
+        } else if let Some(place) = self.frames.get_mut(self.frame_count) {
+            *place = entry.frame();
             self.frame_count += 1;
         }
     }
@@ -59,7 +65,7 @@ impl Gathered {
 
     /// Returns the number of pages, with those of the tables.
     pub fn pages(&self) -> usize {
-        self.frame_count + self.table_pages
+        self.frame_count + self.borrowed + self.table_pages
     }
 
     /// Returns whether tables or large pages were removed. A processor flushes all cached tables when it flushes any page
@@ -136,13 +142,13 @@ fn gather_pages<P: Pmap>(
     slots: &Range<usize>,
     gathered: &mut Gathered,
 ) {
-    let before = gathered.frame_count;
+    let before = gathered.pages();
     for slot in slots.clone() {
         if leaf.get(slot).holds_frame() {
-            gathered.push(leaf.swap(slot, Entry::empty()).frame());
+            gathered.push(leaf.swap(slot, Entry::empty()));
         }
     }
-    count(space, leaf, slots, before.wrapping_sub(gathered.frame_count) as isize);
+    count(space, leaf, slots, before.wrapping_sub(gathered.pages()) as isize);
 }
 
 /// Checks `leaf`, which maps `address`, for pages. An empty leaf is kept in its place, so that a program which maps and unmaps
@@ -247,9 +253,9 @@ pub(crate) fn let_go<P: Pmap>(space: &P, entry: Entry) {
     let usage = Usage(space.word(frame));
     if usage.let_go() {
         if usage.held() > 0 {
-            let held =
-                space.table(frame).used(usage.eighths()).filter(|(_, entry)| entry.holds_frame());
-            space.release_all(held.map(|(_, entry)| entry.frame()));
+            let is_owned = |entry: &Entry| entry.holds_frame() && !entry.contains(Entry::BORROWED);
+            let entries = space.table(frame).used(usage.eighths()).map(|(_, entry)| entry);
+            space.release_all(entries.filter(is_owned).map(Entry::frame));
         }
         space.free_table(frame);
     }

@@ -479,6 +479,24 @@ fn a_table_of_devices_never_goes() {
 }
 
 #[test]
+fn a_borrowed_frame_is_left_to_its_owner() {
+    const PAGES: usize = 2 * ENTRIES;
+    let memory = Memory::new(100);
+    let frame = memory.page(3).unwrap();
+    let free = memory.free();
+    let space = Space::new(&memory).unwrap();
+    let flags = Entry::allowing(READ_WRITE) | Entry::BORROWED;
+    assert_eq!(fill(&space, 0, PAGES, flags, |_| Some(frame)), (PAGES, Ok(())));
+    space.fill(PAGES as u64, 1, 7).1.unwrap();
+    assert_eq!((space.load(5), space.counts.resident()), (Some(3), PAGES + 1));
+    assert_eq!(space.unmap(6, 3), Ok(3), "pages of a table");
+    assert_eq!(space.unmap(ENTRIES as u64, ENTRIES as u64 + 1), Ok(ENTRIES + 1), "a whole table");
+    assert_eq!((space.load(6), space.counts.resident()), (None, ENTRIES - 3));
+    drop(space);
+    assert_eq!((memory.words[frame as usize].load(Relaxed), memory.free()), (1, free));
+}
+
+#[test]
 fn no_space_has_more_tables_than_it_may() {
     let memory = Memory::new(2000);
     let space = Space::new(&memory).unwrap();

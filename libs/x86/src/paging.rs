@@ -35,6 +35,8 @@ bitflags! {
         const NO_ACCESS = 1 << 9;
         /// Software bit: the entry maps device registers, which have no frame.
         const DEVICE = 1 << 10;
+        /// Software bit: the entry's frame is kept by another owner for as long as the entry is there.
+        const BORROWED = 1 << 11;
         /// Execution is not allowed.
         const NO_EXECUTE = 1 << 63;
         /// The bits of the physical address.

@@ -4,7 +4,7 @@ use super::{Domain, memory::Mapped};
 use crate::{
     capability::{Capability, Derivation, EndpointRight, Window},
     domain::calls::Done,
-    memory::shootdown,
+    memory::{PAGE, shootdown},
     spin::SpinLock,
 };
 use ::calls::{COPY_LIST_MAX, Call, Status};
@@ -111,10 +111,11 @@ impl Domain {
     pub(super) fn forget(&self, handle: u64) {
         self.version.fetch_add(1, SeqCst);
         let mut mapped = self.mapped.lock();
-        if let Some(at) = mapped.iter().position(|region| region.handle == handle) {
-            let Mapped { start, pages, charged, .. } = mapped.swap_remove(at);
-            self.unmap(start, pages);
+        if let Some(at) = mapped.iter().position(|one| one.handle == handle) {
+            let Mapped { start, region, charged, .. } = mapped.swap_remove(at);
+            self.unmap(start, region.bytes() / PAGE);
             self.uncharge(charged);
+            drop(mapped);
         }
     }
 }

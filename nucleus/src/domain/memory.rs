@@ -10,19 +10,19 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Release;
 use program::Registers;
 
-/// A region that is mapped.
+/// A region that is mapped, and kept as long as it is: pages of the space borrow its frames.
 #[derive(Debug)]
 pub(super) struct Mapped {
     pub(super) handle: u64,
     pub(super) start: u64,
-    pub(super) pages: usize,
+    pub(super) region: Region,
     /// Pages charged for the mapping.
     pub(super) charged: usize,
 }
 
 impl Mapped {
     fn touches(&self, start: u64, end: u64) -> bool {
-        start < self.start + (self.pages * PAGE) as u64 && self.start < end
+        start < self.start + self.region.bytes() as u64 && self.start < end
     }
 }
 
@@ -121,9 +121,9 @@ impl Domain {
         self.charge(charged)?;
         let start = self.room(frames.len());
         let protection = if region.can_write { READ_WRITE } else { Protection::READ };
-        match self.space.map(start, &frames, protection) {
+        match self.space.map_borrowed(start, &frames, protection) {
             Ok(_) => {
-                mapped.push(Mapped { handle, start, pages: frames.len(), charged });
+                mapped.push(Mapped { handle, start, region: region.clone(), charged });
                 Ok((start, region))
             }
             Err(NoMemory) => {

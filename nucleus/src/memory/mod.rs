@@ -27,7 +27,7 @@ use crate::{
 };
 use core::sync::atomic::{
     AtomicU32, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed},
 };
 pub use program::{NoMemory, Statistics};
 pub use shootdown::answer as shootdown_interrupt;
@@ -180,8 +180,7 @@ pub fn statistics() -> Statistics {
 
 /// The operations of `rt` on single frames.
 pub mod frame {
-    use super::{AcqRel, Acquire, NoMemory, PAGE, frames, pages, usercopy};
-    use core::sync::atomic::fence;
+    use super::{Acquire, NoMemory, PAGE, frames, pages, usercopy};
 
     /// Returns the address of byte `offset` of the frame.
     fn address_in(frame: u32, offset: usize) -> *mut u8 {
@@ -204,7 +203,6 @@ pub mod frame {
     /// Returns the address of `frame`'s memory if its only reference is the caller's.
     pub fn exclusive(frame: u32) -> Option<*mut [u8; PAGE]> {
         let is_alone = frames::references(frame).load(Acquire) == 1;
-        fence(AcqRel);
         is_alone.then(|| frames::address(frame).cast())
     }
 

@@ -32,12 +32,35 @@ impl Inner {
     /// # Errors
     /// [`NoMemory`]; pages before stay mapped.
     pub fn map(&self, start: u64, list: &[u32], protection: Protection) -> Result<usize, NoMemory> {
-        let flags = Entry::allowing(protection);
+        self.enter(start, list, Entry::allowing(protection), frames::retain)
+    }
+
+    /// Maps `list` as [`Inner::map`] does, without references of the space's own: the caller keeps the frames until they are
+    /// unmapped here or the space is gone.
+    ///
+    /// # Errors
+    /// Those of [`Inner::map`].
+    pub fn map_borrowed(
+        &self,
+        start: u64,
+        list: &[u32],
+        protection: Protection,
+    ) -> Result<usize, NoMemory> {
+        self.enter(start, list, Entry::allowing(protection) | Entry::BORROWED, |_| ())
+    }
+
+    fn enter(
+        &self,
+        start: u64,
+        list: &[u32],
+        flags: Entry,
+        hold: impl Fn(u32),
+    ) -> Result<usize, NoMemory> {
         let mut mapped = 0;
         for (list, at) in list.chunks(BATCH).zip((start..).step_by(BATCH * PAGE)) {
             let _guard = self.lock.lock();
             let (entered, outcome) = pmap::fill(self, at, list.len(), flags, |page| {
-                list.get(page).copied().inspect(|&frame| frames::retain(frame))
+                list.get(page).copied().inspect(|&frame| hold(frame))
             });
             mapped += entered;
             outcome?;
