@@ -21,35 +21,60 @@ fn parts(offset: usize, length: usize, mut part: impl FnMut(usize, usize, usize,
     }
 }
 
+/// Returns the number of bytes before the first whole word of the `length` bytes at `offset`.
+#[inline]
+fn head(offset: usize, length: usize) -> usize {
+    (offset.wrapping_neg() % 8).min(length)
+}
+
+/// Copies bytes of `word` from byte `first` on.
+#[inline]
+fn read_part(word: &AtomicU64, first: usize, out: &mut [u8]) {
+    let bytes = word.load(Relaxed).to_le_bytes();
+    out.iter_mut().zip(&bytes[first..]).for_each(|(out, byte)| *out = *byte);
+}
+
+/// Copies `data` to bytes of `word` from byte `first` on.
+#[inline]
+fn write_part(word: &AtomicU64, first: usize, data: &[u8]) {
+    let mut bytes = [0; 8];
+    bytes[first..].iter_mut().zip(data).for_each(|(byte, data)| *byte = *data);
+    put(word, mask(first, data.len()), u64::from_le_bytes(bytes));
+}
+
 /// Copies from `words` to `out`. The range must be inside `words`.
 #[inline]
 pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
-    if offset.is_multiple_of(8) && out.len().is_multiple_of(8) {
-        let words = words[offset / 8..][..out.len() / 8].iter();
-        let each =
-            |(out, word): (&mut [u8; 8], &AtomicU64)| *out = word.load(Relaxed).to_le_bytes();
-        return out.as_chunks_mut().0.iter_mut().zip(words).for_each(each);
+    let (first, out) = out.split_at_mut(head(offset, out.len()));
+    if !first.is_empty() {
+        read_part(&words[offset / 8], offset % 8, first);
     }
-    parts(offset, out.len(), |word, first, count, done| {
-        let bytes = words[word].load(Relaxed).to_le_bytes();
-        out[done..done + count].copy_from_slice(&bytes[first..first + count]);
-    });
+    let words = &words[(offset + first.len()) / 8..];
+    let (whole, last) = out.as_chunks_mut::<8>();
+    let end = whole.len();
+    for (out, word) in whole.iter_mut().zip(&words[..end]) {
+        *out = word.load(Relaxed).to_le_bytes();
+    }
+    if !last.is_empty() {
+        read_part(&words[end], 0, last);
+    }
 }
 
 /// Copies `data` into `words`. The range must be inside `words`.
 #[inline]
 pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
-    if offset.is_multiple_of(8) && data.len().is_multiple_of(8) {
-        let words = words[offset / 8..][..data.len() / 8].iter();
-        let each =
-            |(data, word): (&[u8; 8], &AtomicU64)| word.store(u64::from_le_bytes(*data), Relaxed);
-        return data.as_chunks().0.iter().zip(words).for_each(each);
+    let (first, data) = data.split_at(head(offset, data.len()));
+    if !first.is_empty() {
+        write_part(&words[offset / 8], offset % 8, first);
     }
-    parts(offset, data.len(), |word, first, count, done| {
-        let mut bytes = [0; 8];
-        bytes[first..first + count].copy_from_slice(&data[done..done + count]);
-        put(&words[word], mask(first, count), u64::from_le_bytes(bytes));
-    });
+    let words = &words[(offset + first.len()) / 8..];
+    let (whole, last) = data.as_chunks::<8>();
+    for (data, word) in whole.iter().zip(&words[..whole.len()]) {
+        word.store(u64::from_le_bytes(*data), Relaxed);
+    }
+    if !last.is_empty() {
+        write_part(&words[whole.len()], 0, last);
+    }
 }
 
 /// Stores `values` one after the other from an aligned `offset`. Stores nothing if they would pass
@@ -118,6 +143,30 @@ pub(crate) fn compare_exchange32(words: &[AtomicU64], offset: usize, old: u32, n
         match word.compare_exchange(now, next, SeqCst, SeqCst) {
             Ok(_) => return found,
             Err(changed) => now = changed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_at_any_offset_are_those_of_bytes() {
+        const BYTES: usize = 40;
+        let byte = |at: usize| at as u8 + 1;
+        for (offset, length) in (0..=BYTES).flat_map(|at| (0..=BYTES - at).map(move |n| (at, n))) {
+            let words = [const { AtomicU64::new(0) }; BYTES / 8];
+            let data: Vec<u8> = (0..length).map(byte).collect();
+            write(&words, offset, &data);
+            let all = words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+            let inside = offset..offset + length;
+            let wanted =
+                (0..BYTES).map(|at| if inside.contains(&at) { byte(at - offset) } else { 0 });
+            assert!(all.eq(wanted), "{length} bytes at {offset}");
+            let mut back = vec![0; length];
+            read(&words, offset, &mut back);
+            assert_eq!(back, data, "{length} bytes at {offset}");
         }
     }
 }
