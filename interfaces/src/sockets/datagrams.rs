@@ -37,6 +37,13 @@ pub enum Payload {
     Segments(Vec<PacketSegment>),
 }
 
+impl Default for Payload {
+    /// Returns an empty payload.
+    fn default() -> Payload {
+        Payload::Bytes(Box::default())
+    }
+}
+
 impl Payload {
     /// Returns the number of bytes.
     pub fn length(&self) -> usize {

@@ -242,7 +242,7 @@ pub enum QuickAcknowledge {
 }
 
 /// A datagram to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SentDatagram {
     /// The destination. `None`: the peer.
     pub destination: Option<SocketAddr>,

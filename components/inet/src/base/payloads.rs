@@ -28,6 +28,19 @@ pub fn received<B: Buffer>(payload: &Arrival<'_, B>) -> Option<Payload> {
     Some(Payload::Bytes(chain.to_vec().into()))
 }
 
+/// Returns a payload that goes from one socket of this host to another. A short one does not keep its frame.
+pub fn handed_over(payload: Payload) -> Payload {
+    let length = payload.length();
+    match &payload {
+        Payload::Segments(_) if length <= COPIED_MAX => {
+            let mut bytes = alloc::vec![0; length];
+            payload.read(0, &mut bytes);
+            Payload::Bytes(bytes.into_boxed_slice())
+        }
+        _ => payload,
+    }
+}
+
 /// Returns the bytes of a payload from `start` on as buffers; those in frames are shared. `None` if memory is refused.
 pub fn sent<B: Buffer>(payload: &Payload, start: usize) -> Option<BufferChain<B>> {
     let mut chain = BufferChain::default();

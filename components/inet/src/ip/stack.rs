@@ -126,6 +126,10 @@ pub trait Surroundings<B> {
     fn transmit(&mut self, interface: InterfaceIndex, packet: Departure<B>);
     /// Sees a packet of IP that goes to this host itself, by loopback or as the copy of one to a group.
     fn pass_by(&mut self, _interface: InterfaceIndex, _packet: &Departure<B>) {}
+    /// Returns whether [`Surroundings::pass_by`] looks at packets.
+    fn sees_passing(&self) -> bool {
+        false
+    }
     /// Takes a packet of a protocol that the stack does not have.
     fn deliver(&mut self, _delivery: &Delivery<'_, B>) -> Claim {
         Claim::Unknown

@@ -56,7 +56,7 @@ impl DatagramSocket for InetDatagramSocket {
         self.inet.run(|stack, run| stack.datagram_connect(run, &self.socket, peer))
     }
     fn send(&self, datagram: SentDatagram) -> Result<(), SocketError> {
-        self.inet.run(|stack, run| stack.datagram_send(run, &self.socket, &datagram))
+        self.inet.run(|stack, run| stack.datagram_send(run, &self.socket, datagram))
     }
     fn configure(&self, options: &IpOptions) {
         self.inet.stack().datagram_configure(&self.socket, options);

@@ -54,6 +54,9 @@ impl Surroundings<PacketSegment> for Outside {
             self.taps.looped(packet);
         }
     }
+    fn sees_passing(&self) -> bool {
+        self.taps.are_watching()
+    }
     fn deliver(&mut self, delivery: &Delivery<'_, PacketSegment>) -> Claim {
         if delivery.protocol == protocol::TCP {
             let arrival = TcpArrival::parse(delivery, self.streams.syn_saving());

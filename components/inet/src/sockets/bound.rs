@@ -9,7 +9,7 @@ use super::bindings::{Binding, Flow, NumberSpace, PacketEnds, candidates};
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{
     net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 use rt::{lock_class, sync::RwLock};
 
@@ -73,6 +73,8 @@ pub struct Bindings<S> {
     flows: Box<[FlowShard<S>]>,
     /// Sockets that stand at a flow.
     connected: AtomicUsize,
+    /// Number of changes of the table.
+    changes: AtomicU64,
 }
 
 impl<S> Bindings<S> {
@@ -83,7 +85,13 @@ impl<S> Bindings<S> {
             ports: (0..SHARDS).map(|_| RwLock::new(&PORTS, BTreeMap::new())).collect(),
             flows: (0..SHARDS).map(|_| RwLock::new(&FLOWS, BTreeMap::new())).collect(),
             connected: AtomicUsize::new(0),
+            changes: AtomicU64::new(0),
         }
+    }
+    /// Returns a number that is another one after each change. What is found after it was read holds as long as it stays.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
     /// Adds a socket that is at no port. Returns whether its port was free.
     pub fn bind(&self, socket: &Arc<S>, binding: Binding) -> bool {
@@ -159,6 +167,14 @@ impl<S> Bindings<S> {
         all
     }
     fn add(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, binding: Binding) {
+        self.enter(ports, socket, binding);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+    fn take(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, old: &Binding) {
+        self.leave(ports, socket, old);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+    fn enter(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, binding: Binding) {
         let entry = BoundSocket { binding, socket: Arc::clone(socket) };
         let at = ports.entry(binding.port).or_default();
         let Some(flow) = binding.flow() else { return at.open.push(entry) };
@@ -168,7 +184,7 @@ impl<S> Bindings<S> {
             self.connected.fetch_add(1, Ordering::Relaxed);
         }
     }
-    fn take(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, old: &Binding) {
+    fn leave(&self, ports: &mut BTreeMap<u16, PortSockets<S>>, socket: &Arc<S>, old: &Binding) {
         let Some(at) = ports.get_mut(&old.port) else { return };
         at.remove(socket);
         if at.all().next().is_none() {

@@ -3,13 +3,16 @@
 //! The program's part, the queue of what came, is the client's ([`DatagramQueue`]). Packets of a single receiver go there without
 //! the lock of the socket.
 use super::{
-    bindings::{Binding, NumberSpace},
+    bindings::{Binding, NumberSpace, PacketEnds},
     bound::Bindings,
     errors::{RemoteError, SocketError},
     listeners::Listeners,
 };
 use crate::base::address::Family;
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::net::IpAddr;
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, IpOptions, Membership, PathDiscovery, SocketFamilies,
@@ -22,12 +25,23 @@ lock_class! {
 }
 
 /// A cached path: it holds as long as neither the configuration nor the cache of path MTUs changes.
-#[derive(Clone, Copy, Debug)]
 pub struct CachedPath<P> {
     /// Versions of both.
     pub versions: (u64, u64),
     /// The path.
     pub path: P,
+    /// The peer, if it is a socket of this host and was looked up.
+    pub peer_socket: Option<PeerSocket<P>>,
+}
+
+/// A socket of this host that is the peer of another one. It holds as long as the table of sockets does not change.
+pub struct PeerSocket<P> {
+    /// The version of that table.
+    pub version: u64,
+    /// The socket.
+    pub socket: Weak<DatagramEnd<P>>,
+    /// The ends of packets to it.
+    pub ends: PacketEnds,
 }
 
 /// The part of a socket that its lock guards.
@@ -62,6 +76,13 @@ impl<P> DatagramState<P> {
             Family::V6 => self.options.takes_all_groups6,
         };
         takes_all || self.memberships.contains(&Membership { group, interface })
+    }
+    /// Returns differentiated services and ECN of packets of `family`.
+    pub fn traffic_class(&self, family: Family) -> u8 {
+        match family {
+            Family::V4 => self.options.type_of_service,
+            Family::V6 => self.options.traffic_class,
+        }
     }
     /// Returns the discovery of the path's MTU for packets of `family`.
     pub fn discovery(&self, family: Family) -> PathDiscovery {

@@ -357,8 +357,9 @@ fn long_payloads_pass_by_frames_and_short_ones_are_copied() {
         let part = PacketSegment { frame: frame.clone(), offset: 100, length };
         let one =
             SentDatagram { payload: Payload::Segments(vec![part]), ..datagram(Some(to), b"") };
-        let send =
-            |run: &mut StackRun<'_, PacketSegment>| stack.datagram_send(run, &client.end, &one);
+        let send = |run: &mut StackRun<'_, PacketSegment>| {
+            stack.datagram_send(run, &client.end, one.clone())
+        };
         stack.run(&mut worker, &mut Nowhere, S, send).unwrap();
         drop(one);
         let got = server.take().unwrap();

@@ -14,4 +14,5 @@ mod smoltcp;
 mod sockets;
 pub(crate) mod streams;
 mod udp;
+mod udp_direct;
 mod version6;

@@ -109,7 +109,7 @@ impl Socket {
         station: &mut Station,
         datagram: &SentDatagram,
     ) -> Result<(), SocketError> {
-        station.run(|stack, run| stack.datagram_send(run, &self.end, datagram))
+        station.run(|stack, run| stack.datagram_send(run, &self.end, datagram.clone()))
     }
     pub fn configure(&self, station: &Station, change: impl FnOnce(&mut IpOptions)) {
         let mut options = self.options.get();

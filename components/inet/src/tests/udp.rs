@@ -280,7 +280,7 @@ fn threads_share_a_stack_whose_configuration_changes() {
         for round in 0..ROUNDS {
             let one = datagram(None, &round.to_be_bytes());
             let send =
-                |run: &mut StackRun<'_, SharedBytes>| stack.datagram_send(run, &client.end, &one);
+                |run: &mut StackRun<'_, SharedBytes>| stack.datagram_send(run, &client.end, one);
             stack.run(&mut worker, &mut Nowhere, S, send).unwrap();
             assert_eq!(server.receive().unwrap().1, round.to_be_bytes());
         }

@@ -206,7 +206,8 @@ impl<B: Buffer> Stack<B> {
             ..state.binding
         };
         self.set_binding(socket, &mut state, binding);
-        state.path = Some(CachedPath { versions: self.versions(run), path });
+        let versions = self.versions(run);
+        state.path = Some(CachedPath { versions, path, peer_socket: None });
         Ok(())
     }
     /// Undoes what `connect` did (`__udp_disconnect`): the address and the port go, unless the program bound them.

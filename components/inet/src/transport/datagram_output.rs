@@ -16,6 +16,7 @@ use crate::{
         stack::{Cast, Stack, StackRun},
     },
     sockets::{
+        bindings::PacketEnds,
         datagram_end::{CachedPath, DatagramState},
         errors::SocketError,
     },
@@ -69,6 +70,14 @@ impl Dispatch {
     pub(crate) fn has_options(&self) -> bool {
         self.options.is_some()
     }
+    /// Returns the ends of the packet.
+    pub(crate) fn ends(&self) -> PacketEnds {
+        PacketEnds {
+            remote: SocketAddr::new(self.path.source, self.port),
+            local: SocketAddr::new(self.request.destination, self.peer_port),
+            interface: self.path.interface,
+        }
+    }
 }
 
 impl<B: Buffer> Stack<B> {
@@ -81,8 +90,14 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         socket: &DatagramHandle,
-        datagram: &SentDatagram,
+        mut datagram: SentDatagram,
     ) -> Result<(), SocketError> {
+        if socket.protocol == DatagramProtocol::Udp
+            && let Some(result) = self.send_to_peer(run, socket, &mut datagram)
+        {
+            return result;
+        }
+        let datagram = &mut datagram;
         // A packet of IPv6 is measured once its path is known (`udpv6_sendmsg`, `rawv6_sendmsg`).
         let is_ping = socket.protocol == DatagramProtocol::Ping;
         if (socket.families == SocketFamilies::V4 || is_ping) && is_over_long(datagram) {
@@ -159,11 +174,11 @@ impl<B: Buffer> Stack<B> {
         request: &SendRequest,
     ) -> Result<Path, SocketError> {
         let versions = self.versions(run);
-        if let Some(cached) = state.path.filter(|cached| cached.versions == versions) {
+        if let Some(cached) = state.path.as_ref().filter(|cached| cached.versions == versions) {
             return Ok(cached.path);
         }
         let path = self.path(run, request)?;
-        state.path = Some(CachedPath { versions, path });
+        state.path = Some(CachedPath { versions, path, peer_socket: None });
         Ok(path)
     }
     /// Sends a packet whose headers above IP are written on its way.

@@ -9,6 +9,7 @@ pub mod errors_in;
 mod filter;
 pub mod ping;
 pub mod raw;
+mod udp_direct;
 pub mod udp_input;
 mod udp_lite;
 pub mod udp_output;

@@ -68,7 +68,7 @@ impl<B: Buffer> Stack<B> {
         self.queue_for(run, &receivers, (delivery, ends), data);
     }
     /// Returns the keyed hash of a flow.
-    fn flow(&self, ends: &PacketEnds) -> u64 {
+    pub(super) fn flow(&self, ends: &PacketEnds) -> u64 {
         let mut bytes = [0; 36];
         let addresses = [ends.remote, ends.local].map(|end| {
             (crate::base::address::bits(end.ip()).to_be_bytes(), end.port().to_be_bytes())

@@ -2,6 +2,7 @@
 use super::{
     datagram_control::DatagramHandle,
     datagram_output::{Dispatch, packet_of},
+    udp_direct::ToldFields,
 };
 use crate::{
     base::{
@@ -33,16 +34,42 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         socket: &DatagramHandle,
-        datagram: &SentDatagram,
+        datagram: &mut SentDatagram,
     ) -> Result<(), SocketError> {
         let dispatch = self.dispatch(run, socket, datagram)?;
         let segment = datagram.segment.map(usize::from).filter(|segment| *segment > 0);
         if let Some(segment) = segment {
             return self.send_segments(run, socket, (&dispatch, segment), datagram);
         }
-        self.admit(socket, &dispatch, HEADER_LENGTH + datagram.payload.length())?;
+        let length = HEADER_LENGTH + datagram.payload.length();
+        self.admit(socket, &dispatch, length)?;
+        if let Some(receiver) = self.local_receiver(run, &dispatch, length) {
+            let told = ToldFields {
+                hop_limit: dispatch.path.hop_limit,
+                traffic_class: dispatch.request.traffic_class,
+            };
+            let ends = dispatch.ends();
+            let payload = core::mem::take(&mut datagram.payload);
+            self.hand_over(run, &receiver, (&ends, told), payload);
+            return Ok(());
+        }
         let packet = packet_of(&dispatch, &datagram.payload, 0)?;
         self.send_one(run, &dispatch, (packet, None))
+    }
+    /// Returns the socket of this host that gets a datagram of `length` bytes, if the datagram need not be a packet.
+    fn local_receiver(
+        &self,
+        run: &StackRun<'_, B>,
+        dispatch: &Dispatch,
+        length: usize,
+    ) -> Option<DatagramHandle> {
+        let is_plain = !dispatch.has_options() && dispatch.fits(length);
+        if !is_plain || !dispatch.path.is_local || !self.is_udp_unwatched(run) {
+            return None;
+        }
+        let ends = dispatch.ends();
+        let found = self.datagrams.udp.find(&ends, || self.flow(&ends));
+        found.filter(|receiver| receiver.queue.filter().get().is_none())
     }
     /// Sends datagrams of `segment` bytes and the rest (`UDP_SEGMENT`).
     fn send_segments(

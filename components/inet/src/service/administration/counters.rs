@@ -9,7 +9,7 @@ use crate::{
 use alloc::vec::Vec;
 use interfaces::sockets::{LinkCounts, StackDrops};
 
-/// Counters of IP that segments of TCP between connections of this host stand for, by family. They never were packets.
+/// Counters of IP that segments and datagrams between sockets of this host stand for, by family. They never were packets.
 const OF_PACKETS: [[&str; 3]; 2] = [
     ["IpInReceives", "IpInDelivers", "IpOutRequests"],
     ["Ip6InReceives", "Ip6InDelivers", "Ip6OutRequests"],
@@ -19,22 +19,33 @@ const OF_OCTETS: [[&str; 2]; 2] =
     [["IpExtInOctets", "IpExtOutOctets"], ["Ip6InOctets", "Ip6OutOctets"]];
 /// The same of TCP.
 const OF_SEGMENTS: [&str; 2] = ["TcpInSegs", "TcpOutSegs"];
+/// The same of UDP, by family. What a queue took is counted by itself.
+const OF_DATAGRAMS: [&str; 2] = ["UdpOutDatagrams", "Udp6OutDatagrams"];
 
 /// Returns the counters that the stack keeps.
 pub(super) fn all(inet: &Inet) -> Vec<(&'static str, u64)> {
     let events = &inet.stack().events;
     let segments =
         [PacketEvent::LocalSegments4, PacketEvent::LocalSegments6].map(|it| events.get(it));
+    let datagrams =
+        [PacketEvent::LocalDatagrams4, PacketEvent::LocalDatagrams6].map(|it| events.get(it));
     let octets = [PacketEvent::LocalOctets4, PacketEvent::LocalOctets6].map(|it| events.get(it));
     let mut all = events.named();
     for (name, count) in &mut all {
         for family in [0, 1] {
             let is_in = |names: &[&str]| names.contains(name);
-            if is_in(OF_PACKETS.get(family).map_or(&[], |names| names)) || is_in(&OF_SEGMENTS) {
-                *count += segments.get(family).copied().unwrap_or(0);
+            let of = |counts: &[u64; 2]| counts.get(family).copied().unwrap_or(0);
+            if is_in(OF_PACKETS.get(family).map_or(&[], |names| names)) {
+                *count += of(&segments) + of(&datagrams);
+            }
+            if is_in(&OF_SEGMENTS) {
+                *count += of(&segments);
+            }
+            if OF_DATAGRAMS.get(family) == Some(name) {
+                *count += of(&datagrams);
             }
             if is_in(OF_OCTETS.get(family).map_or(&[], |names| names)) {
-                *count += octets.get(family).copied().unwrap_or(0);
+                *count += of(&octets);
             }
         }
         if *name == "TcpRetransSegs" {
@@ -86,8 +97,13 @@ fn of_drops(inet: &Inet) -> [(&'static str, u64); 5] {
 pub(super) fn of_loopback(inet: &Inet) -> LinkCounts {
     let events = &inet.stack().events;
     let sum = |names: &[PacketEvent]| names.iter().map(|one| events.get(*one)).sum::<u64>();
-    let packets =
-        sum(&[PacketEvent::LoopPackets, PacketEvent::LocalSegments4, PacketEvent::LocalSegments6]);
+    let packets = sum(&[
+        PacketEvent::LoopPackets,
+        PacketEvent::LocalSegments4,
+        PacketEvent::LocalSegments6,
+        PacketEvent::LocalDatagrams4,
+        PacketEvent::LocalDatagrams6,
+    ]);
     let bytes =
         sum(&[PacketEvent::LoopOctets, PacketEvent::LocalOctets4, PacketEvent::LocalOctets6]);
     LinkCounts {

@@ -108,6 +108,20 @@ impl ToldHeader {
     }
 }
 
+/// The flags that ask for a part of the header.
+pub(super) const TOLD: Flags = Flags::INTERFACE
+    .union(Flags::TTL)
+    .union(Flags::TOS)
+    .union(Flags::DESTINATION)
+    .union(Flags::OPTIONS)
+    .union(Flags::OPTIONS_BACK)
+    .union(Flags::INTERFACE6)
+    .union(Flags::INTERFACE6_OLD)
+    .union(Flags::HOPS)
+    .union(Flags::HOPS_OLD)
+    .union(Flags::CLASS)
+    .union(Flags::DESTINATION6);
+
 /// Adds the parts of the header that `flags` ask for, in Linux's order. Returns the flags of recvmsg(2) that tell of one that is
 /// missing.
 pub(super) fn tell_header(
@@ -116,19 +130,7 @@ pub(super) fn tell_header(
     family: AddressFamily,
     out: &mut Vec<ReceivedControl>,
 ) -> u32 {
-    let told = Flags::INTERFACE
-        | Flags::TTL
-        | Flags::TOS
-        | Flags::DESTINATION
-        | Flags::OPTIONS
-        | Flags::OPTIONS_BACK;
-    let told6 = Flags::INTERFACE6
-        | Flags::INTERFACE6_OLD
-        | Flags::HOPS
-        | Flags::HOPS_OLD
-        | Flags::CLASS
-        | Flags::DESTINATION6;
-    if !flags.intersects(told | told6) {
+    if !flags.intersects(TOLD) {
         return 0;
     }
     let interface = header.interface.to_le_bytes();

@@ -136,8 +136,11 @@ impl InternetDatagram {
             let bytes = i32::from(segment).to_le_bytes();
             found.control.push(control::item(LEVEL_UDP, control::SEVERAL, &bytes));
         }
-        let header = ToldHeader::of_datagram(datagram);
-        found.flags |= control::tell_header(self.flags(), &header, self.family, &mut found.control);
+        let flags = self.flags();
+        if flags.intersects(control::TOLD) {
+            let header = ToldHeader::of_datagram(datagram);
+            found.flags |= control::tell_header(flags, &header, self.family, &mut found.control);
+        }
     }
     /// Tells a time of arrival by the monotonic clock, or the present, if the program asked for it.
     #[inline]
