@@ -12,10 +12,10 @@
 //! the frame is being sent, or waits in the queue of a receiver on the same machine.
 //!
 //! Locks: `stream.writing` (a writer, over its copy) > `stream.send`; `stream.reading` (a reader, over its copy) >
-//! `stream.receive`; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
+//! `stream.receive`; `stream.send` > `stream.receive` of the other end on the same host; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
 use super::{
     FilterSlot, KeptWords, SocketError, SocketOwner,
-    stream_pieces::{Queue, StreamPiece, collect},
+    stream_pieces::{Queue, StreamPiece, collect, move_pieces},
 };
 use crate::{marshal::Marshal, marshal_flags, nic::PacketSegment};
 use alloc::{sync::Arc, vec::Vec};
@@ -500,6 +500,28 @@ impl Stream {
             self.received.store(received, Ordering::Release);
         }
         self.observer.notify(SocketEvents::READABLE);
+    }
+    /// Moves the next `length` bytes that were written and not acknowledged to `peer`, where they are received: both counters move. The
+    /// caller has found that there are as many, and that `peer` has room.
+    pub fn hand_over(&self, peer: &Stream, length: u64) {
+        let (used, left) = {
+            let mut from = self.send.lock();
+            let mut to = peer.receive.lock();
+            let acked = self.acked.load(Ordering::Relaxed);
+            let received = peer.received.load(Ordering::Relaxed);
+            let held = move_pieces(&mut from, &mut to, received, length);
+            if held > 0 {
+                peer.held_to_read.fetch_add(held, Ordering::Relaxed);
+            }
+            peer.received.store(received + length, Ordering::Release);
+            self.acked.store(acked + length, Ordering::Release);
+            let used = self.written.load(Ordering::Relaxed).saturating_sub(acked);
+            (used as usize, used.saturating_sub(length) as usize)
+        };
+        peer.observer.notify(SocketEvents::READABLE);
+        if !self.has_a_third_free(used) && self.has_a_third_free(left) {
+            self.observer.notify(SocketEvents::WRITABLE);
+        }
     }
     /// Returns the words that the stack keeps here for its successor.
     pub fn kept(&self) -> &KeptWords {

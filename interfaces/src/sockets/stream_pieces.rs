@@ -69,6 +69,31 @@ impl Queue {
     }
 }
 
+/// Moves the first `length` bytes of `from` to the end of `to`, where the first of them has the place `start`. Returns the bytes of
+/// memory that are held for them there.
+pub(super) fn move_pieces(from: &mut Queue, to: &mut Queue, mut start: u64, length: u64) -> usize {
+    let (mut left, mut held) = (length, 0);
+    while left > 0 {
+        let Some(first) = from.pieces.front_mut() else { break };
+        let count = left.min(first.segment.length.into());
+        let segment = if count == u64::from(first.segment.length) {
+            let Some(first) = from.pieces.pop_front() else { break };
+            first.segment
+        } else {
+            // Bytes that were added behind the wanted ones stay.
+            let part = first.part(0, count as u32);
+            first.start += count;
+            first.segment.offset += count as u32;
+            first.segment.length -= count as u32;
+            part
+        };
+        held += to.push(start, segment);
+        start += count;
+        left -= count;
+    }
+    held
+}
+
 /// Appends to `out` the parts of `queue` that hold the `length` bytes from `from` on. Returns the number of bytes that there are.
 pub(super) fn collect(
     queue: &Queue,

@@ -45,6 +45,14 @@ impl Rate {
         self.limited_until = self.delivered.saturating_add(pipe.max(1));
     }
 
+    /// Counts bytes that were delivered without a transmission.
+    #[inline]
+    pub(crate) fn skip(&mut self, bytes: u64, now_ns: u64) {
+        self.delivered = self.delivered.saturating_add(bytes);
+        self.delivered_ns = now_ns;
+        self.limit(0);
+    }
+
     /// Takes a delivered transmission.
     pub(crate) fn deliver(&mut self, stamp: &Stamp, bytes: u64, now_ns: u64) {
         self.delivered = self.delivered.saturating_add(bytes);

@@ -177,6 +177,14 @@ impl Scoreboard {
         });
     }
 
+    /// Moves both ends of an empty flight to `end`.
+    #[inline]
+    pub(crate) fn skip(&mut self, end: u64) {
+        if self.in_flight() == 0 && end > self.nxt {
+            (self.una, self.nxt) = (end, end);
+        }
+    }
+
     /// Marks a range below the next new offset as sent again.
     pub(crate) fn resend(&mut self, range: Range<u64>, stamp: Stamp) {
         let range = range.start.max(self.una)..range.end.min(self.nxt);

@@ -249,6 +249,11 @@ impl<B: Buffer> Stack<B> {
         self.publisher.refresh(&mut worker.view);
         (worker.view.version(), self.path_mtus.version())
     }
+    /// Returns the versions of the tables that a path is made of.
+    #[inline]
+    pub(crate) fn newest_versions(&self) -> (u64, u64) {
+        (self.publisher.version(), self.path_mtus.version())
+    }
     /// Adds an observer of changes of the configuration, for good.
     pub fn watch(&self, watcher: Arc<dyn ConfigurationWatcher>) {
         self.publisher.watch(watcher);

@@ -432,6 +432,11 @@ impl Publisher {
         let newest = self.newest.read();
         View { configuration: Arc::clone(&newest), version: self.version.load(Ordering::Acquire) }
     }
+    /// Returns the number of the newest snapshot. Takes no lock.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
     /// Returns whether `view` is the newest. Takes no lock.
     pub fn is_newest(&self, view: &View) -> bool {
         self.version.load(Ordering::Acquire) == view.version

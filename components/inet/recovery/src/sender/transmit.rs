@@ -3,7 +3,7 @@ use core::ops::Range;
 
 use super::{Sender, TailProbe, TimeoutCheck};
 use crate::{
-    api::{IdleRestart, Transmit},
+    api::{CongestionState, IdleRestart, Transmit},
     congestion::CongestionWindow,
     scoreboard::Stamp,
 };
@@ -148,6 +148,31 @@ impl Sender {
         if fresh > 0 || is_probe || self.timer.is_none() || again.start == una {
             self.arm(now_ns);
         }
+    }
+
+    /// Tells whether nothing is in flight, and nothing is to be repaired or checked.
+    #[inline]
+    pub fn is_resting(&self) -> bool {
+        self.board.in_flight() == 0
+            && self.state == CongestionState::Open
+            && self.check == TimeoutCheck::Off
+            && self.probe == TailProbe::Idle
+            && !self.owes_cwr
+    }
+
+    /// Notes that the bytes up to `end` came to the peer without a segment, and were acknowledged at once. They tell nothing of a
+    /// path. Does nothing unless [`Self::is_resting`].
+    #[inline]
+    pub fn skip(&mut self, end: u64, now_ns: u64) {
+        if !self.is_resting() {
+            return;
+        }
+        self.rate.skip(end.saturating_sub(self.board.nxt()), now_ns);
+        self.board.skip(end);
+        self.rack.raise(end);
+        self.last_sent_ns = now_ns;
+        self.progress_ns = now_ns;
+        self.rto_from_ns = now_ns;
     }
 
     /// Notes that a range of the flight was sent again.

@@ -25,11 +25,17 @@ const OF_DATAGRAMS: [&str; 2] = ["UdpOutDatagrams", "Udp6OutDatagrams"];
 /// Returns the counters that the stack keeps.
 pub(super) fn all(inet: &Inet) -> Vec<(&'static str, u64)> {
     let events = &inet.stack().events;
-    let segments =
-        [PacketEvent::LocalSegments4, PacketEvent::LocalSegments6].map(|it| events.get(it));
+    let [uncounted4, uncounted6] = streams::records::uncounted(inet);
+    let segments = [
+        events.get(PacketEvent::LocalSegments4) + uncounted4.0,
+        events.get(PacketEvent::LocalSegments6) + uncounted6.0,
+    ];
     let datagrams =
         [PacketEvent::LocalDatagrams4, PacketEvent::LocalDatagrams6].map(|it| events.get(it));
-    let octets = [PacketEvent::LocalOctets4, PacketEvent::LocalOctets6].map(|it| events.get(it));
+    let octets = [
+        events.get(PacketEvent::LocalOctets4) + uncounted4.1,
+        events.get(PacketEvent::LocalOctets6) + uncounted6.1,
+    ];
     let mut all = events.named();
     for (name, count) in &mut all {
         for family in [0, 1] {
@@ -106,6 +112,9 @@ pub(super) fn of_loopback(inet: &Inet) -> LinkCounts {
     ]);
     let bytes =
         sum(&[PacketEvent::LoopOctets, PacketEvent::LocalOctets4, PacketEvent::LocalOctets6]);
+    let uncounted = streams::records::uncounted(inet);
+    let [(packets4, bytes4), (packets6, bytes6)] = uncounted;
+    let (packets, bytes) = (packets + packets4 + packets6, bytes + bytes4 + bytes6);
     LinkCounts {
         rx_packets: packets,
         tx_packets: packets,

@@ -96,6 +96,9 @@ impl StreamSocket for StreamHandle {
         });
     }
     fn written(&self, more: MoreData) {
+        if more == MoreData::No && self.inet.send_directly(&self.socket) {
+            return;
+        }
         self.with(|state, passage| {
             let (options, room) = (&state.options, state.room());
             let SocketRole::Live(live) = &mut state.role else { return };

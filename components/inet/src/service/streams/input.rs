@@ -23,7 +23,7 @@ use interfaces::{
     sockets::{SocketError, SocketEvents, Stream, StreamOptions, StreamState},
 };
 use rt::{PAGE_BYTES, memory::Frame};
-use tcp::{Arrival, Flow, IcmpError, TcpEvents, TcpState};
+use tcp::{Arrival, Connection, Flow, IcmpError, TcpEvents, TcpState};
 
 /// Payload of a packet from outside that is copied, so that it does not hold a frame: less than this, in bytes.
 const COPIED: usize = 1024;
@@ -92,7 +92,7 @@ impl SocketState {
         let room = self.room();
         let SocketRole::Live(live) = &mut self.role else { return };
         live.connection.note_read(self.stream.counters().read, room);
-        live.tune(&self.stream, passage.now_ns);
+        tune(&mut live.connection, &self.stream, passage.now_ns);
         let effect = live.connection.input(passage.now_ns, &arrival.segment, room);
         if arrival.more > 0 && effect.payload.is_some() {
             live.connection.count_more_segments(arrival.more);
@@ -109,6 +109,7 @@ impl SocketState {
         events: TcpEvents,
     ) {
         let SocketRole::Live(live) = &mut self.role else { return };
+        live.note_direct(passage.worker.events());
         report(live, &self.stream, events);
         if events.contains(TcpEvents::CONNECTED)
             && let (Some(cookie), Some(peer)) = (live.connection.fast_open_cookie(), self.peer)
@@ -177,7 +178,7 @@ impl SocketState {
         let room = self.room();
         let SocketRole::Live(live) = &mut self.role else { return false };
         live.connection.read_to(self.stream.counters().read, room);
-        live.tune(&self.stream, now_ns);
+        tune(&mut live.connection, &self.stream, now_ns);
         live.connection.is_acknowledgement_due()
     }
     /// Returns whether the connection of `flow` sent the sequence number and waits for its acknowledgement.
@@ -230,22 +231,13 @@ fn count_end(events: &EventRow, live: &LiveConnection, stream: &Stream) {
 impl LiveConnection {
     /// Keeps the connection for a successor, with its stream.
     #[inline]
-    fn keep_words(&mut self, stream: &Stream) {
+    pub(super) fn keep_words(&mut self, stream: &Stream) {
         let shape = self.connection.kept_shape();
         if self.kept_shape == Some(shape) {
             stream.kept().store(&self.connection.moving_words());
         } else {
             self.kept_shape = Some(shape);
             stream.kept().store(&self.connection.kept_words());
-        }
-    }
-    /// Lets received bytes hold more memory, if the program's reads call for it.
-    #[inline]
-    fn tune(&mut self, stream: &Stream, now_ns: u64) {
-        if let Some(wanted) = self.connection.wanted_room(now_ns) {
-            // Half of the memory is for the payload.
-            let memory = usize::try_from(wanted.saturating_mul(2));
-            stream.grow_receive_limit(memory.unwrap_or(usize::MAX));
         }
     }
     /// Tells the program that it may write again once few enough bytes wait to be sent (`TCP_NOTSENT_LOWAT`).
@@ -256,6 +248,16 @@ impl LiveConnection {
             stream.observer().notify(SocketEvents::WRITABLE);
         }
         self.is_unsent_high = is_high;
+    }
+}
+
+/// Lets received bytes hold more memory, if the program's reads call for it.
+#[inline]
+pub(super) fn tune(connection: &mut Connection, stream: &Stream, now_ns: u64) {
+    if let Some(wanted) = connection.wanted_room(now_ns) {
+        // Half of the memory is for the payload.
+        let memory = usize::try_from(wanted.saturating_mul(2));
+        stream.grow_receive_limit(memory.unwrap_or(usize::MAX));
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod arrival;
 pub(crate) mod captured;
 pub(crate) mod claims;
 mod control;
+mod direct;
 pub(crate) mod ends;
 mod fast_open;
 mod filter;

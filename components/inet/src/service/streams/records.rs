@@ -55,6 +55,23 @@ pub(crate) fn retransmissions(inet: &Inet) -> u64 {
     inet.streams().flows.all().iter().map(|(_, owner)| of(owner)).sum()
 }
 
+/// Returns the packets that bytes between connections of this host would have been and that are not yet counted as events, and their
+/// bytes, of IPv4 and of IPv6.
+pub(crate) fn uncounted(inet: &Inet) -> [(u64, u64); 2] {
+    let mut all = [(0, 0); 2];
+    for (flow, owner) in inet.streams().flows.all() {
+        let FlowOwner::Live(socket) = owner else { continue };
+        let (segments, octets) = socket.look(inet, |state| match &state.role {
+            SocketRole::Live(live) => live.direct_packets(),
+            _ => (0, 0),
+        });
+        let [of_v4, of_v6] = &mut all;
+        let of_family = if ends::address(flow.local).is_ipv4() { of_v4 } else { of_v6 };
+        *of_family = (of_family.0 + segments, of_family.1 + octets);
+    }
+    all
+}
+
 fn number(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

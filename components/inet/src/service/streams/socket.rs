@@ -2,6 +2,7 @@
 use super::{
     arrival::TcpArrival,
     claims::{PortClaim, PortOrigin, PortStage},
+    direct::DirectCounts,
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
@@ -28,8 +29,8 @@ lock_class! {
 /// A socket of TCP.
 ///
 /// # Locks
-/// `inet.tcp.socket` guards the state. It is held for one operation, never for two sockets, and never while packets go to IP or to
-/// other sockets of this host. The tables (`inet.tcp.flows`, `inet.tcp.ports`, `inet.tcp.timers`, `inet.tcp.waiting`) and the
+/// `inet.tcp.socket` guards the state. It is held for one operation, and never while packets go to IP or to other sockets of this
+/// host. A second one is only tried under it, for bytes that need no segment ([`super::direct`]). The tables (`inet.tcp.flows`, `inet.tcp.ports`, `inet.tcp.timers`, `inet.tcp.waiting`) and the
 /// stream's locks are taken inside. Input does not wait for it: a segment that finds it held goes to the backlog
 /// (`inet.tcp.backlog`), which the holder empties before or after the release, even one that only looked at the state.
 pub(crate) struct TcpSocket {
@@ -113,6 +114,8 @@ pub(crate) struct LiveConnection {
     pub(crate) is_closing: bool,
     /// The part of the connection's state that was kept last beside its counters.
     pub(super) kept_shape: Option<KeptShape>,
+    /// Segments that were not made because their bytes went straight to the peer.
+    pub(super) direct: DirectCounts,
 }
 
 impl LiveConnection {
@@ -136,6 +139,7 @@ impl LiveConnection {
             is_unsent_high: false,
             is_closing: false,
             kept_shape: None,
+            direct: DirectCounts::default(),
         })
     }
 }
@@ -173,8 +177,13 @@ impl SocketState {
     /// Returns the bytes that the stream can take beyond those in order. Half of the memory is kept for what data hold beside
     /// themselves, as on Linux (`tcp_adv_win_scale` of 1).
     pub(crate) fn room(&self) -> u64 {
-        let room = self.stream.receive_room() as u64 / 2;
-        self.options.window_max.map_or(room, |most| room.min(most.into()))
+        SocketState::room_of(&self.stream, &self.options)
+    }
+    /// Returns the same for a stream and the options of its socket.
+    #[inline]
+    pub(super) fn room_of(stream: &Stream, options: &StreamOptions) -> u64 {
+        let room = stream.receive_room() as u64 / 2;
+        options.window_max.map_or(room, |most| room.min(most.into()))
     }
     /// Returns the memory that must be free for data before [`SocketState::room`] is twice as large as `window`.
     pub(crate) fn memory_for_twice(window: u64) -> usize {

@@ -45,7 +45,8 @@ impl TcpSocket {
         (result, self.has_backlog())
     }
     /// Returns whether segments wait that came while the lock was held. It is asked after the release.
-    fn has_backlog(&self) -> bool {
+    #[inline]
+    pub(super) fn has_backlog(&self) -> bool {
         // A thread that found the lock held either sees the release, or has counted its segment before.
         fence(Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) > 0

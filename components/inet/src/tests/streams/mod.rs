@@ -1,4 +1,5 @@
 //! Tests of streams.
+mod direct;
 mod fuzz;
 mod link;
 mod loopback;

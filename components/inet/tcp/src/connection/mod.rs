@@ -7,6 +7,7 @@
 //! [`Connection::expired`] runs the timers. No call waits, and none allocates while data and acknowledgements are in order.
 mod acks;
 mod data;
+mod direct;
 pub(crate) mod handshake;
 mod icmp;
 mod info;

@@ -257,6 +257,13 @@ impl Connection {
         is_due
     }
 
+    /// A segment without payload, which carries the acknowledgement.
+    pub(super) fn bare_segment(&mut self, now_ns: u64) -> TcpSegment {
+        let mut segment = TcpSegment::default();
+        self.header(now_ns, self.sequence_now(), &mut segment);
+        segment
+    }
+
     #[inline(never)]
     fn acknowledgement_segment(&mut self, now_ns: u64, out: &mut Outgoing) {
         let seq = self.sequence_now();

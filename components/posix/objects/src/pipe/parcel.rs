@@ -153,8 +153,13 @@ impl Source for Emptying<'_> {
         let mut done = 0;
         while let Some(first) = self.parcel.segments.front().filter(|_| done < length) {
             let count = first.length.min(length - done);
-            take(first.frame.clone(), first.start, count);
-            self.parcel.skip(count);
+            if count < first.length {
+                take(first.frame.clone(), first.start, count);
+                self.parcel.skip(count);
+            } else if let Some(first) = self.parcel.segments.pop_front() {
+                self.parcel.bytes -= count;
+                take(first.frame, first.start, count);
+            }
             done += count;
         }
         done

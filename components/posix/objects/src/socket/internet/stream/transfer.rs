@@ -15,6 +15,7 @@ use interfaces::{
     sockets::{MoreData, Stream, StreamState},
 };
 use linux_raw_sys::net;
+use rt::PAGE_BYTES;
 use vfs::{
     Errno,
     io::{Sink, Source},
@@ -135,7 +136,7 @@ impl InternetStream {
         let most = source.remaining().min(STEP);
         if source.shares_frames() {
             let room = most.min(stream.room());
-            let mut segments = Vec::new();
+            let mut segments = Vec::with_capacity(room.div_ceil(PAGE_BYTES) + 1);
             let count = source.share(room, &mut |frame, offset, length| {
                 let (offset, length) = (offset as u32, length as u32);
                 segments.push(PacketSegment { frame, offset, length });

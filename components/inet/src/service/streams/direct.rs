@@ -1,0 +1,172 @@
+//! Bytes that go straight from a connection to the other end of it on this host: no segment is made.
+//!
+//! It happens in the sender's call, under the locks of both ends, if nothing is under way between them and nobody watches. The lock of
+//! the other end is only tried: who finds it held sends segments. So two ends that send at once cannot wait for each other.
+use super::{
+    ends::address,
+    input::{report, tune},
+    socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
+};
+use crate::{
+    ip::events::{EventRow, PacketEvent},
+    service::inet::Inet,
+};
+use alloc::sync::Arc;
+use interfaces::sockets::Stream;
+use packet::{ipv4, ipv6};
+use tcp::TcpEvents;
+
+/// Segments that a connection did not need to make, and the bytes of their packets, which are not yet counted as events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DirectCounts {
+    pub(crate) segments: u64,
+    pub(crate) octets: u64,
+}
+
+/// The result of a try to send without a segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct DirectTry {
+    /// The other end has the bytes. Otherwise they have to go as segments.
+    is_done: bool,
+    /// The other end is to be looked at: its program may have read without telling, or it may send what it held back.
+    is_awaited: bool,
+}
+
+impl Inet {
+    /// Gives what a program wrote to the other end of a connection, if that is on this host, and nothing is under way between both.
+    /// Returns whether it did.
+    #[inline]
+    pub(super) fn send_directly(&self, socket: &Arc<TcpSocket>) -> bool {
+        if self.taps().are_watching() || self.stack().hears_tcp() {
+            return false;
+        }
+        let result = socket.state.lock().send_directly(self);
+        let Some((peer, tried)) = result else { return false };
+        if tried.is_awaited {
+            self.look_after(&peer);
+        }
+        self.take_backlog(&peer);
+        if tried.is_done {
+            // What follows a try that failed takes it anyway.
+            self.take_backlog(socket);
+        }
+        tried.is_done
+    }
+    /// Takes the segments that came while the lock of a socket was held.
+    #[inline]
+    fn take_backlog(&self, socket: &Arc<TcpSocket>) {
+        if socket.has_backlog() {
+            self.pass(|passage| socket.with(self, passage, |_, _| ()));
+        }
+    }
+    /// Takes notice of the reads of a socket's program, and sends what it has to send.
+    #[cold]
+    fn look_after(&self, socket: &Arc<TcpSocket>) {
+        self.pass(|passage| {
+            socket.with(self, passage, |state, passage| {
+                state.note_reads(passage.now_ns);
+                state.after(self, passage, socket, TcpEvents::empty());
+            });
+        });
+    }
+}
+
+impl SocketState {
+    /// Tries to give what the program wrote to the other end. Returns that, if its lock was held.
+    #[inline]
+    fn send_directly(&mut self, inet: &Inet) -> Option<(Arc<TcpSocket>, DirectTry)> {
+        let SocketRole::Live(live) = &mut self.role else { return None };
+        let versions = inet.stack().newest_versions();
+        let path = live.path.as_ref().filter(|path| path.versions == versions)?;
+        if !path.path.is_local || live.is_held_by_more || self.options.unsent_low_water != 0 {
+            return None;
+        }
+        live.connection.write_to(self.stream.counters().written);
+        let length = live.connection.direct_length()?;
+        let peer = live.peer_socket.upgrade()?;
+        let tried = peer.state.try_lock()?.take_directly(inet, (live, &self.stream), length);
+        Some((peer, tried))
+    }
+    /// Takes `length` bytes of the other end of the connection, if nothing is in the way.
+    #[inline]
+    fn take_directly(
+        &mut self,
+        inet: &Inet,
+        (sender, from): (&mut LiveConnection, &Stream),
+        length: u64,
+    ) -> DirectTry {
+        let mut tried = DirectTry::default();
+        let ip = &self.options.ip;
+        if ip.ttl_least | ip.hops_least != 0 || self.stream.filter().get().is_some() {
+            return tried;
+        }
+        let SocketRole::Live(live) = &mut self.role else { return tried };
+        let (stream, options, now_ns) = (&*self.stream, &self.options, inet.now_ns());
+        if let Some(segment) = sender.connection.owed_acknowledgement(now_ns) {
+            sender.count_direct(0);
+            let room = SocketState::room_of(stream, options);
+            let effect = live.connection.input(now_ns, &segment, room);
+            report(live, stream, effect.events);
+            tried.is_awaited = true;
+        }
+        if !live.connection.is_quiet() {
+            return tried;
+        }
+        let mut is_renewed = false;
+        tried.is_done =
+            sender.connection.hand_over(&mut live.connection, length, now_ns, |connection| {
+                is_renewed = true;
+                let room = SocketState::room_of(stream, options);
+                connection.note_read(stream.counters().read, room);
+                tune(connection, stream, now_ns);
+                room
+            });
+        if tried.is_done {
+            from.hand_over(stream, length);
+            sender.count_direct(length);
+        }
+        if inet.is_kept() {
+            sender.keep_words(from);
+            live.keep_words(stream);
+        }
+        if is_renewed {
+            let memory = SocketState::memory_for_twice(live.connection.known_window());
+            tried.is_awaited |= stream.await_room(memory);
+        }
+        tried
+    }
+}
+
+impl LiveConnection {
+    /// Counts a segment of `length` bytes that was not made.
+    #[inline]
+    fn count_direct(&mut self, length: u64) {
+        let header = self.connection.header_length();
+        self.direct.segments += 1;
+        self.direct.octets += header + length;
+    }
+    /// Counts them as events.
+    #[inline]
+    pub(super) fn note_direct(&mut self, events: &EventRow) {
+        if self.direct.segments == 0 {
+            return;
+        }
+        let (segments, octets) = self.direct_packets();
+        let (of_segments, of_octets) = match address(self.flow.local).is_ipv4() {
+            true => (PacketEvent::LocalSegments4, PacketEvent::LocalOctets4),
+            false => (PacketEvent::LocalSegments6, PacketEvent::LocalOctets6),
+        };
+        events.add(of_segments, segments);
+        events.add(of_octets, octets);
+        self.direct = DirectCounts::default();
+    }
+    /// Returns the packets that are not yet counted as events, and their bytes.
+    pub(crate) fn direct_packets(&self) -> (u64, u64) {
+        let header = match address(self.flow.local).is_ipv4() {
+            true => ipv4::HEADER_LENGTH,
+            false => ipv6::HEADER_LENGTH,
+        };
+        let DirectCounts { segments, octets } = self.direct;
+        (segments, octets + segments * header as u64)
+    }
+}

@@ -1,0 +1,131 @@
+//! Bytes that go from one end of a connection to the other without a segment.
+use super::world::*;
+use crate::{ip::events::PacketEvent, service::streams::records};
+use interfaces::sockets::{CloseKind, MoreData, SocketEvents, StreamState};
+use rt::NoMemory;
+use std::sync::atomic::Ordering;
+
+fn pair(host: &Host) -> (Program, Program) {
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    (client, server.accept().expect("a child"))
+}
+
+/// Returns the segments and the bytes of packets that a host has counted.
+fn counted(host: &Host) -> (u64, u64) {
+    let of = |event| host.inet.stack().events.get(event);
+    let [(segments, octets), _] = records::uncounted(&host.inet);
+    (of(PacketEvent::LocalSegments4) + segments, of(PacketEvent::LocalOctets4) + octets)
+}
+
+#[test]
+fn bytes_are_acknowledged_within_the_call_and_counted_as_segments() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    for _ in 0..3 {
+        client.write(b"a");
+        child.write(b"b");
+    }
+    let (before, told) = (counted(&host), client.socket.info());
+    for turn in 0..100u8 {
+        child.told.take();
+        assert_eq!(client.write(&[turn]), 1);
+        assert_eq!(client.stream.unacknowledged(), 0);
+        assert!(child.told.take().contains(SocketEvents::READABLE));
+        child.write(&[turn, turn]);
+        assert_eq!(child.stream.unacknowledged(), 0);
+    }
+    let after = counted(&host);
+    assert_eq!(after.0 - before.0, 200);
+    assert_eq!(after.1 - before.1, 200 * (20 + 20 + 12) + 300);
+    let now = client.socket.info();
+    assert_eq!(now.segs_out - told.segs_out, 100);
+    assert_eq!(now.data_segs_in - told.data_segs_in, 100);
+    assert_eq!(now.bytes_received - told.bytes_received, 200);
+    assert_eq!((now.unacked, now.notsent_bytes, now.retrans), (0, 0, 0));
+    let all: Vec<u8> = (0..100).flat_map(|turn| [turn, turn]).collect();
+    assert_eq!(client.read(1000), [&b"bbb"[..], &all].concat());
+    assert_eq!(child.read(1000)[3..], (0..100).collect::<Vec<u8>>());
+    client.socket.close(CloseKind::Orderly);
+    assert!(child.is(StreamState::RECEIVE_ENDED));
+    child.socket.close(CloseKind::Orderly);
+    assert_eq!(counted(&host).0 - after.0, 4, "two FINs and their acknowledgements");
+}
+
+#[test]
+fn a_window_that_is_full_opens_again() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    let data: Vec<u8> = (0..400_000).map(byte).collect();
+    let (mut sent, mut got) = (0, Vec::new());
+    for turn in 0.. {
+        assert!(turn < 1000, "{} of {sent}", got.len());
+        // The writer fills what it can, then the reader takes all of it.
+        while sent < data.len() {
+            match client.write(&data[sent..(sent + 700).min(data.len())]) {
+                0 => break,
+                count => sent += count,
+            }
+        }
+        host.wait(MS);
+        got.extend(child.read(1_000_000));
+        if got.len() == data.len() {
+            break;
+        }
+    }
+    assert!(got == data);
+    client.write(b"end");
+    assert_eq!(child.read(10), b"end");
+    assert_eq!(client.stream.unacknowledged(), 0);
+}
+
+/// Writes bytes that more will follow.
+fn write_more(program: &Program, data: &[u8]) {
+    let copy = |frames: &[rt::memory::Frame], offset: usize, length: usize| {
+        Ok::<_, NoMemory>(frames.first().map_or(0, |frame| frame.write(offset, &data[..length])))
+    };
+    program.stream.write(data.len(), copy).unwrap();
+    program.socket.written(MoreData::Soon);
+}
+
+#[test]
+fn held_bytes_go_with_those_behind_them() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    for turn in 0..20 {
+        client.write(b"one ");
+        write_more(&client, b"two ");
+        assert_eq!(child.read(100), b"one ");
+        client.write(b"three");
+        assert_eq!(child.read(100), b"two three", "turn {turn}");
+        child.write(b"answer");
+        assert_eq!(client.read(100), b"answer");
+    }
+}
+
+#[test]
+fn both_ends_send_at_once() {
+    const ROUNDS: usize = 20_000;
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    let work = |program: &Program| {
+        let (mut sent, mut got) = (0, 0);
+        while sent < ROUNDS || got < ROUNDS {
+            if sent < ROUNDS {
+                sent += program.write(&[byte(sent)]);
+            }
+            for value in program.read(100) {
+                assert_eq!(value, byte(got));
+                got += 1;
+            }
+            // Nagle's algorithm may wait for an acknowledgement that is delayed.
+            host.time.0.fetch_add(MS, Ordering::Relaxed);
+            host.inet.poll();
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| work(&client));
+        scope.spawn(|| work(&child));
+    });
+}

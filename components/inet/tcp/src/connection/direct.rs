@@ -1,0 +1,131 @@
+//! Bytes that go from one connection of this host to the other end of it without a segment.
+//!
+//! Both ends are in the hands of one caller, so the receiver acknowledges in the same step. Before and after it nothing is in flight in
+//! either direction, no timer is armed, and both ends are as if segments had come and gone: a later segment finds the sequence numbers,
+//! the window and the totals right.
+use super::{Connection, types::TcpState};
+use crate::{clock::NEVER, receive::acknowledge::Need, wire::segment::TcpSegment};
+
+/// Bytes of a header without options, and of the option of timestamps with its padding.
+const HEADER_LENGTH: u64 = 20;
+const TIMESTAMPS_LENGTH: u64 = 12;
+
+impl Connection {
+    /// Returns whether nothing is under way from this end or held by it, so that bytes may come or go without a segment.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.state == TcpState::Established
+            && self.send.una == self.send.nxt
+            && self.receive.fin.is_none()
+            && self.receive.held.is_idle()
+            && self.reset.is_none()
+            && self.tail_probe.is_none()
+            && !self.probe.is_due
+            && self.probe.deadline_ns == NEVER
+            && self.sender.is_resting()
+    }
+
+    /// Returns the number of bytes that [`Connection::hand_over`] is to give to the other end; `None` if they have to go as segments:
+    /// this end is not quiet, has nothing to send, or holds bytes back.
+    #[inline]
+    pub fn direct_length(&self) -> Option<u64> {
+        let length = self.send.written - self.send.nxt;
+        let is_free = !self.settings.cork && !self.send.is_urgent() && !self.is_paced();
+        (length > 0 && is_free && self.is_quiet()).then_some(length)
+    }
+
+    /// Returns the acknowledgement that this end owes, and sends it thereby; `None` if it owes none. The other end takes it in the
+    /// same step.
+    #[inline]
+    pub fn owed_acknowledgement(&mut self, now_ns: u64) -> Option<TcpSegment> {
+        let owes = self.acks.need() != Need::None || self.receive.acked != self.receive.received;
+        owes.then(|| {
+            self.totals.segments_out += 1;
+            self.bare_segment(now_ns)
+        })
+    }
+
+    /// Returns the length of the header of a segment with data, with its options, in bytes.
+    #[inline]
+    pub fn header_length(&self) -> u64 {
+        if self.clock.is_enabled { HEADER_LENGTH + TIMESTAMPS_LENGTH } else { HEADER_LENGTH }
+    }
+
+    /// Gives the `length` bytes that wait to be sent to `peer`, the other end, which is quiet, too. `room` is as for
+    /// [`Connection::input`], and asked for if the window runs low. Returns whether the window admits them; otherwise nothing is
+    /// changed but the window.
+    #[inline]
+    pub fn hand_over(
+        &mut self,
+        peer: &mut Connection,
+        length: u64,
+        now_ns: u64,
+        room: impl FnOnce(&mut Connection) -> u64,
+    ) -> bool {
+        let start = self.send.nxt;
+        let is_one = self.send.origin == peer.receive.origin
+            && peer.send.origin == self.receive.origin
+            && start == peer.receive.received
+            && peer.send.nxt == self.receive.received;
+        if !is_one {
+            return false;
+        }
+        let low = length.saturating_add(self.send.max_window / 2);
+        if peer.receive.window.size(start) < low {
+            let room = room(peer);
+            peer.receive.window.set_room(room);
+            let (unread, step) = (peer.receive.unread(), peer.acks.peer_mss().max(1));
+            let field = peer.receive.window.advertise(start, unread, step);
+            self.send.window_field = field;
+            self.send.max_window = self.send.max_window.max(u64::from(field) << self.send.scale);
+        }
+        self.send.edge = self.send.edge.max(peer.receive.window.edge());
+        if peer.receive.window.size(start) < length {
+            return false;
+        }
+        self.note_handed_over(length, now_ns);
+        peer.note_taken(length, now_ns);
+        true
+    }
+
+    #[inline]
+    fn note_handed_over(&mut self, length: u64, now_ns: u64) {
+        let end = self.send.nxt + length;
+        (self.send.una, self.send.nxt, self.send.pushed) = (end, end, end);
+        self.send.is_forced = false;
+        self.sender.skip(end, now_ns);
+        self.acks.note_data_sent(now_ns);
+        self.retry_since_ns = NEVER;
+        self.soft_error = None;
+        let count = self.segments_of(length);
+        self.totals.segments_out += count;
+        self.totals.data_segments_out += count;
+        self.totals.last_data_sent_ns = now_ns;
+        self.totals.last_ack_received_ns = now_ns;
+        self.keepalive.heard_ns = now_ns;
+        self.keepalive.probes = 0;
+    }
+
+    #[inline]
+    fn note_taken(&mut self, length: u64, now_ns: u64) {
+        self.receive.received += length;
+        self.receive.acked = self.receive.received;
+        self.receive.window.use_room(length);
+        let window = self.receive.window.size(self.receive.received);
+        let most = u32::try_from(length).unwrap_or(u32::MAX);
+        self.acks.note_data(now_ns, most, window, self.receive.mss);
+        let count = self.segments_of(length);
+        self.totals.segments_in += count;
+        self.totals.data_segments_in += count;
+        self.totals.last_data_received_ns = now_ns;
+        self.keepalive.heard_ns = now_ns;
+        self.keepalive.probes = 0;
+    }
+
+    /// The number of segments that `length` bytes would have been.
+    #[inline]
+    fn segments_of(&self, length: u64) -> u64 {
+        let mss = u64::from(self.send.mss.max(1));
+        if length <= mss { 1 } else { length.div_ceil(mss) }
+    }
+}

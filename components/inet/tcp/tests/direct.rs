@@ -1,0 +1,144 @@
+//! Two ends in the hands of one caller: bytes go by segments and without, in any order. The sequence numbers stay right.
+use proptest::prelude::*;
+use tcp::{clock::*, *};
+
+const START: u64 = 1000 * SECOND;
+const ROOM: u64 = 60_000;
+
+/// One step of a program or of the caller.
+#[derive(Clone, Debug)]
+enum Step {
+    /// An end writes bytes, which go without a segment if they can.
+    Direct(usize, u16),
+    /// An end writes bytes, which go as segments.
+    Segments(usize, u16),
+    /// An end reads bytes.
+    Read(usize, u16),
+    /// Hundredths of a second pass.
+    Wait(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..2_usize, 1..5000_u16).prop_map(|(end, bytes)| Step::Direct(end, bytes)),
+        2 => (0..2_usize, 1..5000_u16).prop_map(|(end, bytes)| Step::Segments(end, bytes)),
+        3 => (0..2_usize, 1..20_000_u16).prop_map(|(end, bytes)| Step::Read(end, bytes)),
+        1 => (1..50_u16).prop_map(Step::Wait),
+    ]
+}
+
+fn free(end: &Connection) -> u64 {
+    ROOM - (end.received() - end.read())
+}
+
+/// Brings all segments that both ends have to send.
+fn exchange(ends: &mut [Connection; 2], now: u64) {
+    while let Some((from, out)) = (0..2).find_map(|at| Some((at, ends[at].output(now, 1460)?))) {
+        let room = free(&ends[1 - from]);
+        let arrival = ends[1 - from].input(now, &out.segment, room);
+        assert!(!arrival.events.contains(TcpEvents::FAILED));
+        if let Some(place) = arrival.payload {
+            assert!(place.is_in_order && place.skip == 0 && place.length == out.segment.length);
+            assert_eq!(place.offset, out.payload.start);
+        }
+    }
+}
+
+fn established() -> [Connection; 2] {
+    let settings = Settings { no_delay: true, ..Settings::default() };
+    let secret = Secret::new([7; 16]);
+    // Both open at once (RFC 9293 section 3.5): no listener is needed.
+    let mut ends = [(1, 2), (2, 1)].map(|(local_port, remote_port)| {
+        let flow = Flow { local: [1; 16], remote: [1; 16], local_port, remote_port };
+        *Connection::connect(START, &flow, &secret, settings, ROOM, FastOpen::Off)
+    });
+    // The SYNs cross, and then the SYN-ACKs.
+    for _ in 0..2 {
+        let sent = [0, 1].map(|at| ends[at].output(START, 1460).expect("a SYN"));
+        for at in 0..2 {
+            ends[at].input(START, &sent[1 - at].segment, ROOM);
+        }
+    }
+    exchange(&mut ends, START);
+    assert_eq!(ends.each_ref().map(Connection::state), [TcpState::Established; 2]);
+    ends
+}
+
+/// Sends what an end has written without a segment, if that can be. Returns whether it could.
+fn hand_over(ends: &mut [Connection; 2], from: usize, now: u64) -> bool {
+    let [one, other] = ends;
+    let (sender, peer) = if from == 0 { (one, other) } else { (other, one) };
+    let Some(length) = sender.direct_length() else { return false };
+    if let Some(segment) = sender.owed_acknowledgement(now) {
+        let room = free(peer);
+        peer.input(now, &segment, room);
+    }
+    peer.is_quiet() && sender.hand_over(peer, length, now, |peer| free(peer))
+}
+
+proptest! {
+    #[test]
+    fn bytes_go_by_segments_and_without(steps in prop::collection::vec(step(), 1..200)) {
+        let mut ends = established();
+        let mut now = START;
+        for step in steps {
+            match step {
+                Step::Direct(at, bytes) | Step::Segments(at, bytes) => {
+                    let written = ends[at].written() + u64::from(bytes);
+                    ends[at].write_to(written);
+                    if matches!(step, Step::Direct(..)) && hand_over(&mut ends, at, now) {
+                        prop_assert_eq!((ends[at].acked(), ends[at].sent()), (written, written));
+                        prop_assert_eq!(ends[1 - at].received(), written);
+                    }
+                }
+                Step::Read(at, bytes) => {
+                    let read = (ends[at].read() + u64::from(bytes)).min(ends[at].received());
+                    let room = free(&ends[at]) + read - ends[at].read();
+                    ends[at].read_to(read, room);
+                }
+                Step::Wait(ticks) => {
+                    for _ in 0..ticks {
+                        now += 10 * MILLISECOND;
+                        for end in &mut ends {
+                            let events = end.expired(now);
+                            prop_assert!(!events.contains(TcpEvents::FAILED));
+                        }
+                        exchange(&mut ends, now);
+                    }
+                }
+            }
+            exchange(&mut ends, now);
+        }
+        // In the end all bytes arrive, and nothing was sent again.
+        for _ in 0..200 {
+            now += 50 * MILLISECOND;
+            for end in &mut ends {
+                let _ = end.expired(now);
+                let (read, room) = (end.received(), ROOM);
+                end.read_to(read, room);
+            }
+            exchange(&mut ends, now);
+        }
+        for at in 0..2 {
+            prop_assert_eq!(ends[at].written(), ends[1 - at].received());
+            prop_assert_eq!(ends[at].acked(), ends[at].written());
+            prop_assert_eq!(ends[at].retransmissions(), 0);
+        }
+    }
+}
+
+#[test]
+fn an_open_connection_needs_no_segments() {
+    let mut ends = established();
+    exchange(&mut ends, START);
+    let window = ends[1].known_window();
+    for turn in 1..=2 * window {
+        let at = (turn % 2) as usize;
+        let written = ends[at].written() + 1;
+        ends[at].write_to(written);
+        assert!(hand_over(&mut ends, at, START), "byte {turn}");
+        let read = ends[1 - at].received();
+        ends[1 - at].note_read(read, ROOM);
+    }
+    assert_eq!(ends.each_ref().map(Connection::deadline), [None; 2]);
+}
