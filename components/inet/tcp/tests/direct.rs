@@ -31,9 +31,9 @@ fn free(end: &Connection) -> u64 {
     ROOM - (end.received() - end.read())
 }
 
-/// Brings all segments that both ends have to send.
+/// Brings all segments that both ends have to send, one at a time.
 fn exchange(ends: &mut [Connection; 2], now: u64) {
-    while let Some((from, out)) = (0..2).find_map(|at| Some((at, ends[at].output(now, 1460)?))) {
+    while let Some((from, out)) = (0..2).find_map(|at| Some((at, ends[at].output(now, 1)?))) {
         let room = free(&ends[1 - from]);
         let arrival = ends[1 - from].input(now, &out.segment, room);
         assert!(!arrival.events.contains(TcpEvents::FAILED));
