@@ -349,8 +349,7 @@ impl Ipv4OptionList {
             push(route.get(..count).unwrap_or_default())?;
         }
         let list = Ipv4OptionList::padded(bytes.get(..length)?)?;
-        Ipv4OptionList::checked(list.as_slice(), OptionSide::Privileged, &|_| true).ok()?;
-        Some(list)
+        Ipv4OptionList::checked(list.as_slice(), OptionSide::Privileged, &|_| true).ok()
     }
     /// Returns the option of the route back to `source`, and its length; none if the packet came straight.
     fn route_back(&self, place: Place, source: Ipv4Addr) -> ([u8; BYTES_MAX], usize) {

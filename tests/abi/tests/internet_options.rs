@@ -17,6 +17,14 @@ const SO_RXQ_OVFL: i32 = 40;
 const SO_LOCK_FILTER: i32 = 44;
 const SO_MAX_PACING_RATE: i32 = 47;
 const SO_INCOMING_CPU: i32 = 49;
+const SO_SELECT_ERR_QUEUE: i32 = 45;
+const SO_BUSY_POLL: i32 = 46;
+const SO_BPF_EXTENSIONS: i32 = 48;
+const SO_MEMINFO: i32 = 55;
+const SO_PREFER_BUSY_POLL: i32 = 69;
+const SO_BUSY_POLL_BUDGET: i32 = 70;
+const SO_NETNS_COOKIE: i32 = 71;
+const SO_RESERVE_MEM: i32 = 73;
 const SO_COOKIE: i32 = 57;
 const SO_ZEROCOPY: i32 = 60;
 const MSG_ZEROCOPY: i32 = 0x400_0000;
@@ -384,5 +392,108 @@ fn a_send_without_a_copy_is_told_when_its_bytes_are_free() {
             free.extend(word(8)..=word(12));
         }
         assert_eq!(free, [0, 1], "the numbers of the calls");
+    });
+}
+
+#[test]
+fn the_polling_of_cards_is_bounded_by_a_privilege() {
+    networked(|| {
+        for fd in all_kinds() {
+            assert_eq!(number(fd, SOL_SOCKET, SO_BUSY_POLL), Ok(0));
+            assert_eq!(number(fd, SOL_SOCKET, SO_PREFER_BUSY_POLL), Ok(0));
+            assert_eq!(number(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET), Err(ENOPROTOOPT));
+            assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, -1i32), Err(EINVAL));
+            for budget in [-1i32, 65_536] {
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, budget), Err(EINVAL));
+            }
+            without(CAP_NET_ADMIN, || {
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 50i32), Err(EPERM));
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 0i32), Ok(0));
+                assert_eq!(set(fd, SOL_SOCKET, SO_PREFER_BUSY_POLL, 1i32), Err(EPERM));
+                assert_eq!(
+                    set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, 9i32),
+                    Err(EPERM),
+                    "8 is usual"
+                );
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, 8i32), Ok(0));
+            });
+            assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 50i32), Ok(0));
+            assert_eq!(number(fd, SOL_SOCKET, SO_BUSY_POLL), Ok(50));
+            without(CAP_NET_ADMIN, || {
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 40i32), Ok(0), "less is allowed");
+            });
+            // No group of processes is charged.
+            assert_eq!(number(fd, SOL_SOCKET, SO_RESERVE_MEM), Ok(0));
+            assert_eq!(set(fd, SOL_SOCKET, SO_RESERVE_MEM, -1i32), Err(EINVAL));
+            assert_eq!(set(fd, SOL_SOCKET, SO_RESERVE_MEM, 4096i32), Err(libc::EOPNOTSUPP));
+        }
+    });
+}
+
+#[test]
+fn the_memory_and_the_namespace_of_a_socket_are_told() {
+    networked(|| {
+        for fd in all_kinds() {
+            let memory = option_bytes(fd, SOL_SOCKET, SO_MEMINFO, 64).unwrap();
+            let words: Vec<i32> =
+                memory.chunks(4).map(|word| i32::from_ne_bytes(word.try_into().unwrap())).collect();
+            assert_eq!(words.len(), 9);
+            let limits = [SO_RCVBUF, SO_SNDBUF].map(|limit| number(fd, SOL_SOCKET, limit).unwrap());
+            assert_eq!(words[..4], [0, limits[0], 0, limits[1]]);
+            let cookie = option_bytes(fd, SOL_SOCKET, SO_NETNS_COOKIE, 8).unwrap();
+            assert_ne!(cookie, [0; 8]);
+            for room in [4, 16] {
+                assert_eq!(option_bytes(fd, SOL_SOCKET, SO_NETNS_COOKIE, room), Err(EINVAL));
+            }
+            assert_eq!(number(fd, SOL_SOCKET, SO_BPF_EXTENSIONS), Ok(64));
+        }
+    });
+}
+
+#[test]
+fn a_program_may_ask_to_be_told_of_errors_as_urgent() {
+    networked(|| {
+        let fd = udp();
+        set(fd, IPPROTO_IP, libc::IP_RECVERR, 1i32).unwrap();
+        let closed = udp();
+        bind(closed, LOCAL).unwrap();
+        let to = name(closed).unwrap();
+        close(closed);
+        send_to(fd, b"x", to).unwrap();
+        let events = POLLERR | libc::POLLPRI;
+        assert_eq!(polled(fd, events), POLLERR);
+        assert_eq!(set(fd, SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1i32), Ok(0));
+        assert_eq!(number(fd, SOL_SOCKET, SO_SELECT_ERR_QUEUE), Ok(1));
+        assert_eq!(polled(fd, events), events);
+        receive_message(fd, 9, libc::MSG_ERRQUEUE).unwrap();
+        number(fd, SOL_SOCKET, libc::SO_ERROR).unwrap();
+        assert_eq!(polled(fd, events), 0);
+    });
+}
+
+#[test]
+fn urgent_datagrams_are_refused_except_of_udp_over_ipv6() {
+    networked(|| {
+        let six = socket(AF_INET6, SOCK_DGRAM);
+        bind(six, ANY6).unwrap();
+        let port = name(six).unwrap().port();
+        let urgent = |fd: i32, to: std::net::SocketAddr| {
+            send_message(fd, &[b"x"], Some(to), &[], libc::MSG_OOB)
+        };
+        let client = socket(AF_INET6, SOCK_DGRAM);
+        assert_eq!(urgent(client, at_port(LOCAL6, port)), Ok(1));
+        assert_eq!(receive(six, 9, 0), Ok(b"x".to_vec()));
+        let mapped = std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+        let mapped = std::net::SocketAddr::new(mapped.into(), port);
+        assert_eq!(urgent(client, mapped), Err(libc::EOPNOTSUPP));
+        connect(client, mapped).unwrap();
+        assert_eq!(send(client, b"x", libc::MSG_OOB), Err(libc::EOPNOTSUPP));
+        assert_eq!(urgent(udp(), at_port(LOCAL, port)), Err(libc::EOPNOTSUPP));
+        for (family, to) in [(AF_INET, LOCAL), (AF_INET6, LOCAL6)] {
+            let raw = try_socket(family, SOCK_RAW, 253).unwrap();
+            assert_eq!(urgent(raw, to), Err(libc::EOPNOTSUPP));
+            let flags = libc::MSG_OOB | libc::MSG_DONTWAIT;
+            assert_eq!(receive(raw, 9, flags), Err(libc::EOPNOTSUPP));
+        }
     });
 }

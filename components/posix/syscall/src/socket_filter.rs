@@ -36,12 +36,15 @@ fn check_lock(socket: &dyn Socket) -> Result<(), Errno> {
     if is_locked(socket) { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-fn attach(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result<(), Errno> {
+/// Reads the classic program that `struct sock_fprog` names, whose `length` bytes are the value of an option.
+///
+/// # Errors
+/// `EINVAL`, `ENOMEM` for one that is too long, `EFAULT`.
+pub fn read_program(call: &Call<'_>, length: usize) -> Result<Arc<PacketProgram>, Errno> {
     if length != PROGRAM_BYTES {
         return Err(Errno::EINVAL);
     }
     let [count, program] = call.memory.read::<[u64; 2]>(call.word(3))?;
-    check_lock(socket)?;
     let count = usize::from(count as u16);
     if program == 0 || !(1..=INSTRUCTIONS_MAX).contains(&count) {
         return Err(Errno::EINVAL);
@@ -51,7 +54,15 @@ fn attach(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result<(), Err
     if program.memory() > MEMORY_MAX {
         return Err(Errno::ENOMEM);
     }
-    let before = socket.set_filter(Some(Arc::new(program)));
+    Ok(Arc::new(program))
+}
+
+fn attach(call: &Call<'_>, socket: &dyn Socket, length: usize) -> Result<(), Errno> {
+    if length == PROGRAM_BYTES && is_locked(socket) {
+        call.memory.read::<[u64; 2]>(call.word(3))?;
+        return Err(Errno::EPERM);
+    }
+    let before = socket.set_filter(Some(read_program(call, length)?));
     drop(before);
     Ok(())
 }

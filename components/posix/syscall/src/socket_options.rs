@@ -6,7 +6,7 @@ use linux_raw_sys::net;
 use memory::AddressSpace;
 use objects::socket::{
     Socket,
-    common::{RECEIVE_MAX, SEND_MAX},
+    common::{RECEIVE_MAX, SEND_MAX, SocketOptions},
     interface::Party,
     internet::{OptionInput, link_named, link_numbered},
 };
@@ -35,16 +35,22 @@ const KEPT: &[u32] = &[
     net::SO_TIMESTAMPNS_OLD,
     net::SO_PASSSEC,
     net::SO_RXQ_OVFL,
+    net::SO_WIFI_STATUS,
     net::SO_NOFCS,
     net::SO_LOCK_FILTER,
+    net::SO_SELECT_ERR_QUEUE,
     net::SO_TIMESTAMP_NEW,
     net::SO_TIMESTAMPNS_NEW,
 ];
+/// SO_NETNS_COOKIE: the number of the only namespace, which on Linux is that of the first one.
+const NAMESPACE: u64 = 1;
+/// SO_BPF_EXTENSIONS: the size of the range of SKF_AD_OFF that filters know (`SKF_AD_MAX`).
+const ANCILLARY_FIELDS: i32 = 64;
 /// Bytes of the longest name of a device.
 const DEVICE_BYTES: usize = 15;
 
-fn is_local(socket: &dyn Socket) -> bool {
-    socket.family() == net::AF_UNIX as u16
+fn is_of_internet(socket: &dyn Socket) -> bool {
+    matches!(u32::from(socket.family()), net::AF_INET | net::AF_INET6)
 }
 
 /// Does setsockopt(2).
@@ -60,7 +66,10 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
         let read = |offset: usize, bytes: &mut [u8]| {
             call.memory.read_bytes(at.wrapping_add(offset as u64), bytes)
         };
-        let input = OptionInput::new(length, read)?;
+        let mut input = OptionInput::new(length, read)?;
+        if socket.takes_program((level, option)) {
+            input.program = socket_filter::read_program(call, length);
+        }
         return socket.set_option(call.task, (level, option), &input).map(|()| 0);
     }
     match option {
@@ -204,11 +213,49 @@ fn set_number(
         }
         // There are no routes.
         net::SO_BSDCOMPAT | net::SO_CNX_ADVICE => {}
-        // Local sockets do not share their names.
-        net::SO_REUSEPORT if value != 0 && is_local(socket) => return Err(Errno::EOPNOTSUPP),
+        net::SO_BUSY_POLL | net::SO_PREFER_BUSY_POLL | net::SO_BUSY_POLL_BUDGET => {
+            set_busy_poll(call.task, options, (option, value))?;
+        }
+        net::SO_RESERVE_MEM => return Err(refused_reserve(value)),
+        // Other families do not share their names.
+        net::SO_REUSEPORT if value != 0 && !is_of_internet(socket) => {
+            return Err(Errno::EOPNOTSUPP);
+        }
         option if KEPT.contains(&option) => options.keep(option, value),
         _ => return Err(Errno::ENOPROTOOPT),
     }
+    Ok(())
+}
+
+/// Returns the error of SO_RESERVE_MEM: memory is not charged to groups of processes.
+fn refused_reserve(value: i32) -> Errno {
+    if value < 0 { Errno::EINVAL } else { Errno::EOPNOTSUPP }
+}
+
+/// Sets an option about the polling of cards; more of it needs a privilege.
+fn set_busy_poll(
+    task: &Task,
+    options: &SocketOptions,
+    (option, value): (u32, i32),
+) -> Result<(), Errno> {
+    let (place, most) = match option {
+        net::SO_BUSY_POLL => (&options.busy_poll, i32::MAX),
+        net::SO_BUSY_POLL_BUDGET => (&options.busy_poll_budget, i32::from(u16::MAX)),
+        _ => {
+            if value != 0 {
+                check(task, Capabilities::NET_ADMIN)?;
+            }
+            options.prefers_busy_poll.store(value != 0, Ordering::Relaxed);
+            return Ok(());
+        }
+    };
+    if value > place.load(Ordering::Relaxed) {
+        check(task, Capabilities::NET_ADMIN)?;
+    }
+    if !(0..=most).contains(&value) {
+        return Err(Errno::EINVAL);
+    }
+    place.store(value, Ordering::Relaxed);
     Ok(())
 }
 
@@ -296,12 +343,11 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         net::SO_MAX_PACING_RATE if room >= size_of::<u64>() => {
             answer(call, options.pacing_rate.load(Ordering::Relaxed).as_bytes(), room)
         }
-        net::SO_COOKIE => {
-            if room < size_of::<u64>() {
-                return Err(Errno::EINVAL);
-            }
-            answer(call, socket.common().number().as_bytes(), room)
-        }
+        net::SO_COOKIE if room < size_of::<u64>() => Err(Errno::EINVAL),
+        net::SO_COOKIE => answer(call, socket.common().number().as_bytes(), room),
+        net::SO_NETNS_COOKIE if room != size_of::<u64>() => Err(Errno::EINVAL),
+        net::SO_NETNS_COOKIE => answer(call, NAMESPACE.as_bytes(), room),
+        net::SO_MEMINFO => answer(call, memory_of(socket).as_bytes(), room),
         net::SO_PEERNAME => {
             // Linux refuses room for more bytes than the name has.
             let name = socket.peer_name()?;
@@ -312,6 +358,17 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         _ => answer(call, number(socket, option)?.as_bytes(), room),
     }
+}
+
+/// Returns the value of SO_MEMINFO (`SK_MEMINFO_*`): bytes that wait to be read, SO_RCVBUF, bytes under way, SO_SNDBUF, memory that
+/// is kept for later, bytes that wait to be sent, memory of options, segments that wait for the socket's lock, and drops.
+fn memory_of(socket: &dyn Socket) -> [u32; 9] {
+    let bytes = |found: Result<usize, Errno>| {
+        found.ok().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0)
+    };
+    let (received, sent) = (bytes(socket.readable_bytes()), bytes(socket.unsent_bytes()));
+    let limits = (socket.receive_buffer() as u32, socket.send_buffer() as u32);
+    [received, limits.0, sent, limits.1, 0, sent, 0, 0, 0]
 }
 
 fn device(call: &Call<'_>, interface: u32, room: usize) -> Result<u64, Errno> {
@@ -354,7 +411,10 @@ fn number(socket: &dyn Socket, option: u32) -> Result<i32, Errno> {
         }
         net::SO_DEBUG | net::SO_ZEROCOPY => i32::from(options.is_kept(option)),
         option if KEPT.contains(&option) => i32::from(options.is_kept(option)),
-        net::SO_BSDCOMPAT | net::SO_INCOMING_NAPI_ID => 0,
+        net::SO_BPF_EXTENSIONS => ANCILLARY_FIELDS,
+        net::SO_BSDCOMPAT | net::SO_INCOMING_NAPI_ID | net::SO_RESERVE_MEM => 0,
+        net::SO_BUSY_POLL => options.busy_poll.load(Ordering::Relaxed),
+        net::SO_PREFER_BUSY_POLL => i32::from(options.prefers_busy_poll.load(Ordering::Relaxed)),
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

@@ -129,8 +129,7 @@ impl SocketState {
                 };
                 passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
                 let acceptor = Arc::clone(&listening.acceptor);
-                let peer_hash = inet.streams().flows.peer_hash(&arrival.flow);
-                let hashes = (hash, peer_hash);
+                let hashes = (hash, inet.streams().flows.peer_hash(&arrival.flow));
                 let live = LiveConnection::new((connection, arrival.flow), hashes, Some(path));
                 let options = listening.take_answering(&arrival.flow, &self.options);
                 let parts = (live, &effect, options);

@@ -419,6 +419,11 @@ pub trait Socket: File + core::marker::Send + Sync {
         let _ = (task, level, number, input);
         Err(Errno::EOPNOTSUPP)
     }
+    /// Returns whether the value of such an option names a classic program (`struct sock_fprog`), which is read before it is set.
+    fn takes_program(&self, (level, number): (u32, u32)) -> bool {
+        let _ = (level, number);
+        false
+    }
     /// Returns whether such an option has a value for each number that a program gives with the call of getsockopt(2).
     fn takes_argument(&self, (level, number): (u32, u32)) -> bool {
         let _ = (level, number);

@@ -1,4 +1,6 @@
 //! [`OptionInput`]: the value of an option that a program sets.
+use alloc::sync::Arc;
+use bpf::PacketProgram;
 use vfs::Errno;
 
 /// The value that a program gives to setsockopt(2). It is copied before locks are taken, because the copy may wait.
@@ -8,6 +10,8 @@ pub struct OptionInput {
     bytes: [u8; OptionInput::BYTES_MAX],
     /// Number of bytes that could be copied.
     readable: usize,
+    /// The program that the value names, or the error of reading it; see [`Socket::takes_program`](super::Socket::takes_program).
+    pub program: Result<Arc<PacketProgram>, Errno>,
 }
 
 impl OptionInput {
@@ -24,7 +28,12 @@ impl OptionInput {
         length: usize,
         read: impl Fn(usize, &mut [u8]) -> Result<(), Errno>,
     ) -> Result<OptionInput, Errno> {
-        let mut input = OptionInput { length, bytes: [0; OptionInput::BYTES_MAX], readable: 0 };
+        let mut input = OptionInput {
+            length,
+            bytes: [0; OptionInput::BYTES_MAX],
+            readable: 0,
+            program: Err(Errno::EINVAL),
+        };
         for end in OptionInput::STEPS.map(|step| step.min(length)) {
             let Some(part) = input.bytes.get_mut(input.readable..end) else { break };
             match read(input.readable, part) {

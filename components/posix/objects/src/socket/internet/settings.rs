@@ -69,6 +69,8 @@ bitflags! {
         const NO_FRAGMENTS = 1 << 27;
         /// TCP_INQ
         const UNREAD = 1 << 28;
+        /// IP_CHECKSUM. No card tells the sum of a whole datagram, so there is never one to tell.
+        const CHECKSUM = 1 << 29;
     }
 }
 

@@ -178,6 +178,8 @@ impl File for InternetDatagram {
         ready.set(Ready::HANGUP, shut == Shut::all());
         let has_error = events.contains(SocketEvents::ERROR) || self.notices.has_any();
         ready.set(Ready::ERROR, has_error);
+        let selects = has_error && self.common.options.is_kept(net::SO_SELECT_ERR_QUEUE);
+        ready.set(Ready::PRIORITY, selects);
         ready | Ready::OUT | Ready::WRITE_NORMAL
     }
     fn as_any(&self) -> &dyn core::any::Any {

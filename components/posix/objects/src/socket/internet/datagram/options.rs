@@ -122,6 +122,11 @@ impl InternetDatagram {
         input: &OptionInput,
     ) -> Result<(), Errno> {
         self.check_level(level)?;
+        // Raw sockets of IPv6 read the number before they look for the option (`do_rawv6_setsockopt`).
+        let is_raw6 = level == LEVEL_RAW && self.family == AddressFamily::V6;
+        if is_raw6 && input.length < size_of::<i32>() {
+            return Err(Errno::EINVAL);
+        }
         let level = self.level_of(level, number);
         let filter_bytes = self.filter_bytes(level, number)?;
         let _control = self.control.lock();

@@ -54,7 +54,7 @@ impl InternetDatagram {
     /// Sends the bytes of `source` as a datagram, or a part of one. Returns their number.
     ///
     /// # Errors
-    /// `EMSGSIZE`, `EOPNOTSUPP` for urgent data, `EDESTADDRREQ` without a destination, `EINVAL`, `EPIPE` after a shutdown,
+    /// `EMSGSIZE`, `EOPNOTSUPP` for urgent data except of UDP over IPv6, `EDESTADDRREQ` without a destination, `EINVAL`, `EPIPE` after a shutdown,
     /// `EFAULT`, those of the address, of the control messages and of the stack.
     pub(super) fn send_datagram(
         &self,
@@ -63,10 +63,15 @@ impl InternetDatagram {
         how: Send,
     ) -> Result<usize, Errno> {
         let length = self.readable(source.remaining())?;
-        if how.is_urgent {
+        // UDP over IPv6 does not look at MSG_OOB (`udpv6_sendmsg`).
+        let ignores_urgent = self.family == AddressFamily::V6 && self.protocol.has_ports();
+        if how.is_urgent && !ignores_urgent {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut datagram = self.prepare(message)?;
+        if how.is_urgent && self.goes_to_version4(&datagram) {
+            return Err(Errno::EOPNOTSUPP);
+        }
         if self.shut().contains(Shut::SEND) {
             return Err(Errno::EPIPE);
         }
@@ -99,6 +104,11 @@ impl InternetDatagram {
         datagram.payload = read_payload(source, length)?;
         self.socket().send(datagram).map_err(errno_of_use)?;
         Ok(length)
+    }
+    /// Returns whether a datagram goes to an address of IPv4.
+    fn goes_to_version4(&self, datagram: &SentDatagram) -> bool {
+        let to = datagram.destination.or_else(|| self.socket().peer());
+        to.is_some_and(|to| to.is_ipv4())
     }
     /// Returns the bytes of a payload of `length` that are read. The stack measures a packet of IPv6 against its path and tells the
     /// error queue of one that is too long: one byte too many is enough for that.

@@ -78,7 +78,9 @@ pub(in crate::socket::internet) fn group_option(
         }
     };
     if !membership.group.is_multicast() {
-        return Err(Errno::EINVAL);
+        // Of IPv4 an address that is no group is one in which the socket is not (`ip_mc_leave_group`).
+        let leaves4 = !is_join && level == LEVEL_IP;
+        return Err(if leaves4 { Errno::EADDRNOTAVAIL } else { Errno::EINVAL });
     }
     Ok(if is_join { GroupChange::Join(membership) } else { GroupChange::Leave(membership) })
 }

@@ -73,6 +73,7 @@ pub(super) static ROWS: &[OptionRow] = &[
         |s, v| s.stream.ip.ttl_least = v as u8),
     bit!(LEVEL_IP, raw::IP_RECVOPTS, ALL, Any, OPTIONS),
     bit!(LEVEL_IP, raw::IP_RETOPTS, ALL, Any, OPTIONS_BACK),
+    bit!(LEVEL_IP, raw::IP_CHECKSUM, ALL, Any, CHECKSUM),
     row!(LEVEL_IP, raw::IP_MULTICAST_TTL, STREAM, Some, ValueRange::ReadOnly(Errno::EINVAL),
         |s| i32::from(s.stream.ip.group_ttl), |_s, _v| ()),
     row!(LEVEL_IP, raw::IP_MULTICAST_TTL, NOT_STREAM, Some, OCTET_OR_DEFAULT,

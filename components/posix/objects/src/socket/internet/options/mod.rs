@@ -202,6 +202,10 @@ pub(super) fn set(
     input: &OptionInput,
     may: &dyn Fn(Capabilities) -> bool,
 ) -> Result<(), Errno> {
+    // These levels read the number before they look for the option (`do_tcp_setsockopt`, `udp_lib_setsockopt`).
+    if matches!(level, LEVEL_TCP | LEVEL_UDP) && input.length < size_of::<i32>() {
+        return Err(Errno::EINVAL);
+    }
     let row = find(level, number, having)?;
     let value = row.length.read(input)?;
     match row.range {

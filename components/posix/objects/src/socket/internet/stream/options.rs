@@ -25,6 +25,43 @@ const SEGMENT_MOST: i32 = 32_767;
 /// Segment size of a connection that has none yet (RFC 9293 section 3.7.1).
 const SEGMENT_DEFAULT: u32 = 536;
 
+/// Returns the error of TCP_ULP, for which there is no protocol.
+///
+/// # Errors
+/// `EFAULT`.
+fn no_protocol_above(input: &OptionInput) -> Result<Errno, Errno> {
+    const NAME_MAX: usize = 15;
+    if input.length == 0 {
+        return Ok(Errno::EINVAL);
+    }
+    input.text(NAME_MAX).map(|_| Errno::ENOENT)
+}
+
+/// Refuses the options of TCP that this system lacks, in Linux's order of checks: those of a socket that is being repaired,
+/// signatures, and protocols above.
+///
+/// # Errors
+/// `EPERM`, `EINVAL`, `ENOENT`, `ENOPROTOOPT`, `EFAULT`.
+fn check_missing(number: u32, input: &OptionInput) -> Result<(), Errno> {
+    match number {
+        net::TCP_ULP => Err(no_protocol_above(input)?),
+        net::TCP_MD5SIG | net::TCP_MD5SIG_EXT => Err(Errno::ENOPROTOOPT),
+        net::TCP_CONGESTION => Ok(()),
+        _ if input.length < size_of::<i32>() => Err(Errno::EINVAL),
+        net::TCP_REPAIR | net::TCP_REPAIR_QUEUE | net::TCP_REPAIR_WINDOW | net::TCP_TIMESTAMP => {
+            Err(Errno::EPERM)
+        }
+        net::TCP_QUEUE_SEQ | net::TCP_REPAIR_OPTIONS => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the clock of timestamps (TCP_TIMESTAMP), in milliseconds.
+fn clock_ms() -> u32 {
+    const NS_A_MS: u64 = 1_000_000;
+    (rt::time::now().0 / NS_A_MS) as u32
+}
+
 impl InternetStream {
     /// Gives the stack the options. The caller holds `control`.
     pub(super) fn configure(&self) {
@@ -60,6 +97,16 @@ impl InternetStream {
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
+    /// Sets TCP_MAXSEG.
+    fn set_segment(&self, input: &OptionInput) -> Result<(), Errno> {
+        let value = i32::from_le_bytes(input.bytes()?);
+        if value != 0 && !(SEGMENT_LEAST..=SEGMENT_MOST).contains(&value) {
+            return Err(Errno::EINVAL);
+        }
+        let segment = u16::try_from(value).ok().filter(|value| *value != 0);
+        self.settings.lock().stream.segment_max = segment;
+        Ok(())
+    }
     /// Sets an option of another level than SOL_SOCKET.
     ///
     /// # Errors
@@ -71,17 +118,13 @@ impl InternetStream {
         input: &OptionInput,
     ) -> Result<(), Errno> {
         self.check_level(level)?;
+        if level == LEVEL_TCP {
+            check_missing(number, input)?;
+        }
         let _control = self.control.lock();
         match (level, number) {
             (LEVEL_TCP, net::TCP_CONGESTION) => set_control(&mut self.settings.lock(), input)?,
-            (LEVEL_TCP, net::TCP_MAXSEG) => {
-                let value = i32::from_le_bytes(input.bytes()?);
-                if value != 0 && !(SEGMENT_LEAST..=SEGMENT_MOST).contains(&value) {
-                    return Err(Errno::EINVAL);
-                }
-                let segment = u16::try_from(value).ok().filter(|value| *value != 0);
-                self.settings.lock().stream.segment_max = segment;
-            }
+            (LEVEL_TCP, net::TCP_MAXSEG) => self.set_segment(input)?,
             (LEVEL_IP6, net::IPV6_V6ONLY) => {
                 let value = i32::from_le_bytes(input.bytes()?);
                 if self.socket().local().port() != 0 {
@@ -96,13 +139,17 @@ impl InternetStream {
                 self.settings.lock().stream.ip.header_options = Some(list);
             }
             // Groups are for datagrams.
-            _ if is_group_option(level, number) => return Err(Errno::EPROTO),
+            _ if is_group_option(level, number) => {
+                if level == LEVEL_IP6 {
+                    input.bytes::<20>()?;
+                }
+                return Err(Errno::EPROTO);
+            }
             _ if is_link_option(level, number) => {
                 let device = self.common.options.interface.load(Ordering::Relaxed);
                 let key = (level, number, Having::STREAM);
                 set_link(&self.settings, key, input, device)?;
             }
-            (LEVEL_TCP, net::TCP_REPAIR | net::TCP_TIMESTAMP) => return Err(Errno::EPERM),
             _ => {
                 let may = |wanted| who.has(wanted);
                 let mut settings = self.settings.lock();
@@ -164,7 +211,13 @@ impl InternetStream {
             _ if is_link_option(level, number) => {
                 Ok(link_value(&self.settings.lock(), (level, number), room))
             }
-            (LEVEL_TCP, net::TCP_REPAIR | net::TCP_REPAIR_OPTIONS) => number_of(0),
+            (LEVEL_TCP, net::TCP_REPAIR) => number_of(0),
+            (LEVEL_TCP, net::TCP_REPAIR_QUEUE | net::TCP_QUEUE_SEQ | net::TCP_REPAIR_WINDOW) => {
+                Err(Errno::EINVAL)
+            }
+            // Neither control tells more of itself, and no protocol is above.
+            (LEVEL_TCP, net::TCP_CC_INFO | net::TCP_ULP) => Ok(Vec::new()),
+            (LEVEL_TCP, net::TCP_TIMESTAMP) => number_of(clock_ms()),
             _ => {
                 let settings = self.settings.lock();
                 options::get(&settings, (level, number, Having::STREAM), room)
