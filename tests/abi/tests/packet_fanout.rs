@@ -25,6 +25,7 @@ const CPU: u16 = 2;
 const ROLLOVER: u16 = 3;
 const RANDOM: u16 = 4;
 const QUEUE: u16 = 5;
+const PROGRAM: u16 = 6;
 /// Flags of groups.
 const FLAG_ROLLOVER: u16 = 0x1000;
 const FLAG_UNIQUE: u16 = 0x2000;
@@ -163,6 +164,34 @@ fn members_take_frames_in_turn() {
         close(members[2]);
         let fd = packet(ETH_P_TEST);
         assert_eq!(join(fd, 1, HASH), Ok(0), "the group ended, so its number is free");
+    });
+}
+
+#[test]
+fn a_program_chooses_the_member() {
+    networked(|| {
+        // It answers the first byte behind the header of the link.
+        let instruction = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
+        let program = [instruction(0x30, 0), instruction(0x16, 0)];
+        let set_program = |fd: i32, length: u16| {
+            let filter = program.as_ptr().cast_mut();
+            set(fd, SOL_PACKET, FANOUT_DATA, libc::sock_fprog { len: length, filter })
+        };
+        assert_eq!(set_program(packet(ETH_P_TEST), 2), Err(EINVAL), "in no group");
+        let members: [i32; 3] = group(1, PROGRAM, ETH_P_TEST);
+        assert_eq!(number(members[0], SOL_PACKET, FANOUT), Ok(1 | 6 << 16));
+        let sender = packet(0);
+        (0..4).for_each(|number| send_frame(sender, number));
+        assert_eq!(members.map(taken), [vec![0, 1, 2, 3], vec![], vec![]], "there is no program");
+        assert_eq!(set_program(members[1], 2), Ok(0));
+        (0..7).for_each(|number| send_frame(sender, number));
+        assert_eq!(members.map(taken), [vec![0, 3, 6], vec![1, 4], vec![2, 5]]);
+        assert_eq!(set_program(members[0], 1), Err(EINVAL), "it does not return");
+        assert_eq!(set(members[0], SOL_PACKET, FANOUT_DATA, 0u32), Err(EINVAL), "no program");
+        let [other] = group(2, HASH, ETH_P_TEST);
+        assert_eq!(set_program(other, 2), Err(EINVAL), "the rule has no data");
+        set(members[2], SOL_SOCKET, 44, 1i32).unwrap();
+        assert_eq!(set_program(members[2], 2), Err(libc::EPERM), "SO_LOCK_FILTER");
     });
 }
 

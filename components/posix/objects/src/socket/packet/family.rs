@@ -183,6 +183,9 @@ impl Socket for PacketSocket {
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
+    fn takes_program(&self, place: (u32, u32)) -> bool {
+        place == (options::LEVEL, options::FANOUT_DATA) && self.is_steered_by_program()
+    }
     fn takes_argument(&self, place: (u32, u32)) -> bool {
         place == (options::LEVEL, options::HEADER_LENGTH)
     }

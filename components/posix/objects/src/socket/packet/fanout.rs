@@ -17,7 +17,9 @@ use crate::socket::{
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
 use hash::Seed;
-use interfaces::sockets::{FrameTap, LinkTap, SeenFrame, SocketError, TapBinding, packet_kind};
+use interfaces::sockets::{
+    FilterSlot, FrameTap, LinkTap, SeenFrame, SocketError, TapBinding, packet_kind,
+};
 use rt::{
     lock_class,
     sync::{Mutex, RwLock},
@@ -61,12 +63,18 @@ enum FanoutRule {
     Random = 4,
     /// The queue of the card. All frames count as those of the first one.
     Queue = 5,
+    /// A classic program (PACKET_FANOUT_CBPF). Until one is set, the first member gets all.
+    Program = 6,
+    /// An extended program (PACKET_FANOUT_EBPF), of which there are none: the first member gets all.
+    ExtendedProgram = 7,
 }
 
 impl FanoutRule {
     fn of(number: u16) -> Option<FanoutRule> {
-        use FanoutRule::{Hash, InTurn, Processor, Queue, Random, Rollover};
-        [Hash, InTurn, Processor, Rollover, Random, Queue]
+        use FanoutRule::{
+            ExtendedProgram, Hash, InTurn, Processor, Program, Queue, Random, Rollover,
+        };
+        [Hash, InTurn, Processor, Rollover, Random, Queue, Program, ExtendedProgram]
             .into_iter()
             .find(|rule| *rule as u16 == number & 0xff)
     }
@@ -84,6 +92,7 @@ struct Distributor {
     flags: u16,
     seed: Seed,
     turn: AtomicU32,
+    program: FilterSlot,
     members: RwLock<Vec<FanoutMember>>,
 }
 
@@ -102,7 +111,11 @@ impl Distributor {
             FanoutRule::InTurn => self.turn.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % count,
             FanoutRule::Processor => rt::thread::processors().1 as u32 % count,
             FanoutRule::Random => random() % count,
-            FanoutRule::Rollover | FanoutRule::Queue => 0,
+            FanoutRule::Program => match self.program.get() {
+                Some(program) => steering::answer(&program, frame) % count,
+                None => 0,
+            },
+            FanoutRule::Rollover | FanoutRule::Queue | FanoutRule::ExtendedProgram => 0,
         }
     }
     /// Returns the index of a member with room for a frame, `index` if there is none (`fanout_demux_rollover`).
@@ -206,6 +219,9 @@ impl FanoutPlace {
     pub(super) fn rollover(&self) -> Option<[u64; 3]> {
         self.group.distributor.can_roll_over().then(|| self.rollover.counts())
     }
+    fn has_program_rule(&self) -> bool {
+        self.group.distributor.rule == FanoutRule::Program
+    }
     /// Takes a socket out of its group, which ends with its last member.
     pub(super) fn leave(self, receiver: &Arc<FrameReceiver>) {
         let mut groups = GROUPS.lock();
@@ -276,6 +292,7 @@ impl FanoutRequest {
             flags: self.flags,
             seed: Seed::new(key),
             turn: AtomicU32::new(0),
+            program: FilterSlot::default(),
             members: RwLock::new(&FANOUT, Vec::new()),
         });
         let tap = taps.open(distributor.clone());
@@ -294,6 +311,29 @@ pub(super) fn running(control: &ControlPart) -> Option<TapBinding> {
 }
 
 impl PacketSocket {
+    /// Returns whether the socket is in a group that a classic program steers.
+    pub(super) fn is_steered_by_program(&self) -> bool {
+        let control = self.control.lock();
+        control.fanout.as_ref().is_some_and(FanoutPlace::has_program_rule)
+    }
+    /// Sets the program of the socket's group (PACKET_FANOUT_DATA).
+    ///
+    /// # Errors
+    /// `EINVAL` in no group, in one of another rule, or for a program that is malformed; `EPERM` if SO_LOCK_FILTER is on; `EFAULT`. An
+    /// extended program is `EINVAL`, as no descriptor is one.
+    pub(super) fn set_fanout_program(&self, input: &OptionInput) -> Result<(), Errno> {
+        let control = self.control.lock();
+        let place = control.fanout.as_ref().ok_or(Errno::EINVAL)?;
+        if !place.has_program_rule() {
+            return Err(Errno::EINVAL);
+        }
+        if self.common.options.is_kept(linux_raw_sys::net::SO_LOCK_FILTER) {
+            return Err(Errno::EPERM);
+        }
+        let program = input.program.clone()?;
+        drop(place.group.distributor.program.set(Some(program)));
+        Ok(())
+    }
     /// Puts the socket into a group, in Linux's order of checks (`fanout_add`).
     ///
     /// # Errors

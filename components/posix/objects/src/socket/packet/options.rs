@@ -33,7 +33,8 @@ const FANOUT: u32 = 18;
 const TX_HAS_OFFSET: u32 = 19;
 const BYPASS: u32 = 20;
 const ROLLOVER_STATISTICS: u32 = 21;
-const FANOUT_DATA: u32 = 22;
+/// PACKET_FANOUT_DATA: the program of a group that chooses by one.
+pub(super) const FANOUT_DATA: u32 = 22;
 const IGNORE_OUTGOING: u32 = 23;
 
 /// Types of memberships (`PACKET_MR_*`).
@@ -78,8 +79,7 @@ impl PacketSocket {
             RX_RING => return self.set_ring(RingSide::Receive, input),
             TX_RING => return self.set_ring(RingSide::Transmit, input),
             FANOUT => return self.join_fanout(input),
-            // Only rules that are programs have data.
-            FANOUT_DATA => return Err(Errno::EINVAL),
+            FANOUT_DATA => return self.set_fanout_program(input),
             _ => {}
         }
         let is_known = bit_of(number).is_some()

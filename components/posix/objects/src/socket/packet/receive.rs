@@ -124,10 +124,22 @@ pub(super) struct FrameReceiver {
     pub(super) state: Mutex<ReceivedPart>,
 }
 
-/// A frame as a filter sees it: without the header of the link for SOCK_DGRAM.
-struct FilteredFrame<'f> {
-    bytes: &'f dyn PacketBytes,
-    skip: usize,
+/// A frame as a program sees it: without its first bytes, which are the header of the link for SOCK_DGRAM.
+pub(super) struct FilteredFrame<'f> {
+    pub(super) bytes: &'f dyn PacketBytes,
+    pub(super) skip: usize,
+}
+
+/// Returns the properties of a frame of which a program does not see the first `skip` bytes.
+pub(super) fn facts_of(frame: &SeenFrame<'_>, skip: usize) -> PacketFacts {
+    PacketFacts {
+        protocol: frame.protocol,
+        kind: frame.kind,
+        interface: Some((frame.interface, frame.hardware)),
+        network: (frame.link_length as i32).wrapping_sub(skip as i32),
+        link: Some((skip as i32).wrapping_neg()),
+        ..PacketFacts::default()
+    }
 }
 
 impl PacketBytes for FilteredFrame<'_> {
@@ -290,17 +302,10 @@ impl FrameReceiver {
     pub(super) fn accept(&self, frame: &SeenFrame<'_>) {
         let skip = if self.kind == SocketKind::Datagram { frame.link_length } else { 0 };
         let seen = FilteredFrame { bytes: frame.bytes, skip };
-        let facts = || PacketFacts {
-            protocol: frame.protocol,
-            kind: frame.kind,
-            interface: Some((frame.interface, frame.hardware)),
-            network: (frame.link_length as i32).wrapping_sub(skip as i32),
-            link: Some((skip as i32).wrapping_neg()),
-            ..PacketFacts::default()
-        };
         let length = seen.length();
         let program = self.filter.get();
-        let kept = program.map_or(Some(length), |program| program.admit(&seen, &facts()));
+        let kept =
+            program.map_or(Some(length), |program| program.admit(&seen, &facts_of(frame, skip)));
         let Some(kept) = kept else { return };
         let of_checksum = match frame.checksum {
             FrameChecksum::Partial => status::CHECKSUM_NOT_READY,

@@ -1,8 +1,9 @@
 //! The choice among the sockets of a fan-out: the hash of a flow, and the counts of frames that went to another socket.
-use super::receive::FrameRoom;
+use super::receive::{FilteredFrame, FrameRoom, facts_of};
+use bpf::PacketProgram;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use hash::Seed;
-use interfaces::sockets::SeenFrame;
+use interfaces::sockets::{SeenFrame, packet_kind};
 
 /// Flows that a member remembers (`ROLLOVER_HLEN`).
 const REMEMBERED: usize = 16;
@@ -23,6 +24,13 @@ pub(super) fn flow_hash(seed: &Seed, frame: &SeenFrame<'_>) -> u32 {
     };
     let hash = hash.unwrap_or_else(|| seed.hash_number(frame.protocol.into()));
     (hash >> 32) as u32 ^ hash as u32
+}
+
+/// Returns the answer of a program to a frame. As on Linux it sees a received frame without the header of the link, which was
+/// removed, and a sent one with it.
+pub(super) fn answer(program: &PacketProgram, frame: &SeenFrame<'_>) -> u32 {
+    let skip = if frame.kind == packet_kind::OUTGOING { 0 } else { frame.link_length };
+    program.run(&FilteredFrame { bytes: frame.bytes, skip }, &facts_of(frame, skip))
 }
 
 /// Reads bytes of the packet at an offset from the header of IP.
