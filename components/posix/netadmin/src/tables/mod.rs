@@ -1,4 +1,5 @@
 //! The texts of `/proc/net`, in the formats of Linux 6.1 (proc(5)).
+mod caches;
 mod configuration;
 mod counters;
 mod report;
@@ -6,6 +7,7 @@ mod settings;
 mod sockets;
 mod stack;
 
+pub use caches::{arp_cache, ndisc_cache, route_cache_counts, sources4, sources6};
 pub use configuration::{
     addresses6, devices, groups4, groups6, hardware_groups, neighbours, routes4, routes6,
 };

@@ -14,6 +14,17 @@ pub fn report() -> Vec<u8> {
     of(tables::report)
 }
 
+fn processors() -> usize {
+    rt::thread::processors().0 as usize
+}
+
+/// The files of `/proc/net/stat`.
+const STATISTICS: ItemTable = &[
+    ("arp_cache", Item::File(|| of(|network| tables::arp_cache(network, processors())))),
+    ("ndisc_cache", Item::File(|| of(|network| tables::ndisc_cache(network, processors())))),
+    ("rt_cache", Item::File(|| tables::route_cache_counts(processors()).into_bytes())),
+];
+
 /// The files of `/proc/net`.
 pub const FILES: ItemTable = &[
     ("anycast6", Item::File(Vec::new)),
@@ -28,6 +39,8 @@ pub const FILES: ItemTable = &[
     ("igmp", Item::File(|| of(tables::groups4))),
     ("igmp6", Item::File(|| of(tables::groups6))),
     ("ipv6_route", Item::File(|| of(tables::routes6))),
+    ("mcfilter", Item::File(|| tables::sources4().into_bytes())),
+    ("mcfilter6", Item::File(|| tables::sources6().into_bytes())),
     ("netlink", Item::File(|| netlink::table().into_bytes())),
     ("netstat", Item::File(|| of(tables::extended))),
     ("packet", Item::File(|| packet::table().into_bytes())),
@@ -42,12 +55,8 @@ pub const FILES: ItemTable = &[
     ("snmp6", Item::File(|| of(tables::counters6))),
     ("sockstat", Item::File(|| of(|network| tables::socket_counts(network, common::counts().0)))),
     ("sockstat6", Item::File(|| of(tables::socket_counts6))),
-    (
-        "softnet_stat",
-        Item::File(|| {
-            of(|network| tables::packet_work(network, rt::thread::processors().0 as usize))
-        }),
-    ),
+    ("softnet_stat", Item::File(|| of(|network| tables::packet_work(network, processors())))),
+    ("stat", Item::Directory(STATISTICS)),
     ("tcp", Item::File(|| of(tables::tcp4))),
     ("tcp6", Item::File(|| of(tables::tcp6))),
     ("udp", Item::File(|| of(tables::udp4))),
