@@ -127,7 +127,7 @@ impl From<AdministrationError> for NetErrno {
             AdministrationError::NotPermitted => NetErrno::EPERM,
             AdministrationError::Unsupported => NetErrno::EOPNOTSUPP,
             AdministrationError::NoMemory => NetErrno::ENOBUFS,
-            AdministrationError::Device => NetErrno::EIO,
+            AdministrationError::Device | AdministrationError::Restarted => NetErrno::EIO,
         }
     }
 }

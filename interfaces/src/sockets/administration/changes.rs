@@ -60,6 +60,8 @@ pub enum AdministrationError {
     NoMemory,
     /// The device does not answer (`EIO`).
     Device,
+    /// The stack died over the change and was started again; whether the change was made is not known (`EIO`).
+    Restarted,
 }
 
 /// A change of an interface; `None` leaves a property alone. All of them change, or none.

@@ -69,6 +69,8 @@ pub type StackDrops = (Cow<'static, str>, u64);
 pub trait AdministrationObserver: Send + Sync {
     /// Hears of a change that has happened.
     fn changed(&self, notice: &NetworkNotice);
+    /// Hears that notices were lost, so that only the lists tell the present state.
+    fn missed(&self);
 }
 
 /// The administration of a network stack. No call waits for the network. A list is a snapshot.

@@ -118,7 +118,7 @@ fn variants_have_the_bytes_from_zero_on() {
         all.len()
     }
     assert_eq!(count::<ConnectionState>(), 11);
-    assert_eq!(count::<AdministrationError>(), AdministrationError::Device as usize + 1);
+    assert_eq!(count::<AdministrationError>(), AdministrationError::Restarted as usize + 1);
     assert_eq!(count::<SocketError>(), SocketError::NetworkDown as usize + 1);
     assert_eq!(count::<InterfaceParameter>(), InterfaceParameter::RetransmitMs6 as usize + 1);
 }

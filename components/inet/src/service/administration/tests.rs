@@ -32,6 +32,9 @@ impl AdministrationObserver for Heard {
         };
         self.0.lock().unwrap().push(text);
     }
+    fn missed(&self) {
+        self.0.lock().unwrap().push(String::from("missed"));
+    }
 }
 
 struct Bench {

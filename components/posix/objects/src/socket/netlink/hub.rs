@@ -80,6 +80,12 @@ impl AdministrationObserver for Teller {
         let told = route::notification(notice);
         broadcast(NetlinkProtocol::Route, &Parcel::of_kernel(told.message, told.group), 0);
     }
+    fn missed(&self) {
+        let listens = |socket: &Arc<NetlinkSocket>| {
+            socket.protocol == NetlinkProtocol::Route && socket.hears_any()
+        };
+        all().into_iter().filter(listens).for_each(|socket| socket.lose());
+    }
 }
 
 /// Begins to hear of changes of the network, with the first socket.

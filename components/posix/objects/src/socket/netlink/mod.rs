@@ -222,12 +222,20 @@ impl NetlinkSocket {
             _ => {}
         }
         let limit = Socket::receive_buffer(self);
-        {
-            let mut state = self.state.lock();
-            let loss = if self.is_on(options::NO_ENOBUFS) { Loss::Silent } else { Loss::Told };
-            state.queue.push(parcel, limit, loss);
-        }
+        self.state.lock().queue.push(parcel, limit, self.loss());
         self.arrived.wake();
+    }
+    /// Hears that messages to its groups were lost before they came here.
+    fn lose(&self) {
+        self.state.lock().queue.lose(self.loss());
+        self.arrived.wake();
+    }
+    fn loss(&self) -> Loss {
+        if self.is_on(options::NO_ENOBUFS) { Loss::Silent } else { Loss::Told }
+    }
+    /// Returns whether it listens to any group.
+    fn hears_any(&self) -> bool {
+        self.state.lock().groups != 0
     }
     /// Returns whether it listens to a group.
     fn hears(&self, group: u32) -> bool {

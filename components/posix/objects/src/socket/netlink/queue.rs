@@ -49,10 +49,14 @@ impl ParcelQueue {
     /// Adds a datagram. One for which there is no room is lost, which is noted if `loss` says so.
     pub(super) fn push(&mut self, parcel: Parcel, limit: usize, loss: Loss) {
         if self.charged > 0 && self.charged.saturating_add(parcel.charge()) > limit {
-            self.has_lost |= loss == Loss::Told;
+            self.lose(loss);
             return;
         }
         self.add(parcel);
+    }
+    /// Notes that a message for this socket was lost, if `loss` says so.
+    pub(super) fn lose(&mut self, loss: Loss) {
+        self.has_lost |= loss == Loss::Told;
     }
     fn add(&mut self, parcel: Parcel) {
         self.charged = self.charged.saturating_add(parcel.charge());
