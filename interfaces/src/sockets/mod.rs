@@ -13,7 +13,7 @@ mod header_options;
 mod kept;
 mod network;
 mod options;
-mod remote;
+pub mod remote;
 mod stream;
 mod stream_pieces;
 mod taps;
