@@ -1,4 +1,5 @@
 //! Sockets, taps and administration of a network stack in another world: what both sides need to put calls into messages.
+pub mod administration;
 mod channel;
 #[cfg(test)]
 mod codec_tests;
