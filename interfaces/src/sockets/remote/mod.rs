@@ -7,6 +7,7 @@ mod heads;
 pub mod mail;
 #[cfg(test)]
 mod samples;
+pub mod taps;
 
 pub use channel::{ControlChannel, ControlHandler, DirectChannel, Post, Subjects, ask, subject};
 pub use mail::MAIL_CONTROL_LAYOUT;
