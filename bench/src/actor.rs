@@ -57,6 +57,15 @@ pub const WAKE: u64 = 24;
 pub const WAIT: u64 = 25;
 /// Starts two threads that wait for each other in turn, for ever, at the word of its region whose number is in word 0.
 pub const PASS: u64 = 26;
+/// Attaches its region as a pool of frames, the first of which has the number in word 0.
+pub const ATTACH: u64 = 27;
+/// Takes the frame whose number is in word 0 as handed over, and keeps it. Answers with the word at offset word 1 of it, after it
+/// has tried to change the frame.
+pub const HAND: u64 = 28;
+/// Drops the frame that it has kept longest. Answers with the references to it before.
+pub const DROP: u64 = 29;
+/// Answers with the frames that it has dropped since: 1 for each handing, plus the frame's number times [`RESULT_UNIT`].
+pub const RELEASED: u64 = 30;
 /// Answer of [`COPY_FROM`] and [`COPY_TO`] if the window was revoked.
 pub const COPY_GONE: u64 = u64::MAX;
 /// Answer of [`COPY_FROM`] and [`COPY_TO`] if the offset is not in the window.

@@ -5,11 +5,11 @@
 
 #[cfg(all(target_os = "none", skerry_process))]
 mod component {
-    use alloc::{sync::Arc, vec::Vec};
+    use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
     use bench::actor::*;
     use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use rt::{
-        memory::Region,
+        memory::{self, Frame, FrameId, Region},
         message::{self, Capability, Derivation, Endpoint, Message, Rights},
         thread::{self, Policy, Woken},
         window::{Access, CopyError, View, Window},
@@ -23,6 +23,7 @@ mod component {
         derivation: Option<Derivation>,
         window: Option<Window>,
         view: Option<View>,
+        frames: VecDeque<Frame>,
         results: Arc<AtomicU64>,
     }
 
@@ -174,6 +175,30 @@ mod component {
             }
         }
 
+        fn attach(&mut self, first: u64) -> Option<u64> {
+            memory::attach_pool(self.region.take()?, FrameId(first as u32)).ok().map(|()| 1)
+        }
+
+        fn hand(&mut self, number: u64, offset: u64) -> Option<u64> {
+            let mut frame = Frame::handed(FrameId(number as u32))?;
+            let (mut word, own) = ([0; 8], Frame::zeroed().ok()?);
+            frame.zero(0, rt::PAGE_BYTES);
+            frame.copy_from(&own);
+            let is_same = frame.write(0, &[1]) == 0 && frame.exclusive().is_none();
+            own.copy_from(&frame);
+            let is_read = own.read(offset as usize, &mut word) + frame.read(5, &mut [0; 11]) == 19;
+            self.frames.push_back(frame);
+            (is_same && is_read).then_some(u64::from_le_bytes(word))
+        }
+
+        fn released() -> u64 {
+            let mut all = 0;
+            memory::take_released(&mut |frame, handings| {
+                all += u64::from(frame.0) * RESULT_UNIT + u64::from(handings);
+            });
+            all
+        }
+
         /// Carries out an order that concerns only the capabilities it has.
         fn act(&mut self, label: u64, [word, second]: [u64; 2]) -> Option<u64> {
             match label {
@@ -217,6 +242,10 @@ mod component {
                 CALL | CALL_WITH_DEADLINE | RECEIVE => self.meet(label),
                 RESULTS => Some(self.results.load(SeqCst)),
                 FAIL_TO_SEND => self.fail_to_send(),
+                ATTACH => self.attach(word),
+                HAND => self.hand(word, second),
+                DROP => self.frames.pop_front().map(|frame| u64::from(frame.references())),
+                RELEASED => Some(Actor::released()),
                 _ => None,
             }
         }

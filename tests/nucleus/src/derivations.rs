@@ -10,8 +10,8 @@ use ipc::{Error, Header, Message};
 use nucleus::{
     capability::{Capability, Region},
     dma::DmaBuffer,
-    domain::Domain,
-    memory::statistics,
+    domain::{self, Domain},
+    memory::{PAGE, frames, statistics},
     thread::{self, Endpoint, Sleep, Wait},
     time,
 };
@@ -224,6 +224,39 @@ pub fn gifts_end_with_their_giver() {
     other.take(owner.get(COPY, 0));
     owner.domain.kill("test");
     assert_eq!(other.tell(WRITE, 1), 0);
+}
+
+/// Tests that a component reads frames of a pool by their numbers and says which it has dropped; that its mapping of the pool
+/// does not count as a use of the frames; and that the pool is revoked like any memory.
+pub fn frames_of_a_pool_are_read() {
+    const PAGES: usize = 512;
+    let memory = Arc::new(DmaBuffer::allocate(PAGES * PAGE).expect("a run of frames"));
+    let first = memory.frames().next().expect("a frame");
+    let [one, last] = [1, PAGES as u32 - 1].map(|page| u64::from(first + page));
+    let word = |number: u64| &memory.words()[(number as usize - first as usize) * PAGE / 8 + 3];
+    word(one).store(17, SeqCst);
+    word(last).store(18, SeqCst);
+    let actor = Actor::new();
+    let region = Capability::Region(memory.clone().into());
+    let (shown, derivation) = region.give(0, 0).expect("a derivation");
+    actor.take(shown.clone());
+    assert_eq!(actor.tell(ATTACH, u64::from(first)), 1);
+    let references = |number: u64| frames::references(number as u32).load(SeqCst);
+    assert_eq!((references(one), references(last)), (1, 1), "a mapping is no use of a frame");
+    assert_eq!((actor.tell(HAND, [one, 24]), actor.tell(HAND, [last, 24])), (17, 18));
+    word(one).store(19, SeqCst);
+    assert_eq!((actor.tell(HAND, [one, 24]), actor.tell(RELEASED, 0)), (19, 0));
+    let refused = |order, number| actor.try_tell(order, number, None).expect("an answer").0;
+    assert_eq!(refused(HAND, u64::from(first) - 1), None, "a frame of no pool");
+    assert_eq!((actor.tell(DROP, 0), actor.tell(RELEASED, 0)), (3, 0), "it has it twice");
+    assert_eq!((actor.tell(DROP, 0), actor.tell(DROP, 0)), (2, 2));
+    assert_eq!(actor.tell(RELEASED, 0), (one + last) * RESULT_UNIT + 3);
+    assert_eq!(actor.tell(RELEASED, 0), 0);
+    actor.take(shown);
+    assert_eq!(refused(ATTACH, u64::from(first)), None, "the pool is attached already");
+    domain::revoke([derivation]);
+    assert_eq!((references(one), references(last)), (1, 1));
+    assert!(actor.dies_of(HAND, [one, 24]).starts_with("page fault: Read"));
 }
 
 /// Tests that a receiver of read-only memory can neither write it nor give more rights than it has.

@@ -75,6 +75,7 @@ const TESTS: &[(&str, fn())] = &[
     ("woken words are handled", derivations::woken_words_are_handled),
     ("derivations end with their giver", derivations::gifts_end_with_their_giver),
     ("memory given to be read is not written", derivations::memory_is_read_only),
+    ("frames of a pool are read", derivations::frames_of_a_pool_are_read),
     ("capabilities move", derivations::capabilities_move),
     ("what does not move along stays", derivations::what_does_not_go_stays),
     ("endpoints are revoked from who waits", derivations::endpoints_are_taken_back),
