@@ -84,7 +84,7 @@ impl Connection {
             return false;
         }
         self.note_handed_over(length, now_ns);
-        peer.note_taken(length, now_ns);
+        peer.note_taken(length, self.send.mss, now_ns);
         true
     }
 
@@ -106,14 +106,16 @@ impl Connection {
         self.keepalive.probes = 0;
     }
 
+    /// Notes bytes that the other end, whose segments have `mss` bytes, gave.
     #[inline]
-    fn note_taken(&mut self, length: u64, now_ns: u64) {
+    fn note_taken(&mut self, length: u64, mss: u32, now_ns: u64) {
         self.receive.received += length;
         self.receive.acked = self.receive.received;
         self.receive.window.use_room(length);
         let window = self.receive.window.size(self.receive.received);
-        let most = u32::try_from(length).unwrap_or(u32::MAX);
-        self.acks.note_data(now_ns, most, window, self.receive.mss);
+        // No segment would have been longer.
+        let size = length.min(mss.into()) as u32;
+        self.acks.note_data(now_ns, size, window, self.receive.mss);
         let count = self.segments_of(length);
         self.totals.segments_in += count;
         self.totals.data_segments_in += count;
