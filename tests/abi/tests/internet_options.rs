@@ -407,15 +407,11 @@ fn the_polling_of_cards_is_bounded_by_a_privilege() {
                 assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, budget), Err(EINVAL));
             }
             without(CAP_NET_ADMIN, || {
-                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 50i32), Err(EPERM));
+                // Linux 6.1 refuses to raise this one, too; 6.18 does not.
                 assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 0i32), Ok(0));
                 assert_eq!(set(fd, SOL_SOCKET, SO_PREFER_BUSY_POLL, 1i32), Err(EPERM));
-                assert_eq!(
-                    set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, 9i32),
-                    Err(EPERM),
-                    "8 is usual"
-                );
-                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, 8i32), Ok(0));
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, 1i32), Err(EPERM));
+                assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, 0i32), Ok(0));
             });
             assert_eq!(set(fd, SOL_SOCKET, SO_BUSY_POLL, 50i32), Ok(0));
             assert_eq!(number(fd, SOL_SOCKET, SO_BUSY_POLL), Ok(50));

@@ -53,14 +53,11 @@ pub struct SocketOptions {
     pub busy_poll: AtomicI32,
     /// SO_PREFER_BUSY_POLL.
     pub prefers_busy_poll: AtomicBool,
-    /// SO_BUSY_POLL_BUDGET.
+    /// SO_BUSY_POLL_BUDGET, in packets; 0 for the usual number.
     pub busy_poll_budget: AtomicI32,
     /// SO_INCOMING_CPU of families that only report it; negative if none is known.
     pub incoming_processor: AtomicI32,
 }
-
-/// The default of SO_BUSY_POLL_BUDGET, in packets.
-const BUSY_POLL_BUDGET: i32 = 8;
 
 /// Options that are kept as times of arrival; of these at most one is on.
 const TIMES: [u32; 4] = [
@@ -158,7 +155,6 @@ impl SocketCommon {
             linger_seconds: AtomicI32::new(-1),
             pacing_rate: AtomicU64::new(u64::MAX),
             incoming_processor: AtomicI32::new(-1),
-            busy_poll_budget: AtomicI32::new(BUSY_POLL_BUDGET),
             ..SocketOptions::default()
         };
         let (number, filter) = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), FilterSlot::default());
