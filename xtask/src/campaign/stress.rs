@@ -17,6 +17,8 @@ use std::{collections::BTreeMap, fmt::Write, fs};
 const BATCH: usize = 32;
 /// Duration of one stressor in seconds.
 const SECONDS: u64 = 3;
+/// Switches loopback on, which many stressors need: `SIOCSIFFLAGS` with `IFF_UP` (netdevice(7)).
+const LOOPBACK: &str = r#"perl -e '$r = pack("a16 s x22", "lo", 1); socket(S, 2, 2, 0) && ioctl(S, 0x8914, $r) || die'"#;
 /// Further runs of a stressor whose run changed the number of objects. A table that grows in one run keeps its size in the
 /// next; a leak recurs in each.
 const AGAIN: u32 = 3;
@@ -142,7 +144,7 @@ fn case(name: &str) -> Case {
     };
     let (first, stressor) = (run(1), run(SECONDS));
     let command = format!(
-        "touch /var/work/said; if [ -e /proc/skerry/objects ]; then /compare/counted --after \"{first}\" --again {AGAIN} \"{stressor}\"; \
+        "{LOOPBACK}; touch /var/work/said; if [ -e /proc/skerry/objects ]; then /compare/counted --after \"{first}\" --again {AGAIN} \"{stressor}\"; \
          else sh -c \"{stressor}\"; fi; cat /var/work/said"
     );
     Case { command, known: None, is_sample: false }
