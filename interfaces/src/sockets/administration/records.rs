@@ -78,6 +78,8 @@ pub mod number {
     pub const NEIGHBOUR_DELAY: u16 = 0x08;
     /// `NUD_PROBE`.
     pub const NEIGHBOUR_PROBE: u16 = 0x10;
+    /// `NUD_FAILED`.
+    pub const NEIGHBOUR_FAILED: u16 = 0x20;
     /// `NUD_NOARP`.
     pub const NEIGHBOUR_NOARP: u16 = 0x40;
     /// `NUD_PERMANENT`.

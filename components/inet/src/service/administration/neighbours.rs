@@ -99,6 +99,11 @@ pub(super) fn remove(
     if !inet.run(|stack, run| stack.remove_neighbour(run, key)) {
         return Err(AdministrationError::NoEntry);
     }
-    inet.observers().tell(&NetworkNotice::NeighbourGone(old));
+    // Linux makes it fail before it goes.
+    let gone = NeighbourRecord { mac: None, state: number::NEIGHBOUR_FAILED, ..old };
+    if old.state & number::NEIGHBOUR_VALID != 0 {
+        inet.observers().tell(&NetworkNotice::Neighbour(gone));
+    }
+    inet.observers().tell(&NetworkNotice::NeighbourGone(gone));
     Ok(())
 }

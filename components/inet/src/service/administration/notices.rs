@@ -6,25 +6,18 @@ use crate::{
     tables::{
         configuration::Configuration,
         interface::Interface,
-        routes::{Route, TableId, maker},
+        routes::{Route, RouteKind, TableId, maker},
     },
 };
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use interfaces::sockets::{NetworkNotice, RuleRecord};
 
-/// Returns the notices of what has changed: first what is gone, from routes down to interfaces, then what is new.
+/// Returns the notices of what has changed: first what is gone, then what is new; rules between them.
 pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> Vec<NetworkNotice> {
     let now_ns = inet.now_ns();
     let mut notices = Vec::new();
     let are_routes_new = old.routes != new.routes;
-    if are_routes_new {
-        for (table, route) in old.routes.iter() {
-            let is_gone = !has(new, table, route);
-            if is_gone && successors(new, table, route).all(|next| has(old, table, next)) {
-                notices.push(NetworkNotice::RouteGone(records::route(table, route, now_ns)));
-            }
-        }
-    }
     for one in old.interfaces() {
         let next = new.interface(one.index);
         if next.is_some_and(|next| core::ptr::eq(next, one)) {
@@ -35,6 +28,11 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
             notices.push(NetworkNotice::LinkGone(records::link(inet, one)));
         }
     }
+    if are_routes_new {
+        gone_routes(old, new, now_ns, &mut notices);
+    }
+    rules_between(old, new, &mut notices);
+    let mut fresh = Vec::new();
     for next in new.interfaces() {
         let one = old.interface(next.index);
         if one.is_some_and(|one| core::ptr::eq(next, one)) {
@@ -49,11 +47,10 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
             let known = one.and_then(|one| one.address(address.address));
             if known != Some(address) {
                 let record = records::address(next, address, now_ns);
-                notices.push(NetworkNotice::Address(record));
+                fresh.push((place_of_address(address.address), NetworkNotice::Address(record)));
             }
         }
     }
-    rules_between(old, new, &mut notices);
     if are_routes_new {
         for (table, route) in new.routes.iter().filter(|(table, one)| !has(old, *table, one)) {
             let record = records::route(table, route, now_ns);
@@ -63,13 +60,58 @@ pub(super) fn between(inet: &Inet, old: &Configuration, new: &Configuration) -> 
                     .to(table, route.destination)
                     .iter()
                     .any(|one| one.metric == route.metric && !has(new, table, one));
-            notices.push(match is_replacement {
+            let notice = match is_replacement {
                 true => NetworkNotice::RouteReplaced(record),
                 false => NetworkNotice::Route(record),
-            });
+            };
+            fresh.push((place_of_route(route), notice));
         }
     }
+    fresh.sort_by_key(|(place, _)| *place);
+    notices.extend(fresh.into_iter().map(|(_, notice)| notice));
     notices
+}
+
+/// Returns the place of a new address among the notices of its own routes, as on Linux: the network's route of IPv6 comes before it.
+fn place_of_address(address: IpAddr) -> u8 {
+    u8::from(address.is_ipv6())
+}
+
+/// Returns the place of a new route: those that come with an address are in the order of Linux, before all others.
+fn place_of_route(route: &Route) -> u8 {
+    match (route.destination.address(), route.kind) {
+        _ if route.protocol != maker::KERNEL => 4,
+        (IpAddr::V4(_), RouteKind::Local) if route.destination.is_host() => 1,
+        (IpAddr::V4(_), RouteKind::Broadcast) => 3,
+        (IpAddr::V4(_), _) => 2,
+        (IpAddr::V6(_), RouteKind::Local) => 2,
+        (IpAddr::V6(_), _) => 0,
+    }
+}
+
+/// Adds the notices of routes that are gone without a successor. Those that went with an address are in the order of Linux: the other
+/// way round.
+fn gone_routes(
+    old: &Configuration,
+    new: &Configuration,
+    now_ns: u64,
+    notices: &mut Vec<NetworkNotice>,
+) {
+    let mut gone = Vec::new();
+    for (table, route) in old.routes.iter() {
+        let is_gone = !has(new, table, route);
+        if is_gone && successors(new, table, route).all(|next| has(old, table, next)) {
+            let place = match (route.destination.address(), place_of_route(route)) {
+                (IpAddr::V4(_), 1) => 4,
+                (IpAddr::V6(_), place @ 0..=2) => 3 - place,
+                (_, place) => place,
+            };
+            let notice = NetworkNotice::RouteGone(records::route(table, route, now_ns));
+            gone.push((place, notice));
+        }
+    }
+    gone.sort_by_key(|(place, _)| *place);
+    notices.extend(gone.into_iter().map(|(_, notice)| notice));
 }
 
 /// Adds the notices of rules: first of those that are gone. A list may have a rule twice.

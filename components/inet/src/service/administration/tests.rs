@@ -138,6 +138,42 @@ fn an_interface_that_is_down_has_addresses_but_no_routes() {
 }
 
 #[test]
+fn an_address_and_its_routes_are_told_in_the_order_of_linux() {
+    let bench = Bench::new();
+    bench.up(1);
+    bench.heard();
+    let add = |record| bench.all.change(&NetworkChange::Address(record, EntryMode::Create));
+    let broadcast = Some("10.0.2.255".parse().unwrap());
+    add(AddressRecord { broadcast, ..entry("10.0.2.15", 24) }).unwrap();
+    let [own, network, broadcast] = ["10.0.2.15/32 255", "10.0.2.0/24 254", "10.0.2.255/32 255"]
+        .map(|it| format!("route {it}"));
+    let told = ["address 10.0.2.15", &own, &network, &broadcast];
+    assert_eq!(bench.heard(), told);
+    bench.route(through("10.0.2.2"), EntryMode::Create).unwrap();
+    bench.heard();
+    let remove = |address: &str| {
+        NetworkChange::RemoveAddress(AddressSelector {
+            interface: 2,
+            address: Some(ip(address)),
+            label: None,
+            prefix_length: None,
+        })
+    };
+    bench.all.change(&remove("10.0.2.15")).unwrap();
+    let heard = bench.heard();
+    let [own, network, broadcast] = [own, network, broadcast].map(|it| format!("no {it}"));
+    assert_eq!(heard[..3], ["no address 10.0.2.15".to_owned(), network, broadcast]);
+    assert!(heard.contains(&own), "{heard:?}");
+    // IFA_F_NODAD.
+    add(AddressRecord { flags: 2, ..entry("fd00::5", 64) }).unwrap();
+    let told = ["route fd00::/64 254", "address fd00::5", "route fd00::5/128 255"];
+    assert_eq!(bench.heard(), told);
+    bench.all.change(&remove("fd00::5")).unwrap();
+    let told = ["no address fd00::5", "no route fd00::5/128 255", "no route fd00::/64 254"];
+    assert_eq!(bench.heard(), told);
+}
+
+#[test]
 fn routes_obey_the_modes_of_linux() {
     let bench = Bench::new();
     bench.up(1);
@@ -246,7 +282,12 @@ fn neighbours_are_set_and_forgotten() {
     assert_eq!(bench.all.change(&remove), Err(AdministrationError::NoEntry));
     assert_eq!(
         bench.heard(),
-        ["neighbour 10.0.2.2 80", "neighbour 10.0.2.2 4", "no neighbour 10.0.2.2"]
+        [
+            "neighbour 10.0.2.2 80",
+            "neighbour 10.0.2.2 4",
+            "neighbour 10.0.2.2 20",
+            "no neighbour 10.0.2.2"
+        ]
     );
 }
 
