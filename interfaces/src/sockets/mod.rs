@@ -22,10 +22,10 @@ mod tests;
 
 pub use administration::{
     AddressRecord, AddressSelector, AdministrationError, AdministrationObserver, EntryMode,
-    InterfaceParameter, LinkChange, LinkCounts, LinkKind, LinkRecord, MembershipRecord,
-    NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice, NetworkParameter,
-    ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord, SocketProtocol,
-    SocketRecord, SocketTimer, StackDrops, TableRecord, number,
+    InterfaceParameter, LinkChange, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord,
+    MembershipRecord, NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice,
+    NetworkParameter, ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord,
+    SocketProtocol, SocketRecord, SocketTimer, StackDrops, TableRecord, number,
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;

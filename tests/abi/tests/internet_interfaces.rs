@@ -6,7 +6,7 @@
 )]
 
 use abi::{internet::*, *};
-use libc::{EADDRNOTAVAIL, EFAULT, EINVAL, ENODEV, ENOTTY, EPERM};
+use libc::{EADDRNOTAVAIL, EFAULT, EINVAL, ENODEV, ENOENT, ENOTTY, ENXIO, EPERM};
 
 const SIOCADDRT: u64 = 0x890b;
 const SIOCDELRT: u64 = 0x890c;
@@ -22,6 +22,9 @@ const SIOCSIFMTU: u64 = 0x8922;
 const SIOCGIFHWADDR: u64 = 0x8927;
 const SIOCGIFINDEX: u64 = 0x8933;
 const SIOCGIFTXQLEN: u64 = 0x8942;
+const SIOCADDMULTI: u64 = 0x8931;
+const SIOCDELMULTI: u64 = 0x8932;
+const SIOCDARP: u64 = 0x8953;
 
 /// Asks about an interface. Returns the bytes behind its name.
 fn about(fd: i32, call: u64, name: &str) -> Result<[u8; 24], i32> {
@@ -202,6 +205,54 @@ fn an_address_can_be_added_and_taken_away() {
         let mut request = interface("lo");
         request.ifr_ifru.ifru_addr.sa_family = AF_INET6 as u16;
         assert_eq!(ask(fd, SIOCSIFADDR, &mut request), Err(EINVAL));
+    });
+}
+
+#[test]
+fn a_group_of_the_link_can_be_added_and_taken_away() {
+    networked(|| {
+        let fd = udp();
+        let request = |family: u16, last: i8| {
+            let mut request = interface("lo");
+            let sa_data = [1, 0, 0x5e, 0, 0, last, 0, 0, 0, 0, 0, 0, 0, 0];
+            request.ifr_ifru.ifru_hwaddr = libc::sockaddr { sa_family: family, sa_data };
+            request
+        };
+        let lines = || -> Vec<String> {
+            let text = std::fs::read_to_string("/proc/net/dev_mcast").unwrap();
+            let words = |line: &str| line.split_whitespace().collect::<Vec<&str>>().join(" ");
+            text.lines().map(words).filter(|line| line.contains("lo")).collect()
+        };
+        assert_eq!(lines(), [""; 0]);
+        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 9)), Err(ENOENT));
+        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(1, 9)), Err(EINVAL), "a family");
+        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 9)), Ok(0));
+        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 9)), Ok(0), "it is there");
+        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 8)), Ok(0));
+        without(CAP_NET_ADMIN, || {
+            assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 7)), Err(EPERM));
+        });
+        let mut found = lines();
+        found.sort_unstable();
+        assert_eq!(found, ["1 lo 1 1 01005e000008", "1 lo 1 1 01005e000009"]);
+        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 9)), Ok(0));
+        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 9)), Err(ENOENT));
+        assert_eq!(lines(), ["1 lo 1 1 01005e000008"]);
+        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 8)), Ok(0));
+    });
+}
+
+#[test]
+fn a_neighbour_that_is_unknown_cannot_be_deleted() {
+    networked(|| {
+        let (raw, _) = to_raw(&v4([127, 9, 9, 9], 0));
+        let mut request: libc::arpreq = unsafe { zeroed() };
+        request.arp_pa = unsafe { (&raw const raw).cast::<libc::sockaddr>().read() };
+        request.arp_dev[..2].copy_from_slice(&interface("lo").ifr_name[..2]);
+        assert_eq!(ask(udp(), SIOCDARP, &mut request), Err(ENXIO));
+        // `arp -d` asks again for one that this host answers for.
+        request.arp_flags = libc::ATF_PUBL;
+        assert_eq!(ask(udp(), SIOCDARP, &mut request), Err(ENOENT));
     });
 }
 

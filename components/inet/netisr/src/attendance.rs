@@ -113,6 +113,7 @@ pub fn filter_of(interface: &Interface) -> Filter {
         .wanted
         .addresses
         .keys()
+        .chain(&interface.fixed_groups)
         .copied()
         .filter(|address| *address != interface.mac)
         .partition(|address| ethernet::is_group(*address));

@@ -186,6 +186,8 @@ pub struct Interface {
     /// Frames that taps want. They come back with the taps.
     #[marshal(skip)]
     pub wanted: WantedFrames,
+    /// Addresses on the link that an administrator has it receive, in the order in which they came.
+    pub fixed_groups: Vec<MacAddress>,
     /// Settings of IPv6.
     pub ipv6: Ipv6Settings,
     /// Packets that wait to be sent, at most, as users see it.
@@ -234,6 +236,7 @@ impl Interface {
             addresses: Vec::new(),
             groups: BTreeMap::new(),
             wanted: WantedFrames::default(),
+            fixed_groups: Vec::new(),
             ipv6,
             transmit_queue: 1000,
             alias: String::new(),

@@ -142,6 +142,20 @@ pub enum NetworkChange {
         /// Address of the neighbour.
         address: IpAddr,
     },
+    /// Has an interface receive frames to an address on its link until it is removed. It may be there already. `NoDevice`.
+    LinkGroup {
+        /// Number of the interface.
+        interface: u32,
+        /// The address.
+        address: [u8; 6],
+    },
+    /// Removes an address that [`NetworkChange::LinkGroup`] added. `NoDevice`, `NoEntry`.
+    RemoveLinkGroup {
+        /// Number of the interface.
+        interface: u32,
+        /// The address.
+        address: [u8; 6],
+    },
 }
 
 /// A change that has happened.

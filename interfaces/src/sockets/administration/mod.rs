@@ -13,8 +13,9 @@ pub use changes::{
 };
 pub use parameters::{InterfaceParameter, NetworkParameter, ParameterScope};
 pub use records::{
-    AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, NeighbourRecord,
-    RouteMetrics, RouteRecord, SocketProtocol, SocketRecord, SocketTimer, TableRecord, number,
+    AddressRecord, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord, MembershipRecord,
+    NeighbourRecord, RouteMetrics, RouteRecord, SocketProtocol, SocketRecord, SocketTimer,
+    TableRecord, number,
 };
 pub use rules::RuleRecord;
 

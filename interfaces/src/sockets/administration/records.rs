@@ -1,7 +1,7 @@
 //! The entries of the tables of a stack.
 use super::super::{CongestionControl, ConnectionState, StreamInfo, hardware};
 use crate::marshal::Marshal;
-use alloc::{borrow::Cow, string::String};
+use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Numbers of rtnetlink(7) that both sides of the interface use.
@@ -123,6 +123,17 @@ pub struct LinkCounts {
     pub rx_nohandler: u64,
 }
 
+/// An address on a link to which an interface receives frames for users, beside those of its groups of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
+pub struct LinkGroupRecord {
+    /// The address.
+    pub address: [u8; 6],
+    /// Sockets that ask for it, and one if it is fixed.
+    pub users: u32,
+    /// An administrator added it (`SIOCADDMULTI`).
+    pub is_fixed: bool,
+}
+
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct LinkRecord {
@@ -162,6 +173,8 @@ pub struct LinkRecord {
     pub alias: String,
     /// Name of the driver; empty for none.
     pub driver: Cow<'static, str>,
+    /// Groups of the link that users ask for.
+    pub groups: Vec<LinkGroupRecord>,
     /// Counts.
     pub counts: LinkCounts,
 }

@@ -207,6 +207,8 @@ variants! {
         |from| RemoveRule(Sample::sample(from));
         |from| Neighbour(Sample::sample(from), Sample::sample(from));
         |from| RemoveNeighbour { interface: Sample::sample(from), address: Sample::sample(from) };
+        |from| LinkGroup { interface: Sample::sample(from), address: Sample::sample(from) };
+        |from| RemoveLinkGroup { interface: Sample::sample(from), address: Sample::sample(from) };
     }
     NetworkNotice {
         |from| Link(Sample::sample(from), Sample::sample(from));
@@ -267,8 +269,10 @@ structures! {
     }
     LinkRecord {
         index name kind flags mtu mtu_min mtu_max mac broadcast permanent_mac transmit_queue
-        operational has_carrier carrier_changes queues speed_mbit alias driver counts
+        operational has_carrier carrier_changes queues speed_mbit alias driver groups
+        counts
     }
+    LinkGroupRecord { address users is_fixed }
     AddressRecord {
         interface address peer prefix_length scope flags broadcast label metric preferred_s valid_s
         created_cs updated_cs

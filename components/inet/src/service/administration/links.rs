@@ -10,6 +10,7 @@ use crate::{
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{AdministrationError, LinkChange};
+use packet::ethernet::MacAddress;
 
 /// The greatest MTU that can be set at all.
 const MTU_END: u32 = i32::MAX as u32;
@@ -81,6 +82,45 @@ pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), Administrat
         switched_on(inet, index);
     }
     Ok(())
+}
+
+/// Has an interface receive frames to an address on its link.
+///
+/// # Errors
+/// `NoDevice`.
+pub(super) fn add_group(
+    inet: &Inet,
+    interface: u32,
+    address: MacAddress,
+) -> Result<(), AdministrationError> {
+    inet.stack().configure(|all| {
+        all.edit_interface(records::index(interface), |one| {
+            if !one.fixed_groups.contains(&address) {
+                one.fixed_groups.push(address);
+            }
+        })
+        .map_err(|_| AdministrationError::NoDevice)
+    })
+}
+
+/// Takes back [`add_group`].
+///
+/// # Errors
+/// `NoDevice`, `NoEntry`.
+pub(super) fn remove_group(
+    inet: &Inet,
+    interface: u32,
+    address: MacAddress,
+) -> Result<(), AdministrationError> {
+    let index = records::index(interface);
+    inet.stack().configure(|all| {
+        let known = all.interface(index).ok_or(AdministrationError::NoDevice)?;
+        if !known.fixed_groups.contains(&address) {
+            return Err(AdministrationError::NoEntry);
+        }
+        all.edit_interface(index, |one| one.fixed_groups.retain(|known| *known != address))
+            .map_err(|_| AdministrationError::NoDevice)
+    })
 }
 
 /// Checks all parts of a change before the first is made.

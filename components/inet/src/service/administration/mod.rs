@@ -166,6 +166,12 @@ impl NetworkAdministration for StackAdministration {
             NetworkChange::RemoveNeighbour { interface, address } => {
                 neighbours::remove(&inet, *interface, *address).inspect(|()| inet.keep())
             }
+            NetworkChange::LinkGroup { interface, address } => {
+                links::add_group(&inet, *interface, *address)
+            }
+            NetworkChange::RemoveLinkGroup { interface, address } => {
+                links::remove_group(&inet, *interface, *address)
+            }
         }
     }
     fn route_to(&self, query: &RouteQuery) -> Result<RouteRecord, AdministrationError> {

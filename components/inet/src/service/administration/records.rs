@@ -11,9 +11,13 @@ use crate::{
 use alloc::vec::Vec;
 use core::{cmp::Reverse, net::IpAddr};
 use interfaces::sockets::{
-    AddressRecord, LinkCounts, LinkKind, LinkRecord, MembershipRecord, RouteRecord, number,
+    AddressRecord, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord, MembershipRecord,
+    RouteRecord, number,
 };
-use packet::{igmp, ipv6};
+use packet::{
+    ethernet::{MacAddress, is_group},
+    igmp, ipv6,
+};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_CS: u64 = 10_000_000;
@@ -77,6 +81,7 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
         speed_mbit: details.speed_mbit,
         alias: interface.alias.clone(),
         driver: details.driver.into(),
+        groups: link_groups(interface),
         counts: if is_loopback {
             counters::of_loopback(inet)
         } else {
@@ -92,6 +97,25 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
             }
         },
     }
+}
+
+/// Returns the groups of a link that users ask for: first those that are fixed.
+fn link_groups(interface: &Interface) -> Vec<LinkGroupRecord> {
+    let of_sockets = &interface.wanted.addresses;
+    let fixed = interface.fixed_groups.iter().map(|address| LinkGroupRecord {
+        address: *address,
+        users: of_sockets.get(address).copied().unwrap_or(0).saturating_add(1),
+        is_fixed: true,
+    });
+    let is_other =
+        |address: &MacAddress| is_group(*address) && !interface.fixed_groups.contains(address);
+    let others = of_sockets.iter().filter(|(address, _)| is_other(address));
+    let others = others.map(|(address, users)| LinkGroupRecord {
+        address: *address,
+        users: *users,
+        is_fixed: false,
+    });
+    fixed.chain(others).collect()
 }
 
 /// Returns `RT_SCOPE_*` of a scope.

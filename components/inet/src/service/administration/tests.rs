@@ -174,6 +174,26 @@ fn an_address_and_its_routes_are_told_in_the_order_of_linux() {
 }
 
 #[test]
+fn a_group_of_a_link_is_fixed_until_it_is_removed() {
+    let bench = Bench::new();
+    let address = [1, 0, 0x5e, 0, 0, 9];
+    let groups = || bench.all.links().into_iter().find(|one| one.index == 2).unwrap().groups;
+    let add = |interface| bench.all.change(&NetworkChange::LinkGroup { interface, address });
+    let remove =
+        |interface| bench.all.change(&NetworkChange::RemoveLinkGroup { interface, address });
+    assert_eq!(
+        (add(7), remove(7)),
+        (Err(AdministrationError::NoDevice), Err(AdministrationError::NoDevice))
+    );
+    assert_eq!(remove(2), Err(AdministrationError::NoEntry));
+    assert_eq!((add(2), add(2)), (Ok(()), Ok(())));
+    let [one] = groups()[..] else { panic!("{:?}", groups()) };
+    assert_eq!((one.address, one.users, one.is_fixed), (address, 1, true));
+    assert_eq!(remove(2), Ok(()));
+    assert!(groups().is_empty());
+}
+
+#[test]
 fn routes_obey_the_modes_of_linux() {
     let bench = Bench::new();
     bench.up(1);

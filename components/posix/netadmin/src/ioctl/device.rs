@@ -11,6 +11,8 @@ use interfaces::sockets::{LinkChange, LinkRecord, NetworkAdministration, Network
 
 /// Offset of the value in `struct ifreq`.
 const VALUE_AT: usize = NAME_BYTES;
+/// `AF_UNSPEC`.
+const UNSPECIFIED: u16 = 0;
 
 /// Returns the part behind the colon of an alias of IPv4 (`eth0:1`).
 pub(super) fn alias(argument: &[u8]) -> Option<&str> {
@@ -111,13 +113,31 @@ fn set(
             }
             change.name = Some(fresh.to_string());
         }
+        command::ADD_GROUP | command::DELETE_GROUP => {
+            return change_group(network, link.index, number, fields);
+        }
         command::SET_METRIC
         | command::SET_MAP
         | command::SET_SLAVE
-        | command::ADD_GROUP
-        | command::DELETE_GROUP
         | command::SET_HARDWARE_BROADCAST => return Err(NetErrno::EOPNOTSUPP),
         _ => return Err(NetErrno::ENOTTY),
     }
     Ok(network.change(&NetworkChange::Link(change))?)
+}
+
+/// Adds or removes an address to which a link receives frames. It need not be a group's.
+fn change_group(
+    network: &dyn NetworkAdministration,
+    interface: u32,
+    number: u32,
+    fields: Fields<'_>,
+) -> Result<(), NetErrno> {
+    let (family, address) = (fields.u16(VALUE_AT), fields.array::<6>(VALUE_AT + 2));
+    let (Some(UNSPECIFIED), Some(address)) = (family, address) else {
+        return Err(NetErrno::EINVAL);
+    };
+    Ok(network.change(&match number {
+        command::ADD_GROUP => NetworkChange::LinkGroup { interface, address },
+        _ => NetworkChange::RemoveLinkGroup { interface, address },
+    })?)
 }

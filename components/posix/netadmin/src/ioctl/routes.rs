@@ -225,7 +225,10 @@ pub(super) fn neighbour(
     }
     if flags & PUBLISHED != 0 {
         // Nothing is answered for other hosts.
-        return Err(NetErrno::EOPNOTSUPP);
+        return Err(match number {
+            command::DELETE_NEIGHBOUR => NetErrno::ENOENT,
+            _ => NetErrno::EOPNOTSUPP,
+        });
     }
     let name = fields.bytes(DEVICE_AT, NAME_BYTES - 1).and_then(text).unwrap_or("");
     let link = if !name.is_empty() {

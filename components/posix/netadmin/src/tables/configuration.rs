@@ -266,7 +266,11 @@ pub fn groups6(network: &dyn NetworkAdministration) -> String {
 /// Returns `/proc/net/dev_mcast`: groups as addresses of Ethernet.
 pub fn hardware_groups(network: &dyn NetworkAdministration) -> String {
     let links = names(network);
-    let mut all: BTreeMap<(u32, [u8; 6]), u32> = BTreeMap::new();
+    let mut all: BTreeMap<(u32, [u8; 6]), (u32, u32)> = BTreeMap::new();
+    for link in network.links() {
+        let groups = link.groups.iter();
+        all.extend(groups.map(|one| ((link.index, one.address), (one.users, one.is_fixed.into()))));
+    }
     for one in network.memberships() {
         if links.get(&one.interface).is_none_or(|link| link.kind != LinkKind::Ethernet) {
             continue;
@@ -283,13 +287,13 @@ pub fn hardware_groups(network: &dyn NetworkAdministration) -> String {
                 [0x33, 0x33, low[0], low[1], low[2], low[3]]
             }
         };
-        let users = all.entry((one.interface, mac)).or_default();
+        let (users, _) = all.entry((one.interface, mac)).or_default();
         *users = users.saturating_add(1);
     }
     let mut text = String::new();
-    for ((index, mac), users) in all {
+    for ((index, mac), (users, fixed)) in all {
         let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
-        line!(text, "{index:<4} {:<15} {users:<5} {:<5} {hex}\n", name_of(&links, index), 0);
+        line!(text, "{index:<4} {:<15} {users:<5} {fixed:<5} {hex}\n", name_of(&links, index));
     }
     text
 }

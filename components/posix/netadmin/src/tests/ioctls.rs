@@ -116,6 +116,18 @@ fn neighbours_are_told_and_set() {
 }
 
 #[test]
+fn groups_of_a_link_are_added_and_removed() {
+    let value = [0, 0, 1, 0, 0x5e, 0, 0, 9];
+    let address = [1, 0, 0x5e, 0, 0, 9];
+    let changes = set(0x8931, "eth0", &value).unwrap();
+    assert_eq!(changes, [NetworkChange::LinkGroup { interface: 2, address }]);
+    let changes = set(0x8932, "eth0", &value).unwrap();
+    assert_eq!(changes, [NetworkChange::RemoveLinkGroup { interface: 2, address }]);
+    assert_eq!(set(0x8931, "eth0", &[1]), Err(NetErrno::EINVAL), "of a family");
+    assert_eq!(set(0x8931, "eth1", &value), Err(NetErrno::ENODEV));
+}
+
+#[test]
 fn ethtool_knows_the_driver() {
     let mut bytes = [0; ioctl::ETHTOOL_BYTES_MAX];
     bytes[0] = 3;

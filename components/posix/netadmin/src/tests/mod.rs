@@ -26,6 +26,10 @@ pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+fn group(users: u32, is_fixed: bool) -> LinkGroupRecord {
+    LinkGroupRecord { address: [1, 0, 0x5e, 0, 0, users as u8], users, is_fixed }
+}
+
 fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> LinkRecord {
     let is_card = kind == LinkKind::Ethernet;
     LinkRecord {
@@ -47,6 +51,7 @@ fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> Lin
         speed_mbit: None,
         alias: String::new(),
         driver: if is_card { "virtio_net" } else { "" }.into(),
+        groups: if is_card { vec![group(1, false), group(2, true)] } else { Vec::new() },
         counts: LinkCounts { rx_bytes: 1234, rx_packets: 12, ..LinkCounts::default() },
     }
 }

@@ -73,7 +73,8 @@ fn groups() {
     let text = tables::hardware_groups(&FakeNetwork::default());
     assert_eq!(
         text,
-        "2    eth0            1     0     01005e000001\n\
+        "2    eth0            2     0     01005e000001\n\
+         2    eth0            2     1     01005e000002\n\
          2    eth0            1     0     333300000001\n"
     );
 }
