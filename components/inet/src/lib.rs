@@ -33,7 +33,7 @@ pub use ip::{
 pub use service::{
     inet::{Inet, InetClock, RealTime},
     kept::KeptArea,
-    links::{LinkDetails, PacketLink, ReceivedFrame},
+    links::{LinkDetails, PacketLink, ReceivedFrame, device_work},
     streams::kept::{KeptListening, KeptPort, KeptSocket},
 };
 pub use sockets::{

@@ -19,13 +19,14 @@ mod stream_pieces;
 mod taps;
 #[cfg(test)]
 mod tests;
+mod tunnels;
 
 pub use administration::{
     AddressRecord, AddressSelector, AdministrationError, AdministrationObserver, EntryMode,
     InterfaceParameter, LinkChange, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord,
     MembershipRecord, NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice,
     NetworkParameter, ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord,
-    SocketProtocol, SocketRecord, SocketTimer, StackDrops, TableRecord, number,
+    SocketProtocol, SocketRecord, SocketTimer, StackDrops, TableRecord, TunnelRecord, number,
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
@@ -43,4 +44,7 @@ pub use stream::{Counters, SocketEvents, SocketObserver, Stream, StreamState};
 pub use taps::{
     FrameChecksum, FrameTap, LinkMembership, LinkTap, LinkTaps, SeenFrame, SentFrame, TapBinding,
     hardware, packet_kind,
+};
+pub use tunnels::{
+    Tunnel, TunnelArrival, TunnelEnd, TunnelLayer, TunnelRequest, TunnelState, Tunnels,
 };

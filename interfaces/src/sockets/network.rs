@@ -4,7 +4,7 @@
 //! and keeps. No call waits: a call that starts something ends at once, and the socket's observer hears of the end.
 use super::{
     DatagramQueue, IpOptions, Ipv4OptionList, LinkTaps, Membership, NetworkAdministration, Payload,
-    SocketError, Stream, StreamOptions,
+    SocketError, Stream, StreamOptions, Tunnels,
 };
 use crate::marshal::Marshal;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -328,6 +328,10 @@ pub trait Network: Send + Sync {
     ) -> Result<Arc<dyn DatagramSocket>, SocketError>;
     /// Returns the maker of taps of the links.
     fn taps(&self) -> Arc<dyn LinkTaps>;
+    /// Returns the maker of tunnels; `None` if the stack has none.
+    fn tunnels(&self) -> Option<Arc<dyn Tunnels>> {
+        None
+    }
     /// Returns the stack's administration.
     fn administration(&self) -> Arc<dyn NetworkAdministration>;
 }

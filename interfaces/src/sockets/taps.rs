@@ -28,6 +28,8 @@ pub mod hardware {
     pub const ETHERNET: u16 = 1;
     /// The loopback interface.
     pub const LOOPBACK: u16 = 772;
+    /// No header, and no addresses.
+    pub const NONE: u16 = 0xfffe;
 }
 
 /// The state of the transport's checksum of a frame that a tap sees.

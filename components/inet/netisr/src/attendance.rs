@@ -67,7 +67,7 @@ impl Attendance {
 }
 
 impl Attended {
-    /// Tells the interface of its link. Neighbours behind a link that went may be others when it comes back.
+    /// Tells the interface of its link.
     fn follow_link(&self, inet: &Inet, configuration: &Configuration) {
         let index = self.card.index();
         let Some(interface) = configuration.interface(index) else { return };
@@ -75,17 +75,7 @@ impl Attended {
         if interface.flags.contains(InterfaceFlags::RUNNING) == has_link {
             return;
         }
-        let _ = inet.stack().configure(|all| {
-            all.edit_interface(index, |one| {
-                one.flags.set(InterfaceFlags::RUNNING, has_link);
-                one.carrier_changes = one.carrier_changes.saturating_add(1);
-            })
-        });
-        if !has_link {
-            inet.stack().flush_neighbours(index);
-        } else if interface.is_up() {
-            inet.run(|stack, run| stack.start_ipv6(run, index));
-        }
+        inet.set_carrier(index, has_link);
     }
     /// Tells the card which packets to receive, if that has changed.
     fn set_filter(&mut self, configuration: &Configuration) {

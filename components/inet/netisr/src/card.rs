@@ -253,6 +253,7 @@ impl PacketLink for Card {
             mtu_max: mtu.into(),
             permanent_mac: Some(self.first_mac),
             statistics,
+            ..LinkDetails::default()
         }
     }
     fn set_mac(&self, mac: MacAddress) -> Result<(), AdministrationError> {

@@ -1,19 +1,13 @@
 //! Packets of the stack in the form that cards take.
 use crate::steering;
 use alloc::vec::Vec;
-use inet::{BufferChain, Departure, LinkOffloads, TransportOffload};
+use inet::{BufferChain, Departure, LinkOffloads, TransportOffload, device_work};
 use interfaces::nic::{
     HEADER_MAX, HeaderBytes, NicInfo, Offloads, Packet, PacketSegment, PartialChecksum,
-    Segmentation, SegmentationKind,
+    Segmentation,
 };
-use packet::ethernet::{self, ethertype};
+use packet::ethernet;
 use rt::{PAGE_BYTES, memory::Frame};
-
-/// Place of the checksum in the header of TCP, by which it differs from UDP's.
-const TCP_CHECKSUM: u8 = 16;
-/// Place of the flags in the header of TCP, and the flag CWR among them.
-const TCP_FLAGS: usize = 13;
-const CWR: u8 = 0x80;
 
 /// The properties of a card that packets for it depend on.
 #[derive(Clone, Copy, Debug)]
@@ -83,25 +77,12 @@ impl Limits {
         headers: &[u8],
         offload: TransportOffload,
     ) -> Option<(PartialChecksum, Option<Segmentation>)> {
-        let start = headers.len().checked_sub(offload.header_length.into())?;
-        let transport = headers.get(start..)?;
-        let is_tcp = offload.checksum_offset == TCP_CHECKSUM;
-        let is_version6 =
-            headers.get(12..ethernet::HEADER_LENGTH)? == ethertype::IPV6.to_be_bytes();
-        let kind = match (is_tcp, is_version6) {
-            (true, false) => SegmentationKind::Tcp4,
-            (true, true) => SegmentationKind::Tcp6,
-            (false, _) => SegmentationKind::Udp,
-        };
+        let (checksum, segmentation) = device_work(headers, ethernet::HEADER_LENGTH, offload)?;
         // A card that does not know ECN repeats the flag in each segment.
-        let has_ecn = is_tcp
-            && self.offloads.contains(Offloads::SEND_ECN)
-            && transport.get(TCP_FLAGS).is_some_and(|flags| flags & CWR != 0);
-        let header_length = u16::try_from(headers.len()).ok()?;
+        let knows_ecn = self.offloads.contains(Offloads::SEND_ECN);
         let segmentation =
-            offload.segment.map(|size| Segmentation { kind, size, header_length, has_ecn });
-        let offset = offload.checksum_offset.into();
-        Some((PartialChecksum { start: u16::try_from(start).ok()?, offset }, segmentation))
+            segmentation.map(|one| Segmentation { has_ecn: one.has_ecn && knows_ecn, ..one });
+        Some((checksum, segmentation))
     }
 }
 

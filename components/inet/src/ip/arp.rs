@@ -80,6 +80,9 @@ impl<B: Buffer> Stack<B> {
         (address, mac): (IpAddr, Option<MacAddress>),
         lesson: Lesson,
     ) -> bool {
+        if interface.is_headerless() {
+            return false;
+        }
         let (key, times) = ((interface.index, address), neighbour_times(interface));
         let learned = self.neighbours.lock().learn(key, mac, lesson, times, run.now_ns);
         if let Some(mac) = mac {

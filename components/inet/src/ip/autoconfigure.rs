@@ -10,7 +10,7 @@ use crate::{
     },
     tables::{
         autoconfiguration::ConfigurationEvent,
-        configuration::{ChangeError, Configuration},
+        configuration::{ChangeError, Configuration, resolves},
         interface::{AddressFlags, Interface, InterfaceAddress, InterfaceIndex},
         routes::{Route, TableId, maker},
     },
@@ -53,8 +53,10 @@ impl<B: Buffer> Stack<B> {
         mut address: InterfaceAddress,
     ) -> Result<(), ChangeError> {
         let is_loopback = index == InterfaceIndex::LOOPBACK;
+        // Without questions for neighbours there is none for a duplicate (`addrconf_dad_begin`).
+        let can_ask = run.configuration.interface(index).is_none_or(resolves);
         let probed = match address.address {
-            IpAddr::V6(one) if !address.flags.contains(AddressFlags::NODAD) && !is_loopback => {
+            IpAddr::V6(one) if !address.flags.contains(AddressFlags::NODAD) && can_ask => {
                 address.flags |= AddressFlags::TENTATIVE;
                 Some(one)
             }
@@ -67,6 +69,9 @@ impl<B: Buffer> Stack<B> {
         {
             // Membership in the group of an address is told to routers and switches before the first probe.
             let _ = self.join_group(run, index, solicited_node(one).into());
+            if !can_ask {
+                self.ask_routers(run, index, one);
+            }
         }
         if let Some(one) = probed {
             let at_ns = run.now_ns.saturating_add(self.random.below(DELAY_NS));
@@ -156,6 +161,9 @@ impl<B: Buffer> Stack<B> {
         let mut bytes = Vec::from(*b"rfc7217");
         bytes.extend(bits.to_be_bytes());
         bytes.extend(interface.mac);
+        if interface.is_headerless() {
+            bytes.extend(interface.index.0.to_be_bytes());
+        }
         bytes.push(counter);
         Ipv6Addr::from_bits(bits | u128::from(self.random.hash(&bytes)))
     }
@@ -237,7 +245,8 @@ impl<B: Buffer> Stack<B> {
                     let Some(interface) = self.up(run, index) else { continue };
                     let source = interface.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
                     let option = [NdpOption::SourceLink(interface.mac)];
-                    let options = if source.is_unspecified() { &[][..] } else { &option };
+                    let has_none = source.is_unspecified() || interface.is_headerless();
+                    let options = if has_none { &[][..] } else { &option };
                     let message = NdpMessage::RouterSolicitation;
                     self.send_ndp(run, interface, (source, ALL_ROUTERS), &message, options);
                 }
@@ -250,7 +259,12 @@ impl<B: Buffer> Stack<B> {
         let _ = self.configure(|all| {
             all.edit_address(index, address.into(), |one| one.flags -= AddressFlags::TENTATIVE)
         });
-        let asks = run.configuration.interface(index).is_some_and(|one| one.ipv6.is_autoconfigured);
+        self.ask_routers(run, index, address);
+    }
+    /// Asks for routers once an address of the link is in use.
+    fn ask_routers(&self, run: &StackRun<'_, B>, index: InterfaceIndex, address: Ipv6Addr) {
+        let interface = self.up(run, index);
+        let asks = interface.is_some_and(|one| one.ipv6.is_autoconfigured);
         if address.is_unicast_link_local() && asks {
             let at_ns = run.now_ns.saturating_add(self.random.below(DELAY_NS));
             self.autoconfiguration.lock().solicit(index, at_ns);

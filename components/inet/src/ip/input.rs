@@ -32,6 +32,10 @@ impl<B: Buffer> Stack<B> {
         let Some(interface) = self.up(run, index) else {
             return self.dropped(DropReason::InterfaceDown);
         };
+        if interface.is_headerless() {
+            let origin = PacketOrigin { interface: index, cast: Cast::Unicast, is_looped: false };
+            return self.input_packet(run, origin, frame);
+        }
         let Ok(parsed) = Ethernet::parse(frame.head()) else {
             return self.dropped(DropReason::Malformed);
         };

@@ -121,8 +121,9 @@ impl<B: Buffer> Stack<B> {
         let (flags, receiver) =
             if is_probe { (flags, ALL_NODES) } else { (flags | NeighbourFlags::SOLICITED, source) };
         let message = NdpMessage::NeighbourAdvertisement { flags, target };
-        let option = NdpOption::TargetLink(interface.mac);
-        self.send_ndp(run, interface, (target, receiver), &message, &[option]);
+        let option = [NdpOption::TargetLink(interface.mac)];
+        let options = if interface.is_headerless() { &[][..] } else { &option };
+        self.send_ndp(run, interface, (target, receiver), &message, options);
     }
     fn input_advertisement(
         &self,

@@ -184,13 +184,17 @@ impl<B: Buffer> Stack<B> {
             return self.dropped(DropReason::InterfaceDown);
         };
         let origin = PacketOrigin { interface: interface.index, cast: path.cast, is_looped: true };
-        if path.is_local || !resolves(interface) {
+        if path.is_local || interface.is_loopback() {
             run.events.add(PacketEvent::LoopPackets, 1);
             run.events.add(PacketEvent::LoopOctets, packet.length() as u64);
             run.looped.push_back((origin, packet));
             return;
         }
         let mac = match (path.cast, path.next_hop) {
+            // Without addresses on the link, or without questions for them, there is nobody else to send to.
+            (Cast::Unicast, _) if !resolves(interface) => {
+                return self.send_frame(run, interface, interface.mac, packet);
+            }
             (Cast::Unicast, next_hop) => {
                 return self.send_to_neighbour(run, interface, next_hop, packet);
             }
@@ -230,7 +234,7 @@ impl<B: Buffer> Stack<B> {
         let kind = packet.headers.family().ethertype();
         self.send_link(run, interface, (mac, kind), packet);
     }
-    /// Puts the header of Ethernet in front, and gives the packet away.
+    /// Puts the header of the link in front, if it has one, and gives the packet away.
     pub(crate) fn send_link(
         &self,
         run: &mut StackRun<'_, B>,
@@ -238,10 +242,13 @@ impl<B: Buffer> Stack<B> {
         (mac, kind): (MacAddress, u16),
         mut packet: Departure<B>,
     ) {
-        let header = EthernetHeader::new(mac, interface.mac, kind);
         if !interface.is_up() {
             return self.dropped(DropReason::InterfaceDown);
         }
+        if interface.is_headerless() {
+            return run.surroundings.transmit(interface.index, packet);
+        }
+        let header = EthernetHeader::new(mac, interface.mac, kind);
         match packet.headers.prepend(header.as_bytes()) {
             Ok(()) => run.surroundings.transmit(interface.index, packet),
             Err(NoHeadroom) => self.dropped(DropReason::NoMemory),

@@ -10,11 +10,15 @@ use super::{
     passage::{Passage, PassagePool, PendingPacket},
     streams::Streams,
     taps::Taps,
+    tunnels::TunnelTable,
 };
 use crate::{
     base::packets::{Arrival, HEAD_MIN},
     ip::stack::{Stack, StackRun},
-    tables::interface::{InterfaceIndex, LinkOffloads},
+    tables::{
+        configuration::ChangeError,
+        interface::{InterfaceFlags, InterfaceIndex, LinkOffloads},
+    },
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -72,6 +76,7 @@ pub struct Inet {
     passages: PassagePool,
     observers: AdministrationObservers,
     taps: Arc<Taps>,
+    tunnels: Arc<TunnelTable>,
     /// The time at which the thread of timers looks again.
     next_poll_ns: AtomicU64,
     timer_event: Event,
@@ -96,6 +101,7 @@ impl Inet {
             passages: PassagePool::new(),
             observers: AdministrationObservers::new(),
             taps: Arc::new(Taps::new()),
+            tunnels: Arc::new(TunnelTable::new()),
             next_poll_ns: AtomicU64::new(u64::MAX),
             timer_event: Event::new(),
             phase: AtomicU8::new(StackPhase::Running as u8),
@@ -118,6 +124,27 @@ impl Inet {
         let _ = self
             .stack
             .configure(|all| all.edit_interface(interface, |one| one.offloads = offloads));
+    }
+    /// Sets whether the link of an interface has a carrier. Neighbours behind a link that went may be others when it comes back.
+    pub fn set_carrier(&self, interface: InterfaceIndex, has_carrier: bool) {
+        let result = self.stack.configure(|all| {
+            let found = all.interface(interface).ok_or(ChangeError::Missing)?;
+            if found.flags.contains(InterfaceFlags::RUNNING) == has_carrier {
+                return Err(ChangeError::Exists);
+            }
+            let is_up = found.is_up();
+            all.edit_interface(interface, |one| {
+                one.flags.set(InterfaceFlags::RUNNING, has_carrier);
+                one.carrier_changes = one.carrier_changes.saturating_add(1);
+            })?;
+            Ok(is_up)
+        });
+        match result {
+            Ok(_) if !has_carrier => self.stack.flush_neighbours(interface),
+            Ok(true) => self.run(|stack, run| stack.start_ipv6(run, interface)),
+            // It is off, or as it was, or gone.
+            _ => {}
+        }
     }
     /// Makes the stack one that has a successor, or is about to get one ([`Inet::restore_stream`]): it takes no frames, runs no
     /// timers, and the end of a handle does not end the connection.
@@ -231,6 +258,10 @@ impl Inet {
     /// Returns the taps.
     pub(crate) fn taps(&self) -> &Arc<Taps> {
         &self.taps
+    }
+    /// Returns the tunnels.
+    pub(crate) fn tunnel_table(&self) -> &Arc<TunnelTable> {
+        &self.tunnels
     }
     /// Returns the observers of changes.
     pub(crate) fn observers(&self) -> &AdministrationObservers {

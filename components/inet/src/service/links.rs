@@ -2,19 +2,51 @@
 use crate::{
     base::{
         buffer::BufferChain,
-        packets::{Departure, TransportChecksum},
+        packets::{Departure, TransportChecksum, TransportOffload},
     },
     tables::interface::{InterfaceIndex, LinkOffloads},
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
-    nic::{MacAddress, NicStatistics, PacketSegment},
-    sockets::AdministrationError,
+    nic::{
+        MacAddress, NicStatistics, PacketSegment, PartialChecksum, Segmentation, SegmentationKind,
+    },
+    sockets::{AdministrationError, LinkCounts, TunnelRecord},
 };
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
     static LINKS = "inet.links";
+}
+
+/// Place of the checksum in the header of TCP, by which it differs from UDP's.
+const TCP_CHECKSUM: u8 = 16;
+/// Place of the flags in the header of TCP, and the flag CWR among them.
+const TCP_FLAGS: usize = 13;
+const CWR: u8 = 0x80;
+
+/// Returns the work that is left to the device that gets a packet of these headers, of which the link has the first `link_length`
+/// bytes. `None` if the headers do not have what the work is about.
+pub fn device_work(
+    headers: &[u8],
+    link_length: usize,
+    offload: TransportOffload,
+) -> Option<(PartialChecksum, Option<Segmentation>)> {
+    let start = headers.len().checked_sub(offload.header_length.into())?;
+    let transport = headers.get(start..)?;
+    let is_tcp = offload.checksum_offset == TCP_CHECKSUM;
+    let is_version6 = headers.get(link_length)? >> 4 == 6;
+    let kind = match (is_tcp, is_version6) {
+        (true, false) => SegmentationKind::Tcp4,
+        (true, true) => SegmentationKind::Tcp6,
+        (false, _) => SegmentationKind::Udp,
+    };
+    let has_ecn = is_tcp && transport.get(TCP_FLAGS).is_some_and(|flags| flags & CWR != 0);
+    let header_length = u16::try_from(headers.len()).ok()?;
+    let segmentation =
+        offload.segment.map(|size| Segmentation { kind, size, header_length, has_ecn });
+    let offset = offload.checksum_offset.into();
+    Some((PartialChecksum { start: u16::try_from(start).ok()?, offset }, segmentation))
 }
 
 /// The sending side of a card.
@@ -38,6 +70,14 @@ pub trait PacketLink: Send + Sync {
         let _ = mac;
         Err(AdministrationError::Unsupported)
     }
+    /// Returns whether a user may give the link a carrier, or take it.
+    ///
+    /// # Errors
+    /// `Unsupported` if the device has its own, `NotPermitted` if nobody is at the other end.
+    fn check_carrier(&self, has_carrier: bool) -> Result<(), AdministrationError> {
+        let _ = has_carrier;
+        Err(AdministrationError::Unsupported)
+    }
 }
 
 /// The properties of a device that do not concern the stack.
@@ -53,6 +93,10 @@ pub struct LinkDetails {
     pub mtu_max: u32,
     /// The address that the device was made with.
     pub permanent_mac: Option<MacAddress>,
+    /// Origin of the address that it has (`NET_ADDR_*`).
+    pub mac_origin: u8,
+    /// Properties and counts of an interface whose other end is a program.
+    pub tunnel: Option<(TunnelRecord, LinkCounts)>,
     /// Its counts.
     pub statistics: NicStatistics,
 }

@@ -12,3 +12,4 @@ mod outside;
 mod passage;
 pub mod streams;
 mod taps;
+mod tunnels;

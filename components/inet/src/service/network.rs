@@ -5,11 +5,12 @@ use super::{
     inet::{Inet, InetClock},
     streams::handle,
     taps::StackTaps,
+    tunnels::StackTunnels,
 };
 use alloc::sync::Arc;
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, DatagramSocket, LinkTaps, Network, NetworkAdministration,
-    SocketError, SocketFamilies, SocketOwner, Stream, StreamSocket,
+    SocketError, SocketFamilies, SocketOwner, Stream, StreamSocket, Tunnels,
 };
 
 impl Inet {
@@ -19,6 +20,7 @@ impl Inet {
         let teller = ConfigurationTeller::new(Arc::downgrade(&inet));
         inet.stack().watch(Arc::new(teller));
         inet.stack().watch(inet.taps().clone());
+        inet.stack().watch(inet.tunnel_table().clone());
         inet
     }
 }
@@ -43,6 +45,9 @@ impl Network for Inet {
     }
     fn taps(&self) -> Arc<dyn LinkTaps> {
         Arc::new(StackTaps::new(self.weak()))
+    }
+    fn tunnels(&self) -> Option<Arc<dyn Tunnels>> {
+        Some(Arc::new(StackTunnels::new(self.weak())))
     }
     fn administration(&self) -> Arc<dyn NetworkAdministration> {
         Arc::new(StackAdministration::new(self.weak()))

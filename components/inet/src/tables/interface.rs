@@ -3,7 +3,7 @@ use crate::base::address::{AddressScope, Prefix};
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
 use interfaces::{marshal::Marshal, marshal_flags, sockets::hardware};
-use packet::MacAddress;
+use packet::{MacAddress, ethernet};
 
 /// The number of an interface, not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Marshal)]
@@ -12,7 +12,7 @@ pub struct InterfaceIndex(pub u32);
 impl InterfaceIndex {
     /// The loopback interface.
     pub const LOOPBACK: InterfaceIndex = InterfaceIndex(1);
-    /// Returns `ARPHRD_*` of the interface.
+    /// Returns `ARPHRD_*` of a card or of loopback of this number.
     pub fn hardware(self) -> u16 {
         if self == InterfaceIndex::LOOPBACK { hardware::LOOPBACK } else { hardware::ETHERNET }
     }
@@ -28,6 +28,8 @@ bitflags::bitflags! {
         const BROADCAST = 1 << 1;
         /// Loopback.
         const LOOPBACK = 1 << 3;
+        /// Has two ends, and no header of a link.
+        const POINTOPOINT = 1 << 4;
         /// Has a carrier.
         const RUNNING = 1 << 6;
         /// Resolves no addresses.
@@ -176,6 +178,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Flags.
     pub flags: InterfaceFlags,
+    /// Type of its hardware (`ARPHRD_*`).
+    pub hardware: u16,
     /// Its address on the link.
     pub mac: MacAddress,
     /// Its addresses, in the order in which they came.
@@ -207,6 +211,13 @@ impl Interface {
         let flags = InterfaceFlags::BROADCAST | InterfaceFlags::MULTICAST;
         Interface::new(index, name, flags, (mac, mtu))
     }
+    /// Returns an interface of packets of IP without a header of a link, switched off.
+    pub fn headerless(index: InterfaceIndex, name: &str, mtu: u32) -> Interface {
+        let flags = InterfaceFlags::POINTOPOINT | InterfaceFlags::NOARP | InterfaceFlags::MULTICAST;
+        let mut interface = Interface::new(index, name, flags, ([0; 6], mtu));
+        interface.hardware = hardware::NONE;
+        interface
+    }
     /// Returns the loopback interface without addresses, switched on.
     pub fn loopback() -> Interface {
         let flags = InterfaceFlags::UP | InterfaceFlags::RUNNING | InterfaceFlags::LOOPBACK;
@@ -232,6 +243,7 @@ impl Interface {
             name: name.into(),
             mtu,
             flags,
+            hardware: index.hardware(),
             mac,
             addresses: Vec::new(),
             groups: BTreeMap::new(),
@@ -251,6 +263,14 @@ impl Interface {
     /// Returns whether it is loopback.
     pub fn is_loopback(&self) -> bool {
         self.flags.contains(InterfaceFlags::LOOPBACK)
+    }
+    /// Returns whether its packets have no header of a link.
+    pub fn is_headerless(&self) -> bool {
+        self.flags.contains(InterfaceFlags::POINTOPOINT)
+    }
+    /// Returns the bytes of the link's header.
+    pub fn header_length(&self) -> usize {
+        if self.is_headerless() { 0 } else { ethernet::HEADER_LENGTH }
     }
     /// Returns the entry of `address`.
     pub fn address(&self, address: IpAddr) -> Option<&InterfaceAddress> {

@@ -13,6 +13,7 @@ mod service;
 mod smoltcp;
 mod sockets;
 pub(crate) mod streams;
+mod tunnels;
 mod udp;
 mod udp_direct;
 mod version6;

@@ -82,6 +82,8 @@ pub struct LinkChange {
     pub transmit_queue: Option<u32>,
     /// Text of the user's choice.
     pub alias: Option<String>,
+    /// Carrier. `Unsupported` if the device has its own, `NotPermitted` if nobody is at the other end.
+    pub has_carrier: Option<bool>,
 }
 
 /// The treatment of an entry that is there already: `NLM_F_CREATE`, `NLM_F_EXCL`, `NLM_F_REPLACE` and `NLM_F_APPEND`.
@@ -117,6 +119,8 @@ pub struct AddressSelector {
 pub enum NetworkChange {
     /// Changes an interface. `NoDevice`, and those of [`LinkChange`].
     Link(LinkChange),
+    /// Removes the interface of this number. `NoDevice`, `Unsupported` for one that no program made.
+    RemoveLink(u32),
     /// Adds an address, or changes its lifetimes, flags and metric. `NoDevice`, `Exists`, `Invalid`; `NoEntry` for a change of none.
     /// Its times of making and change do not count.
     Address(AddressRecord, EntryMode),

@@ -15,7 +15,7 @@ pub use parameters::{InterfaceParameter, NetworkParameter, ParameterScope};
 pub use records::{
     AddressRecord, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord, MembershipRecord,
     NeighbourRecord, RouteMetrics, RouteRecord, SocketProtocol, SocketRecord, SocketTimer,
-    TableRecord, number,
+    TableRecord, TunnelRecord, number,
 };
 pub use rules::RuleRecord;
 

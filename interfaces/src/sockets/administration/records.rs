@@ -95,16 +95,23 @@ pub enum LinkKind {
     Loopback,
     /// Ethernet (`ARPHRD_ETHER`).
     Ethernet,
+    /// Packets of IP without a header of a link, between two ends (`ARPHRD_NONE`).
+    Headerless,
 }
 
-impl LinkKind {
-    /// Returns `ARPHRD_*` of the type.
-    pub fn hardware(self) -> u16 {
-        match self {
-            LinkKind::Loopback => hardware::LOOPBACK,
-            LinkKind::Ethernet => hardware::ETHERNET,
-        }
-    }
+/// The properties of an interface whose other end is a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
+pub struct TunnelRecord {
+    /// `IFF_TUN` or `IFF_TAP`, with those of `IFF_NO_PI`, `IFF_VNET_HDR`, `IFF_MULTI_QUEUE` and so on, and `IFF_PERSIST`.
+    pub flags: u32,
+    /// The user and the group that may be at the end, beside those that may administer the network.
+    pub owner: Option<u32>,
+    /// The group.
+    pub group: Option<u32>,
+    /// Queues with a program at their end.
+    pub queues: u32,
+    /// Queues that programs have taken out of use.
+    pub disabled_queues: u32,
 }
 
 /// Counts of an interface (`struct rtnl_link_stats64`), with the names of Linux.
@@ -120,6 +127,7 @@ pub struct LinkCounts {
     pub rx_dropped: u64,
     pub tx_dropped: u64,
     pub multicast: u64,
+    pub rx_frame_errors: u64,
     pub rx_nohandler: u64,
 }
 
@@ -143,6 +151,8 @@ pub struct LinkRecord {
     pub name: String,
     /// Type.
     pub kind: LinkKind,
+    /// `ARPHRD_*`.
+    pub hardware: u16,
     /// `IFF_*`, as SIOCGIFFLAGS tells them, with `IFF_LOWER_UP` (bit 16).
     pub flags: u32,
     /// Bytes of a packet without the header of the link, at most.
@@ -153,6 +163,8 @@ pub struct LinkRecord {
     pub mtu_max: u32,
     /// Address on the link.
     pub mac: [u8; 6],
+    /// Origin of the address: 0 the device, 1 chance, 3 a user (`NET_ADDR_*`).
+    pub mac_origin: u8,
     /// Address of all stations of the link.
     pub broadcast: [u8; 6],
     /// Address that the device was made with; `None` if it has none.
@@ -175,8 +187,18 @@ pub struct LinkRecord {
     pub driver: Cow<'static, str>,
     /// Groups of the link that users ask for.
     pub groups: Vec<LinkGroupRecord>,
+    /// Properties of an interface whose other end is a program.
+    pub tunnel: Option<TunnelRecord>,
     /// Counts.
     pub counts: LinkCounts,
+}
+
+impl LinkRecord {
+    /// Returns the bytes of its address on the link.
+    pub fn address_length(&self) -> usize {
+        let has_none = self.kind == LinkKind::Headerless && self.hardware != hardware::ETHERNET;
+        if has_none { 0 } else { self.mac.len() }
+    }
 }
 
 /// An address of an interface.

@@ -199,6 +199,7 @@ variants! {
     }
     NetworkChange {
         |from| Link(Sample::sample(from));
+        |from| RemoveLink(Sample::sample(from));
         |from| Address(Sample::sample(from), Sample::sample(from));
         |from| RemoveAddress(Sample::sample(from));
         |from| Route(Sample::sample(from), Sample::sample(from));
@@ -261,16 +262,16 @@ structures! {
     ErrorReport { error carrier message mtu destination payload }
     TapBinding { interface protocol }
     RouteQuery { destination source interface protocol ports type_of_service mark user }
-    LinkChange { index flags mtu mac name transmit_queue alias }
+    LinkChange { index flags mtu mac name transmit_queue alias has_carrier }
     AddressSelector { interface address label prefix_length }
     LinkCounts {
         rx_packets tx_packets rx_bytes tx_bytes rx_errors tx_errors rx_dropped tx_dropped multicast
-        rx_nohandler
+        rx_frame_errors rx_nohandler
     }
+    TunnelRecord { flags owner group queues disabled_queues }
     LinkRecord {
-        index name kind flags mtu mtu_min mtu_max mac broadcast permanent_mac transmit_queue
-        operational has_carrier carrier_changes queues speed_mbit alias driver groups
-        counts
+        index name kind hardware flags mtu mtu_min mtu_max mac mac_origin broadcast permanent_mac transmit_queue
+        operational has_carrier carrier_changes queues speed_mbit alias driver groups tunnel counts
     }
     LinkGroupRecord { address users is_fixed }
     AddressRecord {

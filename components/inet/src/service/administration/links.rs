@@ -1,7 +1,7 @@
 //! Changes of interfaces.
 use super::records::{self, MTU6_MIN, mtu_range};
 use crate::{
-    service::{inet::Inet, links::LinkDetails},
+    service::{inet::Inet, links::LinkDetails, tunnels},
     tables::{
         configuration::ChangeError,
         interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
@@ -52,6 +52,9 @@ pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), Administrat
     let is_switched =
         mask.contains(InterfaceFlags::UP) && flags.contains(InterfaceFlags::UP) != old.is_up();
     let goes_up = is_switched && !old.is_up();
+    if let Some(has_carrier) = change.has_carrier {
+        inet.set_carrier(index, has_carrier);
+    }
     if is_switched && !goes_up {
         switch_off(inet, old);
     }
@@ -123,6 +126,33 @@ pub(super) fn remove_group(
     })
 }
 
+/// Removes an interface that a program made.
+///
+/// # Errors
+/// `NoDevice`, `Unsupported` for other ones.
+pub(super) fn remove(inet: &Inet, index: InterfaceIndex) -> Result<(), AdministrationError> {
+    let view = inet.stack().view();
+    view.configuration.interface(index).ok_or(AdministrationError::NoDevice)?;
+    if tunnels::remove(inet, index) { Ok(()) } else { Err(AdministrationError::Unsupported) }
+}
+
+/// Takes an interface with its addresses and routes away: first it is switched off, as far as observers can see.
+pub(in crate::service) fn take_away(inet: &Inet, index: InterfaceIndex) {
+    let view = inet.stack().view();
+    let Some(old) = view.configuration.interface(index) else { return };
+    if old.is_up() {
+        let off = LinkChange {
+            index: index.0,
+            flags: Some((0, InterfaceFlags::UP.bits())),
+            ..LinkChange::default()
+        };
+        // One that is gone meanwhile is off.
+        let _ = change(inet, &off);
+    }
+    let _ = inet.stack().configure(|all| all.remove_interface(index));
+    inet.set_link(index, None);
+}
+
 /// Checks all parts of a change before the first is made.
 fn check(inet: &Inet, old: &Interface, change: &LinkChange) -> Result<(), AdministrationError> {
     let device = inet.link(old.index);
@@ -141,6 +171,10 @@ fn check(inet: &Inet, old: &Interface, change: &LinkChange) -> Result<(), Admini
         if device.is_none() {
             return Err(AdministrationError::Unsupported);
         }
+    }
+    if let Some(has_carrier) = change.has_carrier {
+        let device = device.as_ref().ok_or(AdministrationError::Unsupported)?;
+        device.check_carrier(has_carrier)?;
     }
     if let Some(name) = change.name.as_ref().filter(|name| **name != old.name) {
         if old.is_up() {

@@ -11,12 +11,12 @@
 //! | `counters` | counters of packets and events, and drops by reason |
 mod addresses;
 mod counters;
-mod links;
+pub(super) mod links;
 mod neighbours;
 mod notices;
 pub(crate) mod observers;
 mod parameters;
-mod records;
+pub(super) mod records;
 mod routes;
 mod sockets;
 #[cfg(test)]
@@ -149,6 +149,7 @@ impl NetworkAdministration for StackAdministration {
         let inet = self.inet.upgrade().ok_or(AdministrationError::NetworkDown)?;
         match change {
             NetworkChange::Link(change) => links::change(&inet, change),
+            NetworkChange::RemoveLink(index) => links::remove(&inet, records::index(*index)),
             NetworkChange::Address(record, mode) => addresses::add(&inet, record, *mode),
             NetworkChange::RemoveAddress(selector) => addresses::remove(&inet, selector),
             NetworkChange::Route(record, mode) => routes::add(&inet, record, *mode),

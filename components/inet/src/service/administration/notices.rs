@@ -171,7 +171,8 @@ fn gone_addresses(
 /// Returns whether users see a difference between two states of an interface.
 fn is_link_new(one: &Interface, next: &Interface) -> bool {
     let key = |interface: &Interface| {
-        (interface.flags, interface.mtu, interface.mac, interface.transmit_queue)
+        let Interface { flags, mtu, mac, transmit_queue, hardware, .. } = *interface;
+        (flags, mtu, mac, transmit_queue, hardware)
     };
     key(one) != key(next) || (&one.name, &one.alias) != (&next.name, &next.alias)
 }

@@ -51,26 +51,39 @@ pub(super) fn flags(interface: &Interface) -> u32 {
 }
 
 /// Describes an interface.
-pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
+pub(in crate::service) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
     let device = inet.link(interface.index);
     let details = device.map_or_else(LinkDetails::default, |device| device.details());
     let has_carrier = interface.flags.contains(InterfaceFlags::RUNNING);
     let is_loopback = interface.is_loopback();
     let (mtu_min, mtu_max) = mtu_range(interface, &details);
+    let tunnel = details.tunnel.as_ref();
+    // Linux looks at the carrier of a device that was made with one when that changes.
+    let is_unwatched = is_loopback || tunnel.is_some() && interface.carrier_changes == 0;
     let counts = &details.statistics;
     LinkRecord {
         index: interface.index.0,
         name: interface.name.clone(),
-        kind: if is_loopback { LinkKind::Loopback } else { LinkKind::Ethernet },
+        kind: match interface.is_headerless() {
+            _ if is_loopback => LinkKind::Loopback,
+            true => LinkKind::Headerless,
+            false => LinkKind::Ethernet,
+        },
+        hardware: interface.hardware,
         flags: flags(interface),
         mtu: interface.mtu,
         mtu_min,
         mtu_max,
         mac: interface.mac,
-        broadcast: if is_loopback { [0; 6] } else { [0xff; 6] },
+        mac_origin: details.mac_origin,
+        broadcast: if interface.flags.contains(InterfaceFlags::BROADCAST) {
+            [0xff; 6]
+        } else {
+            [0; 6]
+        },
         permanent_mac: details.permanent_mac,
         transmit_queue: interface.transmit_queue,
-        operational: match (is_loopback, interface.is_up() && has_carrier) {
+        operational: match (is_unwatched, interface.is_up() && has_carrier) {
             (true, true) => UNKNOWN,
             (false, true) => OPERATES,
             (_, false) => DOWN,
@@ -82,10 +95,11 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
         alias: interface.alias.clone(),
         driver: details.driver.into(),
         groups: link_groups(interface),
-        counts: if is_loopback {
-            counters::of_loopback(inet)
-        } else {
-            LinkCounts {
+        tunnel: tunnel.map(|(record, _)| *record),
+        counts: match tunnel {
+            _ if is_loopback => counters::of_loopback(inet),
+            Some((_, counts)) => *counts,
+            None => LinkCounts {
                 rx_packets: counts.received_packets,
                 tx_packets: counts.sent_packets,
                 rx_bytes: counts.received_bytes,
@@ -94,7 +108,7 @@ pub(super) fn link(inet: &Inet, interface: &Interface) -> LinkRecord {
                 tx_errors: counts.send_errors,
                 rx_dropped: counts.receive_dropped,
                 ..LinkCounts::default()
-            }
+            },
         },
     }
 }

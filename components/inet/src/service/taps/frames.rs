@@ -5,6 +5,7 @@ use crate::{
         buffer::BufferChain,
         packets::{Arrival, Departure, PacketParts, TransportChecksum},
     },
+    service::tunnels::protocol_of as protocol_of_packet,
     tables::interface::{Interface, InterfaceIndex},
 };
 use bpf::PacketBytes;
@@ -41,6 +42,15 @@ fn protocol_of(header: &EthernetHeader) -> u16 {
     }
 }
 
+/// Returns the state of the checksum of a packet that came.
+fn checksum_of_received(frame: &Arrival<'_, PacketSegment>) -> FrameChecksum {
+    match frame.checksum() {
+        TransportChecksum::Unverified => FrameChecksum::Unknown,
+        TransportChecksum::Verified => FrameChecksum::Verified,
+        TransportChecksum::Partial => FrameChecksum::Partial,
+    }
+}
+
 /// Returns the state of the checksum of a packet that is sent.
 fn checksum_of(packet: &Departure<PacketSegment>) -> FrameChecksum {
     match packet.offload {
@@ -59,17 +69,51 @@ fn kind_of(destination: MacAddress, own: MacAddress) -> u8 {
     }
 }
 
+/// The link of a frame: number of the interface, its address, and the type of its hardware.
+#[derive(Clone, Copy)]
+struct FrameLink {
+    index: InterfaceIndex,
+    own: MacAddress,
+    hardware: u16,
+}
+
+impl FrameLink {
+    fn of(interface: &Interface) -> FrameLink {
+        let Interface { index, mac, hardware, .. } = *interface;
+        FrameLink { index, own: mac, hardware }
+    }
+    /// Returns the packet of an interface whose packets have no header.
+    fn headerless<'f>(
+        self,
+        protocol: u16,
+        checksum: FrameChecksum,
+        bytes: &'f dyn PacketBytes,
+    ) -> SeenFrame<'f> {
+        SeenFrame {
+            interface: self.index.0,
+            hardware: self.hardware,
+            kind: packet_kind::HOST,
+            protocol,
+            source: self.own,
+            link_length: 0,
+            checksum,
+            at_ns: rt::time::wall_ns(),
+            bytes,
+        }
+    }
+}
+
 /// Returns a frame with the header of Ethernet in `head`; `None` if it is too short for one.
 fn frame_of<'f>(
     head: &[u8],
-    (index, own): (InterfaceIndex, MacAddress),
+    FrameLink { index, own, hardware }: FrameLink,
     checksum: FrameChecksum,
     bytes: &'f dyn PacketBytes,
 ) -> Option<SeenFrame<'f>> {
     let header = Ethernet::parse(head).ok()?.header;
     Some(SeenFrame {
         interface: index.0,
-        hardware: index.hardware(),
+        hardware,
         kind: kind_of(header.destination, own),
         protocol: protocol_of(header),
         source: header.source,
@@ -83,16 +127,24 @@ fn frame_of<'f>(
 impl Taps {
     /// Shows a frame that came by a card.
     pub(crate) fn received(&self, interface: &Interface, frame: &Arrival<'_, PacketSegment>) {
-        let checksum = match frame.checksum() {
-            TransportChecksum::Unverified => FrameChecksum::Unknown,
-            TransportChecksum::Verified => FrameChecksum::Verified,
-            TransportChecksum::Partial => FrameChecksum::Partial,
-        };
+        if interface.is_headerless() {
+            return self.received_as(interface, frame, protocol_of_packet(frame.head()));
+        }
         let bytes = ReceivedParts(frame);
-        let link = (interface.index, interface.mac);
+        let (link, checksum) = (FrameLink::of(interface), checksum_of_received(frame));
         if let Some(frame) = frame_of(frame.head(), link, checksum, &bytes) {
             self.show(&frame, None);
         }
+    }
+    /// Shows a packet without a header of a link, whose EtherType the sender has told.
+    pub(crate) fn received_as(
+        &self,
+        interface: &Interface,
+        packet: &Arrival<'_, PacketSegment>,
+        protocol: u16,
+    ) {
+        let (bytes, checksum) = (ReceivedParts(packet), checksum_of_received(packet));
+        self.show(&FrameLink::of(interface).headerless(protocol, checksum, &bytes), None);
     }
     /// Shows a frame that a card is to send, but not to the tap `sender`.
     pub(crate) fn sent(
@@ -103,7 +155,14 @@ impl Taps {
     ) {
         let headers = packet.headers.as_slice();
         let bytes = PacketParts { headers: [headers, &[]], payload: &packet.payload };
-        if let Some(frame) = frame_of(headers, (index, [0; 6]), checksum_of(packet), &bytes) {
+        let checksum = checksum_of(packet);
+        let (hardware, has_header) = self.shape(index);
+        let link = FrameLink { index, own: [0; 6], hardware };
+        let frame = match has_header {
+            true => frame_of(headers, link, checksum, &bytes),
+            false => Some(link.headerless(protocol_of_packet(headers), checksum, &bytes)),
+        };
+        if let Some(frame) = frame {
             self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
         }
     }
@@ -114,7 +173,8 @@ impl Taps {
         checksum: FrameChecksum,
         sender: Option<u64>,
     ) {
-        let link = (InterfaceIndex::LOOPBACK, [0; 6]);
+        let index = InterfaceIndex::LOOPBACK;
+        let link = FrameLink { index, own: [0; 6], hardware: index.hardware() };
         if let Some(frame) = frame_of(head, link, checksum, bytes) {
             self.show(&SeenFrame { kind: packet_kind::OUTGOING, ..frame }, sender);
             self.show(&frame_again(&frame, head), None);

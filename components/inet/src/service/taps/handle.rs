@@ -122,9 +122,9 @@ impl LinkTap for StackTap {
             return Err(SocketError::NetworkDown);
         }
         let bytes = with_header(&interface, frame)?;
-        let header = bytes.get(..ethernet::HEADER_LENGTH).ok_or(SocketError::Invalid)?;
+        let header = bytes.get(..interface.header_length()).ok_or(SocketError::Invalid)?;
         let is_tagged = header.get(12..14) == Some(&ethertype::VLAN.to_be_bytes()[..]);
-        let room = interface.mtu as usize + ethernet::HEADER_LENGTH;
+        let room = interface.mtu as usize + interface.header_length();
         if bytes.len() > room + if is_tagged { TAG } else { 0 } {
             return Err(SocketError::MessageSize);
         }
@@ -223,7 +223,9 @@ impl Drop for StackTap {
 /// Returns the bytes of a frame with the header of the link.
 fn with_header(interface: &Interface, frame: SentFrame) -> Result<Vec<u8>, SocketError> {
     let SentFrame { protocol, destination, bytes, .. } = frame;
-    let Some(destination) = destination else { return Ok(bytes) };
+    let Some(destination) = destination.filter(|_| !interface.is_headerless()) else {
+        return Ok(bytes);
+    };
     let destination: MacAddress = destination;
     let header = EthernetHeader::new(destination, interface.mac, protocol);
     let mut whole = Vec::new();

@@ -8,7 +8,7 @@ mod handle;
 
 use crate::tables::{
     configuration::{Configuration, ConfigurationWatcher},
-    interface::Interface,
+    interface::{Interface, InterfaceIndex},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +19,7 @@ pub(crate) use handle::StackTaps;
 
 lock_class! {
     static TAPS = "inet.taps";
+    static SHAPES = "inet.taps.shapes";
 }
 
 /// A tap and what it is bound to.
@@ -34,6 +35,8 @@ pub(crate) struct Taps {
     watching: AtomicUsize,
     next: AtomicU64,
     entries: RwLock<Vec<TapEntry>>,
+    /// Interfaces that are not like cards: number, type of hardware, and whether their packets have a header of Ethernet.
+    shapes: RwLock<Vec<(InterfaceIndex, u16, bool)>>,
 }
 
 impl Taps {
@@ -42,6 +45,7 @@ impl Taps {
             watching: AtomicUsize::new(0),
             next: AtomicU64::new(1),
             entries: RwLock::new(&TAPS, Vec::new()),
+            shapes: RwLock::new(&SHAPES, Vec::new()),
         }
     }
     /// Returns whether there is a tap that sees any frame.
@@ -52,6 +56,23 @@ impl Taps {
     /// Returns a number for a new tap.
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Returns the type of hardware of an interface, and whether its packets have a header of Ethernet.
+    fn shape(&self, index: InterfaceIndex) -> (u16, bool) {
+        let shapes = self.shapes.read();
+        let found = shapes.iter().find(|(one, ..)| *one == index);
+        found.map_or((index.hardware(), true), |(_, hardware, has_header)| (*hardware, *has_header))
+    }
+    /// Notes the interfaces that are not like cards.
+    fn note_shapes(&self, all: &Configuration) {
+        let shape = |one: &Interface| {
+            let is_like_card = !one.is_headerless() && one.hardware == one.index.hardware();
+            (!is_like_card).then(|| (one.index, one.hardware, !one.is_headerless()))
+        };
+        let fresh: Vec<_> = all.interfaces().filter_map(shape).collect();
+        if *self.shapes.read() != fresh {
+            *self.shapes.write() = fresh;
+        }
     }
     /// Sets the binding of a tap.
     fn bind(&self, number: u64, binding: TapBinding, client: &Arc<dyn FrameTap>) {
@@ -97,6 +118,7 @@ impl Taps {
 /// Tells the taps of an interface that it was switched off.
 impl ConfigurationWatcher for Taps {
     fn configured(&self, old: &Configuration, new: &Configuration) {
+        self.note_shapes(new);
         let ends = |before: &&Interface| {
             before.is_up() && new.interface(before.index).is_none_or(|now| !now.is_up())
         };

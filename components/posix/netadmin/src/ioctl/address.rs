@@ -15,8 +15,9 @@ use interfaces::sockets::{
 /// Offset of the `struct sockaddr_in` in `struct ifreq`, and of its address.
 const VALUE_AT: usize = NAME_BYTES;
 const ADDRESS_AT: usize = VALUE_AT + 4;
-/// `IFF_BROADCAST`, `IFF_UP`.
+/// `IFF_BROADCAST`, `IFF_POINTOPOINT`, `IFF_UP`.
 const BROADCAST: u32 = 2;
+const POINT_TO_POINT: u32 = 16;
 const UP: u16 = 1;
 
 /// Returns the address of IPv4 in a `struct ifreq`.
@@ -131,7 +132,8 @@ fn set(
     fresh: Ipv4Addr,
     label: &str,
 ) -> Result<(), NetErrno> {
-    let prefix_length = class_bits(fresh).ok_or(NetErrno::EINVAL)?;
+    let of_class = class_bits(fresh).ok_or(NetErrno::EINVAL)?;
+    let prefix_length = if link.flags & POINT_TO_POINT != 0 { 32 } else { of_class };
     if old.as_ref().is_some_and(|old| old.address == IpAddr::V4(fresh)) {
         return Ok(());
     }

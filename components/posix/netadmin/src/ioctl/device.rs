@@ -7,7 +7,7 @@ use crate::{
     wire::Fields,
 };
 use alloc::string::ToString;
-use interfaces::sockets::{LinkChange, LinkRecord, NetworkAdministration, NetworkChange};
+use interfaces::sockets::{LinkChange, LinkKind, LinkRecord, NetworkAdministration, NetworkChange};
 
 /// Offset of the value in `struct ifreq`.
 const VALUE_AT: usize = NAME_BYTES;
@@ -61,7 +61,7 @@ fn get(link: &LinkRecord, number: u32, argument: &mut [u8]) -> Result<(), NetErr
             return Ok(());
         }
         command::GET_HARDWARE => {
-            put(argument, VALUE_AT, &link.kind.hardware().to_le_bytes());
+            put(argument, VALUE_AT, &link.hardware.to_le_bytes());
             put(argument, VALUE_AT + 2, &link.mac);
             put(argument, VALUE_AT + 8, &[0; 8]);
             return Ok(());
@@ -99,8 +99,11 @@ fn set(
         command::SET_MTU => change.mtu = Some(word),
         command::SET_QUEUE if (word as i32) < 0 => return Err(NetErrno::EINVAL),
         command::SET_QUEUE => change.transmit_queue = Some(word),
+        command::SET_HARDWARE if link.kind == LinkKind::Headerless => {
+            return Err(NetErrno::EOPNOTSUPP);
+        }
         command::SET_HARDWARE => {
-            if fields.u16(VALUE_AT) != Some(link.kind.hardware()) {
+            if fields.u16(VALUE_AT) != Some(link.hardware) {
                 return Err(NetErrno::EINVAL);
             }
             change.mac = fields.array::<6>(VALUE_AT + 2);

@@ -1,7 +1,7 @@
 //! `SIOCETHTOOL`: what ethtool(8) shows of a driver, a link and its settings.
 use super::{IoctlCaller, put};
 use crate::{NetErrno, base::link_named, wire::Fields};
-use interfaces::sockets::{LinkRecord, NetworkAdministration};
+use interfaces::sockets::{LinkKind, LinkRecord, NetworkAdministration};
 
 /// Bytes of the longest argument that is answered.
 pub const BYTES_MAX: usize = 512;
@@ -18,11 +18,12 @@ mod command {
     pub(super) const STAMPS: u32 = 0x41;
     pub(super) const LINK_SETTINGS: u32 = 0x4c;
 }
-/// `SPEED_UNKNOWN`, `DUPLEX_FULL`, `DUPLEX_UNKNOWN`, `PORT_OTHER`.
+/// `SPEED_UNKNOWN`, `DUPLEX_FULL`, `DUPLEX_UNKNOWN`, `PORT_OTHER`, `PORT_TP`.
 const SPEED_UNKNOWN: u32 = u32::MAX;
 const FULL: u8 = 1;
 const UNKNOWN: u8 = 0xff;
 const OTHER: u8 = 0xff;
+const TWISTED_PAIR: u8 = 0;
 /// Words of a mask of link modes in Linux 6.1.
 const MASK_WORDS: i8 = 3;
 /// `ETH_SS_STATS`: the set of the names of counts. `ETH_GSTRING_LEN`: bytes of a name.
@@ -34,8 +35,9 @@ const STAMPED: u32 = 0x18;
 const SETTINGS_BYTES: usize = 44;
 const DRIVER_BYTES: usize = 196;
 const LINK_SETTINGS_BYTES: usize = 48;
-/// The release that Linux tells for drivers without a version of their own.
-const RELEASE_AT: usize = 36;
+/// The version of a driver, which is the release of Linux for one without a version of its own.
+const VERSION_AT: usize = 36;
+const TUNNEL_VERSION: &str = "1.6";
 const BUS_AT: usize = 100;
 
 /// Does a request about the interface `name`, with the argument that its `struct ifreq` points to. Returns the bytes of it that are
@@ -58,8 +60,13 @@ pub fn ethtool(
                 return Err(NetErrno::EOPNOTSUPP);
             }
             put(argument, 4, link.driver.as_bytes());
-            put(argument, RELEASE_AT, release.as_bytes());
-            put(argument, BUS_AT, b"N/A");
+            let (version, bus) = match (&link.tunnel, link.kind) {
+                (None, _) => (release, "N/A"),
+                (Some(_), LinkKind::Headerless) => (TUNNEL_VERSION, "tun"),
+                (Some(_), _) => (TUNNEL_VERSION, "tap"),
+            };
+            put(argument, VERSION_AT, version.as_bytes());
+            put(argument, BUS_AT, bus.as_bytes());
             Ok(DRIVER_BYTES)
         }
         command::LINK => {
@@ -69,12 +76,13 @@ pub fn ethtool(
         command::PERMANENT_ADDRESS => {
             let room = Fields(argument).u32(4).unwrap_or(0);
             let mac = link.permanent_mac.unwrap_or_default();
-            if (room as usize) < mac.len() {
+            let length = link.address_length();
+            if (room as usize) < length {
                 return Err(NetErrno::EINVAL);
             }
-            put(argument, 4, &(mac.len() as u32).to_le_bytes());
-            put(argument, 8, &mac);
-            Ok(8 + mac.len())
+            put(argument, 4, &(length as u32).to_le_bytes());
+            put(argument, 8, mac.get(..length).unwrap_or_default());
+            Ok(8 + length)
         }
         command::SETS => Ok(sets(&link, argument)),
         command::STRINGS => strings(&link, argument),
@@ -104,6 +112,16 @@ fn is_change(number: u32) -> bool {
     !FREE.contains(&number)
 }
 
+/// Returns whether the driver is one of a card, which has counts and queues of its own.
+fn has_counts(link: &LinkRecord) -> bool {
+    !link.driver.is_empty() && link.tunnel.is_none()
+}
+
+/// Returns `PORT_*`, which a tunnel has as if it were a twisted pair.
+fn port(link: &LinkRecord) -> u8 {
+    if link.tunnel.is_some() { TWISTED_PAIR } else { OTHER }
+}
+
 /// Returns the counts of a device with their names.
 fn counted(link: &LinkRecord) -> [(&'static str, u64); 7] {
     let it = &link.counts;
@@ -121,7 +139,7 @@ fn counted(link: &LinkRecord) -> [(&'static str, u64); 7] {
 /// Writes `struct ethtool_sset_info`: of the sets of names that the mask asks for, those that exist, with their lengths.
 fn sets(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> usize {
     let asked = Fields(argument).u32(8).unwrap_or(0);
-    let found = asked & 1 << COUNTS_SET & if link.driver.is_empty() { 0 } else { u32::MAX };
+    let found = asked & 1 << COUNTS_SET & if has_counts(link) { u32::MAX } else { 0 };
     put(argument, 4, &[0; 12]);
     put(argument, 8, &found.to_le_bytes());
     if found == 0 {
@@ -133,7 +151,7 @@ fn sets(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> usize {
 
 /// Writes `struct ethtool_gstrings`.
 fn strings(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, NetErrno> {
-    if Fields(argument).u32(4) != Some(COUNTS_SET) || link.driver.is_empty() {
+    if Fields(argument).u32(4) != Some(COUNTS_SET) || !has_counts(link) {
         return Err(NetErrno::EOPNOTSUPP);
     }
     let all = counted(link);
@@ -148,7 +166,7 @@ fn strings(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, N
 
 /// Writes `struct ethtool_stats`.
 fn counts(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, NetErrno> {
-    if link.driver.is_empty() {
+    if !has_counts(link) {
         return Err(NetErrno::EOPNOTSUPP);
     }
     let all = counted(link);
@@ -161,7 +179,7 @@ fn counts(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, Ne
 
 /// Writes `struct ethtool_channels`: pairs of queues, all of which are in use.
 fn channels(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, NetErrno> {
-    if link.driver.is_empty() {
+    if !has_counts(link) {
         return Err(NetErrno::EOPNOTSUPP);
     }
     put(argument, 4, &[0; 32]);
@@ -182,7 +200,7 @@ fn settings(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<usize, 
     let speed = link.speed_mbit.unwrap_or(SPEED_UNKNOWN);
     put(argument, 4, &[0; SETTINGS_BYTES - 4]);
     put(argument, 12, &(speed as u16).to_le_bytes());
-    put(argument, 14, &[duplex(link), OTHER]);
+    put(argument, 14, &[duplex(link), port(link)]);
     put(argument, 28, &((speed >> 16) as u16).to_le_bytes());
     Ok(SETTINGS_BYTES)
 }
@@ -200,7 +218,7 @@ fn link_settings(link: &LinkRecord, argument: &mut [u8; BYTES_MAX]) -> Result<us
     }
     let speed = link.speed_mbit.unwrap_or(SPEED_UNKNOWN);
     put(argument, 4, &speed.to_le_bytes());
-    put(argument, 8, &[duplex(link), OTHER]);
+    put(argument, 8, &[duplex(link), port(link)]);
     argument[15] = MASK_WORDS as u8;
     let masks = MASK_WORDS as usize * 3 * 4;
     put(argument, LINK_SETTINGS_BYTES, &[0; MASK_WORDS as usize * 3 * 4]);

@@ -240,13 +240,11 @@ pub(super) fn neighbour(
         link_numbered(network, network.route_to(&query)?.interface.ok_or(NetErrno::EINVAL)?)?
     };
     let family = fields.u16(HARDWARE_AT).unwrap_or(0);
-    if family != 0 && family != link.kind.hardware() && number != command::GET_NEIGHBOUR {
+    if family != 0 && family != link.hardware && number != command::GET_NEIGHBOUR {
         return Err(NetErrno::EINVAL);
     }
     match number {
-        command::GET_NEIGHBOUR => {
-            tell(network, (link.index, link.kind.hardware()), argument, address)
-        }
+        command::GET_NEIGHBOUR => tell(network, (link.index, link.hardware), argument, address),
         command::SET_NEIGHBOUR => {
             let is_permanent = flags & arp::PERMANENT != 0;
             let state =

@@ -8,12 +8,10 @@ use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
     base::{ExplainedErrno, NAME_BYTES, link_named, link_numbered},
-    wire::{Attributes, Fields, Reply, flag},
+    wire::{Attributes, Draft, Fields, Reply, flag},
 };
 use alloc::{string::ToString, vec, vec::Vec};
-use interfaces::sockets::{
-    AdministrationError, LinkChange, LinkCounts, LinkKind, LinkRecord, NetworkChange,
-};
+use interfaces::sockets::{LinkChange, LinkCounts, LinkKind, LinkRecord, NetworkChange};
 
 const HEAD: usize = 16;
 /// `RTEXT_FILTER_SKIP_STATS` of `IFLA_EXT_MASK`.
@@ -69,10 +67,38 @@ pub(super) mod attribute {
     pub(crate) const INET6_FLAGS: u16 = 1;
     pub(crate) const INET6_GENERATION: u16 = 8;
 }
+/// `IFLA_INFO_*` and `IFLA_TUN_*`.
+mod tunnel_attribute {
+    pub(super) const KIND: u16 = 1;
+    pub(super) const DATA: u16 = 2;
+    pub(super) const NAME: &str = "tun";
+    pub(super) const OWNER: u16 = 1;
+    pub(super) const GROUP: u16 = 2;
+    pub(super) const TYPE: u16 = 3;
+    pub(super) const PACKET_INFO: u16 = 4;
+    pub(super) const VNET_HEADER: u16 = 5;
+    pub(super) const PERSISTS: u16 = 6;
+    pub(super) const HAS_QUEUES: u16 = 7;
+    pub(super) const QUEUES: u16 = 8;
+    pub(super) const DISABLED_QUEUES: u16 = 9;
+}
+/// Bits of a tunnel's flags (`IFF_*` of `if_tun.h`).
+mod tunnel_flag {
+    /// `IFF_TUN` and `IFF_TAP`.
+    pub(super) const LAYERS: u32 = 3;
+    pub(super) const HAS_QUEUES: u32 = 0x100;
+    pub(super) const PERSISTS: u32 = 0x800;
+    pub(super) const NO_INFO: u32 = 0x1000;
+    pub(super) const VNET_HEADER: u32 = 0x4000;
+}
 /// `IFF_PROMISC`, `IFF_ALLMULTI`.
 const PROMISCUOUS: u32 = 0x100;
 const ALL_MULTICAST: u32 = 0x200;
 const UP: u32 = 1;
+/// `IN6_ADDR_GEN_MODE_RANDOM`: an interface without an address on the link makes those of IPv6 by chance, once it is on.
+const RANDOM_ADDRESSES: u8 = 3;
+/// Linux's text for the attempt to make a tunnel by a message.
+const TUNNELS_ARE_FILES: &str = "tun/tap creation via rtnetlink is not supported.";
 /// `IF_READY` of `IFLA_INET6_FLAGS`.
 const READY: u32 = 0x8000_0000;
 /// Bytes of an alias with its final zero (`IFALIASZ`).
@@ -87,7 +113,7 @@ fn discipline(link: &LinkRecord) -> &'static str {
         _ if link.flags & UP == 0 && link.counts == LinkCounts::default() => "noop",
         LinkKind::Loopback => "noqueue",
         LinkKind::Ethernet if link.queues > 1 => "mq",
-        LinkKind::Ethernet => "fq_codel",
+        LinkKind::Ethernet | LinkKind::Headerless => "fq_codel",
     }
 }
 
@@ -95,7 +121,7 @@ fn discipline(link: &LinkRecord) -> &'static str {
 fn segment_bytes_max(kind: LinkKind) -> u32 {
     match kind {
         LinkKind::Loopback => LOOPBACK_SEGMENT_BYTES_MAX,
-        LinkKind::Ethernet => SEGMENT_BYTES_MAX,
+        LinkKind::Ethernet | LinkKind::Headerless => SEGMENT_BYTES_MAX,
     }
 }
 
@@ -116,8 +142,17 @@ fn stats_words(counts: &LinkCounts) -> [u64; 24] {
     for (to, from) in words.iter_mut().zip(known) {
         *to = from;
     }
+    words[13] = counts.rx_frame_errors;
     words[23] = counts.rx_nohandler;
     words
+}
+
+/// Puts the counts in both forms.
+fn put_counts(draft: &mut Draft, counts: &LinkCounts) {
+    let words = stats_words(counts);
+    let wide: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    draft.attribute(attribute::STATS64, &wide);
+    draft.words(attribute::STATS, &words.map(|word| word as u32));
 }
 
 /// Tells whether the counts of an interface are told.
@@ -137,7 +172,7 @@ pub(super) fn describe(
     let mut draft = reply
         .begin(kind)
         .put(&[0; 2])
-        .put(&link.kind.hardware().to_le_bytes())
+        .put(&link.hardware.to_le_bytes())
         .put(&link.index.to_le_bytes())
         .put(&link.flags.to_le_bytes())
         .put(&change.to_le_bytes());
@@ -168,27 +203,54 @@ pub(super) fn describe(
     draft.u32(attribute::CARRIER_DOWN_COUNT, link.carrier_changes / 2);
     draft.u8(attribute::PROTOCOL_DOWN, 0);
     draft.attribute(attribute::MAP, &[0; 32]);
-    draft.attribute(attribute::ADDRESS, &link.mac);
-    draft.attribute(attribute::BROADCAST, &link.broadcast);
+    if link.address_length() > 0 {
+        draft.attribute(attribute::ADDRESS, &link.mac);
+        draft.attribute(attribute::BROADCAST, &link.broadcast);
+    }
     if counts == CountsShown::Told {
-        let words = stats_words(&link.counts);
-        let wide: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        draft.attribute(attribute::STATS64, &wide);
-        draft.words(attribute::STATS, &words.map(|word| word as u32));
+        put_counts(&mut draft, &link.counts);
     }
     let express = draft.nest(attribute::XDP);
     draft.u8(attribute::XDP_ATTACHED, 0);
     draft.end(express);
+    put_tunnel(&mut draft, link);
     let families = draft.nest(attribute::AF_SPEC);
     let version6 = draft.nest(crate::base::INET6.into());
     draft.u32(attribute::INET6_FLAGS, if link.flags & UP != 0 { READY } else { 0 });
-    draft.u8(attribute::INET6_GENERATION, 0);
+    let has_secret = link.kind == LinkKind::Headerless && link.flags & UP != 0;
+    draft.u8(attribute::INET6_GENERATION, if has_secret { RANDOM_ADDRESSES } else { 0 });
     draft.end(version6);
     draft.end(families);
     if let Some(mac) = link.permanent_mac {
         draft.attribute(attribute::PERMANENT_ADDRESS, &mac);
     }
     draft.finish()
+}
+
+/// Puts `IFLA_LINKINFO` of a tunnel (`tun_fill_info`).
+fn put_tunnel(draft: &mut Draft, link: &LinkRecord) {
+    let Some(tunnel) = &link.tunnel else { return };
+    let is_on = |flag: u32| u8::from(tunnel.flags & flag != 0);
+    let info = draft.nest(attribute::LINK_INFO);
+    draft.text(tunnel_attribute::KIND, tunnel_attribute::NAME);
+    let data = draft.nest(tunnel_attribute::DATA);
+    draft.u8(tunnel_attribute::TYPE, (tunnel.flags & tunnel_flag::LAYERS) as u8);
+    if let Some(owner) = tunnel.owner {
+        draft.u32(tunnel_attribute::OWNER, owner);
+    }
+    if let Some(group) = tunnel.group {
+        draft.u32(tunnel_attribute::GROUP, group);
+    }
+    draft.u8(tunnel_attribute::PACKET_INFO, 1 - is_on(tunnel_flag::NO_INFO));
+    draft.u8(tunnel_attribute::VNET_HEADER, is_on(tunnel_flag::VNET_HEADER));
+    draft.u8(tunnel_attribute::PERSISTS, is_on(tunnel_flag::PERSISTS));
+    draft.u8(tunnel_attribute::HAS_QUEUES, is_on(tunnel_flag::HAS_QUEUES));
+    if is_on(tunnel_flag::HAS_QUEUES) != 0 {
+        draft.u32(tunnel_attribute::QUEUES, tunnel.queues);
+        draft.u32(tunnel_attribute::DISABLED_QUEUES, tunnel.disabled_queues);
+    }
+    draft.end(data);
+    draft.end(info);
 }
 
 fn counts_wanted(attributes: Attributes<'_>) -> CountsShown {
@@ -258,7 +320,13 @@ pub(super) fn new(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
         Ok(_) if has(flag::REPLACE) => Err(NetErrno::EOPNOTSUPP.into()),
         Ok(link) => apply(inquiry, &link),
         Err(NetErrno::ENODEV | NetErrno::EINVAL) if has(flag::CREATE) => {
-            Err(NetErrno::EOPNOTSUPP.saying("Unknown device type"))
+            let attributes = Attributes::after(inquiry.message.body, HEAD);
+            let info = attributes.nested(attribute::LINK_INFO);
+            let kind = info.and_then(|info| info.text(tunnel_attribute::KIND));
+            Err(NetErrno::EOPNOTSUPP.saying(match kind {
+                Some(tunnel_attribute::NAME) => TUNNELS_ARE_FILES,
+                _ => "Unknown device type",
+            }))
         }
         Err(NetErrno::EINVAL) => Err(NetErrno::ENODEV.into()),
         Err(error) => Err(error.into()),
@@ -280,14 +348,19 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), ExplainedErrno>
     // There are no namespaces, no bridges, and no devices on top of others.
     let has_master = attributes.u32(attribute::MASTER).is_some_and(|master| master != 0);
     let moves = is_foreign(attribute::NAMESPACE_PID) || is_foreign(attribute::NAMESPACE_FD);
-    let nests = is_foreign(attribute::LINK) || is_foreign(attribute::LINK_INFO);
+    let nests = is_foreign(attribute::LINK) || !is_kind_of(attributes, link);
     if has_master || moves || nests {
         return Err(NetErrno::EOPNOTSUPP.into());
     }
     let (flags, mask) = (head.u32(8).unwrap_or(0), head.u32(12).unwrap_or(0));
     // Without a mask all flags count, if there are any.
     let mask = if mask == 0 && flags != 0 { u32::MAX } else { mask };
-    let mac = attributes.mac(attribute::ADDRESS)?;
+    let mac = match attributes.mac(attribute::ADDRESS) {
+        _ if attributes.find(attribute::ADDRESS).is_some() && link.address_length() == 0 => {
+            return Err(NetErrno::EOPNOTSUPP.into());
+        }
+        mac => mac?,
+    };
     let name = attributes.text(attribute::NAME).filter(|name| *name != link.name);
     if name.is_some_and(|name| !is_valid_name(name)) {
         return Err(NetErrno::EINVAL.into());
@@ -304,12 +377,21 @@ fn apply(inquiry: &Inquiry<'_>, link: &LinkRecord) -> Result<(), ExplainedErrno>
         name: name.map(ToString::to_string),
         transmit_queue: attributes.u32(attribute::TRANSMIT_QUEUE),
         alias: alias.map(ToString::to_string),
+        has_carrier: attributes.u8(attribute::CARRIER).map(|value| value != 0),
     };
     Ok(inquiry.network.change(&NetworkChange::Link(change))?)
 }
 
+/// Returns whether a request names no kind of interface, or that of this one without anything to be changed.
+fn is_kind_of(attributes: Attributes<'_>, link: &LinkRecord) -> bool {
+    let Some(info) = attributes.nested(attribute::LINK_INFO) else { return true };
+    let kind = info.text(tunnel_attribute::KIND);
+    let is_tunnel = link.tunnel.is_some() && kind == Some(tunnel_attribute::NAME);
+    (kind.is_none() || is_tunnel) && info.find(tunnel_attribute::DATA).is_none()
+}
+
 /// Returns whether an interface may have a name (`dev_valid_name`).
-pub(crate) fn is_valid_name(name: &str) -> bool {
+pub fn is_valid_name(name: &str) -> bool {
     let is_bad = |letter: char| letter == '/' || letter == ':' || letter.is_ascii_whitespace();
     !name.is_empty()
         && name.len() < NAME_BYTES
@@ -322,6 +404,6 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 /// # Errors
 /// `EINVAL`, `ENODEV`, `EOPNOTSUPP`.
 pub(super) fn delete(inquiry: &Inquiry<'_>) -> Result<(), ExplainedErrno> {
-    find(inquiry)?;
-    Err(AdministrationError::Unsupported.into())
+    let link = find(inquiry)?;
+    Ok(inquiry.network.change(&NetworkChange::RemoveLink(link.index))?)
 }

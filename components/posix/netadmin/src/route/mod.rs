@@ -9,8 +9,7 @@ mod routes;
 mod rule;
 mod settings;
 
-pub use link::CHANGEABLE;
-pub(crate) use link::is_valid_name;
+pub use link::{CHANGEABLE, is_valid_name};
 pub use notice::{Notification, notification};
 
 use crate::{

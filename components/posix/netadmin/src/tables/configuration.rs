@@ -42,7 +42,7 @@ pub fn devices(network: &dyn NetworkAdministration) -> String {
             it.rx_errors,
             it.rx_dropped,
             0,
-            0,
+            it.rx_frame_errors,
             0,
             it.multicast
         );
@@ -213,7 +213,7 @@ pub fn neighbours(network: &dyn NetworkAdministration) -> String {
             text,
             "{:<16} 0x{:<10x}0x{flags:<10x}{:<17}     *        {}\n",
             format!("{address}"),
-            link.kind.hardware(),
+            link.hardware,
             colons(one.mac.unwrap_or_default()),
             link.name
         );

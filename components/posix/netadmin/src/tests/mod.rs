@@ -30,17 +30,23 @@ fn group(users: u32, is_fixed: bool) -> LinkGroupRecord {
     LinkGroupRecord { address: [1, 0, 0x5e, 0, 0, users as u8], users, is_fixed }
 }
 
-fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> LinkRecord {
+pub(crate) fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> LinkRecord {
     let is_card = kind == LinkKind::Ethernet;
     LinkRecord {
         index,
         name: name.into(),
         kind,
+        hardware: match kind {
+            LinkKind::Loopback => hardware::LOOPBACK,
+            LinkKind::Ethernet => hardware::ETHERNET,
+            LinkKind::Headerless => hardware::NONE,
+        },
         flags,
         mtu: if is_card { 1500 } else { 65_536 },
         mtu_min: 68,
         mtu_max: 65_535,
         mac,
+        mac_origin: 0,
         broadcast: if is_card { [0xff; 6] } else { [0; 6] },
         permanent_mac: is_card.then_some(mac),
         transmit_queue: 1000,
@@ -52,6 +58,7 @@ fn link(index: u32, name: &str, kind: LinkKind, flags: u32, mac: [u8; 6]) -> Lin
         alias: String::new(),
         driver: if is_card { "virtio_net" } else { "" }.into(),
         groups: if is_card { vec![group(1, false), group(2, true)] } else { Vec::new() },
+        tunnel: None,
         counts: LinkCounts { rx_bytes: 1234, rx_packets: 12, ..LinkCounts::default() },
     }
 }

@@ -86,6 +86,14 @@ impl<'b> Attributes<'b> {
     pub(crate) fn find(self, number: u16) -> Option<&'b [u8]> {
         self.filter(|(kind, _)| *kind == number).last().map(|(_, value)| value)
     }
+    /// Returns the attributes in the value of another.
+    pub(crate) fn nested(self, number: u16) -> Option<Attributes<'b>> {
+        self.find(number).map(Attributes)
+    }
+    /// Returns the value of a byte.
+    pub(crate) fn u8(self, number: u16) -> Option<u8> {
+        Fields(self.find(number)?).u8(0)
+    }
     /// Returns the value of a number of four bytes.
     pub(crate) fn u32(self, number: u16) -> Option<u32> {
         Fields(self.find(number)?).u32(0)

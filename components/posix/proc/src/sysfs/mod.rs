@@ -1,8 +1,8 @@
 //! `/sys`: the devices of the machine, in the form of Linux's sysfs.
 //!
-//! The tree is built at each mount, since devices are neither added nor removed later; contents
-//! that change (counts) are made at each read. `tree` describes the tree, this file makes nodes of
-//! it. Source: sysfs(5), Linux `Documentation/ABI`.
+//! The tree is built once; contents that change (counts) are made at each read. Only interfaces of the network come and go: a
+//! directory of them is a [`Family`], which makes its members when it is asked. `tree` describes the tree, this file makes nodes
+//! of it. Source: sysfs(5), Linux `Documentation/ABI`.
 mod network;
 mod tree;
 
@@ -21,9 +21,20 @@ type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
 /// Function that accepts data written to a file.
 type Setter = alloc::boxed::Box<dyn Fn(&[u8]) -> Result<(), Errno> + Send + Sync>;
 
+/// The members of a directory that come and go.
+trait Family: Send + Sync {
+    /// Returns the names of the members, and numbers of theirs that stay the same.
+    fn members(&self) -> Vec<(String, u64)>;
+    /// Returns the type of all members.
+    fn file_type(&self) -> FileType;
+    /// Makes the node of a member.
+    fn node(&self, name: &str) -> Option<Arc<SysfsNode>>;
+}
+
 /// The kind of a node.
 enum NodeKind {
     Directory(Vec<(String, Arc<SysfsNode>)>),
+    Family(alloc::boxed::Box<dyn Family>),
     File(Content, Option<Setter>),
     Link(String),
 }
@@ -47,7 +58,7 @@ pub fn mount(_: &[u8]) -> Result<Arc<Active>, Errno> {
 impl SysfsNode {
     fn file_type(&self) -> FileType {
         match self.kind {
-            NodeKind::Directory(_) => FileType::Directory,
+            NodeKind::Directory(_) | NodeKind::Family(_) => FileType::Directory,
             NodeKind::File(..) => FileType::Regular,
             NodeKind::Link(_) => FileType::Symlink,
         }
@@ -60,11 +71,21 @@ impl SysfsNode {
     }
 }
 
+/// Passes the members of a family from a position on to `take`.
+fn list_members(family: &dyn Family, from: usize, take: &mut TakeEntry<'_>) {
+    let file_type = Some(family.file_type());
+    let members = family.members();
+    let _ = members.iter().enumerate().skip(from).try_for_each(|(index, (name, inode))| {
+        let (name, next) = (name.as_bytes(), index as u64 + 1);
+        take(&DirectoryEntry { inode: *inode, file_type, name, next })
+    });
+}
+
 impl Node for SysfsNode {
     fn attributes(&self) -> Attributes {
         const FILE_BYTES: u64 = 4096;
         let permissions = match self.kind {
-            NodeKind::Directory(_) => 0o755,
+            NodeKind::Directory(_) | NodeKind::Family(_) => 0o755,
             NodeKind::File(_, None) => 0o444,
             NodeKind::File(_, Some(_)) => 0o644,
             NodeKind::Link(_) => 0o777,
@@ -78,16 +99,24 @@ impl Node for SysfsNode {
                 };
                 attributes.links = 2 + names.iter().filter(is_directory).count() as u32;
             }
+            NodeKind::Family(family) if family.file_type() == FileType::Directory => {
+                attributes.links = 2 + family.members().len() as u32;
+            }
+            NodeKind::Family(_) => attributes.links = 2,
             NodeKind::Link(_) => {}
         }
         attributes
     }
     fn lookup(&self, name: &[u8], _: &Viewer<'_>) -> Result<Child, Errno> {
+        if let NodeKind::Family(family) = &self.kind {
+            let found = core::str::from_utf8(name).ok().and_then(|name| family.node(name));
+            return found.map(|node| node as Child).ok_or(Errno::ENOENT);
+        }
         let found = self.names()?.iter().find(|(known, _)| known.as_bytes() == name);
         found.map(|(_, entry)| entry.clone() as Child).ok_or(Errno::ENOENT)
     }
     fn keeps(&self, _: &[u8]) -> bool {
-        true
+        !matches!(self.kind, NodeKind::Family(_))
     }
     fn entries(
         &self,
@@ -96,6 +125,10 @@ impl Node for SysfsNode {
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
         let from = usize::try_from(position).unwrap_or(usize::MAX);
+        if let NodeKind::Family(family) = &self.kind {
+            list_members(&**family, from, take);
+            return Ok(());
+        }
         let _ = self.names()?.iter().enumerate().skip(from).try_for_each(|(index, named)| {
             let (name, entry) = named;
             take(&DirectoryEntry {

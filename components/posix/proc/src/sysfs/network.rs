@@ -1,27 +1,35 @@
-//! `/sys/class/net`: the interfaces that the network stack had when the tree was built.
-use super::tree::{Builder, up};
+//! `/sys/class/net` and `/sys/devices/virtual/net`: the interfaces of the network stack.
+use super::{
+    Family, NodeKind, SysfsNode,
+    tree::{Builder, up},
+};
 use alloc::{
     borrow::ToOwned,
     format,
     string::{String, ToString},
     sync::Arc,
+    vec::Vec,
 };
-use interfaces::sockets::{LinkChange, LinkRecord, NetworkAdministration, NetworkChange};
+use interfaces::{
+    file_system::FileType,
+    sockets::{LinkChange, LinkRecord, NetworkAdministration, NetworkChange, TunnelRecord},
+};
 use netadmin::{colons, route::CHANGEABLE};
 use objects::socket::{internet, netlink::ioctl_number};
 use vfs::Errno;
 
 /// A property of an interface as text, without a newline.
 type Property = fn(&LinkRecord) -> String;
+/// The same of an interface whose other end is a program.
+type TunnelProperty = fn(&TunnelRecord) -> String;
 /// A count of an interface.
 type Count = fn(&LinkRecord) -> u64;
 
 const PROPERTIES: &[(&str, Property)] = &[
-    ("addr_assign_type", |_| "0".to_owned()),
-    ("addr_len", |_| "6".to_owned()),
-    ("address", |link| colons(link.mac)),
-    ("broadcast", |link| colons(link.broadcast)),
-    ("carrier", |link| u8::from(link.has_carrier).to_string()),
+    ("addr_assign_type", |link| link.mac_origin.to_string()),
+    ("addr_len", |link| link.address_length().to_string()),
+    ("address", |link| link_address(link, link.mac)),
+    ("broadcast", |link| link_address(link, link.broadcast)),
     ("carrier_changes", |link| link.carrier_changes.to_string()),
     ("carrier_down_count", |link| (link.carrier_changes / 2).to_string()),
     ("carrier_up_count", |link| link.carrier_changes.div_ceil(2).to_string()),
@@ -48,12 +56,14 @@ const PROPERTIES: &[(&str, Property)] = &[
     }),
     ("proto_down", |_| "0".to_owned()),
     ("speed", |link| link.speed_mbit.map_or_else(|| "-1".to_owned(), |speed| speed.to_string())),
-    ("type", |link| {
-        let number = link.kind.hardware();
-        number.to_string()
-    }),
+    ("type", |link| link.hardware.to_string()),
     ("uevent", |link| format!("INTERFACE={}\nIFINDEX={}", link.name, link.index)),
 ];
+
+/// Returns an address on the link; nothing for an interface without one.
+fn link_address(link: &LinkRecord, address: [u8; 6]) -> String {
+    if link.address_length() == 0 { String::new() } else { colons(address) }
+}
 
 /// Counts in `statistics`, which are the fields of `struct rtnl_link_stats64`.
 const COUNTS: &[(&str, Count)] = &[
@@ -65,7 +75,7 @@ const COUNTS: &[(&str, Count)] = &[
     ("rx_dropped", |link| link.counts.rx_dropped),
     ("rx_errors", |link| link.counts.rx_errors),
     ("rx_fifo_errors", |_| 0),
-    ("rx_frame_errors", |_| 0),
+    ("rx_frame_errors", |link| link.counts.rx_frame_errors),
     ("rx_length_errors", |_| 0),
     ("rx_missed_errors", |_| 0),
     ("rx_nohandler", |link| link.counts.rx_nohandler),
@@ -109,6 +119,11 @@ type SettableProperty = (&'static str, Property, fn(u32, u32) -> LinkChange);
 
 const SETTABLE: &[SettableProperty] = &[
     (
+        "carrier",
+        |link| u8::from(link.has_carrier).to_string(),
+        |index, value| LinkChange { index, has_carrier: Some(value != 0), ..LinkChange::default() },
+    ),
+    (
         "flags",
         |link| format!("0x{:x}", link.flags & 0xffff),
         |index, flags| LinkChange {
@@ -129,35 +144,110 @@ const SETTABLE: &[SettableProperty] = &[
     ),
 ];
 
+/// Properties of an interface whose other end is a program.
+const OF_TUNNELS: &[(&str, TunnelProperty)] = &[
+    ("group", |tunnel| identity(tunnel.group)),
+    ("owner", |tunnel| identity(tunnel.owner)),
+    ("tun_flags", |tunnel| format!("0x{:x}", tunnel.flags)),
+];
+
+fn identity(id: Option<u32>) -> String {
+    id.map_or_else(|| "-1".to_owned(), |id| id.to_string())
+}
+
+/// Inodes of interfaces: those of one follow each other.
+const FIRST_INODE: u64 = 1 << 32;
+const INODES: u64 = 256;
+
+fn inode_of(index: u32) -> u64 {
+    FIRST_INODE.saturating_add(u64::from(index) * INODES)
+}
+
 /// Adds the interfaces.
 pub(super) fn interfaces(builder: &mut Builder) {
-    let Some(network) = internet::administration() else { return };
-    for link in network.links() {
-        let place = format!("devices/virtual/net/{}", link.name);
-        let index = link.index;
-        for (name, property) in PROPERTIES {
-            let network = network.clone();
-            builder.live(&format!("{place}/{name}"), move || show(&network, index, property));
-        }
-        for (name, count) in COUNTS {
-            let network = network.clone();
-            let text = move || show(&network, index, |link| count(link).to_string());
-            builder.live(&format!("{place}/statistics/{name}"), text);
-        }
-        for (name, property, change) in SETTABLE {
-            let (shown, changed) = (network.clone(), network.clone());
-            builder.setting(
-                &format!("{place}/{name}"),
-                move || show(&shown, index, property),
-                move |data| {
-                    let change = NetworkChange::Link(change(index, number(data)?));
-                    changed.change(&change).map_err(|error| ioctl_number(error.into()))
-                },
-            );
-        }
-        builder.link(&format!("{place}/subsystem"), up(&place, "class/net"));
-        builder.link(&format!("class/net/{}", link.name), format!("../../{place}"));
+    builder.family("devices/virtual/net", InterfaceDirectories);
+    builder.family("class/net", InterfaceLinks);
+}
+
+fn links() -> Vec<LinkRecord> {
+    internet::administration().map(|network| network.links()).unwrap_or_default()
+}
+
+fn link_named(name: &str) -> Option<LinkRecord> {
+    links().into_iter().find(|link| link.name == name)
+}
+
+/// The directories of interfaces.
+struct InterfaceDirectories;
+
+impl Family for InterfaceDirectories {
+    fn members(&self) -> Vec<(String, u64)> {
+        links().into_iter().map(|link| (link.name, inode_of(link.index) + INODES - 1)).collect()
     }
+    fn file_type(&self) -> FileType {
+        FileType::Directory
+    }
+    fn node(&self, name: &str) -> Option<Arc<SysfsNode>> {
+        let network = internet::administration()?;
+        let link = link_named(name)?;
+        let mut builder = Builder::beside(inode_of(link.index));
+        describe(&mut builder, &network, &link);
+        let node = builder.into_node();
+        let inode = inode_of(link.index) + INODES - 1;
+        Some(Arc::new(SysfsNode { inode, kind: Arc::into_inner(node)?.kind }))
+    }
+}
+
+/// The links to interfaces in their class.
+struct InterfaceLinks;
+
+impl Family for InterfaceLinks {
+    fn members(&self) -> Vec<(String, u64)> {
+        links().into_iter().map(|link| (link.name, inode_of(link.index))).collect()
+    }
+    fn file_type(&self) -> FileType {
+        FileType::Symlink
+    }
+    fn node(&self, name: &str) -> Option<Arc<SysfsNode>> {
+        let link = link_named(name)?;
+        let kind = NodeKind::Link(format!("../../devices/virtual/net/{name}"));
+        Some(Arc::new(SysfsNode { inode: inode_of(link.index), kind }))
+    }
+}
+
+/// Adds the files of an interface.
+fn describe(builder: &mut Builder, network: &Arc<dyn NetworkAdministration>, link: &LinkRecord) {
+    let index = link.index;
+    for (name, property) in PROPERTIES {
+        let network = network.clone();
+        builder.live(name, move || show(&network, index, property));
+    }
+    if link.tunnel.is_some() {
+        for (name, property) in OF_TUNNELS {
+            let network = network.clone();
+            let text =
+                move |link: &LinkRecord| link.tunnel.as_ref().map_or_else(String::new, property);
+            builder.live(name, move || show(&network, index, text));
+        }
+    }
+    for (name, count) in COUNTS {
+        let network = network.clone();
+        let text = move || show(&network, index, |link| count(link).to_string());
+        builder.live(&format!("statistics/{name}"), text);
+    }
+    for (name, property, change) in SETTABLE {
+        let (shown, changed) = (network.clone(), network.clone());
+        builder.setting(
+            name,
+            move || show(&shown, index, property),
+            move |data| {
+                let change = NetworkChange::Link(change(index, number(data)?));
+                changed.change(&change).map_err(|error| ioctl_number(error.into()))
+            },
+        );
+    }
+    let place = format!("devices/virtual/net/{}", link.name);
+    builder.link("subsystem", up(&place, "class/net"));
 }
 
 #[cfg(test)]

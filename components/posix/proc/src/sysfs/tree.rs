@@ -1,5 +1,5 @@
 //! The tree of `/sys`: a [`Builder`] adds files at paths, then makes the nodes.
-use super::{Content, NodeKind, Setter, SysfsNode, network};
+use super::{Content, Family, NodeKind, Setter, SysfsNode, network};
 use crate::procfs::parsed;
 use alloc::{
     borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
@@ -16,6 +16,7 @@ use vfs::Errno;
 /// A directory or file in a tree that is being built.
 enum Draft {
     Directory(BTreeMap<String, Draft>),
+    Family(Box<dyn Family>),
     File(Content, Option<Setter>),
     Link(String),
 }
@@ -69,6 +70,19 @@ impl Builder {
     pub(super) fn link(&mut self, path: &str, target: String) {
         self.put(path, Draft::Link(target));
     }
+    /// Adds a directory whose members come and go.
+    pub(super) fn family(&mut self, path: &str, family: impl Family + 'static) {
+        self.put(path, Draft::Family(Box::new(family)));
+    }
+    /// Returns a builder of a tree of its own, whose inodes follow `inode`.
+    pub(super) fn beside(inode: u64) -> Builder {
+        Builder { root: BTreeMap::new(), last_inode: inode }
+    }
+    /// Ends a tree of its own.
+    pub(super) fn into_node(mut self) -> Arc<SysfsNode> {
+        let root = core::mem::take(&mut self.root);
+        self.finish(Draft::Directory(root))
+    }
     fn finish(&mut self, draft: Draft) -> Arc<SysfsNode> {
         self.last_inode += 1;
         let inode = self.last_inode;
@@ -76,6 +90,7 @@ impl Builder {
             Draft::Directory(names) => NodeKind::Directory(
                 names.into_iter().map(|(name, draft)| (name, self.finish(draft))).collect(),
             ),
+            Draft::Family(family) => NodeKind::Family(family),
             Draft::File(content, set) => NodeKind::File(content, set),
             Draft::Link(target) => NodeKind::Link(target),
         };
@@ -84,12 +99,12 @@ impl Builder {
 }
 
 /// Directories that exist although they are empty.
-const EMPTY: [&str; 8] =
-    ["block", "bus", "class/net", "firmware", "fs/cgroup", "kernel/debug", "module", "power"];
+const EMPTY: [&str; 7] =
+    ["block", "bus", "firmware", "fs/cgroup", "kernel/debug", "module", "power"];
 
 /// Builds the whole tree.
 pub(super) fn build() -> Arc<SysfsNode> {
-    let mut builder = Builder { root: BTreeMap::new(), last_inode: 0 };
+    let mut builder = Builder::beside(0);
     for path in EMPTY {
         builder.directory(path);
     }
@@ -111,8 +126,7 @@ pub(super) fn build() -> Arc<SysfsNode> {
             builder.directory(&format!("fs/{}", file_system.0));
         }
     }
-    let root = core::mem::take(&mut builder.root);
-    builder.finish(Draft::Directory(root))
+    builder.into_node()
 }
 
 fn processors(builder: &mut Builder) {
@@ -235,9 +249,10 @@ fn backing(builder: &mut Builder, device: &Arc<DiskDevice>) {
 }
 
 fn character(builder: &mut Builder, class: &str, name: &str, (major, minor): (u32, u32)) {
+    let (path, name) = (name, name.rsplit('/').next().unwrap_or(name));
     let place = format!("devices/virtual/{class}/{name}");
     builder.line(&format!("{place}/dev"), format!("{major}:{minor}"));
-    let text = format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n");
+    let text = format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={path}\n");
     builder.live(&format!("{place}/uevent"), move || text.clone());
     builder.link(&format!("{place}/subsystem"), up(&place, &format!("class/{class}")));
     builder.link(&format!("class/{class}/{name}"), format!("../../{place}"));

@@ -179,7 +179,7 @@ impl PacketSocket {
         };
         let mut address = LinkAddress { interface, protocol, ..LinkAddress::default() };
         if let Some(link) = internet::link_numbered(interface) {
-            (address.hardware, address.length) = (link.kind.hardware(), link.mac.len() as u8);
+            (address.hardware, address.length) = (link.hardware, link.address_length() as u8);
             address.set_bytes(&link.mac);
         }
         address

@@ -319,7 +319,7 @@ impl FrameReceiver {
             protocol: frame.protocol,
             hardware: frame.hardware,
             kind: frame.kind,
-            length: frame.source.len() as u8,
+            length: if frame.link_length == 0 { 0 } else { frame.source.len() as u8 },
             bytes: [0; 8],
         };
         from.set_bytes(&frame.source);
