@@ -124,6 +124,7 @@ fn mount_devices(
     disks: &[Arc<DiskDevice>],
 ) -> Result<(), Errno> {
     mount(caller, "devtmpfs", "", "/dev", MountFlags::empty())?;
+    caller.make_directory(Base::Cwd, b"/dev/net", 0o755)?;
     for &(name, file_type, mode, number) in devices::NODES {
         caller.make_node(
             Base::Cwd,

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use interfaces::{block::SECTOR_BYTES, file_system::FileType};
 use linux_raw_sys::{general as raw, ioctl as request};
 use objects::{
-    devices::{BlockFile, MemoryDevice},
+    devices::{BlockFile, MemoryDevice, tunnel::TunnelFile},
     inotify::Inotify,
     pipe::End,
     socket::{self, Socket},
@@ -21,7 +21,7 @@ use vfs::{Errno, OpenFile};
 pub const CALLS: &[Entry] = &[Entry::partial(
     raw::__NR_ioctl,
     "ioctl",
-    "requests of terminals, pipes, sockets, regular files, block devices and listeners of seccomp only",
+    "requests of terminals, pipes, sockets, tunnels, regular files, block devices and listeners of seccomp only",
     ioctl,
 )];
 
@@ -82,6 +82,9 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
     }
     if let Some(device) = kind.downcast_ref::<MemoryDevice>() {
         return device.ioctl(call.task, memory, command, argument);
+    }
+    if let Some(tunnel) = kind.downcast_ref::<TunnelFile>() {
+        return tunnel.ioctl(call.task, memory, command, argument);
     }
     if let Some(socket) = socket::of(file) {
         return ioctl_socket(call, socket, command, argument);

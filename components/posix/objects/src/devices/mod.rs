@@ -6,6 +6,7 @@ mod disk;
 pub mod hardware_random;
 mod memory;
 mod terminals;
+pub mod tunnel;
 
 pub use disk::{BlockFile, DiskDevice, find_all};
 pub use memory::MemoryDevice;
@@ -37,6 +38,7 @@ pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
     ("tty", FileType::Character, 0o666, (ALTERNATE_MAJOR, terminals::CONTROLLING)),
     ("console", FileType::Character, 0o600, (ALTERNATE_MAJOR, terminals::CONSOLE)),
     ("ptmx", FileType::Character, 0o666, devpts::MULTIPLEXER),
+    ("net/tun", FileType::Character, 0o666, (tunnel::MAJOR, tunnel::MINOR)),
 ];
 
 /// Returns the device number of disk `index`.
@@ -51,6 +53,8 @@ pub fn register(registry: &Registry, terminals: &[Arc<Terminal>], disks: &[Arc<D
     let (major, minor) = hardware_random::NUMBER;
     let opener = Arc::new(hardware_random::HardwareRandom);
     registry.register_character(major, minor..=minor, opener);
+    let opener = Arc::new(tunnel::TunnelOpener);
+    registry.register_character(tunnel::MAJOR, tunnel::MINOR..=tunnel::MINOR, opener);
     terminals::register(registry, terminals);
     disk::register(registry, disks);
 }

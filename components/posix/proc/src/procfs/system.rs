@@ -191,6 +191,7 @@ pub fn devices() -> Vec<u8> {
         let shown = match major {
             1 => "mem",
             5 => &format!("/dev/{name}"),
+            devices::tunnel::MAJOR => "misc",
             _ => name.trim_end_matches(|letter: char| letter.is_ascii_digit()),
         };
         let line = format!("{major:3} {shown}\n");

@@ -8,7 +8,7 @@ use core::fmt::Display;
 use interfaces::file_system::FileType;
 use memory::large;
 use objects::{
-    devices::{DiskDevice, NODES},
+    devices::{DiskDevice, NODES, tunnel::MAJOR as TUNNEL_MAJOR},
     file_systems,
 };
 use vfs::Errno;
@@ -116,7 +116,11 @@ pub(super) fn build() -> Arc<SysfsNode> {
     }
     for (name, file_type, _, number) in NODES {
         if *file_type == FileType::Character {
-            let class = if number.0 == 1 { "mem" } else { "tty" };
+            let class = match number.0 {
+                1 => "mem",
+                TUNNEL_MAJOR => "misc",
+                _ => "tty",
+            };
             character(&mut builder, class, name, *number);
         }
     }

@@ -26,7 +26,7 @@ mod zero_copy;
 pub use address::AddressFamily;
 pub use datagram::InternetDatagram;
 pub(in crate::socket) use datagram::time_of;
-pub use network::{administration, link_named, link_numbered, set_network};
+pub use network::{administration, link_named, link_numbered, set_network, tunnels};
 pub(in crate::socket) use network::{errno, taps};
 pub use settings::{
     BIND_VERSION6_ONLY, PING_GROUP_FIRST, PING_GROUP_LAST, UNPRIVILEGED_PORT_START,

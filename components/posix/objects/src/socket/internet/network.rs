@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use interfaces::sockets::{
     DatagramProtocol, DatagramQueue, Ipv4OptionList, LinkRecord, LinkTaps, Network,
     NetworkAdministration, NetworkParameter, OptionSide, RouteQuery, SocketError, SocketFamilies,
-    SocketOwner, number,
+    SocketOwner, Tunnels, number,
 };
 use rt::sync::Once;
 use vfs::Errno;
@@ -29,6 +29,11 @@ pub fn administration() -> Option<Arc<dyn NetworkAdministration>> {
 /// Returns the maker of taps of the network stack; `None` if there is no stack.
 pub(in crate::socket) fn taps() -> Option<Arc<dyn LinkTaps>> {
     NETWORK.get().map(|network| network.taps())
+}
+
+/// Returns the maker of tunnels of the network stack; `None` if there is none.
+pub fn tunnels() -> Option<Arc<dyn Tunnels>> {
+    NETWORK.get().and_then(|network| network.tunnels())
 }
 
 /// Returns the value of a parameter of the stack; `default` if there is no stack.
