@@ -113,6 +113,7 @@ fn chain(pieces: usize, length: usize) -> BufferChain<PacketSegment> {
 fn headers(length: usize, type_of: u16) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
     bytes[12..14].copy_from_slice(&type_of.to_be_bytes());
+    bytes[14] = if type_of == 0x86dd { 0x60 } else { 0x45 };
     bytes
 }
 
