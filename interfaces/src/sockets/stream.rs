@@ -509,7 +509,7 @@ impl Stream {
             let mut to = peer.receive.lock();
             let acked = self.acked.load(Ordering::Relaxed);
             let received = peer.received.load(Ordering::Relaxed);
-            let held = move_pieces(&mut from, &mut to, received, length);
+            let held = move_pieces(&mut from, &mut to, (acked, received), length);
             if held > 0 {
                 peer.held_to_read.fetch_add(held, Ordering::Relaxed);
             }

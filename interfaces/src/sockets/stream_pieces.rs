@@ -69,27 +69,37 @@ impl Queue {
     }
 }
 
-/// Moves the first `length` bytes of `from` to the end of `to`, where the first of them has the place `start`. Returns the bytes of
-/// memory that are held for them there.
-pub(super) fn move_pieces(from: &mut Queue, to: &mut Queue, mut start: u64, length: u64) -> usize {
+/// Moves the `length` bytes of `from` that have the place `at` and those behind it, the first that are needed there, to the end of
+/// `to`, where they begin at the place `start`. Returns the bytes of memory that are held for them there.
+pub(super) fn move_pieces(
+    from: &mut Queue,
+    to: &mut Queue,
+    (mut at, mut start): (u64, u64),
+    length: u64,
+) -> usize {
     let (mut left, mut held) = (length, 0);
-    while left > 0 {
-        let Some(first) = from.pieces.front_mut() else { break };
-        let count = left.min(first.segment.length.into());
-        let segment = if count == u64::from(first.segment.length) {
-            let Some(first) = from.pieces.pop_front() else { break };
-            first.segment
+    while left > 0
+        && let Some(first) = from.pieces.front_mut()
+    {
+        // Acknowledged bytes stay in a piece that grew behind them.
+        let skip = at.saturating_sub(first.start) as u32;
+        let rest = first.segment.length.saturating_sub(skip);
+        let count = left.min(rest.into());
+        let segment = if count == u64::from(rest) {
+            let Some(StreamPiece { mut segment, .. }) = from.pieces.pop_front() else { break };
+            segment.offset += skip;
+            segment.length = rest;
+            segment
         } else {
-            // Bytes that were added behind the wanted ones stay.
-            let part = first.part(0, count as u32);
-            first.start += count;
-            first.segment.offset += count as u32;
-            first.segment.length -= count as u32;
+            // So do bytes behind the wanted ones.
+            let part = first.part(skip, count as u32);
+            first.start += u64::from(skip) + count;
+            first.segment.offset += skip + count as u32;
+            first.segment.length -= skip + count as u32;
             part
         };
         held += to.push(start, segment);
-        start += count;
-        left -= count;
+        (at, start, left) = (at + count, start + count, left - count);
     }
     held
 }

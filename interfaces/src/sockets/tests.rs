@@ -230,3 +230,24 @@ fn peeked_bytes_stay_and_hold_their_memory() {
     assert_eq!(read(&far, usize::MAX), data[1..]);
     assert_eq!((far.readable(), far.receive_room()), (0, 60_000));
 }
+
+#[test]
+fn bytes_are_handed_over_from_the_middle_of_a_piece() {
+    let ((from, _), (to, told)) = (stream(1 << 20, 1 << 20), stream(1 << 20, 1 << 20));
+    write(&from, b"a").unwrap();
+    assert_eq!(carry(&from, 0, 1, &to), 1);
+    // The piece grows behind the byte that is acknowledged then.
+    write(&from, b"bcd").unwrap();
+    from.acknowledge(1);
+    told.take();
+    from.hand_over(&to, 2);
+    assert_eq!(told.take(), SocketEvents::READABLE);
+    assert_eq!((from.unacknowledged(), to.readable()), (1, 3));
+    write(&from, &[b'e'; 2 * PAGE_BYTES]).unwrap();
+    from.hand_over(&to, 1 + 2 * PAGE_BYTES as u64);
+    assert_eq!(from.unacknowledged(), 0);
+    let mut expected = b"abcd".to_vec();
+    expected.resize(4 + 2 * PAGE_BYTES, b'e');
+    assert!(read(&to, usize::MAX) == expected);
+    assert_eq!(to.receive_room(), 1 << 20);
+}

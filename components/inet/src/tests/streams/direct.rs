@@ -111,8 +111,10 @@ fn both_ends_send_at_once() {
     let host = Host::new(1);
     let (client, child) = pair(&host);
     let work = |program: &Program| {
-        let (mut sent, mut got) = (0, 0);
+        let (mut sent, mut got, mut turns) = (0, 0, 0);
         while sent < ROUNDS || got < ROUNDS {
+            turns += 1;
+            assert!(turns < 100 * ROUNDS, "{sent} sent, {got} received");
             if sent < ROUNDS {
                 sent += program.write(&[byte(sent)]);
             }
