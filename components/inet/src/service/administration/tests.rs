@@ -1,4 +1,4 @@
-//! Changes and what observers hear of them.
+//! Changes and what observers hear of them, by way of bytes as between worlds.
 use super::*;
 use crate::{
     service::inet::{Inet, RealTime},
@@ -6,8 +6,15 @@ use crate::{
 };
 use interfaces::sockets::{
     AddressSelector, EntryMode, LinkChange, NetworkNotice, RouteMetrics, number,
+    remote::{
+        DirectChannel, Subjects,
+        administration::{AdministrationService, RemoteAdministration},
+    },
 };
-use std::{net::IpAddr, sync::Mutex};
+use std::{
+    net::IpAddr,
+    sync::{Mutex, OnceLock, Weak},
+};
 
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
@@ -37,6 +44,22 @@ impl AdministrationObserver for Heard {
     }
 }
 
+/// Returns an administration whose calls and notices go as bytes to another one and back.
+fn remote(administration: Arc<dyn NetworkAdministration>) -> Arc<dyn NetworkAdministration> {
+    let client = Arc::new(OnceLock::<Weak<RemoteAdministration>>::new());
+    let hears = client.clone();
+    let post = move |bytes: &[u8]| {
+        if let Some(client) = hears.get().and_then(Weak::upgrade) {
+            client.heard(bytes).unwrap();
+        }
+    };
+    let service = AdministrationService::new(administration, Arc::new(post));
+    let channel = DirectChannel(Arc::new(Subjects(vec![Arc::new(service)])));
+    let remote = Arc::new(RemoteAdministration::new(Arc::new(channel)));
+    client.set(Arc::downgrade(&remote)).unwrap();
+    remote
+}
+
 struct Bench {
     inet: Arc<Inet>,
     all: Arc<dyn NetworkAdministration>,
@@ -49,7 +72,7 @@ impl Bench {
         let mut card = Interface::ethernet(InterfaceIndex(2), "eth0", [2, 0, 0, 0, 0, 1], 1500);
         card.flags |= InterfaceFlags::RUNNING;
         inet.stack().configure(|all| all.add_interface(card)).unwrap();
-        let all = interfaces::sockets::Network::administration(&*inet);
+        let all = remote(interfaces::sockets::Network::administration(&*inet));
         let heard = Arc::new(Heard::default());
         all.observe(heard.clone());
         Bench { inet, all, heard }
