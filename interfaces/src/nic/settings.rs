@@ -1,5 +1,5 @@
 //! The description of an interface, its settings and its counts.
-use crate::wire::Wire;
+use crate::{marshal::Marshal, marshal_flags, wire::Wire};
 use alloc::{string::String, vec::Vec};
 
 /// An address of Ethernet.
@@ -37,6 +37,8 @@ bitflags::bitflags! {
     }
 }
 
+marshal_flags!(Offloads);
+
 impl Offloads {
     /// The offloads of reception.
     pub const RECEIVE: Offloads = Offloads::RECEIVE_CHECKSUM
@@ -47,7 +49,7 @@ impl Offloads {
 }
 
 /// The state of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum LinkState {
     /// No carrier.
     Down,
@@ -55,8 +57,15 @@ pub enum LinkState {
     Up,
 }
 
+impl LinkState {
+    /// Returns the state of a link that has a carrier, or none.
+    pub fn of(has_carrier: bool) -> LinkState {
+        if has_carrier { LinkState::Up } else { LinkState::Down }
+    }
+}
+
 /// The description of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 pub struct NicInfo {
     /// Name: `eth0`.
     pub name: String,
@@ -85,7 +94,7 @@ pub struct NicInfo {
 }
 
 /// The packets that an interface receives beside those to its own address and to all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Marshal)]
 pub struct Filter {
     /// All packets.
     pub is_promiscuous: bool,
@@ -98,7 +107,7 @@ pub struct Filter {
 }
 
 /// The counts of an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire, Marshal)]
 pub struct NicStatistics {
     /// Packets that the device took.
     pub sent_packets: u64,
@@ -117,7 +126,7 @@ pub struct NicStatistics {
 }
 
 /// The reason why a packet was not sent or a command not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire, Marshal)]
 pub enum NicError {
     /// The packet or the setting makes no sense: too long, too short, too many segments, a checksum's field outside.
     Invalid,

@@ -43,6 +43,13 @@ pub enum OptionSide {
     Received(Ipv4Addr, u32),
 }
 
+/// Whether an option of which there may be one came before in the list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OptionTurn {
+    First,
+    Second,
+}
+
 /// A malformed option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionFault {
@@ -73,7 +80,7 @@ pub type IsOtherHost<'a> = &'a dyn Fn(Ipv4Addr) -> bool;
 
 /// An option's place in the list: where it begins, its kind, its length.
 #[derive(Clone, Copy)]
-struct Place {
+struct OptionPlace {
     at: usize,
     kind: u8,
     length: usize,
@@ -129,19 +136,19 @@ impl Ipv4OptionList {
         }
     }
     /// Returns the option at `at`, if it is whole; `None` at the end. An option that is not is a fault there.
-    fn place(&self, at: usize) -> Result<Option<Place>, usize> {
+    fn place(&self, at: usize) -> Result<Option<OptionPlace>, usize> {
         let rest = self.as_slice().get(at..).unwrap_or_default();
         match rest {
             [] | [END, ..] => Ok(None),
-            [NOTHING, ..] => Ok(Some(Place { at, kind: NOTHING, length: 1 })),
+            [NOTHING, ..] => Ok(Some(OptionPlace { at, kind: NOTHING, length: 1 })),
             [kind, length, ..] if (2..=rest.len()).contains(&usize::from(*length)) => {
-                Ok(Some(Place { at, kind: *kind, length: (*length).into() }))
+                Ok(Some(OptionPlace { at, kind: *kind, length: (*length).into() }))
             }
             _ => Err(at),
         }
     }
     /// Returns the options, up to the end or to the first that is not whole.
-    fn places(&self) -> impl Iterator<Item = Place> {
+    fn places(&self) -> impl Iterator<Item = OptionPlace> {
         let mut at = 0;
         core::iter::from_fn(move || {
             let found = self.place(at).ok()??;
@@ -149,7 +156,7 @@ impl Ipv4OptionList {
             Some(found)
         })
     }
-    fn place_of(&self, kinds: &[u8]) -> Option<Place> {
+    fn place_of(&self, kinds: &[u8]) -> Option<OptionPlace> {
         self.places().find(|one| kinds.contains(&one.kind))
     }
     /// Checks options, and writes what `side` writes.
@@ -170,7 +177,8 @@ impl Ipv4OptionList {
             let was =
                 seen.get_mut(usize::from(kind)).is_some_and(|was| core::mem::replace(was, true));
             // A timestamp's length is looked at first, as is a route's.
-            list.check(place, side, is_other, is_single && was).map_err(fault)?;
+            let turn = if is_single && was { OptionTurn::Second } else { OptionTurn::First };
+            list.check(place, side, is_other, turn).map_err(fault)?;
             at += place.length;
         }
         let length = list.length();
@@ -181,17 +189,17 @@ impl Ipv4OptionList {
     /// Checks one option. The fault is the place of the byte that is wrong.
     fn check(
         &mut self,
-        place: Place,
+        place: OptionPlace,
         side: OptionSide,
         is_other: IsOtherHost<'_>,
-        is_second: bool,
+        turn: OptionTurn,
     ) -> Result<(), usize> {
-        let Place { at, kind, length } = place;
+        let OptionPlace { at, kind, length } = place;
         match kind {
-            LOOSE_ROUTE | STRICT_ROUTE => self.check_route(place, side, is_second),
-            RECORD_ROUTE if is_second => Err(at),
+            LOOSE_ROUTE | STRICT_ROUTE => self.check_route(place, side, turn),
+            RECORD_ROUTE if turn == OptionTurn::Second => Err(at),
             RECORD_ROUTE => self.check_record(place, side),
-            TIMESTAMP if is_second => Err(at),
+            TIMESTAMP if turn == OptionTurn::Second => Err(at),
             TIMESTAMP => self.check_times(place, side, is_other),
             ROUTER_ALERT if length < 4 => Err(at + 1),
             ROUTER_ALERT | NOTHING => Ok(()),
@@ -199,20 +207,25 @@ impl Ipv4OptionList {
             _ => Ok(()),
         }
     }
-    fn check_route(&self, place: Place, side: OptionSide, is_second: bool) -> Result<(), usize> {
-        let Place { at, length, .. } = place;
+    fn check_route(
+        &self,
+        place: OptionPlace,
+        side: OptionSide,
+        turn: OptionTurn,
+    ) -> Result<(), usize> {
+        let OptionPlace { at, length, .. } = place;
         let pointer = self.byte(at + 2);
         match side {
             _ if length < 3 => Err(at + 1),
             _ if pointer < 4 => Err(at + 2),
-            _ if is_second => Err(at),
+            _ if turn == OptionTurn::Second => Err(at),
             OptionSide::Received(..) => Ok(()),
             _ if pointer != 4 || length < 7 || (length - 3) % WORD != 0 => Err(at + 1),
             _ => Ok(()),
         }
     }
-    fn check_record(&mut self, place: Place, side: OptionSide) -> Result<(), usize> {
-        let Place { at, length, .. } = place;
+    fn check_record(&mut self, place: OptionPlace, side: OptionSide) -> Result<(), usize> {
+        let OptionPlace { at, length, .. } = place;
         let pointer = usize::from(self.byte(at + 2));
         if length < 3 {
             return Err(at + 1);
@@ -230,18 +243,18 @@ impl Ipv4OptionList {
         Ok(())
     }
     /// Writes a word at the pointer of an option, and moves that.
-    fn record(&mut self, place: Place, word: &[u8; WORD]) {
+    fn record(&mut self, place: OptionPlace, word: &[u8; WORD]) {
         let pointer = self.byte(place.at + 2);
         self.overwrite(place.at + usize::from(pointer) - 1, word);
         self.overwrite(place.at + 2, &[pointer.saturating_add(WORD as u8)]);
     }
     fn check_times(
         &mut self,
-        place: Place,
+        place: OptionPlace,
         side: OptionSide,
         is_other: IsOtherHost<'_>,
     ) -> Result<(), usize> {
-        let Place { at, length, .. } = place;
+        let OptionPlace { at, length, .. } = place;
         if length < 4 {
             return Err(at + 1);
         }
@@ -285,7 +298,7 @@ impl Ipv4OptionList {
         Ok(())
     }
     /// Writes this host's address and the time, as the kind of a timestamp with room asks for.
-    fn note_time(&mut self, place: Place, own: Ipv4Addr, ms: u32, is_other: IsOtherHost<'_>) {
+    fn note_time(&mut self, place: OptionPlace, own: Ipv4Addr, ms: u32, is_other: IsOtherHost<'_>) {
         let pointer = usize::from(self.byte(place.at + 2));
         match self.byte(place.at + 3) & 0xf {
             TIMES => {}
@@ -312,7 +325,7 @@ impl Ipv4OptionList {
     ) -> Ipv4OptionList {
         let mut list = *self;
         for place in self.places() {
-            let Place { at, kind, length } = place;
+            let OptionPlace { at, kind, length } = place;
             let pointer = usize::from(self.byte(at + 2));
             match kind {
                 LOOSE_ROUTE | STRICT_ROUTE => {
@@ -338,7 +351,7 @@ impl Ipv4OptionList {
             length += part.len();
             Some(())
         };
-        let part = |place: Place| self.as_slice().get(place.at..place.at + place.length);
+        let part = |place: OptionPlace| self.as_slice().get(place.at..place.at + place.length);
         for kind in [RECORD_ROUTE, TIMESTAMP] {
             if let Some(place) = self.place_of(&[kind]) {
                 push(part(place)?)?;
@@ -352,7 +365,7 @@ impl Ipv4OptionList {
         Ipv4OptionList::checked(list.as_slice(), OptionSide::Privileged, &|_| true).ok()
     }
     /// Returns the option of the route back to `source`, and its length; none if the packet came straight.
-    fn route_back(&self, place: Place, source: Ipv4Addr) -> ([u8; BYTES_MAX], usize) {
+    fn route_back(&self, place: OptionPlace, source: Ipv4Addr) -> ([u8; BYTES_MAX], usize) {
         let mut route = [0; BYTES_MAX];
         let pointer = usize::from(self.byte(place.at + 2));
         // The hosts before the pointer were visited; the last of them is the first on the way back.

@@ -3,7 +3,7 @@
 //! The program and the attached pools (inherited by threads that a thread spawns) and counted refusals are kept per thread. Limits, the command
 //! line and devices are shared by all threads.
 pub use super::device_control::*;
-use super::{device::DmaHandle, memory::Run, thread::lock};
+use super::{device::DmaHandle, memory::PoolRun, thread::lock};
 use crate::user::{Context, Space, Trap};
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ use std::{
 /// A function that takes the place of the processor in user mode: it changes the registers and memory and returns the trap.
 pub type Program = Arc<dyn Fn(&mut Context, &Space) -> Trap + Send + Sync>;
 /// Pools attached by the threads of a component: a thread without a parent in rt, and those that it spawns.
-type Attached = Mutex<Vec<Arc<Run>>>;
+type Attached = Mutex<Vec<Arc<PoolRun>>>;
 /// One trace record.
 pub type TraceRecord = (&'static str, u64, u64);
 
@@ -103,7 +103,7 @@ pub(super) fn inherit_program(program: Option<Program>) {
 }
 
 /// Attaches the pool of `run` to the calling thread's component.
-pub(super) fn attach(run: Arc<Run>) {
+pub(super) fn attach(run: Arc<PoolRun>) {
     let attached = component();
     let mut all = lock(&attached);
     if !all.iter().any(|other| Arc::ptr_eq(other, &run)) {
@@ -117,7 +117,7 @@ pub fn detach_pools() {
 }
 
 /// Returns the pools attached to the calling thread's component.
-pub(super) fn attached() -> Vec<Arc<Run>> {
+pub(super) fn attached() -> Vec<Arc<PoolRun>> {
     lock(&component()).clone()
 }
 

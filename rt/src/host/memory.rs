@@ -26,13 +26,13 @@ const WORDS: usize = PAGE_BYTES / 8;
 /// Flag of the number of a frame that was handed.
 const VIEW: u32 = 1 << 30;
 
-struct Chunk {
+struct FrameChunk {
     words: Box<[AtomicU64]>,
     references: [AtomicU32; CHUNK_FRAMES],
     handings: Handings<{ CHUNK_FRAMES / 64 }>,
 }
 
-static TABLE: [OnceLock<Box<Chunk>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static TABLE: [OnceLock<Box<FrameChunk>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
 /// Memory shared between components.
 #[derive(Clone, Debug)]
@@ -40,24 +40,24 @@ pub(crate) enum RegionHandle {
     /// Memory of its own.
     Words(Arc<[AtomicU64]>),
     /// The frames of a pool.
-    Run(Arc<Run>),
+    PoolRun(Arc<PoolRun>),
 }
 
 /// Consecutive frames of one chunk, with a reference to each.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct PoolRun {
     first: u32,
     pages: usize,
 }
 
-impl Run {
+impl PoolRun {
     /// Returns whether `frame` is one of its frames.
     pub(super) fn has(&self, frame: u32) -> bool {
         (frame.wrapping_sub(self.first) as usize) < self.pages
     }
 }
 
-impl Drop for Run {
+impl Drop for PoolRun {
     fn drop(&mut self) {
         release_all((self.first..).take(self.pages));
     }
@@ -74,7 +74,7 @@ impl RegionHandle {
     pub(crate) fn words(&self) -> &[AtomicU64] {
         match self {
             RegionHandle::Words(words) => words,
-            RegionHandle::Run(run) => {
+            RegionHandle::PoolRun(run) => {
                 let (chunk, page) = place(run.first);
                 &chunk.words[page * WORDS..][..run.pages * WORDS]
             }
@@ -154,8 +154,8 @@ impl Frames {
     }
 }
 
-fn new_chunk() -> Box<Chunk> {
-    Box::new(Chunk {
+fn new_chunk() -> Box<FrameChunk> {
+    Box::new(FrameChunk {
         words: (0..CHUNK_FRAMES * WORDS).map(|_| AtomicU64::new(0)).collect(),
         references: [const { AtomicU32::new(0) }; CHUNK_FRAMES],
         handings: Handings::new(),
@@ -163,7 +163,7 @@ fn new_chunk() -> Box<Chunk> {
 }
 
 /// Returns the chunk of a frame, or of a view of it, and the frame's index there.
-fn place(frame: u32) -> (&'static Chunk, usize) {
+fn place(frame: u32) -> (&'static FrameChunk, usize) {
     let number = plain(frame) as usize;
     (TABLE[number / CHUNK_FRAMES].get_or_init(new_chunk), number % CHUNK_FRAMES)
 }
@@ -266,7 +266,7 @@ pub(crate) fn pool_new(pages: usize) -> Result<(RegionHandle, u32), NoMemory> {
         references(frame).store(1, Release);
         frame_words(frame).iter().for_each(|word| word.store(0, Relaxed));
     }
-    Ok((RegionHandle::Run(Arc::new(Run { first, pages })), first))
+    Ok((RegionHandle::PoolRun(Arc::new(PoolRun { first, pages })), first))
 }
 
 /// Adds a reference to `frame` if it has exactly one. Returns whether it did.
@@ -278,7 +278,7 @@ pub(crate) fn frame_claim(frame: u32) -> bool {
 pub(crate) fn pool_attach(region: RegionHandle, first: u32) -> Result<(), NoMemory> {
     may_allocate()?;
     match region {
-        RegionHandle::Run(run) if run.first == first => {
+        RegionHandle::PoolRun(run) if run.first == first => {
             control::attach(run);
             Ok(())
         }

@@ -70,7 +70,7 @@ fn read(fd: i32, level: i32, option: i32, room: i32) -> String {
     }));
     match done {
         Err(error) => format!("e{error}"),
-        Ok(_) if length > 8 || length < 0 => format!("{length}"),
+        Ok(_) if !(0..=8).contains(&length) => format!("{length}"),
         Ok(_) => {
             let mut text = format!("{length}:");
             for byte in &bytes[..length as usize] {

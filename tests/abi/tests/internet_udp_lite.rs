@@ -106,7 +106,7 @@ fn the_length_field_is_the_coverage() {
             [(None, 12), (Some(0), 0), (Some(9), 9), (Some(12), 12), (Some(13), 12)]
         {
             if let Some(coverage) = coverage {
-                set(from, IPPROTO_UDPLITE, SENT, coverage as i32).unwrap();
+                set(from, IPPROTO_UDPLITE, SENT, coverage).unwrap();
             }
             send(from, b"data", 0).unwrap();
             let packet = receive(raw, 100, 0).unwrap();

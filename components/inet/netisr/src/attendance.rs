@@ -6,7 +6,7 @@ use crate::card::Card;
 use alloc::{sync::Arc, vec::Vec};
 use core::net::IpAddr;
 use inet::{Configuration, ConfigurationWatcher, Inet, Interface, InterfaceFlags};
-use interfaces::nic::{ADDRESSES_MAX, Filter, NicError};
+use interfaces::nic::{ADDRESSES_MAX, Filter, LinkState, NicError};
 use packet::{ethernet, igmp, ipv6};
 use rt::sync::Event;
 
@@ -75,7 +75,7 @@ impl Attended {
         if interface.flags.contains(InterfaceFlags::RUNNING) == has_link {
             return;
         }
-        inet.set_carrier(index, has_link);
+        inet.set_carrier(index, LinkState::of(has_link));
     }
     /// Tells the card which packets to receive, if that has changed.
     fn set_filter(&mut self, configuration: &Configuration) {

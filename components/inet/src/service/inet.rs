@@ -10,7 +10,7 @@ use super::{
     passage::{Passage, PassagePool, PendingPacket},
     streams::Streams,
     taps::Taps,
-    tunnels::TunnelTable,
+    tunnel_table::TunnelTable,
 };
 use crate::{
     base::packets::{Arrival, HEAD_MIN},
@@ -25,7 +25,10 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use interfaces::{nic::PacketSegment, sockets::SocketError};
+use interfaces::{
+    nic::{LinkState, PacketSegment},
+    sockets::SocketError,
+};
 use rt::{
     sync::{Event, Once},
     time::Instant,
@@ -125,8 +128,9 @@ impl Inet {
             .stack
             .configure(|all| all.edit_interface(interface, |one| one.offloads = offloads));
     }
-    /// Sets whether the link of an interface has a carrier. Neighbours behind a link that went may be others when it comes back.
-    pub fn set_carrier(&self, interface: InterfaceIndex, has_carrier: bool) {
+    /// Sets the state of the link of an interface: up if it has a carrier. Neighbours behind a link that went may be others when it comes back.
+    pub fn set_carrier(&self, interface: InterfaceIndex, link: LinkState) {
+        let has_carrier = link == LinkState::Up;
         let result = self.stack.configure(|all| {
             let found = all.interface(interface).ok_or(ChangeError::Missing)?;
             if found.flags.contains(InterfaceFlags::RUNNING) == has_carrier {

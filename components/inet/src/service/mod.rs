@@ -12,4 +12,5 @@ mod outside;
 mod passage;
 pub mod streams;
 mod taps;
+mod tunnel_table;
 mod tunnels;

@@ -1,22 +1,18 @@
 //! Tunnels: interfaces that come and go at run time, with a program at their other end ([`interfaces::sockets::Tunnel`]).
 //!
-//! [`TunnelLink`] is the card of such an interface. What the stack sends goes to the client in the call that sends it, and what the
+//! [`TunnelLink`](super::tunnel_table::TunnelLink) is the card of such an interface. What the stack sends goes to the client in the call that sends it, and what the
 //! program writes goes through the stack in the call that brings it, so a tunnel has no thread.
-//!
-//! Locks: `inet.tunnels` is held over no call.
 use super::{
-    administration::links::take_away,
-    inet::Inet,
-    links::{LinkDetails, PacketLink, ReceivedFrame, device_work},
+    administration::links::take_away, inet::Inet, links::ReceivedFrame, tunnel_table::TunnelLink,
 };
 use crate::{
     base::{
         buffer::BufferChain,
-        packets::{Arrival, Departure, HEAD_MIN, TransportChecksum},
+        packets::{Arrival, HEAD_MIN, TransportChecksum},
     },
     ip::statistics::DropReason,
     tables::{
-        configuration::{ChangeError, Configuration, ConfigurationWatcher},
+        configuration::{ChangeError, Configuration},
         interface::{Interface, InterfaceFlags, InterfaceIndex, LinkOffloads},
     },
 };
@@ -26,172 +22,24 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::{
-    nic::{ChecksumState, HeaderBytes, MacAddress, Offloads, Packet, PacketSegment, Segmentation},
+    nic::{ChecksumState, LinkState, Offloads},
     sockets::{
         AdministrationError, NetworkNotice, SocketError, Tunnel, TunnelArrival, TunnelEnd,
-        TunnelLayer, TunnelRequest, TunnelState, Tunnels,
+        TunnelLayer, TunnelRequest, Tunnels,
     },
 };
-use packet::ethernet::{self, ethertype};
-use rt::{lock_class, sync::RwLock};
+use packet::ethernet::ethertype;
 
-lock_class! {
-    static TUNNELS = "inet.tunnels";
-}
-
-/// Tunnels of a stack, at most.
-const TUNNELS_MAX: usize = 1024;
 /// Numbers that are tried for a `%d` in a name, as many as Linux tries.
 const NAMES_MAX: u32 = 32_768;
 /// Bytes of a name, at most.
 const NAME_MAX: usize = 15;
-/// MTU at first, and the greatest one of frames.
+/// MTU at first.
 const MTU: u32 = 1500;
-const MTU_MAX: u32 = u16::MAX as u32 - ethernet::HEADER_LENGTH as u32;
 /// Packets that wait for the program, at most, if they are no frames.
 const QUEUE: u32 = 500;
-/// `NET_ADDR_RANDOM` and `NET_ADDR_SET`.
-const RANDOM: u8 = 1;
-const SET: u8 = 3;
-/// Name of Linux's driver.
-const DRIVER: &str = "tun";
-/// Speed that Linux tells, in megabits a second.
-const SPEED: u32 = 10_000;
-
-/// The card of a tunnel.
-pub(crate) struct TunnelLink {
-    layer: TunnelLayer,
-    end: Arc<dyn TunnelEnd>,
-    is_up: AtomicBool,
-    /// A user has set the address on the link.
-    has_own_mac: AtomicBool,
-    /// [`Offloads::SEND_ECN`] is among the work that the program does.
-    knows_ecn: AtomicBool,
-}
-
-/// The tunnels of a stack.
-pub(crate) struct TunnelTable {
-    entries: RwLock<Vec<(InterfaceIndex, Arc<TunnelLink>)>>,
-    /// The number of the next interface, which none had before.
-    next: AtomicU32,
-}
-
-impl TunnelTable {
-    pub(crate) fn new() -> TunnelTable {
-        TunnelTable { entries: RwLock::new(&TUNNELS, Vec::new()), next: AtomicU32::new(0) }
-    }
-    /// Returns a number for a new interface, above those of all that there are.
-    fn number(&self, all: &Configuration) -> InterfaceIndex {
-        let greatest = all.interfaces().map(|one| one.index.0).max().unwrap_or(0);
-        self.next.fetch_max(greatest.saturating_add(1), Ordering::Relaxed);
-        InterfaceIndex(self.next.fetch_add(1, Ordering::Relaxed))
-    }
-    fn add(&self, index: InterfaceIndex, link: &Arc<TunnelLink>) -> Result<(), SocketError> {
-        let mut entries = self.entries.write();
-        if entries.len() >= TUNNELS_MAX {
-            return Err(SocketError::NoMemory);
-        }
-        entries.push((index, Arc::clone(link)));
-        Ok(())
-    }
-    fn take(&self, index: InterfaceIndex) -> Option<Arc<TunnelLink>> {
-        let mut entries = self.entries.write();
-        let place = entries.iter().position(|(one, _)| *one == index)?;
-        Some(entries.swap_remove(place).1)
-    }
-}
-
-/// Tells the ends of tunnels of the states of their interfaces.
-impl ConfigurationWatcher for TunnelTable {
-    fn configured(&self, old: &Configuration, new: &Configuration) {
-        let entries = self.entries.read().clone();
-        for (index, link) in entries {
-            let Some(next) = new.interface(index) else { continue };
-            let state = state_of(next);
-            if old.interface(index).map(state_of) != Some(state) {
-                link.is_up.store(state.is_up, Ordering::SeqCst);
-                link.end.changed(state);
-            }
-        }
-    }
-}
-
-fn state_of(interface: &Interface) -> TunnelState {
-    TunnelState {
-        is_up: interface.is_up(),
-        has_carrier: interface.flags.contains(InterfaceFlags::RUNNING),
-        transmit_queue: interface.transmit_queue,
-    }
-}
-
-impl TunnelLink {
-    fn header_length(&self) -> usize {
-        match self.layer {
-            TunnelLayer::Network => 0,
-            TunnelLayer::Link => ethernet::HEADER_LENGTH,
-        }
-    }
-    /// Returns a packet in the form of devices; `None` if its headers do not have what is left to be done.
-    fn packet(&self, departure: Departure<PacketSegment>) -> Option<Packet> {
-        let Departure { headers, payload, offload } = departure;
-        let headers = headers.as_slice();
-        let work = match offload {
-            Some(offload) => Some(device_work(headers, self.header_length(), offload)?),
-            None => None,
-        };
-        let knows_ecn = self.knows_ecn.load(Ordering::Relaxed);
-        let segmentation = work.and_then(|(_, segmentation)| segmentation);
-        Some(Packet {
-            tag: 0,
-            header: HeaderBytes::new(headers)?,
-            segments: payload.into_pieces(),
-            checksum: work.map(|(checksum, _)| checksum),
-            segmentation: segmentation
-                .map(|one| Segmentation { has_ecn: one.has_ecn && knows_ecn, ..one }),
-            flow: 0,
-        })
-    }
-}
-
-impl PacketLink for TunnelLink {
-    fn transmit(&self, batch: &mut Vec<Departure<PacketSegment>>) {
-        let mut packets = batch.drain(..).filter_map(|one| self.packet(one)).collect();
-        self.end.transmit(&mut packets);
-    }
-    fn details(&self) -> LinkDetails {
-        let is_set = self.has_own_mac.load(Ordering::Relaxed);
-        let (mtu_max, mac_origin) = match self.layer {
-            TunnelLayer::Network => (0, 0),
-            TunnelLayer::Link => (MTU_MAX, if is_set { SET } else { RANDOM }),
-        };
-        LinkDetails {
-            driver: DRIVER,
-            speed_mbit: Some(SPEED),
-            pairs: 1,
-            mtu_max,
-            mac_origin,
-            tunnel: Some((self.end.record(), self.end.counts())),
-            ..LinkDetails::default()
-        }
-    }
-    fn set_mac(&self, _: MacAddress) -> Result<(), AdministrationError> {
-        match self.layer {
-            TunnelLayer::Network => Err(AdministrationError::Unsupported),
-            TunnelLayer::Link => {
-                self.has_own_mac.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-        }
-    }
-    fn check_carrier(&self, has_carrier: bool) -> Result<(), AdministrationError> {
-        match has_carrier && !self.end.can_have_carrier() {
-            true => Err(AdministrationError::NotPermitted),
-            false => Ok(()),
-        }
-    }
-}
 
 /// Removes the interface of a tunnel. Returns whether it was one.
 pub(super) fn remove(inet: &Inet, index: InterfaceIndex) -> bool {
@@ -353,7 +201,7 @@ impl Tunnel for StackTunnel {
     }
     fn set_carrier(&self, has_carrier: bool) {
         if let Some(inet) = self.inet.upgrade() {
-            inet.set_carrier(self.index, has_carrier);
+            inet.set_carrier(self.index, LinkState::of(has_carrier));
         }
     }
     fn set_hardware(&self, hardware: u16) -> Result<(), SocketError> {

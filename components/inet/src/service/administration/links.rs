@@ -9,7 +9,10 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use interfaces::sockets::{AdministrationError, LinkChange};
+use interfaces::{
+    nic::LinkState,
+    sockets::{AdministrationError, LinkChange},
+};
 use packet::ethernet::MacAddress;
 
 /// The greatest MTU that can be set at all.
@@ -53,7 +56,7 @@ pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), Administrat
         mask.contains(InterfaceFlags::UP) && flags.contains(InterfaceFlags::UP) != old.is_up();
     let goes_up = is_switched && !old.is_up();
     if let Some(has_carrier) = change.has_carrier {
-        inet.set_carrier(index, has_carrier);
+        inet.set_carrier(index, LinkState::of(has_carrier));
     }
     if is_switched && !goes_up {
         switch_off(inet, old);

@@ -5,7 +5,7 @@
 use super::{
     ends::address,
     input::{report, tune},
-    socket::{LiveConnection, SocketRole, SocketState, TcpSocket},
+    socket::{DirectCounts, LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{
     ip::events::{EventRow, PacketEvent},
@@ -15,13 +15,6 @@ use alloc::sync::Arc;
 use interfaces::sockets::Stream;
 use packet::{ipv4, ipv6};
 use tcp::TcpEvents;
-
-/// Segments that a connection did not need to make, and the bytes of their packets, which are not yet counted as events.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DirectCounts {
-    pub(crate) segments: u64,
-    pub(crate) octets: u64,
-}
 
 /// The result of a try to send without a segment.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,6 @@
 use super::{
     arrival::TcpArrival,
     claims::{PortClaim, PortOrigin, PortStage},
-    direct::DirectCounts,
     held::HeldPayload,
     listening::Listening,
     path::StreamPath,
@@ -86,6 +85,13 @@ pub(crate) enum SocketRole {
     Live(Box<LiveConnection>),
     /// A listener.
     Listening(Box<Listening>),
+}
+
+/// Segments that a connection did not need to make, and the bytes of their packets, which are not yet counted as events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DirectCounts {
+    pub(crate) segments: u64,
+    pub(crate) octets: u64,
 }
 
 /// A connection with what it needs of the stack.

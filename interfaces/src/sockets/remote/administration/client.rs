@@ -36,12 +36,12 @@ impl From<Failure> for AdministrationError {
     }
 }
 
-/// What was heard of the server's notices.
+/// The notices of the server, as far as they were heard.
 #[derive(Default)]
 struct HeardNotices {
     /// The number of the last one.
     last: u64,
-    /// How often observers were told that they missed some.
+    /// Number of times that observers were told of lost ones.
     gaps: u64,
 }
 

@@ -45,6 +45,7 @@ const REGION_BYTES: usize = PLACES * PLACE_BYTES;
 /// Bytes of a request, at most: enough for a frame of 64 KiB.
 const REQUEST_MAX: usize = 256 << 10;
 /// Bytes of an answer, at most: some 200,000 sockets.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 const ANSWER_MAX: usize = 64 << 20;
 /// The ticket of no exchange.
 const NO_TICKET: u64 = 0;

@@ -43,7 +43,7 @@ fn request(length: usize, wanted: usize) -> Vec<u8> {
     head.chain((0..).map(|number: usize| (number * 7) as u8)).take(length).collect()
 }
 
-/// What becomes of a message and its server.
+/// The fate of a message and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Answered,

@@ -62,7 +62,7 @@ struct SetAnswer {
     failed: Option<SocketError>,
 }
 
-/// What the server posts, but for the bytes of a frame, which follow.
+/// News of a tap, which the server posts. The bytes of a frame follow.
 #[derive(Clone, Debug, PartialEq, Eq, Marshal)]
 enum TapNews {
     Frame(FrameHead),

@@ -80,26 +80,26 @@ const FILTER_MAX: usize = 20_480;
 /// A user or a group that is none.
 const NOBODY: u32 = u32::MAX;
 
-type Request = [u8; REQUEST_BYTES];
+type RequestBytes = [u8; REQUEST_BYTES];
 
 /// Returns the name in a request; its last byte counts as zero.
-fn name_of(request: &Request) -> &[u8] {
+fn name_of(request: &RequestBytes) -> &[u8] {
     let name = request.get(..NAME_BYTES - 1).unwrap_or_default();
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     name.get(..end).unwrap_or_default()
 }
 
-fn flags_of(request: &Request) -> u32 {
+fn flags_of(request: &RequestBytes) -> u32 {
     let bytes = request.get(VALUE_AT..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u16::from_le_bytes(*bytes).into())
 }
 
-fn put(request: &mut Request, at: usize, bytes: &[u8]) {
+fn put(request: &mut RequestBytes, at: usize, bytes: &[u8]) {
     let place = request.get_mut(at..).unwrap_or_default();
     place.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
 }
 
-fn put_name(request: &mut Request, name: &str) {
+fn put_name(request: &mut RequestBytes, name: &str) {
     put(request, 0, &[0; NAME_BYTES]);
     put(request, 0, name.as_bytes());
 }
@@ -174,7 +174,7 @@ impl TunnelFile {
         Ok(())
     }
     /// Makes an interface, or goes to the end of one (`tun_set_iff`). Its name is written into the request.
-    fn set_interface(&self, task: &Task, request: &mut Request) -> Result<(), Errno> {
+    fn set_interface(&self, task: &Task, request: &mut RequestBytes) -> Result<(), Errno> {
         let _control = CONTROL.lock();
         if self.device().is_ok() {
             return Err(Errno::EEXIST);
@@ -283,7 +283,7 @@ impl TunnelFile {
         device: &Arc<TunnelDevice>,
         (task, memory): (&Task, &AddressSpace),
         (command, argument): (u32, u64),
-        request: &mut Request,
+        request: &mut RequestBytes,
     ) -> Result<u64, Errno> {
         match command {
             command::GET_INTERFACE => {
@@ -324,7 +324,7 @@ impl TunnelFile {
         Ok(0)
     }
     /// Writes the name and the flags of the interface into a request.
-    fn describe(&self, device: &TunnelDevice, request: &mut Request) -> Result<(), Errno> {
+    fn describe(&self, device: &TunnelDevice, request: &mut RequestBytes) -> Result<(), Errno> {
         let mut flags = device.shown_flags();
         if self.is_disabled.load(Ordering::Relaxed) {
             flags |= DETACH_QUEUE;
@@ -448,7 +448,7 @@ fn set_addresses(
     Ok(made.map_or(0, |(_, exact)| exact as u64))
 }
 
-fn set_hardware(device: &TunnelDevice, request: &Request) -> Result<(), Errno> {
+fn set_hardware(device: &TunnelDevice, request: &RequestBytes) -> Result<(), Errno> {
     let link = link_of(device)?;
     if device.layer() == TunnelLayer::Network {
         return Err(Errno::EOPNOTSUPP);
