@@ -34,7 +34,6 @@ pub use service::{
     inet::{Inet, InetClock, RealTime},
     kept::KeptArea,
     links::{LinkDetails, PacketLink, ReceivedFrame, device_work},
-    streams::kept::{KeptListening, KeptPort, KeptSocket},
 };
 pub use sockets::{
     bindings::Binding,
@@ -50,4 +49,4 @@ pub use tables::{
     neighbours::{NeighbourKey, NeighbourState},
     routes::{Route, RouteError, RouteKind, Routes, TableId, maker},
 };
-pub use transport::{datagram_control::DatagramHandle, datagram_kept::KeptDatagram};
+pub use transport::datagram_control::DatagramHandle;

@@ -10,7 +10,9 @@
 //! above the limit, so the charge ends at most one datagram above it (`__udp_enqueue_schedule_skb`).
 //!
 //! Locks: `datagrams.queue`; nothing is held over a call of the observer.
-use super::{FilterSlot, ReceivedOptions, SocketError, SocketEvents, SocketObserver};
+use super::{
+    FarEnd, FilterSlot, QueueChange, ReceivedOptions, SocketError, SocketEvents, SocketObserver,
+};
 use crate::{marshal::Marshal, nic::PacketSegment};
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use core::{
@@ -195,12 +197,21 @@ impl QueueState {
     }
 }
 
+/// The observer of an end whose client is in another world.
+struct NoObserver;
+
+impl SocketObserver for NoObserver {
+    fn notify(&self, _: SocketEvents) {}
+}
+
 /// Datagrams that a socket received, and its errors.
 pub struct DatagramQueue {
     state: Mutex<QueueState>,
     takes_several: AtomicBool,
     observer: Arc<dyn SocketObserver>,
     filter: FilterSlot,
+    /// The way to the client, if this is the stack's end and the client is in another world.
+    far: Option<FarEnd>,
 }
 
 impl DatagramQueue {
@@ -212,7 +223,17 @@ impl DatagramQueue {
             takes_several: AtomicBool::new(false),
             observer,
             filter: FilterSlot::default(),
+            far: None,
         }
+    }
+    /// Makes the stack's end of a queue whose client is in another world. It passes on what it is told, and keeps one error at most,
+    /// which [`DatagramQueue::lend_error`] gives it.
+    pub fn at_stack(far: FarEnd) -> DatagramQueue {
+        DatagramQueue { far: Some(far), ..DatagramQueue::new(Arc::new(NoObserver), 0) }
+    }
+    /// Gives the stack's end the error that waits, for the time of a call that may report it.
+    pub fn lend_error(&self, error: Option<SocketError>) {
+        self.state.lock().error = error;
     }
     /// Returns the place of the filter, which the stack asks before it queues a datagram.
     pub fn filter(&self) -> &FilterSlot {
@@ -315,6 +336,10 @@ impl DatagramQueue {
     }
     /// Queues a datagram, and sets its count of dropped ones. Returns whether there was room.
     pub fn push(&self, mut datagram: ReceivedDatagram) -> bool {
+        if let Some(far) = &self.far {
+            far.queue_changed(QueueChange::Pushed(datagram));
+            return true;
+        }
         {
             let mut state = self.state.lock();
             if state.charged > state.limit {
@@ -331,11 +356,17 @@ impl DatagramQueue {
     }
     /// Makes `error` the next error.
     pub fn fail(&self, error: SocketError) {
+        if let Some(far) = &self.far {
+            return far.queue_changed(QueueChange::Failed(error));
+        }
         self.state.lock().error = Some(error);
         self.observer.notify(SocketEvents::ERROR);
     }
     /// Adds to the error queue, if there is room. An error of another host becomes the next error, room or not.
     pub fn report(&self, report: ErrorReport) {
+        if let Some(far) = &self.far {
+            return far.queue_changed(QueueChange::Reported(report));
+        }
         {
             let mut state = self.state.lock();
             if let Some(error) = report.remote() {

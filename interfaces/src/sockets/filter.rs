@@ -1,8 +1,11 @@
 //! [`FilterSlot`]: the program that looks at what a socket receives (`SO_ATTACH_FILTER`).
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 use bpf::{PacketBytes, PacketFacts, PacketProgram};
 use core::sync::atomic::{AtomicBool, Ordering};
-use rt::{lock_class, sync::RwLock};
+use rt::{
+    lock_class,
+    sync::{Once, RwLock},
+};
 
 lock_class! {
     static FILTER = "socket.filter";
@@ -12,20 +15,41 @@ lock_class! {
 pub struct FilterSlot {
     is_set: AtomicBool,
     program: RwLock<Option<Arc<PacketProgram>>>,
+    watcher: Once<FilterWatcher>,
 }
+
+/// The function that hears of each change of a filter.
+pub type FilterWatcher = Box<dyn Fn(Option<&PacketProgram>) + Send + Sync>;
 
 impl Default for FilterSlot {
     fn default() -> FilterSlot {
-        FilterSlot { is_set: AtomicBool::new(false), program: RwLock::new(&FILTER, None) }
+        FilterSlot {
+            is_set: AtomicBool::new(false),
+            program: RwLock::new(&FILTER, None),
+            watcher: Once::new(),
+        }
     }
 }
 
 impl FilterSlot {
     /// Sets or removes the program. Returns the one before it.
     pub fn set(&self, program: Option<Arc<PacketProgram>>) -> Option<Arc<PacketProgram>> {
-        let mut place = self.program.write();
-        self.is_set.store(program.is_some(), Ordering::Release);
-        core::mem::replace(&mut *place, program)
+        let before = {
+            let mut place = self.program.write();
+            self.is_set.store(program.is_some(), Ordering::Release);
+            core::mem::replace(&mut *place, program.clone())
+        };
+        if let Some(watcher) = self.watcher.get() {
+            watcher(program.as_deref());
+        }
+        before
+    }
+    /// Has `watcher` hear of each change from now on, and of the present program. There is one watcher.
+    pub fn watch(&self, watcher: FilterWatcher) {
+        let watcher = self.watcher.get_or_init(|| watcher);
+        if let Some(program) = self.get() {
+            watcher(Some(&program));
+        }
     }
     /// Takes over the program of another slot, if it has one.
     pub fn follow(&self, other: &FilterSlot) {

@@ -8,14 +8,17 @@ mod datagrams;
 #[cfg(test)]
 mod datagrams_tests;
 mod error;
+mod far;
 mod filter;
 mod header_options;
 mod kept;
 mod network;
 mod options;
 pub mod remote;
+mod resume;
 mod stream;
 mod stream_pieces;
+mod stream_taken;
 mod taps;
 #[cfg(test)]
 mod tests;
@@ -30,7 +33,11 @@ pub use administration::{
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
-pub use filter::FilterSlot;
+pub use far::{
+    EndNumber, FarClient, FarEnd, FrameSource, QueueChange, ReadReport, StreamChange,
+    copy_to_source,
+};
+pub use filter::{FilterSlot, FilterWatcher};
 pub use header_options::{
     Ipv4OptionList, IsOtherHost, OptionFault, OptionSide, ReceivedOptions, SourceRoute,
 };
@@ -40,6 +47,7 @@ pub use network::{
     QuickAcknowledge, SentDatagram, SocketFamilies, SocketOwner, StreamInfo, StreamSocket,
 };
 pub use options::{CongestionControl, IpOptions, Membership, PathDiscovery, StreamOptions};
+pub use resume::{KeptDatagram, KeptListening, KeptPort, KeptStream, ResumableNetwork};
 pub use stream::{Counters, SocketEvents, SocketObserver, Stream, StreamState};
 pub use taps::{
     FrameChecksum, FrameTap, LinkMembership, LinkTap, LinkTaps, SeenFrame, SentFrame, TapBinding,

@@ -12,17 +12,25 @@
 //! the frame is being sent, or waits in the queue of a receiver on the same machine.
 //!
 //! Locks: `stream.writing` (a writer, over its copy) > `stream.send`; `stream.reading` (a reader, over its copy) >
-//! `stream.receive`; `stream.send` > `stream.receive` of the other end on the same host; `stream.error`. The copies of a program may fault and wait, so the stack never takes the first of each pair.
+//! `stream.receive`; `stream.send` > `stream.receive` of the other end on the same host; `stream.error`. The copies of a program may
+//! fault and wait, so the stack never takes the first of each pair.
+mod far;
+
 use super::{
-    FilterSlot, KeptWords, SocketError, SocketOwner,
-    stream_pieces::{Queue, StreamPiece, collect, move_pieces},
+    FilterSlot, FrameSource, KeptWords, SocketError, SocketOwner, StreamChange, copy_to_source,
+    stream_pieces::{Queue, collect, move_pieces},
+    stream_taken::{TakenPieces, by_frame},
 };
 use crate::{marshal::Marshal, marshal_flags, nic::PacketSegment};
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::any::Any;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use rt::{NoMemory, PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
+use rt::{
+    NoMemory, PAGE_BYTES, lock_class,
+    memory::Frame,
+    sync::{Mutex, Once},
+};
 
 lock_class! {
     static WRITING = "stream.writing";
@@ -90,108 +98,6 @@ struct Tail {
     used: usize,
 }
 
-/// A part of a frame that the reader has taken from the queue, and the bytes of memory that were held for it there.
-struct TakenPart {
-    start: usize,
-    end: usize,
-    held: usize,
-}
-
-/// The first bytes to read, which are not in the queue any more: no other thread needs them. They remain when they were only peeked
-/// at, or could not be copied.
-#[derive(Default)]
-struct TakenPieces {
-    frames: Vec<Frame>,
-    /// The part of each frame.
-    parts: Vec<TakenPart>,
-    bytes: usize,
-}
-
-impl TakenPieces {
-    /// Moves pieces from `queue` until there are `wanted` bytes here, as far as there are pieces.
-    fn fill(&mut self, wanted: usize, queue: &Mutex<Queue>) {
-        if self.bytes >= wanted {
-            return;
-        }
-        let mut queue = queue.lock();
-        while self.bytes < wanted
-            && let Some(StreamPiece { segment, .. }) = queue.pieces.pop_front()
-        {
-            let next = queue.pieces.front().map(|next| next.segment.frame.id());
-            let held = if next == Some(segment.frame.id()) { 0 } else { PAGE_BYTES };
-            let (start, length) = (segment.offset as usize, segment.length as usize);
-            self.parts.push(TakenPart { start, end: start + length, held });
-            self.frames.push(segment.frame);
-            self.bytes += length;
-        }
-    }
-    /// Calls `copy(frames, offset, length)` for at most `most` bytes from `skip` on, with as many frames at once as follow each
-    /// other without a gap. Returns the number of bytes copied.
-    fn copy<E>(
-        &self,
-        (mut skip, most): (usize, usize),
-        mut copy: impl FnMut(&[Frame], usize, usize) -> Result<usize, E>,
-    ) -> Result<usize, E> {
-        let (mut first, mut done) = (0, 0);
-        while let Some(part) = self.parts.get(first)
-            && done < most
-        {
-            if skip >= part.end - part.start {
-                skip -= part.end - part.start;
-                first += 1;
-                continue;
-            }
-            let (count, bytes) = self.run(first);
-            let wanted = (bytes - skip).min(most - done);
-            let frames = self.frames.get(first..first + count).unwrap_or_default();
-            let moved = match copy(frames, part.start + skip, wanted) {
-                Err(error) if done == 0 => return Err(error),
-                moved => moved.unwrap_or(0).min(wanted),
-            };
-            done += moved;
-            if moved < wanted {
-                break;
-            }
-            (skip, first) = (0, first + count);
-        }
-        Ok(done)
-    }
-    /// Returns the number of parts from `first` on that follow each other without a gap, and the number of their bytes.
-    fn run(&self, first: usize) -> (usize, usize) {
-        let (mut count, mut bytes, mut end) = (0, 0, None);
-        for part in self.parts.iter().skip(first) {
-            if end.is_some_and(|end| end != PAGE_BYTES || part.start != 0) {
-                break;
-            }
-            (count, bytes, end) = (count + 1, bytes + part.end - part.start, Some(part.end));
-        }
-        (count, bytes)
-    }
-    /// Drops the first `count` bytes. Returns the bytes of memory that were held for them.
-    fn pass(&mut self, count: usize) -> usize {
-        let (mut left, mut used_up, mut held) = (count, 0, 0);
-        for part in &mut self.parts {
-            let passed = left.min(part.end - part.start);
-            part.start += passed;
-            left -= passed;
-            if part.start < part.end {
-                break;
-            }
-            held += part.held;
-            used_up += 1;
-        }
-        self.bytes -= count - left;
-        if used_up == 1 && self.parts.len() == 1 {
-            self.parts.clear();
-            self.frames.clear();
-        } else if used_up > 0 {
-            self.parts.drain(..used_up);
-            Frame::release_all(self.frames.drain(..used_up));
-        }
-        held
-    }
-}
-
 /// The bytes of a stream socket that are under way.
 pub struct Stream {
     written: AtomicU64,
@@ -215,6 +121,10 @@ pub struct Stream {
     kept: KeptWords,
     observer: Arc<dyn SocketObserver>,
     filter: FilterSlot,
+    /// The frames for bytes to be sent, if the stack is in another world.
+    source: Once<Arc<dyn FrameSource>>,
+    /// The way to the client, if this is the stack's end.
+    far: far::Way,
 }
 
 impl Stream {
@@ -246,6 +156,8 @@ impl Stream {
             kept: KeptWords::default(),
             observer,
             filter: FilterSlot::default(),
+            source: Once::new(),
+            far: far::Way::default(),
         }
     }
     /// Returns the counters, each at some moment of the call.
@@ -277,6 +189,11 @@ impl Stream {
     /// Returns the observer, by which the client of a listener knows the streams that it made.
     pub fn observer(&self) -> &Arc<dyn SocketObserver> {
         &self.observer
+    }
+
+    /// Takes the frames for bytes to be sent from `source`, from now on. The client does it before the first byte is written.
+    pub fn set_source(&self, source: Arc<dyn FrameSource>) {
+        self.source.get_or_init(|| source);
     }
 
     // The client's part: writing.
@@ -324,7 +241,10 @@ impl Stream {
         let (before, offset) = (frames.len(), *used);
         let fresh = (offset + length).div_ceil(PAGE_BYTES).saturating_sub(before);
         if fresh > 0 {
-            Frame::allocate_unfilled(fresh, frames)?;
+            match self.source.get() {
+                Some(source) => source.allocate(fresh, frames)?,
+                None => Frame::allocate_unfilled(fresh, frames)?,
+            }
         }
         let result = copy(frames, offset, length);
         let count = *result.as_ref().unwrap_or(&0);
@@ -359,7 +279,13 @@ impl Stream {
     }
     /// Appends parts of frames that others may read, too, such as those of the page cache (sendfile(2), splice(2)), and empties
     /// `segments`. They may pass the room. The caller tells the stack afterwards.
-    pub fn write_segments(&self, segments: &mut Vec<PacketSegment>) {
+    ///
+    /// # Errors
+    /// [`NoMemory`] if they must be copied, because the stack is in another world. Then nothing is appended.
+    pub fn write_segments(&self, segments: &mut Vec<PacketSegment>) -> Result<(), NoMemory> {
+        if let Some(source) = self.source.get() {
+            copy_to_source(&**source, segments)?;
+        }
         let mut tail = self.writing.lock();
         // The next bytes must not continue the frame before these.
         tail.used = 0;
@@ -372,6 +298,7 @@ impl Stream {
             written += length;
         }
         self.written.store(written, Ordering::Release);
+        Ok(())
     }
 
     // The client's part: reading.
@@ -480,6 +407,9 @@ impl Stream {
             self.acked.store(to, Ordering::Release);
             ((written - acked) as usize, (written - to) as usize)
         };
+        if self.tell(StreamChange::Acknowledged(to)) {
+            return true;
+        }
         if !self.has_a_third_free(used) && self.has_a_third_free(left) {
             self.observer.notify(SocketEvents::WRITABLE);
         }
@@ -488,6 +418,9 @@ impl Stream {
     /// Appends received bytes, in order, and empties `segments`. The caller acknowledges them afterwards, not before: a stack that
     /// starts again finds them here.
     pub fn deliver(&self, segments: &mut Vec<PacketSegment>) {
+        if self.deliver_far(segments) {
+            return;
+        }
         {
             let mut queue = self.receive.lock();
             let (mut received, mut held) = (self.received.load(Ordering::Relaxed), 0);
@@ -527,6 +460,13 @@ impl Stream {
     pub fn kept(&self) -> &KeptWords {
         &self.kept
     }
+    /// Keeps `words`, the first or all. The stack does so before packets leave which a successor must know of.
+    #[inline]
+    pub fn keep<const N: usize>(&self, words: &[u64; N]) {
+        if !self.keep_far(words) {
+            self.kept.store(words);
+        }
+    }
     /// Returns the number of bytes of memory that further received bytes may hold.
     pub fn receive_room(&self) -> usize {
         let held = self.held_to_read.load(Ordering::Relaxed);
@@ -535,7 +475,9 @@ impl Stream {
     /// Lets received bytes hold `wanted` bytes of memory, as far as the client allows; never fewer than before.
     pub fn grow_receive_limit(&self, wanted: usize) {
         let wanted = wanted.min(self.receive_limit_max.load(Ordering::Relaxed));
-        self.receive_limit.fetch_max(wanted, Ordering::Relaxed);
+        if wanted > self.receive_limit.fetch_max(wanted, Ordering::Relaxed) {
+            self.tell(StreamChange::Grows(wanted));
+        }
     }
     /// Waits for reads until there are `bytes` of [`Stream::receive_room`]: then the client tells the stack of them. Returns whether
     /// there are already, so that a read may have gone untold. At first each read is told.
@@ -544,6 +486,10 @@ impl Stream {
         let before = self.awaited_room.load(Ordering::Relaxed);
         if bytes != before {
             self.awaited_room.store(bytes, Ordering::Relaxed);
+            if self.tell(StreamChange::Awaits(bytes)) {
+                // The client looks whether there is the room, and tells of it.
+                return false;
+            }
         }
         if bytes >= before {
             return false;
@@ -554,39 +500,28 @@ impl Stream {
     /// Adds to the state, and tells the client.
     pub fn enter(&self, state: StreamState) {
         self.state.fetch_or(state.bits(), Ordering::AcqRel);
+        if self.tell(StreamChange::Entered(state)) {
+            return;
+        }
         let mut events = SocketEvents::STATE;
         events.set(SocketEvents::READABLE, state.contains(StreamState::RECEIVE_ENDED));
         self.observer.notify(events);
     }
     /// Tells the client that the peer announced an urgent byte.
     pub fn announce_urgent(&self) {
+        if self.tell(StreamChange::Urgent) {
+            return;
+        }
         self.observer.notify(SocketEvents::STATE | SocketEvents::URGENT);
     }
     /// Ends the stream because of `error`, in both directions. Bytes that came before can still be read.
     pub fn fail(&self, error: SocketError) {
         *self.error.lock() = Some(error);
-        self.enter(StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED);
-    }
-}
-
-/// Returns a function that calls `copy` for each frame of a run, until that copies fewer bytes than there are.
-fn by_frame<E>(
-    mut copy: impl FnMut(&Frame, usize, usize) -> Result<usize, E>,
-) -> impl FnMut(&[Frame], usize, usize) -> Result<usize, E> {
-    move |frames, mut offset, length| {
-        let mut done = 0;
-        for frame in frames {
-            let wanted = (PAGE_BYTES - offset).min(length - done);
-            let moved = match copy(frame, offset, wanted) {
-                Err(error) if done == 0 => return Err(error),
-                moved => moved.unwrap_or(0).min(wanted),
-            };
-            done += moved;
-            if moved < wanted || done == length {
-                break;
-            }
-            offset = 0;
+        if self.tell(StreamChange::Failed(error)) {
+            let ended = StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
+            self.state.fetch_or(ended.bits(), Ordering::AcqRel);
+            return;
         }
-        Ok(done)
+        self.enter(StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED);
     }
 }

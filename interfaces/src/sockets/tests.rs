@@ -199,7 +199,7 @@ fn frames_that_follow_each_other_are_read_at_once() {
     let data: Vec<u8> = (0..10_000).map(|at| at as u8).collect();
     write(&near, &data).unwrap();
     let apart = PacketSegment { frame: Frame::zeroed().unwrap(), offset: 100, length: 50 };
-    near.write_segments(&mut vec![apart.clone(), apart]);
+    near.write_segments(&mut vec![apart.clone(), apart]).unwrap();
     carry(&near, 0, usize::MAX, &far);
     let mut calls = Vec::new();
     let mut note = |frames: &[Frame], offset, length| {

@@ -1,11 +1,11 @@
 //! Sockets of datagrams: UDP, ping and raw sockets. What they do is in the floors below; here they meet the clock and the cards.
 use super::inet::Inet;
-use crate::transport::{datagram_control::DatagramHandle, datagram_kept::KeptDatagram};
+use crate::transport::datagram_control::DatagramHandle;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, DatagramSocket, IpOptions, Membership, SentDatagram,
-    SocketError, SocketFamilies, SocketOwner,
+    DatagramProtocol, DatagramQueue, DatagramSocket, IpOptions, KeptDatagram, Membership,
+    SentDatagram, SocketError, SocketFamilies, SocketOwner,
 };
 
 /// A socket of datagrams, in the hands of a client.

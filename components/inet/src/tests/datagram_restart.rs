@@ -5,8 +5,8 @@ use super::{
 };
 use crate::*;
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, DatagramSocket, FrameTap, IpOptions, LinkMembership,
-    Membership, Network, SeenFrame, SocketFamilies, SocketOwner, TapBinding,
+    DatagramProtocol, DatagramQueue, DatagramSocket, FrameTap, IpOptions, KeptDatagram,
+    LinkMembership, Membership, Network, SeenFrame, SocketFamilies, SocketOwner, TapBinding,
 };
 use std::{
     net::SocketAddr,

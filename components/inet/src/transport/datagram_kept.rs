@@ -18,36 +18,8 @@ use crate::{
     },
     tables::interface::InterfaceIndex,
 };
-use alloc::{sync::Arc, vec::Vec};
 use core::net::{IpAddr, SocketAddr};
-use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, IpOptions, Membership, SocketFamilies, SocketOwner,
-};
-
-/// A socket of datagrams, as its client knows it. The client asks for the names after each call that may choose one: bind, connect,
-/// and the first datagram that is sent.
-pub struct KeptDatagram {
-    /// The queue of what came.
-    pub queue: Arc<DatagramQueue>,
-    /// The protocol.
-    pub protocol: DatagramProtocol,
-    /// The families that it was made for.
-    pub families: SocketFamilies,
-    /// The owner.
-    pub owner: SocketOwner,
-    /// The options.
-    pub options: IpOptions,
-    /// The local address and port.
-    pub local: SocketAddr,
-    /// The peer, if it is connected.
-    pub peer: Option<SocketAddr>,
-    /// The program bound the address itself.
-    pub has_own_address: bool,
-    /// The program bound the port itself.
-    pub has_own_port: bool,
-    /// The groups that it takes part in.
-    pub memberships: Vec<Membership>,
-}
+use interfaces::sockets::{DatagramProtocol, KeptDatagram, SocketFamilies};
 
 /// Returns the interface that the scope of a link-local address names.
 fn link_of(end: SocketAddr) -> Option<u32> {

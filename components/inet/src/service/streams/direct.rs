@@ -68,6 +68,10 @@ impl SocketState {
     /// Tries to give what the program wrote to the other end. Returns that, if its lock was held.
     #[inline]
     fn send_directly(&mut self, inet: &Inet) -> Option<(Arc<TcpSocket>, DirectTry)> {
+        // A client in another world hears of bytes and of what is kept one after the other, so a successor could get half of it.
+        if self.stream.is_far() {
+            return None;
+        }
         let SocketRole::Live(live) = &mut self.role else { return None };
         let versions = inet.stack().newest_versions();
         let path = live.path.as_ref().filter(|path| path.versions == versions)?;

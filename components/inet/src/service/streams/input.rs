@@ -234,10 +234,10 @@ impl LiveConnection {
     pub(super) fn keep_words(&mut self, stream: &Stream) {
         let shape = self.connection.kept_shape();
         if self.kept_shape == Some(shape) {
-            stream.kept().store(&self.connection.moving_words());
+            stream.keep(&self.connection.moving_words());
         } else {
             self.kept_shape = Some(shape);
-            stream.kept().store(&self.connection.kept_words());
+            stream.keep(&self.connection.kept_words());
         }
     }
     /// Tells the program that it may write again once few enough bytes wait to be sent (`TCP_NOTSENT_LOWAT`).

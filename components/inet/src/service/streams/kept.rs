@@ -1,4 +1,4 @@
-//! [`KeptSocket`]: a socket whose stack is gone, as its client knows it. [`Inet::restore_stream`] makes it again.
+//! [`KeptStream`]: a socket whose stack is gone, as its client knows it. [`Inet::restore_stream`] makes it again.
 //!
 //! The client has the stream with its bytes and counters, the options, the ends and the acceptor. The words that the predecessor
 //! kept with the stream ([`tcp::Connection::kept_words`]) are the rest. A connection acknowledges at once and sends again from the
@@ -23,53 +23,14 @@ use crate::{
     },
     tables::interface::InterfaceIndex,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::net::SocketAddr;
+use alloc::{boxed::Box, sync::Arc};
 use interfaces::sockets::{
-    Acceptor, SocketError, SocketFamilies, SocketOwner, Stream, StreamOptions, StreamSocket,
-    StreamState,
+    KeptListening, KeptPort, KeptStream, SocketError, SocketFamilies, StreamSocket, StreamState,
 };
 use tcp::{Connection, FastOpen, Flow, KeptCounters, KeptState, Settings, TcpEvents};
 
 /// The state of a stream whose connection has ended.
 const ENDED: StreamState = StreamState::RECEIVE_ENDED.union(StreamState::SEND_ENDED);
-
-/// A socket, as its client knows it.
-pub struct KeptSocket {
-    /// The bytes, and the words of the stack that is gone.
-    pub stream: Arc<Stream>,
-    /// The families of packets that it takes.
-    pub families: SocketFamilies,
-    /// The owner.
-    pub owner: SocketOwner,
-    /// The options.
-    pub options: StreamOptions,
-    /// Address and port of this side. Unspecified and zero before they are chosen.
-    pub local: SocketAddr,
-    /// The peer, if it is or was being connected.
-    pub peer: Option<SocketAddr>,
-    /// The program bound the address itself.
-    pub has_own_address: bool,
-    /// The origin of the port.
-    pub port: KeptPort,
-    /// The listener, if it is one.
-    pub listening: Option<KeptListening>,
-    /// The program has shut its direction down.
-    pub is_shut_down: bool,
-}
-
-/// The origin of a socket's port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptPort {
-    /// The program named it in bind(2).
-    Named,
-    /// bind(2) or listen(2) chose it.
-    Bound,
-    /// connect(2) chose it.
-    Chosen,
-    /// It is that of the listener that made the socket.
-    Inherited,
-}
 
 /// The program's direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,16 +41,6 @@ enum Sending {
     ShutDown,
 }
 
-/// A listener, as its client knows it.
-pub struct KeptListening {
-    /// The backlog.
-    pub backlog: u32,
-    /// The client.
-    pub acceptor: Arc<dyn Acceptor>,
-    /// The ends, local and peer, of its connections that wait for accept, in order.
-    pub waiting: Vec<(SocketAddr, SocketAddr)>,
-}
-
 impl Inet {
     /// Makes the socket of a stack that is gone again. The addresses and routes are set before. The
     /// predecessor was retired ([`Inet::retire`]), and its handle is not used any more.
@@ -97,9 +48,9 @@ impl Inet {
     /// # Errors
     /// `Reset` if the state that was kept contradicts itself, or another socket has the connection's ends; the stream has ended
     /// then. `Invalid` for a listener without a port.
-    pub fn restore_stream(&self, kept: KeptSocket) -> Result<Arc<dyn StreamSocket>, SocketError> {
+    pub fn restore_stream(&self, kept: KeptStream) -> Result<Arc<dyn StreamSocket>, SocketError> {
         let inet = self.itself()?;
-        let KeptSocket { stream, families, owner, options, local, peer, .. } = kept;
+        let KeptStream { stream, families, owner, options, local, peer, .. } = kept;
         let mut state = SocketState::new(stream, families, owner);
         (state.options, state.local, state.peer) = (options, local, peer);
         state.has_own_address = kept.has_own_address;

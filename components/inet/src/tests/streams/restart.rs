@@ -1,9 +1,8 @@
 //! A stack that is dropped in the middle of transfers, and its successor, which has what the client kept.
 use super::world::*;
-use crate::*;
 use interfaces::sockets::{
-    CloseKind, IpOptions, Network, SocketFamilies, SocketOwner, SocketProtocol, StreamOptions,
-    StreamState,
+    CloseKind, IpOptions, KeptListening, KeptPort, KeptStream, Network, SocketFamilies,
+    SocketOwner, SocketProtocol, StreamOptions, StreamState,
 };
 use std::sync::Arc;
 use xorshift::Xorshift;
@@ -12,12 +11,12 @@ use xorshift::Xorshift;
 const WEATHER: Weather = Weather { loss: 20, repeats: 10, damage: 10, jitter_ms: 5 };
 
 /// Returns what the client knows of an end.
-fn kept_end(end: &End) -> KeptSocket {
-    KeptSocket { is_shut_down: end.is_shut, ..kept(&end.program) }
+fn kept_end(end: &End) -> KeptStream {
+    KeptStream { is_shut_down: end.is_shut, ..kept(&end.program) }
 }
 
-fn kept(program: &Program) -> KeptSocket {
-    KeptSocket {
+fn kept(program: &Program) -> KeptStream {
+    KeptStream {
         stream: program.stream.clone(),
         families: SocketFamilies::V4,
         owner: SocketOwner { user: 1, inode: 7 },
@@ -43,17 +42,17 @@ fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut End], server: Optio
         drop(children);
         let acceptor = server.accepting.clone();
         let listening = Some(KeptListening { backlog: 5, acceptor, waiting });
-        let known = KeptSocket { listening, port: KeptPort::Named, ..kept(&server.program) };
+        let known = KeptStream { listening, port: KeptPort::Named, ..kept(&server.program) };
         server.program.socket = again(known);
         for child in server.accepting.children.lock().unwrap().iter_mut() {
-            child.socket = again(KeptSocket { port: KeptPort::Inherited, ..kept(child) });
+            child.socket = again(KeptStream { port: KeptPort::Inherited, ..kept(child) });
         }
     }
     for client in clients {
         let known = kept_end(client);
         let is_child = known.local.port() == 80;
         let port = if is_child { KeptPort::Inherited } else { KeptPort::Chosen };
-        client.program.socket = again(KeptSocket { port, ..known });
+        client.program.socket = again(KeptStream { port, ..known });
     }
     assert_eq!(Arc::strong_count(&old), 1, "nobody has the old stack");
     drop(old);
@@ -241,7 +240,7 @@ fn options_and_the_claim_on_a_port_come_back() {
     let (mut program, bound) = bind(&pair, &shared);
     assert_eq!(bound, Ok(()));
     let old = pair.replace(0);
-    let known = KeptSocket { options: shared, port: KeptPort::Named, ..kept(&program) };
+    let known = KeptStream { options: shared, port: KeptPort::Named, ..kept(&program) };
     program.socket = pair.hosts[0].inet.restore_stream(known).unwrap();
     drop(old);
     pair.hosts[0].inet.go_on();

@@ -141,7 +141,7 @@ impl InternetStream {
                 let (offset, length) = (offset as u32, length as u32);
                 segments.push(PacketSegment { frame, offset, length });
             });
-            stream.write_segments(&mut segments);
+            stream.write_segments(&mut segments)?;
             return Ok(count);
         }
         stream.write(most, |frames, offset, length| source.take_into_frames(frames, offset, length))
