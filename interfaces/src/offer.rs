@@ -8,7 +8,7 @@ use crate::{
     entropy::Entropy,
     file_system::{FileSystem, FsError},
     nic::Nic,
-    sockets::Network,
+    sockets::{Network, ResumableNetwork},
     terminal::Resumable,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -29,8 +29,10 @@ pub enum Offer {
     Entropy(Arc<dyn Entropy>),
     /// A network interface.
     Nic(Arc<dyn Nic>),
-    /// A network stack. It has no server: the stack lives in the kernel.
+    /// A network stack in the kernel, or the client of one.
     Network(Arc<dyn Network>),
+    /// A network stack that is served to its client.
+    Stack(Arc<dyn ResumableNetwork>),
     /// A type of file system, by the name that mount(2) takes. It has no server: such a component lives in the kernel.
     FileSystem(&'static str, MakeFileSystem),
 }
@@ -51,14 +53,18 @@ mod server {
         entropy::EntropyServer,
         nic::{NicControlServer, NicService},
         service::{self, Serve},
+        sockets::remote::{
+            NetworkService, StackControlServer, StackService,
+            mail::{MailControlServer, MailService},
+        },
         terminal::{PortControlServer, PortService},
     };
     use alloc::boxed::Box;
     use rt::message;
 
-    /// Makes the server of `offer`. Its name is that of the instance, or the component's name `name` if the instance has none.
-    fn server(name: &str, offer: Offer) -> Option<Box<dyn Serve>> {
-        Some(match offer {
+    /// Makes the servers of `offer`. The name of one is that of the instance, or the component's name `name` if the instance has none.
+    fn servers(name: &str, offer: Offer) -> Vec<Box<dyn Serve>> {
+        let one: Box<dyn Serve> = match offer {
             Offer::Disk(disk) => {
                 let name = disk.info().name;
                 Box::new(BlockControlServer::new(&name, Arc::new(BlockService::new(disk))))
@@ -73,21 +79,30 @@ mod server {
                 let name = nic.info().name;
                 Box::new(NicControlServer::new(&name, Arc::new(NicService::new(nic))))
             }
+            Offer::Stack(stack) => {
+                let network = NetworkService::new(stack);
+                let mail = Arc::new(MailService::new(network.handler()));
+                let control = Arc::new(StackService::new(network));
+                return Vec::from([
+                    Box::new(StackControlServer::new(name, control)) as _,
+                    Box::new(MailControlServer::new(name, mail)) as _,
+                ]);
+            }
             Offer::Network(_) => {
-                log::error!("{name} is not served: network stacks live in the kernel");
-                return None;
+                log::error!("{name} is not served: it is a stack of the kernel's, or a client");
+                return Vec::new();
             }
             Offer::FileSystem(kind, _) => {
                 log::error!("{kind} is not served: file systems live in the kernel");
-                return None;
+                return Vec::new();
             }
-        })
+        };
+        Vec::from([one])
     }
 
     /// Serves `offers` of the component `name`, each under its index, until the supervisor ends the component.
     pub fn serve(name: &str, offers: Vec<Offer>) {
-        let instances: Vec<_> =
-            offers.into_iter().filter_map(|offer| server(name, offer)).collect();
+        let instances: Vec<_> = offers.into_iter().flat_map(|offer| servers(name, offer)).collect();
         let ended = service::run(&message::service(), &instances);
         log::info!("no more calls: {ended:?}");
     }

@@ -6,14 +6,14 @@ use interfaces::{
     entropy::ENTROPY_LAYOUT,
     nic::NIC_CONTROL_LAYOUT,
     service::SERVICE_LAYOUT,
-    sockets::remote::MAIL_CONTROL_LAYOUT,
+    sockets::remote::{MAIL_CONTROL_LAYOUT, STACK_CONTROL_LAYOUT},
     terminal::PORT_CONTROL_LAYOUT,
     wire::{Field, Layout, Method},
 };
 use std::{fmt::Write, fs, path::PathBuf};
 
 const MARK: &str = "<!-- generated: UPDATE=1 cargo test -p interfaces --test page -->\n";
-const LAYOUTS: [Layout; 7] = [
+const LAYOUTS: [Layout; 8] = [
     SERVICE_LAYOUT,
     CLOCK_LAYOUT,
     BLOCK_CONTROL_LAYOUT,
@@ -21,6 +21,7 @@ const LAYOUTS: [Layout; 7] = [
     ENTROPY_LAYOUT,
     NIC_CONTROL_LAYOUT,
     MAIL_CONTROL_LAYOUT,
+    STACK_CONTROL_LAYOUT,
 ];
 
 fn path() -> PathBuf {

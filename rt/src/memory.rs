@@ -166,6 +166,12 @@ impl Frame {
     pub fn handed(id: FrameId) -> Option<Frame> {
         world::memory::frame_handed(id.0).map(|number| Frame(FrameId(number)))
     }
+    /// Returns whether a client keeps the frame, which was lent or handed: its number means the same to the client.
+    #[cfg(any(not(target_os = "none"), skerry_process))]
+    #[inline]
+    pub fn is_of_client(&self) -> bool {
+        world::memory::is_kept_by_client(self.0.0)
+    }
     /// Returns the number of references that exist now. The number is only a hint, unless it is 1 and the caller has that
     /// reference.
     pub fn references(&self) -> u32 {

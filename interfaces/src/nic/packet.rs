@@ -1,5 +1,6 @@
 //! Packets to be sent, and their ends.
 use super::{NicError, SendSink};
+use crate::marshal::Marshal;
 use alloc::{sync::Arc, vec::Vec};
 use rt::memory::Frame;
 
@@ -49,7 +50,7 @@ pub struct PacketSegment {
 }
 
 /// A checksum that covers the packet from `start` on and of which the field at `start + offset` holds the pseudo header's part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct PartialChecksum {
     /// First byte that is summed.
     pub start: u16,
@@ -65,7 +66,7 @@ impl PartialChecksum {
 }
 
 /// The protocol by which a packet is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum SegmentationKind {
     /// TCP over IPv4.
     Tcp4,
@@ -76,7 +77,7 @@ pub enum SegmentationKind {
 }
 
 /// The way in which a packet is cut, or was merged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub struct Segmentation {
     /// The protocol.
     pub kind: SegmentationKind,
@@ -89,7 +90,7 @@ pub struct Segmentation {
 }
 
 /// The state of a received packet's checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
 pub enum ChecksumState {
     /// Nothing is known of it.
     Unknown,

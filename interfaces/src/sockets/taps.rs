@@ -100,6 +100,7 @@ pub enum LinkMembership {
 }
 
 /// A frame that a program sends.
+#[derive(Debug)]
 pub struct SentFrame {
     /// Number of the interface.
     pub interface: u32,

@@ -14,6 +14,8 @@ pub mod subject {
     pub const ADMINISTRATION: u8 = 0;
     /// [`LinkTaps`](crate::sockets::LinkTaps).
     pub const TAPS: u8 = 1;
+    /// Streams and datagrams.
+    pub const SOCKETS: u8 = 2;
 }
 
 /// The client's side: a way to the handler of a server.
