@@ -11,6 +11,13 @@ use interfaces::{
     nic::{Nic, NicControlClient, NicProxy},
     overdue::Check,
     service::ServiceClient,
+    sockets::{
+        Network,
+        remote::{
+            NetworkProxy, StackControlClient, StackMessages,
+            mail::{MailChannel, MailControlClient},
+        },
+    },
     supervisor::{Listener, Supervisor as _},
     terminal::{Port, PortControlClient, PortProxy},
 };
@@ -162,6 +169,22 @@ impl Remote for NicProxy {
     }
 }
 
+impl Remote for NetworkProxy {
+    fn name(&self) -> String {
+        "inet".into()
+    }
+    fn restarted(&self) -> Result<(), AttachError> {
+        NetworkProxy::restarted(self)
+    }
+    fn overdue(&self, _: &Check) -> Option<String> {
+        // A program waits for each request, and a server that answers no ping is ended.
+        None
+    }
+    fn close(&self) {
+        NetworkProxy::close(self);
+    }
+}
+
 /// A listener that tells a client of its server's successors.
 struct Follower<R>(Arc<R>);
 
@@ -256,4 +279,30 @@ pub(crate) fn nics(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<
 pub(crate) fn ports(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Port>> {
     let ports = connect(supervisor, name, PortControlClient::INTERFACE, PortProxy::new);
     ports.into_iter().map(|port| port as Arc<dyn Port>).collect()
+}
+
+/// Returns the network stacks of component `name`, if it is isolated. Their clients use `nics` for them.
+pub(crate) fn networks(
+    supervisor: &Arc<Supervisor>,
+    name: &'static str,
+    nics: Vec<Arc<dyn Nic>>,
+) -> Vec<Arc<dyn Network>> {
+    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
+    let mail = RequiredComponent::new(supervisor, name)
+        .instances(&endpoint, MailControlClient::INTERFACE)
+        .into_iter()
+        .next();
+    let Some(mail) = mail else { return Vec::new() };
+    let stacks = connect(supervisor, name, StackControlClient::INTERFACE, |caller, on_corrupt| {
+        let on_corrupt: Arc<dyn Fn() + Send + Sync> = Arc::from(on_corrupt);
+        let blames = Arc::clone(&on_corrupt);
+        // A request ends with its answer, or with the server.
+        let channel = MailChannel::new(
+            Caller::new(endpoint.clone(), mail, None),
+            Box::new(move || blames()),
+        )?;
+        let ways = (Box::new(StackMessages::new(caller)) as _, Arc::new(channel) as _);
+        NetworkProxy::new(ways, nics.clone(), Box::new(move || on_corrupt()))
+    });
+    stacks.into_iter().map(|stack| stack as Arc<dyn Network>).collect()
 }

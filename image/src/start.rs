@@ -105,6 +105,7 @@ impl Offers {
                 Offer::Entropy(source) => self.entropy.push(source),
                 Offer::Nic(nic) => self.nics.push(nic),
                 Offer::Network(network) => self.networks.push(network),
+                Offer::Stack(_) => log::error!("a network stack of the kernel needs no server"),
                 Offer::FileSystem(name, make) => self.file_systems.push((name, make)),
             }
         }
@@ -118,6 +119,9 @@ impl Offers {
             "clock" => self.clocks.extend(clients::clocks(supervisor, name)),
             "entropy" => self.entropy.extend(clients::entropy(supervisor, name)),
             "nic" => self.nics.extend(clients::nics(supervisor, name)),
+            "network" => {
+                self.networks.extend(clients::networks(supervisor, name, self.nics.clone()));
+            }
             other => log::error!("{name}: no client of {other} between worlds"),
         }
     }

@@ -223,9 +223,6 @@ fn check_worlds(component: &Component) -> Checked {
         EntryPoint::Personality if is_process => {
             return wrong("a component whose entry is `personality` lives in the kernel");
         }
-        EntryPoint::User if is_process => {
-            return wrong("a component whose entry is `user` lives in the kernel");
-        }
         _ => {}
     }
     match &component.process {

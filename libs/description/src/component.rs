@@ -51,8 +51,8 @@ pub enum EntryPoint {
     /// `start`, which returns the instances that it offers; the wiring serves them, in either world.
     #[default]
     Start,
-    /// `start`, which is given the offers of the interfaces that the component uses, and returns its own. Such a component lives
-    /// in the kernel.
+    /// `start`, which is given the offers of the interfaces that the component uses, and returns its own. In the process world it
+    /// is given none: the client of its instances uses those offers for it.
     User,
     /// `main`, which is the whole program of a component that lives in the process world only.
     Main,

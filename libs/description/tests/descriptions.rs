@@ -311,13 +311,6 @@ fn a_component_that_cannot_be_isolated_stays_in_the_kernel() {
         "whose entry is `main` cannot live in the kernel",
     );
     refused("posix", "[\"kernel\"]", "[\"kernel\", \"process\"]", "lives in the kernel");
-    let worlds = "[\"kernel\", \"process\"]\nentry = \"user\"";
-    refused(
-        "rtc",
-        "[\"kernel\", \"process\"]",
-        worlds,
-        "whose entry is `user` lives in the kernel",
-    );
 }
 
 #[test]

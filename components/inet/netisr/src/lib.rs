@@ -22,6 +22,7 @@ extern crate alloc;
 mod attendance;
 mod buffers;
 mod card;
+mod component;
 mod copies;
 mod input;
 mod outgoing;
@@ -33,12 +34,15 @@ mod tests;
 use alloc::{format, sync::Arc, vec::Vec};
 use attendance::{Attendance, Calls};
 use card::{Card, Shared};
-use inet::{Inet, Interface, InterfaceFlags, InterfaceIndex, RealTime};
+#[cfg(all(target_os = "none", skerry_process))]
+use inet::KeptArea;
+use inet::{Inet, Interface, InterfaceFlags, InterfaceIndex};
 use input::InputQueue;
 use interfaces::{
     nic::{LinkState, Nic},
     offer::Offer,
 };
+
 use rt::{
     NoMemory,
     thread::{self, Policy},
@@ -53,7 +57,10 @@ const NETISRS_MAX: usize = 64;
 /// Number of the first card's interface, behind loopback.
 const FIRST: u32 = 2;
 
+pub use component::{KeptMemory, StackComponent};
+
 /// Starts the stack over the cards among `used`. Returns it; nothing if memory was refused.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 pub fn start(used: Vec<Offer>) -> Vec<Offer> {
     let nics = used.into_iter().filter_map(|offer| match offer {
         Offer::Nic(nic) => Some(nic),
@@ -61,29 +68,31 @@ pub fn start(used: Vec<Offer>) -> Vec<Offer> {
     });
     match start_over(nics.collect()) {
         Ok(inet) => Vec::from([Offer::Network(inet)]),
-        Err(NoMemory) => {
-            log::error!("inet: no memory for the network stack");
-            Vec::new()
-        }
+        Err(NoMemory) => refused(),
     }
 }
 
 /// Starts the stack over `nics`.
+#[cfg(not(all(target_os = "none", skerry_process)))]
 fn start_over(nics: Vec<Arc<dyn Nic>>) -> Result<Arc<Inet>, NoMemory> {
-    let mut secret = [0; 32];
-    rt::entropy::fill(&mut secret);
-    let inet = Inet::new(secret, Arc::new(RealTime));
-    switch_loopback_off(&inet);
-    let timers = Arc::clone(&inet);
-    spawn("inet/timers", move || {
-        loop {
-            timers.wait_for_timers();
-        }
-    })?;
-    if !nics.is_empty() {
-        attach(&inet, nics)?;
+    let stack = StackComponent::start(None)?;
+    attach(stack.inet(), nics)?;
+    Ok(Arc::clone(stack.inet()))
+}
+
+/// Starts the stack, or the successor of one. Its client gives it the cards.
+#[cfg(all(target_os = "none", skerry_process))]
+pub fn start() -> Vec<Offer> {
+    let area = rt::device::kept().map(|memory| Arc::new(KeptMemory(memory)) as Arc<dyn KeptArea>);
+    match StackComponent::start(area) {
+        Ok(stack) => Vec::from([Offer::Stack(Arc::new(stack))]),
+        Err(NoMemory) => refused(),
     }
-    Ok(inet)
+}
+
+fn refused() -> Vec<Offer> {
+    log::error!("inet: no memory for the network stack");
+    Vec::new()
 }
 
 /// Switches loopback off. As on Linux, a program switches it on, which gives it its addresses.
@@ -119,6 +128,9 @@ fn netisrs() -> usize {
 
 /// Makes an interface of each card, starts the threads, and then lets packets come.
 fn attach(inet: &Arc<Inet>, nics: Vec<Arc<dyn Nic>>) -> Result<(), NoMemory> {
+    if nics.is_empty() {
+        return Ok(());
+    }
     let inputs: Arc<[InputQueue]> = (0..netisrs()).map(|_| InputQueue::new()).collect();
     let calls = Arc::new(Calls::default());
     inet.stack().watch(calls.clone());
@@ -154,9 +166,15 @@ fn add_interface(
     let info = nic.info();
     let index = InterfaceIndex(FIRST.checked_add(u32::try_from(number).ok()?)?);
     let name = format!("eth{number}");
-    let mut interface = Interface::ethernet(index, &name, info.mac, info.mtu.into());
-    interface.flags.set(InterfaceFlags::RUNNING, info.link == LinkState::Up);
-    let added = inet.stack().configure(|all| all.add_interface(interface));
+    let added = inet.stack().configure(|all| {
+        // The predecessor of this stack may have made it.
+        if all.interface(index).is_some() {
+            return Ok(());
+        }
+        let mut interface = Interface::ethernet(index, &name, info.mac, info.mtu.into());
+        interface.flags.set(InterfaceFlags::RUNNING, info.link == LinkState::Up);
+        all.add_interface(interface)
+    });
     if let Err(error) = added {
         log::error!("inet: {name}: {error:?}");
         return None;
