@@ -2,7 +2,7 @@
 //! was away: printed as a table and a histogram, drawn in `build/kill-NAME.svg` (issue "Isolation"). Kernel objects
 //! and free frames are counted before and after: restarts leave nothing behind.
 //!
-//! The driver of network cards dies under connections over a wire that loses frames, instead of files ([`network`]). Then the
+//! The driver of network cards and the network stack die under connections over a wire that loses frames, instead of files ([`network`]). Then the
 //! time in which no program received a byte is printed, too.
 mod network;
 mod numbered;
@@ -33,16 +33,16 @@ pub struct Options {
     /// The start of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The system description, systems/NAME.toml
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub system: String,
+    /// The system description, systems/NAME.toml (one in which the component is isolated)
+    #[arg(long, value_name = "NAME")]
+    pub system: Option<String>,
     /// Processors (2)
     #[arg(long)]
     pub cpus: Option<u32>,
     /// One nanosecond an instruction, one processor: other work of the host is not in the times
     #[arg(long)]
     pub icount: bool,
-    /// With virtio-net: all frames, in a file for Wireshark and `tcpdump -r`
+    /// With virtio-net and inet: all frames, in a file for Wireshark and `tcpdump -r`
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
 }
@@ -66,7 +66,11 @@ const FIRST_BAR_NS: u64 = 250_000;
 /// Fails if the system does not build or start. A lost byte, or an error that a program saw, gives status 1.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
-    let kernel = build::image(&options.system, &Features::default())?;
+    let system = options.system.as_deref().unwrap_or(match options.component.as_str() {
+        network::STACK => "multiserver",
+        _ => "default",
+    });
+    let kernel = build::image(system, &Features::default())?;
     let image = disk::programs_image()?;
     let config = Config {
         cpus: qemu::check(options.cpus, qemu::Clock::of(options.icount))?,
@@ -155,7 +159,7 @@ fn kill(mut config: Config, options: &Options, command: &str, limit: u64) -> Res
         let killed = Killed { outcome, output, error, notes: Vec::new(), is_whole: true };
         return Ok(killed.with_lines(&seen));
     }
-    if options.component == network::COMPONENT {
+    if [network::CARD, network::STACK].contains(&options.component.as_str()) {
         let ends = network::Ends::start(&mut config, options.seed, options.capture.clone())?;
         let command = format!("{}{command}", network::PREPARATION);
         let killed = captured(&config, &command, limit)?;

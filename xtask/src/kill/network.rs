@@ -1,4 +1,4 @@
-//! The other end of the network card whose driver `./x kill` kills: a peer (`docs/wire.md`) behind a wire that loses frames. The
+//! The other end of the network when `./x kill` kills the driver of its card, or the stack: a peer (`docs/wire.md`) behind a wire that loses frames. The
 //! load is `tests/abi/src/bin/kill_component/network.rs`.
 use crate::test::test_net::Description;
 use anyhow::Result;
@@ -6,8 +6,10 @@ use harness::qemu::Config;
 use std::path::PathBuf;
 use wire::{Wire, peer::Handle};
 
-/// The component.
-pub const COMPONENT: &str = "virtio-net";
+/// The driver of network cards.
+pub const CARD: &str = "virtio-net";
+/// The network stack.
+pub const STACK: &str = "inet";
 /// The commands before the load: the interface gets its address.
 pub const PREPARATION: &str = "ifconfig eth0 10.0.0.2 netmask 255.255.255.0 up && ";
 /// Probability that a frame is lost, in both directions.

@@ -2,7 +2,7 @@
 //! programs read its clock and write and read back files with checksums. Prints in the end `outage NS` for each kill (from
 //! the kill to the successor's first answer), then how much was checked; fails if a byte was lost or a program saw an
 //! error. Two checked streams also go through console drivers ([`stream`]). Connections and datagrams take the place of the
-//! files where the component drives network cards ([`network`]): then it prints `stall NS` for each kill, too.
+//! files where the component drives network cards, or is the network stack ([`network`]): then it prints `stall NS` for each kill, too.
 mod network;
 mod stream;
 
@@ -98,7 +98,7 @@ enum Load {
 impl Load {
     /// Starts the work for component `name`.
     fn start(name: &str, seed: u64, folder: &Path) -> io::Result<Load> {
-        if name == "virtio-net" {
+        if matches!(name, "virtio-net" | "inet") {
             return Network::start(seed).map(Load::Network);
         }
         fs::create_dir_all(folder)?;
