@@ -328,11 +328,11 @@ impl NetworkProxy {
         answer: Result<Vec<u8>, Failure>,
     ) -> Result<Option<T>, SocketError> {
         match answer {
-            // A successor was asked before it had the socket.
-            Ok(bytes) if bytes.is_empty() && self.epoch() != epoch => Ok(None),
-            Ok(bytes) => read_answer(&bytes).map(Some).ok_or(SocketError::NetworkDown),
-            Err(Failure::Lost(_)) => {
-                // The supervisor starts a successor, or closes this.
+            Ok(bytes) if !bytes.is_empty() => {
+                read_answer(&bytes).map(Some).ok_or(SocketError::NetworkDown)
+            }
+            // The stack died, or a successor was asked that has no sockets yet. The supervisor tells of the successor, or closes this.
+            Ok(_) | Err(Failure::Lost(_)) => {
                 self.wait_for_successor(epoch);
                 Ok(None)
             }
