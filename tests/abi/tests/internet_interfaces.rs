@@ -209,36 +209,24 @@ fn an_address_can_be_added_and_taken_away() {
 }
 
 #[test]
-fn a_group_of_the_link_can_be_added_and_taken_away() {
+fn loopback_has_no_groups_of_its_link() {
     networked(|| {
         let fd = udp();
-        let request = |family: u16, last: i8| {
+        let request = |family: u16| {
             let mut request = interface("lo");
-            let sa_data = [1, 0, 0x5e, 0, 0, last, 0, 0, 0, 0, 0, 0, 0, 0];
+            let sa_data = [1, 0, 0x5e, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0];
             request.ifr_ifru.ifru_hwaddr = libc::sockaddr { sa_family: family, sa_data };
             request
         };
-        let lines = || -> Vec<String> {
-            let text = std::fs::read_to_string("/proc/net/dev_mcast").unwrap();
-            let words = |line: &str| line.split_whitespace().collect::<Vec<&str>>().join(" ");
-            text.lines().map(words).filter(|line| line.contains("lo")).collect()
-        };
-        assert_eq!(lines(), [""; 0]);
-        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 9)), Err(ENOENT));
-        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(1, 9)), Err(EINVAL), "a family");
-        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 9)), Ok(0));
-        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 9)), Ok(0), "it is there");
-        assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 8)), Ok(0));
-        without(CAP_NET_ADMIN, || {
-            assert_eq!(ask(fd, SIOCADDMULTI, &mut request(0, 7)), Err(EPERM));
-        });
-        let mut found = lines();
-        found.sort_unstable();
-        assert_eq!(found, ["1 lo 1 1 01005e000008", "1 lo 1 1 01005e000009"]);
-        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 9)), Ok(0));
-        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 9)), Err(ENOENT));
-        assert_eq!(lines(), ["1 lo 1 1 01005e000008"]);
-        assert_eq!(ask(fd, SIOCDELMULTI, &mut request(0, 8)), Ok(0));
+        for order in [SIOCADDMULTI, SIOCDELMULTI] {
+            assert_eq!(ask(fd, order, &mut request(0)), Err(EINVAL));
+            assert_eq!(ask(fd, order, &mut request(1)), Err(EINVAL), "a family");
+            without(CAP_NET_ADMIN, || {
+                assert_eq!(ask(fd, order, &mut request(0)), Err(EPERM));
+            });
+        }
+        let text = std::fs::read_to_string("/proc/net/dev_mcast").unwrap();
+        assert!(!text.contains("lo"), "{text}");
     });
 }
 

@@ -90,15 +90,24 @@ pub(super) fn change(inet: &Inet, change: &LinkChange) -> Result<(), Administrat
     Ok(())
 }
 
+/// Refuses groups of an interface whose device has no filter of frames.
+fn refuse_loopback(interface: u32) -> Result<(), AdministrationError> {
+    match records::index(interface) {
+        InterfaceIndex::LOOPBACK => Err(AdministrationError::Invalid),
+        _ => Ok(()),
+    }
+}
+
 /// Has an interface receive frames to an address on its link.
 ///
 /// # Errors
-/// `NoDevice`.
+/// `NoDevice`, `Invalid` for loopback.
 pub(super) fn add_group(
     inet: &Inet,
     interface: u32,
     address: MacAddress,
 ) -> Result<(), AdministrationError> {
+    refuse_loopback(interface)?;
     inet.stack().configure(|all| {
         all.edit_interface(records::index(interface), |one| {
             if !one.fixed_groups.contains(&address) {
@@ -112,12 +121,13 @@ pub(super) fn add_group(
 /// Takes back [`add_group`].
 ///
 /// # Errors
-/// `NoDevice`, `NoEntry`.
+/// `NoDevice`, `NoEntry`, `Invalid` for loopback.
 pub(super) fn remove_group(
     inet: &Inet,
     interface: u32,
     address: MacAddress,
 ) -> Result<(), AdministrationError> {
+    refuse_loopback(interface)?;
     let index = records::index(interface);
     inet.stack().configure(|all| {
         let known = all.interface(index).ok_or(AdministrationError::NoDevice)?;
