@@ -261,6 +261,11 @@ impl<T: Traffic> Link<T> {
         self.changed.signal();
     }
 
+    /// Returns the bell at which the driver waits for room.
+    pub(crate) fn driver_room_bell(&self) -> Bell {
+        self.rings.back.producer_bell()
+    }
+
     /// Rings the driver's bell if that is due, or ends the driver if `doorbell` is [`Corrupt`].
     pub(crate) fn answer(&self, doorbell: Result<Doorbell, Corrupt>) {
         match doorbell {

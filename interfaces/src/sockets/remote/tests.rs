@@ -5,6 +5,7 @@ use super::{
     client::{NetworkProxy, StackServer},
     kinds::back,
     packets::{put_packet, take_datagram, take_packet, take_report},
+    sender::RecordSender,
 };
 use crate::{
     AttachError,
@@ -19,6 +20,7 @@ use proptest::prelude::*;
 use rt::{
     memory::{Frame, FrameId, Region},
     ring::{Consumer, Corrupt, Producer},
+    thread::Policy,
 };
 use std::{
     boxed::Box,
@@ -157,6 +159,41 @@ impl ControlChannel for Liar {
         Ok(())
     }
     fn report_corrupt(&self) {}
+}
+
+/// The server's side of a stack that talks by a [`RecordSender`].
+struct Talker(Arc<RecordSender>);
+
+impl StackServer for Talker {
+    fn attach(&self, rings: Region, _: &[NicInfo]) -> Result<(), AttachError> {
+        let rings = Rings::of(rings, RINGS)?;
+        let (sent, _): (Producer<_, Cell>, Consumer<_, Cell>) = rings.driver()?;
+        self.0.open(&rings, sent, Policy::Fair { nice: 0 })
+    }
+    fn add_pool(&self, _: Region, _: FrameId) -> Result<(), AttachError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stack_that_waits_for_room_is_woken() {
+    /// Some times as many as there is room for.
+    const RECORDS: usize = 100_000;
+    let sender = Arc::new(RecordSender::new());
+    let ways = (Box::new(Talker(sender.clone())) as _, Arc::new(Liar::default()) as _);
+    let proxy = NetworkProxy::new(ways, Vec::new(), Box::new(|| ())).unwrap();
+    let told = Arc::new(Told::default());
+    let stream = Arc::new(Stream::new(told.clone(), 1000, 1000));
+    let owner = SocketOwner { user: 0, inode: 0 };
+    let _socket = proxy.open_stream(stream, SocketFamilies::V4, owner).unwrap();
+    let before = told.0.load(Ordering::Relaxed);
+    for _ in 0..RECORDS {
+        let events = SocketEvents::READABLE;
+        sender.tell(back::NOTIFIED, 0, events.bits().into());
+    }
+    while told.0.load(Ordering::Relaxed) < before + RECORDS {
+        std::thread::yield_now();
+    }
 }
 
 #[derive(Default)]

@@ -17,7 +17,7 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use rt::{
     memory::{Frame, FrameId},
-    ring::Corrupt,
+    ring::{Corrupt, Doorbell},
 };
 
 /// Records of the stack are taken in such batches under one hold of the lock.
@@ -39,12 +39,12 @@ impl Applying {
 }
 
 impl NetworkProxy {
-    /// Takes records until there are none.
+    /// Takes records until there are none. A record that another thread has taken has come about, too, when this returns.
     pub(super) fn apply_all(&self) {
         let mut applying = self.applying.lock();
         loop {
             let mut cells = core::mem::take(&mut applying.cells);
-            let mut doorbells = Vec::new();
+            let mut room = Doorbell::Silent;
             let taken = {
                 let mut linked = self.link.lock();
                 let received = &mut linked.traffic.received;
@@ -53,13 +53,15 @@ impl NetworkProxy {
                         && let Some((cell, doorbell)) = received.pop()?
                     {
                         cells.push(cell);
-                        doorbells.push(doorbell);
+                        if doorbell == Doorbell::Ring {
+                            room = doorbell;
+                        }
                     }
                     if cells.len() < BATCH { received.wait_begins() } else { Ok(false) }
                 };
                 take()
             };
-            doorbells.into_iter().for_each(|doorbell| self.answer(doorbell));
+            self.stack_room.answer(room);
             let result = cells.drain(..).try_for_each(|cell| self.apply_cell(&mut applying, &cell));
             applying.cells = cells;
             match result.and(taken) {

@@ -52,7 +52,7 @@ use handed::Handed;
 use rt::{
     lock_class,
     memory::{FrameId, Region},
-    ring::Doorbell,
+    ring::Bell,
     sync::{Event, Mutex},
     thread::{self, Policy},
 };
@@ -117,8 +117,8 @@ pub struct NetworkProxy {
     /// A [`StackPhase`].
     phase: AtomicUsize,
     phase_changed: Event,
-    /// Calls to take news that were not answered yet; the first caller takes them for all.
-    takers: AtomicUsize,
+    /// The bell at which the stack waits for room for records.
+    stack_room: Bell,
     applying: Mutex<Applying>,
     /// Memory for bodies.
     body: Mutex<Vec<u8>>,
@@ -148,6 +148,7 @@ impl NetworkProxy {
                 |(number, nic)| CardBridge::new(number, nic, this.clone(), Arc::clone(&frames));
             NetworkProxy {
                 server,
+                stack_room: link.driver_room_bell(),
                 link,
                 handed: Handed::new(),
                 cards: (0..).zip(nics).map(bridge).collect(),
@@ -157,7 +158,6 @@ impl NetworkProxy {
                 epoch: AtomicU64::new(0),
                 phase: AtomicUsize::new(StackPhase::Restoring as usize),
                 phase_changed: Event::new(),
-                takers: AtomicUsize::new(0),
                 applying: Mutex::new(&APPLYING, Applying::default()),
                 body: Mutex::new(&BODY, Vec::new()),
                 commands: Mutex::new(&COMMANDS, VecDeque::new()),
@@ -177,7 +177,7 @@ impl NetworkProxy {
         }));
         let policy = Policy::Fair { nice: NICE };
         let (takes, sends, works) = (proxy.clone(), proxy.clone(), proxy.clone());
-        proxy.link.bell.set_handler("inet/news", policy, move || takes.take_news())?;
+        proxy.link.bell.set_handler("inet/news", policy, move || takes.apply_all())?;
         proxy.link.room_bell.set_handler("inet/room", policy, move || sends.post(|_, _| ()))?;
         thread::spawn("inet/commands", policy, move || works.work())?;
         proxy.restarted()?;
@@ -314,7 +314,7 @@ impl NetworkProxy {
         request.put(&mut bytes);
         bytes.extend_from_slice(rest);
         let result = self.channel.exchange(&bytes, Again::Never, &mut answer);
-        self.take_news();
+        self.apply_all();
         result.map(|()| answer)
     }
     /// Reads an answer to a request that was made when the stack of number `epoch` had the sockets. `None` if that died over the
@@ -440,23 +440,6 @@ impl NetworkProxy {
                 });
             }
         }
-    }
-    /// Takes the stack's records until there are none. If a thread is at it already, it goes on for this one.
-    fn take_news(&self) {
-        if self.takers.fetch_add(1, AcqRel) > 0 {
-            return;
-        }
-        let mut calls = 1;
-        loop {
-            self.apply_all();
-            match self.takers.compare_exchange(calls, 0, AcqRel, Acquire) {
-                Ok(_) => return,
-                Err(more) => calls = more,
-            }
-        }
-    }
-    fn answer(&self, doorbell: Doorbell) {
-        self.link.answer(Ok(doorbell));
     }
 }
 
