@@ -68,6 +68,7 @@ fn no_packet_is_forgotten_while_threads_send_and_packets_end() {
     let ender = std::thread::spawn(move || {
         while !over.load(SeqCst) {
             ending.end(3);
+            std::thread::yield_now();
         }
     });
     let senders: Vec<_> = (0..2)
