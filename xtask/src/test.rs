@@ -332,7 +332,8 @@ fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Re
 
 /// Boots with one of the ABI tests' programs as the session. Returns its output.
 fn abi_boot(config: &Config, name: &str, arguments: &str) -> Result<String> {
-    let command = format!("cd /tmp; /abi/{name} --test-threads=1 {arguments}");
+    // Both streams share a pipe, so that the message of a test's process comes where the test ran.
+    let command = format!("cd /tmp; /abi/{name} --test-threads=1 {arguments} 2>&1");
     let (outcome, output, error) = guest::run_captured(config, &command, "", 240)?;
     let text = format!("{}\n{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
     Ok(match text.contains("test result:") {
