@@ -59,7 +59,7 @@ fn packets_without_room_wait_in_order_and_too_many_are_dropped() {
 
 #[test]
 fn no_packet_is_forgotten_while_threads_send_and_packets_end() {
-    const EACH: usize = 20_000;
+    const EACH: usize = 2_000;
     let model = Model::new();
     let sender = Sender::new(model.clone());
     *model.room.lock().unwrap() = 7;
