@@ -124,8 +124,9 @@ fn waitall_ends_with_a_signal_after_some_bytes() {
     networked(|| {
         let (client, server) = tcp_pair();
         handle(libc::SIGUSR1, nothing, libc::SA_RESTART);
-        let sleeper = Sleeper::start(move || receive(server, 6, MSG_WAITALL));
         send(client, b"abc", 0).unwrap();
+        await_bytes(server, 3);
+        let sleeper = Sleeper::start(move || receive(server, 6, MSG_WAITALL));
         while ask_number(server, FIONREAD) != Ok(0) || !sleeper.is_asleep() {
             thread::yield_now();
         }
