@@ -14,12 +14,39 @@
 use crate::{
     NoMemory,
     memory::{Frame, FrameId, Region},
+    sync::{LockClass, Mutex},
     world,
 };
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The greatest number of pages of a [`FramePool`].
 pub const POOL_PAGES: usize = 512;
+
+static REGISTRY_CLASS: LockClass = LockClass::new("rt.frame_pools");
+/// The pools that there are: the number of the first frame, and the number of frames.
+static REGISTRY: Mutex<Vec<(u32, usize)>> = Mutex::new(&REGISTRY_CLASS, Vec::new());
+
+/// The frames of all pools of this world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// All of them.
+    pub frames: u64,
+    /// Those to which somebody beside the pool has a reference.
+    pub used: u64,
+}
+
+/// Counts the frames of all pools; looks at each frame.
+pub fn pool_usage() -> PoolUsage {
+    let mut usage = PoolUsage::default();
+    for (first, pages) in REGISTRY.lock().iter() {
+        let frames = *first..first.saturating_add(*pages as u32);
+        usage.frames += *pages as u64;
+        usage.used +=
+            frames.filter(|frame| world::memory::frame_references(*frame) > 1).count() as u64;
+    }
+    usage
+}
 
 /// Frames of one region, which the pool and users of single frames share. A frame of a pool is never exclusive
 /// ([`Frame::exclusive`]), because the pool has a reference too, and it may outlive the pool. Components of the process world have
@@ -42,7 +69,10 @@ impl FramePool {
         if !(1..=POOL_PAGES).contains(&pages) {
             return Err(NoMemory);
         }
+        let mut registry = REGISTRY.lock();
+        registry.try_reserve(1).map_err(|_| NoMemory)?;
         let (region, first) = world::memory::pool_new(pages)?;
+        registry.push((first, pages));
         Ok(FramePool { region: Region(region), first, pages, cursor: AtomicUsize::new(0) })
     }
     /// Returns the pool's memory, to be sent to the component without the right to write
@@ -79,6 +109,12 @@ impl FramePool {
         // Another thread may set it back; then frames in use are looked at again.
         self.cursor.store(page + 1, Relaxed);
         Some(Frame::from_counted(FrameId(self.first + page as u32)))
+    }
+}
+
+impl Drop for FramePool {
+    fn drop(&mut self) {
+        REGISTRY.lock().retain(|(first, _)| *first != self.first);
     }
 }
 

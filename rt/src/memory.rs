@@ -7,7 +7,7 @@
 //!
 //! In the process world a component has frames of its own, which only it reaches, and frames of clients, which it names by their
 //! number: it reads those of an attached pool ([`attach_pool`]), and only its devices reach any other ([`Frame::lent`]).
-pub use crate::frame_pool::{FramePool, POOL_PAGES};
+pub use crate::frame_pool::{FramePool, POOL_PAGES, PoolUsage, pool_usage};
 #[cfg(any(not(target_os = "none"), skerry_process))]
 pub use crate::frame_pool::{attach_pool, take_released};
 use crate::{NoMemory, PAGE_BYTES, thread::Woken, time::Instant, world};

@@ -80,8 +80,8 @@ impl End {
 /// Returns an object whose number changed according to `counted` (tests/abi), and the change; `None` for objects that the
 /// processors cache.
 fn kept(line: &str) -> Option<String> {
-    const KEPT_FOR_LATER: [&str; 6] =
-        ["stack", "slab", "frame", "heap_frames", "table_frames", "free_frames"];
+    const KEPT_FOR_LATER: [&str; 7] =
+        ["stack", "slab", "frame", "pool_frames", "heap_frames", "table_frames", "free_frames"];
     let (rest, after) = line.strip_suffix("differs")?.trim_end().rsplit_once(' ')?;
     let (name, before) = rest.trim_end().rsplit_once(' ')?;
     let (name, before) = (name.trim_end(), before.parse::<i64>().ok()?);

@@ -7,7 +7,8 @@
 //! run.
 //!
 //! Free stacks and slabs may differ, because the processors keep them, and so may the kernel's own page tables, which stay for
-//! the addresses' next use: `free or kept` is the number of free frames and of these. An isolated component keeps a piece of
+//! the addresses' next use: `free or kept` is the number of free frames and of these. A pool keeps the frames that its busiest
+//! moment needed (`pool_frames`); those in use (`pool frame`) must be the same. An isolated component keeps a piece of
 //! heap that it needed once: with `--after`, each may have one more ([`HEAP_GRANULE`]), and a page table for it, because a
 //! component's addresses are not used again. Without, pages of files may have come
 //! to the cache, because a process that lost its processor at another point runs other code. Every other count must be the
@@ -32,7 +33,8 @@ const COUNTS_MAX: usize = 32;
 const NAME_BYTES: usize = 24;
 const FILE_BYTES: usize = 4096;
 /// The caches that a processor may keep, of which only `free or kept` is compared.
-const CACHES: [&str; 5] = ["stack", "slab", "heap_frames", "table_frames", "free_frames"];
+const CACHES: [&str; 6] =
+    ["stack", "slab", "pool_frames", "heap_frames", "table_frames", "free_frames"];
 /// Number of consecutive readings that must agree: an ended process takes a moment to be freed.
 const AGREEING: usize = 10;
 const READINGS_MAX: usize = 500;
@@ -47,6 +49,8 @@ struct Reading {
     live: [i64; COUNTS_MAX],
     count: usize,
     domains: i64,
+    /// Frames of pools. They are among those of the component that reads them.
+    pool_frames: i64,
 }
 
 /// The degree to which two readings must agree.
@@ -69,6 +73,7 @@ impl Reading {
             live: [0; COUNTS_MAX],
             count: 0,
             domains: 0,
+            pool_frames: 0,
         };
         let (mut free_or_kept, mut frames) = (0, 0);
         for line in text.lines().skip(1) {
@@ -80,6 +85,7 @@ impl Reading {
                 "heap_frames" | "table_frames" | "free_frames" => free_or_kept += live,
                 "table frame" => free_or_kept -= live,
                 "domain" => reading.domains = live,
+                "pool_frames" => reading.pool_frames = live,
                 "frame" => frames += live,
                 "domain frame" | "cached_pages" => {
                     frames -= live;
@@ -124,6 +130,7 @@ impl Reading {
 
     /// Returns whether all counts that must come back have. `frame` is judged by its parts.
     fn is_as(&self, other: &Reading, likeness: Likeness) -> bool {
+        let more_pooled = self.pool_frames - other.pool_frames;
         self.each().zip(other.each()).all(|((name, live), (_, other))| {
             let slack = match (likeness, name) {
                 (Likeness::Exact, "cached_pages") => i64::MAX,
@@ -134,7 +141,8 @@ impl Reading {
                 (Likeness::Settled, "other frames" | "free or kept") => TOUCHED_FRAMES,
                 _ => 0,
             };
-            (live - other).abs() <= slack || name == "frame" || CACHES.contains(&name)
+            let kept = if name == "domain frame" { more_pooled } else { 0 };
+            (live - other - kept).abs() <= slack || name == "frame" || CACHES.contains(&name)
         })
     }
 }

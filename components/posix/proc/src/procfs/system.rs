@@ -302,6 +302,7 @@ pub fn objects() -> Vec<u8> {
         (tree.processes().count() as u64, tree.task_count() as u64, tree.forks())
     };
     let memory = rt::memory::statistics();
+    let pools = rt::memory::pool_usage();
     let (ptys, ptys_made) = objects::tty::pty::counts();
     let (sockets, sockets_made) = objects::socket::common::counts();
     let rest = [
@@ -312,6 +313,8 @@ pub fn objects() -> Vec<u8> {
         ("vnode", vfs::vnode_count(), 0),
         ("name", vfs::name_count(), 0),
         ("cached_pages", vfs::cached_pages(), 0),
+        ("pool frame", pools.used, 0),
+        ("pool_frames", pools.frames, 0),
         ("heap_frames", memory.heap_frames, 0),
         ("table_frames", memory.table_frames, 0),
         ("free_frames", memory.free_frames, 0),
