@@ -130,7 +130,7 @@ impl Load {
     fn finish(self, name: &str, is_quiet: bool) -> bool {
         let (workers, streams) = match self {
             Load::Network(mut network) => {
-                let is_whole = network.finish();
+                let is_whole = network.finish(PATIENCE);
                 for stall in network.stalls().iter().filter(|_| !is_quiet) {
                     println!("stall {}", stall.as_nanos());
                 }

@@ -108,7 +108,7 @@ impl Receptions {
 
 /// The load of a network card.
 pub struct Network {
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<(&'static str, JoinHandle<()>)>,
     stalls: Vec<Duration>,
 }
 
@@ -125,19 +125,34 @@ impl Network {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, LISTENER))?;
         // It ends with the program.
         thread::spawn(move || work("listener", || answer_one(&listener)));
-        let mut workers = Vec::new();
+        let mut network = Network { workers: Vec::new(), stalls: Vec::new() };
         for number in 0..STREAMS {
             let seed = seed.wrapping_mul(100).wrapping_add(number);
-            workers.push(thread::spawn(move || once("stream in", || bring(seed))));
-            workers.push(thread::spawn(move || once("stream out", || carry(seed))));
+            network.spawn("stream in", move || bring(seed));
+            network.spawn("stream out", move || carry(seed));
         }
-        workers.push(thread::spawn(move || once("session", || session(seed))));
-        workers.push(thread::spawn(move || once("datagrams", || datagrams(seed))));
-        workers.push(thread::spawn(move || {
+        network.spawn("session", move || session(seed));
+        network.spawn("datagrams", move || datagrams(seed));
+        network.spawn("calls", move || {
             let mut random = Random::new(seed);
             work("calls", || call(&mut random));
-        }));
-        Ok(Network { workers, stalls: Vec::new() })
+            Ok(())
+        });
+        Ok(network)
+    }
+    /// Starts a worker that goes on until the test is over.
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        worker: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) {
+        let body = move || {
+            if let Err(error) = worker() {
+                eprintln!("{name}: {error}");
+                WRONG.fetch_add(1, Relaxed);
+            }
+        };
+        self.workers.push((name, thread::spawn(body)));
     }
     /// Calls `kill` and measures the stall. Returns its result.
     ///
@@ -157,17 +172,22 @@ impl Network {
     pub fn stalls(&self) -> &[Duration] {
         &self.stalls
     }
-    /// Waits for the threads, which end because the test is over. Returns whether they all ended by themselves.
-    pub fn finish(&mut self) -> bool {
-        self.workers.drain(..).map(|worker| worker.join().is_ok()).fold(true, |a, b| a & b)
-    }
-}
-
-/// Runs a worker that goes on until the test is over.
-fn once(name: &str, worker: impl FnOnce() -> io::Result<()>) {
-    if let Err(error) = worker() {
-        eprintln!("{name}: {error}");
-        WRONG.fetch_add(1, Relaxed);
+    /// Waits for the threads, which end because the test is over. Returns whether they all ended by themselves. After `patience` it
+    /// tells which did not, and the state of all connections.
+    pub fn finish(&mut self, patience: Duration) -> bool {
+        let start = Instant::now();
+        let has_ended = |network: &Network| network.workers.iter().all(|(_, it)| it.is_finished());
+        while !has_ended(self) && start.elapsed() < patience {
+            thread::sleep(Duration::from_millis(10));
+        }
+        if !has_ended(self) {
+            let left = self.workers.iter().filter(|(_, worker)| !worker.is_finished());
+            left.for_each(|(name, _)| eprintln!("{name}: does not end"));
+            let connections = std::fs::read_to_string("/proc/skerry/net");
+            eprintln!("{}", connections.unwrap_or_else(|error| error.to_string()));
+            return false;
+        }
+        self.workers.drain(..).map(|(_, worker)| worker.join().is_ok()).fold(true, |a, b| a & b)
     }
 }
 
