@@ -1,6 +1,7 @@
 //! [`SharedFrames`]: frames that the stack can read, from pools that grow with the need.
 use crate::sockets::FrameSource;
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use rt::{
     NoMemory, PAGE_BYTES, lock_class,
     memory::{Frame, FrameId, FramePool, POOL_PAGES, Region},
@@ -23,6 +24,8 @@ type GivePool = Box<dyn Fn(Region, FrameId) + Send + Sync>;
 struct SharedPool {
     pool: FramePool,
     shown: Derivation,
+    /// The stack has it. Until then its frames mean nothing to the stack, so none is taken.
+    is_given: AtomicBool,
 }
 
 impl SharedPool {
@@ -30,7 +33,7 @@ impl SharedPool {
         let pool = FramePool::new(POOL_PAGES)?;
         let region = Capability::Region(pool.region().clone());
         let shown = Derivation::new(&region, Rights::default(), 0)?;
-        Ok(SharedPool { pool, shown })
+        Ok(SharedPool { pool, shown, is_given: AtomicBool::new(false) })
     }
     /// Returns what the stack is given: the memory, to be read, and the number of the first frame.
     fn given(&self) -> Option<(Region, FrameId)> {
@@ -43,7 +46,7 @@ impl SharedPool {
 
 /// Frames that the stack can read.
 pub(super) struct SharedFrames {
-    pools: RwLock<Vec<SharedPool>>,
+    pools: RwLock<Vec<Arc<SharedPool>>>,
     most: usize,
     growth: Mutex<Option<GivePool>>,
 }
@@ -64,10 +67,11 @@ impl SharedFrames {
     }
     /// Returns all pools: the memory, and the number of the first frame.
     pub(super) fn all(&self) -> Vec<(Region, FrameId)> {
-        self.pools.read().iter().filter_map(SharedPool::given).collect()
+        self.pools.read().iter().filter_map(|one| one.given()).collect()
     }
     fn take(&self) -> Option<Frame> {
-        self.pools.read().iter().find_map(|one| one.pool.take())
+        let pools = self.pools.read();
+        pools.iter().filter(|one| one.is_given.load(Acquire)).find_map(|one| one.pool.take())
     }
     /// Makes another pool, if there was none with a free frame since.
     fn take_of_new(&self) -> Result<Frame, NoMemory> {
@@ -78,15 +82,15 @@ impl SharedFrames {
         if self.pools.read().len() >= self.most {
             return Err(NoMemory);
         }
-        let shared = SharedPool::new()?;
+        let shared = Arc::new(SharedPool::new()?);
         log::info!("inet: pool number {}", self.pools.read().len());
-        let given = shared.given();
         let frame = shared.pool.take().ok_or(NoMemory)?;
         // A stack that starts meanwhile gets it with the others.
-        self.pools.write().push(shared);
-        if let (Some(give), Some((region, first))) = (&*growth, given) {
+        self.pools.write().push(Arc::clone(&shared));
+        if let (Some(give), Some((region, first))) = (&*growth, shared.given()) {
             give(region, first);
         }
+        shared.is_given.store(true, Release);
         Ok(frame)
     }
     /// Returns a frame of zeroes.
@@ -117,5 +121,24 @@ impl FrameSource for SharedFrames {
     }
     fn find(&self, id: FrameId) -> Option<Frame> {
         self.pools.read().iter().find_map(|one| one.pool.get(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_frame_of_a_pool_is_taken_before_the_stack_has_the_pool() {
+        let frames = Arc::new(SharedFrames::new());
+        let (own, is_called) = (Arc::downgrade(&frames), Arc::new(AtomicBool::new(false)));
+        let called = Arc::clone(&is_called);
+        frames.set_give(Box::new(move |_, _| {
+            called.store(true, SeqCst);
+            assert!(own.upgrade().unwrap().take().is_none());
+        }));
+        let first = frames.zeroed().unwrap();
+        assert!(is_called.load(SeqCst));
+        assert!(frames.take().is_some_and(|frame| frame != first));
     }
 }
