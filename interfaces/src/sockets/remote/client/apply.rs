@@ -201,17 +201,23 @@ impl NetworkProxy {
         Ok(())
     }
     fn take_back(&self, mut body: &[u8]) -> Result<(), Corrupt> {
+        let mut buffers = Vec::new();
         while !body.is_empty() {
             let (id, count) = Marshal::take(&mut body).ok_or(Corrupt)?;
-            self.lend_again(self.handed.take_back(FrameId(id), count).into_iter());
+            buffers.extend(self.handed.take_back(FrameId(id), count));
         }
+        self.lend_again(buffers.into_iter());
         Ok(())
     }
-    /// Lends buffers to their cards again.
+    /// Lends buffers to their cards again, those of a card that stand together in one call.
     pub(super) fn lend_again(&self, buffers: impl Iterator<Item = ReturnedBuffer>) {
-        for ReturnedBuffer { card, number, frame } in buffers {
-            if let Some(card) = self.cards.get(card as usize) {
-                card.lend([(number, frame)].into_iter());
+        let mut buffers = buffers.peekable();
+        while let Some(&ReturnedBuffer { card: number, .. }) = buffers.peek() {
+            let of_card = core::iter::from_fn(|| buffers.next_if(|one| one.card == number));
+            let lent = of_card.map(|ReturnedBuffer { number, frame, .. }| (number, frame));
+            match self.cards.get(number as usize) {
+                Some(card) => card.lend(lent),
+                None => lent.for_each(drop),
             }
         }
     }

@@ -7,6 +7,7 @@ use super::{
     },
     NetworkProxy,
     frames::SharedFrames,
+    handed::Delivery,
 };
 use crate::{
     marshal::Marshal,
@@ -24,12 +25,30 @@ use rt::{NoMemory, lock_class, memory::Frame, sync::Mutex};
 lock_class! {
     static WAITING = "network.bridge";
     static STARVED = "network.bridge.starved";
+    static HELD = "network.bridge.held";
 }
 
 /// Buffers of a card, at most.
 const BUFFERS_MAX: usize = 512;
 /// Bits of a packet's tag below the number of its stack.
 const TAG_BITS: u32 = 40;
+
+/// The use of packets that come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reception {
+    /// A stack gets them.
+    Open,
+    /// A stack is expected: it gets them when it has its sockets.
+    Held,
+    /// None is expected: they are dropped.
+    Closed,
+}
+
+/// Packets that wait for a stack.
+struct HeldPackets {
+    reception: Reception,
+    packets: Vec<(Received, Delivery)>,
+}
 
 /// A card that the client uses for the stack.
 pub(super) struct CardBridge {
@@ -41,6 +60,8 @@ pub(super) struct CardBridge {
     starved: Mutex<Vec<u32>>,
     /// Packets for which the card has no room.
     waiting: Mutex<Vec<Packet>>,
+    /// Packets that came while there is no stack. The card's buffers limit them.
+    held: Mutex<HeldPackets>,
     itself: Weak<CardBridge>,
 }
 
@@ -58,6 +79,10 @@ impl CardBridge {
             frames,
             starved: Mutex::new(&STARVED, Vec::new()),
             waiting: Mutex::new(&WAITING, Vec::new()),
+            held: Mutex::new(
+                &HELD,
+                HeldPackets { reception: Reception::Held, packets: Vec::new() },
+            ),
             itself: Weak::clone(itself),
         })
     }
@@ -105,6 +130,62 @@ impl CardBridge {
     pub(super) fn forget(&self) {
         self.waiting.lock().clear();
     }
+    /// Holds the packets that come from now on, behind those of `undelivered`.
+    pub(super) fn hold(&self, undelivered: impl Iterator<Item = Received>) {
+        let mut held = self.held.lock();
+        held.reception = Reception::Held;
+        held.packets.splice(..0, undelivered.map(|packet| (packet, Delivery::Again)));
+    }
+    /// Brings the packets that were held, and those that come from now on.
+    pub(super) fn bring_held(&self) {
+        loop {
+            let packets = {
+                let mut held = self.held.lock();
+                if held.packets.is_empty() {
+                    held.reception = Reception::Open;
+                    return;
+                }
+                core::mem::take(&mut held.packets)
+            };
+            self.bring(packets.into_iter());
+        }
+    }
+    /// Drops the packets that were held, and those that come from now on.
+    pub(super) fn drop_held(&self) {
+        let packets = {
+            let mut held = self.held.lock();
+            held.reception = Reception::Closed;
+            core::mem::take(&mut held.packets)
+        };
+        self.lend_buffers(packets.into_iter().map(|(packet, _)| packet));
+    }
+    fn lend_buffers(&self, packets: impl Iterator<Item = Received>) {
+        let buffers = packets.flat_map(Received::into_buffers);
+        self.lend(buffers.map(|buffer| (buffer.number, Some(buffer.frame))));
+    }
+    /// Brings packets to the stack.
+    fn bring(&self, packets: impl Iterator<Item = (Received, Delivery)>) {
+        let Some(proxy) = self.proxy.upgrade() else { return };
+        let mut segments = Vec::new();
+        proxy.post(|outbox, body| {
+            for (packet, delivery) in packets {
+                body.clear();
+                packet.checksum.put(body);
+                packet.segmentation.put(body);
+                segments.clear();
+                segments.extend(packet.pieces().map(|piece| PacketSegment {
+                    frame: piece.buffer.frame.clone(),
+                    offset: piece.offset.into(),
+                    length: piece.length.into(),
+                }));
+                put_parts(body, &segments, |_| true);
+                // Handed before the record can be read.
+                proxy.handed.hand_packet(self.number, packet, delivery);
+                let (kind, number) = (forth::RECEIVED, self.number);
+                outbox.put(&Record { kind, number, body, ..Record::default() });
+            }
+        });
+    }
     /// Does a command. May block for seconds.
     pub(super) fn command(&self, command: CardCommand) -> CardAnswer {
         match command {
@@ -151,32 +232,21 @@ impl SendSink for CardBridge {
 
 impl NicSink for CardBridge {
     fn received(&self, batch: &mut Vec<Received>) {
-        let Some(proxy) = self.proxy.upgrade() else { return };
-        if !proxy.is_up() {
-            let buffers = batch.drain(..).flat_map(Received::into_buffers);
-            return self.lend(buffers.map(|buffer| (buffer.number, Some(buffer.frame))));
-        }
-        let mut segments = Vec::new();
-        proxy.post(|outbox, body| {
-            for packet in batch.drain(..) {
-                body.clear();
-                packet.checksum.put(body);
-                packet.segmentation.put(body);
-                segments.clear();
-                segments.extend(packet.pieces().map(|piece| PacketSegment {
-                    frame: piece.buffer.frame.clone(),
-                    offset: piece.offset.into(),
-                    length: piece.length.into(),
-                }));
-                put_parts(body, &segments, |_| true);
-                // Handed before the record can be read.
-                for buffer in packet.into_buffers() {
-                    proxy.handed.hand_buffer(self.number, buffer);
-                }
-                let (kind, number) = (forth::RECEIVED, self.number);
-                outbox.put(&Record { kind, number, body, ..Record::default() });
+        let packets = batch.drain(..);
+        let mut held = self.held.lock();
+        match held.reception {
+            Reception::Open => {
+                drop(held);
+                self.bring(packets.map(|packet| (packet, Delivery::First)));
             }
-        });
+            Reception::Held => {
+                held.packets.extend(packets.map(|packet| (packet, Delivery::First)));
+            }
+            Reception::Closed => {
+                drop(held);
+                self.lend_buffers(packets);
+            }
+        }
     }
     fn link(&self, state: LinkState) {
         self.tell(forth::LINK, (state == LinkState::Up).into());

@@ -48,7 +48,7 @@ use bridge::CardBridge;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use datagram::{RemoteDatagram, RemoteDatagramHandle};
 use frames::SharedFrames;
-use handed::Handed;
+use handed::{Handed, Returned};
 use rt::{
     lock_class,
     memory::{FrameId, Region},
@@ -209,9 +209,10 @@ impl NetworkProxy {
         )?;
         self.restore(epoch).map_err(|_| AttachError::Lost)?;
         self.enter(StackPhase::Running);
+        self.cards.iter().for_each(|card| card.bring_held());
         Ok(())
     }
-    /// Takes what the dead stack did last, and takes back what it had in its hands.
+    /// Takes what the dead stack did last, and takes back what it had in its hands: its successor gets the packets.
     fn take_last(&self) {
         let left = core::mem::take(&mut self.link.lock().traffic.left);
         {
@@ -224,12 +225,13 @@ impl NetworkProxy {
             applying.clear();
         }
         self.commands.lock().clear();
-        for card in &self.cards {
+        let Returned { buffers, mut packets } = self.handed.take_all_back();
+        for (number, card) in (0..).zip(&self.cards) {
             card.forget();
+            let own = packets.extract_if(.., |(of, _)| *of == number);
+            card.hold(own.map(|(_, packet)| packet));
         }
-        for buffer in self.handed.take_all_back() {
-            self.lend_again([buffer].into_iter());
-        }
+        self.lend_again(buffers.into_iter());
     }
     fn restore(&self, epoch: u64) -> Result<(), SocketError> {
         self.ask_at_once::<()>(&SocketRequest::Start)
@@ -263,6 +265,7 @@ impl NetworkProxy {
     pub fn close(&self) {
         self.link.close();
         self.enter(StackPhase::Closed);
+        self.cards.iter().for_each(|card| card.drop_held());
         let table = core::mem::take(&mut *self.table.lock());
         for stream in table.streams.values() {
             stream.stream().fail(SocketError::NetworkDown);
