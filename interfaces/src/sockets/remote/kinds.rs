@@ -62,4 +62,6 @@ pub(crate) mod back {
     pub(crate) const NOTICE: u8 = 19;
     /// A frame for a tap.
     pub(crate) const SEEN: u8 = 20;
+    /// The stack cannot read the client's records any more: it asks to be ended.
+    pub(crate) const UNREADABLE: u8 = 21;
 }

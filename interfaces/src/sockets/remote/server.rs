@@ -187,13 +187,14 @@ impl NetworkService {
         *self.intake.lock() = None;
         self.post.die();
     }
-    /// Takes the client's records until there are none.
+    /// Takes the client's records until there are none. A stack that cannot read them asks to be ended: its successor gets new rings.
     pub(crate) fn take_all(&self) {
         let mut place = self.intake.lock();
         let Some(intake) = &mut *place else { return };
         if self.take_from(intake).is_err() {
             log::error!("inet: its client breaks the protocol of the rings");
             *place = None;
+            self.post.tell(back::UNREADABLE, 0, 0);
         }
     }
     fn take_from(&self, intake: &mut Intake) -> Result<(), Corrupt> {

@@ -16,11 +16,12 @@ use rt::{
     NoMemory,
     memory::{Frame, FrameId, Region, attach_pool},
     message::Error,
+    ring::Part,
 };
 use std::{
     collections::VecDeque,
     net::SocketAddr,
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, atomic::Ordering::SeqCst, mpsc},
     thread,
 };
 
@@ -62,9 +63,9 @@ impl Life {
     }
 }
 
-/// The way to the stack that lives.
+/// The way to the stack that lives, and the rings that it got.
 #[derive(Clone)]
-struct Direct(Arc<Mutex<Life>>);
+struct Direct(Arc<Mutex<Life>>, Arc<Mutex<Option<Region>>>);
 
 impl Direct {
     fn service(&self) -> Arc<NetworkService> {
@@ -74,6 +75,7 @@ impl Direct {
 
 impl StackServer for Direct {
     fn attach(&self, rings: Region, cards: &[NicInfo]) -> Result<(), AttachError> {
+        *self.1.lock().unwrap() = Some(rings.clone());
         self.service().attach(rings, cards.to_vec())
     }
     fn add_pool(&self, region: Region, first: FrameId) -> Result<(), AttachError> {
@@ -111,9 +113,13 @@ struct World {
 
 impl World {
     fn new(nics: Vec<Arc<dyn Nic>>) -> World {
+        World::blaming(nics, || panic!("the stack breaks the protocol"))
+    }
+    /// Calls `on_corrupt` if the stack is to be ended.
+    fn blaming(nics: Vec<Arc<dyn Nic>>, on_corrupt: impl Fn() + Send + Sync + 'static) -> World {
         let area = Arc::new(Kept(Mutex::new(vec![0; 1 << 16])));
-        let direct = Direct(Arc::new(Mutex::new(Life::new(&area))));
-        let on_corrupt = Box::new(|| panic!("the stack breaks the protocol"));
+        let direct = Direct(Arc::new(Mutex::new(Life::new(&area))), Arc::default());
+        let on_corrupt = Box::new(on_corrupt);
         let ways = (Box::new(direct.clone()) as _, Arc::new(direct.clone()) as _);
         let proxy = NetworkProxy::new(ways, nics, on_corrupt).unwrap();
         let up =
@@ -319,6 +325,20 @@ fn bytes_of_streams_cross_to_a_stack_in_another_world_and_back() {
     let world = World::new(Vec::new());
     exchange(&world, (4000, 3, 1), || ());
     exchange(&world, (4001, 2, 300_000), || ());
+}
+
+#[test]
+fn a_stack_that_cannot_read_its_rings_is_ended_and_its_successor_goes_on() {
+    let (blame, blamed) = mpsc::channel();
+    let world = World::blaming(Vec::new(), move || blame.send(()).unwrap());
+    let program = Program::new(&*world.proxy);
+    let rings = world.direct.1.lock().unwrap().clone().unwrap();
+    // The first word counts the records that the client has written.
+    rings.words()[0].store(u64::MAX / 2, SeqCst);
+    Part::of(&rings, 0, rings.words().len()).unwrap().consumer_bell().ring();
+    blamed.recv().unwrap();
+    world.kill();
+    program.socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
 }
 
 #[test]

@@ -91,6 +91,7 @@ impl NetworkProxy {
             back::NOTICE => self.administration.heard(&record.body),
             back::SEEN => self.taps.heard(&record.body),
             back::PUSHED | back::QUEUE_FAILED | back::REPORTED => self.change_queue(record),
+            back::UNREADABLE => Err(Corrupt),
             back::MADE => self.make_stream(record),
             back::ARRIVED => self.bring_connection(record),
             back::DROPPED => {
