@@ -14,7 +14,7 @@ use super::{
 use crate::{
     base::address::Family,
     ip::events::PacketEvent,
-    service::{inet::Inet, passage::Passage},
+    service::{inet::Inet, kept::flows::KeptSlot, passage::Passage},
     tables::interface::InterfaceIndex,
 };
 use alloc::{boxed::Box, sync::Arc};
@@ -42,8 +42,8 @@ enum ListenNext {
     Again(Box<TcpArrival>),
     /// Nobody listens any more.
     Refuse(Box<TcpArrival>),
-    /// A connection was made.
-    Child(Arc<TcpSocket>, Arc<Stream>, Arc<dyn Acceptor>),
+    /// A connection was made. Its slot as a half-open one is kept until the client knows of it.
+    Child(Arc<TcpSocket>, Arc<Stream>, Arc<dyn Acceptor>, Option<KeptSlot>),
 }
 
 /// Takes a segment of no connection, for a listener.
@@ -66,13 +66,14 @@ pub(crate) fn input(
         ListenNext::Done => {}
         ListenNext::Again(arrival) => passage.outside.segments.push_back(arrival),
         ListenNext::Refuse(arrival) => input::refuse(inet, passage, arrival),
-        ListenNext::Child(child, stream, acceptor) => {
+        ListenNext::Child(child, stream, acceptor, kept) => {
             child.with(inet, passage, |state, passage| {
                 state.after(inet, passage, &child, TcpEvents::empty());
             });
             if let Ok(inet) = inet.itself() {
                 acceptor.arrived(stream, Arc::new(StreamHandle::new(inet, child)));
             }
+            drop(kept);
         }
     }
 }
@@ -110,9 +111,7 @@ impl SocketState {
         let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);
         let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room, headers };
         let reply_of_listener = listening.listener.input(&context, &arrival.segment, iss);
-        if let Some(flows) = inet.kept_flows() {
-            listening.keep(flows, came);
-        }
+        let kept = inet.kept_flows().and_then(|flows| listening.keep(flows, came));
         match reply_of_listener {
             ListenerReply::Drop => ListenNext::Done,
             ListenerReply::Send(segment) => {
@@ -134,7 +133,7 @@ impl SocketState {
                 let options = listening.take_answering(&arrival.flow, &self.options);
                 let parts = (live, &effect, options);
                 let child = self.child(inet, passage, Arc::clone(&stream), parts, arrival);
-                ListenNext::Child(child, stream, acceptor)
+                ListenNext::Child(child, stream, acceptor, kept)
             }
         }
     }

@@ -90,17 +90,23 @@ impl Listening {
         settings.cookies = parameters.cookies();
         settings.abort_on_overflow = parameters.aborts_on_overflow();
     }
-    /// Keeps a half-open connection for a successor, or ends that, after a segment that came so.
-    pub(crate) fn keep(&mut self, flows: &Arc<KeptFlows>, (flow, interface): Came<'_>) {
+    /// Keeps a half-open connection for a successor, after a segment that came so. Returns the slot of one that is half-open no
+    /// more: its drop ends the keeping, which must be once its client knows of the connection.
+    #[must_use]
+    pub(crate) fn keep(
+        &mut self,
+        flows: &Arc<KeptFlows>,
+        (flow, interface): Came<'_>,
+    ) -> Option<KeptSlot> {
         let Some(words) = self.listener.request_words(flow) else {
-            self.kept.remove(flow);
-            return;
+            return self.kept.remove(flow);
         };
         if !self.kept.contains_key(flow) {
             let stage = FlowStage::HalfOpen(interface.0);
             let slot = flows.keep(&KeptFlow { flow: *flow, stage, words });
             self.kept.extend(slot.map(|slot| (*flow, slot)));
         }
+        None
     }
     /// Gives a half-open connection of a predecessor its slot.
     pub(crate) fn keep_on(&mut self, flow: Flow, slot: KeptSlot) {

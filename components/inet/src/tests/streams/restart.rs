@@ -164,6 +164,22 @@ fn a_handshake_goes_on_whenever_the_listener_dies() {
 }
 
 #[test]
+fn a_connection_of_which_its_listener_did_not_hear_is_made_again() {
+    let mut pair = Pair::new(1, Weather::default());
+    let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);
+    *server.accepting.dying.lock().unwrap() = Some(pair.hosts[1].inet.clone());
+    let client = End::new(pair.hosts[0].connect("10.0.0.2:80"));
+    assert!(pair.until(10, |_| server.accepting.dying.lock().unwrap().is_none()));
+    assert!(client.program.is(StreamState::CONNECTED) && server.waiting() == 0);
+    restart(&mut pair, 1, &mut [], Some(&mut server));
+    client.program.write(b"early");
+    assert!(pair.until(2, |_| server.waiting() > 0));
+    let child = server.accept().unwrap();
+    assert!(pair.until(2, |_| child.stream.readable() == 5));
+    assert_eq!(client.program.stream.take_error(), None);
+}
+
+#[test]
 fn a_backlog_stays_as_long_as_it_was() {
     let mut pair = Pair::new(1, Weather::default());
     let mut server = Server::new(&pair.hosts[1].inet, "10.0.0.2:80", 5);

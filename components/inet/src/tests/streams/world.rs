@@ -115,6 +115,8 @@ impl Program {
 pub struct Accepting {
     pub children: Mutex<VecDeque<Program>>,
     made: Mutex<Vec<(Arc<Stream>, Arc<Told>)>>,
+    /// A stack that dies before it has told of its next connection.
+    pub dying: Mutex<Option<Arc<Inet>>>,
 }
 
 impl Acceptor for Accepting {
@@ -124,6 +126,9 @@ impl Acceptor for Accepting {
         Some(stream)
     }
     fn arrived(&self, stream: Arc<Stream>, socket: Arc<dyn StreamSocket>) {
+        if let Some(inet) = self.dying.lock().unwrap().take() {
+            return inet.retire();
+        }
         let mut made = self.made.lock().unwrap();
         let place = made.iter().position(|(other, _)| Arc::ptr_eq(other, &stream)).unwrap();
         let (_, told) = made.swap_remove(place);

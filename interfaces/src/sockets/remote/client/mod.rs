@@ -236,11 +236,15 @@ impl NetworkProxy {
     fn restore(&self, epoch: u64) -> Result<(), SocketError> {
         self.ask_at_once::<()>(&SocketRequest::Start)
             .inspect_err(|error| log::warn!("inet: the stack does not start: {error:?}"))?;
-        let (mut streams, queues) = {
-            let table = self.table.lock();
+        let (mut streams, unborn, queues) = {
+            let mut table = self.table.lock();
+            // The listener goes on with the half-open connections of those.
+            let unborn: Vec<_> =
+                table.streams.extract_if(.., |_, stream| stream.is_unborn()).collect();
             let streams: Vec<_> = table.streams.values().cloned().collect();
-            (streams, table.queues.values().cloned().collect::<Vec<_>>())
+            (streams, unborn, table.queues.values().cloned().collect::<Vec<_>>())
         };
+        drop(unborn);
         // A connection that waits for accept is counted by its listener.
         streams.sort_by_key(|stream| stream.acceptor().is_none());
         for stream in streams {
