@@ -62,6 +62,9 @@ pub(crate) struct Record<'b> {
     pub(crate) body: &'b [u8],
 }
 
+/// Cells for which an empty [`Outbox`] keeps the memory.
+const CELLS_KEPT: usize = 128;
+
 /// Cells that wait for room in a ring.
 #[derive(Default)]
 pub(crate) struct Outbox {
@@ -118,6 +121,9 @@ impl Outbox {
                 }
                 Err(PushError::Corrupt) => return Err(Corrupt),
             }
+        }
+        if self.waiting.is_empty() && self.waiting.capacity() > CELLS_KEPT {
+            self.waiting.shrink_to(CELLS_KEPT);
         }
         Ok(doorbell)
     }

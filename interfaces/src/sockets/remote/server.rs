@@ -447,6 +447,10 @@ impl NetworkService {
             DatagramCall::Restore(kept) => self.restore_queue(end, kept),
             call => {
                 let Some(served) = self.ends.queue(number) else {
+                    if matches!(call, DatagramCall::Send(_)) {
+                        // The client hears that its frames are dropped.
+                        drop(sent_datagram(rest));
+                    }
                     return answer.clear();
                 };
                 if call == DatagramCall::Close {

@@ -43,8 +43,11 @@ struct ListenerRecord {
 struct StreamRecord {
     number: EndNumber,
     stream: Arc<Stream>,
-    /// The stack that has the socket; 0 for none yet.
+    /// The stack that is told of written bytes and of reads; 0 for none yet.
     epoch: u64,
+    /// The last stack that was told this record, or made the socket: an answer of another one adds nothing to the record, and the
+    /// call is repeated.
+    known_to: u64,
     /// Bytes written of which the stack was told, and bytes read.
     told: u64,
     told_read: u64,
@@ -101,6 +104,7 @@ impl RemoteStream {
             number,
             stream,
             epoch,
+            known_to: epoch,
             told: 0,
             told_read: 0,
             owner,
@@ -133,6 +137,11 @@ impl RemoteStream {
     pub(super) fn acceptor(&self) -> Option<Arc<dyn Acceptor>> {
         self.record.lock().listening.as_ref().map(|listening| Arc::clone(&listening.acceptor))
     }
+    /// Returns whether the stack has made the stream for a connection that did not arrive any more.
+    pub(super) fn is_unborn(&self) -> bool {
+        let record = self.record.lock();
+        record.number.is_of_stack() && record.peer.is_none()
+    }
     /// Notes the ends of a connection, which the stack made.
     pub(super) fn set_names(&self, names: (SocketAddr, SocketAddr)) {
         let mut record = self.record.lock();
@@ -150,8 +159,13 @@ impl RemoteStream {
     /// # Errors
     /// Those of the stack. The stream has ended then.
     pub(super) fn restore(&self, epoch: u64) -> Result<(), SocketError> {
-        let (number, start, restored, closed, has_ever_been) = {
+        let (number, start, restored, closed) = {
             let mut record = self.record.lock();
+            if record.epoch == 0 {
+                // The call that opens it goes on by itself.
+                return Ok(());
+            }
+            record.known_to = epoch;
             let report = record.stream.read_report();
             record.owner = record.stream.owner();
             record.told = record.stream.counters().acked;
@@ -162,7 +176,9 @@ impl RemoteStream {
                 report,
                 owner: record.owner,
             };
-            let listening = record.listening.as_ref().map(|listening| {
+            // A listener without a port has not been one yet.
+            let listening = record.listening.as_ref().filter(|_| record.local.port() != 0);
+            let listening = listening.map(|listening| {
                 (listening.backlog, listening.waiting.iter().copied().collect::<Vec<_>>())
             });
             let restored = RestoredStream {
@@ -176,12 +192,8 @@ impl RemoteStream {
                 listening,
                 is_shut_down: record.is_shut_down,
             };
-            (record.number, start, restored, record.closed, record.epoch != 0)
+            (record.number, start, restored, record.closed)
         };
-        if !has_ever_been {
-            // The call that opens it goes on by itself.
-            return Ok(());
-        }
         let ask = |call| SocketRequest::Stream(number.0, call);
         self.proxy.ask_at_once::<()>(&ask(StreamCall::Make(start)))?;
         {
@@ -193,8 +205,14 @@ impl RemoteStream {
                 self.proxy.tell_filter(record.number, Some(&program));
             }
         }
+        let owner = restored.owner;
         let call = ask(StreamCall::Restore(restored));
         let result: Result<(), SocketError> = self.proxy.ask_at_once(&call)?;
+        if result.is_err() {
+            // The program may still ask things of the socket.
+            let open = ask(StreamCall::Open(self.families, owner));
+            self.proxy.ask_at_once::<Result<(), SocketError>>(&open)??;
+        }
         if let Some(kind) = closed {
             let is_closing: bool =
                 self.proxy.ask_at_once(&ask(StreamCall::Close(kind))).unwrap_or(false);
@@ -253,7 +271,7 @@ impl RemoteStream {
             let answer = self.proxy.ask(&SocketRequest::Stream(number.0, call.clone()), &[]);
             let Some(answer) = self.proxy.settled::<T>(epoch, answer)? else { continue };
             let mut record = self.record.lock();
-            if record.epoch != epoch {
+            if record.known_to != epoch {
                 continue;
             }
             keep(&mut record, &answer);
@@ -309,7 +327,7 @@ impl RemoteStream {
             };
             opened?;
             let mut record = self.record.lock();
-            record.epoch = epoch;
+            (record.epoch, record.known_to) = (epoch, epoch);
             if self.proxy.epoch() == epoch {
                 return Ok(());
             }
