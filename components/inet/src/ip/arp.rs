@@ -17,7 +17,10 @@ use crate::{
     },
 };
 use alloc::{collections::VecDeque, vec::Vec};
-use core::net::{IpAddr, Ipv4Addr};
+use core::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::Ordering::Relaxed,
+};
 use packet::{
     MacAddress,
     arp::{ArpOperation, ArpPacket},
@@ -85,6 +88,9 @@ impl<B: Buffer> Stack<B> {
         }
         let (key, times) = ((interface.index, address), neighbour_times(interface));
         let learned = self.neighbours.lock().learn(key, mac, lesson, times, run.now_ns);
+        if learned.is_new {
+            self.has_new_neighbours.store(true, Relaxed);
+        }
         if let Some(mac) = mac {
             for packet in learned.packets {
                 self.send_frame(run, interface, mac, packet);

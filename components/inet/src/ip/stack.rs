@@ -33,7 +33,7 @@ use crate::{
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::{
     net::IpAddr,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use hash::SipKey;
 use packet::Sum;
@@ -184,6 +184,8 @@ pub struct StackRun<'r, B> {
 pub struct Stack<B> {
     pub(crate) publisher: Publisher,
     pub(crate) neighbours: TimedTable<Neighbours<B>>,
+    /// The address of a neighbour was learnt since this was cleared.
+    pub(crate) has_new_neighbours: AtomicBool,
     pub(crate) error_limit: Mutex<ErrorLimit>,
     pub(crate) autoconfiguration: TimedTable<Autoconfiguration>,
     pub(crate) memberships: TimedTable<Memberships>,
@@ -210,6 +212,7 @@ impl<B: Buffer> Stack<B> {
                 Neighbours::default(),
                 Neighbours::earliest_ns,
             ),
+            has_new_neighbours: AtomicBool::new(false),
             error_limit: Mutex::new(&ERROR_LIMIT, ErrorLimit::new()),
             autoconfiguration: TimedTable::new(
                 &AUTOCONFIGURATION,

@@ -200,6 +200,15 @@ impl Inet {
             writer.keep();
         }
     }
+    /// Keeps neighbours that were learnt. Returns the time at which that is to be done next.
+    fn keep_neighbours(&self) -> u64 {
+        let Some(writer) = self.writer.get() else { return u64::MAX };
+        let now_ns = self.now_ns();
+        if writer.neighbours_due_ns(&self.stack) <= now_ns {
+            writer.keep_neighbours(&self.stack, now_ns);
+        }
+        writer.neighbours_due_ns(&self.stack)
+    }
     /// Takes frames that came by an interface, and empties `batch`.
     pub fn received(&self, interface: InterfaceIndex, batch: &mut Vec<ReceivedFrame>) {
         if !self.is_running() {
@@ -238,6 +247,7 @@ impl Inet {
         });
         self.next_poll_ns.store(u64::MAX, Ordering::SeqCst);
         let next = self.streams.earliest_ns().min(self.stack.earliest_ns());
+        let next = next.min(self.keep_neighbours());
         self.next_poll_ns.fetch_min(next, Ordering::SeqCst);
         self.next_poll_ns.load(Ordering::SeqCst)
     }
@@ -284,6 +294,9 @@ impl Inet {
         self.settle(&mut passage);
         self.passages.put(passage);
         self.arm(self.stack.earliest_ns());
+        if let Some(writer) = self.writer.get() {
+            self.arm(writer.neighbours_due_ns(&self.stack));
+        }
         result
     }
     /// Does `work` in a run of the stack.

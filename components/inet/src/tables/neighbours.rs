@@ -101,6 +101,8 @@ pub struct Learned<B> {
     pub packets: VecDeque<Departure<B>>,
     /// A router became a host.
     pub has_ceased_routing: bool,
+    /// The neighbour's address on the link was not known before.
+    pub is_new: bool,
 }
 
 /// An event of time.
@@ -172,13 +174,15 @@ impl<B> Neighbours<B> {
         times: NeighbourTimes,
         now_ns: u64,
     ) -> Learned<B> {
-        let nothing = Learned { packets: VecDeque::new(), has_ceased_routing: false };
+        let nothing =
+            Learned { packets: VecDeque::new(), has_ceased_routing: false, is_new: false };
         if !self.entries.contains_key(&key) {
             if let (Lesson::Asked, Some(mac)) = (lesson, mac)
                 && self.make_room(now_ns)
             {
                 let entry = Neighbour::new(NeighbourState::Stale, mac, times, now_ns);
                 self.entries.insert(key, entry);
+                return Learned { is_new: true, ..nothing };
             }
             return nothing;
         }
@@ -187,6 +191,7 @@ impl<B> Neighbours<B> {
             return nothing;
         }
         entry.times = times;
+        let before = entry.known_mac();
         let has_ceased_routing = match lesson {
             Lesson::Asked => {
                 entry.hear(mac);
@@ -198,9 +203,9 @@ impl<B> Neighbours<B> {
             }
         };
         self.earliest_ns = self.earliest_ns.min(entry.until_ns);
-        let is_known = entry.state != NeighbourState::Incomplete;
-        let packets = if is_known { core::mem::take(&mut entry.waiting) } else { VecDeque::new() };
-        Learned { packets, has_ceased_routing }
+        let known = entry.known_mac();
+        let packets = known.map(|_| core::mem::take(&mut entry.waiting)).unwrap_or_default();
+        Learned { packets, has_ceased_routing, is_new: known.is_some() && known != before }
     }
     /// Notes that a neighbour has shown, to a protocol above, that it receives.
     pub fn confirm(&mut self, key: NeighbourKey, now_ns: u64) {
@@ -353,6 +358,10 @@ struct ToldAddress {
 }
 
 impl<B> Neighbour<B> {
+    /// Returns the address on the link, once it is known.
+    fn known_mac(&self) -> Option<MacAddress> {
+        (self.state != NeighbourState::Incomplete).then_some(self.mac)
+    }
     fn new(state: NeighbourState, mac: MacAddress, times: NeighbourTimes, now_ns: u64) -> Self {
         Neighbour {
             state,

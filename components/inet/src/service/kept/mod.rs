@@ -17,14 +17,18 @@ mod image;
 mod tests;
 
 use super::inet::{Inet, InetClock};
-use crate::tables::configuration::{Configuration, ConfigurationWatcher};
+use crate::{
+    ip::stack::Stack,
+    tables::configuration::{Configuration, ConfigurationWatcher},
+};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use flows::{KeptFlow, KeptFlows, KeptSlot};
 use image::StackImage;
-use interfaces::marshal::Marshal;
+use interfaces::{marshal::Marshal, nic::PacketSegment};
 use rt::{lock_class, sync::Mutex};
 
 pub use area::KeptArea;
@@ -33,6 +37,9 @@ lock_class! {
     static KEPT = "inet.kept";
     static FOUND = "inet.kept.found";
 }
+
+/// Time between two images that are written for neighbours, at least, in nanoseconds.
+const NEIGHBOURS_NS: u64 = 100_000_000;
 
 /// The writer of images.
 pub(crate) struct ImageWriter {
@@ -43,6 +50,8 @@ pub(crate) struct ImageWriter {
     /// Flows of the predecessor that are not made again yet.
     found: Mutex<Vec<(KeptFlow, KeptSlot)>>,
     last: Mutex<LastImage>,
+    /// Earliest time of the next image for new neighbours, in nanoseconds.
+    due_ns: AtomicU64,
 }
 
 /// The last image that was written.
@@ -78,6 +87,19 @@ impl ImageWriter {
 }
 
 impl ImageWriter {
+    /// Returns the time at which new neighbours are to be kept, in nanoseconds: images are not written for each of many.
+    pub(crate) fn neighbours_due_ns(&self, stack: &Stack<PacketSegment>) -> u64 {
+        match stack.has_new_neighbours.load(Relaxed) {
+            true => self.due_ns.load(Relaxed),
+            false => u64::MAX,
+        }
+    }
+    /// Keeps all neighbours that are known now.
+    pub(crate) fn keep_neighbours(&self, stack: &Stack<PacketSegment>, now_ns: u64) {
+        self.due_ns.store(now_ns.saturating_add(NEIGHBOURS_NS), Relaxed);
+        stack.has_new_neighbours.store(false, Relaxed);
+        self.keep();
+    }
     /// Returns the slots of flows.
     pub(crate) fn flows(&self) -> &Arc<KeptFlows> {
         &self.flows
@@ -131,6 +153,7 @@ impl Inet {
             flows,
             found: Mutex::new(&FOUND, found),
             last: Mutex::new(&KEPT, last),
+            due_ns: AtomicU64::new(0),
         });
         inet.stack().watch(writer.clone());
         writer.keep();

@@ -1,6 +1,7 @@
 //! A successor has what its predecessor kept, whenever that died.
 use super::{area, image::StackImage};
 use crate::{
+    tables::neighbours::Lesson,
     tests::streams::world::{CARD, Host, Memory, S, VirtualTime},
     *,
 };
@@ -9,9 +10,12 @@ use interfaces::{
     sockets::{EntryMode, NetworkParameter, RouteMetrics, RuleRecord},
 };
 use proptest::prelude::*;
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    net::IpAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
-fn ip(text: &str) -> core::net::IpAddr {
+fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
@@ -220,4 +224,35 @@ proptest! {
         let (inet, _, time) = successor(&memory, 1000 * S);
         Host::of(inet, time, memory).wait(10 * S);
     }
+}
+
+#[test]
+fn a_successor_has_the_neighbours_that_were_learnt() {
+    let (memory, clock) = (Arc::new(Memory::new(1 << 16)), Arc::new(VirtualTime::default()));
+    clock.0.store(1000 * S, Relaxed);
+    let (first, _) = Inet::resume([5; 32], clock.clone(), memory.clone());
+    set_up(&first);
+    let learn = |last: u8| {
+        first.run(|stack, run| {
+            let view = stack.view();
+            let card = view.configuration.interface(CARD).unwrap();
+            let neighbour = (IpAddr::from([10, 0, 0, last]), Some([2, 0, 0, 0, 0, last]));
+            stack.learn(run, card, neighbour, Lesson::Asked);
+        });
+    };
+    learn(1);
+    assert!(first.poll() > clock.0.load(Relaxed), "it is kept");
+    learn(2);
+    let due = first.poll();
+    assert!((1..=S).contains(&(due - clock.0.load(Relaxed))), "a moment later");
+    clock.0.store(due, Relaxed);
+    assert!(first.poll() > due);
+    learn(3);
+    first.retire();
+    let (second, ..) = successor(&memory, 1001 * S);
+    let known = [1, 2, 3].map(|last| {
+        let key = (CARD, IpAddr::from([10, 0, 0, last]));
+        second.stack().neighbours.lock().state(key)
+    });
+    assert_eq!(known, [Some(NeighbourState::Probe), Some(NeighbourState::Probe), None]);
 }

@@ -55,6 +55,7 @@ use rt::{
     ring::Bell,
     sync::{Event, Mutex},
     thread::{self, Policy},
+    time,
 };
 use stream::{RemoteStream, RemoteStreamHandle};
 use traffic::Lane;
@@ -191,6 +192,7 @@ impl NetworkProxy {
     /// [`AttachError`]: the successor died, too, or does not take part. Calls wait on.
     pub fn restarted(&self) -> Result<(), AttachError> {
         self.enter(StackPhase::Restoring);
+        let start = time::now();
         let epoch = self.epoch.fetch_add(1, SeqCst) + 1;
         self.link.restart(
             |rings| {
@@ -210,6 +212,10 @@ impl NetworkProxy {
         self.restore(epoch).map_err(|_| AttachError::Lost)?;
         self.enter(StackPhase::Running);
         self.cards.iter().for_each(|card| card.bring_held());
+        if epoch > 1 {
+            let us = time::now().since(start) / 1000;
+            log::info!("inet: stack {epoch} has all sockets after {us} us");
+        }
         Ok(())
     }
     /// Takes what the dead stack did last, and takes back what it had in its hands: its successor gets the packets.
