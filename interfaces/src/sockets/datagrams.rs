@@ -11,7 +11,8 @@
 //!
 //! Locks: `datagrams.queue`; nothing is held over a call of the observer.
 use super::{
-    FarEnd, FilterSlot, QueueChange, ReceivedOptions, SocketError, SocketEvents, SocketObserver,
+    FarEnd, FilterSlot, QueueChange, ReceivedExtensions, ReceivedOptions, SocketError,
+    SocketEvents, SocketObserver,
 };
 use crate::{marshal::Marshal, nic::PacketSegment};
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
@@ -122,6 +123,8 @@ pub struct ReceivedDatagram {
     pub segment: Option<u16>,
     /// The options of its header of IPv4, if it had any.
     pub header_options: Option<Box<ReceivedOptions>>,
+    /// Its extension headers of IPv6, if it had any.
+    pub extensions: Option<Box<ReceivedExtensions>>,
     /// The bytes.
     pub payload: Payload,
 }

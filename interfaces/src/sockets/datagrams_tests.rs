@@ -54,6 +54,7 @@ fn datagram(number: u16, payload: Payload) -> ReceivedDatagram {
         received_ns: u64::from(number),
         segment: None,
         header_options: None,
+        extensions: None,
         dropped: 0,
         payload,
     }

@@ -8,6 +8,7 @@ mod datagrams;
 #[cfg(test)]
 mod datagrams_tests;
 mod error;
+mod extension_headers;
 mod far;
 mod filter;
 mod header_options;
@@ -33,6 +34,10 @@ pub use administration::{
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;
+pub use extension_headers::{
+    ExtensionHeaders, ReceivedExtensions, WrittenExtensions, extension, header_length,
+    is_segment_route,
+};
 pub use far::{
     EndNumber, FarClient, FarEnd, FrameSource, QueueChange, ReadReport, StreamChange,
     copy_to_source,

@@ -3,8 +3,8 @@
 //! Control goes through these traits. Data goes through the [`Stream`] or the [`DatagramQueue`] of a socket, which the client made
 //! and keeps. No call waits: a call that starts something ends at once, and the socket's observer hears of the end.
 use super::{
-    DatagramQueue, IpOptions, Ipv4OptionList, LinkTaps, Membership, NetworkAdministration, Payload,
-    SocketError, Stream, StreamOptions, Tunnels,
+    DatagramQueue, ExtensionHeaders, IpOptions, Ipv4OptionList, LinkTaps, Membership,
+    NetworkAdministration, Payload, SocketError, Stream, StreamOptions, Tunnels,
 };
 use crate::marshal::Marshal;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -258,6 +258,8 @@ pub struct SentDatagram {
     pub segment: Option<u16>,
     /// Options of the header of IPv4 (`IP_RETOPTS`), if they are not those of the socket.
     pub header_options: Option<Box<Ipv4OptionList>>,
+    /// Extension headers of IPv6. A datagram of IPv4 has none of them.
+    pub extensions: Option<Box<ExtensionHeaders>>,
     /// The bytes.
     pub payload: Payload,
 }

@@ -87,7 +87,7 @@ pub struct IpOptions {
     pub has_header: bool,
     /// `ICMP_FILTER`, `ICMP6_FILTER`: the types of messages that a raw socket of ICMP does not get, a bit for each.
     pub icmp_filter: [u32; 8],
-    /// `IPV6_CHECKSUM`: offset of the checksum in what a raw socket of IPv6 sends and receives. That of ICMPv6 is always summed.
+    /// `IPV6_CHECKSUM`: offset of the checksum in what a raw socket of IPv6 sends and receives. A new socket of ICMPv6 sums at 2.
     pub checksum_at: Option<u16>,
     /// `UDPLITE_SEND_CSCOV`: bytes of a sent datagram that its checksum covers, header included; zero and `None` for all.
     pub coverage: Option<u16>,

@@ -20,10 +20,16 @@ pub const EXTENSIONS_MAX: usize = 8;
 /// The greatest number of options of a header, beside padding.
 pub const OPTIONS_MAX: usize = 8;
 
+/// The longest padding between two options, in bytes.
+const PADDING_MAX: usize = 7;
+
 const VERSION: u32 = 6;
 const OPTION_PAD_ONE: u8 = 0;
 const OPTION_PAD: u8 = 1;
 const OPTION_ROUTER_ALERT: u8 = 5;
+/// Types of routing headers (RFC 6554, RFC 8754).
+const ROUTE_RPL: u8 = 3;
+const ROUTE_SEGMENTS: u8 = 4;
 
 /// The hop-by-hop header of a packet of MLD: Router Alert (RFC 2711) and padding. Its first byte is the next header.
 pub const ROUTER_ALERT_MLD: [u8; 8] =
@@ -297,10 +303,13 @@ impl Walk {
     fn options(&mut self, rest: &[u8]) -> Result<usize, WalkFault> {
         let length = extension_length(rest)?;
         let bytes = rest.get(..length).ok_or(WalkFault::Drop)?;
-        let (mut at, mut count) = (2, 0);
+        let (mut at, mut count, mut padding) = (2, 0, 0);
         while let Some([kind, behind @ ..]) = bytes.get(at..) {
             if *kind == OPTION_PAD_ONE {
-                at += 1;
+                (at, padding) = (at + 1, padding + 1);
+                if padding > PADDING_MAX {
+                    return Err(WalkFault::Drop);
+                }
                 continue;
             }
             let data = usize::from(*behind.first().ok_or(WalkFault::Drop)?);
@@ -312,7 +321,12 @@ impl Walk {
             if count > OPTIONS_MAX {
                 return Err(WalkFault::Drop);
             }
+            padding = if *kind == OPTION_PAD { padding + 2 + data } else { 0 };
+            let is_blank =
+                bytes.get(at + 2..end).is_some_and(|all| all.iter().all(|one| *one == 0));
             match *kind {
+                // It carries nothing (`ip6_parse_tlv`).
+                OPTION_PAD if padding > PADDING_MAX || !is_blank => return Err(WalkFault::Drop),
                 OPTION_PAD => {}
                 OPTION_ROUTER_ALERT if data == 2 && self.protocol == protocol::HOP_BY_HOP => {
                     self.has_router_alert = true;
@@ -323,10 +337,12 @@ impl Walk {
         }
         Ok(length)
     }
-    /// Looks at a routing header. Returns its length. Only one without segments left is passed over.
+    /// Looks at a routing header. Returns its length. Only one without segments left is passed over, and none of segment routing or
+    /// RPL, which Linux drops as long as it is not told to obey them.
     fn routing(&self, rest: &[u8]) -> Result<usize, WalkFault> {
         let length = extension_length(rest)?;
         match rest.get(..4) {
+            Some([_, _, ROUTE_RPL | ROUTE_SEGMENTS, _]) => Err(WalkFault::Drop),
             Some([_, _, _, 0]) => {
                 if rest.len() >= length {
                     Ok(length)

@@ -3,12 +3,16 @@ use super::{
     address::Family,
     buffer::{Buffer, BufferChain},
 };
+use alloc::vec::Vec;
 use bpf::PacketBytes;
 use core::ops::Range;
 use packet::Sum;
+use rt::PAGE_BYTES;
 
 /// Bytes of headers of a sent packet, at most (as `interfaces::nic::HEADER_MAX`).
 pub const HEADERS_MAX: usize = 144;
+/// Bytes of the headers of IPv6, of a fragment and of Ethernet, rounded up.
+const OUTER_HEADERS: usize = 64;
 /// Bytes at the front of a received packet that a driver shows, at least, unless the packet is shorter.
 pub const HEAD_MIN: usize = 256;
 
@@ -98,6 +102,35 @@ impl<B: Buffer> Departure<B> {
         let mut headers = Headers::new();
         headers.prepend(header).ok()?;
         Some(Departure { headers, payload, offload: None })
+    }
+    /// Puts `bytes` in front: beside the headers, if those of IP and of the link then have room there; otherwise they and the headers
+    /// become a part of the payload, which must not be left to the interface to be summed.
+    ///
+    /// # Errors
+    /// [`NoHeadroom`] if memory is refused.
+    pub fn prepend(&mut self, bytes: &[u8]) -> Result<(), NoHeadroom> {
+        if self.headers.as_slice().len() + bytes.len() <= HEADERS_MAX - OUTER_HEADERS {
+            return self.headers.prepend(bytes);
+        }
+        let mut chain = BufferChain::default();
+        for part in [bytes, self.headers.as_slice()].concat().chunks(PAGE_BYTES) {
+            chain.push(B::copy_of(part).ok_or(NoHeadroom)?);
+        }
+        chain.append(core::mem::take(&mut self.payload));
+        (self.payload, self.headers) = (chain, Headers::new());
+        Ok(())
+    }
+    /// Removes the first `count` bytes, and returns them.
+    pub fn take_front(&mut self, count: usize) -> Vec<u8> {
+        let of_headers = self.headers.as_slice().len().min(count);
+        let mut front = Vec::from(self.headers.as_slice().get(..of_headers).unwrap_or_default());
+        self.headers.remove_front(of_headers);
+        if of_headers < count {
+            front.resize(count, 0);
+            self.payload.read(0, front.get_mut(of_headers..).unwrap_or_default());
+            self.payload = self.payload.slice(count - of_headers..usize::MAX);
+        }
+        front
     }
     /// Returns the number of all bytes.
     pub fn length(&self) -> usize {

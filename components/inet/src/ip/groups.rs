@@ -230,6 +230,7 @@ impl<B: Buffer> Stack<B> {
             extension: HeaderExtension {
                 bytes: packet::ipv6::ROUTER_ALERT_MLD.len() as u16,
                 first: protocol::HOP_BY_HOP,
+                repeated: packet::ipv6::ROUTER_ALERT_MLD.len() as u16,
             },
             is_looped: false,
             ..SendRequest::new(destination.into(), protocol::ICMPV6)

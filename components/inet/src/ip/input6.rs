@@ -1,6 +1,7 @@
 //! Input of IPv6 (RFC 8200).
 use super::{
     events::PacketEvent,
+    extensions::longer_head,
     reassemble::rewalk,
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
@@ -53,7 +54,11 @@ impl<B: Buffer> Stack<B> {
             payload: network.part(ipv6::HEADER_LENGTH..usize::MAX),
             network,
         };
-        let walk = match Walk::of(delivery.network.head()) {
+        let walk = Walk::of(delivery.network.head());
+        if let Some(head) = longer_head(&delivery.network, &walk) {
+            return self.input6_longer(run, origin, (&head, &delivery.network));
+        }
+        let walk = match walk {
             Ok(walk) => walk,
             Err(fault) => return self.refuse_headers(run, &delivery, fault),
         };
@@ -64,6 +69,20 @@ impl<B: Buffer> Stack<B> {
         delivery.payload = delivery.network.part(ipv6::payload(header, &walk));
         (delivery.protocol, delivery.protocol_at) = (walk.protocol, walk.protocol_at as u32);
         self.deliver(run, &delivery);
+    }
+    /// Takes a packet whose headers go beyond what it showed of its first bytes, with more of them.
+    fn input6_longer(
+        &self,
+        run: &mut StackRun<'_, B>,
+        origin: PacketOrigin,
+        (head, network): (&[u8], &Arrival<'_, B>),
+    ) {
+        let longer = network.to_chain();
+        let Some(packet) = longer.as_ref().and_then(|chain| Arrival::new(head, chain, 0)) else {
+            return self.dropped(DropReason::NoMemory);
+        };
+        let packet = packet.with_checksum(network.checksum()).with_segment(network.segment());
+        self.input6(run, origin, &packet);
     }
     /// Delivers a packet that has been put together.
     pub(crate) fn accept6(

@@ -3,6 +3,7 @@ pub mod announce;
 pub mod arp;
 pub mod autoconfigure;
 pub mod events;
+pub mod extensions;
 pub mod groups;
 pub mod icmp;
 pub mod icmpv6;

@@ -61,7 +61,7 @@ pub(crate) fn answer_to(came: &Ipv4OptionList, source: IpAddr) -> Option<Ipv4Opt
 /// Has a request go to the first host of the route that the sender chose, if it did. Returns the destination behind it.
 pub(crate) fn route_by(options: &Ipv4OptionList, request: &mut SendRequest) -> IpAddr {
     let destination = request.destination;
-    request.extension = HeaderExtension { bytes: options.length() as u16, first: 0 };
+    request.extension = HeaderExtension { bytes: options.length() as u16, first: 0, repeated: 0 };
     if let Some(route) = options.source_route() {
         request.destination = route.first.into();
     }

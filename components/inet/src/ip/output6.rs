@@ -1,6 +1,7 @@
 //! Output of IPv6: the header, Router Alert, cutting into fragments.
 use super::{
     events::PacketEvent,
+    extensions::name_fragment,
     output::{cut, too_long},
     path::{Path, SendError, SendRequest},
     stack::{Stack, StackRun},
@@ -39,41 +40,46 @@ impl<B: Buffer> Stack<B> {
         let mtu = request.packet_max6.map_or(path.mtu, |most| most.min(path.mtu));
         if ipv6::HEADER_LENGTH + packet.length_when_cut() > mtu as usize {
             let may_cut = matches!(request.discovery, PathDiscovery::Never | PathDiscovery::Wanted);
-            // Extension headers would have to stay in front of the fragment header.
-            if !may_cut || request.extension.bytes > 0 {
+            if !may_cut {
                 return Err(SendError::TooBig(mtu));
             }
-            return self.send_fragments6(run, path, (request, mtu), &fields, &packet);
+            return self.send_fragments6(run, path, (request, mtu), &fields, packet);
         }
         let header = fields.header(packet.length()).map_err(too_long)?;
         packet.headers.prepend(header.as_bytes())?;
         self.transmit(run, path, request, packet);
         Ok(())
     }
-    /// Cuts a packet. The first fragment has the headers above IP.
+    /// Cuts a packet. The first fragment has the headers above IP, each one the extension headers that are to be repeated.
     fn send_fragments6(
         &self,
         run: &mut StackRun<'_, B>,
         path: &Path,
         (request, mtu): (&SendRequest, u32),
         fields: &Ipv6Fields,
-        packet: &Departure<B>,
+        mut packet: Departure<B>,
     ) -> Result<(), SendError> {
+        let mut front = packet.take_front(request.extension.repeated.into());
+        let (outer, inner) = match name_fragment(&mut front) {
+            Some(named) => (fields.next_header, named),
+            None => (protocol::FRAGMENT, fields.next_header),
+        };
         let total = packet.length();
-        let around = ipv6::HEADER_LENGTH + ipv6::FRAGMENT_LENGTH;
+        let around = ipv6::HEADER_LENGTH + front.len() + ipv6::FRAGMENT_LENGTH;
         let room = (mtu as usize).saturating_sub(around) & !7;
         if total > PACKET_MAX || room == 0 || packet.headers.as_slice().len() > room {
             return Err(SendError::TooBig(mtu));
         }
         let (source, destination) = (fields.source.into(), fields.destination.into());
-        let number = self.identification(source, destination, fields.next_header);
-        let outer = Ipv6Fields { next_header: protocol::FRAGMENT, ..*fields };
+        let number = self.identification(source, destination, inner);
+        let outer = Ipv6Fields { next_header: outer, ..*fields };
         for offset in (0..total).step_by(room) {
             let end = total.min(offset + room);
             let place = FragmentPlace { offset: offset as u16, has_more: end < total };
-            let mut part = cut(packet, offset, end);
-            let fragment = FragmentHeader::new(fields.next_header, place, number);
+            let mut part = cut(&packet, offset, end);
+            let fragment = FragmentHeader::new(inner, place, number);
             part.headers.prepend(fragment.as_bytes())?;
+            part.prepend(&front)?;
             let header = outer.header(part.length()).map_err(too_long)?;
             part.headers.prepend(header.as_bytes())?;
             self.transmit(run, path, request, part);

@@ -16,14 +16,15 @@ use core::net::{IpAddr, Ipv4Addr};
 use interfaces::sockets::{PathDiscovery, RouteMetrics};
 use packet::{ipv4, ipv6};
 
-/// The bytes at the front of a packet that belong to its header of IP: options of IPv4, or extension headers of IPv6 that each fragment
-/// repeats.
+/// The bytes at the front of a packet that belong to its header of IP: options of IPv4, or extension headers of IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeaderExtension {
     /// Their number.
     pub bytes: u16,
     /// The kind of the first extension header of IPv6.
     pub first: u8,
+    /// The number of bytes of extension headers of IPv6 that each fragment repeats.
+    pub repeated: u16,
 }
 
 /// A request to send a packet of IP.

@@ -1,6 +1,7 @@
 //! Fragments that come: to their packets, and these to their protocols.
 use super::{
     events::PacketEvent,
+    extensions::LONG_HEAD,
     stack::{Cast, Delivery, PacketOrigin, Stack, StackRun},
     statistics::DropReason,
 };
@@ -19,6 +20,7 @@ use packet::{
     icmpv6::Icmpv6Message,
     ipv4::{Cutting, FragmentPlace, Ipv4, Ipv4Fields},
     ipv6::{FoundFragment, Ipv6Header, Walk, problem},
+    protocol,
 };
 use zerocopy::IntoBytes;
 
@@ -63,7 +65,7 @@ impl<B: Buffer> Stack<B> {
         };
         let mut head = [header.as_bytes(), first.options].concat();
         let of_header = head.len();
-        extend(&mut head, &payload);
+        extend(&mut head, &payload, HEAD_MIN);
         let Some(network) = Arrival::new(&head, &payload, of_header) else { return };
         let whole = Delivery {
             payload: network.part(of_header..usize::MAX),
@@ -111,7 +113,8 @@ impl<B: Buffer> Stack<B> {
         for (to, from) in field.iter_mut().zip(length.to_be_bytes()) {
             *to = from;
         }
-        extend(&mut head, &payload);
+        let has_more = found.header.next_header == protocol::DESTINATION;
+        extend(&mut head, &payload, if has_more { LONG_HEAD } else { HEAD_MIN });
         let Some(network) = Arrival::new(&head, &payload, of_headers) else { return };
         self.accept6(run, (delivery.origin, delivery.cast), &network);
     }
@@ -160,7 +163,7 @@ impl<B: Buffer> Stack<B> {
     fn tell_expired(&self, run: &mut StackRun<'_, B>, (key, headers, payload): ExpiredPacket<B>) {
         let of_headers = headers.len();
         let mut head = headers;
-        extend(&mut head, &payload);
+        extend(&mut head, &payload, HEAD_MIN);
         let Some(network) = Arrival::new(&head, &payload, of_headers) else { return };
         let is_group = key.destination.is_multicast();
         let cast = if is_group { Cast::Multicast } else { Cast::Unicast };
@@ -184,10 +187,10 @@ impl<B: Buffer> Stack<B> {
     }
 }
 
-/// Appends the first bytes of the payload, so that the headers above IP are contiguous.
-fn extend<B: Buffer>(head: &mut Vec<u8>, payload: &BufferChain<B>) {
+/// Appends the first bytes of the payload, at most `most`, so that the headers above IP are contiguous.
+fn extend<B: Buffer>(head: &mut Vec<u8>, payload: &BufferChain<B>, most: usize) {
     let start = head.len();
-    head.resize(start + HEAD_MIN.min(payload.length()), 0);
+    head.resize(start + most.min(payload.length()), 0);
     payload.read(0, head.get_mut(start..).unwrap_or_default());
 }
 

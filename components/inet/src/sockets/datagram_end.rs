@@ -24,6 +24,9 @@ lock_class! {
     static SOCKET = "inet.datagram";
 }
 
+/// Offset of the checksum in a message of ICMPv6.
+const ICMP6_CHECKSUM: u16 = 2;
+
 /// A cached path: it holds as long as neither the configuration nor the cache of path MTUs changes.
 pub struct CachedPath<P> {
     /// Versions of both.
@@ -135,8 +138,11 @@ impl<P> DatagramEnd<P> {
         families: SocketFamilies,
         owner: SocketOwner,
     ) -> DatagramEnd<P> {
+        // That of ICMPv6 is summed until the program says otherwise.
+        let is_icmp6 = protocol == DatagramProtocol::Raw(packet::protocol::ICMPV6);
+        let checksum_at = is_icmp6.then_some(ICMP6_CHECKSUM);
         let state = DatagramState {
-            options: IpOptions::default(),
+            options: IpOptions { checksum_at, ..IpOptions::default() },
             families,
             binding: Binding::none(families, owner.user),
             source: None,

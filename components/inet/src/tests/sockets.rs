@@ -64,6 +64,7 @@ pub fn datagram(destination: Option<SocketAddr>, data: &[u8]) -> SentDatagram {
         traffic_class: None,
         segment: None,
         header_options: None,
+        extensions: None,
         payload: Payload::Bytes(data.into()),
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     base::{address::Family, buffer::Buffer, packets::Arrival, payloads},
     ip::{
         events::PacketEvent,
-        options,
+        extensions, options,
         stack::{Delivery, Stack, StackRun},
         statistics::DropReason,
     },
@@ -61,6 +61,7 @@ impl<B: Buffer> Stack<B> {
         };
         let events = run.events;
         let options = options::received(delivery).map(Box::new);
+        let extensions = extensions::received(delivery).map(Box::new);
         let datagram = |socket: &DatagramHandle, payload: Payload| ReceivedDatagram {
             source: scoped(ends.remote, Some(ends.interface)),
             destination: scoped(ends.local, Some(ends.interface)),
@@ -71,6 +72,7 @@ impl<B: Buffer> Stack<B> {
             dropped: 0,
             segment: segment.filter(|_| socket.protocol == DatagramProtocol::Udp),
             header_options: options.clone(),
+            extensions: extensions.clone(),
             payload,
         };
         let push = |socket: &DatagramHandle, payload: Payload| {

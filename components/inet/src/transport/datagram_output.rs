@@ -11,7 +11,7 @@ use crate::{
         payloads,
     },
     ip::{
-        options,
+        extensions, options,
         path::{Path, SendError, SendRequest},
         stack::{Cast, Stack, StackRun},
     },
@@ -26,6 +26,7 @@ use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{
     DatagramProtocol, ErrorReport, Ipv4OptionList, Payload, SentDatagram, SocketFamilies,
+    WrittenExtensions,
 };
 
 /// Bytes of a payload that stand beside the headers, at most, instead of in a buffer of their own.
@@ -47,6 +48,14 @@ impl From<SendError> for SocketError {
     }
 }
 
+/// The bytes of a packet that belong to its header of IP.
+enum PacketFront {
+    /// Options of IPv4.
+    Options(Ipv4OptionList),
+    /// Extension headers of IPv6, of a packet for this host in the end.
+    Extensions(WrittenExtensions, IpAddr),
+}
+
 /// A datagram's way, once its receiver is known.
 pub(crate) struct Dispatch {
     /// The request.
@@ -57,8 +66,8 @@ pub(crate) struct Dispatch {
     pub(crate) port: u16,
     /// The port of the receiver.
     pub(crate) peer_port: u16,
-    /// The options of the packet's header of IPv4, if it has any.
-    options: Option<Box<Ipv4OptionList>>,
+    /// The options of the packet's header of IPv4, or its extension headers of IPv6, if it has any.
+    front: Option<Box<PacketFront>>,
 }
 
 impl Dispatch {
@@ -66,9 +75,22 @@ impl Dispatch {
     pub(crate) fn fits(&self, length: usize) -> bool {
         self.path.fits(length + usize::from(self.request.extension.bytes))
     }
-    /// Returns whether the packet's header of IPv4 has options.
-    pub(crate) fn has_options(&self) -> bool {
-        self.options.is_some()
+    /// Returns whether the packet's header of IP has options or extension headers.
+    pub(crate) fn has_front(&self) -> bool {
+        self.front.is_some()
+    }
+    /// Returns whether the packet has extension headers of IPv6.
+    pub(crate) fn has_extensions(&self) -> bool {
+        matches!(self.front.as_deref(), Some(PacketFront::Extensions(..)))
+    }
+    /// Returns the addresses that the checksum of the transport counts: of IPv6 the last host of a route, of IPv4 the first one
+    /// (RFC 8200 section 8.1).
+    pub(crate) fn summed_ends(&self) -> (IpAddr, IpAddr) {
+        let destination = match self.front.as_deref() {
+            Some(PacketFront::Extensions(_, last)) => *last,
+            _ => self.request.destination,
+        };
+        (self.path.source, destination)
     }
     /// Returns the ends of the packet.
     pub(crate) fn ends(&self) -> PacketEnds {
@@ -134,14 +156,12 @@ impl<B: Buffer> Stack<B> {
         let mut request = request_for(&state, protocol_of(socket), end);
         request.interface = link.map(InterfaceIndex).or(request.interface);
         let mut is_special = wish(run, &state, datagram, &mut request)?;
-        let options = match &datagram.header_options {
-            Some(options) => Some(**options),
-            None => state.options.header_options,
-        };
-        let options = options.filter(|options| end.is_ipv4() && !options.is_empty());
+        let options = options_of(&state, datagram, end);
         if let Some(options) = &options {
             is_special |= options::route_by(options, &mut request) != request.destination;
         }
+        let extensions = extensions::of_datagram(datagram, &mut request)?;
+        is_special |= request.destination != end.ip();
         // Without rules the port says nothing of the path.
         let has_rules = run.configuration.rules().changed(Family::of(end.ip())).is_some();
         let is_peer = state
@@ -156,15 +176,16 @@ impl<B: Buffer> Stack<B> {
         if path.cast == Cast::Broadcast && !state.options.may_broadcast {
             return Err(SocketError::Forbidden);
         }
-        let options = match options {
-            None => None,
+        let front = match options {
+            None => extensions.map(|written| PacketFront::Extensions(written, end.ip())),
             Some(options) => {
                 options::check_strict(&options, &request, &path)?;
                 let list = options::written(run.configuration, &options, &path, end.ip());
-                Some(Box::new(list))
+                Some(PacketFront::Options(list))
             }
         };
-        Ok(Dispatch { request, path, port: state.binding.port, peer_port: end.port(), options })
+        let front = front.map(Box::new);
+        Ok(Dispatch { request, path, port: state.binding.port, peer_port: end.port(), front })
     }
     /// Returns the path to the peer: the cached one if nothing has changed.
     fn path_to_peer(
@@ -191,8 +212,10 @@ impl<B: Buffer> Stack<B> {
         dispatch: &Dispatch,
         mut packet: Departure<B>,
     ) -> Result<(), SendError> {
-        if let Some(options) = &dispatch.options {
-            packet.headers.prepend(options.as_slice())?;
+        match dispatch.front.as_deref() {
+            None => {}
+            Some(PacketFront::Options(options)) => packet.headers.prepend(options.as_slice())?,
+            Some(PacketFront::Extensions(written, _)) => packet.prepend(&written.bytes)?,
         }
         self.send_on(run, &dispatch.path, &dispatch.request, packet)
     }
@@ -238,6 +261,19 @@ impl<B: Buffer> Stack<B> {
             payload: Payload::Bytes([].into()),
         });
     }
+}
+
+/// Returns the options of the header of IPv4 of a datagram to `end`, if it has any.
+fn options_of(
+    state: &DatagramState<Path>,
+    datagram: &SentDatagram,
+    end: SocketAddr,
+) -> Option<Ipv4OptionList> {
+    let options = match &datagram.header_options {
+        Some(options) => Some(**options),
+        None => state.options.header_options,
+    };
+    options.filter(|options| end.is_ipv4() && !options.is_empty())
 }
 
 /// Returns whether a payload is longer than the length field of any header.
@@ -300,7 +336,7 @@ pub(crate) fn packet_of<B: Buffer>(
 ) -> Result<Departure<B>, SocketError> {
     if let Payload::Bytes(bytes) = payload
         && dispatch.path.mtu >= BESIDE_MTU_MIN
-        && !dispatch.has_options()
+        && !dispatch.has_front()
         && let Some(bytes) = bytes.get(start..).filter(|bytes| bytes.len() <= BESIDE_MAX)
     {
         return Departure::new(bytes, BufferChain::default()).ok_or(SocketError::NoMemory);

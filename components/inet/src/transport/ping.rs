@@ -44,7 +44,7 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         socket: &DatagramHandle,
-        datagram: &SentDatagram,
+        datagram: &mut SentDatagram,
     ) -> Result<(), SocketError> {
         let is_v4 = socket.families == SocketFamilies::V4;
         let family = if is_v4 { Family::V4 } else { Family::V6 };
@@ -52,6 +52,8 @@ impl<B: Buffer> Stack<B> {
         let count = datagram.payload.read(0, &mut head);
         let head = head.get(..count).unwrap_or_default();
         let (_, sequence) = echo_request(family, head).ok_or(SocketError::Invalid)?;
+        // Of an echo request Linux checks them, and sends none (`ping_v6_sendmsg`).
+        datagram.extensions = None;
         let dispatch = self.dispatch(run, socket, datagram)?;
         self.admit(socket, &dispatch, datagram.payload.length())?;
         let (path, request) = (&dispatch.path, &dispatch.request);

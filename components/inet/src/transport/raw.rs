@@ -12,7 +12,6 @@ use crate::{
         payloads,
     },
     ip::{
-        icmp::CHECKSUM_OFFSET,
         path::Path,
         stack::{Cast, Claim, Delivery, Stack, StackRun},
         statistics::DropReason,
@@ -30,10 +29,9 @@ const RAW: u8 = 255;
 const HEAD_MAX: usize = 120;
 
 /// Returns the place of the checksum in the packets of a socket of IPv6, if the stack sums them.
-fn checksum_at(socket: &DatagramEnd<Path>, number: u8) -> Option<usize> {
-    match (socket.families, number) {
-        (SocketFamilies::V4, _) => None,
-        (_, protocol::ICMPV6) => Some(CHECKSUM_OFFSET),
+fn checksum_at(socket: &DatagramEnd<Path>) -> Option<usize> {
+    match socket.families {
+        SocketFamilies::V4 => None,
         _ => socket.state.lock().options.checksum_at.map(usize::from),
     }
 }
@@ -63,7 +61,7 @@ impl<B: Buffer> Stack<B> {
         let payload = if delivery.source.is_ipv4() { &delivery.network } else { &delivery.payload };
         if delivery.source.is_ipv6() {
             receivers.retain(|socket| {
-                let is_summed = checksum_at(socket, delivery.protocol).is_some();
+                let is_summed = checksum_at(socket).is_some();
                 let is_good = !is_summed || delivery.is_intact();
                 if !is_good {
                     self.dropped(DropReason::Checksum);
@@ -79,14 +77,18 @@ impl<B: Buffer> Stack<B> {
         &self,
         run: &mut StackRun<'_, B>,
         socket: &DatagramHandle,
-        datagram: &SentDatagram,
+        datagram: &mut SentDatagram,
     ) -> Result<(), SocketError> {
         let DatagramProtocol::Raw(number) = socket.protocol else {
             return Err(SocketError::Invalid);
         };
         self.check_protocol(socket, number, datagram)?;
+        let has_header = number == RAW || socket.state.lock().options.has_header;
+        if has_header {
+            datagram.extensions = None;
+        }
         let dispatch = self.dispatch(run, socket, datagram)?;
-        if number == RAW || socket.state.lock().options.has_header {
+        if has_header {
             // A header of the program's own has its own options. Linux refuses even an empty list.
             let given = datagram.header_options.is_some();
             if given || socket.state.lock().options.header_options.is_some() {
@@ -96,7 +98,7 @@ impl<B: Buffer> Stack<B> {
         }
         let path = &dispatch.path;
         self.admit(socket, &dispatch, datagram.payload.length())?;
-        let packet = match checksum_at(socket, number) {
+        let packet = match checksum_at(socket) {
             Some(at) => summed(&dispatch, &datagram.payload, at)?,
             None if path.mtu >= BESIDE_MTU_MIN => contiguous(&datagram.payload, BESIDE_MAX)?,
             None => packet_of(&dispatch, &datagram.payload, 0)?,
@@ -201,7 +203,7 @@ fn summed<B: Buffer>(
     payload.read(0, &mut bytes);
     let (length, number) = (bytes.len() as u32, dispatch.request.protocol);
     bytes.get_mut(at..at.saturating_add(2)).ok_or(SocketError::Invalid)?.fill(0);
-    let ends = (dispatch.path.source, dispatch.request.destination);
+    let ends = dispatch.summed_ends();
     let mut sum = Sum::pseudo_header(ends.0, ends.1, number, length);
     sum.add(&bytes);
     let value = if number == protocol::UDP { sum.checksum_of_udp() } else { sum.checksum() };

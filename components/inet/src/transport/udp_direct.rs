@@ -135,6 +135,7 @@ impl<B: Buffer> Stack<B> {
             dropped: 0,
             segment: None,
             header_options: None,
+            extensions: None,
             payload: payloads::handed_over(payload),
         });
         if is_queued {
@@ -157,6 +158,7 @@ fn has_no_wishes(datagram: &SentDatagram) -> bool {
         traffic_class,
         segment,
         header_options,
+        extensions,
         payload: _,
     } = datagram;
     destination.is_none()
@@ -166,4 +168,5 @@ fn has_no_wishes(datagram: &SentDatagram) -> bool {
         && traffic_class.is_none()
         && segment.is_none()
         && header_options.is_none()
+        && extensions.is_none()
 }

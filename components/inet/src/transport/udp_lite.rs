@@ -34,8 +34,7 @@ impl<B: Buffer> Stack<B> {
         let field = wanted.filter(|wanted| *wanted < total).unwrap_or(total);
         let header = UdpHeader::lite(dispatch.port, dispatch.peer_port, field);
         packet.headers.prepend(header.as_bytes()).map_err(|_| SocketError::NoMemory)?;
-        let request = &dispatch.request;
-        let (source, destination) = (dispatch.path.source, request.destination);
+        let (source, destination) = dispatch.summed_ends();
         // The pseudo header has the whole length.
         let mut sum = Sum::pseudo_header(source, destination, protocol::UDP_LITE, u32::from(total));
         let of_headers = packet.headers.as_slice();

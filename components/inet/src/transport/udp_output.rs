@@ -63,7 +63,7 @@ impl<B: Buffer> Stack<B> {
         dispatch: &Dispatch,
         length: usize,
     ) -> Option<DatagramHandle> {
-        let is_plain = !dispatch.has_options() && dispatch.fits(length);
+        let is_plain = !dispatch.has_front() && dispatch.fits(length);
         if !is_plain || !dispatch.path.is_local || !self.is_udp_unwatched(run) {
             return None;
         }
@@ -92,7 +92,9 @@ impl<B: Buffer> Stack<B> {
         }
         let all = payloads::sent::<B>(&datagram.payload, 0).ok_or(SocketError::NoMemory)?;
         let cut = datagram.segment.filter(|_| length > segment);
-        if self.interface_work(run, dispatch).contains(LinkOffloads::UDP) {
+        if !dispatch.has_extensions()
+            && self.interface_work(run, dispatch).contains(LinkOffloads::UDP)
+        {
             let packet = Departure { headers: Headers::new(), payload: all, offload: None };
             return self.send_one(run, dispatch, (packet, cut));
         }
@@ -121,16 +123,18 @@ impl<B: Buffer> Stack<B> {
         dispatch: &Dispatch,
         (mut packet, segment): (Departure<B>, Option<u16>),
     ) -> Result<(), SocketError> {
-        let Dispatch { request, path, port, peer_port, .. } = dispatch;
+        let Dispatch { request, port, peer_port, .. } = dispatch;
         let header = UdpHeader::new(*port, *peer_port, packet.length());
         let header = header.map_err(|_| SocketError::MessageSize)?;
         packet.headers.prepend(header.as_bytes()).map_err(|_| SocketError::NoMemory)?;
         let length = packet.length();
-        let ends = (path.source, request.destination);
+        let ends = dispatch.summed_ends();
         let mut sum = Sum::pseudo_header(ends.0, ends.1, protocol::UDP, length as u32);
         // The interface cannot sum what goes in fragments.
         let is_whole = segment.is_some() || dispatch.fits(length);
-        if is_whole && self.interface_work(run, dispatch).contains(LinkOffloads::CHECKSUM) {
+        // Nor does it look behind extension headers.
+        let is_plain = is_whole && !dispatch.has_extensions();
+        if is_plain && self.interface_work(run, dispatch).contains(LinkOffloads::CHECKSUM) {
             packet.patch(CHECKSUM_OFFSET, sum.folded());
             packet.offload = Some(TransportOffload {
                 header_length: HEADER_LENGTH as u8,

@@ -350,7 +350,7 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         net::SO_MEMINFO => answer(call, memory_of(socket).as_bytes(), room),
         net::SO_PEERNAME => {
             // Linux refuses room for more bytes than the name has.
-            let name = socket.peer_name()?;
+            let name = socket.peer_name().map_err(|_| Errno::ENOTCONN)?;
             match name.bytes().len() < room {
                 true => Err(Errno::EINVAL),
                 false => answer(call, name.bytes(), room),

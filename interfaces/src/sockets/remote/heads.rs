@@ -23,9 +23,12 @@ macro_rules! payload_apart {
 }
 
 payload_apart! {
-    SentDatagram { destination source interface hop_limit traffic_class segment header_options }
+    SentDatagram {
+        destination source interface hop_limit traffic_class segment header_options extensions
+    }
     ReceivedDatagram {
         source destination interface hop_limit traffic_class received_ns dropped segment header_options
+        extensions
     }
     ErrorReport { error carrier message mtu destination }
 }

@@ -251,12 +251,15 @@ structures! {
     }
     Membership { group interface }
     ReceivedOptions { came answer }
+    ExtensionHeaders { hop_by_hop of_route routing destination }
+    ReceivedExtensions { first bytes }
     SentDatagram {
-        destination source interface hop_limit traffic_class segment header_options payload
+        destination source interface hop_limit traffic_class segment header_options extensions
+        payload
     }
     ReceivedDatagram {
         source destination interface hop_limit traffic_class received_ns dropped segment header_options
-        payload
+        extensions payload
     }
     ErrorCarrier { offender receiver interface hop_limit traffic_class received_ns }
     ErrorReport { error carrier message mtu destination payload }

@@ -374,6 +374,7 @@ fn datagrams_cross_and_sockets_survive() {
             traffic_class: None,
             segment: None,
             header_options: None,
+            extensions: None,
             payload: Payload::Bytes(bytes.into()),
         })
     };

@@ -1,5 +1,5 @@
 //! [`OptionInput`]: the value of an option that a program sets.
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use bpf::PacketProgram;
 use vfs::Errno;
 
@@ -10,6 +10,8 @@ pub struct OptionInput {
     bytes: [u8; OptionInput::BYTES_MAX],
     /// Number of bytes that could be copied.
     readable: usize,
+    /// All bytes of a value that is longer, if they could be copied.
+    long: Vec<u8>,
     /// The program that the value names, or the error of reading it; see [`Socket::takes_program`](super::Socket::takes_program).
     pub program: Result<Arc<PacketProgram>, Errno>,
 }
@@ -17,6 +19,8 @@ pub struct OptionInput {
 impl OptionInput {
     /// Bytes of the longest value that is read: `struct group_req`.
     const BYTES_MAX: usize = 136;
+    /// Bytes of a value that is read as a whole, at most: an extension header of IPv6.
+    const LONG_MAX: usize = 8 * 255;
     /// Lengths of values. Bytes beyond those that an option takes need not be there, so they are copied in these steps.
     const STEPS: [usize; 7] = [1, 4, 8, 12, 16, 20, OptionInput::BYTES_MAX];
 
@@ -32,6 +36,7 @@ impl OptionInput {
             length,
             bytes: [0; OptionInput::BYTES_MAX],
             readable: 0,
+            long: Vec::new(),
             program: Err(Errno::EINVAL),
         };
         for end in OptionInput::STEPS.map(|step| step.min(length)) {
@@ -42,7 +47,25 @@ impl OptionInput {
                 Err(_) => break,
             }
         }
+        if (OptionInput::BYTES_MAX + 1..=OptionInput::LONG_MAX).contains(&length) {
+            let mut long = alloc::vec![0; length];
+            match read(0, &mut long) {
+                Ok(()) => input.long = long,
+                Err(Errno::Refused) => return Err(Errno::Refused),
+                Err(_) => {}
+            }
+        }
         Ok(input)
+    }
+    /// Returns all bytes of a value of at most [`OptionInput::LONG_MAX`].
+    ///
+    /// # Errors
+    /// `EFAULT`.
+    pub(super) fn whole(&self) -> Result<&[u8], Errno> {
+        if self.length <= OptionInput::BYTES_MAX { self.text(self.length) } else { self.all() }
+    }
+    fn all(&self) -> Result<&[u8], Errno> {
+        if self.long.len() == self.length { Ok(&self.long) } else { Err(Errno::EFAULT) }
     }
     /// Returns the first `N` bytes.
     ///

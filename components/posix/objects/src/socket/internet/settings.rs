@@ -1,8 +1,10 @@
 //! [`InternetSettings`]: the values of a socket's options of the Internet protocols, and the limits of the system.
+use super::address::AddressFamily;
 use crate::socket::common::SocketCommon;
+use alloc::boxed::Box;
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
-use interfaces::sockets::{IpOptions, PathDiscovery, StreamOptions};
+use interfaces::sockets::{ExtensionHeaders, IpOptions, PathDiscovery, StreamOptions};
 use linux_raw_sys::net;
 use memory::setting::Setting;
 
@@ -20,7 +22,7 @@ bitflags! {
     /// The parts of a received datagram's header of which a program is told in control messages, and options that are a flag
     /// and are used here alone.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub(super) struct Flags: u32 {
+    pub(super) struct Flags: u64 {
         /// IP_PKTINFO
         const INTERFACE = 1;
         /// IP_RECVTTL
@@ -59,6 +61,16 @@ bitflags! {
         const NO_PORT = 1 << 17;
         /// UDP_GRO
         const SEVERAL = 1 << 18;
+        /// IPV6_RECVHOPOPTS
+        const HOP_OPTIONS = 1 << 19;
+        /// IPV6_RECVDSTOPTS
+        const END_OPTIONS = 1 << 20;
+        /// IPV6_RECVRTHDR
+        const ROUTE = 1 << 21;
+        /// IPV6_2292HOPOPTS
+        const HOP_OPTIONS_OLD = 1 << 22;
+        /// IPV6_2292DSTOPTS
+        const END_OPTIONS_OLD = 1 << 23;
         /// IP_RECVOPTS
         const OPTIONS = 1 << 24;
         /// IP_RETOPTS
@@ -71,6 +83,12 @@ bitflags! {
         const UNREAD = 1 << 28;
         /// IP_CHECKSUM. No card tells the sum of a whole datagram, so there is never one to tell.
         const CHECKSUM = 1 << 29;
+        /// IPV6_2292RTHDR
+        const ROUTE_OLD = 1 << 30;
+        /// Packets of IPv6 have extension headers ([`InternetSettings::extensions`]).
+        const EXTENSIONS = 1 << 31;
+        /// IP_PASSSEC. Packets have no labels of security, so there is never one to tell.
+        const LABELS = 1 << 32;
     }
 }
 
@@ -85,6 +103,8 @@ pub(super) struct InternetSettings {
     pub(super) discovery: [i32; 2],
     /// UDP_SEGMENT, in bytes; 0 for none.
     pub(super) segment: u16,
+    /// IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS.
+    pub(super) extensions: Option<Box<ExtensionHeaders>>,
     /// TCP_SAVE_SYN.
     pub(super) saves_syn: u8,
     /// TCP_FASTOPEN_CONNECT.
@@ -98,6 +118,7 @@ impl Default for InternetSettings {
             flags: Flags::QUICK,
             discovery: [1, 1],
             segment: 0,
+            extensions: None,
             saves_syn: 0,
             defers_connect: false,
         }
@@ -105,6 +126,13 @@ impl Default for InternetSettings {
 }
 
 impl InternetSettings {
+    /// Returns the settings of a new socket. One of AF_INET6 gets datagrams to groups of IPv4 only if it joined them
+    /// (`inet6_create`).
+    pub(super) fn of(family: AddressFamily) -> InternetSettings {
+        let mut settings = InternetSettings::default();
+        settings.stream.ip.takes_all_groups = family == AddressFamily::V4;
+        settings
+    }
     /// Returns the options of IP, with those of SOL_SOCKET in `common`.
     pub(super) fn ip(&self, common: &SocketCommon) -> IpOptions {
         let is_on = |option| common.options.is_kept(option);

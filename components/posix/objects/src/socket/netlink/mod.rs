@@ -48,6 +48,8 @@ struct SocketPart {
     peer: (u32, u32),
     /// Groups that it listens to, a bit each.
     groups: u64,
+    /// It has listened to a group, or tried to: only then groups are listed (`netlink_realloc_groups`).
+    has_groups: bool,
     queue: ParcelQueue,
 }
 
@@ -203,6 +205,7 @@ impl NetlinkSocket {
             groups => (1 << groups) - 1,
         };
         let mut state = self.state.lock();
+        state.has_groups |= address.groups != 0;
         state.groups = state.groups & !u64::from(u32::MAX) | u64::from(address.groups & known);
         Ok(())
     }

@@ -42,6 +42,7 @@ pub(super) fn set(
     match number {
         ADD_MEMBERSHIP | DROP_MEMBERSHIP => {
             socket.check_listen(task)?;
+            socket.state.lock().has_groups = true;
             if value == 0 || value > socket.protocol.groups() {
                 return Err(Errno::EINVAL);
             }
@@ -77,8 +78,10 @@ pub(super) fn get(
     match number {
         _ if level != LEVEL => Err(Errno::ENOPROTOOPT),
         LIST_MEMBERSHIPS => {
-            let words = (socket.protocol.groups() as usize).div_ceil(32) * 4;
-            let groups = socket.state.lock().groups.to_le_bytes();
+            let state = socket.state.lock();
+            let known = if state.has_groups { socket.protocol.groups() } else { 0 };
+            let words = (known as usize).div_ceil(32) * 4;
+            let groups = state.groups.to_le_bytes();
             Ok(groups.get(..words).unwrap_or_default().to_vec())
         }
         GROUP_INFO | BROADCAST_ERROR | NO_ENOBUFS | CAP_ACK | EXT_ACK | STRICT => {

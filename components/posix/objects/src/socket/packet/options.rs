@@ -133,21 +133,20 @@ impl PacketSocket {
             return Err(Errno::EINVAL);
         }
         let membership = match kind {
-            PROMISCUOUS => LinkMembership::Promiscuous,
-            ALL_GROUPS => LinkMembership::AllGroups,
-            GROUP | UNICAST if length == MAC_BYTES => LinkMembership::Address(address),
-            _ => return Err(Errno::EINVAL),
+            PROMISCUOUS => Some(LinkMembership::Promiscuous),
+            ALL_GROUPS => Some(LinkMembership::AllGroups),
+            GROUP | UNICAST if length == MAC_BYTES => Some(LinkMembership::Address(address)),
+            _ => None,
         };
-        let membership = KeptMembership { interface, membership, kind, length, count: 1 };
+        let kept = |membership| KeptMembership { interface, membership, kind, length, count: 1 };
         if number == DROP_MEMBERSHIP {
-            self.leave(&membership);
+            // One that cannot be there is ignored as one that is not.
+            membership.into_iter().for_each(|one| self.leave(&kept(one)));
             return Ok(());
         }
         link_numbered(interface).ok_or(Errno::ENODEV)?;
-        if length > MAC_BYTES {
-            return Err(Errno::EINVAL);
-        }
-        self.join(membership)
+        let membership = membership.filter(|_| length <= MAC_BYTES).ok_or(Errno::EINVAL)?;
+        self.join(kept(membership))
     }
     /// Makes or removes a ring (`packet_set_ring`).
     fn set_ring(&self, side: RingSide, input: &OptionInput) -> Result<(), Errno> {
@@ -210,6 +209,7 @@ impl PacketSocket {
             VERSION => control.version as u32,
             RESERVE => control.reserved,
             TIMESTAMP => control.timestamp,
+            COPY_THRESHOLD => self.receiver.copy_threshold(),
             FANOUT => control.fanout.as_ref().map_or(0, FanoutPlace::value),
             ROLLOVER_STATISTICS => {
                 let counts = control.fanout.as_ref().and_then(FanoutPlace::rollover);

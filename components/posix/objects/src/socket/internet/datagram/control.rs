@@ -13,7 +13,7 @@ use alloc::{boxed::Box, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use interfaces::sockets::{
     DatagramProtocol, ErrorCarrier, ErrorReport, OptionSide, Payload, ReceivedDatagram,
-    ReceivedOptions, SentDatagram,
+    ReceivedExtensions, ReceivedOptions, SentDatagram, extension, header_length,
 };
 use linux_raw_sys::net;
 use vfs::Errno;
@@ -66,6 +66,7 @@ pub(super) struct ToldHeader {
     hop_limit: u8,
     traffic_class: u8,
     options: Option<Box<ReceivedOptions>>,
+    extensions: Option<Box<ReceivedExtensions>>,
 }
 
 impl ToldHeader {
@@ -84,6 +85,7 @@ impl ToldHeader {
             hop_limit: datagram.hop_limit,
             traffic_class: datagram.traffic_class,
             options: datagram.header_options.clone(),
+            extensions: datagram.extensions.clone(),
         }
     }
     /// Returns the header of the message of ICMP that told of an error, which has no local address. Linux takes the port of the
@@ -99,6 +101,7 @@ impl ToldHeader {
             hop_limit: message.hop_limit,
             traffic_class: message.traffic_class,
             options: None,
+            extensions: None,
         };
         let told = match has_ports {
             true => Flags::all(),
@@ -120,6 +123,12 @@ pub(super) const TOLD: Flags = Flags::INTERFACE
     .union(Flags::HOPS)
     .union(Flags::HOPS_OLD)
     .union(Flags::CLASS)
+    .union(Flags::HOP_OPTIONS)
+    .union(Flags::END_OPTIONS)
+    .union(Flags::ROUTE)
+    .union(Flags::HOP_OPTIONS_OLD)
+    .union(Flags::END_OPTIONS_OLD)
+    .union(Flags::ROUTE_OLD)
     .union(Flags::DESTINATION6);
 
 /// Adds the parts of the header that `flags` ask for, in Linux's order. Returns the flags of recvmsg(2) that tell of one that is
@@ -133,37 +142,60 @@ pub(super) fn tell_header(
     if !flags.intersects(TOLD) {
         return 0;
     }
-    let interface = header.interface.to_le_bytes();
-    let (hops, class) = (i32::from(header.hop_limit), header.traffic_class);
-    let destination = header.destination;
-    let is_v6 = destination.is_ipv6();
-    if flags.intersects(Flags::INTERFACE6 | Flags::INTERFACE6_OLD) && family == AddressFamily::V6 {
-        let ip = match destination.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        let data = joined::<20>(&[&ip.octets(), &interface]);
-        for (flag, kind) in
-            [(Flags::INTERFACE6, net::IPV6_PKTINFO), (Flags::INTERFACE6_OLD, net::IPV6_2292PKTINFO)]
-        {
-            out.extend(flags.contains(flag).then(|| item(LEVEL_IP6, kind, &data)));
-        }
+    if flags.contains(Flags::INTERFACE6) && family == AddressFamily::V6 {
+        out.push(item(LEVEL_IP6, net::IPV6_PKTINFO, &packet_information(header)));
     }
-    if is_v6 {
-        for (flag, kind, value) in [
-            (Flags::HOPS, net::IPV6_HOPLIMIT, hops),
-            (Flags::CLASS, net::IPV6_TCLASS, i32::from(class)),
-            (Flags::HOPS_OLD, net::IPV6_2292HOPLIMIT, hops),
-        ] {
-            out.extend(flags.contains(flag).then(|| item(LEVEL_IP6, kind, &value.to_le_bytes())));
-        }
-        if flags.contains(Flags::DESTINATION6) {
-            let name = address::encode(AddressFamily::V6, destination);
-            out.push(item(LEVEL_IP6, net::IPV6_ORIGDSTADDR, name.bytes()));
-        }
+    if header.destination.is_ipv6() {
+        tell_header6(flags, header, out);
         return 0;
     }
     tell_header4(flags, header, out)
+}
+
+/// Returns `struct in6_pktinfo`.
+fn packet_information(header: &ToldHeader) -> [u8; 20] {
+    let ip = match header.destination.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    joined(&[&ip.octets(), &header.interface.to_le_bytes()])
+}
+
+/// Adds the parts of a header of IPv6 (`ip6_datagram_recv_specific_ctl`).
+fn tell_header6(flags: Flags, header: &ToldHeader, out: &mut Vec<ReceivedControl>) {
+    let hops = i32::from(header.hop_limit).to_le_bytes();
+    let class = i32::from(header.traffic_class).to_le_bytes();
+    let mut tell = |flag, kind, data: &[u8]| {
+        out.extend(flags.contains(flag).then(|| item(LEVEL_IP6, kind, data)));
+    };
+    tell(Flags::HOPS, net::IPV6_HOPLIMIT, &hops);
+    tell(Flags::CLASS, net::IPV6_TCLASS, &class);
+    let extensions = header.extensions.as_deref();
+    for (kind, bytes) in extensions.iter().flat_map(|all| all.headers()) {
+        match kind {
+            extension::HOP_BY_HOP => tell(Flags::HOP_OPTIONS, net::IPV6_HOPOPTS, bytes),
+            extension::DESTINATION => tell(Flags::END_OPTIONS, net::IPV6_DSTOPTS, bytes),
+            extension::ROUTING => tell(Flags::ROUTE, net::IPV6_RTHDR, bytes),
+            _ => {}
+        }
+    }
+    if flags.contains(Flags::INTERFACE6_OLD) {
+        let data = packet_information(header);
+        tell(Flags::INTERFACE6_OLD, net::IPV6_2292PKTINFO, &data);
+    }
+    tell(Flags::HOPS_OLD, net::IPV6_2292HOPLIMIT, &hops);
+    for (kind, bytes) in extensions.iter().flat_map(|all| all.headers()) {
+        match kind {
+            extension::HOP_BY_HOP => tell(Flags::HOP_OPTIONS_OLD, net::IPV6_2292HOPOPTS, bytes),
+            extension::DESTINATION => tell(Flags::END_OPTIONS_OLD, net::IPV6_2292DSTOPTS, bytes),
+            extension::ROUTING => tell(Flags::ROUTE_OLD, net::IPV6_2292RTHDR, bytes),
+            _ => {}
+        }
+    }
+    if flags.contains(Flags::DESTINATION6) {
+        let name = address::encode(AddressFamily::V6, header.destination);
+        out.push(item(LEVEL_IP6, net::IPV6_ORIGDSTADDR, name.bytes()));
+    }
 }
 
 /// Adds the options of a header of IPv4, and those of an answer.
@@ -290,7 +322,7 @@ pub(super) fn read(
                 datagram.header_options = Some(Box::new(header_options(side, given)?));
             }
             LEVEL_IP => read4(kind, data, datagram)?,
-            LEVEL_IP6 if is_v6 => read6(kind, data, datagram)?,
+            LEVEL_IP6 if is_v6 => read6(kind, data, side, datagram)?,
             _ => {}
         }
     }
@@ -322,8 +354,48 @@ fn read4(kind: u32, data: &[u8], datagram: &mut SentDatagram) -> Result<(), Errn
     Ok(())
 }
 
-fn read6(kind: u32, data: &[u8], datagram: &mut SentDatagram) -> Result<(), Errno> {
+/// Reads a header of options of IPv6 (`ip6_datagram_send_ctl`).
+fn read_extension(
+    kind: u32,
+    data: &[u8],
+    side: OptionSide,
+    datagram: &mut SentDatagram,
+) -> Result<(), Errno> {
+    let length = header_length(data).ok_or(Errno::EINVAL)?;
+    let header = data.get(..length).ok_or(Errno::EINVAL)?;
+    let headers = datagram.extensions.get_or_insert_default();
+    let place = match kind {
+        net::IPV6_HOPOPTS | net::IPV6_2292HOPOPTS => &mut headers.hop_by_hop,
+        net::IPV6_RTHDRDSTOPTS => &mut headers.of_route,
+        _ => &mut headers.destination,
+    };
+    // Of the others the last one counts.
+    let is_single = kind != net::IPV6_DSTOPTS && kind != net::IPV6_RTHDRDSTOPTS;
+    let is_second = is_single && place.is_some();
+    if !is_second && !matches!(side, OptionSide::Privileged) {
+        return Err(Errno::EPERM);
+    }
+    if is_second {
+        return Err(Errno::EINVAL);
+    }
+    *place = Some(header.to_vec());
+    Ok(())
+}
+
+fn read6(
+    kind: u32,
+    data: &[u8],
+    side: OptionSide,
+    datagram: &mut SentDatagram,
+) -> Result<(), Errno> {
     match kind {
+        net::IPV6_HOPOPTS
+        | net::IPV6_2292HOPOPTS
+        | net::IPV6_DSTOPTS
+        | net::IPV6_2292DSTOPTS
+        | net::IPV6_RTHDRDSTOPTS => read_extension(kind, data, side, datagram)?,
+        // No type of routing header is taken here: only that of Mobile IPv6 would be, which this system lacks.
+        net::IPV6_RTHDR | net::IPV6_2292RTHDR => return Err(Errno::EINVAL),
         net::IPV6_PKTINFO | net::IPV6_2292PKTINFO => {
             let data = bytes_of::<20>(data)?;
             let (source, interface) = data.split_at(16);

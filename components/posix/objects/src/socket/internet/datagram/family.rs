@@ -31,6 +31,9 @@ impl Socket for InternetDatagram {
     fn family(&self) -> u16 {
         self.family.number()
     }
+    fn has_peek_offset(&self) -> bool {
+        self.protocol.has_ports()
+    }
     fn protocol(&self) -> i32 {
         match (self.protocol, self.family) {
             (DatagramProtocol::Udp, _) => net::IPPROTO_UDP as i32,

@@ -25,10 +25,10 @@ use crate::socket::{
 use alloc::sync::Arc;
 use core::{
     net::SocketAddr,
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use interfaces::sockets::{
-    DatagramProtocol, DatagramQueue, DatagramSocket, Network, SocketFamilies,
+    DatagramProtocol, DatagramQueue, DatagramSocket, IpOptions, Network, SocketFamilies,
 };
 use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex};
@@ -40,6 +40,9 @@ lock_class! {
     static SETTINGS = "internet.datagram_settings";
     static CORK = "internet.cork";
 }
+
+/// Offset of the checksum in a message of ICMPv6.
+const ICMP6_CHECKSUM: u16 = 2;
 
 /// A socket of datagrams.
 pub struct InternetDatagram {
@@ -53,7 +56,7 @@ pub struct InternetDatagram {
     control: Mutex<()>,
     settings: Mutex<InternetSettings>,
     /// The flags of the settings, for calls that receive.
-    flags: AtomicU32,
+    flags: AtomicU64,
     /// UDP_SEGMENT, for calls that send.
     segment: AtomicU32,
     shut: AtomicU8,
@@ -91,11 +94,20 @@ impl InternetDatagram {
             Errno::EOPNOTSUPP => Errno::EPROTONOSUPPORT,
             error => error,
         })?;
-        let mut settings = InternetSettings::default();
+        let mut settings = InternetSettings::of(family);
         settings.stream.ip.has_header = protocol == DatagramProtocol::Raw(net::IPPROTO_RAW as u8);
+        if matches!(protocol, DatagramProtocol::Raw(_)) {
+            // Raw sockets share an address without being asked (`inet_create`).
+            common.options.keep(net::SO_REUSEADDR, 1);
+        }
+        if protocol == DatagramProtocol::Raw(net::IPPROTO_ICMPV6 as u8) {
+            settings.stream.ip.checksum_at = Some(ICMP6_CHECKSUM);
+        }
         if protocol == DatagramProtocol::Ping {
             // Programs that chose the same identifier share it, as on Linux.
             common.options.keep(net::SO_REUSEADDR, 1);
+        }
+        if settings.stream.ip != IpOptions::default() || common.options.is_kept(net::SO_REUSEADDR) {
             socket.configure(&settings.ip(&common));
         }
         Ok(Arc::new(InternetDatagram {
@@ -106,7 +118,7 @@ impl InternetDatagram {
             queue,
             socket,
             control: Mutex::new(&CONTROL, ()),
-            flags: AtomicU32::new(settings.flags.bits()),
+            flags: AtomicU64::new(settings.flags.bits()),
             segment: AtomicU32::new(0),
             settings: Mutex::new(&SETTINGS, settings),
             shut: AtomicU8::new(0),

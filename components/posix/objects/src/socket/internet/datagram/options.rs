@@ -6,7 +6,8 @@ use crate::socket::{
         network::errno,
         options::{
             self, GroupChange, Having, LEVEL_ICMP6, LEVEL_IP, LEVEL_IP6, LEVEL_LITE, LEVEL_RAW,
-            LEVEL_UDP, group_option, is_group_option, is_link_option, link_value, set_link, shown,
+            LEVEL_UDP, extension, group_option, is_extension_option, is_group_option,
+            is_link_option, link_value, set_extension, set_link, shown,
         },
         settings::Flags,
     },
@@ -127,6 +128,11 @@ impl InternetDatagram {
         if is_raw6 && input.length < size_of::<i32>() {
             return Err(Errno::EINVAL);
         }
+        // Of ICMPv6 the checksum is where it is (`do_rawv6_setsockopt`).
+        let is_icmp6 = self.protocol == DatagramProtocol::Raw(net::IPPROTO_ICMPV6 as u8);
+        if is_icmp6 && (level, number) == (LEVEL_IP6, net::IPV6_CHECKSUM) {
+            return Err(Errno::EINVAL);
+        }
         let level = self.level_of(level, number);
         let filter_bytes = self.filter_bytes(level, number)?;
         let _control = self.control.lock();
@@ -150,6 +156,8 @@ impl InternetDatagram {
                 return Err(Errno::EINVAL);
             }
             self.settings.lock().flags.set(Flags::ONLY_V6, value != 0);
+        } else if is_extension_option(level, number) {
+            set_extension(&mut self.settings.lock(), who, number, input)?;
         } else if (level, number) == (LEVEL_IP, net::IP_OPTIONS) {
             let list = options::given_header_options(who, input)?;
             self.settings.lock().stream.ip.header_options = Some(list);
@@ -206,6 +214,7 @@ impl InternetDatagram {
             (LEVEL_IP, net::IP_OPTIONS) => {
                 Ok(settings.stream.ip.header_options.unwrap_or_default().as_slice().to_vec())
             }
+            _ if is_extension_option(level, number) => Ok(extension(&settings, number)),
             _ if is_link_option(level, number) => Ok(link_value(&settings, (level, number), room)),
             _ => options::get(&settings, (level, number, self.having()), room),
         }

@@ -146,6 +146,7 @@ impl InternetDatagram {
             hop_limit: None,
             traffic_class: None,
             header_options: None,
+            extensions: None,
             segment: match self.segment.load(Ordering::Relaxed) {
                 0 => None,
                 bytes => u16::try_from(bytes).ok(),
@@ -170,6 +171,10 @@ impl InternetDatagram {
             };
             let socket = (self.family, self.protocol);
             control::read(message.control, socket, side, &mut datagram)?;
+        }
+        // Those of the message stand for all of the socket.
+        if self.flags().contains(Flags::EXTENSIONS) && datagram.extensions.is_none() {
+            datagram.extensions = self.settings.lock().extensions.clone();
         }
         // The checksum of UDP-Lite cannot be left to the part that cuts.
         if datagram.segment.is_some() && self.protocol == DatagramProtocol::UdpLite {

@@ -2,11 +2,13 @@
 //!
 //! An option that is a number has a range and two functions, and nothing else. The others (groups, interfaces, `struct tcp_info`,
 //! names) have code of their own beside the table.
+mod extensions;
 mod groups;
 mod ip;
 mod links;
 mod tcp;
 
+pub(super) use extensions::{extension, is_extension_option, set_extension};
 pub(super) use groups::{GroupChange, group_option, is_group_option};
 pub(super) use links::{is_link_option, link_value, set_link};
 pub(super) use tcp::{name_of_control, set_control};
@@ -53,6 +55,8 @@ enum Length {
     Some,
     /// At least four bytes.
     Int,
+    /// At least four bytes are an `int`; fewer are 0.
+    Loose,
 }
 
 impl Length {
@@ -61,7 +65,7 @@ impl Length {
         match (self, input.length) {
             (_, 4..) => input.bytes().map(i32::from_le_bytes),
             (Length::Int, _) | (Length::Some, 0) => Err(Errno::EINVAL),
-            (_, 0) => Ok(0),
+            (_, 0) | (Length::Loose, _) => Ok(0),
             _ => input.bytes::<1>().map(|[byte]| i32::from(byte)),
         }
     }

@@ -170,7 +170,7 @@ pub struct InternetStream {
     /// The address of a connect that waits for the first bytes.
     deferred: Mutex<Option<Box<SocketAddress>>>,
     /// The flags of the settings, for calls that send and receive.
-    flags: AtomicU32,
+    flags: AtomicU64,
     /// TCP_NOTSENT_LOWAT, for calls that send; 0 for none.
     unsent_low_water: AtomicU32,
 }
@@ -215,14 +215,14 @@ impl InternetStream {
             phase: AtomicU8::new(StreamPhase::Free as u8),
             shut: AtomicU8::new(0),
             is_closed: AtomicBool::new(false),
-            settings: Mutex::new(&SETTINGS, InternetSettings::default()),
+            settings: Mutex::new(&SETTINGS, InternetSettings::of(family)),
             queue: Once::new(),
             send_limit: AtomicUsize::new(SEND_SPACE[1].size()),
             receive_limit: AtomicUsize::new(RECEIVE_SPACE[1].size()),
             urgent_taken: AtomicU64::new(0),
             notices: ZeroCopyNotices::default(),
             deferred: Mutex::new(&DEFERRED, None),
-            flags: AtomicU32::new(Flags::default().bits()),
+            flags: AtomicU64::new(Flags::default().bits()),
             unsent_low_water: AtomicU32::new(0),
         })
     }

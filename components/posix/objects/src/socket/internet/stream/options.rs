@@ -5,8 +5,9 @@ use crate::socket::{
         address::AddressFamily,
         network::errno,
         options::{
-            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, is_group_option, is_link_option,
-            link_value, name_of_control, set_control, set_link, shown,
+            self, Having, LEVEL_IP, LEVEL_IP6, LEVEL_TCP, extension, group_option,
+            is_extension_option, is_group_option, is_link_option, link_value, name_of_control,
+            set_control, set_extension, set_link, shown,
         },
         settings::{Flags, InternetSettings},
     },
@@ -138,10 +139,17 @@ impl InternetStream {
                 let list = options::given_header_options(who, input)?;
                 self.settings.lock().stream.ip.header_options = Some(list);
             }
+            _ if is_extension_option(level, number) => {
+                set_extension(&mut self.settings.lock(), who, number, input)?;
+            }
             // Groups are for datagrams.
             _ if is_group_option(level, number) => {
-                if level == LEVEL_IP6 {
-                    input.bytes::<20>()?;
+                match number {
+                    net::MCAST_JOIN_GROUP | net::MCAST_LEAVE_GROUP => {
+                        group_option((level, number), input)?;
+                    }
+                    _ if level == LEVEL_IP6 => drop(input.bytes::<20>()?),
+                    _ => {}
                 }
                 return Err(Errno::EPROTO);
             }
@@ -208,6 +216,7 @@ impl InternetStream {
                 let list = own.unwrap_or_else(|| self.socket().header_options());
                 Ok(list.as_slice().to_vec())
             }
+            _ if is_extension_option(level, number) => Ok(extension(&self.settings.lock(), number)),
             _ if is_link_option(level, number) => {
                 Ok(link_value(&self.settings.lock(), (level, number), room))
             }
