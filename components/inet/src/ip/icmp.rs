@@ -134,8 +134,9 @@ impl<B: Buffer> Stack<B> {
         delivery: &Delivery<'_, B>,
         reply: IcmpMessage,
     ) {
-        // Linux ignores echo to groups and broadcasts by default (`icmp_echo_ignore_broadcasts`).
-        if delivery.cast != Cast::Unicast || !is_one_host(delivery.source) {
+        let (ignores_all, ignores_groups) = self.echo.all();
+        let is_ignored = ignores_all || ignores_groups && delivery.cast != Cast::Unicast;
+        if is_ignored || !is_one_host(delivery.source) {
             return self.dropped(DropReason::NotForUs);
         }
         let Some(options) = answer_options(delivery) else {
@@ -144,7 +145,7 @@ impl<B: Buffer> Stack<B> {
         let data = delivery.payload.part(icmp::HEADER_LENGTH..usize::MAX);
         let Some(data) = data.to_chain() else { return self.dropped(DropReason::NoMemory) };
         let request = SendRequest {
-            source: Some(delivery.destination),
+            source: (delivery.cast == Cast::Unicast).then_some(delivery.destination),
             interface: bound_for(delivery),
             traffic_class: delivery.traffic_class,
             ..SendRequest::new(delivery.source, protocol::ICMP)

@@ -21,6 +21,7 @@ use crate::{
     tables::{
         autoconfiguration::Autoconfiguration,
         configuration::{Configuration, ConfigurationWatcher, Publisher, View},
+        echo::EchoSettings,
         error_limit::ErrorLimit,
         interface::InterfaceIndex,
         memberships::Memberships,
@@ -194,6 +195,7 @@ pub struct Stack<B> {
     pub(crate) datagrams: DatagramEnds<Path>,
     /// The ports that the stack chooses from.
     pub(crate) port_range: PortRange,
+    pub(crate) echo: EchoSettings,
     pub(crate) random: Random,
     identifications: Box<[AtomicU32]>,
     /// Counts of dropped packets.
@@ -232,6 +234,7 @@ impl<B: Buffer> Stack<B> {
             path_mtus: PathMtus::new(),
             datagrams: DatagramEnds::default(),
             port_range: PortRange::new(),
+            echo: EchoSettings::default(),
             random: Random::new(SipKey::new(secret)),
             identifications: (0..IDENTIFICATIONS).map(|_| AtomicU32::new(0)).collect(),
             drops: DropCounts::default(),

@@ -1,6 +1,7 @@
 //! The tables of a stack. Each knows time only as an argument, and none knows how packets are sent.
 pub mod autoconfiguration;
 pub mod configuration;
+pub mod echo;
 pub mod error_limit;
 pub mod interface;
 pub mod memberships;

@@ -8,6 +8,7 @@ use crate::{
     },
 };
 use alloc::{vec, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::sockets::{
     AdministrationError, InterfaceParameter as Conf, NetworkParameter, ParameterScope,
 };
@@ -20,6 +21,8 @@ pub(super) fn get(inet: &Inet, parameter: NetworkParameter) -> Option<Vec<i64>> 
             let (first, last) = inet.stack().port_range.get();
             Some(vec![first.into(), last.into()])
         }
+        NetworkParameter::IcmpEchoIgnoreAll => Some(vec![inet.stack().echo.all().0.into()]),
+        NetworkParameter::IcmpEchoIgnoreBroadcasts => Some(vec![inet.stack().echo.all().1.into()]),
         // This host forwards nothing.
         NetworkParameter::Conf(_, Conf::Forwarding4 | Conf::Forwarding6) => Some(vec![0]),
         NetworkParameter::Conf(ParameterScope::All, Conf::DisableVersion6) => {
@@ -63,6 +66,12 @@ pub(super) fn set(
     }
     let value = *values.first().ok_or(AdministrationError::Invalid)?;
     let (number, conf) = match parameter {
+        NetworkParameter::IcmpEchoIgnoreAll => {
+            return set_switch(&inet.stack().echo.ignores_all, value);
+        }
+        NetworkParameter::IcmpEchoIgnoreBroadcasts => {
+            return set_switch(&inet.stack().echo.ignores_groups, value);
+        }
         NetworkParameter::Conf(ParameterScope::Interface(number), conf) => (number, conf),
         NetworkParameter::Conf(scope, conf) => return set_for_all(inet, scope, conf, value),
         _ => return inet.streams().parameters.set(parameter, value),
@@ -98,6 +107,15 @@ pub(super) fn set(
         all.edit_interface(index, |one| one.ipv6 = settings)?;
         Ok::<(), ChangeError>(())
     })?;
+    Ok(())
+}
+
+/// Sets a switch, which is 0 or 1.
+fn set_switch(place: &AtomicBool, value: i64) -> Result<(), AdministrationError> {
+    if !matches!(value, 0 | 1) {
+        return Err(AdministrationError::Invalid);
+    }
+    place.store(value == 1, Ordering::Relaxed);
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use interfaces::marshal::{self, Marshal};
 use packet::MacAddress;
 
 /// The form of images. A successor of another form begins without a predecessor.
-const FORM: u32 = 0x696e_0002;
+const FORM: u32 = 0x696e_0003;
 
 /// A neighbour whose address on the link is known.
 #[derive(Clone, Debug, PartialEq, Eq, Marshal)]
@@ -34,6 +34,8 @@ pub(super) struct StackImage {
     form: u32,
     pub(super) secret: [u8; 32],
     ports: (u16, u16),
+    /// Those of [`EchoSettings`](crate::tables::echo::EchoSettings).
+    echo: (bool, bool),
     parameters: Vec<i64>,
     interfaces: Vec<Interface>,
     routes: Vec<(TableId, Route)>,
@@ -58,6 +60,7 @@ impl StackImage {
             form: FORM,
             secret,
             ports: stack.port_range.get(),
+            echo: stack.echo.all(),
             parameters: inet.streams().parameters.all(),
             interfaces: configuration.interfaces().cloned().collect(),
             routes: configuration.routes.iter().map(|(id, route)| (id, route.clone())).collect(),
@@ -76,6 +79,7 @@ impl StackImage {
         if first != 0 && first <= last {
             stack.port_range.set(self.ports);
         }
+        stack.echo.set(self.echo);
         inet.streams().parameters.set_all(&self.parameters);
         let configuration = Configuration::of(self.interfaces, self.routes, self.rules);
         let _ = stack.configure(|all| {
