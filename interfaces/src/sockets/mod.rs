@@ -29,8 +29,9 @@ pub use administration::{
     AddressRecord, AddressSelector, AdministrationError, AdministrationObserver, EntryMode,
     InterfaceParameter, LinkChange, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord,
     MembershipRecord, NeighbourRecord, NetworkAdministration, NetworkChange, NetworkNotice,
-    NetworkParameter, ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RuleRecord,
-    SocketProtocol, SocketRecord, SocketTimer, StackDrops, TableRecord, TunnelRecord, number,
+    NetworkParameter, ParameterScope, RouteMetrics, RouteQuery, RouteRecord, RouteWayRecord,
+    RuleRecord, SocketProtocol, SocketRecord, SocketTimer, StackDrops, TableRecord, TunnelRecord,
+    number,
 };
 pub use datagrams::{DatagramQueue, ErrorCarrier, ErrorReport, Payload, ReceivedDatagram};
 pub use error::SocketError;

@@ -2,7 +2,7 @@
 use super::stack::{Cast, Stack, StackRun};
 use crate::{
     base::{
-        address::{AddressScope, Family},
+        address::{AddressScope, Family, bits},
         buffer::Buffer,
     },
     tables::{
@@ -183,9 +183,17 @@ impl<B: Buffer> Stack<B> {
             RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast => {}
         }
         let is_local = route.kind == RouteKind::Local;
-        let interface = if is_local { InterfaceIndex::LOOPBACK } else { route.interface };
-        let interface = run.configuration.interface(interface).ok_or(SendError::NoRoute)?;
-        let source = self.source_for(run, request, route, interface)?;
+        let (index, gateway) = match is_local {
+            true => (InterfaceIndex::LOOPBACK, route.gateway),
+            false => {
+                let hash = || self.random.hash(&bits(destination).to_be_bytes());
+                let way = run.configuration.way(route, request.interface, hash);
+                way.ok_or(SendError::NoRoute)?
+            }
+        };
+        let interface = run.configuration.interface(index).ok_or(SendError::NoRoute)?;
+        let next_hop = gateway.unwrap_or(destination);
+        let source = self.source_for(run, request, route, (interface, next_hop))?;
         let link = interface.mtu_for(destination);
         // A probe is to find out whether what is known of the path still holds.
         let ignores = matches!(request.discovery, PathDiscovery::Probe | PathDiscovery::Interface);
@@ -197,7 +205,7 @@ impl<B: Buffer> Stack<B> {
         let is_broadcast = route.kind == RouteKind::Broadcast;
         Ok(Path {
             interface: interface.index,
-            next_hop: route.gateway.unwrap_or(destination),
+            next_hop,
             source,
             mtu,
             hop_limit: request
@@ -232,7 +240,7 @@ impl<B: Buffer> Stack<B> {
         run: &StackRun<'_, B>,
         request: &SendRequest,
         route: &Route,
-        interface: &Interface,
+        (interface, next_hop): (&Interface, IpAddr),
     ) -> Result<IpAddr, SendError> {
         if let Some(source) = request.source.filter(|source| !source.is_unspecified()) {
             return Ok(source);
@@ -241,7 +249,6 @@ impl<B: Buffer> Stack<B> {
         if route.kind == RouteKind::Local {
             return Ok(route.preferred_source.unwrap_or(request.destination));
         }
-        let next_hop = route.gateway.unwrap_or(request.destination);
         route
             .preferred_source
             .or_else(|| {

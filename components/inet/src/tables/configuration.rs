@@ -90,7 +90,7 @@ impl Configuration {
     /// [`ChangeError::Missing`].
     pub fn remove_interface(&mut self, index: InterfaceIndex) -> Result<(), ChangeError> {
         self.interfaces.remove(&index).ok_or(ChangeError::Missing)?;
-        self.routes.retain(|_, route| route.interface != index);
+        self.routes.retain(|_, route| !route.leads_through(index));
         Ok(())
     }
     /// Changes an interface by `change`, which leaves number and addresses alone.
@@ -177,7 +177,15 @@ impl Configuration {
     }
     /// Removes the routes through an interface that is to be switched off, but those of [`stays`].
     pub fn drop_routes(&mut self, index: InterfaceIndex) {
-        self.routes.retain(|_, route| !route.is_of(index) || stays(route));
+        let interfaces = &self.interfaces;
+        let is_up = |other: InterfaceIndex| {
+            other != index && interfaces.get(&other).is_some_and(|one| one.is_up())
+        };
+        // Of several ways the others stay.
+        self.routes.retain(|_, route| {
+            let has_way = route.ways.iter().any(|way| is_up(way.interface));
+            !route.is_of(index) && route.ways.is_empty() || has_way || stays(route)
+        });
     }
     /// Changes the entry of an address by `change`.
     ///
@@ -259,14 +267,26 @@ impl Configuration {
     pub fn find_route(&self, flow: &RouteFlow, now_ns: u64) -> Result<(TableId, &Route), NoRoute> {
         let accept = |route: &Route| {
             let is_local = matches!(route.kind, RouteKind::Local);
-            let is_up = self.interface(route.interface).is_some_and(Interface::is_up);
-            (is_local || is_up && flow.interface.is_none_or(|bound| bound == route.interface))
+            (is_local || self.way(route, flow.interface, || 0).is_some())
                 && route.expires_ns.is_none_or(|end| end > now_ns)
         };
         match self.rules.changed(Family::of(flow.destination)) {
             None => self.routes.find(flow.destination, accept).ok_or(NoRoute::Missing),
             Some(list) => self.find_by_rules(list, flow, accept),
         }
+    }
+    /// Returns the interface and the next hop of a packet of a route, through an interface that is up, and through `bound` if given.
+    /// The hash of the destination chooses among several ways.
+    pub fn way(
+        &self,
+        route: &Route,
+        bound: Option<InterfaceIndex>,
+        hash: impl FnOnce() -> u64,
+    ) -> Option<(InterfaceIndex, Option<IpAddr>)> {
+        route.way(hash, |index| {
+            bound.is_none_or(|bound| bound == index)
+                && self.interface(index).is_some_and(Interface::is_up)
+        })
     }
     #[cold]
     fn find_by_rules(

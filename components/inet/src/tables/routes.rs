@@ -69,6 +69,21 @@ pub struct Route {
     pub scope: Option<u8>,
     /// A user said that the gateway is a neighbour.
     pub is_on_link: bool,
+    /// The ways of a route of several: interface, gateway and the field before are those of the first. Empty for one way.
+    pub ways: Vec<RouteWay>,
+}
+
+/// One of several ways of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
+pub struct RouteWay {
+    /// The interface.
+    pub interface: InterfaceIndex,
+    /// The next hop; none if destinations are neighbours.
+    pub gateway: Option<IpAddr>,
+    /// A user said that the gateway is a neighbour.
+    pub is_on_link: bool,
+    /// Its share of the destinations, from 1 to 256.
+    pub weight: u16,
 }
 
 /// Parties that make routes.
@@ -96,11 +111,36 @@ impl Route {
             expires_ns: None,
             scope: None,
             is_on_link: false,
+            ways: Vec::new(),
         }
     }
     /// Returns a route to `destination` through `gateway`.
     pub fn through(gateway: IpAddr, destination: Prefix, interface: InterfaceIndex) -> Route {
         Route { gateway: Some(gateway), ..Route::on_link(destination, interface) }
+    }
+    /// Returns the interface and the next hop of a packet whose destination has this hash: of several ways that `is_open` accepts,
+    /// each gets its share of the hashes. `None` without such a way.
+    pub fn way(
+        &self,
+        hash: impl FnOnce() -> u64,
+        is_open: impl Fn(InterfaceIndex) -> bool,
+    ) -> Option<(InterfaceIndex, Option<IpAddr>)> {
+        if self.ways.is_empty() {
+            return is_open(self.interface).then_some((self.interface, self.gateway));
+        }
+        let open = || self.ways.iter().filter(|way| is_open(way.interface));
+        let total: u64 = open().map(|way| u64::from(way.weight)).sum();
+        let mut place = hash().checked_rem(total)?;
+        let found = open().find(|way| {
+            let is_it = place < u64::from(way.weight);
+            place = place.saturating_sub(way.weight.into());
+            is_it
+        });
+        found.map(|way| (way.interface, way.gateway))
+    }
+    /// Returns whether a way of the route leads through an interface.
+    pub fn leads_through(&self, interface: InterfaceIndex) -> bool {
+        self.interface == interface || self.ways.iter().any(|way| way.interface == interface)
     }
     /// Returns whether the route belongs to an interface. One of IPv4 that leads nowhere has none; of IPv6, it is loopback's.
     pub fn is_of(&self, interface: InterfaceIndex) -> bool {
@@ -249,7 +289,7 @@ impl Routes {
 
 fn is_same(one: &Route, other: &Route) -> bool {
     let key = |route: &Route| (route.metric, route.interface, route.gateway, route.kind);
-    one.destination == other.destination && key(one) == key(other)
+    one.destination == other.destination && key(one) == key(other) && one.ways == other.ways
 }
 
 #[cfg(test)]
@@ -288,6 +328,23 @@ mod tests {
         assert!(routes.find("8.8.8.8".parse().unwrap(), on_two).is_none());
         routes.retain(|_, route| route.interface == two);
         assert_eq!(routes.iter().count(), 1);
+    }
+
+    #[test]
+    fn ways_have_their_shares_of_the_destinations() {
+        let (one, two) = (InterfaceIndex(2), InterfaceIndex(3));
+        let way =
+            |interface, weight| RouteWay { interface, gateway: None, is_on_link: false, weight };
+        let ways = vec![way(one, 1), way(two, 3)];
+        let route = Route { ways, ..Route::on_link(prefix("10.0.0.0", 8), one) };
+        let chosen = |hash, open: &[InterfaceIndex]| {
+            route.way(|| hash, |interface| open.contains(&interface)).map(|(found, _)| found)
+        };
+        let all = (0..8).map(|hash| chosen(hash, &[one, two]).unwrap());
+        let expected = [one, two, two, two, one, two, two, two];
+        assert!(all.eq(expected));
+        assert_eq!(chosen(5, &[one]), Some(one));
+        assert_eq!(chosen(5, &[]), None);
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub use changes::{
 pub use parameters::{InterfaceParameter, NetworkParameter, ParameterScope};
 pub use records::{
     AddressRecord, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord, MembershipRecord,
-    NeighbourRecord, RouteMetrics, RouteRecord, SocketProtocol, SocketRecord, SocketTimer,
-    TableRecord, TunnelRecord, number,
+    NeighbourRecord, RouteMetrics, RouteRecord, RouteWayRecord, SocketProtocol, SocketRecord,
+    SocketTimer, TableRecord, TunnelRecord, number,
 };
 pub use rules::RuleRecord;
 

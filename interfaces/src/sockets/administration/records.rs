@@ -318,8 +318,25 @@ pub struct RouteRecord {
     pub metrics: RouteMetrics,
     /// The gateway counts as a neighbour, whatever the routes say (`RTNH_F_ONLINK`).
     pub is_on_link: bool,
+    /// The ways of a route of several (`RTA_MULTIPATH`), of which the first has the interface and the gateway above; else empty.
+    pub ways: Vec<RouteWayRecord>,
     /// Seconds until it ends; `None` for never.
     pub expires_s: Option<u32>,
+}
+
+/// One of several ways of a route (`struct rtnexthop`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Marshal)]
+pub struct RouteWayRecord {
+    /// Number of the interface. In a request zero leaves it to the gateway.
+    pub interface: u32,
+    /// Next hop.
+    pub gateway: Option<IpAddr>,
+    /// The gateway counts as a neighbour, whatever the routes say (`RTNH_F_ONLINK`).
+    pub is_on_link: bool,
+    /// The interface is down (`RTNH_F_DEAD`). A request leaves it out.
+    pub is_dead: bool,
+    /// The share of the destinations, from 1 to 256.
+    pub weight: u16,
 }
 
 /// A routing table.

@@ -283,8 +283,9 @@ structures! {
     }
     RouteRecord {
         table destination prefix_length kind scope protocol interface gateway preferred_source
-        metric metrics is_on_link expires_s
+        metric metrics is_on_link ways expires_s
     }
+    RouteWayRecord { interface gateway is_on_link is_dead weight }
     TableRecord { is_version6 number }
     NeighbourRecord {
         interface address mac state is_router used_ms confirmed_ms updated_ms probes

@@ -114,7 +114,7 @@ impl NetworkAdministration for StackAdministration {
             let mut all: Vec<_> = all.collect();
             all.sort_by_key(|(table, route)| (*table, records::place(route)));
             let all = all.into_iter();
-            all.map(|(table, route)| records::route(table, route, now_ns)).collect()
+            all.map(|one| records::listed(&view.configuration, one, now_ns)).collect()
         })
     }
     fn tables(&self) -> Vec<TableRecord> {

@@ -4,15 +4,16 @@ use crate::{
     base::address::{AddressScope, Prefix},
     service::{inet::Inet, links::LinkDetails},
     tables::{
+        configuration::Configuration,
         interface::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex},
-        routes::{Route, RouteKind, TableId},
+        routes::{Route, RouteKind, RouteWay, TableId},
     },
 };
 use alloc::vec::Vec;
 use core::{cmp::Reverse, net::IpAddr};
 use interfaces::sockets::{
     AddressRecord, LinkCounts, LinkGroupRecord, LinkKind, LinkRecord, MembershipRecord,
-    RouteRecord, number,
+    RouteRecord, RouteWayRecord, number,
 };
 use packet::{
     ethernet::{MacAddress, is_group},
@@ -230,7 +231,31 @@ pub(super) fn route(table: TableId, route: &Route, now_ns: u64) -> RouteRecord {
         metric: route.metric,
         metrics: route.metrics,
         is_on_link: route.is_on_link,
+        ways: route.ways.iter().map(way).collect(),
         expires_s: left_s(route.expires_ns, now_ns),
+    }
+}
+
+/// Describes a route in a configuration: of several ways it tells those whose interface is down.
+pub(super) fn listed(
+    all: &Configuration,
+    (table, one): (TableId, &Route),
+    now_ns: u64,
+) -> RouteRecord {
+    let mut record = route(table, one, now_ns);
+    for way in &mut record.ways {
+        way.is_dead = !all.interface(index(way.interface)).is_some_and(Interface::is_up);
+    }
+    record
+}
+
+fn way(way: &RouteWay) -> RouteWayRecord {
+    RouteWayRecord {
+        interface: way.interface.0,
+        gateway: way.gateway,
+        is_on_link: way.is_on_link,
+        is_dead: false,
+        weight: way.weight,
     }
 }
 

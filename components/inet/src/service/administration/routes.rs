@@ -7,12 +7,15 @@ use crate::{
     tables::{
         configuration::Configuration,
         interface::InterfaceIndex,
-        routes::{Route, RouteError, RouteKind, TableId},
+        routes::{Route, RouteError, RouteKind, RouteWay, TableId},
         rules::{RouteFlow, SenderTraits},
     },
 };
+use alloc::vec::Vec;
 use core::net::IpAddr;
-use interfaces::sockets::{AdministrationError, EntryMode, RouteQuery, RouteRecord, number};
+use interfaces::sockets::{
+    AdministrationError, EntryMode, RouteQuery, RouteRecord, RouteWayRecord, number,
+};
 
 impl From<RouteError> for AdministrationError {
     fn from(error: RouteError) -> AdministrationError {
@@ -119,7 +122,12 @@ fn route_of(all: &Configuration, record: &RouteRecord) -> Result<Route, Administ
     {
         return Err(AdministrationError::SourceInvalid);
     }
-    let interface = interface_of(all, record, kind)?;
+    let ways = record.ways.iter().map(|way| way_of(all, record, kind, way));
+    let ways = ways.collect::<Result<Vec<_>, _>>()?;
+    let interface = match ways.first() {
+        Some(first) => first.interface,
+        None => interface_of(all, record, kind)?,
+    };
     Ok(Route {
         destination: prefix,
         kind,
@@ -132,6 +140,32 @@ fn route_of(all: &Configuration, record: &RouteRecord) -> Result<Route, Administ
         expires_ns: None,
         scope: Some(record.scope),
         is_on_link: record.is_on_link,
+        ways,
+    })
+}
+
+/// Returns one of several ways of a route that is to be added.
+fn way_of(
+    all: &Configuration,
+    record: &RouteRecord,
+    kind: RouteKind,
+    way: &RouteWayRecord,
+) -> Result<RouteWay, AdministrationError> {
+    if !kind.has_interface() {
+        return Err(AdministrationError::Invalid);
+    }
+    let alone = RouteRecord {
+        interface: Some(way.interface).filter(|index| *index != 0),
+        gateway: way.gateway,
+        is_on_link: way.is_on_link,
+        ways: Vec::new(),
+        ..record.clone()
+    };
+    Ok(RouteWay {
+        interface: interface_of(all, &alone, kind)?,
+        gateway: way.gateway,
+        is_on_link: way.is_on_link,
+        weight: way.weight,
     })
 }
 
@@ -180,14 +214,56 @@ pub(super) fn remove(inet: &Inet, record: &RouteRecord) -> Result<(), Administra
                 && (record.protocol == 0 || record.protocol == one.protocol)
                 && (record.scope == number::SCOPE_NOWHERE
                     || record.scope == records::route_scope(one))
-                && record.interface.is_none_or(|index| index == one.interface.0)
-                && record.gateway.is_none_or(|gateway| Some(gateway) == one.gateway)
+                && names_way(record, one)
+                && (record.ways.is_empty() || are_ways(&record.ways, &one.ways))
                 && record.preferred_source.is_none_or(|source| Some(source) == one.preferred_source)
         };
         let found = all.routes.to(table, prefix).iter().find(fits).cloned();
         let found = found.ok_or(AdministrationError::NoRoute)?;
-        Ok(all.routes.remove(table, &found)?)
+        all.routes.remove(table, &found)?;
+        match without_way(record, found) {
+            Some(rest) => Ok(all.routes.add_first(table, rest)?),
+            None => Ok(()),
+        }
     })
+}
+
+/// Returns whether the way that a request names, if it does, is one of a route. Of several ways of IPv4 the first counts.
+fn names_way(record: &RouteRecord, route: &Route) -> bool {
+    let is_it = |interface: InterfaceIndex, gateway: Option<IpAddr>| {
+        record.interface.is_none_or(|index| index == interface.0)
+            && record.gateway.is_none_or(|wanted| Some(wanted) == gateway)
+    };
+    let has_more = record.destination.is_ipv6() && record.ways.is_empty();
+    is_it(route.interface, route.gateway)
+        || has_more && route.ways.iter().any(|way| is_it(way.interface, way.gateway))
+}
+
+/// Returns a route of IPv6 without the way that a request names by its gateway; `None` if that is the whole route
+/// (`ip6_route_del`).
+fn without_way(record: &RouteRecord, mut route: Route) -> Option<Route> {
+    let gateway = record.gateway.filter(|gateway| gateway.is_ipv6() && record.ways.is_empty())?;
+    let place = route.ways.iter().position(|way| {
+        way.gateway == Some(gateway)
+            && record.interface.is_none_or(|index| index == way.interface.0)
+    });
+    route.ways.remove(place?);
+    let first = *route.ways.first()?;
+    (route.interface, route.gateway) = (first.interface, first.gateway);
+    route.is_on_link = first.is_on_link;
+    if route.ways.len() == 1 {
+        route.ways.clear();
+    }
+    Some(route)
+}
+
+/// Returns whether the ways that a request names are those of a route (`fib_nh_match`).
+fn are_ways(wanted: &[RouteWayRecord], ways: &[RouteWay]) -> bool {
+    let is_one = |(wanted, way): (&RouteWayRecord, &RouteWay)| {
+        (wanted.interface == 0 || wanted.interface == way.interface.0)
+            && wanted.gateway.is_none_or(|gateway| Some(gateway) == way.gateway)
+    };
+    wanted.len() == ways.len() && wanted.iter().zip(ways).all(is_one)
 }
 
 fn send_error(error: SendError) -> AdministrationError {

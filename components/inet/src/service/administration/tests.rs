@@ -135,6 +135,7 @@ fn through(gateway: &str) -> RouteRecord {
         metric: 0,
         metrics: RouteMetrics::default(),
         is_on_link: false,
+        ways: Vec::new(),
         expires_s: None,
     }
 }

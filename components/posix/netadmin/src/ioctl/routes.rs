@@ -5,6 +5,7 @@ use crate::{
     base::{INET, METRIC6, NAME_BYTES, arp, link_named, link_numbered, mask4, text},
     wire::Fields,
 };
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use interfaces::sockets::{
     EntryMode, NeighbourRecord, NetworkAdministration, NetworkChange, RouteMetrics, RouteQuery,
@@ -134,6 +135,7 @@ pub(super) fn change4(
         metric,
         metrics,
         is_on_link: false,
+        ways: Vec::new(),
         expires_s: None,
     };
     apply(network, way, route)
@@ -189,6 +191,7 @@ pub(super) fn change6(
         metric,
         metrics: RouteMetrics::default(),
         is_on_link: false,
+        ways: Vec::new(),
         expires_s: None,
     };
     apply(network, way, route)

@@ -29,6 +29,7 @@ pub(crate) mod kind {
     pub(crate) const NEW_NEIGHBOUR_TABLE: u16 = 64;
     pub(crate) const GET_NEIGHBOUR_TABLE: u16 = 66;
     pub(crate) const NEW_SETTINGS: u16 = 80;
+    pub(crate) const DELETE_SETTINGS: u16 = 81;
     pub(crate) const GET_SETTINGS: u16 = 82;
     pub(crate) const GET_NEXT_HOP: u16 = 106;
     pub(crate) const GET_NEXT_HOP_BUCKET: u16 = 118;

@@ -10,7 +10,9 @@ mod rule;
 mod settings;
 
 pub use link::{CHANGEABLE, is_valid_name};
-pub use notice::{Notification, notification};
+#[cfg(test)]
+pub(crate) use notice::notification;
+pub use notice::{Notification, notifications};
 
 use crate::{
     NetErrno,

@@ -1,7 +1,7 @@
 //! Notices of changes, for programs that listen to groups (`ip monitor`).
-use super::{address, inquiry::kind, link, neighbour, routes, rule};
+use super::{address, inquiry::kind, link, neighbour, routes, rule, settings};
 use crate::{
-    base::{INET, family_of},
+    base::{INET, INET6, family_of},
     wire::{Reply, flag},
 };
 use alloc::vec::Vec;
@@ -18,6 +18,8 @@ mod group {
     pub(super) const ADDRESS6: u32 = 9;
     pub(super) const ROUTE6: u32 = 11;
     pub(super) const RULE6: u32 = 19;
+    pub(super) const SETTINGS4: u32 = 24;
+    pub(super) const SETTINGS6: u32 = 25;
 }
 
 /// A message to the listeners of a group.
@@ -37,8 +39,25 @@ fn rule_group(rule: &RuleRecord) -> u32 {
     if rule.is_version6 { group::RULE6 } else { group::RULE4 }
 }
 
+/// Returns the messages that tell of a change: of an interface that comes or goes also its settings (`RTNLGRP_IPV4_NETCONF`).
+pub fn notifications(notice: &NetworkNotice) -> Vec<Notification> {
+    let reply = Reply::default();
+    let of_families = |describe: fn(Reply, u8, u32) -> Vec<u8>, index| {
+        [(group::SETTINGS4, INET), (group::SETTINGS6, INET6)]
+            .map(|(group, family)| Notification { group, message: describe(reply, family, index) })
+    };
+    let mut all = Vec::from([notification(notice)]);
+    match notice {
+        // All flags of a new interface have changed.
+        NetworkNotice::Link(one, u32::MAX) => all.extend(of_families(settings::of_new, one.index)),
+        NetworkNotice::LinkGone(one) => all.extend(of_families(settings::of_gone, one.index)),
+        _ => {}
+    }
+    all
+}
+
 /// Returns the message that tells of a change.
-pub fn notification(notice: &NetworkNotice) -> Notification {
+pub(crate) fn notification(notice: &NetworkNotice) -> Notification {
     let reply = Reply::default();
     let replaced = Reply { flags: flag::REPLACE, ..reply };
     let (group, message) = match notice {

@@ -8,13 +8,13 @@ use super::inquiry::{Filtering, Inquiry, kind};
 use crate::{
     NetErrno,
     base::{ExplainedErrno, INET, INET6, METRIC6, family_of, octets, unspecified},
-    wire::{Attributes, Draft, Fields, Reply},
+    wire::{ATTRIBUTE_BYTES, Attributes, Draft, Fields, Reply},
 };
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use interfaces::sockets::{
-    AdministrationError, CongestionControl, NetworkChange, RouteMetrics, RouteRecord, TableRecord,
-    number,
+    AdministrationError, CongestionControl, NetworkChange, RouteMetrics, RouteRecord,
+    RouteWayRecord, TableRecord, number,
 };
 
 pub(super) const HEAD: usize = 12;
@@ -46,6 +46,10 @@ pub(super) const CLONED: u32 = 0x200;
 const PREFIX: u32 = 0x800;
 /// `RTNH_F_ONLINK`, `RTNH_F_LINKDOWN`, `RTNH_F_DEAD`.
 const ON_LINK: u32 = 4;
+const LINK_DOWN: u8 = 16;
+const DEAD: u8 = 1;
+/// Bytes of `struct rtnexthop`.
+const WAY_HEAD: usize = 8;
 /// `RT_TABLE_COMPAT`, for tables whose number is no byte.
 const COMPATIBLE: u8 = 252;
 /// The greatest MTU and segment that metrics keep, and the features that Linux 6.1 knows.
@@ -123,7 +127,8 @@ pub(super) fn describe(reply: Reply, kind: u16, route: &RouteRecord) -> Vec<u8> 
         route.scope,
         route.kind,
     ];
-    let flags = if route.is_on_link { ON_LINK } else { 0 };
+    let is_on_link = route.is_on_link && route.ways.is_empty();
+    let flags = if is_on_link { ON_LINK } else { 0 };
     let mut draft = reply.begin(kind).put(&head).put(&flags.to_le_bytes());
     draft.u32(attribute::TABLE, route.table);
     if route.prefix_length > 0 {
@@ -141,11 +146,15 @@ pub(super) fn describe(reply: Reply, kind: u16, route: &RouteRecord) -> Vec<u8> 
     if family == INET6 {
         metrics(&mut draft, route);
     }
-    if let Some(gateway) = route.gateway {
-        draft.attribute(attribute::GATEWAY, &octets(gateway));
-    }
-    if let Some(interface) = route.interface {
-        draft.u32(attribute::OUTPUT, interface);
+    if route.ways.is_empty() {
+        if let Some(gateway) = route.gateway {
+            draft.attribute(attribute::GATEWAY, &octets(gateway));
+        }
+        if let Some(interface) = route.interface {
+            draft.u32(attribute::OUTPUT, interface);
+        }
+    } else {
+        ways(&mut draft, &route.ways);
     }
     if family == INET6 {
         draft.u32(attribute::METRIC, route.metric);
@@ -155,6 +164,62 @@ pub(super) fn describe(reply: Reply, kind: u16, route: &RouteRecord) -> Vec<u8> 
         draft.u8(attribute::PREFERENCE, 0);
     }
     draft.finish()
+}
+
+/// Adds `RTA_MULTIPATH`: a `struct rtnexthop` with its attributes for each way.
+fn ways(draft: &mut Draft, ways: &[RouteWayRecord]) {
+    let nest = draft.nest(attribute::MULTIPATH);
+    for way in ways {
+        let gateway = way.gateway.map(octets);
+        let of_gateway = gateway.as_ref().map_or(0, |octets| ATTRIBUTE_BYTES + octets.len());
+        let mut flags = if way.is_on_link { ON_LINK as u8 } else { 0 };
+        if way.is_dead {
+            flags |= DEAD | LINK_DOWN;
+        }
+        let length = (WAY_HEAD + of_gateway) as u16;
+        draft.bytes(&length.to_le_bytes());
+        draft.bytes(&[flags, way.weight.saturating_sub(1) as u8]);
+        draft.bytes(&way.interface.to_le_bytes());
+        if let Some(gateway) = gateway {
+            draft.attribute(attribute::GATEWAY, &gateway);
+        }
+    }
+    draft.end(nest);
+}
+
+/// Reads `RTA_MULTIPATH` (`fib_get_nhs`, `ip6_route_multipath_add`).
+fn read_ways(family: u8, value: &[u8]) -> Result<Vec<RouteWayRecord>, ExplainedErrno> {
+    let extra = "Invalid nexthop configuration - extra data after nexthop";
+    let (mut rest, mut all) = (value, Vec::new());
+    while !rest.is_empty() {
+        let fields = Fields(rest);
+        let length = usize::from(fields.u16(0).unwrap_or(0));
+        let body = rest.get(WAY_HEAD..length).ok_or(NetErrno::EINVAL.saying(extra))?;
+        let flags = fields.u8(2).unwrap_or(0);
+        if flags & (DEAD | LINK_DOWN) != 0 && family == INET {
+            let text = "Invalid flags for nexthop - can not contain DEAD or LINKDOWN";
+            return Err(NetErrno::EINVAL.saying(text));
+        }
+        let attributes = Attributes::after(body, 0);
+        let has = |number| attributes.find(number).is_some();
+        if has(attribute::VIA) || has(attribute::ENCAPSULATION) {
+            return Err(NetErrno::EOPNOTSUPP.into());
+        }
+        let gateway = attributes.address(attribute::GATEWAY, family)?;
+        all.push(RouteWayRecord {
+            interface: fields.u32(4).unwrap_or(0),
+            gateway: gateway.filter(|gateway| !gateway.is_unspecified()),
+            is_on_link: u32::from(flags) & ON_LINK != 0,
+            is_dead: false,
+            weight: u16::from(fields.u8(3).unwrap_or(0)) + 1,
+        });
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    if all.is_empty() {
+        let text = "Invalid nexthop configuration - no valid nexthops";
+        return Err(NetErrno::EINVAL.saying(if family == INET { extra } else { text }));
+    }
+    Ok(all)
 }
 
 /// The entries that a dump wants.
@@ -265,17 +330,20 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, ExplainedErrno> {
     if byte(7) > KIND_LAST {
         return Err(NetErrno::EINVAL.into());
     }
-    // Routes by source or service, of several ways, and through tunnels, do not exist.
+    // Routes by source or service, and through tunnels, do not exist.
     let has = |number| attributes.find(number).is_some();
-    let is_foreign = has(attribute::MULTIPATH)
-        || has(attribute::VIA)
-        || has(attribute::ENCAPSULATION)
-        || has(attribute::NEXT_HOP);
+    let is_foreign =
+        has(attribute::VIA) || has(attribute::ENCAPSULATION) || has(attribute::NEXT_HOP);
     if is_foreign || byte(2) != 0 || byte(3) != 0 {
         return Err(NetErrno::EOPNOTSUPP.into());
     }
     let inner = attributes.find(attribute::METRICS).map(Attributes::within);
     let table = attributes.u32(attribute::TABLE).unwrap_or(byte(4).into());
+    let ways = attributes.find(attribute::MULTIPATH).filter(|value| !value.is_empty());
+    let ways = ways.map_or(Ok(Vec::new()), |value| read_ways(family, value))?;
+    let first = ways.first().copied();
+    let interface = attributes.u32(attribute::OUTPUT).filter(|index| *index != 0);
+    let gateway = one(attribute::GATEWAY)?.filter(|gateway| !gateway.is_unspecified());
     Ok(RouteRecord {
         table: if table == 0 { number::TABLE_MAIN } else { table },
         destination: one(attribute::DESTINATION)?.unwrap_or(unspecified(family)),
@@ -283,12 +351,14 @@ fn read(inquiry: &Inquiry<'_>) -> Result<RouteRecord, ExplainedErrno> {
         kind: byte(7),
         scope: byte(6),
         protocol: byte(5),
-        interface: attributes.u32(attribute::OUTPUT).filter(|index| *index != 0),
-        gateway: one(attribute::GATEWAY)?.filter(|gateway| !gateway.is_unspecified()),
+        interface: first.map_or(interface, |way| Some(way.interface).filter(|index| *index != 0)),
+        gateway: first.map_or(gateway, |way| way.gateway),
         preferred_source: one(attribute::PREFERRED_SOURCE)?,
         metric: attributes.u32(attribute::METRIC).unwrap_or(0),
         metrics: inner.map_or(Ok(RouteMetrics::default()), read_metrics)?,
-        is_on_link: head.u32(8).unwrap_or(0) & ON_LINK != 0,
+        is_on_link: first.map_or(head.u32(8).unwrap_or(0) & ON_LINK != 0, |way| way.is_on_link),
+        // One way is a route as all others.
+        ways: if ways.len() > 1 { ways } else { Vec::new() },
         expires_s: None,
     })
 }

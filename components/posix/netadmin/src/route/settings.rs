@@ -51,6 +51,22 @@ fn describe(
     (number, scope): (i32, ParameterScope),
 ) -> Vec<u8> {
     let of = |conf| value(inquiry.network, NetworkParameter::Conf(scope, conf));
+    described(reply, family, number, of)
+}
+
+/// Tells the settings of a new interface: those that are told here are off in each one, and stay so.
+pub(super) fn of_new(reply: Reply, family: u8, index: u32) -> Vec<u8> {
+    described(reply, family, index as i32, |_| 0)
+}
+
+/// Tells that an interface has no settings any more.
+pub(super) fn of_gone(reply: Reply, family: u8, index: u32) -> Vec<u8> {
+    let mut draft = reply.begin(kind::DELETE_SETTINGS).put(&[family, 0, 0, 0]);
+    draft.u32(attribute::INTERFACE, index);
+    draft.finish()
+}
+
+fn described(reply: Reply, family: u8, number: i32, of: impl Fn(Conf) -> u32) -> Vec<u8> {
     let mut draft = reply.begin(kind::NEW_SETTINGS).put(&[family, 0, 0, 0]);
     draft.u32(attribute::INTERFACE, number as u32);
     if family == INET {

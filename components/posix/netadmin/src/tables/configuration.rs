@@ -1,14 +1,14 @@
 //! Interfaces, addresses, routes, neighbours and groups.
 use super::{digits6, pad};
 use crate::base::{arp, colons, mask4};
-use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, vec, vec::Vec};
 use core::{
     fmt::Write,
     net::{IpAddr, Ipv4Addr},
 };
 use interfaces::sockets::{
     LinkKind, LinkRecord, MembershipRecord, NetworkAdministration, RouteMetrics, RouteRecord,
-    number,
+    RouteWayRecord, number,
 };
 
 /// Writes to a text, which cannot fail.
@@ -129,11 +129,25 @@ pub fn routes4(network: &dyn NetworkAdministration) -> String {
     text
 }
 
+/// Returns a route of several ways as one of each.
+fn each_way(route: RouteRecord) -> Vec<RouteRecord> {
+    if route.ways.is_empty() {
+        return vec![route];
+    }
+    let one = |way: &RouteWayRecord| RouteRecord {
+        interface: Some(way.interface),
+        gateway: way.gateway,
+        ways: Vec::new(),
+        ..route.clone()
+    };
+    route.ways.iter().map(one).collect()
+}
+
 /// Returns `/proc/net/ipv6_route`: all tables of IPv6.
 pub fn routes6(network: &dyn NetworkAdministration) -> String {
     let links = names(network);
     let mut text = String::new();
-    let mut routes = network.routes();
+    let mut routes: Vec<_> = network.routes().into_iter().flat_map(each_way).collect();
     routes.sort_by_key(|route| (route.destination, route.prefix_length, route.metric));
     for route in &routes {
         let IpAddr::V6(destination) = route.destination else { continue };

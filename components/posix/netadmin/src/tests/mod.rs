@@ -99,6 +99,7 @@ pub(super) fn route(destination: &str, prefix_length: u8) -> RouteRecord {
         metric: 0,
         metrics: RouteMetrics::default(),
         is_on_link: false,
+        ways: Vec::new(),
         expires_s: None,
     }
 }

@@ -12,7 +12,7 @@ mod writer;
 
 pub(crate) use reader::{Attributes, Fields, NetlinkMessage, NetlinkMessages};
 pub use writer::Quote;
-pub(crate) use writer::{Draft, HEADER_BYTES, Reply};
+pub(crate) use writer::{ATTRIBUTE_BYTES, Draft, HEADER_BYTES, Reply};
 
 /// Flags of a message (`NLM_F_*`), and types that all protocols share (`NLMSG_*`).
 pub(crate) mod flag {

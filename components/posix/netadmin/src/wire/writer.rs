@@ -114,6 +114,10 @@ impl Draft {
         bytes.push(0);
         self.attribute(number, &bytes);
     }
+    /// Adds bytes without the head of an attribute, within a nested one.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
     /// Adds numbers of four bytes.
     pub(crate) fn words(&mut self, number: u16, values: &[u32]) {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

@@ -77,8 +77,9 @@ struct Teller;
 
 impl AdministrationObserver for Teller {
     fn changed(&self, notice: &NetworkNotice) {
-        let told = route::notification(notice);
-        broadcast(NetlinkProtocol::Route, &Parcel::of_kernel(told.message, told.group), 0);
+        for told in route::notifications(notice) {
+            broadcast(NetlinkProtocol::Route, &Parcel::of_kernel(told.message, told.group), 0);
+        }
     }
     fn missed(&self) {
         let listens = |socket: &Arc<NetlinkSocket>| {
