@@ -16,12 +16,12 @@ lock_class! {
     static HANDED = "network.handed";
 }
 
-/// How often a packet was brought to a stack.
+/// The number of stacks that a packet was brought to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
-    /// Never.
+    /// None.
     First,
-    /// Once, and that stack has died.
+    /// One, which has died.
     Again,
 }
 
