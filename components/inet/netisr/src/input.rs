@@ -16,6 +16,8 @@ lock_class! {
 const WAITING_MAX: usize = 1000;
 /// Packets of one call into the stack, at most: afterwards their buffers are lent again.
 const BATCH: usize = 64;
+/// Packets for which an empty list keeps the memory.
+const KEPT: usize = 2 * BATCH;
 
 /// A packet that waits for a netisr, and the number of its card.
 pub struct WaitingPacket {
@@ -75,6 +77,9 @@ pub fn serve(inet: &Inet, queue: &InputQueue, cards: &[Arc<Card>]) {
                 Some(card) => card.bring(inet, &mut batch, &mut tools),
                 None => batch.clear(),
             }
+        }
+        if taken.capacity() > KEPT {
+            taken = VecDeque::new();
         }
     }
 }

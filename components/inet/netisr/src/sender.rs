@@ -99,6 +99,10 @@ impl Sender {
                 let mut waiting = self.waiting.lock();
                 if waiting.is_busy || waiting.packets.is_empty() {
                     self.is_behind.store(waiting.is_busy, SeqCst);
+                    if waiting.packets.is_empty() && waiting.packets.capacity() > BATCH {
+                        // A burst's memory goes back.
+                        waiting.packets = VecDeque::new();
+                    }
                     return;
                 }
                 waiting.is_busy = true;
