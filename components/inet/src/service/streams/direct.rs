@@ -12,9 +12,9 @@ use crate::{
     service::inet::Inet,
 };
 use alloc::sync::Arc;
-use interfaces::sockets::Stream;
+use interfaces::sockets::{Stream, StreamOptions};
 use packet::{ipv4, ipv6};
-use tcp::TcpEvents;
+use tcp::{Connection, TcpEvents};
 
 /// The result of a try to send without a segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,13 @@ struct DirectTry {
     is_done: bool,
     /// The other end is to be looked at: its program may have read without telling, or it may send what it held back.
     is_awaited: bool,
+}
+
+/// An end of a connection, whose lock the caller holds.
+struct DirectEnd<'a> {
+    live: &'a mut LiveConnection,
+    stream: &'a Stream,
+    options: &'a StreamOptions,
 }
 
 impl Inet {
@@ -81,7 +88,8 @@ impl SocketState {
         live.connection.write_to(self.stream.counters().written);
         let length = live.connection.direct_length()?;
         let peer = live.peer_socket.upgrade()?;
-        let tried = peer.state.try_lock()?.take_directly(inet, (live, &self.stream), length);
+        let sender = DirectEnd { live, stream: &self.stream, options: &self.options };
+        let tried = peer.state.try_lock()?.take_directly(inet, sender, length);
         Some((peer, tried))
     }
     /// Takes `length` bytes of the other end of the connection, if nothing is in the way.
@@ -89,7 +97,7 @@ impl SocketState {
     fn take_directly(
         &mut self,
         inet: &Inet,
-        (sender, from): (&mut LiveConnection, &Stream),
+        mut sender: DirectEnd<'_>,
         length: u64,
     ) -> DirectTry {
         let mut tried = DirectTry::default();
@@ -98,32 +106,28 @@ impl SocketState {
             return tried;
         }
         let SocketRole::Live(live) = &mut self.role else { return tried };
-        let (stream, options, now_ns) = (&*self.stream, &self.options, inet.now_ns());
-        if let Some(segment) = sender.connection.owed_acknowledgement(now_ns) {
-            sender.count_direct(0);
-            let room = SocketState::room_of(stream, options);
-            let effect = live.connection.input(now_ns, &segment, room);
-            report(live, stream, effect.events);
-            tried.is_awaited = true;
-        }
-        if !live.connection.is_quiet() {
-            return tried;
-        }
+        let now_ns = inet.now_ns();
+        let mut receiver = DirectEnd { live, stream: &self.stream, options: &self.options };
+        tried.is_awaited = sender.acknowledge_to(&mut receiver, now_ns);
         let mut is_renewed = false;
-        tried.is_done =
-            sender.connection.hand_over(&mut live.connection, length, now_ns, |connection| {
+        if sender.live.connection.awaits_only_acknowledgement(&receiver.live.connection) {
+            receiver.note_reads(now_ns);
+            is_renewed = receiver.acknowledge_to(&mut sender, now_ns);
+        }
+        let DirectEnd { live, stream, options } = receiver;
+        let from = &mut sender.live.connection;
+        tried.is_done = from.is_quiet()
+            && live.connection.is_quiet()
+            && from.hand_over(&mut live.connection, length, now_ns, |connection| {
                 is_renewed = true;
-                let room = SocketState::room_of(stream, options);
-                connection.note_read(stream.counters().read, room);
-                tune(connection, stream, now_ns);
-                room
+                note_reads(connection, stream, options, now_ns)
             });
         if tried.is_done {
-            from.hand_over(stream, length);
-            sender.count_direct(length);
+            sender.stream.hand_over(stream, length);
+            sender.live.count_direct(length);
         }
         if inet.is_kept() {
-            sender.keep_words(from);
+            sender.live.keep_words(sender.stream);
             live.keep_words(stream);
         }
         if is_renewed {
@@ -131,6 +135,37 @@ impl SocketState {
             tried.is_awaited |= stream.await_room(memory);
         }
         tried
+    }
+}
+
+/// Takes notice of the reads of a program. Returns the room that they left.
+#[inline]
+fn note_reads(
+    connection: &mut Connection,
+    stream: &Stream,
+    options: &StreamOptions,
+    now_ns: u64,
+) -> u64 {
+    let room = SocketState::room_of(stream, options);
+    connection.note_read(stream.counters().read, room);
+    tune(connection, stream, now_ns);
+    room
+}
+
+impl DirectEnd<'_> {
+    #[inline]
+    fn note_reads(&mut self, now_ns: u64) {
+        note_reads(&mut self.live.connection, self.stream, self.options, now_ns);
+    }
+    /// Gives the acknowledgement that this end owes to the other end. Returns whether there was one.
+    #[inline]
+    fn acknowledge_to(&mut self, other: &mut DirectEnd<'_>, now_ns: u64) -> bool {
+        let Some(segment) = self.live.connection.owed_acknowledgement(now_ns) else { return false };
+        self.live.count_direct(0);
+        let room = SocketState::room_of(other.stream, other.options);
+        let effect = other.live.connection.input(now_ns, &segment, room);
+        report(other.live, other.stream, effect.events);
+        true
     }
 }
 

@@ -133,3 +133,33 @@ fn both_ends_send_at_once() {
         scope.spawn(|| work(&child));
     });
 }
+
+/// The segments that a connection cut leave a rest in flight, whose acknowledgement is delayed. It comes with the next write.
+#[test]
+fn an_acknowledgement_that_waits_does_not_keep_bytes_from_going_without_a_segment() {
+    const WRITE: usize = 65_536;
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    client.stream.set_send_limit(40 * WRITE);
+    child.stream.set_receive_limit_max(6 << 20);
+    let data: Vec<u8> = (0..WRITE).map(byte).collect();
+    let mut direct = 0;
+    for round in 0..20 {
+        let mut got = Vec::new();
+        for _ in 0..10 {
+            assert_eq!(client.write(&data), WRITE);
+            host.time.0.fetch_add(20_000, Ordering::Relaxed);
+            direct += usize::from(round >= 10 && client.stream.unacknowledged() == 0);
+        }
+        loop {
+            let part = child.read(WRITE);
+            host.time.0.fetch_add(20_000, Ordering::Relaxed);
+            if part.is_empty() {
+                break;
+            }
+            got.extend(part);
+        }
+        assert!(got == data.repeat(10), "round {round}");
+    }
+    assert_eq!(direct, 100, "writes that were acknowledged within the call");
+}

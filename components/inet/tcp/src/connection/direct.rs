@@ -25,13 +25,22 @@ impl Connection {
             && self.sender.is_resting()
     }
 
-    /// Returns the number of bytes that [`Connection::hand_over`] is to give to the other end; `None` if they have to go as segments:
-    /// this end is not quiet, has nothing to send, or holds bytes back.
+    /// Returns the number of bytes that [`Connection::hand_over`] is to give to the other end once this end is quiet; `None` if they
+    /// have to go as segments: this end has nothing to send, or holds bytes back.
     #[inline]
     pub fn direct_length(&self) -> Option<u64> {
         let length = self.send.written - self.send.nxt;
         let is_free = !self.settings.cork && !self.send.is_urgent() && !self.is_paced();
-        (length > 0 && is_free && self.is_quiet()).then_some(length)
+        (length > 0 && is_free).then_some(length)
+    }
+
+    /// Returns whether this end has sent bytes that are not acknowledged yet, and `peer`, the other end, has all of them. Then
+    /// [`Connection::owed_acknowledgement`] of that end makes this one quiet.
+    #[inline]
+    pub fn awaits_only_acknowledgement(&self, peer: &Connection) -> bool {
+        self.send.una != self.send.nxt
+            && self.send.origin == peer.receive.origin
+            && self.send.nxt == peer.receive.received
     }
 
     /// Returns the acknowledgement that this end owes, and sends it thereby; `None` if it owes none. The other end takes it in the
