@@ -98,6 +98,14 @@ struct Tail {
     used: usize,
 }
 
+impl Tail {
+    /// Lets the next bytes begin a frame of their own: they do not continue the last ones.
+    fn forget(&mut self) {
+        self.used = 0;
+        self.frames.clear();
+    }
+}
+
 /// The bytes of a stream socket that are under way.
 pub struct Stream {
     written: AtomicU64,
@@ -264,12 +272,16 @@ impl Stream {
         let written = self.written.load(Ordering::Relaxed);
         let (mut start, mut at) = (written, offset);
         if full > 0 {
-            for frame in frames.drain(..full) {
+            let mut all = frames.drain(..full);
+            if at > 0
+                && let Some(frame) = all.next()
+            {
                 let length = (PAGE_BYTES - at) as u32;
                 queue.push(start, PacketSegment { frame, offset: at as u32, length });
                 start += u64::from(length);
                 at = 0;
             }
+            start = queue.push_frames(start, all);
         }
         if let Some(frame) = frames.first() {
             queue.push_part(start, frame, at as u32, (rest - at) as u32);
@@ -277,28 +289,61 @@ impl Stream {
         self.written.store(written + count as u64, Ordering::Release);
         rest
     }
-    /// Appends parts of frames that others may read, too, such as those of the page cache (sendfile(2), splice(2)), and empties
-    /// `segments`. They may pass the room. The caller tells the stack afterwards.
+    /// Appends at most `most` bytes, as far as there is room, in frames that others may read, too, such as those of the page cache
+    /// (sendfile(2), splice(2)). `share(room, take)` gives parts of frames, `take(frame, offset, length)`, of at most `room` bytes,
+    /// and returns the number of bytes. It must not wait. Returns that number, too. The caller tells the stack afterwards.
     ///
     /// # Errors
     /// [`NoMemory`] if they must be copied, because the stack is in another world. Then nothing is appended.
-    pub fn write_segments(&self, segments: &mut Vec<PacketSegment>) -> Result<(), NoMemory> {
+    pub fn write_shared(
+        &self,
+        most: usize,
+        share: impl FnOnce(usize, &mut dyn FnMut(Frame, usize, usize)) -> usize,
+    ) -> Result<usize, NoMemory> {
         if let Some(source) = self.source.get() {
-            copy_to_source(&**source, segments)?;
+            return self.write_copied(&**source, most, share);
         }
         let mut tail = self.writing.lock();
-        // The next bytes must not continue the frame before these.
-        tail.used = 0;
-        tail.frames.clear();
+        let room = most.min(self.room());
+        if room == 0 {
+            return Ok(0);
+        }
+        tail.forget();
         let mut queue = self.send.lock();
         let mut written = self.written.load(Ordering::Relaxed);
-        for segment in segments.drain(..).filter(|segment| segment.length > 0) {
+        let count = share(room, &mut |frame, offset, length| {
+            let (offset, length) = (offset as u32, length as u32);
+            if length > 0 {
+                queue.push(written, PacketSegment { frame, offset, length });
+                written += u64::from(length);
+            }
+        });
+        self.written.store(written, Ordering::Release);
+        Ok(count)
+    }
+    /// Appends the same bytes in frames of `source`.
+    fn write_copied(
+        &self,
+        source: &dyn FrameSource,
+        most: usize,
+        share: impl FnOnce(usize, &mut dyn FnMut(Frame, usize, usize)) -> usize,
+    ) -> Result<usize, NoMemory> {
+        let mut segments = Vec::new();
+        let count = share(most.min(self.room()), &mut |frame, offset, length| {
+            let (offset, length) = (offset as u32, length as u32);
+            segments.push(PacketSegment { frame, offset, length });
+        });
+        copy_to_source(source, &mut segments)?;
+        self.writing.lock().forget();
+        let mut queue = self.send.lock();
+        let mut written = self.written.load(Ordering::Relaxed);
+        for segment in segments.into_iter().filter(|segment| segment.length > 0) {
             let length = u64::from(segment.length);
             queue.push(written, segment);
             written += length;
         }
         self.written.store(written, Ordering::Release);
-        Ok(())
+        Ok(count)
     }
 
     // The client's part: reading.

@@ -51,6 +51,47 @@ impl Queue {
         self.pieces.push_back(StreamPiece { start, segment });
         cost
     }
+    /// Adds whole frames, which no piece before has. Returns the place behind them.
+    pub(super) fn push_frames(
+        &mut self,
+        mut start: u64,
+        frames: impl Iterator<Item = Frame>,
+    ) -> u64 {
+        self.pieces.extend(frames.map(|frame| {
+            let piece = StreamPiece {
+                start,
+                segment: PacketSegment { frame, offset: 0, length: PAGE_BYTES as u32 },
+            };
+            start += PAGE_BYTES as u64;
+            piece
+        }));
+        start
+    }
+    /// Adds all pieces of `other`, whose places go on here, and empties it. Returns the bytes of memory that are held for them here;
+    /// `None` and does nothing if the last piece here could become longer.
+    fn append(&mut self, other: &mut Queue) -> Option<usize> {
+        let mut before = None;
+        if let (Some(last), Some(first)) = (self.pieces.back(), other.pieces.front()) {
+            before = Some(last.segment.frame.id());
+            if before == Some(first.segment.frame.id()) {
+                return None;
+            }
+        }
+        let mut frames = 0;
+        for piece in &other.pieces {
+            let frame = Some(piece.segment.frame.id());
+            frames += usize::from(frame != before);
+            before = frame;
+        }
+        self.pieces.append(&mut other.pieces);
+        Some(frames * PAGE_BYTES)
+    }
+    /// Returns whether the `length` bytes from `at` on are all that there are, in several pieces.
+    fn is_all(&self, at: u64, length: u64) -> bool {
+        self.pieces.len() > 1
+            && self.pieces.front().is_some_and(|first| first.start == at)
+            && self.pieces.back().is_some_and(|last| last.end() == at + length)
+    }
     /// Drops the pieces that end at `to` or before.
     pub(super) fn drop_before(&mut self, to: u64) {
         match self.pieces.iter().take_while(|piece| piece.end() <= to).count() {
@@ -77,6 +118,12 @@ pub(super) fn move_pieces(
     (mut at, mut start): (u64, u64),
     length: u64,
 ) -> usize {
+    if at == start
+        && from.is_all(at, length)
+        && let Some(held) = to.append(from)
+    {
+        return held;
+    }
     let (mut left, mut held) = (length, 0);
     while left > 0
         && let Some(first) = from.pieces.front_mut()

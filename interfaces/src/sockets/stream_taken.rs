@@ -27,15 +27,23 @@ impl TakenPieces {
             return;
         }
         let mut queue = queue.lock();
+        let mut count = 0;
+        let mut pieces = queue.pieces.iter();
+        let mut next = pieces.next();
         while self.bytes < wanted
-            && let Some(StreamPiece { segment, .. }) = queue.pieces.pop_front()
+            && let Some(StreamPiece { segment, .. }) = next
         {
-            let next = queue.pieces.front().map(|next| next.segment.frame.id());
-            let held = if next == Some(segment.frame.id()) { 0 } else { PAGE_BYTES };
+            next = pieces.next();
+            let is_last = next.is_none_or(|next| next.segment.frame.id() != segment.frame.id());
+            let held = if is_last { PAGE_BYTES } else { 0 };
             let (start, length) = (segment.offset as usize, segment.length as usize);
             self.parts.push(TakenPart { start, end: start + length, held });
-            self.frames.push(segment.frame);
             self.bytes += length;
+            count += 1;
+        }
+        match count {
+            1 => self.frames.extend(queue.pieces.pop_front().map(|piece| piece.segment.frame)),
+            _ => self.frames.extend(queue.pieces.drain(..count).map(|piece| piece.segment.frame)),
         }
     }
     /// Calls `copy(frames, offset, length)` for at most `most` bytes from `skip` on, with as many frames at once as follow each
@@ -97,6 +105,9 @@ impl TakenPieces {
         if used_up == 1 && self.parts.len() == 1 {
             self.parts.clear();
             self.frames.clear();
+        } else if used_up == self.parts.len() {
+            self.parts.clear();
+            Frame::release_all(self.frames.drain(..));
         } else if used_up > 0 {
             self.parts.drain(..used_up);
             Frame::release_all(self.frames.drain(..used_up));

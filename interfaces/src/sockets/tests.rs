@@ -65,6 +65,7 @@ enum Step {
     Write(usize),
     Carry(usize),
     Acknowledge(usize),
+    HandOver(usize),
     Read(usize),
 }
 
@@ -74,6 +75,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         size().prop_map(Step::Write),
         size().prop_map(Step::Carry),
         size().prop_map(Step::Acknowledge),
+        size().prop_map(Step::HandOver),
         size().prop_map(Step::Read),
     ];
     prop::collection::vec(step, 1..80)
@@ -101,6 +103,14 @@ proptest! {
                     let to = (near.counters().acked + size as u64).min(sent);
                     near.acknowledge(to);
                     prop_assert_eq!(near.counters().acked, to);
+                }
+                Step::HandOver(size) => {
+                    // What was carried is acknowledged before.
+                    near.acknowledge(sent);
+                    let length = size.min(near.unacknowledged());
+                    near.hand_over(&far, length as u64);
+                    sent += length as u64;
+                    prop_assert_eq!(near.counters().acked, sent);
                 }
                 Step::Read(size) => {
                     let found = read(&far, size);
@@ -199,7 +209,12 @@ fn frames_that_follow_each_other_are_read_at_once() {
     let data: Vec<u8> = (0..10_000).map(|at| at as u8).collect();
     write(&near, &data).unwrap();
     let apart = PacketSegment { frame: Frame::zeroed().unwrap(), offset: 100, length: 50 };
-    near.write_segments(&mut vec![apart.clone(), apart]).unwrap();
+    let shared = near.write_shared(1000, |room, take| {
+        assert_eq!(room, 1000);
+        (0..2).for_each(|_| take(apart.frame.clone(), 100, 50));
+        100
+    });
+    assert_eq!(shared, Ok(100));
     carry(&near, 0, usize::MAX, &far);
     let mut calls = Vec::new();
     let mut note = |frames: &[Frame], offset, length| {

@@ -8,14 +8,9 @@ use crate::{
         internet::{network::errno, settings::Flags},
     },
 };
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use interfaces::{
-    nic::PacketSegment,
-    sockets::{MoreData, Stream, StreamState},
-};
+use interfaces::sockets::{MoreData, Stream, StreamState};
 use linux_raw_sys::net;
-use rt::PAGE_BYTES;
 use vfs::{
     Errno,
     io::{Sink, Source},
@@ -135,14 +130,7 @@ impl InternetStream {
     fn put_bytes(&self, stream: &Stream, source: &mut dyn Source) -> Result<usize, Errno> {
         let most = source.remaining().min(STEP);
         if source.shares_frames() {
-            let room = most.min(stream.room());
-            let mut segments = Vec::with_capacity(room.div_ceil(PAGE_BYTES) + 1);
-            let count = source.share(room, &mut |frame, offset, length| {
-                let (offset, length) = (offset as u32, length as u32);
-                segments.push(PacketSegment { frame, offset, length });
-            });
-            stream.write_segments(&mut segments)?;
-            return Ok(count);
+            return Ok(stream.write_shared(most, |room, take| source.share(room, take))?);
         }
         stream.write(most, |frames, offset, length| source.take_into_frames(frames, offset, length))
     }
