@@ -3,7 +3,7 @@
 //! A file that is read puts its cached frames into a parcel as they are, shared and not copied; a
 //! file that is written copies from them once; a pipe keeps them.
 use super::buffer::{Mode, PipeSegment};
-use alloc::{collections::VecDeque, vec};
+use alloc::{collections::VecDeque, vec, vec::Vec};
 use rt::{PAGE_BYTES, memory::Frame};
 use vfs::{
     Errno, Principal,
@@ -150,6 +150,15 @@ impl Source for Emptying<'_> {
         true
     }
     fn share(&mut self, length: usize, take: &mut dyn FnMut(Frame, usize, usize)) -> usize {
+        if self.parcel.bytes <= length {
+            let Parcel { segments, bytes } = core::mem::take(&mut *self.parcel);
+            for PipeSegment { frame, start, length, .. } in
+                segments.first.into_iter().chain(segments.rest)
+            {
+                take(frame, start, length);
+            }
+            return bytes;
+        }
         let mut done = 0;
         while let Some(first) = self.parcel.segments.front().filter(|_| done < length) {
             let count = first.length.min(length - done);
@@ -233,6 +242,35 @@ impl Sink for Filling<'_> {
             Ok(count)
         })
     }
+    fn keep_frames(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        if offset >= PAGE_BYTES {
+            return self.put_frames(frames, offset, length);
+        }
+        let present = (frames.len() * PAGE_BYTES).saturating_sub(offset);
+        let length = length.min(self.remaining()).min(present);
+        let count = if length == 0 { 0 } else { (offset + length).div_ceil(PAGE_BYTES) };
+        let (mut start, mut left) = (offset, length);
+        let mut parts = frames.drain(..count).map(|frame| {
+            let length = left.min(PAGE_BYTES - start);
+            let part = PipeSegment { frame, start, length, mode: Mode::Stream };
+            (start, left) = (0, left - length);
+            part
+        });
+        let Parcel { segments, bytes } = &mut *self.parcel;
+        if segments.first.is_none() {
+            segments.first = parts.next();
+        }
+        segments.rest.extend(parts);
+        *bytes += length;
+        self.slots -= count;
+        self.bytes -= length;
+        Ok(length)
+    }
     fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
         let length = length.min(self.remaining()).min(PAGE_BYTES);
         if length > 0 {
@@ -267,6 +305,28 @@ mod tests {
         assert_eq!(frame.references(), 2);
         assert_eq!(bytes_of(&mut parcel), b"hello!");
         assert_eq!(frame.references(), 1);
+    }
+
+    #[test]
+    fn frames_are_kept_without_another_reference_and_shared_in_order() {
+        let pages: Vec<Frame> = (0..3).map(|_| Frame::zeroed().unwrap()).collect();
+        pages.iter().zip(1..).for_each(|(page, value)| _ = page.write(0, &[value; PAGE_BYTES]));
+        let mut kept = pages.clone();
+        let mut parcel = Parcel::new();
+        let mut filling = parcel.filling(4, 2 * PAGE_BYTES, NOBODY);
+        assert_eq!(filling.keep_frames(&mut kept, 4000, 3 * PAGE_BYTES), Ok(2 * PAGE_BYTES));
+        assert_eq!((kept.len(), filling.remaining()), (0, 0));
+        assert_eq!(filling.keep_frames(&mut pages.clone(), 0, 1), Ok(0));
+        assert!(pages.iter().all(|page| page.references() == 2));
+        let mut parts = Vec::new();
+        let mut note = |frame: Frame, start, length| parts.push((frame.id(), start, length));
+        assert_eq!(parcel.emptying(NOBODY).share(100, &mut note), 96 + 4);
+        assert_eq!(parcel.emptying(NOBODY).share(usize::MAX, &mut note), 2 * PAGE_BYTES - 100);
+        let ids: Vec<_> = pages.iter().map(Frame::id).collect();
+        let expected = [(ids[0], 4000, 96), (ids[1], 0, 4), (ids[1], 4, 4092), (ids[2], 0, 4000)];
+        assert_eq!(parts, expected);
+        assert_eq!(parcel.bytes(), 0);
+        assert!(pages.iter().all(|page| page.references() == 1));
     }
 
     #[test]

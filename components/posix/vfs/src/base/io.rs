@@ -3,6 +3,7 @@ use crate::base::{
     errno::Errno,
     principal::{NOBODY, Principal},
 };
+use alloc::vec::Vec;
 use core::slice;
 use rt::memory::Frame;
 
@@ -48,6 +49,18 @@ pub trait Sink {
     /// As [`Sink::put`].
     fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
         self.put_frames(slice::from_ref(frame), offset, length)
+    }
+    /// Accepts the same bytes as [`Sink::put_frames`]. May take references out of `frames`, to keep them.
+    ///
+    /// # Errors
+    /// As [`Sink::put`].
+    fn keep_frames(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        self.put_frames(frames, offset, length)
     }
     /// Accepts `length` zeroes.
     ///

@@ -12,6 +12,7 @@ use crate::{
     },
     pages::memory,
 };
+use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::Backing;
 use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
@@ -85,8 +86,14 @@ impl PageCache {
         readahead: &Mutex<Readahead>,
     ) -> Result<usize, Errno> {
         let wanted = at / PAGE..(at + left).div_ceil(PAGE);
-        let mut frames: [Option<Frame>; BATCH] = [const { None }; BATCH];
-        let count = self.ready(wanted.clone(), &mut frames);
+        let (mut one, mut several) = (None, Vec::new());
+        let count = if wanted.end - wanted.start == 1 {
+            one = self.ready_page(wanted.start);
+            usize::from(one.is_some())
+        } else {
+            self.ready(wanted.clone(), &mut several);
+            several.len()
+        };
         if count == 0 {
             return match self.backing {
                 Backing::Cache => self.read_hole(at, left, sink),
@@ -102,32 +109,30 @@ impl PageCache {
                 let _ = self.start_reads(range, sink.caller());
             }
         }
-        let mut done = 0;
-        for frame in frames.iter().flatten() {
-            let rest = left - done as u64;
-            let length = rest.min(PAGE - (at + done as u64) % PAGE);
-            let copied = match copy_out(frame, at + done as u64, rest, sink) {
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-                Ok(copied) => copied,
-            };
-            done += copied;
-            if (copied as u64) < length {
-                break;
-            }
+        if let Some(frame) = one {
+            return copy_out(&frame, at, left, sink);
         }
-        Ok(done)
+        let within = (at % PAGE) as usize;
+        let present = (count * PAGE_BYTES).saturating_sub(within);
+        let length = present.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let result = sink.keep_frames(&mut several, within, length);
+        Frame::release_all(several);
+        result
     }
-    /// Collects the ready pages at the start of a range.
-    fn ready(&self, wanted: Range<u64>, frames: &mut [Option<Frame>; BATCH]) -> usize {
-        let index = self.index.read();
-        let mut count = 0;
-        for (page, place) in wanted.zip(frames.iter_mut()) {
-            let Page::Ready(frame) = index.get(page, Touch::Read) else { break };
-            *place = Some(frame);
-            count += 1;
+    fn ready_page(&self, page: u64) -> Option<Frame> {
+        match self.index.read().get(page, Touch::Read) {
+            Page::Ready(frame) => Some(frame),
+            _ => None,
         }
-        count
+    }
+    /// Collects the ready pages at the start of a range, as many as are copied at once.
+    fn ready(&self, wanted: Range<u64>, frames: &mut Vec<Frame>) {
+        frames.reserve_exact((wanted.end - wanted.start).min(BATCH as u64) as usize);
+        let index = self.index.read();
+        for page in wanted.take(BATCH) {
+            let Page::Ready(frame) = index.get(page, Touch::Read) else { break };
+            frames.push(frame);
+        }
     }
     fn read_hole(&self, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
         let next = self.index.read().next_present(at / PAGE);
