@@ -1,5 +1,6 @@
 //! [`TakenPieces`]: the first bytes of a stream, which its reader has taken from the queue.
 use super::stream_pieces::{Queue, StreamPiece};
+use crate::nic::PacketSegment;
 use alloc::vec::Vec;
 use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
@@ -27,6 +28,14 @@ impl TakenPieces {
             return;
         }
         let mut queue = queue.lock();
+        if queue.pieces.len() <= 1 {
+            // The usual case of short messages.
+            if let Some(StreamPiece { segment, .. }) = queue.pieces.pop_front() {
+                self.add_part(&segment, PAGE_BYTES);
+                self.frames.push(segment.frame);
+            }
+            return;
+        }
         let mut count = 0;
         let mut pieces = queue.pieces.iter();
         let mut next = pieces.next();
@@ -35,16 +44,16 @@ impl TakenPieces {
         {
             next = pieces.next();
             let is_last = next.is_none_or(|next| next.segment.frame.id() != segment.frame.id());
-            let held = if is_last { PAGE_BYTES } else { 0 };
-            let (start, length) = (segment.offset as usize, segment.length as usize);
-            self.parts.push(TakenPart { start, end: start + length, held });
-            self.bytes += length;
+            self.add_part(segment, if is_last { PAGE_BYTES } else { 0 });
             count += 1;
         }
-        match count {
-            1 => self.frames.extend(queue.pieces.pop_front().map(|piece| piece.segment.frame)),
-            _ => self.frames.extend(queue.pieces.drain(..count).map(|piece| piece.segment.frame)),
-        }
+        self.frames.extend(queue.pieces.drain(..count).map(|piece| piece.segment.frame));
+    }
+    #[inline]
+    fn add_part(&mut self, segment: &PacketSegment, held: usize) {
+        let (start, length) = (segment.offset as usize, segment.length as usize);
+        self.parts.push(TakenPart { start, end: start + length, held });
+        self.bytes += length;
     }
     /// Calls `copy(frames, offset, length)` for at most `most` bytes from `skip` on, with as many frames at once as follow each
     /// other without a gap. Returns the number of bytes copied.
@@ -102,15 +111,20 @@ impl TakenPieces {
             used_up += 1;
         }
         self.bytes -= count - left;
-        if used_up == 1 && self.parts.len() == 1 {
-            self.parts.clear();
-            self.frames.clear();
-        } else if used_up == self.parts.len() {
-            self.parts.clear();
-            Frame::release_all(self.frames.drain(..));
-        } else if used_up > 0 {
-            self.parts.drain(..used_up);
-            Frame::release_all(self.frames.drain(..used_up));
+        match (used_up, self.parts.len()) {
+            (0, _) => {}
+            (1, 1) => {
+                self.parts.clear();
+                self.frames.clear();
+            }
+            (all, count) if all == count => {
+                self.parts.clear();
+                Frame::release_all(self.frames.drain(..));
+            }
+            _ => {
+                self.parts.drain(..used_up);
+                Frame::release_all(self.frames.drain(..used_up));
+            }
         }
         held
     }

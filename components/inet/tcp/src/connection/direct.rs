@@ -63,7 +63,7 @@ impl Connection {
     /// Gives the `length` bytes that wait to be sent to `peer`, the other end, which is quiet, too. `room` is as for
     /// [`Connection::input`], and asked for if the window runs low. Returns whether the window admits them; otherwise nothing is
     /// changed but the window.
-    #[inline]
+    #[inline(always)]
     pub fn hand_over(
         &mut self,
         peer: &mut Connection,
