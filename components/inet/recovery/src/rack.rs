@@ -89,6 +89,12 @@ impl Rack {
         }
     }
 
+    /// Takes a segment that was delivered at the time of its transmission.
+    pub(crate) fn exchange(&mut self, end: u64, now_ns: u64) {
+        (self.sent_ns, self.end, self.rtt_ns) = (now_ns, end, 0);
+        self.raise(end);
+    }
+
     /// Notes the highest offset that an acknowledgement or its blocks report.
     pub(crate) fn raise(&mut self, highest: u64) {
         self.highest = self.highest.max(highest);

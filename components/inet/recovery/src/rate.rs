@@ -53,6 +53,12 @@ impl Rate {
         self.limit(0);
     }
 
+    /// Counts bytes that were delivered at the time of their transmission.
+    pub(crate) fn exchange(&mut self, bytes: u64, now_ns: u64) {
+        self.delivered = self.delivered.saturating_add(bytes);
+        (self.first_sent_ns, self.delivered_ns) = (now_ns, now_ns);
+    }
+
     /// Takes a delivered transmission.
     pub(crate) fn deliver(&mut self, stamp: &Stamp, bytes: u64, now_ns: u64) {
         self.delivered = self.delivered.saturating_add(bytes);

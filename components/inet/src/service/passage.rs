@@ -1,5 +1,8 @@
 //! [`Passage`]: the tools of one call into the service, and their pool.
-use super::{outside::Outside, streams::arrival::TcpArrival};
+use super::{
+    outside::Outside,
+    streams::{arrival::TcpArrival, socket::TcpSocket},
+};
 use crate::{
     base::packets::Departure,
     ip::{
@@ -7,7 +10,7 @@ use crate::{
         stack::{Stack, Worker},
     },
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use interfaces::nic::PacketSegment;
 use rt::{lock_class, sync::Mutex};
 
@@ -66,6 +69,13 @@ impl Passage {
         let mut arrival = self.blank();
         arrival.hash = None;
         arrival
+    }
+    /// Has the backlog of a socket taken after the work, if segments came while its lock was held.
+    #[inline]
+    pub(crate) fn await_backlog(&mut self, socket: Arc<TcpSocket>) {
+        if socket.has_backlog() {
+            self.outside.awaited.push(socket);
+        }
     }
     /// Drops the payload of a segment, and keeps its memory for another one.
     #[inline]

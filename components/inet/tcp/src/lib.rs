@@ -28,7 +28,8 @@ pub use connection::{
     },
 };
 pub use listener::{
-    Context, Cookies, HalfOpenView, Listener, ListenerReply, ListenerSettings, timeouts_for,
+    Context, Cookies, HalfOpenView, Listener, ListenerReply, ListenerSettings,
+    direct::ChildNumbers, timeouts_for,
 };
 pub use receive::acknowledge::QuickAck;
 pub use wire::{

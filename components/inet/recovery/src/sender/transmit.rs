@@ -175,6 +175,25 @@ impl Sender {
         self.rto_from_ns = now_ns;
     }
 
+    /// Notes that the bytes up to `end`, the SYN, came to the peer and were acknowledged within a call: [`Self::sent`] and
+    /// [`Self::acknowledged`] in one. Does nothing unless [`Self::is_resting`].
+    pub fn exchange(&mut self, end: u64, now_ns: u64) {
+        let una = self.board.una();
+        if !self.is_resting() || end <= una {
+            return;
+        }
+        self.rate.exchange(end - una, now_ns);
+        self.board.skip(end);
+        self.rack.exchange(end, now_ns);
+        self.rtt.sample(0, end, end, now_ns);
+        self.reduction.sent(end - una);
+        let room = self.window.cwnd.saturating_sub(end - una);
+        self.usage.note(una..end, room, self.window.mss);
+        self.last_sent_ns = now_ns;
+        self.progress_ns = now_ns;
+        self.rto_from_ns = now_ns;
+    }
+
     /// Notes that a range of the flight was sent again.
     #[cold]
     fn resent(&mut self, again: &Range<u64>, stamp: Stamp, now_ns: u64) {

@@ -3,6 +3,7 @@ use super::{
     claims::{PortClaim, PortOrigin},
     ends::{self, flow},
     flows::FlowOwner,
+    listen::NewChild,
     listening::Listening,
     options,
     output::{find_path, request_for},
@@ -80,14 +81,15 @@ impl SocketState {
         self.local = SocketAddr::new(address, port);
         Ok(())
     }
-    /// Starts to connect; see [`interfaces::sockets::StreamSocket::connect`].
+    /// Starts to connect; see [`interfaces::sockets::StreamSocket::connect`]. Returns the child of a listener of this host that has
+    /// taken the connection, to be given to its program when the lock is released.
     pub(crate) fn connect(
         &mut self,
         inet: &Inet,
         passage: &mut Passage,
         socket: &Arc<TcpSocket>,
         (peer, opening): (SocketAddr, StreamOpening),
-    ) -> Result<(), SocketError> {
+    ) -> Result<Option<NewChild>, SocketError> {
         if !matches!(self.role, SocketRole::Idle) {
             return Err(SocketError::Invalid);
         }
@@ -130,8 +132,13 @@ impl SocketState {
         let hashes = (taken.hash, inet.streams().flows.peer_hash(&taken.flow));
         let live = LiveConnection::new((connection, taken.flow), hashes, Some(path));
         self.role = SocketRole::Live(live);
-        self.after(inet, passage, socket, TcpEvents::empty());
-        Ok(())
+        let opened = self.open_to_listener(inet, passage);
+        let events = match opened {
+            Some(_) => TcpEvents::CONNECTED | TcpEvents::WRITABLE,
+            None => TcpEvents::empty(),
+        };
+        self.after(inet, passage, socket, events);
+        Ok(opened)
     }
     /// Takes the flow from the bound port, or from one of the stack's choice, to `peer`.
     fn take_flow(
@@ -299,8 +306,13 @@ impl SocketState {
         match (&mut self.role, kind) {
             (SocketRole::Live(live), CloseKind::Orderly) => {
                 let counters = self.stream.counters();
-                live.connection.read_to(counters.read, room);
+                live.connection.note_read(counters.read, room);
                 live.connection.write_to(counters.written);
+                if self.close_directly(inet, passage, socket) {
+                    return;
+                }
+                let SocketRole::Live(live) = &mut self.role else { return };
+                live.connection.read_to(counters.read, room);
                 live.connection.close(passage.now_ns);
                 live.is_closing = true;
                 self.after(inet, passage, socket, TcpEvents::empty());

@@ -1,19 +1,23 @@
-//! Bytes that go straight from a connection to the other end of it on this host: no segment is made.
+//! Bytes, handshakes and FINs that go straight from a connection to the other end of it on this host: no segment is made.
 //!
 //! It happens in the sender's call, under the locks of both ends, if nothing is under way between them and nobody watches. The lock of
 //! the other end is only tried: who finds it held sends segments. So two ends that send at once cannot wait for each other.
 use super::{
-    ends::address,
+    arrival::SynSaving,
+    ends::{address, reversed},
     input::{report, tune},
+    listen::NewChild,
+    output::find_peer,
     socket::{DirectCounts, LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{
     ip::events::{EventRow, PacketEvent},
-    service::inet::Inet,
+    service::{inet::Inet, passage::Passage},
+    tables::interface::InterfaceIndex,
 };
 use alloc::sync::Arc;
 use interfaces::sockets::{Stream, StreamOptions};
-use packet::{ipv4, ipv6};
+use packet::{ipv4, ipv6, tcp::HEADER_LENGTH};
 use tcp::{Connection, TcpEvents};
 
 /// The result of a try to send without a segment.
@@ -33,11 +37,16 @@ struct DirectEnd<'a> {
 }
 
 impl Inet {
+    /// Returns whether somebody watches the segments of this host.
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.taps().are_watching() || self.stack().hears_tcp()
+    }
     /// Gives what a program wrote to the other end of a connection, if that is on this host, and nothing is under way between both.
     /// Returns whether it did.
     #[inline]
     pub(super) fn send_directly(&self, socket: &Arc<TcpSocket>) -> bool {
-        if self.taps().are_watching() || self.stack().hears_tcp() {
+        if self.is_watched() {
             return false;
         }
         let result = socket.state.lock().send_directly(self);
@@ -80,9 +89,7 @@ impl SocketState {
             return None;
         }
         let SocketRole::Live(live) = &mut self.role else { return None };
-        let versions = inet.stack().newest_versions();
-        let path = live.path.as_ref().filter(|path| path.versions == versions)?;
-        if !path.path.is_local || live.is_held_by_more || self.options.unsent_low_water != 0 {
+        if !live.is_near(inet) || live.is_held_by_more || self.options.unsent_low_water != 0 {
             return None;
         }
         live.connection.write_to(self.stream.counters().written);
@@ -94,12 +101,7 @@ impl SocketState {
     }
     /// Takes `length` bytes of the other end of the connection, if nothing is in the way.
     #[inline]
-    fn take_directly(
-        &mut self,
-        inet: &Inet,
-        mut sender: DirectEnd<'_>,
-        length: u64,
-    ) -> DirectTry {
+    fn take_directly(&mut self, inet: &Inet, mut sender: DirectEnd<'_>, length: u64) -> DirectTry {
         let mut tried = DirectTry::default();
         let ip = &self.options.ip;
         if ip.ttl_least | ip.hops_least != 0 || self.stream.filter().get().is_some() {
@@ -169,13 +171,117 @@ impl DirectEnd<'_> {
     }
 }
 
+impl SocketState {
+    /// Returns whether the socket takes each segment as it is, and is one of this world: a client in another world hears of bytes and of
+    /// what is kept one after the other, so a successor could get half of it.
+    #[inline]
+    pub(super) fn admits_all(&self) -> bool {
+        let ip = &self.options.ip;
+        ip.ttl_least | ip.hops_least == 0
+            && self.stream.filter().get().is_none()
+            && !self.stream.is_far()
+    }
+    /// Ends the handshake of a connection that has sent nothing within the call, if a listener of this host takes it, and nobody
+    /// watches. Returns the child; `None` if segments have to go. The lock of the listener is only tried.
+    pub(super) fn open_to_listener(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+    ) -> Option<NewChild> {
+        let streams = inet.streams();
+        let is_seen = inet.is_watched() || streams.syn_saving() == SynSaving::On;
+        if is_seen || !self.admits_all() {
+            return None;
+        }
+        let SocketRole::Live(live) = &mut self.role else { return None };
+        if !live.is_near(inet) {
+            return None;
+        }
+        let flow = reversed(&live.flow);
+        let end = (address(flow.local), flow.local_port);
+        let choice = live.peer_hash >> 16;
+        let listener = streams.ports.listener(end, InterfaceIndex::LOOPBACK.0, choice)?;
+        let mut state = listener.state.try_lock()?;
+        let opened = state.open_directly(inet, passage, live, flow);
+        drop(state);
+        passage.await_backlog(listener);
+        opened
+    }
+    /// Closes the connection, if that is known to be all that is left to do, and the other end is on this host: the FIN and its
+    /// acknowledgement are no segments. Returns whether it did. The lock of the other end is only tried.
+    pub(super) fn close_directly(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+    ) -> bool {
+        if inet.is_watched() || !self.admits_all() {
+            return false;
+        }
+        let SocketRole::Live(live) = &mut self.role else { return false };
+        if !live.is_near(inet) {
+            return false;
+        }
+        let Some(peer) = find_peer(live, &inet.streams().flows) else { return false };
+        let Some(mut state) = peer.state.try_lock() else { return false };
+        let is_done = state.take_fin_directly(inet, passage, (&peer, live));
+        drop(state);
+        passage.await_backlog(peer);
+        if !is_done {
+            return false;
+        }
+        live.count_direct(0);
+        live.count_direct(0);
+        live.note_direct(passage.worker.events());
+        if inet.is_kept() {
+            live.keep_words(&self.stream);
+        }
+        self.follow_state(inet, passage, socket);
+        true
+    }
+    /// Takes the FIN of the other end of the connection, which closes. Returns whether it did.
+    fn take_fin_directly(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        (socket, closer): (&Arc<TcpSocket>, &mut LiveConnection),
+    ) -> bool {
+        let is_plain = self.admits_all();
+        let SocketRole::Live(live) = &mut self.role else { return false };
+        if !is_plain {
+            return false;
+        }
+        let Some(events) = closer.connection.close_to(&mut live.connection, passage.now_ns) else {
+            return false;
+        };
+        report(live, &self.stream, events);
+        live.note_direct(passage.worker.events());
+        if inet.is_kept() {
+            live.keep_words(&self.stream);
+        }
+        self.follow_state(inet, passage, socket);
+        true
+    }
+}
+
 impl LiveConnection {
+    /// Returns whether the other end is on this host, as far as the newest configuration tells.
+    #[inline]
+    fn is_near(&self, inet: &Inet) -> bool {
+        let versions = inet.stack().newest_versions();
+        self.path.as_ref().is_some_and(|path| path.versions == versions && path.path.is_local)
+    }
     /// Counts a segment of `length` bytes that was not made.
     #[inline]
     fn count_direct(&mut self, length: u64) {
         let header = self.connection.header_length();
         self.direct.segments += 1;
         self.direct.octets += header + length;
+    }
+    /// Counts the three segments of a handshake, whose options have `options_length` bytes.
+    pub(super) fn count_opening(&mut self, options_length: u64) {
+        self.direct.segments += 3;
+        self.direct.octets += 3 * HEADER_LENGTH as u64 + options_length;
     }
     /// Counts them as events.
     #[inline]

@@ -34,6 +34,18 @@ impl StreamHandle {
     fn look<T>(&self, look: impl FnOnce(&SocketState) -> T) -> T {
         self.socket.look(&self.inet, look)
     }
+    /// Starts to connect.
+    fn open(&self, how: (SocketAddr, StreamOpening)) -> Result<(), SocketError> {
+        self.inet.pass(|passage| {
+            let opened = self.socket.with(&self.inet, passage, |state, passage| {
+                state.connect(&self.inet, passage, &self.socket, how)
+            })?;
+            if let Some(child) = opened {
+                child.arrive(&self.inet, passage);
+            }
+            Ok(())
+        })
+    }
     /// Does `work` with the connection, if there is one, and then what follows.
     fn with_live(&self, work: impl FnOnce(&mut LiveConnection, &Stream) -> TcpEvents) {
         self.with(|state, passage| {
@@ -71,12 +83,10 @@ impl StreamSocket for StreamHandle {
         self.look(|state| state.peer)
     }
     fn connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
-        let how = (peer, StreamOpening::Plain);
-        self.with(|state, passage| state.connect(&self.inet, passage, &self.socket, how))
+        self.open((peer, StreamOpening::Plain))
     }
     fn connect_with_data(&self, peer: SocketAddr) -> Result<(), SocketError> {
-        let how = (peer, StreamOpening::WithData);
-        self.with(|state, passage| state.connect(&self.inet, passage, &self.socket, how))
+        self.open((peer, StreamOpening::WithData))
     }
     fn has_fast_open_cookie(&self, peer: IpAddr) -> bool {
         let streams = self.inet.streams();

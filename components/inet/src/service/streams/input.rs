@@ -136,6 +136,16 @@ impl SocketState {
                 self.stream.enter(StreamState::empty());
             }
         }
+        self.follow_state(inet, passage, socket);
+    }
+    /// Takes the connection out of the tables if it has ended; otherwise sets its timers.
+    pub(super) fn follow_state(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        socket: &Arc<TcpSocket>,
+    ) {
+        let SocketRole::Live(live) = &self.role else { return };
         match live.connection.state() {
             TcpState::Closed => {
                 count_end(passage.worker.events(), live, &self.stream);

@@ -20,7 +20,7 @@ use crate::{
 use alloc::{boxed::Box, sync::Arc};
 use core::net::SocketAddr;
 use interfaces::sockets::{Acceptor, SocketOwner, Stream, StreamOptions, StreamState};
-use tcp::{Arrival, Context, ListenerReply, Outgoing, TcpEvents, TcpSegment};
+use tcp::{ChildNumbers, Context, Flow, ListenerReply, Outgoing, TcpEvents, TcpSegment};
 
 impl Listening {
     /// Repeats SYN-ACKs whose time has come.
@@ -42,8 +42,31 @@ enum ListenNext {
     Again(Box<TcpArrival>),
     /// Nobody listens any more.
     Refuse(Box<TcpArrival>),
-    /// A connection was made. Its slot as a half-open one is kept until the client knows of it.
-    Child(Arc<TcpSocket>, Arc<Stream>, Arc<dyn Acceptor>, Option<KeptSlot>),
+    /// A connection was made.
+    Child(NewChild),
+}
+
+/// A connection that a listener made, for the program that listens.
+pub(crate) struct NewChild {
+    child: Arc<TcpSocket>,
+    stream: Arc<Stream>,
+    acceptor: Arc<dyn Acceptor>,
+    /// Its slot as a half-open connection is kept until the program knows of it.
+    kept: Option<KeptSlot>,
+}
+
+impl NewChild {
+    /// Gives it to the program. No lock is held.
+    pub(super) fn arrive(self, inet: &Inet, passage: &mut Passage) {
+        let NewChild { child, stream, acceptor, kept } = self;
+        child.with(inet, passage, |state, passage| {
+            state.after(inet, passage, &child, TcpEvents::empty());
+        });
+        if let Ok(inet) = inet.itself() {
+            acceptor.arrived(stream, Arc::new(StreamHandle::new(inet, child)));
+        }
+        drop(kept);
+    }
 }
 
 /// Takes a segment of no connection, for a listener.
@@ -66,15 +89,7 @@ pub(crate) fn input(
         ListenNext::Done => {}
         ListenNext::Again(arrival) => passage.outside.segments.push_back(arrival),
         ListenNext::Refuse(arrival) => input::refuse(inet, passage, arrival),
-        ListenNext::Child(child, stream, acceptor, kept) => {
-            child.with(inet, passage, |state, passage| {
-                state.after(inet, passage, &child, TcpEvents::empty());
-            });
-            if let Ok(inet) = inet.itself() {
-                acceptor.arrived(stream, Arc::new(StreamHandle::new(inet, child)));
-            }
-            drop(kept);
-        }
+        ListenNext::Child(child) => child.arrive(inet, passage),
     }
 }
 
@@ -129,27 +144,63 @@ impl SocketState {
                 passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
                 let acceptor = Arc::clone(&listening.acceptor);
                 let hashes = (hash, inet.streams().flows.peer_hash(&arrival.flow));
-                let live = LiveConnection::new((connection, arrival.flow), hashes, Some(path));
+                let mut live = LiveConnection::new((connection, arrival.flow), hashes, Some(path));
                 let options = listening.take_answering(&arrival.flow, &self.options);
-                let parts = (live, &effect, options);
-                let child = self.child(inet, passage, Arc::clone(&stream), parts, arrival);
-                ListenNext::Child(child, stream, acceptor, kept)
+                keep(&mut live, &stream, passage, &effect, arrival);
+                let child = self.child(inet, Arc::clone(&stream), (live, effect.events, options));
+                ListenNext::Child(NewChild { child, stream, acceptor, kept })
             }
         }
+    }
+    /// Opens the connection of `client`, whose SYN from this host has the flow `flow` here: SYN, SYN-ACK and acknowledgement in one
+    /// step, without a segment. `None` if they have to be segments; then nothing has changed.
+    pub(super) fn open_directly(
+        &mut self,
+        inet: &Inet,
+        passage: &mut Passage,
+        client: &mut LiveConnection,
+        flow: Flow,
+    ) -> Option<NewChild> {
+        let (hash, is_plain, room) = (client.peer_hash, self.admits_all(), self.room());
+        let SocketRole::Listening(listening) = &mut self.role else { return None };
+        let is_plain = is_plain && listening.answering(&flow, &self.options).is_none();
+        let streams = inet.streams();
+        if !is_plain || streams.flows.find(&flow, hash).is_some() {
+            return None;
+        }
+        let answer = ((&flow, InterfaceIndex::LOOPBACK), (&self.options, self.owner.user));
+        let path = answer_path(inet, passage, listening, answer)?;
+        listening.follow(path.settings(&self.options, &streams.parameters), &streams.parameters);
+        if !path.path.is_local || !listening.listener.would_open(&flow) {
+            return None;
+        }
+        let stream = listening.acceptor.stream()?;
+        let (secret, now_ns) = (&streams.secret, passage.now_ns);
+        let numbers = ChildNumbers {
+            iss: secret.initial_sequence(&flow, now_ns),
+            clock_offset: secret.timestamps_offset(&flow),
+        };
+        let context = Context { now_ns, flow, secret, room, headers: None };
+        let opened = listening.listener.open(&context, numbers, &mut client.connection)?;
+        let (connection, options_length) = opened;
+        passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
+        client.count_opening(options_length);
+        let acceptor = Arc::clone(&listening.acceptor);
+        let live = LiveConnection::new((connection, flow), (hash, client.hash), Some(path));
+        let events = TcpEvents::CONNECTED | TcpEvents::WRITABLE;
+        let child = self.child(inet, Arc::clone(&stream), (live, events, self.options));
+        Some(NewChild { child, stream, acceptor, kept: None })
     }
     /// Makes the socket of a child, and enters it into the tables.
     fn child(
         &self,
         inet: &Inet,
-        passage: &mut Passage,
         stream: Arc<Stream>,
-        (mut live, effect, options): (Box<LiveConnection>, &Arrival, StreamOptions),
-        arrival: Box<TcpArrival>,
+        (mut live, events, options): (Box<LiveConnection>, TcpEvents, StreamOptions),
     ) -> Arc<TcpSocket> {
         let (flow, hash) = (live.flow, live.hash);
         let (local, remote) = (address(flow.local), address(flow.remote));
-        keep(&mut live, &stream, passage, effect, arrival);
-        report(&mut live, &stream, effect.events);
+        report(&mut live, &stream, events);
         if !stream.state().contains(StreamState::CONNECTED) {
             // A child of Fast Open, whose handshake goes on.
             stream.enter(StreamState::CONNECTED);

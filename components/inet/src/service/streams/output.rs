@@ -330,11 +330,19 @@ fn local_peer(live: &mut LiveConnection, flows: &Flows, length: usize) -> Option
     if known.is_some() || length == 0 {
         return known;
     }
+    let found = look_up_peer(live, flows)?;
+    live.peer_socket = Arc::downgrade(&found);
+    Some(found)
+}
+
+/// Returns the same for a last segment, after which it need not be known.
+pub(super) fn find_peer(live: &LiveConnection, flows: &Flows) -> Option<Arc<TcpSocket>> {
+    live.peer_socket.upgrade().or_else(|| look_up_peer(live, flows))
+}
+
+fn look_up_peer(live: &LiveConnection, flows: &Flows) -> Option<Arc<TcpSocket>> {
     match flows.find(&reversed(&live.flow), live.peer_hash)? {
-        FlowOwner::Live(socket) => {
-            live.peer_socket = Arc::downgrade(&socket);
-            Some(socket)
-        }
+        FlowOwner::Live(socket) => Some(socket),
         FlowOwner::Waiting(_) => None,
     }
 }

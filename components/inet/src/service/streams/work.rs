@@ -46,7 +46,7 @@ impl TcpSocket {
     }
     /// Returns whether segments wait that came while the lock was held. It is asked after the release.
     #[inline]
-    pub(super) fn has_backlog(&self) -> bool {
+    pub(crate) fn has_backlog(&self) -> bool {
         // A thread that found the lock held either sees the release, or has counted its segment before.
         fence(Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) > 0

@@ -1,5 +1,6 @@
 //! Tests of streams.
 mod direct;
+mod direct_ends;
 mod fuzz;
 mod link;
 mod loopback;

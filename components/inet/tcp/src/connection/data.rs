@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Passes the peer's FIN.
-    fn take_fin(&mut self, now_ns: u64) -> TcpEvents {
+    pub(super) fn take_fin(&mut self, now_ns: u64) -> TcpEvents {
         self.receive.received += 1;
         self.acks.demand();
         let events = TcpEvents::PEER_CLOSED | TcpEvents::READABLE;

@@ -3,8 +3,15 @@
 //! Both ends are in the hands of one caller, so the receiver acknowledges in the same step. Before and after it nothing is in flight in
 //! either direction, no timer is armed, and both ends are as if segments had come and gone: a later segment finds the sequence numbers,
 //! the window and the totals right.
-use super::{Connection, types::TcpState};
-use crate::{clock::NEVER, receive::acknowledge::Need, wire::segment::TcpSegment};
+use super::{
+    Connection,
+    types::{TcpEvents, TcpState},
+};
+use crate::{
+    clock::{NEVER, tick},
+    receive::acknowledge::Need,
+    wire::segment::TcpSegment,
+};
 
 /// Bytes of a header without options, and of the option of timestamps with its padding.
 const HEADER_LENGTH: u64 = 20;
@@ -14,9 +21,13 @@ impl Connection {
     /// Returns whether nothing is under way from this end or held by it, so that bytes may come or go without a segment.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.state == TcpState::Established
-            && self.send.una == self.send.nxt
-            && self.receive.fin.is_none()
+        self.state == TcpState::Established && self.receive.fin.is_none() && self.is_still()
+    }
+
+    /// Returns the same of an end that may have sent or received a FIN.
+    #[inline]
+    fn is_still(&self) -> bool {
+        self.send.una == self.send.nxt
             && self.receive.held.is_idle()
             && self.reset.is_none()
             && self.tail_probe.is_none()
@@ -72,11 +83,7 @@ impl Connection {
         room: impl FnOnce(&mut Connection) -> u64,
     ) -> bool {
         let start = self.send.nxt;
-        let is_one = self.send.origin == peer.receive.origin
-            && peer.send.origin == self.receive.origin
-            && start == peer.receive.received
-            && peer.send.nxt == self.receive.received;
-        if !is_one {
+        if !self.is_other_end(peer) {
             return false;
         }
         let low = length.saturating_add(self.send.max_window / 2);
@@ -95,6 +102,15 @@ impl Connection {
         self.note_handed_over(length, now_ns);
         peer.note_taken(length, self.send.mss, now_ns);
         true
+    }
+
+    /// Returns whether `peer` is the other end, and has received all that was sent.
+    #[inline]
+    fn is_other_end(&self, peer: &Connection) -> bool {
+        self.send.origin == peer.receive.origin
+            && peer.send.origin == self.receive.origin
+            && self.send.nxt == peer.receive.received
+            && peer.send.nxt == self.receive.received
     }
 
     #[inline]
@@ -129,6 +145,73 @@ impl Connection {
         self.totals.segments_in += count;
         self.totals.data_segments_in += count;
         self.totals.last_data_received_ns = now_ns;
+        self.keepalive.heard_ns = now_ns;
+        self.keepalive.probes = 0;
+    }
+
+    /// Closes the socket as [`Connection::close`] does, if the FIN is all that is left to do: `peer`, the other end, takes it and
+    /// acknowledges it in the same step. Returns the events of `peer`; `None` if nothing was done.
+    pub fn close_to(&mut self, peer: &mut Connection, now_ns: u64) -> Option<TcpEvents> {
+        let is_in_step = matches!(
+            (self.state, peer.state),
+            (TcpState::Established, TcpState::Established)
+                | (TcpState::CloseWait, TcpState::FinWait2)
+        );
+        let has_more = self.send.written != self.send.nxt
+            || self.receive.unread() > 0
+            || self.send.is_urgent()
+            || self.is_paced();
+        let is_free = is_in_step && !has_more && self.is_still() && peer.is_still();
+        if !is_free || peer.receive.fin.is_some() || !self.is_other_end(peer) {
+            return None;
+        }
+        self.acks.note_data_sent(now_ns);
+        self.send.is_closed = true;
+        self.send.is_forced = false;
+        self.is_detached = true;
+        let window = self.advertise();
+        peer.note_bare(self, window, now_ns);
+        peer.receive.fin = Some(peer.receive.received);
+        let events = peer.take_fin(now_ns);
+        let end = self.send.nxt + 1;
+        (self.send.una, self.send.nxt) = (end, end);
+        self.sender.skip(end, now_ns);
+        (self.retry_since_ns, self.soft_error) = (NEVER, None);
+        let window = peer.advertise();
+        self.note_bare(peer, window, now_ns);
+        if self.state == TcpState::Established {
+            self.state = TcpState::FinWait2;
+            self.linger_deadline_ns = now_ns.saturating_add(self.settings.fin_timeout_ns);
+        } else {
+            self.finish();
+        }
+        Some(events)
+    }
+
+    /// Sends an acknowledgement that the other end takes in the same step. Returns the window field.
+    fn advertise(&mut self) -> u16 {
+        let (received, unread) = (self.receive.received, self.receive.unread());
+        let step = self.acks.peer_mss().max(1);
+        self.receive.acked = received;
+        self.acks.note_sent();
+        self.totals.segments_out += 1;
+        self.receive.window.advertise(received, unread, step)
+    }
+
+    /// Takes the header of a segment of the other end that acknowledges all that was sent.
+    fn note_bare(&mut self, peer: &Connection, window: u16, now_ns: u64) {
+        self.send.window_seq = self.receive.received;
+        self.send.window_field = window;
+        let bytes = u64::from(window) << self.send.scale;
+        self.send.max_window = self.send.max_window.max(bytes);
+        self.send.edge = self.send.una + bytes;
+        if self.clock.is_enabled {
+            self.clock.recent = tick(now_ns).wrapping_add(peer.clock.offset);
+            self.clock.recent_ns = now_ns;
+        }
+        self.probe.count = 0;
+        self.totals.segments_in += 1;
+        self.totals.last_ack_received_ns = now_ns;
         self.keepalive.heard_ns = now_ns;
         self.keepalive.probes = 0;
     }

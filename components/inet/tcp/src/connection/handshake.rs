@@ -112,6 +112,51 @@ impl Connection {
         self.send.nxt = 1;
     }
 
+    /// Gives the SYN of an open that nothing was sent of yet to an answerer in the hands of the same caller. `None` if more than a SYN
+    /// is to be sent.
+    pub(crate) fn give_syn(&mut self, now_ns: u64) -> Option<TcpSegment> {
+        let is_plain = self.state == TcpState::SynSent
+            && self.send.nxt == 0
+            && self.send.cookie.is_none()
+            && !self.send.is_closed
+            && self.reset.is_none();
+        is_plain.then(|| {
+            self.totals.segments_out += 1;
+            self.syn(now_ns).segment
+        })
+    }
+
+    /// Gives the SYN-ACK of an answer whose peer takes it in the same step.
+    pub(crate) fn give_syn_ack(&mut self, now_ns: u64) -> TcpSegment {
+        self.syn_ack(now_ns).segment
+    }
+
+    /// Takes the SYN-ACK that answers [`Connection::give_syn`]. Returns the acknowledgement.
+    pub(crate) fn take_syn_ack(&mut self, now_ns: u64, segment: &TcpSegment) -> TcpSegment {
+        self.totals.segments_in += 1;
+        self.take_syn(now_ns, segment);
+        self.be_open(now_ns, segment);
+        self.acks.be_quick(self.receive.window.size(self.receive.received));
+        self.acks.demand();
+        self.totals.segments_out += 1;
+        self.bare_segment(now_ns)
+    }
+
+    /// Takes the acknowledgement of [`Connection::give_syn_ack`].
+    pub(crate) fn take_last_of_open(&mut self, now_ns: u64, segment: &TcpSegment) {
+        self.totals.segments_in += 1;
+        self.be_open(now_ns, segment);
+    }
+
+    /// Enters ESTABLISHED: the SYN of this side went and came back acknowledged at once.
+    fn be_open(&mut self, now_ns: u64, segment: &TcpSegment) {
+        self.state = TcpState::Established;
+        self.set_first_window(segment, 1);
+        (self.send.una, self.send.nxt) = (1, 1);
+        self.sender.exchange(1, now_ns);
+        self.start(now_ns);
+    }
+
     /// Takes the data of a SYN whose Fast Open cookie is right (RFC 7413 section 4.2). Data may be sent at once.
     pub(crate) fn take_syn_data(&mut self, now_ns: u64, syn: &TcpSegment) -> Arrival {
         self.receive.window.advertise_unscaled(1);

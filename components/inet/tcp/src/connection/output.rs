@@ -392,7 +392,7 @@ impl Connection {
     }
 
     /// The SYN of an active open. Repeated ones request no ECN (RFC 3168 section 6.1.1.1) and no Fast Open.
-    fn syn(&mut self, now_ns: u64) -> Outgoing {
+    pub(super) fn syn(&mut self, now_ns: u64) -> Outgoing {
         let is_first = self.send.syn_ns == NEVER;
         self.send.syn_ns = self.send.syn_ns.min(now_ns);
         let mut flags = TcpFlags::SYN;
