@@ -4,14 +4,13 @@ use core::{
     any::Any,
     sync::atomic::{AtomicU64, Ordering},
 };
-use interfaces::file_system::{Attributes, FileType, InodeNumber};
+use interfaces::file_system::{Attributes, FileType};
 use rt::{
     lock_class,
     sync::{Mutex, Once},
 };
 use vfs::{
     Active, Credentials, Errno, Mount, Path, Principal, Vnode,
-    digits::Text,
     file::File,
     generated::{self, Node},
 };
@@ -23,9 +22,6 @@ lock_class! {
 /// Name of the file system to which event files belong.
 const EVENT_TYPE: &str = "anon_inodefs";
 
-/// Bytes of the longest name: `socket:[`, twenty digits and `]`.
-const NAME_MAX: usize = 29;
-
 static PIPES: Once<Arc<Mount>> = Once::new();
 static SOCKETS: Once<Arc<Mount>> = Once::new();
 /// The mount of the event files, and the vnode that all of them share.
@@ -34,7 +30,6 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
 /// The node of a file without a name; only `stat` uses it.
 struct Anonymous {
-    inode: InodeNumber,
     attributes: Mutex<Attributes>,
     /// The file that is returned when it is opened again (through `/proc/self/fd`).
     file: Option<Arc<dyn File>>,
@@ -61,8 +56,7 @@ impl Node for Anonymous {
 
 impl Anonymous {
     fn new(attributes: Attributes, file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
-        let inode = attributes.inode;
-        Arc::new(Anonymous { inode, attributes: Mutex::new(&ATTRIBUTES, attributes), file })
+        Arc::new(Anonymous { attributes: Mutex::new(&ATTRIBUTES, attributes), file })
     }
 }
 
@@ -81,10 +75,8 @@ fn pipes() -> Result<&'static Arc<Mount>, Errno> {
 }
 
 /// The place of `node`, which is shown as `KIND:[NUMBER]` with its inode's number.
-fn place(mount: &Arc<Mount>, kind: &str, node: Arc<Anonymous>) -> Result<Path, Errno> {
-    let mut name = Text::with_room(NAME_MAX);
-    name.put(kind).put(":[").number(node.inode).put("]");
-    Path::anonymous(mount, &name.finish(), Vnode::generated(mount.instance(), node))
+fn place(mount: &Arc<Mount>, kind: &'static str, node: Arc<Anonymous>) -> Result<Path, Errno> {
+    Path::numbered(mount, kind, Vnode::generated(mount.instance(), node))
 }
 
 /// The place of the new pipe `pipe`, whose vnode keeps it: opened again, it is as a FIFO.

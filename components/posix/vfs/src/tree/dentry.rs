@@ -3,7 +3,10 @@
 //! A [`Dentry`] is always positive (negative names live in [`crate::tree::name_cache`] alone) and its
 //! vnode never changes; its parent and name change by rename. Locks: `link` guards parent and
 //! name together and is the innermost lock; changed only with the directories locked to write.
-use crate::tree::{name_cache::Key, vnode::Vnode};
+use crate::{
+    base::digits::Text,
+    tree::{name_cache::Key, vnode::Vnode},
+};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{NoMemory, lock_class, memory::Charge, sync::Mutex};
@@ -15,12 +18,15 @@ lock_class! {
 /// Heap bytes of a dentry besides its name, with the allocator's overhead.
 const DENTRY_BYTES: usize = 192;
 
+/// Bytes of a usual numbered name: `socket:[`, twenty digits and `]`.
+const NUMBERED_MAX: usize = 29;
+
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// A name with the memory for a dentry, allocated before a file is made, so that naming it cannot
 /// fail.
 pub(crate) struct Promised {
-    name: Arc<[u8]>,
+    name: DentryName,
     charge: Charge,
 }
 
@@ -29,18 +35,38 @@ impl Promised {
     /// [`NoMemory`].
     pub(crate) fn take(name: &[u8]) -> Result<Promised, NoMemory> {
         let charge = Charge::take(DENTRY_BYTES + name.len())?;
-        Ok(Promised { name: Arc::from(name), charge })
+        Ok(Promised { name: DentryName::Given(Arc::from(name)), charge })
     }
     /// Uses the same memory for another name, in case that is not longer.
     pub(crate) fn renamed(self, name: &[u8]) -> Promised {
-        Promised { name: Arc::from(name), ..self }
+        Promised { name: DentryName::Given(Arc::from(name)), ..self }
     }
 }
 
 /// The place of a dentry in the tree.
 struct DentryPlace {
     parent: Option<Arc<Dentry>>,
-    name: Arc<[u8]>,
+    name: DentryName,
+}
+
+/// A name.
+enum DentryName {
+    Given(Arc<[u8]>),
+    /// This kind, with the number of the vnode's inode: `KIND:[NUMBER]`. It is made when it is looked at, mostly never.
+    Numbered(&'static str),
+}
+
+impl DentryName {
+    fn shown(&self, vnode: &Vnode) -> Arc<[u8]> {
+        match self {
+            DentryName::Given(name) => name.clone(),
+            DentryName::Numbered(kind) => {
+                let mut name = Text::with_room(NUMBERED_MAX);
+                name.put(kind).put(":[").number(vnode.inode()).put("]");
+                Arc::from(name.finish())
+            }
+        }
+    }
 }
 
 /// A directory entry: a name of a vnode.
@@ -64,6 +90,14 @@ impl Dentry {
     /// [`NoMemory`].
     pub fn root(name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, NoMemory> {
         Ok(Dentry::make(None, Promised::take(name)?, vnode))
+    }
+    /// Makes the dentry of an object without a place in a tree, shown as `KIND:[NUMBER]` with its inode's number.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn numbered(kind: &'static str, vnode: Arc<Vnode>) -> Result<Arc<Dentry>, NoMemory> {
+        let charge = Charge::take(DENTRY_BYTES)?;
+        Ok(Dentry::make(None, Promised { name: DentryName::Numbered(kind), charge }, vnode))
     }
     /// Makes the dentry of `name` in `parent`, not yet in the name cache.
     ///
@@ -114,18 +148,18 @@ impl Dentry {
     }
     /// Returns its current name.
     pub fn name(&self) -> Arc<[u8]> {
-        self.link.lock().name.clone()
+        self.link.lock().name.shown(&self.vnode)
     }
     /// Returns parent and name, read at one moment.
     pub(crate) fn place(&self) -> (Option<Arc<Dentry>>, Arc<[u8]>) {
         let link = self.link.lock();
-        (link.parent.clone(), link.name.clone())
+        (link.parent.clone(), link.name.shown(&self.vnode))
     }
     /// Moves it; the caller holds both directories' locks and updates the name cache.
     pub(crate) fn relink(&self, parent: &Arc<Dentry>, name: Arc<[u8]>) {
         let before = {
             let mut link = self.link.lock();
-            link.name = name;
+            link.name = DentryName::Given(name);
             link.parent.replace(parent.clone())
         };
         drop(before);

@@ -162,7 +162,18 @@ impl Path {
     pub fn anonymous(mount: &Arc<Mount>, name: &[u8], vnode: Arc<Vnode>) -> Result<Path, Errno> {
         Ok(Path { mount: mount.clone(), dentry: Dentry::root(name, vnode)? })
     }
-    /// Returns whether it was made by [`Path::anonymous`].
+    /// Makes one that is shown as `KIND:[NUMBER]` with the number of the vnode's inode.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn numbered(
+        mount: &Arc<Mount>,
+        kind: &'static str,
+        vnode: Arc<Vnode>,
+    ) -> Result<Path, Errno> {
+        Ok(Path { mount: mount.clone(), dentry: Dentry::numbered(kind, vnode)? })
+    }
+    /// Returns whether it was made by [`Path::anonymous`] or [`Path::numbered`].
     pub fn is_anonymous(&self) -> bool {
         !self.is_mount_root() && self.mount.at().is_none() && self.dentry.place().0.is_none()
     }
