@@ -162,8 +162,11 @@ pub(super) fn parse(
 
 /// Returns `peer`, or loopback in the place of an address that stands for all, as connect(2) takes it: the address of the socket
 /// itself if it is bound to one of IPv4.
-pub(super) fn or_loopback(peer: SocketAddr, local: SocketAddr) -> SocketAddr {
-    let ip: IpAddr = match (peer.ip(), local.ip()) {
+pub(super) fn or_loopback(peer: SocketAddr, local: impl FnOnce() -> SocketAddr) -> SocketAddr {
+    if !peer.ip().is_unspecified() {
+        return peer;
+    }
+    let ip: IpAddr = match (peer.ip(), local().ip()) {
         (IpAddr::V4(ip), IpAddr::V4(own)) if ip.is_unspecified() && !own.is_unspecified() => {
             own.into()
         }
@@ -236,10 +239,10 @@ mod tests {
     fn all_addresses_are_reached_by_loopback() {
         let (any, any6) = ("0.0.0.0:7".parse().unwrap(), "[::]:7".parse().unwrap());
         let own: SocketAddr = "10.0.0.1:1".parse().unwrap();
-        assert_eq!(or_loopback(any, any), "127.0.0.1:7".parse().unwrap());
-        assert_eq!(or_loopback(any, own), "10.0.0.1:7".parse().unwrap());
-        assert_eq!(or_loopback(any6, any6), "[::1]:7".parse().unwrap());
-        assert_eq!(or_loopback(any6, own), "127.0.0.1:7".parse().unwrap());
-        assert_eq!(or_loopback(own, any), own);
+        assert_eq!(or_loopback(any, || any), "127.0.0.1:7".parse().unwrap());
+        assert_eq!(or_loopback(any, || own), "10.0.0.1:7".parse().unwrap());
+        assert_eq!(or_loopback(any6, || any6), "[::1]:7".parse().unwrap());
+        assert_eq!(or_loopback(any6, || own), "127.0.0.1:7".parse().unwrap());
+        assert_eq!(or_loopback(own, || any), own);
     }
 }

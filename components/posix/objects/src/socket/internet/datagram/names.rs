@@ -67,7 +67,7 @@ impl InternetDatagram {
             }
         }
         if given.address.ip().is_unspecified() {
-            return Ok(address::or_loopback(given.address, self.socket().local()));
+            return Ok(address::or_loopback(given.address, || self.socket().local()));
         }
         Ok(given.address)
     }

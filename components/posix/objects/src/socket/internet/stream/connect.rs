@@ -156,7 +156,7 @@ impl InternetStream {
         if given.is_mapped && self.has_flag(Flags::ONLY_V6) {
             return Err(Errno::ENETUNREACH);
         }
-        let peer = address::or_loopback(given.address, self.socket().local());
+        let peer = address::or_loopback(given.address, || self.socket().local());
         let is_group = match peer.ip() {
             IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
             IpAddr::V6(ip) => ip.is_multicast(),

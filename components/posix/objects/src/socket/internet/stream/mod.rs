@@ -318,12 +318,12 @@ impl InternetStream {
     fn fresh_stream(&self, wakes: Arc<SocketWakes>) -> Arc<Stream> {
         let send = self.send_limit.load(Ordering::Relaxed);
         let receive = self.receive_limit.load(Ordering::Relaxed);
-        let stream = Stream::new(wakes, send, receive);
+        let stream = Arc::new(Stream::new(wakes, send, receive));
         if !self.has_flag(Flags::RECEIVE_BUFFER_SET) {
             stream.set_receive_limit_max(receive_limit_max());
         }
         stream.filter().follow(&self.common.filter);
-        Arc::new(stream)
+        stream
     }
 }
 

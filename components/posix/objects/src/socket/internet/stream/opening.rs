@@ -73,7 +73,7 @@ impl InternetStream {
     fn has_cookie(&self, to: &SocketAddress) -> bool {
         match address::parse(self.family, to, AddressUse::Connect) {
             Ok(Some(given)) => {
-                let peer = address::or_loopback(given.address, self.socket().local());
+                let peer = address::or_loopback(given.address, || self.socket().local());
                 self.socket().has_fast_open_cookie(peer.ip())
             }
             _ => false,
