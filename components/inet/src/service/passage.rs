@@ -1,7 +1,11 @@
 //! [`Passage`]: the tools of one call into the service, and their pool.
 use super::{
     outside::Outside,
-    streams::{arrival::TcpArrival, socket::TcpSocket},
+    streams::{
+        arrival::TcpArrival,
+        path::{SettingsOrigin, StreamPath},
+        socket::TcpSocket,
+    },
 };
 use crate::{
     base::packets::Departure,
@@ -11,8 +15,9 @@ use crate::{
     },
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use interfaces::nic::PacketSegment;
+use interfaces::{nic::PacketSegment, sockets::StreamOptions};
 use rt::{lock_class, sync::Mutex};
+use tcp::{Flow, Settings};
 
 lock_class! {
     static PASSAGES = "inet.passages";
@@ -42,6 +47,12 @@ pub(crate) struct Passage {
         reason = "the boxes go from hand to hand, so that segments are not moved"
     )]
     spare: Vec<Box<TcpArrival>>,
+    /// The path that a connection of this host found last.
+    pub(super) known_path: Option<StreamPath>,
+    /// The settings of a socket whose options nobody has changed, and what they were made of.
+    known_settings: Option<(SettingsOrigin, Settings)>,
+    /// The offset of timestamps that was asked for last, and the addresses that it is for.
+    known_offset: Option<([u8; 16], [u8; 16], u32)>,
     pub(crate) now_ns: u64,
     /// The place of the pool that it came from.
     place: usize,
@@ -55,8 +66,39 @@ impl Passage {
             sends: Vec::new(),
             batch: Vec::new(),
             spare: Vec::new(),
+            known_path: None,
+            known_settings: None,
+            known_offset: None,
             now_ns: 0,
             place: 0,
+        }
+    }
+    /// Returns the settings of a connection of `path` with `options`, which are those that sockets begin with.
+    pub(super) fn first_settings(
+        &mut self,
+        path: &StreamPath,
+        options: &StreamOptions,
+    ) -> Settings {
+        let parameters = &self.outside.streams.parameters;
+        let origin = path.settings_origin(parameters);
+        match self.known_settings {
+            Some((known, settings)) if known == origin => settings,
+            _ => {
+                let settings = path.settings(options, parameters);
+                self.known_settings = Some((origin, settings));
+                settings
+            }
+        }
+    }
+    /// Returns the offset of the timestamps of a flow.
+    pub(crate) fn clock_offset(&mut self, flow: &Flow) -> u32 {
+        match self.known_offset {
+            Some((local, remote, offset)) if (local, remote) == (flow.local, flow.remote) => offset,
+            _ => {
+                let offset = self.outside.streams.secret.timestamps_offset(flow);
+                self.known_offset = Some((flow.local, flow.remote, offset));
+                offset
+            }
         }
     }
     /// Returns a segment to be filled. Its payload is empty, the rest is that of an earlier one.

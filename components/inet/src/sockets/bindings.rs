@@ -39,11 +39,17 @@ impl PortRange {
 /// Returns the ports from the first to the last, each once, in an order that outsiders cannot guess (RFC 6056, algorithm 2).
 pub fn candidates((first, last): (u16, u16), random: u64) -> impl Iterator<Item = u16> {
     let count = u64::from(last.saturating_sub(first)) + 1;
-    // A step that has no divisor in common with the number of ports visits all.
-    let wanted = (random >> 32) % count + 1;
-    let step = (wanted..).find(|step| has_no_common_divisor(*step, count)).unwrap_or(1);
     let start = random % count;
-    (0..count).map(move |turn| first + ((start + turn * step) % count) as u16)
+    // Mostly the first one is taken: the step is not looked for before the second.
+    let later = (1..count).scan(None, move |step, turn| {
+        let step = *step.get_or_insert_with(|| {
+            // A step that has no divisor in common with the number of ports visits all.
+            let wanted = (random >> 32) % count + 1;
+            (wanted..).find(|step| has_no_common_divisor(*step, count)).unwrap_or(1)
+        });
+        Some((start + turn * step) % count)
+    });
+    core::iter::once(start).chain(later).map(move |place| first + place as u16)
 }
 
 /// Euclid's algorithm.

@@ -28,11 +28,10 @@ pub use connection::{
     },
 };
 pub use listener::{
-    Context, Cookies, HalfOpenView, Listener, ListenerReply, ListenerSettings,
-    direct::ChildNumbers, timeouts_for,
+    Context, Cookies, HalfOpenView, Listener, ListenerReply, ListenerSettings, timeouts_for,
 };
 pub use receive::acknowledge::QuickAck;
 pub use wire::{
-    secret::{Flow, Secret},
+    secret::{Flow, OwnNumbers, Secret},
     segment::{FastOpenCookie, SackBlocks, SegmentOptions, TcpFlags, TcpSegment, Timestamps},
 };

@@ -51,7 +51,7 @@ impl World {
         let context = context(&secret);
         let iss = secret.initial_sequence(&ANSWERED, START);
         let clock_offset = secret.timestamps_offset(&ANSWERED);
-        let numbers = ChildNumbers { iss, clock_offset };
+        let numbers = OwnNumbers { iss, clock_offset };
         let (child, _) = self.listener.open(&context, numbers, &mut self.client)?;
         assert!(self.client.output(START, 1460).is_none());
         Some(child)

@@ -3,6 +3,7 @@ use super::{
     claims::{PortClaim, PortOrigin},
     ends::{self, flow},
     flows::FlowOwner,
+    input::report,
     listen::NewChild,
     listening::Listening,
     options,
@@ -23,13 +24,22 @@ use core::net::{IpAddr, SocketAddr};
 use interfaces::sockets::{
     Acceptor, CloseKind, IpOptions, SocketError, SocketFamilies, Stream, StreamOptions, StreamState,
 };
-use tcp::{Connection, FastOpen, TcpEvents};
+use tcp::{Connection, FastOpen, OwnNumbers, TcpEvents};
 
 /// The use of Fast Open by a connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamOpening {
     Plain,
     WithData,
+}
+
+/// The end of a connection's flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlowEnd {
+    /// The flow has no owner any more.
+    Taken,
+    /// TIME-WAIT has the flow.
+    Given,
 }
 
 /// A flow that was given to a socket, and the initial sequence number that TIME-WAIT chose, if it had the flow.
@@ -117,12 +127,14 @@ impl SocketState {
         );
         let path = find_path(inet, passage, request, &self.options.ip)?;
         let taken = self.take_flow(inet, passage.now_ns, socket, (path.path.source, peer))?;
-        let parameters = &inet.streams().parameters;
-        let settings = path.settings(&self.options, parameters);
-        let secret = &inet.streams().secret;
+        let settings = match self.has_first_options {
+            true => passage.first_settings(&path, &self.options),
+            false => path.settings(&self.options, &inet.streams().parameters),
+        };
         let (now_ns, room) = (passage.now_ns, self.room());
-        let mut connection =
-            Connection::connect(now_ns, &taken.flow, secret, settings, room, fast_open);
+        let (iss, answer) = inet.streams().secret.initial_sequences(&taken.flow, now_ns);
+        let numbers = OwnNumbers { iss, clock_offset: passage.clock_offset(&taken.flow) };
+        let mut connection = Connection::connect_with(now_ns, numbers, &settings, room, fast_open);
         connection.write_to(self.stream.counters().written);
         if let Some(iss) = taken.iss {
             connection.start_at(iss);
@@ -132,12 +144,18 @@ impl SocketState {
         let hashes = (taken.hash, inet.streams().flows.peer_hash(&taken.flow));
         let live = LiveConnection::new((connection, taken.flow), hashes, Some(path));
         self.role = SocketRole::Live(live);
-        let opened = self.open_to_listener(inet, passage);
-        let events = match opened {
-            Some(_) => TcpEvents::CONNECTED | TcpEvents::WRITABLE,
-            None => TcpEvents::empty(),
-        };
-        self.after(inet, passage, socket, events);
+        let opened = self.open_to_listener(inet, passage, answer);
+        let SocketRole::Live(live) = &mut self.role else { return Ok(opened) };
+        if opened.is_none() || live.connection.written() > 0 {
+            if opened.is_some() {
+                report(live, &self.stream, TcpEvents::CONNECTED);
+            }
+            self.after(inet, passage, socket, TcpEvents::empty());
+        } else {
+            live.begin(inet, &self.stream);
+            report(live, &self.stream, TcpEvents::CONNECTED);
+            self.follow_state(inet, passage, socket);
+        }
         Ok(opened)
     }
     /// Takes the flow from the bound port, or from one of the stack's choice, to `peer`.
@@ -222,6 +240,7 @@ impl SocketState {
         let ip = IpOptions { header_options, ..options.ip };
         let options = &StreamOptions { ip, ..*options };
         self.options = *options;
+        self.has_first_options = false;
         if options.saves_syn {
             inet.streams().save_syns();
         }
@@ -323,18 +342,26 @@ impl SocketState {
             }
         }
     }
+    /// Returns whether the port stays when the connection ends.
+    pub(super) fn keeps_port(&self) -> bool {
+        self.has_own_port && !self.is_orphan
+    }
     /// Notes the end of the connection, after its last segment. The peer stays: accept(2) tells it of a connection that has ended.
-    pub(crate) fn end(&mut self, inet: &Inet, socket: &Arc<TcpSocket>) {
-        if let SocketRole::Live(live) = core::mem::replace(&mut self.role, SocketRole::Idle) {
+    pub(super) fn end(&mut self, inet: &Inet, socket: &Arc<TcpSocket>, flow_end: FlowEnd) {
+        if let SocketRole::Live(live) = core::mem::replace(&mut self.role, SocketRole::Idle)
+            && flow_end == FlowEnd::Taken
+        {
             let owner = FlowOwner::Live(Arc::clone(socket));
             inet.streams().flows.remove(&live.flow, live.hash, &owner);
         }
         self.disarm(inet, socket);
-        if self.is_orphan || !self.has_own_port {
+        if !self.keeps_port() {
             self.release_port(inet);
         }
         let ended = StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
-        if !self.stream.state().contains(ended) {
+        // Of an orphan nobody hears but who lingers in close, and is told of the last acknowledgement (`after`).
+        let is_heard = !self.is_orphan || inet.is_kept();
+        if is_heard && !self.stream.state().contains(ended) {
             self.stream.enter(ended);
         }
     }

@@ -182,11 +182,12 @@ impl SocketState {
             && !self.stream.is_far()
     }
     /// Ends the handshake of a connection that has sent nothing within the call, if a listener of this host takes it, and nobody
-    /// watches. Returns the child; `None` if segments have to go. The lock of the listener is only tried.
+    /// watches. `iss` is the child's initial sequence number. Returns the child; `None` if segments have to go. The lock of the listener is only tried.
     pub(super) fn open_to_listener(
         &mut self,
         inet: &Inet,
         passage: &mut Passage,
+        iss: u32,
     ) -> Option<NewChild> {
         let streams = inet.streams();
         let is_seen = inet.is_watched() || streams.syn_saving() == SynSaving::On;
@@ -202,7 +203,7 @@ impl SocketState {
         let choice = live.peer_hash >> 16;
         let listener = streams.ports.listener(end, InterfaceIndex::LOOPBACK.0, choice)?;
         let mut state = listener.state.try_lock()?;
-        let opened = state.open_directly(inet, passage, live, flow);
+        let opened = state.open_directly(inet, passage, live, (flow, iss));
         drop(state);
         passage.await_backlog(listener);
         opened
@@ -236,7 +237,14 @@ impl SocketState {
         if inet.is_kept() {
             live.keep_words(&self.stream);
         }
-        self.follow_state(inet, passage, socket);
+        if self.armed_ns == u64::MAX
+            && let Some(deadline_ns) = live.connection.orphan_deadline()
+            && inet.streams().orphans.add(deadline_ns, (live.flow, live.hash))
+        {
+            inet.arm(deadline_ns);
+        } else {
+            self.follow_state(inet, passage, socket);
+        }
         true
     }
     /// Takes the FIN of the other end of the connection, which closes. Returns whether it did.
@@ -265,6 +273,14 @@ impl SocketState {
 }
 
 impl LiveConnection {
+    /// Does what follows a handshake without segments, after which there is nothing to send.
+    pub(super) fn begin(&mut self, inet: &Inet, stream: &Stream) {
+        // The program cannot have read anything yet.
+        stream.await_room(SocketState::memory_for_twice(self.connection.known_window()));
+        if inet.is_kept() {
+            self.keep_words(stream);
+        }
+    }
     /// Returns whether the other end is on this host, as far as the newest configuration tells.
     #[inline]
     fn is_near(&self, inet: &Inet) -> bool {

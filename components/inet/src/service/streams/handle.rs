@@ -99,11 +99,12 @@ impl StreamSocket for StreamHandle {
         self.with(|state, _| state.listen(&self.inet, &self.socket, backlog, acceptor))
     }
     fn accepted(&self) {
-        self.with(|state, _| {
-            if let SocketRole::Listening(listening) = &mut state.role {
-                listening.listener.accept();
-            }
-        });
+        if let SocketRole::Listening(listening) = &mut self.socket.state.lock().role {
+            listening.listener.accept();
+        }
+        if self.socket.has_backlog() {
+            self.with(|_, _| ());
+        }
     }
     fn written(&self, more: MoreData) {
         if more == MoreData::No && self.inet.send_directly(&self.socket) {

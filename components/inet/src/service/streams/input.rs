@@ -1,6 +1,7 @@
 //! Input of TCP.
 use super::{
     arrival::TcpArrival,
+    control::FlowEnd,
     ends::address,
     filter,
     flows::FlowOwner,
@@ -149,7 +150,7 @@ impl SocketState {
         match live.connection.state() {
             TcpState::Closed => {
                 count_end(passage.worker.events(), live, &self.stream);
-                self.end(inet, socket);
+                self.end(inet, socket, FlowEnd::Taken);
             }
             TcpState::TimeWait => {
                 count_end(passage.worker.events(), live, &self.stream);

@@ -53,6 +53,7 @@ impl Inet {
         let KeptStream { stream, families, owner, options, local, peer, .. } = kept;
         let mut state = SocketState::new(stream, families, owner);
         (state.options, state.local, state.peer) = (options, local, peer);
+        state.has_first_options = false;
         state.has_own_address = kept.has_own_address;
         state.has_own_port = kept.port == KeptPort::Named;
         if options.saves_syn {
@@ -110,7 +111,7 @@ impl Inet {
                 let child = path.settings(&state.options, &streams.parameters);
                 let SocketRole::Listening(listening) = &mut state.role else { return };
                 // The SYN-ACK says the same as the predecessor's.
-                listening.follow(child, &streams.parameters);
+                listening.set_child(child, &streams.parameters);
                 let place = (&flow, &streams.secret);
                 listening.listener.resume_request(now_ns, place, &kept.words);
                 listening.keep_on(flow, slot);

@@ -20,7 +20,7 @@ use crate::{
 use alloc::{boxed::Box, sync::Arc};
 use core::net::SocketAddr;
 use interfaces::sockets::{Acceptor, SocketOwner, Stream, StreamOptions, StreamState};
-use tcp::{ChildNumbers, Context, Flow, ListenerReply, Outgoing, TcpEvents, TcpSegment};
+use tcp::{Context, Flow, ListenerReply, Outgoing, OwnNumbers, TcpEvents, TcpSegment};
 
 impl Listening {
     /// Repeats SYN-ACKs whose time has come.
@@ -53,15 +53,19 @@ pub(crate) struct NewChild {
     acceptor: Arc<dyn Acceptor>,
     /// Its slot as a half-open connection is kept until the program knows of it.
     kept: Option<KeptSlot>,
+    /// It has nothing to send, and no timer.
+    is_settled: bool,
 }
 
 impl NewChild {
     /// Gives it to the program. No lock is held.
     pub(super) fn arrive(self, inet: &Inet, passage: &mut Passage) {
-        let NewChild { child, stream, acceptor, kept } = self;
-        child.with(inet, passage, |state, passage| {
-            state.after(inet, passage, &child, TcpEvents::empty());
-        });
+        let NewChild { child, stream, acceptor, kept, is_settled } = self;
+        if !is_settled {
+            child.with(inet, passage, |state, passage| {
+                state.after(inet, passage, &child, TcpEvents::empty());
+            });
+        }
         if let Ok(inet) = inet.itself() {
             acceptor.arrived(stream, Arc::new(StreamHandle::new(inet, child)));
         }
@@ -121,7 +125,7 @@ impl SocketState {
             return ListenNext::Done;
         };
         let parameters = &inet.streams().parameters;
-        listening.follow(path.settings(&self.options, parameters), parameters);
+        listening.follow(&path, &self.options, parameters);
         let secret = &inet.streams().secret;
         let headers = arrival.headers.as_deref().filter(|_| self.options.saves_syn);
         let context = Context { now_ns: passage.now_ns, flow: arrival.flow, secret, room, headers };
@@ -148,7 +152,7 @@ impl SocketState {
                 let options = listening.take_answering(&arrival.flow, &self.options);
                 keep(&mut live, &stream, passage, &effect, arrival);
                 let child = self.child(inet, Arc::clone(&stream), (live, effect.events, options));
-                ListenNext::Child(NewChild { child, stream, acceptor, kept })
+                ListenNext::Child(NewChild { child, stream, acceptor, kept, is_settled: false })
             }
         }
     }
@@ -159,7 +163,7 @@ impl SocketState {
         inet: &Inet,
         passage: &mut Passage,
         client: &mut LiveConnection,
-        flow: Flow,
+        (flow, iss): (Flow, u32),
     ) -> Option<NewChild> {
         let (hash, is_plain, room) = (client.peer_hash, self.admits_all(), self.room());
         let SocketRole::Listening(listening) = &mut self.role else { return None };
@@ -170,26 +174,25 @@ impl SocketState {
         }
         let answer = ((&flow, InterfaceIndex::LOOPBACK), (&self.options, self.owner.user));
         let path = answer_path(inet, passage, listening, answer)?;
-        listening.follow(path.settings(&self.options, &streams.parameters), &streams.parameters);
+        listening.follow(&path, &self.options, &streams.parameters);
         if !path.path.is_local || !listening.listener.would_open(&flow) {
             return None;
         }
         let stream = listening.acceptor.stream()?;
         let (secret, now_ns) = (&streams.secret, passage.now_ns);
-        let numbers = ChildNumbers {
-            iss: secret.initial_sequence(&flow, now_ns),
-            clock_offset: secret.timestamps_offset(&flow),
-        };
+        let numbers = OwnNumbers { iss, clock_offset: passage.clock_offset(&flow) };
         let context = Context { now_ns, flow, secret, room, headers: None };
         let opened = listening.listener.open(&context, numbers, &mut client.connection)?;
         let (connection, options_length) = opened;
         passage.worker.events().add(PacketEvent::TcpPassiveOpen, 1);
         client.count_opening(options_length);
         let acceptor = Arc::clone(&listening.acceptor);
-        let live = LiveConnection::new((connection, flow), (hash, client.hash), Some(path));
-        let events = TcpEvents::CONNECTED | TcpEvents::WRITABLE;
+        let mut live = LiveConnection::new((connection, flow), (hash, client.hash), Some(path));
+        live.begin(inet, &stream);
+        let is_settled = live.connection.deadline().is_none();
+        let events = TcpEvents::CONNECTED;
         let child = self.child(inet, Arc::clone(&stream), (live, events, self.options));
-        Some(NewChild { child, stream, acceptor, kept: None })
+        Some(NewChild { child, stream, acceptor, kept: None, is_settled })
     }
     /// Makes the socket of a child, and enters it into the tables.
     fn child(
@@ -211,6 +214,7 @@ impl SocketState {
         streams.ports.add(flow.local_port, &claim);
         let child = SocketState {
             options,
+            has_first_options: self.has_first_options && options.ip.header_options.is_none(),
             claim: Some(claim),
             local: SocketAddr::new(local, flow.local_port),
             peer: Some(SocketAddr::new(remote, flow.remote_port)),

@@ -1,5 +1,9 @@
 //! [`Listening`]: the state of a listening socket.
-use super::{arrival::TcpArrival, parameters::StreamParameters, path::StreamPath};
+use super::{
+    arrival::TcpArrival,
+    parameters::StreamParameters,
+    path::{SettingsOrigin, StreamPath},
+};
 use crate::{
     ip::options::answer_to,
     service::kept::flows::{FlowStage, KeptFlow, KeptFlows, KeptSlot},
@@ -31,6 +35,8 @@ pub(crate) struct Listening {
     /// TCP_FASTOPEN.
     fast_open_max: usize,
     answer_path: Option<AnswerPath>,
+    /// The origin of the settings of children, until the options change.
+    followed: Option<SettingsOrigin>,
     /// The slots of half-open connections, for a successor.
     kept: BTreeMap<Flow, KeptSlot>,
     /// The options of IPv4 that answer those of half-open connections, if they have any.
@@ -52,6 +58,7 @@ impl Listening {
             backlog,
             fast_open_max: 0,
             answer_path: None,
+            followed: None,
             kept: BTreeMap::new(),
             answers: BTreeMap::new(),
         };
@@ -64,6 +71,7 @@ impl Listening {
         settings.defer_timeouts = tcp::timeouts_for(options.defer_accept_s.into());
         self.fast_open_max = options.fast_open_max as usize;
         self.answer_path = None;
+        self.followed = None;
     }
     /// Returns the path of the last answer, if a segment with the same addresses gets that until the options or the tables, whose
     /// versions those are, change.
@@ -81,8 +89,21 @@ impl Listening {
         let (local, remote) = (flow.local, flow.remote);
         self.answer_path = Some(AnswerPath { local, remote, interface, path });
     }
-    /// Takes the settings of the stack as they are now.
-    pub(crate) fn follow(&mut self, child: Settings, parameters: &StreamParameters) {
+    /// Takes the settings of the stack as they are now, for a child with that path. `options` are the listener's.
+    pub(crate) fn follow(
+        &mut self,
+        path: &StreamPath,
+        options: &StreamOptions,
+        parameters: &StreamParameters,
+    ) {
+        let origin = path.settings_origin(parameters);
+        if self.followed.replace(origin) == Some(origin) {
+            return;
+        }
+        self.set_child(path.settings(options, parameters), parameters);
+    }
+    /// Sets the settings of children.
+    pub(crate) fn set_child(&mut self, child: Settings, parameters: &StreamParameters) {
         let is_fast = parameters.may_accept_fast();
         let settings = self.listener.settings_mut();
         settings.child = child;

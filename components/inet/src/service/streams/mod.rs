@@ -19,9 +19,10 @@ pub mod kept;
 mod listen;
 mod listening;
 mod options;
+mod orphans;
 mod output;
 pub(crate) mod parameters;
-mod path;
+pub(crate) mod path;
 pub(crate) mod ports;
 pub(crate) mod records;
 pub(crate) mod socket;
@@ -39,6 +40,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fast_open::CookieCache;
 use flows::{FlowOwner, Flows};
 use interfaces::nic::PacketSegment;
+use orphans::OrphanTable;
 use parameters::StreamParameters;
 use ports::TcpPorts;
 use socket::TcpSocket;
@@ -52,6 +54,7 @@ pub(crate) struct Streams {
     pub(crate) ports: TcpPorts,
     pub(crate) timers: StreamTimers,
     pub(crate) waiting: WaitingTable,
+    pub(crate) orphans: OrphanTable,
     pub(crate) secret: Secret,
     pub(crate) parameters: StreamParameters,
     pub(crate) cookies: CookieCache,
@@ -68,6 +71,7 @@ impl Streams {
             ports: TcpPorts::new(),
             timers: StreamTimers::new(),
             waiting: WaitingTable::new(),
+            orphans: OrphanTable::new(),
             secret: Secret::new(secret),
             parameters: StreamParameters::new(),
             cookies: CookieCache::new(),
@@ -89,7 +93,8 @@ impl Streams {
     }
     /// Returns the first time at which the timers have something to do.
     pub(crate) fn earliest_ns(&self) -> u64 {
-        self.timers.earliest_ns().min(self.waiting.earliest_ns())
+        let timers = self.timers.earliest_ns().min(self.orphans.earliest_ns());
+        timers.min(self.waiting.earliest_ns())
     }
     /// Returns the socket that sent the segment which an error quotes, and the segment's sequence number. Only one that waits for its
     /// acknowledgement counts, so that an outsider has to guess (RFC 5927). Adds a socket to `awaited` if its backlog is to be taken

@@ -95,10 +95,13 @@ pub(crate) fn find_path(
     mut request: SendRequest,
     ip: &IpOptions,
 ) -> Result<StreamPath, SendError> {
+    let names_source = request.source.is_some();
     let header_options = ip.header_options.filter(|_| request.destination.is_ipv4());
     let header_options = header_options.unwrap_or_default();
     if !header_options.is_empty() {
         route_by(&header_options, &mut request);
+    } else if let Some(path) = known_path(inet, passage, &request) {
+        return Ok(path);
     }
     let mut path = inet.run_in(passage, |stack, run| stack.path_from(run, &request))?;
     if !header_options.is_empty() {
@@ -114,7 +117,33 @@ pub(crate) fn find_path(
     let request = SendRequest { source: Some(path.source), ..request };
     let interface = passage.worker.view().configuration.interface(path.interface);
     let offloads = interface.map_or(LinkOffloads::empty(), |one| one.offloads);
-    Ok(StreamPath { versions, path, request, offloads, header_options })
+    let is_to_keep = path.is_local && header_options.is_empty() && !names_source;
+    let found = StreamPath { versions, path, request, offloads, header_options };
+    // Rules may look at ports.
+    let rules = passage.worker.view().configuration.rules();
+    if is_to_keep && rules.changed(Family::of(request.destination)).is_none() {
+        passage.known_path = Some(found);
+    }
+    Ok(found)
+}
+
+/// Returns the path within this host that was found last, if `request` would find it again.
+fn known_path(inet: &Inet, passage: &Passage, request: &SendRequest) -> Option<StreamPath> {
+    let known = passage.known_path.as_ref()?;
+    let of_known = &known.request;
+    // The known one is that of a request without a source.
+    let has_source = request.source.is_none_or(|source| source == known.path.source);
+    let is_same = known.versions == inet.stack().newest_versions()
+        && has_source
+        && request.destination == of_known.destination
+        && request.interface == of_known.interface
+        && request.hop_limit == of_known.hop_limit
+        && (request.traffic_class, request.discovery)
+            == (of_known.traffic_class, of_known.discovery)
+        && (request.sender.mark, request.sender.user)
+            == (of_known.sender.mark, of_known.sender.user);
+    let request = SendRequest { source: Some(known.path.source), ..*request };
+    is_same.then_some(StreamPath { request, ..*known })
 }
 
 impl SocketState {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::{
     ops::RangeInclusive,
-    sync::atomic::{AtomicI64, Ordering},
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
 };
 use interfaces::sockets::{AdministrationError, CongestionControl, NetworkParameter};
 
@@ -23,11 +23,16 @@ macro_rules! parameters {
         /// The settings of TCP.
         pub(crate) struct StreamParameters {
             $($field: AtomicI64,)*
+            /// Number of changes.
+            version: AtomicU64,
         }
 
         impl StreamParameters {
             pub(crate) fn new() -> StreamParameters {
-                StreamParameters { $($field: AtomicI64::new($default),)* }
+                StreamParameters {
+                    $($field: AtomicI64::new($default),)*
+                    version: AtomicU64::new(0),
+                }
             }
             fn rows(&self) -> impl Iterator<Item = (&AtomicI64, RangeInclusive<i64>)> {
                 [$((&self.$field, $range)),*].into_iter()
@@ -88,6 +93,11 @@ impl StreamParameters {
     pub(crate) fn set_all(&self, values: &[i64]) {
         let rows = self.rows().zip(values).filter(|((_, range), value)| range.contains(value));
         rows.for_each(|((place, _), value)| place.store(*value, Ordering::Relaxed));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+    /// Returns a number that changes with the parameters. Values that are read after it are those of it, or later ones.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
     /// Returns the value of a parameter; `None` if it is none of these.
     pub(crate) fn get(&self, parameter: NetworkParameter) -> Option<i64> {
@@ -107,6 +117,7 @@ impl StreamParameters {
             return Err(AdministrationError::Invalid);
         }
         place.store(value, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
     fn number(place: &AtomicI64) -> u32 {

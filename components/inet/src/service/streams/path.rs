@@ -19,7 +19,26 @@ pub(crate) struct StreamPath {
     pub(crate) header_options: Ipv4OptionList,
 }
 
+/// The values that the settings of a connection depend on, beside the options of its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SettingsOrigin {
+    /// The version of the parameters.
+    version: u64,
+    /// The greatest segment of the path, and the one that the peer is told.
+    segments: (u16, u16),
+    /// Bytes of the options of each header of IPv4.
+    header_options: usize,
+}
+
 impl StreamPath {
+    /// Returns the values that [`StreamPath::settings`] depends on, beside the options.
+    pub(crate) fn settings_origin(&self, parameters: &StreamParameters) -> SettingsOrigin {
+        SettingsOrigin {
+            version: parameters.version(),
+            segments: (self.segment_max(), self.path.advertised_segment),
+            header_options: self.header_options.length(),
+        }
+    }
     /// Returns the greatest segment of the path, in bytes of options and payload.
     pub(crate) fn segment_max(&self) -> u16 {
         options::segment_max(self.path.mtu, self.request.destination)

@@ -20,25 +20,40 @@ const SHARDS: usize = 64;
 
 #[derive(Default)]
 struct PortUse {
-    claims: Vec<(PortClaim, usize)>,
+    /// One claim and its count: most ports have no other.
+    first: Option<(PortClaim, usize)>,
+    /// The others.
+    more: Vec<(PortClaim, usize)>,
     listeners: Vec<(PortClaim, Arc<TcpSocket>)>,
 }
 
 impl PortUse {
+    fn claims(&self) -> impl Iterator<Item = &(PortClaim, usize)> {
+        self.first.iter().chain(&self.more)
+    }
     fn is_free(&self, claim: &PortClaim, strictness: Strictness) -> bool {
-        self.claims.iter().all(|(other, _)| !claim.conflicts(other, strictness))
+        self.claims().all(|(other, _)| !claim.conflicts(other, strictness))
     }
     fn add(&mut self, claim: &PortClaim) {
-        match self.claims.iter_mut().find(|(other, _)| other == claim) {
+        let Some(first) = &mut self.first else {
+            self.first = Some((*claim, 1));
+            return;
+        };
+        match core::iter::once(first).chain(&mut self.more).find(|(other, _)| other == claim) {
             Some((_, count)) => *count += 1,
-            None => self.claims.push((*claim, 1)),
+            None => self.more.push((*claim, 1)),
         }
     }
     fn remove(&mut self, claim: &PortClaim) {
-        if let Some((_, count)) = self.claims.iter_mut().find(|(other, _)| other == claim) {
-            *count -= 1;
+        let mut all = self.first.iter_mut().chain(&mut self.more);
+        let Some((_, count)) = all.find(|(other, _)| other == claim) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.more.retain(|(_, count)| *count > 0);
+            if self.first.is_some_and(|(_, count)| count == 0) {
+                self.first = self.more.pop();
+            }
         }
-        self.claims.retain(|(_, count)| *count > 0);
     }
 }
 
@@ -57,7 +72,7 @@ impl TcpPorts {
         let mut shard = self.shards.get(usize::from(port) % SHARDS)?.write();
         let entry = shard.entry(port).or_default();
         let result = work(entry);
-        if entry.claims.is_empty() {
+        if entry.first.is_none() {
             shard.remove(&port);
         }
         Some(result)
@@ -89,7 +104,7 @@ impl TcpPorts {
     /// Claims a port for a connection, which may share it with other connections of the stack's choice.
     pub(crate) fn share(&self, port: u16, claim: &PortClaim) -> bool {
         self.add_if(port, claim, |entry| {
-            entry.claims.iter().all(|(other, _)| other.origin == PortOrigin::Chosen)
+            entry.claims().all(|(other, _)| other.origin == PortOrigin::Chosen)
         })
     }
     /// Adds a claim that needs no check: that of a listener's child.
@@ -99,6 +114,16 @@ impl TcpPorts {
     /// Ends a claim.
     pub(crate) fn release(&self, port: u16, claim: &PortClaim) {
         self.change(port, |entry| entry.remove(claim));
+    }
+    /// Puts a claim in the place of another one.
+    pub(crate) fn turn(&self, port: u16, old: &PortClaim, new: &PortClaim) {
+        self.change(port, |entry| match &mut entry.first {
+            Some((only, 1)) if only == old && entry.more.is_empty() => *only = *new,
+            _ => {
+                entry.remove(old);
+                entry.add(new);
+            }
+        });
     }
     /// Changes the claim of a socket.
     pub(crate) fn replace(
@@ -174,6 +199,10 @@ impl TcpPorts {
     ) -> Option<Arc<TcpSocket>> {
         let shard = self.shards.get(usize::from(port) % SHARDS)?.read();
         let listeners = &shard.get(&port)?.listeners;
+        if let [(claim, socket)] = listeners.as_slice() {
+            claim.place().score(local, InterfaceIndex(interface))?;
+            return Some(Arc::clone(socket));
+        }
         let scored = || {
             let scores = listeners.iter();
             scores.filter_map(|(claim, socket)| {
@@ -200,7 +229,7 @@ impl TcpPorts {
     pub(crate) fn count(&self) -> usize {
         let claims = |shard: &RwLock<BTreeMap<u16, PortUse>>| {
             let shard = shard.read();
-            shard.values().flat_map(|entry| &entry.claims).map(|(_, count)| count).sum::<usize>()
+            shard.values().flat_map(PortUse::claims).map(|(_, count)| count).sum::<usize>()
         };
         self.shards.iter().map(claims).sum()
     }

@@ -29,9 +29,10 @@ lock_class! {
 ///
 /// # Locks
 /// `inet.tcp.socket` guards the state. It is held for one operation, and never while packets go to IP or to other sockets of this
-/// host. A second one is only tried under it, for bytes that need no segment ([`super::direct`]). The tables (`inet.tcp.flows`, `inet.tcp.ports`, `inet.tcp.timers`, `inet.tcp.waiting`) and the
-/// stream's locks are taken inside. Input does not wait for it: a segment that finds it held goes to the backlog
-/// (`inet.tcp.backlog`), which the holder empties before or after the release, even one that only looked at the state.
+/// host. A second one is only tried under it, for bytes, handshakes and FINs that need no segment ([`super::direct`]). The tables
+/// (`inet.tcp.flows`, `inet.tcp.ports`, `inet.tcp.timers`, `inet.tcp.waiting`, `inet.tcp.orphans`) and the stream's locks are taken
+/// inside. Input does not wait for it: a segment that finds it held goes to the backlog (`inet.tcp.backlog`), which the holder empties
+/// before or after the release, even one that only looked at the state.
 pub(crate) struct TcpSocket {
     /// A number that no other socket has.
     pub(crate) number: u64,
@@ -62,6 +63,8 @@ pub(crate) struct SocketState {
     pub(crate) made_for: SocketFamilies,
     pub(crate) owner: SocketOwner,
     pub(crate) options: StreamOptions,
+    /// The options are those that a socket begins with.
+    pub(crate) has_first_options: bool,
     /// The claim on the local port.
     pub(crate) claim: Option<PortClaim>,
     /// The program bound the address itself.
@@ -125,13 +128,15 @@ pub(crate) struct LiveConnection {
 }
 
 impl LiveConnection {
-    /// The hashes are those of the flow as this host and as the peer see it.
+    /// The hashes are those of the flow as this host and as the peer see it. It is written into its box field by field.
+    #[inline]
     pub(crate) fn new(
         (connection, flow): (Box<Connection>, Flow),
         (hash, peer_hash): (u64, u64),
         path: Option<StreamPath>,
     ) -> Box<LiveConnection> {
-        Box::new(LiveConnection {
+        let place = Box::new_uninit();
+        let live = LiveConnection {
             peer_hash,
             peer_socket: Weak::new(),
             connection,
@@ -146,7 +151,8 @@ impl LiveConnection {
             is_closing: false,
             kept_shape: None,
             direct: DirectCounts::default(),
-        })
+        };
+        Box::write(place, live)
     }
 }
 
@@ -162,6 +168,7 @@ impl SocketState {
             made_for: families,
             owner,
             options: StreamOptions::default(),
+            has_first_options: true,
             claim: None,
             has_own_address: false,
             has_own_port: false,

@@ -2,8 +2,10 @@
 use super::{
     arrival::TcpArrival,
     claims::{PortClaim, PortStage},
+    control::FlowEnd,
     flows::FlowOwner,
     input,
+    orphans::Orphan,
     output::send_bare,
     socket::{SocketRole, SocketState, TcpSocket},
     waiting::{WAITING, WAITING_KEPT, Waiting},
@@ -84,7 +86,10 @@ pub(crate) fn input(
         Some(TimeWaitReply::Drop) => {}
         Some(TimeWaitReply::Acknowledge(segment)) => {
             let ends = (&arrival.flow, arrival.interface);
-            send_bare(inet, passage, ends, &waiting.options, segment);
+            match &waiting.options {
+                Some(options) => send_bare(inet, passage, ends, options, segment),
+                None => send_bare(inet, passage, ends, &StreamOptions::default(), segment),
+            }
         }
         Some(TimeWaitReply::Close) => waiting.end(inet),
         Some(TimeWaitReply::Reuse(iss)) => {
@@ -100,7 +105,20 @@ impl Inet {
         for socket in self.streams().timers.due(passage.now_ns) {
             socket.with(self, passage, |state, passage| state.expire(self, passage, &socket));
         }
+        self.expire_orphans(passage);
         expire(self, passage.now_ns);
+    }
+    /// Ends the orphans whose time has come.
+    fn expire_orphans(&self, passage: &mut Passage) {
+        let streams = self.streams();
+        while streams.orphans.earliest_ns() <= passage.now_ns
+            && let Some(Orphan { flow, hash, .. }) = streams.orphans.take_due(passage.now_ns)
+        {
+            // Another connection may have the flow by now: nothing is due for that.
+            if let Some(FlowOwner::Live(socket)) = streams.flows.find(&flow, hash) {
+                socket.with(self, passage, |state, passage| state.expire(self, passage, &socket));
+            }
+        }
     }
 }
 
@@ -117,13 +135,13 @@ impl Inet {
             flow,
             hash,
             claim,
-            options,
+            options: Some(Box::new(options)),
             state: Mutex::new(&WAITING, Some(state)),
             kept: Mutex::new(&WAITING_KEPT, Some(slot)),
         });
         if streams.flows.insert(&flow, hash, FlowOwner::Waiting(Arc::clone(&waiting))) {
             streams.ports.add(flow.local_port, &claim);
-            streams.waiting.add(deadline_ns, streams.number(), waiting);
+            streams.waiting.add(deadline_ns, waiting);
             self.arm(deadline_ns);
         }
     }
@@ -138,7 +156,7 @@ fn expire(inet: &Inet, now_ns: u64) {
         // Segments may have made it wait longer.
         let deadline = waiting.state.lock().as_ref().map(TimeWait::deadline);
         match deadline {
-            Some(at) if at > now_ns => table.add(at, inet.streams().number(), waiting),
+            Some(at) if at > now_ns => table.add(at, waiting),
             Some(_) => waiting.end(inet),
             None => {}
         }
@@ -149,31 +167,40 @@ impl SocketState {
     /// Puts TIME-WAIT in the place of the connection.
     pub(crate) fn wait(&mut self, inet: &Inet, passage: &mut Passage, socket: &Arc<TcpSocket>) {
         let streams = inet.streams();
-        if let (SocketRole::Live(live), Some(claim)) = (&self.role, self.claim)
+        let mut flow_end = FlowEnd::Taken;
+        if let (SocketRole::Live(live), Some(own)) = (&self.role, self.claim)
             && let Some(state) = live.connection.time_wait()
             && streams.waiting.has_room(streams.parameters.waiting_max())
         {
-            let claim = PortClaim { stage: PortStage::Waiting, ..claim };
+            let claim = PortClaim { stage: PortStage::Waiting, ..own };
             let waiting = Arc::new(Waiting {
                 flow: live.flow,
                 hash: live.hash,
                 claim,
-                options: self.options,
+                options: (!self.has_first_options).then(|| Box::new(self.options)),
                 state: Mutex::new(&WAITING, Some(state)),
                 kept: Mutex::new(&WAITING_KEPT, None),
             });
             let old = FlowOwner::Live(Arc::clone(socket));
             let new = FlowOwner::Waiting(Arc::clone(&waiting));
-            streams.ports.add(live.flow.local_port, &claim);
+            let port = live.flow.local_port;
+            // A port that the socket gives up goes to TIME-WAIT in one step.
+            if self.keeps_port() {
+                streams.ports.add(port, &claim);
+            } else {
+                streams.ports.turn(port, &own, &claim);
+                self.claim = None;
+            }
             if streams.flows.replace(&live.flow, live.hash, &old, new) {
+                flow_end = FlowEnd::Given;
                 waiting.keep(inet, &state);
                 passage.worker.events().add(PacketEvent::TcpTimeWait, 1);
-                streams.waiting.add(state.deadline(), socket.number, waiting);
+                streams.waiting.add(state.deadline(), waiting);
                 inet.arm(state.deadline());
             } else {
-                streams.ports.release(live.flow.local_port, &claim);
+                streams.ports.release(port, &claim);
             }
         }
-        self.end(inet, socket);
+        self.end(inet, socket, flow_end);
     }
 }

@@ -2,8 +2,8 @@
 use super::world::*;
 use crate::{ip::events::PacketEvent, service::streams::records};
 use interfaces::sockets::{
-    CloseKind, FrameTap, Network, SeenFrame, SocketError, SocketEvents, SocketRecord, StreamInfo,
-    StreamState, TapBinding,
+    CloseKind, FrameTap, Network, NetworkParameter, SeenFrame, SocketError, SocketEvents,
+    SocketRecord, StreamInfo, StreamState, TapBinding,
 };
 use std::sync::{
     Arc,
@@ -105,4 +105,38 @@ fn users_see_the_same_without_segments() {
             assert_eq!(one, other, "step {step}");
         }
     }
+}
+
+#[test]
+fn an_orphan_whose_peer_stays_open_ends_after_a_minute() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let client = host.connect("127.0.0.1:80");
+    let child = server.accept().expect("a child");
+    client.socket.close(CloseKind::Orderly);
+    assert_eq!(host.counts().0, 2);
+    host.wait(59 * S);
+    assert_eq!(host.counts().0, 2, "FIN-WAIT-2 and CLOSE-WAIT");
+    host.wait(2 * S);
+    assert_eq!(host.counts().0, 1, "CLOSE-WAIT alone");
+    assert!(child.is(StreamState::RECEIVE_ENDED));
+    // A FIN that nobody waits for any more is reset.
+    child.socket.close(CloseKind::Orderly);
+    host.wait(S);
+    assert_eq!(host.counts().0, 0);
+}
+
+#[test]
+fn a_listener_follows_the_parameters() {
+    let host = Host::new(1);
+    let server = Server::new(&host.inet, "127.0.0.1:80", 5);
+    let options = |host: &Host| {
+        let client = host.connect("127.0.0.1:80");
+        let child = server.accept().expect("a child");
+        (client.socket.info().options, child.socket.info().options)
+    };
+    assert_eq!(options(&host), (7, 7));
+    let administration = host.inet.administration();
+    administration.set_parameter(NetworkParameter::TcpSack, &[0]).unwrap();
+    assert_eq!(options(&host), (5, 5), "no SACK");
 }

@@ -9,7 +9,7 @@ use crate::{
     clock::{NEVER, tick},
     receive::acknowledge::Acknowledge,
     wire::{
-        secret::{Flow, Secret},
+        secret::{Flow, OwnNumbers, Secret},
         segment::{FastOpenCookie, TcpFlags, TcpSegment},
         sequence::Origin,
     },
@@ -59,7 +59,19 @@ impl Connection {
         fast_open: FastOpen,
     ) -> Box<Connection> {
         let iss = secret.initial_sequence(flow, now_ns);
-        let mut connection = Connection::boxed(&settings, iss, secret.timestamps_offset(flow));
+        let numbers = OwnNumbers { iss, clock_offset: secret.timestamps_offset(flow) };
+        Connection::connect_with(now_ns, numbers, &settings, room, fast_open)
+    }
+
+    /// Does the same with numbers that the caller has of the secret.
+    pub fn connect_with(
+        now_ns: u64,
+        numbers: OwnNumbers,
+        settings: &Settings,
+        room: u64,
+        fast_open: FastOpen,
+    ) -> Box<Connection> {
+        let mut connection = Connection::boxed(settings, numbers.iss, numbers.clock_offset);
         connection.state = TcpState::SynSent;
         connection.receive.window.set_room(room);
         connection.send.cookie = match fast_open {

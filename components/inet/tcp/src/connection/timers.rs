@@ -32,6 +32,12 @@ impl Connection {
         Some(earliest)
     }
 
+    /// Returns the time at which a connection in FIN-WAIT-2 that no program holds ends, if it has no other timer.
+    pub fn orphan_deadline(&self) -> Option<u64> {
+        let at = Some(self.linger_deadline_ns).filter(|at| *at != NEVER);
+        at.filter(|_| self.state == TcpState::FinWait2 && self.deadline() == at)
+    }
+
     /// Runs the timers whose time has come. Does nothing if there is none.
     pub fn expired(&mut self, now_ns: u64) -> TcpEvents {
         if let Some(wait) = &self.time_wait {

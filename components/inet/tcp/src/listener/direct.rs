@@ -1,16 +1,10 @@
 //! A handshake between two ends of this host within one call: no request waits for its acknowledgement.
 use super::{Context, Cookies, Listener};
-use crate::{connection::Connection, wire::secret::Flow};
+use crate::{
+    connection::Connection,
+    wire::secret::{Flow, OwnNumbers},
+};
 use alloc::boxed::Box;
-
-/// The numbers of a child: its initial sequence number, and the offset of its clock of timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChildNumbers {
-    /// The initial sequence number.
-    pub iss: u32,
-    /// What is added to the clock.
-    pub clock_offset: u32,
-}
 
 impl Listener {
     /// Returns whether a SYN of `flow` whose sender acknowledges the answer at once would make a child. Otherwise the segments show
@@ -29,7 +23,7 @@ impl Listener {
     pub fn open(
         &mut self,
         context: &Context<'_>,
-        numbers: ChildNumbers,
+        numbers: OwnNumbers,
         client: &mut Connection,
     ) -> Option<(Box<Connection>, u64)> {
         if !self.would_open(&context.flow) {
@@ -37,7 +31,7 @@ impl Listener {
         }
         let now_ns = context.now_ns;
         let syn = client.give_syn(now_ns)?;
-        let ChildNumbers { iss, clock_offset } = numbers;
+        let OwnNumbers { iss, clock_offset } = numbers;
         let settings = &self.settings.child;
         let mut child = Connection::answer(now_ns, settings, &syn, iss, clock_offset, context.room);
         let syn_ack = child.give_syn_ack(now_ns);

@@ -3,7 +3,7 @@
 //! A half-open request is a copy of the peer's SYN and a timer. The connection is made by the acknowledgement that ends the
 //! handshake, so that a flood of SYNs costs little memory.
 mod cookie;
-pub mod direct;
+mod direct;
 mod request;
 
 use crate::{

@@ -16,6 +16,15 @@ pub struct Flow {
     pub remote_port: u16,
 }
 
+/// The numbers that an end of a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnNumbers {
+    /// The initial sequence number.
+    pub iss: u32,
+    /// The offset that is added to the clock of timestamps.
+    pub clock_offset: u32,
+}
+
 /// The secret key of a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Secret {
@@ -50,6 +59,12 @@ impl Secret {
     pub fn initial_sequence(&self, flow: &Flow, now_ns: u64) -> u32 {
         let clock = (now_ns >> 6) as u32;
         clock.wrapping_add(self.hash(Purpose::Number, flow, 0) as u32)
+    }
+
+    /// Returns the same, and one for the other end, should that be on this host: the other half of the hash.
+    pub fn initial_sequences(&self, flow: &Flow, now_ns: u64) -> (u32, u32) {
+        let (clock, hash) = ((now_ns >> 6) as u32, self.hash(Purpose::Number, flow, 0));
+        (clock.wrapping_add(hash as u32), clock.wrapping_add((hash >> 32) as u32))
     }
 
     /// Returns the offset that is added to the clock of the flow's timestamps (RFC 7323 section 5.4). It is the same for all
@@ -105,7 +120,10 @@ impl Secret {
         // The length is part of the hash: a short one never is that of addresses of IPv6.
         if let Some((local, remote)) = version4(&flow.local).zip(version4(&flow.remote)) {
             let addresses = u64::from(local) << 32 | u64::from(remote);
-            return self.key.hash_words([addresses, last, number]);
+            return match purpose {
+                Purpose::CookieTimed => self.key.hash_words([addresses, last, number]),
+                _ => self.key.hash_words([addresses, last]),
+            };
         }
         let [local, remote] = [flow.local, flow.remote].map(u128::from_le_bytes);
         let (local_end, remote_end) = ((local >> 64) as u64, (remote >> 64) as u64);
@@ -173,6 +191,9 @@ mod tests {
         let at = |flow: &Flow, seconds| secret.initial_sequence(flow, seconds * SECOND);
         assert_eq!(at(&flow(1), 2).wrapping_sub(at(&flow(1), 1)), 1_000_000_000 / 64);
         assert_ne!(at(&flow(1), 1), at(&flow(2), 1));
+        let (own, other) = secret.initial_sequences(&flow(1), SECOND);
+        assert_eq!(own, at(&flow(1), 1));
+        assert_ne!(own, other);
         assert_eq!(secret.timestamps_offset(&flow(1)), secret.timestamps_offset(&flow(2)));
     }
 }
