@@ -73,7 +73,13 @@ fn hand_over(ends: &mut [Connection; 2], from: usize, now: u64) -> bool {
         let room = free(peer);
         peer.input(now, &segment, room);
     }
-    peer.is_quiet() && sender.hand_over(peer, length, now, |peer| free(peer))
+    if sender.awaits_only_acknowledgement(peer)
+        && let Some(segment) = peer.owed_acknowledgement(now)
+    {
+        let room = free(sender);
+        sender.input(now, &segment, room);
+    }
+    sender.hand_over(peer, length, now, |peer| free(peer))
 }
 
 proptest! {

@@ -118,12 +118,10 @@ impl SocketState {
         }
         let DirectEnd { live, stream, options } = receiver;
         let from = &mut sender.live.connection;
-        tried.is_done = from.is_quiet()
-            && live.connection.is_quiet()
-            && from.hand_over(&mut live.connection, length, now_ns, |connection| {
-                is_renewed = true;
-                note_reads(connection, stream, options, now_ns)
-            });
+        tried.is_done = from.hand_over(&mut live.connection, length, now_ns, |connection| {
+            is_renewed = true;
+            note_reads(connection, stream, options, now_ns)
+        });
         if tried.is_done {
             sender.stream.hand_over(stream, length);
             sender.live.count_direct(length);

@@ -71,9 +71,9 @@ impl Connection {
         if self.clock.is_enabled { HEADER_LENGTH + TIMESTAMPS_LENGTH } else { HEADER_LENGTH }
     }
 
-    /// Gives the `length` bytes that wait to be sent to `peer`, the other end, which is quiet, too. `room` is as for
-    /// [`Connection::input`], and asked for if the window runs low. Returns whether the window admits them; otherwise nothing is
-    /// changed but the window.
+    /// Gives the `length` bytes that wait to be sent to `peer`, the other end. `room` is as for [`Connection::input`], and asked for if
+    /// the window runs low. Returns whether both ends are quiet and the window admits the bytes; otherwise nothing is changed but
+    /// the window.
     #[inline(always)]
     pub fn hand_over(
         &mut self,
@@ -83,7 +83,7 @@ impl Connection {
         room: impl FnOnce(&mut Connection) -> u64,
     ) -> bool {
         let start = self.send.nxt;
-        if !self.is_other_end(peer) {
+        if !self.is_quiet() || !peer.is_quiet() || !self.is_other_end(peer) {
             return false;
         }
         let low = length.saturating_add(self.send.max_window / 2);

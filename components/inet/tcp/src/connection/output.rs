@@ -241,12 +241,17 @@ impl Connection {
 
     /// The probe of a closed window, or of keepalive: an old sequence number, which the peer answers by an acknowledgement.
     fn output_probe(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
-        let is_due = core::mem::take(&mut self.probe.is_due);
-        if is_due {
-            self.acknowledgement_segment(now_ns, out);
+        if !self.probe.is_due {
+            return false;
+        }
+        // The peer does not take the acknowledgement of an old sequence number: one that is owed goes before the probe.
+        let is_owed = self.acks.need() != Need::None;
+        self.acknowledgement_segment(now_ns, out);
+        if !is_owed {
+            self.probe.is_due = false;
             out.segment.seq = self.send.origin.number(self.send.una.wrapping_sub(1));
         }
-        is_due
+        true
     }
 
     fn output_ack(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
