@@ -178,7 +178,7 @@ impl StackServer for Talker {
 #[test]
 fn a_stack_that_waits_for_room_is_woken() {
     /// Some times as many as there is room for.
-    const RECORDS: usize = 100_000;
+    const RECORDS: usize = 10_000;
     let sender = Arc::new(RecordSender::new());
     let ways = (Box::new(Talker(sender.clone())) as _, Arc::new(Liar::default()) as _);
     let proxy = NetworkProxy::new(ways, Vec::new(), Box::new(|| ())).unwrap();
