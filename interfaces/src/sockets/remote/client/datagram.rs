@@ -291,11 +291,13 @@ impl DatagramSocket for RemoteDatagramHandle {
         }
         // Nothing of a closed socket has to survive.
         self.0.proxy.forget_queue(self.0.number);
-        let request = self.0.request(DatagramCall::Close);
-        let _ =
-            self.0.proxy.wait_until_running().and_then(|epoch| {
-                self.0.proxy.settled::<()>(epoch, self.0.proxy.ask(&request, &[]))
-            });
+        let proxy = &self.0.proxy;
+        let Ok(epoch) = proxy.wait_until_running() else { return };
+        // A successor that was told nothing of the socket has none to close.
+        if self.0.record.lock().epoch == epoch {
+            let request = self.0.request(DatagramCall::Close);
+            let _ = proxy.settled::<()>(epoch, proxy.ask(&request, &[]));
+        }
     }
 }
 

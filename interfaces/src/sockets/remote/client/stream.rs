@@ -516,18 +516,23 @@ impl StreamSocket for RemoteStreamHandle {
         self.0.ask(&StreamCall::SendWindow).unwrap_or_default()
     }
     fn close(&self, kind: CloseKind) {
-        {
+        let known_to = {
             let mut record = self.0.lock();
             if record.closed.is_some() {
                 return;
             }
             record.closed = Some(kind);
             record.is_closing = true;
-        }
+            record.known_to
+        };
         self.0.tell_owner();
         let number = self.0.tell_all();
         let proxy = &self.0.proxy;
         let answer = proxy.wait_until_running().and_then(|epoch| {
+            if epoch != known_to {
+                // It was told so with the record, and may know nothing of the socket any more.
+                return Ok(None);
+            }
             let call = SocketRequest::Stream(number.0, StreamCall::Close(kind));
             proxy.settled::<bool>(epoch, proxy.ask(&call, &[]))
         });
