@@ -104,8 +104,10 @@ impl RemoteDatagram {
                 continue;
             };
             opened?;
-            self.record.lock().epoch = epoch;
+            let mut record = self.record.lock();
+            // A successor makes the sockets that have been opened: this one is opened there.
             if self.proxy.epoch() == epoch {
+                record.epoch = epoch;
                 return Ok(());
             }
         }

@@ -327,8 +327,9 @@ impl RemoteStream {
             };
             opened?;
             let mut record = self.record.lock();
-            (record.epoch, record.known_to) = (epoch, epoch);
+            // A successor makes the sockets that have been opened: this one is opened there.
             if self.proxy.epoch() == epoch {
+                (record.epoch, record.known_to) = (epoch, epoch);
                 return Ok(());
             }
         }
