@@ -322,6 +322,10 @@ impl NetworkService {
     fn stream_call(&self, number: u32, call: StreamCall, answer: &mut Vec<u8>) {
         let end = EndNumber(number);
         if let StreamCall::Make(start) = &call {
+            if self.ends.stream(number).is_some() {
+                // A call that opens a socket is repeated if its client heard of a restart meanwhile.
+                return;
+            }
             let stream = self.make(end, start);
             return self.ends.add_stream(end, ServedStream { stream, socket: None });
         }
@@ -329,6 +333,9 @@ impl NetworkService {
             return answer.clear();
         };
         let opened = match call {
+            StreamCall::Open(..) | StreamCall::Restore(_) if socket.is_some() => {
+                return Ok::<(), SocketError>(()).put(answer);
+            }
             StreamCall::Open(families, owner) => self.stack.open_stream(stream, families, owner),
             StreamCall::Restore(kept) => self.restore(end, stream, kept),
             call => {
@@ -439,6 +446,11 @@ impl NetworkService {
     fn datagram_call(&self, number: u32, call: DatagramCall, rest: &[u8], answer: &mut Vec<u8>) {
         let end = EndNumber(number);
         let opened = match call {
+            DatagramCall::Open(..) | DatagramCall::Restore(_)
+                if self.ends.queue(number).is_some() =>
+            {
+                return Ok::<(), SocketError>(()).put(answer);
+            }
             DatagramCall::Open(protocol, families, owner) => {
                 let queue = Arc::new(DatagramQueue::at_stack(self.far_end(end)));
                 let socket = self.stack.open_datagram(queue.clone(), protocol, families, owner);

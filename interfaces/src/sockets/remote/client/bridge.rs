@@ -93,6 +93,7 @@ impl CardBridge {
     pub(super) fn open(&self) {
         if let Some(this) = self.itself.upgrade() {
             self.nic.set_sink(this);
+            self.frames.grow();
             let count = self.nic.info().buffers.min(BUFFERS_MAX) as u32;
             self.lend((0..count).map(|number| (number, None)));
         }
@@ -108,8 +109,19 @@ impl CardBridge {
                 Err(NoMemory) => starved.push(number),
             }
         }
+        let is_starved = !starved.is_empty();
         drop(starved);
         self.nic.lend(&mut lent);
+        // The calling thread may be the stack's, and the stack has to take a new pool.
+        if is_starved && let Some(proxy) = self.proxy.upgrade() {
+            proxy.want_frames();
+        }
+    }
+    /// Lends the buffers for which there was no frame.
+    pub(super) fn lend_starved(&self) {
+        if !self.starved.lock().is_empty() {
+            self.lend(core::iter::empty());
+        }
     }
     /// Sends a packet of the stack whose number `epoch` is.
     pub(super) fn send(&self, epoch: u64, mut packet: Packet) {

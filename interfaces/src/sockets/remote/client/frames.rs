@@ -93,12 +93,19 @@ impl SharedFrames {
         shared.is_given.store(true, Release);
         Ok(frame)
     }
-    /// Returns a frame of zeroes.
+    /// Makes another pool if no frame is free. Blocks until the stack has it, so a thread of the stack must not call this.
+    pub(super) fn grow(&self) {
+        if self.take().is_none() {
+            // Without memory there is no pool.
+            let _ = self.take_of_new();
+        }
+    }
+    /// Returns a frame of zeroes, if one is free.
     ///
     /// # Errors
     /// [`NoMemory`].
     pub(super) fn zeroed(&self) -> Result<Frame, NoMemory> {
-        let frame = self.take().map_or_else(|| self.take_of_new(), Ok)?;
+        let frame = self.take().ok_or(NoMemory)?;
         frame.zero(0, PAGE_BYTES);
         Ok(frame)
     }
@@ -137,8 +144,10 @@ mod tests {
             called.store(true, SeqCst);
             assert!(own.upgrade().unwrap().take().is_none());
         }));
-        let first = frames.zeroed().unwrap();
+        assert!(frames.zeroed().is_err());
+        let mut first = Vec::new();
+        frames.allocate(1, &mut first).unwrap();
         assert!(is_called.load(SeqCst));
-        assert!(frames.take().is_some_and(|frame| frame != first));
+        assert!(frames.zeroed().is_ok_and(|frame| frame != first[0]));
     }
 }

@@ -45,7 +45,7 @@ use alloc::{
 use apply::Applying;
 use bpf::PacketProgram;
 use bridge::CardBridge;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use datagram::{RemoteDatagram, RemoteDatagramHandle};
 use frames::SharedFrames;
 use handed::{Handed, Returned};
@@ -125,6 +125,8 @@ pub struct NetworkProxy {
     body: Mutex<Vec<u8>>,
     commands: Mutex<VecDeque<(u64, u32, u64, CardCommand)>>,
     commanded: Event,
+    /// Cards want frames, and none is free.
+    wants_frames: AtomicBool,
     channel: Arc<dyn ControlChannel>,
     administration: Arc<RemoteAdministration>,
     taps: Arc<RemoteTaps>,
@@ -163,6 +165,7 @@ impl NetworkProxy {
                 body: Mutex::new(&BODY, Vec::new()),
                 commands: Mutex::new(&COMMANDS, VecDeque::new()),
                 commanded: Event::new(),
+                wants_frames: AtomicBool::new(false),
                 administration: Arc::new(RemoteAdministration::new(channel.clone())),
                 taps: Arc::new(RemoteTaps::new(channel.clone())),
                 channel,
@@ -429,10 +432,19 @@ impl NetworkProxy {
         let queue = self.table.lock().queues.remove(&number);
         drop(queue);
     }
-    /// Body of the thread that gives cards commands, which may take seconds.
+    /// Has a thread of the client's own make frames for the buffers of cards.
+    fn want_frames(&self) {
+        self.wants_frames.store(true, SeqCst);
+        self.commanded.signal();
+    }
+    /// Body of the thread that gives cards commands, which may take seconds, and frames.
     fn work(&self) -> ! {
         loop {
             let ticket = self.commanded.ticket();
+            if self.wants_frames.swap(false, SeqCst) {
+                self.frames.grow();
+                self.cards.iter().for_each(|card| card.lend_starved());
+            }
             let next = self.commands.lock().pop_front();
             let Some((epoch, card, number, command)) = next else {
                 self.commanded.wait(ticket, None);
