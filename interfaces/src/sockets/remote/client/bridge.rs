@@ -98,8 +98,21 @@ impl CardBridge {
             self.lend((0..count).map(|number| (number, None)));
         }
     }
-    /// Lends buffers. One without a frame gets a new one.
+    /// Lends buffers. One without a frame gets a new one, later if none is free.
     pub(super) fn lend(&self, buffers: impl Iterator<Item = (u32, Option<Frame>)>) {
+        // The calling thread may be the stack's, and the stack has to take a new pool.
+        if self.lend_free(buffers)
+            && let Some(proxy) = self.proxy.upgrade()
+        {
+            proxy.want_frames();
+        }
+    }
+    /// Lends the buffers for which there was no frame. Those for which there is none still are lent with later ones.
+    pub(super) fn lend_starved(&self) {
+        self.lend_free(core::iter::empty());
+    }
+    /// Lends the buffers for which there are frames. Returns whether there are others.
+    fn lend_free(&self, buffers: impl Iterator<Item = (u32, Option<Frame>)>) -> bool {
         let mut lent = Vec::new();
         let mut starved = self.starved.lock();
         let again = core::mem::take(&mut *starved);
@@ -112,16 +125,7 @@ impl CardBridge {
         let is_starved = !starved.is_empty();
         drop(starved);
         self.nic.lend(&mut lent);
-        // The calling thread may be the stack's, and the stack has to take a new pool.
-        if is_starved && let Some(proxy) = self.proxy.upgrade() {
-            proxy.want_frames();
-        }
-    }
-    /// Lends the buffers for which there was no frame.
-    pub(super) fn lend_starved(&self) {
-        if !self.starved.lock().is_empty() {
-            self.lend(core::iter::empty());
-        }
+        is_starved
     }
     /// Sends a packet of the stack whose number `epoch` is.
     pub(super) fn send(&self, epoch: u64, mut packet: Packet) {
