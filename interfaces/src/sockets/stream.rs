@@ -313,10 +313,7 @@ impl Stream {
         let mut written = self.written.load(Ordering::Relaxed);
         let count = share(room, &mut |frame, offset, length| {
             let (offset, length) = (offset as u32, length as u32);
-            if length > 0 {
-                queue.push(written, PacketSegment { frame, offset, length });
-                written += u64::from(length);
-            }
+            queue.push_behind(&mut written, PacketSegment { frame, offset, length });
         });
         self.written.store(written, Ordering::Release);
         Ok(count)
@@ -335,15 +332,15 @@ impl Stream {
         });
         copy_to_source(source, &mut segments)?;
         self.writing.lock().forget();
+        self.append(segments);
+        Ok(count)
+    }
+    /// Appends bytes to those that are to be sent.
+    fn append(&self, segments: impl IntoIterator<Item = PacketSegment>) {
         let mut queue = self.send.lock();
         let mut written = self.written.load(Ordering::Relaxed);
-        for segment in segments.into_iter().filter(|segment| segment.length > 0) {
-            let length = u64::from(segment.length);
-            queue.push(written, segment);
-            written += length;
-        }
+        segments.into_iter().for_each(|segment| queue.push_behind(&mut written, segment));
         self.written.store(written, Ordering::Release);
-        Ok(count)
     }
 
     // The client's part: reading.

@@ -51,6 +51,14 @@ impl Queue {
         self.pieces.push_back(StreamPiece { start, segment });
         cost
     }
+    /// Adds a part at `place`, which is behind it then. One without bytes is left out.
+    pub(super) fn push_behind(&mut self, place: &mut u64, segment: PacketSegment) {
+        if segment.length > 0 {
+            let length = u64::from(segment.length);
+            self.push(*place, segment);
+            *place += length;
+        }
+    }
     /// Adds whole frames, which no piece before has. Returns the place behind them.
     pub(super) fn push_frames(
         &mut self,

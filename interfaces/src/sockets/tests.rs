@@ -105,7 +105,7 @@ proptest! {
                     prop_assert_eq!(near.counters().acked, to);
                 }
                 Step::HandOver(size) => {
-                    // What was carried is acknowledged before.
+                    // The bytes that were carried are acknowledged before.
                     near.acknowledge(sent);
                     let length = size.min(near.unacknowledged());
                     near.hand_over(&far, length as u64);

@@ -65,14 +65,7 @@ mod way {
         }
         /// Takes bytes that the client has written, and empties `segments`. Their frames are the client's.
         pub fn accept(&self, segments: &mut Vec<PacketSegment>) {
-            let mut queue = self.send.lock();
-            let mut written = self.written.load(Ordering::Relaxed);
-            for segment in segments.drain(..).filter(|segment| segment.length > 0) {
-                let length = u64::from(segment.length);
-                queue.push(written, segment);
-                written += length;
-            }
-            self.written.store(written, Ordering::Release);
+            self.append(segments.drain(..));
         }
         /// Begins where the counters of a predecessor's end are: bytes before `acked` and `received` are done with.
         pub fn begin_at(
