@@ -170,31 +170,38 @@ fn tell_header6(flags: Flags, header: &ToldHeader, out: &mut Vec<ReceivedControl
     };
     tell(Flags::HOPS, net::IPV6_HOPLIMIT, &hops);
     tell(Flags::CLASS, net::IPV6_TCLASS, &class);
-    let extensions = header.extensions.as_deref();
-    for (kind, bytes) in extensions.iter().flat_map(|all| all.headers()) {
-        match kind {
-            extension::HOP_BY_HOP => tell(Flags::HOP_OPTIONS, net::IPV6_HOPOPTS, bytes),
-            extension::DESTINATION => tell(Flags::END_OPTIONS, net::IPV6_DSTOPTS, bytes),
-            extension::ROUTING => tell(Flags::ROUTE, net::IPV6_RTHDR, bytes),
-            _ => {}
-        }
-    }
+    let kinds = [
+        (extension::HOP_BY_HOP, Flags::HOP_OPTIONS, net::IPV6_HOPOPTS),
+        (extension::DESTINATION, Flags::END_OPTIONS, net::IPV6_DSTOPTS),
+        (extension::ROUTING, Flags::ROUTE, net::IPV6_RTHDR),
+    ];
+    tell_extensions(header, kinds, &mut tell);
     if flags.contains(Flags::INTERFACE6_OLD) {
         let data = packet_information(header);
         tell(Flags::INTERFACE6_OLD, net::IPV6_2292PKTINFO, &data);
     }
     tell(Flags::HOPS_OLD, net::IPV6_2292HOPLIMIT, &hops);
-    for (kind, bytes) in extensions.iter().flat_map(|all| all.headers()) {
-        match kind {
-            extension::HOP_BY_HOP => tell(Flags::HOP_OPTIONS_OLD, net::IPV6_2292HOPOPTS, bytes),
-            extension::DESTINATION => tell(Flags::END_OPTIONS_OLD, net::IPV6_2292DSTOPTS, bytes),
-            extension::ROUTING => tell(Flags::ROUTE_OLD, net::IPV6_2292RTHDR, bytes),
-            _ => {}
-        }
-    }
+    let kinds = [
+        (extension::HOP_BY_HOP, Flags::HOP_OPTIONS_OLD, net::IPV6_2292HOPOPTS),
+        (extension::DESTINATION, Flags::END_OPTIONS_OLD, net::IPV6_2292DSTOPTS),
+        (extension::ROUTING, Flags::ROUTE_OLD, net::IPV6_2292RTHDR),
+    ];
+    tell_extensions(header, kinds, &mut tell);
     if flags.contains(Flags::DESTINATION6) {
         let name = address::encode(AddressFamily::V6, header.destination);
         out.push(item(LEVEL_IP6, net::IPV6_ORIGDSTADDR, name.bytes()));
+    }
+}
+
+/// Calls `tell` for each extension header whose kind is one of `kinds`, with the flag and the control message of that.
+fn tell_extensions(
+    header: &ToldHeader,
+    kinds: [(u8, Flags, u32); 3],
+    tell: &mut impl FnMut(Flags, u32, &[u8]),
+) {
+    for (kind, bytes) in header.extensions.iter().flat_map(|all| all.headers()) {
+        let known = kinds.iter().find(|(known, ..)| *known == kind);
+        known.into_iter().for_each(|(_, flag, message)| tell(*flag, *message, bytes));
     }
 }
 
@@ -371,12 +378,11 @@ fn read_extension(
     };
     // Of the others the last one counts.
     let is_single = kind != net::IPV6_DSTOPTS && kind != net::IPV6_RTHDRDSTOPTS;
-    let is_second = is_single && place.is_some();
-    if !is_second && !matches!(side, OptionSide::Privileged) {
-        return Err(Errno::EPERM);
-    }
-    if is_second {
+    if is_single && place.is_some() {
         return Err(Errno::EINVAL);
+    }
+    if !matches!(side, OptionSide::Privileged) {
+        return Err(Errno::EPERM);
     }
     *place = Some(header.to_vec());
     Ok(())
