@@ -169,7 +169,7 @@ impl Connection {
         self.send.is_closed = true;
         self.send.is_forced = false;
         self.is_detached = true;
-        let window = self.advertise();
+        let window = self.acknowledge_directly();
         peer.note_bare(self, window, now_ns);
         peer.receive.fin = Some(peer.receive.received);
         let events = peer.take_fin(now_ns);
@@ -177,7 +177,7 @@ impl Connection {
         (self.send.una, self.send.nxt) = (end, end);
         self.sender.skip(end, now_ns);
         (self.retry_since_ns, self.soft_error) = (NEVER, None);
-        let window = peer.advertise();
+        let window = peer.acknowledge_directly();
         self.note_bare(peer, window, now_ns);
         if self.state == TcpState::Established {
             self.state = TcpState::FinWait2;
@@ -189,13 +189,9 @@ impl Connection {
     }
 
     /// Sends an acknowledgement that the other end takes in the same step. Returns the window field.
-    fn advertise(&mut self) -> u16 {
-        let (received, unread) = (self.receive.received, self.receive.unread());
-        let step = self.acks.peer_mss().max(1);
-        self.receive.acked = received;
-        self.acks.note_sent();
+    fn acknowledge_directly(&mut self) -> u16 {
         self.totals.segments_out += 1;
-        self.receive.window.advertise(received, unread, step)
+        self.advertise()
     }
 
     /// Takes the header of a segment of the other end that acknowledges all that was sent.

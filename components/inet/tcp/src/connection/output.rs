@@ -338,14 +338,20 @@ impl Connection {
         }
     }
 
+    /// Notes that a segment sent now carries the acknowledgement that was due. Returns its window field.
+    #[inline(always)]
+    pub(super) fn advertise(&mut self) -> u16 {
+        let (received, unread) = (self.receive.received, self.receive.unread());
+        let step = self.acks.peer_mss().max(1);
+        self.receive.acked = received;
+        self.acks.note_sent();
+        self.receive.window.advertise(received, unread, step)
+    }
+
     /// Puts the header of a segment that is sent now into `out`. It carries the acknowledgement that was due.
     #[inline(always)]
     fn header(&mut self, now_ns: u64, seq: u32, out: &mut TcpSegment) {
-        let (received, unread) = (self.receive.received, self.receive.unread());
-        let step = self.acks.peer_mss().max(1);
-        let window = self.receive.window.advertise(received, unread, step);
-        self.receive.acked = received;
-        self.acks.note_sent();
+        let window = self.advertise();
         let mut flags = TcpFlags::ACK;
         flags.set(TcpFlags::ECE, self.receive.is_echoing);
         *out = TcpSegment {
