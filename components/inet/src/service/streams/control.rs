@@ -359,7 +359,7 @@ impl SocketState {
             self.release_port(inet);
         }
         let ended = StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED;
-        // Of an orphan nobody hears but who lingers in close, and is told of the last acknowledgement (`after`).
+        // A program that lingers in close hears of an orphan, too, by its last acknowledgement (`after`); no other does.
         let is_heard = !self.is_orphan || inet.is_kept();
         if is_heard && !self.stream.state().contains(ended) {
             self.stream.enter(ended);

@@ -7,6 +7,7 @@ use super::{
     ends::{address, reversed},
     input::{report, tune},
     listen::NewChild,
+    orphans::ORPHANS_MAX,
     output::find_peer,
     socket::{DirectCounts, LiveConnection, SocketRole, SocketState, TcpSocket},
 };
@@ -103,8 +104,7 @@ impl SocketState {
     #[inline]
     fn take_directly(&mut self, inet: &Inet, mut sender: DirectEnd<'_>, length: u64) -> DirectTry {
         let mut tried = DirectTry::default();
-        let ip = &self.options.ip;
-        if ip.ttl_least | ip.hops_least != 0 || self.stream.filter().get().is_some() {
+        if !self.admits_all() {
             return tried;
         }
         let SocketRole::Live(live) = &mut self.role else { return tried };
@@ -180,7 +180,8 @@ impl SocketState {
             && !self.stream.is_far()
     }
     /// Ends the handshake of a connection that has sent nothing within the call, if a listener of this host takes it, and nobody
-    /// watches. `iss` is the child's initial sequence number. Returns the child; `None` if segments have to go. The lock of the listener is only tried.
+    /// watches. `iss` is the child's initial sequence number. Returns the child; `None` if segments have to go. The lock of the
+    /// listener is only tried.
     pub(super) fn open_to_listener(
         &mut self,
         inet: &Inet,
@@ -237,7 +238,7 @@ impl SocketState {
         }
         if self.armed_ns == u64::MAX
             && let Some(deadline_ns) = live.connection.orphan_deadline()
-            && inet.streams().orphans.add(deadline_ns, (live.flow, live.hash))
+            && inet.streams().orphans.add_last(deadline_ns, (live.flow, live.hash), ORPHANS_MAX)
         {
             inet.arm(deadline_ns);
         } else {

@@ -3,6 +3,7 @@
 //! A segment finds its connection in [`flows`], or a listener in [`ports`], or ends in a reset ([`input`]). What a connection
 //! answers goes to a packet, or straight to the connection of this host that it is for ([`output`]).
 pub(crate) mod arrival;
+mod by_time;
 pub(crate) mod captured;
 pub(crate) mod claims;
 mod control;
@@ -40,7 +41,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fast_open::CookieCache;
 use flows::{FlowOwner, Flows};
 use interfaces::nic::PacketSegment;
-use orphans::OrphanTable;
+use orphans::{ORPHANS, OrphanTable};
 use parameters::StreamParameters;
 use ports::TcpPorts;
 use socket::TcpSocket;
@@ -54,7 +55,7 @@ pub(crate) struct Streams {
     pub(crate) ports: TcpPorts,
     pub(crate) timers: StreamTimers,
     pub(crate) waiting: WaitingTable,
-    pub(crate) orphans: OrphanTable,
+    orphans: OrphanTable,
     pub(crate) secret: Secret,
     pub(crate) parameters: StreamParameters,
     pub(crate) cookies: CookieCache,
@@ -70,8 +71,8 @@ impl Streams {
             flows: Flows::new(secret),
             ports: TcpPorts::new(),
             timers: StreamTimers::new(),
-            waiting: WaitingTable::new(),
-            orphans: OrphanTable::new(),
+            waiting: WaitingTable::new(&waiting::TABLE),
+            orphans: OrphanTable::new(&ORPHANS),
             secret: Secret::new(secret),
             parameters: StreamParameters::new(),
             cookies: CookieCache::new(),

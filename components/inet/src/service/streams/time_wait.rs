@@ -5,7 +5,6 @@ use super::{
     control::FlowEnd,
     flows::FlowOwner,
     input,
-    orphans::Orphan,
     output::send_bare,
     socket::{SocketRole, SocketState, TcpSocket},
     waiting::{WAITING, WAITING_KEPT, Waiting},
@@ -112,7 +111,7 @@ impl Inet {
     fn expire_orphans(&self, passage: &mut Passage) {
         let streams = self.streams();
         while streams.orphans.earliest_ns() <= passage.now_ns
-            && let Some(Orphan { flow, hash, .. }) = streams.orphans.take_due(passage.now_ns)
+            && let Some((flow, hash)) = streams.orphans.take_due(passage.now_ns)
         {
             // Another connection may have the flow by now: nothing is due for that.
             if let Some(FlowOwner::Live(socket)) = streams.flows.find(&flow, hash) {
@@ -170,7 +169,8 @@ impl SocketState {
         let mut flow_end = FlowEnd::Taken;
         if let (SocketRole::Live(live), Some(own)) = (&self.role, self.claim)
             && let Some(state) = live.connection.time_wait()
-            && streams.waiting.has_room(streams.parameters.waiting_max())
+            // Further ones end at once (`tcp_max_tw_buckets`).
+            && streams.waiting.count() < streams.parameters.waiting_max()
         {
             let claim = PortClaim { stage: PortStage::Waiting, ..own };
             let waiting = Arc::new(Waiting {
