@@ -143,20 +143,32 @@ impl RemoteDatagram {
         }
         Ok(())
     }
-    /// Asks, and keeps the effect by `keep`, unless a successor was told the record without it: then it asks that one. `rest` follows
-    /// the call.
+    /// Asks, and keeps the effect by `keep`, unless a successor was told the record without it: then it asks that one. A datagram
+    /// to be sent, with its payload, follows the call.
     fn ask_and<T: Marshal>(
         &self,
         call: &DatagramCall,
-        rest: impl Fn(&mut Vec<u8>),
+        sent: Option<(&SentDatagram, &Payload)>,
         mut keep: impl FnMut(&mut DatagramRecord, &T),
     ) -> Result<T, SocketError> {
         let request = self.request(call.clone());
+        let mut rest = Vec::new();
+        if let Some((datagram, payload)) = sent {
+            datagram.put_head(&mut rest);
+            put_payload(payload, &mut rest, |_| true);
+        }
+        let parts: &[PacketSegment] = match sent {
+            Some((_, Payload::Segments(parts))) => parts,
+            Some((_, Payload::Bytes(_))) | None => &[],
+        };
         loop {
             let epoch = self.proxy.wait_until_running()?;
-            let mut behind = Vec::new();
-            rest(&mut behind);
-            let answer = self.proxy.ask(&request, &behind);
+            let handing = self.proxy.handed().hand(parts);
+            let answer = self.proxy.ask(&request, &rest);
+            if answer.is_err() {
+                let returned = self.proxy.handed().take_payload_back(&handing, parts);
+                self.proxy.lend_again(returned.into_iter());
+            }
             let Some(answer) = self.proxy.settled::<T>(epoch, answer)? else { continue };
             let mut record = self.record.lock();
             if record.epoch != epoch {
@@ -173,7 +185,7 @@ impl RemoteDatagram {
     ) -> Result<(), SocketError> {
         let answer = self.ask_and(
             call,
-            |_| (),
+            None,
             |record, answer: &Result<Names, SocketError>| {
                 if let Ok((local, peer)) = answer {
                     (record.local, record.peer) = (*local, *peer);
@@ -184,7 +196,7 @@ impl RemoteDatagram {
         answer.map(drop)
     }
     fn names(&self) -> Names {
-        self.ask_and(&DatagramCall::Names, |_| (), |_, _| ()).unwrap_or_else(|_| {
+        self.ask_and(&DatagramCall::Names, None, |_, _| ()).unwrap_or_else(|_| {
             let record = self.record.lock();
             (record.local, record.peer)
         })
@@ -237,17 +249,8 @@ impl DatagramSocket for RemoteDatagramHandle {
         let nothing = Payload::Bytes([].into());
         let datagram = SentDatagram { payload: nothing, ..datagram };
         let error = this.queue.take_error();
-        let put = |rest: &mut Vec<u8>| {
-            if let Payload::Segments(parts) = &payload {
-                this.proxy.handed().hand(parts);
-            }
-            datagram.put_head(rest);
-            put_payload(&payload, rest, |_| true);
-        };
-        let answer =
-            this.ask_and(&DatagramCall::Send(error), put, |record, answer: &SendAnswer| {
-                record.local = answer.2;
-            });
+        let keep = |record: &mut DatagramRecord, answer: &SendAnswer| record.local = answer.2;
+        let answer = this.ask_and(&DatagramCall::Send(error), Some((&datagram, &payload)), keep);
         match answer {
             Ok((result, left, _)) => {
                 if left.is_some() {
@@ -263,7 +266,7 @@ impl DatagramSocket for RemoteDatagramHandle {
     }
     fn configure(&self, options: &IpOptions) {
         let keep = |record: &mut DatagramRecord, (): &()| record.options = *options;
-        let _ = self.0.ask_and(&DatagramCall::Configure(*options), |_| (), keep);
+        let _ = self.0.ask_and(&DatagramCall::Configure(*options), None, keep);
     }
     fn join(&self, membership: Membership) -> Result<(), SocketError> {
         let keep = |record: &mut DatagramRecord, answer: &Result<(), SocketError>| {
@@ -271,7 +274,7 @@ impl DatagramSocket for RemoteDatagramHandle {
                 record.memberships.push(membership);
             }
         };
-        self.0.ask_and(&DatagramCall::Join(membership), |_| (), keep)?
+        self.0.ask_and(&DatagramCall::Join(membership), None, keep)?
     }
     fn leave(&self, membership: Membership) -> Result<(), SocketError> {
         let keep = |record: &mut DatagramRecord, answer: &Result<(), SocketError>| {
@@ -282,10 +285,10 @@ impl DatagramSocket for RemoteDatagramHandle {
                 record.memberships.remove(place);
             }
         };
-        self.0.ask_and(&DatagramCall::Leave(membership), |_| (), keep)?
+        self.0.ask_and(&DatagramCall::Leave(membership), None, keep)?
     }
     fn path_mtu(&self) -> Option<u32> {
-        self.0.ask_and(&DatagramCall::PathMtu, |_| (), |_, _| ()).unwrap_or(None)
+        self.0.ask_and(&DatagramCall::PathMtu, None, |_, _| ()).unwrap_or(None)
     }
     fn close(&self) {
         if core::mem::replace(&mut self.0.record.lock().is_closed, true) {

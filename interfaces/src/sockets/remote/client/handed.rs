@@ -87,6 +87,23 @@ pub(super) struct Returned {
 struct HandedFrames {
     frames: BTreeMap<FrameId, HandedFrame>,
     packets: u64,
+    /// Stacks that everything was taken back from.
+    dead: u64,
+}
+
+impl HandedFrames {
+    /// Takes a frame back that was handed `count` times. Returns it after the last time.
+    fn take_back(&mut self, id: FrameId, count: u32) -> Option<HandedFrame> {
+        let handed = self.frames.get_mut(&id)?;
+        handed.count = handed.count.saturating_sub(count);
+        if handed.count > 0 { None } else { self.frames.remove(&id) }
+    }
+}
+
+/// A payload whose frames were handed, for [`Handed::take_payload_back`].
+pub(super) struct Handing {
+    /// Stacks that everything had been taken back from before.
+    dead: u64,
 }
 
 /// The frames in the stack's hands.
@@ -97,13 +114,30 @@ impl Handed {
         Handed(Mutex::new(&HANDED, HandedFrames::default()))
     }
     /// Hands the frames of a payload, one time for each of its parts.
-    pub(super) fn hand(&self, segments: &[PacketSegment]) {
+    pub(super) fn hand(&self, segments: &[PacketSegment]) -> Handing {
         let mut all = self.0.lock();
         for PacketSegment { frame, .. } in segments {
             let made =
                 || HandedFrame { frame: frame.clone(), count: 0, buffer: None, is_kept: true };
             all.frames.entry(frame.id()).or_insert_with(made).count += 1;
         }
+        Handing { dead: all.dead }
+    }
+    /// Takes the frames of a payload back that no stack has received, unless they were taken back from a dead stack since. Returns
+    /// the buffers among them.
+    pub(super) fn take_payload_back(
+        &self,
+        handing: &Handing,
+        segments: &[PacketSegment],
+    ) -> Vec<ReturnedBuffer> {
+        let frames: Vec<HandedFrame> = {
+            let mut all = self.0.lock();
+            if all.dead != handing.dead {
+                return Vec::new();
+            }
+            segments.iter().filter_map(|part| all.take_back(part.frame.id(), 1)).collect()
+        };
+        frames.into_iter().filter_map(HandedFrame::returned).collect()
     }
     /// Hands the buffers of a packet, each once.
     pub(super) fn hand_packet(&self, card: u32, packet: Received, delivery: Delivery) {
@@ -130,20 +164,16 @@ impl Handed {
     }
     /// Takes a frame back that was handed `count` times. Returns the buffer, if it is one.
     pub(super) fn take_back(&self, id: FrameId, count: u32) -> Option<ReturnedBuffer> {
-        let handed = {
-            let mut all = self.0.lock();
-            let handed = all.frames.get_mut(&id)?;
-            handed.count = handed.count.saturating_sub(count);
-            if handed.count > 0 {
-                return None;
-            }
-            all.frames.remove(&id)?
-        };
+        let handed = self.0.lock().take_back(id, count)?;
         handed.returned()
     }
     /// Takes everything back from a stack that has died.
     pub(super) fn take_all_back(&self) -> Returned {
-        let all = core::mem::take(&mut self.0.lock().frames);
+        let all = {
+            let mut all = self.0.lock();
+            all.dead += 1;
+            core::mem::take(&mut all.frames)
+        };
         let mut lent: Vec<(PieceOf, HandedFrame)> = all
             .into_values()
             .filter_map(|handed| Some((handed.buffer.as_ref()?.piece, handed)))
@@ -246,5 +276,21 @@ mod tests {
         assert!(packets.is_empty());
         let buffers: Vec<_> = buffers.iter().map(|one| (one.number, one.frame.is_some())).collect();
         assert_eq!(buffers, [(1, true), (2, false), (4, true), (5, true)]);
+    }
+    #[test]
+    fn a_payload_comes_back_once_from_the_stack_that_it_was_handed_to() {
+        let handed = Handed::new();
+        let frame = Frame::zeroed().unwrap();
+        let payload: Vec<PacketSegment> = [0, 8]
+            .map(|offset| PacketSegment { frame: frame.clone(), offset, length: 8 })
+            .into();
+        let count = || handed.0.lock().frames.get(&frame.id()).map(|one| one.count);
+        let before = handed.hand(&payload);
+        handed.take_all_back();
+        let after = handed.hand(&payload);
+        handed.take_payload_back(&before, &payload);
+        assert_eq!(count(), Some(2), "the successor has the second one");
+        handed.take_payload_back(&after, &payload);
+        assert_eq!(count(), None);
     }
 }
