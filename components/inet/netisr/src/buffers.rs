@@ -30,7 +30,7 @@ impl BufferPool {
         let share = rt::memory::statistics().total_frames / MEMORY_SHARE;
         let most = usize::try_from(share).unwrap_or(usize::MAX).max(BUFFERS_MIN);
         let count = wanted.min(most).min(NUMBERS as usize);
-        BufferPool { count, held: Mutex::new(&BUFFERS, VecDeque::new()) }
+        BufferPool { count, held: Mutex::new(&BUFFERS, VecDeque::with_capacity(count)) }
     }
     /// Lends all buffers for the first time. Returns their number, which is smaller if memory is refused.
     pub fn fill(&self, nic: &dyn Nic) -> usize {

@@ -43,12 +43,30 @@ pub struct Shared {
 }
 
 /// The lists of a netisr, which keep their memory from batch to batch.
-#[derive(Default)]
 pub struct Tools {
+    /// Packets of a batch.
+    batch: usize,
     frames: Vec<ReceivedFrame>,
     copies: Copies,
     free: Vec<ReceiveBuffer>,
     held: Vec<ReceiveBuffer>,
+}
+
+impl Tools {
+    /// Makes the lists for batches of `batch` packets. Packets of several pieces take memory, and give it back.
+    pub fn new(batch: usize) -> Tools {
+        Tools {
+            batch,
+            frames: Vec::with_capacity(batch),
+            copies: Copies::default(),
+            free: Vec::with_capacity(batch),
+            held: Vec::with_capacity(batch),
+        }
+    }
+    fn trim(&mut self) {
+        self.free.shrink_to(self.batch);
+        self.held.shrink_to(self.batch);
+    }
 }
 
 /// A card of the stack.
@@ -178,6 +196,7 @@ impl Card {
         // The stack has dropped what it did not keep.
         tools.frames.clear();
         self.buffers.give_back(&*self.nic, &mut tools.free, &mut tools.held);
+        tools.trim();
     }
     fn count_dropped(&self, packets: usize) {
         self.dropped.fetch_add(packets as u64, SeqCst);

@@ -16,7 +16,7 @@ lock_class! {
 const WAITING_MAX: usize = 1000;
 /// Packets of one call into the stack, at most: afterwards their buffers are lent again.
 const BATCH: usize = 64;
-/// Packets for which an empty list keeps the memory.
+/// Packets that an empty list has room for. A burst of more takes memory, and gives it back.
 const KEPT: usize = 2 * BATCH;
 
 /// A packet that waits for a netisr, and the number of its card.
@@ -36,7 +36,7 @@ pub struct InputQueue {
 impl InputQueue {
     /// Makes an empty queue.
     pub fn new() -> InputQueue {
-        InputQueue { packets: Mutex::new(&INPUT, VecDeque::new()), arrived: Event::new() }
+        InputQueue { packets: Mutex::new(&INPUT, VecDeque::with_capacity(KEPT)), arrived: Event::new() }
     }
     /// Appends the packets of `batch`, in order, and wakes the netisr. Those for which there is no room stay in `batch`.
     pub fn put(&self, batch: &mut Vec<WaitingPacket>) {
@@ -62,7 +62,8 @@ impl InputQueue {
 
 /// Brings packets of `queue` to the stack, for ever.
 pub fn serve(inet: &Inet, queue: &InputQueue, cards: &[Arc<Card>]) {
-    let (mut taken, mut batch, mut tools) = (VecDeque::new(), Vec::new(), Tools::default());
+    let (mut taken, mut batch, mut tools) =
+        (VecDeque::with_capacity(KEPT), Vec::with_capacity(BATCH), Tools::new(BATCH));
     loop {
         queue.take(&mut taken);
         while let Some(first) = taken.pop_front() {
@@ -78,8 +79,6 @@ pub fn serve(inet: &Inet, queue: &InputQueue, cards: &[Arc<Card>]) {
                 None => batch.clear(),
             }
         }
-        if taken.capacity() > KEPT {
-            taken = VecDeque::new();
-        }
+        taken.shrink_to(KEPT);
     }
 }

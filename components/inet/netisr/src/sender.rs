@@ -99,7 +99,7 @@ impl Sender {
                 let mut waiting = self.waiting.lock();
                 if waiting.is_busy || waiting.packets.is_empty() {
                     self.is_behind.store(waiting.is_busy, SeqCst);
-                    if waiting.packets.is_empty() && waiting.packets.capacity() > BATCH {
+                    if waiting.packets.is_empty() {
                         // A burst's memory goes back.
                         waiting.packets = VecDeque::new();
                     }

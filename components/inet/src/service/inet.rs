@@ -7,7 +7,7 @@ use super::{
     },
     links::{CardLinks, PacketLink, ReceivedFrame},
     outside::Outside,
-    passage::{Passage, PassagePool, PendingPacket},
+    passage::{LIST_ROOM, Passage, PassagePool, PendingPacket},
     streams::Streams,
     taps::Taps,
     tunnel_table::TunnelTable,
@@ -311,6 +311,7 @@ impl Inet {
     /// Brings segments to their connections and packets to IP until there are none. It is a loop: each turn's locks are released
     /// before the next.
     fn settle(&self, passage: &mut Passage) {
+        let mut most = 0;
         loop {
             while let Some(arrival) = passage.outside.segments.pop_front() {
                 if arrival.is_local && (self.taps.are_watching() || self.stack.hears_tcp()) {
@@ -332,11 +333,16 @@ impl Inet {
             if passage.sends.is_empty() {
                 break;
             }
+            most = most.max(passage.sends.len());
             self.send_pending(passage);
         }
+        most = most.max(passage.outside.departures.len());
         if !passage.outside.departures.is_empty() {
             let Passage { outside, batch, .. } = passage;
             self.links.transmit(&mut outside.departures, batch);
+        }
+        if most > LIST_ROOM {
+            passage.trim();
         }
     }
     fn send_pending(&self, passage: &mut Passage) {

@@ -1,5 +1,6 @@
 //! [`Outside`]: the world around the stack during one call. It collects what leaves the stack, to be dealt with afterwards.
 use super::{
+    passage::LIST_ROOM,
     streams::{Streams, arrival::TcpArrival, socket::TcpSocket},
     taps::Taps,
 };
@@ -33,12 +34,19 @@ impl Outside {
     pub(crate) fn new(streams: Arc<Streams>, taps: Arc<Taps>) -> Outside {
         Outside {
             streams,
-            departures: Vec::new(),
-            segments: VecDeque::new(),
+            departures: Vec::with_capacity(LIST_ROOM),
+            segments: VecDeque::with_capacity(LIST_ROOM),
             errors: Vec::new(),
             taps,
             awaited: Vec::new(),
         }
+    }
+    /// Gives back the memory that a burst took for packets.
+    pub(super) fn trim(&mut self) {
+        self.departures.shrink_to(LIST_ROOM);
+        self.segments.shrink_to(LIST_ROOM);
+        self.errors.shrink_to(LIST_ROOM);
+        self.awaited.shrink_to(LIST_ROOM);
     }
 }
 

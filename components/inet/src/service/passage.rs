@@ -27,6 +27,8 @@ lock_class! {
 const PLACES: usize = 16;
 /// Segments that a passage keeps, at most.
 const SPARE_MAX: usize = 64;
+/// Packets that each list of a passage has room for. A burst of more takes memory, and gives it back.
+pub(super) const LIST_ROOM: usize = 64;
 
 /// A packet that a connection sent while its lock was held. It goes through IP afterwards.
 pub(crate) struct PendingPacket {
@@ -63,8 +65,8 @@ impl Passage {
         Passage {
             worker: stack.worker(),
             outside,
-            sends: Vec::new(),
-            batch: Vec::new(),
+            sends: Vec::with_capacity(LIST_ROOM),
+            batch: Vec::with_capacity(LIST_ROOM),
             spare: Vec::new(),
             known_path: None,
             known_settings: None,
@@ -72,6 +74,12 @@ impl Passage {
             now_ns: 0,
             place: 0,
         }
+    }
+    /// Gives back the memory that a burst took for packets.
+    pub(super) fn trim(&mut self) {
+        self.sends.shrink_to(LIST_ROOM);
+        self.batch.shrink_to(LIST_ROOM);
+        self.outside.trim();
     }
     /// Returns the settings of a connection of `path` with `options`, which are those that sockets begin with.
     pub(super) fn first_settings(

@@ -55,7 +55,7 @@ fn a_packet_goes_through_the_threads_and_its_answer_to_the_card() {
 fn buffers_of_packets_that_the_stack_does_not_keep_are_lent_again_at_once() {
     let model = Model::new();
     let (inet, card) = stack_over(&model);
-    let mut tools = Tools::default();
+    let mut tools = Tools::new(64);
     for round in 0..20 {
         let mut batch: Vec<Received> =
             [42, 200, 255, 256, 1500].map(|length| model.packet(&stray(length), 2048)).into();
