@@ -56,6 +56,7 @@ const FIRST_KILLS: u64 = 20;
 /// Words before a time that the program in the guest prints.
 const OUTAGE: &str = "outage ";
 const STALL: &str = "stall ";
+const CALM: &str = "calm ";
 /// Bars of the histogram. Each stands for a time twice that of the one before; the first ends here.
 const BARS: usize = 14;
 const FIRST_BAR_NS: u64 = 250_000;
@@ -95,7 +96,7 @@ pub fn run(options: &Options) -> Result<u8> {
         times.sort_unstable();
         times
     };
-    let (times, stalls) = (times_of(OUTAGE), times_of(STALL));
+    let [times, stalls, calms] = [OUTAGE, STALL, CALM].map(times_of);
     if times.is_empty() {
         bail!("no kill was answered: {outcome}; log in {}", config.log.display());
     }
@@ -105,8 +106,10 @@ pub fn run(options: &Options) -> Result<u8> {
     if !stalls.is_empty() {
         println!("{component}: longest time in which no program received a byte");
         print!("{}{}", summary(&stalls), histogram(&stalls));
+        println!("{component}: the same before each kill, with nothing killed");
+        print!("{}{}", summary(&calms), histogram(&calms));
     }
-    let is_time = |line: &&str| line.starts_with(OUTAGE) || line.starts_with(STALL);
+    let is_time = |line: &&str| [OUTAGE, STALL, CALM].iter().any(|word| line.starts_with(word));
     output.lines().filter(|line| !is_time(line)).for_each(|line| println!("{line}"));
     let path = shell::build_path(&format!("kill-{component}.svg"))?;
     std::fs::write(&path, drawing(component, &times))?;

@@ -2,7 +2,8 @@
 //! programs read its clock and write and read back files with checksums. Prints in the end `outage NS` for each kill (from
 //! the kill to the successor's first answer), then how much was checked; fails if a byte was lost or a program saw an
 //! error. Two checked streams also go through console drivers ([`stream`]). Connections and datagrams take the place of the
-//! files where the component drives network cards, or is the network stack ([`network`]): then it prints `stall NS` for each kill, too.
+//! files where the component drives network cards, or is the network stack ([`network`]): then it prints `stall NS` and
+//! `calm NS` for each kill, too.
 mod network;
 mod stream;
 
@@ -131,8 +132,8 @@ impl Load {
         let (workers, streams) = match self {
             Load::Network(mut network) => {
                 let is_whole = network.finish(PATIENCE);
-                for stall in network.stalls().iter().filter(|_| !is_quiet) {
-                    println!("stall {}", stall.as_nanos());
+                if !is_quiet {
+                    network.print();
                 }
                 return is_whole;
             }

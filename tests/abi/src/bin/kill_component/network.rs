@@ -8,7 +8,8 @@
 //! - datagrams, which the peer sends back; one that was lost is sent again,
 //! - connections to the peer, by which it is asked to connect to a listener here, to send a pattern and to expect it back.
 //!
-//! The stall of a kill is the longest time after it in which no thread received a byte.
+//! The stall of a kill is the longest time after it in which no thread received a byte. Such a time is measured without a kill
+//! before each, too: the calm, which this machine takes from every stall by itself.
 mod pattern;
 
 use crate::{CHECKED, IS_OVER, WRONG, work};
@@ -110,6 +111,7 @@ impl Receptions {
 pub struct Network {
     workers: Vec<(&'static str, JoinHandle<()>)>,
     stalls: Vec<Duration>,
+    calms: Vec<Duration>,
 }
 
 impl Network {
@@ -125,7 +127,7 @@ impl Network {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, LISTENER))?;
         // It ends with the program.
         thread::spawn(move || work("listener", || answer_one(&listener)));
-        let mut network = Network { workers: Vec::new(), stalls: Vec::new() };
+        let mut network = Network { workers: Vec::new(), stalls: Vec::new(), calms: Vec::new() };
         for number in 0..STREAMS {
             let seed = seed.wrapping_mul(100).wrapping_add(number);
             network.spawn("stream in", move || bring(seed));
@@ -154,7 +156,7 @@ impl Network {
         };
         self.workers.push((name, thread::spawn(body)));
     }
-    /// Calls `kill` and measures the stall. Returns its result.
+    /// Calls `kill` and measures the stall, after a calm. Returns its result.
     ///
     /// # Errors
     /// The reason why the kill or what follows failed.
@@ -164,13 +166,16 @@ impl Network {
         kill: impl FnOnce() -> Result<T, String>,
     ) -> Result<T, String> {
         RECEPTIONS.begin();
+        self.calms.push(RECEPTIONS.stall(patience)?);
+        RECEPTIONS.begin();
         let result = kill()?;
         self.stalls.push(RECEPTIONS.stall(patience)?);
         Ok(result)
     }
-    /// Returns the stalls of all kills.
-    pub fn stalls(&self) -> &[Duration] {
-        &self.stalls
+    /// Prints the stalls of all kills, and the calms before them.
+    pub fn print(&self) {
+        self.stalls.iter().for_each(|stall| println!("stall {}", stall.as_nanos()));
+        self.calms.iter().for_each(|calm| println!("calm {}", calm.as_nanos()));
     }
     /// Waits for the threads, which end because the test is over. Returns whether they all ended by themselves. After `patience` it
     /// tells which did not, and the state of all connections.
