@@ -39,7 +39,8 @@ pub struct Options {
     /// Processors (2)
     #[arg(long)]
     pub cpus: Option<u32>,
-    /// One nanosecond an instruction, one processor: other work of the host is not in the times
+    /// One nanosecond an instruction, one processor: other work of the host is not in the times. With virtio-net and inet, whose
+    /// peer is outside, the time in which the processor waits is the host's
     #[arg(long)]
     pub icount: bool,
     /// With virtio-net and inet: all frames, in a file for Wireshark and `tcpdump -r`
@@ -73,9 +74,13 @@ pub fn run(options: &Options) -> Result<u8> {
     });
     let kernel = build::image(system, &Features::default())?;
     let image = disk::programs_image()?;
+    let clock = match options.icount && is_network(&options.component) {
+        true => qemu::Clock::InstructionsAndIdle,
+        false => qemu::Clock::of(options.icount),
+    };
     let config = Config {
-        cpus: qemu::check(options.cpus, qemu::Clock::of(options.icount))?,
-        is_counting_instructions: options.icount,
+        cpus: qemu::check(options.cpus, clock)?,
+        clock,
         ..guest::machine(&kernel, &image, "kill.log")?
     };
     let Options { component, count, seed, .. } = options;
@@ -139,6 +144,11 @@ impl Killed {
     }
 }
 
+/// Returns whether packets go through the component.
+fn is_network(component: &str) -> bool {
+    [network::CARD, network::STACK].contains(&component)
+}
+
 /// Runs `command`, with the other end of what goes through the component here, if there is one.
 fn kill(mut config: Config, options: &Options, command: &str, limit: u64) -> Result<Killed> {
     if options.component == "uart" {
@@ -162,7 +172,7 @@ fn kill(mut config: Config, options: &Options, command: &str, limit: u64) -> Res
         let killed = Killed { outcome, output, error, notes: Vec::new(), is_whole: true };
         return Ok(killed.with_lines(&seen));
     }
-    if [network::CARD, network::STACK].contains(&options.component.as_str()) {
+    if is_network(&options.component) {
         let ends = network::Ends::start(&mut config, options.seed, options.capture.clone())?;
         let command = format!("{}{command}", network::PREPARATION);
         let killed = captured(&config, &command, limit)?;

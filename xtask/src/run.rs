@@ -161,7 +161,7 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         } else {
             guest::MEMORY_MIB
         }),
-        is_counting_instructions: options.icount,
+        clock: qemu::Clock::of(options.icount),
         accel: Accel::Tcg,
         kernel,
         initrd: None,

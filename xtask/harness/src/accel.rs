@@ -6,7 +6,7 @@
 use crate::{
     disk,
     guest::{self, Outcome},
-    qemu::{Accel, Config},
+    qemu::{Accel, Clock, Config},
     session::Ended,
     shell,
 };
@@ -24,7 +24,7 @@ const BOOTS: u32 = 3;
 /// # Errors
 /// Fails if QEMU cannot be started at all.
 pub fn choose(asked: Option<Accel>, config: &Config) -> Result<Accel> {
-    if config.is_counting_instructions {
+    if config.clock != Clock::Host {
         return Ok(Accel::Tcg);
     }
     match asked {

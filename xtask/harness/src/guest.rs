@@ -1,6 +1,6 @@
 //! A guest: a machine of QEMU with a kernel, and how a run of it ends.
 use crate::{
-    qemu::{Accel, Config, Machine},
+    qemu::{Accel, Clock, Config, Machine},
     session::{Captured, Ended, Listening, Session, Streams},
     shell,
 };
@@ -79,7 +79,7 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         machine: Machine::Q35,
         cpus: 2,
         memory: 512,
-        is_counting_instructions: false,
+        clock: Clock::Host,
         accel: Accel::Tcg,
         kernel: kernel.to_owned(),
         initrd: None,

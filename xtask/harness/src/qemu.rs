@@ -80,8 +80,8 @@ pub struct Config {
     pub cpus: u32,
     /// Memory in MiB.
     pub memory: u32,
-    /// One instruction takes one nanosecond of the guest's clock.
-    pub is_counting_instructions: bool,
+    /// The guest's clock.
+    pub clock: Clock,
     /// Accelerator.
     pub accel: Accel,
     /// Kernel to boot.
@@ -179,8 +179,10 @@ impl Config {
             Accel::Tcg => ("tcg", "max,-erms,-fsrm"),
         };
         let mut words = vec!["-machine", machine, "-accel", accel, "-cpu", cpu];
-        if self.is_counting_instructions {
-            words.extend(["-icount", "shift=0,sleep=off"]);
+        match self.clock {
+            Clock::Host => {}
+            Clock::Instructions => words.extend(["-icount", "shift=0,sleep=off"]),
+            Clock::InstructionsAndIdle => words.extend(["-icount", "shift=0,sleep=on"]),
         }
         words.into_iter().map(str::to_owned).collect()
     }
@@ -196,8 +198,10 @@ pub fn escaped(path: &Path) -> String {
 pub enum Clock {
     /// The host's.
     Host,
-    /// The number of instructions (`--icount`).
+    /// The number of instructions (`--icount`), a nanosecond each. While the processor waits, the clock jumps to the next timer.
     Instructions,
+    /// The same, but while the processor waits, time passes as on the host: for machines whose peers are outside.
+    InstructionsAndIdle,
 }
 
 impl Clock {
@@ -213,12 +217,12 @@ impl Clock {
 /// Fails if the clock does not allow that number. The message says what to change.
 pub fn check(cpus: Option<u32>, clock: Clock) -> Result<u32> {
     match (cpus, clock) {
-        (Some(cpus), Clock::Instructions) if cpus != 1 => {
-            bail!("--icount counts the instructions of one processor: leave --cpus {cpus} out")
-        }
-        (_, Clock::Instructions) => Ok(1),
         (Some(cpus), Clock::Host) => check_cpus(cpus),
         (None, Clock::Host) => Ok(2),
+        (Some(cpus), _) if cpus != 1 => {
+            bail!("--icount counts the instructions of one processor: leave --cpus {cpus} out")
+        }
+        (_, Clock::Instructions | Clock::InstructionsAndIdle) => Ok(1),
     }
 }
 

@@ -36,7 +36,10 @@ pub struct InputQueue {
 impl InputQueue {
     /// Makes an empty queue.
     pub fn new() -> InputQueue {
-        InputQueue { packets: Mutex::new(&INPUT, VecDeque::with_capacity(KEPT)), arrived: Event::new() }
+        InputQueue {
+            packets: Mutex::new(&INPUT, VecDeque::with_capacity(KEPT)),
+            arrived: Event::new(),
+        }
     }
     /// Appends the packets of `batch`, in order, and wakes the netisr. Those for which there is no room stay in `batch`.
     pub fn put(&self, batch: &mut Vec<WaitingPacket>) {

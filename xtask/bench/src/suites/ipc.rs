@@ -6,7 +6,11 @@ use crate::{
     values::unit::Unit,
 };
 use anyhow::{Result, bail};
-use harness::{build, disk, guest, nucleus, packages, qemu::Config, shell};
+use harness::{
+    build, disk, guest, nucleus, packages,
+    qemu::{Clock, Config},
+    shell,
+};
 use std::path::Path;
 
 /// seL4's call and reply of an empty message within one address space, measured the same way.
@@ -164,8 +168,8 @@ pub fn machine(kernel: &Path, parameter: &str, unit: Unit) -> Result<Config> {
     let append = format!("{} {parameter}", guest::PARAMETERS);
     let config = guest::machine(kernel, kernel, "bench-ipc.log")?;
     let extra = nucleus::SECOND_SERIAL_PORT.map(str::to_owned).into();
-    let is_counting_instructions = unit == Unit::Instructions;
-    Ok(Config { cpus: 1, append, extra, is_counting_instructions, ..config })
+    let clock = Clock::of(unit == Unit::Instructions);
+    Ok(Config { cpus: 1, append, extra, clock, ..config })
 }
 
 /// Returns the whole log of the measurements.

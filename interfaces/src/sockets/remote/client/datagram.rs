@@ -183,16 +183,12 @@ impl RemoteDatagram {
         call: &DatagramCall,
         keep: impl Fn(&mut DatagramRecord),
     ) -> Result<(), SocketError> {
-        let answer = self.ask_and(
-            call,
-            None,
-            |record, answer: &Result<Names, SocketError>| {
-                if let Ok((local, peer)) = answer {
-                    (record.local, record.peer) = (*local, *peer);
-                    keep(record);
-                }
-            },
-        )?;
+        let answer = self.ask_and(call, None, |record, answer: &Result<Names, SocketError>| {
+            if let Ok((local, peer)) = answer {
+                (record.local, record.peer) = (*local, *peer);
+                keep(record);
+            }
+        })?;
         answer.map(drop)
     }
     fn names(&self) -> Names {

@@ -281,9 +281,8 @@ mod tests {
     fn a_payload_comes_back_once_from_the_stack_that_it_was_handed_to() {
         let handed = Handed::new();
         let frame = Frame::zeroed().unwrap();
-        let payload: Vec<PacketSegment> = [0, 8]
-            .map(|offset| PacketSegment { frame: frame.clone(), offset, length: 8 })
-            .into();
+        let payload: Vec<PacketSegment> =
+            [0, 8].map(|offset| PacketSegment { frame: frame.clone(), offset, length: 8 }).into();
         let count = || handed.0.lock().frames.get(&frame.id()).map(|one| one.count);
         let before = handed.hand(&payload);
         handed.take_all_back();
