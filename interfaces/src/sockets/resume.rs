@@ -9,9 +9,8 @@ use core::net::SocketAddr;
 use interfaces_macro::interface;
 
 /// A stream socket, as its client knows it.
+#[derive(Clone, Debug, PartialEq, Marshal)]
 pub struct KeptStream {
-    /// The bytes, and the words of the stack that is gone.
-    pub stream: Arc<Stream>,
     /// The families of packets that it takes.
     pub families: SocketFamilies,
     /// The owner.
@@ -46,20 +45,18 @@ pub enum KeptPort {
 }
 
 /// A listener, as its client knows it.
+#[derive(Clone, Debug, PartialEq, Marshal)]
 pub struct KeptListening {
     /// The backlog.
     pub backlog: u32,
-    /// The client.
-    pub acceptor: Arc<dyn Acceptor>,
     /// The ends, local and peer, of its connections that wait for accept, in order.
     pub waiting: Vec<(SocketAddr, SocketAddr)>,
 }
 
 /// A socket of datagrams, as its client knows it. The client asks for the names after each call that may choose one: bind, connect,
 /// and the first datagram that is sent.
+#[derive(Clone, Debug, PartialEq, Marshal)]
 pub struct KeptDatagram {
-    /// The queue of what came.
-    pub queue: Arc<DatagramQueue>,
     /// The protocol.
     pub protocol: DatagramProtocol,
     /// The families that it was made for.
@@ -88,17 +85,26 @@ pub struct KeptDatagram {
 pub trait ResumableNetwork: Network {
     /// Gives the stack its cards, once. A client calls it before all others.
     fn attach(&self, cards: Vec<Arc<dyn Nic>>);
-    /// Makes the socket of a stream again.
+    /// Makes the socket of a stream, which has the words of the stack that is gone, again. A listener has an `acceptor`.
     ///
     /// # Errors
     /// `Reset` if the state that was kept contradicts itself, or another socket has the connection's ends; the stream has ended
-    /// then. `Invalid` for a listener without a port.
-    fn restore_stream(&self, kept: KeptStream) -> Result<Arc<dyn StreamSocket>, SocketError>;
-    /// Makes a socket of datagrams again.
+    /// then. `Invalid` for a listener without a port or an acceptor.
+    fn restore_stream(
+        &self,
+        stream: Arc<Stream>,
+        kept: KeptStream,
+        acceptor: Option<Arc<dyn Acceptor>>,
+    ) -> Result<Arc<dyn StreamSocket>, SocketError>;
+    /// Makes the socket of a queue of datagrams again.
     ///
     /// # Errors
     /// `NetworkDown` for a stack that nobody holds any more.
-    fn restore_datagram(&self, kept: KeptDatagram) -> Result<Arc<dyn DatagramSocket>, SocketError>;
+    fn restore_datagram(
+        &self,
+        queue: Arc<DatagramQueue>,
+        kept: KeptDatagram,
+    ) -> Result<Arc<dyn DatagramSocket>, SocketError>;
     /// Begins the work of a successor, whose sockets were made again.
     fn go_on(&self);
 }

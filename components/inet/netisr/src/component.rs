@@ -5,9 +5,9 @@ use inet::{Inet, KeptArea, RealTime};
 use interfaces::{
     nic::Nic,
     sockets::{
-        DatagramProtocol, DatagramQueue, DatagramSocket, KeptDatagram, KeptStream, LinkTaps,
-        Network, NetworkAdministration, ResumableNetwork, SocketError, SocketFamilies, SocketOwner,
-        Stream, StreamSocket,
+        Acceptor, DatagramProtocol, DatagramQueue, DatagramSocket, KeptDatagram, KeptStream,
+        LinkTaps, Network, NetworkAdministration, ResumableNetwork, SocketError, SocketFamilies,
+        SocketOwner, Stream, StreamSocket,
     },
 };
 use rt::{NoMemory, device::DmaBuffer};
@@ -79,11 +79,20 @@ impl ResumableNetwork for StackComponent {
             log::error!("inet: no memory for the cards");
         }
     }
-    fn restore_stream(&self, kept: KeptStream) -> Result<Arc<dyn StreamSocket>, SocketError> {
-        self.inet.restore_stream(kept)
+    fn restore_stream(
+        &self,
+        stream: Arc<Stream>,
+        kept: KeptStream,
+        acceptor: Option<Arc<dyn Acceptor>>,
+    ) -> Result<Arc<dyn StreamSocket>, SocketError> {
+        self.inet.restore_stream(stream, kept, acceptor)
     }
-    fn restore_datagram(&self, kept: KeptDatagram) -> Result<Arc<dyn DatagramSocket>, SocketError> {
-        self.inet.restore_datagram(kept)
+    fn restore_datagram(
+        &self,
+        queue: Arc<DatagramQueue>,
+        kept: KeptDatagram,
+    ) -> Result<Arc<dyn DatagramSocket>, SocketError> {
+        self.inet.restore_datagram(queue, kept)
     }
     fn go_on(&self) {
         self.inet.go_on();

@@ -27,17 +27,18 @@ pub(crate) fn open(
 }
 
 impl Inet {
-    /// Makes a socket of datagrams of a stack that is gone again. The addresses and routes are set before. The predecessor was
+    /// Makes the socket of a queue of datagrams, whose stack is gone, again. The addresses and routes are set before. The predecessor was
     /// retired ([`Inet::retire`]), and its handle is not used any more.
     ///
     /// # Errors
     /// `NetworkDown` for a stack that nobody holds any more.
     pub fn restore_datagram(
         &self,
+        queue: Arc<DatagramQueue>,
         kept: KeptDatagram,
     ) -> Result<Arc<dyn DatagramSocket>, SocketError> {
         let inet = self.itself()?;
-        let socket = inet.run(|stack, run| stack.datagram_restore(run, kept));
+        let socket = inet.run(|stack, run| stack.datagram_restore(run, queue, kept));
         Ok(Arc::new(InetDatagramSocket { inet, socket }))
     }
 }

@@ -58,7 +58,6 @@ impl Client {
     fn move_to(&mut self, inet: &Inet) {
         let names = (self.socket.local(), self.socket.peer());
         let kept = KeptDatagram {
-            queue: self.queue.clone(),
             protocol: self.protocol,
             families: self.families,
             owner: OWNER,
@@ -69,7 +68,7 @@ impl Client {
             has_own_port: self.is_own.1,
             memberships: self.memberships.clone(),
         };
-        self.socket = inet.restore_datagram(kept).unwrap();
+        self.socket = inet.restore_datagram(self.queue.clone(), kept).unwrap();
         assert_eq!((self.socket.local(), self.socket.peer()), names);
     }
     fn got(&self) -> Option<(SocketAddr, Vec<u8>)> {

@@ -18,8 +18,9 @@ use crate::{
     },
     tables::interface::InterfaceIndex,
 };
+use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
-use interfaces::sockets::{DatagramProtocol, KeptDatagram, SocketFamilies};
+use interfaces::sockets::{DatagramProtocol, DatagramQueue, KeptDatagram, SocketFamilies};
 
 /// Returns the interface that the scope of a link-local address names.
 fn link_of(end: SocketAddr) -> Option<u32> {
@@ -36,9 +37,10 @@ impl<B: Buffer> Stack<B> {
     pub fn datagram_restore(
         &self,
         run: &mut StackRun<'_, B>,
+        queue: Arc<DatagramQueue>,
         kept: KeptDatagram,
     ) -> DatagramHandle {
-        let KeptDatagram { queue, protocol, families, owner, .. } = kept;
+        let KeptDatagram { protocol, families, owner, .. } = kept;
         let socket = self.datagram_open(queue, protocol, families, owner);
         let mut state = socket.state.lock();
         state.options = kept.options;

@@ -3,11 +3,10 @@ use crate::{
     marshal::Marshal,
     nic::{Filter, MacAddress, NicError, NicStatistics},
     sockets::{
-        CloseKind, DatagramProtocol, IpOptions, KEPT_WORDS, KeptPort, Membership, ReadReport,
-        SocketError, SocketFamilies, SocketOwner, StreamOptions,
+        CloseKind, DatagramProtocol, IpOptions, KEPT_WORDS, KeptDatagram, KeptStream, Membership,
+        ReadReport, SocketError, SocketFamilies, SocketOwner, StreamOptions,
     },
 };
-use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 /// A call of a stream or its socket. The answer is what the method of [`crate::sockets::StreamSocket`] of that name returns; of one
@@ -19,7 +18,7 @@ pub(crate) enum StreamCall {
     /// Opens a socket for it.
     Open(SocketFamilies, SocketOwner),
     /// Opens the socket of a predecessor for it.
-    Restore(RestoredStream),
+    Restore(KeptStream),
     Bind(SocketAddr),
     Names,
     Connect(SocketAddr),
@@ -58,26 +57,11 @@ pub(crate) struct StreamStart {
     pub(crate) owner: SocketOwner,
 }
 
-/// A stream's socket, as its client knows it ([`crate::sockets::KeptStream`]).
-#[derive(Clone, Debug, PartialEq, Marshal)]
-pub(crate) struct RestoredStream {
-    pub(crate) families: SocketFamilies,
-    pub(crate) owner: SocketOwner,
-    pub(crate) options: StreamOptions,
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: Option<SocketAddr>,
-    pub(crate) has_own_address: bool,
-    pub(crate) port: KeptPort,
-    /// The backlog, and the ends of connections that wait.
-    pub(crate) listening: Option<(u32, Vec<(SocketAddr, SocketAddr)>)>,
-    pub(crate) is_shut_down: bool,
-}
-
 /// A call of a datagram socket.
 #[derive(Clone, Debug, PartialEq, Marshal)]
 pub(crate) enum DatagramCall {
     Open(DatagramProtocol, SocketFamilies, SocketOwner),
-    Restore(RestoredDatagram),
+    Restore(KeptDatagram),
     Bind(SocketAddr),
     Names,
     Connect(Option<SocketAddr>),
@@ -88,20 +72,6 @@ pub(crate) enum DatagramCall {
     Leave(Membership),
     PathMtu,
     Close,
-}
-
-/// A datagram socket, as its client knows it ([`crate::sockets::KeptDatagram`]).
-#[derive(Clone, Debug, PartialEq, Marshal)]
-pub(crate) struct RestoredDatagram {
-    pub(crate) protocol: DatagramProtocol,
-    pub(crate) families: SocketFamilies,
-    pub(crate) owner: SocketOwner,
-    pub(crate) options: IpOptions,
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: Option<SocketAddr>,
-    pub(crate) has_own_address: bool,
-    pub(crate) has_own_port: bool,
-    pub(crate) memberships: Vec<Membership>,
 }
 
 /// A request about a socket: the number of its stream or queue, and the call.

@@ -5,10 +5,7 @@
 use super::{
     acceptor::FarAcceptor,
     administration::AdministrationService,
-    calls::{
-        CardAnswer, DatagramCall, RestoredDatagram, RestoredStream, SocketRequest, StreamCall,
-        StreamStart,
-    },
+    calls::{CardAnswer, DatagramCall, SocketRequest, StreamCall, StreamStart},
     card::FarCard,
     cells::{Cell, PartBytes, RINGS, Record, RecordRead, take_parts},
     channel::{ControlHandler, Post, Subjects},
@@ -23,7 +20,7 @@ use crate::{
     marshal::{Marshal, decode},
     nic::{LinkState, Nic, NicInfo, PacketSegment, Received},
     sockets::{
-        DatagramQueue, DatagramSocket, EndNumber, FarEnd, KeptDatagram, KeptListening, KeptStream,
+        Acceptor, DatagramQueue, DatagramSocket, EndNumber, FarEnd, KeptDatagram, KeptStream,
         MoreData, Payload, QuickAcknowledge, ReadReport, ResumableNetwork, SentDatagram,
         SocketError, Stream, StreamSocket, StreamState,
     },
@@ -366,29 +363,17 @@ impl NetworkService {
         &self,
         number: EndNumber,
         stream: Arc<Stream>,
-        kept: RestoredStream,
+        kept: KeptStream,
     ) -> Result<Arc<dyn StreamSocket>, SocketError> {
-        let RestoredStream { families, owner, options, local, peer, .. } = kept;
         // Numbers that the predecessor gave are not given again.
         if number.is_of_stack() {
             self.ends.next.fetch_max((number.0 & !EndNumber::OF_STACK) + 1, Ordering::Relaxed);
         }
-        let listening = kept.listening.map(|(backlog, waiting)| {
-            let acceptor = self.acceptor(number, &stream);
-            KeptListening { backlog, acceptor, waiting }
+        let acceptor = kept.listening.is_some().then(|| {
+            let acceptor: Arc<dyn Acceptor> = self.acceptor(number, &stream);
+            acceptor
         });
-        self.stack.restore_stream(KeptStream {
-            stream,
-            families,
-            owner,
-            options,
-            local,
-            peer,
-            has_own_address: kept.has_own_address,
-            port: kept.port,
-            listening,
-            is_shut_down: kept.is_shut_down,
-        })
+        self.stack.restore_stream(stream, kept, acceptor)
     }
     fn socket_call(
         &self,
@@ -484,22 +469,10 @@ impl NetworkService {
     fn restore_queue(
         &self,
         number: EndNumber,
-        kept: RestoredDatagram,
+        kept: KeptDatagram,
     ) -> Result<ServedQueue, SocketError> {
-        let RestoredDatagram { protocol, families, owner, options, local, peer, .. } = kept;
         let queue = Arc::new(DatagramQueue::at_stack(self.far_end(number)));
-        let socket = self.stack.restore_datagram(KeptDatagram {
-            queue: Arc::clone(&queue),
-            protocol,
-            families,
-            owner,
-            options,
-            local,
-            peer,
-            has_own_address: kept.has_own_address,
-            has_own_port: kept.has_own_port,
-            memberships: kept.memberships,
-        })?;
+        let socket = self.stack.restore_datagram(Arc::clone(&queue), kept)?;
         Ok(ServedQueue { queue, socket })
     }
 }

@@ -25,7 +25,8 @@ use crate::{
 };
 use alloc::{boxed::Box, sync::Arc};
 use interfaces::sockets::{
-    KeptListening, KeptPort, KeptStream, SocketError, SocketFamilies, StreamSocket, StreamState,
+    Acceptor, KeptListening, KeptPort, KeptStream, SocketError, SocketFamilies, Stream,
+    StreamSocket, StreamState,
 };
 use tcp::{Connection, FastOpen, Flow, KeptCounters, KeptState, Settings, TcpEvents};
 
@@ -47,10 +48,15 @@ impl Inet {
     ///
     /// # Errors
     /// `Reset` if the state that was kept contradicts itself, or another socket has the connection's ends; the stream has ended
-    /// then. `Invalid` for a listener without a port.
-    pub fn restore_stream(&self, kept: KeptStream) -> Result<Arc<dyn StreamSocket>, SocketError> {
+    /// then. `Invalid` for a listener without a port or an acceptor.
+    pub fn restore_stream(
+        &self,
+        stream: Arc<Stream>,
+        kept: KeptStream,
+        acceptor: Option<Arc<dyn Acceptor>>,
+    ) -> Result<Arc<dyn StreamSocket>, SocketError> {
         let inet = self.itself()?;
-        let KeptStream { stream, families, owner, options, local, peer, .. } = kept;
+        let KeptStream { families, owner, options, local, peer, .. } = kept;
         let mut state = SocketState::new(stream, families, owner);
         (state.options, state.local, state.peer) = (options, local, peer);
         state.has_first_options = false;
@@ -65,7 +71,7 @@ impl Inet {
             socket.with(self, passage, |state, passage| {
                 state.claim_again(self, kept.port);
                 match kept.listening {
-                    Some(listening) => state.listen_again(self, &socket, listening),
+                    Some(listening) => state.listen_again(self, &socket, listening, acceptor),
                     None => state.connect_again(self, passage, &socket, sending),
                 }
             })
@@ -147,12 +153,14 @@ impl SocketState {
         inet: &Inet,
         socket: &Arc<TcpSocket>,
         kept: KeptListening,
+        acceptor: Option<Arc<dyn Acceptor>>,
     ) -> Result<(), SocketError> {
+        let acceptor = acceptor.ok_or(SocketError::Invalid)?;
         let bound = self.claim.ok_or(SocketError::Invalid)?;
         let claim = PortClaim { stage: PortStage::Listening, ..bound };
         inet.streams().ports.listen_again(self.local.port(), (&bound, &claim), socket);
         self.claim = Some(claim);
-        let mut listening = Listening::new(kept.backlog, &self.options, kept.acceptor);
+        let mut listening = Listening::new(kept.backlog, &self.options, acceptor);
         let flows = kept.waiting.into_iter().map(|(local, peer)| ends::flow(local, peer));
         flows.for_each(|flow| listening.listener.adopt(flow));
         self.role = SocketRole::Listening(Box::new(listening));

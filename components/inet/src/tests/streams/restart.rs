@@ -1,7 +1,7 @@
 //! A stack that is dropped in the middle of transfers, and its successor, which has what the client kept.
 use super::world::*;
 use interfaces::sockets::{
-    CloseKind, IpOptions, KeptListening, KeptPort, KeptStream, Network, SocketFamilies,
+    Acceptor, CloseKind, IpOptions, KeptListening, KeptPort, KeptStream, Network, SocketFamilies,
     SocketOwner, SocketProtocol, StreamOptions, StreamState,
 };
 use std::sync::Arc;
@@ -17,7 +17,6 @@ fn kept_end(end: &End) -> KeptStream {
 
 fn kept(program: &Program) -> KeptStream {
     KeptStream {
-        stream: program.stream.clone(),
         families: SocketFamilies::V4,
         owner: SocketOwner { user: 1, inode: 7 },
         options: StreamOptions::default(),
@@ -34,25 +33,30 @@ fn kept(program: &Program) -> KeptStream {
 fn restart(pair: &mut Pair, host: usize, clients: &mut [&mut End], server: Option<&mut Server>) {
     let old = pair.replace(host);
     let new = pair.hosts[host].inet.clone();
-    let again = |kept| new.restore_stream(kept).expect("a socket that its client kept");
+    let again = |program: &Program, kept, acceptor| {
+        let stream = program.stream.clone();
+        new.restore_stream(stream, kept, acceptor).expect("a socket that its client kept")
+    };
     if let Some(server) = server {
         let children = server.accepting.children.lock().unwrap();
         let ends = children.iter().map(|one| (one.socket.local(), one.socket.peer().unwrap()));
         let waiting = ends.collect();
         drop(children);
-        let acceptor = server.accepting.clone();
-        let listening = Some(KeptListening { backlog: 5, acceptor, waiting });
+        let acceptor: Arc<dyn Acceptor> = server.accepting.clone();
+        let listening = Some(KeptListening { backlog: 5, waiting });
         let known = KeptStream { listening, port: KeptPort::Named, ..kept(&server.program) };
-        server.program.socket = again(known);
+        server.program.socket = again(&server.program, known, Some(acceptor));
         for child in server.accepting.children.lock().unwrap().iter_mut() {
-            child.socket = again(KeptStream { port: KeptPort::Inherited, ..kept(child) });
+            let known = KeptStream { port: KeptPort::Inherited, ..kept(child) };
+            child.socket = again(child, known, None);
         }
     }
     for client in clients {
         let known = kept_end(client);
         let is_child = known.local.port() == 80;
         let port = if is_child { KeptPort::Inherited } else { KeptPort::Chosen };
-        client.program.socket = again(KeptStream { port, ..known });
+        let known = KeptStream { port, ..known };
+        client.program.socket = again(&client.program, known, None);
     }
     assert_eq!(Arc::strong_count(&old), 1, "nobody has the old stack");
     drop(old);
@@ -138,7 +142,8 @@ fn a_successor_refuses_words_that_contradict_themselves() {
     // More was sent than was written.
     client.program.stream.kept().store(&[9, words[1], words[2], words[3], words[4], words[5]]);
     pair.replace(0);
-    let again = pair.hosts[0].inet.restore_stream(kept_end(&client));
+    let again =
+        pair.hosts[0].inet.restore_stream(client.program.stream.clone(), kept_end(&client), None);
     assert_eq!(again.err(), Some(interfaces::sockets::SocketError::Reset));
     assert!(client.program.is(StreamState::RECEIVE_ENDED | StreamState::SEND_ENDED));
     assert_eq!(pair.hosts[0].counts(), (0, 0, 0));
@@ -257,7 +262,8 @@ fn options_and_the_claim_on_a_port_come_back() {
     assert_eq!(bound, Ok(()));
     let old = pair.replace(0);
     let known = KeptStream { options: shared, port: KeptPort::Named, ..kept(&program) };
-    program.socket = pair.hosts[0].inet.restore_stream(known).unwrap();
+    program.socket =
+        pair.hosts[0].inet.restore_stream(program.stream.clone(), known, None).unwrap();
     drop(old);
     pair.hosts[0].inet.go_on();
     assert_eq!(program.socket.local(), at("0.0.0.0:80"));

@@ -1,7 +1,7 @@
 //! [`RemoteDatagram`]: a datagram socket whose stack is in another world.
 use super::{
     super::{
-        calls::{DatagramCall, RestoredDatagram, SocketRequest},
+        calls::{DatagramCall, SocketRequest},
         packets::put_payload,
     },
     NetworkProxy,
@@ -11,7 +11,7 @@ use crate::{
     nic::PacketSegment,
     sockets::{
         DatagramProtocol, DatagramQueue, DatagramSocket, EndNumber, FrameSource, IpOptions,
-        Membership, Payload, SentDatagram, SocketError, SocketFamilies, SocketOwner,
+        KeptDatagram, Membership, Payload, SentDatagram, SocketError, SocketFamilies, SocketOwner,
         copy_to_source,
     },
 };
@@ -117,14 +117,14 @@ impl RemoteDatagram {
     /// # Errors
     /// Those of the stack.
     pub(super) fn restore(&self, epoch: u64) -> Result<(), SocketError> {
-        let restored = {
+        let kept = {
             let mut record = self.record.lock();
             if record.epoch == 0 {
                 // The call that opens it goes on by itself.
                 return Ok(());
             }
             record.epoch = epoch;
-            RestoredDatagram {
+            KeptDatagram {
                 protocol: self.protocol,
                 families: self.families,
                 owner: self.owner,
@@ -136,7 +136,7 @@ impl RemoteDatagram {
                 memberships: record.memberships.clone(),
             }
         };
-        let request = self.request(DatagramCall::Restore(restored));
+        let request = self.request(DatagramCall::Restore(kept));
         self.proxy.ask_at_once::<Result<(), SocketError>>(&request)??;
         if let Some(program) = self.queue.filter().get() {
             self.proxy.tell_filter(self.number, Some(&program));

@@ -1,7 +1,7 @@
 //! [`RemoteStream`]: a stream socket whose stack is in another world.
 use super::{
     super::{
-        calls::{RestoredStream, SocketRequest, StreamCall, StreamStart},
+        calls::{SocketRequest, StreamCall, StreamStart},
         cells::{Outbox, Record, put_parts},
         kinds::forth,
     },
@@ -11,9 +11,9 @@ use crate::{
     marshal::Marshal,
     nic::PacketSegment,
     sockets::{
-        Acceptor, CloseKind, EndNumber, Ipv4OptionList, KeptPort, MoreData, QuickAcknowledge,
-        SocketError, SocketEvents, SocketFamilies, SocketOwner, Stream, StreamInfo, StreamOptions,
-        StreamSocket, StreamState,
+        Acceptor, CloseKind, EndNumber, Ipv4OptionList, KeptListening, KeptPort, KeptStream,
+        MoreData, QuickAcknowledge, SocketError, SocketEvents, SocketFamilies, SocketOwner, Stream,
+        StreamInfo, StreamOptions, StreamSocket, StreamState,
     },
 };
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
@@ -159,7 +159,7 @@ impl RemoteStream {
     /// # Errors
     /// Those of the stack. The stream has ended then.
     pub(super) fn restore(&self, epoch: u64) -> Result<(), SocketError> {
-        let (number, start, restored, closed) = {
+        let (number, start, kept, closed) = {
             let mut record = self.record.lock();
             if record.epoch == 0 {
                 // The call that opens it goes on by itself.
@@ -179,9 +179,10 @@ impl RemoteStream {
             // A listener without a port has not been one yet.
             let listening = record.listening.as_ref().filter(|_| record.local.port() != 0);
             let listening = listening.map(|listening| {
-                (listening.backlog, listening.waiting.iter().copied().collect::<Vec<_>>())
+                let waiting = listening.waiting.iter().copied().collect();
+                KeptListening { backlog: listening.backlog, waiting }
             });
-            let restored = RestoredStream {
+            let kept = KeptStream {
                 families: self.families,
                 owner: record.owner,
                 options: record.options,
@@ -192,7 +193,7 @@ impl RemoteStream {
                 listening,
                 is_shut_down: record.is_shut_down,
             };
-            (record.number, start, restored, record.closed)
+            (record.number, start, kept, record.closed)
         };
         let ask = |call| SocketRequest::Stream(number.0, call);
         self.proxy.ask_at_once::<()>(&ask(StreamCall::Make(start)))?;
@@ -205,8 +206,8 @@ impl RemoteStream {
                 self.proxy.tell_filter(record.number, Some(&program));
             }
         }
-        let owner = restored.owner;
-        let call = ask(StreamCall::Restore(restored));
+        let owner = kept.owner;
+        let call = ask(StreamCall::Restore(kept));
         let result: Result<(), SocketError> = self.proxy.ask_at_once(&call)?;
         if result.is_err() {
             // The program may still ask things of the socket.
