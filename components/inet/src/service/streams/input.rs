@@ -295,16 +295,21 @@ pub(crate) fn keep(
         if place.skip > 0 || place.length < length {
             trim(payload, place.skip, place.length);
         }
-        if !is_local && (place.length as usize) < COPIED {
-            pack(&mut live.packing, payload);
-        }
+        let LiveConnection { held, packing, .. } = live;
         if place.is_in_order {
-            if !live.held.is_empty() {
-                live.held.take_from(place.offset + u64::from(place.length), payload);
+            if !is_local && (place.length as usize) < COPIED {
+                pack(packing, payload);
+            }
+            if !held.is_empty() {
+                held.take_from(place.offset + u64::from(place.length), payload);
             }
             stream.deliver(payload);
         } else {
-            live.held.insert(place.offset, core::mem::take(payload));
+            held.insert(place.offset, core::mem::take(payload), |part| {
+                if !is_local && length_of(part) < COPIED {
+                    pack(packing, part);
+                }
+            });
         }
     } else if !payload.is_empty() {
         live.not_taken = live.not_taken.wrapping_add(1);

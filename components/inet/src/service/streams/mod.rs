@@ -14,7 +14,7 @@ mod filter;
 pub(crate) mod flows;
 pub(crate) mod handle;
 mod header;
-mod held;
+pub(crate) mod held;
 mod input;
 pub mod kept;
 mod listen;
