@@ -278,10 +278,16 @@ impl Connection {
         out.is_ecn_capable = false;
     }
 
-    /// The payload of a full segment, less the SACK blocks that it carries.
+    /// The payload of a full segment, less the SACK blocks that it carries. All options together take 40 bytes at most, so at least
+    /// eight bytes of the smallest MSS are left for data (Linux: TCP_MIN_SND_MSS).
     #[inline]
     fn payload_limit(&self) -> u64 {
-        let blocks = if self.receive.held.is_idle() || !self.send.has_sack { 0 } else { 36 };
+        let blocks =
+            match (self.receive.held.is_idle() || !self.send.has_sack, self.clock.is_enabled) {
+                (true, _) => 0,
+                (false, true) => 28,
+                (false, false) => 36,
+            };
         u64::from(self.full_payload().saturating_sub(blocks).max(1))
     }
 
