@@ -13,7 +13,7 @@ use std::{
     cell::OnceCell,
     collections::HashMap,
     sync::{
-        Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering::*},
     },
 };
@@ -247,7 +247,10 @@ pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
 }
 
 pub(crate) fn processors() -> (usize, usize) {
-    (std::thread::available_parallelism().map_or(1, usize::from), 0)
+    // The answer takes several system calls, and a component may ask in each of its calls.
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    let count = || std::thread::available_parallelism().map_or(1, usize::from);
+    (*COUNT.get_or_init(count), 0)
 }
 
 #[cfg(feature = "check")]
