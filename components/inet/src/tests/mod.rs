@@ -5,6 +5,7 @@ mod datagrams;
 mod fragments;
 mod fuzz;
 mod groups;
+mod hostile;
 mod link;
 mod loopback;
 mod ping;
