@@ -1,9 +1,13 @@
 //! Mutated messages: no input makes a panic, and each answer is well formed.
+//!
+//! `SKERRY_FUZZ_COUNT` is the number of messages (300,000 by default), `SKERRY_FUZZ_SEED` the first seed, by which one message can be
+//! repeated: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`. `./x campaign packets` sends a million.
 use super::*;
 use crate::ioctl::{self, IoctlCaller};
-use xorshift::Xorshift;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use xorshift::{Xorshift, variable};
 
-/// NetlinkMessages of a run. `NETADMIN_FUZZ` sets another number.
+/// Messages of a run.
 const MESSAGES: u64 = 300_000;
 
 fn seeds() -> Vec<(NetlinkProtocol, Vec<u8>)> {
@@ -67,35 +71,38 @@ fn check(datagrams: &[Vec<u8>]) {
     }
 }
 
-fn messages() -> u64 {
-    let told = std::env::var("NETADMIN_FUZZ").ok();
-    told.and_then(|text| text.parse().ok()).unwrap_or(MESSAGES)
+/// Runs `one` for each seed, and names the seed of one that panics.
+fn for_each_seed(count: u64, one: impl Fn(u64, &mut Xorshift)) {
+    let first = variable("SKERRY_FUZZ_SEED", 1);
+    for seed in first..first + count {
+        let mut random = Xorshift::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let outcome = catch_unwind(AssertUnwindSafe(|| one(seed, &mut random)));
+        assert!(outcome.is_ok(), "SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED={seed} fails");
+    }
 }
 
 #[test]
 fn mutated_messages_do_no_harm() {
     let (seeds, world) = (seeds(), FakeWorld::default());
-    let mut random = Xorshift::new(26);
-    for round in 0..messages() {
-        let (protocol, mut bytes) = seeds[random.next() as usize % seeds.len()].clone();
-        mutate(&mut bytes, &mut random);
-        let asker = Asker { is_strict: round & 1 != 0, ..ROOT };
+    for_each_seed(variable("SKERRY_FUZZ_COUNT", MESSAGES), |seed, random| {
+        let (protocol, mut bytes) = seeds[random.below(seeds.len())].clone();
+        mutate(&mut bytes, random);
+        let asker = Asker { is_strict: seed & 1 != 0, ..ROOT };
         let answers = answer(protocol, &bytes, &asker, &world);
         check(&answers.prompt);
         check(&answers.dumped);
-        if round % 1024 == 0 {
+        if seed % 1024 == 0 {
             world.0.changes.lock().unwrap().clear();
         }
-    }
+    });
 }
 
 #[test]
 fn any_argument_of_an_ioctl_does_no_harm() {
     let network = FakeNetwork::default();
-    let mut random = Xorshift::new(27);
-    for _ in 0..messages() / 4 {
+    for_each_seed(variable("SKERRY_FUZZ_COUNT", MESSAGES / 4), |_, random| {
         let number = 0x8900 + random.next() as u32 % 0x80;
-        let family = [2, 10, 1][random.next() as usize % 3];
+        let family = [2, 10, 1][random.below(3)];
         let length = ioctl::argument_bytes(number, family).unwrap_or(40);
         let mut bytes: Vec<u8> = (0..length).map(|_| (random.next() % 7) as u8).collect();
         if !random.chance(1, 4) {
@@ -104,5 +111,6 @@ fn any_argument_of_an_ioctl_does_no_harm() {
         let caller = IoctlCaller { family, may_administer: true };
         let _ = ioctl::request(&network, caller, number, &mut bytes, Some("eth0"));
         assert_eq!(bytes.len(), length);
-    }
+        network.changes.lock().unwrap().clear();
+    });
 }

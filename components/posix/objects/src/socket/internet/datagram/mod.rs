@@ -2,6 +2,8 @@
 //! shutdown, close), `send`, `receive`, `control` (control messages), `family` (the socket calls and the file), `options`.
 mod control;
 mod family;
+#[cfg(test)]
+mod fuzz;
 mod names;
 mod options;
 mod receive;

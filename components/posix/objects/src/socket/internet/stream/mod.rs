@@ -6,6 +6,8 @@
 //! hold `internet.control`.
 mod connect;
 mod family;
+#[cfg(test)]
+mod fuzz;
 mod listen;
 mod opening;
 #[cfg(test)]
