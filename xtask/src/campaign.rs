@@ -27,7 +27,7 @@ pub struct Options {
     /// The campaign
     #[arg(value_enum)]
     pub what: What,
-    /// Number of forks, calls, programs, races, filters, images or boots; seconds of the loops
+    /// Number of forks, calls, programs, races, filters, packets, images or boots; seconds of the loops
     #[arg(long)]
     pub count: Option<u64>,
     /// The start of the random ones
@@ -61,6 +61,8 @@ pub enum What {
     Rights,
     /// Random BPF programs through their check and their interpreter on the host (2,000,000)
     Filters,
+    /// Hostile packets through the network's parsers and a whole stack on the host, and a tenth as many requests of programs (10,000,000)
+    Packets,
     /// Mutated ext4 images through the ext4 component on the host (10,000)
     Images,
     /// Power cuts while a volume recovers from a power cut, through the ext4 component on the host (500)
@@ -102,6 +104,7 @@ pub fn run(options: &Options) -> Result<u8> {
         ),
         What::Rights => on_skerry(options, &rights(options)),
         What::Filters => filters(options),
+        What::Packets => packets(options),
         What::Images => images(options),
         What::Recovery => recovery(options),
         What::Miri => miri::run(options),
@@ -237,6 +240,27 @@ fn recovery(options: &Options) -> Result<u8> {
     on_host(options, "ext4", "mounted_at_random_points_of_recovery", what)
 }
 
+/// Sends packets to the parsers, then to whole hosts, and a tenth as many requests to the administration and to sockets.
+fn packets(options: &Options) -> Result<u8> {
+    let count = options.count.unwrap_or(10_000_000);
+    let requests = count.div_ceil(10);
+    // A socket gets some ten options and messages.
+    let sockets = requests.div_ceil(20);
+    let mut status = 0;
+    for (package, name, what, count) in [
+        ("packet", "no_packet_makes", "packets for each parser", count),
+        ("inet", "a_host_outlives_hostile_packets", "packets for whole hosts", count),
+        ("netadmin", "mutated_messages_do_no_harm", "messages of netlink", requests),
+        ("netadmin", "any_argument_of_an_ioctl", "arguments of ioctls", requests),
+        ("objects", "random_requests_of_a_datagram_socket", "sockets of datagrams", sockets),
+        ("objects", "random_options_of_a_stream", "connections with random options", sockets),
+    ] {
+        let options = Options { count: Some(count), ..options.clone() };
+        status |= on_host(&options, package, name, (what, count))?;
+    }
+    Ok(status)
+}
+
 /// Runs the test called `name` of a crate, with as many inputs as the options or `count` say.
 fn on_host(options: &Options, package: &str, name: &str, (what, count): (&str, u64)) -> Result<u8> {
     let count = options.count.unwrap_or(count).to_string();
@@ -244,6 +268,8 @@ fn on_host(options: &Options, package: &str, name: &str, (what, count): (&str, u
         .args(["test", "--locked", "--release", "-p", package, name, "--", "--nocapture"])
         .env("SKERRY_FUZZ_COUNT", &count)
         .env("SKERRY_FUZZ_SEED", options.seed.to_string())
+        // The kernel's arithmetic wraps; here a number that does is a fault.
+        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
         .status()
         .context("starting cargo")?;
     println!("{count} {what}: {}", if status.success() { "held" } else { "failed" });
