@@ -148,6 +148,7 @@ impl FarCard {
             let (kind, card, value) = (back::COMMAND, self.number, number);
             outbox.put(&Record { kind, number: card, value, body, ..Record::default() });
         });
+        let _free = self.post.free_bell();
         loop {
             let ticket = self.answered.ticket();
             if let Some(answer) = self.state.lock().answers.remove(&number) {

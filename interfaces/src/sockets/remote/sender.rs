@@ -29,8 +29,25 @@ struct Sending {
     outbox: Outbox,
     /// Memory for bodies.
     body: Vec<u8>,
+    /// Threads that hold the bell back.
+    holders: usize,
+    /// Threads that wait for the client: no bell is held back meanwhile.
+    waiters: usize,
+    /// The client waits for records, and was not woken for those that are there.
+    is_owed: bool,
     /// A test has ended the stack.
     is_dead: bool,
+}
+
+impl Sending {
+    /// Gives the ring what it has room for. Returns the doorbell, unless it is held back: that of a full ring is not.
+    fn flush(&mut self) -> Result<Doorbell, Corrupt> {
+        let Some(ring) = &mut self.ring else { return Ok(Doorbell::Silent) };
+        let must_ring = self.outbox.flush(ring)? == Doorbell::Ring || self.is_owed;
+        let is_crowded = !self.outbox.is_empty();
+        self.is_owed = must_ring && self.holders > 0 && self.waiters == 0 && !is_crowded;
+        Ok(if must_ring && !self.is_owed { Doorbell::Ring } else { Doorbell::Silent })
+    }
 }
 
 /// The stack's way to its client.
@@ -44,8 +61,15 @@ pub struct RecordSender {
 impl RecordSender {
     /// Makes a way that goes nowhere until [`RecordSender::open`]. What is posted before waits.
     pub(crate) fn new() -> RecordSender {
-        let sending =
-            Sending { ring: None, outbox: Outbox::default(), body: Vec::new(), is_dead: false };
+        let sending = Sending {
+            ring: None,
+            outbox: Outbox::default(),
+            body: Vec::new(),
+            holders: 0,
+            waiters: 0,
+            is_owed: false,
+            is_dead: false,
+        };
         RecordSender {
             sending: Mutex::new(&POST, sending),
             bell: Once::new(),
@@ -91,18 +115,13 @@ impl RecordSender {
     /// Posts records, as `put` makes them; the second argument is empty memory for a body.
     pub(crate) fn send(&self, put: impl FnOnce(&mut Outbox, &mut Vec<u8>)) {
         let (doorbell, is_crowded) = {
-            let mut sending = self.sending.lock();
-            let Sending { ring, outbox, body, is_dead } = &mut *sending;
-            if *is_dead {
+            let sending = &mut *self.sending.lock();
+            if sending.is_dead {
                 return;
             }
-            body.clear();
-            put(outbox, body);
-            let doorbell = match ring {
-                Some(ring) => outbox.flush(ring),
-                None => Ok(Doorbell::Silent),
-            };
-            (doorbell, !outbox.is_empty())
+            sending.body.clear();
+            put(&mut sending.outbox, &mut sending.body);
+            (sending.flush(), !sending.outbox.is_empty())
         };
         if is_crowded {
             self.crowded.signal();
@@ -113,11 +132,48 @@ impl RecordSender {
             (Ok(_), None) => {}
         }
     }
+    /// Holds the client's bell back until the result is dropped: records of one piece of work wake the client once.
+    pub(crate) fn hold_bell(&self) -> HeldBell<'_> {
+        self.sending.lock().holders += 1;
+        HeldBell(self)
+    }
+    /// Wakes the client for all records, those of other threads too, until the result is dropped: the caller waits for the client.
+    pub(crate) fn free_bell(&self) -> FreeBell<'_> {
+        self.sending.lock().waiters += 1;
+        self.ring();
+        FreeBell(self)
+    }
+    /// Wakes the client for what was posted while the bell was held back.
+    fn ring(&self) {
+        let is_owed = core::mem::take(&mut self.sending.lock().is_owed);
+        if is_owed && let Some(bell) = self.bell.get() {
+            bell.answer(Doorbell::Ring);
+        }
+    }
     /// Posts a record without a body.
     pub(crate) fn tell(&self, kind: u8, number: u32, value: u64) {
         self.send(|outbox, _| {
             outbox.put(&Record { kind, number, value, ..Record::default() });
         });
+    }
+}
+
+/// Holds the client's bell back. Its drop wakes the client.
+pub(crate) struct HeldBell<'a>(&'a RecordSender);
+
+impl Drop for HeldBell<'_> {
+    fn drop(&mut self) {
+        self.0.sending.lock().holders -= 1;
+        self.0.ring();
+    }
+}
+
+/// Holds back no bell. Its drop allows it again.
+pub(crate) struct FreeBell<'a>(&'a RecordSender);
+
+impl Drop for FreeBell<'_> {
+    fn drop(&mut self) {
+        self.0.sending.lock().waiters -= 1;
     }
 }
 

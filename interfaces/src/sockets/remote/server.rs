@@ -186,6 +186,7 @@ impl NetworkService {
     }
     /// Takes the client's records until there are none. A stack that cannot read them asks to be ended: its successor gets new rings.
     pub(crate) fn take_all(&self) {
+        let _held = self.post.hold_bell();
         let mut place = self.intake.lock();
         let Some(intake) = &mut *place else { return };
         if self.take_from(intake).is_err() {
@@ -489,6 +490,7 @@ fn put_names(socket: &dyn StreamSocket, result: Result<(), SocketError>, answer:
 
 impl ControlHandler for NetworkService {
     fn handle(&self, request: &[u8], answer: &mut Vec<u8>) {
+        let _held = self.post.hold_bell();
         self.take_all();
         self.answer(request, answer);
         self.give_back();
