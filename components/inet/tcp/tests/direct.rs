@@ -134,6 +134,36 @@ proptest! {
 }
 
 #[test]
+fn a_loss_that_was_repaired_keeps_no_bytes_from_going_without_a_segment() {
+    let mut ends = established();
+    let mut now = START;
+    let write = |ends: &mut [Connection; 2], now: u64| {
+        let written = ends[0].written() + 100;
+        ends[0].write_to(written);
+        ends[0].output(now, 1460)
+    };
+    assert!(write(&mut ends, now).is_some(), "a segment, which is lost");
+    while ends[0].acked() < ends[0].written() {
+        now += 10 * MILLISECOND;
+        assert!(now < START + 10 * SECOND);
+        assert!(!ends[0].expired(now).contains(TcpEvents::FAILED));
+        exchange(&mut ends, now);
+    }
+    // The window is reduced for a flight.
+    for _ in 0..3 {
+        if let Some(out) = write(&mut ends, now) {
+            ends[1].input(now, &out.segment, ROOM);
+        }
+        now += 100 * MILLISECOND;
+        let _ = ends[1].expired(now);
+        exchange(&mut ends, now);
+    }
+    let written = ends[0].written() + 1;
+    ends[0].write_to(written);
+    assert!(hand_over(&mut ends, 0, now));
+}
+
+#[test]
 fn an_open_connection_needs_no_segments() {
     let mut ends = established();
     exchange(&mut ends, START);

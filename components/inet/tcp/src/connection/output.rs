@@ -316,8 +316,10 @@ impl Connection {
         self.mark_push(segment, &payload);
         self.mark_urgent(segment, &payload);
         segment.flags.set(TcpFlags::FIN, has_fin);
-        let is_ecn_capable = self.send.has_ecn && is_new && segment.length > 0;
-        if is_ecn_capable && self.sender.take_cwr() {
+        let is_new_data = is_new && segment.length > 0;
+        let is_ecn_capable = self.send.has_ecn && is_new_data;
+        // Without ECN the peer need not hear of a reduction.
+        if is_new_data && self.sender.take_cwr() && is_ecn_capable {
             segment.flags |= TcpFlags::CWR;
         }
         out.payload = payload.start - 1..payload.end - 1;
