@@ -1,14 +1,15 @@
 //! Bytes, handshakes and FINs that go straight from a connection to the other end of it on this host: no segment is made.
 //!
-//! It happens in the sender's call, under the locks of both ends, if nothing is under way between them and nobody watches. The lock of
-//! the other end is only tried: who finds it held sends segments. So two ends that send at once cannot wait for each other.
+//! It happens in the sender's call, or in that of the reader who opens the window for bytes that wait, under the locks of both ends, if
+//! nothing is under way between them and nobody watches. The lock of the other end is only tried: who finds it held sends segments. So
+//! two ends that send at once cannot wait for each other.
 use super::{
     arrival::SynSaving,
     ends::{address, reversed},
     input::{report, tune},
     listen::NewChild,
     orphans::ORPHANS_MAX,
-    output::find_peer,
+    output::{find_peer, local_peer},
     socket::{DirectCounts, LiveConnection, SocketRole, SocketState, TcpSocket},
 };
 use crate::{
@@ -24,8 +25,10 @@ use tcp::{Connection, TcpEvents};
 /// The result of a try to send without a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct DirectTry {
-    /// The other end has the bytes. Otherwise they have to go as segments.
+    /// The other end has the bytes, or as many as its window admits. Otherwise they have to go as segments.
     is_done: bool,
+    /// Bytes wait for the window, and the timer of its probe is armed.
+    is_short: bool,
     /// The other end is to be looked at: its program may have read without telling, or it may send what it held back.
     is_awaited: bool,
 }
@@ -50,7 +53,7 @@ impl Inet {
         if self.is_watched() {
             return false;
         }
-        let result = socket.state.lock().send_directly(self);
+        let result = socket.state.lock().send_directly(self, socket);
         let Some((peer, tried)) = result else { return false };
         if tried.is_awaited {
             self.look_after(&peer);
@@ -61,6 +64,32 @@ impl Inet {
             self.take_backlog(socket);
         }
         tried.is_done
+    }
+    /// Takes notice of the reads of a socket's program. If the other end should hear of them and is on this host, it does without a
+    /// segment, and gives the bytes that waited for the window. Returns whether nothing is left to do.
+    pub(super) fn read_directly(&self, socket: &Arc<TcpSocket>) -> bool {
+        let now_ns = self.now_ns();
+        let mut state = socket.state.lock();
+        let is_due = state.note_reads(now_ns);
+        let heard =
+            if is_due && !self.is_watched() { state.open_to_peer(self, now_ns) } else { None };
+        drop(state);
+        let Some((peer, tried)) = heard else {
+            // What follows takes the backlog anyway.
+            if !is_due {
+                self.take_backlog(socket);
+            }
+            return !is_due;
+        };
+        if tried.is_done {
+            self.take_backlog(&peer);
+        } else {
+            self.look_after(&peer);
+        }
+        if !tried.is_awaited {
+            self.take_backlog(socket);
+        }
+        !tried.is_awaited
     }
     /// Takes the segments that came while the lock of a socket was held.
     #[inline]
@@ -84,7 +113,11 @@ impl Inet {
 impl SocketState {
     /// Tries to give what the program wrote to the other end. Returns that, if its lock was held.
     #[inline]
-    fn send_directly(&mut self, inet: &Inet) -> Option<(Arc<TcpSocket>, DirectTry)> {
+    fn send_directly(
+        &mut self,
+        inet: &Inet,
+        socket: &Arc<TcpSocket>,
+    ) -> Option<(Arc<TcpSocket>, DirectTry)> {
         // A client in another world hears of bytes and of what is kept one after the other, so a successor could get half of it.
         if self.stream.is_far() {
             return None;
@@ -98,7 +131,62 @@ impl SocketState {
         let peer = live.peer_socket.upgrade()?;
         let sender = DirectEnd { live, stream: &self.stream, options: &self.options };
         let tried = peer.state.try_lock()?.take_directly(inet, sender, length);
+        if tried.is_short {
+            self.arm_next(inet, socket);
+        }
         Some((peer, tried))
+    }
+    /// Has the timers look at the socket at the next time that the connection waits for.
+    fn arm_next(&mut self, inet: &Inet, socket: &Arc<TcpSocket>) {
+        if let SocketRole::Live(live) = &self.role {
+            let deadline = live.connection.deadline();
+            self.arm(inet, socket, deadline);
+        }
+    }
+    /// Tries to tell the other end of the window, which the program's reads have opened, and to take the bytes that wait there. Returns
+    /// that end, if its lock was held and it heard of the window.
+    fn open_to_peer(&mut self, inet: &Inet, now_ns: u64) -> Option<(Arc<TcpSocket>, DirectTry)> {
+        if !self.admits_all() {
+            return None;
+        }
+        let SocketRole::Live(live) = &mut self.role else { return None };
+        if !live.is_near(inet) {
+            return None;
+        }
+        let peer = local_peer(live, &inet.streams().flows, 1)?;
+        let receiver = DirectEnd { live, stream: &self.stream, options: &self.options };
+        let tried = peer.state.try_lock()?.hear_window(inet, receiver, (&peer, now_ns))?;
+        Some((peer, tried))
+    }
+    /// Takes the acknowledgement that the other end owes, and gives what the window admits. Returns `None` if this is not the other end.
+    fn hear_window(
+        &mut self,
+        inet: &Inet,
+        mut receiver: DirectEnd<'_>,
+        (socket, now_ns): (&Arc<TcpSocket>, u64),
+    ) -> Option<DirectTry> {
+        let is_plain = self.admits_all() && self.options.unsent_low_water == 0;
+        let SocketRole::Live(live) = &mut self.role else { return None };
+        if !is_plain || !receiver.live.connection.is_joined_to(&live.connection) {
+            return None;
+        }
+        let may_give = live.is_near(inet) && !live.is_held_by_more;
+        let mut sender = DirectEnd { live, stream: &self.stream, options: &self.options };
+        receiver.acknowledge_to(&mut sender, now_ns);
+        let mut tried = DirectTry::default();
+        if may_give && let Some(length) = sender.live.connection.direct_length() {
+            sender.give_to(&mut receiver, (length, now_ns), &mut tried);
+        }
+        let connection = &sender.live.connection;
+        tried.is_done |= connection.is_at_rest();
+        tried.is_done &= !connection.is_acknowledgement_due();
+        tried.is_awaited = receiver.await_room();
+        if inet.is_kept() {
+            sender.live.keep_words(sender.stream);
+            receiver.live.keep_words(receiver.stream);
+        }
+        self.arm_next(inet, socket);
+        Some(tried)
     }
     /// Takes `length` bytes of the other end of the connection, if nothing is in the way.
     #[inline]
@@ -116,23 +204,13 @@ impl SocketState {
             receiver.note_reads(now_ns);
             is_renewed = receiver.acknowledge_to(&mut sender, now_ns);
         }
-        let DirectEnd { live, stream, options } = receiver;
-        let from = &mut sender.live.connection;
-        tried.is_done = from.hand_over(&mut live.connection, length, now_ns, |connection| {
-            is_renewed = true;
-            note_reads(connection, stream, options, now_ns)
-        });
-        if tried.is_done {
-            sender.stream.hand_over(stream, length);
-            sender.live.count_direct(length);
-        }
+        is_renewed |= sender.give_to(&mut receiver, (length, now_ns), &mut tried);
         if inet.is_kept() {
             sender.live.keep_words(sender.stream);
-            live.keep_words(stream);
+            receiver.live.keep_words(receiver.stream);
         }
         if is_renewed {
-            let memory = SocketState::memory_for_twice(live.connection.known_window());
-            tried.is_awaited |= stream.await_room(memory);
+            tried.is_awaited |= receiver.await_room();
         }
         tried
     }
@@ -156,6 +234,38 @@ impl DirectEnd<'_> {
     #[inline]
     fn note_reads(&mut self, now_ns: u64) {
         note_reads(&mut self.live.connection, self.stream, self.options, now_ns);
+    }
+    /// Gives the `length` bytes that wait to be sent to the other end, or as many as its window admits. Returns whether it looked for room
+    /// for a new window.
+    #[inline(always)]
+    fn give_to(
+        &mut self,
+        receiver: &mut DirectEnd<'_>,
+        (length, now_ns): (u64, u64),
+        tried: &mut DirectTry,
+    ) -> bool {
+        let mut is_renewed = false;
+        let DirectEnd { live, stream, options } = receiver;
+        let given =
+            self.live.connection.hand_over(&mut live.connection, length, now_ns, |connection| {
+                is_renewed = true;
+                note_reads(connection, stream, options, now_ns)
+            });
+        if let Some(count) = given {
+            tried.is_done = true;
+            tried.is_short = count < length;
+            if count > 0 {
+                self.stream.hand_over(stream, count);
+                self.live.count_direct(count);
+            }
+        }
+        is_renewed
+    }
+    /// Says which reads of the program are awaited. Returns whether there was one.
+    #[inline]
+    fn await_room(&self) -> bool {
+        let memory = SocketState::memory_for_twice(self.live.connection.known_window());
+        self.stream.await_room(memory)
     }
     /// Gives the acknowledgement that this end owes to the other end. Returns whether there was one.
     #[inline]

@@ -143,6 +143,9 @@ impl StreamSocket for StreamHandle {
         })
     }
     fn read(&self) {
+        if self.inet.read_directly(&self.socket) {
+            return;
+        }
         self.with(|state, passage| {
             if state.note_reads(passage.now_ns) {
                 state.after(&self.inet, passage, &self.socket, TcpEvents::empty());

@@ -354,7 +354,11 @@ pub(crate) fn send_bare(
 /// Returns the socket of a peer on this host for a segment of `length` bytes of payload, as it was when it was last looked up. The
 /// first payload looks for it: a connection without payload is not worth it.
 #[inline]
-fn local_peer(live: &mut LiveConnection, flows: &Flows, length: usize) -> Option<Arc<TcpSocket>> {
+pub(super) fn local_peer(
+    live: &mut LiveConnection,
+    flows: &Flows,
+    length: usize,
+) -> Option<Arc<TcpSocket>> {
     let known = live.peer_socket.upgrade();
     if known.is_some() || length == 0 {
         return known;

@@ -163,3 +163,61 @@ fn an_acknowledgement_that_waits_does_not_keep_bytes_from_going_without_a_segmen
     }
     assert_eq!(direct, 100, "writes that were acknowledged within the call");
 }
+
+#[test]
+fn bytes_that_waited_for_the_window_go_without_a_segment_when_the_program_reads() {
+    const WRITE: usize = 65_536;
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    client.stream.set_send_limit(20 * WRITE);
+    let data: Vec<u8> = (0..40 * WRITE).map(byte).collect();
+    let (mut sent, mut got) = (0, Vec::new());
+    let mut waited = 0;
+    while got.len() < data.len() {
+        while sent < data.len() && client.stream.room() > 0 {
+            sent += client.write(&data[sent..(sent + WRITE).min(data.len())]);
+        }
+        waited += usize::from(client.socket.info().notsent_bytes > 0);
+        client.told.take();
+        let part = child.read(50_000);
+        assert!(!part.is_empty(), "{} of {sent}", got.len());
+        got.extend(part);
+        assert_eq!(client.socket.info().unacked, 0, "segments in flight after {}", got.len());
+    }
+    assert!(got == data);
+    assert!(waited > 10, "{waited}");
+    assert_eq!((client.stream.unacknowledged(), client.socket.info().retrans), (0, 0));
+    host.wait(1000 * MS);
+    assert_eq!(client.socket.info().probes, 0);
+}
+
+#[test]
+fn a_writer_that_waits_for_room_is_woken_when_the_reader_takes_its_bytes() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    let mut sent = 0;
+    while client.stream.room() > 0 {
+        sent += client.write(&[7; 16_384]);
+    }
+    let mut got = 0;
+    client.told.take();
+    while !client.told.take().contains(SocketEvents::WRITABLE) {
+        let part = child.read(16_384);
+        assert!(!part.is_empty(), "{got} of {sent}");
+        got += part.len();
+    }
+    assert!(client.stream.is_writable() && got < sent);
+}
+
+#[test]
+fn bytes_that_wait_for_the_window_of_a_reader_who_never_reads_are_probed_for() {
+    let host = Host::new(1);
+    let (client, child) = pair(&host);
+    while client.stream.room() > 0 {
+        client.write(&[7; 16_384]);
+    }
+    assert!(client.socket.info().notsent_bytes > 0);
+    let before = child.socket.info().segs_out;
+    host.wait(2000 * MS);
+    assert!(child.socket.info().segs_out > before, "no probe was answered");
+}

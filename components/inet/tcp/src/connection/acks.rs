@@ -147,7 +147,7 @@ impl Connection {
         is_change
     }
 
-    fn open_window(&mut self) {
+    pub(super) fn open_window(&mut self) {
         self.probe.deadline_ns = NEVER;
         self.probe.backoff = 0;
         self.probe.since_ns = NEVER;

@@ -1,8 +1,8 @@
 //! Bytes that go from one connection of this host to the other end of it without a segment.
 //!
 //! Both ends are in the hands of one caller, so the receiver acknowledges in the same step. Before and after it nothing is in flight in
-//! either direction, no timer is armed, and both ends are as if segments had come and gone: a later segment finds the sequence numbers,
-//! the window and the totals right.
+//! either direction, and both ends are as if segments had come and gone: a later segment finds the sequence numbers, the window and the
+//! totals right. No timer is armed but that of the probe of a closed window, for bytes that the window does not admit.
 use super::{
     Connection,
     types::{TcpEvents, TcpState},
@@ -21,18 +21,23 @@ impl Connection {
     /// Returns whether nothing is under way from this end or held by it, so that bytes may come or go without a segment.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.state == TcpState::Established && self.receive.fin.is_none() && self.is_still()
+        self.state == TcpState::Established
+            && self.receive.fin.is_none()
+            && self.has_nothing_under_way()
     }
 
-    /// Returns the same of an end that may have sent or received a FIN.
-    #[inline]
+    /// Returns the same of an end that may have sent or received a FIN, and that holds no bytes back for the window.
     fn is_still(&self) -> bool {
+        self.probe.deadline_ns == NEVER && self.has_nothing_under_way()
+    }
+
+    #[inline]
+    fn has_nothing_under_way(&self) -> bool {
         self.send.una == self.send.nxt
             && self.receive.held.is_idle()
             && self.reset.is_none()
             && self.tail_probe.is_none()
             && !self.probe.is_due
-            && self.probe.deadline_ns == NEVER
             && self.sender.is_resting()
     }
 
@@ -71,9 +76,10 @@ impl Connection {
         if self.clock.is_enabled { HEADER_LENGTH + TIMESTAMPS_LENGTH } else { HEADER_LENGTH }
     }
 
-    /// Gives the `length` bytes that wait to be sent to `peer`, the other end. `room` is as for [`Connection::input`], and asked for if
-    /// the window runs low. Returns whether both ends are quiet and the window admits the bytes; otherwise nothing is changed but
-    /// the window.
+    /// Gives the `length` bytes that wait to be sent to `peer`, the other end: all, or as many of them in full segments as the window
+    /// admits. `room` is as for [`Connection::input`], and asked for if the window runs low. Returns the number of bytes. If there are
+    /// more, the timer that probes the window is armed. Returns `None`, and changes nothing, if an end is not quiet: then the bytes
+    /// have to go as segments.
     #[inline(always)]
     pub fn hand_over(
         &mut self,
@@ -81,10 +87,10 @@ impl Connection {
         length: u64,
         now_ns: u64,
         room: impl FnOnce(&mut Connection) -> u64,
-    ) -> bool {
+    ) -> Option<u64> {
         let start = self.send.nxt;
         if !self.is_quiet() || !peer.is_quiet() || !self.is_other_end(peer) {
-            return false;
+            return None;
         }
         let low = length.saturating_add(self.send.max_window / 2);
         if peer.receive.window.size(start) < low {
@@ -96,19 +102,28 @@ impl Connection {
             self.send.max_window = self.send.max_window.max(u64::from(field) << self.send.scale);
         }
         self.send.edge = self.send.edge.max(peer.receive.window.edge());
-        if peer.receive.window.size(start) < length {
-            return false;
+        let size = peer.receive.window.size(start);
+        let count = if size < length { self.whole_segments(size) } else { length };
+        if count > 0 {
+            self.note_handed_over(count, now_ns);
+            peer.note_taken(count, self.send.mss, now_ns);
         }
-        self.note_handed_over(length, now_ns);
-        peer.note_taken(length, self.send.mss, now_ns);
-        true
+        if count < length {
+            self.hold(now_ns);
+        }
+        Some(count)
+    }
+
+    /// Returns whether `peer` is the other end, as far as the numbers that both began with tell.
+    #[inline]
+    pub fn is_joined_to(&self, peer: &Connection) -> bool {
+        self.send.origin == peer.receive.origin && peer.send.origin == self.receive.origin
     }
 
     /// Returns whether `peer` is the other end, and has received all that was sent.
     #[inline]
     fn is_other_end(&self, peer: &Connection) -> bool {
-        self.send.origin == peer.receive.origin
-            && peer.send.origin == self.receive.origin
+        self.is_joined_to(peer)
             && self.send.nxt == peer.receive.received
             && peer.send.nxt == self.receive.received
     }
@@ -118,6 +133,9 @@ impl Connection {
         let end = self.send.nxt + length;
         (self.send.una, self.send.nxt, self.send.pushed) = (end, end, end);
         self.send.is_forced = false;
+        if self.probe.deadline_ns != NEVER {
+            self.open_window();
+        }
         self.sender.skip(end, now_ns);
         self.acks.note_data_sent(now_ns);
         self.retry_since_ns = NEVER;
@@ -141,6 +159,7 @@ impl Connection {
         // No segment would have been longer.
         let size = length.min(mss.into()) as u32;
         self.acks.note_data(now_ns, size, window, self.receive.mss);
+        self.measure_direct();
         let count = self.segments_of(length);
         self.totals.segments_in += count;
         self.totals.data_segments_in += count;

@@ -38,7 +38,7 @@ impl Connection {
 
     /// Returns whether an established connection has sent all that it has to send.
     #[inline]
-    fn is_at_rest(&self) -> bool {
+    pub fn is_at_rest(&self) -> bool {
         self.send.end() == self.send.nxt
             && self.acks.need() != Need::Now
             && self.state == TcpState::Established
@@ -117,12 +117,12 @@ impl Connection {
         let room = send.edge.saturating_sub(send.nxt);
         let fitting = waiting.min(room);
         let is_whole = fitting == waiting;
-        let partial = fitting % u64::from(self.full_payload());
-        if partial > 0
+        let full = self.whole_segments(fitting);
+        if full < fitting
             && !send.is_forced
             && !(is_whole && (send.is_closed || self.may_send_partial()))
         {
-            return fitting - partial;
+            return full;
         }
         fitting + u64::from(is_whole && send.is_closed && room > fitting)
     }
@@ -134,6 +134,12 @@ impl Connection {
         let window = self.send.max_window;
         let bound = if window > 536 { window / 2 } else { window.max(48) };
         u64::from(self.send.mss).min(bound).max(1) as u32
+    }
+
+    /// The most of `room` bytes that full segments fill.
+    #[inline]
+    pub(super) fn whole_segments(&self, room: u64) -> u64 {
+        room - room % u64::from(self.full_payload())
     }
 
     /// Nagle's algorithm (RFC 9293 section 3.7.4): whether a partial segment may go out.
@@ -228,7 +234,7 @@ impl Connection {
 
     /// Arms the persist timer where data waits, nothing is in flight and nothing may be sent.
     #[inline]
-    fn hold(&mut self, now_ns: u64) {
+    pub(super) fn hold(&mut self, now_ns: u64) {
         let is_idle = self.send.end() == self.send.nxt || self.send.una != self.send.nxt;
         if is_idle || self.probe.deadline_ns != NEVER {
             return;

@@ -69,6 +69,14 @@ impl Connection {
         }
     }
 
+    /// Takes the least time that can be measured for the round trip of bytes that came without a segment.
+    #[inline]
+    pub(super) fn measure_direct(&mut self) {
+        if self.tuning.rtt_ns == 0 {
+            self.tuning.measure(TIMESTAMP_TICK_NS);
+        }
+    }
+
     /// Returns the room that the receive buffer should have, in bytes of payload, if the program's reads call for more. The caller
     /// asks after [`Connection::read_to`].
     #[inline]
