@@ -202,7 +202,7 @@ fn parse_one(seed: u64, sound: &[Vec<u8>]) -> usize {
         0 => (0..numbers.below(120)).map(|_| numbers.next() as u8).collect(),
         _ => sound[numbers.below(sound.len())].clone(),
     };
-    if seed % 4 != 0 {
+    if !seed.is_multiple_of(4) {
         mutate(&mut numbers, &mut packet);
     }
     if numbers.chance(1, 2) {

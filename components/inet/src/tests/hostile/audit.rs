@@ -63,7 +63,7 @@ pub fn nothing_left(inet: &Inet, counts: (usize, usize, usize)) {
     assert_eq!(counts, (0, 0, 0), "connections, claims on ports and timers are left");
     assert_eq!(inet.streams().waiting.count(), 0, "TIME-WAIT is left");
     assert_eq!(inet.stack().reassembly.lock().memory(), 0, "fragments are left");
-    assert_eq!(inet.taps().are_watching(), false, "a tap is left");
+    assert!(!inet.taps().are_watching(), "a tap is left");
     let view = inet.stack().view();
     let card = view.configuration.interface(CARD).unwrap();
     assert!(card.wanted == Default::default(), "{:?}", card.wanted);

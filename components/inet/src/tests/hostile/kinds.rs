@@ -177,7 +177,7 @@ fn fragment(numbers: &mut Xorshift) -> Vec<u8> {
     if source.is_ipv4() {
         let mut frame = forge::packet((source, destination), 17, &[], &body);
         frame[18..20].copy_from_slice(&(identification as u16).to_be_bytes());
-        frame[20..22].copy_from_slice(&(offset / 8 | place << 13).to_be_bytes());
+        frame[20..22].copy_from_slice(&((offset / 8) | (place << 13)).to_be_bytes());
         forge::seal(&mut frame);
         return frame;
     }

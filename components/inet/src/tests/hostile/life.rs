@@ -179,8 +179,7 @@ impl Life {
                 let received = self.buffers.fill(&mut self.numbers, &answer);
                 self.pair.hosts[1].inet.received(CARD, &mut vec![received]);
             }
-            if is_for_peer && !destination_of(&frame).is_some_and(|to| to == at("fd00::2", 0).ip())
-            {
+            if is_for_peer && destination_of(&frame).is_none_or(|to| to != at("fd00::2", 0).ip()) {
                 self.pair.cables[1].frames.lock().unwrap().push_back(frame);
             }
         }
