@@ -62,7 +62,8 @@ struct suite {
     size_t count;
 };
 
-extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds, net;
+extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds, net, programs,
+    user_wire, tap_wire;
 /* Those of the probe that runs. */
 extern const long *arg;
 extern const char *text;
@@ -83,6 +84,8 @@ static inline uint64_t ticks(void)
 }
 /* Reaps `child`, which must have exited with 0. */
 void reap(pid_t child);
+/* Makes the loopback interface work; Linux starts with it down. */
+void raise_loopback(void);
 /* The two ends of a TCP connection over loopback, which send at once (TCP_NODELAY). */
 void make_connection(int both[2]);
 /* A new file of `bytes`. */

@@ -20,8 +20,7 @@ static int many[CONNECTIONS];
 static int listener;
 static struct sockaddr_in listener_name;
 
-/* Linux starts with the interface down. */
-static void raise_loopback(void)
+void raise_loopback(void)
 {
     struct ifreq request = {.ifr_name = "lo"};
     int fd = socket(AF_INET, SOCK_DGRAM, 0);

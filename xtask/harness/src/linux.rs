@@ -97,17 +97,28 @@ const NETWORK_MODULES: [&str; 8] = [
     "net/unix/unix_diag.ko",
 ];
 
-/// Copies the modules of the network into `modules/` of `folder`, a root disk's `/` or `/compare`. Linux loads them from there in
-/// the order of their names before it starts the script.
+/// The module of `/dev/net/tun`.
+pub const TUN_MODULE: &str = "drivers/net/tun.ko";
+
+/// Returns whether [`prepare`] has fetched the kernel, in this run or in an earlier one.
+///
+/// # Errors
+/// Fails if `build/` cannot be made.
+pub fn is_prepared() -> Result<bool> {
+    Ok(shell::build_path("linux")?.join("version").exists())
+}
+
+/// Copies the modules of the network, and `more`, into `modules/` of `folder`. From a root disk's `/` or `/compare` Linux loads
+/// them in the order of their names before it starts the script.
 ///
 /// # Errors
 /// Fails before [`prepare`].
-pub fn add_network_modules(folder: &Path) -> Result<()> {
+pub fn add_network_modules(folder: &Path, more: &[&str]) -> Result<()> {
     let kept = shell::build_path("linux")?;
     let version = fs::read_to_string(kept.join("version"))?;
     let modules = folder.join("modules");
     fs::create_dir_all(&modules)?;
-    for (number, module) in NETWORK_MODULES.iter().enumerate() {
+    for (number, module) in NETWORK_MODULES.iter().chain(more).enumerate() {
         let from = kept.join(format!("tree/lib/modules/{version}/kernel/{module}"));
         fs::copy(&from, modules.join(format!("{number}.ko")))
             .with_context(|| format!("copying {module}"))?;

@@ -169,7 +169,7 @@ impl Comparison {
         for archive in self.archives {
             fs::copy(archive.fetched()?, folder.join(archive.name))?;
         }
-        linux::add_network_modules(&folder)?;
+        linux::add_network_modules(&folder, &[])?;
         fs::write(folder.join("runner"), self.runner())?;
         match self.packages {
             None => busybox_root(&folder),

@@ -446,7 +446,7 @@ impl LinuxSide {
                 let tree = shell::build_path("linux-test-root")?;
                 root.tree(&tree)?;
                 if has_card {
-                    linux::add_network_modules(&tree)?;
+                    linux::add_network_modules(&tree, &[])?;
                 }
                 let image =
                     shell::build_path(&format!("linux-test-root-{}.ext4", side.roots.len()))?;

@@ -1,8 +1,9 @@
 //! The probes of `bench/probes`: static C programs, the same files on every side, in the same disk image; and their
 //! results. `bench/probes/harness.c` has the format.
+use super::{card::Card, programs};
 use crate::values::{fit::Point, unit::Unit};
 use anyhow::{Context, Result, bail};
-use harness::{disk, shell};
+use harness::{disk, linux, shell};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -100,6 +101,8 @@ pub struct Plan<'a> {
     pub filter: Option<&'a str>,
     /// Names of suites of `bench/probes`.
     pub suites: &'a [&'a str],
+    /// The network card of the machine.
+    pub card: Card,
 }
 
 /// Path of the script that runs the probes. Its work is in a parameter of the kernel,
@@ -113,6 +116,10 @@ set -- $words
 IFS=' '
 rounds=$1 filter=$(echo "$2" | tr '~' ' ')
 shift 2
+# Linux has the drivers of cards and tunnels in modules.
+if grep -q skerry.wire= /proc/cmdline && [ ! -e /proc/skerry ]; then
+    for module in /bench/modules/*.ko; do insmod "$module"; done
+fi
 /bench/probes "$rounds" "$filter" "$@" || exit
 [ ! -e /proc/skerry/locks ] || sed 's/^/lock /' /proc/skerry/locks
 "#;
@@ -127,7 +134,7 @@ pub fn parameter(plan: &Plan) -> String {
     format!("skerry.bench={},{filter},{}", plan.rounds, plan.suites.join(","))
 }
 
-/// Builds the probes, and the image they are in.
+/// Builds the probes, and the image they are in. It has the modules of Debian's kernel if that was prepared.
 ///
 /// # Errors
 /// The compiler's messages; or mke2fs fails.
@@ -139,6 +146,10 @@ pub fn image() -> Result<PathBuf> {
     programs(&folder)?;
     fs::write(folder.join("run"), SCRIPT)?;
     fs::write(folder.join("memory"), MEMORY_SCRIPT)?;
+    if linux::is_prepared()? {
+        linux::add_network_modules(&folder, &[linux::TUN_MODULE])?;
+    }
+    programs::add(&folder)?;
     trees(&folder)?;
     let image = shell::build_path("bench.ext4")?;
     disk::pack(&tree, &image, &[])?;
@@ -150,12 +161,21 @@ pub fn image() -> Result<PathBuf> {
 /// # Errors
 /// None has.
 pub fn check_row(filter: &str, suites: &[&str]) -> Result<()> {
-    let mut probes = Command::new(folder()?.join("probes"));
-    let names = shell::quietly("asking for names", probes.args(["names", filter]).args(suites))?;
-    if names.is_empty() {
+    if !has_row(filter, suites)? {
         bail!("no row of {} has `{filter}` in its name", suites.join(", "));
     }
     Ok(())
+}
+
+/// Returns whether a probe of `suites` has a name that contains `filter`. The probes were built, by [`image`].
+///
+/// # Errors
+/// Fails if the probes do not run on this machine.
+pub fn has_row(filter: &str, suites: &[&str]) -> Result<bool> {
+    let mut probes = Command::new(folder()?.join("probes"));
+    probes.args(["names", filter]).args(suites);
+    let said = probes.output().context("asking the probes for names")?;
+    Ok(!said.stdout.is_empty())
 }
 
 /// Returns the folder whose contents become the image's `/bench`.
@@ -262,7 +282,14 @@ mod tests {
     #[test]
     fn blanks_of_a_filter_pass_the_command_line() {
         let suites = &["a", "b"];
-        let plan = Plan { unit: Unit::Clock, cpus: 1, rounds: 2, filter: Some("sh -c"), suites };
+        let plan = Plan {
+            unit: Unit::Clock,
+            cpus: 1,
+            rounds: 2,
+            filter: Some("sh -c"),
+            suites,
+            card: Card::None,
+        };
         assert_eq!(parameter(&plan), "skerry.bench=2,sh~-c,a,b");
     }
 }

@@ -73,7 +73,9 @@ impl Side {
     pub fn machine(&self, cpus: u32) -> Result<Config> {
         let log = format!("bench-{}.log", self.name);
         let machine = guest::machine(self.kernel(), &self.image, &log)?;
-        Ok(Config { cpus, memory: MEMORY_MIB, ..machine })
+        // Debian's kernel has no IOMMU here, which a card's properties depend on.
+        let has_iommu = machine.has_iommu && matches!(self.what, Kernel::Skerry(_));
+        Ok(Config { cpus, memory: MEMORY_MIB, has_iommu, ..machine })
     }
 
     /// Boots the machine on a fresh disk and runs the probes.
@@ -87,7 +89,7 @@ impl Side {
             Unit::Instructions => Some(Counter::new(&format!("bench-{}.counts", self.name))?),
         };
         config.extra.extend(counter.iter().flat_map(Counter::arguments));
-        let lines = self.run(config, probes::RUNNER, &probes::parameter(plan))?;
+        let lines = self.run_probes(config, plan)?;
         let said = probes::parse(&lines);
         if !said.is_whole {
             let last = lines.last().map_or("nothing", |(_, line)| line);
@@ -106,10 +108,21 @@ impl Side {
     /// # Errors
     /// Fails if the machine does not start, or prints no lock statistics.
     pub fn most_missed(&self, plan: &Plan) -> Result<Vec<Lock>> {
-        let lines = self.run(self.machine(plan.cpus)?, probes::RUNNER, &probes::parameter(plan))?;
+        let lines = self.run_probes(self.machine(plan.cpus)?, plan)?;
         let found =
             locks::most_missed(lines.iter().filter_map(|(_, line)| line.strip_prefix("lock ")));
         if found.is_empty() { bail!("{} has no lock statistics", self.name) } else { Ok(found) }
+    }
+
+    /// Boots the machine with the card of `plan` and runs the probes. Returns the lines of output, each with its time.
+    ///
+    /// # Errors
+    /// Those of [`Side::run`]; or the card's peer cannot be started.
+    pub fn run_probes(&self, config: Config, plan: &Plan) -> Result<Vec<(Instant, String)>> {
+        let parameter = probes::parameter(plan);
+        plan.card.beside(config, |config, wire| {
+            self.run(config, probes::RUNNER, &format!("{parameter} {wire}"))
+        })
     }
 
     /// Boots the machine with a kernel parameter and runs the script `runner` of the image. Returns the lines of output, each

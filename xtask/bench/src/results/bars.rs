@@ -32,7 +32,7 @@ fn boot_bar(name: &str) -> Option<f64> {
     }
 }
 
-/// Returns the bar of a row over loopback in executed instructions, relative to Linux's.
+/// Returns the bar of a row of `net` in executed instructions, relative to Linux's.
 fn net_bar(name: &str) -> Option<f64> {
     NET.iter().find(|(row, _)| *row == name).map(|(_, bar)| *bar)
 }
@@ -56,8 +56,8 @@ const HALF: [&str; 10] = [
     "pipe round trip",
     "switch ",
 ];
-/// Rows over loopback and their bars: names.
-const NET: [(&str, f64); 11] = [
+/// Rows of `net` and their bars: names.
+const NET: [(&str, f64); 21] = [
     ("TCP round trip of two processes", 0.35),
     ("TCP round trip of one process", 0.25),
     ("UDP round trip", 0.38),
@@ -69,6 +69,16 @@ const NET: [(&str, f64); 11] = [
     ("TCP write 16 KB", 0.5),
     ("TCP write 64 KB", 0.5),
     ("sendfile 64 KB", 0.25),
+    ("nginx 1 KB by new connections", 0.45),
+    ("nginx 1 KB by a kept connection", 0.6),
+    ("redis GET by 50 clients", 0.45),
+    ("iperf3 1 MiB", 0.55),
+    ("user network: sent 64 KB", 0.4),
+    ("user network: received 64 KB", 0.45),
+    ("tap: round trip", 0.45),
+    ("tap: sent 64 KB", 0.65),
+    ("tap: received 64 KB", 0.65),
+    ("tap: echo", 0.4),
 ];
 const SEVEN_TENTHS: [&str; 8] = [
     "getppid",

@@ -3,9 +3,10 @@
 use super::options::Options;
 use crate::{
     measure::{
+        card::Card,
         locks::Lock,
         probes::{self, Measured, Plan},
-        side::{Rate, Side},
+        side::{LINUX, Rate, Side},
     },
     report::{html, page, terminal},
     results::{
@@ -15,12 +16,12 @@ use crate::{
     },
     suites::{
         boot,
-        suite::{MACH_CPUS, Suite},
+        suite::{MACH_CPUS, Part, Suite},
     },
     values::unit::Unit,
 };
 use anyhow::{Context, Result};
-use harness::{build::Features, packages, shell};
+use harness::{build::Features, linux, packages, shell};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
@@ -53,6 +54,8 @@ struct Bench<'a> {
     sides: Vec<Side>,
     /// Names of the sides that run `mach` alone; they come last.
     curves_only: Vec<String>,
+    /// The parts of the suite that is measured.
+    parts: Vec<Part>,
     image: PathBuf,
     rate: Rate,
     kept: Kept,
@@ -65,6 +68,9 @@ struct Bench<'a> {
 pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     fs::create_dir_all(shell::build_path("bench")?)?;
+    if options.against == LINUX {
+        linux::prepare()?;
+    }
     let image = probes::image()?;
     if let Some(row) = &options.row {
         let probes: Vec<&str> = suites.iter().flat_map(|suite| suite.probes()).copied().collect();
@@ -81,9 +87,10 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     let sides = names.map(|name| Side::new(&name, &image, &none)).collect::<Result<Vec<Side>>>()?;
     let kept = kept(fingerprint(&sides)?);
     let rate = Rate::default();
-    let mut bench = Bench { options, sides, curves_only, image, rate, kept };
+    let mut bench = Bench { options, sides, curves_only, parts: Vec::new(), image, rate, kept };
     let mut rows = Vec::new();
     for &suite in suites {
+        bench.parts = suite.parts(options.row.as_deref())?;
         for unit in options.measure.units().iter().filter(|&&unit| !options.skips(suite, unit)) {
             rows.extend(bench.suite(suite, *unit)?);
         }
@@ -114,7 +121,8 @@ fn most_missed(results: &Results, image: &Path, filter: Option<&str>) -> Result<
     let side = Side::new(system, image, &features)?;
     let bar = shell::progress(&format!("mach: {system} with lock statistics"));
     let suites = Suite::Mach.probes();
-    let plan = Plan { unit: Unit::Clock, cpus: MACH_CPUS, rounds: 1, filter, suites };
+    let plan =
+        Plan { unit: Unit::Clock, cpus: MACH_CPUS, rounds: 1, filter, suites, card: Card::None };
     let locks = side.most_missed(&plan)?;
     bar.finish_and_clear();
     Ok(locks)
@@ -159,7 +167,7 @@ impl Bench<'_> {
         (!names.is_empty()).then(|| if filter.len() > FILTER_MAX { "-".to_owned() } else { filter })
     }
 
-    /// Does one boot of each side.
+    /// Does one boot of each side and part.
     fn round(
         &mut self,
         (suite, unit, cpus): (Suite, Unit, u32),
@@ -172,7 +180,7 @@ impl Bench<'_> {
             if suite != Suite::Mach && self.curves_only.contains(&name) {
                 continue;
             }
-            for one in self.boot(at, (suite, unit, cpus), filter, boot)? {
+            for one in self.boots(at, (suite, unit, cpus), filter, boot)? {
                 let is_it = |row: &&mut Row| row.name == one.name;
                 let row = match rows.iter_mut().find(is_it) {
                     Some(row) => row,
@@ -187,11 +195,29 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Returns the measurements of a side in its boot number `boot`, made now or before an interruption.
+    /// Returns the measurements of a side in the boots number `boot` of all parts that have rows of `filter`.
+    fn boots(
+        &mut self,
+        at: usize,
+        kind: (Suite, Unit, u32),
+        filter: Option<&str>,
+        boot: u32,
+    ) -> Result<Vec<Measured>> {
+        let mut measured = Vec::new();
+        for part in self.parts.clone() {
+            if probes::has_row(filter.unwrap_or("-"), &part.probes)? {
+                measured.extend(self.boot(at, kind, &part, filter, boot)?);
+            }
+        }
+        Ok(measured)
+    }
+
+    /// Returns the measurements of a side in its boot number `boot` for a part, made now or before an interruption.
     fn boot(
         &mut self,
         at: usize,
         (suite, unit, cpus): (Suite, Unit, u32),
+        Part { probes: suites, card }: &Part,
         filter: Option<&str>,
         boot: u32,
     ) -> Result<Vec<Measured>> {
@@ -201,7 +227,7 @@ impl Bench<'_> {
         let key = format!(
             "{} {} {unit:?} {cpus} {boot} {rounds} {}",
             side.name,
-            suite.name(),
+            suites.join("+"),
             filter.unwrap_or("-")
         );
         if let Some(measured) = self.kept.boots.get(&key) {
@@ -213,7 +239,7 @@ impl Bench<'_> {
             side.name,
             boot + 1
         ));
-        let plan = Plan { unit, cpus, rounds, filter, suites: suite.probes() };
+        let plan = Plan { unit, cpus, rounds, filter, suites, card: *card };
         let measured = side.boot(&plan, &mut self.rate)?;
         bar.finish_and_clear();
         self.kept.boots.insert(key, measured.clone());

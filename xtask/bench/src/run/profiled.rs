@@ -5,7 +5,7 @@ use crate::{
         probes::{self, Plan},
         side::Side,
     },
-    suites::suite::COMPARED,
+    suites::suite::{Part, all_parts},
     values::unit::Unit,
 };
 use anyhow::{Context, Result};
@@ -26,21 +26,30 @@ pub fn run(options: &Options, row: &str) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let systems = options.systems();
     let system = systems.first().context("a system")?;
-    let suites: Vec<&str> = match options.suites.as_slice() {
-        [] => COMPARED.iter().flat_map(|suite| suite.probes()).copied().collect(),
-        asked => asked.iter().flat_map(|suite| suite.probes()).copied().collect(),
-    };
     let image = probes::image()?;
-    probes::check_row(row, &suites)?;
+    let mut parts = Vec::new();
+    match options.suites.as_slice() {
+        [] => parts = all_parts(Some(row))?,
+        asked => {
+            for suite in asked {
+                parts.extend(suite.parts(Some(row))?);
+            }
+        }
+    }
+    // Rows on different machines are not profiled at once.
+    let Part { probes: suites, card } =
+        parts.first().with_context(|| format!("no row that can run has `{row}` in its name"))?;
+    let (card, suites) = (*card, suites.as_slice());
     let side = Side::new(system, &image, &Features::default())?;
     let (unit, cpus, filter) = (Unit::Instructions, 1, Some(row));
-    let plan = Plan { unit, cpus, rounds: 1, filter, suites: &suites };
-    let mut config = side.machine(cpus)?;
-    config.append = format!("{} {}", config.append, probes::parameter(&plan));
+    let plan = Plan { unit, cpus, rounds: 1, filter, suites, card };
     let wanted =
         Wanted { span: Span::Marks, trace: Vec::new(), events: 100_000, limit_seconds: None };
     let title = format!("the measurements of `{row}` on {system}");
     let command = format!("/bin/sh {}", probes::RUNNER);
-    let (outcome, _) = profile::report(&config, &command, &title, &wanted, FUNCTIONS)?;
-    Ok(outcome.status())
+    card.beside(side.machine(cpus)?, |mut config, wire| {
+        config.append = format!("{} {} {wire}", config.append, probes::parameter(&plan));
+        let (outcome, _) = profile::report(&config, &command, &title, &wanted, FUNCTIONS)?;
+        Ok(outcome.status())
+    })
 }

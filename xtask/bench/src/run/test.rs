@@ -4,13 +4,13 @@ use crate::{
         probes::{self, Plan},
         side::{LINUX, Side},
     },
-    suites::suite::PROBES,
+    suites::suite::{Part, all_parts},
     values::unit::Unit,
 };
 use anyhow::Result;
 use harness::{
     build::Features,
-    shell,
+    linux, shell,
     tally::{Tally, Target},
 };
 
@@ -22,7 +22,11 @@ const CPUS: u32 = 2;
 /// # Errors
 /// Fails if something does not build or start.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    if !target.is_short {
+        linux::prepare()?;
+    }
     let image = probes::image()?;
+    let parts = all_parts(None)?;
     let linux = (!target.is_short).then_some(LINUX);
     let names = linux.into_iter().chain([target.system.as_str()]);
     let named = |system: &str| format!("bench: every probe runs ({system}, {CPUS} processors)");
@@ -33,19 +37,22 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
     }
     let results = shell::side_by_side(&sides, shell::processors(), |_, (name, side)| {
         let bar = shell::progress(name);
-        let result = side.run(side.machine(CPUS)?, probes::RUNNER, &probes::parameter(&plan()));
+        let result = parts.iter().try_for_each(|part| {
+            let lines = side.run_probes(side.machine(CPUS)?, &plan(part))?;
+            judge(&probes::parse(&lines)).map_err(anyhow::Error::msg)
+        });
         bar.finish_and_clear();
         result
     });
     for ((name, _), result) in sides.iter().zip(results) {
-        let result = result.map_err(|error| format!("{error:#}"));
-        tally.count(name, result.and_then(|lines| judge(&probes::parse(&lines))));
+        tally.count(name, result.map_err(|error| format!("{error:#}")));
     }
     Ok(())
 }
 
-fn plan() -> Plan<'static> {
-    Plan { unit: Unit::Clock, cpus: CPUS, rounds: 0, filter: None, suites: &PROBES }
+fn plan(part: &Part) -> Plan<'_> {
+    let (suites, card) = (part.probes.as_slice(), part.card);
+    Plan { unit: Unit::Clock, cpus: CPUS, rounds: 0, filter: None, suites, card }
 }
 
 fn judge(said: &probes::Said) -> Result<(), String> {

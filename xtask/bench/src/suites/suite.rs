@@ -1,18 +1,28 @@
 //! The suites of `bench`: those that compare sides by the probes of `bench/probes`, and the experiments, each with a module of
 //! its own.
 use super::{ipc, isolation, minix};
-use crate::values::unit::Unit;
+use crate::{
+    measure::{card::Card, probes, programs},
+    values::unit::Unit,
+};
 use anyhow::{Result, bail};
 
 /// The suites that compare sides.
 pub const COMPARED: [Suite; 6] =
     [Suite::Ksos, Suite::Micro, Suite::Disk, Suite::Net, Suite::Mach, Suite::Boot];
 
-/// All suites of `bench/probes`.
-pub const PROBES: [&str; 13] = [
-    "ksos", "calls", "waits", "threads", "memory", "process", "files", "objects", "paths", "kinds",
-    "disk", "net", "mach",
-];
+/// Probes that one boot of a side runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Names of suites of `bench/probes`.
+    pub probes: Vec<&'static str>,
+    /// The network card of the machine. Rows without a card are measured on a machine that has none.
+    pub card: Card,
+}
+
+/// The suites of `bench/probes` that need a card.
+const ON_CARDS: [(&str, Card, &str); 2] =
+    [("user_wire", Card::User, "QEMU's own network"), ("tap_wire", Card::Tap, "a tap")];
 /// Number of processors on which tasks are shown to run at once.
 pub const MACH_CPUS: u32 = 2;
 
@@ -25,7 +35,7 @@ pub enum Suite {
     Micro,
     /// Files on the root disk, cold and cached, and trees of files
     Disk,
-    /// Sockets of TCP and UDP over loopback
+    /// Sockets of TCP and UDP over loopback and over wires; nginx, redis and iperf3
     Net,
     /// Up to 20 tasks at once, on 1 and 2 processors, as the Mach/4.3BSD paper's figures
     Mach,
@@ -64,10 +74,19 @@ impl Suite {
                 "kinds",
             ],
             Suite::Disk => &["disk"],
-            Suite::Net => &["net"],
+            Suite::Net => &["net", programs::SUITE, "user_wire", "tap_wire"],
             Suite::Mach => &["mach"],
             Suite::Boot | Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
         }
+    }
+
+    /// Returns the parts of the suite that this machine can measure and that have a row with `filter` in its name. Says which are
+    /// left out. The probes were built.
+    ///
+    /// # Errors
+    /// Fails if the probes do not run on this machine.
+    pub fn parts(self, filter: Option<&str>) -> Result<Vec<Part>> {
+        parts(self.probes(), filter)
     }
 
     /// Returns whether the suite compares sides.
@@ -98,5 +117,63 @@ impl Suite {
                 bail!("{} compares sides", self.name())
             }
         }
+    }
+}
+
+/// Returns the parts of all suites, as [`Suite::parts`] does.
+///
+/// # Errors
+/// Fails if the probes do not run on this machine.
+pub fn all_parts(filter: Option<&str>) -> Result<Vec<Part>> {
+    let all: Vec<&str> = COMPARED.iter().flat_map(|suite| suite.probes()).copied().collect();
+    parts(&all, filter)
+}
+
+fn parts(suites: &[&'static str], filter: Option<&str>) -> Result<Vec<Part>> {
+    let has_programs = programs::are_there()?;
+    let is_there = |name: &&str| has_programs || *name != programs::SUITE;
+    let suites: Vec<&str> = suites.iter().copied().filter(is_there).collect();
+    let mut parts = split(&suites);
+    let has_row = |part: &Part| probes::has_row(filter.unwrap_or("-"), &part.probes);
+    let meant = parts.iter().map(has_row).collect::<Result<Vec<bool>>>()?;
+    let mut meant = meant.into_iter();
+    parts.retain(|_| meant.next().unwrap_or(false));
+    parts.retain(|part| match part.card.lacks() {
+        Some(why) => {
+            let wire = ON_CARDS.iter().find(|(_, card, _)| *card == part.card);
+            let wire = wire.map_or("a card", |(.., wire)| wire);
+            eprintln!("the rows over {wire} are left out: {why}");
+            false
+        }
+        None => true,
+    });
+    Ok(parts)
+}
+
+/// Splits suites of `bench/probes` into those without a card and one part for each card.
+fn split(suites: &[&'static str]) -> Vec<Part> {
+    let card = |name: &str| {
+        let found = ON_CARDS.iter().find(|(suite, ..)| *suite == name);
+        found.map_or(Card::None, |(_, card, _)| *card)
+    };
+    let of = |wanted: Card| Part {
+        probes: suites.iter().copied().filter(|name| card(name) == wanted).collect(),
+        card: wanted,
+    };
+    let all = [Card::None, Card::User, Card::Tap].map(of);
+    all.into_iter().filter(|part| !part.probes.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_card_has_a_part_of_its_own() {
+        let parts = split(Suite::Net.probes());
+        let cards: Vec<Card> = parts.iter().map(|part| part.card).collect();
+        assert_eq!(cards, [Card::None, Card::User, Card::Tap]);
+        assert_eq!(parts[0].probes, ["net", programs::SUITE]);
+        assert_eq!(split(Suite::Disk.probes()).len(), 1);
     }
 }
