@@ -4,6 +4,7 @@ pub mod html;
 pub mod isolated;
 pub mod page;
 pub mod papers;
+pub mod received;
 pub mod rows;
 pub mod runs;
 pub mod table;

@@ -1,5 +1,5 @@
 //! The papers' own tables, with the measurements of this bench beside the paper's, and all other tables below the rows.
-use super::{curves, isolated, table::Table};
+use super::{curves, isolated, received, table::Table};
 use crate::{
     measure::locks::{Lock, MISSED_MAX},
     results::comparison::{Results, Row},
@@ -15,6 +15,7 @@ const KSOS: [(&str, u32, u32); 5] =
 pub fn tables(results: &Results) -> Vec<Table> {
     let system = results.systems.first().map_or("", String::as_str);
     let mut tables: Vec<Table> = ksos(results).into_iter().chain(mutexes(results)).collect();
+    tables.extend(received::table(results));
     tables.extend(curves::tables(results));
     tables.extend(isolated::tables(results));
     tables.extend(missed(&results.locks, system));
