@@ -239,6 +239,8 @@ impl SocketState {
         let header_options = options.ip.header_options.or(self.options.ip.header_options);
         let ip = IpOptions { header_options, ..options.ip };
         let options = &StreamOptions { ip, ..*options };
+        // A path depends on these options alone.
+        let is_way_kept = ip == self.options.ip;
         self.options = *options;
         self.has_first_options = false;
         if options.saves_syn {
@@ -268,7 +270,10 @@ impl SocketState {
                 settings.mss = live.connection.settings().mss;
                 settings.cork |= live.is_held_by_more;
                 live.connection.set_settings(passage.now_ns, settings);
-                live.path = None;
+                live.path = live.path.filter(|_| is_way_kept);
+                if let Some(path) = &live.path {
+                    live.connection.set_path_mss(path.sent_max(options));
+                }
                 self.after(inet, passage, socket, TcpEvents::empty());
             }
         }
