@@ -1,7 +1,7 @@
 //! Debian's programs for the rows of nginx, redis and iperf3: the unmodified binaries, fetched by apt, with the libraries that
 //! they load. `bench/probes/programs.c` starts them.
 use anyhow::{Context, Result, ensure};
-use harness::shell;
+use harness::{packages, shell};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -114,9 +114,12 @@ fn tree() -> Result<PathBuf> {
     let folder = shell::build_path("bench-programs/packages")?;
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
-    let mut fetch = Command::new("apt-get");
-    fetch.args(["download", "-qq"]).args(PACKAGES).current_dir(&folder);
-    shell::quietly("fetching nginx, redis and iperf3", &mut fetch)?;
+    if fetch(&folder).is_err() {
+        // The lists may be missing, or name versions that the archive has no more.
+        let mut update = packages::privileged("apt-get update -qq")?;
+        shell::quietly("updating Debian's package lists", &mut update)?;
+        fetch(&folder)?;
+    }
     let partial = tree.with_extension("partial");
     for entry in fs::read_dir(&folder)? {
         let mut unpack = Command::new("dpkg-deb");
@@ -125,6 +128,13 @@ fn tree() -> Result<PathBuf> {
     }
     fs::rename(&partial, &tree)?;
     Ok(tree)
+}
+
+fn fetch(folder: &Path) -> Result<()> {
+    let mut fetch = Command::new("apt-get");
+    fetch.args(["download", "-qq"]).args(PACKAGES).current_dir(folder);
+    shell::quietly("fetching nginx, redis and iperf3", &mut fetch)?;
+    Ok(())
 }
 
 /// Returns the libraries that `program` loads, as its own loader finds them.
